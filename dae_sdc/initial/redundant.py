@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -120,7 +121,8 @@ def square_function(problem: Any, near: Any) -> Any:
 
     if not isinstance(problem, FunctionProblem):
         return problem
-    n, function = problem.n, problem.function
+    n, given = problem.n, problem.function
+    function = functools.partial(given, **problem.parameter_values)
     with suppress(Exception), np.errstate(all="ignore"):  # of a function that is not made for these values
         count = np.size(function(problem.interval[0], np.full(n, 0.7) if near is None else near, np.zeros(n)))
         if count <= n:
@@ -136,7 +138,7 @@ def square_function(problem: Any, near: Any) -> Any:
             return problem
         kept = [model.equation_names.index(name) for name in chosen.equation_names]
         other = copy.copy(problem)
-        other.function = _Chosen(function, kept)
+        other.function = _Chosen(given, kept)
         other.equation_names = chosen.equation_names
         left = [name for name, _ in chosen.redundant]
         other.redundant = tuple(zip(left, model.sympy([root for _, root in chosen.redundant]), strict=True))
@@ -150,8 +152,8 @@ class _Chosen:
     def __init__(self, function: Any, kept: Sequence[int]) -> None:
         self.function, self.kept = function, kept
 
-    def __call__(self, t: float, u: Any, du: Any) -> list[Any]:
-        values = self.function(t, u, du)
+    def __call__(self, t: float, u: Any, du: Any, **parameters: Any) -> list[Any]:
+        values = self.function(t, u, du, **parameters)
         return [values[i] for i in self.kept]
 
 

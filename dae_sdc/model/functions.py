@@ -69,13 +69,15 @@ class _WithKeywords(ProblemDAE):
 
     def _called(self, function: Any, number: int, *arguments: Any) -> Any:
         """The value of a function for the present parameters."""
-        names = self._keywords[number]
-        if not names:
-            return function(*arguments)
         keywords = {}
-        for name in names:
+        for name in self._keywords[number]:
             keywords[name] = getattr(self, name)
         return function(*arguments, **keywords)
+
+    @property
+    def parameter_values(self) -> dict[str, Any]:
+        """Values of the keyword arguments of the function."""
+        return {name: getattr(self, name) for name in self._keywords[0]}
 
     def set_parameters(self, values: Mapping[str, Any]) -> None:
         """Set parameters by name; raises InputError for what is none."""
