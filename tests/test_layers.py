@@ -298,7 +298,7 @@ BUDGETS = {
     "plotting": 2_980,
     "files beside the rooms": 2_900,
     "reduction": 2_460,
-    "expressions": 2_160,
+    "expressions": 2_170,
     "linear": 1_890,
     "compiled": 1_140,
     "frames": 860,
