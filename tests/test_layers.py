@@ -284,12 +284,12 @@ def test_a_run_walks_the_stages_of_the_page_in_their_order() -> None:
 
 
 BUDGETS = {
-    "run": 11_370,
+    "run": 11_360,
     "sweepers": 10_760,
     "problems": 7_660,
     "dae": 7_530,
-    "initial": 6_430,
-    "model": 5_490,
+    "initial": 6_450,
+    "model": 5_500,
     "control": 4_920,
     "constrained": 3_920,
     "structure": 3_900,

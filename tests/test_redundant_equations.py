@@ -165,3 +165,17 @@ def test_values_of_a_function_that_contradict_each_other_are_named(more: Any, u0
 def test_a_function_that_is_not_read_has_as_many_values_as_unknowns() -> None:
     with pytest.raises(ds.InputError, match="must return 2 values"):
         ds.solve(function(circle), u0=[0.6, 0.8], trace=False, **RUN)
+
+
+def test_algebraic_equations_that_do_not_go_on_to_hold_are_named() -> None:
+    for more, holds in ((lambda t, x, y: y - x, False), (lambda t, x, y: y**2 - sp.cos(t) ** 2, True)):
+        m = ds.Model("drifting")
+        x, y = m.variables("x y", start=[1.0, 1.0])
+        m.equation(m.der(x) - y, name="speed")
+        m.equation(y - sp.cos(m.t), name="law")
+        m.equation(more(m.t, x, y), name="more")
+        if holds:
+            assert ds.solve(m, **RUN).u[-1, 0] == pytest.approx(1.0 + np.sin(1.0), rel=1e-7)
+            continue
+        with pytest.raises(ds.InconsistentStateError, match=r"' of model drifting does not follow.*'speed'"):
+            ds.solve(m, **RUN)

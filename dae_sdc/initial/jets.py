@@ -129,8 +129,12 @@ class ModelJets:
         self.repairs: tuple[str, ...] = ()
         self.unknowns = len(model.names)
         if not found.regular:
-            repaired = repair(model, start=begin)
+            repaired, left = repair(model, start=begin), model.redundant
+            expressions = model.sympy([root for _, root in left])
             model, found = repaired.model, repaired.structure
+            model.redundant = tuple(
+                (name, root) for (name, _), root in zip(left, model.nodes(expressions), strict=True)
+            )
             self.repairs = tuple(str(step) for step in repaired.steps)
         # Derivatives are built in a copy of the graph, so that expressions with derivatives that cancel are
         # not reused elsewhere.
@@ -145,14 +149,9 @@ class ModelJets:
         self.row_orders = tuple(k for _, k in rows)
         self.roots = [graph.total_derivative(model.roots[i], k) for i, k in rows]
         self.place = {jet: number for number, jet in enumerate(jets)}
-        self.rates_of_redundant: tuple[tuple[str, int], ...] = ()
-        if model.redundant:
-            self._add(model.redundant)
-            rates = ((name, graph.total_derivative(root)) for name, root in model.redundant)
-            known = {(j, k) for j, k in self.place}
-            self.rates_of_redundant = tuple(
-                (name, root) for name, root in rates if set(graph.depends(root)) <= known
-            )
+        self._add(
+            (name, root) for name, root in model.redundant if set(graph.depends(root)) <= self.place.keys()
+        )
         self.usually_free = tuple(self.place[jet] for jet in found.free)
         self.parameters = tuple(entry.required(model.name) for entry in model.parameters_by_name.values())
         self._known = {"t": np.array([t]), "p": np.array(self.parameters)}

@@ -86,28 +86,43 @@ def left_out(model: Any) -> str:
 
 
 def require_implied(system: Any, x: Vector) -> None:
-    """Raise InconsistentStateError where a derivative of a redundant equation does not vanish at a start."""
-    if not system.rates_of_redundant:
-        return
+    """Raise InconsistentStateError where a redundant equation does not go on to hold from a start.
+
+    The highest derivatives of the start are differentiated once more, by linear equations.
+    """
     from dae_sdc.initial.jets import Part
 
-    count = len(system.roots)
-    wider = copy.copy(system)
-    wider.roots = [*system.roots, *(root for _, root in system.rates_of_redundant)]
-    part = Part(wider, range(len(wider.roots)))
+    graph, left = system.model.graph, system.model.redundant
+    if not left:
+        return
+    offsets, first = system.analysis, len(system.jets)
+    more = [(j, int(order) + 1) for j, order in enumerate(offsets.d)]
+    rows = [graph.total_derivative(system.model.roots[i], int(c) + 1) for i, c in enumerate(offsets.c)]
+    wider, count, known = copy.copy(system), len(system.roots), len(system.roots) + len(rows)
+    wider.jets = (*system.jets, *more)
+    wider.place = {jet: at for at, jet in enumerate(wider.jets)}
+    rates = [
+        graph.total_derivative(root) if set(graph.depends(root)) <= system.place.keys() else root
+        for _, root in left
+    ]
+    wider.roots = [*system.roots, *rows, *rates]
+    part, columns = Part(wider, range(len(wider.roots))), range(first, len(wider.jets))
+    whole = np.append(x, np.zeros(len(more)))
     with np.errstate(all="ignore"):
-        values, terms = part.values(x), part.terms(x)
-        wrong = count + np.flatnonzero(np.abs(values[count:]) > 1e3 * system.tolerance * terms[count:])
-    for row in wrong[:1].tolist():
-        matrix = part.jacobian(x).toarray()
-        own = np.append(np.arange(count), row)
-        share = np.abs(LinearRows(matrix[own], 1e-10, 1e-13).unreachable(np.where(own == row, 1.0, 0.0)))
-        involved = [i for i in np.flatnonzero(share[:-1] > 1e-3 * share.max()).tolist()]
-        name = system.rates_of_redundant[row - count][0]
+        matrix, values = part.dense(whole, columns)[count:known], part.values(whole)[count:known]
+        whole[first:] = np.linalg.lstsq(matrix, -values, rcond=None)[0]
+        values, terms = part.values(whole), part.terms(whole)
+    for row in np.flatnonzero(~(np.abs(values[known:]) <= 1e3 * system.tolerance * terms[known:]))[
+        :1
+    ].tolist():
+        matrix = part.jacobian(whole).toarray()[[*range(known), known + row]]
+        share = np.abs(LinearRows(matrix, 1e-10, 1e-13).unreachable(np.append(np.zeros(known), 1.0)))
+        involved = np.flatnonzero(share[:count] > 1e-3 * share.max()).tolist()
         others = listed([system.row_names[i] for i in involved])
         raise InconsistentStateError(
-            f"'{name}' of {system.title} does not follow from the other equations: its derivative is left "
-            f"with {values[row]:.3g} at t={system.t:.6g}{f' by {others}' if involved else ''}; remove one"
+            f"'{left[row][0]}' of {system.title} does not follow from the other equations: its derivative is "
+            f"left with {values[known + row]:.3g} at t={system.t:.6g}{f' by {others}' if involved else ''}; "
+            f"remove one"
         )
 
 

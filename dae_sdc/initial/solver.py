@@ -535,7 +535,8 @@ class Solver(Steps):
 
     def near(self, x: Vector) -> list[Vector]:
         """Other solutions beside one, wherever the free values are, for equations that are to follow."""
-        if not getattr(self.system, "rates_of_redundant", ()):
+        system: Any = self.system
+        if not system.model.redundant:
             return []
         none = np.zeros_like(self.given.fixed)
         starts = [self._random_start(x) for _ in range(SEARCH.fewest_restarts)]

@@ -97,13 +97,18 @@ def homotopy(actual: Any, simplified: Any) -> Any:
         The expression for :meth:`dae_sdc.model.model.Model.equation`; in functions F(t, u, du), and of
         numbers, ``actual``.
 
+    Raises
+    ------
+    InputError
+        If there are other arguments than these two.
+
     Examples
     --------
     >>> m = ds.Model("pipe")
-    >>> q, p = m.variables("q p", start=[0.0, 4.0], fixed=[False, True])
-    >>> m.equations(m.der(p) + q, ds.homotopy(q * abs(q) + 0.01 * sp.sinh(q), q) - p)
+    >>> q, p = m.variables("q p", start=[0.0, 10.0], fixed=[False, True])
+    >>> m.equations(m.der(p) + q, ds.homotopy(q**3 + q, q) - p)
     >>> round(ds.initial(m)["q"], 6)
-    1.990997
+    2.0
     """
     if not any(isinstance(part, sympy.Basic) for part in (actual, simplified)):
         return actual

@@ -191,16 +191,13 @@ def _consistent(options: InitialOptions) -> Initial:
         made = target.make_problem(options.params or {})
         written = Equations(square_function(made, state_near(made, options.u0)))
         written = with_model(written) if written.problem.kernels is None else written
-        names = written.problem.names
-        settings["guesses"] = of_names(options.guesses, names, type(written.problem).__name__)
+        settings["guesses"] = of_names(options.guesses, made.names, type(made).__name__)
         return consistent_values(written, u0=options.u0, **settings)
     if options.u0 is not None:
         raise InputError("u0 belongs to problems; of a model give guesses by name")
     model = square(target.make_model(options.params or {}))
-    settings["fixed"] = conditions_in(options.fixed, model, {})
-    settings["guesses"] = of_names(
-        options.guesses, (*model.names, *model.form().names), f"model {model.name}"
-    )
+    guesses = of_names(options.guesses, model.names + model.form().names, f"model {model.name}")
+    settings |= {"fixed": conditions_in(options.fixed, model, {}), "guesses": guesses}
     processes: dict[str, Any] = {"workers": options.workers, "comm": options.comm}
     return initial_of_model(model, **settings, every=options.all_solutions, **processes)
 
