@@ -78,4 +78,4 @@ def test_an_error_test_without_differential_unknowns_is_refused() -> None:
     with pytest.raises(ds.InputError, match="leaves out unknowns of index 2"):
         ds.solve(Unsure, u0=[0.0, 1.0], sweeper="ida", rtol=1e-6, trace=False)
     with pytest.raises(ds.InputError, match="leave one of them for the error test"):
-        ds.solve(bridge, u0=[0.0] * 4, rtol=1e-6, leave_out=["u[0]", "u[1]", "u[2]", "u[3]"])
+        ds.solve(bridge, u0=[0.0] * 4, t_end=1.0, rtol=1e-6, leave_out=["u[0]", "u[1]", "u[2]", "u[3]"])

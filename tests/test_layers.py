@@ -290,7 +290,7 @@ BUDGETS = {
     "dae": 7_530,
     "initial": 6_450,
     "model": 5_500,
-    "control": 4_920,
+    "control": 4_930,
     "constrained": 3_920,
     "structure": 3_900,
     "modelica": 3_630,

@@ -274,7 +274,7 @@ MISTAKES: dict[str, Mistake] = {
     ),
     # numbers
     "nodes that are no integer": Mistake(SIMPLE, {"nodes": 2.5}, ("nodes must be an integer", "got 2.5")),
-    "no nodes": Mistake(SIMPLE, {"nodes": 0}, ("num_nodes must be an integer of at least 1", "got 0")),
+    "no nodes": Mistake(SIMPLE, {"nodes": 0}, ("nodes must be an integer, at least 1", "got 0")),
     "one LOBATTO node": Mistake(
         SIMPLE, {"nodes": 1, "quad": "LOBATTO"}, ("num_nodes", "at least 2 for LOBATTO", "got 1")
     ),

@@ -49,8 +49,12 @@ LARGEST_MOVE = 1e-6  # Largest relative change of the state before such a jump i
 LEAST_PROGRESS_OF_JUMPS = 1e-9  # Part of the interval between two such jumps that counts as progress.
 # Error between the nodes of a step, in units of the tolerance, where values there are asked for.
 ALLOWED_BETWEEN = 2.0
-# Part of an error between the nodes that counts for unknowns of index 2.
-AT_INDEX_2_BETWEEN = 0.1
+# AT_INDEX_2, FINEST_BETWEEN: part of an error between the nodes that counts for unknowns of index 2, and the
+# least rtol with which it does, as below that it is rounding divided by short steps.
+AT_INDEX_2 = 0.1
+FINEST_BETWEEN = 1e-8
+# What is looked at between the nodes: functions, which are located without other steps, or values.
+FUNCTIONS, VALUES = 1, 2
 
 # Attributes of :class:`AdaptivityDAE` that change from step to step.
 SAVED = tuple("_next _given _restarts _steps _look_at jumps _last_jump".split())
@@ -80,7 +84,7 @@ class AdaptivityDAE(RepeatingControl):
         **{"rtol": None, "atol": None, "leave_out": ()},  # See dae_sdc.sweepers.tolerance.Tolerance.
         "stops": None,  # Times before the end at which steps must end: the equations have a kink or a jump.
         **{"dt_max": np.inf, "dt_first": None},  # Largest and first step.
-        "between": False,  # Whether values between the nodes of a step are to be as good as those at its end.
+        "between": 0,  # Whether functions or values are looked at between the nodes of steps.
         "time_limit": np.inf,  # Seconds after which the run is given up, besides those of the call.
     }
 
@@ -265,7 +269,8 @@ class AdaptivityDAE(RepeatingControl):
             # Errors of algebraic unknowns of index 1 do not follow from their polynomials: the equations give
             # them. Those of index 2 have u' of others between the nodes.
             index = np.array(L.prob.variable_index)
-            judged = np.where(index == 2, AT_INDEX_2_BETWEEN, 1.0 * ((index < 2) & ~L.prob.is_algebraic))
+            held = self.params.between == VALUES and tolerance.rtol >= FINEST_BETWEEN
+            judged = np.where(index == 2, held * AT_INDEX_2, 1.0 * ((index < 2) & ~L.prob.is_algebraic))
             self._between = tolerance.weights_of(L.prob, ALLOWED_BETWEEN, plain=True), judged
         given = self.params.dt_first
         self.sizes.wanted = self._first_step(L, u0, t0) if given is None else given

@@ -433,7 +433,7 @@ class Execution:
             begins += switch.times
         about: Any = {"sizes": self.typical, "rtol": self.plan.request.rtol, "begins": np.sort(begins)}
         late = in_transients(self.problem.names, solution.t, solution.u, solution.du, **about)
-        return "; ".join(filter(None, [late, _beside_peaks(self.plan, solution, about["sizes"])]))
+        return "; ".join(filter(None, [late, _beside_peaks(self.plan, solution)]))
 
     def at_steps(self, record: StepRecord) -> tuple[Vector, Vector, Vector, dict[str, Any], list[StepData]]:
         """Times, u, u', work, and data for dense output, of the start and of all steps in order."""
@@ -499,13 +499,13 @@ class Execution:
         return found
 
 
-def _beside_peaks(plan: Plan, solution: Solution, sizes: Vector) -> str:
+def _beside_peaks(plan: Plan, solution: Solution) -> str:
     """A remark on algebraic unknowns whose tolerance is that of rare peaks."""
     problem, rtol = plan.setup.problem, plan.request.rtol
     told = plan.request.atol is not None or problem.given_nominal is not None
     if told or rtol is None or len(solution.t) < 2:
         return ""
-    u, sizes = solution.u, np.maximum(sizes, np.abs(solution.u).max(axis=0))
+    u, sizes = solution.u, np.abs(solution.u).max(axis=0)
     rare = rare_peaks(solution.t, u, sizes).tolist()
     if not rare:
         return ""

@@ -128,7 +128,7 @@ def adapted_to(
     sizes: Steps,
     t_end: float,
     stops: Sequence[float],
-    between: bool = False,
+    between: int = 0,
 ) -> Setup:
     """The setup of a run that takes steps of a given accuracy, at their ends or also between their nodes."""
     cls = setup.sweeper_class

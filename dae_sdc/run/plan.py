@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from pySDC.core.controller import _Pars as ControllerParameters
 
-from dae_sdc.control.adaptivity import stops_of
+from dae_sdc.control.adaptivity import FUNCTIONS, VALUES, stops_of
 from dae_sdc.control.events import Event, LocateEvents, accurate_slopes, as_events
 from dae_sdc.control.invariants import Invariants, require_invariants
 from dae_sdc.control.singular_determinants import require_way
@@ -165,7 +165,7 @@ def _with_steps(
         raise InputError("with rtol steps are taken one at a time; leave steps out, or give dt instead")
     tolerance = Tolerance.checked(problem, request.rtol, request.atol, request.leave_out or ())
     output = request.t_eval is not None or request.points is not None
-    between = output or bool(request.dense) or has_events
+    between = VALUES if output or request.dense else FUNCTIONS if has_events else 0
     return adapted_to(setup, tolerance, request, end, stops_of(problem, start, end), between), None
 
 

@@ -398,7 +398,7 @@ def _compiled(text: str, known: Sequence[str], what: str) -> tuple[Any, list[str
     try:
         tree = ast.parse(code, mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise InputError(f"{what} is no expression, such as x - 0.5 or x**2 + y**2 - 1") from None
+        raise InputError(f"{what} is no expression; write one such as x - 0.5 or x**2 + y**2 - 1") from None
     _check(tree, what, (*known, *TIME), shown)
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
