@@ -132,7 +132,6 @@ def square_function(problem: Any, near: Any) -> Any:
     What is left out is kept in ``redundant``, as names and expressions.
     """
     from dae_sdc.model.functions import FunctionProblem
-    from dae_sdc.model.trace import trace_problem
 
     if not isinstance(problem, FunctionProblem):
         return problem
@@ -142,6 +141,8 @@ def square_function(problem: Any, near: Any) -> Any:
         count = np.size(function(problem.interval[0], np.full(n, 0.7) if near is None else near, np.zeros(n)))
         if count <= n:
             return problem
+        from dae_sdc.model.trace import trace_problem
+
         names = (*problem.names, *(f"unknown of value {i}" for i in range(n, count)))
         wide = FunctionProblem(lambda t, u, du: function(t, u[:n], du[:n]), count, names=names)
         model = trace_problem(wide).model
