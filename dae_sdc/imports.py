@@ -112,38 +112,6 @@ def defer_mpi() -> None:
         sys.meta_path.insert(0, _Finder())
 
 
-class _RoomLoader(Loader):
-    """Gives a module of the package in place of a second copy."""
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType:
-        module = importlib.import_module(f"dae_sdc.{spec.name}")
-        self._spec = module.__spec__
-        return module
-
-    def exec_module(self, module: ModuleType) -> None:
-        module.__spec__ = self._spec  # which the import has replaced
-
-
-class _RoomFinder(MetaPathFinder):
-    """Finds the modules of one room under the name of its link."""
-
-    def __init__(self, room: str) -> None:
-        self._inside = f"{room}."
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        return ModuleSpec(fullname, _RoomLoader()) if fullname.startswith(self._inside) else None
-
-
-def one_room(name: str) -> None:
-    """Let a room that is imported through its link at the root be that of the package with its modules."""
-    if name in ("__main__", "") or "." in name:
-        return
-    sys.meta_path.insert(0, _RoomFinder(name))
-    sys.modules[name] = importlib.import_module(f"dae_sdc.{name}")
-
-
 LAUNCHERS = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS", "SLURM_STEP_NUM_TASKS")
 """Environment variables with the number of processes that an MPI launcher has started."""
 

@@ -297,8 +297,14 @@ class Steps:
             )
         worst = int(np.argmax(np.abs(found.after) / found.scale))
         clashing = [int(failure.rows[i]) for i in found.contradictory or (worst,)]
-        matrix = sparse.csr_matrix(self.system.jacobian(failure.x))[clashing]
-        entered = np.asarray(abs(matrix).sum(axis=0)).ravel() > 0.0
+        if failure.is_block and not found.at_bounds:  # which has no values as a whole
+            clashing = failure.rows.tolist()
+        for shift in (0.0, 0.1):  # at zeros of others a fixed value may have no slope
+            place = failure.x + shift * (1.0 + np.abs(failure.x)) * np.cos(np.arange(len(jet_names)))
+            matrix = abs(sparse.csr_matrix(self.system.jacobian(place))[clashing])
+            entered = np.asarray(matrix.sum(axis=0)).ravel() > 0.0
+            if (entered & given.fixed).any():
+                break
         held = [jet_names[j] for j in np.flatnonzero(entered & given.fixed)]
         left = f"'{names[int(failure.rows[worst])]}' is left with {found.after[worst]:.2g}"
         free = np.flatnonzero(entered & ~given.fixed)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 # The module and the function share a name: importing here makes the function win, always.
-from dae_sdc.imports import function_at, one_room
+from dae_sdc.imports import function_at
+from dae_sdc.links import one_room
 from dae_sdc.plotting.plot import PICTURES, plot
 
 one_room(__name__)

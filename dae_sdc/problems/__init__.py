@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dae_sdc.dae.problem import PROBLEMS
-from dae_sdc.imports import one_room
+from dae_sdc.links import one_room
 
 one_room(__name__)
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from dae_sdc.imports import one_room
+from dae_sdc.links import one_room
 
 if TYPE_CHECKING:
     from dae_sdc.run.accuracy import accuracy as accuracy

@@ -77,7 +77,7 @@ def inner_factor(rtol: float, order: int, order_of_method: float, index: int = 1
     (1999) 93, whose codes choose it so.
     """
     factor = 0.005 * rtol ** (min(1.0, order / (order_of_method + 1.0)) - 1.0)
-    if index == 2 and order <= SETTINGS.few_nodes + 1:
+    if index == 2 and order <= SETTINGS.few_nodes + 1 and rtol >= SETTINGS.finest_at_index_2:
         factor = max(SETTINGS.share_of_few_nodes * factor, min(factor, SETTINGS.least_of_few_nodes))
     return float(factor)
 
