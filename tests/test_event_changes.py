@@ -135,6 +135,16 @@ def test_changes_at_one_time_are_all_made_and_one_may_cause_another() -> None:
     assert run.u[-1] == pytest.approx([0.75, 10.25, 5.0], abs=1e-9)
 
 
+def test_a_jump_at_a_switch_may_be_an_event_that_changes() -> None:
+    def stepped(t: float, u: Any, du: Any) -> list[Any]:
+        x, z, n, _ = u
+        return [du[0] - 1.0, z - np.where(x < 0.5, 1.0, 3.0), du[2], du[3] - n]
+
+    start = {"x": 0.0, "z": 1.0, "n": 0.0, "m": 0.0}
+    run = ds.solve(stepped, u0=start, t_end=1.0, rtol=1e-8, events=["z - 2; n = 1"])
+    assert run.success and run.u[-1] == pytest.approx([1.0, 3.0, 1.0, 0.5], abs=1e-9)
+
+
 def test_an_impact_of_a_mechanism_keeps_its_constraints_or_is_refused() -> None:
     back = "x; rising; der(x) = -der(x); der(y) = -der(y)"
     run = ds.solve("pendulum", rtol=1e-8, events=[back], t_end=2.0)

@@ -830,21 +830,19 @@ class LocateEvents(RepeatingControl):
             stopped = False
             # Unknowns may have jumped across another switch, or the zero of an event that changes them.
             self._take_jumps(len(self.events), self.switches, self._switch_values(P, u, t), t, u)
-            if changed:
-                for watch, event in changed:
-                    _leave_zero(watch, event, u, t, RATE_STEP * self._usual)
-                self._take_jumps(0, self.events, self._event_values(u, t), t, u)
+            for watch, event in changed:
+                _leave_zero(watch, event, u, t, RATE_STEP * self._usual)
+            if not self._switched:
+                self._take_jumps(
+                    0, self.events, [_checked(event)(u, t) for event in self.params.events], t, u
+                )
         timed = getattr(P, "timed_values", ())
         for watch, old, new in zip(self.timed, self._timed_values, timed, strict=True):
             if new != old:
                 watch.keep(t, u, 1 if new > old else -1)
         self._timed_values = timed
-        self._take_jumps(0, self.events, self._event_values(u, t), t, u)
         self._steps.restart()
         return u
-
-    def _event_values(self, u: MeshDAE, t: float) -> list[float]:
-        return [_checked(event)(u, t) for event in self.params.events]
 
     def _take_jumps(
         self, first: int, watches: list[_Watch], values: list[float], t: float, u: Vector

@@ -19,7 +19,7 @@ from dae_sdc.structure.rank import Echelon, LinearRows
 # Cost of an equation for an unknown that it does not contain, where equations are chosen.
 NOT_CONTAINED = 1e6
 # Cost of each equation before another one that serves as well.
-LATER = 1e-6
+COST_OF_LATER = 1e-6
 
 
 def square(model: Any) -> Any:
@@ -50,7 +50,7 @@ def _chosen(model: Any, rows: Sequence[int], count: int) -> list[int] | None:
     """As many equations as unknowns, with as many derivatives as possible; None if there are not so many."""
     cost = np.full((len(model.roots), count), NOT_CONTAINED)
     equations, unknowns, orders = model.signature()
-    cost[equations, unknowns] = -orders.astype(float) + LATER * equations
+    cost[equations, unknowns] = -orders.astype(float) + COST_OF_LATER * equations
     taken, of = linear_sum_assignment(cost[list(rows)]) if len(rows) >= count else ((), ())
     chosen = [rows[at] for at in taken]
     if len(chosen) < count or (cost[chosen, of] == NOT_CONTAINED).any():

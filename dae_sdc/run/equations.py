@@ -243,11 +243,12 @@ def _of_problem(target: Target, request: SolveOptions) -> Equations:
     given = target.problem
     arguments = {**(request.params or {}), **_solves(request)}
     problem = target.make_problem(arguments)
-    problem = problem if request.trace is False else square_function(problem, state_near(problem, request.u0))
+    near = state_near(problem, request.u0)
+    problem = problem if request.trace is False else square_function(problem, near)
     if given is None:
         return Equations(problem, is_trusted=True)
     if hasattr(problem, "set_parameters"):
-        _check_function(problem, request)
+        _check_function(problem, request, near)
     settled = request.trace is None and given.index is not None and not is_function(given)
     by_names = isinstance(request.u0, Mapping) or request.is_made_consistent
     # The library's own starts are consistent.
@@ -271,10 +272,10 @@ def _of_problem(target: Target, request: SolveOptions) -> Equations:
     return _reduced(equations, request, arguments)
 
 
-def _check_function(problem: Any, request: SolveOptions) -> None:
+def _check_function(problem: Any, request: SolveOptions, near: Vector | None) -> None:
     """Refuse a function whose run has no end, or that cannot be called at the start."""
     name = getattr(problem.function, "__name__", "the function")
-    near, t0 = state_near(problem, request.u0), problem.interval[0] if request.t0 is None else request.t0
+    t0 = problem.interval[0] if request.t0 is None else request.t0
     try:
         with np.errstate(all="ignore"), uncounted(problem):
             if near is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -144,11 +144,9 @@ def _check(request: SolveOptions, setup: Setup) -> None:
 
 def _events_of(request: SolveOptions, equations: Equations) -> tuple[Event, ...]:
     """The events of a run, before them those of its equations."""
-    own, asked = equations.own_events, request.events
-    if callable(asked) or isinstance(asked, Event | str):
-        asked = (asked,)
-    every = (*own, *asked) if isinstance(asked, Sequence) else asked
-    return as_events(events_of(every, equations.problem, equations.unknowns)) if every != () else ()
+    given = [given for given in (equations.own_events, request.events) if given != ()]
+    problem, unknowns = equations.problem, equations.unknowns
+    return tuple(event for part in given for event in as_events(events_of(part, problem, unknowns)))
 
 
 def _with_steps(

@@ -34,7 +34,7 @@ RESTART_NODES = 5
 # Relative error of u' and of the algebraic unknowns behind a switch of equations of index 1.
 RESTART_TOLERANCE = 1e-13
 # Move of an unknown behind a change, relative to its size, above which the changed state is inconsistent.
-LARGEST_MOVE = 1e-5
+INCONSISTENT_MOVE = 1e-5
 RESTART_RANK = 1e-12  # Pivot of the balanced dF/du', relative to the largest, that counts as 0.
 # Distance, in steps, behind the time of a change at which the equations are taken: functions of time may have
 # either value at the time itself.
@@ -228,7 +228,7 @@ def _require_kept(problem: ProblemDAE, u: MeshDAE, taken: Vector, t: float) -> N
     sizes = np.maximum(problem.run_scales.unknowns, np.abs(u.view(np.ndarray)))
     moves = np.abs(taken - u)[: problem.n_diff] / sizes[: problem.n_diff]
     worst = int(moves.argmax()) if len(moves) else 0
-    if len(moves) and not moves[worst] <= LARGEST_MOVE:
+    if len(moves) and not moves[worst] <= INCONSISTENT_MOVE:
         raise SolveError(
             f"the change at t={t:.10g} leaves a state that violates a constraint or one that is hidden: "
             f"'{problem.names[worst]}' is {u[worst]:.6g} and would go to {taken[worst]:.6g}; let the change "
