@@ -1,4 +1,4 @@
-"""Newton's method at the nodes of a step on memory: the operations of :mod:`dae_sdc.dae.iteration`, compiled.
+"""Newton's method at the nodes of a step on memory: the operations of :mod:`dae_sdc.dae.newton`, compiled.
 
 Importing this imports numba. All that it works on is found in one structure, whose address is passed on:
 arrays passed one by one would take most of the time of compiling and of calling.
@@ -14,7 +14,7 @@ from numba import types
 from numba.extending import get_cython_function_address
 
 from dae_sdc.compiled.triangular import RowPattern, TriangularFactors, refactorize, solve_triangular
-from dae_sdc.dae import iteration
+from dae_sdc.dae import newton
 from dae_sdc.dae.compiling import (
     RecordView,
     c_function,
@@ -27,8 +27,8 @@ from dae_sdc.dae.compiling import (
     short_integers,
     within_compiled,
 )
-from dae_sdc.dae.iteration import BACKWARD_ERROR, KeptNumbers
 from dae_sdc.dae.memory import Counts, fields
+from dae_sdc.dae.newton import BACKWARD_ERROR, KeptNumbers
 from dae_sdc.dae.pattern import EPS
 from dae_sdc.sharing import once
 
@@ -52,7 +52,7 @@ class NodesMemory(ctypes.Structure):
             "slots",  # which of the kept matrices belongs to a node, integers, (M,)
             "factors pivots",  # of LU, column by column, (S, n, n), and integers of 32 bits, (S, n)
             "masses stiffnesses",  # dF/du' and dF/du of the matrices, at last the guide's, (S + 1, n, n)
-            "kept",  # see dae_sdc.dae.iteration.KeptNumbers, (S,)
+            "kept",  # see dae_sdc.dae.newton.KeptNumbers, (S,)
             "ages",  # number of the newest linearisation at every node, (M,); without a guide the first alone
             "newest",  # in which slot that is, -1 for none, integers, (M,)
             "value delta",  # F and the correction, (n,)
@@ -72,7 +72,7 @@ class NodesMemory(ctypes.Structure):
             "node_u node_du slot age_at node",  # of the node that is solved for
             "entries",  # numbers in a matrix
         ),
-        # Of dae_sdc.dae.iteration.iterate; factors in the size of a correction, ``unit`` that of ``weights``.
+        # Of dae_sdc.dae.newton.iterate; factors in the size of a correction, ``unit`` that of ``weights``.
         *fields(ctypes.c_double, "tolerance residual_tolerance forcing differential algebraic unit"),
         ("counts", Counts),
     ]
@@ -351,7 +351,7 @@ def begin_solve(nodes: Any, m: Any) -> Any:
         doubles(nodes.ages)[m] += 1.0
 
 
-for _function in (iteration.factorize_anew, iteration.iterate, solve_triangular, refactorize):
+for _function in (newton.factorize_anew, newton.iterate, solve_triangular, refactorize):
     within_compiled(_function)
 
 
@@ -369,15 +369,15 @@ def _solve_at(address: Any, m: Any) -> Any:
     nodes = nodes_at(address)
     begin_solve(nodes, m)
     goals = (nodes.tolerance, nodes.residual_tolerance, nodes.forcing)
-    how = iteration.iterate(nodes, nodes.trust != 0, *goals, nodes.maxiter)
-    if how != iteration.SOLVED:
+    how = newton.iterate(nodes, nodes.trust != 0, *goals, nodes.maxiter)
+    if how != newton.SOLVED:
         nodes.restore()
         return 0
     return 1
 
 
 def _factorize_at(address: Any, which: Any) -> Any:
-    return 1 if iteration.factorize_anew(nodes_at(address), which) else 0
+    return 1 if newton.factorize_anew(nodes_at(address), which) else 0
 
 
 @once

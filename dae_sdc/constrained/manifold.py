@@ -20,8 +20,8 @@ from dae_sdc.dae.state import EndDerivative, EndWithInterior, MeshDAE, Vector, a
 from dae_sdc.errors import InputError, SingularMatrixError, SolveError
 from dae_sdc.registry import Registry
 from dae_sdc.sweepers.direct import DirectSweeper
-from dae_sdc.sweepers.records import MethodRecord
 from dae_sdc.sweepers.sdc import SWEEPERS
+from dae_sdc.sweepers.tableaux import MethodRecord
 from dae_sdc.sweepers.tolerance import Outcome
 
 # Form of each type of equations in :mod:`dae_sdc.constrained._manifold`.

@@ -24,7 +24,7 @@ from dae_sdc.dae.interpolant import (
 from dae_sdc.dae.memory import COUNTERS
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import ConvergenceError
-from dae_sdc.sweepers.residual import RESIDUAL_ROUND_OFF
+from dae_sdc.sweepers.step_sweeps import RESIDUAL_ROUND_OFF
 from dae_sdc.sweepers.steps_ahead import Taken
 
 # Distance, in steps, between the end of a step and a time of a grid up to which they are equal.

@@ -17,9 +17,8 @@ from dae_sdc.initial.jets import Part, leaf_values
 from dae_sdc.initial.paths import BlockEquations
 from dae_sdc.initial.plan import Block, Plan
 from dae_sdc.initial.projection import TERM_ROUND_OFF, EquationFunctions
-from dae_sdc.initial.quotients import NotPolynomialError
 from dae_sdc.initial.solver import SEARCH
-from dae_sdc.initial.systems import Reader, nearest_angle, reader_of
+from dae_sdc.initial.systems import NotPolynomialError, Reader, nearest_angle, reader_of
 from dae_sdc.polynomials.homotopy import solve_polynomials
 from dae_sdc.structure.prolongation import Tape
 from dae_sdc.structure.series import RealArithmetic, many_digits

@@ -10,8 +10,7 @@ import numpy as np
 
 from dae_sdc.dae.state import Vector
 from dae_sdc.initial.jets import Group, ModelJets, Part, groups_of
-from dae_sdc.initial.quotients import NotPolynomialError
-from dae_sdc.initial.systems import Polynomials, reader_of
+from dae_sdc.initial.systems import NotPolynomialError, Polynomials, reader_of
 from dae_sdc.polynomials.singular_points import SingularPoints, singular_points
 from dae_sdc.polynomials.witness import Decomposition, decompose
 from dae_sdc.text import brief

@@ -26,8 +26,7 @@ from dae_sdc.expressions.dag import Leaf, name_and_order
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.model.model import Model
 from dae_sdc.model.problem import ROUNDING, Form, FormEquations, SwitchingEquations
-from dae_sdc.model.reads import Reads
-from dae_sdc.model.retargeting import Retargeting, given_by_library, parameter_names, state_of
+from dae_sdc.model.retargeting import Reads, Retargeting, given_by_library, parameter_names, state_of
 from dae_sdc.model.symbolic_values import (
     ExecutionPaths,
     NumberNeeded,

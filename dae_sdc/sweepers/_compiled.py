@@ -21,8 +21,8 @@ from dae_sdc.compiled.triangular import (
     superlu_factors,
 )
 from dae_sdc.dae.compiling import RecordView, compiled_as, compiled_lightly, doubles, kept, within_compiled
-from dae_sdc.dae.iteration import KeptNumbers
 from dae_sdc.dae.memory import address, fields, tell_addresses
+from dae_sdc.dae.newton import KeptNumbers
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.sweepers import sweep

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dae_sdc.errors import InputError
 from dae_sdc.registry import Registry
 from dae_sdc.sweepers.amplification import LinearStep
-from dae_sdc.sweepers.records import DEFECT_TOLERANCE, Array, MethodRecord
+from dae_sdc.sweepers.tableaux import DEFECT_TOLERANCE, Array, MethodRecord
 
 Orders = Mapping[int, tuple[int | None, ...]]
 

@@ -11,10 +11,15 @@ import numpy as np
 from scipy import sparse
 
 from dae_sdc.arguments import checked
-from dae_sdc.dae.iteration import BACKWARD_ERROR, LAST_CORRECTION, ROUND_OFF_CORRECTION
 from dae_sdc.dae.jacobian import Linearization
 from dae_sdc.dae.linear import DenseLU, Factorization, factorize
-from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
+from dae_sdc.dae.newton import (
+    BACKWARD_ERROR,
+    LAST_CORRECTION,
+    ROUND_OFF_CORRECTION,
+    ModifiedNewton,
+    NodeSystem,
+)
 from dae_sdc.dae.newton_checks import above_noise, is_small
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import StepPolynomial, Vector, attach, interpolation_matrix

@@ -25,12 +25,11 @@ from dae_sdc.sweepers.coupled import CoupledStages, starting_derivative
 from dae_sdc.sweepers.direct import DirectMethod, refuse_diagonalisation, require_problem
 from dae_sdc.sweepers.nodes import ShownRows, rows_of
 from dae_sdc.sweepers.rank_team import team_of
-from dae_sdc.sweepers.records import DEFECT_TOLERANCE
 from dae_sdc.sweepers.sdc import SWEEPERS
 from dae_sdc.sweepers.step_error import StepError, kept_operators
 from dae_sdc.sweepers.steps_ahead import CRAWLING_CONTRACTION, StepsAhead
 from dae_sdc.sweepers.switching import SwitchedSteps
-from dae_sdc.sweepers.tableaux import METHODS, Tableau, require_tableau, tableau_of_bases
+from dae_sdc.sweepers.tableaux import DEFECT_TOLERANCE, METHODS, Tableau, require_tableau, tableau_of_bases
 from dae_sdc.sweepers.together import FewerNodes, StagesTogether
 from dae_sdc.sweepers.tolerance import Outcome, Tolerance, Weights
 

@@ -18,7 +18,6 @@ from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import InputError, SolveError, require_tolerance
 from dae_sdc.registry import Registry, unknown
 from dae_sdc.sharing import filtering
-from dae_sdc.sweepers.accuracy import AccuracyGoal
 from dae_sdc.sweepers.amplification import LinearStep
 from dae_sdc.sweepers.collocation import (
     QMAT,
@@ -31,9 +30,13 @@ from dae_sdc.sweepers.collocation import (
 from dae_sdc.sweepers.direct import NotOfOthers, refuse_diagonalisation, require_problem
 from dae_sdc.sweepers.iterate import INITIAL_GUESSES as INITIAL_GUESSES, Predictor, StepIterate
 from dae_sdc.sweepers.nodes import NodeCommunicator
-from dae_sdc.sweepers.residual import RESIDUAL_TYPES as RESIDUAL_TYPES, StepResidual
 from dae_sdc.sweepers.solvers import PythonNodes
-from dae_sdc.sweepers.step_sweeps import StepSweeps
+from dae_sdc.sweepers.step_sweeps import (
+    RESIDUAL_TYPES as RESIDUAL_TYPES,
+    AccuracyGoal,
+    StepResidual,
+    StepSweeps,
+)
 from dae_sdc.sweepers.tolerance import Outcome, Tolerance
 
 BACKENDS = ("compiled", "numpy")  # Names of the kinds of code that can solve at the nodes.

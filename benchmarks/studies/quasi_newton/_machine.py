@@ -1,6 +1,6 @@
 """The contact of a tyre as a nonlinear system, and the iterations that solve it, compiled.
 
-Importing this imports numba. The modified Newton iteration is :func:`dae_sdc.dae.iteration.iterate` itself,
+Importing this imports numba. The modified Newton iteration is :func:`dae_sdc.dae.newton.iterate` itself,
 whose operations are those of :class:`Contact`.
 """
 
@@ -13,12 +13,12 @@ from numba import float64, int32, int64, njit
 from numba.experimental import jitclass
 
 from dae_sdc.compiled.machine_newton import lapack, lapack_factor, lapack_solve
-from dae_sdc.dae import iteration
+from dae_sdc.dae import newton
 from dae_sdc.dae.compiling import call_jacobian, call_residual
-from dae_sdc.dae.iteration import HERE, SOLVED
+from dae_sdc.dae.newton import HERE, SOLVED
 from dae_sdc.problems.tyre import BrushTyre
 
-_iterate, _factorize_anew = njit(iteration.iterate), njit(iteration.factorize_anew)
+_iterate, _factorize_anew = njit(newton.iterate), njit(newton.factorize_anew)
 LEAST_FRACTION = 2.0**-10  # Damping factor that is taken even if the residual does not decrease
 # Decrease of the norm of the residual, relative to the damping factor, for which a step is taken
 SUFFICIENT_DECREASE = 1e-4
@@ -28,7 +28,7 @@ SMALLEST_DENOMINATOR = 1e-14  # Size of z^T y relative to abs(z) abs(y) below wh
 
 @jitclass([(name, float64) for name in ("age", "rate", "is_aged", "last_change")])
 class Kept:
-    """What is known of a kept matrix, see :class:`dae_sdc.dae.iteration.KeptNumbers`."""
+    """What is known of a kept matrix, see :class:`dae_sdc.dae.newton.KeptNumbers`."""
 
     def __init__(self) -> None:
         self.age, self.rate, self.is_aged, self.last_change = -1.0, 1.0, 0.0, 0.0
@@ -90,7 +90,7 @@ class Contact:
         """Keep nothing of earlier solves."""
         self.kept.age, self.newest = -1.0, -1.0
 
-    # The operations of dae_sdc.dae.iteration, see dae_sdc.dae.newton.ModifiedNewton.
+    # The operations of dae_sdc.dae.newton, see dae_sdc.dae.newton.ModifiedNewton.
 
     def correct(self) -> float:
         self.iterations += 1
@@ -117,7 +117,7 @@ class Contact:
     def at_round_off(self) -> bool:
         self.evaluate(self.x, self.f)
         scale = np.abs(self.matrix) @ np.abs(self.x)
-        return bool((np.abs(self.f) <= iteration.BACKWARD_ERROR * scale).all())
+        return bool((np.abs(self.f) <= newton.BACKWARD_ERROR * scale).all())
 
     def restore(self) -> None:
         self.x[:] = self.saved
