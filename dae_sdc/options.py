@@ -613,6 +613,12 @@ class Observation(Group):
         repeated=True,
         told=False,
     )
+    chattering: str | None = option(
+        None,
+        "where both sides of a switch lead back to it: slide along it, or stop (slide, where possible)",
+        "The solution slides with a value between the two of the jump (Filippov), until one side leads away. "
+        "That takes ``rtol``, and equations that are a model or are read from a function.",
+    )
     project: bool | None = option(
         None,
         "move the end of each step to the invariants of the problem, or only tell the drift",

@@ -56,6 +56,7 @@ RATE_STEP = 1e-3
 SMALLEST_ARC = 60  # Binary digits of the smallest part of a step in which a function leaves 0 and comes back.
 MOST_SWITCHES = 100  # Switches without progress after which a run is given up.
 LEAST_PROGRESS_OF_SWITCHES = 1e-9  # Part of the interval between two switches that counts as progress.
+RETURNS = 3  # Zeros of a switch without progress, each to its other side, between which a solution slides.
 
 # How a function of time alone is sampled within a step, in units of the step.
 WITHIN = SamplingOptions(cells=1, narrowest=1e-7, most=200_000)
@@ -270,6 +271,16 @@ class _Watch:
         self.states.append(np.array(u))
         self.sides.append(side)
 
+    def returns(self, least: float) -> bool:
+        """Whether its last zeros, from side to side, are no farther from one another than a time."""
+        near = len(self.times) >= RETURNS and self.times[-1] - self.times[-RETURNS] <= least
+        return near and bool(np.all(np.diff(self.sides[-RETURNS:])))
+
+    def forget(self, count: int) -> None:
+        """Drop the last zeros."""
+        for entries in (self.times, self.states, self.sides, self.within):
+            del entries[-count:]  # type: ignore[attr-defined]
+
     def settle(self, function: Callable[[MeshDAE, float], float], dense: DenseOutput, n_diff: int) -> None:
         """Move zeros that were found without dense output to where this has them."""
 
@@ -437,6 +448,14 @@ def _leaves(value: Callable[[float], float], a: float, b: float, at_a: float) ->
     return b if at_a else a
 
 
+class Sliding(NamedTuple):
+    """Where a run has ended because both sides of a switch lead back to its zero."""
+
+    switch: int
+    t: float
+    u: MeshDAE
+
+
 @dataclass
 class _Aim:
     """A zero that a step is to end at."""
@@ -519,12 +538,17 @@ class LocateEvents(RepeatingControl):
     one step or several at once, whose statistics get the times of zeros as ``event`` and ``switch``.
 
     Its parameters are the user's ``events``, see :func:`as_events`; ``span``, the length of the run, by which
-    progress between switches is judged, a step if not given; ``n_slopes``, see :func:`accurate_slopes`; and
-    ``requires_convergence``: whether a step above its residual tolerance ends the run, and is ignored here.
+    progress between switches is judged, a step if not given; ``n_slopes``, see :func:`accurate_slopes`;
+    ``requires_convergence``: whether a step above its residual tolerance ends the run, and is ignored here;
+    ``sides``, those in force at the start, of the state if not given; and ``slides``: whether the run ends,
+    as ``sliding``, where both sides of a switch lead back to its zero.
     """
 
     order = 300  # when the step has been accepted
-    defaults: ClassVar = {"events": (), "span": None, "n_slopes": None, "requires_convergence": False}
+    defaults: ClassVar = {
+        **{"events": (), "span": None, "n_slopes": None, "requires_convergence": False},
+        **{"sides": None, "slides": False},
+    }
 
     def __init__(self, controller: Any, params: dict[str, Any], description: dict[str, Any]) -> None:
         super().__init__(controller, params, description)
@@ -540,6 +564,7 @@ class LocateEvents(RepeatingControl):
         self.timed: list[_Watch] = []  # switches whose times are known before
         self._timed_values: tuple[float, ...] = ()
         self.doubtful: dict[str, float] = {}  # functions that change too often, and from which time on
+        self.sliding: Sliding | None = None
         self._aim: _Aim | None = None
         self._switched: list[_Watch] = []
         self._steps: Any = None
@@ -552,7 +577,7 @@ class LocateEvents(RepeatingControl):
         self._without_progress, self._last_switch, self._told = 0, -np.inf, 0
         if self.params.n_slopes is None:
             self.params.n_slopes = accurate_slopes(type(L.sweep), P)
-        P.hold_sides(None)
+        P.hold_sides(self.params.sides)
         names = switch_names(P, u0, t0)
         sides = P.sides(u0, t0)
         _require_as_many(P, "sides", len(sides), len(names), t0)
@@ -568,7 +593,7 @@ class LocateEvents(RepeatingControl):
         self._timed_values = getattr(P, "timed_values", ())
         self.events = [_Watch(event.name) for event in self.params.events]
         self.finished, self.message, self._aim, self._switched = False, "", None, []
-        self._usual, self.doubtful = L.params.dt, {}
+        self._usual, self.doubtful, self.sliding = L.params.dt, {}, None
 
     @property
     def watches(self) -> list[_Watch]:
@@ -820,6 +845,8 @@ class LocateEvents(RepeatingControl):
         P = L.prob
         while self._switched or stopped:
             self._check_progress(t)
+            if self._slides(t, u):
+                return u
             pairs = zip(self.events, self.params.events, strict=True)
             changed = [pair for pair in pairs if pair[0] in self._switched]
             self._switched.clear()
@@ -854,11 +881,24 @@ class LocateEvents(RepeatingControl):
                 if self._counts(number, watch.side):
                     self._keep(number, watch, t, u, watch.side)
 
+    def _slides(self, t: float, u: MeshDAE) -> bool:
+        """Whether the run ends where both sides of a switch lead back to its zero."""
+        for number, watch in enumerate(self.switches if self.params.slides else ()):
+            if watch in self._switched and watch.returns(LEAST_PROGRESS_OF_SWITCHES * self._span):
+                watch.forget(RETURNS)
+                self.finished, self.sliding = True, Sliding(number, t, type(u)(u))
+                return True
+        return False
+
+    @property
+    def _span(self) -> float:
+        """The time by which progress between switches is judged."""
+        return float(self._usual if self.params.span is None else self.params.span)
+
     def _check_progress(self, t: float) -> None:
         if not self._switched:
             return
-        span = self._usual if self.params.span is None else self.params.span
-        if t - self._last_switch > LEAST_PROGRESS_OF_SWITCHES * span:
+        if t - self._last_switch > LEAST_PROGRESS_OF_SWITCHES * self._span:
             self._without_progress = 0
         self._last_switch = t
         self._without_progress += 1

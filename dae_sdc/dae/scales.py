@@ -91,6 +91,7 @@ class Scales:
         self._floors, self._least, self.hidden = np.zeros(n), np.zeros(n), np.zeros(n)
         self._earlier = np.zeros(n)
         self._learned, self._zero = np.full(n, np.nan), np.zeros(n, dtype=bool)
+        self.before = np.zeros(n)  # sizes in the arcs of the run before this one
 
     def begin(self, u0: Vector, balance: Balance, rtol: float) -> None:
         """Take the start of a run."""
@@ -102,17 +103,17 @@ class Scales:
             np.divide(self.unknowns, time, out=self.rates)
             return
         self.expected[:] = expected
-        sizes = np.abs(u0)
-        floors = np.where(balance.known, 0.0, self._parts * expected)
-        known = np.isfinite(self._learned)
-        floors[known] = self._learned[known]
+        sizes, known = np.maximum(np.abs(u0), self.before), balance.known | (self.before > 0.0)
+        floors = np.where(known, 0.0, self._parts * expected)
+        learned = np.isfinite(self._learned)
+        floors[learned] = self._learned[learned]
         # Below that an unknown is nothing but rounding of the other terms of its equations.
         self._least[:] = min(1.0, ROUNDING_OF_TERMS / rtol) * balance.own
         # Values that rounding of other terms hides count as 0.
         self.hidden[:] = ROUNDING_OF_TERMS * balance.own
         np.maximum(floors, self._least, out=self._floors)
         np.maximum(sizes, self._floors, out=self.unknowns)
-        self._zero[:] = ~balance.known
+        self._zero[:] = ~known
         self.seen[:], self.watched = sizes, bool(self._zero.any())
         np.divide(np.maximum(self.unknowns, expected), time, out=self.rates)
 

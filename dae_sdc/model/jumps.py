@@ -138,6 +138,7 @@ class Jumps:
     timed: Any  # Shape (T,). Those that depend on time alone.
     affine: Any  # Shape (T,). Whether the border of a timed jump is of degree one in time.
     timetable: Program | None  # Borders of the timed jumps (arguments of floors), and values of these jumps.
+    jumps: tuple[Jump, ...]  # The jumps themselves, in the graph of the model.
 
     @cached_property
     def compiled(self) -> Compiled:
@@ -178,6 +179,7 @@ def jumps_as_programs(sided: Sided, names: Sequence[str], given: Callable[[Leaf]
         timed,
         np.array(sided.affine, dtype=bool)[timed],
         graph.program(plain, given) if timed.size else None,
+        tuple(sided.jumps),
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from pySDC.core.default_hook import DefaultHooks
@@ -78,8 +78,16 @@ From index 2 on they need it: Jacobi iterations pass on values without a consist
 too."""
 
 
-def carried_out(plan: Plan) -> Solution:
-    """The solution of a plan, by the ranks that share it."""
+class Carried(NamedTuple):
+    """What a run has given."""
+
+    solution: Solution
+    located: LocateEvents | None  # The zeros of events and switches.
+    sizes: Vector | None  # Of the unknowns, in a run to a tolerance.
+
+
+def carried_out(plan: Plan) -> Carried:
+    """What a plan gives, by the ranks that share it."""
     setup, request = plan.setup, plan.request
     with ranks(setup.parallel, request.comm, setup.label["nodes"], request.steps) as team:
         plan = plan.on(team)
@@ -129,7 +137,7 @@ class Execution:
         """Number of steps that iterate together, on this rank or on several."""
         return max(self.plan.request.steps or 1, self.team.steps_at_once)
 
-    def carry_out(self, bar: Any) -> Solution:
+    def carry_out(self, bar: Any) -> Carried:
         """Run the controller; returns the solution up to the last step if the run fails numerically."""
         if self.plan.request.hidden_constraints:  # raises before the run if they are not known
             self.hidden_constraints(np.ones(self.problem.n))
@@ -171,9 +179,9 @@ class Execution:
         if solution.success and self.typical is not None:
             solution = solution.with_remark(self._in_transients(solution, located))
         solution = solution.with_remark(self._index_near_end(solution))
-        if self.out is not None:
+        if self.out is not None and (located is None or located.sliding is None):
             put_down(solution, self.out, solution.success)
-        return solution
+        return Carried(solution, located, self.typical)
 
     def _index_near_end(self, solution: Solution) -> str:
         """A remark where the index has changed along the run; empty if there is no time left to look."""

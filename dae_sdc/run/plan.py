@@ -105,7 +105,7 @@ def plan_of(request: SolveOptions, equations: Equations, begin: Start, measured:
     setup, fixed = _with_steps(request, setup, start, end, bool(events))
     if fixed is None:
         setup.description["sweeper_params"]["tolerance"].check_start(problem, begin.u)
-    setup, locates = _locating(request, setup, events, end - start, fixed)
+    setup, locates = _locating(request, setup, events, begin, fixed, _may_slide(request, equations, events))
     if (
         request.maxiter is None
         and request.nsweeps is None
@@ -167,12 +167,35 @@ def _with_steps(
     return adapted_to(setup, tolerance, request, end, stops_of(problem, start, end), between), None
 
 
+CHATTERING = ("slide", "stop")  # What a run does where both sides of a switch lead back to it.
+
+
+def _may_slide(request: SolveOptions, equations: Equations, events: tuple[Event, ...]) -> bool:
+    """Whether a run goes on along borders of its equations, with equations of their own."""
+    way, form = request.chattering, getattr(equations.problem, "form", None)
+    if way not in (None, *CHATTERING):
+        raise InputError(unknown("way at chattering switches", way, CHATTERING))
+    reasons = {
+        "steps of a fixed size": request.rtol is None,
+        "equations that are not read": equations.model is None or getattr(form, "jumps", None) is None,
+        "a simplified model": equations.simplified is not None,
+        "checkpoints": request.checkpoint is not None,
+        "ranks": request.parallel is not None,
+        "events that change the state": any(event.change is not None for event in events),
+    }
+    why = next((reason for reason, holds in reasons.items() if holds), None)
+    if way == "slide" and why is not None:
+        raise InputError(f"a run cannot slide along switches with {why}; leave chattering out, or the other")
+    return way != "stop" and why is None
+
+
 def _locating(
     request: SolveOptions,
     setup: Setup,
     events: tuple[Event, ...],
-    span: float,
+    start: Start,
     fixed: Mapping[str, Any] | None,
+    slides: bool,
 ) -> tuple[Setup, bool]:
     """The setup that finds zeros of event functions and switches of its problem; whether there are any."""
     alone = setup.iterates_alone(request.steps) and not setup.adaptive
@@ -188,9 +211,11 @@ def _locating(
         controllers[FixedSteps] = {**fixed, "meets": bool(getattr(setup.problem, "timed_switch_names", ()))}
     controllers[LocateEvents] = {
         "events": events,
-        "span": span,
+        "span": start.t_end - start.t0,
         "n_slopes": accurate_slopes(setup.sweeper_class, setup.problem),
         "requires_convergence": fixed is not None,
+        "sides": start.sides,
+        "slides": slides,
     }
     return setup.with_parts(convergence_controllers=controllers), True
 

@@ -21,12 +21,11 @@ from dae_sdc.errors import InputError, MisreadError, NotReducibleError, TimeLimi
 from dae_sdc.imports import launched
 from dae_sdc.options import ConsistentStart, Preparation, add_options, given_options, names_of_options, takes
 from dae_sdc.registry import unknown
+from dae_sdc.run.arcs import in_arcs
 from dae_sdc.run.description import SolveOptions
 from dae_sdc.run.equations import Equations, equations_of
-from dae_sdc.run.execution import carried_out
 from dae_sdc.run.files import partial_name
 from dae_sdc.run.method import SOLVERS
-from dae_sdc.run.plan import plan_of
 from dae_sdc.run.processes import everyone, join
 from dae_sdc.run.results import check_target, put_down
 from dae_sdc.run.solution import Solution
@@ -116,7 +115,7 @@ def _run(request: SolveOptions, equations: Equations, start: Start, measured: bo
         if sweeper in SOLVERS:
             return _by_sundials(request, equations, start)
         raise InputError(unknown("sweeper", sweeper, (*SWEEPERS, *SOLVERS)))
-    return carried_out(plan_of(request, equations, start, measured))
+    return in_arcs(request, equations, start, measured)
 
 
 def prepared(request: SolveOptions) -> tuple[SolveOptions, Equations, Start]:

@@ -73,6 +73,8 @@ class Start:
     u: MeshDAE
     du: Vector  # NaN where it is not known.
     remark: str = ""  # What the user has to be told.
+    # Sides of the switches that are in force; None for those of the state.
+    sides: tuple[int, ...] | None = None
 
     @classmethod
     def at(cls, problem: ProblemDAE, u0: Any, interval: tuple[float, float], remark: str = "") -> Start:

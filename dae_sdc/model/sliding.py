@@ -1,0 +1,86 @@
+"""Equations of solutions that slide along borders of jumps, where both sides lead back to the border."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+
+from dae_sdc.expressions.dag import Op
+from dae_sdc.model.jumps import Jump
+from dae_sdc.model.model import Model
+
+
+@dataclass(frozen=True)
+class Slide:
+    """A jump along whose border a solution slides."""
+
+    jump: Jump  # In the graph of the equations as they are written.
+    name: str  # The jump as text.
+    level: int = 0  # Of a floor the larger of its two values at the border; else 0.
+
+    @property
+    def values(self) -> tuple[float, float]:
+        """Values of the jump where its border is negative and positive."""
+        below, _, above = self.jump.values
+        return (below, above) if below == below else (self.level - 1.0, float(self.level))
+
+    def side(self, value: float) -> int:
+        """The side on which the jump has one of its two values; of a floor by the parity of its value."""
+        if self.jump.values[0] != self.jump.values[0]:
+            return 1 - 2 * (round(value) % 2)
+        return 1 if value == self.values[1] else -1
+
+
+@dataclass(frozen=True, eq=False)
+class SlidingModel:
+    """Equations in which the values of some jumps are unknowns that keep the solution on their borders.
+
+    References
+    ----------
+    A. F. Filippov: Differential Equations with Discontinuous Righthand Sides, Kluwer 1988.
+    """
+
+    model: Model
+    shares: tuple[str, ...]  # Names of these unknowns, in the order of the slides.
+    places: Mapping[int, int]  # Nodes of the other jumps in the graph as written, by those in this graph.
+
+
+def sliding(
+    model: Model, slides: Sequence[Slide], others: Sequence[Jump], parameters: Mapping[str, float]
+) -> SlidingModel:
+    """The equations of a model with values of its parameters, sliding along borders, inner ones first."""
+    made = copy.copy(model)
+    graph = made.graph = model.graph.copy()
+    made.name, made.events, made._forms, made._symbols = f"{model.name}-sliding", (), {}, {}
+    made.variables_by_name, made._index = dict(model.variables_by_name), dict(model._index)
+    made._unknowns, made._equation_names = list(model._unknowns), dict(model._equation_names)
+    made.parameters_by_name = {
+        name: replace(entry, value=parameters[name]) for name, entry in model.parameters_by_name.items()
+    }
+    shares = []
+    for _ in slides:
+        shares.append(next(name for k in count() if (name := f"share_{k}") not in made._index))
+        made.variable(shares[-1])
+    values = {
+        slide.jump.node: graph.variable(made._index[name], 0)
+        for slide, name in zip(slides, shares, strict=True)
+    }
+    borders = [graph.sub(slide.jump.border, graph.constant(slide.level)) for slide in slides]
+    wanted = [*model.roots, *borders, *(jump.node for jump in others)]
+    put: dict[int, int] = {}
+    for node in graph.below(wanted):
+        operands = graph.operands(node)
+        if node in values:
+            put[node] = values[node]
+        elif graph.op[node] is Op.SELECT and operands[0] in values:
+            first, second = graph.substitute(operands[1:], put)
+            put[node] = graph.add(second, graph.mul(values[operands[0]], graph.sub(first, second)))
+    new = graph.substitute(wanted, put)
+    size = len(model.roots)
+    made.roots, made._expressions = new[:size], [None] * size
+    for slide, root in zip(slides, new[size:], strict=False):
+        made.add_root(root, f"border of {slide.name}")
+    places = dict(zip(new[size + len(slides) :], (jump.node for jump in others), strict=True))
+    return SlidingModel(made, tuple(shares), places)
