@@ -276,10 +276,11 @@ class _Watch:
         near = len(self.times) >= RETURNS and self.times[-1] - self.times[-RETURNS] <= least
         return near and bool(np.all(np.diff(self.sides[-RETURNS:])))
 
-    def forget(self, count: int) -> None:
-        """Drop the last zeros."""
+    def forget(self, since: float) -> None:
+        """Drop the zeros from a time on."""
+        first = int(np.searchsorted(self.times, since))
         for entries in (self.times, self.states, self.sides, self.within):
-            del entries[-count:]  # type: ignore[attr-defined]
+            del entries[first:]
 
     def settle(self, function: Callable[[MeshDAE, float], float], dense: DenseOutput, n_diff: int) -> None:
         """Move zeros that were found without dense output to where this has them."""
@@ -883,9 +884,10 @@ class LocateEvents(RepeatingControl):
 
     def _slides(self, t: float, u: MeshDAE) -> bool:
         """Whether the run ends where both sides of a switch lead back to its zero."""
+        least = LEAST_PROGRESS_OF_SWITCHES * self._span
         for number, watch in enumerate(self.switches if self.params.slides else ()):
-            if watch in self._switched and watch.returns(LEAST_PROGRESS_OF_SWITCHES * self._span):
-                watch.forget(RETURNS)
+            if watch in self._switched and watch.returns(least):
+                watch.forget(t - least)
                 self.finished, self.sliding = True, Sliding(number, t, type(u)(u))
                 return True
         return False
@@ -911,8 +913,8 @@ class LocateEvents(RepeatingControl):
                 )
             raise SolveError(
                 f"'{self._switched[0].name}' switches again and again at t={t:.10g}, more than "
-                f"{MOST_SWITCHES} times without progress: the solution slides along the switch, or "
-                f"switches ever faster; smooth the switch, or give it a hysteresis"
+                f"{MOST_SWITCHES} times without progress: the solution slides along the switch, or switches "
+                f"ever faster; smooth the switch, give it a hysteresis, or solve a model or function by rtol"
             )
 
     def _switch_value(self, P: ProblemDAE, i: int, u: MeshDAE, t: float) -> float:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from dae_sdc.control.events import Event, EventRecord, LocateEvents, Sliding, as
 from dae_sdc.dae.interpolant import DenseOutput
 from dae_sdc.dae.pointwise import Pointwise
 from dae_sdc.dae.state import Vector, attach
-from dae_sdc.errors import DAEError
+from dae_sdc.errors import DAEError, InputError, SolveError
 from dae_sdc.run.description import SolveOptions
 from dae_sdc.run.equations import Equations
 from dae_sdc.run.execution import Carried, carried_out
@@ -24,10 +25,17 @@ from dae_sdc.run.start import Start
 from dae_sdc.run.target import Target
 from dae_sdc.run.unknowns import events_of
 
+if TYPE_CHECKING:
+    from dae_sdc.model.sliding import Slide
+
 MOST_ARCS = 100  # Arcs in a row without progress, after which a run is given up.
 LEAST_PROGRESS = 1e-9  # Part of the interval that counts as progress.
 # Distance from the two values of a jump, in units of their difference, up to which a solution may slide.
 BESIDE_VALUES = 1e-6
+
+
+class NotSimplifiedError(InputError):
+    """A run must have all unknowns of its model, those that depend on where the solution slides too."""
 
 
 def in_arcs(request: SolveOptions, equations: Equations, start: Start, measured: bool) -> Solution:
@@ -35,6 +43,8 @@ def in_arcs(request: SolveOptions, equations: Equations, start: Start, measured:
     carried = carried_out(plan_of(request, equations, start, measured))
     if carried.located is None or carried.located.sliding is None:
         return carried.solution
+    if equations.simplified is not None:
+        raise NotSimplifiedError(f"the solution slides along a switch; t={carried.located.sliding.t:.10g}")
     return _Arcs(request, equations, start).followed(carried)
 
 
@@ -46,8 +56,14 @@ class Mode:
     columns: NDArray[np.int64]  # Places of the unknowns of the run in the state.
     # For each switch the node of its jump in the graph of the equations as they are written.
     nodes: tuple[int, ...]
-    slides: tuple[Any, ...] = ()  # Of :class:`dae_sdc.model.sliding.Slide`, inner ones first.
+    names: tuple[str, ...]  # Of the unknowns of the run, in these equations.
+    slides: tuple[Slide, ...] = ()  # Inner ones first.
     shares: tuple[str, ...] = ()  # Unknowns that are the values of these jumps.
+
+    def shares_of(self, u: Any) -> list[float]:
+        """Values of the jumps that slide, in a state."""
+        names = self.equations.problem.names
+        return [float(u[names.index(share)]) for share in self.shares]
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,20 +83,21 @@ class _Arcs:
     equations: Equations
     start: Start
     arcs: list[Arc] = field(default_factory=list)
-    modes: dict[tuple[Any, ...], Mode] = field(default_factory=dict)
+    modes: dict[tuple[Slide, ...], Mode] = field(default_factory=dict)
     told: list[str] = field(default_factory=list)
     crossings: list[tuple[str, float, Vector]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        problem, form = self.equations.problem, self.equations.problem.form  # type: ignore[attr-defined]
-        self.problem, self.jumps = problem, form.jumps
+        problem: Any = self.equations.problem
+        self.problem, self.jumps = problem, problem.form.jumps
         nodes = tuple(self.jumps.jumps[i].node for i in self.jumps.watched)
-        self.modes[()] = Mode(self.equations, np.arange(problem.n), nodes)
+        self.modes[()] = Mode(self.equations, np.arange(problem.n), nodes, problem.names)
         request, self.span = self.request, self.start.t_end - self.start.t0
         given = [part for part in (self.equations.own_events, request.events) if part != ()]
         self.own = len(as_events(events_of(given[0], problem, None))) if self.equations.own_events else 0
         self.events = tuple(e for part in given for e in as_events(events_of(part, problem, None)))
         self.sizes = np.zeros(problem.n)
+        self.labels = {label: name for name, label in self.equations.labels.items()}
         self.times = output_times(request.t_eval, request.points, self.start.t0, self.start.t_end)
 
     def followed(self, first: Carried) -> Solution:
@@ -88,23 +105,28 @@ class _Arcs:
         self._keep(self.modes[()], first)
         ended, last, stands = "", self.start.t0, 0
         while self.arcs[-1].solution.success:
-            arc = self.arcs[-1]
             try:
-                following = self._following(arc)
-                if following is None:
-                    break
-                mode, start = following
-                stands = 0 if start.t0 - last > LEAST_PROGRESS * self.span else stands + 1
-                last = start.t0
-                if stands > MOST_ARCS:
-                    ended = f"the solution slides and leaves again and again at t={last:.10g}"
-                    break
-                request = self._request(mode, start)
-                self._keep(mode, carried_out(plan_of(request, mode.equations, start, False)))
+                following = self._following(self.arcs[-1])
             except DAEError as error:
                 ended = str(error)
                 break
-        whole = self._joined(ended)
+            if following is None:
+                break
+            mode, start = following
+            stands = 0 if start.t0 - last > LEAST_PROGRESS * self.span else stands + 1
+            last = start.t0
+            if stands > MOST_ARCS:
+                ended = f"the solution slides and leaves again and again at t={last:.10g}; smooth the switch"
+                break
+            request = self._request(mode, start)
+            try:
+                self._keep(mode, carried_out(plan_of(request, mode.equations, start, False)))
+            except BaseException as error:  # what has been computed is kept in its file
+                self._put_down(self._joined(f"ended by {type(error).__name__}"))
+                raise
+        return self._put_down(self._joined(ended))
+
+    def _put_down(self, whole: Solution) -> Solution:
         if self.request.out is not None:
             put_down(whole, self.request.out, whole.success)
         return whole
@@ -123,107 +145,111 @@ class _Arcs:
             return None
         sides = dict(zip(mode.nodes, (watch.side for watch in located.switches), strict=True))
         if located.sliding is not None:
-            return self._entered(mode, located.sliding, sides)
+            return self._entered(arc, located.sliding, sides)
         for number, watch in enumerate(located.events[len(self.events) :]):
             if watch.times:
                 slide, upper = mode.slides[number // 2], bool(number % 2)
                 return self._left(mode, slide, slide.values[upper], sides, watch.times[-1], watch.states[-1])
         return None
 
-    def _entered(self, mode: Mode, sliding: Sliding, sides: Mapping[int, int]) -> tuple[Mode, Start]:
+    def _entered(self, arc: Arc, sliding: Sliding, sides: Mapping[int, int]) -> tuple[Mode, Start]:
+        """The mode that slides along one switch more, and where it begins.
+
+        Of switches that change ever faster together, the one whose border has the others for derivatives.
+        """
+        assert arc.located is not None
+        since, failure = sliding.t - LEAST_PROGRESS * self.span, None
+        together = [
+            k for k, watch in enumerate(arc.located.switches) if watch.times and watch.times[-1] >= since
+        ]
+        for switch in dict.fromkeys([sliding.switch, *together]):
+            try:
+                return self._along(arc.mode, switch, sliding, sides)
+            except DAEError as error:
+                failure = failure or error
+        assert failure is not None
+        raise failure
+
+    def _along(
+        self, mode: Mode, switch: int, sliding: Sliding, sides: Mapping[int, int]
+    ) -> tuple[Mode, Start]:
+        """The mode that slides along a switch too, and where it begins; SolveError where it does not."""
         from dae_sdc.model.sliding import Slide
 
-        node = mode.nodes[sliding.switch]
-        place = next(i for i, jump in enumerate(self.jumps.jumps) if jump.node == node)
-        jump, name, level = self.jumps.jumps[place], self.jumps.names[place], 0
+        numbers = {jump.node: number for number, jump in enumerate(self.jumps.jumps)}
+        number, level = numbers[mode.nodes[switch]], 0
+        jump, name = self.jumps.jumps[number], self.jumps.names[number]
         if np.isnan(jump.values[0]):
-            own = mode.equations.problem
-            level = round(float(_argument(own, sliding.switch, sliding.u, sliding.t)))
-        slides = (*mode.slides, Slide(jump, name, level))
-        order = {jump.node: i for i, jump in enumerate(self.jumps.jumps)}
-        other = self._mode(tuple(sorted(slides, key=lambda slide: order[slide.jump.node])))
-        begin = self._begin(other, mode, sliding.t, sliding.u, sides)
-        values = [float(begin.u[other.equations.problem.names.index(share)]) for share in other.shares]
-        for slide, value in zip(other.slides, values, strict=True):
+            level = round(_argument(mode.equations.problem, switch, sliding))
+        slides = sorted((*mode.slides, Slide(jump, name, level)), key=lambda one: numbers[one.jump.node])
+        try:
+            other = self._mode(tuple(slides))
+            begin = self._begin(other, mode, sliding.t, sliding.u, sides)
+        except DAEError as error:
+            raise _chattering(name, sliding.t, str(error)) from error
+        for slide, value in zip(slides, other.shares_of(begin.u), strict=True):
             low, high = sorted(slide.values)
             if not low - BESIDE_VALUES * (high - low) <= value <= high + BESIDE_VALUES * (high - low):
-                raise _Chattering(slide.name, sliding.t)
-        self._tell(f"slides along '{name}'", sliding.t, name, sliding.u[mode.columns])
+                raise _chattering(slide.name, sliding.t, "no value between its two keeps the solution there")
+        if not self.crossings:
+            self.told.append(f"the solution slides along '{name}' from t={sliding.t:.10g} on")
+        self.crossings.append((name, sliding.t, np.array(sliding.u)[mode.columns]))
         return other, begin
 
     def _left(
-        self, mode: Mode, slide: Any, value: float, sides: Mapping[int, int], t: float, u: Vector
+        self, mode: Mode, slide: Slide, value: float, sides: Mapping[int, int], t: float, u: Vector
     ) -> tuple[Mode, Start]:
+        """The mode that has left a switch for the side with a value of its jump, and where it begins."""
         other = self._mode(tuple(one for one in mode.slides if one is not slide))
-        self._tell(f"leaves '{slide.name}'", t, slide.name, u[mode.columns])
+        self.crossings.append((slide.name, t, u[mode.columns]))
         return other, self._begin(other, mode, t, u, {**sides, slide.jump.node: slide.side(value)})
-
-    def _tell(self, what: str, t: float, name: str, u: Vector) -> None:
-        if not self.crossings:
-            self.told.append(f"the solution {what} from t={t:.10g} on")
-        self.crossings.append((name, t, np.array(u)))
 
     def _begin(self, mode: Mode, before: Mode, t: float, u: Vector, sides: Mapping[int, int]) -> Start:
         """Where a mode begins after another one, with the sides in force of the switches that both have."""
         from dae_sdc.initial.search import initial_of_model
 
         problem: Any = mode.equations.problem
-        known = dict(zip(before.equations.problem.names, np.asarray(u).tolist(), strict=True))
+        state = np.asarray(u)[before.columns]
         if mode.slides:
-            weak = [
-                name
-                for name, is_so in zip(self.problem.names, self.problem.is_algebraic, strict=True)
-                if is_so
-            ]
-            labels = {label: name for name, label in self.equations.labels.items()}
-            guesses = {labels.get(name, name): known[name] for name in self.problem.names}
-            guesses |= {share: known[share] for share in mode.shares if share in known}
-            weak = [*(labels.get(name, name) for name in weak), *mode.shares]
-            found = initial_of_model(mode.equations.model, guesses=guesses, weak=weak, t0=t, restarts=0)
-            state = np.array([found.values[name] for name in problem.names])
-        else:
-            state = np.asarray(u)[before.columns]
+            guesses = dict(zip(mode.names, state.tolist(), strict=True))
+            shares = dict(zip(before.slides, before.shares_of(u), strict=True))
+            of_shares = zip(mode.slides, mode.shares, strict=True)
+            guesses |= {name: shares[slide] for slide, name in of_shares if slide in shares}
+            weak = [name for name, alone in zip(mode.names, self.problem.is_algebraic, strict=True) if alone]
+            search: dict[str, Any] = {"guesses": guesses, "weak": (*weak, *mode.shares), "t0": t}
+            start = initial_of_model(mode.equations.model, restarts=0, **search)
+            state = np.array([start.values[name] for name in problem.names])
         problem.run_scales.before[mode.columns] = self.sizes
-        state = problem.state(state)
-        own = None
+        state, own = problem.state(state), None
         if mode.nodes:
             problem.hold_sides(None)
-            own = tuple(
-                sides.get(node, side) for node, side in zip(mode.nodes, problem.sides(state, t), strict=True)
-            )
+            pairs = zip(mode.nodes, problem.sides(state, t), strict=True)
+            own = tuple(sides.get(node, side) for node, side in pairs)
             problem.hold_sides(own)
-        start = Start.at(problem, state, (t, self.start.t_end))
-        return replace(start, sides=own)
+        return replace(Start.at(problem, state, (t, self.start.t_end)), sides=own)
 
-    def _mode(self, slides: tuple[Any, ...]) -> Mode:
+    def _mode(self, slides: tuple[Slide, ...]) -> Mode:
         """The equations that slide along borders, made when they are first needed."""
         from dae_sdc.model.sliding import sliding
 
-        key = tuple((slide.jump.node, slide.level) for slide in slides)
-        if key not in self.modes:
-            model, own = self.equations.model, {node for node, _ in key}
+        if slides not in self.modes:
+            model, problem, own = self.equations.model, self.problem, {slide.jump.node for slide in slides}
             assert model is not None
-            problem: Any = self.problem
-            values = dict(
-                zip(model.parameters_by_name, np.asarray(problem.equation_parameters()).tolist(), strict=True)
-            )
+            numbers = np.asarray(problem.equation_parameters(), dtype=np.float64).tolist()
+            values = dict(zip(model.parameters_by_name, numbers, strict=True))
             others = [jump for jump in self.jumps.jumps if jump.node not in own]
             made = sliding(model, slides, others, values)
-            made.model.interval = tuple(problem.interval)
+            made.model.interval = (problem.interval[0], problem.interval[1])
             settings = {"newton_tol": problem.newton_tol, "newton_maxiter": problem.newton_maxiter}
             other: Any = Target(made.model).make_problem(settings)
-            labels = self.equations.labels
-            names = [labels.get(name, name) for name in other.names]
-            columns = np.array([names.index(name) for name in problem.names])
+            names = [self.labels.get(name, name) for name in problem.names]
+            columns = np.array([other.names.index(name) for name in names])
             jumps = getattr(other.form, "jumps", None)
-            nodes = (
-                ()
-                if jumps is None
-                else tuple(made.places.get(jumps.jumps[i].node, -1) for i in jumps.watched)
-            )
+            watched = [] if jumps is None else [jumps.jumps[i].node for i in jumps.watched]
+            nodes = tuple(made.places.get(node, -1) for node in watched)
             equations = Equations(other, made.model, of_model=True)
-            self.modes[key] = Mode(equations, columns, nodes, slides, made.shares)
-        return self.modes[key]
+            self.modes[slides] = Mode(equations, columns, nodes, tuple(names), slides, made.shares)
+        return self.modes[slides]
 
     def _request(self, mode: Mode, start: Start) -> SolveOptions:
         """The options of the run of an arc."""
@@ -242,15 +268,9 @@ class _Arcs:
         times = None if self.times is None else self.times[self.times > start.t0]
         if times is not None and not len(times):
             times = np.array([self.start.t_end])
-        own = {
-            "t_eval": times,
-            "points": None,
-            "events": tuple(events),
-            "out": None,
-            "dt": None,
-            "params": None,
-        }
-        return replace(self.request, t0=start.t0, t_end=start.t_end, u0=None, **own)
+        interval: dict[str, Any] = {"t0": start.t0, "t_end": start.t_end, "t_eval": times, "points": None}
+        others: dict[str, Any] = dict.fromkeys(("u0", "params", "dt", "out"))
+        return replace(self.request, events=tuple(events), **interval, **others)
 
     # --- the whole ------------------------------------------------------------------------------------------
 
@@ -267,13 +287,14 @@ class _Arcs:
             name: sum(one.stats.get(name, 0) for one in solutions)
             for name in dict.fromkeys(name for one in solutions for name in one.stats)
         }
-        last = solutions[-1]
+        stats["arcs"], last = len(solutions), solutions[-1]
         success = last.success and not ended
         texts = [
             *self.told,
-            *(piece for arc in self.arcs for piece in _said(arc, self.own, len(self.events))),
+            *(piece for arc in self.arcs for piece in _said(arc, len(self.events))),
         ]
-        message = "; ".join(dict.fromkeys(texts)) if success else (ended or last.message)
+        message = ended or last.message
+        message = "; ".join(dict.fromkeys(texts)) if success else message
         dense = None if any(one.dense is None for one in solutions) else _dense(self.arcs)
         points = None if any(one.equations is None for one in solutions) else PointsOfArcs(self.arcs)
         log = {key: value for one in solutions for key, value in one.log.items()}
@@ -294,28 +315,35 @@ class _Arcs:
             by_name.setdefault(record.name, []).append(record)
         return replace(
             first.solution,
-            **{"t": t, "u": u, "du": du, "per_step": per_step, "stats": stats, "success": success},
-            **{"message": message, "dense": dense, "equations": points, "log": log, "events": events},
+            t=t,
+            u=u,
+            du=du,
+            per_step=per_step,
+            stats=stats,
+            success=success,
+            message=message,
+            dense=dense,
+            equations=points,
+            log=log,
+            events=events,
             switches=tuple(map(_merged, by_name.values())),
         )
 
 
-class _Chattering(DAEError):
-    """A solution that switches again and again and does not slide."""
-
-    def __init__(self, name: str, t: float) -> None:
-        super().__init__(
-            f"'{name}' switches again and again at t={t:.10g}, and no value between its two "
-            f"keeps the solution there; smooth the switch, or give it a hysteresis"
-        )
+def _chattering(name: str, t: float, why: str) -> SolveError:
+    """The error for a solution that switches again and again, and does not slide."""
+    return SolveError(
+        f"'{name}' switches again and again at t={t:.10g} without progress, and the solution does not slide "
+        f"along it: {why}; smooth the switch, or give it a hysteresis"
+    )
 
 
-def _argument(problem: Any, switch: int, u: Any, t: float) -> float:
-    """What a floor is taken of, at a state."""
+def _argument(problem: Any, switch: int, sliding: Sliding) -> float:
+    """What the floor is taken of along which a run is to slide."""
     from dae_sdc.model.problem import _borders
 
     jumps = problem.form.jumps
-    values = _borders(problem, u, t, problem.packed_parameters)
+    values = _borders(problem, sliding.u, sliding.t, problem.packed_parameters)
     return float(values[len(jumps.watched) + jumps.levels.tolist().index(switch)])
 
 
@@ -331,21 +359,22 @@ def _leaving(mode: Mode) -> Iterable[Event]:
         place = mode.equations.problem.names.index(share)
         for value in slide.values:
             other = sum(slide.values) - value
-            sign = 1.0 if other > value else -1.0
-            yield Event(
-                lambda u, t, place=place, value=value, sign=sign: sign * (float(u[place]) - value),
-                terminal=True,
-                direction=-1.0,
-                name=f"the solution leaves '{slide.name}'",
-            )
+            about: dict[str, Any] = {"terminal": True, "direction": -1.0, "name": f"'{slide.name}' is left"}
+            yield Event(partial(_room, place, value, 1.0 if other > value else -1.0), **about)
 
 
-def _said(arc: Arc, own: int, events: int) -> list[str]:
+def _room(place: int, value: float, sign: float, u: Any, t: float) -> float:
+    """How far an unknown is from a value on one side of it."""
+    return sign * (float(u[place]) - value)
+
+
+def _said(arc: Arc, events: int) -> list[str]:
     """What an arc has to tell, without that it has ended where the mode changes."""
     located = arc.located
     left = located is not None and any(watch.times for watch in located.events[events:])
     hidden = located.message if located is not None and left else ""
-    return [piece for piece in arc.solution.message.split("; ") if piece and piece != hidden]
+    pieces = [piece for piece in arc.solution.message.split("; ") if piece and piece != hidden]
+    return [piece for piece in pieces if not any(f"'{share}'" in piece for share in arc.mode.shares)]
 
 
 def _rows(arc: Arc, times: Vector | None, first: bool) -> tuple[Vector, Vector, Vector, Mapping[str, Vector]]:

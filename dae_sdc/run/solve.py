@@ -21,7 +21,7 @@ from dae_sdc.errors import InputError, MisreadError, NotReducibleError, TimeLimi
 from dae_sdc.imports import launched
 from dae_sdc.options import ConsistentStart, Preparation, add_options, given_options, names_of_options, takes
 from dae_sdc.registry import unknown
-from dae_sdc.run.arcs import in_arcs
+from dae_sdc.run.arcs import NotSimplifiedError, in_arcs
 from dae_sdc.run.description import SolveOptions
 from dae_sdc.run.equations import Equations, equations_of
 from dae_sdc.run.files import partial_name
@@ -82,6 +82,8 @@ def _with_other_ways(request: SolveOptions) -> Solution:
         if request.reduce is not None:
             raise
         other, how, why = replace(request, reduce=False), "without reduction of the index", str(error)
+    except NotSimplifiedError as error:
+        other, how, why = replace(request, simplify=False), "without simplification", str(error)
     solution = _with_other_ways(other)
     said = f"solved {how}: {why.partition(';')[0]}"
     return replace(solution, message="; ".join(filter(None, (solution.message, said))))

@@ -13,12 +13,11 @@ from numba import float64, int32, int64, njit
 from numba.experimental import jitclass
 
 from dae_sdc.compiled.machine_newton import lapack, lapack_factor, lapack_solve
-from dae_sdc.dae import newton
 from dae_sdc.dae.compiling import call_jacobian, call_residual
-from dae_sdc.dae.newton import HERE, SOLVED
+from dae_sdc.dae.newton import BACKWARD_ERROR, HERE, SOLVED, factorize_anew, iterate
 from dae_sdc.problems.tyre import BrushTyre
 
-_iterate, _factorize_anew = njit(newton.iterate), njit(newton.factorize_anew)
+_iterate, _factorize_anew = njit(iterate), njit(factorize_anew)
 LEAST_FRACTION = 2.0**-10  # Damping factor that is taken even if the residual does not decrease
 # Decrease of the norm of the residual, relative to the damping factor, for which a step is taken
 SUFFICIENT_DECREASE = 1e-4
@@ -117,7 +116,7 @@ class Contact:
     def at_round_off(self) -> bool:
         self.evaluate(self.x, self.f)
         scale = np.abs(self.matrix) @ np.abs(self.x)
-        return bool((np.abs(self.f) <= newton.BACKWARD_ERROR * scale).all())
+        return bool((np.abs(self.f) <= BACKWARD_ERROR * scale).all())
 
     def restore(self) -> None:
         self.x[:] = self.saved

@@ -1,0 +1,343 @@
+"""Solutions that slide along switches: relays, dry friction and quantisers, beside exact solutions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sympy as sp
+from scipy.integrate import solve_ivp
+from scipy.linalg import expm
+from scipy.optimize import brentq
+
+import dae_sdc as ds
+from dae_sdc.errors import InputError
+
+TOLERANCES = (1e-4, 1e-6, 1e-9)
+HALF = np.arcsin(0.5)
+
+
+def relay(t: float, u: Any, du: Any) -> list[Any]:
+    return [du[0] - np.sin(t) + 0.5 * np.sign(u[0])]
+
+
+def exact_relay(t: Any) -> Any:
+    """x' = sin t - sign(x) / 2 from x = 0.1: down to 0, where it slides while |sin t| < 1/2, and up again."""
+    down = 0.1 + 1.0 - np.cos(t) - 0.5 * t
+    up = np.cos(HALF) - np.cos(t) - 0.5 * (t - HALF)
+    return np.where(t < ENTRY, down, np.where(t < HALF, 0.0, up))
+
+
+ENTRY = brentq(lambda t: 1.1 - np.cos(t) - 0.5 * t, 1e-3, 0.5)
+BACK = brentq(lambda t: np.cos(HALF) - np.cos(t) - 0.5 * (t - HALF), 2.0, 5.0)
+
+
+@pytest.mark.parametrize("rtol", TOLERANCES)
+def test_a_relay_slides_and_leaves_at_the_exact_times(rtol: float) -> None:
+    solution = ds.solve(relay, u0=[0.1], t_end=3.5, rtol=rtol)
+    assert solution.success and "slides along 'sign(u[0])'" in solution.message
+    (switch,) = solution.switches
+    assert np.allclose(switch.t, [ENTRY, HALF], rtol=0.0, atol=10.0 * rtol)
+    assert switch.direction.tolist() == [0, 0]
+    times = np.linspace(0.0, 3.5, 301)
+    assert np.allclose(solution(times)[:, 0], exact_relay(times), rtol=0.0, atol=10.0 * rtol)
+    assert solution.u.shape == solution.du.shape == (len(solution.t), 1)
+    assert (np.diff(solution.t) > 0.0).all()
+
+
+def test_output_times_and_points_are_those_of_all_arcs() -> None:
+    times = [0.1, ENTRY + 0.1, HALF + 0.1, 3.0]
+    solution = ds.solve(relay, u0=[0.1], t_end=3.5, rtol=1e-8, t_eval=times)
+    assert solution.t.tolist() == times
+    assert np.allclose(solution.u[:, 0], exact_relay(np.array(times)), rtol=0.0, atol=1e-7)
+    points = ds.solve(relay, u0=[0.1], t_end=3.5, rtol=1e-8, points=8)
+    assert np.allclose(points.t, np.linspace(0.0, 3.5, 8), rtol=0.0, atol=1e-15)
+    assert np.allclose(points.u[:, 0], exact_relay(points.t), rtol=0.0, atol=1e-7)
+    none = ds.solve(relay, u0=[0.1], t_end=3.5, rtol=1e-8, t_eval=[0.1])
+    assert none.t.tolist() == [0.1] and none.success
+
+
+def test_events_are_found_in_all_arcs_and_counted_over_them(tmp_path: Path) -> None:
+    def height(u: Any, t: float) -> float:
+        return float(u[0]) - 0.05
+
+    def late(u: Any, t: float) -> float:
+        return t - 0.4
+
+    solution = ds.solve(relay, u0=[0.1], t_end=3.5, rtol=1e-8, events=[height, late])
+    up = brentq(lambda t: exact_relay(t) - 0.05, HALF, 1.5)
+    down = brentq(lambda t: exact_relay(t) - 0.05, 0.0, ENTRY)
+    assert np.allclose(solution.events[0].t, [down, up], rtol=0.0, atol=1e-7)
+    assert np.allclose(solution.events[1].t, [0.4], rtol=0.0, atol=1e-12)
+    second = ds.Event(height, terminal=2)
+    ended = ds.solve(relay, u0=[0.1], t_end=3.5, rtol=1e-8, events=[second], out=tmp_path / "relay.npy")
+    assert ended.t[-1] == pytest.approx(up, abs=1e-7) and "ended at event 'height'" in ended.message
+    loaded = ds.Solution.load(tmp_path / "relay.npy")
+    assert np.array_equal(loaded.u, ended.u) and loaded.message == ended.message
+    assert np.allclose(loaded(0.4), 0.0, atol=1e-12)
+
+
+STICK = np.pi / 6.0
+SLIP = STICK + (1.0 - (1.0 - np.cos(STICK))) / 0.5
+
+
+def belt(t: float, u: Any, du: Any) -> list[Any]:
+    x, v = u
+    return [du[0] - v, du[1] + x + np.sign(v - 0.5)]
+
+
+def belt_with_a_force(t: float, u: Any, du: Any) -> list[Any]:
+    x, v, force = u
+    return [du[0] - v, du[1] + x + force, force - np.where(v > 0.5, 1.0, -1.0)]
+
+
+def belt_by_branches(t: float, u: Any, du: Any) -> list[Any]:
+    x, v = u
+    if v > 0.5:
+        return [du[0] - v, du[1] + x + 1.0]
+    return [du[0] - v, du[1] + x - 1.0]
+
+
+def belt_as_a_model() -> ds.Model:
+    m = ds.Model("belt")
+    x, v, force = m.variables("x v force", start=[0.0, 0.0, -1.0])
+    m.equations(m.der(x) - v, m.der(v) + x + force, force - sp.sign(v - sp.Rational(1, 2)))
+    return m
+
+
+@pytest.mark.parametrize("rtol", TOLERANCES)
+@pytest.mark.parametrize("how", [belt, belt_with_a_force, belt_by_branches, belt_as_a_model])
+def test_a_mass_on_a_belt_sticks_and_slips(how: Any, rtol: float) -> None:
+    # From rest x = 1 - cos t, until v = 1/2 at pi / 6; stuck, until the spring has the force of 1; then
+    # x = 1 + sin(s) / 2.
+    model = how is belt_as_a_model
+    start = {} if model else {"u0": [0.0, 0.0, -1.0] if how is belt_with_a_force else [0.0, 0.0]}
+    solution = ds.solve(how() if model else how, **start, t_end=SLIP + 5.0, rtol=rtol)
+    assert solution.success
+    assert np.allclose(solution.switches[0].t, [STICK, SLIP], rtol=0.0, atol=10.0 * rtol)
+    end = [1.0 + 0.5 * np.sin(5.0), 0.5 * np.cos(5.0)]
+    assert np.allclose(solution.u[-1, :2], end, rtol=0.0, atol=10.0 * rtol)
+    if solution.u.shape[1] == 3:  # the force follows the spring while the mass sticks
+        middle = solution(0.5 * (STICK + SLIP))
+        assert middle[2] == pytest.approx(-middle[0], abs=10.0 * rtol)
+
+
+def test_a_model_of_modelica_slides(tmp_path: Path) -> None:
+    file = tmp_path / "belt.mo"
+    file.write_text(
+        "model Belt\n  Real x(start=0, fixed=true);\n  Real v(start=0, fixed=true);\n  Real f;\n  Real w;\n"
+        "equation\n  der(x) = v;\n  der(v) = -x - f;\n  w = v - 0.5;\n  f = if w > 0 then 1 else -1;\n"
+        "end Belt;\n"
+    )
+    solution = ds.solve(str(file), rtol=1e-8, t_end=SLIP + 5.0)
+    assert solution.success and "without simplification" in solution.message
+    assert solution["x"][-1] == pytest.approx(1.0 + 0.5 * np.sin(5.0), abs=1e-7)
+
+
+@pytest.mark.parametrize("rtol", TOLERANCES)
+def test_a_quantiser_slides_at_a_level(rtol: float) -> None:
+    # x' = 0.5 + 0.2 t - floor(x): at x = 1 from x = 0.2 on, until t = 2.5, then x = 1 + 0.1 (t - 2.5)^2.
+    entry = (-0.5 + np.sqrt(0.25 + 0.32)) / 0.2
+    solution = ds.solve(
+        lambda t, u, du: [du[0] - 0.5 - 0.2 * t + np.floor(u[0])], u0=[0.2], t_end=4.0, rtol=rtol
+    )
+    assert np.allclose(solution.switches[0].t, [entry, 2.5], rtol=0.0, atol=10.0 * rtol)
+    assert solution.u[-1, 0] == pytest.approx(1.0 + 0.1 * 1.5**2, abs=10.0 * rtol)
+
+
+def test_a_pendulum_with_dry_friction_comes_to_rest() -> None:
+    """Index 3 beside the equation of the angle, solved from turn to turn."""
+    friction, gravity = 0.15, 9.81
+
+    def pendulum(t: float, u: Any, du: Any) -> list[Any]:
+        x, y, vx, vy, force = u
+        f = friction * np.sign(x * vy - y * vx)
+        return [
+            *(du[0] - vx, du[1] - vy, du[2] + 2.0 * force * x - f * y),
+            *(du[3] + 2.0 * force * y + gravity + f * x, x * x + y * y - 1.0),
+        ]
+
+    def swinging(t: float, y: Any, side: float) -> list[float]:
+        return [y[1], -gravity * np.sin(y[0]) - friction * side]
+
+    angle, t, side, turns = np.arcsin(0.3), 0.0, -1.0, []
+    while gravity * abs(np.sin(angle)) > friction:
+        swing = solve_ivp(
+            swinging,
+            (t, t + 5.0),
+            [angle, 0.0],
+            args=(side,),
+            events=lambda t, y, side: y[1],
+            method="DOP853",
+            rtol=1e-12,
+            atol=1e-13,
+            max_step=0.05,
+        )
+        later = swing.t_events[0] > t + 0.5
+        t, angle = swing.t_events[0][later][0], swing.y_events[0][later][0][0]
+        turns.append(t)
+        side = -side
+    u0 = [0.3, -np.sqrt(0.91), 0.0, 0.0, 0.5 * gravity * np.sqrt(0.91)]
+    solution = ds.solve(pendulum, u0=u0, t_end=12.0, rtol=1e-8)
+    assert solution.success and "slides" in solution.message
+    found = solution.switches[0].t
+    assert np.allclose(found[-len(turns) :], turns, rtol=0.0, atol=1e-6)
+    assert np.allclose(solution.u[-1, :4], [np.sin(angle), -np.cos(angle), 0.0, 0.0], rtol=0.0, atol=1e-7)
+
+
+class Filippov:
+    """x' = A x + b - c sign(d x) by matrix exponentials, with times at which it slides and leaves."""
+
+    def __init__(self, seed: int) -> None:
+        source = np.random.default_rng(seed)
+        n = self.n = int(source.integers(2, 5))
+        a = source.standard_normal((n, n))
+        self.a = a - (1.0 + np.abs(np.linalg.eigvals(a).real).max()) * np.eye(n)
+        self.b, self.d = 2.0 * source.standard_normal(n), source.standard_normal(n)
+        self.c = source.standard_normal(n)
+        self.c *= np.sign(self.d @ self.c)
+        self.x0 = 2.0 * source.standard_normal(n)
+
+    def residual(self, t: float, u: Any, du: Any) -> Any:
+        state = np.array([u[i] for i in range(self.n)])
+        jump = np.sign(sum(self.d[i] * u[i] for i in range(self.n)))
+        return [
+            du[i] - sum(self.a[i, j] * state[j] for j in range(self.n)) - self.b[i] + self.c[i] * jump
+            for i in range(self.n)
+        ]
+
+    def field(self, mode: int) -> tuple[Any, Any]:
+        """Matrix and constant of the linear equations on a side, or sliding for 0."""
+        if mode:
+            return self.a, self.b - mode * self.c
+        onto = np.eye(self.n) - np.outer(self.c, self.d) / (self.d @ self.c)
+        return onto @ self.a, onto @ self.b
+
+    def reference(self, t_end: float) -> tuple[list[float], Any, bool]:
+        """Times of changes, the end, and whether they are well apart."""
+        t, x, times, clear = 0.0, self.x0, [], True
+        mode = int(np.sign(self.d @ x))
+        while True:
+            a, b = self.field(mode)
+
+            def flow(s: float, x: Any = x, a: Any = a, b: Any = b) -> Any:
+                whole = np.zeros((self.n + 1, self.n + 1))
+                whole[:-1, :-1], whole[:-1, -1] = s * a, s * b
+                return expm(whole)[:-1] @ np.append(x, 1.0)
+
+            def looked(s: float, mode: int = mode, flow: Any = flow) -> float:
+                there = flow(s)
+                if mode:
+                    return float(mode * (self.d @ there))
+                share = self.d @ (self.a @ there + self.b) / (self.d @ self.c)
+                return float(1.0 - share * share)
+
+            grid = np.linspace(0.0, t_end - t, 1500)[1:]
+            values = np.array([looked(s) for s in grid])
+            away = np.flatnonzero(values > 1e-9)
+            begin = int(away[0]) if away.size else len(grid)
+            below = np.flatnonzero(values[begin:] <= 0.0)
+            lows = values[begin : begin + int(below[0])] if below.size else values[begin:]
+            inner = lows[1:-1]
+            dips = inner[(inner < lows[:-2]) & (inner < lows[2:])] if len(lows) > 2 else inner
+            clear &= bool((dips > 1e-3).all())
+            if not below.size:
+                return times, flow(t_end - t), clear
+            at = begin + int(below[0])
+            s = brentq(looked, grid[at - 1], grid[at], xtol=1e-15, rtol=1e-14)
+            clear &= bool(not times or s > 1e-2)
+            x, t = flow(s), t + s
+            times.append(t)
+            rates = {
+                side: float(self.d @ (self.field(side)[0] @ x + self.field(side)[1])) for side in (-1, 1)
+            }
+            clear &= bool(mode == 0 or min(map(abs, rates.values())) > 1e-2)
+            if mode == 0:
+                share = self.d @ (self.a @ x + self.b) / (self.d @ self.c)
+                mode = int(np.sign(share))
+            elif rates[1] < 0.0 < rates[-1]:
+                mode = 0
+            else:
+                mode = -mode
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_generated_relays_are_those_of_matrix_exponentials(seed: int) -> None:
+    system, rtol = Filippov(seed), 1e-7
+    times, end, clear = system.reference(6.0)
+    if not clear:
+        pytest.skip("changes are too near to one another, or touch the switch")
+    solution = ds.solve(system.residual, u0=system.x0.tolist(), t_end=6.0, rtol=rtol)
+    assert solution.success
+    found = solution.switches[0].t if solution.switches else np.zeros(0)
+    assert np.allclose(found, times, rtol=0.0, atol=30.0 * rtol)
+    assert np.allclose(solution.u[-1], end, rtol=0.0, atol=30.0 * rtol * (1.0 + np.abs(system.x0).max()))
+
+
+def two_blocks(t: float, u: Any, du: Any) -> list[Any]:
+    x1, v1, x2, v2 = u
+    spring, push = x2 - x1, 1.5 * np.sin(t)
+    return [
+        *(du[0] - v1, du[1] - spring + 0.5 * np.sign(v1)),
+        *(du[2] - v2, du[3] + spring - push + 0.4 * np.sign(v2)),
+    ]
+
+
+def test_two_blocks_stick_one_by_one_and_together() -> None:
+    """The states beside those of a tolerance a thousand times smaller, and of a steep smooth friction."""
+    coarse, fine = (ds.solve(two_blocks, u0=[0.0] * 4, t_end=15.0, rtol=rtol) for rtol in (1e-6, 1e-9))
+    assert coarse.success and fine.success
+    assert np.allclose(coarse.u[-1], fine.u[-1], rtol=0.0, atol=1e-5)
+    together = [abs(fine(t)[[1, 3]]).max() < 1e-9 for t in np.linspace(0.01, 0.26, 5)]
+    assert all(together)  # the push is below both frictions until sin t = 0.4 / 1.5 = 0.267
+
+    def smooth(t: float, y: Any, steep: float = 1e5) -> list[float]:
+        x1, v1, x2, v2 = y
+        spring, push = x2 - x1, 1.5 * np.sin(t)
+        f1, f2 = 0.5 * np.tanh(steep * v1), 0.4 * np.tanh(steep * v2)
+        return [v1, spring - f1, v2, push - spring - f2]
+
+    beside = solve_ivp(smooth, (0.0, 15.0), np.zeros(4), method="Radau", rtol=1e-8, atol=1e-10)
+    assert np.allclose(fine.u[-1], beside.y[:, -1], rtol=0.0, atol=2e-3)
+
+
+def test_where_a_run_does_not_slide_it_ends_with_the_name_of_the_switch() -> None:
+    stopped = ds.solve(relay, u0=[0.1], t_end=3.5, rtol=1e-6, chattering="stop")
+    assert not stopped.success and "'sign(u[0])' switches again and again" in stopped.message
+    assert stopped.t[-1] == pytest.approx(ENTRY, abs=1e-5)
+    with pytest.raises(InputError, match="steps of a fixed size"):
+        ds.solve(relay, u0=[0.1], t_end=3.5, dt=0.1, sweeper="radau-iia-5", chattering="slide")
+    with pytest.raises(InputError, match="at chattering switches"):
+        ds.solve(relay, u0=[0.1], t_end=3.5, rtol=1e-6, chattering="glide")
+
+
+@pytest.mark.parametrize("rtol", TOLERANCES)
+def test_an_algebraic_loop_over_a_switch_follows_the_switch(rtol: float) -> None:
+    # z = -sign(z - x) is -1 or 1, and x itself where |x| < 1: z slides along z = x from t = 2 to 4.
+    def loop(t: float, u: Any, du: Any) -> list[Any]:
+        x, z = u
+        return [du[0] - 1.0, z + np.sign(z - x)]
+
+    solution = ds.solve(loop, u0=[-3.0, -1.0], t_end=6.0, rtol=rtol)
+    assert solution.success
+    times = np.array([1.0, 2.5, 3.0, 3.5, 5.0])
+    assert np.allclose(solution(times)[:, 1], [-1.0, -0.5, 0.0, 0.5, 1.0], rtol=0.0, atol=10.0 * rtol)
+    assert np.allclose(solution.switches[0].t, [2.0, 4.0], rtol=0.0, atol=10.0 * rtol)
+    assert solution.stats["arcs"] == 3
+
+
+def test_switches_that_come_ever_faster_are_passed_where_the_solution_rests_behind() -> None:
+    # x'' = -sign(x) - sign(x') / 2: from turn to turn x and the times shrink by constant factors.
+    def twisting(t: float, u: Any, du: Any) -> list[Any]:
+        x, v = u
+        return [du[0] - v, du[1] + np.sign(x) + 0.5 * np.sign(v)]
+
+    # Down from x at rest with 1/2, up to rest with 3/2: half a swing, whose turn has x / 3.
+    turn = np.sqrt(2.0 * 0.1 / 0.5)
+    first = turn + 0.5 * turn / 1.5
+    limit = first / (1.0 - np.sqrt(1.0 / 3.0))
+    solution = ds.solve(twisting, u0=[0.1, 0.0], t_end=6.0, rtol=1e-7)
+    assert solution.success and np.abs(solution.u[-1]).max() < 1e-12
+    assert max(record.t[-1] for record in solution.switches) == pytest.approx(limit, abs=1e-6)
