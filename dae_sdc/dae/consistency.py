@@ -244,10 +244,26 @@ def _constants(
         rounding = constants <= STARTING_ROUND_OFF * value
         if errors is not None and (~rounding & (constants <= DOUBTFUL_CONSTANT * value)).any():
             rounding |= constants <= errors(u0, slope, t0)
-        np.copyto(constants, value, where=rounding & (value > least) & (value < np.inf))
+        later = rounding & (value > least) & (value < np.inf)
+        if later.any():
+            value /= _growth(problem, u0, slope, stiffness, t0 + place * span)
+            np.copyto(constants, value, where=later)
         if constants.all():
             break
     return constants
+
+
+def _growth(problem: ProblemDAE, u0: MeshDAE, slope: MeshDAE, stiffness: Any, t: float) -> Vector:
+    """How many times as steep each equation is at a later time, 1 where it is no steeper."""
+    # Exponential functions of time and unknowns are as large as they are steep: the unknowns that balance
+    # them are far smaller than those that balance such a value with the slopes at the start.
+    growth = np.ones(problem.n)
+    with suppress(SolveError), np.errstate(over="ignore"):
+        there, before = linearize(problem, u0, slope, t).stiffness, sparse.coo_array(stiffness)
+        rows, columns = before.coords
+        ratios = np.abs(np.asarray(there[rows, columns]).ravel() / before.data)
+        np.maximum.at(growth, rows, np.where(np.isfinite(ratios), ratios, 1.0))
+    return growth
 
 
 def _try_sizes(problem: ProblemDAE, u0: MeshDAE, slope: MeshDAE, t0: float, most: Sizes) -> None:

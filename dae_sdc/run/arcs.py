@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from dae_sdc.control.events import Event, EventRecord, LocateEvents, Sliding, as_events
 from dae_sdc.dae.interpolant import DenseOutput
-from dae_sdc.dae.pointwise import Pointwise
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import DAEError, InputError, SolveError
 from dae_sdc.run.description import SolveOptions
@@ -430,37 +429,35 @@ class PointsOfArcs:
     """The corrections of values between steps by the equations of each arc, see :class:`Pointwise`."""
 
     def __init__(self, arcs: Sequence[Arc]) -> None:
-        self.arcs = list(arcs)
+        self.points = [arc.solution.equations for arc in arcs]
+        self.columns = [arc.mode.columns for arc in arcs]
+        # Polynomials of the unknowns that the run does not have.
+        self.dense = [arc.solution.dense if arc.mode.slides else None for arc in arcs]
         self.begins = np.array([arc.solution.parameters["t0"] for arc in arcs[1:]])
-        self.at_ends = all(self._points(k).at_ends for k in range(len(arcs)))
+        self.at_ends = all(points is not None and points.at_ends for points in self.points)
 
-    def _points(self, k: int) -> Pointwise:
-        points = self.arcs[k].solution.equations
-        assert points is not None
-        return points
-
-    def _whole(self, k: int, t: Vector, u: Vector, du: Vector) -> tuple[Vector, Vector]:
-        """States of the mode of an arc, with the shares that its polynomials have."""
-        arc = self.arcs[k]
-        if not arc.mode.slides:
-            return u.copy(), du.copy()
-        dense: Any = arc.solution.dense
+    def _of_mode(self, k: int, t: Vector, u: Vector, du: Vector) -> tuple[Any, Vector, Vector]:
+        """The correction of an arc, and states and rates of its mode, which has further unknowns."""
+        points, dense, columns = self.points[k], self.dense[k], self.columns[k]
+        if dense is None:
+            return points, u.copy(), du.copy()
         whole, slopes = dense(t), dense.derivative(t)
-        whole[:, arc.mode.columns], slopes[:, arc.mode.columns] = u, du
-        return whole, slopes
+        whole[:, columns], slopes[:, columns] = u, du
+        return points, whole, slopes
 
     def correct(self, t: Vector, u: Vector, du: Vector, h: Vector) -> NDArray[np.bool_]:
         """See :meth:`Pointwise.correct`."""
         done, at = np.zeros(len(t), dtype=bool), np.searchsorted(self.begins, t)
         for k in np.unique(at).tolist():
-            rows, columns = np.flatnonzero(at == k), self.arcs[k].mode.columns
-            whole, slopes = self._whole(k, t[rows], u[rows], du[rows])
-            done[rows] = self._points(k).correct(t[rows], whole, slopes, h[rows])
+            rows, columns = np.flatnonzero(at == k), self.columns[k]
+            points, whole, slopes = self._of_mode(k, t[rows], u[rows], du[rows])
+            done[rows] = points.correct(t[rows], whole, slopes, h[rows])
             u[rows], du[rows] = whole[:, columns], slopes[:, columns]
         return done
 
     def errors(self, t: float, u: Vector, du: Vector, h: float) -> Vector:
         """See :meth:`Pointwise.errors`."""
         k = int(np.searchsorted(self.begins, t))
-        whole, slopes = self._whole(k, np.array([t]), u[None], du[None])
-        return self._points(k).errors(t, whole[0], slopes[0], h)[self.arcs[k].mode.columns]
+        points, whole, slopes = self._of_mode(k, np.array([t]), u[None], du[None])
+        errors: Vector = points.errors(t, whole[0], slopes[0], h)[self.columns[k]]
+        return errors

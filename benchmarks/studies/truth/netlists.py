@@ -59,20 +59,34 @@ class Element:
         return float(self.law(low)) + slope * (v - low), slope  # type: ignore[misc]
 
 
-def equations(elements: Sequence[Element]) -> Callable[[Any, Any, Any], list[Any]]:
+def _driven(elements: Sequence[Element], wanted: bool) -> dict[int, Element]:
+    """The nodes whose potentials are those of voltage sources to ground, where these are put in."""
+    return {element.a: element for element in elements if wanted and element.kind == "V" and not element.b}
+
+
+def equations(elements: Sequence[Element], driven: bool = False) -> Callable[[Any, Any, Any], list[Any]]:
     """F(t, u, u') of modified nodal analysis: laws of Kirchhoff at nodes, then inductors and voltage sources.
 
     Its unknowns are the potentials of nodes 1, 2, ... and the currents of inductors and voltage sources in
-    the order of the elements.
+    the order of the elements; without those of ``driven`` nodes, whose potentials are given.
     """
-    nodes = max(max(element.a, element.b) for element in elements)
+    given = _driven(elements, driven)
+    free = [node for node in range(1, _nodes(elements) + 1) if node not in given]
+    place = {node: at for at, node in enumerate(free)}
+
+    def potentials(t: Any, u: Any, order: int) -> dict[int, Any]:
+        waves = {node: (source.slope if order else source.law) for node, source in given.items()}
+        driving = {node: given[node].value * wave(t) for node, wave in waves.items()}  # type: ignore[misc]
+        return {0: 0.0} | driving | {node: u[at] for node, at in place.items()}
 
     def function(t: Any, u: Any, du: Any) -> list[Any]:
-        out: list[Any] = [0.0] * (nodes + 1)
-        rows, at = [], nodes
+        out: list[Any] = [0.0] * (len(free) + len(given) + 1)
+        rows, at = [], len(free)
+        e, de = potentials(t, u, 0), potentials(t, du, 1)
         for element in elements:
-            v = (u[element.a - 1] if element.a else 0.0) - (u[element.b - 1] if element.b else 0.0)
-            dv = (du[element.a - 1] if element.a else 0.0) - (du[element.b - 1] if element.b else 0.0)
+            if element in given.values():
+                continue
+            v, dv = e[element.a] - e[element.b], de[element.a] - de[element.b]
             if element.kind == "R":
                 current = v / element.value
             elif element.kind == "C":
@@ -91,16 +105,21 @@ def equations(elements: Sequence[Element]) -> Callable[[Any, Any, Any], list[Any
                 current = element.law(v)  # type: ignore[misc]
             out[element.a] = out[element.a] + current
             out[element.b] = out[element.b] - current
-        return [*out[1:], *rows]
+        return [*(out[node] for node in free), *rows]
 
     return function
 
 
-def unknowns(elements: Sequence[Element]) -> list[str]:
+def _nodes(elements: Sequence[Element]) -> int:
+    return max(max(element.a, element.b) for element in elements)
+
+
+def unknowns(elements: Sequence[Element], driven: bool = False) -> list[str]:
     """Names of the unknowns of a circuit."""
-    nodes = max(max(element.a, element.b) for element in elements)
-    branches = [f"i_{element.kind}{k}" for k, element in enumerate(elements) if element.kind in "LV"]
-    return [f"e{node}" for node in range(1, nodes + 1)] + branches
+    given = _driven(elements, driven)
+    own = [(k, element) for k, element in enumerate(elements) if element not in given.values()]
+    branches = [f"i_{element.kind}{k}" for k, element in own if element.kind in "LV"]
+    return [f"e{node}" for node in range(1, _nodes(elements) + 1) if node not in given] + branches
 
 
 def _spaces(matrix: Vector) -> tuple[Vector, Vector]:
@@ -116,7 +135,7 @@ class ReducedCircuit:
     """A circuit reduced to an ordinary differential equation w' = phi(t, w), and its unknowns x(t, w)."""
 
     def __init__(self, elements: Sequence[Element]) -> None:
-        self.nodes = max(max(element.a, element.b) for element in elements)
+        self.nodes = _nodes(elements)
         self.diodes = [element for element in elements if element.kind == "D"]
         self.sources = [element for element in elements if element.kind in "VI"]
         n = len(unknowns(elements))

@@ -3,8 +3,8 @@
 A variant says what is in them: ``linear`` resistors, capacitors and inductors alone; ``smooth`` diodes of
 currents g (v + sqrt(v^2 + s)), ``exponential`` ones of the law of Shockley with a small conductance beside;
 ``bridge`` a rectifier of four with its load. ``loop`` adds a loop of capacitors and a voltage source,
-``cutset`` a node with inductors and a current source alone. Half of them are told in SI units, the others in
-V, mA and ms.
+``cutset`` a node with inductors and a current source alone; of ``driven`` ones the voltage of the source is
+put into the laws of the elements. Half of them are told in SI units, the others in V, mA and ms.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ VARIANTS = (
     *("linear", "linear-loop", "linear-cutset", "linear-loop-cutset", "smooth", "smooth-loop"),
     *("smooth-cutset", "exponential", "exponential-loop", "exponential-cutset", "bridge-smooth"),
     *("bridge-smooth-loop", "bridge-exponential", "bridge-exponential-loop"),
+    *("linear-driven", "smooth-driven", "exponential-driven"),
 )
 
 END = 10.0  # End of runs in ms
@@ -154,10 +155,11 @@ def in_si(elements: list[Element]) -> list[Element]:
             return None
         return (lambda v: 1e-3 * inner(v)) if element.kind == "D" else (lambda t: inner(1e3 * t))
 
-    return [
-        replace(element, value=element.value * SMALL.get(element.kind, 1.0), law=law(element))
-        for element in elements
-    ]
+    def slope(element: Element) -> Callable[[Any], Any] | None:
+        inner = element.slope
+        return None if inner is None or element.kind == "D" else (lambda t: 1e3 * inner(1e3 * t))
+
+    return [replace(e, value=e.value * SMALL.get(e.kind, 1.0), law=law(e), slope=slope(e)) for e in elements]
 
 
 def _circuit(seed: int, variant: str) -> Written:
@@ -170,7 +172,9 @@ def _circuit(seed: int, variant: str) -> Written:
             solution, error = reduced.solution(w0, END)
             if np.abs(solution(np.linspace(0.0, END, 101))).max() < LARGEST:
                 break
-    names = unknowns(elements)
+    driven = "driven" in variant
+    every, names = unknowns(elements), unknowns(elements, driven)
+    columns = [every.index(name) for name in names]
     units: Vector = np.ones(len(names))
     second = 1.0
     if rng.random() < 0.5:
@@ -178,15 +182,15 @@ def _circuit(seed: int, variant: str) -> Written:
         units = np.array([1e-3 if name.startswith("i") else 1.0 for name in names])
 
     def reference(times: Vector) -> Vector:
-        return np.asarray(solution(np.asarray(times) / second) * units)
+        return np.asarray(solution(np.asarray(times) / second)[:, columns] * units)
 
     def slack(times: Vector) -> Vector:
-        return np.asarray(error(np.asarray(times) / second) * units)
+        return np.asarray(error(np.asarray(times) / second)[:, columns] * units)
 
     values = reference(np.zeros(1))[0]
     values[np.abs(values) < ROUNDING] = 0.0  # a circuit at rest starts from 0
     start = dict(zip(names, values.tolist(), strict=True))
-    return Written(equations(elements), start, END * second, reference, slack)
+    return Written(equations(elements, driven), start, END * second, reference, slack)
 
 
 BRIDGES = tuple(name for name in VARIANTS if "bridge" in name)
