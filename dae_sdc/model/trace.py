@@ -38,6 +38,7 @@ from dae_sdc.model.symbolic_values import (
     entries_of,
     node_of,
 )
+from dae_sdc.sharing import once
 
 
 class SymbolicParts:
@@ -108,6 +109,11 @@ class Traced:
 
     def __deepcopy__(self, memo: Any) -> Traced:
         return self  # it is immutable
+
+    def __reduce__(self) -> Any:
+        # What a function reads is known by objects of this process.
+        kept = self.model, self.attributes, self.numbers, self.branches, None, self.start, self.point
+        return Traced, kept
 
 
 @dataclass
@@ -426,6 +432,11 @@ class TracedEquations(FormEquations):
 
     traced: Traced
 
+    def __reduce__(self) -> Any:
+        # No other process finds the class by its name, which is that of the user's class.
+        kind: Any = type(self)
+        return _blank, (kind.untraced, vars(kind).get("switch_names")), self.__getstate__()
+
     def kernel_parameters(self) -> npt.ArrayLike:
         """The values of the attributes that are parameters of the equations."""
         return np.array([getattr(self, name) for name in self.traced.attributes], dtype=np.float64)
@@ -466,7 +477,15 @@ class SwitchingTracedEquations(SwitchingEquations, TracedEquations):
 
 def use_trace(problem: ProblemDAE, traced: Traced, form: Form) -> None:
     """Let a problem compute by compiled code in place of its ``eval_f``, in a subclass of its own class."""
-    cls = type(problem)
+    problem.__dict__.update(form=form, traced=traced, _parameters=None)
+    names = None if form.jumps is None else tuple(form.jumps.watched_names)
+    object.__setattr__(problem, "__class__", _traced_class(type(problem), names))
+    problem.sparsity, problem.constant_mass = form.pattern, form.constant_mass
+
+
+@once
+def _traced_class(cls: type[ProblemDAE], switch_names: tuple[str, ...] | None) -> type[ProblemDAE]:
+    """The subclass of a class whose equations were read, with switches of these names where they jump."""
     own: dict[str, Any] = {
         "eval_f": TracedEquations.eval_f,
         "__module__": cls.__module__,
@@ -474,9 +493,13 @@ def use_trace(problem: ProblemDAE, traced: Traced, form: Form) -> None:
         "__qualname__": cls.__qualname__,
         "untraced": cls,
     }
-    if form.jumps is not None:
-        own["switch_names"] = form.jumps.watched_names
-    base = TracedEquations if form.jumps is None else SwitchingTracedEquations
-    problem.__dict__.update(form=form, traced=traced, _parameters=None)
-    object.__setattr__(problem, "__class__", type(cls.__name__, (base, cls), own))
-    problem.sparsity, problem.constant_mass = form.pattern, form.constant_mass
+    if switch_names is not None:
+        own["switch_names"] = switch_names
+    base = TracedEquations if switch_names is None else SwitchingTracedEquations
+    return type(cls.__name__, (base, cls), own)
+
+
+def _blank(cls: type[ProblemDAE], switch_names: tuple[str, ...] | None) -> ProblemDAE:
+    """A problem whose equations were read, without its attributes."""
+    traced = _traced_class(cls, switch_names)
+    return traced.__new__(traced)
