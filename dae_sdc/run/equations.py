@@ -24,7 +24,7 @@ from dae_sdc.initial.redundant import square, square_function, with_redundant
 from dae_sdc.registry import unknown
 from dae_sdc.run.description import SolveOptions, interval_of
 from dae_sdc.run.method import DEFAULT_RTOL, SOLVERS
-from dae_sdc.run.target import FUNCTIONS, Target, calculated, resolve
+from dae_sdc.run.target import Target, calculated, is_plain_function, resolve
 from dae_sdc.run.unknowns import Unknowns
 from dae_sdc.sharing import one_at_a_time
 
@@ -224,7 +224,7 @@ def equations_of(target: Target, request: SolveOptions) -> Equations:
             raise InputError(f"{name} must be True or False; got {value!r}")
     # A function that is given as an object is one of equations; it is refused where it takes other arguments.
     function = target.function if target.text else target.thing
-    if isinstance(function, FUNCTIONS):
+    if is_plain_function(function):
         problem = problem_of(function, request.u0, request.fixed, request.guesses, needs_start=True)
         target = Target(problem, "", target.as_model, is_new=True)
     given = target.problem

@@ -13,7 +13,6 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar, cast
 from weakref import WeakKeyDictionary
 
@@ -48,8 +47,6 @@ ModelLike: TypeAlias = "str | Path | Model | ProblemDAE | type[ProblemDAE] | Cal
 
 R = TypeVar("R")
 
-# Types of what is taken for a function F(t, u, du).
-FUNCTIONS: Final = (FunctionType, MethodType, functools.partial)
 ALL = "all"  # Stands for all models of the library.
 REMEMBERED: Final = 16  # Most models of which results of :func:`calculated` are kept.
 
@@ -92,9 +89,12 @@ class Target:
     @cached_property
     def function(self) -> Callable[..., Any] | None:
         """A function F(t, u, du), which takes three arguments; None where something else was given."""
-        if not isinstance(self.thing, FUNCTIONS):
+        if not is_plain_function(self.thing):
             return None
-        parameters = inspect.signature(self.thing).parameters.values()
+        try:
+            parameters = inspect.signature(self.thing).parameters.values()
+        except (TypeError, ValueError):  # it is not known
+            return self.thing
         positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
         needed = [one.default is one.empty and one.kind in positional for one in parameters]
         return self.thing if sum(needed) == 3 else None
@@ -152,7 +152,7 @@ class Target:
         if not isinstance(thing, Model):
             raise InputError(
                 f"equations are a name, a file.mo, a file.py:name, a Model, a ProblemDAE or a function that "
-                f"returns one; got {thing!r}"
+                f"returns one; got {shown(thing)}"
             )
         for name, value in given.items():
             if name not in thing.parameters_by_name:
@@ -201,6 +201,12 @@ def problem_name(problem: Any) -> str:
 def is_problem(value: object) -> bool:
     """Whether a value is a problem or a class of problems, and not a model."""
     return isinstance(value, ProblemDAE) or (isinstance(value, type) and issubclass(value, ProblemDAE))
+
+
+def is_plain_function(value: object) -> bool:
+    """Whether a value can be called, and is neither a class nor something else that makes equations."""
+    others = is_problem(value) or isinstance(value, type) or hasattr(value, "problem")
+    return callable(value) and not others
 
 
 def is_file(text: str) -> bool:
@@ -316,7 +322,8 @@ def instance_of(problem: Any, params: Mapping[str, Any]) -> ProblemDAE:
     cls = problem
     if not (isinstance(cls, type) and issubclass(cls, ProblemDAE)):
         raise InputError(
-            f"a problem is a name, a ProblemDAE class or an instance of one, or a Model; got {problem!r}"
+            f"a problem is a name, a ProblemDAE class or an instance of one, a Model or a function F(t, u, "
+            f"du); got {shown(problem)}"
         )
     accepted: Mapping[str, inspect.Parameter] = _parameters_of(cls)
     if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in accepted.values()):
