@@ -97,7 +97,10 @@ OF_SEVERAL: Mapping[Any, Callable[[Any], bool]] = {
 
 def shown(value: object) -> str:
     """A value for a message, in one line that is not long."""
-    text = " ".join(repr(value).split())
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # of a class of the user
+        text = f"an object of {type(value).__name__}"
     return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 4]} ..."
 
 

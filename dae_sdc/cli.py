@@ -24,7 +24,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, TextIO, cast
 
-from dae_sdc.errors import DAEError, DAEWarning, InputError
+from dae_sdc.errors import DAEError, DAEWarning, InputError, words_of
 from dae_sdc.imports import launched
 from dae_sdc.registry import docstrings
 
@@ -339,9 +339,8 @@ def _explain(error: Exception) -> tuple[int, str]:
             return EXIT_USAGE, str(error)
         if isinstance(error, tuple(getattr(pysdc, name) for name in _PYSDC_FAILED)):
             return EXIT_FAILED, str(error)
-    kind = type(error).__name__
     return EXIT_FAILED, (
-        f"{kind}: {error}; this is a defect in dae_sdc or in the problem; "
+        f"{words_of(error)}; this is a defect in dae_sdc or in the problem; "
         f"run again with --debug to see the trace"
     )
 

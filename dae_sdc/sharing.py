@@ -347,12 +347,19 @@ def python(*arguments: str) -> list[str]:
     return [sys.executable, "-P", *arguments]
 
 
+def _absolute(path: str) -> str:
+    try:
+        return os.path.abspath(path)
+    except OSError:  # the current directory is gone
+        return path
+
+
 def surroundings() -> dict[str, str]:
     """Variables by which another Python finds our modules; the current directory only if it was named."""
-    here, home = os.path.abspath(os.curdir), str(Path(__file__).resolve().parents[1])
-    asked = {os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path}
-    paths = [path for path in sys.path if path and (os.path.abspath(path) != here or here in asked)]
-    if home not in map(os.path.abspath, paths):
+    here, home = _absolute(os.curdir), str(Path(__file__).resolve().parents[1])
+    asked = {_absolute(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path}
+    paths = [path for path in sys.path if path and (_absolute(path) != here or here in asked)]
+    if home not in map(_absolute, paths):
         paths.append(home)
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 

@@ -426,3 +426,56 @@ def test_two_versions_and_four_processes_fill_one_directory(
     assert not any("damaged" in one.stderr for one in done)
     files = list(cache_directory("functions").iterdir())
     assert len(files) == 4, "for each version and type of the argument one"
+
+
+# --- directories and variables ------------------------------------------------------------------------------
+
+GONE = """
+import os, sys, tempfile
+place = tempfile.mkdtemp()
+os.chdir(place)
+os.rmdir(place)
+import dae_sdc as ds
+from dae_sdc.sharing import surroundings
+surroundings()
+try:
+    print(ds.solve("simple", dt=0.1, t_end=0.2).success)
+except ds.InputError as error:
+    print(error)
+"""
+
+
+def test_a_process_whose_directory_is_gone_imports_and_solves() -> None:
+    done = run("-c", GONE)
+    # Where code must be compiled, numba asks for the directory.
+    gone = "the current directory is gone, where numba compiles; go to another one"
+    assert done.stdout.strip() in ("True", gone), done.stderr
+
+
+SETTINGS = {"compiler turned off": {"NUMBA_DISABLE_JIT": "1"}, "bounds checked": {"NUMBA_BOUNDSCHECK": "1"}}
+SIMPLE = ("-m", "dae_sdc", "solve", "simple", "--dt", "0.1", "--t-end", "0.2")
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_variables_of_numba_do_not_matter_to_a_first_run(
+    setting: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for name, value in SETTINGS[setting].items():
+        monkeypatch.setenv(name, value)
+    done = run(*SIMPLE)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("count", ["0", "-3"])
+def test_a_number_of_threads_without_which_numba_is_not_imported_is_told(
+    count: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NUMBA_NUM_THREADS", count)
+    done = run(*SIMPLE)
+    assert done.returncode == 2
+    assert (
+        done.stderr
+        == f"dae-sdc: NUMBA_NUM_THREADS must be at least 1; got {count}; change this variable or unset it\n"
+    )

@@ -16,12 +16,11 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from dae_sdc.arguments import shown
 from dae_sdc.dae.adapter import AdaptedProblem
 from dae_sdc.dae.memory import uncounted
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
-from dae_sdc.errors import DAEError, InputError, MisreadError, require_number
+from dae_sdc.errors import DAEError, InputError, MisreadError, require_number, words_of
 from dae_sdc.expressions.dag import Leaf, name_and_order
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.model.model import Model
@@ -321,7 +320,7 @@ def _called(
         raise _refused(problem, f"stops: {error}", error.__traceback__, work) from None
     except Exception as error:
         when = "on a path through its branches" if paths.branches else "with symbols"
-        reason = f"stops {when} ({type(error).__name__}: {error})"
+        reason = f"stops {when} ({words_of(error)})"
         raise _refused(problem, reason, error.__traceback__, work) from error
 
 
@@ -396,7 +395,7 @@ def _compare(problem: ProblemDAE, model: Model, start: _Start) -> tuple[Any, ...
     except Exception as error:  # the function may not be defined at other values than the start
         raise InputError(
             f"{type(problem).__name__}.eval_f cannot be read as equations: it stops at a random point near "
-            f"the start ({type(error).__name__}: {shown(str(error))})"
+            f"the start ({words_of(error)})"
         ) from error
     if not np.array_equal(called[0], called[-1], equal_nan=True):
         raise InputError(

@@ -51,6 +51,7 @@ from dae_sdc.errors import (
     SolveError,
     StepSizeError,
     TimeLimitError,
+    words_of,
 )
 from dae_sdc.initial.consistent import listed
 from dae_sdc.run.equations import NOT_REDUCED, index_near_end, read
@@ -280,7 +281,7 @@ class Execution:
             if (
                 isinstance(error, SystemExit) and not together
             ):  # the others wait for what this rank will not send
-                end_job(f"{type(error).__name__}: {error}")
+                end_job(words_of(error))
             raise
         return ""
 

@@ -21,7 +21,7 @@ from dae_sdc.constrained.quasilinear import QuasilinearProblem
 from dae_sdc.dae.adapter import adapted
 from dae_sdc.dae.declaration import check_newton
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
-from dae_sdc.errors import DAEError, InputError, require_number
+from dae_sdc.errors import DAEError, InputError, require_number, words_of
 from dae_sdc.options import Parameters, about
 from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import unknown
@@ -89,15 +89,16 @@ class Target:
     @cached_property
     def function(self) -> Callable[..., Any] | None:
         """A function F(t, u, du), which takes three arguments; None where something else was given."""
-        if not is_plain_function(self.thing):
+        function: Callable[..., Any] = self.thing
+        if not is_plain_function(function):
             return None
         try:
-            parameters = inspect.signature(self.thing).parameters.values()
+            parameters = inspect.signature(function).parameters.values()
         except (TypeError, ValueError):  # it is not known
-            return self.thing
+            return function
         positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
         needed = [one.default is one.empty and one.kind in positional for one in parameters]
-        return self.thing if sum(needed) == 3 else None
+        return function if sum(needed) == 3 else None
 
     @property
     def is_model(self) -> bool:
@@ -239,7 +240,7 @@ def _read_from(text: str) -> Any:
     except DAEError:
         raise
     except Exception as error:
-        raise InputError(f"{path} raised {type(error).__name__}: {error}; correct it") from error
+        raise InputError(f"{path} raised {words_of(error)}; correct it") from error
     thing = getattr(module, name or "model", None)
     if thing is None:
         raise InputError(
@@ -267,7 +268,7 @@ def _called(function: Callable[..., Any], given: dict[str, Any]) -> Any:
     except DAEError:
         raise
     except Exception as error:
-        raise InputError(f"{who} raised {type(error).__name__}: {error}; correct it") from error
+        raise InputError(f"{who} raised {words_of(error)}; correct it") from error
 
 
 @one_at_a_time
@@ -348,7 +349,7 @@ def _copy_of(problem: ProblemDAE, params: Mapping[str, Any]) -> ProblemDAE:
         instance = copy.deepcopy(problem, {id(text): text for text in texts})
     except Exception as error:
         raise InputError(
-            f"{type(problem).__name__} cannot be copied for a run ({type(error).__name__}: {error}); let "
+            f"{type(problem).__name__} cannot be copied for a run ({words_of(error)}); let "
             f"its class keep what cannot be copied, or give the class"
         ) from error
     return _with_settings(instance, params)
