@@ -324,7 +324,10 @@ def _run_verb(name: str, verbs: Mapping[str, Verb], arguments: list[str]) -> int
                 f"started on {launched()} ranks; say with --parallel what they share (nodes, steps or both), "
                 f"or start without mpirun"
             )
-    return int(module.main(args))
+    results = sys.modules.get("dae_sdc.run.results")  # if its verb has not imported it, it writes none
+    unwritten: set[str] = set() if results is None else results.UNWRITTEN
+    unwritten.clear()
+    return int(module.main(args)) or (EXIT_FAILED if unwritten else 0)
 
 
 def _explain(error: Exception) -> tuple[int, str]:

@@ -145,7 +145,7 @@ def test_copies_of_a_problem_stay_of_its_class(trace: bool | None) -> None:
 
 
 def test_a_sweep_by_workers_of_what_has_no_name_says_so_in_one_line() -> None:
-    with pytest.raises(ds.InputError, match="lambda.*; define functions in a file, or leave workers out"):
+    with pytest.raises(ds.InputError, match=r"lambda.*; define functions in a file, or leave workers out"):
         ds.sweep(
             lambda t, u, du, k=1.0: [du[0] + k * u[0]], {"k": [1.0, 2.0]}, u0=[1.0], t_end=1.0, workers=2
         )

@@ -173,7 +173,7 @@ class Execution:
             solution = solution.with_remark(self._in_transients(solution, located))
         solution = solution.with_remark(self._index_near_end(solution))
         if self.out is not None:
-            put_down(solution, self.out, solution.success)
+            return solution.with_remark(put_down(solution, self.out, solution.success))
         return solution
 
     def _index_near_end(self, solution: Solution) -> str:

@@ -25,7 +25,7 @@ from dae_sdc.linear.system import LinearSystem
 from dae_sdc.options import ResultFile, add_options, count, given_options, option, takes
 from dae_sdc.registry import unknown
 from dae_sdc.run.equations import Equations, equations_near, with_model
-from dae_sdc.run.results import Result, check_target, put_down, tabulated
+from dae_sdc.run.results import Result, check_target, put_down, say_written, tabulated
 from dae_sdc.run.solution import Solution
 from dae_sdc.run.steady import AnyEquations, SteadyOptions, guess_of, rest_of
 from dae_sdc.sharing import one_at_a_time
@@ -374,6 +374,5 @@ def main(args: argparse.Namespace) -> int:
             print(f"other coordinates from t={t:.6g} on")
     else:
         print(linearize(**given_options(args, LinearizeOptions)))
-    if args.out:
-        print(f"written to {args.out}")
+    say_written(args.out)
     return 0
