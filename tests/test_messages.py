@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import dae_sdc as ds
+from dae_sdc import cli
 
 
 class Speechless(Exception):
@@ -96,3 +100,118 @@ def test_options_of_linearize_that_have_no_effect_are_refused(options: dict[str,
 def test_tolerances_that_no_run_can_have_are_refused_by_drift(rtol: float) -> None:
     with pytest.raises(ds.InputError, match="rtol must be at least 1e-13 and below 1"):
         ds.drift("rigid-pendulum", rtol=rtol, t_end=0.1)
+
+
+@pytest.mark.parametrize(
+    "words", ["--t-end 1_000", "--nodes 1_0", "--atol 1_0", "--t-eval 0.1,0_2", "--rtol 1e-0_3"]
+)
+def test_numbers_with_underscores_are_typing_errors_in_a_shell(
+    words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["solve", "simple", *words.split()])
+    said = capsys.readouterr().err
+    assert "needs" in said and "number" in said and said.count("\n") == 1
+
+
+def test_a_solution_whose_sidecar_has_no_checksum_is_refused(tmp_path: Path) -> None:
+    ds.solve("simple", dt=0.1, t_end=0.2, out=tmp_path / "run.npy")
+    table, sidecar = np.load(tmp_path / "run.npy"), tmp_path / "run.json"
+    table["u"] = np.nan
+    np.save(tmp_path / "run.npy", table)
+    about = json.loads(sidecar.read_text())
+    del about["checksum"]
+    sidecar.write_text(json.dumps(about))
+    with pytest.raises(ds.ResultFileError, match="describes other data than"):
+        ds.load(tmp_path / "run.npy")
+
+
+# --- equations in files -------------------------------------------------------------------------------------
+
+TANK = '''
+import dae_sdc as ds
+
+class Tank(ds.ProblemDAE):
+    """Water in a tank."""
+
+    index = 1
+
+    def __init__(self, k=1.0, **settings):
+        super().__init__(1, 1, **settings)
+
+    def eval_f(self, u, du, t):
+        return [du[0] + u[0], u[1] - u[0]]
+
+def helper(x):
+    return x
+'''
+DECAY = '''
+def decay(t, u, du, rate=1.5):
+    """Decay at a rate."""
+    return [du[0] + rate * u[0], u[1] - u[0]]
+'''
+MODELICA = "model Flow parameter Real k=2; Real x(start=1); equation der(x) = -k*x; end Flow;\n"
+SEVERAL = f"{DECAY}\ndef growth(t, u, du):\n    return [du[0] - u[0]]\n"
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name, text in {
+        "tank.py": TANK,
+        "decay.py": DECAY,
+        "flow.mo": MODELICA,
+        "several.py": SEVERAL,
+    }.items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("tank.py", ("tank.py\n", "class Tank, index 1", "Water in a tank.")),
+        ("tank.py:Tank", ("class Tank, index 1", "Water in a tank.")),
+        ("decay.py", ("a function of 2 unknowns", "rate = 1.5", "Decay at a rate.")),
+        ("flow.mo", ("model of 1 equations", "unknowns: x", "k = 2")),
+    ],
+)
+def test_info_tells_of_files_and_takes_the_only_class_or_function(
+    files: Path, name: str, says: tuple[str, ...]
+) -> None:
+    told = ds.info(name)
+    for part in says:
+        assert part in told
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("tank.py:Tnak", "unknown name in tank.py 'Tnak'; did you mean 'Tank'? Available: Tank"),
+        ("tanc.py", "there is no file tanc.py; did you mean tank.py?"),
+        ("flo.mo", "did you mean flow.mo?"),
+        ("several.py", "several.py defines no 'model', but decay, growth; give several.py:NAME with one"),
+    ],
+)
+def test_the_nearest_file_or_name_in_a_file_is_told(files: Path, name: str, says: str) -> None:
+    for function in (ds.info, ds.structure):
+        with pytest.raises(ds.InputError) as told:
+            function(name)
+        assert says in str(told.value)
+
+
+def test_help_says_that_files_of_python_are_run(capsys: pytest.CaptureFixture[str]) -> None:
+    for verb in (
+        "solve",
+        "initial",
+        "info",
+        "structure",
+        "sweep",
+        "reduce",
+        "simplify",
+        "steady",
+        "linearize",
+    ):
+        with pytest.raises(SystemExit):
+            cli.main([verb, "--help"])
+        assert "FILE.py:NAME, which is run" in " ".join(capsys.readouterr().out.split()), verb

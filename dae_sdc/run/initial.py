@@ -67,7 +67,7 @@ class SetsOptions(SearchOptions):
     model: ModelLike = field(
         kw_only=False,
         metadata=about(
-            "name of a model, FILE.mo or FILE.py:NAME",
+            "name of a model, FILE.mo, or FILE.py:NAME, which is run",
             "A model and a function that returns one are taken too.",
         ),
     )
@@ -81,7 +81,7 @@ class InitialOptions(Ranks, Output, Guesses, SearchOptions):
     equations: str | Model | ProblemDAE | type[ProblemDAE] | Any = field(
         kw_only=False,
         metadata=about(
-            "name of a model or problem, FILE.mo or FILE.py:NAME",
+            "name of a model or problem, FILE.mo, or FILE.py:NAME, which is run",
             "A model, a problem, its class and a function that makes one are taken too. A model of the "
             "library goes before the problem of the same name.",
             like="str, Model, ProblemDAE, type or callable",

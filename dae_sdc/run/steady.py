@@ -45,7 +45,7 @@ class AnyEquations(Parameters):
     problem: Any = field(
         kw_only=False,
         metadata=about(
-            "name of a model or problem, FILE.mo or FILE.py:NAME",
+            "name of a model or problem, FILE.mo, or FILE.py:NAME, which is run",
             "A model, a problem, its class and a function F(t, u, du) are taken too.",
             like="str, Path, Model, ProblemDAE, type or callable",
         ),

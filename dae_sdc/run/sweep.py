@@ -90,7 +90,7 @@ class SweepOptions(
     problem: ProblemLike = field(
         kw_only=False,
         metadata=about(
-            "name of a problem or model, FILE.mo or FILE.py:NAME; 'dae-sdc list' shows all",
+            "name of a problem or model, FILE.mo, or FILE.py:NAME, which is run; 'dae-sdc list' shows all",
             "A class of a problem, a model, and a function F(t, u, du) are taken too.",
             like="str, type, Model or callable",
         ),

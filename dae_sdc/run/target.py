@@ -13,6 +13,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar, cast
 from weakref import WeakKeyDictionary
 
@@ -24,8 +25,9 @@ from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.errors import DAEError, InputError, require_number, words_of
 from dae_sdc.options import Parameters, about
 from dae_sdc.problems._models import MODELS
-from dae_sdc.registry import unknown
+from dae_sdc.registry import nearest_file, unknown
 from dae_sdc.sharing import one_at_a_time
+from dae_sdc.text import brief
 
 if TYPE_CHECKING:
     from dae_sdc.model.model import Model
@@ -108,8 +110,7 @@ class Target:
     @property
     def of_equations(self) -> bool:
         """Whether a model was given whose equations can be read, or what makes one by a name or file."""
-        models = sys.modules.get("dae_sdc.model.model")  # if it was never imported, it made nothing
-        return bool(self.text) or (models is not None and isinstance(self.thing, models.Model))
+        return bool(self.text) or is_model(self.thing)
 
     @cached_property
     def shared_model(self) -> Any:
@@ -204,6 +205,12 @@ def is_problem(value: object) -> bool:
     return isinstance(value, ProblemDAE) or (isinstance(value, type) and issubclass(value, ProblemDAE))
 
 
+def is_model(value: object) -> bool:
+    """Whether a value is a model."""
+    models = sys.modules.get("dae_sdc.model.model")  # if it was never imported, it made nothing
+    return models is not None and isinstance(value, models.Model)
+
+
 def is_plain_function(value: object) -> bool:
     """Whether a value can be called, and is neither a class nor something else that makes equations."""
     others = is_problem(value) or isinstance(value, type) or hasattr(value, "problem")
@@ -227,10 +234,12 @@ def _defined_in(text: str) -> Any:
 
 
 def _read_from(text: str) -> Any:
-    """The object in ``file.py:name``, or ``model`` of ``file.py``."""
+    """The object in ``file.py:name``, or ``model`` of ``file.py``, or the only one that gives equations."""
     path, _, name = text.partition(":")
     if not os.path.isfile(path):
-        raise InputError(f"there is no file {path}; give the path of a Python file with a model")
+        near = nearest_file(Path(path))
+        what = f"did you mean {near}?" if near else "give the path of a Python file with a model"
+        raise InputError(f"there is no file {path}; {what}")
     spec = importlib.util.spec_from_file_location(Path(path).stem, path)
     assert spec is not None and spec.loader is not None  # the name ends in .py
     module = importlib.util.module_from_spec(spec)
@@ -242,12 +251,25 @@ def _read_from(text: str) -> Any:
     except Exception as error:
         raise InputError(f"{path} raised {words_of(error)}; correct it") from error
     thing = getattr(module, name or "model", None)
-    if thing is None:
-        raise InputError(
-            f"{path} defines no '{name or 'model'}'; behind a colon give the name of a model in it, "
-            f"{path}:NAME"
-        )
-    return thing
+    if thing is not None:
+        return thing
+    known = _equations_in(module)
+    if name and known:
+        raise InputError(unknown(f"name in {path}", name, known))
+    if name or len(known) != 1:
+        which = f"{brief(list(known))}; give {path}:NAME with one" if known else "nothing like one; write one"
+        raise InputError(f"{path} defines no '{name or 'model'}', but {which}")
+    return known.popitem()[1]
+
+
+def _equations_in(module: ModuleType) -> dict[str, Any]:
+    """What a file defines that gives equations, by name: classes and models, or functions without these."""
+    own = {name: thing for name, thing in vars(module).items() if name[0] != "_"}
+    here = {name: thing for name, thing in own.items() if getattr(thing, "__module__", "") == module.__name__}
+    problems = {name: thing for name, thing in here.items() if is_problem(thing)}
+    models = {name: thing for name, thing in own.items() if not isinstance(thing, type) and is_model(thing)}
+    functions = {name: thing for name, thing in here.items() if is_plain_function(thing)}
+    return problems | models or functions
 
 
 def _called(function: Callable[..., Any], given: dict[str, Any]) -> Any:
@@ -391,7 +413,8 @@ class ModelOptions(Parameters):
 def add_models(parser: argparse.ArgumentParser) -> None:
     """Add the argument ``model`` of verbs that tabulate several models to a parser."""
     parser.add_argument(
-        "model", help="name of a model, FILE.mo, FILE.py:NAME, several separated by commas, or all"
+        "model",
+        help="name of a model, FILE.mo, FILE.py:NAME, which is run, several separated by commas, or all",
     )
 
 
