@@ -24,6 +24,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, TextIO, cast
 
+from dae_sdc.arguments import own_word
 from dae_sdc.errors import DAEError, DAEWarning, InputError, words_of
 from dae_sdc.imports import launched
 from dae_sdc.registry import docstrings
@@ -62,8 +63,9 @@ class Parser(argparse.ArgumentParser):
         """As in the base class, and an unknown option is answered with the nearest that exists."""
         parsed, unknown = self.parse_known_args(args, namespace)
         if unknown:
-            known = re.findall(r"--[a-z][a-z-]*", self.format_help())
-            near = get_close_matches(unknown[0].partition("=")[0], known, n=1)
+            known, asked = re.findall(r"--[a-z][a-z0-9-]*", self.format_help()), unknown[0].partition("=")[0]
+            own = f"--{own_word(asked.lstrip('-').replace('-', '_')).replace('_', '-')}"
+            near = [own] if own in known else get_close_matches(asked, known, n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
             self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
         return parsed

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
+import itertools
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +15,7 @@ import pytest
 
 import dae_sdc as ds
 from dae_sdc import cli
+from dae_sdc.arguments import OTHERS
 
 
 class Speechless(Exception):
@@ -215,3 +220,159 @@ def test_help_says_that_files_of_python_are_run(capsys: pytest.CaptureFixture[st
         with pytest.raises(SystemExit):
             cli.main([verb, "--help"])
         assert "FILE.py:NAME, which is run" in " ".join(capsys.readouterr().out.split()), verb
+
+
+# --- mistakes of every kind, in every argument and option ---------------------------------------------------
+
+# What hardly anybody means as any argument, made when it is given.
+MISTAKES: dict[str, Callable[[], Any]] = {
+    "object": object,
+    "NaN": lambda: float("nan"),
+    "infinity": lambda: float("inf"),
+    "negative": lambda: -1,
+    "huge": lambda: 10**400,
+    "text": lambda: "nonsense",
+    "no text": str,
+    "empty list": list,
+    "unknown key": lambda: {"nonsense": 1.0},
+    "text for a number": lambda: {"x": "a"},
+    "NaN by name": lambda: {"x": float("nan")},
+    "number for a name": lambda: {3: 1.0},
+    "ragged": lambda: [[1.0], [1.0, 2.0]],
+    "unknown names": lambda: ["nonsense"],
+    "bytes": lambda: b"x",
+    "complex": lambda: 1j,
+    "matrix": lambda: np.zeros((2, 3)),
+    "array of texts": lambda: np.array(["a"]),
+    "masked": lambda: np.ma.masked_array([1.0, 2.0], [True, False]),
+    "class": lambda: int,
+    "function without arguments": lambda: lambda: None,
+    "unknown file": lambda: "nonsense/missing.npy",
+    "unknown Python file": lambda: "missing.py",
+    "unknown Modelica file": lambda: "missing.mo",
+    "zero byte": lambda: "a\0b",
+    "truth": lambda: True,
+    "set": lambda: {"x"},
+    "nested": lambda: {"x": {"y": 1}},
+}
+# Arguments with which functions are quick; others get a mistake in place of each that they need.
+QUICK: dict[str, dict[str, Any]] = {
+    "solve": {"problem": "simple", "dt": 0.1, "t_end": 0.2},
+    "sundials": {"problem": "hessenberg-1", "rtol": 1e-3, "t_end": 0.2},
+    "initial": {"equations": "pendulum"},
+    "sweep": {"problem": "simple", "params": {"alpha": [5.0, 6.0]}, "rtol": 1e-3, "t_end": 0.2},
+    "convergence": {"problem": "hessenberg-1", "dt": [0.2, 0.1], "nodes": 2, "t_end": 0.2},
+    "iterations": {"problem": "simple", "dt": 0.1, "maxiter": 3, "nodes": 2, "t_end": 0.2},
+    "drift": {"case": ["radau-iia-9/ggl"], "t_end": 0.05, "points": 2},
+    "playground": {"name": "synchronous-machine", "t_end": 0.02},
+    "pendulum_study": {"k": [1.0], "sweeper": ["bdf2"], "dt": 0.05, "rtol": [1e-2], "max_order": [1]},
+    "accuracy": {"sweeper": "none", "nodes": 2},
+    "linearize": {"problem": "pendulum", "at": AT},
+    "steady_branch": {"problem": "simple", "vary": {"alpha": (5.0, 6.0)}},
+    "steady_state": {"problem": "pendulum"},
+    "plot": {"out": "a.png"},
+}
+# What must stay for a call to end in seconds.
+STAYS = {("accuracy", "sweeper"), ("pendulum_study", "dt"), ("drift", "t_end"), ("playground", "t_end")}
+
+
+def arguments() -> dict[str, list[tuple[str, str]]]:
+    """For each public function pairs of an argument and the name of a mistake, so that all occur in turn."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    mistakes = itertools.cycle(MISTAKES)
+    for name in ds.__all__:
+        function = getattr(ds, name)
+        if not inspect.isfunction(function):
+            continue
+        several = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+        names = [
+            key for key, one in inspect.signature(function).parameters.items() if one.kind not in several
+        ]
+        kept = [key for key in names if (name, key) not in STAYS]
+        found[name] = [(key, next(mistakes)) for key in kept for _ in range(2)]
+    return found
+
+
+ARGUMENTS = arguments()
+
+
+def test_there_are_enough_mistakes_and_each_kind_of_them() -> None:
+    pairs = [pair for own in ARGUMENTS.values() for pair in own]
+    assert len(pairs) > 300
+    assert {mistake for _, mistake in pairs} == set(MISTAKES)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_every_mistake_in_an_argument_is_carried_out_or_told_in_one_line(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    function = getattr(ds, name)
+    for argument, mistake in ARGUMENTS[name]:
+        try:
+            function(**{**QUICK.get(name, {}), argument: MISTAKES[mistake]()})
+        except ds.DAEError as error:
+            assert str(error) and "\n" not in str(error), (argument, mistake)
+        except Exception as error:
+            raise AssertionError(f"{name}({argument}={mistake}): {error!r}") from error
+
+
+TEXTS = [
+    *("nonsense", "", "=", "x=", "=1", "x=a", "nonsense=1", "-1", "nan", "inf", "1e400", "1_0", ",", "a,b"),
+    *("1:", "0:1:2:3", "missing.npy", "missing.py", "missing.mo", "a\0b", "*", "x*=1", "--", "[", "9" * 400),
+]
+WORDS = {
+    "solve": "simple --dt 0.1 --t-end 0.2",
+    "convergence": "hessenberg-1 --nodes 2 --dt 0.2,0.1 --t-end 0.2",
+    "iterations": "simple --nodes 2 --dt 0.1 --t-end 0.2 --maxiter 3",
+    "drift": "rigid-pendulum --case radau-iia-9/ggl --t-end 0.05 --points 2",
+    "sweep": "simple --param alpha=5,6 --rtol 1e-3 --t-end 0.2",
+    "playground": "synchronous-machine --t-end 0.02",
+    "accuracy": "--sweeper none",
+    "pendulum-study": "--sweeper none",
+    "initial": "pendulum --fixed x=0.6",
+    "linearize": "pendulum --at x=0 --at y=-1",
+    **dict.fromkeys(("steady", "structure", "reduce", "info"), "pendulum"),
+    "simplify": "rlc-circuit",
+    "plot": "linear missing.npy",
+}
+LONG = {("accuracy", "--sweeper"), ("pendulum-study", "--sweeper"), ("drift", "--t-end"), ("drift", "--case")}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("verb", cli.find_verbs())
+def test_every_mistake_in_an_option_of_a_verb_is_carried_out_or_told_in_one_line(
+    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    parser = cli.Parser()
+    importlib.import_module(cli.find_verbs()[verb].module).add_arguments(parser)
+    first, *others = WORDS.get(verb, "").split() or [""]
+    texts = itertools.islice(itertools.cycle(TEXTS), sum(map(ord, verb)) % len(TEXTS), None)
+    for action in parser._actions:
+        option = action.option_strings[-1:]
+        if action.nargs == 0 or (option and (verb, option[0]) in LONG):
+            continue
+        text = next(texts)
+        words = [first, *others, f"{option[0]}={text}"] if option else [text, *others]
+        try:
+            code = cli.main([verb, *filter(None, words)])
+        except SystemExit as end:
+            code = end.code  # type: ignore[assignment]
+        said = capsys.readouterr().err
+        lines = [line for line in said.splitlines() if line.startswith("dae-sdc: ")]
+        assert "this is a defect" not in said, (words, said)
+        assert code in (0, 1) or (code == 2 and len(lines) == 1), (words, said)
+
+
+@pytest.mark.parametrize(
+    ("other", "own"), [(word, own) for own, words in OTHERS.items() for word in words.split()[:2]]
+)
+def test_words_of_other_libraries_are_answered_with_ours_in_a_shell(
+    other: str, own: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["solve", "simple", f"--{other.replace('_', '-')}=1"])
+    flags = {"params": "--params", "dense": "--dense"}
+    assert f"did you mean {flags.get(own, '--' + own.replace('_', '-'))}?" in capsys.readouterr().err
