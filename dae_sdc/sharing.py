@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import signal
 import stat
 import sys
 import tempfile
@@ -85,6 +86,31 @@ def once(function: Callable[P, R]) -> Callable[P, R]:
 
     call.cache_clear = remembered.cache_clear  # type: ignore[attr-defined]
     return call
+
+
+@contextmanager
+def interrupted_later() -> Iterator[None]:
+    """Raise a KeyboardInterrupt behind what is inside, where callbacks from C would lose it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before, came = signal.getsignal(signal.SIGINT), list[int]()
+    if before is not signal.default_int_handler:  # who handles it otherwise has reasons
+        yield
+        return
+
+    def note(number: int, frame: Any) -> None:
+        came.append(number)
+        if len(came) > 1:
+            raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if came:
+            raise KeyboardInterrupt
 
 
 # --- warnings -----------------------------------------------------------------------------------------------

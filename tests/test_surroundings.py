@@ -479,3 +479,57 @@ def test_a_number_of_threads_without_which_numba_is_not_imported_is_told(
         done.stderr
         == f"dae-sdc: NUMBA_NUM_THREADS must be at least 1; got {count}; change this variable or unset it\n"
     )
+
+
+# --- interrupts ---------------------------------------------------------------------------------------------
+
+CALLED_BACK = """
+import ctypes, signal
+from dae_sdc.sharing import interrupted_later
+
+def interrupt():
+    signal.raise_signal(signal.SIGINT)
+
+callback = ctypes.CFUNCTYPE(None)(interrupt)
+try:
+    with interrupted_later():
+        callback()
+        print("done", flush=True)
+    print("lost")
+except KeyboardInterrupt:
+    print("ended", signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+"""
+
+
+def test_an_interrupt_in_a_callback_of_compiled_code_ends_what_is_under_way() -> None:
+    done = run("-c", CALLED_BACK)
+    assert done.stdout.split() == ["done", "ended", "True"], done.stderr
+    assert "ignored" not in done.stderr
+
+
+COMPILES = """
+import ctypes, signal
+from numba import types
+from numba.core.codegen import JITCPUCodegen
+from dae_sdc.dae.compiling import kept
+
+called = []
+original = JITCPUCodegen._add_module
+
+def interrupting(self, *arguments):
+    # As LLVM calls back where it asks for code that is kept.
+    ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(signal.SIGINT))()
+    return original(self, *arguments)
+
+JITCPUCodegen._add_module = interrupting
+try:
+    kept(lambda x: 2.0 * x, types.float64(types.float64))
+    print("lost")
+except KeyboardInterrupt:
+    print("ended")
+"""
+
+
+def test_an_interrupt_while_code_is_compiled_ends_the_run() -> None:
+    done = run("-c", COMPILES)
+    assert done.stdout.strip() == "ended", done.stderr

@@ -41,7 +41,7 @@ from numba.extending import intrinsic, models, overload, overload_method, regist
 from dae_sdc.dae.memory import codes_of, is_inlined
 from dae_sdc.deadline import check
 from dae_sdc.errors import InputError
-from dae_sdc.sharing import alone, cache_directory, filtering, read_kept, write_kept
+from dae_sdc.sharing import alone, cache_directory, filtering, interrupted_later, read_kept, write_kept
 
 # Libraries whose functions a digest has by name; the version of each is part of what code is kept under.
 VERSIONED: Final = sys.stdlib_module_names | {"numba", "llvmlite", "numpy", "scipy"}
@@ -217,7 +217,8 @@ def _switched_on() -> Iterator[None]:
     with global_compiler_lock:
         before, config.DISABLE_JIT = config.DISABLE_JIT, 0
         try:
-            yield
+            with interrupted_later():  # LLVM asks for kept code by callbacks
+                yield
         except FileNotFoundError as error:  # numba makes paths relative
             raise InputError(
                 "the current directory is gone, where numba compiles; go to another one"
