@@ -97,7 +97,10 @@ OF_SEVERAL: Mapping[Any, Callable[[Any], bool]] = {
 
 def shown(value: object) -> str:
     """A value for a message, in one line that is not long."""
-    text = " ".join(repr(value).split())
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # of a class of the user
+        text = f"an object of {type(value).__name__}"
     return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 4]} ..."
 
 
@@ -235,6 +238,11 @@ OTHERS: Final[Mapping[str, str]] = {
 }
 
 
+def own_word(given: str) -> str:
+    """The option that other libraries have another word for; empty for a word that none has."""
+    return next((own for own, others in OTHERS.items() if given in others.split()), "")
+
+
 def checked() -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Decorator for public functions: what cannot be used is an InputError of one line with what fits."""
 
@@ -245,7 +253,7 @@ def checked() -> Callable[[Callable[P, R]], Callable[P, R]]:
             if not _takes_any(function):
                 for given in kwargs:
                     if given not in known:
-                        own = next((own for own, others in OTHERS.items() if given in others.split()), "")
+                        own = own_word(given)
                         if own in known:
                             raise InputError(
                                 f"{name} has no option '{given}'; {own} is what it takes for that"

@@ -24,7 +24,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, TextIO, cast
 
-from dae_sdc.errors import DAEError, DAEWarning, InputError
+from dae_sdc.arguments import own_word
+from dae_sdc.errors import DAEError, DAEWarning, InputError, words_of
 from dae_sdc.imports import launched
 from dae_sdc.registry import docstrings
 
@@ -62,8 +63,9 @@ class Parser(argparse.ArgumentParser):
         """As in the base class, and an unknown option is answered with the nearest that exists."""
         parsed, unknown = self.parse_known_args(args, namespace)
         if unknown:
-            known = re.findall(r"--[a-z][a-z-]*", self.format_help())
-            near = get_close_matches(unknown[0].partition("=")[0], known, n=1)
+            known, asked = re.findall(r"--[a-z][a-z0-9-]*", self.format_help()), unknown[0].partition("=")[0]
+            own = f"--{own_word(asked.lstrip('-').replace('-', '_')).replace('_', '-')}"
+            near = [own] if own in known else get_close_matches(asked, known, n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
             self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
         return parsed
@@ -324,7 +326,10 @@ def _run_verb(name: str, verbs: Mapping[str, Verb], arguments: list[str]) -> int
                 f"started on {launched()} ranks; say with --parallel what they share (nodes, steps or both), "
                 f"or start without mpirun"
             )
-    return int(module.main(args))
+    results = sys.modules.get("dae_sdc.run.results")  # if its verb has not imported it, it writes none
+    unwritten: set[str] = set() if results is None else results.UNWRITTEN
+    unwritten.clear()
+    return int(module.main(args)) or (EXIT_FAILED if unwritten else 0)
 
 
 def _explain(error: Exception) -> tuple[int, str]:
@@ -339,9 +344,8 @@ def _explain(error: Exception) -> tuple[int, str]:
             return EXIT_USAGE, str(error)
         if isinstance(error, tuple(getattr(pysdc, name) for name in _PYSDC_FAILED)):
             return EXIT_FAILED, str(error)
-    kind = type(error).__name__
     return EXIT_FAILED, (
-        f"{kind}: {error}; this is a defect in dae_sdc or in the problem; "
+        f"{words_of(error)}; this is a defect in dae_sdc or in the problem; "
         f"run again with --debug to see the trace"
     )
 

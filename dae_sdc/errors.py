@@ -42,6 +42,20 @@ class InputError(DAEError, pysdc.ParameterError, ValueError):  # type: ignore[mi
     """
 
 
+def text_of(error: BaseException) -> str:
+    """The text of an exception, which one of the user may not have."""
+    try:
+        return str(error)
+    except Exception:
+        return "a text that cannot be shown"
+
+
+def words_of(error: BaseException) -> str:
+    """The kind and the text of an exception."""
+    text = text_of(error)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
 # Largest tolerance of residuals and corrections: beyond it anything would be a solution.
 LARGEST_TOLERANCE = 1.0
 LARGEST_COUNT = 10**9  # Largest count where there is no reason for a smaller one: no run ends with more.

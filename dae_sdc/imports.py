@@ -92,12 +92,25 @@ def _can_wait() -> bool:
     return sys.modules[PACKAGE] is not None if PACKAGE in sys.modules else find_spec(PACKAGE) is not None
 
 
+def _check_threads() -> None:
+    """Refuse a number of threads with which numba cannot be imported."""
+    text = os.environ.get("NUMBA_NUM_THREADS", "").strip()
+    if text.lstrip("-").isdigit() and int(text) < 1:
+        from dae_sdc.errors import InputError
+
+        raise InputError(
+            f"NUMBA_NUM_THREADS must be at least 1; got {text}; change this variable or unset it"
+        )
+
+
 class _Finder(MetaPathFinder):
-    """Finds the modules of :data:`LATER`."""
+    """Finds the modules of :data:`LATER`, and looks at the variables of numba before it is imported."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
+        if fullname == "numba":
+            _check_threads()
         if fullname not in LATER:
             return None
         spec = PathFinder.find_spec(fullname, path, target)
@@ -137,7 +150,10 @@ def script() -> str:
     if started == "-m" and len(sys.argv) < len(sys.orig_argv):  # what follows stands there until it is found
         package, *place = sys.orig_argv[-len(sys.argv)].split(".")
         return "/".join(place) + ".py" if package == "dae_sdc" and len(place) > 1 else ""
-    path = Path(os.path.realpath(started))
+    try:
+        path = Path(os.path.realpath(started))
+    except OSError:  # the current directory is gone
+        return ""
     package_of = path.parent.parent
     room = package_of.name == "dae_sdc" and (package_of / "__init__.py").is_file()
     return f"{path.parent.name}/{path.name}" if room and path.suffix == ".py" else ""

@@ -27,6 +27,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
@@ -187,13 +188,26 @@ def _points(name: str, value: Any) -> None:
         raise InputError(f"{name} must be at least 2, the start and the end; got {value}")
 
 
+def number(text: str) -> float:
+    """A number in a shell; Python would take 1_000 for one too, which stands for a typing error."""
+    if "_" in text:
+        raise argparse.ArgumentTypeError(f"needs a number; got {text!r}")
+    return float(text)
+
+
+def integer(text: str) -> int:
+    """An integer in a shell, see :func:`number`."""
+    number(text)
+    return int(text)
+
+
 def listed(kind: Callable[[str], Any], of: str) -> Callable[[str], list[Any]]:
     """A reader of values that are separated by commas, at least one."""
 
     def read(text: str) -> list[Any]:
         try:
             values = [kind(part) for part in map(str.strip, text.split(",")) if part]
-        except ValueError:
+        except (ValueError, argparse.ArgumentTypeError):
             values = []
         if not values:
             raise argparse.ArgumentTypeError(f"needs {of}, separated by commas; got {text!r}")
@@ -435,7 +449,7 @@ class Steps(Limit, End):
         "The sizes are the ``nominal`` values of the problem, and without these the largest value so far "
         "of each unknown.",
         like="float or array_like, shape (n,)",
-        read=float,
+        read=number,
     )
     leave_out: Sequence[str] | None = option(
         None,
@@ -534,7 +548,7 @@ class OutputTimes(Group):
         "increasing times within the interval at which the solution is given (the ends of the steps)",
         "With ``rtol`` steps are also as short as values between their ends need.",
         like="array_like, shape (K,)",
-        read=listed(float, "numbers"),
+        read=listed(number, "numbers"),
         told=False,
     )
     points: int | None = option(
@@ -658,7 +672,7 @@ class Ranks(Group):
 
 
 def _threads_from_text(text: str) -> int | str:
-    return text if text == "auto" else int(text)
+    return text if text == "auto" else integer(text)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -765,11 +779,11 @@ def parameters_section(record: Any) -> str:
 
 # What makes a value from the text in a shell, by the first of these that an annotation contains.
 READERS: Mapping[str, Callable[[str], Any]] = {
-    "Sequence[float": listed(float, "numbers"),
-    "Sequence[int": listed(int, "integers"),
+    "Sequence[float": listed(number, "numbers"),
+    "Sequence[int": listed(integer, "integers"),
     "Sequence[": listed(str, "names"),
-    "float": float,
-    "int": int,
+    "float": number,
+    "int": integer,
     "": str,
 }
 
@@ -836,9 +850,7 @@ def pairs(name: str, texts: Sequence[str], numbers: bool = False) -> dict[str, A
 
 
 def _value(text: str) -> Any:
-    for convert in (int, float):
-        try:
+    for convert in (integer, number):
+        with suppress(ValueError, argparse.ArgumentTypeError):
             return convert(text)
-        except ValueError:
-            continue
     return {"true": True, "false": False}.get(text, text)

@@ -8,6 +8,7 @@ import pkgutil
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Final, Generic, TypeVar
@@ -109,6 +110,14 @@ def unknown(kind: str, name: str, known: Iterable[object]) -> str:
     near = [f"'{lowered[one]}'" for one in begins[:MOST_NEAR] or get_close_matches(asked, lowered, n=1)]
     lead = f"did you mean {' or '.join(near)}? Available" if near else "available"
     return f"unknown {kind} '{name}'; {lead}: {brief(names, MOST_NAMES)}"
+
+
+def nearest_file(path: Path) -> str:
+    """The file beside one that does not exist whose name is most like it; empty if there is none."""
+    others: list[str] = []
+    with suppress(OSError, ValueError):
+        others = [str(one) for one in path.parent.iterdir() if one.suffix == path.suffix]
+    return (get_close_matches(str(path), others, n=1) or [""])[0]
 
 
 def docstrings(directory: Path) -> Iterator[tuple[str, str]]:

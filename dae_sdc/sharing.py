@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import signal
 import stat
 import sys
 import tempfile
@@ -85,6 +86,31 @@ def once(function: Callable[P, R]) -> Callable[P, R]:
 
     call.cache_clear = remembered.cache_clear  # type: ignore[attr-defined]
     return call
+
+
+@contextmanager
+def interrupted_later() -> Iterator[None]:
+    """Raise a KeyboardInterrupt behind what is inside, where callbacks from C would lose it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before, came = signal.getsignal(signal.SIGINT), list[int]()
+    if before is not signal.default_int_handler:  # who handles it otherwise has reasons
+        yield
+        return
+
+    def note(number: int, frame: Any) -> None:
+        came.append(number)
+        if len(came) > 1:
+            raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if came:
+            raise KeyboardInterrupt
 
 
 # --- warnings -----------------------------------------------------------------------------------------------
@@ -347,12 +373,19 @@ def python(*arguments: str) -> list[str]:
     return [sys.executable, "-P", *arguments]
 
 
+def _absolute(path: str) -> str:
+    try:
+        return os.path.abspath(path)
+    except OSError:  # the current directory is gone
+        return path
+
+
 def surroundings() -> dict[str, str]:
     """Variables by which another Python finds our modules; the current directory only if it was named."""
-    here, home = os.path.abspath(os.curdir), str(Path(__file__).resolve().parents[1])
-    asked = {os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path}
-    paths = [path for path in sys.path if path and (os.path.abspath(path) != here or here in asked)]
-    if home not in map(os.path.abspath, paths):
+    here, home = _absolute(os.curdir), str(Path(__file__).resolve().parents[1])
+    asked = {_absolute(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path}
+    paths = [path for path in sys.path if path and (_absolute(path) != here or here in asked)]
+    if home not in map(_absolute, paths):
         paths.append(home)
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 

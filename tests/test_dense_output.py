@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
@@ -479,3 +480,20 @@ def test_runs_on_ranks_have_the_dense_output_of_serial_ones(three_ranks: Path) -
         assert record["same"], record
         assert record["ends"], record
         assert record["apart"] <= 1e-10, record
+
+
+def test_many_times_are_evaluated_in_blocks() -> None:
+    # u and u' have 40 bytes a time each; a row of data for every time would take ten times that.
+    run = ds.solve("pendulum", rtol=1e-8)
+    times = np.linspace(run.t[0], run.t[-1], 100_000)
+    run(times[:10])
+    tracemalloc.start()
+    try:
+        values = run(times)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert values.shape == (100_000, 5)
+    assert peak < 8 * values.nbytes
+    few = times[::5_000]
+    assert np.array_equal(run(few), values[::5_000])

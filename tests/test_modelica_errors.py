@@ -418,3 +418,21 @@ def test_what_is_broken_at_random_is_read_or_refused_in_one_line() -> None:
             line = int(message.split(":")[1])
             assert 1 <= line <= text.count("\n") + 1
     assert refused > 200
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ("sum(fill(fill(1, 10000), 10000))", "an array of 100000000 elements; at most 50000 are read"),
+        ("size(fill(fill(1, 10000), 10000), 1)", "an array of 100000000 elements"),
+        ("sum({fill(1, 10000) for i in 1:10000})", "too much to work out"),
+        (f"{'a.' * 200_000}b", "a name of more than 100 parts"),
+        (f"der({'a.' * 200_000}b)", "a name of more than 100 parts"),
+    ],
+)
+def test_what_is_too_large_is_refused_before_it_costs(value: str, says: str) -> None:
+    text = f"model M\n  Real x;\nequation\n  x = {value};\nend M;\n"
+    message = within(5.0, partial(refusal, text, "large.mo"))
+    assert message.startswith("large.mo:4: ")
+    assert says in message
+    assert len(message) < 200

@@ -451,3 +451,60 @@ def test_a_run_that_reaches_no_time_asked_for_leaves_its_start(dense: bool, tmp_
     assert all(len(values) == 1 for values in run.per_step.values())
     assert "t = 0 to 0" in str(run) and "0" in repr(run)
     assert ds.load(tmp_path / "stopped.partial.npy").data["t"].tolist() == [0.0]
+
+
+# --- a disk that is full ------------------------------------------------------------------------------------
+
+LIMITED = """
+import resource, warnings
+import dae_sdc as ds
+
+ds.solve("simple", dt=0.1, t_end=0.2)  # what it compiles is kept
+resource.setrlimit(resource.RLIMIT_FSIZE, (600, 600))
+warnings.simplefilter("always")
+with warnings.catch_warnings(record=True) as told:
+    run = ds.solve("simple", dt=0.001, t_end=0.2, out="run.npy", checkpoint="run.npz", every=50)
+    start = ds.initial("pendulum", fixed={"x": 0.6}, out="start.npy")
+    study = ds.convergence("simple", sweeper="radau-iia-5", dt=[0.1, 0.05], t_end=0.2, out="study.npy")
+    sweep = ds.sweep("simple", {"alpha": [5.0, 6.0]}, rtol=1e-4, t_end=0.2, out="sweep.npy")
+    linear = ds.linearize("pendulum", at={"x": 0.0, "y": -1.0}, out="linear.npy")
+print(run.success, len(run.t), abs(start.values["y"]), len(study.data), sweep.success.all(), linear.index)
+print(run.message)
+for warning in told:
+    print(warning.category.__name__, warning.message)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sizes of files are limited by POSIX")
+def test_what_was_computed_comes_back_from_a_full_disk(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", LIMITED], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    numbers, message, *told = done.stdout.splitlines()
+    assert numbers == "True 201 0.8 4 True 3", done.stderr
+    assert message.startswith("cannot write run.npy: ")
+    assert message.endswith("; free space or choose another place")
+    for name in ("run.npy", "run.npz", "start.npy", "study.npy", "sweep.npy", "linear.npy"):
+        assert any(line.startswith(f"DAEWarning cannot write {name}: ") for line in told), name
+    assert any("the run goes on without this checkpoint" in line for line in told)
+    assert not [path for path in tmp_path.iterdir() if path.stat().st_size > 600 or "tmp" in path.name]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sizes of files are limited by POSIX")
+@pytest.mark.parametrize(
+    "words",
+    [
+        "solve simple --dt 0.001 --t-end 0.2 --out run.npy",
+        "initial pendulum --fixed x=0.6 --out start.npy",
+        "sweep simple --param alpha=5,6 --rtol 1e-3 --t-end 0.2 --out sweep.npy",
+    ],
+)
+def test_a_verb_shows_its_values_and_fails_where_the_disk_is_full(words: str, tmp_path: Path) -> None:
+    text = "import resource, sys; from dae_sdc.cli import main; "
+    text += "resource.setrlimit(resource.RLIMIT_FSIZE, (600, 600)); sys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-B", "-c", text, *words.split()]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    assert len(done.stdout.splitlines()) > 3
+    assert "written to" not in done.stdout
+    assert f"cannot write {words.split()[-1]}: " in done.stderr

@@ -426,3 +426,110 @@ def test_two_versions_and_four_processes_fill_one_directory(
     assert not any("damaged" in one.stderr for one in done)
     files = list(cache_directory("functions").iterdir())
     assert len(files) == 4, "for each version and type of the argument one"
+
+
+# --- directories and variables ------------------------------------------------------------------------------
+
+GONE = """
+import os, sys, tempfile
+place = tempfile.mkdtemp()
+os.chdir(place)
+os.rmdir(place)
+import dae_sdc as ds
+from dae_sdc.sharing import surroundings
+surroundings()
+try:
+    print(ds.solve("simple", dt=0.1, t_end=0.2).success)
+except ds.InputError as error:
+    print(error)
+"""
+
+
+def test_a_process_whose_directory_is_gone_imports_and_solves() -> None:
+    done = run("-c", GONE)
+    # Where code must be compiled, numba asks for the directory.
+    gone = "the current directory is gone, where numba compiles; go to another one"
+    assert done.stdout.strip() in ("True", gone), done.stderr
+
+
+SETTINGS = {"compiler turned off": {"NUMBA_DISABLE_JIT": "1"}, "bounds checked": {"NUMBA_BOUNDSCHECK": "1"}}
+SIMPLE = ("-m", "dae_sdc", "solve", "simple", "--dt", "0.1", "--t-end", "0.2")
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_variables_of_numba_do_not_matter_to_a_first_run(
+    setting: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for name, value in SETTINGS[setting].items():
+        monkeypatch.setenv(name, value)
+    done = run(*SIMPLE)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("count", ["0", "-3"])
+def test_a_number_of_threads_without_which_numba_is_not_imported_is_told(
+    count: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NUMBA_NUM_THREADS", count)
+    done = run(*SIMPLE)
+    assert done.returncode == 2
+    assert (
+        done.stderr
+        == f"dae-sdc: NUMBA_NUM_THREADS must be at least 1; got {count}; change this variable or unset it\n"
+    )
+
+
+# --- interrupts ---------------------------------------------------------------------------------------------
+
+CALLED_BACK = """
+import ctypes, signal
+from dae_sdc.sharing import interrupted_later
+
+def interrupt():
+    signal.raise_signal(signal.SIGINT)
+
+callback = ctypes.CFUNCTYPE(None)(interrupt)
+try:
+    with interrupted_later():
+        callback()
+        print("done", flush=True)
+    print("lost")
+except KeyboardInterrupt:
+    print("ended", signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+"""
+
+
+def test_an_interrupt_in_a_callback_of_compiled_code_ends_what_is_under_way() -> None:
+    done = run("-c", CALLED_BACK)
+    assert done.stdout.split() == ["done", "ended", "True"], done.stderr
+    assert "ignored" not in done.stderr
+
+
+COMPILES = """
+import ctypes, signal
+from numba import types
+from numba.core.codegen import JITCPUCodegen
+from dae_sdc.dae.compiling import kept
+
+called = []
+original = JITCPUCodegen._add_module
+
+def interrupting(self, *arguments):
+    # As LLVM calls back where it asks for code that is kept.
+    ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(signal.SIGINT))()
+    return original(self, *arguments)
+
+JITCPUCodegen._add_module = interrupting
+try:
+    kept(lambda x: 2.0 * x, types.float64(types.float64))
+    print("lost")
+except KeyboardInterrupt:
+    print("ended")
+"""
+
+
+def test_an_interrupt_while_code_is_compiled_ends_the_run() -> None:
+    done = run("-c", COMPILES)
+    assert done.stdout.strip() == "ended", done.stderr

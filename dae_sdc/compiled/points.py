@@ -285,6 +285,9 @@ class MachinePoints(PointwiseEquations):
         arrays |= {"sizes": self.sizes.astype(float), "algebraic": self.algebraic.astype(float)}
         self._memory = ArrayMemory(memory, arrays | {"right": np.empty(3 * n)})
 
+    def __reduce__(self) -> Any:
+        return type(self), (self.problem, self.sizes)  # addresses are those of this process
+
     def _solve_all(self, t: Vector, u: Vector, du: Vector, h: Vector, order: NDArray[np.int64]) -> Any:
         memory, done, number = self._memory.structure, np.ones(len(t), dtype=bool), 0
         arrays = {"times": t, "steps": h, "u": u, "du": du, "order": order}

@@ -14,7 +14,7 @@ from dae_sdc.dae.interpolant import Scheme, StepData
 from dae_sdc.dae.memory import COUNTERS
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, attach, packed_polynomial, restored_polynomial
-from dae_sdc.errors import InputError
+from dae_sdc.errors import InputError, words_of
 
 CHECKPOINT_EVERY = 10  # Accepted steps between two checkpoints.
 LARGEST_SHARE_OF_TIME = 0.1  # Part of the time of a run that writing may take.
@@ -63,7 +63,7 @@ class Checkpoints:
             raise
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise InputError(
-                f"the checkpoint holds no state of this run ({type(error).__name__}: {error}); delete it to "
+                f"the checkpoint holds no state of this run ({words_of(error)}); delete it to "
                 f"begin the run at its start"
             ) from error
 

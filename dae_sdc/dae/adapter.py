@@ -69,8 +69,6 @@ class AdaptedProblem(ProblemDAE):
             super().__setattr__(name, value)
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
-        if hasattr(type(self), "untraced"):  # its equations were read, and are part of its class
-            return object.__new__, (type(self),), self.__dict__
         return _remade, (self.original_class,), self.__dict__
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -40,7 +40,8 @@ from numba.extending import intrinsic, models, overload, overload_method, regist
 
 from dae_sdc.dae.memory import codes_of, is_inlined
 from dae_sdc.deadline import check
-from dae_sdc.sharing import alone, cache_directory, filtering, read_kept, write_kept
+from dae_sdc.errors import InputError
+from dae_sdc.sharing import alone, cache_directory, filtering, interrupted_later, read_kept, write_kept
 
 # Libraries whose functions a digest has by name; the version of each is part of what code is kept under.
 VERSIONED: Final = sys.stdlib_module_names | {"numba", "llvmlite", "numpy", "scipy"}
@@ -210,13 +211,29 @@ class _Disk(NullCache):  # type: ignore[misc]
             write_kept(self._path(sig, data.codegen), dumps(data._reduce()))
 
 
+@contextmanager
+def _switched_on() -> Iterator[None]:
+    """Compile even where NUMBA_DISABLE_JIT says not to: no sweep of compiled code could go without."""
+    with global_compiler_lock:
+        before, config.DISABLE_JIT = config.DISABLE_JIT, 0
+        try:
+            with interrupted_later():  # LLVM asks for kept code by callbacks
+                yield
+        except FileNotFoundError as error:  # numba makes paths relative
+            raise InputError(
+                "the current directory is gone, where numba compiles; go to another one"
+            ) from error
+        finally:
+            config.DISABLE_JIT = before
+
+
 class _KeptDispatcher(CPUDispatcher):  # type: ignore[misc]
     """A dispatcher of numba, of which two processes do not compile the same form at the same time."""
 
     def compile(self, sig: Any) -> Any:
         with global_compiler_lock:
             known = not isinstance(self._cache, _Disk) or normalize_signature(sig)[0] in self.overloads
-            with nullcontext() if known else self._cache.alone(sig, self.targetctx):
+            with nullcontext() if known else self._cache.alone(sig, self.targetctx), _switched_on():
                 return super().compile(sig)
 
 
@@ -257,7 +274,10 @@ def c_function(function: Callable[..., Any], signature: Any, **options: Any) -> 
     compiled._cache = cache
     with filtering("ignore", NumbaWarning), global_compiler_lock:
         context = compiled._targetdescr.target_context
-        with cache.alone(compiled._sig, context) if isinstance(cache, _Disk) else nullcontext():
+        with (
+            cache.alone(compiled._sig, context) if isinstance(cache, _Disk) else nullcontext(),
+            _switched_on(),
+        ):
             compiled.compile()
     return compiled
 
@@ -283,7 +303,17 @@ def compiled_lightly(function: Any, *arguments: Any) -> Any:
     return function
 
 
-inner = njit(error_model="numpy", no_cpython_wrapper=True)
+def always_compiled(**options: Any) -> Callable[[Any], Any]:
+    """numba's decorator of functions that compiled code calls."""
+
+    def decorate(function: Any) -> Any:
+        with _switched_on():
+            return njit(error_model="numpy", **options)(function)
+
+    return decorate
+
+
+inner = always_compiled(no_cpython_wrapper=True)
 """Decorator of functions that only compiled functions call."""
 
 
@@ -339,7 +369,7 @@ class Inlining(FunctionPass):  # type: ignore[misc]
     def function(self, plain: Any) -> Any:
         """The compiled form of a plain function."""
         if plain not in self.compiled:
-            self.compiled[plain] = njit(error_model="numpy", pipeline_class=self.compiler)(plain)
+            self.compiled[plain] = always_compiled(pipeline_class=self.compiler)(plain)
         return self.compiled[plain]
 
 

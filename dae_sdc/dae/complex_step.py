@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit, types
+from numba import types
 from numba.core.compiler_machinery import register_pass
 from numba.core.dispatcher import Dispatcher
 from numba.extending import intrinsic, overload
@@ -31,6 +31,7 @@ from dae_sdc.dae.compiling import (
     IMPLEMENTATIONS,
     RecordView,
     address_of,
+    always_compiled,
     c_function,
     call_residual,
     doubles,
@@ -57,12 +58,10 @@ class WorkspaceMemory(ctypes.Structure):
 
 workspace_at = RecordView(WorkspaceMemory).at
 
-OPTIONS = {"error_model": "numpy"}
-
 # --- numbers with a perturbation ------------------------------------------------------------------
 
 
-@njit(**OPTIONS)
+@always_compiled()
 def _perturbed(value: Any, slope: Any, change: Any) -> Any:
     """A value and slope times change; an infinite slope is no matter where nothing changes."""
     return complex(value, slope * change if change != 0.0 else 0.0)
@@ -74,7 +73,7 @@ def _is_complex(*kinds: Any) -> bool:
 
 def _compiled(function: Callable[..., Any]) -> Any:
     """A function for compiled code; numba knows those that are not written in Python."""
-    return njit(**OPTIONS)(function) if isinstance(function, FunctionType) else function
+    return always_compiled()(function) if isinstance(function, FunctionType) else function
 
 
 def _by_types(form: Callable[..., Any], choose: Callable[..., Any]) -> Any:
@@ -86,7 +85,7 @@ def _by_types(form: Callable[..., Any], choose: Callable[..., Any]) -> Any:
     for one in (function, choose):
         vars(one)["__signature__"] = inspect.signature(form)
     IMPLEMENTATIONS[function].append(choose)
-    overload(function, jit_options=OPTIONS)(choose)
+    overload(function, jit_options={"error_model": "numpy"})(choose)
     return function
 
 

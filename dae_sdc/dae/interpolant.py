@@ -16,6 +16,7 @@ from dae_sdc.errors import InputError
 
 STENCIL = 5  # Number of step ends in a difference quotient for u'.
 SPREAD_FLOOR = 1e-6  # Change of an unknown over a step, relative to its size, that is assumed at least.
+BLOCK = 2**16  # Values of steps that are evaluated together, so that they stay in the cache.
 MOST_ROWS = 2048  # Rows of data of a step that a file may have.
 
 
@@ -44,13 +45,15 @@ class Scheme(NamedTuple):
     def values(self, theta: Vector, order: int, steps: Sequence[Vector], place: Any) -> Vector:
         """u (order 0) or u' dt (1) in the steps ``place``, whose rows are in ``steps``, (R, n) each."""
         # Shapes: theta and place (K,) -> (K, n).
-        every, others = self.weights(theta, order)
-        n = steps[0].shape[1]
+        n, size = steps[0].shape[1], max(1, BLOCK // steps[0].size)
         found, k = np.zeros((len(theta), n)), self.first if self.without else n
-        for row in range(every.shape[1]):
-            values = np.array([rows[row] for rows in steps])[place]
-            found[:, :k] += every[:, row, None] * values[:, :k]
-            found[:, k:] += others[:, row, None] * values[:, k:]
+        for begin in range(0, len(theta), size):
+            block = slice(begin, begin + size)
+            every, others = self.weights(theta[block], order)
+            own, at = np.unique(place[block], return_inverse=True)
+            data, into = np.array([steps[number] for number in own.tolist()])[at], found[block]
+            into[:, :k] = np.einsum("kr,krn->kn", every, data[:, :, :k])
+            into[:, k:] = np.einsum("kr,krn->kn", others, data[:, :, k:])
         return found
 
 

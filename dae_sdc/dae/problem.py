@@ -32,7 +32,7 @@ from dae_sdc.dae.memory import new_counters
 from dae_sdc.dae.scales import EPS, Noise, Scales
 from dae_sdc.dae.state import MeshDAE, StateShape, Vector, attach
 from dae_sdc.dae.values import guard_methods, is_sequence, real_numbers, shortened, undefined
-from dae_sdc.errors import DAEError, InputError, require_count
+from dae_sdc.errors import DAEError, InputError, require_count, words_of
 from dae_sdc.registry import Registry
 
 
@@ -316,7 +316,7 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
                 raise
             except Exception as error:
                 where = f"{type(self).__name__}.{name}"
-                raise InputError(f"{where} raised {type(error).__name__}: {error}; correct it") from error
+                raise InputError(f"{where} raised {words_of(error)}; correct it") from error
             checked_attribute(self, name, value)
 
     @property

@@ -13,7 +13,7 @@ import numpy as np
 
 from dae_sdc.arguments import shown
 from dae_sdc.dae.state import Vector
-from dae_sdc.errors import EvaluationError, InputError
+from dae_sdc.errors import EvaluationError, InputError, text_of
 
 _MASKED = type(np.ma.masked)
 _ROWS = (list, tuple)
@@ -32,7 +32,7 @@ _UNSOLVABLE = re.compile(r"singular|converge|positive definite|infs or nans", re
 def undefined(error: Exception) -> bool:
     """Whether what an equation raised means that it has no value there, rather than a mistake in it."""
     if isinstance(error, np.linalg.LinAlgError):
-        return _UNSOLVABLE.search(str(error)) is not None
+        return _UNSOLVABLE.search(text_of(error)) is not None
     # A subclass of ValueError is something else than a function that refuses its argument.
     return isinstance(error, ArithmeticError) or (
         type(error) is ValueError and _UNDEFINED.match(str(error)) is not None
@@ -89,8 +89,14 @@ ROWS = ("switches", "sides", "breakpoints", "invariants")
 OF_TIME = ("u_exact", "du_exact")
 
 
+def uncached(function: Any) -> Any:
+    """A function without a cache of functools around it, which takes no arrays; other things as they are."""
+    return function.__wrapped__ if hasattr(function, "cache_info") else function
+
+
 def read_only(function: S, name: str) -> S:
     """A function whose arrays are read-only until it returns, and whose results are checked by its name."""
+    function = uncached(function)
     method = name.rpartition(".")[2]
     returns_row = method in ROWS
     bundled = method in OF_TIME and function.__module__.startswith("dae_sdc.")
@@ -112,7 +118,7 @@ def read_only(function: S, name: str) -> S:
         except (ArithmeticError, ValueError) as error:
             if bundled and undefined(error):
                 raise EvaluationError(f"{name} has no value at t={arguments[-1]!r}: {error}") from error
-            if isinstance(error, InputError) or "read-only" not in str(error):
+            if isinstance(error, InputError) or "read-only" not in text_of(error):
                 raise
             raise InputError(
                 f"{name} writes to one of its arguments or to a view of it; let it work on a copy"

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import scipy.sparse as sparse
 
+from dae_sdc.arguments import shown
 from dae_sdc.dae.memory import uncounted
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
-from dae_sdc.errors import ConvergenceError, InputError, SingularMatrixError
+from dae_sdc.errors import ConvergenceError, InputError, SingularMatrixError, require_number
 from dae_sdc.expressions.dag import name_and_order, name_of
 from dae_sdc.initial.jets import ModelJets
 from dae_sdc.linear.equilibrium import Rest, least_step
@@ -63,11 +64,24 @@ def inputs_of(inputs: Any) -> Inputs:
     if isinstance(inputs, str):
         inputs = [inputs]
     if isinstance(inputs, Mapping):
-        return {
-            str(name): {str(one): 1.0} if isinstance(one, str) else {str(k): float(v) for k, v in one.items()}
-            for name, one in inputs.items()
-        }
+        return {str(name): _factors(str(name), given) for name, given in inputs.items()}
+    if isinstance(inputs, bytes) or not isinstance(inputs, Sequence):
+        raise InputError(
+            f"inputs are names of parameters and equations, or a mapping to these; got {shown(inputs)}"
+        )
     return {str(name): {} for name in inputs}
+
+
+def _factors(name: str, given: Any) -> dict[str, float]:
+    """What an input adds to equations: a factor for each, 1 where only their names are given."""
+    if isinstance(given, Mapping):
+        return {str(one): require_number(f"the factor of {one}", value) for one, value in given.items()}
+    names = [given] if isinstance(given, str) else given
+    if not (isinstance(names, Sequence) and all(isinstance(one, str) for one in names)):
+        raise InputError(
+            f"input {name} acts on an equation by name, or on several with factors; got {shown(given)}"
+        )
+    return dict.fromkeys(names, 1.0)
 
 
 def with_inputs(model: Model, inputs: Inputs) -> Model:
@@ -93,7 +107,9 @@ def with_inputs(model: Model, inputs: Inputs) -> Model:
             continue
         for equation, factor in (factors or {name: 1.0}).items():
             if equation not in names:
-                raise InputError(unknown("parameter or equation for an input", equation, [*known, *names]))
+                raise InputError(
+                    unknown("input, which is a parameter or an equation,", equation, [*known, *names])
+                )
             at = names.index(equation)
             roots[at] = graph.sub(roots[at], graph.mul(graph.constant(factor), node))
         own.append(node)
@@ -121,6 +137,9 @@ def unit_of(name: str, names: Sequence[str], units: Sequence[str]) -> str:
     return unit_of_rate(units[list(names).index(name_of(base, lowest))], order - lowest)
 
 
+MOST_DIFFERENTIATED: Final = 10  # Largest order of a derivative that is an output.
+
+
 def outputs_of(outputs: Sequence[str], names: Sequence[str], units: Sequence[str]) -> list[Output]:
     """Outputs by the names of unknowns and their derivatives."""
     nodes = []
@@ -130,7 +149,7 @@ def outputs_of(outputs: Sequence[str], names: Sequence[str], units: Sequence[str
         while lower >= 0 and name_of(base, lower) not in names:
             lower -= 1
         if lower < 0:
-            raise InputError(unknown("unknown for an output", name, list(names)))
+            raise InputError(unknown("output", name, list(names)))
         at = names.index(name_of(base, lower))
         nodes.append(Output(name_of(base, order), at, order - lower, unit_of(name, names, units)))
     return nodes
@@ -352,7 +371,7 @@ class LinearProblem(Linearizer):
         for equation, factor in (factors or {name: 1.0}).items():
             if equation not in problem.equation_names:
                 known = [*problem.parameter_units, *problem.equation_names]
-                raise InputError(unknown("parameter or equation for an input", equation, known))
+                raise InputError(unknown("input, which is a parameter or an equation,", equation, known))
             column[problem.equation_names.index(equation)] = factor
         return column
 

@@ -13,6 +13,7 @@ import scipy.sparse as sparse
 from dae_sdc.arguments import shown
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE
+from dae_sdc.dae.values import uncached
 from dae_sdc.errors import InputError, require_number
 from dae_sdc.registry import unknown
 
@@ -29,6 +30,7 @@ def problem_of_function(function: Callable[..., Any], start: Any = None) -> Func
 
 
 def _number_of_unknowns(function: Callable[..., Any]) -> int:
+    function = uncached(function)
     _check_function(function, "F(t, u, du)", 3)
     fitting: list[int] = []
     for n in range(1, MOST_UNKNOWNS + 1):
@@ -120,6 +122,7 @@ class FunctionProblem(_WithKeywords):
     def __init__(
         self, function: Callable[..., Any], n: int, names: Sequence[str] | None = None, **settings: Any
     ) -> None:
+        function = uncached(function)
         _check_function(function, "F(t, u, du)", 3)
         super().__init__(n, 0, **settings)
         self.function = function
@@ -175,6 +178,7 @@ class MassMatrixProblem(_WithKeywords):
         names: Sequence[str] | None = None,
         **settings: Any,
     ) -> None:
+        function, mass = uncached(function), uncached(mass)
         _check_function(function, "f(t, u)", 2)
         if not callable(mass):
             mass = _checked(mass)
@@ -209,8 +213,9 @@ def _check_function(function: Any, wanted: str, count: int) -> None:
         raise InputError(f"{name} must take the arguments of {wanted}: {error}") from None
     except ValueError:  # its signature is not known
         return
-    first, *_, last = list(signature.parameters)[:count]
-    if last in TIMES and first not in TIMES:
+    names = [one.name for one in signature.parameters.values() if one.kind is not one.VAR_POSITIONAL][:count]
+    last = names[-1] if len(names) == count else ""
+    if last in TIMES and names[0] not in TIMES:
         raise InputError(f"{name} takes '{last}' last, but is called as {wanted}; put the time first")
 
 

@@ -16,12 +16,11 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from dae_sdc.arguments import shown
 from dae_sdc.dae.adapter import AdaptedProblem
 from dae_sdc.dae.memory import uncounted
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
-from dae_sdc.errors import DAEError, InputError, MisreadError, require_number
+from dae_sdc.errors import DAEError, InputError, MisreadError, require_number, words_of
 from dae_sdc.expressions.dag import Leaf, name_and_order
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.model.model import Model
@@ -37,6 +36,7 @@ from dae_sdc.model.symbolic_values import (
     entries_of,
     node_of,
 )
+from dae_sdc.sharing import once
 
 
 class SymbolicParts:
@@ -107,6 +107,11 @@ class Traced:
 
     def __deepcopy__(self, memo: Any) -> Traced:
         return self  # it is immutable
+
+    def __reduce__(self) -> Any:
+        # What a function reads is known by objects of this process.
+        kept = self.model, self.attributes, self.numbers, self.branches, None, self.start, self.point
+        return Traced, kept
 
 
 @dataclass
@@ -314,7 +319,7 @@ def _called(
         raise _refused(problem, f"stops: {error}", error.__traceback__, work) from None
     except Exception as error:
         when = "on a path through its branches" if paths.branches else "with symbols"
-        reason = f"stops {when} ({type(error).__name__}: {error})"
+        reason = f"stops {when} ({words_of(error)})"
         raise _refused(problem, reason, error.__traceback__, work) from error
 
 
@@ -389,7 +394,7 @@ def _compare(problem: ProblemDAE, model: Model, start: _Start) -> tuple[Any, ...
     except Exception as error:  # the function may not be defined at other values than the start
         raise InputError(
             f"{type(problem).__name__}.eval_f cannot be read as equations: it stops at a random point near "
-            f"the start ({type(error).__name__}: {shown(str(error))})"
+            f"the start ({words_of(error)})"
         ) from error
     if not np.array_equal(called[0], called[-1], equal_nan=True):
         raise InputError(
@@ -424,6 +429,11 @@ class TracedEquations(FormEquations):
     """Compiled equations that replace ``eval_f`` in a problem whose residual was traced."""
 
     traced: Traced
+
+    def __reduce__(self) -> Any:
+        # No other process finds the class by its name, which is that of the user's class.
+        kind: Any = type(self)
+        return _blank, (kind.untraced, vars(kind).get("switch_names")), self.__getstate__()
 
     def kernel_parameters(self) -> npt.ArrayLike:
         """The values of the attributes that are parameters of the equations."""
@@ -465,7 +475,15 @@ class SwitchingTracedEquations(SwitchingEquations, TracedEquations):
 
 def use_trace(problem: ProblemDAE, traced: Traced, form: Form) -> None:
     """Let a problem compute by compiled code in place of its ``eval_f``, in a subclass of its own class."""
-    cls = type(problem)
+    problem.__dict__.update(form=form, traced=traced, _parameters=None)
+    names = None if form.jumps is None else tuple(form.jumps.watched_names)
+    object.__setattr__(problem, "__class__", _traced_class(type(problem), names))
+    problem.sparsity, problem.constant_mass = form.pattern, form.constant_mass
+
+
+@once
+def _traced_class(cls: type[ProblemDAE], switch_names: tuple[str, ...] | None) -> type[ProblemDAE]:
+    """The subclass of a class whose equations were read, with switches of these names where they jump."""
     own: dict[str, Any] = {
         "eval_f": TracedEquations.eval_f,
         "__module__": cls.__module__,
@@ -473,9 +491,13 @@ def use_trace(problem: ProblemDAE, traced: Traced, form: Form) -> None:
         "__qualname__": cls.__qualname__,
         "untraced": cls,
     }
-    if form.jumps is not None:
-        own["switch_names"] = form.jumps.watched_names
-    base = TracedEquations if form.jumps is None else SwitchingTracedEquations
-    problem.__dict__.update(form=form, traced=traced, _parameters=None)
-    object.__setattr__(problem, "__class__", type(cls.__name__, (base, cls), own))
-    problem.sparsity, problem.constant_mass = form.pattern, form.constant_mass
+    if switch_names is not None:
+        own["switch_names"] = switch_names
+    base = TracedEquations if switch_names is None else SwitchingTracedEquations
+    return type(cls.__name__, (base, cls), own)
+
+
+def _blank(cls: type[ProblemDAE], switch_names: tuple[str, ...] | None) -> ProblemDAE:
+    """A problem whose equations were read, without its attributes."""
+    traced = _traced_class(cls, switch_names)
+    return traced.__new__(traced)

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Final
 
 from dae_sdc.modelica import syntax
-from dae_sdc.modelica.syntax import REFUSED_CALLS, Operation, Precedence, Source, Token, Words, shown
+from dae_sdc.modelica.syntax import (
+    MOST_PARTS,
+    REFUSED_CALLS,
+    Operation,
+    Precedence,
+    Source,
+    Token,
+    Words,
+    shown,
+)
 
 _OPERATORS: Final = {
     "or": Precedence.OR,
@@ -179,7 +189,13 @@ class ExpressionParser(Words):
         while self.now.text == "." and self.behind.kind in ("name", "quoted"):
             self.take()
             parts.append((self.take().text, self.subscripts()))
+            self.count(parts)
         return parts
+
+    def count(self, parts: Sequence[object]) -> None:
+        """Refuse a name of more parts than any class has levels."""
+        if len(parts) > MOST_PARTS:
+            self.fail(f"a name of more than {MOST_PARTS} parts; write it with fewer dots")
 
     def subscripts(self) -> list[syntax.Expression]:
         """The subscripts in the square brackets that are next; none if there are no brackets."""
@@ -351,6 +367,7 @@ class _ClassParser(EquationParser):
         """The parts of a name without subscripts; names of classes in flat texts may contain dots."""
         words = [self.word(what)]
         while self.takes("."):
+            self.count(words)
             words.append(self.word("a name"))
         return words
 

@@ -20,6 +20,7 @@ from dae_sdc.modelica.parser import parse
 from dae_sdc.modelica.rules import RULES
 from dae_sdc.modelica.syntax import ClassDefinition, Source, similar
 from dae_sdc.modelica.values import Values
+from dae_sdc.registry import nearest_file
 
 LARGEST_FILE: Final = 20_000_000  # Largest number of bytes of a file.
 
@@ -81,7 +82,9 @@ def read_modelica(
         raise InputError(f"{path} is no text in UTF-8; save it as UTF-8") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise InputError(f"{path} cannot be read: {reason}") from None
+        near = nearest_file(path)
+        hint = f"; did you mean {near}?" if near else ""
+        raise InputError(f"{path} cannot be read: {reason}{hint}") from None
     return read_modelica_text(text, file=str(path), name=name, parameters=parameters)
 
 

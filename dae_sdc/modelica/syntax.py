@@ -76,7 +76,8 @@ class Source:
 
 def similar(name: str, names: Iterable[str]) -> str:
     """A suggestion of the most similar known name, as the end of a message; empty without one."""
-    close = difflib.get_close_matches(name, list(names)[:MOST_COMPARED_NAMES], n=1)
+    asked = name[:LONGEST_SHOWN_WORD]
+    close = difflib.get_close_matches(asked, list(names)[:MOST_COMPARED_NAMES], n=1)
     return f"; did you mean {close[0]}?" if close else ""
 
 
@@ -103,6 +104,7 @@ def tokens(source: Source) -> list[Token]:
 
 _Part = TypeVar("_Part")
 
+MOST_PARTS: Final = 100  # Largest number of parts of a name, between dots.
 DEEPEST_NESTING: Final = 100  # Largest depth of nested brackets, calls, choices and classes in a text.
 
 # Calls that are refused where an equation or an assignment is expected, with their messages.

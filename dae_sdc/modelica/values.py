@@ -67,9 +67,12 @@ class Values:
         if self._depth > DEEPEST_VALUE:
             self.fail(expression.at, "this is nested too deeply; write parts of it as variables of their own")
         try:
-            return self._rules[type(expression)](self, expression, scope)
+            value = self._rules[type(expression)](self, expression, scope)
         finally:
             self._depth -= 1
+        if isinstance(value, list) and (count := math.prod(sizes(value))) > MOST_ELEMENTS:
+            self.fail(expression.at, f"an array of {count} elements; at most {MOST_ELEMENTS} are read")
+        return value
 
     def number(self, expression: syntax.Expression, scope: Scope) -> Any:
         """The value of an expression that must be one number."""

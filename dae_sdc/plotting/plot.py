@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from dae_sdc.arguments import checked
-from dae_sdc.errors import InputError, ResultFileError
+from dae_sdc.errors import InputError, ResultFileError, words_of
 from dae_sdc.imports import function_at
 from dae_sdc.registry import Registry, docstrings
 from dae_sdc.sharing import filtering
@@ -195,7 +195,7 @@ def plot_all(what: Sequence[Any], out: Path | None, options: Mapping[str, Any]) 
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             # What a study puts into its file is known to its picture alone.
             raise ResultFileError(
-                f"{origin} or its sidecar lacks what '{kind}' draws ({type(error).__name__}: {error}); "
+                f"{origin} or its sidecar lacks what '{kind}' draws ({words_of(error)}); "
                 f"restore them or run the study again"
             ) from error
         for place, figure in figures.items():

@@ -1,8 +1,8 @@
 """Show the structure of a model: index, degrees of freedom, blocks, free initial values, and warnings.
 
 A model is a name of the library, see 'dae-sdc list models', a Modelica file FILE.mo, or a Python file that
-defines one, FILE.py:NAME. Several models, or all, are put into a table. With --repair the equations of a
-model whose system Jacobian is singular are changed until it is regular.
+defines one, FILE.py:NAME, which is run. Several models, or all, are put into a table. With --repair the
+equations of a model whose system Jacobian is singular are changed until it is regular.
 
 Example: dae-sdc structure car-axis --plot car-axis.png
 """

@@ -36,7 +36,7 @@ from dae_sdc.plotting.plot import form_of, save
 from dae_sdc.plotting.solution import chosen_names, fitting, patterns_of
 from dae_sdc.plotting.style import few_ticks, mark_cut, styled
 from dae_sdc.registry import MOST_NAMES
-from dae_sdc.run.results import Result, check_target
+from dae_sdc.run.results import Result, say_written
 from dae_sdc.run.sweep import SweepOptions, sweep as run_sweep
 from dae_sdc.run.sweep_table import SCALARS, SUMMARIES, Sweep
 
@@ -291,8 +291,7 @@ def main(args: argparse.Namespace) -> int:
         form_of(target)
     done = run_sweep(**{"progress": None, **given_options(args, SweepOptions)})
     print(done)
-    if args.out:
-        print(f"written to {check_target(args.out)}")
+    say_written(args.out)
     if target is not None:
         draw = end_values if args.over == "parameter" else bands if args.bands else sweep
         with styled():

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from dae_sdc.deadline import check, limited
-from dae_sdc.errors import DAEError, InputError, RemoteError, TimeLimitError, require_count
+from dae_sdc.errors import DAEError, InputError, RemoteError, TimeLimitError, require_count, words_of
 from dae_sdc.sharing import python, surroundings
 
 Job = TypeVar("Job")
@@ -74,7 +74,17 @@ def _by_ranks(function: Callable[[Job], Result], jobs: Sequence[Job], comm: Any)
 
 
 def _told(error: Exception) -> str:
-    return str(error) if isinstance(error, DAEError) else f"{type(error).__name__}: {error}"
+    return str(error) if isinstance(error, DAEError) else words_of(error)
+
+
+def _packed(function: Callable[[Job], Result], job: Job) -> bytes:
+    try:
+        return pickle.dumps((function, job))
+    except (pickle.PicklingError, AttributeError, TypeError) as error:  # such as a lambda
+        raise InputError(
+            f"other processes cannot be sent what they are to compute ({words_of(error)}); define functions "
+            f"in a file, or leave workers out"
+        ) from error
 
 
 def _by_workers(
@@ -103,7 +113,7 @@ def _by_workers(
             except queue.Empty:
                 return
             try:
-                pickle.dump((function, jobs[number]), process.stdin)
+                process.stdin.write(_packed(function, jobs[number]))
                 process.stdin.flush()
                 good, result = pickle.load(process.stdout)
             except (OSError, EOFError, pickle.UnpicklingError):

@@ -25,7 +25,7 @@ from dae_sdc.options import (
 )
 from dae_sdc.run.convergence import convergence, summary
 from dae_sdc.run.processes import everyone, world
-from dae_sdc.run.results import COLUMNS, Result, combinations_of
+from dae_sdc.run.results import COLUMNS, Result, combinations_of, say_written
 from dae_sdc.run.study import Study
 from dae_sdc.sweepers.collocation import MOST_NODES, expected_orders
 from dae_sdc.sweepers.parallel import DIAGONAL
@@ -142,8 +142,7 @@ def main(args: argparse.Namespace) -> int:
     print(summary(result))
     for order in off(result):
         print(f"dae-sdc: {order}", file=sys.stderr)
-    if args.out:
-        print(f"written to {args.out}")
+    say_written(args.out)
     if result.parameters["failures"] or off(result):
         return 1
     print(f"all orders within {TOLERANCE} of theory")

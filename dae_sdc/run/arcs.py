@@ -126,9 +126,9 @@ class _Arcs:
         return self._put_down(self._joined(ended))
 
     def _put_down(self, whole: Solution) -> Solution:
-        if self.request.out is not None:
-            put_down(whole, self.request.out, whole.success)
-        return whole
+        if self.request.out is None:
+            return whole
+        return whole.with_remark(put_down(whole, self.request.out, whole.success))
 
     def _keep(self, mode: Mode, carried: Carried) -> None:
         self.arcs.append(Arc(mode, carried.solution, carried.located))

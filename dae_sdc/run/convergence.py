@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dae_sdc.dae.memory import COUNTERS
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.errors import InputError
+from dae_sdc.errors import InputError, require_number
 from dae_sdc.options import (
     ComputedReference,
     End,
@@ -176,7 +176,7 @@ def step_sizes(problem: ProblemDAE, dt: float | Sequence[float] | None, t_end: f
     if dt is not None:
         if not several(dt):
             raise InputError("a convergence study needs at least one step size in dt")
-        return [float(size) for size in several(dt)]
+        return [require_number("dt", size) for size in several(dt)]
     length = (problem.interval[1] if t_end is None else t_end) - problem.interval[0]
     return [length / (max(1, round(length / problem.dt)) * 2**k) for k in range(HALVINGS)]
 

@@ -40,6 +40,7 @@ from dae_sdc.run.sundials import installed
 from dae_sdc.run.target import ProblemLike, make_problem, problem_name
 from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.sdc import SWEEPERS
+from dae_sdc.sweepers.tolerance import require_relative
 from dae_sdc.text import aligned
 
 PROBLEM = "rigid-pendulum"
@@ -183,7 +184,7 @@ def _cases(
     options: DriftOptions, params: Mapping[str, Any], start: float, end: float
 ) -> tuple[list[Case], list[str]]:
     """The cases to run, and a line for each one left out; invalid options are refused here."""
-    problem, rtol = options.problem, require_number("rtol", options.rtol)
+    problem, rtol = options.problem, require_relative(options.rtol)
     dt = require_number("dt", options.dt)
     names = None if options.case is None else several(options.case)
     if names == []:

@@ -17,14 +17,14 @@ from dae_sdc.dae.memory import uncounted
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.deadline import under_way
-from dae_sdc.errors import DAEError, InputError, require_number
+from dae_sdc.errors import DAEError, InputError, require_number, text_of, words_of
 from dae_sdc.expressions.dag import MOVING, name_and_order, name_of
 from dae_sdc.initial.given import Condition, by_name, is_pattern
 from dae_sdc.initial.redundant import square, square_function, with_redundant
 from dae_sdc.registry import unknown
 from dae_sdc.run.description import SolveOptions, interval_of
 from dae_sdc.run.method import DEFAULT_RTOL, SOLVERS
-from dae_sdc.run.target import FUNCTIONS, Target, calculated, resolve
+from dae_sdc.run.target import Target, calculated, is_plain_function, resolve
 from dae_sdc.run.unknowns import Unknowns
 from dae_sdc.sharing import one_at_a_time
 
@@ -224,7 +224,7 @@ def equations_of(target: Target, request: SolveOptions) -> Equations:
             raise InputError(f"{name} must be True or False; got {value!r}")
     # A function that is given as an object is one of equations; it is refused where it takes other arguments.
     function = target.function if target.text else target.thing
-    if isinstance(function, FUNCTIONS):
+    if is_plain_function(function):
         problem = problem_of(function, request.u0, request.fixed, request.guesses, needs_start=True)
         target = Target(problem, "", target.as_model, is_new=True)
     given = target.problem
@@ -283,9 +283,9 @@ def _check_function(problem: Any, request: SolveOptions, near: Vector | None) ->
     except DAEError:
         raise
     except Exception as error:
+        kind, _, text = words_of(error).partition(": ")
         raise InputError(
-            f"{name} raised {type(error).__name__} at the start, t={t0:.6g}, for {problem.n} values in u0: "
-            f"{error}; check both"
+            f"{name} raised {kind} at the start, t={t0:.6g}, for {problem.n} values in u0: {text}; check both"
         ) from error
     if request.t_end is None and problem.interval is ProblemDAE.interval:
         times = np.ravel([] if request.t_eval is None else request.t_eval)
@@ -691,7 +691,7 @@ def with_index(equations: Equations) -> Equations:
     try:
         at_start = _index_near(problem, problem.interval[0], near)
     except Exception as error:  # of a function that is not made for values beside the start
-        why = f"{why} ({type(error).__name__} beside the start: {shown(str(error))})"
+        why = f"{why} ({type(error).__name__} beside the start: {shown(text_of(error))})"
     if at_start is None:
         if declared is not None:  # the run begins with the declaration, which nothing contradicts
             return equations

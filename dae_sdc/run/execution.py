@@ -51,6 +51,7 @@ from dae_sdc.errors import (
     SolveError,
     StepSizeError,
     TimeLimitError,
+    words_of,
 )
 from dae_sdc.initial.consistent import listed
 from dae_sdc.run.equations import NOT_REDUCED, index_near_end, read
@@ -180,7 +181,7 @@ class Execution:
             solution = solution.with_remark(self._in_transients(solution, located))
         solution = solution.with_remark(self._index_near_end(solution))
         if self.out is not None and (located is None or located.sliding is None):
-            put_down(solution, self.out, solution.success)
+            solution = solution.with_remark(put_down(solution, self.out, solution.success))
         return Carried(solution, located, self.typical)
 
     def _index_near_end(self, solution: Solution) -> str:
@@ -288,7 +289,7 @@ class Execution:
             if (
                 isinstance(error, SystemExit) and not together
             ):  # the others wait for what this rank will not send
-                end_job(f"{type(error).__name__}: {error}")
+                end_job(words_of(error))
             raise
         return ""
 

@@ -129,9 +129,9 @@ def replacing(*targets: Path, without: Sequence[Path] = ()) -> Iterator[tuple[Bi
             for (name, _), target in zip(begun, targets, strict=True):
                 os.replace(name, target)
     except OSError as error:
-        reason = error.strerror or str(error)
+        reason = error.strerror or f"the file is cut short ({error})"  # as NumPy tells it
         raise InputError(
-            f"cannot write {targets[-1]}: {reason}; free space or choose another place"
+            f"cannot write {targets[:2][-1]}: {reason}; free space or choose another place"
         ) from error
 
 

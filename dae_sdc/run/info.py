@@ -22,7 +22,7 @@ from dae_sdc.imports import launched
 from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import unknown
 from dae_sdc.run.results import provenance
-from dae_sdc.run.target import make_model, make_problem
+from dae_sdc.run.target import is_file, make_model, make_problem, resolve
 from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.sdc import SWEEPERS
 from dae_sdc.sweepers.teams import TEAM, cores
@@ -42,7 +42,8 @@ def info(name: str | None = None) -> str:
     Parameters
     ----------
     name : str, optional
-        A name that ``dae-sdc list`` shows, or "machine" for what could share the work of a run.
+        A name that ``dae-sdc list`` shows, ``file.mo``, ``file.py`` or ``file.py:name``, or "machine" for
+        what could share the work of a run. A file of Python is run.
 
     Returns
     -------
@@ -63,10 +64,12 @@ def info(name: str | None = None) -> str:
         return "\n".join(f"{key:<12} {value}" for key, value in provenance().items())
     if name == MACHINE:
         return "\n".join(f"{key:<16} {value}" for key, value in _machine().items())
+    if is_file(name):
+        return _in_file(name)
     if name in PROBLEMS:
         return _problem(name, make_problem(name))
     if name in MODELS:
-        return _model(name, make_model(name))
+        return _model(name, make_model(name), inspect.getdoc(MODELS[name]) or "")
     if name in SWEEPERS:
         return _sweeper(name, SWEEPERS[name])
     if name in QDELTA_GENERATORS:
@@ -92,29 +95,48 @@ def _machine() -> dict[str, str]:
     }
 
 
-def _problem(name: str, problem: ProblemDAE) -> str:
-    known = f"class {type(problem).__name__}, index {problem.index}, "
+def _problem(name: str, problem: ProblemDAE, of_function: str | None = None) -> str:
+    """What is known of a problem; of one made of a function with its docstring."""
+    known = f"class {type(problem).__name__}, index {problem.index}, {problem.n_diff} differential and "
+    known = f"{known}{problem.n_alg} algebraic" if of_function is None else f"a function of {problem.n}"
+    names = zip(problem.names, problem.units, strict=True)
     lines = [
-        f"{name}: {problem.title}",
-        known + f"{problem.n_diff} differential and {problem.n_alg} algebraic unknowns, "
-        f"{_interval(problem.interval, problem.time_unit)}",
-        "unknowns: " + ", ".join(f"{n} [{u}]" for n, u in zip(problem.names, problem.units, strict=True)),
+        f"{name}: {problem.title}".removesuffix(": "),
+        f"{known} unknowns, {_interval(problem.interval, problem.time_unit)}",
+        "unknowns: " + ", ".join(f"{name} [{unit}]" if unit else name for name, unit in names),
     ]
+    if of_function is not None:
+        own = getattr(problem, "parameter_values", {})
+        lines += _parameters([(key, value, "") for key, value in own.items()])
     values = problem.params
     lines += _parameters([(key, values.get(key), unit) for key, unit in problem.parameter_units.items()])
     if name in MODELS:
         lines.append("also given by its equations: structure, reduce, simplify and initial read them")
-    return "\n".join([*lines, "", _plain(inspect.getdoc(type(problem)) or "")])
+    about = inspect.getdoc(type(problem)) or "" if of_function is None else of_function
+    return "\n".join([*lines, "", _plain(about)])
 
 
-def _model(name: str, model: Model) -> str:
+def _in_file(name: str) -> str:
+    """What is known of the equations in a file: of a problem or function, or of a model."""
+    target = resolve(name)
+    about = inspect.getdoc(target.thing) or "" if callable(target.thing) else ""
+    if target.problem is not None:
+        return _problem(name, target.make_problem({}))
+    if target.function is not None:
+        from dae_sdc.model.functions import problem_of_function
+
+        return _problem(name, problem_of_function(target.function), about)
+    return _model(name, make_model(name), about)
+
+
+def _model(name: str, model: Model, about: str) -> str:
     lines = [
-        f"{name}: {model.title}",
+        f"{name}: {model.title}".removesuffix(": "),
         f"model of {len(model.roots)} equations, {_interval(model.interval, 's')}",
         "unknowns: " + ", ".join(f"{v.name} [{v.unit or 1}]" for v in model.variables_by_name.values()),
         *_parameters([(p.name, p.value, p.unit) for p in model.parameters_by_name.values()]),
     ]
-    return "\n".join([*lines, "", _plain(inspect.getdoc(MODELS[name]) or "")])
+    return "\n".join([*lines, "", _plain(about)])
 
 
 def _interval(interval: tuple[float, float], unit: str) -> str:
@@ -201,7 +223,10 @@ def _sweeper(name: str, sweeper: type[Any]) -> str:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``dae-sdc info``."""
     parser.add_argument(
-        "name", nargs="?", help="problem, model, sweeper, preconditioner or 'machine'; without it, versions"
+        "name",
+        nargs="?",
+        help="problem, model, sweeper, preconditioner, FILE.mo, FILE.py:NAME, which is run, or 'machine'; "
+        "without it, versions",
     )
 
 

@@ -40,7 +40,7 @@ from dae_sdc.options import (
 from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import unknown
 from dae_sdc.run.equations import Equations, problem_of, state_near, with_model
-from dae_sdc.run.results import Result, check_target, tabulated
+from dae_sdc.run.results import Result, check_target, put_down, say_written, tabulated
 from dae_sdc.run.simplify import simplify
 from dae_sdc.run.start import consistent_values, guesses_of
 from dae_sdc.run.target import ModelLike, Target, is_file, make_model, resolve
@@ -67,7 +67,7 @@ class SetsOptions(SearchOptions):
     model: ModelLike = field(
         kw_only=False,
         metadata=about(
-            "name of a model, FILE.mo or FILE.py:NAME",
+            "name of a model, FILE.mo, or FILE.py:NAME, which is run",
             "A model and a function that returns one are taken too.",
         ),
     )
@@ -81,7 +81,7 @@ class InitialOptions(Ranks, Output, Guesses, SearchOptions):
     equations: str | Model | ProblemDAE | type[ProblemDAE] | Any = field(
         kw_only=False,
         metadata=about(
-            "name of a model or problem, FILE.mo or FILE.py:NAME",
+            "name of a model or problem, FILE.mo, or FILE.py:NAME, which is run",
             "A model, a problem, its class and a function that makes one are taken too. A model of the "
             "library goes before the problem of the same name.",
             like="str, Model, ProblemDAE, type or callable",
@@ -157,7 +157,7 @@ def initial(options: InitialOptions) -> Initial:
     with unchecked(several), metering(lambda total, unit: bar_of(total, unit, options.progress)):
         start = _consistent(options)
     if options.out is not None:
-        start_result(start).save(options.out)
+        put_down(start_result(start), options.out, True)
     return start
 
 
@@ -281,6 +281,5 @@ def _shown(args: argparse.Namespace) -> int:
         if not args.all_solutions:
             return 0
     print(initial(**{"progress": None, **given}))
-    if args.out:
-        print(f"written to {check_target(args.out)}")
+    say_written(args.out)
     return 0

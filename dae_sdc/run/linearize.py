@@ -23,8 +23,9 @@ from dae_sdc.linear.equilibrium import Steady
 from dae_sdc.linear.linearized import Linearizer, LinearModel, LinearProblem, State, inputs_of
 from dae_sdc.linear.system import LinearSystem
 from dae_sdc.options import ResultFile, add_options, count, given_options, option, takes
+from dae_sdc.registry import unknown
 from dae_sdc.run.equations import Equations, equations_near, with_model
-from dae_sdc.run.results import Result, check_target, put_down, tabulated
+from dae_sdc.run.results import Result, check_target, put_down, say_written, tabulated
 from dae_sdc.run.solution import Solution
 from dae_sdc.run.steady import AnyEquations, SteadyOptions, guess_of, rest_of
 from dae_sdc.sharing import one_at_a_time
@@ -145,14 +146,20 @@ def linearize(options: LinearizeOptions) -> LinearSystem:
     """
     if options.out is not None:
         check_target(options.out)
+    omega = None if options.omega is None else _frequencies(options.omega)
+    if options.t_step is not None and not 0.0 < require_number("t_step", options.t_step) < np.inf:
+        raise InputError(f"t_step must be a positive finite time; got {options.t_step!r}")
+    if options.out is None and (omega is not None or options.t_step is not None):
+        raise InputError("omega and t_step are of the responses in the file; give out, or leave them out")
     by_number = options.at if isinstance(options.at, list | tuple | np.ndarray) else None
     guess = options.at if isinstance(options.at, Mapping) else by_number
     equations = with_model(equations_near(options.problem, options.params, guess))
     linearizer = _linearizer(equations, options.inputs)
+    _require_coordinates(linearizer, options.coordinates)
     state = _state(equations, linearizer, options)
     system = linearizer.linearize(state, options.outputs, tuple(options.coordinates))
     if options.out is not None:
-        put_down(_table(system, options), options.out, True)
+        put_down(_table(system, omega, options.t_step), options.out, True)
     return system
 
 
@@ -194,6 +201,7 @@ def eigenvalues(options: EigenvaluesOptions) -> Eigenvalues:
     linearizer = _linearizer(equations, ())
     times = np.linspace(solution.t[0], solution.t[-1], options.points)
     rows = solution.at(times) if solution.dense is not None else solution
+    _require_coordinates(linearizer, options.coordinates)
     preferred, changes = tuple(options.coordinates), []
     tangent = not preferred
     values: list[npt.NDArray[np.complex128]] = []
@@ -225,6 +233,12 @@ def eigenvalues(options: EigenvaluesOptions) -> Eigenvalues:
         }
         put_down(tabulated("eigenvalues", columns, cells, about, {"t": "s"}), options.out, True)
     return Eigenvalues(rows.t.copy(), table, tuple(options.coordinates), tuple(changes))
+
+
+def _require_coordinates(linearizer: Linearizer, coordinates: Sequence[str]) -> None:
+    for name in coordinates:
+        if name not in linearizer.names:
+            raise InputError(unknown("coordinate", name, linearizer.names))
 
 
 def _linearizer(equations: Equations, inputs: Any) -> Linearizer:
@@ -282,15 +296,14 @@ def _of_solution(linearizer: Linearizer, solution: Solution, row: int) -> State:
     return State(float(solution.t[row]), u, du)
 
 
-def _frequencies(system: LinearSystem, omega: Any) -> Vector:
-    if omega is None:
-        return system.frequencies()
+def _frequencies(omega: Any) -> Vector:
+    """Angular frequencies, from a pair of their ends, a text or all of them."""
     ends = omega.split(":") if isinstance(omega, str) else omega
     try:
         values = np.array([float(end) for end in ends])
     except (TypeError, ValueError):
         values = np.zeros(0)
-    if len(values) < 2 or not (values > 0.0).all() or not (np.diff(values) > 0.0).all():
+    if len(values) < 2 or not ((values > 0.0) & (values < np.inf)).all() or not (np.diff(values) > 0.0).all():
         raise InputError(f"omega takes increasing positive frequencies, for instance 0.1:100; got {omega!r}")
     return np.geomspace(float(values[0]), float(values[1]), FREQUENCIES) if len(values) == 2 else values
 
@@ -299,13 +312,12 @@ def _frequencies(system: LinearSystem, omega: Any) -> Vector:
 COLUMNS = (("what", "U9"), ("input", "U64"), ("output", "U64"), ("at", "f8"), ("re", "f8"), ("im", "f8"))
 
 
-def _table(system: LinearSystem, options: LinearizeOptions) -> Result:
+def _table(system: LinearSystem, omega: Vector | None, end: float | None) -> Result:
     """The linear system as a result of kind "linear-system"."""
     rows: list[tuple[Any, ...]] = [("pole", "", "", 0.0, pole.real, pole.imag) for pole in system.poles]
-    omega = _frequencies(system, options.omega)
+    omega = system.frequencies() if omega is None else omega
     values = system.frequency_response(omega)
-    end = _step_end(system) if options.t_step is None else require_number("t_step", options.t_step)
-    times = np.linspace(0.0, end, STEPS)
+    times = np.linspace(0.0, _step_end(system) if end is None else end, STEPS)
     steps = system.step(times)
     for i, output in enumerate(system.outputs):
         for j, source in enumerate(system.inputs):
@@ -362,6 +374,5 @@ def main(args: argparse.Namespace) -> int:
             print(f"other coordinates from t={t:.6g} on")
     else:
         print(linearize(**given_options(args, LinearizeOptions)))
-    if args.out:
-        print(f"written to {args.out}")
+    say_written(args.out)
     return 0

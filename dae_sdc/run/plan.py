@@ -144,7 +144,9 @@ def _check(request: SolveOptions, setup: Setup) -> None:
 
 def _events_of(request: SolveOptions, equations: Equations) -> tuple[Event, ...]:
     """The events of a run, before them those of its equations."""
-    given = [given for given in (equations.own_events, request.events) if given != ()]
+    given = [
+        part for part in (equations.own_events, request.events) if not (isinstance(part, tuple) and not part)
+    ]
     problem, unknowns = equations.problem, equations.unknowns
     return tuple(event for part in given for event in as_events(events_of(part, problem, unknowns)))
 

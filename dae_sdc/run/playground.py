@@ -17,6 +17,7 @@ from dae_sdc.options import about, add_options, given_options, takes
 from dae_sdc.registry import unknown
 from dae_sdc.run.convergence import errors
 from dae_sdc.run.description import RunOptions
+from dae_sdc.run.results import say_written
 from dae_sdc.run.solution import Solution
 from dae_sdc.run.solve import solve
 from dae_sdc.run.target import make_problem
@@ -79,6 +80,5 @@ def main(args: argparse.Namespace) -> int:
         return 1
     for group, error in errors(problem, solution).items():
         print(f"  largest error, {group}: {error:.2e}")
-    if args.out:
-        print(f"written to {args.out}")
+    say_written(args.out)
     return 0

@@ -1,7 +1,7 @@
 """Reduce the index of a model to 1 or 0, and show what it costs.
 
 A model is a name of the library, see 'dae-sdc list models', a Modelica file FILE.mo or FILE.mo:CLASS, or a
-Python file that defines one, FILE.py:NAME. Several models, or all, are put into a table.
+Python file that defines one, FILE.py:NAME, which is run. Several models, or all, are put into a table.
 
 Example: dae-sdc reduce car-axis --form explicit
 """

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from functools import cache
 from importlib import import_module, metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ from dae_sdc.errors import InputError, ResultFileError
 from dae_sdc.imports import function_at
 from dae_sdc.registry import unknown
 from dae_sdc.run.files import check_place, is_texts, opened, partial_name, read_array, replacing
+from dae_sdc.sharing import tell
 from dae_sdc.text import aligned, html_picture, html_table, html_view
 
 if TYPE_CHECKING:
@@ -472,17 +473,33 @@ def check_target(path: str | os.PathLike[str]) -> Path:
     return check_place(path, ".csv" if as_text else ".npy")
 
 
-def put_down(result: Any, path: str | os.PathLike[str], finished: bool) -> Path:
-    """Save what has a method ``save``; an unfinished result does not replace an earlier one."""
-    target = check_target(path)
-    partial = partial_name(target)
-    if not finished:
-        return Path(result.save(partial))
-    result.save(target)
-    with suppress(OSError):
-        for suffix in (".csv",) if target.suffix == ".csv" else (".npy", ".json", BESIDE):
-            partial.with_suffix(suffix).unlink(missing_ok=True)
-    return target
+GROWING: Final = "sweep"  # Kind of results whose sidecar has no checksum before they are finished.
+UNWRITTEN: Final[set[str]] = set()  # Files that could not be written although there was something for them.
+
+
+def put_down(result: Any, path: str | os.PathLike[str], finished: bool) -> str:
+    """Save what was computed, unfinished results beside earlier ones; what a warning says if that fails."""
+    try:
+        target = check_target(path)
+        result.save(target if finished else partial_name(target))
+    except InputError as error:  # what was computed must not be lost by that
+        UNWRITTEN.add(os.fspath(path))
+        tell(str(error), stacklevel=4)
+        return str(error)
+    UNWRITTEN.discard(os.fspath(path))
+    if finished:
+        partial = partial_name(target)
+        with suppress(OSError):
+            for suffix in (".csv",) if target.suffix == ".csv" else (".npy", ".json", BESIDE):
+                partial.with_suffix(suffix).unlink(missing_ok=True)
+    return ""
+
+
+def say_written(path: str | os.PathLike[str] | None, finished: bool = True) -> None:
+    """Print where the result of a verb lies, if it has been written to a file."""
+    if path is not None and os.fspath(path) not in UNWRITTEN:
+        target = check_target(path)
+        print(f"written to {target if finished else partial_name(target)}")
 
 
 @checked()
@@ -519,7 +536,9 @@ def load(path: str | os.PathLike[str]) -> Result:
     checked_sum = checksum(data)
     for about in (latest, *_earlier(latest)):
         same = about["rows"] == len(data) and about["columns"] == list(data.dtype.names or ())
-        if same and about.get("checksum", checked_sum) == checked_sum:
+        # Rows of a running sweep change in the file.
+        known = about.get("checksum", checked_sum if about["kind"] == GROWING else None)
+        if same and known == checked_sum:
             break
     else:
         raise ResultFileError(

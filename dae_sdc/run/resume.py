@@ -22,6 +22,7 @@ from dae_sdc.run.description import Setup
 from dae_sdc.run.files import check_place, opened, read_archive, replacing
 from dae_sdc.run.processes import Ranks
 from dae_sdc.run.results import provenance
+from dae_sdc.sharing import tell
 
 FORMAT = "dae_sdc checkpoint"
 VERSION = 3
@@ -87,7 +88,12 @@ class Saving:
         return checkpoints
 
     def _write(self, state: Mapping[str, Any]) -> None:
-        _write_checkpoint(self.path, self.run, state)
+        try:
+            _write_checkpoint(self.path, self.run, state)
+        except InputError as error:  # the run is worth more than this checkpoint
+            if not isinstance(error.__cause__, OSError):
+                raise
+            tell(f"{error}; the run goes on without this checkpoint")
 
     @property
     def steps(self) -> int:

@@ -1,7 +1,7 @@
 """Remove the trivial equations of a model, and show what is left.
 
 A model is a name of the library, see 'dae-sdc list models', a Modelica file FILE.mo or FILE.mo:CLASS, or a
-Python file that defines one, FILE.py:NAME. Several models, or all, are put into a table.
+Python file that defines one, FILE.py:NAME, which is run. Several models, or all, are put into a table.
 
 Example: dae-sdc simplify slider-crank-2d --all
 """

@@ -324,7 +324,8 @@ class Solution(Tabulated):
 
     def with_remark(self, remark: str) -> Solution:
         """A copy with another remark in its message, if there is one."""
-        return replace(self, message="; ".join(filter(None, (self.message, remark))))
+        known = remark in self.message
+        return self if known else replace(self, message="; ".join(filter(None, (self.message, remark))))
 
     def result(self) -> Result:
         """The solution as a result table of kind "solution"."""

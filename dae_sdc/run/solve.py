@@ -24,10 +24,9 @@ from dae_sdc.registry import unknown
 from dae_sdc.run.arcs import NotSimplifiedError, in_arcs
 from dae_sdc.run.description import SolveOptions
 from dae_sdc.run.equations import Equations, equations_of
-from dae_sdc.run.files import partial_name
 from dae_sdc.run.method import SOLVERS
 from dae_sdc.run.processes import everyone, join
-from dae_sdc.run.results import check_target, put_down
+from dae_sdc.run.results import put_down, say_written
 from dae_sdc.run.solution import Solution
 from dae_sdc.run.start import Start, start_of, with_given_start
 from dae_sdc.run.target import resolve
@@ -236,7 +235,7 @@ def _by_sundials(request: SolveOptions, equations: Equations, start: Start) -> S
     remarks = (solution.message, remark if solution.success else "")
     solution = replace(solution, unknowns=equations.unknowns, message="; ".join(filter(None, remarks)))
     if request.out is not None:
-        put_down(solution, request.out, solution.success)
+        solution = solution.with_remark(put_down(solution, request.out, solution.success))
     return solution
 
 
@@ -271,9 +270,7 @@ def main(args: argparse.Namespace) -> int:
     removed = len(solution.unknowns.removed) if solution.unknowns is not None else 0
     if removed:
         print(f"  and {removed} eliminated unknown{'s' if removed > 1 else ''}, computed from the ones above")
-    if args.out:
-        target = check_target(args.out)
-        print(f"written to {target if solution.success else partial_name(target)}")
+    say_written(args.out, solution.success)
     if solution.success and solution.message:
         print(f"  {solution.message}")
     elif not solution.success:

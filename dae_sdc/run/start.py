@@ -19,7 +19,14 @@ from dae_sdc.dae.memory import uncounted
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.deadline import under_way
-from dae_sdc.errors import DAEError, InconsistentStateError, InputError, ResultFileError, require_number
+from dae_sdc.errors import (
+    DAEError,
+    InconsistentStateError,
+    InputError,
+    ResultFileError,
+    require_number,
+    words_of,
+)
 from dae_sdc.expressions.dag import name_and_order
 from dae_sdc.initial.given import OfResult, bounds_of, bounds_of_model, expanded, of_names, require_within
 from dae_sdc.initial.redundant import left_out
@@ -441,7 +448,7 @@ def _of_functions(equations: Equations, request: SolveOptions, u0: Any) -> Value
         with uncounted(problem):
             looked = check.look()
     except Exception as error:  # the function may not be defined near the start
-        why = f"{type(error).__name__}: {shown(str(error))}"
+        why = words_of(error)
         return _by_name(problem, near), f"whether u0 satisfies hidden constraints was not found out ({why})"
     if isinstance(looked, InconsistentStateError):
         raise looked

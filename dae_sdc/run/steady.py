@@ -34,7 +34,7 @@ from dae_sdc.options import (
 )
 from dae_sdc.registry import unknown
 from dae_sdc.run.equations import Equations, equations_near, with_model
-from dae_sdc.run.results import Result, check_target, put_down, tabulated
+from dae_sdc.run.results import Result, check_target, put_down, say_written, tabulated
 from dae_sdc.sharing import bar_of, metering, one_at_a_time
 
 
@@ -45,7 +45,7 @@ class AnyEquations(Parameters):
     problem: Any = field(
         kw_only=False,
         metadata=about(
-            "name of a model or problem, FILE.mo or FILE.py:NAME",
+            "name of a model or problem, FILE.mo, or FILE.py:NAME, which is run",
             "A model, a problem, its class and a function F(t, u, du) are taken too.",
             like="str, Path, Model, ProblemDAE, type or callable",
         ),
@@ -294,8 +294,7 @@ def main(args: argparse.Namespace) -> int:
     given = given_options(args, BranchOptions)
     if "vary" in given:
         print(steady_branch(**{"progress": None, **given}))
-        if args.out:
-            print(f"written to {args.out}")
+        say_written(args.out)
         return 0
     if args.out:
         raise InputError("a file is written of a branch; give --vary too")

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dae_sdc.errors import DAEWarning, InputError, SolveError
 from dae_sdc.options import add_options, given_options
 from dae_sdc.run.processes import is_root, on_root
-from dae_sdc.run.results import Result, check_target, put_down, tabulated
+from dae_sdc.run.results import Result, check_target, put_down, say_written, tabulated
 from dae_sdc.run.solution import Solution
 from dae_sdc.run.solve import solve
 from dae_sdc.sharing import bar_of
@@ -102,8 +102,7 @@ def verb(
     def main(args: argparse.Namespace) -> int:
         result = study(**{"progress": None, **given_options(args, study.record)})
         print(summary(result))
-        if args.out:
-            print(f"written to {args.out}")
+        say_written(args.out)
         return int(bool(result.parameters["failures"]) if failed is None else failed(result))
 
     return partial(add_options, record=study.record), main

@@ -183,7 +183,7 @@ def integrate(
     if found.success and remark:
         found = replace(found, message="; ".join(filter(None, (remark, found.message))))
     if out is not None:
-        put_down(found, out, found.success)
+        found = found.with_remark(put_down(found, out, found.success))
     return found
 
 

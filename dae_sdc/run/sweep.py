@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dae_sdc.arguments import shown
-from dae_sdc.errors import DAEError, InputError, require_number
+from dae_sdc.errors import DAEError, InputError, require_number, words_of
 from dae_sdc.model.model import Model
 from dae_sdc.options import (
     ConsistentStart,
@@ -90,7 +90,7 @@ class SweepOptions(
     problem: ProblemLike = field(
         kw_only=False,
         metadata=about(
-            "name of a problem or model, FILE.mo or FILE.py:NAME; 'dae-sdc list' shows all",
+            "name of a problem or model, FILE.mo, or FILE.py:NAME, which is run; 'dae-sdc list' shows all",
             "A class of a problem, a model, and a function F(t, u, du) are taken too.",
             like="str, type, Model or callable",
         ),
@@ -232,7 +232,7 @@ def run_of(job: Job) -> Outcome:
         solution = solve(job.problem, params=params or None, dense=False, **settings)
     except (DAEError, ValueError, ArithmeticError) as error:
         # A constructor or function of the user may refuse a value in its own words.
-        return Outcome(str(error) if isinstance(error, DAEError) else f"{type(error).__name__}: {error}")
+        return Outcome(str(error) if isinstance(error, DAEError) else words_of(error))
     t, about = solution.t, solution.parameters
     asked = settings.get("t_eval")
     times = (

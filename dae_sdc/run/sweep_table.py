@@ -28,6 +28,7 @@ from dae_sdc.run.results import (
     put_down,
     unknowns_over_time,
 )
+from dae_sdc.sharing import tell
 
 START = "u0:"  # What the name of a start value begins with, to tell it from a parameter.
 MESSAGE_LENGTH = 300  # Characters of a message that the table keeps.
@@ -411,7 +412,11 @@ class RunningSweep:
             return
         partial = _partial(self.target)
         result = Result("sweep", blank, self.units, self.parameters, command_line())
-        result.save_with(partial, unfinished=True)
+        try:
+            result.save_with(partial, unfinished=True)
+        except InputError as error:  # the runs are kept in memory, and the file is tried again at the end
+            tell(str(error))
+            return
         self.rows = np.load(partial, mmap_mode="r+", allow_pickle=False)
 
     def _fill(self, run: int, outcome: Outcome) -> None:

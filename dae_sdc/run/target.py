@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from types import FunctionType, MethodType
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar, cast
 from weakref import WeakKeyDictionary
 
@@ -22,11 +22,12 @@ from dae_sdc.constrained.quasilinear import QuasilinearProblem
 from dae_sdc.dae.adapter import adapted
 from dae_sdc.dae.declaration import check_newton
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
-from dae_sdc.errors import DAEError, InputError, require_number
+from dae_sdc.errors import DAEError, InputError, require_number, words_of
 from dae_sdc.options import Parameters, about
 from dae_sdc.problems._models import MODELS
-from dae_sdc.registry import unknown
+from dae_sdc.registry import nearest_file, unknown
 from dae_sdc.sharing import one_at_a_time
+from dae_sdc.text import brief
 
 if TYPE_CHECKING:
     from dae_sdc.model.model import Model
@@ -48,8 +49,6 @@ ModelLike: TypeAlias = "str | Path | Model | ProblemDAE | type[ProblemDAE] | Cal
 
 R = TypeVar("R")
 
-# Types of what is taken for a function F(t, u, du).
-FUNCTIONS: Final = (FunctionType, MethodType, functools.partial)
 ALL = "all"  # Stands for all models of the library.
 REMEMBERED: Final = 16  # Most models of which results of :func:`calculated` are kept.
 
@@ -92,12 +91,16 @@ class Target:
     @cached_property
     def function(self) -> Callable[..., Any] | None:
         """A function F(t, u, du), which takes three arguments; None where something else was given."""
-        if not isinstance(self.thing, FUNCTIONS):
+        function: Callable[..., Any] = self.thing
+        if not is_plain_function(function):
             return None
-        parameters = inspect.signature(self.thing).parameters.values()
+        try:
+            parameters = inspect.signature(function).parameters.values()
+        except (TypeError, ValueError):  # it is not known
+            return function
         positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
         needed = [one.default is one.empty and one.kind in positional for one in parameters]
-        return self.thing if sum(needed) == 3 else None
+        return function if sum(needed) == 3 else None
 
     @property
     def is_model(self) -> bool:
@@ -107,8 +110,7 @@ class Target:
     @property
     def of_equations(self) -> bool:
         """Whether a model was given whose equations can be read, or what makes one by a name or file."""
-        models = sys.modules.get("dae_sdc.model.model")  # if it was never imported, it made nothing
-        return bool(self.text) or (models is not None and isinstance(self.thing, models.Model))
+        return bool(self.text) or is_model(self.thing)
 
     @cached_property
     def shared_model(self) -> Any:
@@ -152,7 +154,7 @@ class Target:
         if not isinstance(thing, Model):
             raise InputError(
                 f"equations are a name, a file.mo, a file.py:name, a Model, a ProblemDAE or a function that "
-                f"returns one; got {thing!r}"
+                f"returns one; got {shown(thing)}"
             )
         for name, value in given.items():
             if name not in thing.parameters_by_name:
@@ -203,6 +205,18 @@ def is_problem(value: object) -> bool:
     return isinstance(value, ProblemDAE) or (isinstance(value, type) and issubclass(value, ProblemDAE))
 
 
+def is_model(value: object) -> bool:
+    """Whether a value is a model."""
+    models = sys.modules.get("dae_sdc.model.model")  # if it was never imported, it made nothing
+    return models is not None and isinstance(value, models.Model)
+
+
+def is_plain_function(value: object) -> bool:
+    """Whether a value can be called, and is neither a class nor something else that makes equations."""
+    others = is_problem(value) or isinstance(value, type) or hasattr(value, "problem")
+    return callable(value) and not others
+
+
 def is_file(text: str) -> bool:
     """Whether a text names a file with equations instead of those of the library."""
     return text.partition(":")[0].endswith((".py", ".mo"))
@@ -220,10 +234,12 @@ def _defined_in(text: str) -> Any:
 
 
 def _read_from(text: str) -> Any:
-    """The object in ``file.py:name``, or ``model`` of ``file.py``."""
+    """The object in ``file.py:name``, or ``model`` of ``file.py``, or the only one that gives equations."""
     path, _, name = text.partition(":")
     if not os.path.isfile(path):
-        raise InputError(f"there is no file {path}; give the path of a Python file with a model")
+        near = nearest_file(Path(path))
+        what = f"did you mean {near}?" if near else "give the path of a Python file with a model"
+        raise InputError(f"there is no file {path}; {what}")
     spec = importlib.util.spec_from_file_location(Path(path).stem, path)
     assert spec is not None and spec.loader is not None  # the name ends in .py
     module = importlib.util.module_from_spec(spec)
@@ -233,14 +249,27 @@ def _read_from(text: str) -> Any:
     except DAEError:
         raise
     except Exception as error:
-        raise InputError(f"{path} raised {type(error).__name__}: {error}; correct it") from error
+        raise InputError(f"{path} raised {words_of(error)}; correct it") from error
     thing = getattr(module, name or "model", None)
-    if thing is None:
-        raise InputError(
-            f"{path} defines no '{name or 'model'}'; behind a colon give the name of a model in it, "
-            f"{path}:NAME"
-        )
-    return thing
+    if thing is not None:
+        return thing
+    known = _equations_in(module)
+    if name and known:
+        raise InputError(unknown(f"name in {path}", name, known))
+    if name or len(known) != 1:
+        which = f"{brief(list(known))}; give {path}:NAME with one" if known else "nothing like one; write one"
+        raise InputError(f"{path} defines no '{name or 'model'}', but {which}")
+    return known.popitem()[1]
+
+
+def _equations_in(module: ModuleType) -> dict[str, Any]:
+    """What a file defines that gives equations, by name: classes and models, or functions without these."""
+    own = {name: thing for name, thing in vars(module).items() if name[0] != "_"}
+    here = {name: thing for name, thing in own.items() if getattr(thing, "__module__", "") == module.__name__}
+    problems = {name: thing for name, thing in here.items() if is_problem(thing)}
+    models = {name: thing for name, thing in own.items() if not isinstance(thing, type) and is_model(thing)}
+    functions = {name: thing for name, thing in here.items() if is_plain_function(thing)}
+    return problems | models or functions
 
 
 def _called(function: Callable[..., Any], given: dict[str, Any]) -> Any:
@@ -261,7 +290,7 @@ def _called(function: Callable[..., Any], given: dict[str, Any]) -> Any:
     except DAEError:
         raise
     except Exception as error:
-        raise InputError(f"{who} raised {type(error).__name__}: {error}; correct it") from error
+        raise InputError(f"{who} raised {words_of(error)}; correct it") from error
 
 
 @one_at_a_time
@@ -316,7 +345,8 @@ def instance_of(problem: Any, params: Mapping[str, Any]) -> ProblemDAE:
     cls = problem
     if not (isinstance(cls, type) and issubclass(cls, ProblemDAE)):
         raise InputError(
-            f"a problem is a name, a ProblemDAE class or an instance of one, or a Model; got {problem!r}"
+            f"a problem is a name, a ProblemDAE class or an instance of one, a Model or a function F(t, u, "
+            f"du); got {shown(problem)}"
         )
     accepted: Mapping[str, inspect.Parameter] = _parameters_of(cls)
     if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in accepted.values()):
@@ -341,7 +371,7 @@ def _copy_of(problem: ProblemDAE, params: Mapping[str, Any]) -> ProblemDAE:
         instance = copy.deepcopy(problem, {id(text): text for text in texts})
     except Exception as error:
         raise InputError(
-            f"{type(problem).__name__} cannot be copied for a run ({type(error).__name__}: {error}); let "
+            f"{type(problem).__name__} cannot be copied for a run ({words_of(error)}); let "
             f"its class keep what cannot be copied, or give the class"
         ) from error
     return _with_settings(instance, params)
@@ -383,7 +413,8 @@ class ModelOptions(Parameters):
 def add_models(parser: argparse.ArgumentParser) -> None:
     """Add the argument ``model`` of verbs that tabulate several models to a parser."""
     parser.add_argument(
-        "model", help="name of a model, FILE.mo, FILE.py:NAME, several separated by commas, or all"
+        "model",
+        help="name of a model, FILE.mo, FILE.py:NAME, which is run, several separated by commas, or all",
     )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from dae_sdc.arguments import shown
 from dae_sdc.control.events import Event
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
@@ -350,7 +351,7 @@ def function_of(
     removed = () if unknowns is None else unknowns.removed
     numbers = _parameters(problem)
     known = [*problem.names, *removed, *(name for name in numbers if name not in problem.names)]
-    compiled, places = _compiled(text, known, f"event '{text}'")
+    compiled, places = _compiled(text, known, f"event {shown(text)}")
     place_of = {name: at for at, name in enumerate(problem.names)}
 
     def value(name: str, u: Any, t: float) -> Any:
@@ -375,7 +376,7 @@ def function_of(
     try:
         function(np.ones(problem.n), 0.0)
     except (TypeError, NameError) as error:
-        raise InputError(f"event '{text}' cannot be evaluated: {error}") from None
+        raise InputError(f"event {shown(text)} cannot be evaluated: {error}") from None
     return function
 
 
@@ -390,19 +391,25 @@ def _compiled(text: str, known: Sequence[str], what: str) -> tuple[Any, list[str
             places.append(found[0])
         return _PLACE.format(places.index(found[0]))
 
-    code = re.sub(rf"(?<![\w.])(?:{names})(?![\w.\[(])", place, text).replace("^", "**")
+    name_in_text = rf"(?<![\w.])(?:{names})(?![\w.\[(])"
+    if "u__" in re.sub(name_in_text, "", text):  # names of this form are ours alone
+        raise InputError(f"{what}: {unknown('name', text, (*known, *TIME))}")
+    code = re.sub(name_in_text, place, text).replace("^", "**")
 
-    def shown(node: ast.AST) -> str:
+    def written(node: ast.AST) -> str:
         return re.sub(r"u__(\d+)", lambda found: places[int(found[1])], ast.unparse(node))
 
     try:
         tree = ast.parse(code, mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise InputError(f"{what} is no expression; write one such as x - 0.5 or x**2 + y**2 - 1") from None
-    _check(tree, what, (*known, *TIME), shown)
+    _check(tree, what, (*known, *TIME), written)
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
-            node.value = float(node.value)  # whole numbers may become too long to be finished
+            try:
+                node.value = float(node.value)  # whole numbers may become too long to be finished
+            except OverflowError:
+                raise InputError(f"{what} has a number too large for a float; give a smaller one") from None
     return compile(tree, "<expression>", "eval"), places
 
 
@@ -471,7 +478,7 @@ def _parameters(problem: ProblemDAE) -> dict[str, float]:
     }
 
 
-def _check(tree: ast.AST, what: str, known: Sequence[str], shown: Callable[[ast.AST], str]) -> None:
+def _check(tree: ast.AST, what: str, known: Sequence[str], written: Callable[[ast.AST], str]) -> None:
     """Refuse whatever an expression may not have."""
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call) and not node.keywords}
     for node in ast.walk(tree):
@@ -487,4 +494,4 @@ def _check(tree: ast.AST, what: str, known: Sequence[str], shown: Callable[[ast.
         elif isinstance(node, ast.Name):
             plain = id(node) in called or node.id in (*CONSTANTS, *TIME) or node.id.startswith("u__")
         if not plain:
-            raise InputError(f"{what}: {unknown('name', shown(node), known)}")
+            raise InputError(f"{what}: {unknown('name', written(node), known)}")

@@ -9,7 +9,7 @@ import numpy as np
 
 from dae_sdc.arguments import checked
 from dae_sdc.dae.state import Vector
-from dae_sdc.errors import DAEError, InputError, RemoteError
+from dae_sdc.errors import DAEError, InputError, RemoteError, text_of
 from dae_sdc.sweepers.collocation import diagonal
 from dae_sdc.sweepers.nodes import OK, RESIDUAL_FAILED, SWEEP_FAILED, NodeCommunicator, Stages
 from dae_sdc.sweepers.sdc import (
@@ -132,7 +132,7 @@ def raise_everywhere(comm: Any, rank: int, failure: BaseException | None) -> NoR
     # The others raise an error of the package as its type, which callers handle, and all else as RemoteError.
     if comm.Get_rank() == rank and failure is not None:
         known, place = isinstance(failure, DAEError), load_mpi().COMM_WORLD.Get_rank()
-        text = str(failure) if known else f"{type(failure).__name__} on rank {place}: {failure}"
+        text = str(failure) if known else f"{type(failure).__name__} on rank {place}: {text_of(failure)}"
         comm.bcast((type(failure).__name__ if known else "", text, vars(failure) if known else {}), root=rank)
         raise failure
     name, text, attributes = comm.bcast(None, root=rank)

@@ -137,6 +137,14 @@ class Outcome(NamedTuple):
     between: float = 0.0  # The error between the nodes, in units of what is allowed there.
 
 
+def require_relative(rtol: object) -> float:
+    """A relative tolerance as a float; raises InputError for one that no run can have."""
+    relative = require_number("rtol", rtol)
+    if not SETTINGS.smallest_rtol <= relative < 1.0:
+        raise InputError(f"rtol must be at least {SETTINGS.smallest_rtol:g} and below 1; got {relative!r}")
+    return relative
+
+
 @dataclass(frozen=True)
 class Tolerance:
     """Accuracy asked of every step.
@@ -159,11 +167,7 @@ class Tolerance:
         cls, problem: ProblemDAE, rtol: object, atol: Any = None, left_out: Sequence[str] = ()
     ) -> Tolerance:
         """The tolerance a user asks for."""
-        relative = require_number("rtol", rtol)
-        if not SETTINGS.smallest_rtol <= relative < 1.0:
-            raise InputError(
-                f"rtol must be at least {SETTINGS.smallest_rtol:g} and below 1; got {relative!r}"
-            )
+        relative = require_relative(rtol)
         given = atol
         if atol is None and problem.given_nominal is not None:
             given = relative * np.asarray(problem.given_nominal, dtype=np.float64)
