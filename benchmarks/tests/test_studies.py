@@ -47,7 +47,7 @@ RUNS = {
     "polynomials": "--problems katsura-5,equal-bars --repetitions 2",
     "profile": "--problems simple,transmission-line --sizes 40 --repetitions 2",
     "quasi-newton": "--ribs 2,5 --contacts 20 --repetitions 1 --problems chemical-akzo-nobel",
-    "starts": "--kind generated --quick --count 3 --seed 2 --workers 0",
+    "starts": "--kind generated --quick --count 3 --workers 0",
     "size": "--sizes 10,20 --linear-solver auto --accuracies 1e-4 --repetitions 1",
     "testset": "--problems pendulum-cash,chemical-akzo-nobel --rtols 1e-3,1e-6",
     "traced": "--problems simple,skate --repetitions 1 --time-limit 600",
