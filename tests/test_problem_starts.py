@@ -512,3 +512,36 @@ def test_a_start_typed_in_eight_digits_is_moved_onto_the_constraints(
     told = re.search(r"u\[4\].* of index 3: errors up to (\S+) of their sizes", solution.message)
     assert error <= (30 * rtol if told is None else 3.0 * float(told[1]))
     assert told is None or "trace" in ways
+
+
+def mixed_rows() -> tuple[Any, Any]:
+    """Q, and F = P (w_1' + w_1, w_2 + w_3' - 1, w_3 - 0.3 - t) with w = Q u, whose products are rounded."""
+    P, Q = np.random.default_rng(0).uniform(0.2, 1.0, (2, 3, 3)) + 2.0 * np.eye(3)
+    mass, stiffness = P @ np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]]) @ Q, P @ Q
+    return Q, lambda t, u, du: mass @ du + stiffness @ u - P @ np.array([0.0 * t, 1.0 + 0.0 * t, 0.3 + t])
+
+
+@pytest.mark.parametrize("index", [None, 2])
+def test_hidden_constraints_are_met_that_rounding_errors_of_numbers_hide(index: int | None) -> None:
+    Q, function = mixed_rows()
+    problem = ds.FunctionProblem(function, 3)
+    if index is not None:
+        problem.index = index
+    found = ds.initial(problem, guesses={"u[0]": 5.0, "u[1]": -1.0})
+    # w_3 = 0.3 + t, so that w_3' = 1 and w_2 = 0.
+    assert (Q @ found.u)[1:] == pytest.approx([0.0, 0.3], abs=1e-8)
+
+
+def test_a_model_whose_hidden_constraints_rounding_errors_hide_is_refused() -> None:
+    model = ds.Model("mixed")
+    u = model.variables("a b c", start=[5.0, -1.0, 0.0])
+    rates = np.array([model.der(one) for one in u], dtype=object)
+    model.equations(*mixed_rows()[1](model.t, np.array(u, dtype=object), rates))
+    with pytest.raises(ds.InputError, match="keep hidden constraints from being seen; write them"):
+        ds.initial(model)
+
+
+def test_a_derivative_that_is_no_value_of_a_function_that_is_called_cannot_be_fixed() -> None:
+    problem = ds.FunctionProblem(lambda t, u, du: [du[0] + u[0], u[1] - 2.0 * u[0]], 2, names=("x", "y"))
+    with pytest.raises(ds.InputError, match=r"der\(y\) of FunctionProblem cannot be fixed"):
+        ds.solve(problem, fixed={"der(y)": 7.0}, guesses={"x": 1.0}, trace=False, t_end=0.1, rtol=1e-6)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import traceback
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from dae_sdc.errors import DAEError, DAEWarning, InputError
 
@@ -33,6 +34,7 @@ class Finding:
     solves: int = 0  # Integrations that the run consists of
     seconds: float = 0.0  # Time that it took on the processor
     warned: str = ""  # Warnings that are none of dae_sdc
+    more: Mapping[str, Any] = field(default_factory=dict)  # What a study tells of it besides, by column
 
     @property
     def kind(self) -> str:

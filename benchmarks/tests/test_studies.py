@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,11 @@ import pytest
 import dae_sdc as ds
 from benchmarks.__main__ import main
 from benchmarks.measuring import ida, processes
+from benchmarks.measuring.outcomes import BAD, DONE, WRONG
 from benchmarks.measuring.steps import STEPS
 from benchmarks.studies.profile import CALLS, LEFT, PARTS, STEP
+from benchmarks.studies.starts.chains import Chain
+from benchmarks.studies.starts.generated import Given, judged
 from benchmarks.study import OPTIONS, STUDIES
 from dae_sdc.cli import Parser
 from dae_sdc.errors import InputError, ResultFileError
@@ -43,6 +47,7 @@ RUNS = {
     "polynomials": "--problems katsura-5,equal-bars --repetitions 2",
     "profile": "--problems simple,transmission-line --sizes 40 --repetitions 2",
     "quasi-newton": "--ribs 2,5 --contacts 20 --repetitions 1 --problems chemical-akzo-nobel",
+    "starts": "--kind generated --quick --count 3 --workers 0",
     "size": "--sizes 10,20 --linear-solver auto --accuracies 1e-4 --repetitions 1",
     "testset": "--problems pendulum-cash,chemical-akzo-nobel --rtols 1e-3,1e-6",
     "traced": "--problems simple,skate --repetitions 1 --time-limit 600",
@@ -190,6 +195,26 @@ def poles(rows: Rows, about: dict[str, Any], text: str) -> None:
 def parallel(rows: Rows, about: dict[str, Any], text: str) -> None:
     ranks = rows[rows["way"] == "ranks"]
     assert len(ranks) and ranks["equal"].all() and (ranks["workers"] == 2).all()
+
+
+@shows
+def starts(rows: Rows, about: dict[str, Any], text: str) -> None:
+    assert len(rows) == 3 and not np.isin(rows["outcome"], BAD).any() and (rows["time"] > 0.0).all()
+    assert set(rows["kind"].tolist()) == {"generated"} and "0 bad" in text
+
+
+def test_a_start_that_is_not_consistent_is_told_apart() -> None:
+    chain = Chain("hessenberg-2", 4, 3)
+    found = SimpleNamespace(u=chain.u.copy(), du=chain.du.copy(), names=chain.names)
+    for j in range(chain.n):
+        held = Given({chain.names[j]: float(chain.u[j])}, {}, {chain.names[j]: (-9.0, 9.0)})
+        found.values = dict(zip(chain.names, chain.u.tolist(), strict=True))
+        assert judged(chain, held, found).outcome == DONE
+        found.u[j] += 1e-6
+        found.values = dict(zip(chain.names, found.u.tolist(), strict=True))
+        assert judged(chain, held, found).message.startswith(f"{chain.names[j]} was held at")
+        assert judged(chain, Given({}, {}), found).outcome == WRONG
+        found.u[j] -= 1e-6
 
 
 @shows

@@ -51,8 +51,8 @@ def complete(problem: ProblemDAE, u: Vector, du: Vector, t: float) -> tuple[Vect
             change = -factorize(halves.iteration_matrix(0.0, first)).solve(residual)
         except SolveError:
             return None
-        unknown = np.concatenate([slope[:first], place[first:]])
-        if bool((np.abs(change) <= COMPLETION.newton_correction_tolerance * (1.0 + np.abs(unknown))).all()):
+        sizes = 1.0 + np.abs(np.concatenate([slope[:first], place[first:]]))
+        if bool((np.abs(change) <= COMPLETION.newton_correction_tolerance * sizes).all()):
             return place, slope
         now, part = float(np.abs(residual).max()), 1.0
         for _ in range(COMPLETION.most_halvings):
@@ -60,17 +60,12 @@ def complete(problem: ProblemDAE, u: Vector, du: Vector, t: float) -> tuple[Vect
             new_slope[:first] += part * change[:first]
             new_place[first:] += part * change[first:]
             found = problem.evaluate(attach(new_place, first), attach(new_slope, first), t).copy()
-            if (
-                np.isfinite(found).all()
-                and float(np.abs(found).max()) <= (1.0 - COMPLETION.sufficient_decrease * part) * now
-            ):
+            if float(np.abs(found).max()) <= (1.0 - COMPLETION.sufficient_decrease * part) * now:
                 break
             part *= 0.5
         else:
             # No improvement means divergence or round-off: with small corrections it is round-off.
-            small = np.abs(change) <= np.sqrt(COMPLETION.newton_correction_tolerance) * (
-                1.0 + np.abs(unknown)
-            )
+            small = np.abs(change) <= np.sqrt(COMPLETION.newton_correction_tolerance) * sizes
             return (place, slope) if bool(small.all()) else None
         place, slope, residual = new_place, new_slope, found
     return None

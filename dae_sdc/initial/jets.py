@@ -18,7 +18,7 @@ from dae_sdc.expressions.dag import Leaf, Op, name_of
 from dae_sdc.expressions.graph import Input, Program, magnitudes
 from dae_sdc.initial.neighbourhood import Neighbourhood
 from dae_sdc.initial.projection import Accuracy
-from dae_sdc.structure.analysis import Structure, structure
+from dae_sdc.structure.analysis import Structure, regular_by_rounding, structure
 from dae_sdc.structure.consistent import Start
 from dae_sdc.structure.repair import repair
 
@@ -26,6 +26,7 @@ Integers = npt.NDArray[np.int64]
 
 # Exponent from which on a line continues an exponential function where it would overflow at the guesses.
 LARGEST_EXPONENT: Final = 50.0
+ROUND_OFF: Final = 1e-13  # Ratio of singular values that rounding errors of numbers leave of 0.
 MOST_DENSE_JETS: Final = 100  # Number of values up to which the Jacobian of a stage is an array.
 
 _SWITCHES = frozenset({Op.ABS, Op.SIGN, Op.FLOOR, Op.MIN, Op.MAX, Op.LT, Op.LE})
@@ -136,6 +137,7 @@ class ModelJets:
                 (name, root) for (name, _), root in zip(left, model.nodes(expressions), strict=True)
             )
             self.repairs = tuple(str(step) for step in repaired.steps)
+        self.is_rounded = regular_by_rounding(model, found, ROUND_OFF)
         # Derivatives are built in a copy of the graph, so that expressions with derivatives that cancel are
         # not reused elsewhere.
         model, graph = copy.copy(model), model.graph.copy()

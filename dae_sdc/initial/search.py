@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -30,6 +31,7 @@ from dae_sdc.initial.given import (
     require_within,
     split,
 )
+from dae_sdc.initial.index import index_of
 from dae_sdc.initial.jets import JetSystem, ModelJets, Part, leaf_values
 from dae_sdc.initial.projection import TERM_ROUND_OFF, Projection, project
 from dae_sdc.initial.redundant import left_out, require_implied
@@ -272,6 +274,11 @@ def initial_of_model(
 ) -> Initial:
     """Consistent initial values of a model, see :func:`dae_sdc.run.initial.initial`."""
     system = jets_of(model, t0) if system is None else system
+    if system.is_rounded and not model.of_function:
+        raise InputError(
+            f"rounding errors of numbers in {system.title} keep hidden constraints from being seen; write "
+            f"them as fractions, sympy.Rational(1, 3), or give the equations as a function"
+        )
     values, names = split(fixed, model.names, f"unknown of {system.title}")
     conditions = {text: values.pop(text) for text in list(values) if isinstance(text, Condition)}
     if every and conditions:
@@ -435,30 +442,34 @@ def initial_of_problem(
     kind = f"unknown of {title}"
     values, chosen = split(fixed, names, kind)
     limits = bounds_of(bounds, names, kind)
-    slopes = np.full(n, np.nan)
-    rates = {_rate(name): j for j, name in enumerate(names)}
-    place = {name: j for j, name in enumerate(names)}
-    held, held_rates = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
-    for entries, is_fixed in ((numbers("guess", guesses, names, kind), False), (values, True)):
-        for name, value in entries.items():
-            if name in place:
-                point[place[name]], known[place[name]], held[place[name]] = value, True, is_fixed
-            elif name in rates:
-                slopes[rates[name]], held_rates[rates[name]] = value, is_fixed
-            else:
-                raise InputError(unknown(kind, name, names))
-    for name in chosen:
-        if name not in place:
+    rates, place = ({name: j for j, name in enumerate(own)} for own in (map(_rate, names), names))
+    wanted = numbers("guess", guesses, names, kind)
+    for name in (*wanted, *values, *chosen):
+        if name not in place and (name not in rates or name in chosen):
             raise InputError(unknown(kind, name, names))
-        held[place[name]] = True
-    require_within(title, [*zip(names, np.where(known, point, np.nan).tolist(), strict=True)], limits)
-    require_within(title, [(_rate(name), slopes[j]) for j, name in enumerate(names)], limits)
+    slopes, held, held_rates = np.full(n, np.nan), np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
+    held[[place[name] for name in chosen]] = True
+    for name, value in (wanted | values).items():
+        if name in place:
+            point[place[name]], known[place[name]], held[place[name]] = value, True, name in values
+        else:
+            slopes[rates[name]], held_rates[rates[name]] = value, name in values
+    given_values = np.concatenate([np.where(known, point, np.nan), slopes]).tolist()
+    require_within(title, [*zip((*names, *rates), given_values, strict=True)], limits)
     known[[place[name] for name in weak or ()]] = False
-    plain = {name: ends for name, ends in limits.items() if name in place}
-    point = _within(box_of(plain, names, title), point, held)
+    own = {name: limits[name] for name in names if name in limits}
+    point = _within(box_of(own, names, title), point, held)
     if system is None:
         problem.start_step(attach(point.copy(), problem.n_diff), time)
-        system = ProblemJets(problem, time, point)
+        found = index_of(problem, time, point) if problem.index is None else None
+        indexed = copy.copy(problem)
+        indexed.index = problem.index if found is None else found.index
+        system = ProblemJets(indexed, time, point)
+        if system.whole and indexed.index is None:
+            raise InputError(f"the index of {title} is not known, nor its hidden constraints; declare it")
+    lost = [name for name, j in rates.items() if held_rates[j] and (j, 1) not in system.jets]
+    if lost:
+        raise InputError(f"{lost[0]} of {title} cannot be fixed: lower derivatives tell it; fix those")
     count = len(system.jets)
     start, has, fast = np.zeros(count), np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
     nominal = np.broadcast_to(np.asarray(problem.nominal, dtype=np.float64), (n,))
@@ -469,13 +480,9 @@ def initial_of_problem(
             start[number], has[number], fast[number] = point[j], known[j], held[j]
         elif k == 1 and not np.isnan(slopes[j]):
             start[number], has[number], fast[number] = slopes[j], True, held_rates[j]
-    remarks: list[str] = []
-    if system.differentiated:
-        remarks.append("hidden constraints are differentiated by differences; a Model does without")
-    if system.whole:
-        remarks.append(
-            "the structure does not tell which equations hide constraints: all were differentiated alike"
-        )
+    alike = "the structure does not tell which equations hide constraints: all were differentiated alike"
+    by_differences = "hidden constraints are differentiated by differences; a Model does without"
+    remarks = [by_differences] * system.differentiated + [alike] * system.whole
     box = box_of(limits, system.jet_names, title)
     given = _off_bounds(system, Given(_within(box, start, fast), has, fast, sizes, bounds=box))
     task = _Task(

@@ -464,11 +464,11 @@ def consistent_values(
     **search: Any,
 ) -> Initial:
     """Consistent values in the order of a problem, see :func:`dae_sdc.run.initial.initial`."""
-    from dae_sdc.initial.search import initial_of_model, initial_of_problem
+    from dae_sdc.initial.search import initial_of_model, initial_of_problem, jets_of
     from dae_sdc.model.trace import without_starts
 
     problem, model, labels = equations.written, equations.model, equations.labels
-    if model is None:
+    if model is None or (model.of_function and jets_of(model, search.get("t0")).is_rounded):
         with uncounted(problem):
             return initial_of_problem(problem, u0=u0, fixed=fixed, guesses=guesses, **search)
     try:

@@ -50,8 +50,6 @@ LARGEST_ARRAY = 20_000
 LARGEST_AT_POINTS = 400
 # Operations, a few seconds of them, after which the default search for the index is given up.
 MOST_WORK = 20_000_000
-# Ratio of singular values of a system Jacobian below which rounding may have made it regular.
-SMALLEST_SINGULAR_VALUE = 1e-10
 LARGEST_CHECKED = 400  # Number of unknowns up to which singular values are looked at for that.
 _MOST_LINES = 40  # Largest number of equations, blocks or stages that are printed.
 
@@ -323,15 +321,15 @@ def analyse(model: StructuralModel | Signature | npt.ArrayLike, start: Start | N
     return Structure(signature, transversal, c, d, coarse, fine, states, nonlinear, test, leading=leading)
 
 
-def regular_by_rounding(model: StructuralModel, found: Structure) -> bool:
-    """Whether the system Jacobian may be regular by rounding errors of the numbers in the equations alone."""
+def regular_by_rounding(model: StructuralModel, found: Structure, least: float = 1e-10) -> bool:
+    """Whether the system Jacobian is regular by a ratio of singular values that may be rounding errors."""
     if not found.regular or found.c.size > LARGEST_CHECKED:
         return False
     matrix = model.system_jacobian(found.c, found.d).toarray()
     if not np.isfinite(matrix).all():
         return False
     values = equilibrated_singular_values(matrix)
-    return bool(values[-1] <= SMALLEST_SINGULAR_VALUE * values[0])
+    return bool(values[-1] <= least * values[0])
 
 
 def leading_values(model: ModelWithGraph, c: Integers, d: Integers) -> dict[tuple[int, int], int]:

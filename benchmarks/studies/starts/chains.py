@@ -1,0 +1,175 @@
+"""Generated DAEs in a row, told in unknowns that couple neighbours and bend some values.
+
+With members w_i of a family, w = phi(T x): T = I + C couples the unknowns of every second member to those of
+its neighbours, phi is x, a square with a second solution, or an exponential function, and is x at the truth
+but for a constant. The rows of the other members get those of their neighbours besides. So all constraints
+and hidden constraints of x are those of the members at w.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.linalg import block_diag, null_space
+
+import dae_sdc as ds
+from benchmarks.studies.truth.families.hessenberg import differences
+from benchmarks.studies.truth.generated import FAMILIES, NUMBERS, SYMBOLS, Vector
+from dae_sdc.model.functions import FunctionProblem
+
+COUPLING = 0.25
+SAME, SQUARE, EXPONENTIAL = range(3)
+LEAST = 0.1  # Part of a direction that must be new for a value to count as free besides others
+RANK = 1e-7  # Singular values below this part of the largest are zero
+
+
+class Chain:
+    """Members of a family, and a point where all their equations hold."""
+
+    def __init__(self, family: str, seed: int, count: int = 1) -> None:
+        rng = np.random.default_rng([seed, count, 21, *family.encode()])
+        self.name = f"{family}-{seed}"
+        self.members = [FAMILIES[family](seed + k) for k in range(count)]
+        self.t = self.members[0].interval[0]
+        sizes = [one.n for one in self.members]
+        ends = np.cumsum(sizes)
+        self.parts = [slice(end - n, end) for n, end in zip(sizes, ends, strict=True)]
+        self.n, self.dof = int(ends[-1]), sum(one.dof for one in self.members)
+        self.index = max(one.index for one in self.members)
+        self.linear = family.startswith(("pencil", "varying"))
+        moved = [np.abs(differences(*self._by_slope(one))).max(axis=1) > 0.0 for one in self.members]
+        self.pairs, self.rows = self._coupled(rng, moved)
+        shape = rng.choice((SAME, SQUARE, EXPONENTIAL), self.n, p=(0.7, 0.15, 0.15))
+        coupled = [j for j, _ in self.pairs]
+        shape[coupled] = SAME
+        self.square, self.exponential = (np.flatnonzero(shape == kind) for kind in (SQUARE, EXPONENTIAL))
+        self.w0 = np.concatenate([one.solution(self.t) for one in self.members])
+        self.v0 = self.w0.copy()
+        self.v0[self.square] = rng.choice((-1.0, 1.0), len(self.square)) * rng.uniform(0.8, 2.0)
+        self.order, self.row_order = rng.permutation(self.n), rng.permutation(self.n)
+        self.names = tuple(f"x{j}" for j in range(self.n))
+        self.u = self._uncoupled(self.v0)[self.order]
+        self.du = self._uncoupled(np.concatenate([one.slope(self.t) for one in self.members]))[self.order]
+
+    @staticmethod
+    def _by_slope(one: Any) -> tuple[Any, Vector]:
+        t = one.interval[0]
+        return (lambda du: one.residual(one.solution(t), du, t)), one.slope(t)
+
+    def _coupled(self, rng: Any, moved: list[Any]) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+        """Pairs of unknowns, and of rows of one kind, of neighbours."""
+        unknowns, rows = [], []
+        for k in range(1, len(self.members)):
+            even, odd = sorted((k - 1, k), key=lambda i: i % 2)
+            first, second = self.members[even], self.members[odd]
+            for j in range(min(first.n_diff, second.n_diff)):
+                unknowns.append((self.parts[even].start + j, self.parts[odd].start + j))
+            for j in range(min(first.n, second.n)):
+                if moved[even][j] == moved[odd][j] and rng.random() < 0.5:
+                    rows.append((self.parts[odd].start + j, self.parts[even].start + j))
+        return unknowns, rows
+
+    @staticmethod
+    def _added(values: Any, pairs: list[tuple[int, int]], factor: float) -> Any:
+        found = np.array(values)
+        for j, k in pairs:
+            found[j] = found[j] + factor * values[k]
+        return found
+
+    def _uncoupled(self, v: Vector) -> Vector:
+        return np.asarray(self._added(v, self.pairs, -COUPLING))
+
+    def bent(self, x: Any, dx: Any, functions: Any = NUMBERS) -> tuple[Any, Any]:
+        """The unknowns of the members and their derivatives."""
+        back = np.argsort(self.order)
+        v, dv = (self._added(np.asarray(values)[back], self.pairs, COUPLING) for values in (x, dx))
+        w, dw = v.copy(), dv.copy()
+        for j in self.square:
+            w[j] = float(self.w0[j]) + (v[j] ** 2 - float(self.v0[j]) ** 2) / (2.0 * float(self.v0[j]))
+            dw[j] = v[j] / float(self.v0[j]) * dv[j]
+        for j in self.exponential:
+            grown = functions.exp(v[j : j + 1] - float(self.v0[j]))[0]
+            w[j], dw[j] = float(self.w0[j]) + grown - 1.0, grown * dv[j]
+        return w, dw
+
+    def residual(self, t: Any, x: Any, dx: Any, functions: Any = NUMBERS) -> Any:
+        """F(t, x, x')."""
+        w, dw = self.bent(x, dx, functions)
+        parts = zip(self.members, self.parts, strict=True)
+        rows = functions.stack([one.residual(w[part], dw[part], t, functions) for one, part in parts])
+        return self._added(rows, self.rows, COUPLING)[self.row_order]
+
+    def here(self, x: Any, dx: Any) -> Any:
+        """F at the start."""
+        return np.asarray(self.residual(self.t, x, dx))
+
+    def constraints(self, x: Vector, t: float) -> Vector:
+        """All constraints and hidden constraints."""
+        w, _ = self.bent(x, np.zeros(self.n))
+        parts = zip(self.members, self.parts, strict=True)
+        return np.concatenate([one.constraints(w[part], t) for one, part in parts if one.constraints])
+
+    def slopes(self, x: Vector) -> Vector:
+        """Their Jacobian, shape (n - dof, n)."""
+        w, _ = self.bent(x, np.zeros(self.n))
+        blocks = [
+            differences(lambda v, one=one: one.constraints(v, self.t), w[part])
+            if one.dof < one.n
+            else np.zeros((0, one.n))
+            for one, part in zip(self.members, self.parts, strict=True)
+        ]
+        turn = np.array([self.bent(x, direction)[1] for direction in np.eye(self.n)]).T
+        return np.asarray(block_diag(*blocks) @ turn)
+
+    def rates(self, x: Vector, dx: Vector) -> Vector:
+        """Derivatives of the constraints along x'."""
+        return np.ravel(differences(lambda s: self.constraints(x + s[0] * dx, self.t + s[0]), np.zeros(1)))
+
+    @cached_property
+    def moved(self) -> Vector:
+        """Which unknowns have a derivative in the equations."""
+        slopes = differences(lambda dx: self.here(self.u, dx), self.du)
+        return np.asarray(np.abs(slopes).max(axis=0) > 1e-9)
+
+    def free_directions(self, with_rates: bool) -> Vector:
+        """A basis of what constraints leave of the values, and of the derivatives besides, as columns."""
+        if self.dof == 0:
+            return np.zeros((2 * self.n if with_rates else self.n, 0))
+        if not with_rates:
+            return np.asarray(null_space(self.slopes(self.u), RANK)) if self.dof < self.n else np.eye(self.n)
+
+        def conditions(both: Vector) -> Vector:
+            x, dx = both[: self.n], both[self.n :]
+            rows = [self.here(x, dx), self.constraints(x, self.t)]
+            return np.concatenate([*rows, self.rates(x, dx)] if self.dof < self.n else rows)
+
+        return np.asarray(null_space(differences(conditions, np.concatenate([self.u, self.du])), 1e-6))
+
+    def problem(self, declared: bool) -> ds.ProblemDAE:
+        """The DAE as a plain function, or as a class that declares its index."""
+        made = FunctionProblem(lambda t, u, du: self.residual(t, u, du), self.n, self.names)
+        if declared:
+            made.index = self.index
+        made.interval = self.members[0].interval
+        return made
+
+    def model(self, guesses: dict[str, float]) -> Any:
+        """The DAE as a model with start values."""
+        model = ds.Model(self.name, interval=self.members[0].interval)
+        unknowns = model.variables(list(self.names), start=[guesses.get(name) for name in self.names])
+        slopes = np.array([model.der(x) for x in unknowns], dtype=object)
+        model.equations(*self.residual(model.t, np.array(unknowns, dtype=object), slopes, SYMBOLS))
+        return model
+
+
+def independent(directions: Vector, places: Vector, most: int) -> list[int]:
+    """Places whose values may be chosen together, in the order in which they are tried."""
+    rest, chosen = directions.copy(), list[int]()
+    for j in places.tolist():
+        size = float(np.linalg.norm(rest[j]))
+        if len(chosen) < most and size > LEAST:
+            chosen.append(j)
+            rest -= np.outer(rest @ rest[j], rest[j]) / size**2
+    return chosen

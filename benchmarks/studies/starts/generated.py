@@ -1,0 +1,223 @@
+"""Starts of generated DAEs: what is held and guessed is drawn from a line, and what comes back is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import dae_sdc as ds
+from benchmarks.measuring.outcomes import DONE, FAILED, REFUSED, WRONG, Finding
+from benchmarks.studies.starts.chains import Chain, independent
+from benchmarks.studies.starts.peers import Square, compared, terms
+from benchmarks.studies.truth.generated import FAMILIES
+from dae_sdc.errors import DAEError, InputError
+
+FORMS = ("model", "function", "class", "solve", "called")
+# What is held: what determines all other values, less, less and nothing but true values, more than can be
+DETERMINES, LEAVES, CONTRADICTS, NOTHING = "determines", "leaves", "contradicts", "nothing"
+VARIANTS = (DETERMINES, LEAVES, CONTRADICTS, NOTHING)
+# Guesses of the other values: the truth with noise of this size, or none
+SIZES: Mapping[str, float | None] = {"true": 0.0, "near": 0.01, "off": 0.3, "far": 3.0, "none": None}
+BOUNDED = "bounded"
+MET = 1e-8  # Part of its terms that may be left of an equation or a constraint
+TRUE = 1e-6  # Largest error of values that are determined, relative to 1 + abs(u)
+MOVED = 0.05  # Size by which held values differ from the truth where they leave it open
+AGAINST = 0.5  # Size by which a value that follows from held ones is held elsewhere
+MOST_WITH_RATES = 12  # Unknowns up to which derivatives are held too
+PATIENCE = 200.0  # Seconds by the clock that a start may take, on a busy machine
+CHAINS = (3, 8, 20, 40)  # Numbers of members of chains
+
+
+@dataclass
+class Given:
+    """What a start is told."""
+
+    held: dict[str, float]
+    guesses: dict[str, float]
+    bounds: dict[str, tuple[float, float]] = field(default_factory=dict)
+    unique: bool = False  # Whether all other values are proven to be the true ones
+    kept: bool = False  # Whether they are given, so that none may be changed
+    against: str = ""  # The held value that cannot be had besides the others, near the truth at least
+    impossible: bool = False  # Whether it cannot be had anywhere
+
+
+def known_families() -> list[str]:
+    """The families whose hidden constraints are known."""
+    return [name for name in FAMILIES if not name.startswith("quasi")]
+
+
+def drawn(chain: Chain, variant: str, size: str, bounded: bool, rng: np.random.Generator) -> Given:
+    """What is held, guessed and bounded."""
+    n, names = chain.n, [*chain.names, *(f"der({name})" for name in chain.names)]
+    with_rates = n <= MOST_WITH_RATES and rng.random() < 0.5
+    true = np.concatenate([chain.u, chain.du])
+    directions = chain.free_directions(with_rates)
+    places = rng.permutation(
+        np.concatenate([np.arange(n), n + np.flatnonzero(chain.moved)])[: len(directions)]
+    )
+    if not with_rates:
+        places = rng.permutation(n)
+    elif rng.random() < 0.5:  # derivatives first
+        places = places[np.argsort(places < n, kind="stable")]
+    most = chain.dof if variant in (DETERMINES, CONTRADICTS) else 0
+    most = int(rng.integers(0, max(chain.dof, 1))) if variant == LEAVES else most
+    chosen = independent(directions, places, most)
+    held = {names[j]: float(true[j]) for j in chosen}
+    noise = SIZES[size]
+    given = Given(held, {})
+    if variant == LEAVES and not bounded:
+        held |= {name: value + MOVED * float(rng.standard_normal()) for name, value in held.items()}
+    if variant == CONTRADICTS:
+        bound = [j for j in range(n) if j not in chosen and names[j] not in held]
+        rest = [j for j in bound if len(chosen) == chain.dof]
+        if rest:
+            j = int(rng.choice(rest))
+            given.against = names[j]
+            held[names[j]] = float(true[j]) + AGAINST * float(rng.choice((-1.0, 1.0)))
+    others = [j for j in range(n) if names[j] not in held]
+    if bounded:
+        for j in others:
+            v0 = float(true[j])
+            width = (1.0 + abs(v0)) * rng.uniform(0.2, 1.0, 2)
+            given.bounds[names[j]] = (v0 - float(width[0]), v0 + float(width[1]))
+            if chain.order[j] in chain.square:  # the other solution lies outside
+                given.bounds[names[j]] = (min(0.2 * v0, 2.0 * v0), max(0.2 * v0, 2.0 * v0))
+    if noise is not None:
+        for j in others:
+            guess = float(true[j] + noise * (1.0 + abs(true[j])) * rng.standard_normal())
+            low, high = given.bounds.get(names[j], (-np.inf, np.inf))
+            given.guesses[names[j]] = min(max(guess, low), high)
+    two = [names[j] for j in range(n) if chain.order[j] in chain.square]
+    # Given values that are consistent are not changed.
+    given.kept = (
+        size == "true" and not given.against and all(held[name] == true[names.index(name)] for name in held)
+    )
+    one = chain.linear and all(name in given.bounds or name in held for name in two)
+    given.unique = given.kept or (one and variant == DETERMINES and len(chosen) == chain.dof)
+    given.impossible = one and bool(given.against)
+    return given
+
+
+def started(chain: Chain, form: str, given: Given) -> Any:
+    """The start in one of the forms: an Initial, or values and what the run says of them."""
+    how: dict[str, Any] = {"guesses": given.guesses, "bounds": given.bounds or None, "time_limit": PATIENCE}
+    if form in ("solve", "called"):
+        problem, trace = chain.problem(False), None if form == "solve" else False
+        run: dict[str, Any] = {"rtol": 1e-6, "t_end": chain.t + 1e-3, "t0": chain.t, "trace": trace}
+        if given.held and not any(name.startswith("der(") for name in given.held):
+            return ds.solve(problem, u0=given.held, **how, **run)
+        return ds.solve(problem, fixed=given.held, **how, **run)
+    target = chain.model(given.guesses) if form == "model" else chain.problem(form == "class")
+    return ds.initial(target, fixed=given.held or None, t0=chain.t, **how)
+
+
+def judged(chain: Chain, given: Given, found: Any) -> Finding:
+    """Hold a start against all that is known of it."""
+    is_run = not hasattr(found, "values") or callable(found.values)
+    order = [found.names.index(name) for name in chain.names]
+    x = np.asarray(found.u[0] if is_run else found.u, dtype=float)[order]
+    values = dict(zip(chain.names, x.tolist(), strict=True)) if is_run else found.values
+    if not np.isfinite(x).all():
+        return Finding(WRONG, f"values that are no numbers: {x}")
+    for name, value in given.held.items():
+        if name in values and values[name] != value:
+            return Finding(WRONG, f"{name} was held at {value!r}, and is {values[name]!r}")
+    for name, (low, high) in given.bounds.items():
+        if not low <= values[name] <= high:
+            return Finding(WRONG, f"{name} = {values[name]!r} is not within its bounds {low!r}, {high!r}")
+    worst = 0.0
+    if chain.dof < chain.n:
+        slopes = chain.slopes(x)
+        left = np.abs(chain.constraints(x, chain.t)) / (1.0 + np.abs(slopes) @ np.abs(x))
+        worst = float(left.max())
+        if worst > MET:
+            return Finding(
+                WRONG, f"constraint {int(left.argmax())} is violated by {worst:.2g} of its terms", worst
+            )
+    if not is_run:
+        dx = np.asarray(found.du, dtype=float)[order]
+        known = np.isfinite(dx)
+        if known[chain.moved].all():
+            dx = np.where(known, dx, 0.0)
+            left = np.abs(chain.here(x, dx)) / (1.0 + terms(chain.here, x, dx))
+            worst = max(worst, float(left.max()))
+            if left.max() > MET:
+                return Finding(WRONG, f"an equation is violated by {left.max():.2g} of its terms", worst)
+            if chain.dof < chain.n:
+                sure = ~(np.abs(slopes[:, ~known]) > 1e-12).any(axis=1)
+                left = np.abs(chain.rates(x, dx)) / (1.0 + np.abs(slopes) @ (np.abs(x) + np.abs(dx)))
+                if left[sure].max(initial=0.0) > 10.0 * MET:
+                    return Finding(
+                        WRONG, f"derivatives violate that of a constraint by {left[sure].max():.2g}"
+                    )
+    off = np.abs(x - chain.u) / (1.0 + np.abs(chain.u))
+    if given.unique and off.max() > TRUE:
+        j = int(off.argmax())
+        return Finding(WRONG, f"{chain.names[j]} is determined, and off by {off[j]:.2g}", float(off.max()))
+    return Finding(DONE, "" if off.max() <= TRUE else "another point", worst)
+
+
+def run(family: str, seed: int, form: str, variant: str, size: str, bounded: bool) -> Finding:
+    """One start of ``family`` or, as ``familyxK``, of K members in a row."""
+    name, _, count = family.partition("*")
+    chain = Chain(name, seed, int(count or 1))
+    rng = np.random.default_rng([seed, 22, *f"{family}{variant}{size}{bounded}".encode()])
+    given = drawn(chain, variant, size, bounded, rng)
+
+    def start() -> Finding:
+        try:
+            found = started(chain, form, given)
+        except DAEError as error:
+            named = any(name in str(error) for name in given.held)
+            if given.against:
+                return Finding(
+                    REFUSED if named else FAILED, f"{error}" if named else f"no name is in: {error}"
+                )
+            return Finding(FAILED, str(error))
+        if not getattr(found, "success", True):
+            return Finding(FAILED, found.message)
+        finding = judged(chain, given, found)
+        if given.impossible and finding.outcome == DONE:
+            held = f"{given.against} = {given.held[given.against]:.6g}"
+            return Finding(WRONG, f"{held} contradicts the other held values, and was taken")
+        return finding
+
+    square = _square(chain, given) if variant == DETERMINES else None
+    about = {"n": chain.n, "index": chain.index, "held": len(given.held)}
+    return compared(start, square, about, 1)
+
+
+def _square(chain: Chain, given: Given) -> Square | None:
+    """The equations as they are for what is not held, where these are as many."""
+    if any(name.startswith("der(") for name in given.held) or chain.index > 1:
+        return None
+    values, rates = (np.array([name not in given.held for name in chain.names]), chain.moved)
+    if int(values.sum() + rates.sum()) != chain.n:
+        return None
+    x = np.array([given.held.get(name, given.guesses.get(name, 0.0)) for name in chain.names])
+    return Square(chain.here, x, np.zeros(chain.n), values, rates)
+
+
+def plan(rng: np.random.Generator, count: int) -> Iterator[str]:
+    """Lines of random starts; one of six is a chain."""
+    families = known_families()
+    for _ in range(count):
+        family, seed = str(rng.choice(families)), int(rng.integers(1_000_000))
+        if rng.random() < 1.0 / 6.0:
+            family += f"*{rng.choice(CHAINS, p=(0.4, 0.3, 0.2, 0.1))}"
+        form = str(rng.choice(FORMS, p=(0.3, 0.25, 0.15, 0.2, 0.1)))
+        parts = [form, str(rng.choice(VARIANTS, p=(0.45, 0.3, 0.2, 0.05))), str(rng.choice(list(SIZES)))]
+        parts += [BOUNDED] if rng.random() < 0.3 else []
+        yield ":".join([family, str(seed), *parts])
+
+
+def repeat(line: str) -> Finding:
+    """The start of a line."""
+    parts = line.split(":")
+    known = len(parts) in (5, 6) and parts[0].partition("*")[0] in FAMILIES and parts[1].isdigit()
+    if not known or parts[2] not in FORMS or parts[3] not in VARIANTS or parts[4] not in SIZES:
+        raise InputError(f"a start is FAMILY:SEED:FORM:HELD:GUESSES or one more, {BOUNDED}; got '{line}'")
+    return run(parts[0], int(parts[1]), parts[2], parts[3], parts[4], len(parts) == 6)
