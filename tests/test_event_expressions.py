@@ -69,7 +69,7 @@ def test_an_expression_has_the_value_it_says(text: str, value: float) -> None:
         ("(lambda: t)()", "unknown name"),
         ("'a'", "unknown name"),
         ("sin(x=t)", "unknown name"),
-        ("u__7", "cannot be evaluated"),
+        ("u__7", "unknown name 'u__7'"),
         ("t; final", "terminal, terminal=2, rising or falling, not 'final'"),
         ("t; rising=2", "not 'rising=2'"),
         ("(" * 5000 + "t" + ")" * 5000, "is no expression"),
