@@ -91,7 +91,7 @@ def test_a_block_that_newtons_method_does_not_solve_is_solved_along_a_path() -> 
         assert (found[f"c{k}"], found[f"T{k}"]) == (pytest.approx(before, rel=1e-8), pytest.approx(warm))
     # What is easy is no matter of paths.
     assert found.ways[0].startswith("'equation 0', 'equation 1' solved along the path of a ")
-    assert 0 < len(found.ways) < 5
+    assert 0 < len([way for way in found.ways if "along the path of" in way]) < 5
     assert all(way in str(found) for way in found.ways)
     run = ds.solve(reactor(5), u0={"w": 0.0}, guesses={"c*": 1.0, "T*": 300.0}, t_end=0.1, rtol=1e-6)
     assert found.ways[0] in run.message

@@ -591,7 +591,7 @@ def test_models_by_name_function_and_file(tmp_path: Path) -> None:
     assert make_model(path).name == "mine"
     assert make_model(f"{path}:other").name == "mine"
     for wrong, message in (
-        (f"{path}:third", "defines no 'third'"),
+        (f"{path}:third", "unknown name in .* 'third'"),
         (f"{path}:number", "equations are a name"),
         (str(tmp_path / "no.py"), "there is no file"),
         ("pendulm", "did you mean 'pendulum'"),

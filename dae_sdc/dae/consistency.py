@@ -260,8 +260,9 @@ def _growth(problem: ProblemDAE, u0: MeshDAE, slope: MeshDAE, stiffness: Any, t:
     growth = np.ones(problem.n)
     with suppress(SolveError), np.errstate(over="ignore"):
         there, before = linearize(problem, u0, slope, t).stiffness, sparse.coo_array(stiffness)
-        rows, columns = before.coords
-        ratios = np.abs(np.asarray(there[rows, columns]).ravel() / before.data)
+        some = before.data != 0.0
+        rows, columns = (places[some] for places in before.coords)
+        ratios = np.abs(np.asarray(there[rows, columns]).ravel() / before.data[some])
         np.maximum.at(growth, rows, np.where(np.isfinite(ratios), ratios, 1.0))
     return growth
 

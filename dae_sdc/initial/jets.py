@@ -14,7 +14,7 @@ import scipy.sparse as sparse
 
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
-from dae_sdc.expressions.dag import Leaf, Op, name_of
+from dae_sdc.expressions.dag import MOVING, Leaf, Op, name_of
 from dae_sdc.expressions.graph import Input, Program, magnitudes
 from dae_sdc.initial.neighbourhood import Neighbourhood
 from dae_sdc.initial.projection import Accuracy
@@ -137,7 +137,10 @@ class ModelJets:
                 (name, root) for (name, _), root in zip(left, model.nodes(expressions), strict=True)
             )
             self.repairs = tuple(str(step) for step in repaired.steps)
-        self.is_rounded = regular_by_rounding(model, found, ROUND_OFF)
+        slopes = model.graph.leading_slopes(model.roots, found.c.tolist(), found.d.tolist()).values()
+        # Slopes that change with unknowns or time may be far apart at points that are no solutions.
+        changes = any(model.graph.mark[slope] & MOVING for slope in slopes)
+        self.is_rounded = not changes and regular_by_rounding(model, found, ROUND_OFF)
         # Derivatives are built in a copy of the graph, so that expressions with derivatives that cancel are
         # not reused elsewhere.
         model, graph = copy.copy(model), model.graph.copy()
