@@ -884,7 +884,7 @@ class LocateEvents(RepeatingControl):
 
     def _slides(self, t: float, u: MeshDAE) -> bool:
         """Whether the run ends where both sides of a switch lead back to its zero."""
-        least = LEAST_PROGRESS_OF_SWITCHES * self._span
+        least = LEAST_PROGRESS_OF_SWITCHES * (self.params.span or self._usual)
         for number, watch in enumerate(self.switches if self.params.slides else ()):
             if watch in self._switched and watch.returns(least):
                 watch.forget(t - least)
@@ -892,15 +892,10 @@ class LocateEvents(RepeatingControl):
                 return True
         return False
 
-    @property
-    def _span(self) -> float:
-        """The time by which progress between switches is judged."""
-        return float(self._usual if self.params.span is None else self.params.span)
-
     def _check_progress(self, t: float) -> None:
         if not self._switched:
             return
-        if t - self._last_switch > LEAST_PROGRESS_OF_SWITCHES * self._span:
+        if t - self._last_switch > LEAST_PROGRESS_OF_SWITCHES * (self.params.span or self._usual):
             self._without_progress = 0
         self._last_switch = t
         self._without_progress += 1
