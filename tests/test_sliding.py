@@ -328,6 +328,24 @@ def test_an_algebraic_loop_over_a_switch_follows_the_switch(rtol: float) -> None
     assert solution.stats["arcs"] == 3
 
 
+@pytest.mark.parametrize("t_end", [SLIP, STICK])
+def test_a_run_may_end_where_sliding_begins_or_ends(t_end: float) -> None:
+    solution = ds.solve(belt, u0=[0.0, 0.0], t_end=t_end, rtol=1e-8)
+    assert solution.success and solution.t[-1] == t_end
+    assert solution.u[-1, 1] == pytest.approx(0.5, abs=1e-8)
+
+
+def test_a_block_at_rest_stays_where_friction_holds_it() -> None:
+    def block(t: float, u: Any, du: Any, push: float = 0.5) -> list[Any]:
+        return [du[0] - u[1], du[1] - push + np.sign(u[1])]
+
+    held, pushed = (
+        ds.solve(block, u0=[0.0, 0.0], t_end=2.0, rtol=1e-6, params={"push": push}) for push in (0.5, 1.5)
+    )
+    assert held.success and np.abs(held.u).max() < 1e-12
+    assert np.allclose(pushed.u[-1], [1.0, 1.0], rtol=0.0, atol=1e-5)
+
+
 def test_switches_that_come_ever_faster_are_passed_where_the_solution_rests_behind() -> None:
     # x'' = -sign(x) - sign(x') / 2: from turn to turn x and the times shrink by constant factors.
     def twisting(t: float, u: Any, du: Any) -> list[Any]:

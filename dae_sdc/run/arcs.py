@@ -109,7 +109,7 @@ class _Arcs:
             except DAEError as error:
                 ended = str(error)
                 break
-            if following is None:
+            if following is None or not following[1].t0 < self.start.t_end:
                 break
             mode, start = following
             stands = 0 if start.t0 - last > LEAST_PROGRESS * self.span else stands + 1
