@@ -57,6 +57,7 @@ SEARCH_WORDS = {
     "modelica": ["Modelica"],
     "parallel": ["parallel", "MPI", "mpirun", "PFASST"],
     "reduction": ["index reduction", "dummy derivatives"],
+    "short_answers": ["gmin", "PWM"],
     "singularities": ["singular point"],
     "structure": ["index", "degrees of freedom", "structural analysis"],
     "studies": ["CSV", "file", "result", "convergence"],
