@@ -284,7 +284,7 @@ def test_a_run_walks_the_stages_of_the_page_in_their_order() -> None:
 
 
 BUDGETS = {
-    "run": 11_970,
+    "run": 11_960,
     "sweepers": 10_730,
     "problems": 7_660,
     "dae": 7_570,

@@ -79,6 +79,17 @@ def test_events_are_found_in_all_arcs_and_counted_over_them(tmp_path: Path) -> N
     assert np.allclose(loaded(0.4), 0.0, atol=1e-12)
 
 
+@pytest.mark.parametrize("last", [3, 4, 5])
+def test_an_event_of_the_equations_is_counted_over_all_arcs(last: int) -> None:
+    m = ds.Model("relay", interval=(0.0, 3.5))
+    x = m.variable("x", start=0.1)
+    m.equations(m.der(x) - sp.sin(m.t) + sp.sign(x) / 2)
+    m.events = (f"sin(12*t); terminal={last}",)
+    solution = ds.solve(m, rtol=1e-8)
+    assert solution.t[-1] == pytest.approx(last * np.pi / 12.0, abs=1e-12)
+    assert len(solution.events[0]) == last
+
+
 STICK = np.pi / 6.0
 SLIP = STICK + (1.0 - (1.0 - np.cos(STICK))) / 0.5
 

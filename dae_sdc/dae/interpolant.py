@@ -225,7 +225,7 @@ class DenseOutput:
         # Shapes: times (K,) -> (n,).
         errors = np.zeros(len(self.u0))
         for number in set(np.searchsorted(self.ends, times).tolist()):
-            scheme, rows = self._polynomial(number)
+            scheme, rows = self.polynomial(number)
             k = scheme.first
             if k and not scheme.slopes:
                 np.maximum(errors[:k], unresolved(scheme.points[1:], rows[:, :k]), out=errors[:k])
@@ -239,7 +239,7 @@ class DenseOutput:
         at = np.searchsorted(self.ends, times)
         theta = (times - self._starts[at]) / self._sizes[at]
         numbers, place = np.unique(at, return_inverse=True)
-        polynomials = [self._polynomial(number) for number in numbers.tolist()]
+        polynomials = [self.polynomial(number) for number in numbers.tolist()]
         schemes = [scheme for scheme, _ in polynomials]
         for scheme in dict.fromkeys(schemes):
             alike = np.array([other == scheme for other in schemes])
@@ -256,7 +256,7 @@ class DenseOutput:
     def _sizes(self) -> Vector:
         return np.array([step.dt for step in self.steps])
 
-    def _polynomial(self, number: int) -> tuple[Scheme, Vector]:
+    def polynomial(self, number: int) -> tuple[Scheme, Vector]:
         """Scheme and rows of a step."""
         step = self.steps[number]
         scheme, rows = step.scheme, step.rows
@@ -312,7 +312,7 @@ class DenseOutput:
 
     def arrays(self) -> dict[str, Vector]:
         """All of it as named arrays of numbers, for a file; :meth:`from_arrays` is the inverse."""
-        polynomials = [self._polynomial(number) for number in range(len(self.ends))]
+        polynomials = [self.polynomial(number) for number in range(len(self.ends))]
         schemes = list(dict.fromkeys(scheme for scheme, _ in polynomials))
         packed: dict[str, Any] = {
             "t0": np.array(self.t0),

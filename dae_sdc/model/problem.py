@@ -333,19 +333,23 @@ class SwitchingEquations(FormEquations):
 
     def switches(self, u: MeshDAE, t: float) -> tuple[float, ...]:
         """The functions at whose zeros equations jump, shape (W,); 1 where another condition excludes it."""
-        values = _borders(self, u, t, self.packed_parameters)[: len(_jumps(self).watched)].tolist()
-        return tuple(1.0 if math.isnan(value) else value for value in values)
+        values, _ = _borders(self, u, t, self.packed_parameters)
+        return tuple(1.0 if math.isnan(value) else value for value in values.tolist())
 
     def sides(self, u: MeshDAE, t: float) -> tuple[int, ...]:
         """For each switch the sign in force, else that of its value; of a floor that of its parity."""
         held: tuple[int, ...] | None = self.held_sides
         if held is not None:
             return held
-        levels, count = _jumps(self).levels, len(_jumps(self).watched)
-        values = _borders(self, u, t, _with_jump_values(self, None))
-        signs = np.where(values[:count] < 0.0, -1, 1)
-        signs[levels] = 1 - 2 * (np.floor(values[count:]) % 2.0 == 1.0)
+        values, arguments = _borders(self, u, t, _with_jump_values(self, None))
+        signs = np.where(values < 0.0, -1, 1)
+        signs[_jumps(self).levels] = 1 - 2 * (np.floor(arguments) % 2.0 == 1.0)
         return tuple(signs.tolist())
+
+    def floor_argument(self, switch: int, u: MeshDAE, t: float) -> float:
+        """What the floor of a switch is taken of, with the values of jumps that are in force."""
+        _, arguments = _borders(self, u, t, self.packed_parameters)
+        return float(arguments[_jumps(self).levels.tolist().index(switch)])
 
     def start_step(self, u: MeshDAE, t: float) -> None:
         """Fix the values of the jumps for a step."""
@@ -390,24 +394,25 @@ def _with_jump_values(problem: SwitchingEquations, in_force: tuple[float, ...] |
     return np.concatenate([np.asarray(problem.equation_parameters(), dtype=np.float64), [flag], values])
 
 
-def _borders(problem: SwitchingEquations, u: Any, t: float, parameters: Vector) -> Vector:
+def _borders(problem: SwitchingEquations, u: Any, t: float, parameters: Vector) -> tuple[Vector, Vector]:
     """Borders of the watched jumps, and arguments of the floors among them."""
     jumps = _jumps(problem)
-    out = np.empty(len(jumps.watched) + len(jumps.levels))
+    count = len(jumps.watched)
+    out = np.empty(count + len(jumps.levels))
     if out.size:
         place = problem._taken(u)
         machine().residual_at(jumps.compiled.address, float(t), place, place, parameters, out)
-    return out
+    return out[:count], out[count:]
 
 
 def _find_levels(problem: SwitchingEquations, u: MeshDAE, t: float, parities: Any, values: Vector) -> None:
     """Write the values of floors, outer ones after those in their arguments."""
     jumps = _jumps(problem)
-    count, places = len(jumps.watched), jumps.watched[jumps.levels]
-    values[places] = np.floor(_borders(problem, u, t, _with_jump_values(problem, None))[count:])
+    places = jumps.watched[jumps.levels]
+    values[places] = np.floor(_borders(problem, u, t, _with_jump_values(problem, None))[1])
     for _ in range(len(places)):
         parameters = _with_jump_values(problem, tuple(values.tolist()))
-        arguments = _borders(problem, u, t, parameters)[count:]
+        arguments = _borders(problem, u, t, parameters)[1]
         levels = np.floor(arguments)
         # At a border rounding may have put the argument on the side that is left.
         other = levels + np.where(arguments - levels > 0.5, 1.0, -1.0)

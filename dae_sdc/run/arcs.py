@@ -10,25 +10,29 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dae_sdc.control.events import Event, EventRecord, LocateEvents, Sliding, as_events
+from dae_sdc.control.events import (
+    LEAST_PROGRESS_OF_SWITCHES,
+    MOST_SWITCHES,
+    Event,
+    EventRecord,
+    LocateEvents,
+    Sliding,
+)
 from dae_sdc.dae.interpolant import DenseOutput
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import DAEError, InputError, SolveError
 from dae_sdc.run.description import SolveOptions
 from dae_sdc.run.equations import Equations
 from dae_sdc.run.execution import Carried, carried_out
-from dae_sdc.run.plan import plan_of
+from dae_sdc.run.plan import Plan, plan_of
 from dae_sdc.run.results import put_down
 from dae_sdc.run.solution import Solution, output_times
 from dae_sdc.run.start import Start
 from dae_sdc.run.target import Target
-from dae_sdc.run.unknowns import events_of
 
 if TYPE_CHECKING:
     from dae_sdc.model.sliding import Slide
 
-MOST_ARCS = 100  # Arcs in a row without progress, after which a run is given up.
-LEAST_PROGRESS = 1e-9  # Part of the interval that counts as progress.
 # Distance from the two values of a jump, in units of their difference, up to which a solution may slide.
 BESIDE_VALUES = 1e-6
 
@@ -44,7 +48,7 @@ def in_arcs(request: SolveOptions, equations: Equations, start: Start, measured:
         return carried.solution
     if equations.simplified is not None:
         raise NotSimplifiedError(f"the solution slides along a switch; t={carried.located.sliding.t:.10g}")
-    return _Arcs(request, equations, start).followed(carried)
+    return _Arcs(request, equations, start, carried.located.params.events).followed(carried)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +85,7 @@ class _Arcs:
     request: SolveOptions
     equations: Equations
     start: Start
+    events: tuple[Event, ...]
     arcs: list[Arc] = field(default_factory=list)
     modes: dict[tuple[Slide, ...], Mode] = field(default_factory=dict)
     told: list[str] = field(default_factory=list)
@@ -91,13 +96,10 @@ class _Arcs:
         self.problem, self.jumps = problem, problem.form.jumps
         nodes = tuple(self.jumps.jumps[i].node for i in self.jumps.watched)
         self.modes[()] = Mode(self.equations, np.arange(problem.n), nodes, problem.names)
-        request, self.span = self.request, self.start.t_end - self.start.t0
-        given = [part for part in (self.equations.own_events, request.events) if part != ()]
-        self.own = len(as_events(events_of(given[0], problem, None))) if self.equations.own_events else 0
-        self.events = tuple(e for part in given for e in as_events(events_of(part, problem, None)))
+        self.least = LEAST_PROGRESS_OF_SWITCHES * (self.start.t_end - self.start.t0)
         self.sizes = np.zeros(problem.n)
         self.labels = {label: name for name, label in self.equations.labels.items()}
-        self.times = output_times(request.t_eval, request.points, self.start.t0, self.start.t_end)
+        self.times = output_times(self.request.t_eval, self.request.points, self.start.t0, self.start.t_end)
 
     def followed(self, first: Carried) -> Solution:
         """The whole solution, from its first arc on."""
@@ -112,14 +114,13 @@ class _Arcs:
             if following is None or not following[1].t0 < self.start.t_end:
                 break
             mode, start = following
-            stands = 0 if start.t0 - last > LEAST_PROGRESS * self.span else stands + 1
+            stands = 0 if start.t0 - last > self.least else stands + 1
             last = start.t0
-            if stands > MOST_ARCS:
+            if stands > MOST_SWITCHES:
                 ended = f"the solution slides and leaves again and again at t={last:.10g}; smooth the switch"
                 break
-            request = self._request(mode, start)
             try:
-                self._keep(mode, carried_out(plan_of(request, mode.equations, start, False)))
+                self._keep(mode, carried_out(self._plan(mode, start)))
             except BaseException as error:  # what has been computed is kept in its file
                 self._put_down(self._joined(f"ended by {type(error).__name__}"))
                 raise
@@ -157,7 +158,7 @@ class _Arcs:
         Of switches that change ever faster together, the one whose border has the others for derivatives.
         """
         assert arc.located is not None
-        since, failure = sliding.t - LEAST_PROGRESS * self.span, None
+        since, failure = sliding.t - self.least, None
         together = [
             k for k, watch in enumerate(arc.located.switches) if watch.times and watch.times[-1] >= since
         ]
@@ -179,7 +180,8 @@ class _Arcs:
         number, level = numbers[mode.nodes[switch]], 0
         jump, name = self.jumps.jumps[number], self.jumps.names[number]
         if np.isnan(jump.values[0]):
-            level = round(_argument(mode.equations.problem, switch, sliding))
+            problem: Any = mode.equations.problem
+            level = round(problem.floor_argument(switch, sliding.u, sliding.t))
         slides = sorted((*mode.slides, Slide(jump, name, level)), key=lambda one: numbers[one.jump.node])
         try:
             other = self._mode(tuple(slides))
@@ -250,8 +252,8 @@ class _Arcs:
             self.modes[slides] = Mode(equations, columns, nodes, tuple(names), slides, made.shares)
         return self.modes[slides]
 
-    def _request(self, mode: Mode, start: Start) -> SolveOptions:
-        """The options of the run of an arc."""
+    def _plan(self, mode: Mode, start: Start) -> Plan:
+        """The plan of an arc, whose events know how often they have happened."""
         happened = [
             sum(len(arc.located.events[k].times) for arc in self.arcs if arc.located)
             for k in range(len(self.events))
@@ -260,16 +262,15 @@ class _Arcs:
             replace(event, terminal=event.last - count if event.last else 0)
             for event, count in zip(self.events, happened, strict=True)
         ]
-        if not mode.slides:
-            events = events[self.own :]
-        else:
+        if mode.slides:
             events = [*(_of_mode(event, mode, self.problem) for event in events), *_leaving(mode)]
         times = None if self.times is None else self.times[self.times > start.t0]
         if times is not None and not len(times):
             times = np.array([self.start.t_end])
         interval: dict[str, Any] = {"t0": start.t0, "t_end": start.t_end, "t_eval": times, "points": None}
         others: dict[str, Any] = dict.fromkeys(("u0", "params", "dt", "out"))
-        return replace(self.request, events=tuple(events), **interval, **others)
+        request = replace(self.request, events=(), **interval, **others)
+        return plan_of(request, mode.equations, start, False, tuple(events))
 
     # --- the whole ------------------------------------------------------------------------------------------
 
@@ -292,9 +293,8 @@ class _Arcs:
             *self.told,
             *(piece for arc in self.arcs for piece in _said(arc, len(self.events))),
         ]
-        message = ended or last.message
-        message = "; ".join(dict.fromkeys(texts)) if success else message
-        dense = None if any(one.dense is None for one in solutions) else _dense(self.arcs)
+        message = "; ".join(dict.fromkeys(texts)) if success else ended or last.message
+        dense = _dense(self.arcs)
         points = None if any(one.equations is None for one in solutions) else PointsOfArcs(self.arcs)
         log = {key: value for one in solutions for key, value in one.log.items()}
         columns = [
@@ -335,15 +335,6 @@ def _chattering(name: str, t: float, why: str) -> SolveError:
         f"'{name}' switches again and again at t={t:.10g} without progress, and the solution does not slide "
         f"along it: {why}; smooth the switch, or give it a hysteresis"
     )
-
-
-def _argument(problem: Any, switch: int, sliding: Sliding) -> float:
-    """What the floor is taken of along which a run is to slide."""
-    from dae_sdc.model.problem import _borders
-
-    jumps = problem.form.jumps
-    values = _borders(problem, sliding.u, sliding.t, problem.packed_parameters)
-    return float(values[len(jumps.watched) + jumps.levels.tolist().index(switch)])
 
 
 def _of_mode(event: Event, mode: Mode, problem: Any) -> Event:
@@ -404,24 +395,20 @@ def _merged(records: Sequence[EventRecord]) -> EventRecord:
     )
 
 
-def _dense(arcs: Sequence[Arc]) -> DenseOutput:
-    """The polynomials of all arcs, in the unknowns of the run."""
-    steps, pieces = [], [(arc.solution.dense, arc.mode.columns) for arc in arcs]
-    for piece, columns in pieces:
-        assert piece is not None
-        for number, step in enumerate(piece.steps):
-            scheme, rows = piece._polynomial(number)
+def _dense(arcs: Sequence[Arc]) -> DenseOutput | None:
+    """Dense output of all arcs, in the unknowns of the run; None where an arc has none."""
+    parts = [(arc.solution.dense, arc.mode.columns) for arc in arcs if arc.solution.dense is not None]
+    if len(parts) < len(arcs):
+        return None
+    steps = []
+    for part, columns in parts:
+        for number, step in enumerate(part.steps):
+            scheme, rows = part.polynomial(number)
             first = int(np.count_nonzero(columns < scheme.first))
             steps.append(step._replace(scheme=scheme._replace(first=first), rows=rows[:, columns]))
-    denses: list[Any] = [piece for piece, _ in pieces]
-    ends = np.concatenate([one.ends for one in denses])
-    values = np.concatenate(
-        [one.values[:, columns] for one, (_, columns) in zip(denses, pieces, strict=True)]
-    )
-    slopes = np.concatenate(
-        [one.derivatives[:, columns] for one, (_, columns) in zip(denses, pieces, strict=True)]
-    )
-    begin = denses[0]
+    begin, ends = parts[0][0], np.concatenate([part.ends for part, _ in parts])
+    values = np.concatenate([part.values[:, columns] for part, columns in parts])
+    slopes = np.concatenate([part.derivatives[:, columns] for part, columns in parts])
     return DenseOutput(begin.t0, begin.u0, ends, values, steps, begin.du0, slopes, begin.n_slopes)
 
 

@@ -83,8 +83,17 @@ class Plan:
         return replace(self, setup=self.setup.with_parts(step_params={"maxiter": most}))
 
 
-def plan_of(request: SolveOptions, equations: Equations, begin: Start, measured: bool) -> Plan:
-    """The plan of a run; ``measured`` where ranks share work only if that pays."""
+def plan_of(
+    request: SolveOptions,
+    equations: Equations,
+    begin: Start,
+    measured: bool,
+    events: tuple[Event, ...] | None = None,
+) -> Plan:
+    """The plan of a run; ``measured`` where ranks share work only if that pays.
+
+    Without ``events`` they are those of the request and of the equations.
+    """
     for name in ("max_order", "global_error"):
         if getattr(request, name) is not None:
             raise InputError(f"{name} belongs to the sweepers 'ida' and 'cvode'; leave it out")
@@ -101,7 +110,7 @@ def plan_of(request: SolveOptions, equations: Equations, begin: Start, measured:
     _check(request, setup)
     start, end = begin.t0, begin.t_end
     times = output_times(request.t_eval, request.points, start, end)
-    events = _events_of(request, equations)
+    events = _events_of(request, equations) if events is None else events
     setup, fixed = _with_steps(request, setup, start, end, bool(events))
     if fixed is None:
         setup.description["sweeper_params"]["tolerance"].check_start(problem, begin.u)
