@@ -64,7 +64,7 @@ def inputs_of(inputs: Any) -> Inputs:
     if isinstance(inputs, str):
         inputs = [inputs]
     if isinstance(inputs, Mapping):
-        return {str(name): _factors(str(name), given) for name, given in inputs.items()}
+        return {str(name): _factors(str(name), equations) for name, equations in inputs.items()}
     if isinstance(inputs, bytes) or not isinstance(inputs, Sequence):
         raise InputError(
             f"inputs are names of parameters and equations, or a mapping to these; got {shown(inputs)}"
@@ -72,14 +72,16 @@ def inputs_of(inputs: Any) -> Inputs:
     return {str(name): {} for name in inputs}
 
 
-def _factors(name: str, given: Any) -> dict[str, float]:
+def _factors(name: str, equations: Any) -> dict[str, float]:
     """What an input adds to equations: a factor for each, 1 where only their names are given."""
-    if isinstance(given, Mapping):
-        return {str(one): require_number(f"the factor of {one}", value) for one, value in given.items()}
-    names = [given] if isinstance(given, str) else given
-    if not (isinstance(names, Sequence) and all(isinstance(one, str) for one in names)):
+    if isinstance(equations, Mapping):
+        return {
+            str(name): require_number(f"the factor of {name}", value) for name, value in equations.items()
+        }
+    names = [equations] if isinstance(equations, str) else equations
+    if not (isinstance(names, Sequence) and all(isinstance(name, str) for name in names)):
         raise InputError(
-            f"input {name} acts on an equation by name, or on several with factors; got {shown(given)}"
+            f"input {name} acts on an equation by name, or on several with factors; got {shown(equations)}"
         )
     return dict.fromkeys(names, 1.0)
 

@@ -51,20 +51,20 @@ def sliding(
     model: Model, slides: Sequence[Slide], others: Sequence[Jump], parameters: Mapping[str, float]
 ) -> SlidingModel:
     """The equations of a model with values of its parameters, sliding along borders, inner ones first."""
-    made = copy.copy(model)
-    graph = made.graph = model.graph.copy()
-    made.name, made.events, made._forms, made._symbols = f"{model.name}-sliding", (), {}, {}
-    made.variables_by_name, made._index = dict(model.variables_by_name), dict(model._index)
-    made._unknowns, made._equation_names = list(model._unknowns), dict(model._equation_names)
-    made.parameters_by_name = {
+    extended = copy.copy(model)
+    graph = extended.graph = model.graph.copy()
+    extended.name, extended.events, extended._forms, extended._symbols = f"{model.name}-sliding", (), {}, {}
+    extended.variables_by_name, extended._index = dict(model.variables_by_name), dict(model._index)
+    extended._unknowns, extended._equation_names = list(model._unknowns), dict(model._equation_names)
+    extended.parameters_by_name = {
         name: replace(entry, value=parameters[name]) for name, entry in model.parameters_by_name.items()
     }
     shares = []
     for _ in slides:
-        shares.append(next(name for k in count() if (name := f"share_{k}") not in made._index))
-        made.variable(shares[-1])
+        shares.append(next(name for k in count() if (name := f"share_{k}") not in extended._index))
+        extended.variable(shares[-1])
     values = {
-        slide.jump.node: graph.variable(made._index[name], 0)
+        slide.jump.node: graph.variable(extended._index[name], 0)
         for slide, name in zip(slides, shares, strict=True)
     }
     borders = [graph.sub(slide.jump.border, graph.constant(slide.level)) for slide in slides]
@@ -79,8 +79,8 @@ def sliding(
             put[node] = graph.add(second, graph.mul(values[operands[0]], graph.sub(first, second)))
     new = graph.substitute(wanted, put)
     size = len(model.roots)
-    made.roots, made._expressions = new[:size], [None] * size
+    extended.roots, extended._expressions = new[:size], [None] * size
     for slide, root in zip(slides, new[size:], strict=False):
-        made.add_root(root, f"border of {slide.name}")
+        extended.add_root(root, f"border of {slide.name}")
     places = dict(zip(new[size + len(slides) :], (jump.node for jump in others), strict=True))
-    return SlidingModel(made, tuple(shares), places)
+    return SlidingModel(extended, tuple(shares), places)

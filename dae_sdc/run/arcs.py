@@ -182,7 +182,7 @@ class _Arcs:
         if np.isnan(jump.values[0]):
             problem: Any = mode.equations.problem
             level = round(problem.floor_argument(switch, sliding.u, sliding.t))
-        slides = sorted((*mode.slides, Slide(jump, name, level)), key=lambda one: numbers[one.jump.node])
+        slides = sorted((*mode.slides, Slide(jump, name, level)), key=lambda slide: numbers[slide.jump.node])
         try:
             other = self._mode(tuple(slides))
             begin = self._begin(other, mode, sliding.t, sliding.u, sides)
@@ -201,9 +201,9 @@ class _Arcs:
         self, mode: Mode, slide: Slide, value: float, sides: Mapping[int, int], t: float, u: Vector
     ) -> tuple[Mode, Start]:
         """The mode that has left a switch for the side with a value of its jump, and where it begins."""
-        other = self._mode(tuple(one for one in mode.slides if one is not slide))
+        following = self._mode(tuple(other for other in mode.slides if other is not slide))
         self.crossings.append((slide.name, t, u[mode.columns]))
-        return other, self._begin(other, mode, t, u, {**sides, slide.jump.node: slide.side(value)})
+        return following, self._begin(following, mode, t, u, {**sides, slide.jump.node: slide.side(value)})
 
     def _begin(self, mode: Mode, before: Mode, t: float, u: Vector, sides: Mapping[int, int]) -> Start:
         """Where a mode begins after another one, with the sides in force of the switches that both have."""
@@ -221,35 +221,35 @@ class _Arcs:
             start = initial_of_model(mode.equations.model, restarts=0, **search)
             state = np.array([start.values[name] for name in problem.names])
         problem.run_scales.before[mode.columns] = self.sizes
-        state, own = problem.state(state), None
+        state, in_force = problem.state(state), None
         if mode.nodes:
             problem.hold_sides(None)
             pairs = zip(mode.nodes, problem.sides(state, t), strict=True)
-            own = tuple(sides.get(node, side) for node, side in pairs)
-            problem.hold_sides(own)
-        return replace(Start.at(problem, state, (t, self.start.t_end)), sides=own)
+            in_force = tuple(sides.get(node, side) for node, side in pairs)
+            problem.hold_sides(in_force)
+        return replace(Start.at(problem, state, (t, self.start.t_end)), sides=in_force)
 
     def _mode(self, slides: tuple[Slide, ...]) -> Mode:
         """The equations that slide along borders, made when they are first needed."""
         from dae_sdc.model.sliding import sliding
 
         if slides not in self.modes:
-            model, problem, own = self.equations.model, self.problem, {slide.jump.node for slide in slides}
+            model, problem, slid = self.equations.model, self.problem, {slide.jump.node for slide in slides}
             assert model is not None
             numbers = np.asarray(problem.equation_parameters(), dtype=np.float64).tolist()
             values = dict(zip(model.parameters_by_name, numbers, strict=True))
-            others = [jump for jump in self.jumps.jumps if jump.node not in own]
-            made = sliding(model, slides, others, values)
-            made.model.interval = (problem.interval[0], problem.interval[1])
+            others = [jump for jump in self.jumps.jumps if jump.node not in slid]
+            along = sliding(model, slides, others, values)
+            along.model.interval = (problem.interval[0], problem.interval[1])
             settings = {"newton_tol": problem.newton_tol, "newton_maxiter": problem.newton_maxiter}
-            other: Any = Target(made.model).make_problem(settings)
+            other: Any = Target(along.model).make_problem(settings)
             names = [self.labels.get(name, name) for name in problem.names]
             columns = np.array([other.names.index(name) for name in names])
             jumps = getattr(other.form, "jumps", None)
             watched = [] if jumps is None else [jumps.jumps[i].node for i in jumps.watched]
-            nodes = tuple(made.places.get(node, -1) for node in watched)
-            equations = Equations(other, made.model, of_model=True)
-            self.modes[slides] = Mode(equations, columns, nodes, tuple(names), slides, made.shares)
+            nodes = tuple(along.places.get(node, -1) for node in watched)
+            equations = Equations(other, along.model, of_model=True)
+            self.modes[slides] = Mode(equations, columns, nodes, tuple(names), slides, along.shares)
         return self.modes[slides]
 
     def _plan(self, mode: Mode, start: Start) -> Plan:
@@ -284,8 +284,8 @@ class _Arcs:
         }
         solutions = [arc.solution for arc in self.arcs]
         stats = {
-            name: sum(one.stats.get(name, 0) for one in solutions)
-            for name in dict.fromkeys(name for one in solutions for name in one.stats)
+            name: sum(solution.stats.get(name, 0) for solution in solutions)
+            for name in dict.fromkeys(name for solution in solutions for name in solution.stats)
         }
         stats["arcs"], last = len(solutions), solutions[-1]
         success = last.success and not ended
@@ -294,9 +294,8 @@ class _Arcs:
             *(piece for arc in self.arcs for piece in _said(arc, len(self.events))),
         ]
         message = "; ".join(dict.fromkeys(texts)) if success else ended or last.message
-        dense = _dense(self.arcs)
-        points = None if any(one.equations is None for one in solutions) else PointsOfArcs(self.arcs)
-        log = {key: value for one in solutions for key, value in one.log.items()}
+        missing = any(solution.equations is None for solution in solutions)
+        log = {key: value for solution in solutions for key, value in solution.log.items()}
         columns = [
             [_of_run(record, arc.mode) for record in arc.solution.events[: len(self.events)]]
             for arc in self.arcs
@@ -321,8 +320,8 @@ class _Arcs:
             stats=stats,
             success=success,
             message=message,
-            dense=dense,
-            equations=points,
+            dense=_dense(self.arcs),
+            equations=None if missing else PointsOfArcs(self.arcs),
             log=log,
             events=events,
             switches=tuple(map(_merged, by_name.values())),
@@ -369,16 +368,12 @@ def _said(arc: Arc, events: int) -> list[str]:
 
 def _rows(arc: Arc, times: Vector | None, first: bool) -> tuple[Vector, Vector, Vector, Mapping[str, Vector]]:
     """Times, u, u' and work of an arc in the unknowns of the run, without the start of a later one."""
-    one, columns = arc.solution, arc.mode.columns
-    keep = np.ones(len(one.t), bool) if first else one.t > one.parameters["t0"]
+    part, columns = arc.solution, arc.mode.columns
+    keep = np.ones(len(part.t), bool) if first else part.t > part.parameters["t0"]
     if times is not None:
-        keep = np.isin(one.t, times)
-    return (
-        one.t[keep],
-        one.u[keep][:, columns],
-        one.du[keep][:, columns],
-        {k: v[keep] for k, v in one.per_step.items()},
-    )
+        keep = np.isin(part.t, times)
+    work = {name: counts[keep] for name, counts in part.per_step.items()}
+    return part.t[keep], part.u[keep][:, columns], part.du[keep][:, columns], work
 
 
 def _of_run(record: EventRecord, mode: Mode) -> EventRecord:
