@@ -298,8 +298,11 @@ def test_regular_models_report_nothing(name: str) -> None:
     start = problem.state_of(ds.initial(name).values) if name in WITHOUT_START else None
     for settings in ({"rtol": 1e-4}, {"rtol": 1e-7}):
         done = ds.solve(reduction, u0=start, singular="pass", **settings)
-        # The multiplier on the torus is 0, and what is told of its size is no singular point.
-        assert done.success and done.message.partition(" ")[0] in ("", "'lambda'", "lambda:")
+        # The multiplier on the torus is 0 and may be told to stay below its tolerance.
+        assert done.success and done.message.partition(" never rises above its tolerance")[0] in (
+            "",
+            "'lambda'",
+        )
 
 
 def test_constant_matrices_are_not_looked_at() -> None:

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
+from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time, sleep
 from typing import Any
@@ -25,6 +26,7 @@ from benchmarks.measuring.processes import as_answer
 from dae_sdc.control.hooks import RequireConvergence
 from dae_sdc.run.description import describe
 from dae_sdc.run.execution import CONTROLLER
+from dae_sdc.run.files import replacing
 from dae_sdc.run.method import swept_at_once
 from dae_sdc.run.processes import world
 
@@ -355,15 +357,19 @@ def _summary(both: InTurn) -> dict[str, Any]:
 
 
 def answer(rows: Callable[[Any, Any], Iterable[Mapping[str, Any]]]) -> int:
-    """Print what standard input asks for, a line of JSON a row; an error is such a line too, and ends all."""
+    """Print what standard input asks for, a line of JSON a row; an error ends all ranks.
+
+    Errors go into files, as a launcher cuts what several ranks print at once into each other.
+    """
     try:
         comm = world()
         asked = comm.bcast(json.load(sys.stdin) if comm.Get_rank() == 0 else None, root=0)
         for row in rows(asked, comm):
             print(json.dumps(row), flush=True)
     except Exception as error:
-        print(json.dumps(as_answer(error)), flush=True)
         sys.stdout.flush()
+        with replacing(Path(sys.argv[1]) / f"{os.getpid()}.json") as (file,):
+            file.write(json.dumps(as_answer(error)).encode())
         os._exit(1)  # without a farewell to MPI, so that its launcher ends the others
     return 0
 

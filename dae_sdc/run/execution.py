@@ -442,7 +442,7 @@ class Execution:
             begins += switch.times
         about: Any = {"sizes": self.typical, "rtol": self.plan.request.rtol, "begins": np.sort(begins)}
         late = in_transients(self.problem.names, solution.t, solution.u, solution.du, **about)
-        return "; ".join(filter(None, [late, _beside_peaks(self.plan, solution)]))
+        return "; ".join(filter(None, [late, _beside_peaks(self.plan, solution, self.typical)]))
 
     def at_steps(self, record: StepRecord) -> tuple[Vector, Vector, Vector, dict[str, Any], list[StepData]]:
         """Times, u, u', work, and data for dense output, of the start and of all steps in order."""
@@ -508,14 +508,15 @@ class Execution:
         return found
 
 
-def _beside_peaks(plan: Plan, solution: Solution) -> str:
+def _beside_peaks(plan: Plan, solution: Solution, typical: Vector | None) -> str:
     """A remark on algebraic unknowns whose tolerance is that of rare peaks."""
     problem, rtol = plan.setup.problem, plan.request.rtol
     told = plan.request.atol is not None or problem.given_nominal is not None
     if told or rtol is None or len(solution.t) < 2:
         return ""
     u, sizes = solution.u, np.abs(solution.u).max(axis=0)
-    rare = rare_peaks(solution.t, u, sizes).tolist()
+    least = 0.0 if typical is None else rtol * typical
+    rare = rare_peaks(solution.t, u, sizes, least).tolist()
     if not rare:
         return ""
     with suppress(DAEError), uncounted(problem), np.errstate(all="ignore"):

@@ -687,12 +687,15 @@ def in_transients(
     return inaccurate([names[j] for j in fast.tolist()], errors, rtol * sizes, rtol, why)
 
 
-def rare_peaks(t: Vector, u: Vector, sizes: Vector) -> NDArray[np.int64]:
-    """Numbers of the unknowns that are far larger in a small part of a run than elsewhere."""
-    # Shapes: t (K,), u (K, n), sizes (n,): their largest values.
+def rare_peaks(t: Vector, u: Vector, sizes: Vector, least: Vector | float) -> NDArray[np.int64]:
+    """Numbers of the unknowns that are far larger in a small part of a run than elsewhere.
+
+    Values up to ``least``, the tolerance, are no peaks.
+    """
+    # Shapes: t (K,), u (K, n), sizes (n,): their largest values, least (n,).
     share = np.diff(t) / (t[-1] - t[0])
     in_peaks = share @ (GLOBAL_ERROR.peak * np.abs(u[1:]) > sizes)
-    return np.flatnonzero((sizes > 0.0) & (in_peaks < GLOBAL_ERROR.part_of_peaks))
+    return np.flatnonzero((sizes > least) & (in_peaks < GLOBAL_ERROR.part_of_peaks))
 
 
 def beside_peaks(names: Sequence[str], largest: float, rtol: float) -> str:

@@ -15,10 +15,10 @@ import sys
 import textwrap
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import asdict
 from pathlib import Path
-from tempfile import TemporaryFile
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any
 
 import numpy as np
@@ -158,10 +158,13 @@ def rows_of(module: str, asked: str, ranks: int, patience: float) -> Generator[d
     """What the ranks of a measuring module print, row by row; they are gone when this ends in any way."""
     if launched() > 1:
         raise InputError("studies of ranks start their processes themselves; start them without mpirun")
-    command = [launcher(), "-n", str(ranks), *python("-m", module)]
     how: dict[str, Any] = {"env": {**MORE_RANKS_THAN_CORES, **environment(), **ONE_THREAD}}
     how |= {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "start_new_session": True}
-    with TemporaryFile("w+") as complaints, subprocess.Popen(command, stderr=complaints, **how) as process:
+    with ExitStack() as stack:
+        errors = stack.enter_context(TemporaryDirectory(prefix="dae_sdc-"))
+        complaints = stack.enter_context(TemporaryFile("w+"))
+        command = [launcher(), "-n", str(ranks), *python("-m", module, errors)]
+        process = stack.enter_context(subprocess.Popen(command, stderr=complaints, **how))
         silent = threading.Event()
 
         def end_silence() -> None:
@@ -179,7 +182,7 @@ def rows_of(module: str, asked: str, ranks: int, patience: float) -> Generator[d
                 except ValueError:
                     said = f"the measuring processes printed '{line.strip()[:80]}', which is no row"
                     raise RemoteError(said) from None
-                yield without_error(row)
+                yield row
             if silent.is_set():
                 raise RemoteError(
                     f"the measuring processes said nothing for {patience:g} s; take smaller sizes, or see "
@@ -190,6 +193,8 @@ def rows_of(module: str, asked: str, ranks: int, patience: float) -> Generator[d
             raise RemoteError(f"'{command[0]}' has not ended {patience:g} s after its work") from None
         finally:
             _end(process)
+        for path in sorted(Path(errors).glob("*.json")):
+            without_error(json.loads(path.read_bytes()))
         if code:
             complaints.seek(0)
             lines = [line for line in complaints.read().splitlines() if line.strip()]
