@@ -323,17 +323,18 @@ class Weights:
     def see(self, error: Vector, u: Vector | None = None, nodes: int = 1, growth: Any = 1.0) -> None:
         """Keep the estimated errors of accepted steps, in rows, relative to the unknowns from size 1 on.
 
-        At index 2 those at the end ``u`` of a step of Radau IIA that is ``growth`` times as long as the last.
-        The estimate is the jump of u' between both, to which the start of the step contributes r = growth^M
-        parts and the end of the last one M, as pi'(1) = M |pi'(0)| for pi(t) = t (t - c_1) ... (t - c_M). The
-        error of u' at the end is M r of these parts.
+        Those at the end ``u`` of a step of Radau IIA that is ``growth`` times as long as the last: the
+        estimate for an unknown of index k is its jump between both, to which the start of the step
+        contributes r = growth^(M + 2 - k) parts and the end of the last one M, as pi'(1) = M |pi'(0)| for
+        pi(t) = t (t - c_1) ... (t - c_M), and so for the derivative of what interpolates pi' at 0 and the
+        nodes. The error at the end is M r of these parts.
         """
         if not self._scaled or (u is None and not self.lets_go):
             return
         sizes, factor = self._sizes, 1.0
-        if u is not None and not self.lets_go:
-            r = np.minimum(growth, SETTINGS.largest_growth) ** nodes
-            sizes, factor = np.abs(u), nodes * np.maximum(1.0, r) / (nodes + r)
+        if u is not None:
+            r = np.minimum(growth, SETTINGS.largest_growth) ** (nodes + 1 - self.exponents)
+            sizes, factor = sizes if self.lets_go else np.abs(u), nodes * np.maximum(1.0, r) / (nodes + r)
         seen = self.scales.errors[: len(self.counted)]
         errors = np.atleast_2d(factor * np.abs(error) / np.maximum(self._least, sizes))
         np.maximum(seen, errors.max(axis=0), out=seen)
