@@ -16,7 +16,6 @@ from dae_sdc.dae.state import MeshDAE, StepPolynomial, Vector, attach
 from dae_sdc.sweepers.simultaneous import (
     GROWN_STEP,
     HELD_PART,
-    LARGEST_DEFECT,
     MOST_NEWTON_ITERATIONS,
     SMALL_STEP_ERROR,
     SOLVED,
@@ -89,7 +88,7 @@ def accepted_ahead(w: Any, x: Any, time: Any, h: Any) -> Any:
     """Accept a step whose error is small enough at its nodes; False where it is not, or one has to look."""
     run, numbers = w.run, w.numbers
     error = numbers.error
-    if numbers.at_end > numbers.allowed_at_end or not numbers.defect <= LARGEST_DEFECT:
+    if numbers.at_end > numbers.allowed_at_end or not numbers.defect <= numbers.allowed_defect:
         return False
     if run.late > 0.0 and numbers.at_end > 0.0 and run.repeated == 0.0:
         error = max(error, min(1.0, HELD_PART * h * w.rate) * w.late_error())

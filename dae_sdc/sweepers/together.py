@@ -17,6 +17,7 @@ from dae_sdc.sweepers.simultaneous import (
     GROWN_STEP,
     HELD_PART,
     LARGEST_DEFECT,
+    LARGEST_LET_GO,
     MOST_NEWTON_ITERATIONS,
     REASONS,
     SLOW,
@@ -87,6 +88,7 @@ class StagesTogether:
         self.late = tolerance.weights_of(problem, HELD_AT_INDEX_2, plain=True) if held else None
         self._seen_at, self._errors = np.nan, np.zeros(problem.n)
         self._at_end = self.stages.numbers.allowed_at_end = 1.0 / factor
+        self.stages.numbers.allowed_defect = LARGEST_DEFECT if index < 2 else LARGEST_LET_GO
         # At index 3 the residual that a step leaves in the constraints looks like a kink to the next step.
         self.slack = max(1.0, factor) if index < 3 else 1.0
         # An index that is not known may be 2: below this part of the time scale rounding makes such an error.
@@ -130,8 +132,8 @@ class StagesTogether:
                     self.weights.see(stages.estimated, stages.u[-1], stages.m, h / before if before else 1.0)
                 if numbers.at_end > self._at_end and not stages.is_rounding(t0, h, self._at_end):
                     error = numbers.at_end / self._at_end
-                elif not numbers.defect <= LARGEST_DEFECT:
-                    error = numbers.defect / LARGEST_DEFECT
+                elif not numbers.defect <= numbers.allowed_defect:
+                    error = numbers.defect / numbers.allowed_defect
                 elif self.late is not None and numbers.at_end and not repeated:
                     late = np.abs(stages.error) * self.late.of_stages(stages.u[-1:], h)
                     part = min(1.0, HELD_PART * h * self.weights.scales.rate)
