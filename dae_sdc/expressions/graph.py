@@ -335,7 +335,11 @@ def magnitudes(program: Program, values: npt.ArrayLike) -> npt.NDArray[np.float6
         for op, a, b, c in program.code.tolist():
             value, size = _one(Op(op), slots, sizes, a, b, c)
             slots.append(value)
-            sizes.append(np.where(np.isfinite(size), np.maximum(size, np.abs(value)), np.abs(value))[()])
+            least = abs(value)
+            if given.ndim == 1:
+                sizes.append(size if least < size < np.inf else least)
+            else:
+                sizes.append(np.where(np.isfinite(size), np.maximum(size, least), least))
     bounds = np.empty((len(program.outputs), *given.shape[1:]))
     for at, slot in enumerate(program.outputs.tolist()):
         bounds[at] = sizes[slot]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import ctypes
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +15,7 @@ import scipy.sparse as sparse
 
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
+from dae_sdc.expressions.codegen import compile_program
 from dae_sdc.expressions.dag import MOVING, Leaf, Op, name_of
 from dae_sdc.expressions.graph import Input, Program, magnitudes
 from dae_sdc.initial.neighbourhood import Neighbourhood
@@ -27,6 +29,9 @@ Integers = npt.NDArray[np.int64]
 # Exponent from which on a line continues an exponential function where it would overflow at the guesses.
 LARGEST_EXPONENT: Final = 50.0
 ROUND_OFF: Final = 1e-13  # Ratio of singular values that rounding errors of numbers leave of 0.
+MOST_BY_NUMPY: Final = (
+    200  # Evaluations of a program after which compiled code reads it, about 20 times faster.
+)
 MOST_DENSE_JETS: Final = 100  # Number of values up to which the Jacobian of a stage is an array.
 
 _SWITCHES = frozenset({Op.ABS, Op.SIGN, Op.FLOOR, Op.MIN, Op.MAX, Op.LT, Op.LE})
@@ -159,7 +164,7 @@ class ModelJets:
         )
         self.usually_free = tuple(self.place[jet] for jet in found.free)
         self.parameters = tuple(entry.required(model.name) for entry in model.parameters_by_name.values())
-        self._known = {"t": np.array([t]), "p": np.array(self.parameters)}
+        self.known = {"t": np.array([t]), "p": np.array(self.parameters, dtype=np.float64)}
         self._stages: dict[int | None, Part] = {}
         self._is_limited = False
         self.near: Callable[[], Neighbourhood] | None = None  # Of the state that is looked at.
@@ -219,7 +224,7 @@ class ModelJets:
 
     def inputs(self, program: Program, x: Vector, t: Vector | None = None) -> Vector:
         """Values of the inputs of a program at values x, see :meth:`run`."""
-        known = {**self._known, "u": np.concatenate([x, np.zeros((1, *x.shape[1:]))])}
+        known = {**self.known, "u": np.concatenate([x, np.zeros((1, *x.shape[1:]))])}
         if t is not None:
             known["t"] = t[None]
         given = np.empty((len(program.inputs), *x.shape[1:]))
@@ -258,10 +263,10 @@ class ModelJets:
             for (i, k), root in zip(rows, self.roots, strict=False)
         ]
         other.roots += self.roots[len(rows) :]
-        other._stages, other._known = {}, {**self._known, "p": np.append(self.parameters, 0.0)}
+        other._stages, other.known = {}, {**self.known, "p": np.append(self.parameters, 0.0)}
 
         def at(value: float) -> ModelJets:
-            other._known["p"][-1] = value
+            other.known["p"][-1] = value
             return other
 
         return at
@@ -298,6 +303,35 @@ class ModelJets:
             return linearized(self, x, stage, sizes)
         matrix = self.part(stage).dense(x, range(len(self.jets)))
         return matrix[:, self.stages[stage].jets], np.abs(matrix) @ (np.abs(x) + sizes)
+
+
+class Repeated:
+    """A program of the equations of a system that is evaluated again and again."""
+
+    _CALL: Final = ctypes.CFUNCTYPE(None, ctypes.c_double, *[ctypes.c_void_p] * 4)
+
+    def __init__(self, system: ModelJets, nodes: list[int]) -> None:
+        self.program: Program = system.model.graph.program(nodes, system.input_of)
+        self._system, self._count = system, 0
+        self._u = np.zeros(len(system.jets) + 1)
+
+    def __call__(self, x: Vector, t: Vector | None = None) -> Vector:
+        """Outputs at values x, see :meth:`ModelJets.run`."""
+        if t is not None or x.ndim > 1:
+            return self._system.run(self.program, x, t)
+        self._count += 1
+        if self._count <= MOST_BY_NUMPY:
+            return self._system.run(self.program, x)
+        known, found = self._system.known, np.empty(len(self.program.outputs))
+        self._u[:-1] = x
+        own, p = self._u.ctypes.data, known["p"].ctypes.data
+        self._call(float(known["t"][0]), own, own, p, found.ctypes.data)
+        return found
+
+    @cached_property
+    def _call(self) -> Callable[..., None]:
+        self._compiled = compile_program(self.program, "residual", "tape")
+        return self._CALL(self._compiled.address)
 
 
 class Part:
@@ -347,28 +381,24 @@ class Part:
         return sorted(leaf for leaf in graph.leaves_of(*nodes) if leaf.kind == "u")
 
     @cached_property
-    def _equations(self) -> Program:
-        return self._program(self.roots)
+    def _equations(self) -> Repeated:
+        return Repeated(self.system, self.roots)
 
     @cached_property
-    def _derivatives(self) -> Program:
-        return self._program(list(self.slopes.values()))
-
-    def _program(self, nodes: list[int]) -> Program:
-        found: Program = self.system.model.graph.program(nodes, self.system.input_of)
-        return found
+    def _derivatives(self) -> Repeated:
+        return Repeated(self.system, list(self.slopes.values()))
 
     def values(self, x: Vector, t: Vector | None = None) -> Vector:
         """Residuals at all values x, of shape (jets,) or (jets, points), and at times t of the points."""
-        return self.system.run(self._equations, x, t)
+        return self._equations(x, t)
 
     def terms(self, x: Vector) -> Vector:
         """Sizes of the terms of the equations at all values x."""
-        return self.system.sizes(self._equations, x)
+        return self.system.sizes(self._equations.program, x)
 
     def jacobian(self, x: Vector) -> Any:
         """Jacobian of the equations with respect to all values, CSC."""
-        entries = self.system.run(self._derivatives, x)
+        entries = self._derivatives(x)
         places = np.array(self.pattern, dtype=np.int64).reshape(-1, 2).T
         return sparse.csc_matrix((entries, places), shape=(len(self.rows), len(self.system.jets)))
 
@@ -382,7 +412,7 @@ class Part:
             self._chosen[key] = np.array(own, dtype=np.int64).reshape(-1, 3).T
         entries, at, of = self._chosen[key]
         found = np.zeros((*x.shape[1:], len(self.rows), len(key)))
-        found[..., at, of] = self.system.run(self._derivatives, x, t)[entries].T
+        found[..., at, of] = self._derivatives(x, t)[entries].T
         return found
 
     def is_linear(self, columns: Iterable[int]) -> bool:
