@@ -658,4 +658,6 @@ class Solver(Steps):
 
 
 def _columns(matrix: Any, chosen: npt.NDArray[np.int64]) -> Any:
+    if sparse.issparse(matrix) and matrix.shape[0] * matrix.shape[1] <= PROJECTION.most_dense_entries:
+        matrix = matrix.toarray()
     return matrix if chosen.size == matrix.shape[1] else matrix[:, chosen]
