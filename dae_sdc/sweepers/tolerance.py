@@ -327,14 +327,17 @@ class Weights:
         estimate for an unknown of index k is its jump between both, to which the start of the step
         contributes r = growth^(M + 2 - k) parts and the end of the last one M, as pi'(1) = M |pi'(0)| for
         pi(t) = t (t - c_1) ... (t - c_M), and so for the derivative of what interpolates pi' at 0 and the
-        nodes. The error at the end is M r of these parts.
+        nodes. The error at the end is M r of these parts. Above index 2 steps are too long for the leading
+        term of the error alone, and nothing is taken off the estimate.
         """
         if not self._scaled or (u is None and not self.lets_go):
             return
-        sizes, factor = self._sizes, 1.0
+        sizes: Vector = self._sizes
+        factor: Any = 1.0
         if u is not None:
             r = np.minimum(growth, SETTINGS.largest_growth) ** (nodes + 1 - self.exponents)
-            sizes, factor = sizes if self.lets_go else np.abs(u), nodes * np.maximum(1.0, r) / (nodes + r)
+            sizes = sizes if self.lets_go else np.abs(u)
+            factor = np.maximum(nodes * np.maximum(1.0, r) / (nodes + r), self.exponents > 1)
         seen = self.scales.errors[: len(self.counted)]
         errors = np.atleast_2d(factor * np.abs(error) / np.maximum(self._least, sizes))
         np.maximum(seen, errors.max(axis=0), out=seen)
