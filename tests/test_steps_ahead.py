@@ -20,11 +20,14 @@ from dae_sdc.sweepers.together import FewerNodes
 
 WATCHED = ("centrifuge", "diode-ladder", "double-wishbone", "furuta-pendulum", "transistor-amplifier")
 """Models whose runs look for singular points, and the other circuits."""
-OTHERS = [pytest.param(name, marks=pytest.mark.long) for name in sorted({*MODELS} - {*PROBLEMS, *WATCHED})]
+OTHERS = [
+    pytest.param(name, marks=pytest.mark.long) for name in sorted({*MODELS} - {*PROBLEMS, *WATCHED})[::3]
+]
 
 LOOSE_AND_TIGHT = [pytest.param(rtol, marks=pytest.mark.long) for rtol in (1e-4, 1e-9)]
 FIRST = ("andrews", "charge-pump", "hires", "nand-gate", "simple", "transmission-line", "two-transistor")
 CATALOGUE = [*FIRST, *(pytest.param(name, marks=pytest.mark.long) for name in sorted({*PROBLEMS} - {*FIRST}))]
+MANY_STEPS = ("ring-modulator", "slider-crank", "two-bit-adder")
 
 
 def one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,6 +54,8 @@ def require_equal(ahead: Solution, alone: Solution) -> None:
 @pytest.mark.parametrize("rtol", [1e-6, *LOOSE_AND_TIGHT])
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_steps_are_those_of_the_controller(monkeypatch: pytest.MonkeyPatch, name: str, rtol: float) -> None:
+    if rtol < 1e-6 and name in MANY_STEPS:
+        pytest.skip("thousands of steps, of which the other tolerances have seen all kinds")
     require_equal(*solved_twice(monkeypatch, name, rtol=rtol))
 
 
