@@ -203,7 +203,7 @@ MIXED_ROWS = [
     *((2, RATES[k % 3], name) for k, name in enumerate(METHODS_TO_TRY, start=1)),
     *((2, 0.05, name) for name in ("backward-euler", "radau-iia-3", "radau-iia-5", "bdf2")),
 ]
-"""Numbers of rows, rates and methods: every method at two rates, and those that are stable at the slow one."""
+"""Numbers of rows, rates, methods: every method at two rates, and those that are stable at the slow one."""
 
 
 @pytest.mark.parametrize(("size", "rate", "sweeper"), dict.fromkeys(MIXED_ROWS))

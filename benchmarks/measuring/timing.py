@@ -123,8 +123,7 @@ class Run:
         method: dict[str, Any] = {"sweeper": work.sweeper, "nodes": nodes, "qdelta": qdelta}
         method |= {"restol": work.restol, "parallel": None if comm is None else "nodes", **(settings or {})}
         setup = describe(work.problem, params=work.params, **method)
-        if at_once:
-            setup = swept_at_once(setup)
+        setup = swept_at_once(setup) if at_once else setup
         description = setup.with_step(work.dt)
         if comm is not None:
             description["sweeper_params"]["comm"] = comm

@@ -117,18 +117,9 @@ class BlockSolver:
     def solve(
         self, block: Block, x: Vector, stage: int, chosen: Sequence[str]
     ) -> tuple[SolvedBlock, Vectors]:
-        """A report on a block, and all its solutions for given values of the blocks before.
+        """A report on a block, and all its solutions for the values of the blocks before in x.
 
-        Parameters
-        ----------
-        block : Block
-            The block.
-        x : ndarray, shape (jets,)
-            All values; those of the blocks before are solved.
-        stage : int
-            Stage of the block.
-        chosen : sequence of str
-            Names of values in its equations that were taken from the guesses.
+        Values named in ``chosen`` were taken from the guesses.
         """
         counts: Counter[str] = Counter()
         kind, reason = "linear" if block.linear else "polynomial", ""

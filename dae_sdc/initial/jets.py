@@ -193,7 +193,7 @@ class ModelJets:
         return None if self.near is None else self.near().typical(self.jets)
 
     def input_of(self, leaf: Leaf) -> Input:
-        """The program input of a leaf, for :meth:`run`."""
+        """The program input of a leaf."""
         if leaf.kind == "u":
             # A derivative of higher order than all values cancels in the equations.
             return Input("u", self.place.get((leaf.index, leaf.order), len(self.jets)))
@@ -221,26 +221,6 @@ class ModelJets:
             rows = range(len(self.roots)) if stage is None else self.stages[stage].rows.tolist()
             self._stages[stage] = Part(self, rows)
         return self._stages[stage]
-
-    def inputs(self, program: Program, x: Vector, t: Vector | None = None) -> Vector:
-        """Values of the inputs of a program at values x, see :meth:`run`."""
-        known = {**self.known, "u": np.concatenate([x, np.zeros((1, *x.shape[1:]))])}
-        if t is not None:
-            known["t"] = t[None]
-        given = np.empty((len(program.inputs), *x.shape[1:]))
-        for kind, (slots, numbers) in program.places.items():
-            own = known[kind][numbers]
-            given[slots] = own if own.ndim == x.ndim else own.reshape(-1, *[1] * (x.ndim - 1))
-        return given
-
-    def run(self, program: Program, x: Vector, t: Vector | None = None) -> Vector:
-        """Outputs of a program at values x of shape (jets,) or (jets, points), at the points' times t."""
-        found: Vector = program.evaluate(self.inputs(program, x, t))
-        return found
-
-    def sizes(self, program: Program, x: Vector) -> Vector:
-        """Sizes of the terms of the outputs of a program, at values x."""
-        return magnitudes(program, self.inputs(program, x))
 
     def simplified(self) -> Callable[[float], ModelJets] | None:
         """The equations with a share of the actual parts of homotopies, and simpler ones for the rest.
@@ -312,26 +292,35 @@ class Repeated:
 
     def __init__(self, system: ModelJets, nodes: list[int]) -> None:
         self.program: Program = system.model.graph.program(nodes, system.input_of)
-        self._system, self._count = system, 0
-        self._u = np.zeros(len(system.jets) + 1)
+        self._known, self._count, self._u = system.known, 0, np.zeros(len(system.jets) + 1)
 
     def __call__(self, x: Vector, t: Vector | None = None) -> Vector:
-        """Outputs at values x, see :meth:`ModelJets.run`."""
-        if t is not None or x.ndim > 1:
-            return self._system.run(self.program, x, t)
-        self._count += 1
-        if self._count <= MOST_BY_NUMPY:
-            return self._system.run(self.program, x)
-        known, found = self._system.known, np.empty(len(self.program.outputs))
-        self._u[:-1] = x
-        own, p = self._u.ctypes.data, known["p"].ctypes.data
-        self._call(float(known["t"][0]), own, own, p, found.ctypes.data)
-        return found
+        """Outputs at values x of shape (jets,) or (jets, points), at the points' times t."""
+        self._count += t is None and x.ndim == 1
+        if self._count <= MOST_BY_NUMPY or x.ndim > 1 or t is not None:
+            return self.program.evaluate(self._inputs(x, t))
+        outputs, self._u[:-1] = np.empty(len(self.program.outputs)), x
+        own, p = self._u.ctypes.data, self._known["p"].ctypes.data
+        self._call(float(self._known["t"][0]), own, own, p, outputs.ctypes.data)
+        return outputs
 
     @cached_property
     def _call(self) -> Callable[..., None]:
         self._compiled = compile_program(self.program, "residual", "tape")
         return self._CALL(self._compiled.address)
+
+    def sizes(self, x: Vector) -> Vector:
+        """Sizes of the terms of the outputs at values x."""
+        return magnitudes(self.program, self._inputs(x))
+
+    def _inputs(self, x: Vector, t: Vector | None = None) -> Vector:
+        known = {**self._known, "u": np.concatenate([x, np.zeros((1, *x.shape[1:]))])}
+        known |= {} if t is None else {"t": t[None]}
+        inputs = np.empty((len(self.program.inputs), *x.shape[1:]))
+        for kind, (slots, numbers) in self.program.places.items():
+            own = known[kind][numbers]
+            inputs[slots] = own if own.ndim == x.ndim else own.reshape(-1, *[1] * (x.ndim - 1))
+        return inputs
 
 
 class Part:
@@ -362,23 +351,19 @@ class Part:
     @cached_property
     def switches(self) -> list[tuple[int, int]]:
         """Pairs of the position of an equation and the number of a value that selects its branch."""
-        place = self.system.place
+        place, graph = self.system.place, self.system.model.graph
+        nodes = [[node for node in graph.below([root]) if graph.op[node] in _SWITCHES] for root in self.roots]
         return [
             (i, place[leaf.index, leaf.order])
-            for i, root in enumerate(self.roots)
-            for leaf in self._deciding(root)
-            if (leaf.index, leaf.order) in place
+            for i, deciding in enumerate(nodes)
+            for leaf in sorted(graph.leaves_of(*deciding))
+            if leaf.kind == "u" and (leaf.index, leaf.order) in place
         ]
 
     @cached_property
     def depends(self) -> Integers:
         """Numbers of all values on which the equations depend."""
         return np.unique(np.array([j for _, j in self.pattern + self.switches], dtype=np.int64))
-
-    def _deciding(self, root: int) -> list[Leaf]:
-        graph = self.system.model.graph
-        nodes = [node for node in graph.below([root]) if graph.op[node] in _SWITCHES]
-        return sorted(leaf for leaf in graph.leaves_of(*nodes) if leaf.kind == "u")
 
     @cached_property
     def _equations(self) -> Repeated:
@@ -394,7 +379,7 @@ class Part:
 
     def terms(self, x: Vector) -> Vector:
         """Sizes of the terms of the equations at all values x."""
-        return self.system.sizes(self._equations.program, x)
+        return self._equations.sizes(x)
 
     def jacobian(self, x: Vector) -> Any:
         """Jacobian of the equations with respect to all values, CSC."""
@@ -464,13 +449,11 @@ def groups_of(system: ModelJets) -> list[Group]:
 
 def leaf_values(system: ModelJets, x: Vector) -> Callable[[Leaf], float]:
     """A function that gives the values of leaves at x of shape (jets,); 0 for higher derivatives."""
-    model = system.model
-    parameters = [float(entry.required(model.name)) for entry in model.parameters_by_name.values()]
 
     def value(leaf: Leaf) -> float:
         if leaf.kind == "u":
             place = system.place.get((leaf.index, leaf.order))
             return 0.0 if place is None else float(x[place])
-        return system.t if leaf.kind == "t" else parameters[leaf.index]
+        return system.t if leaf.kind == "t" else float(system.known["p"][leaf.index])
 
     return value

@@ -73,6 +73,15 @@ class EquationFunctions:
     terms: Callable[[Vector], Vector] | None = None
     accuracy: Accuracy = Accuracy()  # Accuracy of the equations and their Jacobian.
 
+    def sizes(self, x: Vector, matrix: Any, usual: Vector, tolerance: float) -> tuple[Vector, Vector]:
+        """Sizes of the terms at x, and the sizes to which residuals are relative."""
+        here, typical = np.asarray(abs(matrix) @ np.column_stack([np.abs(x), usual])).T
+        if self.terms is None:
+            return here, here + typical
+        # Terms may be rounding errors of larger unknowns, so sizes have a lower bound.
+        terms = self.terms(x)
+        return terms, terms + TERM_ROUND_OFF / tolerance * typical
+
 
 @dataclass(frozen=True)
 class Projection:
@@ -131,15 +140,6 @@ def project(
 
     usual = 1.0 / weights if sizes is None else np.broadcast_to(np.asarray(sizes), given.shape)
 
-    def sizes_at(x: Vector, matrix: Any) -> tuple[Vector, Vector]:
-        """Sizes of the terms, and the sizes to which residuals are relative."""
-        here, typical = np.asarray(abs(matrix) @ np.column_stack([np.abs(x), usual])).T
-        if equations.terms is None:
-            return here, here + typical
-        # Terms may be rounding errors of larger unknowns, so sizes have a lower bound.
-        found = equations.terms(x)
-        return found, found + TERM_ROUND_OFF / tolerance * typical
-
     with np.errstate(all="ignore"):  # steps that go too far are refused because values are not finite
         h = equations.values(x)
         before = h if start is None else equations.values(given)
@@ -157,7 +157,7 @@ def project(
             matrix = equations.jacobian(x)
             if not _finite(matrix):
                 break
-            size, scale = sizes_at(x, matrix)
+            size, scale = equations.sizes(x, matrix, usual, tolerance)
             exact = not np.any(np.abs(h) > error * size)
             if exact and beside:
                 break
@@ -174,7 +174,7 @@ def project(
             matrix = equations.jacobian(x)
             if not _finite(matrix):
                 break
-            size, scale = sizes_at(x, matrix)
+            size, scale = equations.sizes(x, matrix, usual, tolerance)
             exact = not np.any(np.abs(h) > error * size)
             if exact or np.any(np.abs(h) > np.sqrt(tolerance) * scale):
                 break

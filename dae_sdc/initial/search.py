@@ -33,7 +33,7 @@ from dae_sdc.initial.given import (
 )
 from dae_sdc.initial.index import index_of
 from dae_sdc.initial.jets import JetSystem, ModelJets, Part, leaf_values
-from dae_sdc.initial.projection import TERM_ROUND_OFF, Projection, project
+from dae_sdc.initial.projection import Projection, project
 from dae_sdc.initial.redundant import left_out, require_implied
 from dae_sdc.initial.sets import SolutionSet, solution_sets
 from dae_sdc.initial.solver import SEARCH, Booleans, Given, Solver, Steps
@@ -552,14 +552,8 @@ def _met(system: JetSystem, given: Given, rows: npt.NDArray[np.int64], point: Ve
 
 def _scale(system: JetSystem, given: Given, x: Vector) -> Vector:
     """Sizes of all equations at a point, to which residuals are relative."""
-    matrix, terms = abs(system.jacobian(x)), system.terms(x)
-    typical = np.asarray(matrix @ given.sizes).ravel()
-    if terms is not None:
-        typical = terms + TERM_ROUND_OFF / system.tolerance * typical
-    else:
-        typical = typical + np.asarray(matrix @ np.abs(x)).ravel()
-    found: Vector = typical
-    return found
+    functions = Steps(system, given).functions(x, np.arange(x.size), None)
+    return functions.sizes(x, system.jacobian(x), given.sizes, system.tolerance)[1]
 
 
 def _fewest(

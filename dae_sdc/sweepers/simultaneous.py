@@ -85,10 +85,9 @@ ERROR_NEAR_SIZE = 20.0
 # method: that is at most a hundredth of the tolerance of the user.
 END_SHARE = 200.0
 GROWN_STEP = 1.01  # Ratio of two steps above which the second is longer, and not by rounding alone.
-# LARGEST_DEFECT, LARGEST_LET_GO: error between the nodes of a step, as F there shows it, in units of
-# its tolerance, with which the step is still accepted, and that from index 2 on, where short steps let errors
-# go. Of smooth solutions it is a seventh of the estimate; more of it is a bend that the nodes do not see.
-LARGEST_DEFECT, LARGEST_LET_GO = 8.0, 100.0
+# Error between the nodes of a step, by F there, in units of its tolerance, with which the step is taken, by
+# index; from 2 on short steps let errors go. That of a smooth solution is a seventh of the estimate.
+LARGEST_DEFECT = 8.0, 8.0, 100.0
 # Part of the time in which the solution changes from which on the end of a step holds unknowns of index 2 in
 # full: rounding goes with the inverse of the step.
 HELD_PART = 4.0

@@ -17,7 +17,6 @@ from dae_sdc.sweepers.simultaneous import (
     GROWN_STEP,
     HELD_PART,
     LARGEST_DEFECT,
-    LARGEST_LET_GO,
     MOST_NEWTON_ITERATIONS,
     REASONS,
     SLOW,
@@ -88,7 +87,7 @@ class StagesTogether:
         self.late = tolerance.weights_of(problem, HELD_AT_INDEX_2, plain=True) if held else None
         self._seen_at, self._errors = np.nan, np.zeros(problem.n)
         self._at_end = self.stages.numbers.allowed_at_end = 1.0 / factor
-        self.stages.numbers.allowed_defect = LARGEST_DEFECT if index < 2 else LARGEST_LET_GO
+        self.stages.numbers.allowed_defect = LARGEST_DEFECT[min(index, 2)]
         # At index 3 the residual that a step leaves in the constraints looks like a kink to the next step.
         self.slack = max(1.0, factor) if index < 3 else 1.0
         # An index that is not known may be 2: below this part of the time scale rounding makes such an error.

@@ -323,20 +323,16 @@ class Weights:
     def see(self, error: Vector, u: Vector | None = None, nodes: int = 1, growth: Any = 1.0) -> None:
         """Keep the estimated errors of accepted steps, in rows, relative to the unknowns from size 1 on.
 
-        Those at the end ``u`` of a step of Radau IIA that is ``growth`` times as long as the last: the
-        estimate for an unknown of index k is its jump between both, to which the start of the step
-        contributes r = growth^(M + 2 - k) parts and the end of the last one M, as pi'(1) = M |pi'(0)| for
-        pi(t) = t (t - c_1) ... (t - c_M), and so for the derivative of what interpolates pi' at 0 and the
-        nodes. The error at the end is M r of these parts. Above index 2 steps are too long for the leading
-        term of the error alone, and nothing is taken off the estimate.
+        Those at the end ``u`` of a step of Radau IIA that is ``growth`` times as long as the last: the jump
+        of an unknown of index k between both has r = growth^(M + 2 - k) parts of it and M of the last one,
+        as pi'(1) = M |pi'(0)| for pi(t) = t (t - c_1) ... (t - c_M), and so for the derivative of what takes
+        the values of pi' at 0 and the nodes. The error has M r parts; above index 2 at least the estimate.
         """
         if not self._scaled or (u is None and not self.lets_go):
             return
-        sizes: Vector = self._sizes
-        factor: Any = 1.0
+        sizes, factor = self._sizes if u is None or self.lets_go else np.abs(u), np.ones(1)
         if u is not None:
             r = np.minimum(growth, SETTINGS.largest_growth) ** (nodes + 1 - self.exponents)
-            sizes = sizes if self.lets_go else np.abs(u)
             factor = np.maximum(nodes * np.maximum(1.0, r) / (nodes + r), self.exponents > 1)
         seen = self.scales.errors[: len(self.counted)]
         errors = np.atleast_2d(factor * np.abs(error) / np.maximum(self._least, sizes))

@@ -197,8 +197,7 @@ def rows_of(module: str, asked: str, ranks: int, patience: float) -> Generator[d
             without_error(json.loads(path.read_bytes()))
         if code:
             complaints.seek(0)
-            lines = [line for line in complaints.read().splitlines() if line.strip()]
-            last = lines[-1] if lines else "it said nothing"
+            last = ["it said nothing", *(line for line in complaints if line.strip())][-1].rstrip()
             raise RemoteError(f"'{' '.join(command)}' ended with code {code}: {last}")
 
 

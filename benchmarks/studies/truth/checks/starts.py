@@ -17,7 +17,7 @@ from benchmarks.measuring.outcomes import DONE, FAILED, WRONG, Finding
 from benchmarks.studies.truth.families.hessenberg import differences
 from benchmarks.studies.truth.generated import Generated, Vector
 from benchmarks.studies.truth.kinds import KINDS, Kind
-from benchmarks.studies.truth.solves import drawn, exact_values, generate, model_of
+from benchmarks.studies.truth.solves import drawn, generate, model_of
 from dae_sdc.errors import InconsistentStateError
 
 VARIANTS = ("exact", "near", "fixed", "free", "impossible", "zero", "problem")
@@ -35,23 +35,17 @@ def run(family: str, seed: int, variant: str) -> Finding:
     exact = given.solution(t)
     near = exact + NEAR * rng.standard_normal(given.n)
     if variant == "problem":
-        problem = given.problem(True)
-        start = ds.initial(problem, u0=near)
+        start = ds.initial(given.problem(True), u0=near)
         return _checked(given, np.array(start.u), {}, near)
     model = model_of(given)
-    if variant == "exact":
-        start = ds.initial(model, guesses=exact_values(given))
-        found = _values(given, start)
-        off = float(np.abs(found - exact).max())
-        if off > MET:
+    guesses = {"exact": exact, "near": near, "zero": np.zeros(given.n)}
+    if variant in guesses:
+        start = ds.initial(model, guesses=_named(given, guesses[variant]))
+        off = float(np.abs(_values(given, start) - exact).max())
+        if variant == "exact" and off > MET:
             return Finding(WRONG, f"consistent guesses were changed by {off:.2g}")
-        return _checked(given, found, {}, exact, start)
-    if variant == "near":
-        start = ds.initial(model, guesses=_named(given, near))
-        return _checked(given, _values(given, start), {}, near, start)
-    if variant == "zero":
-        start = ds.initial(model, guesses=_named(given, np.zeros(given.n)))
-        return _checked(given, _values(given, start), {}, None, start)
+        beside = None if variant == "zero" else guesses[variant]
+        return _checked(given, _values(given, start), {}, beside, start)
     slopes = _slopes(given, exact, t)
     if variant == "fixed":
         j = int(rng.integers(given.n))
@@ -122,17 +116,15 @@ def _checked(
     if not np.isfinite(found).all():
         return Finding(WRONG, f"the start is {found}")
     for name, value in fixed.items():
-        if found[given.names.index(name)] != value:
-            return Finding(WRONG, f"{name} was fixed at {value!r}, and is {found[given.names.index(name)]!r}")
+        if (kept := found[given.names.index(name)]) != value:
+            return Finding(WRONG, f"{name} was fixed at {value!r}, and is {kept!r}")
     assert given.constraints is not None
     violation = np.abs(given.constraints(found, t))
     size = 1.0 + float(np.abs(found).max())
     if violation.max(initial=0.0) > MET * size:
         return Finding(WRONG, f"constraint {int(violation.argmax())} is violated by {violation.max():.2g}")
-    if near is not None:
-        distance, allowed = float(np.abs(found - near).max()), KEPT_BRANCH * NEAR
-        if distance > allowed:
-            return Finding(WRONG, f"guesses near a consistent point were left by {distance:.2g}")
+    if near is not None and (distance := float(np.abs(found - near).max())) > KEPT_BRANCH * NEAR:
+        return Finding(WRONG, f"guesses near a consistent point were left by {distance:.2g}")
     if start is not None:
         slopes = np.array([start.values.get(f"der({name})", np.nan) for name in given.names])
         if np.isfinite(slopes[: given.n_diff]).all():
@@ -145,9 +137,8 @@ def _checked(
 def plan(families: list[str], seeds: range, quick: bool) -> Iterator[str]:
     """Lines of all runs."""
     for family, seed, given in drawn(families, seeds, quick, PER_SEED):
-        if given.constraints is None:
-            continue
-        variants = VARIANTS if not quick else ("near", "fixed", "impossible")
+        variants: tuple[str, ...] = VARIANTS if not quick else ("near", "fixed", "impossible")
+        variants = () if given.constraints is None else variants
         yield from (f"{family}:{seed}:initial:{variant}" for variant in variants)
 
 
