@@ -300,8 +300,8 @@ class Repeated:
         if self._count <= MOST_BY_NUMPY or x.ndim > 1 or t is not None:
             return self.program.evaluate(self._inputs(x, t))
         outputs, self._u[:-1] = np.empty(len(self.program.outputs)), x
-        own, p = self._u.ctypes.data, self._known["p"].ctypes.data
-        self._call(float(self._known["t"][0]), own, own, p, outputs.ctypes.data)
+        u, p = self._u.ctypes.data, self._known["p"].ctypes.data
+        self._call(float(self._known["t"][0]), u, u, p, outputs.ctypes.data)
         return outputs
 
     @cached_property
