@@ -53,7 +53,7 @@ RUNS = {
     "traced": "--problems simple,skate --repetitions 1 --time-limit 600",
     "truth": "--family ordinary --kind structure --seeds 1",
     "upstream": "--problems discontinuous --repetitions 1",
-    "work": "--problems simple,problematic-f,transmission-line --sizes 10 --qdelta LU --repetitions 1 "
+    "work": "--problems simple,problematic-f,transmission-line --sizes 20 --qdelta LU --repetitions 1 "
     "--sweeper semi-implicit,fully-implicit",
 }
 LEFT_OUT = {
