@@ -29,9 +29,7 @@ Integers = npt.NDArray[np.int64]
 # Exponent from which on a line continues an exponential function where it would overflow at the guesses.
 LARGEST_EXPONENT: Final = 50.0
 ROUND_OFF: Final = 1e-13  # Ratio of singular values that rounding errors of numbers leave of 0.
-MOST_BY_NUMPY: Final = (
-    200  # Evaluations of a program after which compiled code reads it, about 20 times faster.
-)
+MOST_BY_NUMPY: Final = 200  # Evaluations of a program after which the compiled interpreter reads it.
 MOST_DENSE_JETS: Final = 100  # Number of values up to which the Jacobian of a stage is an array.
 
 _SWITCHES = frozenset({Op.ABS, Op.SIGN, Op.FLOOR, Op.MIN, Op.MAX, Op.LT, Op.LE})
