@@ -33,7 +33,7 @@ UNDERFLOW = 1e-30
 LEFT_OVER = 1e-25
 # Size of an unknown, in units of :attr:`Balance.own`, that rounding of other terms hides; no absolute
 # tolerance is less.
-ROUNDING_OF_TERMS = 2.0**-39
+ROUNDING_OF_TERMS = 2.0**-42
 # WRONG_FLOOR, WRONG_FLOOR_MIDWAY: largest value of an unknown in a run, in units of its floor, below which
 # the floor was too large and the run is repeated: at the end of a run, and before it.
 WRONG_FLOOR = 2.0**-3

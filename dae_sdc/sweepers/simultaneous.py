@@ -87,7 +87,7 @@ END_SHARE = 200.0
 GROWN_STEP = 1.01  # Ratio of two steps above which the second is longer, and not by rounding alone.
 # Error between the nodes of a step, by F there, in units of its tolerance, with which the step is taken, by
 # index; from 2 on short steps let errors go. That of a smooth solution is a seventh of the estimate.
-LARGEST_DEFECT = 8.0, 8.0, 100.0
+LARGEST_DEFECT = 1.0, 1.0, 100.0
 # Part of the time in which the solution changes from which on the end of a step holds unknowns of index 2 in
 # full: rounding goes with the inverse of the step.
 HELD_PART = 4.0
