@@ -188,6 +188,11 @@ def test_an_approach_that_changes_little_is_followed_nearer(part: float, least: 
         *((f"bridges:54002:written:bridge-exponential-loop:nodes-3:rtol=1e-0{k}", DONE) for k in (6, 9)),
         # Equations whose units differ by 24 orders of magnitude, of which one depends on others.
         ("mechanics-index-3:54000:plain:function+units:traced:rtol=1e-09", DONE),
+        # A knee that the nodes of a step see as smooth: F between them shows it.
+        ("bridges:63002:written:bridge-smooth:traced:rtol=1e-05", DONE),
+        ("bridges:78000:written:bridge-smooth:untraced:rtol=0.0001", DONE),
+        # Multipliers at the end of a step that grows.
+        ("hessenberg-3:63000:plain:problem+jacobian:traced:rtol=1e-08", REFUSED),
     ],
 )
 def test_generated_circuits_are_right_or_told(line: str, outcome: str) -> None:
