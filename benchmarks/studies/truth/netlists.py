@@ -231,7 +231,8 @@ class ReducedCircuit:
                 part *= 0.5
                 residual, x, slopes = rest(point + part * step)
             point = point + part * step
-            if not self.diodes or np.abs(step).max() <= 1e-10 * (1.0 + np.abs(point).max()):
+            rounding = before <= 1e-13 and np.abs(residual).max() >= before
+            if not self.diodes or rounding or np.abs(step).max() <= 1e-10 * (1.0 + np.abs(point).max()):
                 break
         else:
             if size:
