@@ -222,12 +222,7 @@ def evaluate_stage(a: Any, i: Any) -> Any:
 def _residuals(a: Any, t0: Any, h: Any) -> Any:
     a.counts.rhs += a.m
     a.time, a.step = t0, h
-    if a.share != 0:
-        return call_at(a.share, (a.own, EVALUATE, a.m)) != 0
-    defined = True
-    for i in range(a.m):
-        defined = evaluate_stage(a, i) and defined
-    return defined
+    return do_parts(a, EVALUATE, a.m)
 
 
 @within_compiled
@@ -242,16 +237,15 @@ def solve_real(a: Any, x_at: Any) -> Any:
 @within_compiled
 def solve_pair(a: Any, k: Any, x_at: Any) -> Any:
     """Solve with the matrix of complex eigenvalue k, in place: a row of real and a row of imaginary parts."""
-    if a.substitute != 0:
-        call_at(a.substitute, (a.own, k + 1, x_at))
-        return
     own_part = a.several * (k + 1)
     row_at, small = a.row + 16 * a.n * own_part, a.small + 16 * own_part
     n, x, row = a.n, doubles(x_at), complexes(row_at)
     for j in range(n):
         row[j] = complex(x[j], x[n + j])
     lu, pivots = a.pair_lu + 16 * n * n * k, a.pair_pivots + 4 * n * k
-    if n <= mn.LARGEST_LOOP_SOLVE:
+    if a.substitute != 0:
+        call_at(a.substitute, (a.own, k + 1, row_at))
+    elif n <= mn.LARGEST_LOOP_SOLVE:
         mn.loop_solve(n, complexes(lu), short_integers(pivots), row)
     else:
         mn.lapack_solve(a.zgetrs, small, lu, pivots, row_at)
@@ -289,13 +283,8 @@ def spread_part(a: Any, part: Any, count: Any) -> Any:
 
 @_view.method()
 def _correct(a: Any) -> Any:
-    if a.share != 0:
-        call_at(a.share, (a.own, SOLVE, a.pairs + 1))
-        call_at(a.share, (a.own, SPREAD, a.chunks))
-    else:
-        for k in range(a.pairs + 1):
-            solve_part(a, k)
-        spread_part(a, 0, 1)
+    do_parts(a, SOLVE, a.pairs + 1)
+    do_parts(a, SPREAD, a.chunks)
     a.counts.newton += 1
     a.counts.solve += a.m % 2 + a.pairs
     return norm_of(a, a.change, a.m)
@@ -519,6 +508,33 @@ def factorize_part(a: Any, k: Any) -> Any:
     return call_at(a.refactorize, which) != 0 or call_at(a.repivot, which) != 0
 
 
+@within_compiled
+def do_part(a: Any, kind: Any, part: Any) -> Any:
+    """Do one part of a piece of work; False where F is not finite or a matrix is singular."""
+    if kind == EVALUATE:
+        return evaluate_stage(a, part)
+    if kind == FACTORIZE:
+        return factorize_part(a, part)
+    if kind == SOLVE:
+        solve_part(a, part)
+    elif kind == SPREAD:
+        spread_part(a, part, a.chunks)
+    else:
+        solve_real(a, a.error)
+    return True
+
+
+@within_compiled
+def do_parts(a: Any, kind: Any, count: Any) -> Any:
+    """Do a piece of work, which a team shares where there is one, until a part fails; whether none did."""
+    if a.share != 0:
+        return call_at(a.share, (a.own, kind, count)) != 0
+    for part in range(count):
+        if not do_part(a, kind, part):
+            return False
+    return True
+
+
 @_view.method()
 def _factorize(a: Any, h: Any) -> Any:
     x, coefficients = a.numbers, complexes(a.coefficients)
@@ -528,13 +544,8 @@ def _factorize(a: Any, h: Any) -> Any:
     coefficients[0] = ratio * x.gamma
     for k in range(a.pairs):
         coefficients[k + 1] = ratio * complexes(a.eigenvalues)[k]
-    if a.share != 0:
-        if call_at(a.share, (a.own, FACTORIZE, a.pairs + 1)) == 0:
-            return False
-    else:
-        for k in range(a.pairs + 1):
-            if not factorize_part(a, k):
-                return False
+    if not do_parts(a, FACTORIZE, a.pairs + 1):
+        return False
     x.factored = h
     return True
 
@@ -547,9 +558,7 @@ def _factorize_real(a: Any, h: Any) -> Any:
     x.factored = 0.0
     a.counts.factorization += 1
     complexes(a.coefficients)[0] = h / x.linearized * x.gamma
-    if a.share != 0:
-        return call_at(a.share, (a.own, FACTORIZE, 1)) != 0
-    return factorize_part(a, 0)
+    return do_parts(a, FACTORIZE, 1)
 
 
 @within_compiled
@@ -618,10 +627,7 @@ def _times_mass(a: Any) -> Any:
 @_view.method()
 def _filtered(a: Any) -> Any:
     a.counts.solve += 1
-    if a.share != 0:
-        call_at(a.share, (a.own, FILTER, 1))
-    else:
-        solve_real(a, a.error)
+    do_parts(a, FILTER, 1)
     return norm_of(a, a.error, 1)
 
 
@@ -923,18 +929,7 @@ ANSWER = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes
 
 
 def _part_at(address: Any, kind: Any, part: Any) -> Any:
-    a = stages_at(address)
-    if kind == EVALUATE:
-        return int(evaluate_stage(a, part))
-    if kind == FACTORIZE:
-        return int(factorize_part(a, part))
-    if kind == SOLVE:
-        solve_part(a, part)
-    elif kind == SPREAD:
-        spread_part(a, part, a.chunks)
-    else:
-        solve_real(a, a.error)
-    return 1
+    return int(do_part(stages_at(address), kind, part))
 
 
 @once
