@@ -177,7 +177,7 @@ class Piece:
 
     def _differences(self, point: list[Vector], t: float, which: int) -> Vector:
         """dF/du (0) or dF/du' (1) by central differences, shape (n, n)."""
-        options, n, split, varied = self.options, self.problem.n, self.problem.n_diff, point[which]
+        options, n, varied = self.options, self.problem.n, point[which]
         sizes = self.sizes / self.problem.run_scales.time if which else self.sizes
         increment = options.derivative_increment if which else options.state_increment
         matrix = np.empty((n, n))
@@ -186,8 +186,7 @@ class Piece:
             values = []
             for sign in (1.0, -1.0):
                 varied[j] = middle + sign * step
-                u, du = (attach(x, split) for x in point)
-                values.append(self.problem.evaluate(u, du, t).copy())
+                values.append(self.problem.evaluate(*point, t).copy())
             varied[j] = middle
             matrix[:, j] = (values[0] - values[1]) / (2.0 * step)
         return matrix

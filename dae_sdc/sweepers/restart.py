@@ -15,14 +15,7 @@ from dae_sdc.dae.newton import ImplicitSystem, ModifiedNewton
 from dae_sdc.dae.paths import MOST_PATH_UNKNOWNS, newton_homotopy
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.scales import balanced
-from dae_sdc.dae.state import (
-    EndDerivative,
-    MeshDAE,
-    Vector,
-    attach,
-    differentiation_row,
-    interpolation_matrix,
-)
+from dae_sdc.dae.state import EndDerivative, MeshDAE, Vector, differentiation_row, interpolation_matrix
 from dae_sdc.errors import DAEError, EvaluationError, SolveError
 from dae_sdc.sweepers.coupled import stages_without_guess
 from dae_sdc.sweepers.tableaux import radau_iia
@@ -197,7 +190,7 @@ def consistent_restart(problem: ProblemDAE, u: MeshDAE, t: float, h: float, chan
     state = MeshDAE(u)
     state.polynomial = None
     problem.start_step(state, t)
-    slope = attach(np.zeros(problem.n), k)
+    slope = problem.dtype_f(problem.init)
     low = problem.index in (0, 1)
     if low:
         if u.polynomial is not None:
@@ -258,7 +251,7 @@ def jump_behind(
         return False, str(error)
     if (np.abs(remains) <= least * scale).all():
         return False, ""
-    slope = attach(np.zeros(problem.n), problem.n_diff)
+    slope = problem.dtype_f(problem.init)
     failure = restart_failure(problem, u, slope, t, h)
     if not failure:
         u.polynomial = EndDerivative(slope.view(np.ndarray))

@@ -14,7 +14,7 @@ from dae_sdc.dae.linear import factorize, largest
 from dae_sdc.dae.newton import ModifiedNewton
 from dae_sdc.dae.newton_checks import directions
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import MeshDAE, Vector, attach
+from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import SolveError
 from dae_sdc.sweepers.tolerance import Outcome, Tolerance, effective_order, inner_factor, newton_share
 
@@ -44,7 +44,7 @@ class Operators(NamedTuple):
 
 def operators_at(problem: ProblemDAE, u: Vector, du: Vector, t: float, c: float) -> Operators:
     """The iteration matrix dF/du' + c dF/du, evaluated and factorised at a point."""
-    parts = linearize(problem, attach(u, problem.n_diff), attach(du, problem.n_diff), t)
+    parts = linearize(problem, u, du, t)
     solver = problem.linear_solver
     problem.work_counters["factorization"].niter += 1
     factors = factorize(parts.iteration_matrix(c, problem.n), "auto" if solver == "gmres" else solver)
@@ -73,7 +73,7 @@ def rounding_noise(
     """Error of the unknowns by rounding of F in an implicit step; None if the matrix is singular."""
     # Shapes: u and du (n,), which (n,).
     try:
-        parts = linearize(problem, attach(u, problem.n_diff), attach(du, problem.n_diff), t)
+        parts = linearize(problem, u, du, t)
         factors = factorize(parts.iteration_matrix(c, problem.n), "auto")
     except SolveError:
         return None
@@ -178,7 +178,7 @@ class StepError:
         """Weighted norm of u' by an implicit step with coefficient c; infinite if it cannot be solved."""
         slope = np.zeros(self.problem.n)
         try:
-            value = self.problem.evaluate(u0, attach(slope, self.problem.n_diff), t0).copy()
+            value = self.problem.evaluate(u0, slope, t0).copy()
             made = operators_at(self.problem, u0.view(np.ndarray), slope, t0, c)
         except SolveError:
             return np.inf

@@ -9,7 +9,7 @@ import numpy as np
 
 from dae_sdc.dae.newton_checks import JacobianWatch
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import MeshDAE, Vector, attach, interpolation_matrix
+from dae_sdc.dae.state import MeshDAE, Vector, interpolation_matrix
 from dae_sdc.errors import EvaluationError, InputError, SolveError
 from dae_sdc.registry import unknown
 from dae_sdc.sweepers.collocation import qdelta_matrix, transient_growth
@@ -202,7 +202,7 @@ class AccuracyGoal:
         judged = errors.first and max(P.variable_index, default=1) < 3
         error = np.zeros(P.n) if judged else made.mass(scale * (errors.du0 - slope))
         if errors.first:
-            error -= scale * P.evaluate(L.u[0], attach(slope if judged else errors.du0, P.n_diff), L.time)
+            error -= scale * P.evaluate(L.u[0], slope if judged else errors.du0, L.time)
         return errors.filtered(error, made, L.time)
 
     def _unsolved(self, rate: float) -> Outcome:
