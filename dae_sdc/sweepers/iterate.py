@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -255,13 +254,6 @@ class StepIterate:
         """Whether this is the value that :meth:`end_value` gave for the current iterate."""
         return self._end[0] is end and self._end[1:] == (self.sweeps, id(self.level.u[0]))
 
-    def integrals(self) -> Vector:
-        """dt sum_j q_mj U_j at all nodes, shape (M, n); zero in the unknowns that are not integrated."""
-        result = np.zeros((self.num_nodes, self.problem.n))
-        self.scale()
-        result[:, : self.n_integrated] = np.dot(self.matrices.dt_q, self.stages.integrated)
-        return result
-
     # --- values of others -----------------------------------------------------------------------------------
 
     def adopt(self) -> None:
@@ -277,7 +269,7 @@ class StepIterate:
             if values or derivatives:
                 self._adopt_at_nodes(not derivatives, not values)
             return
-        at_nodes, slopes = self._rows_of(u, f)
+        at_nodes, slopes = rows_of(self.level)
         self.forget_ahead()
         replaces = self._shown[0] is None
         self.allocate()
@@ -287,14 +279,10 @@ class StepIterate:
         if not slopes.any():
             self._differentiate()
 
-    def _rows_of(self, u: Sequence[Any], f: Sequence[Any]) -> tuple[Vector, Vector]:
-        n = self.problem.n
-        return rows_of(u, "u", n), rows_of(f, "f", n)
-
     def _adopt_at_nodes(self, only_values: bool, only_derivatives: bool) -> None:
         """Take over what was assigned within the step that is being swept."""
         L, stages = self.level, self.stages
-        at_nodes, slopes = self._rows_of(L.u, L.f)
+        at_nodes, slopes = rows_of(L)
         self.forget_ahead()
         stages.u[:], stages.du[:] = at_nodes, slopes
         stages.du[:, self.n_integrated :] = 0.0

@@ -125,18 +125,22 @@ class ShownRows:
         return values or written[0], slopes or written[1]
 
 
-def rows_of(entries: Sequence[Any], name: str, n: int) -> Vector:
-    """The entries of ``level.u`` or ``level.f`` at the nodes, shape (M, n); ``name`` is "u" or "f"."""
-    rows = np.empty((len(entries) - 1, n))
-    for m, entry in enumerate(entries[1:]):
-        try:
-            values = np.asarray(entry, dtype=float)
-        except (TypeError, ValueError, OverflowError):
-            values = np.empty(0)
-        if values.shape != (n,):
-            raise InputError(f"level.{name}[{m + 1}] must be an array of {n} numbers; got {entry!r}")
-        rows[m] = values
-    return rows
+def rows_of(level: Any) -> list[Vector]:
+    """The entries of ``level.u`` and of ``level.f`` at the nodes, shape (M, n) each."""
+    both, n = [], level.prob.n
+    for name in ("u", "f"):
+        entries = getattr(level, name)[1:]
+        rows = np.empty((len(entries), n))
+        for m, entry in enumerate(entries):
+            try:
+                values = np.asarray(entry, dtype=float)
+            except (TypeError, ValueError, OverflowError):
+                values = np.empty(0)
+            if values.shape != (n,):
+                raise InputError(f"level.{name}[{m + 1}] must be an array of {n} numbers; got {entry!r}")
+            rows[m] = values
+        both.append(rows)
+    return both
 
 
 class NodeCommunicator:

@@ -66,11 +66,6 @@ class PythonNodes:
         vars(self).update(given)
         return function(self, *numbers)
 
-    def start_sweep(self, before: Stages, number: int, low: int, high: int) -> None:
-        """Prepare sweep ``number`` at nodes ``low`` to ``high`` - 1 from the values before it."""
-        self.begin_sweep(number)
-        self.run(sweep.start_sweep, low, high, before=before)
-
     def solve(self, low: int, high: int) -> None:
         """Solve at nodes ``low`` to ``high`` - 1 in turn; raises as :meth:`ModifiedNewton.solve` does."""
         low = max(low, self.arrays.first)

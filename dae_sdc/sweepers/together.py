@@ -45,17 +45,12 @@ LEAST_NODES = 2  # Least number of nodes.
 # Error of unknowns of index 2 at the end of a step of more than three nodes, in units of rtol, from which on
 # it is repeated once: the estimate is made of u' at the start, where it may be small.
 HELD_AT_INDEX_2 = 30.0
-# Names of the linear solvers that compiled stages support for dense and for sparse Jacobians.
-DENSE, SPARSE = ("auto", "dense"), ("auto", "superlu")
 
 
 def stage_solver(problem: ProblemDAE, A: Any, c: Any, team: Team | None = None) -> Simultaneous:
     """The solver of coupled stages for a problem: compiled where its kernels allow, in Python otherwise."""
-    kernels = problem.kernels
     pattern = problem.sparsity
-    supported = problem.linear_solver in (DENSE if pattern is None else SPARSE)
-    supported = supported and (pattern is None or getattr(pattern, "format", "") == "csc")
-    if kernels is None or not kernels.jacobian or not supported:
+    if problem.solver_kernels is None or (pattern is not None and getattr(pattern, "format", "") != "csc"):
         return Simultaneous(problem, A, c, team)
     # These import numba.
     if pattern is None:
