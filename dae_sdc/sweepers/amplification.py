@@ -204,14 +204,11 @@ def _jacobian(problem: Any, u: Vector, du: Vector, t: float, c: float) -> Vector
 
 
 def pencil_index(mass: Vector, stiffness: Vector, options: AmplificationOptions) -> int | None:
-    """Index of the constant pencil of two matrices; None where it is singular.
-
-    Where equations without derivatives are differentiated, dF/du' takes their rows of dF/du, until it is
-    regular. With coefficients that vary in time the index of a DAE is at least 2 where this is.
+    """Index of the constant pencil of two matrices by the shuffle algorithm; None where it is singular.
 
     References
     ----------
-    D. Luenberger, Time-invariant descriptor systems, Automatica 14 (1978) 473 (the shuffle algorithm).
+    D. Luenberger, Time-invariant descriptor systems, Automatica 14 (1978) 473.
     """
     mass, stiffness, n = mass.copy(), stiffness.copy(), len(mass)
     scales = np.abs(mass).max(axis=1) + np.abs(stiffness).max(axis=1)

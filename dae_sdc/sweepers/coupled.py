@@ -70,10 +70,6 @@ class CoupledStages(ImplicitSystem):
             return np.zeros_like(values)
         return np.linalg.solve(dt * self.A, values - u0.view(np.ndarray))
 
-    def forget(self) -> None:
-        """Drop the kept matrices."""
-        self.newton.forget()
-
     def solve(self) -> None:
         """Solve for the stages; raises as :meth:`ModifiedNewton.solve` does."""
         self.newton.solve(self)
@@ -99,7 +95,7 @@ class CoupledStages(ImplicitSystem):
 
     def solve_step(self, u0: MeshDAE, guess: Vector, t0: float, dt: float) -> bool:
         """Solve with a Jacobian at each stage and damping; whether that succeeds."""
-        self.forget()
+        self.newton.forget()
         self.start(u0, guess, t0, dt)
         try:
             self.solve()
