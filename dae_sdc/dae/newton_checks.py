@@ -293,18 +293,14 @@ class JacobianWatch:
             self._check_kernels(u0, t)
         if not (self._at_start or self._behind_start):
             return
-        known = u0.polynomial
-        if known is None:
-            if not self._at_start:
-                return
-            du = np.zeros(self.problem.n)
-        else:
+        if u0.polynomial is not None:
             self._behind_start = False
-            du = known.derivative_at_end()
+        elif not self._at_start:
+            return
         self._at_start = False
         # Only the first run of a class looks, and the work of a run must not depend on that.
         with uncounted(self.problem):
-            wrong = self._wrong(u0.view(np.ndarray), du, t, (dt, 1e-3 * dt, 1e-6 * dt))
+            wrong = self._wrong(u0.view(np.ndarray), u0.derivative(), t, (dt, 1e-3 * dt, 1e-6 * dt))
         if wrong:
             raise InputError(
                 f"{wrong}, and Newton's method does not converge with it; correct it, or leave it out"

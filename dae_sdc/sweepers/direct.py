@@ -11,6 +11,7 @@ from pySDC.core.sweeper import Sweeper
 from dae_sdc.dae.adapter import adapt_level
 from dae_sdc.dae.newton_checks import JacobianWatch
 from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.state import attach
 from dae_sdc.errors import InputError, MissingPartError
 from dae_sdc.sweepers.amplification import LinearStep
 from dae_sdc.sweepers.teams import Team
@@ -268,12 +269,10 @@ class DirectSweeper(DirectMethod, Sweeper):  # type: ignore[misc]
 
     def _begin_step(self) -> None:
         L = self.level
-        P, polynomial = L.prob, L.u[0].polynomial
+        P = L.prob
         if self.uses_jacobian and self._watch is not None:
             self._watch.begin(L.u[0], L.time, L.dt)
-        L.f[0] = P.dtype_f(P.init)
-        if polynomial is not None:
-            L.f[0][:] = polynomial.derivative_at_end()
+        L.f[0] = attach(L.u[0].derivative(), P.n_diff)
         L.u[1], L.f[1] = P.dtype_u(L.u[0]), P.dtype_f(L.f[0])
 
     def compute_residual(self, stage: str = "") -> None:

@@ -322,11 +322,7 @@ class Predictor:
         else:
             u[:] = 0.0 if guess == "zero" else iterate.start_values
             du[:] = 0.0
-        if errors is not None:
-            known = errors.du0.copy()
-        else:
-            known = np.zeros(P.n) if polynomial is None else polynomial.derivative_at_end()
-        L.f[0] = attach(known, P.n_diff)
+        L.f[0] = attach(L.u[0].derivative(), P.n_diff)
         iterate.place_start()
 
     def extrapolate(self) -> None:

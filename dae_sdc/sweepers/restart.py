@@ -15,7 +15,14 @@ from dae_sdc.dae.newton import ImplicitSystem, ModifiedNewton
 from dae_sdc.dae.paths import MOST_PATH_UNKNOWNS, newton_homotopy
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.scales import balanced
-from dae_sdc.dae.state import EndDerivative, MeshDAE, Vector, differentiation_row, interpolation_matrix
+from dae_sdc.dae.state import (
+    EndDerivative,
+    MeshDAE,
+    Vector,
+    attach,
+    differentiation_row,
+    interpolation_matrix,
+)
 from dae_sdc.errors import DAEError, EvaluationError, SolveError
 from dae_sdc.sweepers.coupled import stages_without_guess
 from dae_sdc.sweepers.tableaux import radau_iia
@@ -190,12 +197,8 @@ def consistent_restart(problem: ProblemDAE, u: MeshDAE, t: float, h: float, chan
     state = MeshDAE(u)
     state.polynomial = None
     problem.start_step(state, t)
-    slope = problem.dtype_f(problem.init)
-    low = problem.index in (0, 1)
-    if low:
-        if u.polynomial is not None:
-            slope[:] = u.polynomial.derivative_at_end()
-        low = not restart_failure(problem, state, slope, t, h)
+    slope = attach(u.derivative(), k)
+    low = problem.index in (0, 1) and not restart_failure(problem, state, slope, t, h)
     tableau = radau_iia(RESTART_NODES)
     try:
         stages = stages_without_guess(problem, tableau, state, t, h)

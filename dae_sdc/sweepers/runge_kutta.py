@@ -160,11 +160,10 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
             return
         self._take(np.zeros((self.method.stages, P.n)), np.zeros((self.method.stages, P.n)))
         self._u[:] = L.u[0]
-        L.f[0] = P.dtype_f(P.init)
+        slope = L.u[0].derivative()
         if self.method.explicit_first_stage:
-            L.f[0][:] = starting_derivative(P, L.u[0], L.time, L.dt, self.method.order)
-        elif L.u[0].polynomial is not None:
-            L.f[0][:] = L.u[0].polynomial.derivative_at_end()
+            slope = starting_derivative(P, L.u[0], L.time, L.dt, self.method.order)
+        L.f[0] = attach(slope, P.n_diff)
 
     @classmethod
     def estimate_index(cls, nodes: int) -> int:
@@ -222,10 +221,8 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         if self.outcome.solved:
             self._watch.succeeded(self.outcome.rate > CRAWLING_CONTRACTION)
         else:
-            u0 = self.level.u[0]
-            slope = np.zeros_like(u0) if u0.polynomial is None else u0.polynomial.derivative_at_end()
-            time, dt = self.level.time, self.level.dt
-            points = (u0.view(np.ndarray), slope, time), (self._u[-1], self._du[-1], time + dt)
+            u0, time, dt = self.level.u[0], self.level.time, self.level.dt
+            points = (u0.view(np.ndarray), u0.derivative(), time), (self._u[-1], self._du[-1], time + dt)
             self._watch.failed(points, dt)
         return self.outcome
 

@@ -143,7 +143,7 @@ class StepError:
     def begin(self, u0: MeshDAE, h: float) -> None:
         """Begin a step of size h at ``u0``: set the weights and u' at the start."""
         self.first = u0.polynomial is None
-        self.du0 = np.zeros(self.problem.n) if self.first else u0.polynomial.derivative_at_end()
+        self.du0 = u0.derivative()
         du0 = None if self.first else self.du0
         self._rule.fill(u0.view(np.ndarray), h, self.weights, du0, floor=not self.first)
 
