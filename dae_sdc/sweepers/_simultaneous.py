@@ -984,12 +984,12 @@ class MachineStages(Simultaneous):
         }
         self._parameters: Any = None
         self._pool, self._pool_at, self._used = np.empty((0, 2, *self.guess.shape)), 0, 0
-        self._weights: Weights | None = None
         self._latest: _Placed | None = None
         self._known_before: tuple[_Placed | None, _Placed | None] = (None, None)
         self._by_numpy = False  # whether NumPy made the matrices, which compiled code does not have
-        self._between: Weights | None = None
-        self._late: Weights | None = None
+        self._told: dict[
+            str, Weights
+        ] = {}  # weights that compiled code knows, by the beginning of its fields
         self._advanced: int | None = None  # how Newton's method has ended in a step that was begun ahead
         self._make_matrices()
 
@@ -1107,23 +1107,19 @@ class MachineStages(Simultaneous):
         return bool(act(self._memory.own, own.WITHIN, 0.0, h, *NOT_JUDGED))
 
     def _begin_weights(self, weights: Weights) -> None:
-        if weights is not self._weights:
-            self._take_weights(weights)
+        """Tell compiled code how errors are weighted, and with which rate of change."""
         memory, scales = self._memory, weights.scales
+        if weights is not self._told.get(""):
+            exponents = np.ascontiguousarray(weights.exponents, dtype=np.int64)
+            memory.part, memory.high = weights.part, weights.high
+            memory.slowest, memory.highest = int(exponents.min()), int(exponents.max())
+            self._arrays["exponents"], memory.exponents = exponents, address(exponents)
+            self.judge_by("", weights)
         memory.follows, memory.watched = scales.running, scales.running and scales.watched
         memory.rate, memory.least_rate = scales.rate, scales.least_rate
 
     def _end_weights(self, weights: Weights) -> None:
         weights.scales.rate, weights.least_factor = self._memory.rate, weights.rtol
-
-    def _take_weights(self, weights: Weights) -> None:
-        """Tell compiled code how errors are weighted."""
-        memory, exponents = self._memory, np.ascontiguousarray(weights.exponents, dtype=np.int64)
-        memory.part, memory.high = weights.part, weights.high
-        memory.slowest, memory.highest = int(exponents.min()), int(exponents.max())
-        self._arrays["exponents"], memory.exponents = exponents, address(exponents)
-        self._tell_weights("", weights)
-        self._weights = weights
 
     # --- steps taken ahead ----------------------------------------------------------------------------------
 
@@ -1132,24 +1128,11 @@ class MachineStages(Simultaneous):
         idle = self.team is None and not self._by_numpy and self._advanced is None
         return idle and self.continues(value.polynomial) and self.weighs(weights)
 
-    def judge_between(self, weights: Weights | None, judged: Vector | None) -> None:
-        """Let errors between the nodes of some unknowns, 1 in ``judged``, count by these weights, or none."""
-        self.run.between = float(weights is not None and len(self.nodes) > 2)
-        if weights is None or judged is None or weights is self._between:
-            return
-        self._between = weights
-        self._tell_weights("between_", weights, judged)
-
-    def judge_late(self, weights: Weights | None) -> None:
-        """Let errors of unknowns of index 2 at the end of a step count by these weights, or none."""
-        self.run.late = float(weights is not None)
-        if weights is None or weights is self._late:
-            return
-        self._late = weights
-        self._tell_weights("late_", weights, self.multipliers)
-
-    def _tell_weights(self, prefix: str, weights: Weights, mask: Any = 1.0) -> None:
-        """Tell compiled code how errors of some unknowns, 1 in the mask, count."""
+    def judge_by(self, prefix: str, weights: Weights | None, mask: Any = 1.0) -> bool:
+        """Tell compiled code by which weights errors of some unknowns, 1 in the mask, count, if by any."""
+        if weights is None or weights is self._told.get(prefix):
+            return weights is not None
+        self._told[prefix] = weights
         memory, arrays = self._memory, {f"{prefix}counted": np.ascontiguousarray(mask * weights.counted)}
         if weights.atol is not None:
             arrays[f"{prefix}atol"] = np.ascontiguousarray(weights.atol, dtype=np.float64)
@@ -1157,11 +1140,13 @@ class MachineStages(Simultaneous):
         setattr(memory, f"{prefix}rtol", weights.rtol)
         self._arrays |= arrays
         tell_addresses(memory, arrays)
+        return True
 
     def error_between(self, weights: Weights, judged: Vector) -> float:
         """The largest error between the nodes of a solved step, in units of what is allowed."""
-        self.judge_between(weights, judged)
-        return float(act(self._memory.own, own.BETWEEN, 0.0, 0.0, *NOT_JUDGED)) if self.run.between else 0.0
+        if len(self.nodes) < 3 or not self.judge_by("between_", weights, judged):
+            return 0.0
+        return float(act(self._memory.own, own.BETWEEN, 0.0, 0.0, *NOT_JUDGED))
 
     def take_steps(
         self, value: MeshDAE, weights: Weights, arrays: Mapping[str, Vector], numbers: Mapping[str, int]
