@@ -45,12 +45,6 @@ class FixedPoint(ModifiedNewton):
     .. math::
         U \leftarrow U - \Big(\frac{\partial F}{\partial u'}\Big)^{-1} F(t, r + c U, U)
 
-    With F linear in u' each iteration is u <- r + c f(t, u) at the cost of one residual and one solve. The
-    matrix is kept over the steps. Errors contract by c times the Lipschitz constant of f: a stiff equation
-    needs a small step, or Newton's method.
-
-    The contraction is measured over two iterations: that of an oscillation alternates between its components.
-
     References
     ----------
     E. Hairer, G. Wanner, Solving Ordinary Differential Equations II, 2nd ed., 1996, Sect. IV.8.
@@ -98,6 +92,7 @@ class FixedPoint(ModifiedNewton):
                 return None if system.residual_is_small(goal) else np.inf
             if len(sizes) < 3:
                 continue
+            # Over two iterations: the contraction of an oscillation alternates between its components.
             rate = float(np.sqrt(size / sizes[-3]))
             kept.numbers.is_aged = float(rate > RENEWING_CONTRACTION)
             if rate < 1.0 and max(sizes[-2:]) * rate / (1.0 - rate) <= goal:

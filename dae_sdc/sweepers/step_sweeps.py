@@ -200,7 +200,7 @@ class AccuracyGoal:
         made = self.iterate.solver.operators(last)
         scale = self._gamma * L.dt
         slope = self._at_start @ self.iterate.stages.du
-        judged = errors.first and max(P.variable_index, default=1) < 3
+        judged = errors.first and errors.index < 3
         error = np.zeros(P.n) if judged else made.mass(scale * (errors.du0 - slope))
         if errors.first:
             error -= scale * P.evaluate(L.u[0], slope if judged else errors.du0, L.time)
