@@ -16,7 +16,7 @@ from dae_sdc.dae.newton_checks import directions
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import SolveError
-from dae_sdc.sweepers.tolerance import Outcome, Tolerance, effective_order, inner_factor, newton_share
+from dae_sdc.sweepers.tolerance import Outcome, Tolerance, collocation_goal, newton_share
 
 # Allowed error of the solve at one node, relative to that of the iteration over the step.
 NODE_SHARE = 0.003
@@ -131,11 +131,7 @@ class StepError:
     @classmethod
     def of_collocation(cls, problem: ProblemDAE, tolerance: Tolerance, num_nodes: int) -> StepError:
         """The estimate for Radau IIA with M nodes: of order M + 1, for a method of order 2 M - 1."""
-        index = max(problem.variable_index, default=1)
-        order = effective_order(num_nodes, 2 * num_nodes - 1, index)
-        factor = inner_factor(tolerance.rtol, num_nodes + 1, order, index)
-        # At index 3 the residual that a step leaves in the constraints looks like a kink to the next step.
-        slack = max(1.0, factor) if index < 3 else 1.0
+        _, factor, slack = collocation_goal(problem, tolerance.rtol, num_nodes, 2 * num_nodes - 1)
         made = cls(problem, tolerance, num_nodes + 1, factor, slack)
         made._kept[:] = False
         return made

@@ -91,6 +91,14 @@ def effective_order(nodes: int, order: int, index: int) -> float:
     return float(order) if index <= 2 else 0.5 * (order + nodes) - 0.5
 
 
+def collocation_goal(problem: ProblemDAE, rtol: float, nodes: int, order: int) -> tuple[int, float, float]:
+    """Index of a problem; largest accepted error, in units of rtol, and slack of collocation steps for it."""
+    index = max(problem.variable_index, default=1)
+    factor = inner_factor(rtol, nodes + 1, effective_order(nodes, order, index), index)
+    # At index 3 the residual that a step leaves in the constraints looks like a kink to the next step.
+    return index, factor, max(1.0, factor) if index < 3 else 1.0
+
+
 def newton_share(rtol: float, factor: float, index: int, round_off: float = EPS) -> float:
     """Part of the inner tolerance that the error of Newton's method may take in the stages.
 
