@@ -236,7 +236,7 @@ class Point:
 
     def evaluate(self) -> None:
         """Evaluate F at the pair."""
-        self.residual = self.equations.problem.evaluate(*self.here, self.t)
+        self.residual = self.equations.problem.evaluate(self.here[0], self.here[1], self.t)
 
     def is_determined(self) -> bool:
         """Whether the factors determine u'."""
@@ -245,7 +245,7 @@ class Point:
     def refactor(self) -> bool:
         """Make factors of the equations at the pair."""
         self.residual = self.residual.copy()  # differences of F write where F has written
-        parts = linearize(self.equations.problem, *self.here, self.t)
+        parts = linearize(self.equations.problem, self.here[0], self.here[1], self.t)
         self.factors = self.equations.factors(parts, self.residual, self.h)
         return True
 
@@ -262,7 +262,8 @@ class Point:
         share, step = 1.0, self._step
         while True:
             np.add(self.here, step, out=self._there)
-            self.residual = self.equations.problem.evaluate(*self._there, self.t)
+            u, du = self._there
+            self.residual = self.equations.problem.evaluate(u, du, self.t)
             if largest(self.residual) < np.inf:
                 self.here, self._there = self._there, self.here
                 return share

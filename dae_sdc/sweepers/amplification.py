@@ -186,7 +186,7 @@ class Piece:
             values = []
             for sign in (1.0, -1.0):
                 varied[j] = middle + sign * step
-                values.append(self.problem.evaluate(*point, t).copy())
+                values.append(self.problem.evaluate(point[0], point[1], t).copy())
             varied[j] = middle
             matrix[:, j] = (values[0] - values[1]) / (2.0 * step)
         return matrix
