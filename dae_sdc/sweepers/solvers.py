@@ -219,6 +219,6 @@ class PythonNodes:
     def _common(self) -> Linearization:
         """The Jacobian at the guide point; evaluated once a sweep at most."""
         if self._linearization is None:
-            time = float(self.place.times[self.arrays.first])
-            self._linearization = linearize(self.problem, *self.arrays.guide, time)
+            (u, du), time = self.arrays.guide, float(self.place.times[self.arrays.first])
+            self._linearization = linearize(self.problem, u, du, time)
         return self._linearization
