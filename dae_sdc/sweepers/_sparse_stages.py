@@ -241,7 +241,7 @@ class SparseStages(MachineStages):
 
     def _solve_outside(self, k: int, x_at: int) -> int:
         """Solve with SuperLU's factors of matrix k in place: for a complex row, but for the first matrix."""
-        memory = (ctypes.c_double * (self.problem.n * (2 if k else 1))).from_address(x_at)
+        memory: Any = (ctypes.c_double * (self.problem.n * (2 if k else 1))).from_address(x_at)
         x = np.frombuffer(memory, dtype=np.complex128 if k else np.float64)
         x[:] = self._outside[k].solve(x)
         return 1
