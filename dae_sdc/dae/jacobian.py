@@ -52,9 +52,7 @@ class Linearization:
         return matrix
 
 
-def linearize(
-    problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float, accurate: bool = False
-) -> Linearization:
+def linearize(problem: ProblemDAE, u: Vector, du: Vector, t: float, accurate: bool = False) -> Linearization:
     """Evaluate both halves of the Jacobian at (u, u', t).
 
     Parameters
@@ -62,7 +60,7 @@ def linearize(
     problem : ProblemDAE
         Its ``jacobian`` is used where it has one (two calls, c = 0 and the scale of time), finite differences
         otherwise, by groups of columns where it gives a ``sparsity``.
-    u, du : MeshDAE
+    u, du : MeshDAE or ndarray
         State and derivative, shape (n,).
     t : float
         Time.
@@ -83,6 +81,7 @@ def linearize(
         If the Jacobian has another shape than (n, n).
     """
     problem.work_counters["jacobian"].niter += 1
+    u, du = (x if type(x) is MeshDAE else attach(x, problem.n_diff) for x in (u, du))
     given: Any = getattr(problem, "jacobian", None)
     if given is not None:
         # In units of time of the solution, so that neither half drowns in the other.
@@ -290,10 +289,7 @@ def _is_linear_in_slope(
     """Whether F changes along a direction in u' as a linear function, to round-off."""
     # No two entries are alike, so that nothing cancels.
     direction = sizes * np.cos(1.0 + np.arange(len(sizes)))
-    once, twice = (
-        np.array(problem.evaluate(u, attach(du.view(np.ndarray) + k * direction, problem.n_diff), t))
-        for k in (1.0, 2.0)
-    )
+    once, twice = (np.array(problem.evaluate(u, du.view(np.ndarray) + k * direction, t)) for k in (1.0, 2.0))
     scale = np.abs(base) + np.abs(once) + np.abs(twice) + np.abs(once - base).max(initial=0.0)
     allowed = LINEAR_DEPARTURE * scale
     if problem.noise is not None:

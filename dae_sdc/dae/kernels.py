@@ -116,6 +116,7 @@ class CompiledEquations:
     """Base of :class:`~dae_sdc.dae.problem.ProblemDAE`: equations as C functions, and their parameters p."""
 
     n: int
+    linear_solver: str
     sparsity: Any = None
     residual_kernel: ClassVar[Callable[..., None] | None] = None
     jacobian_kernel: ClassVar[Callable[..., None] | None] = None
@@ -169,6 +170,18 @@ class CompiledEquations:
         if cls.residual_kernel is None:
             return None
         return compile_kernels(cls.residual_kernel, cls.jacobian_kernel)
+
+    @property
+    def compiled_solvers(self) -> tuple[str, str]:
+        """The linear solvers that compiled code has for matrices of this kind, by name."""
+        return "auto", "dense" if self.sparsity is None else "superlu"
+
+    @property
+    def solver_kernels(self) -> Kernels | None:
+        """The kernels with which compiled code can solve for a step; None where it cannot."""
+        known = self.kernels
+        able = known is not None and known.jacobian and self.linear_solver in self.compiled_solvers
+        return known if able else None
 
     def residual_address(self) -> int:
         """Address of the compiled residual; 0 without one."""

@@ -430,12 +430,12 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
             )
         return attach(array.copy(), self.n_diff)
 
-    def evaluate(self, u: MeshDAE, du: MeshDAE, t: float) -> Vector:
+    def evaluate(self, u: Vector, du: Vector, t: float) -> Vector:
         """The residual as a plain array, counted and checked for its shape.
 
         Parameters
         ----------
-        u, du : MeshDAE
+        u, du : MeshDAE or ndarray
             State and derivative, shape (n,).
         t : float
             Time.
@@ -451,6 +451,10 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
             If ``eval_f`` returns anything but n real numbers.
         """
         self._rhs.niter += 1
+        if type(u) is not MeshDAE:
+            u = attach(u, self.n_diff)
+        if type(du) is not MeshDAE:
+            du = attach(du, self.n_diff)
         try:
             own: Any = self.__dict__.get("eval_f")
             defined: Any = type(self).eval_f
@@ -509,11 +513,10 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
             self._rhs.niter += len(t)
             return values
         if batched is None:
-            rows = zip(u, du, t, strict=True)
             values = np.empty_like(u)
-            for i, (x, dx, s) in enumerate(rows):
+            for i, row in enumerate(zip(u, du, t.tolist(), strict=True)):
                 # Copied one by one: eval_f may return the same array every time.
-                values[i] = self.evaluate(attach(x, self.n_diff), attach(dx, self.n_diff), float(s))
+                values[i] = self.evaluate(*row)
             return values
         self._rhs.niter += len(t)
         if type(value) is not np.ndarray or value.dtype != np.float64:
