@@ -34,7 +34,7 @@ def address(array: npt.NDArray[Any]) -> int:
 def tell_addresses(memory: Any, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
     """Write the addresses of arrays into the fields of these names of a structure."""
     for name, array in arrays.items():
-        setattr(memory, name, address(array))
+        setattr(memory, name, array.__array_interface__["data"][0])
 
 
 class ArrayMemory:
