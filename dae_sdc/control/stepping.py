@@ -135,8 +135,7 @@ OF_STEPS = (
     *("pre_step", "post_step", "pre_iteration", "post_iteration", "pre_sweep", "post_sweep", "pre_comm"),
     *("post_comm", "post_predict"),
 )
-# Hooks that can look at several steps afterwards.
-OBSERVERS = (StepRecord, WatchSingularPoints, WatchAmplification)
+CALLED = ("pre_run", *OF_STEPS, "post_run")  # Methods of hooks that the controller calls.
 # Entries of the status of a level before its prediction.
 LEVEL_AT_START = {"residual": None, "unlocked": False, "updated": False, "dt_new": None, "sweep": 1}
 
@@ -169,7 +168,6 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         unasked = {DefaultHooks, CPUTimings, LogRestarts} - set(wanted)
         self.active_hooks = [hook for hook in self.hooks if type(hook) not in unasked]
         self.checkpoints: Checkpoints | None = None
-        self._calls: dict[str, list[Callable[..., None]]] = {}
         known = [self.convergence_controllers[i] for i in self.convergence_controller_order]
         # Restarts and step sizes are the business of the adaptivity here.
         order = [c for c in known if not isinstance(c, BasicRestarting | SpreadStepSizesBlockwise)]
@@ -184,23 +182,33 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         self._direct = self.MS[0].params.maxiter == 0
         checks = [c for c in order if not (self._direct and isinstance(c, CheckConvergence))]
         self._checks = [check for c in checks for check in _checks_of(c)]
-        self._look_for_plain_steps(order)
+        self._find_calls(order)
 
-    def _look_for_plain_steps(self, order: list[Any]) -> None:
-        """Note who looks at steps that could be taken ahead; without a record none of them can."""
-        looking = [
-            hook
-            for hook in self.active_hooks
-            if any(getattr(type(hook), name) is not getattr(Hooks, name) for name in OF_STEPS)
-        ]
-        kinds = [next((kind for kind in OBSERVERS if isinstance(hook, kind)), type(None)) for hook in looking]
-        by_kind = dict(zip(kinds, looking, strict=True))
-        self._watch, self._growth = by_kind.get(WatchSingularPoints), by_kind.get(WatchAmplification)
-        record = by_kind.get(StepRecord)
-        plain = record is not None and record.is_plain and not record.collects and self._direct
-        plain = plain and len(by_kind) == len(looking) and type(None) not in by_kind
-        plain = plain and self.events is None and isinstance(self.adaptivity, AdaptivityDAE)
-        plain = plain and all(isinstance(control, AdaptivityDAE | CheckConvergence) for control in order)
+    def _find_calls(self, order: list[Any]) -> None:
+        """Note the methods that hooks have of their own, and who looks at steps that could be taken ahead."""
+        self._calls: dict[str, list[Callable[..., None]]] = {name: [] for name in CALLED}
+        looking: dict[Any, None] = {}
+        for hook in self.active_hooks:
+            for name, calls in self._calls.items():
+                if getattr(type(hook), name) is not getattr(Hooks, name):
+                    calls.append(getattr(hook, name))
+                    if name in OF_STEPS:
+                        looking[hook] = None
+        record: StepRecord | None = None
+        self._watch: WatchSingularPoints | None = None
+        self._growth: WatchAmplification | None = None
+        plain = self._direct and all(isinstance(each, AdaptivityDAE | CheckConvergence) for each in order)
+        for hook in looking:
+            if isinstance(hook, StepRecord) and record is None:
+                record = hook
+            elif isinstance(hook, WatchSingularPoints) and self._watch is None:
+                self._watch = hook
+            elif isinstance(hook, WatchAmplification) and self._growth is None:
+                self._growth = hook
+            else:
+                plain = False
+        # Without a record no steps are taken ahead.
+        plain = plain and record is not None and record.is_plain and not record.collects
         self._record = record if plain else None
 
     def show_stages(self, wanted: bool) -> None:
@@ -209,12 +217,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
 
     def _call(self, name: str, level_number: int = 0) -> None:
         """Call a method of the hooks that have one of their own."""
-        calls = self._calls.get(name)
-        if calls is None:
-            base = getattr(Hooks, name)
-            own = [hook for hook in self.active_hooks if getattr(type(hook), name) is not base]
-            calls = self._calls[name] = [getattr(hook, name) for hook in own]
-        for call in calls:
+        for call in self._calls[name]:
             call(self.MS[0], level_number)
 
     def run(self, u0: Any, t0: float, Tend: float) -> tuple[Any, dict[Any, Any]]:

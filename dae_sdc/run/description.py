@@ -59,19 +59,9 @@ class Setup:
     # Description for a pySDC controller, without the step size.
     description: Mapping[str, Any] = field(repr=False)
     adaptive: bool  # Whether the user gave convergence controllers, which may change the step size.
+    sweeper_class: type[Any] = field(repr=False)  # That of the finest level.
+    has_coarse_level: bool = field(repr=False)  # Whether there is a second level.
     parallel: str | None = None  # What ranks share: "nodes", "steps" or "both"; None in a serial run.
-
-    @property
-    def sweeper_class(self) -> type[Any]:
-        """The sweeper class of the finest level."""
-        given = self.description["sweeper_class"]
-        cls: type[Any] = given[0] if isinstance(given, list) else given
-        return cls
-
-    @property
-    def has_coarse_level(self) -> bool:
-        """Whether there is a second level."""
-        return isinstance(self.description["sweeper_class"], list)
 
     def iterates_alone(self, steps: int | None) -> bool:
         """Whether steps are taken one at a time on one level, where ``steps`` iterate together."""
@@ -246,7 +236,8 @@ def setup_of(options: SetupOptions, instance: ProblemDAE, arguments: Mapping[str
         description["convergence_controllers"].setdefault(StopAtRoundOff, {})
     called = problem_name(instance if copied else type(instance))
     label = {"problem": called, "sweeper": name, **label}
-    return Setup(instance, label, description, bool(options.convergence_controllers), parallel)
+    adaptive, coarse = bool(options.convergence_controllers), options.coarse_nodes is not None
+    return Setup(instance, label, description, adaptive, cls, coarse, parallel)
 
 
 def _check_effect(options: SetupOptions, cls: type[Any], name: str, parallel: str | None) -> None:
