@@ -207,6 +207,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
                 self._growth = hook
             else:
                 plain = False
+        self._watching = [hook for hook in (self._watch, self._growth) if hook is not None]
         # Without a record no steps are taken ahead.
         plain = plain and record is not None and record.is_plain and not record.collects
         self._record = record if plain else None
@@ -302,8 +303,9 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         if record is None:
             return None
         watch, growth = self._watch, self._growth
-        watching = [hook for hook in (watch, growth) if hook is not None]
-        most = min([MOST_STEPS, *(hook.steps_ahead for hook in watching)])
+        most = MOST_STEPS
+        for hook in self._watching:
+            most = min(most, hook.steps_ahead)
         if self.checkpoints is not None:
             most = min(most, self.checkpoints.every - len(record.rows) % self.checkpoints.every)
         hesitation = (0.0, 0.0) if watch is None else watch.hesitation

@@ -96,14 +96,14 @@ def linearize(
                 f"jacobian of {type(problem).__name__} is not defined at t={t:.6g} ({error}); "
                 f"check the state there, or reduce dt"
             ) from None
-        mass, sum_of_both = (checked_matrix(problem, matrix) for matrix in pair)
-        stiffness = _combined(sum_of_both, -1.0, mass)
+        mass = checked_matrix(problem, pair[0])
+        stiffness = _combined(checked_matrix(problem, pair[1]), -1.0, mass)
         if c != 1.0:
             stiffness = stiffness / c
-        if problem.jacobian_is_derived and not (_finite(mass) and _finite(stiffness)):
-            # A formula may be 0 times infinity where the derivative exists, as sqrt(abs(x)) x^3 at 0.
-            mass, stiffness = _differences(problem, u, du, t, accurate)
-    else:
+        if _finite(mass) and _finite(stiffness):
+            return Linearization(mass, stiffness)
+    # A formula may be 0 times infinity where the derivative exists, as sqrt(abs(x)) x^3 at 0.
+    if given is None or problem.jacobian_is_derived:
         mass, stiffness = _differences(problem, u, du, t, accurate)
     for half, symbol in ((mass, "dF/du'"), (stiffness, "dF/du")):
         if not _finite(half):

@@ -49,7 +49,6 @@ from dae_sdc.errors import (
     SingularMatrixError,
     SolveError,
     StepSizeError,
-    TimeLimitError,
     words_of,
 )
 from dae_sdc.initial.consistent import listed
@@ -176,19 +175,11 @@ class Execution:
             check_at_states(self.problem, solution.t, solution.u, solution.du)
         if solution.success and self.typical is not None:
             solution = solution.with_remark(self._in_transients(solution, located))
-        solution = solution.with_remark(self._index_near_end(solution))
+        last = float(solution.t[-1]), solution.u[-1]
+        solution = solution.with_remark(index_near_end(self.problem, self.plan.equations.told, *last))
         if self.out is not None and (located is None or located.sliding is None):
             solution = solution.with_remark(put_down(solution, self.out, solution.success))
         return Carried(solution, located, self.typical)
-
-    def _index_near_end(self, solution: Solution) -> str:
-        """A remark where the index has changed along the run; empty if there is no time left to look."""
-        try:
-            with limited(), under_way("the index at the end was found"):
-                last = float(solution.t[-1]), solution.u[-1]
-                return index_near_end(self.problem, self.plan.equations.told, *last)
-        except TimeLimitError:
-            return ""
 
     def _recorder(self, bar: Any) -> type[StepRecord]:
         """The hook that records the steps."""
