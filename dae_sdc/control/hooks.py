@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, ClassVar, overload
@@ -429,9 +430,6 @@ class Steps(Sequence[dict[str, Any]]):
         row |= dict(zip(COUNTS, counts[left].tolist(), strict=True))
         return row | ({"dense": self.dense[number]} if self.dense else {})
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        return (self[number] for number in range(len(self)))
-
     def append(self, row: Mapping[str, Any]) -> None:
         """Add a step."""
         self._make_room(len(row["u"]))
@@ -549,13 +547,7 @@ class Samples:
 
     def ended(self, rows: Steps) -> Samples:
         """A copy as if the run had ended with its last step; this object may continue."""
-        copy = Samples(self.times, self.t0, self.u0, self.du0, self.n_slopes)
-        for name in ("done", "steps", "largest", "_start", "_settled"):
-            setattr(copy, name, getattr(self, name))
-        copy.u[:], copy.du[:], copy.sizes[:] = self.u, self.du, self.sizes
-        copy.total = dict(self.total)
-        for name, values in self.per_step.items():
-            copy.per_step[name][:] = values
+        copy = deepcopy(self)
         copy._look(rows, len(rows), ended=True)
         return copy
 

@@ -16,6 +16,7 @@ from pySDC.implementations.datatype_classes.mesh import MultiComponentMesh
 from dae_sdc.arguments import is_integer
 from dae_sdc.dae.branches import Branches
 from dae_sdc.dae.declaration import (
+    CHECKED_WHEN_SET,
     GUARDED,
     OPTIONAL,
     PER_UNKNOWN,
@@ -301,7 +302,7 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
         if name[0] != "_":
             self.__dict__["_parameters"] = None
         # Checked where it is written, so that no message or table meets a wrong one in the middle of a run.
-        if "n" in self.__dict__:
+        if name in CHECKED_WHEN_SET and "n" in self.__dict__:
             value = checked_attribute(self, name, value)
         super().__setattr__(name, value)
 

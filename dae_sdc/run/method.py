@@ -137,9 +137,9 @@ def adapted_to(
     if setup.parallel in ("steps", "both"):
         raise InputError("with rtol ranks can share nodes only, not steps; use parallel='nodes', or give dt")
     require_estimate(cls, setup.problem, setup.label["nodes"], setup.label["sweeper"])
-    bounds = {"dt_first": first_step(sizes.dt), "dt_max": sizes.dt_max}
-    chosen = {name: value for name, value in bounds.items() if value is not None}
-    controller = {"t_end": t_end, "stops": tuple(stops), "between": between, **chosen}
+    longest = np.inf if sizes.dt_max is None else sizes.dt_max
+    bounds = {"dt_first": first_step(sizes.dt), "dt_max": longest}
+    controller = {"t_end": t_end, "stops": tuple(stops), "between": between, **bounds}
     direct = issubclass(cls, DirectMethod)
     return setup.with_parts(
         sweeper_params={"tolerance": tolerance},
