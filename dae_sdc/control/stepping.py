@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -148,6 +148,12 @@ def _checks_of(control: ConvergenceController) -> list[Callable[..., None]]:
     return [getattr(control, name) for name in CHECKS if getattr(own, name) is not getattr(base, name)]
 
 
+def asked(hooks: Iterable[Hooks], wanted: Sequence[type[Hooks]]) -> list[Hooks]:
+    """Hooks without those by which pySDC times and logs every part of a step, unless these are wanted."""
+    unasked = {DefaultHooks, CPUTimings, LogRestarts}.difference(wanted)
+    return [hook for hook in hooks if type(hook) not in unasked]
+
+
 class SteppingController(controller_nonMPI):  # type: ignore[misc]
     """A controller of one step at a time on one level, whose sizes :class:`AdaptivityDAE` chooses.
 
@@ -164,24 +170,29 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
 
     def __init__(self, controller_params: dict[str, Any], description: dict[str, Any]) -> None:
         super().__init__(1, controller_params, description)
-        wanted = controller_params.get("hook_class", [])
-        unasked = {DefaultHooks, CPUTimings, LogRestarts} - set(wanted)
-        self.active_hooks = [hook for hook in self.hooks if type(hook) not in unasked]
+        self.active_hooks = asked(self.hooks, controller_params.get("hook_class", []))
         self.checkpoints: Checkpoints | None = None
-        known = [self.convergence_controllers[i] for i in self.convergence_controller_order]
-        # Restarts and step sizes are the business of the adaptivity here.
-        order = [c for c in known if not isinstance(c, BasicRestarting | SpreadStepSizesBlockwise)]
-        self.adaptivity = next(c for c in order if isinstance(c, AdaptivityDAE | FixedSteps))
-        self.events = next((c for c in order if isinstance(c, LocateEvents)), None)
-        self._controls: dict[str, list[Callable[..., Any]]] = {name: [] for name in STAGES}
-        for control in order:
-            for name in STAGES:
-                if getattr(type(control), name) is not getattr(ConvergenceController, name):
-                    self._controls[name].append(getattr(control, name))
         # A method without iterations has ended with its prediction.
         self._direct = self.MS[0].params.maxiter == 0
-        checks = [c for c in order if not (self._direct and isinstance(c, CheckConvergence))]
-        self._checks = [check for c in checks for check in _checks_of(c)]
+        self.adaptivity: Any = None
+        self.events: LocateEvents | None = None
+        self._controls: dict[str, list[Callable[..., Any]]] = {name: [] for name in STAGES}
+        self._checks: list[Callable[..., None]] = []
+        order = []
+        for number in self.convergence_controller_order:
+            control = self.convergence_controllers[number]
+            if isinstance(control, BasicRestarting | SpreadStepSizesBlockwise):
+                continue  # restarts and step sizes are the business of the adaptivity here
+            order.append(control)
+            if isinstance(control, AdaptivityDAE | FixedSteps) and self.adaptivity is None:
+                self.adaptivity = control
+            elif isinstance(control, LocateEvents) and self.events is None:
+                self.events = control
+            for name, methods in self._controls.items():
+                if getattr(type(control), name) is not getattr(ConvergenceController, name):
+                    methods.append(getattr(control, name))
+            if not (self._direct and isinstance(control, CheckConvergence)):
+                self._checks += _checks_of(control)
         self._find_calls(order)
 
     def _find_calls(self, order: list[Any]) -> None:

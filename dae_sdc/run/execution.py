@@ -11,10 +11,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
-from pySDC.core.default_hook import DefaultHooks
-from pySDC.core.timings import CPUTimings
 from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
-from pySDC.implementations.hooks.log_restarts import LogRestarts
 
 from dae_sdc.compiled.pointwise import equations_at_points
 from dae_sdc.control.adaptivity import stops_of
@@ -33,7 +30,7 @@ from dae_sdc.control.hooks import (
 from dae_sdc.control.invariants import Invariants
 from dae_sdc.control.singular import SingularPointError, WatchSingularPoints
 from dae_sdc.control.singular_determinants import default_way, impasse
-from dae_sdc.control.stepping import SteppingController
+from dae_sdc.control.stepping import SteppingController, asked
 from dae_sdc.dae.consistency import check_consistent
 from dae_sdc.dae.interpolant import DenseOutput, StepData
 from dae_sdc.dae.jacobian import linearize
@@ -241,8 +238,7 @@ class Execution:
                 from pySDC.implementations.controller_classes.controller_MPI import controller_MPI
 
                 controller = controller_MPI(params, description, team.steps)
-        unasked = {DefaultHooks, CPUTimings, LogRestarts} - set(hooks)
-        controller.hooks[:] = [hook for hook in controller.hooks if type(hook) not in unasked]
+        controller.hooks[:] = asked(controller.hooks, hooks)
         return controller
 
     def _run(self, controller: Any, record: StepRecord, watch: WatchSingularPoints | None) -> str:
@@ -290,7 +286,7 @@ class Execution:
 
     def _work(self, controller: Any, levels: Sequence[Any]) -> dict[str, int]:
         """Sum of the work counters over all ranks."""
-        work = np.sum([counts_of(level.prob) for level in levels], axis=0, dtype=np.float64)
+        work = np.array([counts_of(level.prob) for level in levels], dtype=np.float64).sum(axis=0)
         total = dict(zip(COUNTERS, map(int, self.team.total(work, self._counting)), strict=True))
         sweeper, adaptivity = levels[0].sweep, getattr(controller, "adaptivity", None)
         if hasattr(sweeper, "charts"):

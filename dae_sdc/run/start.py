@@ -132,7 +132,7 @@ def start_of(equations: Equations, request: SolveOptions) -> Start:
 def _with_names(equations: Equations, request: SolveOptions) -> SolveOptions:
     """What is given of the start, with names in place of patterns, and guesses of what there is alone."""
     by_name = request.u0 if isinstance(request.u0, Mapping) else None
-    if all(given is None for given in (by_name, request.fixed, request.guesses, request.bounds)):
+    if by_name is None and request.fixed is None and request.guesses is None and request.bounds is None:
         return request
     named: Any = equations.whole if equations.of_model else equations.written
     title = f"model {named.name}" if equations.of_model else type(named).__name__
