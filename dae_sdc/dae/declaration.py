@@ -40,10 +40,6 @@ METHODS: Mapping[str, int] = {
 }
 OPTIONAL = ("jacobian", "residual_nodes", "invariants", "invariants_jacobian")  # Methods that may be None.
 GUARDED = tuple(name for name, count in METHODS.items() if count)  # Methods whose arguments are read-only.
-# Attributes that are checked when they are set.
-CHECKED_WHEN_SET = frozenset(
-    {*PER_UNKNOWN, *SIZES, *TEXTS, *WITH_DEFAULTS, *METHODS, "variable_index", "parameter_units"}
-)
 # Kernels that a class may give, and how many arguments they are called with.
 KERNELS = {"residual_kernel": 5, "jacobian_kernel": 6}
 LINEAR_SOLVERS = (*SOLVERS, "gmres")  # How the linear systems of Newton iterations may be solved.

@@ -55,33 +55,12 @@ class Linearization:
 def linearize(
     problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float, accurate: bool = False
 ) -> Linearization:
-    """Evaluate both halves of the Jacobian at (u, u', t).
+    """Both halves of the Jacobian at (u, u', t), dense or CSC, by the problem's ``jacobian`` or differences.
 
-    Parameters
-    ----------
-    problem : ProblemDAE
-        Its ``jacobian`` is used where it has one (two calls, c = 0 and the scale of time), finite differences
-        otherwise, by groups of columns where it gives a ``sparsity``.
-    u, du : MeshDAE
-        State and derivative, shape (n,).
-    t : float
-        Time.
-    accurate : bool
-        Whether differences in u are of order 6 too, with errors near round-off: the errors of a simple
-        difference, about 1e-8, would change ranks.
-
-    Returns
-    -------
-    Linearization
-        Both halves, dense or CSC.
-
-    Raises
-    ------
-    EvaluationError
-        If an entry is NaN or infinite.
-    InputError
-        If the Jacobian has another shape than (n, n).
+    With ``accurate``, differences in u are of order 6 too, with errors near round-off: the errors of a simple
+    difference, about 1e-8, would change ranks.
     """
+    # Shapes: u and du (n,).
     problem.work_counters["jacobian"].niter += 1
     given: Any = getattr(problem, "jacobian", None)
     if given is not None:

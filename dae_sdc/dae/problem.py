@@ -16,10 +16,11 @@ from pySDC.implementations.datatype_classes.mesh import MultiComponentMesh
 from dae_sdc.arguments import is_integer
 from dae_sdc.dae.branches import Branches
 from dae_sdc.dae.declaration import (
-    CHECKED_WHEN_SET,
     GUARDED,
+    METHODS,
     OPTIONAL,
     PER_UNKNOWN,
+    SIZES,
     TEXTS,
     WITH_DEFAULTS,
     WhenAsked,
@@ -129,8 +130,9 @@ def foreign_call(problem: Any, called: str) -> str:
 
 LARGEST_PROBLEM = 10_000_000  # Largest number of unknowns of a problem.
 
-# Attributes whose values are checked.
+# Attributes whose values are checked, in classes and instances, and those that are when they are set.
 CHECKED = (*TEXTS, *PER_UNKNOWN, *WITH_DEFAULTS, "variable_index", *OPTIONAL)
+CHECKED_WHEN_SET = {*CHECKED, *SIZES, *METHODS, "parameter_units"}
 
 
 def _places(cls: type[Any]) -> dict[str, Any]:
