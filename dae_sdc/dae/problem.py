@@ -340,13 +340,10 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
         gives = "nominal" in self.__dict__ or type(self).nominal is not ProblemDAE.nominal
         return self.nominal if gives else None
 
-    @property
+    @functools.cached_property
     def run_scales(self) -> Scales:
         """Sizes of unknowns and time in the present run."""
-        known: Scales | None = self.__dict__.get("_run_scales")
-        if known is None:
-            known = self.__dict__["_run_scales"] = Scales(self.given_nominal, self.variable_index)
-        return known
+        return Scales(self.given_nominal, self.variable_index)
 
     @property
     def groups(self) -> dict[str, slice]:

@@ -120,7 +120,7 @@ class Target:
     def make_problem(self, params: Mapping[str, Any]) -> ProblemDAE:
         """The problem, with values of its parameters and settings of its nonlinear solves."""
         if self.is_new:
-            return _with_settings(self.thing, params)
+            return _with_settings(self.thing, params) if params else self.thing
         if self.problem is not None:
             return instance_of(self.problem, params)
         model = self.shared_model
