@@ -91,7 +91,7 @@ class AdaptivityDAE(RepeatingControl):
 
     def __init__(self, controller: Any, params: dict[str, Any], description: dict[str, Any]) -> None:
         super().__init__(controller, params, description)
-        self.sizes = StepSizes()
+        self.sizes: StepSizes
         self._driver = driver_of(controller, description)
         if self._driver is not None:
             self._driver.adaptivity = self

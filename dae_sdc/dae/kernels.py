@@ -129,6 +129,15 @@ class CompiledEquations:
         """
         return ()
 
+    def _taken(self, values: npt.ArrayLike) -> Vector:
+        """Values of the unknowns as contiguous doubles: a kernel checks neither type nor length."""
+        array = np.ascontiguousarray(values, dtype=np.float64)
+        if array.shape != (self.n,):
+            raise InputError(
+                f"{type(self).__name__} has {self.n} unknowns; got an array of shape {array.shape}"
+            )
+        return array
+
     @property
     def packed_parameters(self) -> Vector:
         """The parameters p of the kernels in one array, shape (any,), see :meth:`kernel_parameters`."""
@@ -228,16 +237,6 @@ def follows_from_residual(method: S) -> S:
     return unguarded(method)
 
 
-def _contiguous(problem: Any, values: npt.ArrayLike) -> Vector:
-    """Values of the unknowns as contiguous doubles: a kernel checks neither type nor length."""
-    array = np.ascontiguousarray(values, dtype=np.float64)
-    if array.shape != (problem.n,):
-        raise InputError(
-            f"{type(problem).__name__} has {problem.n} unknowns; got an array of shape {array.shape}"
-        )
-    return array
-
-
 def _compiled_residual(kernel: Callable[..., None]) -> Callable[..., Vector]:
     @unguarded
     def eval_f(self: Any, u: MeshDAE, du: MeshDAE, t: float) -> Vector:
@@ -272,7 +271,7 @@ def _stepped_jacobian(self: Any, u: MeshDAE, du: MeshDAE, t: float, c: float) ->
             f"give their own"
         )
     matrix = matrix_of_kernel(self, complex_step().jacobian_function().address, u, du, t, c)
-    place, slope = _contiguous(self, u), _contiguous(self, du)
+    place, slope = self._taken(u), self._taken(du)
     outside = workspace.outside(float(t), place, slope, float(c), self.packed_parameters)
     if outside is not None:
         i, j = outside
@@ -287,7 +286,7 @@ def residual_of_kernel(problem: Any, address: int, u: npt.ArrayLike, du: npt.Arr
     """The residual F(t, u, u') that a C function writes."""
     # Shape of the result: (n,).
     out = np.empty(problem.n)
-    place, slope = _contiguous(problem, u), _contiguous(problem, du)
+    place, slope = problem._taken(u), problem._taken(du)
     machine().residual_at(address, float(t), place, slope, problem.packed_parameters, out)
     return out
 
@@ -299,7 +298,7 @@ def matrix_of_kernel(
     # Shape of the result: (n, n).
     pattern = problem.sparsity
     out = np.empty((problem.n, problem.n) if pattern is None else pattern.nnz)
-    place, slope = _contiguous(problem, u), _contiguous(problem, du)
+    place, slope = problem._taken(u), problem._taken(du)
     machine().jacobian_at(address, float(t), place, slope, float(c), problem.packed_parameters, out)
     if pattern is None:
         return out

@@ -17,8 +17,10 @@ from dae_sdc.arguments import is_integer
 from dae_sdc.dae.branches import Branches
 from dae_sdc.dae.declaration import (
     GUARDED,
+    METHODS,
     OPTIONAL,
     PER_UNKNOWN,
+    SIZES,
     TEXTS,
     WITH_DEFAULTS,
     WhenAsked,
@@ -128,8 +130,9 @@ def foreign_call(problem: Any, called: str) -> str:
 
 LARGEST_PROBLEM = 10_000_000  # Largest number of unknowns of a problem.
 
-# Attributes whose values are checked.
+# Attributes whose values are checked, in classes and instances, and those that are when they are set.
 CHECKED = (*TEXTS, *PER_UNKNOWN, *WITH_DEFAULTS, "variable_index", *OPTIONAL)
+CHECKED_WHEN_SET = {*CHECKED, *SIZES, *METHODS, "parameter_units"}
 
 
 def _places(cls: type[Any]) -> dict[str, Any]:
@@ -301,7 +304,7 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
         if name[0] != "_":
             self.__dict__["_parameters"] = None
         # Checked where it is written, so that no message or table meets a wrong one in the middle of a run.
-        if "n" in self.__dict__:
+        if name in CHECKED_WHEN_SET and "n" in self.__dict__:
             value = checked_attribute(self, name, value)
         super().__setattr__(name, value)
 
@@ -337,13 +340,10 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
         gives = "nominal" in self.__dict__ or type(self).nominal is not ProblemDAE.nominal
         return self.nominal if gives else None
 
-    @property
+    @functools.cached_property
     def run_scales(self) -> Scales:
         """Sizes of unknowns and time in the present run."""
-        known: Scales | None = self.__dict__.get("_run_scales")
-        if known is None:
-            known = self.__dict__["_run_scales"] = Scales(self.given_nominal, self.variable_index)
-        return known
+        return Scales(self.given_nominal, self.variable_index)
 
     @property
     def groups(self) -> dict[str, slice]:

@@ -207,12 +207,11 @@ class Terms(NamedTuple):
     def of(cls, mass: Any, stiffness: Any, constants: Vector) -> Terms:
         """Terms from the halves of a Jacobian and constants."""
         # Shapes: mass and stiffness (n, n), constants (n,).
-        halves = [_entries(half) for half in (mass, stiffness)]
-        some = np.flatnonzero(constants)
-        rows = np.concatenate([*(half[0] for half in halves), some])
-        columns = np.concatenate([*(half[1] for half in halves), np.full(len(some), -1)])
-        entries = np.abs(np.concatenate([*(half[2] for half in halves), constants[some]]))
-        derivatives = np.arange(len(rows)) < len(halves[0][2])
+        some, of_rates = np.flatnonzero(constants), _entries(mass)
+        of_constants = some, np.full(len(some), -1), constants[some]
+        parts = zip(of_rates, _entries(stiffness), of_constants, strict=True)
+        rows, columns, values = map(np.concatenate, parts)
+        entries, derivatives = np.abs(values), np.arange(len(rows)) < len(of_rates[0])
         used = entries > 0.0
         return cls(rows[used], columns[used], entries[used], derivatives[used])
 

@@ -71,7 +71,7 @@ class Neighbourhood:
 
     def __init__(self, problem: ProblemDAE, t: float, u: Vector) -> None:
         self.problem = copy.copy(problem)
-        self.problem.__dict__.pop("_run_scales", None)
+        self.problem.__dict__.pop("run_scales", None)
         self.t, self.u, self.n = t, u, problem.n
         begin_scales(
             self.problem,

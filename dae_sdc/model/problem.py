@@ -269,7 +269,7 @@ class FormEquations:
     @unguarded
     def eval_f(self, u: MeshDAE, du: MeshDAE, t: float) -> Vector:
         """The residual F(t, u, u'), shape (n,)."""
-        return residual_of_kernel(self, self.form.compiled[0].address, self._taken(u), self._taken(du), t)
+        return residual_of_kernel(self, self.form.compiled[0].address, u, du, t)
 
     @unguarded
     def residual_nodes(self, u: Vector, du: Vector, t: Vector) -> Vector:
@@ -296,7 +296,7 @@ class FormEquations:
     @follows_from_residual
     def jacobian(self, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Any:
         """The matrix dF/du' + c dF/du, shape (n, n), dense or CSC of the pattern ``sparsity``."""
-        return matrix_of_kernel(self, self.form.compiled[1].address, self._taken(u), self._taken(du), t, c)
+        return matrix_of_kernel(self, self.form.compiled[1].address, u, du, t, c)
 
     def _taken(self, values: Any) -> Vector:
         array: Vector = np.ascontiguousarray(values, dtype=np.float64)

@@ -165,7 +165,7 @@ class Tableau(MethodRecord):
         self._check_coefficients()
         self._check_orders()
 
-    @property
+    @cached_property
     def stages(self) -> int:
         """Number of stages s."""
         return len(self.b)
@@ -205,7 +205,7 @@ class Tableau(MethodRecord):
         """Whether there is an embedded method."""
         return self.b_embedded is not None
 
-    @property
+    @cached_property
     def estimate_index(self) -> int:
         """Largest index at which error estimates hold; 0 for a method without any.
 
