@@ -61,11 +61,7 @@ _FAILED: dict[str, Any] = {"marker": "x", "color": style.COLOURS[1], "linestyle"
 
 
 def sweep(result: Result, show: str | Sequence[str] | None = None) -> Figure:
-    """Draw the solutions of a sweep over time, each in the colour of its parameter.
-
-    Every unknown has a panel. A cross marks the last time that a failed run has reached; runs that have no
-    values are counted in the title.
-    """
+    """Draw the solutions of a sweep over time, each in the colour of its parameter, a cross where it fails."""
     runs = Sweep.of(result)
     names = list(runs.all_names[:DRAWN_UNKNOWNS]) if show is None else chosen_names(show, runs.all_names)
     labels, colours, scale = _colours(runs)

@@ -275,18 +275,13 @@ class _Leg(NamedTuple):
 
 
 class _Circle(NamedTuple):
-    """Behaviour of a path on a closed circle around t = 0.
+    """Behaviour of a path on a closed circle around t = 0."""
 
-    The fields are the number of turns until the path closes, 0 if it does not; the winding number of the
-    first coordinate around 0; the mean logarithm of its size and its largest size; and the largest distance
-    of the path from its start.
-    """
-
-    turns: Any
-    winding: Any
-    logarithm: Any
-    largest: Any
-    motion: Any
+    turns: Any  # until the path closes, 0 if it does not
+    winding: Any  # number of the first coordinate around 0
+    logarithm: Any  # mean of that of the size of the first coordinate
+    largest: Any  # size of the first coordinate
+    motion: Any  # largest distance of the path from its start
 
 
 @kept
@@ -586,16 +581,12 @@ def _largest_value(eq, work, point):  # type: ignore[no-untyped-def]
 
 @inner
 def _endgame(eq, options, work, point, care, end):  # type: ignore[no-untyped-def]
-    """The end of a path from the start of the endgame on, by Cauchy's integral over circles around t = 0.
-
-    Means over circles that enclose other branch points than t = 0 may agree too, but not at a solution. So
-    the equations must hold at the mean, and the distance of the path from it must decrease at least as t to
-    the power 1 / (number of turns). At an end at infinity the first coordinate vanishes: its mean is 0, it
-    winds around 0 m times in w turns of the path, and its size scales from circle to circle as t to the power
-    m / w. By Jensen's formula the mean logarithm does so exactly if it vanishes nowhere but at t = 0.
-
-    Returns the state of the end, whether it is regular, and the steps.
-    """
+    """State of the end of a path, whether it is regular, and steps, by Cauchy's integral around t = 0."""
+    # Means over circles that enclose other branch points than t = 0 may agree too, but not at a solution. So
+    # the equations must hold at the mean, and the distance of the path from it must decrease at least as t to
+    # the power 1 / (number of turns). At infinity the first coordinate vanishes: its mean is 0, it winds
+    # around 0 m times in w turns of the path, and its size scales from circle to circle as t to the power
+    # m / w. By Jensen's formula the mean logarithm does so exactly if it vanishes nowhere but at t = 0.
     size, game, exact = point.x.size, options.endgame, care.displacement == 0.0
     set_patch(point.x, point.patch)
     mean, mean_before = np.zeros(size, np.complex128), np.full(size, np.nan + 0j)
