@@ -559,8 +559,8 @@ class _HalfLine(NamedTuple):
 class ExecutionPaths:
     """Paths through the branches of a function, whose results are merged into one expression per value."""
 
-    # Where Python takes the truth value of an expression, the first call proceeds with True. Further calls take
-    # the other branches, and the results are merged with the conditions as by ``numpy.where``.
+    # Where Python takes the truth value of an expression, the first call proceeds with True. Further calls
+    # take the other branches, and the results are merged with the conditions as by ``numpy.where``.
 
     graph: Graph  # Graph of the expressions.
     count: int = 0  # Number of paths taken so far.

@@ -61,7 +61,7 @@ _FAILED: dict[str, Any] = {"marker": "x", "color": style.COLOURS[1], "linestyle"
 
 
 def sweep(result: Result, show: str | Sequence[str] | None = None) -> Figure:
-    """Draw the solutions of a sweep over time, each in the colour of its parameter, a cross where it fails."""
+    """Draw the solutions of a sweep over time in colours of its parameter; a cross is where one fails."""
     runs = Sweep.of(result)
     names = list(runs.all_names[:DRAWN_UNKNOWNS]) if show is None else chosen_names(show, runs.all_names)
     labels, colours, scale = _colours(runs)
