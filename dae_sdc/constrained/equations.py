@@ -80,7 +80,7 @@ class QuasiFirstOrderProblem(QuasilinearProblem):
     def _index(self) -> int:
         return 2 if self.kind == "daeq2" and self.formulation == "index-2" else 1
 
-    def _rates(self, names: Sequence[str]) -> list[str]:
+    def _first_names(self, names: Sequence[str]) -> list[str]:
         rows = self._count() - self.n_constraints
         return [f"rate {x}" for x in (names[: self.n_u] if rows == self.n_u else range(rows))]
 
@@ -199,7 +199,7 @@ class ImplicitDAE(QuasilinearProblem):
     def _blocks(self) -> tuple[Block, ...]:
         return Block("u", self.n_u, 1), Block("p", self.n_u, 1), Block("w", self.n_w, 1)
 
-    def _rates(self, names: Sequence[str]) -> list[str]:
+    def _first_names(self, names: Sequence[str]) -> list[str]:
         return [f"derivative of {name}" for name in names[: self.n_u]]
 
     def residual_of_parts(self, t: float, x: Vector, dx: Vector, at: Callable[..., Vector]) -> Vector:
@@ -273,7 +273,7 @@ class _SecondOrderProblem(QuasilinearProblem):
         parts = {"position": slice(0, n), "velocity": slice(n, 2 * n), "multiplier": slice(2 * n, end)}
         return {**parts, "stabiliser": slice(end, self.n)} if self.n > end else parts
 
-    def _rates(self, names: Sequence[str]) -> list[str]:
+    def _first_names(self, names: Sequence[str]) -> list[str]:
         return [f"{what} {x}" for what in ("velocity", "force") for x in names[: self.n_u]]
 
     def state_parts(self, u: Vector) -> tuple[Vector, Vector | None, Vector | None]:
@@ -342,7 +342,7 @@ class QuasiSecondOrderProblem(_SecondOrderProblem):
         velocity=True,
     )
 
-    _derivative = "second derivative of "
+    _differentiated = "second derivative of "
     _rest = "d2g"
 
     def _nearest_consistent(self, t: float, q: Vector, v: Vector | None) -> tuple[Vector, Vector]:

@@ -407,9 +407,7 @@ class QuasilinearProblem(ConstraintManifold):
 
     _needed: ClassVar[tuple[str, ...]] = ()
     _order: ClassVar[int] = 1  # of the equations
-    _derivative: ClassVar[str] = (
-        "derivative of "  # before the name of a constraint where it is differentiated
-    )
+    _differentiated: ClassVar[str] = "derivative of "  # what stands before the name of a constraint
 
     def __init__(self, n: int, m: int, formulation: str | None = None, **settings: Any) -> None:
         cls = type(self).__name__
@@ -456,10 +454,10 @@ class QuasilinearProblem(ConstraintManifold):
         """Names of the equations from those of the unknowns and of the constraints."""
         hidden = "first derivative of "
         prefixes = {"constraint": ("",), "hidden": (hidden,), "both": ("", hidden)}
-        last = prefixes.get(self._last_rows(), (self._derivative,))
-        return (*self._rates(names), *(prefix + name for prefix in last for name in constraints))
+        last = prefixes.get(self._last_rows(), (self._differentiated,))
+        return (*self._first_names(names), *(prefix + name for prefix in last for name in constraints))
 
-    def _rates(self, names: Sequence[str]) -> list[str]:
+    def _first_names(self, names: Sequence[str]) -> list[str]:
         """Names of the equations before the constraints."""
         raise NotImplementedError
 

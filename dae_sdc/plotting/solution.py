@@ -409,7 +409,7 @@ def _by_size(panel: _Panel) -> list[_Panel]:
 
 
 def by_size(sizes: Mapping[Key, float]) -> list[list[Key]]:
-    """What has these sizes in parts that can be seen beside each other, largest first, in its own order."""
+    """Keys in parts, those of larger ones first, whose sizes can be seen beside each other."""
     parts: list[list[Key]] = []
     for key in sorted(sizes, key=lambda key: -sizes[key]):
         if parts and (sizes[key] * LARGEST_RATIO >= sizes[parts[-1][0]] or not sizes[key]):
