@@ -309,13 +309,10 @@ class FormEquations:
 
 
 class SwitchingEquations(FormEquations):
-    """Equations that jump, with the borders of their jumps as switches.
+    """Equations whose jumps keep within a step the values of its start; their borders are switches."""
 
-    Within a step all jumps have the values of its start, so that no iteration meets one. Runs of one step at
-    a time locate the zeros of borders that depend on the state, and continue after them from a consistent
-    state. Jumps of time alone happen at breakpoints, which are known before. Before the first step, jumps are
-    evaluated at the given state.
-    """
+    # Runs of one step at a time locate the zeros of borders that depend on the state, and continue after them
+    # from a consistent state. Jumps of time alone happen at breakpoints, which are known before.
 
     in_force: tuple[float, ...] | None = None
     switches_rest = True  # a switch that stays at 0 has the side 0
