@@ -110,7 +110,6 @@ class Clock(ExitStack):
 
     @property
     def number(self) -> int:
-        """Number of timed calls."""
         return sum(self.calls.values())
 
     def times(self, a_call: float | None = None) -> dict[str, float]:

@@ -62,7 +62,6 @@ def in_a_new_process(asked: Mapping[str, Any], patience: float = PATIENCE) -> di
 
 
 def main() -> int:
-    """Carry out what standard input asks for."""
     try:
         found = carry_out(**json.load(sys.stdin))
     except DAEError as error:

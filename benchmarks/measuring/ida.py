@@ -49,8 +49,6 @@ def integrator(
 
 @dataclass
 class Outcome:
-    """What a run of IDA gave."""
-
     time: float  # Seconds of the integration, its set-up included
     end: NDArray[np.float64]  # shape (n,): Value at the end
     success: bool  # Whether it came there
@@ -74,7 +72,6 @@ class Ida:
         self.residual, self.jacobian = equations.residual, ida_jacobian(equations, True)
 
     def solver(self, tolerance: float) -> Any:
-        """A new integrator."""
         scaled = tolerance * nominal_of(self.problem)
         return integrator(self.problem, self.residual, self.jacobian, True, tolerance, scaled)
 

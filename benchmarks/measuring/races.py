@@ -34,8 +34,6 @@ class PeerFailure(Exception):
 
 @dataclass
 class Outcome:
-    """What a run gave."""
-
     time: float  # Seconds of the whole run, its set-up included
     end: Vector  # shape (n,): Value at the end
     # steps, rejected, rhs, jacobian, factorization: work; NaN where the solver does not tell

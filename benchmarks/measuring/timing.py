@@ -81,26 +81,21 @@ class TimedComm:
         return result
 
     def Allgatherv(self, send: Any, receive: Any) -> None:
-        """As in MPI."""
         _, counts, _, kind = receive
         size = kind.Get_size()
         carries = NOTES if size == 16 else VALUES
         self._timed(carries, size * counts[self.comm.Get_rank()], "Allgatherv", send, receive)
 
     def Bcast(self, message: Any, root: int = 0) -> None:
-        """As in MPI."""
         self._timed(OTHERS, message.nbytes if self.comm.Get_rank() == root else 0, "Bcast", message, root)
 
     def Allreduce(self, message: Any, found: Any, **how: Any) -> None:
-        """As in MPI."""
         self._timed(OTHERS, message.nbytes, "Allreduce", message, found, **how)
 
     def allgather(self, value: Any) -> Any:
-        """As in mpi4py."""
         return self._timed(OTHERS, 0, "allgather", value)
 
     def bcast(self, value: Any, root: int = 0) -> Any:
-        """As in mpi4py."""
         return self._timed(OTHERS, 0, "bcast", value, root)
 
 
@@ -330,7 +325,6 @@ def rest(comm: Any) -> None:
 
 
 def _summary(both: InTurn) -> dict[str, Any]:
-    """Medians over repeated runs."""
     runs, first = both.runs, both.runs[0]
     # Seconds of every call on all ranks: the one that comes last waits for nobody.
     shared = [np.array([[call.wall for call in rank.calls] for rank in ranks]) for ranks in runs]

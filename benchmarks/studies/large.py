@@ -115,7 +115,6 @@ def _measure(
 
 @large.reports
 def report(result: Result) -> list[str]:
-    """The table of a result of :func:`large`."""
     return [
         *TEXT.lines(result.data),
         "s: on a processor, after a small run; exp.: power of n by which s has grown since the size before,",

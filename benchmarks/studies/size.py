@@ -116,12 +116,10 @@ def size(
 
 
 def available() -> list[str]:
-    """The linear solvers that are installed."""
     return [name for name in LINEAR_SOLVERS if name not in NEEDS or find_spec(NEEDS[name][0])]
 
 
 def _grow(rows: Table, n: int, nodes: int, solvers: Sequence[str], repetitions: int) -> None:
-    """The rows of one number of unknowns."""
     family = FAMILIES[PROBLEM]
     runs: dict[str, Steps] = {}
     for solver in solvers:
@@ -246,7 +244,6 @@ def _compare(rows: Table, n: int, nodes: int, accuracy: float, repetitions: int)
 
 @size.reports
 def report(result: Result) -> Iterator[str]:
-    """The tables of a result of :func:`size`."""
     data, about = result.data, result.parameters
     yield (
         f"{about['problem']}, {about['sweeper']}, M={about['nodes']}, {about['qdelta']}, residual "

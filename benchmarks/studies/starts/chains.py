@@ -103,17 +103,14 @@ class Chain:
         return self._added(rows, self.rows, COUPLING)[self.row_order]
 
     def here(self, x: Any, dx: Any) -> Any:
-        """F at the start."""
         return np.asarray(self.residual(self.t, x, dx))
 
     def constraints(self, x: Vector, t: float) -> Vector:
-        """All constraints and hidden constraints."""
         w, _ = self.bent(x, np.zeros(self.n))
         parts = zip(self.members, self.parts, strict=True)
         return np.concatenate([one.constraints(w[part], t) for one, part in parts if one.constraints])
 
     def slopes(self, x: Vector) -> Vector:
-        """Their Jacobian, shape (n - dof, n)."""
         w, _ = self.bent(x, np.zeros(self.n))
         blocks = [
             differences(lambda v, one=one: one.constraints(v, self.t), w[part])
@@ -157,7 +154,6 @@ class Chain:
         return problem
 
     def model(self, guesses: dict[str, float]) -> Any:
-        """The DAE as a model with start values."""
         model = ds.Model(self.name, interval=self.members[0].interval)
         unknowns = model.variables(list(self.names), start=[guesses.get(name) for name in self.names])
         slopes = np.array([model.der(x) for x in unknowns], dtype=object)

@@ -33,8 +33,6 @@ CHAINS = (3, 8, 20, 40)  # Numbers of members of chains
 
 @dataclass
 class Given:
-    """What a start is told."""
-
     held: dict[str, float]
     guesses: dict[str, float]
     bounds: dict[str, tuple[float, float]] = field(default_factory=dict)
@@ -51,7 +49,6 @@ def known_families() -> list[str]:
 
 
 def drawn(chain: Chain, variant: str, size: str, bounded: bool, rng: np.random.Generator) -> Given:
-    """What is held, guessed and bounded."""
     n, names = chain.n, [*chain.names, *(f"der({name})" for name in chain.names)]
     with_rates = n <= MOST_WITH_RATES and rng.random() < 0.5
     true = np.concatenate([chain.u, chain.du])
@@ -218,7 +215,6 @@ def plan(rng: np.random.Generator, count: int) -> Iterator[str]:
 
 
 def repeat(line: str) -> Finding:
-    """The start of a line."""
     parts = line.split(":")
     known = len(parts) in (5, 6) and parts[0].partition("*")[0] in FAMILIES and parts[1].isdigit()
     if not known or parts[2] not in FORMS or parts[3] not in VARIANTS or parts[4] not in SIZES:

@@ -27,7 +27,6 @@ PEERS = Layout(
 
 
 def repeat(line: str) -> Finding:
-    """The start of one line."""
     return judged(lambda: (generated if ":" in line else plants).repeat(line))
 
 
@@ -86,7 +85,6 @@ def starts(
 
 @starts.reports
 def report(result: Result) -> Iterator[str]:
-    """The tables of a result of :func:`starts`."""
     data, about = result.data, result.parameters
     yield f"{len(data)} starts in {about['elapsed']:.0f} s, {data['seconds'].sum():.0f} s on processors"
     own = data[data["kind"] == GENERATED]

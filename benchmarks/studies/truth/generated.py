@@ -54,12 +54,10 @@ class Generated:
 
     @property
     def n(self) -> int:
-        """Number of unknowns."""
         return len(self.variable_index)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Names of the unknowns."""
         return tuple(f"x{i}" for i in range(self.n))
 
     @cached_property
@@ -140,17 +138,14 @@ class GeneratedProblem(ds.ProblemDAE):
         self.interval = (generated.interval[0] * self.second, generated.interval[1] * self.second)
 
     def eval_f(self, u: Any, du: Any, t: float) -> Any:
-        """The residual."""
         own = np.asarray(u) / self.scale
         slope = np.asarray(du) * self.second / self.scale
         return self.generated.residual(own, slope, t / self.second)
 
     def u_exact(self, t: float) -> Any:
-        """The solution."""
         return self.generated.solution(t / self.second) * self.scale
 
     def du_exact(self, t: float) -> Any:
-        """Its derivative."""
         return self.generated.slope(t / self.second) * self.scale / self.second
 
 

@@ -18,14 +18,11 @@ def done_of(rows: Collection[Any]) -> str:
 
 
 def nothing(rows: Any) -> list[str]:
-    """No summary but the tables."""
     return []
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of runs."""
-
     run: Callable[..., Finding]  # run(family, seed, *rest of the line) -> Finding
     plan: Callable[[list[str], range, bool], Iterable[str]]  # plan(families, seeds, quick) -> lines
     summary: Callable[[Any], list[str]] = nothing  # summary(rows) -> lines of the report

@@ -94,7 +94,6 @@ MODEL_WAYS = "model simplify reduce started repair stages ode projected model-be
 
 
 def exact_values(given: Generated) -> dict[str, float]:
-    """The exact solution at the start, by name."""
     return dict(zip(given.names, given.solution(given.interval[0]).tolist(), strict=True))
 
 
@@ -245,7 +244,6 @@ def takes_tolerance(method: str) -> bool:
 
 
 def plan(families: list[str], seeds: range, quick: bool) -> Iterator[str]:
-    """Lines of all runs."""
     methods = [DEFAULT, *SWEEPERS]
     for family in families:
         for seed in seeds:

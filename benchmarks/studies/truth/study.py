@@ -44,7 +44,6 @@ def method_class(line: str) -> str:
 
 
 def repeat(line: str) -> Finding:
-    """Do the run of one line."""
     parts = line.split(":")
     kind = kind_of(line)
     if len(parts) < 3 or not parts[1].isdigit() or (kind == "solve" and len(parts) != 5):

@@ -73,7 +73,6 @@ class PlainProblem(ds.ProblemDAE):
             self.variable_index = told.indices
 
     def eval_f(self, u: Any, du: Any, t: float) -> Any:
-        """The residual."""
         return self.told.residual(t, u, du)
 
 
@@ -124,7 +123,6 @@ def told_of(given: Generated, form: str) -> Told:
 
 
 def run(family: str, seed: int, form: str, reading: str, size: str) -> Finding:
-    """One run of a form."""
     if form not in (*FORMS, *IN_UNITS):
         raise InputError(f"unknown form '{form}'; there are {', '.join((*FORMS, *IN_UNITS))}")
     given = scrambled(generate(family, seed))
@@ -163,7 +161,6 @@ def run(family: str, seed: int, form: str, reading: str, size: str) -> Finding:
 
 
 def plan(families: list[str], seeds: range, quick: bool) -> Iterator[str]:
-    """Lines of all runs."""
     for family in families:
         for seed in seeds if quick else range(seeds.start * PER_SEED, seeds.stop * PER_SEED):
             if generate(family, seed).problem_class is not None:

@@ -27,7 +27,6 @@ PER_SEED = 2
 
 
 def run(family: str, seed: int, variant: str) -> Finding:
-    """One start."""
     dae, chain = generate(family, seed), Chain(family, seed, told=False)
     rng = np.random.default_rng([seed, VARIANTS.index(variant), *family.encode()])
     near = chain.u + NEAR * rng.standard_normal(chain.n)
@@ -76,7 +75,6 @@ def _independent(slopes: Vector, count: int, rng: np.random.Generator) -> list[i
 
 
 def plan(families: list[str], seeds: range, quick: bool) -> Iterator[str]:
-    """Lines of all runs."""
     for family, seed, given in drawn(families, seeds, quick, PER_SEED):
         variants: tuple[str, ...] = VARIANTS if not quick else ("near", "fixed", "impossible")
         variants = () if given.constraints is None else variants

@@ -70,7 +70,6 @@ def dependent(given: Generated, salt: int) -> Generated:
 
 
 def run(family: str, seed: int, variant: str, salt: str = "0") -> Finding:
-    """Structure of one model."""
     given = generate(family, seed)
     if variant == "dependent":
         return _dependent(dependent(given, int(salt)))
@@ -122,7 +121,6 @@ def _dependent(given: Generated) -> Finding:
 
 
 def plan(families: list[str], seeds: range, quick: bool) -> Iterator[str]:
-    """Lines of all runs."""
     for family, seed, given in drawn(families, seeds, quick, PER_SEED):
         if given.n < 2:
             continue

@@ -50,7 +50,6 @@ PER_SEED = 2
 
 
 def units_of(n: int, variant: str, rng: np.random.Generator) -> Units:
-    """Random units."""
     own = 10.0 ** rng.integers(-9, 10, n) if variant in ("each", "all") else np.ones(n)
     if variant == "one":
         own = np.full(n, 10.0 ** rng.choice([-9, -6, -3, 3, 6, 9]))
@@ -72,12 +71,10 @@ class InOtherUnits(ProblemDAE):
         return self.base.state(np.asarray(u) / self.scale)
 
     def eval_f(self, u: Any, du: Any, t: float) -> Any:
-        """The residual."""
         slope = self.base.state(np.asarray(du) * self.second / self.scale)
         return np.array(self.base.eval_f(self._own(u), slope, t / self.second), dtype=float)
 
     def breakpoints(self, t0: float, t_end: float) -> tuple[float, ...]:
-        """Times at which steps must end."""
         found = self.base.breakpoints(t0 / self.second, t_end / self.second)
         return tuple(t * self.second for t in found)
 
@@ -86,12 +83,10 @@ class InOtherUnits(ProblemDAE):
         return self.base.switches(self._own(u), t / self.second)
 
     def hold_sides(self, sides: tuple[int, ...] | None) -> None:
-        """Hold the signs of the switches."""
         super().hold_sides(sides)
         self.base.hold_sides(sides)
 
     def start_step(self, u: Any, t: float) -> None:
-        """Choose the branch of a step."""
         self.base.start_step(self._own(u), t / self.second)
 
 
@@ -230,7 +225,6 @@ def _of_catalogue(name: str, seed: int, rtol: float) -> Finding:
 
 
 def plan(families: list[str], seeds: range, quick: bool) -> Iterator[str]:
-    """Lines of all runs."""
     for family, seed, _ in drawn(families, seeds, quick, PER_SEED):
         rng = np.random.default_rng([seed, 14, *family.encode()])
         for variant in VARIANTS if not quick else rng.choice(VARIANTS, 1):

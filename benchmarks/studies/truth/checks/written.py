@@ -24,7 +24,6 @@ QUICK = 4  # Variants of each family in the small part of all runs
 
 @lru_cache(maxsize=4)
 def written(family: str, seed: int, variant: str) -> Written:
-    """The DAE of a family, a seed and a variant."""
     known = WRITTEN[family]
     if variant not in known.variants:
         raise InputError(f"unknown variant '{variant}' of '{family}'; there are {', '.join(known.variants)}")
@@ -32,7 +31,6 @@ def written(family: str, seed: int, variant: str) -> Written:
 
 
 def run(family: str, seed: int, variant: str, way: str, size: str) -> Finding:
-    """One run."""
     if way not in WAYS:
         raise InputError(f"unknown way '{way}' of '{family}'; there are {', '.join(WAYS)}")
     dae, rtol = written(family, seed, variant), float(size.removeprefix("rtol="))
@@ -41,7 +39,6 @@ def run(family: str, seed: int, variant: str, way: str, size: str) -> Finding:
 
 
 def plan(families: list[str], seeds: range, quick: bool) -> Iterator[str]:
-    """Lines of all runs."""
     for family in families:
         known = WRITTEN[family]
         times = 1 if quick else known.per_seed
