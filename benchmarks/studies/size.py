@@ -234,7 +234,7 @@ def _compare(rows: Table, n: int, nodes: int, accuracy: float, repetitions: int)
         return
     last = outcomes[IDA][-1]
     rows.put(
-        **{**common, "solver": IDA, "steps": other.count_steps(tolerance), "tolerance": tolerance},
+        **{**common, "solver": IDA, "steps": other.run(tolerance, each=True).steps, "tolerance": tolerance},
         **{"rhs": float(last.rhs), "jacobian": float(last.jacobian)},
         time_run=median(run.time for run in outcomes[IDA]),
         error=float(np.abs(last.end - other.exact).max()),

@@ -128,14 +128,10 @@ class Ida(Peer):
         for t, end in zip(case.pieces, case.pieces[1:], strict=False):
             equations.begin(u, t)
             solver.init_step(t, u, case.slope if t == case.t0 else slope_at(problem, u, t))
-            while True:
-                found = solver.step(end, method="onestep" if count else "normal", tstop=end)
-                if not found.success:
-                    raise PeerFailure(f"t={float(found.t):.4g}: {found.message}")
-                steps += 1
-                if found.t >= end:
-                    break
-            u = np.array(found.y)
+            found, more = ida.advance(solver, end, count)
+            if not found.success:
+                raise PeerFailure(f"t={float(found.t):.4g}: {found.message}")
+            u, steps = np.array(found.y), steps + more
             # Every piece begins to count anew.
             rhs += int(found.nfev)
             jacobians += int(found.njev)

@@ -1,12 +1,9 @@
 """Index, degrees of freedom and dependent equations of models, against what they were made with.
 
-``ds.structure`` tells a differentiation index and degrees of freedom; ``ds.repair`` gives a model whose
-structure is regular and which has the same degrees of freedom. Models come from the families as they are, and
-in a disguise: rows of F are replaced by F_i + c(u) F_j, which changes no solution, but is another matrix of
-derivatives everywhere but on the solutions. In "dependent" models one equation is a combination of the
-others.
-
-A number is wrong where it differs from the truth and no warning says that it cannot be trusted.
+Models come from the families as they are, and in a disguise: rows of F are replaced by F_i + c(u) F_j, which
+changes no solution, but is another matrix of derivatives everywhere but on the solutions. In "dependent"
+models one equation is a combination of the others. A number is wrong where it differs from the truth and no
+warning says that it cannot be trusted.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """DAEs as engineers write them: square waves, circuits, mechanisms, held to the tolerance in every unknown.
 
 A family makes a function F(t, u, u'), a start and a reference; the function is solved with defaults, read as
-equations or called as it is, and by other methods. An answer is right within 100 rtol (1 + |u|) for every
-unknown at every time, without a discount for its index.
+equations or called as it is, and by other methods.
 """
 
 from __future__ import annotations
