@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.measuring.limits import limited
+from benchmarks.measuring.clock import limited
 from benchmarks.measuring.sizes import largest_error, nominal_of
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.errors import InputError

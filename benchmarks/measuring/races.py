@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.measuring.limits import TOO_LONG, TimeLimit, limited
+from benchmarks.measuring.clock import TOO_LONG, TimeLimit, limited
 from benchmarks.study import Table
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError

@@ -21,11 +21,6 @@ from benchmarks.study import Benchmark, by_name
 from dae_sdc.run.results import Result, check_target, command_line
 
 
-def as_it_is(line: str, found: Finding) -> Finding:
-    """What came of a run, as the run says itself."""
-    return found
-
-
 class Runs(Benchmark):
     """A study whose function puts the lines of runs into its first argument, and returns parameters."""
 
@@ -41,7 +36,7 @@ class Runs(Benchmark):
         row: Callable[[str, Finding], tuple[Any, ...]],  # The values of the columns
         bad: Sequence[str],  # Outcomes that must not be
         # What came of a run whose process may have ended before it could say so
-        judged: Callable[[str, Finding], Finding] = as_it_is,
+        judged: Callable[[str, Finding], Finding] = lambda line, finding: finding,
         # How much longer than its time on a processor a run may take, on a busy machine or asleep
         slower: float = SLOWER,
         order: Callable[[Sequence[str]], Iterable[str]] = list,  # In which lines are told

@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.measuring import ida
-from benchmarks.measuring.clock import undisturbed
-from benchmarks.measuring.limits import TimeLimit, limited
+from benchmarks.measuring.clock import TimeLimit, limited, undisturbed
 from benchmarks.measuring.sizes import common_sizes
 from benchmarks.measuring.timing import InTurn, TimedComm, Timing, answer, rest, turns
 from dae_sdc.control.adaptivity import stops_of

@@ -23,8 +23,7 @@ import pytest
 
 import dae_sdc as ds
 from benchmarks.measuring import cold, ida, processes
-from benchmarks.measuring.clock import Clock, cost
-from benchmarks.measuring.limits import TimeLimit, limited
+from benchmarks.measuring.clock import Clock, TimeLimit, cost, limited
 from benchmarks.measuring.plain_functions import first_change
 from benchmarks.measuring.steps import Steps, distance, steps_of
 from benchmarks.studies import polynomials, size as sizes, start as start_up

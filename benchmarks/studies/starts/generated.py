@@ -43,11 +43,6 @@ class Given:
     branch: float = np.inf  # Largest distance from the guesses
 
 
-def known_families() -> list[str]:
-    """The families whose hidden constraints are known."""
-    return [name for name in FAMILIES if not name.startswith("quasi")]
-
-
 def drawn(chain: Chain, variant: str, size: str, bounded: bool, rng: np.random.Generator) -> Given:
     n, names = chain.n, [*chain.names, *(f"der({name})" for name in chain.names)]
     with_rates = n <= MOST_WITH_RATES and rng.random() < 0.5
@@ -203,7 +198,7 @@ def _square(chain: Chain, given: Given) -> Square | None:
 
 def plan(rng: np.random.Generator, count: int) -> Iterator[str]:
     """Lines of random starts; one of six is a chain."""
-    families = known_families()
+    families = [name for name in FAMILIES if not name.startswith("quasi")]  # with known hidden constraints
     for _ in range(count):
         family, seed = str(rng.choice(families)), int(rng.integers(1_000_000))
         if rng.random() < 1.0 / 6.0:

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from benchmarks.measuring.outcomes import BAD, OUTCOMES, REFUSED, Finding, judged, lines_by_message
 from benchmarks.measuring.runs import runs
 from benchmarks.studies.truth import solves
-from benchmarks.studies.truth.generated import FAMILIES
-from benchmarks.studies.truth.kinds import KINDS
+from benchmarks.studies.truth.generated import FAMILIES, KINDS
 from benchmarks.studies.truth.written import WRITTEN
 from benchmarks.study import Option, chosen as known_names
 from dae_sdc.errors import InputError

@@ -18,8 +18,7 @@ from scipy.optimize import brentq
 
 import dae_sdc as ds
 from benchmarks.measuring.outcomes import DONE, FAILED, WRONG, Finding
-from benchmarks.studies.truth.generated import Vector
-from benchmarks.studies.truth.kinds import KINDS, Kind
+from benchmarks.studies.truth.generated import KINDS, Kind, Vector
 from benchmarks.studies.truth.solves import DEFAULT, MARGIN, PATIENCE, drawn, generate
 from dae_sdc.sweepers.sdc import SWEEPERS
 

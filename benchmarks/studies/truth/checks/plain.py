@@ -2,8 +2,8 @@
 
 Unknowns and equations are in random order. A form names what is given: ``function`` and ``problem`` tell
 nothing of the index; ``index``, ``indices`` and ``both`` that of the DAE, those of the unknowns, or both;
-``wrong`` others than the true ones. ``+jacobian`` adds a Jacobian of the user's, ``+units`` tells unknowns and
-time in units of 1e-12 to 1e12. The index that is found where nothing is declared is the true one, or none.
+``wrong`` others than the true ones. ``+jacobian`` adds a Jacobian of the user's, ``+units`` tells unknowns
+and time in units of 1e-12 to 1e12. The index that is found where nothing is declared is the true one or none.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 
 import dae_sdc as ds
-from benchmarks.measuring.outcomes import BAD, WRONG, Finding, outcome_of
+from benchmarks.measuring.outcomes import BAD, WRONG, Finding, done_of, outcome_of
 from benchmarks.studies.truth.families.hessenberg import derivative
-from benchmarks.studies.truth.generated import Generated, Units, Vector
-from benchmarks.studies.truth.kinds import KINDS, Kind, done_of
+from benchmarks.studies.truth.generated import KINDS, Generated, Kind, Units, Vector
 from benchmarks.studies.truth.solves import generate
 from benchmarks.studies.truth.written import solved
 from dae_sdc.errors import InputError

@@ -15,8 +15,7 @@ import numpy as np
 
 import dae_sdc as ds
 from benchmarks.measuring.outcomes import DONE, REFUSED, WRONG, Finding
-from benchmarks.studies.truth.generated import Generated
-from benchmarks.studies.truth.kinds import KINDS, Kind
+from benchmarks.studies.truth.generated import KINDS, Generated, Kind
 from benchmarks.studies.truth.random_parts import decimal
 from benchmarks.studies.truth.solves import drawn, generate, model_of
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.measuring.outcomes import BAD, DONE, Finding
-from benchmarks.studies.truth.kinds import KINDS, Kind, done_of
+from benchmarks.measuring.outcomes import BAD, DONE, Finding, done_of
+from benchmarks.studies.truth.generated import KINDS, Kind
 from benchmarks.studies.truth.written import WAYS, WRITTEN, Written, solved
 from dae_sdc.errors import InputError
 
