@@ -26,9 +26,9 @@ RANK = 1e-7  # Singular values below this part of the largest are zero
 
 
 class Chain:
-    """Members of a family, and a point where all their equations hold; one alone as it is if not ``told``."""
+    """Members of a family, and a point where all their equations hold; as they are if not ``mixed``."""
 
-    def __init__(self, family: str, seed: int, count: int = 1, told: bool = True) -> None:
+    def __init__(self, family: str, seed: int, count: int = 1, mixed: bool = True) -> None:
         rng = np.random.default_rng([seed, count, 21, *family.encode()])
         self.name = f"{family}-{seed}"
         self.members = [FAMILIES[family](seed + k) for k in range(count)]
@@ -43,13 +43,13 @@ class Chain:
         self.pairs, self.rows = self._coupled(rng, moved)
         shape = rng.choice((SAME, SQUARE, EXPONENTIAL), self.n, p=(0.7, 0.15, 0.15))
         coupled = [j for j, _ in self.pairs]
-        shape[coupled if told else slice(None)] = SAME
+        shape[coupled if mixed else slice(None)] = SAME
         self.square, self.exponential = (np.flatnonzero(shape == kind) for kind in (SQUARE, EXPONENTIAL))
         self.w0 = np.concatenate([one.solution(self.t) for one in self.members])
         self.v0 = self.w0.copy()
         self.v0[self.square] = rng.choice((-1.0, 1.0), len(self.square)) * rng.uniform(0.8, 2.0)
         places = np.arange(self.n)
-        self.order, self.row_order = (rng.permutation(places) if told else places for _ in range(2))
+        self.order, self.row_order = (rng.permutation(places) if mixed else places for _ in range(2))
         self.names = tuple(f"x{j}" for j in range(self.n))
         self.u = self._uncoupled(self.v0)[self.order]
         self.du = self._uncoupled(np.concatenate([one.slope(self.t) for one in self.members]))[self.order]
@@ -106,11 +106,13 @@ class Chain:
         return np.asarray(self.residual(self.t, x, dx))
 
     def constraints(self, x: Vector, t: float) -> Vector:
+        """All constraints and hidden constraints."""
         w, _ = self.bent(x, np.zeros(self.n))
         parts = zip(self.members, self.parts, strict=True)
         return np.concatenate([one.constraints(w[part], t) for one, part in parts if one.constraints])
 
     def slopes(self, x: Vector) -> Vector:
+        """Their Jacobian, shape (n - dof, n)."""
         w, _ = self.bent(x, np.zeros(self.n))
         blocks = [
             differences(lambda v, one=one: one.constraints(v, self.t), w[part])

@@ -26,7 +26,7 @@ PER_SEED = 2
 
 
 def run(family: str, seed: int, variant: str) -> Finding:
-    dae, chain = generate(family, seed), Chain(family, seed, told=False)
+    dae, chain = generate(family, seed), Chain(family, seed, mixed=False)
     rng = np.random.default_rng([seed, VARIANTS.index(variant), *family.encode()])
     near = chain.u + NEAR * rng.standard_normal(chain.n)
 
@@ -58,8 +58,9 @@ def run(family: str, seed: int, variant: str) -> Finding:
     given.guesses = {name: value for name, value in given.guesses.items() if name not in given.held}
     model = model_of(dae)
     start = outcome(chain, given, lambda: ds.initial(model, fixed=given.held or None, guesses=given.guesses))
-    told = start.outcome == REFUSED
-    return replace(start, outcome=DONE, message=f"told: {start.message}") if told else start
+    if start.outcome == REFUSED:
+        return replace(start, outcome=DONE, message=f"told: {start.message}")
+    return start
 
 
 def _independent(slopes: Vector, count: int, rng: np.random.Generator) -> list[int]:
