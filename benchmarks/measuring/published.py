@@ -40,7 +40,7 @@ class Published(NamedTuple):
 def published(name: str) -> Published:
     """Published figures of the problem registered as ``name``; without runs where none are known."""
     content = Path(__file__).with_name("testset_published.json").read_text(encoding="utf-8")
-    figures: dict[str, Any] = json.loads(content).get(name, {})
-    parts = ("ladder", "reference_runs")
-    runs = {part: tuple(PublishedRun(**row) for row in figures.get(part, ())) for part in parts}
-    return Published(**{"source": "", "note": "", **figures, **runs})
+    figures: dict[str, Any] = {"source": "", "note": "", **json.loads(content).get(name, {})}
+    for part in ("ladder", "reference_runs"):
+        figures[part] = tuple(PublishedRun(**row) for row in figures.get(part, ()))
+    return Published(**figures)
