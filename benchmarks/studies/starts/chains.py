@@ -42,8 +42,8 @@ class Chain:
         moved = [np.abs(differences(*self._by_slope(one))).max(axis=1) > 0.0 for one in self.members]
         self.pairs, self.rows = self._coupled(rng, moved)
         shape = rng.choice((SAME, SQUARE, EXPONENTIAL), self.n, p=(0.7, 0.15, 0.15))
-        coupled = [j for j, _ in self.pairs]
-        shape[coupled if mixed else slice(None)] = SAME
+        kept = [j for j, _ in self.pairs] if mixed else list(range(self.n))
+        shape[kept] = SAME
         self.square, self.exponential = (np.flatnonzero(shape == kind) for kind in (SQUARE, EXPONENTIAL))
         self.w0 = np.concatenate([one.solution(self.t) for one in self.members])
         self.v0 = self.w0.copy()
