@@ -80,7 +80,6 @@ class Option:
             self.check(f"the {self.what}", each)
 
     def add_to(self, parser: argparse.ArgumentParser, parameter: inspect.Parameter) -> None:
-        """Give a parser the option for a parameter."""
         flag = f"--{self.flag or parameter.name.replace('_', '-')}"
         if parameter.annotation == "bool":
             parser.add_argument(flag, dest=parameter.name, action="store_true", help=self.help, default=None)
@@ -174,7 +173,6 @@ class Benchmark:
         return checked()(run)
 
     def __call__(self, **arguments: Any) -> Result:
-        """The result with some arguments."""
         return self.run(**arguments)
 
     def result(self, arguments: Mapping[str, Any], out: str | Path | None, progress: bool) -> Result:
@@ -192,7 +190,6 @@ class Benchmark:
         return rows.result()
 
     def reports(self, tell: Report) -> Report:
-        """Decorator of what tells a result in lines of text."""
         self.tell = tell
         return tell
 
@@ -203,7 +200,6 @@ class Benchmark:
 
     @property
     def about(self) -> str:
-        """What the study is."""
         return inspect.cleandoc(self.measure.__doc__ or "")
 
     @property
@@ -214,7 +210,6 @@ class Benchmark:
                 yield parameter, self.options[name]
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Give a parser the options of the study."""
         for parameter, option in self.parameters:
             option.add_to(parser, parameter)
 
@@ -259,11 +254,9 @@ class Table(Study):
 
     @property
     def data(self) -> NDArray[np.void]:
-        """The rows so far."""
         return np.array(self.rows, dtype=list(self.columns))
 
     def bar(self, total: int, unit: str) -> Any:
-        """Context of a bar."""
         return bar_of(total, unit, self.progress)
 
     def each(self, cases: Sequence[T], unit: str) -> Iterator[T]:
@@ -298,7 +291,6 @@ class Layout:
             self.cells.append((title or key, key, float(factor or 1.0), form, width[0]))
 
     def head(self) -> str:
-        """The line of titles."""
         return " ".join(f"{title:{width}}" for title, _, _, _, width in self.cells)
 
     def line(self, row: Any, **computed: Any) -> str:
@@ -315,7 +307,6 @@ class Layout:
         return " ".join(texts)
 
     def lines(self, rows: Iterable[Any]) -> list[str]:
-        """The line of titles, and one of every row."""
         return [self.head(), *(self.line(row) for row in rows)]
 
 

@@ -1,10 +1,12 @@
-"""Where time goes: methods that are timed from outside, nested ones apart from those that call them."""
+"""Where time goes: blocks, methods that are timed from outside, and limits of what a block may take."""
 
 from __future__ import annotations
 
 import functools
 import gc
 import os
+import signal
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -15,6 +17,7 @@ from unittest.mock import patch
 CALIBRATION = 2000  # Calls of nothing by which the cost of a timer is measured
 ROUNDS = 5
 OUTSIDE = ""  # What calls a timed method that no other has called
+TOO_LONG = "took more than"  # How the reason of a run that was stopped begins
 
 
 T = TypeVar("T")
@@ -70,6 +73,37 @@ def tied(core: int | None) -> Iterator[None]:
         os.sched_setaffinity(0, everywhere)
 
 
+class TimeLimit(Exception):
+    """A run took longer than it may."""
+
+
+@contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """Raise :class:`TimeLimit` inside the block when it has taken too long.
+
+    Outside the main thread, and on systems without alarms, nothing limits the block.
+    """
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(*_: Any) -> None:
+        raise TimeLimit(f"{TOO_LONG} {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    # Again and again: an exception raised in a finaliser is lost.
+    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
+    try:
+        try:
+            yield
+        finally:
+            # An alarm that has come since the first one is raised here, before the timer is off.
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+
+
 class Clock(ExitStack):
     """Timers around methods of objects, taken away again at the end of a ``with`` block.
 
@@ -110,7 +144,6 @@ class Clock(ExitStack):
 
     @property
     def number(self) -> int:
-        """Number of timed calls."""
         return sum(self.calls.values())
 
     def times(self, a_call: float | None = None) -> dict[str, float]:

@@ -1,8 +1,4 @@
-"""A solve in a process of its own: the time it takes from a cold start, and the memory of the process.
-
-Studies start this module as ``python -m benchmarks.measuring.cold`` with the run as JSON on
-standard input; it prints one line of JSON.
-"""
+"""A solve in a process of its own, asked for and told in JSON: its time from a cold start, and its memory."""
 
 from __future__ import annotations
 
@@ -62,7 +58,6 @@ def in_a_new_process(asked: Mapping[str, Any], patience: float = PATIENCE) -> di
 
 
 def main() -> int:
-    """Carry out what standard input asks for."""
     try:
         found = carry_out(**json.load(sys.stdin))
     except DAEError as error:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.measuring.limits import limited
+from benchmarks.measuring.clock import limited
 from benchmarks.measuring.sizes import largest_error, nominal_of
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.errors import InputError
@@ -47,16 +47,25 @@ def integrator(
         return importlib.import_module(MODULE).ida.IDA(residual, jacfn=jacobian, **given)
 
 
+def advance(solver: Any, end: float, each: bool) -> tuple[Any, int]:
+    """The answer of an integrator at a time, and how many steps it took where ``each`` is taken apart."""
+    steps = 0
+    while True:
+        found = solver.step(end, method="onestep" if each else "normal", tstop=end)
+        steps += 1
+        if not found.success or found.t >= end:
+            return found, steps
+
+
 @dataclass
 class Outcome:
-    """What a run of IDA gave."""
-
     time: float  # Seconds of the integration, its set-up included
     end: NDArray[np.float64]  # shape (n,): Value at the end
     success: bool  # Whether it came there
     # rhs, jacobian: evaluations of the residual and of the Jacobian
     rhs: int
     jacobian: int
+    steps: int  # Steps where each is taken apart, else 1
 
 
 class Ida:
@@ -73,32 +82,16 @@ class Ida:
         equations = Equations(self)
         self.residual, self.jacobian = equations.residual, ida_jacobian(equations, True)
 
-    def solver(self, tolerance: float) -> Any:
-        """A new integrator."""
-        scaled = tolerance * nominal_of(self.problem)
-        return integrator(self.problem, self.residual, self.jacobian, True, tolerance, scaled)
-
-    def run(self, tolerance: float) -> Outcome:
+    def run(self, tolerance: float, each: bool = False) -> Outcome:
         """Integrate with a relative tolerance; what makes a new integrator is not timed."""
-        solver = self.solver(tolerance)
+        scaled = tolerance * nominal_of(self.problem)
+        solver = integrator(self.problem, self.residual, self.jacobian, True, tolerance, scaled)
         tic = perf_counter()
         solver.init_step(self.t0, *self.start)
-        found = solver.step(self.t_end, method="normal", tstop=self.t_end)
+        found, steps = advance(solver, self.t_end, each)
         time = perf_counter() - tic
-        return Outcome(time, np.array(found.y), bool(found.success), int(found.nfev), int(found.njev))
-
-    def count_steps(self, tolerance: float) -> int:
-        """Number of steps of such a run."""
-        solver = self.solver(tolerance)
-        solver.init_step(self.t0, *self.start)
-        steps, time = 0, self.t0
-        while time < self.t_end:
-            found = solver.step(self.t_end, method="onestep", tstop=self.t_end)
-            if not found.success:
-                break
-            time = float(found.t)
-            steps += 1
-        return steps
+        work = int(found.nfev), int(found.njev), steps
+        return Outcome(time, np.array(found.y), bool(found.success), *work)
 
     def error(self, tolerance: float, seconds: float | None = None) -> float:
         """Largest error at the end in units of nominal values; infinite for a run that fails."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import traceback
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -77,3 +77,17 @@ def outcome_of(run: Callable[[], Finding]) -> Finding:
         if RAW.search(found.message):
             return replace(found, outcome=CRASHED, message=f"raw text: {found.message[:300]}")
     return found
+
+
+def lines_by_message(rows: Iterable[Any], column: str = "message") -> dict[str, list[str]]:
+    """The lines of rows by the class of their message, those of the class that has most first."""
+    lines: dict[str, list[str]] = {}
+    for row in rows:
+        lines.setdefault(Finding("", str(row[column])).kind, []).append(str(row["line"]))
+    return dict(sorted(lines.items(), key=lambda entry: -len(entry[1])))
+
+
+def done_of(rows: Collection[Any]) -> str:
+    """How many runs of some are done."""
+    done = sum(row["outcome"] == DONE for row in rows)
+    return f"{done} of {len(rows)} done ({done / len(rows):.1%})"

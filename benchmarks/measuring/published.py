@@ -37,20 +37,10 @@ class Published(NamedTuple):
 
 
 @functools.cache
-def _stored() -> dict[str, dict[str, Any]]:
-    content = Path(__file__).with_name("testset_published.json").read_text(encoding="utf-8")
-    stored: dict[str, dict[str, Any]] = json.loads(content)
-    return stored
-
-
 def published(name: str) -> Published:
     """Published figures of the problem registered as ``name``; without runs where none are known."""
-    stored = _stored().get(name)
-    if stored is None:
-        return Published("", "", (), ())
-    return Published(
-        stored["source"],
-        stored["note"],
-        tuple(PublishedRun(**row) for row in stored["ladder"]),
-        tuple(PublishedRun(**row) for row in stored["reference_runs"]),
-    )
+    content = Path(__file__).with_name("testset_published.json").read_text(encoding="utf-8")
+    figures: dict[str, Any] = {"source": "", "note": "", **json.loads(content).get(name, {})}
+    for part in ("ladder", "reference_runs"):
+        figures[part] = tuple(PublishedRun(**row) for row in figures.get(part, ()))
+    return Published(**figures)

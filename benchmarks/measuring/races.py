@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.measuring.limits import TOO_LONG, TimeLimit, limited
+from benchmarks.measuring.clock import TOO_LONG, TimeLimit, limited
 from benchmarks.study import Table
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
@@ -34,8 +34,6 @@ class PeerFailure(Exception):
 
 @dataclass
 class Outcome:
-    """What a run gave."""
-
     time: float  # Seconds of the whole run, its set-up included
     end: Vector  # shape (n,): Value at the end
     # steps, rejected, rhs, jacobian, factorization: work; NaN where the solver does not tell

@@ -21,11 +21,6 @@ from benchmarks.study import Benchmark, by_name
 from dae_sdc.run.results import Result, check_target, command_line
 
 
-def as_it_is(line: str, found: Finding) -> Finding:
-    """What came of a run, as the run says itself."""
-    return found
-
-
 class Runs(Benchmark):
     """A study whose function puts the lines of runs into its first argument, and returns parameters."""
 
@@ -41,7 +36,7 @@ class Runs(Benchmark):
         row: Callable[[str, Finding], tuple[Any, ...]],  # The values of the columns
         bad: Sequence[str],  # Outcomes that must not be
         # What came of a run whose process may have ended before it could say so
-        judged: Callable[[str, Finding], Finding] = as_it_is,
+        judged: Callable[[str, Finding], Finding] = lambda line, finding: finding,
         # How much longer than its time on a processor a run may take, on a busy machine or asleep
         slower: float = SLOWER,
         order: Callable[[Sequence[str]], Iterable[str]] = list,  # In which lines are told
@@ -58,12 +53,10 @@ class Runs(Benchmark):
         return [*super().arguments, *by_name(self.carried_out)]
 
     def planned(self, **arguments: Any) -> tuple[list[str], Mapping[str, Any]]:
-        """The lines of all runs, and the parameters of the result."""
         lines: list[str] = []
         return lines, self.measure(lines, **arguments)
 
     def result(self, arguments: Mapping[str, Any], out: str | Path | None, progress: bool) -> Result:
-        """Plan the runs and carry them out."""
         if out is not None:
             check_target(out)
         of_the_runs = {argument.name for argument in by_name(self.measure)}
@@ -109,14 +102,12 @@ class Runs(Benchmark):
         return Result("bench", data, {"seconds": "s"}, parameters, command_line())
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Give a parser the options of the study, and that of its plan."""
         super().add_arguments(parser)
         parser.add_argument(
             "--list", action="store_true", help="print the lines of the runs, and run nothing"
         )
 
     def main(self, args: argparse.Namespace) -> int:
-        """Do as the command line asks, or print the lines of the runs."""
         if not args.list:
             return super().main(args)
         asked = {argument.name for argument in by_name(self.measure)}
@@ -125,11 +116,9 @@ class Runs(Benchmark):
         return 0
 
     def any_bad(self, result: Result) -> bool:
-        """Whether a result has runs that are bad."""
         return bool(np.isin(result.data["outcome"], self.bad_outcomes).any())
 
     def bad_lines(self, result: Result) -> list[str]:
-        """The lines of a report for the runs that are bad."""
         bad = result.data[np.isin(result.data["outcome"], self.bad_outcomes)]
         how = f", each repeated by python -m benchmarks {self.name} --only LINE" * bool(len(bad))
         lines = ["", f"{len(bad)} bad{how}"]

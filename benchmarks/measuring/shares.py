@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.measuring import ida
-from benchmarks.measuring.clock import undisturbed
-from benchmarks.measuring.limits import TimeLimit, limited
+from benchmarks.measuring.clock import TimeLimit, limited, undisturbed
 from benchmarks.measuring.sizes import common_sizes
 from benchmarks.measuring.timing import InTurn, TimedComm, Timing, answer, rest, turns
 from dae_sdc.control.adaptivity import stops_of
@@ -80,7 +79,6 @@ class Run:
         self.setup = adapted_to(setup, tolerance, Steps(), self.t_end, stops)
 
     def __call__(self) -> Timing:
-        """One run."""
         description = self.setup.with_step(self.t_end - self.t0)
         description["sweeper_params"] |= {} if self.comm is None else {"comm": self.comm}
         description["sweeper_params"] |= {} if self.threads is None else {"threads": self.threads}
@@ -151,7 +149,6 @@ class Row:
 
     @classmethod
     def of(cls, case: Case, way: str, workers: int, pinned: bool, both: InTurn) -> dict[str, Any]:
-        """The entries of a row."""
         first, walls = both.runs[0][0], both.ratios("wall")
         # What a rank waits for others that are not on a processor is no part of a message.
         calls = [[[call.cpu for call in rank.calls] for rank in ranks] for ranks in both.runs]

@@ -35,12 +35,10 @@ class Steps(Run):
 
     @property
     def level(self) -> Any:
-        """The level of pySDC that sweeps."""
         return self.controller.MS[0].levels[0]
 
     @property
     def record(self) -> Hooks:
-        """The hook that keeps the steps."""
         return next(hook for hook in self.controller.hooks if isinstance(hook, StepRecord))
 
     def begin_as(self, other: Steps) -> None:

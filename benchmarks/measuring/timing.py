@@ -81,26 +81,21 @@ class TimedComm:
         return result
 
     def Allgatherv(self, send: Any, receive: Any) -> None:
-        """As in MPI."""
         _, counts, _, kind = receive
         size = kind.Get_size()
         carries = NOTES if size == 16 else VALUES
         self._timed(carries, size * counts[self.comm.Get_rank()], "Allgatherv", send, receive)
 
     def Bcast(self, message: Any, root: int = 0) -> None:
-        """As in MPI."""
         self._timed(OTHERS, message.nbytes if self.comm.Get_rank() == root else 0, "Bcast", message, root)
 
     def Allreduce(self, message: Any, found: Any, **how: Any) -> None:
-        """As in MPI."""
         self._timed(OTHERS, message.nbytes, "Allreduce", message, found, **how)
 
     def allgather(self, value: Any) -> Any:
-        """As in mpi4py."""
         return self._timed(OTHERS, 0, "allgather", value)
 
     def bcast(self, value: Any, root: int = 0) -> Any:
-        """As in mpi4py."""
         return self._timed(OTHERS, 0, "bcast", value, root)
 
 
@@ -178,12 +173,8 @@ class Run:
         return Timing(wall, spent, list(calls), end_value, sweeps, list(self.at_node))
 
     def exchanges(self) -> tuple[float, float]:
-        """Typical seconds of an exchange of values and of notes, one after another with nothing between.
-
-        On shared cores a rank is often interrupted in the middle of a message. The median of a burst of them
-        does not see it, unless the ranks do not run at the same time during all of it: the least of several
-        bursts counts.
-        """
+        """Typical seconds of an exchange of values and of notes, one after another with nothing between."""
+        # The median of a burst does not see interrupted ranks, unless they never run at the same time in it.
         assert self.comm is not None
         sweep = self.controller.MS[0].levels[0].sweep
         stages = sweep.iterate.new_stages()
@@ -278,12 +269,9 @@ def turns(
 
 
 def expected_calls(sweeps: Sequence[int]) -> tuple[int, int]:
-    """How many exchanges of values and of notes alone a run on several ranks has.
-
-    A step measures its residual before its first sweep and after each. Until it has had as many sweeps as
-    the step before, the next sweep is computed at once and takes the residual along; after that, residuals
-    travel alone and the sweeps by themselves.
-    """
+    """How many exchanges of values and of notes alone a run on several ranks has."""
+    # Until a step has had as many sweeps as the one before, the next sweep is computed at once and takes the
+    # residual along; after that, residuals travel alone and the sweeps by themselves.
     values = notes = 0
     for before, now in pairwise(sweeps):
         ahead = min(before, now + 1)
@@ -330,7 +318,6 @@ def rest(comm: Any) -> None:
 
 
 def _summary(both: InTurn) -> dict[str, Any]:
-    """Medians over repeated runs."""
     runs, first = both.runs, both.runs[0]
     # Seconds of every call on all ranks: the one that comes last waits for nobody.
     shared = [np.array([[call.wall for call in rank.calls] for rank in ranks]) for ranks in runs]
@@ -356,10 +343,7 @@ def _summary(both: InTurn) -> dict[str, Any]:
 
 
 def answer(rows: Callable[[Any, Any], Iterable[Mapping[str, Any]]]) -> int:
-    """Print what standard input asks for, a line of JSON a row; an error ends all ranks.
-
-    Errors go into files, as a launcher cuts what several ranks print at once into each other.
-    """
+    """Print what standard input asks for, a line of JSON a row; an error ends all ranks."""
     try:
         comm = world()
         asked = comm.bcast(json.load(sys.stdin) if comm.Get_rank() == 0 else None, root=0)
@@ -367,6 +351,7 @@ def answer(rows: Callable[[Any, Any], Iterable[Mapping[str, Any]]]) -> int:
             print(json.dumps(row), flush=True)
     except Exception as error:
         sys.stdout.flush()
+        # Into a file, as a launcher cuts what several ranks print at once into each other.
         with replacing(Path(sys.argv[1]) / f"{os.getpid()}.json") as (file,):
             file.write(json.dumps(as_answer(error)).encode())
         os._exit(1)  # without a farewell to MPI, so that its launcher ends the others

@@ -66,7 +66,6 @@ class _Worker:
         self.fresh, self.lost = True, False  # Whether it has done nothing yet, and is of no more use
 
     def give(self, line: str, seconds: float) -> None:
-        """Send a line."""
         self.line = line
         self.pipe.send(line)
         self.deadline = monotonic() + (STARTING if self.fresh else seconds)

@@ -20,7 +20,6 @@ FULL: dict[str, Any] = {"linestyle": "", "markerfacecolor": "full"}
 
 
 def scaling(result: Result) -> Figure:
-    """Draw what the study "scaling" found."""
     require(result, "scaling", NUMBERS, TEXTS, ["pinned"])
     problems = list(combinations_of(result.data, ["problem"]))
     with style.styled():

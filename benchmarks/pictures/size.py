@@ -17,7 +17,6 @@ NAMES = {"superlu": "SuperLU", "klu": "KLU", "gmres": "GMRES", "auto": "automati
 
 
 def size(result: Result) -> Figure:
-    """Draw what the study "size" found."""
     require(result, "sizes", NUMBERS, TEXTS)
     steps, compared = (result.data[result.data["source"] == source] for source in ("step", "accuracy"))
     title = parameters_of(result.parameters, "problem", "sweeper", "nodes", "qdelta")

@@ -40,7 +40,6 @@ _COLOURS = {
 
 
 def work(result: Result) -> Figure:
-    """Draw what the study "work" found."""
     require(result, "work", WORK_NUMBERS, WORK_TEXTS)
     data = result.data
     lines = [key for key, _ in combinations_of(data, ("problem", "n", "sweeper"))]
@@ -63,7 +62,6 @@ def work(result: Result) -> Figure:
 
 
 def _times(axes: Any, rows: Rows, lines: Sequence[Any]) -> None:
-    """Points of one Q_Delta."""
     axes.set_xscale("log")
     for key, points in combinations_of(rows, ("problem", "n", "sweeper")):
         place, times = lines.index(key), style.clipped(1e3 * points["time"])
@@ -89,7 +87,6 @@ def _look(backend: str) -> dict[str, Any]:
 
 
 def profile(result: Result) -> Figure:
-    """Draw what the study "profile" found."""
     require(result, "profile", PROFILE_NUMBERS, PROFILE_TEXTS)
     data, about = result.data, result.parameters
     problems = list(combinations_of(data, ("problem", "n")))

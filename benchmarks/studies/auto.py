@@ -104,11 +104,9 @@ class _Case:
             return solve(self.problem, params=self.params or None, rtol=RTOL, **self._end, **how)
 
     def serial(self) -> Solution:
-        """A serial run."""
         return self._solve()
 
     def auto(self) -> Solution:
-        """The run that chooses."""
         return self._solve(parallel=AUTO, threads=AUTO)
 
 
@@ -165,7 +163,6 @@ def _cases(names: Sequence[str], sizes: Sequence[int]) -> Iterator[tuple[str, di
 
 
 def measured(case: Any, count: int, seconds: float) -> dict[str, Any]:
-    """The row of a problem."""
     alone, chosen = case.serial(), case.auto()
     choice = chosen.parameters.get("sharing", "")
     shared = not choice.startswith("serial")
@@ -192,7 +189,6 @@ def measured(case: Any, count: int, seconds: float) -> dict[str, Any]:
 
 @auto.reports
 def report(result: Result) -> Iterator[str]:
-    """The table of a result of :func:`auto`."""
     data = result.data
     yield "runs with parallel='auto', threads='auto' relative to serial ones: medians of pairs (lower bounds)"
     yield f"{TEXT.head()}  chosen"

@@ -9,10 +9,9 @@ from statistics import median
 from typing import Any
 
 from benchmarks.measuring import ida
-from benchmarks.measuring.clock import stopwatch
+from benchmarks.measuring.clock import TimeLimit, stopwatch
 from benchmarks.measuring.cold import in_a_new_process
 from benchmarks.measuring.families import FAMILIES
-from benchmarks.measuring.limits import TimeLimit
 from benchmarks.study import Layout, Option, Table, chosen, study
 from dae_sdc.errors import InputError
 from dae_sdc.run.results import Result
@@ -115,7 +114,6 @@ def _measure(
 
 @large.reports
 def report(result: Result) -> list[str]:
-    """The table of a result of :func:`large`."""
     return [
         *TEXT.lines(result.data),
         "s: on a processor, after a small run; exp.: power of n by which s has grown since the size before,",

@@ -94,7 +94,6 @@ def _cases(problems: Sequence[str], sizes: Sequence[int]) -> Iterator[dict[str, 
 
 @parallel.reports
 def report(result: Result) -> Iterator[str]:
-    """The table of a result of :func:`parallel`."""
     repetitions = result.parameters["repetitions"]
     yield f"medians of {repetitions} runs in turn with serial ones; times of the busiest"
     yield TEXT.head()

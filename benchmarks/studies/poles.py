@@ -123,7 +123,6 @@ class CountedStages(Simultaneous):
     work: Counter[str]
 
     def set_tolerance(self, share: float, rtol: float) -> None:
-        """See :class:`Simultaneous`."""
         super().set_tolerance(TIGHTER * share, rtol / TIGHTER)
 
     def _factorized(self, c: Any) -> Any:
@@ -152,7 +151,6 @@ class TriangularStages(CountedStages):
         self.real = self.numbers.gamma = float(self.T[-1, -1])
 
     def factorize(self, h: float) -> bool:
-        """See :class:`Simultaneous`."""
         own = int(self._matrix_of[-1])
         order = [own, *(k for k in range(len(self._poles)) if k != own)]
         if not self._factorize(h, *self._poles[order]):
@@ -161,7 +159,6 @@ class TriangularStages(CountedStages):
         return True
 
     def correct(self) -> float:
-        """See :class:`Simultaneous`."""
         h = self.numbers.factored
         for i, k in enumerate(self._at):
             before = self.T[i, :i] @ self.value[:i]
@@ -240,7 +237,6 @@ def _run(rows: Any, problem: str, way: str, time_limit: float) -> None:
 
 @poles.reports
 def report(result: Result) -> Iterator[str]:
-    """The tables of a result of :func:`poles`."""
     data = result.data
     yield "largest spectral radius for imaginary and for negative real lambda"
     yield f"{'nodes':<10}" + "".join(f"{nodes:>14}" for nodes in NODES)

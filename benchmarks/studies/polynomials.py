@@ -44,7 +44,6 @@ def katsura(n: int) -> PolynomialSystem:
 
 
 def cyclic(n: int) -> PolynomialSystem:
-    """Cyclic n-roots."""
     u = sp.symbols(f"u0:{n}")
     sums = [sum(sp.prod([u[(i + j) % n] for j in range(k)]) for i in range(n)) for k in range(1, n)]
     return PolynomialSystem.from_sympy([*sums, sp.prod(u) - 1], u)
@@ -202,7 +201,6 @@ def polynomials(rows: Table, *, problems: Sequence[str] | None = None, repetitio
 
 @polynomials.reports
 def report(result: Result) -> Iterator[str]:
-    """The table of a result of :func:`polynomials`."""
     yield (
         "seeds that gave what is known, of all; solutions certified with every seed; seconds of one core, "
         "median and longest"

@@ -97,7 +97,6 @@ def profile(
 
 
 def _measure(rows: Table, what: Work, backend: str, nodes: int, qdelta: str, repetitions: int) -> None:
-    """The rows of one problem and backend."""
     run = measured(rows, what, nodes, qdelta, backend)
     if run is None:
         return
@@ -218,7 +217,6 @@ def repeated(call: Any) -> float:
 
 @profile.reports
 def report(result: Result) -> Iterator[str]:
-    """The table of a result of :func:`profile`."""
     data, about = result.data, result.parameters
     keys = list(dict.fromkeys((str(r["problem"]), int(r["n"]), str(r["backend"])) for r in data))
     names = ("problem", "n", "backend", "part", "inside")
@@ -244,7 +242,6 @@ def report(result: Result) -> Iterator[str]:
 
 
 def _cell(row: Any, part: str) -> str:
-    """Time, share and calls of a part."""
     if row is None:
         return f"{'-':>22}"
     count = "" if part in (STEP, LEFT) else f"({row['calls']:.1f})"

@@ -116,12 +116,10 @@ def size(
 
 
 def available() -> list[str]:
-    """The linear solvers that are installed."""
     return [name for name in LINEAR_SOLVERS if name not in NEEDS or find_spec(NEEDS[name][0])]
 
 
 def _grow(rows: Table, n: int, nodes: int, solvers: Sequence[str], repetitions: int) -> None:
-    """The rows of one number of unknowns."""
     family = FAMILIES[PROBLEM]
     runs: dict[str, Steps] = {}
     for solver in solvers:
@@ -236,7 +234,7 @@ def _compare(rows: Table, n: int, nodes: int, accuracy: float, repetitions: int)
         return
     last = outcomes[IDA][-1]
     rows.put(
-        **{**common, "solver": IDA, "steps": other.count_steps(tolerance), "tolerance": tolerance},
+        **{**common, "solver": IDA, "steps": other.run(tolerance, each=True).steps, "tolerance": tolerance},
         **{"rhs": float(last.rhs), "jacobian": float(last.jacobian)},
         time_run=median(run.time for run in outcomes[IDA]),
         error=float(np.abs(last.end - other.exact).max()),
@@ -246,7 +244,6 @@ def _compare(rows: Table, n: int, nodes: int, accuracy: float, repetitions: int)
 
 @size.reports
 def report(result: Result) -> Iterator[str]:
-    """The tables of a result of :func:`size`."""
     data, about = result.data, result.parameters
     yield (
         f"{about['problem']}, {about['sweeper']}, M={about['nodes']}, {about['qdelta']}, residual "

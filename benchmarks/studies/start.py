@@ -103,7 +103,6 @@ def in_a_fresh_process(
 
 @start.reports
 def report(result: Result) -> Iterator[str]:
-    """The table of a result of :func:`start`."""
     pairs = f"{result.parameters['repetitions']} pairs of processes"
     yield f"s in a fresh process; medians of {pairs}, cold and warm in turn"
     yield from TEXT.lines(result.data)

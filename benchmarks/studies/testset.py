@@ -94,7 +94,6 @@ def _measure(rows: Table, name: str, rtol: float, time_limit: float) -> None:
 
 @testset.reports
 def report(result: Result) -> Iterator[str]:
-    """The table of a result of :func:`testset`."""
     yield "scd: significant correct digits at the end, of all scored and of the scored differential unknowns;"
     yield "published: steps and residual evaluations in which MEBDFI (Cash 2000) reached the same scd"
     yield f"{HEAD.head()} {WORK.head()}  {'published':>15}"

@@ -75,7 +75,6 @@ def _timed(call: Callable[[], Any]) -> tuple[float, Any]:
 
 @traced.reports
 def report(result: Result) -> Iterator[str]:
-    """The table of a result of :func:`traced`."""
     data, limit = result.data, result.parameters["time_limit"]
     ratios, gains = data["time_traced"] / data["time"], data["time_function"] / data["time_traced"]
     comes_far = (data["done"] > 0.99) | (data["time_function"] > limit)

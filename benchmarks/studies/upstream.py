@@ -193,7 +193,6 @@ def _compare(
 
 @upstream.reports
 def report(result: Result) -> Iterator[str]:
-    """The table of a result of :func:`upstream`."""
     yield "ms, sweeps and residual evaluations a step, errors of the iteration: here / upstream"
     yield TEXT.head()
     for row in result.data:

@@ -77,7 +77,6 @@ def work(
 
 
 def _measure(rows: Table, what: Work, nodes: int, qdelta: str, repetitions: int) -> None:
-    """The rows of one problem, sweeper and Q_Delta."""
     runs: dict[str, Steps] = {}
     for backend in backends(what.problem, what.params):
         run = measured(rows, what, nodes, qdelta, backend)
@@ -108,7 +107,6 @@ def _measure(rows: Table, what: Work, nodes: int, qdelta: str, repetitions: int)
 
 @work.reports
 def report(result: Result) -> Iterator[str]:
-    """The table of a result of :func:`work`."""
     data, about = result.data, result.parameters
     units = about["time_units"]
     yield (

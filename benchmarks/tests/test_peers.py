@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from benchmarks.measuring.limits import TimeLimit, limited
+from benchmarks.measuring.clock import TimeLimit, limited
 from benchmarks.measuring.races import Outcome, PeerFailure, carry_out, front, time_to
 from benchmarks.studies.peers import solvers as peer_solvers
 from benchmarks.studies.peers.solvers import Case, Peer, ScipyDae, missing

@@ -40,8 +40,6 @@ class Case:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of faults."""
-
     make: Callable[[Random], Case]  # Makes a case from random numbers
     share: float  # Share of the cases of a study, in units of the sum of all
     most: int = 10**9  # Largest number of cases in a study

@@ -30,14 +30,11 @@ class Flight:
         return self.solution.values(name)
 
     def value(self, parameter: str) -> float:
-        """A parameter of the model."""
         return float(self.model.parameters_by_name[parameter].required(self.model.name))
 
 
 @dataclass(frozen=True)
 class Check:
-    """What a solution must fulfil."""
-
     what: str  # Of which the error is told
     error: Callable[[Flight], float]  # The error of a Flight
     allowed: float  # Largest error

@@ -95,8 +95,6 @@ class Lagrange:
 
 @dataclass(frozen=True)
 class Motion:
-    """How a mechanism moved."""
-
     system: Lagrange  # The mechanism
     t: Vector  # shape (K,): Times
     # q, v, a: shape (n, K): Coordinates, rates and accelerations
@@ -128,7 +126,6 @@ class Motion:
 
 
 def _symbols(count: int) -> tuple[Sequence[Any], Sequence[Any]]:
-    """Coordinates and rates."""
     return sp.symbols(f"q:{count}"), sp.symbols(f"v:{count}")
 
 
@@ -300,11 +297,9 @@ class _Bars:
         return self.along(name, start)
 
     def support(self, name: str) -> Point:
-        """The place of a support."""
         return self.flight.value(f"{name}.place"), self.flight.value(f"{name}.height")
 
     def energies(self) -> tuple[Any, Any]:
-        """Kinetic and potential energy."""
         kinetic, potential = sp.Integer(0), sp.Integer(0)
         rates = dict(zip(self.q, self.v, strict=True))
         for name, centre in self.centres.items():
@@ -316,7 +311,6 @@ class _Bars:
         return kinetic, potential
 
     def values(self, motion: Motion) -> dict[str, Vector]:
-        """Motions of all bars."""
         found = {}
         for name, (x, y) in self.centres.items():
             angle = self.angles[name]

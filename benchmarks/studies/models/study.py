@@ -373,7 +373,6 @@ def history(model: Model, problem: ReducedProblem, solutions: Mapping[str, Solut
 
 @models.reports
 def report(result: Result) -> Iterator[str]:
-    """The table of a result of :func:`models`."""
     yield "index: structural / true; size: equations as written / simplified / unknowns after reduction;"
     yield "operations of the reduced system; s: reading, simplification, structure, reduction, start,"
     yield "simulation; invariants: before / after projection"

@@ -50,7 +50,6 @@ class Case:
 
     @property
     def index(self) -> tuple[int, ...]:
-        """The index of every unknown."""
         return tuple(self.problem.variable_index)
 
     @property
@@ -74,7 +73,6 @@ class Case:
 
     @property
     def sparse(self) -> bool:
-        """Whether peers solve sparse linear systems."""
         return self.problem.n >= SPARSE_FROM and self.problem.sparsity is not None
 
 
@@ -111,7 +109,6 @@ def missing(peer: Peer) -> bool:
 
 
 def version(peer: Peer) -> str:
-    """Name and version of the package of a peer."""
     return f"{peer.package} {importlib.metadata.version(peer.package)}"
 
 
@@ -119,7 +116,6 @@ class Ida(Peer):
     """IDA of SUNDIALS through scikit-sundae."""
 
     def settings(self, case: Case) -> str:
-        """See :class:`Peer`."""
         return ", ".join(f"{name}={value}" for name, value in ida.settings(case.sparse).items())
 
     def run(self, case: Case, rtol: float, atol: Vector, count: bool) -> Outcome:
@@ -132,14 +128,10 @@ class Ida(Peer):
         for t, end in zip(case.pieces, case.pieces[1:], strict=False):
             equations.begin(u, t)
             solver.init_step(t, u, case.slope if t == case.t0 else slope_at(problem, u, t))
-            while True:
-                found = solver.step(end, method="onestep" if count else "normal", tstop=end)
-                if not found.success:
-                    raise PeerFailure(f"t={float(found.t):.4g}: {found.message}")
-                steps += 1
-                if found.t >= end:
-                    break
-            u = np.array(found.y)
+            found, more = ida.advance(solver, end, count)
+            if not found.success:
+                raise PeerFailure(f"t={float(found.t):.4g}: {found.message}")
+            u, steps = np.array(found.y), steps + more
             # Every piece begins to count anew.
             rhs += int(found.nfev)
             jacobians += int(found.njev)
@@ -157,7 +149,6 @@ class ScipyDae(Peer):
     options: Mapping[str, Any] = field(default_factory=dict)  # Its options besides equations and tolerances
 
     def settings(self, case: Case) -> str:
-        """See :class:`Peer`."""
         given = {**self.options, "jac": "exact" + (", sparse" if case.sparse else ", dense")}
         told = ", ".join(f"{name}={value}" for name, value in given.items())
         return f"{told}, first step {FIRST_STEP:g} of a piece that begins at rest"
@@ -252,7 +243,6 @@ class CasadiIdas(Peer):
     """
 
     def settings(self, case: Case) -> str:
-        """See :class:`Peer`."""
         return f"own expressions, max_num_steps={MOST_INNER_STEPS}, calc_ic=False, integrators made before"
 
     def run(self, case: Case, rtol: float, atol: Vector, count: bool) -> Outcome:

@@ -165,7 +165,6 @@ def _race(
     repetitions: int,
     time_limit: float,
 ) -> Race:
-    """All solvers on one problem."""
     problem = make_problem(name)
     case, scale = Case(problem), scale_of(problem)
     score = Score(problem, scale)
@@ -213,7 +212,6 @@ def equal_accuracy(result: Result) -> list[Equal]:
 
 @peers.reports
 def report(result: Result) -> Iterator[str]:
-    """The tables of a result of :func:`peers`."""
     data, about = result.data, result.parameters
     yield (
         f"medians of {about['repetitions']} runs in turn, at most {about['time_limit']:g} s each; "
@@ -232,7 +230,6 @@ def report(result: Result) -> Iterator[str]:
 
 
 def _ladders(rows: NDArray[np.void], about: Mapping[str, Any]) -> Iterator[str]:
-    """The table of one problem."""
     problem = str(rows["problem"][0])
     sizes = about["scales"].get(problem, {})
     scales = ", ".join(f"{name} {value:.1g}" for name, value in list(sizes.items())[:MOST_SCALES])

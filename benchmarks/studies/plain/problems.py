@@ -18,8 +18,6 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Posed:
-    """Equations as one peer takes them."""
-
     function: Callable[..., Any]  # F(t, u, du) for IDA, f(t, y) for SciPy
     start: Any  # Value at the start
     slope: Any = ()  # Derivative at the start, for IDA

@@ -210,7 +210,6 @@ def equal_errors(result: Result) -> list[Equal]:
 
 @plain.reports
 def report(result: Result) -> Iterator[str]:
-    """The tables of a result of :func:`plain`."""
     about = result.parameters
     solvers = [DEFAULT, UNTRACED, *about["like"]]
     yield (

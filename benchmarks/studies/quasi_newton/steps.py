@@ -33,24 +33,20 @@ class UpdatedNewton(ModifiedNewton):
         self._pairs: dict[int, list[tuple[Vector, Vector]]] = {}
 
     def solve(self, system: ImplicitSystem) -> None:
-        """See :class:`ModifiedNewton`."""
         self._last: tuple[Vector, Any] | None = None
         if not self.stays:
             self._pairs.clear()
         super().solve(system)
 
     def factor(self) -> bool:
-        """See :class:`ModifiedNewton`."""
         self._pairs.pop(id(self._matrix), None)
         return super().factor()
 
     def restore(self) -> None:
-        """See :class:`ModifiedNewton`."""
         super().restore()
         self._last = None
 
     def correct(self) -> float:
-        """See :class:`ModifiedNewton`."""
         self._residual = self._system.residual()
         pairs = self._pairs.setdefault(id(self._matrix), [])
         delta = self._solved(self._residual)

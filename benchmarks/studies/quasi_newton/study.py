@@ -53,8 +53,6 @@ STEPS = (
 
 
 class Cases(NamedTuple):
-    """Contacts to be solved."""
-
     times: Any  # Shape (K,)
     states: Any  # States, whose last entries are the guesses, shape (K, n)
     parameters: Any  # Parameters of the equations, shape (K, any)
@@ -190,7 +188,6 @@ quasi_newton.units["time"] = "us, s in part steps"
 
 @quasi_newton.reports
 def report(result: Result) -> Iterator[str]:
-    """The tables of a result of :func:`quasi_newton`."""
     data = result.data
     titles = {
         "cold": "random contacts, Jacobian at the guess to start with; published: another tyre, five ribs",

@@ -26,9 +26,9 @@ RANK = 1e-7  # Singular values below this part of the largest are zero
 
 
 class Chain:
-    """Members of a family, and a point where all their equations hold."""
+    """Members of a family, and a point where all their equations hold; as they are if not ``mixed``."""
 
-    def __init__(self, family: str, seed: int, count: int = 1) -> None:
+    def __init__(self, family: str, seed: int, count: int = 1, mixed: bool = True) -> None:
         rng = np.random.default_rng([seed, count, 21, *family.encode()])
         self.name = f"{family}-{seed}"
         self.members = [FAMILIES[family](seed + k) for k in range(count)]
@@ -42,13 +42,14 @@ class Chain:
         moved = [np.abs(differences(*self._by_slope(one))).max(axis=1) > 0.0 for one in self.members]
         self.pairs, self.rows = self._coupled(rng, moved)
         shape = rng.choice((SAME, SQUARE, EXPONENTIAL), self.n, p=(0.7, 0.15, 0.15))
-        coupled = [j for j, _ in self.pairs]
-        shape[coupled] = SAME
+        kept = [j for j, _ in self.pairs] if mixed else list(range(self.n))
+        shape[kept] = SAME
         self.square, self.exponential = (np.flatnonzero(shape == kind) for kind in (SQUARE, EXPONENTIAL))
         self.w0 = np.concatenate([one.solution(self.t) for one in self.members])
         self.v0 = self.w0.copy()
         self.v0[self.square] = rng.choice((-1.0, 1.0), len(self.square)) * rng.uniform(0.8, 2.0)
-        self.order, self.row_order = rng.permutation(self.n), rng.permutation(self.n)
+        places = np.arange(self.n)
+        self.order, self.row_order = (rng.permutation(places) if mixed else places for _ in range(2))
         self.names = tuple(f"x{j}" for j in range(self.n))
         self.u = self._uncoupled(self.v0)[self.order]
         self.du = self._uncoupled(np.concatenate([one.slope(self.t) for one in self.members]))[self.order]
@@ -102,7 +103,6 @@ class Chain:
         return self._added(rows, self.rows, COUPLING)[self.row_order]
 
     def here(self, x: Any, dx: Any) -> Any:
-        """F at the start."""
         return np.asarray(self.residual(self.t, x, dx))
 
     def constraints(self, x: Vector, t: float) -> Vector:
@@ -149,14 +149,13 @@ class Chain:
 
     def problem(self, declared: bool) -> ds.ProblemDAE:
         """The DAE as a plain function, or as a class that declares its index."""
-        made = FunctionProblem(lambda t, u, du: self.residual(t, u, du), self.n, self.names)
+        problem = FunctionProblem(lambda t, u, du: self.residual(t, u, du), self.n, self.names)
         if declared:
-            made.index = self.index
-        made.interval = self.members[0].interval
-        return made
+            problem.index = self.index
+        problem.interval = self.members[0].interval
+        return problem
 
     def model(self, guesses: dict[str, float]) -> Any:
-        """The DAE as a model with start values."""
         model = ds.Model(self.name, interval=self.members[0].interval)
         unknowns = model.variables(list(self.names), start=[guesses.get(name) for name in self.names])
         slopes = np.array([model.der(x) for x in unknowns], dtype=object)

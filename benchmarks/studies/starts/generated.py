@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,8 +33,6 @@ CHAINS = (3, 8, 20, 40)  # Numbers of members of chains
 
 @dataclass
 class Given:
-    """What a start is told."""
-
     held: dict[str, float]
     guesses: dict[str, float]
     bounds: dict[str, tuple[float, float]] = field(default_factory=dict)
@@ -42,15 +40,10 @@ class Given:
     kept: bool = False  # Whether they are given, so that none may be changed
     against: str = ""  # The held value that cannot be had besides the others, near the truth at least
     impossible: bool = False  # Whether it cannot be had anywhere
-
-
-def known_families() -> list[str]:
-    """The families whose hidden constraints are known."""
-    return [name for name in FAMILIES if not name.startswith("quasi")]
+    branch: float = np.inf  # Largest distance from the guesses
 
 
 def drawn(chain: Chain, variant: str, size: str, bounded: bool, rng: np.random.Generator) -> Given:
-    """What is held, guessed and bounded."""
     n, names = chain.n, [*chain.names, *(f"der({name})" for name in chain.names)]
     with_rates = n <= MOST_WITH_RATES and rng.random() < 0.5
     true = np.concatenate([chain.u, chain.du])
@@ -128,6 +121,9 @@ def judged(chain: Chain, given: Given, found: Any) -> Finding:
     for name, (low, high) in given.bounds.items():
         if not low <= values[name] <= high:
             return Finding(WRONG, f"{name} = {values[name]!r} is not within its bounds {low!r}, {high!r}")
+    guesses = [given.guesses.get(name, value) for name, value in zip(chain.names, x.tolist(), strict=True)]
+    if (distance := float(np.abs(x - guesses).max())) > given.branch:
+        return Finding(WRONG, f"guesses near a consistent point were left by {distance:.2g}")
     worst = 0.0
     if chain.dof < chain.n:
         slopes = chain.slopes(x)
@@ -160,34 +156,33 @@ def judged(chain: Chain, given: Given, found: Any) -> Finding:
     return Finding(DONE, "" if off.max() <= TRUE else "another point", worst)
 
 
+def outcome(chain: Chain, given: Given, ask: Callable[[], Any]) -> Finding:
+    """What comes of asking for a start: it is right, or it is refused by a name of what contradicts."""
+    try:
+        start = ask()
+    except DAEError as error:
+        if not given.against:
+            return Finding(FAILED, str(error))
+        named = any(name in str(error) for name in given.held)
+        return Finding(REFUSED, str(error)) if named else Finding(FAILED, f"no name is in: {error}")
+    if not getattr(start, "success", True):
+        return Finding(FAILED, start.message)
+    finding = judged(chain, given, start)
+    if given.impossible and finding.outcome == DONE:
+        held = f"{given.against} = {given.held[given.against]:.6g}"
+        return Finding(WRONG, f"{held} contradicts the other held values, and was taken")
+    return finding
+
+
 def run(family: str, seed: int, form: str, variant: str, size: str, bounded: bool) -> Finding:
     """One start of ``family`` or, as ``familyxK``, of K members in a row."""
     name, _, count = family.partition("*")
     chain = Chain(name, seed, int(count or 1))
     rng = np.random.default_rng([seed, 22, *f"{family}{variant}{size}{bounded}".encode()])
     given = drawn(chain, variant, size, bounded, rng)
-
-    def start() -> Finding:
-        try:
-            found = started(chain, form, given)
-        except DAEError as error:
-            named = any(name in str(error) for name in given.held)
-            if given.against:
-                return Finding(
-                    REFUSED if named else FAILED, f"{error}" if named else f"no name is in: {error}"
-                )
-            return Finding(FAILED, str(error))
-        if not getattr(found, "success", True):
-            return Finding(FAILED, found.message)
-        finding = judged(chain, given, found)
-        if given.impossible and finding.outcome == DONE:
-            held = f"{given.against} = {given.held[given.against]:.6g}"
-            return Finding(WRONG, f"{held} contradicts the other held values, and was taken")
-        return finding
-
     square = _square(chain, given) if variant == DETERMINES else None
     about = {"n": chain.n, "index": chain.index, "held": len(given.held)}
-    return compared(start, square, about, 1)
+    return compared(lambda: outcome(chain, given, lambda: started(chain, form, given)), square, about, 1)
 
 
 def _square(chain: Chain, given: Given) -> Square | None:
@@ -203,7 +198,7 @@ def _square(chain: Chain, given: Given) -> Square | None:
 
 def plan(rng: np.random.Generator, count: int) -> Iterator[str]:
     """Lines of random starts; one of six is a chain."""
-    families = known_families()
+    families = [name for name in FAMILIES if not name.startswith("quasi")]  # with known hidden constraints
     for _ in range(count):
         family, seed = str(rng.choice(families)), int(rng.integers(1_000_000))
         if rng.random() < 1.0 / 6.0:
@@ -215,7 +210,6 @@ def plan(rng: np.random.Generator, count: int) -> Iterator[str]:
 
 
 def repeat(line: str) -> Finding:
-    """The start of a line."""
     parts = line.split(":")
     known = len(parts) in (5, 6) and parts[0].partition("*")[0] in FAMILIES and parts[1].isdigit()
     if not known or parts[2] not in FORMS or parts[3] not in VARIANTS or parts[4] not in SIZES:

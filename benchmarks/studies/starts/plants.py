@@ -166,7 +166,6 @@ FEW = ("diodes-row",)  # Those of a small part of all starts
 
 
 def repeat(line: str) -> Finding:
-    """The start of a plant."""
     if line not in PLANTS:
         raise InputError(unknown("start", line, PLANTS))
     if line.startswith("power") and importlib.util.find_spec(PYPOWER) is None:

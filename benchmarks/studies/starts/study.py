@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.measuring.outcomes import BAD, FAILED, OUTCOMES, Finding, judged
+from benchmarks.measuring.outcomes import BAD, FAILED, OUTCOMES, Finding, judged, lines_by_message
 from benchmarks.measuring.runs import runs
 from benchmarks.studies.starts import generated, plants
 from benchmarks.study import Layout, Option, chosen as known_names
@@ -27,7 +27,6 @@ PEERS = Layout(
 
 
 def repeat(line: str) -> Finding:
-    """The start of one line."""
     return judged(lambda: (generated if ":" in line else plants).repeat(line))
 
 
@@ -86,7 +85,6 @@ def starts(
 
 @starts.reports
 def report(result: Result) -> Iterator[str]:
-    """The tables of a result of :func:`starts`."""
     data, about = result.data, result.parameters
     yield f"{len(data)} starts in {about['elapsed']:.0f} s, {data['seconds'].sum():.0f} s on processors"
     own = data[data["kind"] == GENERATED]
@@ -108,9 +106,8 @@ def report(result: Result) -> Iterator[str]:
     if len(far):
         yield from ("", PEERS.head(), *(PEERS.line(row, start=row["line"]) for row in far))
     failed = data[data["outcome"] == FAILED]
-    kinds = Counter(Finding(FAILED, str(row["message"])).kind for row in failed)
+    kinds = lines_by_message(failed)
     yield from ("", f"failed: {len(failed)} starts, {len(kinds)} classes of messages")
-    for text, number in kinds.most_common():
-        lines = [str(row["line"]) for row in failed if Finding(FAILED, str(row["message"])).kind == text]
-        yield from (f"{number:6d}  {text}", f"        as {', '.join(lines[:3])}")
+    for text, lines in kinds.items():
+        yield from (f"{len(lines):6d}  {text}", f"        as {', '.join(lines[:3])}")
     yield from starts.bad_lines(result)

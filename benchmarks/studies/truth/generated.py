@@ -1,8 +1,8 @@
-"""A generated DAE with all that is known of it, as a problem and as a model, in any units."""
+"""A generated DAE with all that is known of it, as a problem and as a model, and the kinds of its runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -12,6 +12,7 @@ import numpy.typing as npt
 import sympy as sp
 
 import dae_sdc as ds
+from benchmarks.measuring.outcomes import Finding
 from benchmarks.studies.truth.signals import Numbers, Signals, Symbols
 from dae_sdc.registry import Registry
 
@@ -54,12 +55,10 @@ class Generated:
 
     @property
     def n(self) -> int:
-        """Number of unknowns."""
         return len(self.variable_index)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Names of the unknowns."""
         return tuple(f"x{i}" for i in range(self.n))
 
     @cached_property
@@ -140,19 +139,30 @@ class GeneratedProblem(ds.ProblemDAE):
         self.interval = (generated.interval[0] * self.second, generated.interval[1] * self.second)
 
     def eval_f(self, u: Any, du: Any, t: float) -> Any:
-        """The residual."""
         own = np.asarray(u) / self.scale
         slope = np.asarray(du) * self.second / self.scale
         return self.generated.residual(own, slope, t / self.second)
 
     def u_exact(self, t: float) -> Any:
-        """The solution."""
         return self.generated.solution(t / self.second) * self.scale
 
     def du_exact(self, t: float) -> Any:
-        """Its derivative."""
         return self.generated.slope(t / self.second) * self.scale / self.second
 
 
 # Every family by its name: a function that makes a DAE from a seed
 FAMILIES: Registry[Callable[[int], Generated]] = Registry("family", "benchmarks.studies.truth.families")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Runs besides solves: structure, initialisation, events, units, plain functions."""
+
+    run: Callable[..., Finding]  # run(family, seed, *rest of the line) -> Finding
+    plan: Callable[[list[str], range, bool], Iterable[str]]  # plan(families, seeds, quick) -> lines
+    summary: Callable[[Any], list[str]] = lambda rows: []  # summary(rows) -> lines of the report
+    families: Registry[Any] = FAMILIES  # The families that it takes
+
+
+# Every kind by its name, which stands third in its lines
+KINDS: Registry[Kind] = Registry("kind", "benchmarks.studies.truth.checks")

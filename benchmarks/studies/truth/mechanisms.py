@@ -24,8 +24,6 @@ INDEX_3, INDEX_2, GGL = "index-3", "index-2", "ggl"
 
 @dataclass(frozen=True, eq=False)
 class Mechanism:
-    """Points, bars and slides."""
-
     # shape (p, d): Points at the start, in a plane or in space; the second coordinate points up
     places: Vector
     masses: tuple[float, ...]  # Their masses
@@ -35,12 +33,10 @@ class Mechanism:
 
     @property
     def n(self) -> int:
-        """Number of coordinates."""
         return int(self.places.size)
 
     @property
     def m(self) -> int:
-        """Number of constraints."""
         return len(self.bars) + len(self.slides)
 
     def _ends(self) -> list[tuple[list[int], list[int] | None, list[float], float]]:

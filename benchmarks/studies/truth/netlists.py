@@ -115,7 +115,6 @@ def _nodes(elements: Sequence[Element]) -> int:
 
 
 def unknowns(elements: Sequence[Element], driven: bool = False) -> list[str]:
-    """Names of the unknowns of a circuit."""
     given = _driven(elements, driven)
     own = [(k, element) for k, element in enumerate(elements) if element not in given.values()]
     branches = [f"i_{element.kind}{k}" for k, element in own if element.kind in "LV"]
@@ -179,7 +178,6 @@ class ReducedCircuit:
 
     @property
     def index(self) -> int:
-        """Index of the circuit."""
         return 2 if self.W.shape[1] else 1 if self.Z.shape[1] else 0
 
     @property

@@ -28,12 +28,10 @@ def signal(rng: Generator, low: float = 0.5, high: float = 1.5) -> Trig:
 
 
 def signals(rng: Generator, n: int) -> Signals:
-    """Several functions of time."""
     return Signals([signal(rng) for _ in range(n)])
 
 
 def identity(n: int) -> Exact:
-    """The unit matrix in fractions."""
     return np.array([[Fraction(int(i == j)) for j in range(n)] for i in range(n)], dtype=object)
 
 

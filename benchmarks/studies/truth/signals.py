@@ -47,11 +47,9 @@ class Trig:
     __rmul__ = __mul__
 
     def derivative(self) -> Trig:
-        """The derivative with respect to time."""
         return Trig({w: (w * b, -w * a) for w, (a, b) in self.terms.items() if w})
 
     def symbol(self, t: Any) -> Any:
-        """The same as an expression of SymPy."""
         terms = [
             _rational(a) * sp.cos(_rational(w) * t) + _rational(b) * sp.sin(_rational(w) * t)
             for w, (a, b) in self.terms.items()
@@ -90,7 +88,6 @@ class Signals:
 
     @property
     def fastest(self) -> float:
-        """The largest frequency."""
         return float(self._w.max(initial=0.0))
 
     def __call__(self, t: float) -> npt.NDArray[np.float64]:
@@ -100,12 +97,10 @@ class Signals:
         return values.reshape(self.shape)
 
     def symbols(self, t: Any) -> Exact:
-        """The functions as expressions of SymPy."""
         symbols: Exact = np.vectorize(lambda entry: entry.symbol(t), otypes=[object])(self.entries)
         return symbols
 
     def derivative(self) -> Signals:
-        """The derivatives of all."""
         return Signals(np.vectorize(lambda entry: entry.derivative(), otypes=[object])(self.entries))
 
     def __getitem__(self, key: Any) -> Signals:
@@ -117,7 +112,6 @@ class Signals:
 
     @classmethod
     def joined(cls, parts: Sequence[Signals]) -> Signals:
-        """One array of several, one after the other."""
         return cls(np.concatenate([part.entries for part in parts]))
 
 
@@ -135,18 +129,15 @@ class Numbers:
         self._floats: dict[int, tuple[Any, Any]] = {}
 
     def matrix(self, exact: Exact) -> Any:
-        """An array of fractions as numbers."""
         known = self._floats.get(id(exact))
         if known is None:
             known = self._floats[id(exact)] = (exact, np.asarray(exact, dtype=float))
         return known[1]
 
     def signal(self, signals: Signals, t: Any) -> Any:
-        """Functions of time at a time."""
         return signals(t)
 
     def stack(self, parts: Sequence[Any]) -> Any:
-        """One array of several."""
         return np.concatenate(parts)
 
 
@@ -157,13 +148,10 @@ class Symbols:
     exp, tanh = np.vectorize(sp.exp, otypes=[object]), np.vectorize(sp.tanh, otypes=[object])
 
     def matrix(self, exact: Exact) -> Any:
-        """An array of fractions as rational numbers of SymPy."""
         return np.vectorize(_rational, otypes=[object])(exact)
 
     def signal(self, signals: Signals, t: Any) -> Any:
-        """Functions of time at a time."""
         return signals.symbols(t)
 
     def stack(self, parts: Sequence[Any]) -> Any:
-        """One array of several."""
         return np.concatenate([np.asarray(part, dtype=object) for part in parts])

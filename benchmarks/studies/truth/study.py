@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.measuring.outcomes import BAD, OUTCOMES, REFUSED, Finding, judged
+from benchmarks.measuring.outcomes import BAD, OUTCOMES, REFUSED, Finding, judged, lines_by_message
 from benchmarks.measuring.runs import runs
 from benchmarks.studies.truth import solves
-from benchmarks.studies.truth.generated import FAMILIES
-from benchmarks.studies.truth.kinds import KINDS
+from benchmarks.studies.truth.generated import FAMILIES, KINDS
 from benchmarks.studies.truth.written import WRITTEN
 from benchmarks.study import Option, chosen as known_names
 from dae_sdc.errors import InputError
@@ -44,7 +43,6 @@ def method_class(line: str) -> str:
 
 
 def repeat(line: str) -> Finding:
-    """Do the run of one line."""
     parts = line.split(":")
     kind = kind_of(line)
     if len(parts) < 3 or not parts[1].isdigit() or (kind == "solve" and len(parts) != 5):
@@ -158,8 +156,8 @@ def report(result: Result) -> list[str]:
     noisy = data[data["warned"] != ""]
     if len(noisy):
         lines += ["", f"{len(noisy)} runs let a warning through that is none of dae_sdc, as"]
-        shown = Counter(Finding("", str(row["warned"])).kind for row in noisy)
-        lines += [f"{number:6d}  {text}" for text, number in shown.most_common(8)]
+        shown = list(lines_by_message(noisy, "warned").items())[:8]
+        lines += [f"{len(those):6d}  {text}" for text, those in shown]
     for kind in KINDS:
         lines += KINDS[kind].summary(data[data["kind"] == kind])
     return [*lines, *truth.bad_lines(result)]
@@ -185,11 +183,8 @@ def _messages(data: NDArray[Any]) -> Iterable[str]:
     """Classes of the messages of runs that were not done."""
     for outcome in OUTCOMES[1:]:
         rows = data[data["outcome"] == outcome]
-        if not len(rows):
-            continue
-        kinds = Counter(Finding(outcome, str(row["message"])).kind for row in rows)
-        yield f"{outcome}: {len(rows)} runs, {len(kinds)} classes of messages"
-        for text, number in kinds.most_common(12 if outcome == REFUSED else None):
-            first = next(row for row in rows if Finding(outcome, str(row["message"])).kind == text)
-            yield f"{number:6d}  {text}"
-            yield f"        as {first['line']}"
+        kinds = lines_by_message(rows)
+        if kinds:
+            yield f"{outcome}: {len(rows)} runs, {len(kinds)} classes of messages"
+        for text, lines in list(kinds.items())[: 12 if outcome == REFUSED else None]:
+            yield from (f"{len(lines):6d}  {text}", f"        as {lines[0]}")

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 import dae_sdc as ds
-from benchmarks.measuring.outcomes import FAILED, REFUSED, WRONG, Finding
+from benchmarks.measuring.outcomes import REFUSED, WRONG, Finding
 from benchmarks.studies.truth.generated import Vector
-from benchmarks.studies.truth.solves import MARGIN, PATIENCE, right_or_wrong
+from benchmarks.studies.truth.solves import MARGIN, PATIENCE, right_or_wrong, unfinished
 from dae_sdc.errors import DAEWarning
 from dae_sdc.registry import Registry
 
@@ -98,11 +98,8 @@ def solved(
     for warning in caught:
         if not issubclass(warning.category, DAEWarning):
             warnings.warn(warning.message, stacklevel=2)
-    steps = int(solution.stats["steps"])
-    if not solution.success:
-        return Finding(FAILED, solution.message, steps=steps, solves=1)
-    if abs(solution.t[-1] - end) > 1e-12 * abs(end):
-        return Finding(WRONG, f"success, but the run ended at {solution.t[-1]!r}", steps=steps, solves=1)
+    if lost := unfinished(solution, end, 1e-12 * abs(end)):
+        return lost
     allowance = 0.0 if slack is None else slack(solution.t)
     exact = reference(solution.t)
     finding = held(solution, exact, rtol, scale=scale, slack=allowance)

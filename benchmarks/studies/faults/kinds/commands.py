@@ -71,7 +71,6 @@ def write_sources() -> None:
 
 @lru_cache
 def options(verb: str) -> tuple[argparse.Action, ...]:
-    """The options of a verb."""
     found = cli.find_verbs().get(verb)
     if found is None:
         return ()

@@ -51,7 +51,6 @@ NUMBERS = {"float", "int", "float | None", "int | None"}  # Annotations of singl
 
 @lru_cache
 def functions() -> dict[str, Any]:
-    """Every public function."""
     found = {name: getattr(ds, name) for name in ds.__all__}
     return {name: one for name, one in found.items() if inspect.isfunction(one)}
 

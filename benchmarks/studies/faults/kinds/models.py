@@ -105,18 +105,14 @@ def _built(name: str, start: Any, parameter: Any, expression: str, place: int) -
     if expression:
         made = EXPRESSIONS[expression](m, x, y)
         if place < 2:
-            equations[place] = made if _stands_alone(made) else equations[place] + made
+            alone = not isinstance(made, sp.Expr) or made.is_Matrix  # nothing can be added to it
+            equations[place] = made if alone else equations[place] + made
         elif place == 2:
             equations.append(made)
         else:
             equations = [made]
     m.equations(*equations)
     return m
-
-
-def _stands_alone(made: Any) -> bool:
-    """Whether an expression stands alone, as nothing can be added to it."""
-    return not isinstance(made, sp.Expr) or made.is_Matrix
 
 
 SOURCES = (

@@ -25,15 +25,12 @@ class Ring(ds.ProblemDAE):
         super().__init__(2, 1, **settings)
 
     def eval_f(self, u: Any, du: Any, t: float) -> Any:
-        """The residual."""
         return np.array([du[0] - u[1], du[1] + u[0], u[2] - u[0] * u[1]])
 
     def u_exact(self, t: float) -> Any:
-        """The solution from (0, 1, 0)."""
         return np.array([np.sin(t), np.cos(t), np.sin(t) * np.cos(t)])
 
     def du_exact(self, t: float) -> Any:
-        """Its derivative."""
         return np.array([np.cos(t), -np.sin(t), np.cos(2 * t)])
 
 

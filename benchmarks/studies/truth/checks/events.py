@@ -18,8 +18,7 @@ from scipy.optimize import brentq
 
 import dae_sdc as ds
 from benchmarks.measuring.outcomes import DONE, FAILED, WRONG, Finding
-from benchmarks.studies.truth.generated import Vector
-from benchmarks.studies.truth.kinds import KINDS, Kind
+from benchmarks.studies.truth.generated import KINDS, Kind, Vector
 from benchmarks.studies.truth.solves import DEFAULT, MARGIN, PATIENCE, drawn, generate
 from dae_sdc.sweepers.sdc import SWEEPERS
 
@@ -39,7 +38,6 @@ def zeros(function: Callable[[float], float], start: float, end: float) -> Vecto
 
 
 def run(family: str, seed: int, variant: str, method: str = DEFAULT, size: str = "rtol=1e-07") -> Finding:
-    """One run with events."""
     given = generate(family, seed)
     start, end = given.interval
     rtol = float(size.removeprefix("rtol="))
@@ -144,7 +142,6 @@ def _times(times: Vector) -> str:
 
 
 def plan(families: list[str], seeds: range, quick: bool) -> Iterator[str]:
-    """Lines of all runs."""
     for family, seed, given in drawn(families, seeds, quick, PER_SEED):
         if 1 not in given.variable_index:
             continue

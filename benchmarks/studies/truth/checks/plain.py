@@ -1,12 +1,9 @@
 """DAEs as users write them, with nothing declared, or something, or something that is wrong.
 
-No parts of differential and algebraic unknowns, unknowns and equations in random order. A form names what is
-given: ``function`` and ``problem`` tell nothing of the index, ``index``, ``indices`` and ``both`` give that
-of the DAE, those of the unknowns, or both; ``wrong`` gives others than the true ones. ``+jacobian`` adds a
-Jacobian of the user's, ``+units`` tells unknowns and time in units of 1e-12 to 1e12. They are solved to a
-tolerance as ``ds.solve`` takes them, read as equations or called as they are. An answer is right within
-100 rtol (1 + |u|) for every unknown, in the units of the DAE as generated, without a discount for its index.
-Besides, the index that is found where nothing is declared must be the true one, or none.
+Unknowns and equations are in random order. A form names what is given: ``function`` and ``problem`` tell
+nothing of the index; ``index``, ``indices`` and ``both`` that of the DAE, those of the unknowns, or both;
+``wrong`` others than the true ones. ``+jacobian`` adds a Jacobian of the user's, ``+units`` tells unknowns
+and time in units of 1e-12 to 1e12. The index that is found where nothing is declared is the true one or none.
 """
 
 from __future__ import annotations
@@ -18,9 +15,9 @@ from typing import Any
 import numpy as np
 
 import dae_sdc as ds
-from benchmarks.measuring.outcomes import BAD, WRONG, Finding, outcome_of
-from benchmarks.studies.truth.generated import Generated, Units, Vector
-from benchmarks.studies.truth.kinds import KINDS, Kind, done_of
+from benchmarks.measuring.outcomes import BAD, WRONG, Finding, done_of, outcome_of
+from benchmarks.studies.truth.families.hessenberg import derivative
+from benchmarks.studies.truth.generated import KINDS, Generated, Kind, Units, Vector
 from benchmarks.studies.truth.solves import generate
 from benchmarks.studies.truth.written import solved
 from dae_sdc.errors import InputError
@@ -73,7 +70,6 @@ class PlainProblem(ds.ProblemDAE):
             self.variable_index = told.indices
 
     def eval_f(self, u: Any, du: Any, t: float) -> Any:
-        """The residual."""
         return self.told.residual(t, u, du)
 
 
@@ -82,12 +78,8 @@ class WithJacobian(PlainProblem):
 
     def jacobian(self, u: Any, du: Any, t: float, c: float) -> Any:
         """dF/du' + c dF/du by complex steps, as exact as a formula."""
-        u, du = np.array(u, dtype=complex), np.array(du, dtype=complex)
-        columns = []
-        for direction in np.eye(u.size):
-            small = 1e-40j * direction
-            columns.append(np.imag(self.told.residual(t, u + c * small, du + small)) / 1e-40)
-        return np.array(columns).T
+        u, du = np.array(u), np.array(du)
+        return derivative(lambda s: self.told.residual(t, u + c * s, du + s), np.zeros(u.size))
 
 
 def scrambled(given: Generated) -> Generated:
@@ -124,7 +116,6 @@ def told_of(given: Generated, form: str) -> Told:
 
 
 def run(family: str, seed: int, form: str, reading: str, size: str) -> Finding:
-    """One run of a form."""
     if form not in (*FORMS, *IN_UNITS):
         raise InputError(f"unknown form '{form}'; there are {', '.join((*FORMS, *IN_UNITS))}")
     given = scrambled(generate(family, seed))
@@ -163,7 +154,6 @@ def run(family: str, seed: int, form: str, reading: str, size: str) -> Finding:
 
 
 def plan(families: list[str], seeds: range, quick: bool) -> Iterator[str]:
-    """Lines of all runs."""
     for family in families:
         for seed in seeds if quick else range(seeds.start * PER_SEED, seeds.stop * PER_SEED):
             if generate(family, seed).problem_class is not None:

@@ -1,12 +1,9 @@
 """Index, degrees of freedom and dependent equations of models, against what they were made with.
 
-``ds.structure`` tells a differentiation index and degrees of freedom; ``ds.repair`` gives a model whose
-structure is regular and which has the same degrees of freedom. Models come from the families as they are, and
-in a disguise: rows of F are replaced by F_i + c(u) F_j, which changes no solution, but is another matrix of
-derivatives everywhere but on the solutions. In "dependent" models one equation is a combination of the
-others.
-
-A number is wrong where it differs from the truth and no warning says that it cannot be trusted.
+Models come from the families as they are, and in a disguise: rows of F are replaced by F_i + c(u) F_j, which
+changes no solution, but is another matrix of derivatives everywhere but on the solutions. In "dependent"
+models one equation is a combination of the others. A number is wrong where it differs from the truth and no
+warning says that it cannot be trusted.
 """
 
 from __future__ import annotations
@@ -18,8 +15,7 @@ import numpy as np
 
 import dae_sdc as ds
 from benchmarks.measuring.outcomes import DONE, REFUSED, WRONG, Finding
-from benchmarks.studies.truth.generated import Generated
-from benchmarks.studies.truth.kinds import KINDS, Kind
+from benchmarks.studies.truth.generated import KINDS, Generated, Kind
 from benchmarks.studies.truth.random_parts import decimal
 from benchmarks.studies.truth.solves import drawn, generate, model_of
 
@@ -70,7 +66,6 @@ def dependent(given: Generated, salt: int) -> Generated:
 
 
 def run(family: str, seed: int, variant: str, salt: str = "0") -> Finding:
-    """Structure of one model."""
     given = generate(family, seed)
     if variant == "dependent":
         return _dependent(dependent(given, int(salt)))
@@ -122,7 +117,6 @@ def _dependent(given: Generated) -> Finding:
 
 
 def plan(families: list[str], seeds: range, quick: bool) -> Iterator[str]:
-    """Lines of all runs."""
     for family, seed, given in drawn(families, seeds, quick, PER_SEED):
         if given.n < 2:
             continue

@@ -1,16 +1,10 @@
 """The same DAE in other units: it takes the same steps, and has the same relative errors.
 
 Unknowns are multiplied by 1e-9 to 1e9, all by one number or each by its own, and time by 1e-6 to 1e6. The run
-is compared with that of the DAE as it was generated, with the same tolerance and nothing else given: the
-number of steps within 15 %, relative errors (largest error of each unknown in units of its largest value)
-within a factor of 3, where they are not both below a thousandth of the tolerance. Each run is held against
-its contract besides, which makes it WRONG where it is. The catalogue takes part without its ``nominal``
-values (family ``catalogue``, the seed counts units).
-
-Any change of units changes rounding errors, and a run of hundreds of steps, each chosen by the errors of the
-last, may turn a rounding error into another sequence of steps. A run that differs is therefore compared with
-runs in units that differ from 1 by 1e-12: what it has in common with one of those depends on rounding, and
-not on units. Both shares are printed.
+is compared with that of the DAE as it was generated, and held against its contract, which makes it WRONG. The
+catalogue takes part without its ``nominal`` values (family ``catalogue``, the seed counts units). A run that
+differs is compared with runs in units that differ from 1 by 1e-12: what it has in common with one of those
+depends on rounding, which may turn into another sequence of steps, and not on units.
 """
 
 from __future__ import annotations
@@ -23,14 +17,15 @@ import numpy as np
 
 import dae_sdc as ds
 from benchmarks.measuring.outcomes import DONE, FAILED, WRONG, Finding
-from benchmarks.studies.truth.generated import Units, Vector
-from benchmarks.studies.truth.kinds import KINDS, Kind
+from benchmarks.studies.truth.generated import KINDS, Kind, Units, Vector
 from benchmarks.studies.truth.solves import DEFAULT, PATIENCE, drawn, generate, ratios, smallest_step
 from dae_sdc.constrained.quasilinear import QuasilinearProblem
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.run.target import make_problem
 
-STEPS, ERRORS = 0.15, 3.0  # Differences in the number of steps and in relative errors that are none
+# Differences that are none, in the number of steps and in the largest errors of unknowns in units of their
+# largest values, of which one is above a thousandth of the tolerance
+STEPS, ERRORS = 0.15, 3.0
 SHARE = 0.98  # Part of the cases that must be the same
 # Relative change of units that is nothing but rounding, and how many runs show what it makes
 ROUNDED, RUNS = 1e-12, 6
@@ -50,7 +45,6 @@ PER_SEED = 2
 
 
 def units_of(n: int, variant: str, rng: np.random.Generator) -> Units:
-    """Random units."""
     own = 10.0 ** rng.integers(-9, 10, n) if variant in ("each", "all") else np.ones(n)
     if variant == "one":
         own = np.full(n, 10.0 ** rng.choice([-9, -6, -3, 3, 6, 9]))
@@ -72,12 +66,10 @@ class InOtherUnits(ProblemDAE):
         return self.base.state(np.asarray(u) / self.scale)
 
     def eval_f(self, u: Any, du: Any, t: float) -> Any:
-        """The residual."""
         slope = self.base.state(np.asarray(du) * self.second / self.scale)
         return np.array(self.base.eval_f(self._own(u), slope, t / self.second), dtype=float)
 
     def breakpoints(self, t0: float, t_end: float) -> tuple[float, ...]:
-        """Times at which steps must end."""
         found = self.base.breakpoints(t0 / self.second, t_end / self.second)
         return tuple(t * self.second for t in found)
 
@@ -86,12 +78,10 @@ class InOtherUnits(ProblemDAE):
         return self.base.switches(self._own(u), t / self.second)
 
     def hold_sides(self, sides: tuple[int, ...] | None) -> None:
-        """Hold the signs of the switches."""
         super().hold_sides(sides)
         self.base.hold_sides(sides)
 
     def start_step(self, u: Any, t: float) -> None:
-        """Choose the branch of a step."""
         self.base.start_step(self._own(u), t / self.second)
 
 
@@ -230,7 +220,6 @@ def _of_catalogue(name: str, seed: int, rtol: float) -> Finding:
 
 
 def plan(families: list[str], seeds: range, quick: bool) -> Iterator[str]:
-    """Lines of all runs."""
     for family, seed, _ in drawn(families, seeds, quick, PER_SEED):
         rng = np.random.default_rng([seed, 14, *family.encode()])
         for variant in VARIANTS if not quick else rng.choice(VARIANTS, 1):

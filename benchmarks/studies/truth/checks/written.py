@@ -1,8 +1,7 @@
 """DAEs as engineers write them: square waves, circuits, mechanisms, held to the tolerance in every unknown.
 
 A family makes a function F(t, u, u'), a start and a reference; the function is solved with defaults, read as
-equations or called as it is, and by other methods. An answer is right within 100 rtol (1 + |u|) for every
-unknown at every time, without a discount for its index.
+equations or called as it is, and by other methods.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.measuring.outcomes import BAD, DONE, Finding
-from benchmarks.studies.truth.kinds import KINDS, Kind, done_of
+from benchmarks.measuring.outcomes import BAD, DONE, Finding, done_of
+from benchmarks.studies.truth.generated import KINDS, Kind
 from benchmarks.studies.truth.written import WAYS, WRITTEN, Written, solved
 from dae_sdc.errors import InputError
 
@@ -24,7 +23,6 @@ QUICK = 4  # Variants of each family in the small part of all runs
 
 @lru_cache(maxsize=4)
 def written(family: str, seed: int, variant: str) -> Written:
-    """The DAE of a family, a seed and a variant."""
     known = WRITTEN[family]
     if variant not in known.variants:
         raise InputError(f"unknown variant '{variant}' of '{family}'; there are {', '.join(known.variants)}")
@@ -32,7 +30,6 @@ def written(family: str, seed: int, variant: str) -> Written:
 
 
 def run(family: str, seed: int, variant: str, way: str, size: str) -> Finding:
-    """One run."""
     if way not in WAYS:
         raise InputError(f"unknown way '{way}' of '{family}'; there are {', '.join(WAYS)}")
     dae, rtol = written(family, seed, variant), float(size.removeprefix("rtol="))
@@ -41,7 +38,6 @@ def run(family: str, seed: int, variant: str, way: str, size: str) -> Finding:
 
 
 def plan(families: list[str], seeds: range, quick: bool) -> Iterator[str]:
-    """Lines of all runs."""
     for family in families:
         known = WRITTEN[family]
         times = 1 if quick else known.per_seed

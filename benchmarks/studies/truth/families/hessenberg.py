@@ -18,7 +18,6 @@ from benchmarks.studies.truth.signals import Exact, Signals, product
 
 
 def small(rng: Generator, rows: int, columns: int, size: float = 0.15) -> Exact:
-    """A matrix of small numbers."""
     return np.array([[decimal(rng, -size, size) for _ in range(columns)] for _ in range(rows)], dtype=object)
 
 

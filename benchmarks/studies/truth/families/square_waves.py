@@ -34,7 +34,6 @@ class Pulses:
     end: float  # Time at which the run ends
 
     def pulse(self, first: float, last: float) -> Intervals:
-        """From ``first`` to ``last`` pulses."""
         return [(first * self.p, last * self.p)]
 
     def arcs(self, first: float, last: float) -> Intervals:
@@ -67,8 +66,6 @@ Wave = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class Idiom:
-    """A spelling."""
-
     wave: Callable[[Pulses], Wave]  # wave(pulses) makes w(s)
     on: Callable[[Pulses], Intervals]  # on(pulses) gives the intervals in which it is 1
 
