@@ -47,8 +47,8 @@ FAILED_STEPS = 10.0
 LEAST_JUMP = 1e-4
 LARGEST_MOVE = 1e-6  # Largest relative change of the state before such a jump is looked for.
 LEAST_PROGRESS_OF_JUMPS = 1e-9  # Part of the interval between two such jumps that counts as progress.
-# Error between the nodes of a step, in units of the tolerance, where values there are asked for: currents that
-# follow from it by steep laws multiply it.
+# Error between the nodes of a step, in units of the tolerance, where values there are asked for: currents
+# that follow from it by steep laws multiply it.
 ALLOWED_BETWEEN = 1.0
 # AT_INDEX_2, FINEST_BETWEEN: part of an error between the nodes that counts for unknowns of index 2, and the
 # least rtol with which it does, as below that it is rounding divided by short steps.
