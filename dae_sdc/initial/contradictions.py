@@ -17,14 +17,14 @@ from dae_sdc.initial.neighbourhood import dense
 from dae_sdc.initial.solver import Booleans
 from dae_sdc.structure.rank import LinearRows
 
-MOST_ITERATIONS = 8  # Largest number of Gauss-Newton steps in a stage.
+MOST_STAGE_STEPS = 8  # Largest number of Gauss-Newton steps in a stage.
 # Relative step at which the iteration has converged; residuals that remain are contradictions.
 SETTLED_STEP = 1e-6
 # Largest number of entries of a matrix whose rank is looked at.
 MOST_DENSE_ENTRIES = 400_000
 # Subtracted from zeros on the diagonal of sparse systems, so that dependent rows can be factorised.
 DIAGONAL_SHIFT = 1e-13
-AGREEMENT = 0.1  # Relative difference of two passes up to which their results count as equal.
+AGREEMENT_OF_PASSES = 0.1  # Relative difference of two passes up to which their results count as equal.
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,7 @@ def _follow_stage(
     scale: Vector | None = None
     units: Vector | None = None
     left, settled = np.zeros(0), False
-    for _ in range(MOST_ITERATIONS):
+    for _ in range(MOST_STAGE_STEPS):
         values = system.values(x, number)
         if not np.isfinite(values).all():
             break
@@ -123,4 +123,4 @@ def alike(first: Vector | None, second: Vector | None) -> bool:
     """Whether the results of two passes, with different steps of differences, agree."""
     if first is None or second is None or first.shape != second.shape:
         return False
-    return float(np.linalg.norm(second - first)) <= AGREEMENT * float(np.linalg.norm(first))
+    return float(np.linalg.norm(second - first)) <= AGREEMENT_OF_PASSES * float(np.linalg.norm(first))

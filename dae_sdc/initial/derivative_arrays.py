@@ -24,9 +24,9 @@ DIFFERENCE_ERROR = 1e-14
 DEPENDENT = 1e3  # Singular value, in units of that error times the largest one, that counts as 0.
 # Singular value that counts as 0 of arrays of equations that are not linear, relative to the largest.
 DEPENDENT_BY_JACOBIANS = 1e-7
-# MOST_CORRECTIONS, SETTLED: largest number of corrections of derivatives of the solution, and the relative
-# one that is none.
-MOST_CORRECTIONS = 20
+# MOST_SLOPE_CORRECTIONS, SETTLED: largest number of corrections of derivatives of the solution, and the
+# relative one that is none.
+MOST_SLOPE_CORRECTIONS = 20
 SETTLED = 1e-11
 HIGHEST_INDEX = 6  # Highest index.
 # Longest time, as a part of the interval, over which the coefficients may change little.
@@ -381,7 +381,7 @@ class CurveArrayProblem(ArrayProblem):
         """Derivatives for which F and its derivatives up to an order vanish, as well as they can."""
         count = (order + 1) * self.n
         scale = ((self._step / self._near.time) ** np.arange(1, self._order + 2))[:, None]
-        for _ in range(MOST_CORRECTIONS):
+        for _ in range(MOST_SLOPE_CORRECTIONS):
             z = self._slopes * scale
             mass, stiffness = self._matrices(t, u, z, self._step, self._inner[stencil.points])
             block = self._block(mass, stiffness, self._step)[:count, :count]
@@ -438,7 +438,7 @@ class CurveArrayProblem(ArrayProblem):
         mass, stiffness = self._matrices(t, state, z, step, self._inner[stencil.points])
         left, values, right = self._ranked(self._block(mass, stiffness, step), self._dependent)
         back = (right[: self._rank].T / values[: self._rank]) @ left[:, : self._rank].T
-        for _ in range(MOST_CORRECTIONS):
+        for _ in range(MOST_SLOPE_CORRECTIONS):
             terms, doubts = self._residual(t, state, z, step, stencil)
             change = (back @ terms.reshape(-1)).reshape(z.shape)
             z = z - change

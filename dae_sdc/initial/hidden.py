@@ -18,7 +18,7 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError
 from dae_sdc.initial.jets import ModelJets
 
-MOST_ITERATIONS = 10  # Largest number of Newton iterations of a stage.
+MOST_HIDDEN_ITERATIONS = 10  # Largest number of Newton iterations of a stage.
 ROUND_OFF = 1e-13  # Relative change of the values up to which the iteration at a time ends.
 ROUNDING = 2.0**-50  # Rounding of the terms of an equation, relative to their sum.
 # Largest relative change in the last iteration; a larger one counts as a failure.
@@ -145,7 +145,7 @@ class HiddenConstraints:
         linear, weights, before = part.is_linear(every), self.weights[columns][:, None], x[columns]
         sizes = np.abs(before).max(axis=1, keepdims=True)
         change, open_times = np.full(len(t), np.inf), np.arange(len(t))
-        for _ in range(MOST_ITERATIONS):
+        for _ in range(MOST_HIDDEN_ITERATIONS):
             here, times = x[:, open_times], t[open_times]
             matrices, share = part.dense(here, every, times), follows[open_times]
             matrices[:, :, places] += share[:, None, None] * matrices[:, :, count:]

@@ -22,10 +22,10 @@ from dae_sdc.structure.blocks import Block, find_blocks
 FIRST_PART = 0.125
 LONGEST_PART = 0.25
 SHORTEST_PART = 1e-5
-MOST_POINTS = 200  # Largest number of points.
-MOST_ITERATIONS = 12  # Largest number of iterations of Newton's method at a point.
+MOST_PATH_POINTS = 200  # Largest number of points.
+MOST_POINT_ITERATIONS = 12  # Largest number of iterations of Newton's method at a point.
 EASY_ITERATIONS = 5  # Number of iterations up to which the next part is longer.
-PATH_TOLERANCE = 1e-4  # Largest residual, relative to the terms, at points before the end.
+POINT_RESIDUAL = 1e-4  # Largest residual, relative to the terms, at points before the end.
 
 # The point nearest to one, and begun at another, at which equations at a part of a path hold.
 At = Callable[[float, Vector, Vector], Projection]
@@ -34,7 +34,7 @@ At = Callable[[float, Vector, Vector], Projection]
 def continued(at: At, x: Vector) -> Projection | None:
     """The end of a path from values x at 0 to 1, with parts along secants first; None if it is lost."""
     place, part, before = 0.0, FIRST_PART, None
-    for _ in range(MOST_POINTS):
+    for _ in range(MOST_PATH_POINTS):
         goal = min(1.0, place + part)
         ahead = x if before is None else x + (goal - place) / (place - before[0]) * (x - before[1])
         found = at(goal, x, ahead)
@@ -81,8 +81,8 @@ class BlockEquations:
             start=start,
             sizes=self.sizes,
             bounds=self.bounds,
-            tolerance=PATH_TOLERANCE if on_path else self.tolerance,
-            most_iterations=most or (MOST_PROJECTION_STEPS if by is None else MOST_ITERATIONS),
+            tolerance=POINT_RESIDUAL if on_path else self.tolerance,
+            most_iterations=most or (MOST_PROJECTION_STEPS if by is None else MOST_POINT_ITERATIONS),
         )
 
     def followed(self, x: Vector) -> tuple[Projection | None, str]:

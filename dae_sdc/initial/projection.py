@@ -25,7 +25,7 @@ MOST_POLISHING_STEPS = 6  # Largest number of steps of Newton's method at the en
 # Largest ratio of the residuals after and before such a step at which it is accepted.
 POLISHING_FACTOR = 0.5
 # Step, relative to the distance from the given point, at which that distance is minimal.
-SHORTEST_STEP = 1e-8
+SHORTEST_PROJECTION_STEP = 1e-8
 # Relative distance from the given point up to which the equations are treated as linear.
 NEAR_POINT = 1e-6
 # Number of entries of a Jacobian above which a sparse one is not made dense.
@@ -296,7 +296,7 @@ class _Search:
     def is_shortest(self, x: Vector, offset: Vector) -> bool:
         """Whether the next step is so short that the point counts as the nearest one."""
         size = np.linalg.norm(self._weight * x[self._free])
-        least = SHORTEST_STEP * np.linalg.norm(offset) + self._equations.accuracy.values * size
+        least = SHORTEST_PROJECTION_STEP * np.linalg.norm(offset) + self._equations.accuracy.values * size
         return bool(max(np.linalg.norm(self._normal), np.linalg.norm(self._tangent)) <= least)
 
     def next_point(self, x: Vector, h: Vector, offset: Vector) -> tuple[Vector, Vector] | None:

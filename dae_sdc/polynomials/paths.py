@@ -16,20 +16,20 @@ from dae_sdc.polynomials.polynomials import FINITE, INFINITE, UNKNOWN, Care
 
 # Lengths are in coordinates of norm 1, steps relative to the whole way.
 ENDGAME_START = 0.05  # Homotopy parameter t at which the endgame begins.
-SHORTEST_STEP = 1e-10  # Smallest step to and in the endgame, as paths can come very near to each other.
+SHORTEST_PATH_STEP = 1e-10  # Smallest step to and in the endgame, as paths can come very near to each other.
 # A point counts as on the path when the second Newton correction is smaller than this.
 NEWTON_CORRECTION_TOLERANCE = 1e-8
 NEWTON_NOISE = 1e-7  # Round-off of a Newton correction near singular ends.
 # Ratio of pivots of the Jacobian up to which an end counts as regular without a further check.
 REGULAR_PIVOT_RATIO = 1e6
-DISPLACEMENT = 1e-11  # Newton's method must return to a regular end from points at this distance.
+RETURN_DISTANCE = 1e-11  # Newton's method must return to a regular end from points at this distance.
 VANISHING_COORDINATE = 1e-20  # Lower bound of the first coordinate of a finite end.
 
 # The endgame follows a path on ever smaller circles around t = 0.
 # Predictor tolerance on circles, in units of that elsewhere times the speed of the path with respect to
 # log t: other branches of the path are about as far away as it moves.
 PREDICTOR_FACTOR = 300.0
-SAMPLES = 12  # Number of points on a circle, for Cauchy's integral.
+SAMPLES_OF_CIRCLES = 12  # Number of points on a circle, for Cauchy's integral.
 MOST_STEPS_PER_SAMPLE = 60  # Largest number of steps between two points of a circle.
 RADIUS_RATIO = 0.2  # Radius of a circle in units of the one before.
 # Numbers of the last circle and of the first: larger ones often enclose other branch points than t = 0.
@@ -365,7 +365,7 @@ def _path(eq, work, point, care, end):  # type: ignore[no-untyped-def]
     """Follow a path from t = 1 to 0; returns the state of its end, whether it is regular, and the steps."""
     exact, game = care.displacement == 0.0, complex(ENDGAME_START, 0.0)
     set_patch(point.x, point.patch)
-    leg = _Leg(1.0 + 0j, game, False, True, 0.1, SHORTEST_STEP, care.most_steps)
+    leg = _Leg(1.0 + 0j, game, False, True, 0.1, SHORTEST_PATH_STEP, care.most_steps)
     arrived, steps = _advance(eq, work, point, care, leg)
     if not arrived:
         return UNKNOWN, False, steps
@@ -543,13 +543,13 @@ def _converges(eq, work, point):  # type: ignore[no-untyped-def]
         least, most = min(least, inverse), max(most, inverse)
     if most <= REGULAR_PIVOT_RATIO * least:
         return True
-    return _returns(eq, work, point, DISPLACEMENT, before > 0.0)
+    return _returns(eq, work, point, RETURN_DISTANCE, before > 0.0)
 
 
 @inner
 def _go_round(eq, work, point, radius, care, most, mean, place):  # type: ignore[no-untyped-def]
     """Write the mean over a closed circle around t = 0, by Cauchy's formula the end, to ``mean``."""
-    x, size, samples = point.x, point.x.size, SAMPLES
+    x, size, samples = point.x, point.x.size, SAMPLES_OF_CIRCLES
     _copy(point, place)
     for j in range(size):
         mean[j] = 0j
@@ -629,7 +629,7 @@ def _endgame(eq, work, point, care, end):  # type: ignore[no-untyped-def]
         there = here + np.log(RADIUS_RATIO)
         _copy(point, place)
         inwards = _Leg(
-            complex(here, 0.0), complex(there, 0.0), True, False, 0.5, SHORTEST_STEP,
+            complex(here, 0.0), complex(there, 0.0), True, False, 0.5, SHORTEST_PATH_STEP,
             care.most_steps,
         )  # fmt: skip
         arrived, more = _advance(eq, work, point, care, inwards)
@@ -689,7 +689,7 @@ def _descend(eq, work, place, care, here, trial):  # type: ignore[no-untyped-def
         correct(eq, work, place, complex(np.exp(here), 0.0), bool(1))
     down = _Leg(
         complex(here, 0.0), complex(np.log(SMALLEST_T), 0.0), True, False, 0.02,
-        SHORTEST_STEP, care.most_steps,
+        SHORTEST_PATH_STEP, care.most_steps,
     )  # fmt: skip
     extended = Care(care.predictor_tolerance, True, care.displacement, care.most_steps)
     arrived, steps = _advance(eq, work, place, extended, down)

@@ -41,7 +41,7 @@ class ReadEquations(Hooks):  # type: ignore[misc]
 STATES = 4  # Number of states of a run at which equations that were read are compared with their function.
 # Relative change of the unknowns there: residuals along a solution have nothing but rounding left in them.
 DISTANCE = 1e-4
-TOLERANCE = 1e-5  # Difference, relative to the value of an equation, up to which both are equal.
+SAME_VALUE = 1e-5  # Difference, relative to the value of an equation, up to which both are equal.
 ROUNDING = 1e-9  # Difference that rounding explains, relative to the largest value of all equations.
 # Difference that rounding explains, relative to what a nudge changes in the function.
 SENSITIVITY = 100.0
@@ -71,7 +71,7 @@ def check_at_states(problem: ProblemDAE, t: Vector, u: Vector, du: Vector) -> No
             try:
                 true = called(places, k)
                 largest = np.abs(true[np.isfinite(true)]).max(initial=0.0)
-                bound = TOLERANCE * np.abs(true) + ROUNDING * largest
+                bound = SAME_VALUE * np.abs(true) + ROUNDING * largest
                 if (np.abs(values - true) > bound).any():
                     bound += SENSITIVITY * np.abs(called(nudged, k) - true)
             except Exception:  # of a function that is not made for values beside those of the run

@@ -29,18 +29,18 @@ from dae_sdc.structure.series import Floats
 from dae_sdc.structure.signature import Integers, ModelWithGraph
 
 USUAL_NUMBERS = (1e-3, 1e3)  # Sizes of numbers whose unit is 1.
-MOST_POINTS = 2  # Number of points that are sought.
+WANTED_POINTS = 2  # Number of points that are sought.
 # Distances from the start values, relative to 0.3 + their sizes, one for each attempt.
 SPREADS = (0.05, 0.05, 0.2, 0.2, 0.7, 0.7, 2.0, 2.0)
 # Distance of further points from the first, relative to 0.3 + the sizes of its coordinates.
 FURTHER_POINT_DISTANCE = 0.1
-MOST_ITERATIONS = 60  # Largest number of steps of the Gauss-Newton method.
+MOST_GAUSS_NEWTON_STEPS = 60  # Largest number of steps of the Gauss-Newton method.
 # Number of steps in a row that reduce the residual by less than 20 %, after which it ends.
 MOST_SLOW_STEPS = 15
 # Time in which unknowns are taken to change in every other attempt, relative to the interval.
 FAST_TIME = 0.01
 # Step, relative to 1 + the size of the Taylor coefficients, at which the method has converged.
-CORRECTION_TOLERANCE = 1e-11
+SETTLED_CORRECTION = 1e-11
 # Value of a row, relative to its terms, that counts as 0 where a point is extended to more derivatives.
 ROW_TOLERANCE = 1e-9
 # Entry of a system Jacobian, relative to the largest, that may be 0 but for the error of a point.
@@ -111,7 +111,7 @@ def solve(system: Prolongation, x: Floats, t: float, p: Sequence[float], pace: f
     scales = system.scales(pace)
     linearized = system.matrix(point, point.x)
     least_of_all, slow, factor = np.inf, 0, 1.0
-    for _ in range(MOST_ITERATIONS):
+    for _ in range(MOST_GAUSS_NEWTON_STEPS):
         if linearized is None:
             return None
         residual, matrix = linearized
@@ -123,7 +123,7 @@ def solve(system: Prolongation, x: Floats, t: float, p: Sequence[float], pace: f
         step = least.solve(-residual)
         if not np.isfinite(step).all():
             return None
-        if before < 1e-8 and (np.abs(step) <= CORRECTION_TOLERANCE * (system.units + np.abs(point.x))).all():
+        if before < 1e-8 and (np.abs(step) <= SETTLED_CORRECTION * (system.units + np.abs(point.x))).all():
             return Point(system, point.x + step, t, p, pace)
         slow = slow + 1 if before > 0.8 * least_of_all else 0
         least_of_all = min(before, least_of_all)
@@ -170,8 +170,8 @@ def find_points(system: Prolongation, start: Start, near: Point | None = None) -
         return
     yield first
     count = 1
-    for attempt in range(3 * MOST_POINTS):
-        if count == MOST_POINTS:
+    for attempt in range(3 * WANTED_POINTS):
+        if count == WANTED_POINTS:
             break
         source = np.random.default_rng([attempt, 2])
         away = (

@@ -23,7 +23,7 @@ from dae_sdc.structure.blocks import Block
 from dae_sdc.structure.signature import Integers
 
 LARGEST_DENSE = 2000  # Largest number of rows of a matrix that is decomposed by singular values.
-MOST_DENSE_ENTRIES = 250_000  # Largest number of entries of a sparse singular matrix that is made dense.
+MOST_SINGULAR_ENTRIES = 250_000  # Largest number of entries of a sparse singular matrix that is made dense.
 RANK_TOLERANCE = 1e-9  # Singular value, relative to the largest of an equilibrated matrix, that counts as 0.
 
 
@@ -274,7 +274,7 @@ class LinearRows:
         self.rows: Any = matrix / self.sizes[:, None] if rows is None else rows
         check()
         solvers = _by_lu(self.rows, dependent)
-        if solvers is None and is_sparse and np.prod(self.rows.shape) <= MOST_DENSE_ENTRIES:
+        if solvers is None and is_sparse and np.prod(self.rows.shape) <= MOST_SINGULAR_ENTRIES:
             self.rows, is_sparse = self.rows.toarray(), False
         if solvers is None:
             solvers = _by_augmented(self.rows, diagonal_shift) if is_sparse else _by_svd(*self._singular)
