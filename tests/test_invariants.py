@@ -17,7 +17,6 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.initial.projection import EquationFunctions, Projection, project
 
 PROJECTION = import_module("dae_sdc.initial.projection")
-RANK = import_module("dae_sdc.structure.rank")
 INDEX_1 = {"formulation": "index-1"}
 
 
@@ -95,7 +94,6 @@ PLANES = np.array([[1.0, 1.0, 1.0], [3.0, 3.0, 3.0], [1.0, -1.0, 0.0]])
 @pytest.mark.parametrize("kind", [np.array, sparse.csr_matrix])
 def test_equations_may_follow_from_others(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PROJECTION, "MOST_DENSE_ENTRIES", 0)  # take sparse matrices as they are
-    monkeypatch.setattr(RANK, "MOST_SINGULAR_ENTRIES", 0)
     found = project((1.0, 2.0, 3.0), EquationFunctions(planes, lambda x: kind(PLANES)))
     assert found.converged
     # Linear equations: minus the pseudoinverse of the residual.
@@ -108,7 +106,6 @@ def test_equations_that_contradict_each_other_are_told_apart(
     kind: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(PROJECTION, "MOST_DENSE_ENTRIES", 0)
-    monkeypatch.setattr(RANK, "MOST_SINGULAR_ENTRIES", 0)
     found = project(
         (1.0, 2.0, 3.0),
         EquationFunctions(lambda x: planes(x) + np.array([0.0, 1.0, 0.0]), lambda x: kind(PLANES)),

@@ -340,7 +340,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
             record.take_ahead(taken)
         if count and growth is not None:
             growth.take_ahead(level, taken)
-        self.adaptivity.check_limit(level)
+        self.adaptivity.check_limit(level, taken.time)
         level.params.dt = taken.next_dt
         return taken
 

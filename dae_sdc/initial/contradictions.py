@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sparse
-from scipy.linalg import qr
+from scipy.linalg import lstsq, qr
 
 from dae_sdc.dae.scales import balanced
 from dae_sdc.dae.state import Vector
@@ -17,14 +17,22 @@ from dae_sdc.initial.neighbourhood import dense
 from dae_sdc.initial.solver import Booleans
 from dae_sdc.structure.rank import LinearRows
 
-MOST_STAGE_STEPS = 8  # Largest number of Gauss-Newton steps in a stage.
-# Relative step at which the iteration has converged; residuals that remain are contradictions.
-SETTLED_STEP = 1e-6
-# Largest number of entries of a matrix whose rank is looked at.
-MOST_DENSE_ENTRIES = 400_000
-# Subtracted from zeros on the diagonal of sparse systems, so that dependent rows can be factorised.
-DIAGONAL_SHIFT = 1e-13
-AGREEMENT_OF_PASSES = 0.1  # Relative difference of two passes up to which their results count as equal.
+
+@dataclass(frozen=True)
+class FollowingOptions:
+    """Settings of :func:`follow` and :func:`alike`."""
+
+    most_iterations: int = 8  # Largest number of Gauss-Newton steps in a stage.
+    # Relative step at which the iteration has converged; residuals that remain are contradictions.
+    settled: float = 1e-6
+    # Largest number of entries of a matrix that is factorised as a dense one.
+    most_dense_entries: int = 400_000
+    # Subtracted from zeros on the diagonal of sparse systems, so that dependent rows can be factorised.
+    diagonal_shift: float = 1e-13
+    agreement: float = 0.1  # Relative difference of two passes up to which their results count as equal.
+
+
+FOLLOWING = FollowingOptions()
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,9 +67,9 @@ def _follow_stage(
     """Solve a stage for its free values, which are changed in x."""
     jets, columns = system.stages[number].jets[free], np.flatnonzero(free)
     scale: Vector | None = None
-    units: Vector | None = None
+    units: tuple[Vector, Vector] | None = None
     left, settled = np.zeros(0), False
-    for _ in range(MOST_STAGE_STEPS):
+    for _ in range(FOLLOWING.most_iterations):
         values = system.values(x, number)
         if not np.isfinite(values).all():
             break
@@ -79,38 +87,39 @@ def _follow_stage(
         # The units are kept, since the least-squares solution of a contradiction depends on them.
         if units is None:
             units = _units(own, system, jets)
-        try:
-            step = LinearRows(own, system.accuracy.dependent, DIAGONAL_SHIFT, scales=units).solve(-values)
-        except (np.linalg.LinAlgError, SingularMatrixError):
-            break
-        if not np.isfinite(step).all():
+        step = _step(own, values, units, system.accuracy.dependent)
+        if step is None:
             break
         x[jets] += step
-        settled = bool((np.abs(step) <= SETTLED_STEP * (sizes[jets] + np.abs(x[jets]))).all())
+        settled = bool((np.abs(step) <= FOLLOWING.settled * (sizes[jets] + np.abs(x[jets]))).all())
     return Followed(x, number, left, certain=False)
 
 
-def _units(matrix: Any, system: JetSystem, jets: Integers) -> Vector:
-    """Units of values in which the entries of a matrix have similar sizes.
+def _is_large(matrix: Any) -> bool:
+    return bool(matrix.shape[0] * matrix.shape[1] > FOLLOWING.most_dense_entries)
 
-    They are typical values where fewer columns seem dependent in these: a matrix can have largest entries of
-    1 and still be far from the units in which it is well conditioned.
+
+def _units(matrix: Any, system: JetSystem, jets: Integers) -> tuple[Vector, Vector]:
+    """Factors of rows and columns; divided by them, the entries of a matrix have similar sizes.
+
+    They are those by typical values where fewer columns seem dependent in these: a matrix can have largest
+    entries of 1 and still be far from the units in which it is well conditioned.
     """
-    if matrix.shape[0] * matrix.shape[1] > MOST_DENSE_ENTRIES:
+    if _is_large(matrix):
         columns = np.asarray(abs(sparse.csc_matrix(matrix)).max(axis=0).toarray()).ravel()
-        return 1.0 / np.where(columns > 0.0, columns, 1.0)
+        return np.ones(matrix.shape[0]), np.where(columns > 0.0, columns, 1.0)
     matrix, dependent = dense(matrix), system.accuracy.dependent
-    rows, columns = balanced(matrix)
-    balanced_rank = _rank(matrix / rows[:, None] / columns, dependent)
+    units = balanced(matrix)
+    balanced_rank = _rank(matrix / units[0][:, None] / units[1], dependent)
     if balanced_rank == matrix.shape[1] or system.typical is None:
-        return np.asarray(1.0 / columns)
+        return units
     typical = system.typical[jets]
     if not (np.isfinite(typical) & (typical > 0.0)).all():
-        return np.asarray(1.0 / columns)
+        return units
     rows = np.abs(matrix * typical).max(axis=1, initial=0.0)
     rows[rows == 0.0] = 1.0
     fuller = _rank(matrix * typical / rows[:, None], dependent) > balanced_rank
-    return typical if fuller else np.asarray(1.0 / columns)
+    return (rows, 1.0 / typical) if fuller else units
 
 
 def _rank(matrix: Vector, dependent: float) -> int:
@@ -119,8 +128,25 @@ def _rank(matrix: Vector, dependent: float) -> int:
     return int((pivots > dependent * pivots[:1]).sum())
 
 
+def _step(matrix: Any, values: Vector, units: tuple[Vector, Vector], dependent: float) -> Vector | None:
+    """The least-squares solution of the linearised equations; None if it is not finite."""
+    factors, columns = units
+    try:
+        if _is_large(matrix):
+            rows = sparse.csr_matrix(matrix)
+            step = -LinearRows(rows, dependent, FOLLOWING.diagonal_shift, scales=1.0 / columns).solve(values)
+        else:
+            scaled = dense(matrix) / factors[:, None] / columns
+            # A QR factorisation is cheaper than singular values.
+            found = lstsq(scaled, values / factors, cond=dependent, lapack_driver="gelsy")[0]
+            step = -found / columns
+    except (np.linalg.LinAlgError, SingularMatrixError, ValueError):
+        return None
+    return step if np.isfinite(step).all() else None
+
+
 def alike(first: Vector | None, second: Vector | None) -> bool:
     """Whether the results of two passes, with different steps of differences, agree."""
     if first is None or second is None or first.shape != second.shape:
         return False
-    return float(np.linalg.norm(second - first)) <= AGREEMENT_OF_PASSES * float(np.linalg.norm(first))
+    return float(np.linalg.norm(second - first)) <= FOLLOWING.agreement * float(np.linalg.norm(first))

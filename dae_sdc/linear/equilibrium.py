@@ -10,8 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sparse
+from scipy.linalg import lstsq
+from scipy.linalg.lapack import dgecon, dgetrf, dgetrs
 
 from dae_sdc.dae.jacobian import linearize
+from dae_sdc.dae.linear import superlu
 from dae_sdc.dae.memory import uncounted
 from dae_sdc.dae.paths import MOST_PATH_UNKNOWNS, newton_homotopy
 from dae_sdc.dae.problem import ProblemDAE
@@ -19,8 +22,6 @@ from dae_sdc.dae.state import Vector, attach
 from dae_sdc.deadline import check, under_way
 from dae_sdc.errors import ConvergenceError, EvaluationError, SingularMatrixError
 from dae_sdc.initial.jets import ModelJets
-from dae_sdc.initial.neighbourhood import dense
-from dae_sdc.structure.rank import LinearRows
 
 Booleans = npt.NDArray[np.bool_]
 
@@ -32,7 +33,7 @@ REST_ROUND_OFF = 1e-13  # Residual, relative to the terms, up to which further s
 RELATIVE_REST_RESIDUAL = 1e-9
 # Singular value of the scaled Jacobian, relative to the largest, that counts as 0.
 DEPENDENT_ROWS = 1e-11
-# Number of unknowns up to which null spaces are found by singular values.
+# Number of unknowns up to which steps are found by singular values; beyond it by sparse factors.
 MOST_DENSE_VALUES = 500
 # Weight of the step beside the scaled residual, where a sparse Jacobian is singular.
 REGULARIZATION = 1e-7
@@ -288,7 +289,40 @@ def row_scales(matrix: Any, sizes: Vector) -> Vector:
 
 def least_step(matrix: Any, residual: Vector, sizes: Vector) -> Vector:
     """The change, least in units of the sizes, by which a linear model of the residual vanishes best."""
-    return LinearRows(matrix, DEPENDENT_ROWS, REGULARIZATION**2, scales=sizes).solve(-residual)
+    rows = row_scales(matrix, sizes)
+    if sparse.issparse(matrix):
+        scaled = sparse.csc_matrix(sparse.diags(1.0 / rows) @ matrix @ sparse.diags(sizes))
+    else:
+        scaled = matrix * sizes / rows[:, None]
+    right = -residual / rows
+    step = _direct(scaled, right) if scaled.shape[0] == scaled.shape[1] else None
+    if step is None and scaled.shape[1] <= MOST_DENSE_VALUES:
+        dense = scaled.toarray() if sparse.issparse(scaled) else scaled
+        step = lstsq(dense, right, cond=DEPENDENT_ROWS, lapack_driver="gelsy")[0]
+    if step is None:
+        m, n = scaled.shape
+        small = -(REGULARIZATION**2) * sparse.eye(n)
+        both = sparse.bmat([[sparse.eye(m), scaled], [scaled.T, small]], format="csc")
+        step = superlu(both).solve(np.concatenate([right, np.zeros(n)]))[m:]
+    return np.asarray(sizes * step)
+
+
+def _direct(matrix: Any, right: Vector) -> Vector | None:
+    """The solution by LU factors; None where the matrix is singular, or nearly so."""
+    if sparse.issparse(matrix):
+        if not np.isfinite(matrix.data).all():
+            return None
+        try:
+            factors = superlu(matrix)
+        except SingularMatrixError:
+            return None
+        pivots = np.abs(factors.U.diagonal())
+        good = pivots.min() > DEPENDENT_ROWS * pivots.max()
+        return np.asarray(factors.solve(right)) if good else None
+    triangles, order, failed = dgetrf(matrix)
+    if failed or not dgecon(triangles, np.abs(matrix).sum(axis=0).max())[0] > DEPENDENT_ROWS:
+        return None
+    return np.asarray(dgetrs(triangles, order, right)[0])
 
 
 def newton(rest: Rest, x: Vector) -> tuple[Vector, float]:
@@ -401,7 +435,12 @@ def _euler_step(rest: Rest, x: Vector, h: float) -> Vector | None:
 
 def homotopy(rest: Rest, x: Vector) -> Vector:
     """The end of a path to a steady state, see :func:`dae_sdc.dae.paths.newton_homotopy`."""
-    return newton_homotopy(rest.residual, lambda values: dense(rest.jacobian(values)), x, rest.sizes)
+
+    def jacobian(values: Vector) -> Vector:
+        matrix = rest.jacobian(values)
+        return np.asarray(matrix.toarray() if sparse.issparse(matrix) else matrix)
+
+    return newton_homotopy(rest.residual, jacobian, x, rest.sizes)
 
 
 @under_way("a steady state was sought")
@@ -493,7 +532,7 @@ def _laws(rest: Rest, x: Vector) -> Vector | None:
     if n > MOST_DENSE_VALUES:
         return None
     u, du = rest.state(x)
-    mass, stiffness = map(dense, rest.halves(u, du))
+    mass, stiffness = (half.toarray() if sparse.issparse(half) else half for half in rest.halves(u, du))
     rows = row_scales(stiffness, np.maximum(np.abs(u), 1.0))
     left, values, _ = np.linalg.svd((stiffness * np.maximum(np.abs(u), 1.0) / rows[:, None])[:n])
     rank = int((values > DEPENDENT_ROWS * values[0]).sum())
@@ -520,8 +559,9 @@ def _undetermined(rest: Rest, x: Vector) -> list[int]:
     matrix = rest.jacobian(x)
     if matrix.shape[1] > MOST_DENSE_VALUES or not matrix.shape[1]:
         return []
+    dense = matrix.toarray() if sparse.issparse(matrix) else matrix
     sizes = rest.sizes
-    scaled = dense(matrix) * sizes / row_scales(matrix, sizes)[:, None]
+    scaled = dense * sizes / row_scales(matrix, sizes)[:, None]
     _, values, right = np.linalg.svd(scaled)
     rank = int((values > DEPENDENT_ROWS * values[0]).sum())
     loose = np.abs(right[rank:]).max(axis=0, initial=0.0) > UNDETERMINED_PART

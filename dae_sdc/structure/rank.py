@@ -4,26 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from heapq import heapify, heappop, heappush
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sparse
-from scipy.linalg.lapack import dgecon, dgetrf, dgetrs
 from scipy.sparse import coo_matrix, csr_matrix
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from dae_sdc.dae.linear import superlu
 from dae_sdc.deadline import check
-from dae_sdc.errors import InputError, SingularMatrixError
+from dae_sdc.errors import InputError
 from dae_sdc.expressions.dag import PRIME
 from dae_sdc.structure.blocks import Block
 from dae_sdc.structure.signature import Integers
 
 LARGEST_DENSE = 2000  # Largest number of rows of a matrix that is decomposed by singular values.
-MOST_SINGULAR_ENTRIES = 250_000  # Largest number of entries of a sparse singular matrix that is made dense.
 RANK_TOLERANCE = 1e-9  # Singular value, relative to the largest of an equilibrated matrix, that counts as 0.
 
 
@@ -243,15 +240,8 @@ class Span:
 Floats = npt.NDArray[np.float64]
 
 
-# Product of one or several right-hand sides with an inverse, or a pseudoinverse.
-Apply = Callable[[Floats], Floats]
-
-
 class LinearRows:
-    """Linear equations with rows of norm 1: regular ones by LU factors, others in the sense of least squares.
-
-    Dependent rows are told by singular values or, of large sparse matrices, by a shift of the diagonal.
-    """
+    """Linear equations with rows of norm 1, solved by singular values or, if sparse, by LU factors."""
 
     # Shapes: matrix (k, n), scales (n,), sizes (k,), rows (k, n).
 
@@ -263,91 +253,70 @@ class LinearRows:
         empty: float = 0.0,
         scales: Floats | None = None,
     ) -> None:
-        is_sparse = sparse.issparse(matrix)
-        self._scales, self._dependent = 1.0 if scales is None else scales, dependent
+        self._sparse = sparse.issparse(matrix)
+        self._scales = scales
         if scales is not None:
-            matrix = matrix @ sparse.diags(scales) if is_sparse else matrix * scales
-        squares = matrix.multiply(matrix) if is_sparse else matrix * matrix
+            matrix = matrix @ sparse.diags(scales) if self._sparse else matrix * scales
+        squares = matrix.multiply(matrix) if self._sparse else matrix * matrix
         sizes = np.sqrt(np.asarray(squares.sum(axis=1)).ravel())
         self.sizes: Floats = np.where(sizes > empty * sizes.max(initial=0.0), sizes, 1.0)
-        rows = sparse.csr_matrix(sparse.diags(1.0 / self.sizes) @ matrix) if is_sparse else None
-        self.rows: Any = matrix / self.sizes[:, None] if rows is None else rows
-        check()
-        solvers = _by_lu(self.rows, dependent)
-        if solvers is None and is_sparse and np.prod(self.rows.shape) <= MOST_SINGULAR_ENTRIES:
-            self.rows, is_sparse = self.rows.toarray(), False
-        if solvers is None:
-            solvers = _by_augmented(self.rows, diagonal_shift) if is_sparse else _by_svd(*self._singular)
-        # least: the least-squares solution of minimum norm for values of the scaled rows, shape (k,);
-        # multipliers: weights of the scaled rows whose sum is closest to a gradient, shape (n,).
-        self.least, self.multipliers = solvers
-
-    @cached_property
-    def _singular(self) -> tuple[Floats, Floats, Floats]:
-        """Singular vectors and values, those of dependent rows left out."""
-        left, values, right = np.linalg.svd(self.rows, full_matrices=False)
-        rank = int((values > self._dependent * values.max(initial=0.0)).sum())
-        return left[:, :rank], values[:rank], right[:rank]
+        if self._sparse:
+            self.rows: Any = sparse.csr_matrix(sparse.diags(1.0 / self.sizes) @ matrix)
+            k, n = self.rows.shape
+            # The augmented system, because the normal equations would square the condition number.
+            blocks = [[sparse.identity(n), self.rows.T], [self.rows, -diagonal_shift * sparse.identity(k)]]
+            self._factors = superlu(sparse.csc_matrix(sparse.bmat(blocks)))
+        else:
+            self.rows = matrix / self.sizes[:, None]
+            check()
+            left, values, right = np.linalg.svd(self.rows, full_matrices=False)
+            rank = int((values > dependent * values.max(initial=0.0)).sum())
+            self._left, self._values, self._right = left[:, :rank], values[:rank], right[:rank]
 
     def solve(self, rhs: Floats, damping: float = 0.0) -> Floats:
         """The least-squares solution of minimum norm, or with damping that of Tikhonov's regularisation.
 
         Damping is the weight of the squared norm of the solution, in units of the unknowns.
         """
-        scaled = rhs / self.sizes
-        if not damping or sparse.issparse(self.rows):
-            return np.asarray(self._scales * self.least(scaled) / (1.0 + damping))
-        left, values, right = self._singular
-        return np.asarray(self._scales * (right.T @ ((left.T @ scaled) * values / (values**2 + damping))))
+        scaled, scales = rhs / self.sizes, 1.0 if self._scales is None else self._scales
+        if self._sparse:
+            found: Floats = scales * self.least(scaled)
+            return found / (1.0 + damping) if damping else found
+        parts = (self._left.T @ scaled) * self._values / (self._values**2 + damping)
+        found = scales * (self._right.T @ parts)
+        return found
 
     def norm(self, values: Floats) -> float:
         """Norm of values of the equations, each divided by the norm of its row."""
         with np.errstate(over="ignore"):
             return float(np.linalg.norm(values / self.sizes))
 
+    def least(self, rhs: Floats) -> Floats:
+        """The least-squares solution of minimum norm for the scaled rows."""
+        if not self._sparse:
+            found: Floats = self._right.T @ ((self._left.T @ rhs) / self._values)
+            return found
+        n = self.rows.shape[1]
+        shortest, left = np.zeros(n), rhs
+        for _ in range(3):
+            shortest = shortest + self._factors.solve(np.concatenate([np.zeros(n), left]))[:n]
+            left = rhs - self.rows @ shortest
+        return shortest
+
+    def multipliers(self, gradient: Floats) -> Floats:
+        """Weights of the scaled rows whose sum is closest to a gradient, shape (k,)."""
+        if self._sparse:
+            k, n = self.rows.shape
+            found: Floats = self._factors.solve(np.concatenate([gradient, np.zeros(k)]))[n:]
+        else:
+            found = self._left @ ((self._right @ gradient) / self._values)
+        return found
+
     def unreachable(self, values: Floats) -> Floats:
         """The part of values of the scaled equations that no change of the unknowns can remove."""
         scaled = values / self.sizes
-        return np.asarray(scaled - self.rows @ self.least(scaled))
-
-
-def _by_lu(matrix: Any, dependent: float) -> tuple[Apply, Apply] | None:
-    """Solvers of a square system and its transpose; None where a singular value may be ``dependent``."""
-    n = matrix.shape[1]
-    if matrix.shape[0] != n or not n:
-        return None
-    if sparse.issparse(matrix):
-        try:
-            factors = superlu(sparse.csc_matrix(matrix))
-        except SingularMatrixError:
-            return None
-        pivots = np.abs(factors.U.diagonal())
-        regular = pivots.min() > n * dependent * pivots.max()
-        return (factors.solve, lambda gradient: factors.solve(gradient, "T")) if regular else None
-    triangles, order, failed = dgetrf(matrix)
-    if failed or not dgecon(triangles, np.abs(matrix).sum(axis=0).max())[0] > n * dependent:
-        return None
-    return (lambda rhs: dgetrs(triangles, order, rhs)[0]), (lambda row: dgetrs(triangles, order, row, 1)[0])
-
-
-def _by_svd(left: Floats, values: Floats, right: Floats) -> tuple[Apply, Apply]:
-    return (lambda rhs: right.T @ ((left.T @ rhs) / values)), (lambda row: left @ ((right @ row) / values))
-
-
-def _by_augmented(rows: Any, diagonal_shift: float) -> tuple[Apply, Apply]:
-    """Solvers by the augmented system, because normal equations would square the condition number."""
-    k, n = rows.shape
-    blocks = [[sparse.identity(n), rows.T], [rows, -diagonal_shift * sparse.identity(k)]]
-    factors = superlu(sparse.csc_matrix(sparse.bmat(blocks)))
-
-    def least(rhs: Floats) -> Floats:
-        shortest, left = np.zeros(n), rhs
-        for _ in range(3):
-            shortest = shortest + factors.solve(np.concatenate([np.zeros(n), left]))[:n]
-            left = rhs - rows @ shortest
-        return shortest
-
-    return least, lambda gradient: factors.solve(np.concatenate([gradient, np.zeros(k)]))[n:]
+        left: Floats = scaled - self.rows @ self.least(scaled)
+        return left
 
 
 def choose_states(
