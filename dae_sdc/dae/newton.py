@@ -196,12 +196,6 @@ class ImplicitSystem(ABC):
     def tolerated(self, tolerance: float) -> Vector:
         """The correction of every unknown whose :meth:`size` is the tolerance, shape (N,)."""
 
-    def residual_is_small(self, tolerance: float) -> bool:
-        """Whether the residual is as small as such corrections say, see :mod:`dae_sdc.dae.newton_checks`."""
-        tolerated, residual = self.tolerated(tolerance), np.array(self.residual())
-        left = above_noise(np.abs(residual), self.problem)
-        return is_small(left, residual, tolerance, lambda factor, v: self.changed(v * tolerated, factor))
-
     @abstractmethod
     def move(self, correction: Vector, fraction: float) -> None:
         """Subtract ``fraction`` times the correction from the iterate."""
@@ -525,18 +519,16 @@ class ModifiedNewton:
         """Factorise; raises SingularMatrixError instead of returning False."""
         if self._linearization is None and self.guide is not None:
             self._linearization = self.guide()
-        kept, matrix = self._matrix, self._iteration_matrix()
+        kept, system = self._matrix, self._system
+        matrix = system.matrix(self._linearization)
         self.problem.work_counters["factorization"].niter += 1
         chosen = self.problem.linear_solver
         try:
             kept.factors = factorize(matrix, "auto" if chosen == "gmres" else chosen, like=kept.factors)
         except SingularMatrixError as error:
-            raise SingularMatrixError(self._explain_singular(self._system, str(error))) from None
+            raise SingularMatrixError(self._explain_singular(system, str(error))) from None
         kept.linearization = self.last_linearization = self._linearization
         return True
-
-    def _iteration_matrix(self) -> Matrix:
-        return self._system.matrix(self._linearization)
 
     def renew(self, which: int) -> bool:
         """Call :func:`factorize_anew`, for which compiled code has a C function of its own."""
@@ -578,11 +570,17 @@ class ModifiedNewton:
             self._fail(system, self._history)
 
     def _is_small(self, system: ImplicitSystem) -> bool:
-        """Whether the residual is as small as the corrections say."""
+        """Whether the residual is as small as the corrections say, see :mod:`dae_sdc.dae.newton_checks`."""
         tolerance = self._goal
         if self.forcing > 0.0 and self._history:
             tolerance = max(tolerance, self.forcing * self._history[0])
-        return system.residual_is_small(tolerance)
+        tolerated = system.tolerated(tolerance)
+        residual = np.array(system.residual())
+
+        def changed(factor: float, direction: Vector) -> Vector:
+            return system.changed(direction * tolerated, factor)
+
+        return is_small(above_noise(np.abs(residual), self.problem), residual, tolerance, changed)
 
     def _check_finite(self, system: ImplicitSystem, residual: Vector) -> None:
         """Raise EvaluationError for the first equation that is not finite, if there is one."""
