@@ -52,7 +52,7 @@ def advance(solver: Any, end: float, each: bool) -> tuple[Any, int]:
     steps = 0
     while True:
         found = solver.step(end, method="onestep" if each else "normal", tstop=end)
-        steps += 1
+        steps += bool(found.success)
         if not found.success or found.t >= end:
             return found, steps
 

@@ -37,10 +37,15 @@ class Published(NamedTuple):
 
 
 @functools.cache
+def _stored() -> dict[str, dict[str, Any]]:
+    content = Path(__file__).with_name("testset_published.json").read_text(encoding="utf-8")
+    stored: dict[str, dict[str, Any]] = json.loads(content)
+    return stored
+
+
 def published(name: str) -> Published:
     """Published figures of the problem registered as ``name``; without runs where none are known."""
-    content = Path(__file__).with_name("testset_published.json").read_text(encoding="utf-8")
-    figures: dict[str, Any] = {"source": "", "note": "", **json.loads(content).get(name, {})}
+    figures: dict[str, Any] = {"source": "", "note": "", **_stored().get(name, {})}
     for part in ("ladder", "reference_runs"):
         figures[part] = tuple(PublishedRun(**row) for row in figures.get(part, ()))
     return Published(**figures)
