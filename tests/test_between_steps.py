@@ -228,15 +228,15 @@ def test_fast_components_are_as_good_between_long_steps_where_that_is_asked(
     # Twice the tolerance in units of |u| and its size in the run, and 1.3 for what interpolation makes of it.
     assert np.abs(asked.u - exact).max() <= 6.0 * rtol
     assert np.array_equal(kept(times), asked.u)
-    # What follows within a thousandth of a step comes from the equations; what is slower does not.
-    for rate, least in ((1e5, 0.0), (1e3, 30.0)):
+    # What follows within a thousandth of a step comes from the equations alone, what follows within a
+    # hundredth from these and the polynomial, whose errors are up to 1,000 times the tolerance.
+    for rate, most in ((1e5, 20.0), (1e3, 100.0)):
         free = ds.solve(driven(rate), **settings)
         assert np.abs(free.u[:, 0] - np.sin(free.t)).max() < 20.0 * rtol
         if rtol < 1e-9:
             with pytest.warns(ds.DAEWarning, match=r"between them y.* off by up to .* times the tolerance"):
                 error = np.abs(free(times) - exact).max()
-            assert least * rtol < error
-            assert least or error <= 20.0 * rtol
+            assert error <= most * rtol
 
 
 @pytest.mark.parametrize("index", [1, 2])

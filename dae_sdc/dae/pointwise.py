@@ -58,9 +58,9 @@ TRUSTED = 1e-6
 # Change of a derivative over the step, relative to the size of the unknown, from which on it is looked at
 # whether the unknown follows the others within FOLLOWS times SPARED of the step: where it changes by FOLLOWS
 # of the step times the change of the derivative, that is smaller by SPARED at least.
-UNLIKELY_RATE = 1e-8
+UNLIKELY_RATE = 1e-10
 FOLLOWS = 0.1
-SPARED = 0.01
+SPARED = 0.3
 # K below, the weight of squared changes of algebraic unknowns relative to those of derivatives, and of what
 # is integrated, the row space of dF/du', relative to those of algebraic unknowns.
 WEIGHT = 1e6

@@ -113,6 +113,8 @@ class HiddenConstraints:
                 start, steps = before[:, unlikely], h[unlikely]
                 other, solved = self._solved(t[unlikely], start, FOLLOWS * steps)
                 solved &= self._rates(other - start, steps) <= SPARED * rates[unlikely]
+                # At the start of a run the values are better than the derivative of the polynomial.
+                solved &= self._moves(other - start) <= self._moves(x[:, unlikely] - start)
                 x[:, unlikely[solved]], done[unlikely[solved]] = other[:, solved], True
         rows = np.flatnonzero(done)
         u[rows] = x[self.columns][:, rows].T
@@ -124,19 +126,26 @@ class HiddenConstraints:
         sizes = self.between.sizes[self.rated]
         return np.asarray(h * (np.abs(change[self.rates]).T / sizes).max(axis=1, initial=0.0))
 
+    def _moves(self, change: Vector) -> Vector:
+        """The largest change of a value, relative to the unknown, at each time."""
+        return np.asarray((np.abs(change[self.columns]).T / self.between.sizes).max(axis=1))
+
     def _solved(self, t: Vector, x: Vector, follows: Vector) -> tuple[Vector, NDArray[np.bool_]]:
         """The values that satisfy all stages at several times, near x, and at which times they do."""
-        x, done = x.copy(), np.ones(len(t), dtype=bool)
-        for number in range(len(self.system.stages)):
-            done &= self._solve(number, t, x, follows)
+        x = x.copy()
+        # What follows leaves the constraints before it by as much as these are open at first; the last pass
+        # leaves it where it is.
+        for share in (follows, follows, 0.0 * follows) if follows.any() else (follows,):
+            done = np.ones(len(t), dtype=bool)
+            for number in range(len(self.system.stages)):
+                done &= self._solve(number, t, x, share)
         return x, done & np.isfinite(x).all(axis=0)
 
     def _followers(self, number: int) -> tuple[list[int], list[int]]:
-        """Positions in a stage of the rates of unknowns that no stage before binds, and these unknowns."""
+        """Positions in a stage of the rates of unknowns of stages before it, and these unknowns."""
         jets = self.system.stages[number].jets.tolist()
-        bound = {*jets}.union(*(self.system.part(before).depends.tolist() for before in range(number)))
         pairs = zip(self.rates.tolist(), self.columns[self.rated].tolist(), strict=True)
-        states = {rate: state for rate, state in pairs if rate in jets and state not in bound}
+        states = {rate: state for rate, state in pairs if rate in jets and state not in jets}
         return [jets.index(rate) for rate in states], list(states.values())
 
     def _solve(self, number: int, t: Vector, x: Vector, follows: Vector) -> NDArray[np.bool_]:
