@@ -47,6 +47,7 @@ MOST_TIMES = 10_000_000  # Times at which a solution may be asked for.
 HIGHEST_ORDER = 5  # Highest order of backward differentiation formulas.
 
 LARGEST_SEED = 2**32 - 1
+PLAIN = str | bool | int | float  # Types of values that a table shows as they are.
 
 # What is called with the name of an option and its value, and raises InputError for one out of bounds.
 Check = Callable[[str, Any], object]
@@ -142,12 +143,13 @@ class Group:
     def told(self) -> dict[str, Any]:
         """The chosen options that the parameters of a result include, as numbers and texts."""
         kind: Any = type(self)
-        plain = str | bool | int | float
-        return {
-            name: list(value) if isinstance(value, list | tuple) else value
-            for name, value in self.chosen(without=_silent(kind)).items()
-            if all(isinstance(one, plain) for one in (value if isinstance(value, list | tuple) else [value]))
-        }
+        told: dict[str, Any] = {}
+        for name, value in self.chosen(without=_silent(kind)).items():
+            if isinstance(value, PLAIN):
+                told[name] = value
+            elif isinstance(value, list | tuple) and all(isinstance(entry, PLAIN) for entry in value):
+                told[name] = list(value)
+        return told
 
 
 # --- Bounds -------------------------------------------------------------------------------------------------

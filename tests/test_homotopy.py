@@ -214,8 +214,7 @@ def test_paths_with_the_end_of_another_and_lost_paths_are_followed_again(
 
 
 def test_lost_paths_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    short = tracking.TrackerOptions(most_steps=1)
-    followed = [attempt._replace(options=short) for attempt in tracking.FOLLOWED]
+    followed = [attempt._replace(most_steps=1) for attempt in tracking.FOLLOWED]
     monkeypatch.setattr(tracking, "FOLLOWED", followed)
     roots = solve_polynomials(katsura(2))
     assert (roots.failed, roots.solutions.shape, roots.real.shape) == (4, (0, 3), (0, 3))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 import dae_sdc as ds
 from dae_sdc.cli import main
 from dae_sdc.initial.differentiated import DIFFERENCES, ProblemJets, weights_of
-from dae_sdc.initial.jets import ModelJets
+from dae_sdc.initial.jets import MOST_BY_NUMPY, ModelJets
 from dae_sdc.problems._models import MODELS
 
 GRAVITY = 9.81
@@ -40,6 +41,15 @@ def test_differences_are_exact_for_polynomials(order: int) -> None:
     for power in range(2 * p + 1):
         expected = math.factorial(order) if power == order else 0.0
         assert weights @ points**power == pytest.approx(expected, abs=1e-9 * max(1.0, float(p) ** power))
+
+
+def test_equations_that_were_evaluated_often_are_pickled_as_others_are() -> None:
+    system = ModelJets(pendulum(x=0.6, y=-0.8), 0.0)
+    x = np.linspace(0.1, 1.0, len(system.jets))
+    for _ in range(MOST_BY_NUMPY + 1):
+        values = system.values(x)
+    again = pickle.loads(pickle.dumps(system))
+    np.testing.assert_array_equal(again.values(x), values)
 
 
 def test_derivatives_of_equations_vanish_along_a_solution() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -94,8 +93,7 @@ PLANES = np.array([[1.0, 1.0, 1.0], [3.0, 3.0, 3.0], [1.0, -1.0, 0.0]])
 
 @pytest.mark.parametrize("kind", [np.array, sparse.csr_matrix])
 def test_equations_may_follow_from_others(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    dense = replace(PROJECTION.PROJECTION, most_dense_entries=0)
-    monkeypatch.setattr(PROJECTION, "PROJECTION", dense)  # take sparse matrices as they are
+    monkeypatch.setattr(PROJECTION, "MOST_DENSE_ENTRIES", 0)  # take sparse matrices as they are
     found = project((1.0, 2.0, 3.0), EquationFunctions(planes, lambda x: kind(PLANES)))
     assert found.converged
     # Linear equations: minus the pseudoinverse of the residual.
@@ -107,8 +105,7 @@ def test_equations_may_follow_from_others(kind: Any, monkeypatch: pytest.MonkeyP
 def test_equations_that_contradict_each_other_are_told_apart(
     kind: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dense = replace(PROJECTION.PROJECTION, most_dense_entries=0)
-    monkeypatch.setattr(PROJECTION, "PROJECTION", dense)
+    monkeypatch.setattr(PROJECTION, "MOST_DENSE_ENTRIES", 0)
     found = project(
         (1.0, 2.0, 3.0),
         EquationFunctions(lambda x: planes(x) + np.array([0.0, 1.0, 0.0]), lambda x: kind(PLANES)),

@@ -288,10 +288,6 @@ def copy_for(factors: TriangularFactors, kind: Any = None) -> TriangularFactors:
 def refactorize(pattern: RowPattern, factors: TriangularFactors, data: Vector, work: Vector) -> int:
     """Factorise a matrix of the same pattern with the pivots of an earlier one; allocates nothing.
 
-    As :func:`solve_triangular` it is written in the part of Python that numba compiles, and gives the same
-    numbers everywhere; as plain Python it may warn of an overflow. It costs two operations for each entry of
-    a row of U that is subtracted from another row.
-
     Row by row the terms are compared with the row of the matrix, every column in units of the sum of its
     absolute values. The answer does not depend on the units of unknowns and equations. Of complex numbers the
     parts are added up in place of their absolute value, which would take a square root.

@@ -80,43 +80,13 @@ class QuasiFirstOrderProblem(QuasilinearProblem):
     def _index(self) -> int:
         return 2 if self.kind == "daeq2" and self.formulation == "index-2" else 1
 
-    def _rows(self, names: Sequence[str], constraints: Sequence[str]) -> tuple[str, ...]:
+    def _first_names(self, names: Sequence[str]) -> list[str]:
         rows = self._count() - self.n_constraints
-        prefix = "derivative of " if self.kind == "daeq2" and self.formulation == "index-1" else ""
-        first = names[: self.n_u] if rows == self.n_u else [str(i) for i in range(rows)]
-        return (*(f"rate {name}" for name in first), *(prefix + name for name in constraints))
-
-    def residual_of_parts(self, t: float, x: Vector, dx: Vector, at: Callable[..., Vector]) -> Vector:
-        """See :meth:`QuasilinearProblem.residual_of_parts`."""
-        n = self.n_u
-        u, du = x[:n], dx[:n]
-        rates = at("A", t, u) @ du - at("h", t, u)
-        if self.kind == "daeq2":
-            rates = rates + at("B", t, u) @ x[n:]
-            if self.formulation == "index-1":
-                return np.concatenate([rates, at("dg", t, u) @ du + at("dg_dt", t, u)])
-        return np.concatenate([rates, at("g", t, u)])
+        return [f"rate {x}" for x in (names[: self.n_u] if rows == self.n_u else range(rows))]
 
     def state_parts(self, u: Vector) -> tuple[Vector, Vector | None, Vector | None]:
         """See :meth:`QuasilinearProblem.state_parts`."""
         return u[..., : self.n_u], None, u[..., self.n_u :] if self.kind == "daeq2" else None
-
-    def _consistent(self, t: float, u: Any, v: Any, project: bool, w: Any) -> MeshDAE:
-        if v is not None or w is not None:
-            raise InputError(f"{type(self).__name__} is of first order: consistent() takes u alone")
-        place = self._vector("u0", u)
-        if project:
-            place = self._projected(t, place)
-        self._check_constraints(t, place, None, "pass consistent values, or project=True for the nearest")
-        return self.packed(place, None, self.saddle_point(t, place)[1])
-
-    def on_manifold(self, t: float, u_row: Vector, du_row: Vector) -> tuple[Vector, Vector]:
-        """See :meth:`QuasilinearProblem.on_manifold`."""
-        values, rates = np.array(u_row, dtype=float), np.array(du_row, dtype=float)
-        n = self.n_u
-        values[:n] = self._projected(float(t), values[:n])
-        rates[:n], values[n:] = self.saddle_point(t, values[:n])
-        return values, rates
 
 
 class ImplicitDAE(QuasilinearProblem):
@@ -229,8 +199,8 @@ class ImplicitDAE(QuasilinearProblem):
     def _blocks(self) -> tuple[Block, ...]:
         return Block("u", self.n_u, 1), Block("p", self.n_u, 1), Block("w", self.n_w, 1)
 
-    def _rows(self, names: Sequence[str], constraints: Sequence[str]) -> tuple[str, ...]:
-        return (*(f"derivative of {name}" for name in names[: self.n_u]), *constraints)
+    def _first_names(self, names: Sequence[str]) -> list[str]:
+        return [f"derivative of {name}" for name in names[: self.n_u]]
 
     def residual_of_parts(self, t: float, x: Vector, dx: Vector, at: Callable[..., Vector]) -> Vector:
         """See :meth:`QuasilinearProblem.residual_of_parts`."""
@@ -277,11 +247,6 @@ class ImplicitDAE(QuasilinearProblem):
             )
         return np.concatenate([q[:n], position])
 
-    def on_manifold(self, t: float, u_row: Vector, du_row: Vector) -> tuple[Vector, Vector]:
-        """See :meth:`QuasilinearProblem.on_manifold`."""
-        values = self._projected(float(t), np.array(u_row, dtype=float))
-        return values, self.saddle_point(t, values)[0]
-
 
 class _SecondOrderProblem(QuasilinearProblem):
     """What equations of second order have in common."""
@@ -308,16 +273,8 @@ class _SecondOrderProblem(QuasilinearProblem):
         parts = {"position": slice(0, n), "velocity": slice(n, 2 * n), "multiplier": slice(2 * n, end)}
         return {**parts, "stabiliser": slice(end, self.n)} if self.n > end else parts
 
-    def _forces(self, t: float, x: Vector, dx: Vector, at: Callable[..., Vector]) -> list[Vector]:
-        """q' - v and A v' + B lambda - h."""
-        n = self.n_u
-        q, v = x[:n], x[n : 2 * n]
-        multipliers = x[2 * n : 2 * n + self.n_constraints]
-        forces = at("A", t, q, v) @ dx[n : 2 * n] + at("B", t, q, v) @ multipliers - at("h", t, q, v)
-        return [dx[:n] - v, forces]
-
-    def _positions_and_velocities(self, x: Vector) -> tuple[Vector, Vector | None]:
-        return x[: self.n_u], x[self.n_u : 2 * self.n_u]
+    def _first_names(self, names: Sequence[str]) -> list[str]:
+        return [f"{what} {x}" for what in ("velocity", "force") for x in names[: self.n_u]]
 
     def state_parts(self, u: Vector) -> tuple[Vector, Vector | None, Vector | None]:
         """See :meth:`QuasilinearProblem.state_parts`."""
@@ -329,30 +286,6 @@ class _SecondOrderProblem(QuasilinearProblem):
     ) -> tuple[Vector, Vector]:
         """See :meth:`QuasilinearProblem.saddle_point`; velocities are zero if not given."""
         return super().saddle_point(t, q, np.zeros(self.n_u) if v is None else v)
-
-    def _nearest_consistent(self, t: float, q: Vector, v: Vector) -> tuple[Vector, Vector]:
-        """The nearest positions, and there the nearest velocities, that fulfil the constraints."""
-        raise NotImplementedError
-
-    def _consistent(self, t: float, u: Any, v: Any, project: bool, w: Any) -> MeshDAE:
-        if w is not None:
-            raise InputError(f"{type(self).__name__} has no w: consistent() takes u and v")
-        place = self._vector("u0", u)
-        rate = np.zeros(self.n_u) if v is None else self._vector("u'0", v)
-        if project:
-            place, rate = self._nearest_consistent(t, place, rate)
-        self._check_constraints(t, place, rate, "pass consistent values, or project=True for the nearest")
-        return self.packed(place, rate, self.saddle_point(t, place, rate)[1])
-
-    def on_manifold(self, t: float, u_row: Vector, du_row: Vector) -> tuple[Vector, Vector]:
-        """See :meth:`QuasilinearProblem.on_manifold`."""
-        values, rates = np.array(u_row, dtype=float), np.array(du_row, dtype=float)
-        n, m = self.n_u, self.n_constraints
-        q, v = self._nearest_consistent(float(t), values[:n], values[n : 2 * n])
-        values[:n], values[n : 2 * n], rates[:n] = q, v, v
-        rates[n : 2 * n], values[2 * n : 2 * n + m] = self.saddle_point(t, q, v)
-        values[2 * n + m :] = rates[2 * n + m :] = 0.0
-        return values, rates
 
 
 class QuasiSecondOrderProblem(_SecondOrderProblem):
@@ -409,33 +342,11 @@ class QuasiSecondOrderProblem(_SecondOrderProblem):
         velocity=True,
     )
 
-    def _rows(self, names: Sequence[str], constraints: Sequence[str]) -> tuple[str, ...]:
-        n = self.n_u
-        first, second = (f"{order} derivative of " for order in ("first", "second"))
-        prefixes = {"index-3": ("",), "index-2": (first,), "index-1": (second,), "ggl": ("", first)}
-        last = [prefix + name for prefix in prefixes[self.formulation] for name in constraints]
-        return (*(f"velocity {x}" for x in names[:n]), *(f"force {x}" for x in names[:n]), *last)
+    _differentiated = "second derivative of "
+    _rest = "d2g"
 
-    def residual_of_parts(self, t: float, x: Vector, dx: Vector, at: Callable[..., Vector]) -> Vector:
-        """See :meth:`QuasilinearProblem.residual_of_parts`."""
-        n = self.n_u
-        q, v = x[:n], x[n : 2 * n]
-        blocks = self._forces(t, x, dx, at)
-        if self.formulation == "index-3":
-            return np.concatenate([*blocks, at("g", t, q)])
-        G = at("dg", t, q)
-        if self.formulation == "index-1":
-            return np.concatenate([*blocks, G @ dx[n : 2 * n] + at("d2g", t, q, v)])
-        hidden = G @ v + at("dg_dt", t, q)
-        if self.formulation == "index-2":
-            return np.concatenate([*blocks, hidden])
-        blocks[0] = blocks[0] + G.T @ x[2 * n + self.n_constraints :]
-        return np.concatenate([*blocks, at("g", t, q), hidden])
-
-    def _constraint_rest(self, t: float, q: Vector, v: Vector | None) -> Vector:
-        return self._part("d2g", t, q, v)
-
-    def _nearest_consistent(self, t: float, q: Vector, v: Vector) -> tuple[Vector, Vector]:
+    def _nearest_consistent(self, t: float, q: Vector, v: Vector | None) -> tuple[Vector, Vector]:
+        assert v is not None
         q = self._projected(t, q)
         G, defect = self._part("dg", t, q), self._velocity_defect(t, q, v)
         v = v - np.linalg.lstsq(G, defect, rcond=None)[0]
@@ -548,26 +459,12 @@ class NonholonomicProblem(_SecondOrderProblem):
     def _substitutes(self) -> dict[str, str]:
         return super()._substitutes() | {"B": "transposed"}
 
-    def _rows(self, names: Sequence[str], constraints: Sequence[str]) -> tuple[str, ...]:
-        n = self.n_u
-        prefix = "derivative of " if self.formulation == "index-1" else ""
-        last = [prefix + name for name in constraints]
-        return (*(f"velocity {x}" for x in names[:n]), *(f"force {x}" for x in names[:n]), *last)
-
-    def residual_of_parts(self, t: float, x: Vector, dx: Vector, at: Callable[..., Vector]) -> Vector:
-        """See :meth:`QuasilinearProblem.residual_of_parts`."""
-        n = self.n_u
-        q, v = x[:n], x[n : 2 * n]
-        blocks = self._forces(t, x, dx, at)
-        if self.formulation == "index-2":
-            return np.concatenate([*blocks, at("g", t, q, v)])
-        return np.concatenate([*blocks, at("dg", t, q, v) @ dx[n : 2 * n] + at("dg_dt", t, q, v)])
-
     def _scale(self, t: float, q: Vector, v: Vector | None = None) -> Vector:
         assert v is not None
         return 1.0 + np.abs(self._part("dg", t, q, v)) @ np.abs(v)
 
-    def _nearest_consistent(self, t: float, q: Vector, v: Vector) -> tuple[Vector, Vector]:
+    def _nearest_consistent(self, t: float, q: Vector, v: Vector | None) -> tuple[Vector, Vector]:
+        assert v is not None
         velocity = nearest_point(
             v,
             lambda x: self._part("g", t, q, x),

@@ -142,9 +142,7 @@ class ConstraintManifold(CompiledParts):
     def _described(self, t: float) -> str:
         return f"{type(self).__name__} at t={t:.6g}"
 
-    def _constraint_rest(self, t: float, q: Vector, v: Vector | None) -> Vector:
-        """r of :meth:`saddle_point`."""
-        return self._part("dg_dt", t, q, v)
+    _rest: ClassVar[str] = "dg_dt"  # the part that is r of :meth:`saddle_point`
 
     def saddle_point(
         self, t: float, q: npt.ArrayLike, v: npt.ArrayLike | None = None
@@ -164,7 +162,7 @@ class ConstraintManifold(CompiledParts):
         rate = None if v is None else self._vector("u'", v)
         A, h, G = (self._part(name, t, place, rate) for name in ("A", "h", "dg"))
         B = None if "B" not in self._parts_of_kind() else self._part("B", t, place, rate)
-        rhs = np.concatenate([h, -self._constraint_rest(t, place, rate)])
+        rhs = np.concatenate([h, -self._part(self._rest, t, place, rate)])
         solution = solve_saddle(A, B, G, rhs, self.constraint_names, self._described(t))
         return solution[:n], solution[n:]
 
@@ -236,8 +234,19 @@ class ConstraintManifold(CompiledParts):
 
     def on_manifold(self, t: float, u_row: Vector, du_row: Vector) -> tuple[Vector, Vector]:
         """A state moved to the constraints, with derivatives and multipliers that belong to it."""
-        # Shapes: u_row and du_row (n,) -> u_row, du_row (n,).
-        raise NotImplementedError
+        # Shapes: u_row and du_row (n,) -> u_row, du_row (n,). Rates of multipliers stay.
+        q, v, _ = self.state_parts(np.array(u_row, dtype=float))
+        q, v = self._nearest_consistent(float(t), q, v)
+        rate, multipliers = self.saddle_point(t, q, v)
+        values, rates = np.array(self.packed(q, v, multipliers)), np.array(du_row, dtype=float)
+        moving = rate if v is None else np.concatenate([v, rate])
+        rates[: len(moving)] = moving
+        rates[len(moving) + len(multipliers) :] = 0.0
+        return values, rates
+
+    def _nearest_consistent(self, t: float, q: Vector, v: Vector | None) -> tuple[Vector, Vector | None]:
+        """The nearest positions, and there the nearest velocities, that fulfil the constraints."""
+        return self._projected(t, q), None
 
     def check_start(self, u: MeshDAE, t: float) -> None:
         """Refuse a state from which no solution begins, and, once, given derivatives that are wrong."""
@@ -398,6 +407,7 @@ class QuasilinearProblem(ConstraintManifold):
 
     _needed: ClassVar[tuple[str, ...]] = ()
     _order: ClassVar[int] = 1  # of the equations
+    _differentiated: ClassVar[str] = "derivative of "  # what stands before the name of a constraint
 
     def __init__(self, n: int, m: int, formulation: str | None = None, **settings: Any) -> None:
         cls = type(self).__name__
@@ -442,6 +452,13 @@ class QuasilinearProblem(ConstraintManifold):
 
     def _rows(self, names: Sequence[str], constraints: Sequence[str]) -> tuple[str, ...]:
         """Names of the equations from those of the unknowns and of the constraints."""
+        hidden = "first derivative of "
+        prefixes = {"constraint": ("",), "hidden": (hidden,), "both": ("", hidden)}
+        last = prefixes.get(self._last_rows(), (self._differentiated,))
+        return (*self._first_names(names), *(prefix + name for prefix in last for name in constraints))
+
+    def _first_names(self, names: Sequence[str]) -> list[str]:
+        """Names of the equations before the constraints."""
         raise NotImplementedError
 
     def residual_of_parts(self, t: float, x: Vector, dx: Vector, at: Callable[..., Vector]) -> Vector:
@@ -456,7 +473,26 @@ class QuasilinearProblem(ConstraintManifold):
         at : callable
             Value of a part by its name, the time, positions and, where it depends on them, velocities.
         """
-        raise NotImplementedError
+        form, (q, v, multipliers) = self._last_rows(), self.state_parts(x)
+        n, place = self.n_u, (q,) if v is None else (q, v)
+        rates = dx[:n] if v is None else dx[n : 2 * n]
+        forces = at("A", t, *place) @ rates
+        if multipliers is not None:
+            forces = forces + at("B", t, *place) @ multipliers
+        blocks = [forces - at("h", t, *place)]
+        if v is not None:
+            blocks = [dx[:n] - v, *blocks]
+        if form == "constraint":
+            return np.concatenate([*blocks, at("g", t, *place)])
+        G = at("dg", t, *place)
+        if form == "derivative":
+            return np.concatenate([*blocks, G @ rates + at(self._rest, t, *place)])
+        assert v is not None
+        hidden = G @ v + at("dg_dt", t, q)
+        if form == "hidden":
+            return np.concatenate([*blocks, hidden])
+        blocks[0] = blocks[0] + G.T @ x[2 * n + self.n_constraints :]
+        return np.concatenate([*blocks, at("g", t, q), hidden])
 
     def consistent(
         self,
@@ -502,7 +538,17 @@ class QuasilinearProblem(ConstraintManifold):
         return self._consistent(float(t), u, v, project, w)
 
     def _consistent(self, t: float, u: Any, v: Any, project: bool, w: Any) -> MeshDAE:
-        raise NotImplementedError
+        if self._order == 1 and (v is not None or w is not None):
+            raise InputError(f"{type(self).__name__} is of first order: consistent() takes u alone")
+        if w is not None:
+            raise InputError(f"{type(self).__name__} has no w: consistent() takes u and v")
+        place, rate = self._vector("u0", u), None
+        if self._order == 2:
+            rate = np.zeros(self.n_u) if v is None else self._vector("u'0", v)
+        if project:
+            place, rate = self._nearest_consistent(t, place, rate)
+        self._check_constraints(t, place, rate, "pass consistent values, or project=True for the nearest")
+        return self.packed(place, rate, self.saddle_point(t, place, rate)[1])
 
     def _set_texts(self) -> None:
         """Names, units and sizes of all unknowns, for which a class gives those of the first formulation."""
@@ -599,7 +645,7 @@ class QuasilinearProblem(ConstraintManifold):
             )
             return matrix
         x, dx, t = u.view(np.ndarray), du.view(np.ndarray), float(t)
-        q, v = self._positions_and_velocities(x)
+        q, v, _ = self.state_parts(x)
         names = [name for name in PARTS if self._source_of(name)]
         columns = []
         if all(self._takes_complex(name, t, q, v) for name in names):
@@ -637,7 +683,3 @@ class QuasilinearProblem(ConstraintManifold):
     def _is_velocity_free(self, name: str) -> bool:
         """Whether a part does not depend on u'."""
         return name not in self._with_velocity
-
-    def _positions_and_velocities(self, x: Vector) -> tuple[Vector, Vector | None]:
-        """u, and u' where it is part of a packed state."""
-        return x[: self._size], None

@@ -91,7 +91,7 @@ class AdaptivityDAE(RepeatingControl):
 
     def __init__(self, controller: Any, params: dict[str, Any], description: dict[str, Any]) -> None:
         super().__init__(controller, params, description)
-        self.sizes = StepSizes()
+        self.sizes: StepSizes
         self._driver = driver_of(controller, description)
         if self._driver is not None:
             self._driver.adaptivity = self
@@ -158,7 +158,7 @@ class AdaptivityDAE(RepeatingControl):
         if not accepted or (not S.status.restart and (self._driver or controller).events is None):
             # An accepted step may have been shortened by a switch, with events.
             self._check_progress(S, L, outcome)
-        self.check_limit(L)
+        self.check_limit(L, L.time)
 
     def _error_between(self, L: Any) -> float:
         """The largest error between the nodes of a step, in units of what is allowed; 0 if not known."""
@@ -308,11 +308,11 @@ class AdaptivityDAE(RepeatingControl):
             L.status.time = float(taken.starts[-1])
         return taken
 
-    def check_limit(self, L: Any) -> None:
-        """End the run where its time is over."""
+    def check_limit(self, L: Any, reached: float) -> None:
+        """End the run, which has come to a time, where that of its call is over."""
         nodes = getattr(L.sweep, "nodes", None)
         if self._limit is not None:
-            self._limit.check_at(L.time, " or rtol", None if nodes is None else nodes.from_last)
+            self._limit.check_at(reached, " or rtol", None if nodes is None else nodes.from_last)
 
     def finds_wrong_scales(self, L: Any, value: Any) -> bool:
         """Whether an accepted step shows that the run must be repeated, as a size of an unknown is wrong."""

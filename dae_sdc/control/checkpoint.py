@@ -11,7 +11,7 @@ import numpy as np
 
 from dae_sdc.control.hooks import StepRecord
 from dae_sdc.dae.interpolant import Scheme, StepData
-from dae_sdc.dae.memory import COUNTERS
+from dae_sdc.dae.memory import COUNTERS, counts_of
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, attach, packed_polynomial, restored_polynomial
 from dae_sdc.errors import InputError, words_of
@@ -119,7 +119,7 @@ class Checkpoints:
             if name not in self._fresh or not same(current, self._fresh[name])
         }
         record = packed_record(self._record)
-        counters = np.array([problem.work_counters[name].niter for name in COUNTERS], dtype=np.int64)
+        counters = np.array(counts_of(problem), dtype=np.int64)
         record["work"], counters = self._total(record["work"]), self._total(counters)
         return {
             "time": time,

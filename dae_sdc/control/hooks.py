@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, ClassVar, overload
 
 import numpy as np
@@ -21,7 +23,7 @@ from dae_sdc.dae.interpolant import (
     step_data,
     steps_of_stages,
 )
-from dae_sdc.dae.memory import COUNTERS
+from dae_sdc.dae.memory import COUNTERS, counts_of
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import ConvergenceError
 from dae_sdc.sweepers.step_sweeps import RESIDUAL_ROUND_OFF
@@ -218,10 +220,7 @@ class StepRecord(Hooks):  # type: ignore[misc]
     @property
     def is_plain(self) -> bool:
         """Whether a subclass changes nothing of how accepted steps are kept."""
-        return all(
-            getattr(type(self), name) is getattr(StepRecord, name)
-            for name in ("pre_step", "post_step", "keep", "take", "take_ahead")
-        )
+        return _KEEPING(type(self)) == _KEEPING(StepRecord)
 
     def pre_run(self, step: Any, level_number: int) -> None:
         """Forget the last run."""
@@ -234,8 +233,7 @@ class StepRecord(Hooks):  # type: ignore[misc]
     def pre_step(self, step: Any, level_number: int) -> None:
         """Remember where the counters stand."""
         super().pre_step(step, level_number)
-        counters = step.levels[0].prob.work_counters
-        self._before[step.status.slot] = [counters[name].niter for name in COUNTERS]
+        self._before[step.status.slot] = counts_of(step.levels[0].prob)
 
     def post_step(self, step: Any, level_number: int) -> None:
         """Keep the step unless it is to be repeated."""
@@ -247,7 +245,6 @@ class StepRecord(Hooks):  # type: ignore[misc]
         sweep = L.sweep
         if getattr(sweep, "failure", None) is not None:
             return
-        counters = L.prob.work_counters
         time, dt, end, polynomial = L.time, L.dt, L.uend.view(np.ndarray), L.uend.polynomial
         row = {
             "t": self._end(time + dt),
@@ -256,12 +253,13 @@ class StepRecord(Hooks):  # type: ignore[misc]
             "residual": L.status.residual,
             "sweeps": getattr(sweep, "initial_sweeps", 0) + step.status.iter * L.params.nsweeps,
         }
-        for name, count in zip(COUNTERS, self._before[step.status.slot], strict=True):
-            row[name] = counters[name].niter - count
+        before = self._before[step.status.slot]
+        for name, now, then in zip(COUNTERS, counts_of(L.prob), before, strict=True):
+            row[name] = now - then
         if self.dense:
             u0, collocation = L.u[0], getattr(sweep, "collocation", True)
-            start, before = u0.view(np.ndarray), u0.polynomial
-            row["dense"] = step_data(time, dt, start, end, polynomial, collocation, self.n_slopes, before)
+            start, carried = u0.view(np.ndarray), u0.polynomial
+            row["dense"] = step_data(time, dt, start, end, polynomial, collocation, self.n_slopes, carried)
         self.new.append(row)
         if not self.collects:
             self.keep(self.take())
@@ -303,6 +301,9 @@ class StepRecord(Hooks):  # type: ignore[misc]
 
     def show_progress(self, time: float) -> None:
         """Called with the end of each accepted step, or of the last of several; for a progress bar."""
+
+
+_KEEPING = attrgetter("pre_step", "post_step", "keep", "take", "take_ahead")
 
 
 class MarkProvisionalStarts(Hooks):  # type: ignore[misc]
@@ -428,9 +429,6 @@ class Steps(Sequence[dict[str, Any]]):
         row |= dict(zip(COUNTS, counts[left].tolist(), strict=True))
         return row | ({"dense": self.dense[number]} if self.dense else {})
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        return (self[number] for number in range(len(self)))
-
     def append(self, row: Mapping[str, Any]) -> None:
         """Add a step."""
         self._make_room(len(row["u"]))
@@ -477,32 +475,25 @@ class Steps(Sequence[dict[str, Any]]):
             self._parts, self._used = [(values.astype(float), counts.astype(np.int64))], len(values)
             self.dense = list(dense)
 
-    def columns(self, first: int = 0, start: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Rows from ``first`` on as arrays by name, with ``start`` in front; without ``dense``."""
-        start = start or {}
-        if not self._parts:
-            empty = {name: np.zeros(0, dtype=np.int64) for name in COUNTS}
-            return {"t": np.zeros(0), "residual": np.zeros(0), "u": None, "du": None, **empty}
-        n = self._parts[0][0].shape[1] // 2 - 1
-        place = {"t": 0, "residual": 1, "u": slice(2, 2 + n), "du": slice(2 + n, None)}
-        places = {name: self._column(0, at, first, start.get(name)) for name, at in place.items()}
-        return places | {name: self._column(1, at, first, start.get(name)) for at, name in enumerate(COUNTS)}
-
-    def _column(self, of: int, at: Any, first: int, start: Any) -> NDArray[Any]:
-        parts: list[NDArray[Any]] = []
-        left = len(self)
-        for pair in self._parts:
-            part = pair[of][: min(left, len(pair[of])), at]
-            left -= len(part)
-            parts.append(part[first:])
-            first = max(0, first - len(part))
+    def columns(self, start: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """All rows as arrays by name, with the values of ``start`` in front; without ``dense``."""
+        parts = [(values[: self._used], counts[: self._used]) for values, counts in self._parts[-1:]]
+        parts = self._parts[:-1] + parts
         if start is not None:
-            parts.insert(0, np.asarray(start, dtype=parts[0].dtype)[None])
-        return np.concatenate(parts)
+            row = np.concatenate([[start["t"], start["residual"]], start["u"], start["du"]])
+            parts.insert(0, (row[None], np.zeros((1, len(COUNTS)), dtype=np.int64)))
+        if not parts:
+            parts = [(np.zeros((0, 2)), np.zeros((0, len(COUNTS)), dtype=np.int64))]
+        n = parts[0][0].shape[1] // 2 - 1
+        place: dict[str, Any] = {"t": 0, "residual": 1, "u": slice(2, 2 + n), "du": slice(2 + n, None)}
+        columns = {name: np.concatenate([values[:, at] for values, _ in parts]) for name, at in place.items()}
+        counts = np.concatenate([counts for _, counts in parts])
+        return columns | dict(zip(COUNTS, np.ascontiguousarray(counts.T), strict=True))
 
     def forget(self, first: int) -> None:
         """Drop the rows before ``first``."""
-        self.fill(self.columns(first), self.dense[first:])
+        columns = {name: values[first:] for name, values in self.columns().items()}
+        self.fill(columns, self.dense[first:])
 
 
 WINDOW = 512  # Number of steps that are kept until values are sampled from them.
@@ -555,13 +546,7 @@ class Samples:
 
     def ended(self, rows: Steps) -> Samples:
         """A copy as if the run had ended with its last step; this object may continue."""
-        copy = Samples(self.times, self.t0, self.u0, self.du0, self.n_slopes)
-        for name in ("done", "steps", "largest", "_start", "_settled"):
-            setattr(copy, name, getattr(self, name))
-        copy.u[:], copy.du[:], copy.sizes[:] = self.u, self.du, self.sizes
-        copy.total = dict(self.total)
-        for name, values in self.per_step.items():
-            copy.per_step[name][:] = values
+        copy = deepcopy(self)
         copy._look(rows, len(rows), ended=True)
         return copy
 
@@ -570,9 +555,7 @@ class Samples:
         columns, settled = rows.columns(), self._settled
         t, u0, du0 = self._start
         ends, n = columns["t"], len(u0)
-        values, slopes = (
-            np.zeros((0, n)) if columns[name] is None else columns[name] for name in ("u", "du")
-        )
+        values, slopes = columns["u"].reshape(-1, n), columns["du"].reshape(-1, n)
         dense = DenseOutput(t, u0, ends, values, rows.dense, du0, slopes, self.n_slopes)
         new = slice(settled, stop)
         self.steps += stop - settled

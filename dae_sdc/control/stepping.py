@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -135,8 +135,7 @@ OF_STEPS = (
     *("pre_step", "post_step", "pre_iteration", "post_iteration", "pre_sweep", "post_sweep", "pre_comm"),
     *("post_comm", "post_predict"),
 )
-# Hooks that can look at several steps afterwards.
-OBSERVERS = (StepRecord, WatchSingularPoints, WatchAmplification)
+CALLED = ("pre_run", *OF_STEPS, "post_run")  # Methods of hooks that the controller calls.
 # Entries of the status of a level before its prediction.
 LEVEL_AT_START = {"residual": None, "unlocked": False, "updated": False, "dt_new": None, "sweep": 1}
 
@@ -147,6 +146,12 @@ def _checks_of(control: ConvergenceController) -> list[Callable[..., None]]:
         return [control.convergence_control]
     own, base = type(control), ConvergenceController
     return [getattr(control, name) for name in CHECKS if getattr(own, name) is not getattr(base, name)]
+
+
+def asked(hooks: Iterable[Hooks], wanted: Sequence[type[Hooks]]) -> list[Hooks]:
+    """Hooks without those by which pySDC times and logs every part of a step, unless these are wanted."""
+    unasked = {DefaultHooks, CPUTimings, LogRestarts}.difference(wanted)
+    return [hook for hook in hooks if type(hook) not in unasked]
 
 
 class SteppingController(controller_nonMPI):  # type: ignore[misc]
@@ -165,42 +170,57 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
 
     def __init__(self, controller_params: dict[str, Any], description: dict[str, Any]) -> None:
         super().__init__(1, controller_params, description)
-        wanted = controller_params.get("hook_class", [])
-        unasked = {DefaultHooks, CPUTimings, LogRestarts} - set(wanted)
-        self.active_hooks = [hook for hook in self.hooks if type(hook) not in unasked]
+        self.active_hooks = asked(self.hooks, controller_params.get("hook_class", []))
         self.checkpoints: Checkpoints | None = None
-        self._calls: dict[str, list[Callable[..., None]]] = {}
-        known = [self.convergence_controllers[i] for i in self.convergence_controller_order]
-        # Restarts and step sizes are the business of the adaptivity here.
-        order = [c for c in known if not isinstance(c, BasicRestarting | SpreadStepSizesBlockwise)]
-        self.adaptivity = next(c for c in order if isinstance(c, AdaptivityDAE | FixedSteps))
-        self.events = next((c for c in order if isinstance(c, LocateEvents)), None)
-        self._controls: dict[str, list[Callable[..., Any]]] = {name: [] for name in STAGES}
-        for control in order:
-            for name in STAGES:
-                if getattr(type(control), name) is not getattr(ConvergenceController, name):
-                    self._controls[name].append(getattr(control, name))
         # A method without iterations has ended with its prediction.
         self._direct = self.MS[0].params.maxiter == 0
-        checks = [c for c in order if not (self._direct and isinstance(c, CheckConvergence))]
-        self._checks = [check for c in checks for check in _checks_of(c)]
-        self._look_for_plain_steps(order)
+        self.adaptivity: Any = None
+        self.events: LocateEvents | None = None
+        self._controls: dict[str, list[Callable[..., Any]]] = {name: [] for name in STAGES}
+        self._checks: list[Callable[..., None]] = []
+        order = []
+        for number in self.convergence_controller_order:
+            control = self.convergence_controllers[number]
+            if isinstance(control, BasicRestarting | SpreadStepSizesBlockwise):
+                continue  # restarts and step sizes are the business of the adaptivity here
+            order.append(control)
+            if isinstance(control, AdaptivityDAE | FixedSteps) and self.adaptivity is None:
+                self.adaptivity = control
+            elif isinstance(control, LocateEvents) and self.events is None:
+                self.events = control
+            for name, methods in self._controls.items():
+                if getattr(type(control), name) is not getattr(ConvergenceController, name):
+                    methods.append(getattr(control, name))
+            if not (self._direct and isinstance(control, CheckConvergence)):
+                self._checks += _checks_of(control)
+        self._find_calls(order)
 
-    def _look_for_plain_steps(self, order: list[Any]) -> None:
-        """Note who looks at steps that could be taken ahead; without a record none of them can."""
-        looking = [
-            hook
-            for hook in self.active_hooks
-            if any(getattr(type(hook), name) is not getattr(Hooks, name) for name in OF_STEPS)
-        ]
-        kinds = [next((kind for kind in OBSERVERS if isinstance(hook, kind)), type(None)) for hook in looking]
-        by_kind = dict(zip(kinds, looking, strict=True))
-        self._watch, self._growth = by_kind.get(WatchSingularPoints), by_kind.get(WatchAmplification)
-        record = by_kind.get(StepRecord)
-        plain = record is not None and record.is_plain and not record.collects and self._direct
-        plain = plain and len(by_kind) == len(looking) and type(None) not in by_kind
-        plain = plain and self.events is None and isinstance(self.adaptivity, AdaptivityDAE)
-        plain = plain and all(isinstance(control, AdaptivityDAE | CheckConvergence) for control in order)
+    def _find_calls(self, order: list[Any]) -> None:
+        """Note the methods that hooks have of their own, and who looks at steps that could be taken ahead."""
+        self._calls: dict[str, list[Callable[..., None]]] = {name: [] for name in CALLED}
+        looking: dict[Any, None] = {}
+        for hook in self.active_hooks:
+            for name, calls in self._calls.items():
+                if getattr(type(hook), name) is not getattr(Hooks, name):
+                    calls.append(getattr(hook, name))
+                    if name in OF_STEPS:
+                        looking[hook] = None
+        record: StepRecord | None = None
+        self._watch: WatchSingularPoints | None = None
+        self._growth: WatchAmplification | None = None
+        plain = self._direct and all(isinstance(each, AdaptivityDAE | CheckConvergence) for each in order)
+        for hook in looking:
+            if isinstance(hook, StepRecord) and record is None:
+                record = hook
+            elif isinstance(hook, WatchSingularPoints) and self._watch is None:
+                self._watch = hook
+            elif isinstance(hook, WatchAmplification) and self._growth is None:
+                self._growth = hook
+            else:
+                plain = False
+        self._watching = [hook for hook in (self._watch, self._growth) if hook is not None]
+        # Without a record no steps are taken ahead.
+        plain = plain and record is not None and record.is_plain and not record.collects
         self._record = record if plain else None
 
     def show_stages(self, wanted: bool) -> None:
@@ -209,12 +229,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
 
     def _call(self, name: str, level_number: int = 0) -> None:
         """Call a method of the hooks that have one of their own."""
-        calls = self._calls.get(name)
-        if calls is None:
-            base = getattr(Hooks, name)
-            own = [hook for hook in self.active_hooks if getattr(type(hook), name) is not base]
-            calls = self._calls[name] = [getattr(hook, name) for hook in own]
-        for call in calls:
+        for call in self._calls[name]:
             call(self.MS[0], level_number)
 
     def run(self, u0: Any, t0: float, Tend: float) -> tuple[Any, dict[Any, Any]]:
@@ -299,8 +314,9 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         if record is None:
             return None
         watch, growth = self._watch, self._growth
-        watching = [hook for hook in (watch, growth) if hook is not None]
-        most = min([MOST_STEPS, *(hook.steps_ahead for hook in watching)])
+        most = MOST_STEPS
+        for hook in self._watching:
+            most = min(most, hook.steps_ahead)
         if self.checkpoints is not None:
             most = min(most, self.checkpoints.every - len(record.rows) % self.checkpoints.every)
         hesitation = (0.0, 0.0) if watch is None else watch.hesitation
@@ -324,7 +340,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
             record.take_ahead(taken)
         if count and growth is not None:
             growth.take_ahead(level, taken)
-        self.adaptivity.check_limit(level)
+        self.adaptivity.check_limit(level, taken.time)
         level.params.dt = taken.next_dt
         return taken
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dae_sdc.dae.state import MeshDAE, Vector
+from dae_sdc.dae.state import MeshDAE, Vector, interpolation_matrix
 from dae_sdc.errors import InputError
 
 # Size of a negative value of a switch that counts as 0, so as positive, where zeros are not located.
@@ -114,19 +113,8 @@ class SamplingOptions:
 SAMPLING = SamplingOptions()
 
 # Places at equal distances would see a fast wave as a slow one.
-_PLACES = np.array([0.0, 0.0971, 0.2313, 0.3170, 0.4843, 0.5967, 0.7391, 0.8526, 1.0])
-_FINE = np.linspace(0.0, 1.0, 65)
-
-
-def _weights(nodes: Vector, places: Vector) -> Vector:
-    """Matrix that takes values at nodes to those of the interpolating polynomial at places."""
-    degrees = np.arange(len(nodes))
-    weights = np.linalg.solve((nodes[:, None] ** degrees).T, (places[:, None] ** degrees).T).T
-    return np.asarray(weights, dtype=np.float64)
-
-
-_TO_ODD = _weights(_PLACES[::2], _PLACES[1::2])
-_TO_FINE = _weights(_PLACES, _FINE)
+_PLACES = (0.0, 0.0971, 0.2313, 0.3170, 0.4843, 0.5967, 0.7391, 0.8526, 1.0)
+_FINE = tuple(k / 64 for k in range(65))
 
 
 def samples(
@@ -142,6 +130,7 @@ def samples(
     narrowest = max(options.narrowest * (edges[-1] - edges[0]), 16.0 * EPS * np.abs(edges).max())
     # The ends of a cell belong to other parts, where the function may jump.
     inner, count = np.clip(_PLACES, 1e-6, 1.0 - 1e-6), 0
+    to_fine = interpolation_matrix(_PLACES, _FINE)
     known_times, known_values = [], []
     while left.size:
         times = left[:, None] + (right - left)[:, None] * inner
@@ -151,9 +140,9 @@ def samples(
         values = function(times.ravel()).reshape(times.shape)
         values = np.where(np.isfinite(values), values, 1.0)
         size = np.abs(values).max(axis=1)
-        error = np.abs(values[:, ::2] @ _TO_ODD.T - values[:, 1::2]).max(axis=1)
+        error = _departures(_PLACES, values)
         seen = (np.diff(np.sign(values), axis=1) != 0.0).sum(axis=1)
-        between = (np.diff(np.sign(values @ _TO_FINE.T), axis=1) != 0.0).sum(axis=1)
+        between = (np.diff(np.sign(values @ to_fine.T), axis=1) != 0.0).sum(axis=1)
         rests = (values == 0.0).any(axis=1)
         coarse = (error > options.resolved * size) | (~rests & (between > seen))
         coarse &= right - left > narrowest
@@ -180,16 +169,15 @@ def changes(function: OfTimes, times: Vector) -> tuple[Vector, Vector]:
     return left, right
 
 
-@lru_cache(maxsize=64)
-def _to_even(places: tuple[float, ...]) -> Vector:
-    """Matrix that takes values at every other place to those at the places between."""
-    nodes = np.array(places)
-    return _weights(nodes[::2], nodes[1::2])
+def _departures(places: tuple[float, ...], values: Vector) -> Vector:
+    """Largest distances of functions from the polynomials through every other of their values, (F, K)."""
+    between = values[:, ::2] @ interpolation_matrix(places[::2], places[1::2]).T
+    return np.asarray(np.abs(between - values[:, 1::2]).max(axis=1, initial=0.0))
 
 
 def are_resolved(places: tuple[float, ...], values: Vector) -> NDArray[np.bool_]:
     """Whether polynomials through every other value of functions predict the values between."""
     # Shapes: values (F, K) -> (F,).
     with np.errstate(invalid="ignore"):  # of functions that are infinite at a place
-        errors = np.abs(values[:, ::2] @ _to_even(places).T - values[:, 1::2]).max(axis=1, initial=0.0)
+        errors = _departures(places, values)
     return np.asarray(errors <= SAMPLING.resolved * np.abs(values).max(axis=1), dtype=np.bool_)

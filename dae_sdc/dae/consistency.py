@@ -118,7 +118,7 @@ class _Change:
         values = start.u0.view(np.ndarray).copy()
         values[group] += np.where(values[group] < 0.0, -moves, moves)
         try:
-            there = linearize(problem, attach(values, problem.n_diff), self._slope, start.t0)
+            there = linearize(problem, values, self._slope, start.t0)
         except SolveError:
             return np.full(problem.n, np.inf)
         changes = abs(there.mass - start.parts.mass) @ self._rates

@@ -52,37 +52,15 @@ class Linearization:
         return matrix
 
 
-def linearize(
-    problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float, accurate: bool = False
-) -> Linearization:
-    """Evaluate both halves of the Jacobian at (u, u', t).
+def linearize(problem: ProblemDAE, u: Vector, du: Vector, t: float, accurate: bool = False) -> Linearization:
+    """Both halves of the Jacobian at (u, u', t), dense or CSC, by the problem's ``jacobian`` or differences.
 
-    Parameters
-    ----------
-    problem : ProblemDAE
-        Its ``jacobian`` is used where it has one (two calls, c = 0 and the scale of time), finite differences
-        otherwise, by groups of columns where it gives a ``sparsity``.
-    u, du : MeshDAE
-        State and derivative, shape (n,).
-    t : float
-        Time.
-    accurate : bool
-        Whether differences in u are of order 6 too, with errors near round-off: the errors of a simple
-        difference, about 1e-8, would change ranks.
-
-    Returns
-    -------
-    Linearization
-        Both halves, dense or CSC.
-
-    Raises
-    ------
-    EvaluationError
-        If an entry is NaN or infinite.
-    InputError
-        If the Jacobian has another shape than (n, n).
+    With ``accurate``, differences in u are of order 6 too, with errors near round-off: the errors of a simple
+    difference, about 1e-8, would change ranks.
     """
+    # Shapes: u and du (n,).
     problem.work_counters["jacobian"].niter += 1
+    u, du = (x if type(x) is MeshDAE else attach(x, problem.n_diff) for x in (u, du))
     given: Any = getattr(problem, "jacobian", None)
     if given is not None:
         # In units of time of the solution, so that neither half drowns in the other.
@@ -96,14 +74,14 @@ def linearize(
                 f"jacobian of {type(problem).__name__} is not defined at t={t:.6g} ({error}); "
                 f"check the state there, or reduce dt"
             ) from None
-        mass, sum_of_both = (checked_matrix(problem, matrix) for matrix in pair)
-        stiffness = _combined(sum_of_both, -1.0, mass)
+        mass = checked_matrix(problem, pair[0])
+        stiffness = _combined(checked_matrix(problem, pair[1]), -1.0, mass)
         if c != 1.0:
             stiffness = stiffness / c
-        if problem.jacobian_is_derived and not (_finite(mass) and _finite(stiffness)):
-            # A formula may be 0 times infinity where the derivative exists, as sqrt(abs(x)) x^3 at 0.
-            mass, stiffness = _differences(problem, u, du, t, accurate)
-    else:
+        if _finite(mass) and _finite(stiffness):
+            return Linearization(mass, stiffness)
+    # A formula may be 0 times infinity where the derivative exists, as sqrt(abs(x)) x^3 at 0.
+    if given is None or problem.jacobian_is_derived:
         mass, stiffness = _differences(problem, u, du, t, accurate)
     for half, symbol in ((mass, "dF/du'"), (stiffness, "dF/du")):
         if not _finite(half):
@@ -290,10 +268,7 @@ def _is_linear_in_slope(
     """Whether F changes along a direction in u' as a linear function, to round-off."""
     # No two entries are alike, so that nothing cancels.
     direction = sizes * np.cos(1.0 + np.arange(len(sizes)))
-    once, twice = (
-        np.array(problem.evaluate(u, attach(du.view(np.ndarray) + k * direction, problem.n_diff), t))
-        for k in (1.0, 2.0)
-    )
+    once, twice = (np.array(problem.evaluate(u, du.view(np.ndarray) + k * direction, t)) for k in (1.0, 2.0))
     scale = np.abs(base) + np.abs(once) + np.abs(twice) + np.abs(once - base).max(initial=0.0)
     allowed = LINEAR_DEPARTURE * scale
     if problem.noise is not None:

@@ -116,6 +116,7 @@ class CompiledEquations:
     """Base of :class:`~dae_sdc.dae.problem.ProblemDAE`: equations as C functions, and their parameters p."""
 
     n: int
+    linear_solver: str
     sparsity: Any = None
     residual_kernel: ClassVar[Callable[..., None] | None] = None
     jacobian_kernel: ClassVar[Callable[..., None] | None] = None
@@ -127,6 +128,15 @@ class CompiledEquations:
         chooses is among them.
         """
         return ()
+
+    def _taken(self, values: npt.ArrayLike) -> Vector:
+        """Values of the unknowns as contiguous doubles: a kernel checks neither type nor length."""
+        array = np.ascontiguousarray(values, dtype=np.float64)
+        if array.shape != (self.n,):
+            raise InputError(
+                f"{type(self).__name__} has {self.n} unknowns; got an array of shape {array.shape}"
+            )
+        return array
 
     @property
     def packed_parameters(self) -> Vector:
@@ -169,6 +179,18 @@ class CompiledEquations:
         if cls.residual_kernel is None:
             return None
         return compile_kernels(cls.residual_kernel, cls.jacobian_kernel)
+
+    @property
+    def compiled_solvers(self) -> tuple[str, str]:
+        """The linear solvers that compiled code has for matrices of this kind, by name."""
+        return "auto", "dense" if self.sparsity is None else "superlu"
+
+    @property
+    def solver_kernels(self) -> Kernels | None:
+        """The kernels with which compiled code can solve for a step; None where it cannot."""
+        known = self.kernels
+        able = known is not None and known.jacobian and self.linear_solver in self.compiled_solvers
+        return known if able else None
 
     def residual_address(self) -> int:
         """Address of the compiled residual; 0 without one."""
@@ -215,16 +237,6 @@ def follows_from_residual(method: S) -> S:
     return unguarded(method)
 
 
-def _contiguous(problem: Any, values: npt.ArrayLike) -> Vector:
-    """Values of the unknowns as contiguous doubles: a kernel checks neither type nor length."""
-    array = np.ascontiguousarray(values, dtype=np.float64)
-    if array.shape != (problem.n,):
-        raise InputError(
-            f"{type(problem).__name__} has {problem.n} unknowns; got an array of shape {array.shape}"
-        )
-    return array
-
-
 def _compiled_residual(kernel: Callable[..., None]) -> Callable[..., Vector]:
     @unguarded
     def eval_f(self: Any, u: MeshDAE, du: MeshDAE, t: float) -> Vector:
@@ -259,7 +271,7 @@ def _stepped_jacobian(self: Any, u: MeshDAE, du: MeshDAE, t: float, c: float) ->
             f"give their own"
         )
     matrix = matrix_of_kernel(self, complex_step().jacobian_function().address, u, du, t, c)
-    place, slope = _contiguous(self, u), _contiguous(self, du)
+    place, slope = self._taken(u), self._taken(du)
     outside = workspace.outside(float(t), place, slope, float(c), self.packed_parameters)
     if outside is not None:
         i, j = outside
@@ -274,7 +286,7 @@ def residual_of_kernel(problem: Any, address: int, u: npt.ArrayLike, du: npt.Arr
     """The residual F(t, u, u') that a C function writes."""
     # Shape of the result: (n,).
     out = np.empty(problem.n)
-    place, slope = _contiguous(problem, u), _contiguous(problem, du)
+    place, slope = problem._taken(u), problem._taken(du)
     machine().residual_at(address, float(t), place, slope, problem.packed_parameters, out)
     return out
 
@@ -286,7 +298,7 @@ def matrix_of_kernel(
     # Shape of the result: (n, n).
     pattern = problem.sparsity
     out = np.empty((problem.n, problem.n) if pattern is None else pattern.nnz)
-    place, slope = _contiguous(problem, u), _contiguous(problem, du)
+    place, slope = problem._taken(u), problem._taken(du)
     machine().jacobian_at(address, float(t), place, slope, float(c), problem.packed_parameters, out)
     if pattern is None:
         return out

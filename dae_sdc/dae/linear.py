@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
 import math
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from dae_sdc.dae.pattern import (
     EPS,
     DiagonalPivotLU,
     Pattern,
+    Reordering,
     grows,
     maximum_matching,
     probe,
@@ -161,35 +161,6 @@ def sparse_factors(matrix: Any) -> DiagonalPivotLU | SuperLU:
     return with_diagonal_pivots(matrix, **SUPERNODES) or superlu(matrix, **SUPERNODES)
 
 
-class _Ordering(Pattern):
-    """An order of the columns with little fill, for the matrices of one pattern."""
-
-    # Shapes: matrix (n, n), rank (n,).
-
-    def __init__(self, matrix: Any, rank: npt.NDArray[np.int32]) -> None:
-        super().__init__(matrix)
-        self.rank = rank.astype(np.intp)
-
-    @functools.cached_property
-    def _moved(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-        """Where each entry of the ordered matrix is found, its row indices and its columns' starts."""
-        order = np.argsort(self.rank)
-        lengths = np.diff(self._indptr)[order]
-        indptr = np.zeros_like(self._indptr)
-        np.cumsum(lengths, out=indptr[1:])
-        source = np.repeat(self._indptr[:-1][order] - indptr[:-1], lengths).astype(np.intp)
-        source += np.arange(len(source))
-        return source, self._indices[source], indptr
-
-    def ordered(self, matrix: Any) -> Any:
-        """The matrix of this pattern with its columns in order."""
-        source, indices, indptr = self._moved
-        moved = sparse.csc_matrix((matrix.data[source], indices, indptr), shape=matrix.shape)
-        # As in the matrix, so that SciPy need not look.
-        moved.has_sorted_indices = moved.has_canonical_format = True
-        return moved
-
-
 class SparseLU:
     """LU factors of a sparse matrix by SuperLU.
 
@@ -209,14 +180,14 @@ class SparseLU:
         matrix = _canonical(matrix)
         self._scale: Vector | None = None
         self._rank: npt.NDArray[np.intp] | None = None
-        self._ordering: _Ordering | None = None
+        self._ordering: Reordering | None = None
         on_diagonal = with_diagonal_pivots(matrix, **SUPERNODES)
         self._lu: Any = on_diagonal
         if on_diagonal is None:
             self._exchange_rows(matrix, like)
 
     def _exchange_rows(self, matrix: Any, like: Factorization | None) -> None:
-        ordering: _Ordering | None = like._ordering if isinstance(like, SparseLU) else None
+        ordering: Reordering | None = like._ordering if isinstance(like, SparseLU) else None
         if ordering is not None and not ordering.fits(matrix):
             ordering = None
         self._rank = None if ordering is None else ordering.rank
@@ -233,7 +204,7 @@ class SparseLU:
         except SingularMatrixError:
             raise _singular(matrix, self._scale) from None
         if ordering is None and matrix.shape[0] >= LEAST_REUSED_ORDER:
-            ordering = _Ordering(matrix, self._lu.perm_c)
+            ordering = Reordering(matrix, np.argsort(self._lu.perm_c))
         self._ordering = ordering
 
     def _is_weak(self, matrix: Any) -> bool:

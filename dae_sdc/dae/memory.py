@@ -34,7 +34,7 @@ def address(array: npt.NDArray[Any]) -> int:
 def tell_addresses(memory: Any, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
     """Write the addresses of arrays into the fields of these names of a structure."""
     for name, array in arrays.items():
-        setattr(memory, name, address(array))
+        setattr(memory, name, array.__array_interface__["data"][0])
 
 
 class ArrayMemory:
@@ -166,16 +166,20 @@ def new_counters() -> dict[str, WorkCounter]:
     return {name: WorkCounter() for name in COUNTERS}
 
 
+def counts_of(problem: Any) -> list[int]:
+    """What the counters of a problem stand at, in the order of :data:`COUNTERS`."""
+    return [problem.work_counters[name].niter for name in COUNTERS]
+
+
 @contextmanager
 def uncounted(problem: Any) -> Iterator[None]:
     """Leave the counters of a problem as they are, whatever is evaluated within."""
-    counters = problem.work_counters
-    kept = {name: counters[name].niter for name in COUNTERS}
+    kept = counts_of(problem)
     try:
         yield
     finally:
-        for name, count in kept.items():
-            counters[name].niter = count
+        for name, count in zip(COUNTERS, kept, strict=True):
+            problem.work_counters[name].niter = count
 
 
 def codes_of(code: CodeType) -> Iterator[CodeType]:

@@ -196,6 +196,12 @@ class ImplicitSystem(ABC):
     def tolerated(self, tolerance: float) -> Vector:
         """The correction of every unknown whose :meth:`size` is the tolerance, shape (N,)."""
 
+    def residual_is_small(self, tolerance: float) -> bool:
+        """Whether the residual is as small as such corrections say, see :mod:`dae_sdc.dae.newton_checks`."""
+        tolerated, residual = self.tolerated(tolerance), np.array(self.residual())
+        left = above_noise(np.abs(residual), self.problem)
+        return is_small(left, residual, tolerance, lambda factor, v: self.changed(v * tolerated, factor))
+
     @abstractmethod
     def move(self, correction: Vector, fraction: float) -> None:
         """Subtract ``fraction`` times the correction from the iterate."""
@@ -519,16 +525,18 @@ class ModifiedNewton:
         """Factorise; raises SingularMatrixError instead of returning False."""
         if self._linearization is None and self.guide is not None:
             self._linearization = self.guide()
-        kept, system = self._matrix, self._system
-        matrix = system.matrix(self._linearization)
+        kept, matrix = self._matrix, self._iteration_matrix()
         self.problem.work_counters["factorization"].niter += 1
         chosen = self.problem.linear_solver
         try:
             kept.factors = factorize(matrix, "auto" if chosen == "gmres" else chosen, like=kept.factors)
         except SingularMatrixError as error:
-            raise SingularMatrixError(self._explain_singular(system, str(error))) from None
+            raise SingularMatrixError(self._explain_singular(self._system, str(error))) from None
         kept.linearization = self.last_linearization = self._linearization
         return True
+
+    def _iteration_matrix(self) -> Matrix:
+        return self._system.matrix(self._linearization)
 
     def renew(self, which: int) -> bool:
         """Call :func:`factorize_anew`, for which compiled code has a C function of its own."""
@@ -570,17 +578,11 @@ class ModifiedNewton:
             self._fail(system, self._history)
 
     def _is_small(self, system: ImplicitSystem) -> bool:
-        """Whether the residual is as small as the corrections say, see :mod:`dae_sdc.dae.newton_checks`."""
+        """Whether the residual is as small as the corrections say."""
         tolerance = self._goal
         if self.forcing > 0.0 and self._history:
             tolerance = max(tolerance, self.forcing * self._history[0])
-        tolerated = system.tolerated(tolerance)
-        residual = np.array(system.residual())
-
-        def changed(factor: float, direction: Vector) -> Vector:
-            return system.changed(direction * tolerated, factor)
-
-        return is_small(above_noise(np.abs(residual), self.problem), residual, tolerance, changed)
+        return system.residual_is_small(tolerance)
 
     def _check_finite(self, system: ImplicitSystem, residual: Vector) -> None:
         """Raise EvaluationError for the first equation that is not finite, if there is one."""

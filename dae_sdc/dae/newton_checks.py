@@ -17,7 +17,7 @@ from dae_sdc.dae.jacobian import NOISE_LIMIT, Linearization, linearize
 from dae_sdc.dae.linear import factorize
 from dae_sdc.dae.memory import uncounted
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import Vector, attach
+from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError, JacobianError, SolveError
 
 # Largest residual in units of the change of its equation by a change of the unknowns that is tolerated.
@@ -150,8 +150,7 @@ class _Differences:
         self.base = self._at(u, du)
 
     def _at(self, u: Vector, du: Vector) -> Vector:
-        n_diff = self.problem.n_diff
-        return np.array(self.problem.evaluate(attach(u, n_diff), attach(du, n_diff), self.t))
+        return np.array(self.problem.evaluate(u, du, self.t))
 
     def along(self, of_u: Vector, of_du: Vector, step: float) -> tuple[Vector, Vector]:
         """The derivative of F along a direction, and its uncertainty by the two sides; shape (n,) each."""
@@ -294,18 +293,14 @@ class JacobianWatch:
             self._check_kernels(u0, t)
         if not (self._at_start or self._behind_start):
             return
-        known = u0.polynomial
-        if known is None:
-            if not self._at_start:
-                return
-            du = np.zeros(self.problem.n)
-        else:
+        if u0.polynomial is not None:
             self._behind_start = False
-            du = known.derivative_at_end()
+        elif not self._at_start:
+            return
         self._at_start = False
         # Only the first run of a class looks, and the work of a run must not depend on that.
         with uncounted(self.problem):
-            wrong = self._wrong(u0.view(np.ndarray), du, t, (dt, 1e-3 * dt, 1e-6 * dt))
+            wrong = self._wrong(u0.view(np.ndarray), u0.derivative(), t, (dt, 1e-3 * dt, 1e-6 * dt))
         if wrong:
             raise InputError(
                 f"{wrong}, and Newton's method does not converge with it; correct it, or leave it out"
@@ -346,13 +341,12 @@ class JacobianWatch:
         return entry.text(self.problem, t) if all(useless) else ""
 
     def _entry(self, u: Vector, du: Vector, t: float) -> tuple[Linearization, WrongEntry] | None:
-        problem, n_diff = self.problem, self.problem.n_diff
-        u, du = np.array(u), np.array(du)
+        problem, u, du = self.problem, np.array(u), np.array(du)
         if not (np.isfinite(u).all() and np.isfinite(du).all()):
             return None
         try:
             with np.errstate(all="ignore"):
-                linearization = linearize(problem, attach(u, n_diff), attach(du, n_diff), t)
+                linearization = linearize(problem, u, du, t)
         except SolveError:
             return None
         entry = wrong_entry(problem, linearization, u, du, t)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,38 @@ class Pattern:
     def fits(self, matrix: Any) -> bool:
         """Whether a matrix has this pattern; costs a comparison of the indices."""
         return np.array_equal(self._indptr, matrix.indptr) and np.array_equal(self._indices, matrix.indices)
+
+
+class Reordering(Pattern):
+    """A pattern with its columns in another order, and its rows too where it ``turns_rows``."""
+
+    # Shapes: order and rank (n,).
+
+    turns_rows: ClassVar[bool] = False
+
+    def __init__(self, matrix: Any, order: npt.NDArray[np.intp]) -> None:
+        super().__init__(matrix)
+        self.order, self.rank = order, np.argsort(order)
+
+    @functools.cached_property
+    def _moved(self) -> tuple[Any, Any, Any]:
+        """Where each entry of the ordered matrix is found, its row indices and its columns' starts."""
+        n = len(self.order)
+        numbers = np.arange(len(self._indices))
+        moved = sparse.csc_matrix((numbers, self._indices, self._indptr), shape=(n, n))[:, self.order]
+        if self.turns_rows:
+            moved.indices = self.rank[moved.indices].astype(self._indices.dtype)
+            moved.has_sorted_indices = False
+            moved.sort_indices()
+        return moved.data, moved.indices, moved.indptr
+
+    def ordered(self, matrix: Any) -> Any:
+        """The matrix of this pattern in order."""
+        source, indices, indptr = self._moved
+        moved = sparse.csc_matrix((matrix.data[source], indices, indptr), shape=matrix.shape)
+        # So that SciPy need not look.
+        moved.has_sorted_indices = moved.has_canonical_format = True
+        return moved
 
 
 def column_groups(pattern: Any) -> list[npt.NDArray[np.intp]]:
@@ -141,7 +173,7 @@ MOST_PIVOT_FAILURES = 2
 SYMMETRIC = {"options": {"SymmetricMode": True}, "diag_pivot_thresh": 0.0, "permc_spec": "NATURAL"}
 
 
-class _Order(Pattern):
+class _Order(Reordering):
     """An order of rows and columns with little fill while pivots stay on the diagonal.
 
     An unknown without an entry on the diagonal, as the pressure of a flow or the multiplier of a constraint,
@@ -157,34 +189,19 @@ class _Order(Pattern):
 
     # Shapes: matrix (n, n).
 
+    turns_rows = True
+
     def __init__(self, matrix: Any) -> None:
-        super().__init__(matrix)
-        self._empty = _empty_diagonal(matrix)
-        self.failures = 0
-        self.order = _order_of(matrix, self._empty)
-        if self.order is None:
-            return
-        self.rank = np.argsort(self.order)
-        numbers = np.arange(matrix.nnz)
-        moved = sparse.csc_matrix((numbers, matrix.indices, matrix.indptr), shape=matrix.shape)
-        moved = moved[:, self.order]
-        moved.indices = self.rank[moved.indices].astype(matrix.indices.dtype)
-        moved.has_sorted_indices = False
-        moved.sort_indices()
-        self._source, self._moved = moved.data, (moved.indices, moved.indptr)
+        self._empty, self.failures = _empty_diagonal(matrix), 0
+        order = _order_of(matrix, self._empty)
+        self.exists = order is not None
+        super().__init__(matrix, np.arange(0) if order is None else order)
 
     def fits(self, matrix: Any) -> bool:
         """Whether a matrix has this pattern, and no zeros on the diagonal but those that have partners."""
         if not super().fits(matrix):
             return False
-        return self.order is None or not (_empty_diagonal(matrix) & ~self._empty).any()
-
-    def ordered(self, matrix: Any) -> Any:
-        """The matrix of this pattern with its rows and columns in order."""
-        moved = sparse.csc_matrix((matrix.data[self._source], *self._moved), shape=matrix.shape)
-        # So that SciPy need not look.
-        moved.has_sorted_indices = moved.has_canonical_format = True
-        return moved
+        return not self.exists or not (_empty_diagonal(matrix) & ~self._empty).any()
 
 
 def _empty_diagonal(matrix: Any) -> npt.NDArray[np.bool_]:
@@ -289,7 +306,7 @@ def with_diagonal_pivots(matrix: Any, **settings: Any) -> DiagonalPivotLU | None
     if pattern is None:
         pattern = _Order(matrix)
         _known = (pattern, *_known[: REMEMBERED_ORDERS - 1])
-    if pattern.order is None or pattern.failures >= MOST_PIVOT_FAILURES:
+    if not pattern.exists or pattern.failures >= MOST_PIVOT_FAILURES:
         return None
     try:
         factors = DiagonalPivotLU(matrix, pattern, settings)

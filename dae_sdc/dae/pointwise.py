@@ -162,9 +162,9 @@ class PointwiseEquations:
             with suppress(*UNSOLVED):
                 point = Point(self, t, u, du, h, factors)
                 if solve_point(point, factors is not None):
-                    u[:] = point.here.u
+                    u[:] = point.here[0]
                     if point.is_determined():
-                        du[:] = point.here.du
+                        du[:] = point.here[1]
                     self._kept = point.factors
                     return True
         return False
@@ -216,16 +216,10 @@ class PointwiseEquations:
         return h * largest(w / self.sizes)
 
 
-class _Pair:
-    """A state and a derivative in one array, shape (2, n)."""
-
-    def __init__(self, u: Vector, du: Vector, n_diff: int) -> None:
-        self.values = np.array([u, du])
-        self.u, self.du = attach(self.values[0], n_diff), attach(self.values[1], n_diff)
-
-
 class Point:
     """The operations of :func:`solve_point` with NumPy and SciPy, for any problem."""
+
+    # Shape of here: (2, n), the pair of u and u'.
 
     def __init__(
         self,
@@ -237,13 +231,12 @@ class Point:
         factors: _Factors | None,
     ) -> None:
         self.equations, self.t, self.h, self.factors = equations, t, h, factors
-        n_diff = equations.problem.n_diff
-        self.here, self._there = _Pair(u, du, n_diff), _Pair(u, du, n_diff)
-        equations.problem.start_step(self.here.u, t)
+        self.here, self._there = np.array([u, du]), np.empty((2, len(u)))
+        equations.problem.start_step(attach(self.here[0], equations.problem.n_diff), t)
 
     def evaluate(self) -> None:
         """Evaluate F at the pair."""
-        self.residual = self.equations.problem.evaluate(self.here.u, self.here.du, self.t)
+        self.residual = self.equations.problem.evaluate(self.here[0], self.here[1], self.t)
 
     def is_determined(self) -> bool:
         """Whether the factors determine u'."""
@@ -252,7 +245,7 @@ class Point:
     def refactor(self) -> bool:
         """Make factors of the equations at the pair."""
         self.residual = self.residual.copy()  # differences of F write where F has written
-        parts = linearize(self.equations.problem, self.here.u, self.here.du, self.t)
+        parts = linearize(self.equations.problem, self.here[0], self.here[1], self.t)
         self.factors = self.equations.factors(parts, self.residual, self.h)
         return True
 
@@ -268,11 +261,11 @@ class Point:
         """Change the pair by the part of the change with which F is defined; 0 where there is none."""
         share, step = 1.0, self._step
         while True:
-            np.add(self.here.values, step, out=self._there.values)
-            there = self._there
-            self.residual = self.equations.problem.evaluate(there.u, there.du, self.t)
+            np.add(self.here, step, out=self._there)
+            u, du = self._there
+            self.residual = self.equations.problem.evaluate(u, du, self.t)
             if largest(self.residual) < np.inf:
-                self.here, self._there = there, self.here
+                self.here, self._there = self._there, self.here
                 return share
             if share < SMALLEST_SHARE:
                 return 0.0

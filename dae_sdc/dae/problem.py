@@ -17,8 +17,10 @@ from dae_sdc.arguments import is_integer
 from dae_sdc.dae.branches import Branches
 from dae_sdc.dae.declaration import (
     GUARDED,
+    METHODS,
     OPTIONAL,
     PER_UNKNOWN,
+    SIZES,
     TEXTS,
     WITH_DEFAULTS,
     WhenAsked,
@@ -128,8 +130,9 @@ def foreign_call(problem: Any, called: str) -> str:
 
 LARGEST_PROBLEM = 10_000_000  # Largest number of unknowns of a problem.
 
-# Attributes whose values are checked.
+# Attributes whose values are checked, in classes and instances, and those that are when they are set.
 CHECKED = (*TEXTS, *PER_UNKNOWN, *WITH_DEFAULTS, "variable_index", *OPTIONAL)
+CHECKED_WHEN_SET = {*CHECKED, *SIZES, *METHODS, "parameter_units"}
 
 
 def _places(cls: type[Any]) -> dict[str, Any]:
@@ -301,7 +304,7 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
         if name[0] != "_":
             self.__dict__["_parameters"] = None
         # Checked where it is written, so that no message or table meets a wrong one in the middle of a run.
-        if "n" in self.__dict__:
+        if name in CHECKED_WHEN_SET and "n" in self.__dict__:
             value = checked_attribute(self, name, value)
         super().__setattr__(name, value)
 
@@ -337,13 +340,10 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
         gives = "nominal" in self.__dict__ or type(self).nominal is not ProblemDAE.nominal
         return self.nominal if gives else None
 
-    @property
+    @functools.cached_property
     def run_scales(self) -> Scales:
         """Sizes of unknowns and time in the present run."""
-        known: Scales | None = self.__dict__.get("_run_scales")
-        if known is None:
-            known = self.__dict__["_run_scales"] = Scales(self.given_nominal, self.variable_index)
-        return known
+        return Scales(self.given_nominal, self.variable_index)
 
     @property
     def groups(self) -> dict[str, slice]:
@@ -430,12 +430,12 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
             )
         return attach(array.copy(), self.n_diff)
 
-    def evaluate(self, u: MeshDAE, du: MeshDAE, t: float) -> Vector:
+    def evaluate(self, u: Vector, du: Vector, t: float) -> Vector:
         """The residual as a plain array, counted and checked for its shape.
 
         Parameters
         ----------
-        u, du : MeshDAE
+        u, du : MeshDAE or ndarray
             State and derivative, shape (n,).
         t : float
             Time.
@@ -451,6 +451,10 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
             If ``eval_f`` returns anything but n real numbers.
         """
         self._rhs.niter += 1
+        if type(u) is not MeshDAE:
+            u = attach(u, self.n_diff)
+        if type(du) is not MeshDAE:
+            du = attach(du, self.n_diff)
         try:
             own: Any = self.__dict__.get("eval_f")
             defined: Any = type(self).eval_f
@@ -509,11 +513,10 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
             self._rhs.niter += len(t)
             return values
         if batched is None:
-            rows = zip(u, du, t, strict=True)
             values = np.empty_like(u)
-            for i, (x, dx, s) in enumerate(rows):
+            for i, row in enumerate(zip(u, du, t.tolist(), strict=True)):
                 # Copied one by one: eval_f may return the same array every time.
-                values[i] = self.evaluate(attach(x, self.n_diff), attach(dx, self.n_diff), float(s))
+                values[i] = self.evaluate(*row)
             return values
         self._rhs.niter += len(t)
         if type(value) is not np.ndarray or value.dtype != np.float64:

@@ -16,7 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from dae_sdc.dae.linear import superlu
-from dae_sdc.dae.state import Vector, attach
+from dae_sdc.dae.state import Vector
 
 EPS = float(np.finfo(float).eps)
 
@@ -207,12 +207,11 @@ class Terms(NamedTuple):
     def of(cls, mass: Any, stiffness: Any, constants: Vector) -> Terms:
         """Terms from the halves of a Jacobian and constants."""
         # Shapes: mass and stiffness (n, n), constants (n,).
-        halves = [_entries(half) for half in (mass, stiffness)]
-        some = np.flatnonzero(constants)
-        rows = np.concatenate([*(half[0] for half in halves), some])
-        columns = np.concatenate([*(half[1] for half in halves), np.full(len(some), -1)])
-        entries = np.abs(np.concatenate([*(half[2] for half in halves), constants[some]]))
-        derivatives = np.arange(len(rows)) < len(halves[0][2])
+        some, of_rates = np.flatnonzero(constants), _entries(mass)
+        of_constants = some, np.full(len(some), -1), constants[some]
+        parts = zip(of_rates, _entries(stiffness), of_constants, strict=True)
+        rows, columns, values = map(np.concatenate, parts)
+        entries, derivatives = np.abs(values), np.arange(len(rows)) < len(of_rates[0])
         used = entries > 0.0
         return cls(rows[used], columns[used], entries[used], derivatives[used])
 
@@ -413,14 +412,14 @@ def measured_noise(problem: Any, u: Vector, du: Vector, t: float) -> Noise | Non
     J. More, S. Wild, Estimating computational noise, SIAM J. Sci. Comput. 33 (2011) 1292 (ECNoise).
     """
     # Shapes: u and du (n,).
-    split, known = problem.n_diff, problem.run_scales
+    known = problem.run_scales
     scales = [np.maximum(known.expected, np.abs(u)), np.maximum(known.expected / known.time, np.abs(du))]
     numbers = np.arange(1.0, 2.0 * problem.n + 1.0).reshape(2, problem.n)
 
     def residual(distance: float, look: int = 0) -> Vector:
         # The same directions in every run.
         moved = np.array([u, du]) + distance * np.cos((look + 1.0) * numbers) * scales
-        return np.array(problem.evaluate(attach(moved[0], split), attach(moved[1], split), t))
+        return np.array(problem.evaluate(*moved, t))
 
     absolute = np.full(problem.n, np.inf)
     # Noise is on both sides of the point, and a jump nearby on one of them.

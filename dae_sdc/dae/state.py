@@ -163,6 +163,11 @@ class MeshDAE(mesh, metaclass=_WithAdvice):  # type: ignore[misc]
             )
         raise AttributeError(f"a MeshDAE has no attribute '{name}'")
 
+    def derivative(self) -> Vector:
+        """u' as the step knows it that has ended here, shape (n,), a new array; 0 where none has."""
+        known: Vector | None = None if self.polynomial is None else self.polynomial.derivative_at_end()
+        return np.zeros(self.size) if known is None else known
+
     def __abs__(self) -> float:
         """Largest absolute value, the norm pySDC uses; 0 for an empty part."""
         return float(np.abs(self.view(np.ndarray)).max(initial=0.0))

@@ -352,11 +352,10 @@ _NOT_ANALYTIC: Final = frozenset({Op.SELECT, Op.MIN, Op.MAX, Op.ABS, Op.SIGN, Op
 
 
 class Digits:
-    """Values of the nodes of a graph at two random points, at which the leaves have opposite signs.
+    """Values of the nodes of a graph at two random points, at which the leaves have opposite signs."""
 
-    So sqrt(x^2) - x, which is 0 only where x is positive, is not taken for 0. The value of an operation that
-    jumps or has a kink is a random number, or a random mean of its branches, so that no branch is overlooked.
-    """
+    # So sqrt(x^2) - x, which is 0 only where x is positive, is not taken for 0. The value of an operation
+    # that jumps or has a kink is a random number, or a random mean of its branches: none is overlooked.
 
     def __init__(self, expressions: Nodes) -> None:
         mpmath: Any = importlib.import_module("mpmath")

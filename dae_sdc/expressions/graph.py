@@ -313,19 +313,9 @@ class _Doubles:
 
 
 def magnitudes(program: Program, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    r"""Sizes of the terms of the outputs of a program: their values if no terms cancelled.
-
-    For a polynomial this is its value with absolute values of the coefficients and inputs, also if it is
-    written as a product: 4 for (x - 1)^2 at x = 1. The rounding error of an output is of the order of the
-    unit round-off times its size.
-
-    .. math::
-        |a \pm b| \le A + B, \qquad |a b| \le A B, \qquad |f(a)| \le |f(a)| + |f'(a)| A
-
-    References
-    ----------
-    N. J. Higham: Accuracy and stability of numerical algorithms, 2nd edition, SIAM 2002, section 3.3.
-    """
+    """Sizes of the outputs of a program if no terms cancelled, to which rounding errors are relative."""
+    # |a + b| <= A + B, |a b| <= A B, |f(a)| <= |f(a)| + |f'(a)| A, as 4 for (x - 1)^2 at x = 1. N. J. Higham:
+    # Accuracy and stability of numerical algorithms, 2nd edition, SIAM 2002, section 3.3.
     # Shapes: values (inputs,) or (inputs, ...) -> (n_out,) or (n_out, ...).
     check()
     given = np.asarray(values, dtype=np.float64)

@@ -82,17 +82,7 @@ def bar_stiffness(graph: Graph, along: Vector, E: int, A: int) -> list[Row]:
 def beam_stiffness(
     graph: Graph, along: Vector, section: Section, up: Vector, released: Sequence[int] = ()
 ) -> list[Row]:
-    r"""Stiffness of a beam of Euler and Bernoulli, or of Timoshenko where the section has areas of shear.
-
-    With :math:`\phi = 12 E I / (G A_s L^2)`, bending in one plane relates displacement and rotation of an end
-    to force and moment by :math:`12 E I / (L^3 (1 + \phi))`, :math:`6 E I / (L^2 (1 + \phi))`,
-    :math:`(4 + \phi) E I / (L (1 + \phi))` and :math:`(2 - \phi) E I / (L (1 + \phi))`.
-
-    References
-    ----------
-    R. D. Cook, D. S. Malkus, M. E. Plesha, R. J. Witt: Concepts and Applications of Finite Element Analysis,
-    4th edition, Wiley 2002, chapter 2.
-    """
+    """Stiffness of a beam of Euler and Bernoulli, or of Timoshenko where the section has areas of shear."""
     axes = local_axes(graph, along, up)
     local = _local_stiffness(graph, length(graph, along), section)
     for r in released:
@@ -111,7 +101,9 @@ def beam_stiffness(
 
 
 def _local_stiffness(graph: Graph, size: int, section: Section) -> list[Row]:
-    """Stiffness in local axes."""
+    """Stiffness in local axes; in one plane 12, 6, 4 + phi and 2 - phi times E I / (L^k (1 + phi))."""
+    # With phi = 12 E I / (G A_s L^2). R. D. Cook, D. S. Malkus, M. E. Plesha, R. J. Witt: Concepts and
+    # Applications of Finite Element Analysis, 4th edition, Wiley 2002, chapter 2.
     mul, div, add, number = graph.mul, graph.div, graph.add, graph.constant
     rows: list[Row] = [{} for _ in range(12)]
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
-from math import comb, prod
+from collections.abc import Callable
+from math import comb
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,47 +12,39 @@ import numpy as np
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import DAEError, EvaluationError, InputError, NotReducibleError
-from dae_sdc.initial.neighbourhood import Neighbourhood, dense
+from dae_sdc.initial.neighbourhood import Neighbourhood, dense, derivative_array, taylor_weights
 
-
-@dataclass(frozen=True)
-class ArrayOptions:
-    """How constraints are found from a derivative array."""
-
-    # pairs, step: points of central differences on either side, and their distance in units of a time over
-    # which the coefficients change little.
-    pairs: int = 6
-    step: float = 0.1
-    # Error of these for the first derivative, relative to the terms; for each further one it is 1 / step
-    # times as large.
-    error: float = 1e-14
-    dependent: float = 1e3  # Singular value, in units of that error times the largest one, that counts as 0.
-    # Singular value that counts as 0 of arrays of equations that are not linear, relative to the largest.
-    dependent_by_jacobians: float = 1e-7
-    # corrections, settled: largest number of corrections of derivatives of the solution, and the relative
-    # one that is none.
-    corrections: int = 20
-    settled: float = 1e-11
-    most: int = 6  # Highest index.
-    # Longest time, as a part of the interval, over which the coefficients may change little.
-    longest_part: float = 0.25
-    trial_part: float = 0.05  # Part of such a time over which their curvature is looked at.
-    trials: int = 30  # How often that is repeated with a shorter time.
-    clear_gap: float = 100.0  # Ratio of the singular values beside a rank that is certain.
-    # Smallest singular value of the chosen equations, relative to the largest, below which others are.
-    weakest: float = 0.3
-    # shorter, lengths: factor of the distance of the points where differences with fewer points say
-    # something else, and the number of distances that are tried.
-    shorter: float = 0.25
-    lengths: int = 8
-    # Part of the tolerance by which differences with fewer points may change the constraints.
-    disagreement: float = 0.1
-    # Change of an equation, relative to its terms and in units of round-off, that shows it is not linear.
-    nonlinear: float = 1e4
-    kept_times: int = 64  # Times at which the reduced equations are kept.
-
-
-ARRAYS = ArrayOptions()
+# PAIRS, STEP: points of central differences on either side, and their distance in units of a time over
+# which the coefficients change little.
+PAIRS = 6
+STEP = 0.1
+# Error of these for the first derivative, relative to the terms; for each further one it is 1 / STEP
+# times as large.
+DIFFERENCE_ERROR = 1e-14
+DEPENDENT = 1e3  # Singular value, in units of that error times the largest one, that counts as 0.
+# Singular value that counts as 0 of arrays of equations that are not linear, relative to the largest.
+DEPENDENT_BY_JACOBIANS = 1e-7
+# MOST_SLOPE_CORRECTIONS, SETTLED: largest number of corrections of derivatives of the solution, and the
+# relative one that is none.
+MOST_SLOPE_CORRECTIONS = 20
+SETTLED = 1e-11
+HIGHEST_INDEX = 6  # Highest index.
+# Longest time, as a part of the interval, over which the coefficients may change little.
+LONGEST_PART = 0.25
+TRIAL_PART = 0.05  # Part of such a time over which their curvature is looked at.
+MOST_TRIALS = 30  # How often that is repeated with a shorter time.
+CLEAR_GAP = 100.0  # Ratio of the singular values beside a rank that is certain.
+# Smallest singular value of the chosen equations, relative to the largest, below which others are.
+WEAKEST_CHOICE = 0.3
+# SHORTER_STEP, MOST_LENGTHS: factor of the distance of the points where differences with fewer points say
+# something else, and the number of distances that are tried.
+SHORTER_STEP = 0.25
+MOST_LENGTHS = 8
+# Part of the tolerance by which differences with fewer points may change the constraints.
+DISAGREEMENT = 0.1
+# Change of an equation, relative to its terms and in units of round-off, that shows it is not linear.
+NONLINEAR_CHANGE = 1e4
+KEPT_TIMES = 64  # Times at which the reduced equations are kept.
 
 
 class _Linear(NamedTuple):
@@ -98,19 +90,11 @@ class _Stencil(NamedTuple):
     fewer: Vector
 
     @classmethod
-    def of(cls, first: int, highest: int, pairs: int = ARRAYS.pairs) -> _Stencil:
+    def of(cls, first: int, highest: int, pairs: int = PAIRS) -> _Stencil:
         """The stencil from a first point on, for Taylor coefficients up to an order."""
         points = range(first, first + 2 * pairs + 1)
-        both = []
-        for chosen in (points, points[:-2]):
-            weights = np.zeros((highest + 1, len(points)))
-            for j, here in enumerate(chosen):
-                # Whole numbers, and so exact, where a Vandermonde matrix is not well conditioned.
-                others = [point for point in chosen if point != here]
-                lagrange = np.polynomial.polynomial.polyfromroots(others) / prod(here - k for k in others)
-                weights[:, j] = lagrange[: highest + 1]
-            both.append(weights)
-        return cls(tuple(points), both[0], both[1])
+        fewer = np.pad(taylor_weights(points[:-2], highest), ((0, 0), (0, 2)))
+        return cls(tuple(points), taylor_weights(points, highest), fewer)
 
 
 class ArrayProblem(ProblemDAE):
@@ -136,8 +120,8 @@ class ArrayProblem(ProblemDAE):
     def __init__(self, near: Neighbourhood, index: int, rtol: float) -> None:
         problem = near.problem
         super().__init__(problem.n, 0, problem.newton_tol, problem.newton_maxiter, problem.linear_solver)
-        if index > ARRAYS.most:
-            raise InputError(f"differences give {ARRAYS.most - 1} derivatives; index {index} needs more")
+        if index > HIGHEST_INDEX:
+            raise InputError(f"differences give {HIGHEST_INDEX - 1} derivatives; index {index} needs more")
         self.original, self.index, self.index_before, self._order = problem, 1, index, index - 1
         self.names, self.units, self.interval, self.dt = (
             problem.names,
@@ -149,11 +133,9 @@ class ArrayProblem(ProblemDAE):
             self.nominal = problem.given_nominal
         self._near, self._rows, self._rank = near, np.ones(self.n), -1
         self._known: OrderedDict[Any, _Constrained] = OrderedDict()
-        self._accuracy = ARRAYS.error * ARRAYS.step ** (1 - self._order)
-        self._allowed = ARRAYS.disagreement * rtol
-        central, before, after = (
-            _Stencil.of(first, self._order) for first in (-ARRAYS.pairs, -2 * ARRAYS.pairs, 0)
-        )
+        self._accuracy = DIFFERENCE_ERROR * STEP ** (1 - self._order)
+        self._allowed = DISAGREEMENT * rtol
+        central, before, after = (_Stencil.of(first, self._order) for first in (-PAIRS, -2 * PAIRS, 0))
         self._stencils = (central, before, after), (central, after, before)
         self._begin(near)
         found = self._at(near.t, near.u)
@@ -171,7 +153,7 @@ class ArrayProblem(ProblemDAE):
         start = self._coefficients(near.t)
         self._rows = _sizes_of_rows(start.mass, start.stiffness)
         self._last = None
-        self._step = ARRAYS.step * self._time(near.t)
+        self._step = STEP * self._time(near.t)
 
     def _value(self, u: Vector, du: Vector, t: float) -> Vector:
         """F at a state and a rate in their sizes, in sizes of the equations."""
@@ -190,7 +172,7 @@ class ArrayProblem(ProblemDAE):
             state, slope = self._probe
             terms = np.abs(last.mass) @ np.abs(slope) + np.abs(last.stiffness) @ np.abs(state) + np.abs(base)
             change = self._value(state, slope, t) - base - last.mass @ slope - last.stiffness @ state
-            if (np.abs(change) <= ARRAYS.error * terms).all():
+            if (np.abs(change) <= DIFFERENCE_ERROR * terms).all():
                 return last._replace(right=-base)
         mass = np.array([self._value(nothing, unit, t) - base for unit in units]).T
         stiffness = np.array([self._value(unit, nothing, t) - base for unit in units]).T
@@ -199,9 +181,9 @@ class ArrayProblem(ProblemDAE):
 
     def _time(self, t0: float) -> float:
         """A time over which the coefficients change little."""
-        time = ARRAYS.longest_part * float(self.interval[1] - self.interval[0])
-        for _ in range(ARRAYS.trials):
-            trial, least = ARRAYS.trial_part * time, time
+        time = LONGEST_PART * float(self.interval[1] - self.interval[0])
+        for _ in range(MOST_TRIALS):
+            trial, least = TRIAL_PART * time, time
             before, here, after = (self._coefficients(t0 + k * trial) for k in (-1, 0, 1))
             for a, b, c in zip(before, here, after, strict=True):
                 size = max(1.0, np.abs(a).max(), np.abs(b).max(), np.abs(c).max())
@@ -222,7 +204,7 @@ class ArrayProblem(ProblemDAE):
         step, bound, failure = self._step, self._allowed, None
         # What comes before the start is no part of the run, and a value at a kink is that before it.
         stencils = self._stencils[t <= self._near.t]
-        for number in range(ARRAYS.lengths):
+        for number in range(MOST_LENGTHS):
             for stencil in stencils:
                 try:
                     found, doubt = self._constrained(t, u, step, stencil)
@@ -233,10 +215,10 @@ class ArrayProblem(ProblemDAE):
                     bound = max(self._allowed, sum(found.errors))
                 if doubt <= bound * max(1.0, float(np.abs(found.right).max(initial=0.0))):
                     self._known[key] = found
-                    if len(self._known) > ARRAYS.kept_times:
+                    if len(self._known) > KEPT_TIMES:
                         self._known.popitem(last=False)
                     return found
-            step, bound = step * ARRAYS.shorter, self._allowed
+            step, bound = step * SHORTER_STEP, self._allowed
         if failure is not None:
             raise failure
         raise self._refusal(f"differences do not agree near t={t:.6g}")
@@ -260,7 +242,7 @@ class ArrayProblem(ProblemDAE):
             if known is None or known[0] is not equations.mass or known[1] != step:
                 for part in (*terms[:2], *doubts[:2]):
                     part[1:] = 0.0
-                rounding = ARRAYS.dependent * ARRAYS.error
+                rounding = DEPENDENT * DIFFERENCE_ERROR
                 left = self._ranked(self._block(terms.mass, terms.stiffness, step), rounding)[0]
                 known = equations.mass, step, self._array(left, terms.stiffness, rounding)
                 self.__dict__["_array_of"] = known
@@ -268,7 +250,7 @@ class ArrayProblem(ProblemDAE):
         else:
             left = self._ranked(self._block(terms.mass, terms.stiffness, step), self._dependent)[0]
             array = self._array(left, terms.stiffness, self._dependent)
-            powers = np.repeat(ARRAYS.step ** np.arange(1.0, self._order + 2.0), self.n)
+            powers = np.repeat(STEP ** np.arange(1.0, self._order + 2.0), self.n)
             of_mass = array.combinations.T @ self._block(doubts.mass, doubts.stiffness, step)
             of_state = array.combinations.T @ doubts.stiffness.reshape(-1, self.n)
             doubt = np.abs(of_mass) @ powers + np.abs(of_state).sum(axis=1)
@@ -281,18 +263,11 @@ class ArrayProblem(ProblemDAE):
     @staticmethod
     def _error(array: _Array, stencil: _Stencil) -> float:
         """Error of the constraints by differences, relative to the terms of the equations."""
-        return ARRAYS.error / array.weakest * float(np.abs(stencil.weights).sum(axis=1).max())
+        return DIFFERENCE_ERROR / array.weakest * float(np.abs(stencil.weights).sum(axis=1).max())
 
     def _block(self, mass: Vector, stiffness: Vector, step: float) -> Vector:
         """The derivative array of Taylor coefficients in units of a step, for those of u' times the step."""
-        n, most = self.n, self._order
-        block = np.zeros((most + 1, n, most + 1, n))
-        for k in range(most + 1):
-            for power in range(k + 1):
-                block[k, :, power] = mass[k - power] * (self._near.time / step)
-                if power < k:
-                    block[k, :, power] += stiffness[k - power - 1] / (power + 1)
-        return block.reshape((most + 1) * n, (most + 1) * n)
+        return derivative_array(mass * (self._near.time / step), stiffness)
 
     def _ranked(self, block: Vector, dependent: float) -> tuple[Vector, Vector, Vector]:
         """Singular vectors and values of the derivative array; raises EvaluationError for another rank."""
@@ -300,7 +275,7 @@ class ArrayProblem(ProblemDAE):
         if self._rank < 0:
             self.__dict__["_rank"] = int((values > dependent * values[0]).sum())
         following = values[self._rank : self._rank + 1].sum()
-        if not values[self._rank - 1] > ARRAYS.clear_gap * following:
+        if not values[self._rank - 1] > CLEAR_GAP * following:
             raise EvaluationError("the rank of the derivative array is not certain")
         return left, values, right
 
@@ -315,7 +290,7 @@ class ArrayProblem(ProblemDAE):
     @property
     def _dependent(self) -> float:
         """Singular value, relative to the largest, that counts as 0."""
-        return ARRAYS.dependent * self._accuracy
+        return DEPENDENT * self._accuracy
 
     def _choose(self, found: _Constrained) -> None:
         """Take the constraints and the strongest equations of a time for W and Z."""
@@ -332,7 +307,7 @@ class ArrayProblem(ProblemDAE):
         free = np.linalg.svd(found.rows)[2][len(found.rows) :]
         for matrix in (found.rows @ frame.T, left.T @ found.equations.mass @ free.T):
             values = np.linalg.svd(matrix, compute_uv=False)
-            if values.size and values[-1] < ARRAYS.weakest * values[0]:
+            if values.size and values[-1] < WEAKEST_CHOICE * values[0]:
                 self._choose(found)
                 return
 
@@ -351,7 +326,7 @@ class ArrayProblem(ProblemDAE):
         value = self._value(u, du, t)
         terms = np.abs(mass) @ np.abs(du) + np.abs(stiffness) @ np.abs(u) + np.abs(right)
         change = np.abs(value - (mass @ du + stiffness @ u - right))
-        if (change > ARRAYS.nonlinear * self.original.round_off * terms).any():
+        if (change > NONLINEAR_CHANGE * self.original.round_off * terms).any():
             raise NotReducibleError(f"the equations are not linear near t={t:.6g}; use reduce=False")
         return value
 
@@ -391,9 +366,9 @@ class CurveArrayProblem(ArrayProblem):
     """
 
     def _begin(self, near: Neighbourhood) -> None:
-        self._step = ARRAYS.step * near.time
+        self._step = STEP * near.time
         self._inner = {
-            stencil.points: _Stencil.of(stencil.points[0] // 2, self._order, ARRAYS.pairs // 2)
+            stencil.points: _Stencil.of(stencil.points[0] // 2, self._order, PAIRS // 2)
             for stencil in self._stencils[0]
         }
         self._slopes, self._slopes_at = np.zeros((self._order + 1, self.n)), near.t
@@ -406,7 +381,7 @@ class CurveArrayProblem(ArrayProblem):
         """Derivatives for which F and its derivatives up to an order vanish, as well as they can."""
         count = (order + 1) * self.n
         scale = ((self._step / self._near.time) ** np.arange(1, self._order + 2))[:, None]
-        for _ in range(ARRAYS.corrections):
+        for _ in range(MOST_SLOPE_CORRECTIONS):
             z = self._slopes * scale
             mass, stiffness = self._matrices(t, u, z, self._step, self._inner[stencil.points])
             block = self._block(mass, stiffness, self._step)[:count, :count]
@@ -414,7 +389,7 @@ class CurveArrayProblem(ArrayProblem):
             change = np.linalg.lstsq(block, left, rcond=self._dependent)[0]
             z.reshape(-1)[:count] -= change
             self._slopes = z / scale
-            if np.abs(change).max() <= ARRAYS.settled * max(1.0, np.abs(z).max()):
+            if np.abs(change).max() <= SETTLED * max(1.0, np.abs(z).max()):
                 return
 
     def _expected(self, t: float) -> Vector:
@@ -424,39 +399,30 @@ class CurveArrayProblem(ArrayProblem):
         expected: Vector = shift @ self._slopes
         return expected
 
-    def _curve(self, u: Vector, z: Vector, points: tuple[int, ...]) -> tuple[Vector, Vector]:
-        """u and step times u' on the polynomial, shape (K, n) each."""
+    def _along(
+        self, function: Callable[..., Any], t: float, u: Vector, z: Vector, step: float, stencil: _Stencil
+    ) -> list[Any]:
+        """What a function of u, u' and t says at the points of a stencil on the polynomial."""
         powers = np.arange(self._order + 1)
-        at = np.array(points, dtype=np.float64)[:, None]
-        return u + (at ** (powers + 1) / (powers + 1)) @ z, at**powers @ z
+        at = np.array(stencil.points, dtype=np.float64)[:, None]
+        states = u + (at ** (powers + 1) / (powers + 1)) @ z
+        rates = at**powers @ z * (self._near.time / step)
+        points = zip(states, rates, stencil.points, strict=True)
+        return [function(u_at, du_at, t + k * step) for u_at, du_at, k in points]
 
     def _residual(
         self, t: float, u: Vector, z: Vector, step: float, stencil: _Stencil
     ) -> tuple[Vector, Vector]:
         """Taylor coefficients of F along the curve, and what fewer points change of them."""
-        states, changes = self._curve(u, z, stencil.points)
-        rates = changes * (self._near.time / step)
-        values = np.array(
-            [
-                self._value(u_at, du_at, t + k * step)
-                for u_at, du_at, k in zip(states, rates, stencil.points, strict=True)
-            ]
-        )
+        values = np.array(self._along(self._value, t, u, z, step, stencil))
         return stencil.weights @ values, (stencil.weights - stencil.fewer) @ values
 
     def _matrices(
         self, t: float, u: Vector, z: Vector, step: float, stencil: _Stencil
     ) -> tuple[Vector, Vector]:
         """Taylor coefficients of both parts of the Jacobian along the curve."""
-        states, changes = self._curve(u, z, stencil.points)
-        rates = changes * (self._near.time / step)
-        halves = [
-            self._scaled_halves(u_at, du_at, t + k * step)
-            for u_at, du_at, k in zip(states, rates, stencil.points, strict=True)
-        ]
-        mass, stiffness = (
-            np.tensordot(stencil.weights, np.array(half), 1) for half in zip(*halves, strict=True)
-        )
+        halves = zip(*self._along(self._scaled_halves, t, u, z, step, stencil), strict=True)
+        mass, stiffness = (np.tensordot(stencil.weights, np.array(half), 1) for half in halves)
         return mass, stiffness
 
     def _scaled_halves(self, u: Vector, du: Vector, t: float) -> tuple[Vector, Vector]:
@@ -472,12 +438,12 @@ class CurveArrayProblem(ArrayProblem):
         mass, stiffness = self._matrices(t, state, z, step, self._inner[stencil.points])
         left, values, right = self._ranked(self._block(mass, stiffness, step), self._dependent)
         back = (right[: self._rank].T / values[: self._rank]) @ left[:, : self._rank].T
-        for _ in range(ARRAYS.corrections):
+        for _ in range(MOST_SLOPE_CORRECTIONS):
             terms, doubts = self._residual(t, state, z, step, stencil)
             change = (back @ terms.reshape(-1)).reshape(z.shape)
             z = z - change
             size = float(np.abs(change).max())
-            if size <= ARRAYS.settled * max(1.0, float(np.abs(z).max())):
+            if size <= SETTLED * max(1.0, float(np.abs(z).max())):
                 break
             if not size < before:
                 raise _without_derivatives(t)
@@ -507,7 +473,7 @@ class CurveArrayProblem(ArrayProblem):
 
     @property
     def _dependent(self) -> float:
-        return ARRAYS.dependent_by_jacobians
+        return DEPENDENT_BY_JACOBIANS
 
     def _checked(self, equations: _Linear, u: Vector, du: Vector, t: float) -> Vector:
         return self._value(u, du, t)

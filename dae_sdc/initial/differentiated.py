@@ -6,7 +6,7 @@ import copy
 from contextlib import suppress
 from functools import cache, reduce
 from itertools import pairwise
-from math import comb, factorial
+from math import comb, factorial, fsum
 from operator import add
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import DAEError, EvaluationError, InputError
 from dae_sdc.expressions.dag import name_of
 from dae_sdc.initial.jets import Integers, Stage, linearized, offsets_stages, row_name
-from dae_sdc.initial.neighbourhood import Neighbourhood, dense
+from dae_sdc.initial.neighbourhood import Neighbourhood, dense, taylor_weights
 from dae_sdc.initial.projection import TERM_ROUND_OFF, Accuracy
 from dae_sdc.structure.analysis import Structure, structure
 from dae_sdc.structure.rank import floating_rank
@@ -51,28 +51,20 @@ NEGLIGIBLE_ENTRY = 1e-13  # Entry, relative to the largest of its equation, up t
 LEAST_TIME = 0.01
 
 
-def _places(order: int, forward: bool) -> Vector:
-    """Points of a difference, shape (2 p + 1,): -p, ..., p, or 0, ..., 2 p of a forward one."""
+def _places(order: int, forward: bool) -> range:
+    """Points of a difference, 2 p + 1 of them: -p, ..., p, or 0, ..., 2 p of a forward one."""
     p = DIFFERENCES[order].pairs
-    return np.arange(-p, p + 1, dtype=np.float64) + (p if forward else 0)
+    return range(2 * p + 1) if forward else range(-p, p + 1)
 
 
 @cache
 def weights_of(order: int, forward: bool = False) -> Vector:
     """Weights, shape (2 p + 1,), of the values at :func:`_places` in the difference for a derivative at 0."""
-    p, points = DIFFERENCES[order].pairs, _places(order, forward)
-    powers = points[None] ** np.arange(2 * p + 1)[:, None]
-    rhs = np.zeros(2 * p + 1)
-    rhs[order] = factorial(order)
-    solved = np.asarray(np.linalg.solve(powers, rhs), dtype=np.float64)
-    if forward:
-        solved[0] -= solved.sum() if order else 0.0
-        return solved
-    # Exactly symmetric, and exactly 0 for constants.
-    found: Vector = 0.5 * (solved + (-1.0) ** order * solved[::-1])
-    if order:
-        found[p] = -(found[:p].sum() + found[p + 1 :].sum()) if order % 2 == 0 else 0.0
-    return found
+    points = _places(order, forward)
+    weights: Vector = factorial(order) * taylor_weights(points, order)[order]
+    if order:  # exactly 0 for constants
+        weights[points.index(0)] -= fsum(weights)
+    return weights
 
 
 def patterns_near(near: Neighbourhood) -> tuple[Any, Any, tuple[Any, Any]]:
@@ -146,7 +138,7 @@ class ProblemJets:
         if self.whole:
             everything = Stage(np.arange(len(rows)), np.arange(len(jets)))
             stages = [everything]
-        self._rows, self.jets = rows, tuple(jets)
+        self._equations, self.jets = np.array([i for i, _ in rows], dtype=np.int64), tuple(jets)
         self.typical = near.typical(jets)
         self.differentiated = bool(c.max() > 0)
         self.accuracy = Accuracy(DIFFERENCES[c.max()].error, DIFFERENCES[c.max()].dependent)
@@ -228,7 +220,7 @@ class ProblemJets:
     def _points(self, curve: Vector, order: int) -> tuple[Vector, Vector]:
         """Times of the points of a difference, relative to that of the curve, and weights of their values."""
         step = DIFFERENCES[order].step * self._shortened * self._time(curve)
-        distances: Vector = step * _places(order, self._forward)
+        distances: Vector = step * np.array(_places(order, self._forward), dtype=np.float64)
         return distances, weights_of(order, self._forward) / max(step, 1e-300) ** order
 
     def with_steps(self, factor: float) -> ProblemJets:
@@ -244,28 +236,28 @@ class ProblemJets:
     def _chosen(self, stage: int | None) -> Integers:
         return np.arange(len(self.row_names)) if stage is None else self.stages[stage].rows
 
+    def _orders(self, rows: Integers) -> Integers:
+        """Numbers of the differentiations of equations, -1 for invariants."""
+        return np.where(rows < self._count, np.array(self.row_orders)[rows], -1)
+
     def values(self, x: Vector, stage: int | None = None) -> Vector:
         """See :class:`JetSystem`."""
         problem, curve, chosen = self.problem, self._curve(x), self._chosen(stage)
-        found = np.empty(chosen.size)
-        own = chosen < self._count
-        orders = np.array([self._rows[i][1] for i in chosen[own]], dtype=np.int64)
-        equations = np.array([self._rows[i][0] for i in chosen[own]], dtype=np.int64)
-        values = np.empty(orders.size)
+        first, values, orders = problem.n_diff, np.empty(chosen.size), self._orders(chosen)
         for order in np.unique(orders).tolist():
+            at = np.flatnonzero(orders == order)
+            if order < 0:
+                assert self.invariants is not None
+                every = np.asarray(self.invariants(attach(curve[0], first), self.t), dtype=np.float64)
+                values[at] = every[self._added[chosen[at] - self._count]]
+                continue
             total = np.zeros(problem.n)
             for s, weight in zip(*self._points(curve, order), strict=True):
                 if weight:
                     u, du = self._at(curve, s)
-                    first = problem.n_diff
                     total += weight * problem.evaluate(attach(u, first), attach(du, first), self.t + s)
-            values[orders == order] = total[equations[orders == order]]
-        found[own] = values
-        if not own.all():
-            assert self.invariants is not None
-            every = np.asarray(self.invariants(attach(curve[0], problem.n_diff), self.t), dtype=np.float64)
-            found[~own] = every[self._added[chosen[~own] - self._count]]
-        return found
+            values[at] = total[self._equations[chosen[at]]]
+        return values
 
     def terms(self, x: Vector, stage: int | None = None) -> None:
         """None, because the terms of a function are not known; see :class:`JetSystem`."""
@@ -283,30 +275,25 @@ class ProblemJets:
             (F_u)^{(m-l)} \delta u^{(l)} + (F_{u'})^{(m-l)} \delta u^{(l+1)} \Big)
         """
         curve, chosen = self._curve(x), self._chosen(stage)
-        rows = [self._rows[i] for i in chosen[chosen < self._count]]
-        most = max((k for _, k in rows), default=0)
-        halves = [self._linearized(curve, order) for order in range(most + 1)]
-        blocks = []
-        for m in range(most + 1):
-            equations = [i for i, k in rows if k == m]
-            if not equations:
-                continue
+        orders = self._orders(chosen)
+        halves = [self._linearized(curve, order) for order in range(int(orders.max(initial=0)) + 1)]
+        blocks, places = [], []
+        for m in np.unique(orders).tolist():
+            at = np.flatnonzero(orders == m)
             parts: dict[int, Any] = {}
+            if m < 0:
+                parts[0] = self._invariants_jacobian(curve[0])[chosen[at] - self._count]
             for order in range(m + 1):
                 mass, stiffness = halves[m - order]
                 for k, part in ((order, stiffness), (order + 1, mass)):
-                    term = comb(m, order) * part[equations]
+                    term = comb(m, order) * part[self._equations[chosen[at]]]
                     parts[k] = term if k not in parts else parts[k] + term
-            blocks.append(self._columns(parts, len(equations)))
-        # Rows are computed by their orders, and returned in the order of the stage.
-        orders = np.array([k for _, k in rows], dtype=np.int64)
-        place = np.argsort(np.argsort(orders, kind="stable"), kind="stable")
-        pieces = [_stacked(blocks)[place]] if blocks else []
-        if chosen.size > len(rows):
-            own = self._invariants_jacobian(curve[0])[chosen[chosen >= self._count] - self._count]
-            pieces.append(self._columns({0: own}, own.shape[0]))
-        after = np.concatenate([np.flatnonzero(chosen < self._count), np.flatnonzero(chosen >= self._count)])
-        return _stacked(pieces)[np.argsort(after)]
+            blocks.append(self._columns(parts, at.size))
+            places.append(at)
+        stacked = (
+            sparse.vstack(blocks, format="csr") if any(map(sparse.issparse, blocks)) else np.vstack(blocks)
+        )
+        return stacked[np.argsort(np.concatenate(places))]
 
     def linearized(self, x: Vector, stage: int, sizes: Vector) -> tuple[Any, Vector]:
         r"""See :class:`JetSystem`.
@@ -319,7 +306,7 @@ class ProblemJets:
             return linearized(self, x, stage, sizes)
         curve = self._curve(x)
         mass, stiffness = self._linearized(curve, 0)
-        equations, orders = np.array([self._rows[i] for i in rows], dtype=np.int64).T
+        equations, orders = self._equations[rows], self._orders(rows)
         unknowns, powers = np.array([self.jets[j] for j in jets], dtype=np.int64).T
         apart = powers - orders[:, None]
         own = [half[equations][:, unknowns] for half in (stiffness, mass)]
@@ -371,13 +358,6 @@ class ProblemJets:
         entries = np.concatenate([part.data for _, part in triples])
         keep = cols >= 0
         return sparse.csr_matrix((entries[keep], (rows[keep], cols[keep])), shape=(count, len(self.jets)))
-
-
-def _stacked(blocks: list[Any]) -> Any:
-    """One matrix from blocks stacked below each other."""
-    if any(map(sparse.issparse, blocks)):
-        return sparse.vstack(blocks, format="csr")
-    return np.vstack(blocks)
 
 
 def _in_units(matrix: Any, rows: Vector) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,28 +18,20 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError
 from dae_sdc.initial.jets import ModelJets
 
-
-@dataclass(frozen=True)
-class HiddenOptions:
-    """Settings of :class:`HiddenConstraints`."""
-
-    max_iterations: int = 10  # Largest number of Newton iterations of a stage.
-    round_off: float = 1e-13  # Relative change of the values up to which the iteration at a time ends.
-    rounding: float = 2.0**-50  # Rounding of the terms of an equation, relative to their sum.
-    # Largest relative change in the last iteration; a larger one counts as a failure.
-    accepted_change: float = 1e-9
-    # Largest change, relative to the size of the unknown, of values that a stage does not fully determine;
-    # beyond it the iteration counts as converged to another solution.
-    largest_shift: float = 0.05
-    # Factor of W for derivatives, in sizes over a time: they may change more than what the method computed.
-    weight_of_derivatives: float = 1e3
-    # Largest number of values, unknowns and derivatives, for which the correction is used by default.
-    most_values: int = 300
-    # Largest number of entries of all matrices of the times that are solved at once.
-    most_numbers: int = 2_000_000
-
-
-HIDDEN = HiddenOptions()
+MOST_HIDDEN_ITERATIONS = 10  # Largest number of Newton iterations of a stage.
+ROUND_OFF = 1e-13  # Relative change of the values up to which the iteration at a time ends.
+ROUNDING = 2.0**-50  # Rounding of the terms of an equation, relative to their sum.
+# Largest relative change in the last iteration; a larger one counts as a failure.
+ACCEPTED_CHANGE = 1e-9
+# Largest change, relative to the size of the unknown, of values that a stage does not fully determine;
+# beyond it the iteration counts as converged to another solution.
+LARGEST_SHIFT = 0.05
+# Factor of W for derivatives, in sizes over a time: they may change more than what the method computed.
+WEIGHT_OF_DERIVATIVES = 1e3
+# Largest number of values, unknowns and derivatives, for which the correction is used by default.
+MOST_VALUES = 300
+# Largest number of entries of all matrices of the times that are solved at once.
+MOST_ENTRIES = 2_000_000
 
 
 class HiddenConstraints:
@@ -73,7 +65,7 @@ class HiddenConstraints:
         time = time or FIRST_PART * float(problem.interval[1] - problem.interval[0]) or 1.0
         highest = {j: (k, i) for i, (j, k) in enumerate(self.states)}
         apart, places = np.array([(k - highest[j][0], highest[j][1]) for j, k in system.jets]).T
-        self.weights = HIDDEN.weight_of_derivatives * self.between.sizes[places] / time ** apart.astype(float)
+        self.weights = WEIGHT_OF_DERIVATIVES * self.between.sizes[places] / time ** apart.astype(float)
         self.weights[self.columns] = self.between.sizes
         self.is_state = np.isin(np.arange(count), self.columns)
 
@@ -84,7 +76,7 @@ class HiddenConstraints:
     def correct(self, t: Vector, u: Vector, du: Vector, h: Vector) -> NDArray[np.bool_]:
         """Make values at several times satisfy the constraints, see :meth:`Pointwise.correct`."""
         numbers = max(len(stage.rows) * len(stage.jets) for stage in self.system.stages)
-        most = max(1, HIDDEN.most_numbers // max(1, numbers))
+        most = max(1, MOST_ENTRIES // max(1, numbers))
         done = np.zeros(len(t), dtype=bool)
         for first in range(0, len(t), most):
             own = slice(first, first + most)
@@ -162,7 +154,7 @@ class HiddenConstraints:
         linear, weights, before = part.is_linear(every), self.weights[columns][:, None], x[columns]
         sizes = np.abs(before).max(axis=1, keepdims=True)
         change, open_times = np.full(len(t), np.inf), np.arange(len(t))
-        for _ in range(HIDDEN.max_iterations):
+        for _ in range(MOST_HIDDEN_ITERATIONS):
             here, times = x[:, open_times], t[open_times]
             matrices, share = part.dense(here, every, times), follows[open_times]
             matrices[:, :, places] += share[:, None, None] * matrices[:, :, count:]
@@ -172,20 +164,20 @@ class HiddenConstraints:
             x[np.ix_(np.array(states, dtype=np.intp), open_times)] += share * step[places]
             here = np.abs(x[np.ix_(columns, open_times)])
             relative = np.abs(step) / (np.maximum(sizes, here) + np.finfo(float).tiny)
-            if (relative.max(axis=0) > HIDDEN.round_off).any():
+            if (relative.max(axis=0) > ROUND_OFF).any():
                 relative[np.abs(step) <= _left_by_rounding(matrices, here / weights) * weights] = 0.0
             change[open_times] = relative.max(axis=0)
             if linear:
                 change[:] = np.where(np.isfinite(change), 0.0, np.inf)
                 break
-            open_times = open_times[change[open_times] > HIDDEN.round_off]
+            open_times = open_times[change[open_times] > ROUND_OFF]
             if not open_times.size:
                 break
-        done = change <= HIDDEN.accepted_change
+        done = change <= ACCEPTED_CHANGE
         if not square:
             own = self.is_state[columns]
             shift = np.abs(x[columns] - before)[own] / weights[own]
-            done &= shift.max(axis=0, initial=0.0) <= HIDDEN.largest_shift
+            done &= shift.max(axis=0, initial=0.0) <= LARGEST_SHIFT
         return done
 
 
@@ -197,7 +189,7 @@ def _left_by_rounding(matrices: Vector, values: Vector) -> Vector:
     matrices = np.abs(matrices)
     terms = matrices @ values.T[..., None]
     least = np.divide(terms, matrices, out=np.zeros_like(matrices), where=matrices > 0.0)
-    return np.asarray(HIDDEN.rounding * least.max(axis=1).T)
+    return np.asarray(ROUNDING * least.max(axis=1).T)
 
 
 def _least_change(matrices: Vector, values: Vector) -> Vector:
@@ -231,7 +223,7 @@ def hidden_constraints(
     # There are no start values of unknowns that a repair adds, and no place for those that it takes away.
     if system is None or len(system.model.names) != system.unknowns:
         return None
-    if not set(form.states) <= set(system.place) or (not any_size and len(system.jets) > HIDDEN.most_values):
+    if not set(form.states) <= set(system.place) or (not any_size and len(system.jets) > MOST_VALUES):
         return None
     return HiddenConstraints(problem, system, sizes, time)
 

@@ -11,27 +11,23 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError
 from dae_sdc.initial.differentiated import DIFFERENCES, patterns_near, structure_near
-from dae_sdc.initial.neighbourhood import LATER, MOST_DENSE_UNKNOWNS, Neighbourhood, dense
+from dae_sdc.initial.neighbourhood import (
+    LATER,
+    MOST_DENSE_UNKNOWNS,
+    Neighbourhood,
+    dense,
+    derivative_array,
+    taylor_weights,
+)
 from dae_sdc.structure.analysis import index_of_unknowns
 
-
-@dataclass(frozen=True)
-class IndexSearch:
-    """How the index is found from numbers."""
-
-    # States near the given one at which the matrix pencil is looked at; all must give the same index.
-    points: int = 3
-    # Number of unknowns above which ranks by singular values are left out, and all of it where every column
-    # of the Jacobian is to be found by differences.
-    largest_dense: int = MOST_DENSE_UNKNOWNS
-    dependent: float = 1e-7  # Singular value, relative to the largest, that counts as 0.
-    # Change of an entry, in units of the largest of its equation, that counts as none.
-    constant: float = 1e-9
-    # Part of an unknown in a chain of derivatives, relative to the largest, that counts as 0.
-    reached: float = 1e-5
-
-
-SEARCH = IndexSearch()
+# States near the given one at which the matrix pencil is looked at; all must give the same index.
+PENCILS = 3
+DEPENDENT_BY_JACOBIANS = 1e-7  # Singular value, relative to the largest, that counts as 0.
+# Change of an entry, in units of the largest of its equation, that counts as none.
+CONSTANT_ENTRY = 1e-9
+# Part of an unknown in a chain of derivatives, relative to the largest, that counts as 0.
+REACHED_PART = 1e-5
 
 TINY = float(np.finfo(float).tiny)
 
@@ -63,20 +59,20 @@ def index_of(problem: ProblemDAE, t: float, u: Vector) -> FoundIndex | None:
     """
     # Shapes: u (n,).
     by_columns = getattr(problem, "jacobian", None) is None and problem.sparsity is None
-    if by_columns and problem.n > SEARCH.largest_dense:
+    small = problem.n <= MOST_DENSE_UNKNOWNS  # else ranks by singular values are left out
+    if by_columns and not small:
         return None
     try:
         near = Neighbourhood(problem, t, u)
         offsets = structure_near(problem, *patterns_near(near))
     except DAEError:
         return None
-    small = problem.n <= SEARCH.largest_dense
     if offsets is not None:
         by_offsets = FoundIndex(offsets.index, index_of_unknowns(offsets))
         return _lowered(near, by_offsets) if small and by_offsets.index > 1 else by_offsets
     if not small:
         return None
-    pencils = [_pencil(near, number) for number in range(SEARCH.points)]
+    pencils = [_pencil(near, number) for number in range(PENCILS)]
     alike = _of_pencils(pencils)
     if all(_are_close(pencils[0], other) for other in pencils[1:]):
         return alike
@@ -84,7 +80,7 @@ def index_of(problem: ProblemDAE, t: float, u: Vector) -> FoundIndex | None:
     if varying is None:
         return None
     masses = [pencil[0] for pencil in pencils if pencil is not None]
-    turns = not all(np.allclose(masses[0], other, rtol=0.0, atol=SEARCH.constant) for other in masses)
+    turns = not all(np.allclose(masses[0], other, rtol=0.0, atol=CONSTANT_ENTRY) for other in masses)
     return replace(varying, turns=turns)
 
 
@@ -109,7 +105,7 @@ def _of_pencils(pencils: list[tuple[Vector, Vector] | None]) -> FoundIndex | Non
 
 def _lowered(near: Neighbourhood, by_offsets: FoundIndex) -> FoundIndex:
     """The index by offsets, or a lower one: they may have equations differentiated that need not be."""
-    other = _of_pencils([_pencil(near, number) for number in range(SEARCH.points)])
+    other = _of_pencils([_pencil(near, number) for number in range(PENCILS)])
     if other is None or other.index >= min(by_offsets.index, len(DIFFERENCES)):
         return by_offsets
     return other if _known_rates(near, near.t, other.index).all() else by_offsets
@@ -117,7 +113,7 @@ def _lowered(near: Neighbourhood, by_offsets: FoundIndex) -> FoundIndex:
 
 def is_linear(near: Neighbourhood) -> bool:
     """Whether equations are linear in u and u', by Jacobians near a state at one time."""
-    pencils = [_pencil(near, number, at_start=True) for number in range(SEARCH.points)]
+    pencils = [_pencil(near, number, at_start=True) for number in range(PENCILS)]
     return all(_are_close(pencils[0], other) for other in pencils[1:])
 
 
@@ -126,9 +122,7 @@ def _by_arrays(near: Neighbourhood) -> FoundIndex | None:
     of_unknowns = np.zeros(near.n, dtype=np.int64)
     for times in range(len(DIFFERENCES)):
         # At one of the times an unknown may be out of the reach of derivatives by chance.
-        known = np.all(
-            [_known_rates(near, near.later(number), times) for number in range(SEARCH.points)], axis=0
-        )
+        known = np.all([_known_rates(near, near.later(number), times) for number in range(PENCILS)], axis=0)
         of_unknowns[~known] = times + 1
         if known.all():
             return FoundIndex(times, tuple(np.maximum(1, of_unknowns).tolist()))
@@ -153,7 +147,7 @@ def _are_close(pencil: tuple[Vector, Vector] | None, other: tuple[Vector, Vector
     """Whether two pencils are the same up to what differences leave."""
     if pencil is None or other is None:
         return False
-    return all(np.allclose(a, b, rtol=0.0, atol=SEARCH.constant) for a, b in zip(pencil, other, strict=True))
+    return all(np.allclose(a, b, rtol=0.0, atol=CONSTANT_ENTRY) for a, b in zip(pencil, other, strict=True))
 
 
 def _by_chains(mass: Vector, stiffness: Vector) -> FoundIndex | None:
@@ -176,7 +170,7 @@ def _by_chains(mass: Vector, stiffness: Vector) -> FoundIndex | None:
         kernel = more if grows else kernel
     of_unknowns, chain = np.ones(n, dtype=np.int64), kernel
     for index in range(n + 1):
-        reached = np.linalg.norm(chain, axis=1) > SEARCH.reached
+        reached = np.linalg.norm(chain, axis=1) > REACHED_PART
         if not reached.any():
             return FoundIndex(index, tuple(of_unknowns.tolist()))
         of_unknowns[reached] = index + 1
@@ -200,24 +194,16 @@ def _known_rates(near: Neighbourhood, t: float, times: int) -> npt.NDArray[np.bo
     rows = np.maximum(np.abs(mass), np.abs(stiffness)).max(axis=(0, 2))[None, :, None]
     mass, stiffness = mass / np.maximum(rows, TINY), stiffness / np.maximum(rows, TINY)
     spacing = LATER * difference.step if times else 1.0
-    polynomials = np.polynomial.polynomial.polyvander(distances / spacing, len(halves) - 1)
-    taylor = np.linalg.inv(polynomials)[: times + 1] / spacing ** np.arange(times + 1)[:, None]
-    mass_terms, stiffness_terms = (np.tensordot(taylor, part, 1) for part in (mass, stiffness))
-    # Row k is the Taylor coefficient k of F, column l that of u' in powers of s.
-    matrix = np.zeros((times + 1, n, times + 1, n))
-    for k in range(times + 1):
-        for power in range(k + 1):
-            matrix[k, :, power] = mass_terms[k - power]
-            if power < k:
-                matrix[k, :, power] += stiffness_terms[k - power - 1] / (power + 1)
-    size = (times + 1) * n
-    free = _kernel(matrix.reshape(size, size))[:n]
-    known: npt.NDArray[np.bool_] = np.linalg.norm(free, axis=1) < SEARCH.reached
+    weights = taylor_weights(range(-difference.pairs, difference.pairs + 1), times)
+    taylor = weights / spacing ** np.arange(times + 1)[:, None]
+    array = derivative_array(*(np.tensordot(taylor, part, 1) for part in (mass, stiffness)))
+    free = _kernel(array)[:n]
+    known: npt.NDArray[np.bool_] = np.linalg.norm(free, axis=1) < REACHED_PART
     return known
 
 
 def _kernel(matrix: Vector, size: float | None = None) -> Vector:
     """An orthonormal basis of what a square matrix maps to 0, in units of a size, by default its own."""
     _, values, right = np.linalg.svd(matrix)
-    found: Vector = right[values <= SEARCH.dependent * (values[0] if size is None else size)].T
+    found: Vector = right[values <= DEPENDENT_BY_JACOBIANS * (values[0] if size is None else size)].T
     return found

@@ -307,6 +307,9 @@ class Repeated:
         self._compiled = compile_program(self.program, "residual", "tape")
         return self._CALL(self._compiled.address)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_call"}  # which is of a process
+
     def sizes(self, x: Vector) -> Vector:
         """Sizes of the terms of the outputs at values x."""
         return magnitudes(self.program, self._inputs(x))

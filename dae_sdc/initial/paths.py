@@ -14,26 +14,18 @@ from dae_sdc.dae.pattern import maximum_matching
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError
 from dae_sdc.initial.neighbourhood import dense
-from dae_sdc.initial.projection import PROJECTION, EquationFunctions, Projection, project
+from dae_sdc.initial.projection import MOST_PROJECTION_STEPS, EquationFunctions, Projection, project
 from dae_sdc.structure.blocks import Block, find_blocks
 
-
-@dataclass(frozen=True)
-class PathOptions:
-    """How paths to a start are followed."""
-
-    # first, longest, shortest: first part of a path, and the bounds of the parts, each of which is as long as
-    # Newton's method allows.
-    first: float = 0.125
-    longest: float = 0.25
-    shortest: float = 1e-5
-    most: int = 200  # Largest number of points.
-    most_iterations: int = 12  # Largest number of iterations of Newton's method at a point.
-    easy: int = 5  # Number of iterations up to which the next part is longer.
-    tolerance: float = 1e-4  # Largest residual, relative to the terms, at points before the end.
-
-
-PATHS = PathOptions()
+# FIRST_PART, LONGEST_PART, SHORTEST_PART: first part of a path, and the bounds of the parts, each of which is
+# as long as Newton's method allows.
+FIRST_PART = 0.125
+LONGEST_PART = 0.25
+SHORTEST_PART = 1e-5
+MOST_PATH_POINTS = 200  # Largest number of points.
+MOST_POINT_ITERATIONS = 12  # Largest number of iterations of Newton's method at a point.
+EASY_ITERATIONS = 5  # Number of iterations up to which the next part is longer.
+POINT_RESIDUAL = 1e-4  # Largest residual, relative to the terms, at points before the end.
 
 # The point nearest to one, and begun at another, at which equations at a part of a path hold.
 At = Callable[[float, Vector, Vector], Projection]
@@ -41,8 +33,8 @@ At = Callable[[float, Vector, Vector], Projection]
 
 def continued(at: At, x: Vector) -> Projection | None:
     """The end of a path from values x at 0 to 1, with parts along secants first; None if it is lost."""
-    place, part, before = 0.0, PATHS.first, None
-    for _ in range(PATHS.most):
+    place, part, before = 0.0, FIRST_PART, None
+    for _ in range(MOST_PATH_POINTS):
         goal = min(1.0, place + part)
         ahead = x if before is None else x + (goal - place) / (place - before[0]) * (x - before[1])
         found = at(goal, x, ahead)
@@ -50,8 +42,8 @@ def continued(at: At, x: Vector) -> Projection | None:
             before, place, x = (place, x), goal, found.x
             if place == 1.0:
                 return found
-            part = min(PATHS.longest, part * (2.0 if found.iterations <= PATHS.easy else 1.0))
-        elif part < PATHS.shortest:
+            part = min(LONGEST_PART, part * (2.0 if found.iterations <= EASY_ITERATIONS else 1.0))
+        elif part < SHORTEST_PART:
             return None
         else:
             part *= 0.25
@@ -89,8 +81,8 @@ class BlockEquations:
             start=start,
             sizes=self.sizes,
             bounds=self.bounds,
-            tolerance=PATHS.tolerance if on_path else self.tolerance,
-            most_iterations=most or (PROJECTION if by is None else PATHS).most_iterations,
+            tolerance=POINT_RESIDUAL if on_path else self.tolerance,
+            most_iterations=most or (MOST_PROJECTION_STEPS if by is None else MOST_POINT_ITERATIONS),
         )
 
     def followed(self, x: Vector) -> tuple[Projection | None, str]:

@@ -19,38 +19,31 @@ from dae_sdc.structure.rank import LinearRows
 TERM_ROUND_OFF = 16.0 * float(np.finfo(float).eps)
 
 
-@dataclass(frozen=True)
-class ProjectionOptions:
-    """Settings of :func:`project`."""
-
-    tolerance: float = 1e-9  # Largest residual of an equation that holds, relative to the size of its terms.
-    most_iterations: int = 100  # Largest number of linear systems that are solved.
-    most_polishing_steps: int = 6  # Largest number of steps of Newton's method at the end.
-    # Largest ratio of the residuals after and before such a step at which it is accepted.
-    polishing_factor: float = 0.5
-    # Step, relative to the distance from the given point, at which that distance is minimal.
-    shortest_step: float = 1e-8
-    # Relative distance from the given point up to which the equations are treated as linear.
-    near: float = 1e-6
-    # Number of entries of a Jacobian above which a sparse one is not made dense.
-    most_dense_entries: int = 400_000
-    # Subtracted from zeros on the diagonal of the optimality conditions, so that dependent rows do not make
-    # them singular.
-    diagonal_shift: float = 1e-13
-    largest_curvature: float = 1e8  # Largest curvature of the Lagrangian in units of that of the distance.
-    most_step_halvings: int = 30  # Largest number of times that a step is made shorter.
-    few_halvings: int = 10  # Number of times that it is halved before it becomes a tenth each time.
-    sufficient_decrease: float = 1e-4  # Part of the predicted decrease that a step must achieve.
-    # Entry of a contradiction, relative to the largest, from which on its equation is named.
-    contradiction_share: float = 1e-3
-    # Distance from a bound, in sizes of the value, up to which a value that leaves it is set to it.
-    at_bound: float = 1e-6
-    # Part of the way to the bounds that is gone where a step leads far beyond them, so that what is not
-    # defined there is met last, and the part of a step within the bounds up to which that is far.
-    within_bounds: float = 0.9
-
-
-PROJECTION = ProjectionOptions()
+PROJECTION_TOLERANCE = 1e-9  # Largest residual of an equation that holds, relative to the size of its terms.
+MOST_PROJECTION_STEPS = 100  # Largest number of linear systems that are solved.
+MOST_POLISHING_STEPS = 6  # Largest number of steps of Newton's method at the end.
+# Largest ratio of the residuals after and before such a step at which it is accepted.
+POLISHING_FACTOR = 0.5
+# Step, relative to the distance from the given point, at which that distance is minimal.
+SHORTEST_PROJECTION_STEP = 1e-8
+# Relative distance from the given point up to which the equations are treated as linear.
+NEAR_POINT = 1e-6
+# Number of entries of a Jacobian above which a sparse one is not made dense.
+MOST_DENSE_ENTRIES = 400_000
+# Subtracted from zeros on the diagonal of the optimality conditions, so that dependent rows do not make
+# them singular.
+DIAGONAL_SHIFT = 1e-13
+LARGEST_CURVATURE = 1e8  # Largest curvature of the Lagrangian in units of that of the distance.
+MOST_STEP_HALVINGS = 30  # Largest number of times that a step is made shorter.
+FEW_HALVINGS = 10  # Number of times that it is halved before it becomes a tenth each time.
+SUFFICIENT_DECREASE = 1e-4  # Part of the predicted decrease that a step must achieve.
+# Entry of a contradiction, relative to the largest, from which on its equation is named.
+CONTRADICTION_SHARE = 1e-3
+# Distance from a bound, in sizes of the value, up to which a value that leaves it is set to it.
+AT_BOUND = 1e-6
+# Part of the way to the bounds that is gone where a step leads far beyond them, so that what is not
+# defined there is met last, and the part of a step within the bounds up to which that is far.
+WITHIN_BOUNDS = 0.9
 
 
 @dataclass(frozen=True)
@@ -105,9 +98,9 @@ def project(
     *,
     weights: npt.ArrayLike = 1.0,
     fixed: npt.ArrayLike = False,
-    tolerance: float = PROJECTION.tolerance,
+    tolerance: float = PROJECTION_TOLERANCE,
     start: npt.ArrayLike | None = None,
-    most_iterations: int = PROJECTION.most_iterations,
+    most_iterations: int = MOST_PROJECTION_STEPS,
     sizes: npt.ArrayLike | None = None,
     bounds: tuple[Vector, Vector] | None = None,
 ) -> Projection:
@@ -150,7 +143,7 @@ def project(
             offset = search.offset(x)
             check()
             # Near the given point the first step already leads to the nearest solution.
-            beside = np.linalg.norm(offset) <= PROJECTION.near * (1.0 + np.linalg.norm(weight * x[free]))
+            beside = np.linalg.norm(offset) <= NEAR_POINT * (1.0 + np.linalg.norm(weight * x[free]))
             exact = bool(iteration) and not np.any(np.abs(h) > error * size)
             if exact and beside:
                 break
@@ -170,7 +163,7 @@ def project(
             if found is None:
                 break
             x, h = found
-        for _ in range(0 if exact or not np.isfinite(h).all() else PROJECTION.most_polishing_steps):
+        for _ in range(0 if exact or not np.isfinite(h).all() else MOST_POLISHING_STEPS):
             matrix = equations.jacobian(x)
             if not _finite(matrix):
                 break
@@ -203,7 +196,7 @@ def _support(left: Vector, h: Vector, tolerance: Vector) -> tuple[int, ...]:
     """Equations in a combination that no step reduces or, if there is none, all violated ones."""
     size = np.abs(left)
     chosen = (
-        size > PROJECTION.contradiction_share * size.max(initial=0.0)
+        size > CONTRADICTION_SHARE * size.max(initial=0.0)
         if (size > 1e-2 * tolerance).any()
         else np.abs(h) > tolerance
     )
@@ -220,7 +213,7 @@ class _Box:
 
     def left_by(self, x: Vector, step: Vector) -> Vector:
         """A mask of the values at bounds that a step leads beyond."""
-        near = PROJECTION.at_bound * (self.sizes + np.abs(x))
+        near = AT_BOUND * (self.sizes + np.abs(x))
         below = (x + step < self.low) & (x - self.low <= near)
         return np.asarray(below | ((x + step > self.high) & (self.high - x <= near)))
 
@@ -229,7 +222,7 @@ class _Box:
         room = np.where(step < 0.0, self.low - x, self.high - x)
         parts = np.divide(room, step, out=np.ones_like(step), where=(step != 0.0) & np.isfinite(room))
         inside = float(np.clip(parts, 0.0, 1.0).min(initial=1.0))
-        return inside if inside > PROJECTION.within_bounds else PROJECTION.within_bounds * inside
+        return inside if inside > WITHIN_BOUNDS else WITHIN_BOUNDS * inside
 
 
 class _Search:
@@ -278,11 +271,11 @@ class _Search:
         return True
 
     def _directed(self, matrix: Any, offset: Vector, h: Vector) -> bool:
-        if sparse.issparse(matrix) and matrix.shape[0] * matrix.shape[1] > PROJECTION.most_dense_entries:
+        if sparse.issparse(matrix) and matrix.shape[0] * matrix.shape[1] > MOST_DENSE_ENTRIES:
             weighted = sparse.csr_matrix(matrix) @ sparse.diags(1.0 / self._weight)
         else:
             weighted = (matrix.toarray() if sparse.issparse(matrix) else matrix) / self._weight
-        dependent, shift = self._equations.accuracy.dependent, PROJECTION.diagonal_shift
+        dependent, shift = self._equations.accuracy.dependent, DIAGONAL_SHIFT
         try:
             # Rows of a vanishing gradient are not scaled.
             self.system = system = LinearRows(weighted, dependent, shift, empty=1e-14)
@@ -294,9 +287,7 @@ class _Search:
             # The multipliers belong to rows scaled by their norms in the last step.
             multipliers = multipliers * (system.sizes / self._sizes)
             change = offset + system.rows.T @ multipliers - gradient
-            self._bend = float(
-                np.clip(change @ step / max(step @ step, 1e-300), 1.0, PROJECTION.largest_curvature)
-            )
+            self._bend = float(np.clip(change @ step / max(step @ step, 1e-300), 1.0, LARGEST_CURVATURE))
         self._normal = -system.least(h / system.sizes)
         self._tangent = system.least(system.rows @ offset) - offset
         self.step = self._normal + self._tangent / self._bend
@@ -305,7 +296,7 @@ class _Search:
     def is_shortest(self, x: Vector, offset: Vector) -> bool:
         """Whether the next step is so short that the point counts as the nearest one."""
         size = np.linalg.norm(self._weight * x[self._free])
-        least = PROJECTION.shortest_step * np.linalg.norm(offset) + self._equations.accuracy.values * size
+        least = SHORTEST_PROJECTION_STEP * np.linalg.norm(offset) + self._equations.accuracy.values * size
         return bool(max(np.linalg.norm(self._normal), np.linalg.norm(self._tangent)) <= least)
 
     def next_point(self, x: Vector, h: Vector, offset: Vector) -> tuple[Vector, Vector] | None:
@@ -323,20 +314,20 @@ class _Search:
         now = self._merit(offset, h)
         noise = 1e-14 * (1.0 + abs(now))
         part = 1.0 if self._box is None else self._box.part(x[self._free], step / self._weight)
-        for halving in range(PROJECTION.most_step_halvings):
+        for halving in range(MOST_STEP_HALVINGS):
             place, values = self._moved(x, part * step)
             then = self._merit(self.offset(place), values)
-            if then <= now + PROJECTION.sufficient_decrease * part * slope + noise:
+            if then <= now + SUFFICIENT_DECREASE * part * slope + noise:
                 self._last = part * step, *self._last[1:]
                 return (place, values) if then < now - noise or slope < -noise else None
             if part == 1.0 and np.isfinite(then):
                 # Second-order correction: curvature of the equations may spoil a good step.
                 bent = step - system.least(values / system.sizes)
                 place, values = self._moved(x, bent)
-                if self._merit(self.offset(place), values) <= now + PROJECTION.sufficient_decrease * slope:
+                if self._merit(self.offset(place), values) <= now + SUFFICIENT_DECREASE * slope:
                     self._last = bent, *self._last[1:]
                     return place, values
-            part *= 0.5 if halving < PROJECTION.few_halvings else 0.1
+            part *= 0.5 if halving < FEW_HALVINGS else 0.1
         return None
 
     def polished(self, x: Vector, h: Vector, scale: Vector) -> tuple[Vector, Vector] | None:
@@ -344,7 +335,7 @@ class _Search:
         place, values = self._moved(x, self._normal)
         scale = np.where(scale > 0.0, scale, 1.0)
         now, then = np.max(np.abs(h) / scale), np.max(np.abs(values) / scale)
-        return (place, values) if then <= PROJECTION.polishing_factor * now else None
+        return (place, values) if then <= POLISHING_FACTOR * now else None
 
     def _moved(self, x: Vector, by: Vector) -> tuple[Vector, Vector]:
         place = x.copy()

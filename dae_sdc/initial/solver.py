@@ -17,7 +17,13 @@ from dae_sdc.initial.consistent import REPORTED_CHANGE, Change, listed
 from dae_sdc.initial.given import OUTSIDE, shown_bounds
 from dae_sdc.initial.jets import JetSystem, Stage
 from dae_sdc.initial.paths import BlockEquations, blocks_of, continued
-from dae_sdc.initial.projection import PROJECTION, EquationFunctions, Projection, project
+from dae_sdc.initial.projection import (
+    MOST_DENSE_ENTRIES,
+    MOST_PROJECTION_STEPS,
+    EquationFunctions,
+    Projection,
+    project,
+)
 from dae_sdc.structure.rank import Span
 from dae_sdc.text import brief
 
@@ -179,7 +185,7 @@ class Steps:
         start: Vector = point + spread * self.given.sizes * self._random.standard_normal(point.size)
         return self.given.within(start)
 
-    def _by_stages(
+    def by_stages(
         self,
         point: Vector,
         fixed: Booleans,
@@ -251,7 +257,7 @@ class Steps:
             start=None if start is None else start[jets],
             sizes=self.given.sizes[jets],
             bounds=None if self.given.bounds is None else self.given.bounds[:, jets],
-            most_iterations=PROJECTION.most_iterations
+            most_iterations=MOST_PROJECTION_STEPS
             if start is None and not self._restarted
             else SEARCH.restart_iterations,
         )
@@ -412,7 +418,7 @@ class Solver(Steps):
     def settled(self, x: Vector) -> Vector:
         """Values near ``x`` at which the equations hold to round-off; ``x`` if none are found."""
         given = self.given
-        found = self._by_stages(x, given.fixed, given.weights, keep=np.ones_like(given.known))
+        found = self.by_stages(x, given.fixed, given.weights, keep=np.ones_like(given.known))
         return x if found is None else self._without_remainders(found)
 
     def solve(self) -> Vector:
@@ -474,9 +480,9 @@ class Solver(Steps):
     def _nearest(self) -> Vector | None:
         """Values near the given ones at which the equations hold, by the first way that leads to some."""
         given = self.given
-        found = self._by_stages(given.point, given.fixed, given.weights, keep=given.known)
+        found = self.by_stages(given.point, given.fixed, given.weights, keep=given.known)
         if self.small and (found is None or self.changes(found)):
-            other = self._by_stages(given.point, given.fixed, given.weights, keep=given.known, follow=True)
+            other = self.by_stages(given.point, given.fixed, given.weights, keep=given.known, follow=True)
             if found is None or (other is not None and self._distance(other) < self._distance(found)):
                 found = other
         if found is None:
@@ -489,7 +495,7 @@ class Solver(Steps):
         known = given.fixed | given.known
         for magnitude in SEARCH.magnitudes if found is None and self.restarts and not known.all() else ():
             start = np.where(known, given.point, given.apart_by(magnitude))
-            found = self._by_stages(start, given.fixed, given.weights)
+            found = self.by_stages(start, given.fixed, given.weights)
             if found is not None:
                 break
         if found is None and self.small and self.restarts:
@@ -511,7 +517,7 @@ class Solver(Steps):
         given = self.given
         if not self.changes(x):
             return x
-        way = self._at_once if self.together else self._by_stages
+        way = self._at_once if self.together else self.by_stages
         other = way(np.where(given.known, given.point, x), given.fixed, given.weights)
         return x if other is None else min(other, x, key=self._distance)
 
@@ -532,7 +538,7 @@ class Solver(Steps):
         self._restarted = True
         for at, start in enumerate(starts):
             found = [start] if at < min(len(known), SEARCH.most_near) else []
-            way = self._at_once if self.together else self._by_stages
+            way = self._at_once if self.together else self.by_stages
             other = way(given.point, given.fixed, given.weights, start)
             found += [] if other is None else [other]
             x = min([x, *found], key=self._distance)
@@ -636,7 +642,7 @@ class Solver(Steps):
         for _ in range(self.restarts):
             start = self._random_start(x)
             start[held] = x[held]
-            way = self._at_once if self.together else self._by_stages
+            way = self._at_once if self.together else self.by_stages
             one = way(start, held, 1.0 / given.sizes)
             if one is not None:  # any solution counts, not only the one nearest to the start
                 one = way(one, held, 1.0 / given.sizes)
@@ -658,6 +664,6 @@ class Solver(Steps):
 
 
 def _columns(matrix: Any, chosen: npt.NDArray[np.int64]) -> Any:
-    if sparse.issparse(matrix) and matrix.shape[0] * matrix.shape[1] <= PROJECTION.most_dense_entries:
+    if sparse.issparse(matrix) and matrix.shape[0] * matrix.shape[1] <= MOST_DENSE_ENTRIES:
         matrix = matrix.toarray()
     return matrix if chosen.size == matrix.shape[1] else matrix[:, chosen]

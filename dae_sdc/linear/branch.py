@@ -16,6 +16,7 @@ from dae_sdc.dae.paths import MOST_PATH_UNKNOWNS, PathEquations, PathPoint, corr
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError, InputError, require_number
+from dae_sdc.initial.neighbourhood import dense
 from dae_sdc.linear.equilibrium import Rest, Steady, row_scales
 from dae_sdc.linear.system import DEPENDENT_BY_DIFFERENCES, DEPENDENT_POLES, by_ranks
 from dae_sdc.registry import unknown
@@ -123,9 +124,8 @@ class _Path:
         step = PART_OF_RANGE * self.span
         sides = [self.residual(np.append(values[:-1], values[-1] + sign * step)) for sign in (1.0, -1.0)]
         self.parameter.value = float(values[-1])
-        matrix = self.rest.jacobian(values[:-1])
-        dense = matrix.toarray() if sparse.issparse(matrix) else matrix
-        scaled = dense / self.rows[:, None] if self.rows.size else dense
+        matrix = dense(self.rest.jacobian(values[:-1]))
+        scaled = matrix / self.rows[:, None] if self.rows.size else matrix
         return np.column_stack([scaled, (sides[0] - sides[1]) / (2.0 * step)])
 
     def poles(self, values: Vector) -> npt.NDArray[np.complex128]:

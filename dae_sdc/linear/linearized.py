@@ -19,7 +19,8 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.errors import ConvergenceError, InputError, SingularMatrixError, require_number
 from dae_sdc.expressions.dag import name_and_order, name_of
 from dae_sdc.initial.jets import ModelJets
-from dae_sdc.linear.equilibrium import Rest, least_step
+from dae_sdc.initial.solver import Given, Steps
+from dae_sdc.linear.equilibrium import Hidden, Rest
 from dae_sdc.linear.system import (
     DEPENDENT_BY_DIFFERENCES,
     DEPENDENT_POLES,
@@ -52,9 +53,8 @@ class State:
 
 
 PARAMETER_STEP: Final = 2.0**-12  # Change of a parameter, relative to its size, in differences.
-# Largest number of Newton iterations by which values are made to satisfy the equations of a stage.
-MOST_STAGE_ITERATIONS: Final = 20
-SETTLED_CHANGE: Final = 1e-13  # Relative change of the values up to which these end.
+# Size of a value that is moved to a consistent one, at least, relative to the largest of its stage.
+LEAST_SIZE: Final = 1e-3
 # Largest derivative, relative to the unknown in units of the interval, of a state at rest.
 LARGEST_RATE_AT_REST: Final = 1e-9
 
@@ -88,6 +88,8 @@ def _factors(name: str, equations: Any) -> dict[str, float]:
 
 def with_inputs(model: Model, inputs: Inputs) -> Model:
     """A model in which each input, a parameter or a right side, is an unknown with an equation."""
+    if not inputs:
+        return model
     made = without_equations(model, model.name, model.title)
     made.definitions, made.conditions, made.of_function = (
         model.definitions,
@@ -159,27 +161,17 @@ def outputs_of(outputs: Sequence[str], names: Sequence[str], units: Sequence[str
 
 def consistent(system: ModelJets, x: Vector) -> Vector:
     """Values of unknowns and derivatives near given ones that satisfy all equations, stage by stage."""
-    x = x.copy()
-    for number, stage in enumerate(system.stages):
-        if not len(stage.rows):
-            continue
-        sizes = np.maximum(np.abs(x[stage.jets]), 1e-3 * max(1.0, np.abs(x[stage.jets]).max(initial=0.0)))
-        before = np.inf
-        for _ in range(MOST_STAGE_ITERATIONS):
-            residual = system.values(x, number)
-            matrix = sparse.csc_matrix(system.jacobian(x, number))[:, stage.jets]
-            step = least_step(matrix, residual, sizes)
-            x[stage.jets] += step
-            change = float((np.abs(step) / np.maximum(sizes, np.abs(x[stage.jets]))).max(initial=0.0))
-            if change <= SETTLED_CHANGE or not (change < 0.5 * before or change > 1e-8):
-                break
-            before = change
-        if not change <= 1e-8:
-            raise ConvergenceError(
-                f"the hidden constraints of {system.title} have no solution near the state at "
-                f"t={system.t:g}; give a consistent state, for instance of ds.initial"
-            )
-    return x
+    sizes, nothing = np.ones(x.size), np.zeros(x.size, dtype=bool)
+    for stage in system.stages:
+        values = np.abs(x[stage.jets])
+        sizes[stage.jets] = np.maximum(values, LEAST_SIZE * max(1.0, values.max(initial=0.0)))
+    near = Steps(system, Given(x, ~nothing, nothing, sizes)).by_stages(x, nothing, 1.0 / sizes)
+    if near is None:
+        raise ConvergenceError(
+            f"the hidden constraints of {system.title} have no solution near the state at t={system.t:g}; "
+            f"give a consistent state, for instance of ds.initial"
+        )
+    return near
 
 
 class Linearizer(ABC):
@@ -297,14 +289,10 @@ class LinearModel(Linearizer):
 
     def values(self, system: ModelJets, state: State) -> Vector:
         """Values of all jets near a state and its derivative that satisfy the equations."""
-        x, place = np.zeros(len(system.jets)), system.place
-        for rates, values in ((1, state.du), (0, state.u)):
-            for (j, k), value in zip(self.states, values.tolist(), strict=True):
-                if (j, k + rates) in place and np.isfinite(value):
-                    x[place[j, k + rates]] = value
+        x = Hidden(system, self.states).point(np.nan_to_num(state.u), np.nan_to_num(state.du))
         count = len(self.model.names)
         for at, variable in enumerate(list(self.extended.variables_by_name.values())[count:]):
-            x[place[count + at, 0]] = variable.start[0]
+            x[system.place[count + at, 0]] = variable.start[0]
         return consistent(system, x)
 
     def near(self, state: State) -> State:

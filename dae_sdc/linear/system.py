@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.errors import ConvergenceError, InputError, SingularMatrixError
 from dae_sdc.expressions.dag import name_and_order
 from dae_sdc.initial.jets import ModelJets, offsets_stages
+from dae_sdc.initial.neighbourhood import dense
 from dae_sdc.registry import unknown
 from dae_sdc.structure.rank import equilibration
 
@@ -115,7 +116,7 @@ def by_ranks(E: Any, A: Any, B: Any, dependent: float = DEPENDENT_POLES) -> tupl
     (1979).
     """
     # Shapes: E and A (n, n), B (n, m).
-    E, A, B = (one.toarray() if sparse.issparse(one) else np.array(one, dtype=float) for one in (E, A, B))
+    E, A, B = map(dense, (E, A, B))
     n = len(E)
     largest = [float(np.abs(one).max(initial=0.0)) or 1.0 for one in (E, A)]
     rows, cols = equilibration(np.abs(E) / largest[0] + np.abs(A) / largest[1])
@@ -191,7 +192,10 @@ def by_offsets(
         for at, i in enumerate(inputs):
             if (i, k) in pushed:
                 right[pushed[i, k], k * len(inputs) + at] = 1.0
-    solved = _solve(matrix[:, bound], np.hstack([-matrix[:, at_free].toarray(), right]))
+    try:
+        solved = _solved(matrix[:, bound], np.hstack([-matrix[:, at_free].toarray(), right]))
+    except SingularMatrixError:
+        raise SingularMatrixError("the equations are dependent at this state") from None
     r, m = len(at_free), len(inputs)
     everything = np.zeros((len(system.jets), solved.shape[1]))
     everything[bound] = solved
@@ -277,22 +281,22 @@ def _free(system: ModelJets, matrix: Any, weights: Vector) -> npt.NDArray[np.boo
     return ~bound
 
 
-def _solve(matrix: Any, right: Vector) -> Vector:
-    """The solution of a square sparse system, with rows and columns in units of their largest entries."""
+def _solved(matrix: Any, right: Any) -> Any:
+    """The solution of a square system in units of its rows and columns, as accurate as the matrix allows."""
     if not matrix.shape[0]:
         return right
-    rows = 1.0 / np.asarray(abs(matrix).max(axis=1).toarray()).ravel()
-    scaled = sparse.csc_matrix(sparse.diags(rows) @ matrix)
-    cols = 1.0 / np.asarray(abs(scaled).max(axis=0).toarray()).ravel()
-    scaled = sparse.csc_matrix(scaled @ sparse.diags(cols))
-    try:
-        factors = superlu(scaled)
-    except SingularMatrixError:
-        raise SingularMatrixError("the equations are dependent at this state") from None
-    right = right * rows[:, None]
-    solution = factors.solve(right)
-    solution += factors.solve(right - scaled @ solution)  # as accurate as the matrix allows
-    return np.asarray(solution * cols[:, None])
+    if sparse.issparse(matrix):
+        rows = 1.0 / np.asarray(abs(matrix).max(axis=1).toarray()).ravel()
+        cols = 1.0 / np.asarray(abs(sparse.diags(rows) @ matrix).max(axis=0).toarray()).ravel()
+        scaled: Any = sparse.csc_matrix(sparse.diags(rows) @ matrix @ sparse.diags(cols))
+        solve: Any = superlu(scaled).solve
+    else:
+        rows, cols = equilibration(np.abs(matrix))
+        scaled = matrix * rows[:, None] * cols
+        solve = partial(np.linalg.solve, scaled)
+    right = np.asarray(right * rows[:, None], dtype=np.result_type(scaled.dtype, right))
+    solution = solve(right)
+    return np.asarray((solution + solve(right - scaled @ solution)) * cols[:, None])
 
 
 Complex = npt.NDArray[np.complex128]
@@ -543,7 +547,10 @@ class LinearSystem:
             E, A, C = E.toarray(), A.toarray(), C.toarray()
         values = np.empty((points.size, *through.shape), dtype=complex)
         for at, point in enumerate(points.ravel()):
-            values[at] = C @ _solved(point * E - A, B) + through
+            try:
+                values[at] = C @ _solved(point * E - A, B) + through
+            except (SingularMatrixError, np.linalg.LinAlgError):
+                values[at] = np.inf
         return values.reshape(*points.shape, *through.shape)
 
     def frequency_response(self, omega: Any) -> Complex:
@@ -650,21 +657,3 @@ class LinearSystem:
         if len(self.modes) > 40:
             lines.append(f"  and {len(self.modes) - 40} more")
         return "\n".join([*lines, *self.remarks])
-
-
-def _solved(matrix: Any, right: Vector) -> Complex:
-    """The solution of a complex system with scaled rows and columns; infinite where it is singular."""
-    if sparse.issparse(matrix):
-        try:
-            return np.asarray(superlu(sparse.csc_matrix(matrix)).solve(right.astype(complex)))
-        except SingularMatrixError:
-            return np.full(right.shape, np.inf + 0j)
-    rows, cols = equilibration(np.abs(matrix))
-    try:
-        scaled = matrix * rows[:, None] * cols
-        wanted = right * rows[:, None]
-        solution = np.linalg.solve(scaled, wanted)
-        solution = solution + np.linalg.solve(scaled, wanted - scaled @ solution)
-    except np.linalg.LinAlgError:
-        return np.full(right.shape, np.inf + 0j)
-    return np.asarray(solution * cols[:, None])

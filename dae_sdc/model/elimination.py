@@ -277,22 +277,16 @@ class _Candidate(NamedTuple):
 
 
 class LinearElimination:
-    r"""Elimination of unknowns that an equation determines in terms of others.
+    """Elimination of unknowns u by equations a u + r = 0 with a constant a other than 0 and r without u."""
 
-    An unknown u is eliminated by an equation :math:`a\, u + r = 0`, with a constant a other than 0 and an r
-    without u and its derivatives. The rules:
-
-    - The number of entries, of unknowns and derivatives in equations, does not grow: with m of them in r, and
-      u in q further equations, :math:`q\, (m - 1) \le m + 1`.
-    - If other equations contain derivatives of u, these must be first ones, and r must contain one unknown
-      only, whose order then rises by at most one and to at most three; or r must depend on time alone. Also
-      :math:`\sum_l |b_l / a| \le 100`, so that errors of derivatives do not spoil u.
-    - If r contains derivatives, the highest ones of all unknowns have constant coefficients, before and
-      after: constant masses are not mixed with masses that depend on the position.
-    - Expressions with corners or jumps (tables, choices) are neither differentiated nor put into several
-      equations.
-    - A fixed start value of u must move to one unknown of r whose start value is free.
-    """
+    # The number of entries, of unknowns and derivatives in equations, does not grow: with m of them in r, and
+    # u in q further equations, q (m - 1) <= m + 1. If other equations contain derivatives of u, these must be
+    # first ones, and r must contain one unknown only, whose order then rises by at most one and to at most
+    # three; or r must depend on time alone. Also sum_l |b_l / a| <= 100, so that errors of derivatives do not
+    # spoil u. If r contains derivatives, the highest ones of all unknowns have constant coefficients, before
+    # and after: constant masses are not mixed with masses that depend on the position. Expressions with
+    # corners or jumps (tables, choices) are neither differentiated nor put into several equations. A fixed
+    # start value of u must move to one unknown of r whose start value is free.
 
     def __init__(
         self,

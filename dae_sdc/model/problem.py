@@ -269,7 +269,7 @@ class FormEquations:
     @unguarded
     def eval_f(self, u: MeshDAE, du: MeshDAE, t: float) -> Vector:
         """The residual F(t, u, u'), shape (n,)."""
-        return residual_of_kernel(self, self.form.compiled[0].address, self._taken(u), self._taken(du), t)
+        return residual_of_kernel(self, self.form.compiled[0].address, u, du, t)
 
     @unguarded
     def residual_nodes(self, u: Vector, du: Vector, t: Vector) -> Vector:
@@ -296,7 +296,7 @@ class FormEquations:
     @follows_from_residual
     def jacobian(self, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Any:
         """The matrix dF/du' + c dF/du, shape (n, n), dense or CSC of the pattern ``sparsity``."""
-        return matrix_of_kernel(self, self.form.compiled[1].address, self._taken(u), self._taken(du), t, c)
+        return matrix_of_kernel(self, self.form.compiled[1].address, u, du, t, c)
 
     def _taken(self, values: Any) -> Vector:
         array: Vector = np.ascontiguousarray(values, dtype=np.float64)
@@ -309,13 +309,10 @@ class FormEquations:
 
 
 class SwitchingEquations(FormEquations):
-    """Equations that jump, with the borders of their jumps as switches.
+    """Equations whose jumps keep within a step the values of its start; their borders are switches."""
 
-    Within a step all jumps have the values of its start, so that no iteration meets one. Runs of one step at
-    a time locate the zeros of borders that depend on the state, and continue after them from a consistent
-    state. Jumps of time alone happen at breakpoints, which are known before. Before the first step, jumps are
-    evaluated at the given state.
-    """
+    # Runs of one step at a time locate the zeros of borders that depend on the state, and continue after them
+    # from a consistent state. Jumps of time alone happen at breakpoints, which are known before.
 
     in_force: tuple[float, ...] | None = None
     switches_rest = True  # a switch that stays at 0 has the side 0

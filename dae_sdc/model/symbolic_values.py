@@ -557,12 +557,10 @@ class _HalfLine(NamedTuple):
 
 @dataclass
 class ExecutionPaths:
-    """Paths through the branches of a function, whose results are merged into one expression per value.
+    """Paths through the branches of a function, whose results are merged into one expression per value."""
 
-    Where Python takes the truth value of an expression, the first call proceeds with True. Further calls
-    take the other branches, and the results are merged with the conditions as by ``numpy.where``. A condition
-    that follows from earlier ones on the path has one branch only.
-    """
+    # Where Python takes the truth value of an expression, the first call proceeds with True. Further calls
+    # take the other branches, and the results are merged with the conditions as by ``numpy.where``.
 
     graph: Graph  # Graph of the expressions.
     count: int = 0  # Number of paths taken so far.

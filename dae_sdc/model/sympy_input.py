@@ -22,11 +22,7 @@ TIME: Any = sympy.Symbol("t", real=True)  # Time.
 
 
 class Unknown(sympy.Symbol):  # type: ignore[misc]
-    """An unknown of a model or one of its derivatives with respect to time.
-
-    Differentiated with respect to time it gives its next derivative; with respect to another unknown, or to a
-    derivative of its own, it is a constant, as in Lagrange's equations.
-    """
+    """An unknown of a model or one of its derivatives, whose derivative by time is the next one."""
 
     __slots__ = ("base", "order")
 

@@ -183,10 +183,8 @@ def trace_problem(problem: ProblemDAE, u0: Vector | None = None, *, name: str = 
 
 
 def add_equations(model: Model, problem: ProblemDAE, symbols: Iterable[str]) -> None:
-    """Add the equations of a problem to a model of its unknowns, with parameters that are ``symbols`` there.
-
-    An unknown "der(x)" of the problem is the derivative of x in the model, and what defines it is left out.
-    """
+    """Add the equations of a problem, in which ``symbols`` are parameters, to a model of its unknowns."""
+    # An unknown "der(x)" of the problem is the derivative of x in the model, and what defines it is left out.
     known = _Symbols(model, problem, list(symbols), list(model.parameters_by_name))
     names = [name_and_order(name) for name in problem.names]
     places = [(model.names.index(name), order) for name, order in names]
@@ -262,10 +260,8 @@ def _called(
     paths: ExecutionPaths,
     places: Sequence[tuple[int, int]],
 ) -> tuple[list[Any], Reads]:
-    """The entries of the residual for symbols, over all paths through its branches, and its reads.
-
-    ``places`` are the unknown of the model and the order of its derivative that each unknown is.
-    """
+    """The entries of the residual for symbols, over all paths through its branches, and its reads."""
+    # ``places``: the unknown of the model and the order of its derivative that each unknown is.
     graph, n = model.graph, problem.n
     u, du = (
         array_of([Scalar(graph, graph.variable(j, order + more)) for j, order in places]) for more in (0, 1)

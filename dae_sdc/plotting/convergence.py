@@ -264,11 +264,7 @@ _MARKERS = 12  # Markers on a curve.
 
 
 def drift(result: Result) -> Figure:
-    """Draw a result of ``dae-sdc drift``.
-
-    Panels over time for constraint, velocity constraint and energy, or the error of the position where a
-    problem has no energy, have a curve for each case; columns without a finite number have no panel.
-    """
+    """Draw constraint, velocity constraint, and energy or else the error of the position over time."""
     data, about = result.data, result.parameters
     require_columns(result, NUMBERS, ["case"], "a study of drift; run the study again")
     shown = [name for name in PANELS if np.isfinite(data[name]).any()]

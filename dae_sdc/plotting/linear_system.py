@@ -41,10 +41,7 @@ NO_PART = 1e-9  # Part of the largest pole up to which all real or imaginary par
 
 
 def eigenvalues(result: Result) -> Figure:
-    """Draw a result of ``dae-sdc linearize --along``.
-
-    Real and imaginary parts of the poles stand over time, with grey lines where other coordinates begin.
-    """
+    """Draw real and imaginary parts of the poles over time, with grey lines where coordinates change."""
     require_columns(result, ("t", "number", "re", "im"), (), "eigenvalues along a solution; run it again")
     data, about = result.data, result.parameters
     largest = float(np.nanmax(np.hypot(data["re"], data["im"]), initial=0.0)) or 1.0

@@ -29,11 +29,11 @@ from dae_sdc.errors import InputError, ResultFileError
 from dae_sdc.options import names_in as names_in_text
 from dae_sdc.plotting import style
 from dae_sdc.plotting.solution import (
-    LARGEST_RATIO,
     STEP,
     Run,
     Unknown,
     Values,
+    by_size,
     choose,
     events_and_switches,
     failures,
@@ -133,7 +133,12 @@ def phase(
         raise InputError(f"no solution has both '{x}' and '{y}'; name unknowns of the same one")
     names = list(dict.fromkeys(one.name for number in both for one in up[number]))
     units = [{one.unit for number in both for one in part[number]} for part in (across, up)]
-    parts = _by_size(runs, both, up)
+    sizes: dict[str, float] = {}
+    for number in both:
+        for one, values in zip(up[number], runs[number].curves(up[number])[1], strict=True):
+            finite = np.abs(values[np.isfinite(values)])
+            sizes[one.name] = max(sizes.get(one.name, 0.0), float(finite.max(initial=0.0)))
+    parts = by_size(sizes)
     with style.styled():
         figure = style.figure(6.4, 2.2 + 3.0 * len(parts), headline(runs))
         grid = figure.subplots(len(parts), 1, sharex=True, squeeze=False)[:, 0]
@@ -166,23 +171,6 @@ def phase(
             grid[0].set_aspect("equal", adjustable="datalim")
         place_legend(figure, handles, 6.2)
     return figure
-
-
-def _by_size(runs: list[Run], both: list[int], up: list[list[Unknown]]) -> list[list[str]]:
-    """Names in parts, of which each has unknowns that can be seen beside each other, in their order."""
-    sizes: dict[str, float] = {}
-    for number in both:
-        for one, values in zip(up[number], runs[number].curves(up[number])[1], strict=True):
-            finite = np.abs(values[np.isfinite(values)])
-            sizes[one.name] = max(sizes.get(one.name, 0.0), float(finite.max()) if finite.size else 0.0)
-    found: list[list[str]] = []
-    for name in sorted(sizes, key=lambda name: -sizes[name]):
-        if found and (sizes[name] * LARGEST_RATIO >= sizes[found[-1][0]] or not sizes[name]):
-            found[-1].append(name)
-        else:
-            found.append([name])
-    order = list(sizes)
-    return [sorted(part, key=order.index) for part in found]
 
 
 def _unit(units: set[str]) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from textwrap import wrap
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -31,6 +31,7 @@ from dae_sdc.run.solution import PICTURE_POINTS, Solution, for_picture
 from dae_sdc.run.unknowns import SavedUnknowns
 
 Values = NDArray[np.float64]
+Key = TypeVar("Key")
 
 WITH, WITHOUT = "with a derivative in the equations", "without a derivative in the equations"
 """What differential and algebraic unknowns are called in pictures."""
@@ -399,19 +400,24 @@ def _panels(
 
 def _by_size(panel: _Panel) -> list[_Panel]:
     """The panel in parts, of which each has unknowns that can be seen beside each other."""
-    ordered = sorted(panel.curves, key=panel.size, reverse=True)
-    parts: list[list[Unknown]] = []
-    for one in ordered:
-        if parts and (panel.size(one) * LARGEST_RATIO >= panel.size(parts[-1][0]) or not panel.size(one)):
-            parts[-1].append(one)
+    parts = []
+    for part in by_size({one: panel.size(one) for one in panel.curves}):
+        own = {one: panel.curves[one] for one in part}
+        parts.append(_Panel(panel.unit, {one.kind for one in own}, own))
+    parts[0].hidden = panel.hidden
+    return parts
+
+
+def by_size(sizes: Mapping[Key, float]) -> list[list[Key]]:
+    """Keys in parts, those of larger ones first, whose sizes can be seen beside each other."""
+    parts: list[list[Key]] = []
+    for key in sorted(sizes, key=lambda key: -sizes[key]):
+        if parts and (sizes[key] * LARGEST_RATIO >= sizes[parts[-1][0]] or not sizes[key]):
+            parts[-1].append(key)
         else:
-            parts.append([one])
-    parts_of_panel = []
-    for part in parts:
-        own = {one: curves for one, curves in panel.curves.items() if one in part}
-        parts_of_panel.append(_Panel(panel.unit, {one.kind for one in own}, own))
-    parts_of_panel[0].hidden = panel.hidden
-    return parts_of_panel
+            parts.append([key])
+    order = list(sizes)
+    return [sorted(part, key=order.index) for part in parts]
 
 
 def _is_crowded(run: Run) -> bool:
@@ -462,8 +468,7 @@ def _draw(axes: Any, panel: _Panel, runs: list[Run], *, by_run: bool, steps: boo
         # The names beside the panel; of many that go from dark to light, some with the first and the last.
         entries = some_of(lines)
         title = f"some of {len(lines)}" if len(entries) < len(lines) else None
-        place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.04), "borderaxespad": 0.3}
-        axes.legend(handles=entries, title=title, ncols=-(-len(entries) // _LEGEND_ROWS), **place)
+        axes.legend(handles=entries, title=title, ncols=-(-len(entries) // _LEGEND_ROWS), **style.BESIDE)
     axes.margins(x=0.01)
 
 

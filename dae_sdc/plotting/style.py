@@ -33,6 +33,7 @@ LINES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (5, 1.5, 1, 1.5)), (0, (1.2, 1
 GREY = "0.35"
 FAILED = "#C00000"
 SMALL = 8.0
+BESIDE: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.04), "borderaxespad": 0.3}
 
 _RC: dict[str, Any] = {
     "font.size": 10,
@@ -148,18 +149,6 @@ def clipped(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(np.isfinite(numbers), np.clip(numbers, FLOOR, CEILING), np.nan)
 
 
-def mark_floor(axes: Any, values: NDArray[np.float64]) -> None:
-    """Say in the panel that some of its ``values`` lie at or below :data:`FLOOR`."""
-    if np.any(clipped(values) <= FLOOR):
-        axes.set_ylim(bottom=FLOOR / 30)  # room for the note
-        axes.axhline(FLOOR, color=GREY, linewidth=0.8, linestyle=":", zorder=1)
-        place: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
-        note = f"{FLOOR:g} or less"
-        axes.annotate(
-            note, (0.99, FLOOR), xytext=(0, -6), ha="right", va="top", fontsize=SMALL, color=GREY, **place
-        )
-
-
 def error_label(parameters: Mapping[str, Any]) -> str:
     """What an axis of errors is called: they may be those against a reference that was computed."""
     return "error against a computed reference" if parameters.get("reference") else "error"
@@ -244,7 +233,14 @@ def mark_failed(axes: Any, places: NDArray[Any], values: NDArray[Any], colour: s
 
 def mark_limits(axes: Any, values: NDArray[Any]) -> None:
     """Say in a panel with a logarithmic axis that some of its ``values`` are too small or too large."""
-    mark_floor(axes, values)
+    if np.any(clipped(values) <= FLOOR):
+        axes.set_ylim(bottom=FLOOR / 30)  # room for the note
+        axes.axhline(FLOOR, color=GREY, linewidth=0.8, linestyle=":", zorder=1)
+        place: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
+        note = f"{FLOOR:g} or less"
+        axes.annotate(
+            note, (0.99, FLOOR), xytext=(0, -6), ha="right", va="top", fontsize=SMALL, color=GREY, **place
+        )
     mark_cut(axes, values)
 
 

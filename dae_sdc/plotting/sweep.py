@@ -61,19 +61,14 @@ _FAILED: dict[str, Any] = {"marker": "x", "color": style.COLOURS[1], "linestyle"
 
 
 def sweep(result: Result, show: str | Sequence[str] | None = None) -> Figure:
-    """Draw the solutions of a sweep over time, each in the colour of its parameter.
-
-    Every unknown has a panel. A cross marks the last time that a failed run has reached; runs that have no
-    values are counted in the title.
-    """
+    """Draw the solutions of a sweep over time in colours of its parameter; a cross is where one fails."""
     runs = Sweep.of(result)
-    names = list(runs.all_names[:DRAWN_UNKNOWNS]) if show is None else chosen_names(show, runs.all_names)
     labels, colours, scale = _colours(runs)
     lines = [] if labels else _lines(runs)
     failed = runs.data["done"] & ~runs.success
     look: dict[str, Any] = {"linewidth": 1.2} if len(runs) <= CROWD else {"linewidth": 0.6, "alpha": 0.6}
     with styled():
-        figure, panels = _panels(runs, names, show is None)
+        figure, panels, names = _panels(runs, None if show is None else chosen_names(show, runs.all_names))
         for axes, name in zip(panels, names, strict=True):
             values = _within(runs.values(name))
             for run, (curve, colour) in enumerate(zip(values, colours, strict=True)):
@@ -88,7 +83,7 @@ def sweep(result: Result, show: str | Sequence[str] | None = None) -> Figure:
             axes.margins(x=0.01)
         panels[-1].set_xlabel(f"time{style.bracket(runs.units.get('t'))}")
         if labels:
-            panels[0].legend(loc="upper left", bbox_to_anchor=(1.0, 1.04), borderaxespad=0.3)
+            panels[0].legend(**style.BESIDE)
         elif scale is not None:
             _colorbar(figure, scale, panels, runs, next(iter(runs.parameters)))
         if lines:
@@ -103,9 +98,8 @@ def sweep(result: Result, show: str | Sequence[str] | None = None) -> Figure:
 def bands(result: Result, show: str | Sequence[str] | None = None) -> Figure:
     """Draw where the solutions of a sweep are over time: their median, one half, and nine tenths of them."""
     runs = Sweep.of(result)
-    names = list(runs.all_names[:DRAWN_UNKNOWNS]) if show is None else chosen_names(show, runs.all_names)
     with styled():
-        figure, panels = _panels(runs, names, show is None)
+        figure, panels, names = _panels(runs, None if show is None else chosen_names(show, runs.all_names))
         for axes, name in zip(panels, names, strict=True):
             *outer, middle = _within(runs.quantile(name, (*(part for band in BANDS for part in band), 0.5)))
             for (low, high), lower, upper in zip(BANDS, outer[::2], outer[1::2], strict=True):
@@ -123,14 +117,13 @@ def bands(result: Result, show: str | Sequence[str] | None = None) -> Figure:
             _name(axes, name, style.bracket(runs.units[name]))
             axes.margins(x=0.01)
         panels[-1].set_xlabel(f"time{style.bracket(runs.units.get('t'))}")
-        panels[0].legend(loc="upper left", bbox_to_anchor=(1.0, 1.04), borderaxespad=0.3)
+        panels[0].legend(**style.BESIDE)
     return figure
 
 
 def end_values(result: Result, show: str | Sequence[str] | None = None) -> Figure:
     """Draw a number of each run of a sweep over its parameter."""
     runs = Sweep.of(result)
-    names = list(runs.all_names[:DRAWN_UNKNOWNS]) if show is None else _quantities(runs, show)
     first, *others = runs.parameters
     if result.parameters.get("combine") == "zip":
         others = []
@@ -142,7 +135,7 @@ def end_values(result: Result, show: str | Sequence[str] | None = None) -> Figur
     shades, scale = _scale(np.array([key[0] for key in keys])) if len(keys) > DISTINCT else ((), None)
     failed = runs.data["done"] & ~runs.success
     with styled():
-        figure, panels = _panels(runs, names, show is None)
+        figure, panels, names = _panels(runs, None if show is None else _quantities(runs, show))
         for axes, name in zip(panels, names, strict=True):
             values = _within(runs.quantity(name))
             for number, key in enumerate(keys):
@@ -162,15 +155,16 @@ def end_values(result: Result, show: str | Sequence[str] | None = None) -> Figur
         if scale is not None:
             _colorbar(figure, scale, panels, runs, others[0])
         elif len(keys) > 1:
-            panels[0].legend(loc="upper left", bbox_to_anchor=(1.0, 1.04), borderaxespad=0.3)
+            panels[0].legend(**style.BESIDE)
     return figure
 
 
-def _panels(runs: Sweep, names: Sequence[str], most: bool) -> tuple[Figure, Any]:
-    """A figure with a panel for each name; ``most`` says whether only the first unknowns are drawn."""
-    title = _title(runs, len(runs.all_names) - len(names) if most else 0)
+def _panels(runs: Sweep, chosen: list[str] | None) -> tuple[Figure, Any, list[str]]:
+    """A figure with a panel for each name that is chosen, or else of the first unknowns, and the names."""
+    names = list(runs.all_names[:DRAWN_UNKNOWNS]) if chosen is None else chosen
+    title = _title(runs, len(runs.all_names) - len(names) if chosen is None else 0)
     figure = style.figure(8.0, 0.9 + 1.9 * len(names), title)
-    return figure, figure.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]
+    return figure, figure.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0], names
 
 
 def _name(axes: Any, name: str, unit: str) -> None:

@@ -51,17 +51,8 @@ def least_step(jacobians: Complexes, values: Complexes) -> Complexes:
 
 
 def deflated(system: PolynomialSystem, rank: int, random: np.random.Generator) -> PolynomialSystem:
-    r"""The system deflated at points of multiplicity above 1: with conditions for a Jacobian of rank r.
-
-    .. math::
-        F(x) = 0, \quad J(x) C \lambda = 0, \quad h^T \lambda = 1, \qquad \lambda \in C^{r + 1}
-
-    At rank 0, all derivatives must vanish, and no unknowns are added.
-
-    References
-    ----------
-    Leykin, Verschelde and Zhao, Theoret. Comput. Sci. 359 (2006) 111.
-    """
+    """The system deflated where its Jacobian has rank r < n: F(x) = 0, J(x) C lambda = 0, h^T lambda = 1."""
+    # At rank 0 all derivatives must vanish. Leykin, Verschelde, Zhao, Theoret. Comput. Sci. 359 (2006) 111.
     n = system.variables
     derivatives = [system.derivative(j) for j in range(n)]
     if rank == 0:

@@ -14,6 +14,39 @@ import numpy as np
 from dae_sdc.dae.compiling import inner, kept
 from dae_sdc.polynomials.polynomials import FINITE, INFINITE, UNKNOWN, Care
 
+# Lengths are in coordinates of norm 1, steps relative to the whole way.
+ENDGAME_START = 0.05  # Homotopy parameter t at which the endgame begins.
+SHORTEST_PATH_STEP = 1e-10  # Smallest step to and in the endgame, as paths can come very near to each other.
+# A point counts as on the path when the second Newton correction is smaller than this.
+NEWTON_CORRECTION_TOLERANCE = 1e-8
+NEWTON_NOISE = 1e-7  # Round-off of a Newton correction near singular ends.
+# Ratio of pivots of the Jacobian up to which an end counts as regular without a further check.
+REGULAR_PIVOT_RATIO = 1e6
+RETURN_DISTANCE = 1e-11  # Newton's method must return to a regular end from points at this distance.
+VANISHING_COORDINATE = 1e-20  # Lower bound of the first coordinate of a finite end.
+
+# The endgame follows a path on ever smaller circles around t = 0.
+# Predictor tolerance on circles, in units of that elsewhere times the speed of the path with respect to
+# log t: other branches of the path are about as far away as it moves.
+PREDICTOR_FACTOR = 300.0
+SAMPLES_OF_CIRCLES = 12  # Number of points on a circle, for Cauchy's integral.
+MOST_STEPS_PER_SAMPLE = 60  # Largest number of steps between two points of a circle.
+RADIUS_RATIO = 0.2  # Radius of a circle in units of the one before.
+# Numbers of the last circle and of the first: larger ones often enclose other branch points than t = 0.
+CIRCLES, FIRST_CIRCLE = 12, 3
+# Turns that a path may take on the first circle, and more on each further one; and the largest number.
+MORE_TURNS, MOST_TURNS = 6, 24
+CLOSING = 1e-3  # A loop is closed when all coordinates are back to this part of the distance they moved.
+AGREEMENT = 1e-9  # Difference of the ends computed on two circles at which no smaller circle is needed.
+ACCEPTED_DIFFERENCE = 1e-5  # Largest such difference at which the end is known.
+LARGEST_VALUE = 1e-11  # Largest size of the polynomials, with coefficients of size 1, at an end.
+# Largest difference of the power of t with which the first coordinate vanishes, as measured from circle to
+# circle, from the power given by its winding number.
+GROWTH_TOLERANCE = 0.01
+# Mean of the first coordinate over a circle, relative to its largest value there, that counts as 0.
+VANISHING_MEAN = 1e-8
+SMALLEST_T = 1e-24  # Value of t to which a path is followed to tell nearby solutions apart.
+
 
 class Point(NamedTuple):
     """A point on a path: coordinates, their low parts in double-double arithmetic, and the patch v."""
@@ -275,25 +308,20 @@ class _Leg(NamedTuple):
 
 
 class _Circle(NamedTuple):
-    """Behaviour of a path on a closed circle around t = 0.
+    """Behaviour of a path on a closed circle around t = 0."""
 
-    The fields are the number of turns until the path closes, 0 if it does not; the winding number of the
-    first coordinate around 0; the mean logarithm of its size and its largest size; and the largest distance
-    of the path from its start.
-    """
-
-    turns: Any
-    winding: Any
-    logarithm: Any
-    largest: Any
-    motion: Any
+    turns: Any  # until the path closes, 0 if it does not
+    winding: Any  # number of the first coordinate around 0
+    logarithm: Any  # mean of that of the size of the first coordinate
+    largest: Any  # size of the first coordinate
+    motion: Any  # largest distance of the path from its start
 
 
 @kept
 def follow_paths(eq, starts, which, care, ends, remainders, known, regular):  # type: ignore[no-untyped-def]
     """Follow paths from t = 1 to t = 0; returns the number of steps."""
     # Shapes: starts (p, n + 1), which (p,), ends and remainders (p, n + 1), known and regular (p,).
-    options, (count, size) = care.options, starts.shape
+    count, size = starts.shape
     registers = eq.constants.size
     work = Work(
         np.zeros(registers, np.complex128),
@@ -321,9 +349,7 @@ def follow_paths(eq, starts, which, care, ends, remainders, known, regular):  # 
                 work.wide[size + 4 + k, 0], work.wide[size + 4 + k, 2] = value.real, value.imag
         patch = np.zeros(size, np.complex128)
         point = Point(starts[p].copy(), np.zeros(size, np.complex128), patch)
-        known[p], regular[p], steps = _path(
-            eq, options, work, point, care, Point(ends[p], remainders[p], patch)
-        )
+        known[p], regular[p], steps = _path(eq, work, point, care, Point(ends[p], remainders[p], patch))
         scale = 2.0 ** -np.round(np.log2(norm(ends[p])))  # a power of 2 rounds nothing
         for j in range(size):
             ends[p, j] *= scale
@@ -335,25 +361,25 @@ def follow_paths(eq, starts, which, care, ends, remainders, known, regular):  # 
 # Numba compiles a copy of what is handed the constant False or True, for this constant; bool(0) and bool(1)
 # are to it as what is known at run time alone.
 @inner
-def _path(eq, options, work, point, care, end):  # type: ignore[no-untyped-def]
+def _path(eq, work, point, care, end):  # type: ignore[no-untyped-def]
     """Follow a path from t = 1 to 0; returns the state of its end, whether it is regular, and the steps."""
-    exact, game = care.displacement == 0.0, complex(options.endgame_start, 0.0)
+    exact, game = care.displacement == 0.0, complex(ENDGAME_START, 0.0)
     set_patch(point.x, point.patch)
-    leg = _Leg(1.0 + 0j, game, False, True, 0.1, options.shortest_step, options.most_steps)
-    arrived, steps = _advance(eq, options, work, point, care, leg)
+    leg = _Leg(1.0 + 0j, game, False, True, 0.1, SHORTEST_PATH_STEP, care.most_steps)
+    arrived, steps = _advance(eq, work, point, care, leg)
     if not arrived:
         return UNKNOWN, False, steps
     _copy(point, end)
-    leg = _Leg(game, 0j, False, True, 0.1, options.shortest_step_to_end, options.most_steps_to_end)
-    arrived, more = _advance(eq, options, work, end, care, leg)
+    leg = _Leg(game, 0j, False, True, 0.1, care.shortest_step_to_end, care.most_steps_to_end)
+    arrived, more = _advance(eq, work, end, care, leg)
     steps += more
     if arrived:
-        regular = _converges(eq, options, work, end)
+        regular = _converges(eq, work, end)
         if regular and not exact:
             regular = _returns(eq, work, end, care.displacement, bool(0))
-        if regular and (abs(end.x[0]) > options.vanishing_coordinate or not exact):
+        if regular and (abs(end.x[0]) > VANISHING_COORDINATE or not exact):
             return FINITE, True, steps
-    known, regular, more = _endgame(eq, options, work, point, care, end)
+    known, regular, more = _endgame(eq, work, point, care, end)
     if known == FINITE and not exact:
         regular = _returns(eq, work, end, care.displacement, bool(0))
     return known, regular, steps + more
@@ -402,25 +428,25 @@ def _predict(eq, work, point, leg, u, du, ahead, extended):  # type: ignore[no-u
 
 
 @inner
-def _is_on_path(eq, options, work, trial, t, care, leg, error, noise):  # type: ignore[no-untyped-def]
+def _is_on_path(eq, work, trial, t, care, leg, error, noise):  # type: ignore[no-untyped-def]
     """Whether Newton corrections of a trial point, the first of length ``error``, converge to the path."""
     again = correct(eq, work, trial, t, care.extended)
     if leg.logarithmic:
         good = again <= max(0.01 * error, 0.1 * noise)
     else:
         good = again <= 0.01 * error and again**3 <= 1e-13 * error**2
-        good = good or again <= (0.01 if care.extended else 1.0) * options.newton_correction_tolerance
+        good = good or again <= (0.01 if care.extended else 1.0) * NEWTON_CORRECTION_TOLERANCE
     if good and (leg.logarithmic or care.extended):
         correct(eq, work, trial, t, care.extended)
     return good
 
 
 @inner
-def _advance(eq, options, work, point, care, leg):  # type: ignore[no-untyped-def]
+def _advance(eq, work, point, care, leg):  # type: ignore[no-untyped-def]
     """Follow a path along a leg; returns whether it has arrived, and the number of steps."""
     slope, close, extended = work.slope, care.predictor_tolerance, care.extended
     trial = Point(work.trial, work.trial_low, point.patch)
-    noise = 1e-7 * options.newton_noise if extended else options.newton_noise
+    noise = 1e-7 * NEWTON_NOISE if extended else NEWTON_NOISE
     begin = _parameter(leg.start, leg.logarithmic)
     if not prepare(eq, work, point, begin, extended):
         return False, 0
@@ -440,10 +466,10 @@ def _advance(eq, options, work, point, care, leg):  # type: ignore[no-untyped-de
         if _predict(eq, work, point, leg, u, du, ahead, extended):
             error = correct(eq, work, trial, t, extended)
             if leg.logarithmic:
-                widest = options.endgame.predictor_factor * close
+                widest = PREDICTOR_FACTOR * close
                 allowed = min(max(widest * norm(slope), noise), widest)
             if error <= allowed:
-                good = _is_on_path(eq, options, work, trial, t, care, leg, error, noise)
+                good = _is_on_path(eq, work, trial, t, care, leg, error, noise)
         factor = 0.8 * (0.1 * allowed / max(error, 1e-16)) ** 0.2
         if not good:
             step = h * min(max(factor, 0.1), 0.5)
@@ -496,7 +522,7 @@ def _returns(eq, work, point, displacement, extended):  # type: ignore[no-untype
 
 
 @inner
-def _converges(eq, options, work, point):  # type: ignore[no-untyped-def]
+def _converges(eq, work, point):  # type: ignore[no-untyped-def]
     """Newton's method at t = 0 in double-double arithmetic; whether it converges as at simple solutions."""
     # At multiple solutions a correction is at least half of the one before. On curves of solutions
     # corrections may vanish at once: where pivots are small, Newton's method must also return from displaced
@@ -515,15 +541,15 @@ def _converges(eq, options, work, point):  # type: ignore[no-untyped-def]
     for j in range(point.x.size):
         inverse = abs(work.matrix[j, j])
         least, most = min(least, inverse), max(most, inverse)
-    if most <= options.regular_pivot_ratio * least:
+    if most <= REGULAR_PIVOT_RATIO * least:
         return True
-    return _returns(eq, work, point, options.displacement, before > 0.0)
+    return _returns(eq, work, point, RETURN_DISTANCE, before > 0.0)
 
 
 @inner
-def _go_round(eq, options, work, point, radius, care, most, mean, place):  # type: ignore[no-untyped-def]
+def _go_round(eq, work, point, radius, care, most, mean, place):  # type: ignore[no-untyped-def]
     """Write the mean over a closed circle around t = 0, by Cauchy's formula the end, to ``mean``."""
-    x, size, samples = point.x, point.x.size, options.endgame.samples
+    x, size, samples = point.x, point.x.size, SAMPLES_OF_CIRCLES
     _copy(point, place)
     for j in range(size):
         mean[j] = 0j
@@ -541,9 +567,9 @@ def _go_round(eq, options, work, point, radius, care, most, mean, place):  # typ
             logarithm += np.log(max(length, 1e-300))
             arc = _Leg(
                 complex(base, 2.0 * np.pi * k / samples), complex(base, 2.0 * np.pi * (k + 1) / samples),
-                True, False, 1.0, 0.01, options.endgame.most_steps_per_sample,
+                True, False, 1.0, 0.01, MOST_STEPS_PER_SAMPLE,
             )  # fmt: skip
-            arrived, more = _advance(eq, options, work, place, care, arc)
+            arrived, more = _advance(eq, work, place, care, arc)
             steps += more
             if not arrived:
                 return _Circle(0, 0, 0.0, 0.0, 0.0), steps
@@ -551,7 +577,7 @@ def _go_round(eq, options, work, point, radius, care, most, mean, place):  # typ
             turned += np.arctan2(ratio.imag, ratio.real)
         closed = True
         for j in range(size):  # each by its own motion: the first coordinate may be small, and close later
-            closed = closed and abs(place.x[j] - x[j]) <= options.endgame.closing * furthest[j] + noise
+            closed = closed and abs(place.x[j] - x[j]) <= CLOSING * furthest[j] + noise
         if closed:
             for j in range(size):
                 mean[j] /= turn * samples
@@ -561,15 +587,15 @@ def _go_round(eq, options, work, point, radius, care, most, mean, place):  # typ
 
 
 @inner
-def _goes_to_infinity(game, circle, before, first_mean, extended):  # type: ignore[no-untyped-def]
+def _goes_to_infinity(circle, before, first_mean, extended):  # type: ignore[no-untyped-def]
     """Whether the first coordinate vanishes like the power of t that its winding on two circles gives."""
     if circle.turns != before.turns or circle.winding != before.winding or circle.winding <= 0:
         return False
-    rate = (circle.logarithm - before.logarithm) / np.log(game.radius_ratio)
+    rate = (circle.logarithm - before.logarithm) / np.log(RADIUS_RATIO)
     noise = 1e-25 if extended else 1e-13
     return (
-        abs(rate - circle.winding / circle.turns) <= game.growth_tolerance
-        and abs(first_mean) <= max(game.vanishing_mean * circle.largest, noise)
+        abs(rate - circle.winding / circle.turns) <= GROWTH_TOLERANCE
+        and abs(first_mean) <= max(VANISHING_MEAN * circle.largest, noise)
         and circle.largest > 1e3 * noise
     )
 
@@ -585,74 +611,70 @@ def _largest_value(eq, work, point):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _endgame(eq, options, work, point, care, end):  # type: ignore[no-untyped-def]
-    """The end of a path from the start of the endgame on, by Cauchy's integral over circles around t = 0.
-
-    Means over circles that enclose other branch points than t = 0 may agree too, but not at a solution. So
-    the equations must hold at the mean, and the distance of the path from it must decrease at least as t to
-    the power 1 / (number of turns). At an end at infinity the first coordinate vanishes: its mean is 0, it
-    winds around 0 m times in w turns of the path, and its size scales from circle to circle as t to the power
-    m / w. By Jensen's formula the mean logarithm does so exactly if it vanishes nowhere but at t = 0.
-
-    Returns the state of the end, whether it is regular, and the steps.
-    """
-    size, game, exact = point.x.size, options.endgame, care.displacement == 0.0
+def _endgame(eq, work, point, care, end):  # type: ignore[no-untyped-def]
+    """State of the end of a path, whether it is regular, and steps, by Cauchy's integral around t = 0."""
+    # Means over circles that enclose other branch points than t = 0 may agree too, but not at a solution. So
+    # the equations must hold at the mean, and the distance of the path from it must decrease at least as t to
+    # the power 1 / (number of turns). At infinity the first coordinate vanishes: its mean is 0, it winds
+    # around 0 m times in w turns of the path, and its size scales from circle to circle as t to the power
+    # m / w. By Jensen's formula the mean logarithm does so exactly if it vanishes nowhere but at t = 0.
+    size, exact = point.x.size, care.displacement == 0.0
     set_patch(point.x, point.patch)
     mean, mean_before = np.zeros(size, np.complex128), np.full(size, np.nan + 0j)
     place = Point(np.zeros(size, np.complex128), np.zeros(size, np.complex128), point.patch)
     trial = Point(place.x, place.low, np.zeros(size, np.complex128))
-    here, steps, most, gap = np.log(options.endgame_start), 0, 0, np.inf
+    here, steps, most, gap = np.log(ENDGAME_START), 0, 0, np.inf
     before, distance_before = _Circle(0, 0, 0.0, 0.0, 0.0), np.nan
-    for number in range(1, game.circles + 1):
-        there = here + np.log(game.radius_ratio)
+    for number in range(1, CIRCLES + 1):
+        there = here + np.log(RADIUS_RATIO)
         _copy(point, place)
         inwards = _Leg(
-            complex(here, 0.0), complex(there, 0.0), True, False, 0.5, options.shortest_step,
-            options.most_steps,
+            complex(here, 0.0), complex(there, 0.0), True, False, 0.5, SHORTEST_PATH_STEP,
+            care.most_steps,
         )  # fmt: skip
-        arrived, more = _advance(eq, options, work, point, care, inwards)
+        arrived, more = _advance(eq, work, point, care, inwards)
         steps += more
         if not arrived:
             _copy(place, point)
             break
         here = there
-        if number < game.first_circle:
+        if number < FIRST_CIRCLE:
             continue
-        most = min(most + game.more_turns, game.most_turns)
-        circle, more = _go_round(eq, options, work, point, np.exp(here), care, most, mean, place)
+        most = min(most + MORE_TURNS, MOST_TURNS)
+        circle, more = _go_round(eq, work, point, np.exp(here), care, most, mean, place)
         steps += more
         if circle.turns == 0:
             before = circle
             continue
-        if _goes_to_infinity(game, circle, before, mean[0], care.extended):
+        if _goes_to_infinity(circle, before, mean[0], care.extended):
             _set(end, mean)
             end.x[0] = 0j
             return INFINITE, False, steps
         if exact and circle.turns == 1:
             _set(place, mean)
-            regular = _converges(eq, options, work, trial)
+            regular = _converges(eq, work, trial)
             near = distance(place.x, mean) <= 1e-4 * circle.motion + 1e-9
-            if regular and near and abs(place.x[0]) > options.vanishing_coordinate:
+            if regular and near and abs(place.x[0]) > VANISHING_COORDINATE:
                 _copy(place, end)
                 return FINITE, True, steps
         difference, away = distance(mean, mean_before), distance(mean, point.x)
         if circle.turns == before.turns and difference < gap:
-            power = game.radius_ratio ** (0.5 / circle.turns)
-            if away <= power * distance_before + game.agreement:
+            power = RADIUS_RATIO ** (0.5 / circle.turns)
+            if away <= power * distance_before + AGREEMENT:
                 _set(place, mean)
-                if _largest_value(eq, work, place) <= game.largest_value:
+                if _largest_value(eq, work, place) <= LARGEST_VALUE:
                     gap = difference
                     _set(end, mean)
         for j in range(size):
             mean_before[j] = mean[j]
         before, distance_before = circle, away
-        if gap <= game.agreement and circle.winding == 0:
+        if gap <= AGREEMENT and circle.winding == 0:
             break
     # The first coordinate of a finite end must exceed the error of one that vanishes.
-    found = gap <= game.accepted_difference and abs(end.x[0]) > 10.0 * gap + 1e-9
+    found = gap <= ACCEPTED_DIFFERENCE and abs(end.x[0]) > 10.0 * gap + 1e-9
     if exact and (found or care.extended):
         _copy(point, place)
-        regular, more = _descend(eq, options, work, place, care, here, trial)
+        regular, more = _descend(eq, work, place, care, here, trial)
         steps += more
         if regular:
             _copy(place, end)
@@ -661,15 +683,15 @@ def _endgame(eq, options, work, point, care, end):  # type: ignore[no-untyped-de
 
 
 @inner
-def _descend(eq, options, work, place, care, here, trial):  # type: ignore[no-untyped-def]
+def _descend(eq, work, place, care, here, trial):  # type: ignore[no-untyped-def]
     """Follow a path in double-double arithmetic from log t = here to tiny t; whether its end is regular."""
     for _ in range(3):  # Newton steps for the low parts
         correct(eq, work, place, complex(np.exp(here), 0.0), bool(1))
     down = _Leg(
-        complex(here, 0.0), complex(np.log(options.endgame.smallest_t), 0.0), True, False, 0.02,
-        options.shortest_step, options.most_steps,
+        complex(here, 0.0), complex(np.log(SMALLEST_T), 0.0), True, False, 0.02,
+        SHORTEST_PATH_STEP, care.most_steps,
     )  # fmt: skip
-    extended = Care(care.predictor_tolerance, True, care.displacement, options)
-    arrived, steps = _advance(eq, options, work, place, extended, down)
-    regular = arrived and _converges(eq, options, work, trial)
-    return regular and abs(place.x[0]) > options.vanishing_coordinate, steps
+    extended = Care(care.predictor_tolerance, True, care.displacement, care.most_steps)
+    arrived, steps = _advance(eq, work, place, extended, down)
+    regular = arrived and _converges(eq, work, trial)
+    return regular and abs(place.x[0]) > VANISHING_COORDINATE, steps

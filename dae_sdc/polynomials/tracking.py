@@ -18,7 +18,6 @@ from dae_sdc.polynomials.polynomials import (
     Complexes,
     Homotopy,
     Integers,
-    TrackerOptions,
     norms,
 )
 from dae_sdc.polynomials.pool import run_jobs
@@ -27,9 +26,13 @@ from dae_sdc.sharing import Meter, meter
 Booleans = npt.NDArray[np.bool_]
 
 PATHS_PER_JOB = 128  # Number of paths in one job of a process.
-LONGEST_PART = 0.05  # Seconds that paths followed at one go may take if the next ones are to be more.
+LONGEST_TURN = 0.05  # Seconds that paths followed at one go may take if the next ones are to be more.
 # Settings of the first, second and third attempt to follow a path.
-FOLLOWED = (Care(1e-5, options=TrackerOptions()), Care(1e-7), Care(1e-8, extended=True))
+FOLLOWED = (
+    Care(1e-5, shortest_step_to_end=1e-4, most_steps_to_end=60),
+    Care(1e-7),
+    Care(1e-8, extended=True),
+)
 
 # Tolerances by which ends of paths are the same solution, regular, or too far away.
 SAME_END = 1e-5  # Distance of two ends, relative to 1 + their size, up to which they are one solution.
@@ -169,7 +172,7 @@ def _follow(batch: _Batch) -> Ends:
         check()
         began = perf_counter()
         steps += run(*arguments(slice(first, first + size)))
-        first, size = first + size, size * (2 if perf_counter() - began < LONGEST_PART else 1)
+        first, size = first + size, size * (2 if perf_counter() - began < LONGEST_TURN else 1)
     is_known, smallest = state != UNKNOWN, np.zeros(count)
     ends[is_known] /= norms(ends[is_known])[:, None]
     smallest[regular] = homotopy.smallest(ends[regular], batch.which[regular])

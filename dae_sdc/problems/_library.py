@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.polynomial import chebyshev
 
+from dae_sdc.dae.kernels import COMPLEX_STEP
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError, ReferenceRangeError
@@ -106,6 +107,9 @@ class LibraryProblem(ProblemDAE):
         elif "__init__" in own:  # a class of a user with parameters outside the table
             given = inspect.signature(own["__init__"]).parameters
             cls.__signature__ = inspect.Signature(list(given.values())[1:])
+        # Complex steps are exact, so a class has a Jacobian by hand only where that is much faster.
+        if "residual_kernel" in own and not own.keys() & {"jacobian", "jacobian_kernel"}:
+            cls.jacobian_kernel = COMPLEX_STEP
         super().__init_subclass__(**kwargs)
 
     def __init__(self, *values: Any, **settings: Any) -> None:

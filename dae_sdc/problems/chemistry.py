@@ -6,7 +6,6 @@ import math
 
 import numpy.typing as npt
 
-from dae_sdc.dae.kernels import COMPLEX_STEP
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import Vector
 from dae_sdc.problems._library import TestSetProblem, finite, positive
@@ -14,7 +13,6 @@ from dae_sdc.problems._models import MODELS, ModelOfProblem
 
 
 def akzo_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
-    """F of :class:`ChemicalAkzoNobel`."""
     k1, k2, k3, k4, K = p[0], p[1], p[2], p[3], p[4]
     # A negative concentration of oxygen gives NaN, which ends the step.
     root = math.sqrt(u[1])
@@ -80,7 +78,6 @@ class ChemicalAkzoNobel(TestSetProblem):
     time_unit = "min"
     record = "chemakzo"
     residual_kernel = akzo_residual
-    jacobian_kernel = COMPLEX_STEP
 
     def _start(self) -> npt.ArrayLike:
         return [0.444, 0.00123, 0.0, 0.007, 0.0, self.Ks * 0.444 * 0.007]
@@ -90,7 +87,6 @@ MODELS.add("chemical-akzo-nobel", ModelOfProblem("chemical-akzo-nobel", Chemical
 
 
 def hires_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
-    """F of :class:`Hires`."""
     product = 280.0 * u[5] * u[7]
     out[0] = du[0] + 1.71 * u[0] - 0.43 * u[1] - 8.32 * u[2] - 0.0007
     out[1] = du[1] - 1.71 * u[0] + 8.75 * u[1]
@@ -134,11 +130,9 @@ class Hires(TestSetProblem):
     time_unit = "1"
     record = "hires"
     residual_kernel = hires_residual
-    jacobian_kernel = COMPLEX_STEP
 
 
 def robertson_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
-    """F of :class:`Robertson`."""
     pairs = p[1] * u[1] * u[1]
     # In balance the two rates are up to 1e10 times their difference, of which no digit may be lost.
     net = p[0] * u[0] - p[2] * u[1] * u[2]
@@ -148,7 +142,6 @@ def robertson_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) 
 
 
 def robertson_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: Vector) -> None:
-    """dF/du' + c dF/du of :class:`Robertson`."""
     by_second, by_third = c * p[2] * u[2], c * p[2] * u[1]
     out[0], out[1], out[2] = 1.0 + c * p[0], -by_second, -by_third
     out[3], out[4], out[5] = -c * p[0], 1.0 + by_second + 2.0 * c * p[1] * u[1], by_third

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
 
-from dae_sdc.dae.kernels import COMPLEX_STEP, inlined
+from dae_sdc.dae.kernels import inlined
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError, ReferenceRangeError
@@ -101,7 +101,6 @@ class Amplifier(ReferencedProblem):
 
     frequency: float
     residual_kernel = circuit_residual
-    jacobian_kernel = COMPLEX_STEP
 
     def components(self) -> Components:
         """The components with the current values of the parameters; nodes are numbered from 0."""
@@ -403,7 +402,6 @@ class RingModulator(TestSetProblem):
     dt = 2e-8
     record = "ring-modulator"
     residual_kernel = modulator_residual
-    jacobian_kernel = COMPLEX_STEP
 
     def _check_parameters(self) -> None:
         if self.cs < 0.0:
@@ -672,7 +670,6 @@ class ChargePump(PulsedProblem):
     dt = 1e-9
     record = "charge-pump"
     residual_kernel = pump_residual
-    jacobian_kernel = COMPLEX_STEP
     pulses = (Pulse(50e-9, 10e-9, 50e-9, 10e-9, 120e-9, 20.0),)
 
     def kernel_parameters(self) -> npt.ArrayLike:

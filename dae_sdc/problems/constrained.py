@@ -34,28 +34,23 @@ _SLACK = 1e-9  # Times up to this distance from 0 count as the start.
 
 
 def pendulum_A(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
-    """Mass matrix of :class:`RigidPendulum`."""
     out[0], out[1] = 1.0, 0.0
     out[2], out[3] = 0.0, 1.0
 
 
 def pendulum_h(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
-    """Forces of :class:`RigidPendulum`."""
     out[0], out[1] = 0.0, -p[0]
 
 
 def pendulum_g(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
-    """Constraint of :class:`RigidPendulum`."""
     out[0] = 0.5 * (u[0] * u[0] + u[1] * u[1] - 1.0)
 
 
 def pendulum_dg(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
-    """Derivative of the constraint of :class:`RigidPendulum`."""
     out[0], out[1] = u[0], u[1]
 
 
 def pendulum_d2g(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
-    """Second derivative of the constraint of :class:`RigidPendulum` along v."""
     out[0] = v[0] * v[0] + v[1] * v[1]
 
 
@@ -124,20 +119,17 @@ class RigidPendulum(LibraryProblem, QuasiLagrangeProblem):
 
 
 def torus_A(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
-    """Mass matrix of :class:`TorusParticle`."""
     for i in range(9):
         out[i] = 0.0
     out[0], out[4], out[8] = 1.0, 1.0, 1.0
 
 
 def torus_B(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
-    """Directions of the constraint force of :class:`TorusParticle`."""
     c = 1.0 - p[1] / math.sqrt(u[0] * u[0] + u[1] * u[1])
     out[0], out[1], out[2] = -2.0 * c * u[0], -2.0 * c * u[1], -2.0 * u[2]
 
 
 def torus_h(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
-    """Forces of :class:`TorusParticle`."""
     s, c = math.sin(t), math.cos(t)
     out[0] = v[2] * c - u[2] * s - v[1]
     out[1] = v[2] * s + u[2] * c + v[0]
@@ -145,19 +137,16 @@ def torus_h(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
 
 
 def torus_g(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
-    """Constraint of :class:`TorusParticle`."""
     distance = math.sqrt(u[0] * u[0] + u[1] * u[1]) - p[1]
     out[0] = distance * distance + u[2] * u[2] - p[0] * p[0]
 
 
 def torus_dg(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
-    """Derivative of the constraint of :class:`TorusParticle`."""
     c = 1.0 - p[1] / math.sqrt(u[0] * u[0] + u[1] * u[1])
     out[0], out[1], out[2] = 2.0 * c * u[0], 2.0 * c * u[1], 2.0 * u[2]
 
 
 def torus_d2g(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
-    """Second derivative of the constraint of :class:`TorusParticle` along v."""
     square = u[0] * u[0] + u[1] * u[1]
     turn = u[0] * v[1] - u[1] * v[0]
     bend = p[1] * turn * turn / (square * math.sqrt(square))
@@ -244,7 +233,6 @@ MODELS.add("torus-particle", ModelOfProblem("torus-particle", TorusParticle))
 
 
 def seven_A(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
-    """Mass matrix of :class:`SevenBody`."""
     for i in range(49):
         out[i] = 0.0
     m11, m21, m22, m33, m44, m54, m55, m66, m76, m77 = squeezer_masses(
@@ -257,7 +245,6 @@ def seven_A(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
 
 
 def seven_h(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
-    """Moments of :class:`SevenBody`."""
     out[0], out[1], out[2], out[3], out[4], out[5], out[6] = squeezer_moments(
         *(v[0], v[1], v[3], v[4], v[5], v[6]),
         *(np.sin(u[1]), np.cos(u[3]), np.cos(u[5]), np.sin(u[2]), np.cos(u[2])),
@@ -265,13 +252,11 @@ def seven_h(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
 
 
 def seven_g(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
-    """Closing conditions of :class:`SevenBody`."""
     sines = squeezer_sines(u[0], u[1], u[2], u[3], u[4], u[5], u[6])
     out[0], out[1], out[2], out[3], out[4], out[5] = squeezer_loops(sines)
 
 
 def seven_dg(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
-    """Derivative of the closing conditions of :class:`SevenBody`."""
     xbe, xth, ybe, yth, xga, yga, xph, xde, yph, yde, xom, xep, yom, yep = squeezer_gradient(
         squeezer_sines(u[0], u[1], u[2], u[3], u[4], u[5], u[6])
     )
@@ -285,7 +270,6 @@ def seven_dg(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
 
 
 def seven_d2g(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
-    """Second derivative of the closing conditions of :class:`SevenBody` along v."""
     out[0], out[1], out[2], out[3], out[4], out[5] = squeezer_bend(
         squeezer_sines(u[0], u[1], u[2], u[3], u[4], u[5], u[6]),
         *(v[0], v[0] + v[1], v[2], v[3] + v[4], v[4], v[5] + v[6], v[6]),
@@ -375,7 +359,6 @@ MODELS.add("seven-body", ModelOfProblem("seven-body", SevenBody, seven_equations
 
 
 def rigid_crank_A(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
-    """Mass matrix of :class:`RigidSliderCrank`."""
     for i in range(81):
         out[i] = 0.0
     for body in range(3):
@@ -383,14 +366,12 @@ def rigid_crank_A(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> Non
 
 
 def rigid_crank_h(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
-    """Forces of :class:`RigidSliderCrank`."""
     for body in range(3):
         out[3 * body], out[3 * body + 1], out[3 * body + 2] = 0.0, -p[body] * p[8], 0.0
     out[2] = p[9]
 
 
 def rigid_crank_g(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
-    """Joints of :class:`RigidSliderCrank`."""
     half, other = 0.5 * p[6], 0.5 * p[7]
     x, y, a, b = half * math.cos(u[2]), half * math.sin(u[2]), other * math.cos(u[5]), other * math.sin(u[5])
     out[0], out[1] = u[0] - x, u[1] - y
@@ -400,7 +381,6 @@ def rigid_crank_g(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> Non
 
 
 def rigid_crank_dg(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
-    """Derivative of the joints of :class:`RigidSliderCrank`."""
     half, other = 0.5 * p[6], 0.5 * p[7]
     x, y, a, b = half * math.cos(u[2]), half * math.sin(u[2]), other * math.cos(u[5]), other * math.sin(u[5])
     for i in range(72):
@@ -416,7 +396,6 @@ def rigid_crank_dg(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> No
 
 
 def rigid_crank_d2g(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
-    """Second derivative of the joints of :class:`RigidSliderCrank` along v."""
     half, other = 0.5 * p[6] * v[2] * v[2], 0.5 * p[7] * v[5] * v[5]
     x, y, a, b = half * math.cos(u[2]), half * math.sin(u[2]), other * math.cos(u[5]), other * math.sin(u[5])
     out[0], out[1] = x, y

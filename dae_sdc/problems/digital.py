@@ -11,7 +11,7 @@ import numpy.typing as npt
 import scipy.sparse as sparse
 from scipy.sparse.csgraph import connected_components
 
-from dae_sdc.dae.kernels import COMPLEX_STEP, inlined
+from dae_sdc.dae.kernels import inlined
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError, ReferenceRangeError
@@ -391,7 +391,6 @@ class NandGate(DigitalCircuit):
     time_unit: ClassVar[str] = "ns"
     record = "nand"
     residual_kernel = nand_residual
-    jacobian_kernel = COMPLEX_STEP
     pulses = (Pulse(5.0, 5.0, 5.0, 5.0, 20.0, 5.0), Pulse(15.0, 5.0, 15.0, 5.0, 40.0, 5.0))
     circuit = Circuit(
         14,
@@ -488,7 +487,6 @@ class TwoBitAdder(DigitalCircuit):
     record = "twobit"
     independent_of = ("misprint",)
     residual_kernel = adder_residual
-    jacobian_kernel = COMPLEX_STEP
     pulses = (
         Pulse(0.0, 5.0, 5.0, 5.0, 20.0, 5.0),
         Pulse(10.0, 5.0, 15.0, 5.0, 40.0, 5.0),

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy.typing as npt
 
-from dae_sdc.dae.kernels import COMPLEX_STEP
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.dae.values import unguarded
@@ -18,7 +17,6 @@ from dae_sdc.sharing import tell
 
 
 def simple_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
-    """F of :class:`SimpleDAE`."""
     a, e, s = p[0], math.exp(t), 2.0 - t
     r = 1.0 / s
     out[0] = (a - r) * u[0] + s * a * u[2] + (s + 1.0) * r * e - du[0]
@@ -27,7 +25,6 @@ def simple_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> 
 
 
 def simple_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: Vector) -> None:
-    """dF/du' + c dF/du of :class:`SimpleDAE`."""
     a, s = p[0], 2.0 - t
     r = 1.0 / s
     out[0], out[1], out[2] = c * (a - r) - 1.0, 0.0, c * s * a
@@ -91,7 +88,6 @@ class SimpleDAE(LibraryProblem):
 
 
 def problematic_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
-    """F of :class:`ProblematicF`."""
     eta, w = p[0], p[0] * t
     out[0] = u[0] + w * u[1] - math.sin(t)
     out[1] = du[0] + w * du[1] + (1.0 + eta) * u[1] - math.cos(t)
@@ -178,7 +174,6 @@ class ProblematicF(LibraryProblem):
     interval = (0.0, 1.0)
     dt = 0.05
     residual_kernel = problematic_residual
-    jacobian_kernel = COMPLEX_STEP
 
     def _check_parameters(self) -> None:
         eta = self.eta
@@ -248,7 +243,6 @@ class DiscontinuousTestDAE(LibraryProblem):
     dt = 0.05
     switch_names = ("y = 50",)
     residual_kernel = discontinuous_residual
-    jacobian_kernel = COMPLEX_STEP
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -293,7 +287,6 @@ class DiscontinuousTestDAE(LibraryProblem):
 
 
 def index_1_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
-    """F of :class:`HessenbergIndex1`."""
     y1, y2, z = u[0], u[1], u[2]
     s, c, e = sin(t), cos(t), exp(-t)
     out[0] = du[0] + y1 * y1 - z - c * c + s + e
@@ -302,7 +295,6 @@ def index_1_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) ->
 
 
 def index_1_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: Vector) -> None:
-    """dF/du' + c dF/du of :class:`HessenbergIndex1`."""
     y1, y2, z = u[0], u[1], u[2]
     out[0], out[1], out[2] = 1.0 + 2.0 * c * y1, 0.0, -c
     out[3], out[4], out[5] = -c * z, 1.0 + c, -c * y1
@@ -349,7 +341,6 @@ class HessenbergIndex1(LibraryProblem):
 
 
 def index_2_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
-    """F of :class:`HessenbergIndex2`."""
     y1, y2, z = u[0], u[1], u[2]
     out[0] = du[0] - y1 * y2 * y2 * z * z
     out[1] = du[1] - y1 * y1 * y2 * y2 + 3.0 * y2 * y2 * z
@@ -357,7 +348,6 @@ def index_2_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) ->
 
 
 def index_2_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: Vector) -> None:
-    """dF/du' + c dF/du of :class:`HessenbergIndex2`."""
     y1, y2, z = u[0], u[1], u[2]
     out[0] = 1.0 - c * y2 * y2 * z * z
     out[1] = -2.0 * c * y1 * y2 * z * z
@@ -409,7 +399,6 @@ class HessenbergIndex2(LibraryProblem):
 
 
 def index_3_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
-    """F of :class:`HessenbergIndex3`."""
     y1, y2, v1, v2, w = u[0], u[1], u[2], u[3], u[4]
     out[0] = du[0] - 2.0 * y1 * y2 * v1 * v2
     out[1] = du[1] + y1 * y2 * v2 * v2
@@ -449,7 +438,6 @@ class HessenbergIndex3(LibraryProblem):
     interval = (0.0, 1.0)
     dt = 0.1
     residual_kernel = index_3_residual
-    jacobian_kernel = COMPLEX_STEP
 
     def u_exact(self, t: float) -> MeshDAE:
         """The exact solution at any t."""

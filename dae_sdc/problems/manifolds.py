@@ -14,7 +14,6 @@ from dae_sdc.problems._library import LibraryProblem, StoredEnds, finite, formul
 
 
 def eight_F(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
-    """Equations of :class:`FigureEight`."""
     out[0] = u[0] * u[0] + u[1] * u[1] - 1.0
     out[1] = 2.0 * u[0] * u[1] - u[2]
 
@@ -73,14 +72,12 @@ _CC1, _CC2, _CC3 = _PE * _JK, _DC / _JD, _GAMMA * _DC
 
 
 def catalyst_A(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
-    """Matrix of the derivatives of :class:`Catalyst`."""
     for i in range(24):
         out[i] = 0.0
     out[0], out[7], out[14], out[21] = 1.0, 1.0, 1.0, 1.0
 
 
 def catalyst_h(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
-    """Rates of :class:`Catalyst`."""
     out[0] = -_JD * (u[0] - u[5])
     out[1] = -_JH * (u[1] - u[4])
     out[2] = u[3]
@@ -88,14 +85,12 @@ def catalyst_h(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
 
 
 def catalyst_g(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
-    """Balances on the surface in :class:`Catalyst`."""
     e = math.exp(_GC * (1.0 - 1.0 / u[4]))
     out[0] = _JH * (u[1] - u[4]) + _JK * (u[2] - u[4]) - _CC3 * u[5] * e
     out[1] = u[5] * (1.0 + _CC2 * e) - u[0]
 
 
 def catalyst_dg(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
-    """Derivative of the balances on the surface in :class:`Catalyst`."""
     e = math.exp(_GC * (1.0 - 1.0 / u[4]))
     slope = u[5] * e * _GC / (u[4] * u[4])
     out[0], out[1], out[2], out[3] = 0.0, _JH, _JK, 0.0
@@ -149,28 +144,23 @@ class Catalyst(StoredEnds, QuasiFirstOrderProblem):
 
 
 def skate_A(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
-    """Mass matrix of :class:`Skate`."""
     out[0], out[1] = 1.0, 0.0
     out[2], out[3] = 0.0, 1.0
 
 
 def skate_h(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
-    """Forces of :class:`Skate`."""
     out[0], out[1] = math.sin(p[0]), 0.0
 
 
 def skate_g(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
-    """Constraint of :class:`Skate`."""
     out[0] = v[1] * math.cos(t) - v[0] * math.sin(t)
 
 
 def skate_dg(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
-    """Derivative of the constraint of :class:`Skate` in the velocities."""
     out[0], out[1] = -math.sin(t), math.cos(t)
 
 
 def skate_dg_dt(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
-    """Derivative of the constraint of :class:`Skate` at constant velocities."""
     out[0] = -v[0] * math.cos(t) - v[1] * math.sin(t)
 
 
@@ -239,32 +229,27 @@ _TURN, _ROLL = 0.5, 2.0
 
 
 def disk_A(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
-    """Mass matrix of :class:`RollingDisk`."""
     for i in range(16):
         out[i] = 0.0
     out[0], out[5], out[10], out[15] = p[0], p[0], p[2], p[3]
 
 
 def disk_h(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
-    """No force but that of the plane acts on :class:`RollingDisk`."""
     for i in range(4):
         out[i] = 0.0
 
 
 def disk_g(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
-    """Slip of :class:`RollingDisk`."""
     roll = p[1] * v[3]
     out[0], out[1] = v[0] - roll * math.cos(u[2]), v[1] - roll * math.sin(u[2])
 
 
 def disk_dg(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
-    """Derivative of the slip of :class:`RollingDisk` in the velocities."""
     out[0], out[1], out[2], out[3] = 1.0, 0.0, 0.0, -p[1] * math.cos(u[2])
     out[4], out[5], out[6], out[7] = 0.0, 1.0, 0.0, -p[1] * math.sin(u[2])
 
 
 def disk_dg_dt(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
-    """Derivative of the slip of :class:`RollingDisk` at constant velocities."""
     turn = p[1] * v[3] * v[2]
     out[0], out[1] = turn * math.sin(u[2]), -turn * math.cos(u[2])
 

@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ellipj, ellipk
 
-from dae_sdc.dae.kernels import COMPLEX_STEP
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import ReferenceRangeError
@@ -19,7 +18,6 @@ _PERIOD = 4.0 * float(ellipk(0.5))  # Period of sn and cn for the parameter 1/2.
 
 
 def pendulum_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
-    """F of :class:`Pendulum2D`."""
     m, l, g = p[0], p[1], p[2]  # noqa: E741
     out[0] = du[0] - u[2]
     out[1] = du[1] - u[3]
@@ -76,7 +74,6 @@ class Pendulum2D(LibraryProblem):
     interval = (0.0, 2.0)
     dt = 0.02
     residual_kernel = pendulum_residual
-    jacobian_kernel = COMPLEX_STEP
 
     def u_exact(self, t: float) -> MeshDAE:
         """The solution at any time from the formula above, to 1e-14 (1 + omega t) of each component."""
@@ -123,7 +120,6 @@ Series of order 24 differ by 2e-26.
 
 
 def elastic_pendulum_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
-    """F of :class:`ElasticPendulum`."""
     x, y = u[0], u[1]
     pull = p[0] * (1.0 - 1.0 / math.sqrt(x * x + y * y))
     out[0] = du[0] - u[2]
@@ -133,7 +129,6 @@ def elastic_pendulum_residual(t: float, u: Vector, du: Vector, p: Vector, out: V
 
 
 def elastic_pendulum_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: Vector) -> None:
-    """dF/du' + c dF/du of :class:`ElasticPendulum`."""
     x, y = u[0], u[1]
     square = x * x + y * y
     r = math.sqrt(square)

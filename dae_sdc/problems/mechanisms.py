@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dae_sdc.dae.kernels import COMPLEX_STEP, inlined
+from dae_sdc.dae.kernels import inlined
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
@@ -17,7 +17,6 @@ from dae_sdc.problems._models import MODELS, ModelOfProblem
 
 
 def unit_pendulum_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
-    """F of :class:`PendulumCash`."""
     out[0] = du[0] - u[2]
     out[1] = du[1] - u[3]
     out[2] = du[2] + u[0] * u[4]
@@ -70,7 +69,6 @@ class PendulumCash(TestSetProblem):
     record = "pendulum-cash"
     independent_of = ("formulation",)
     residual_kernel = unit_pendulum_residual
-    jacobian_kernel = COMPLEX_STEP
 
     def __init__(self, *values: Any, **settings: Any) -> None:
         super().__init__(*values, **settings)
@@ -86,7 +84,6 @@ class PendulumCash(TestSetProblem):
 
 
 def car_axis_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
-    """F of :class:`CarAxis`."""
     eps, M, L, L0, r, w, g = p[0], p[1], p[2], p[3], p[4], p[5], p[6]
     k = 0.5 * M * eps * eps
     yb = r * math.sin(w * t)
@@ -157,7 +154,6 @@ class CarAxis(TestSetProblem):
     time_unit = "1"
     record = "caraxis"
     residual_kernel = car_axis_residual
-    jacobian_kernel = COMPLEX_STEP
 
     def _check_parameters(self) -> None:
         if abs(self.r) >= self.L:
@@ -287,7 +283,6 @@ def squeezer_bend(
 
 
 def andrews_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
-    """F of :class:`Andrews`."""
     for i in range(14):
         out[i] = du[i] - u[i + 7]
     th, ph, om = u[1], u[3], u[5]
@@ -361,7 +356,6 @@ class Andrews(TestSetProblem):
     dt = 1e-4
     record = "andrews"
     residual_kernel = andrews_residual
-    jacobian_kernel = COMPLEX_STEP
 
 
 # Data of the slider crank in SI units: lengths and moments of inertia of crank and rod in the first line.
@@ -379,7 +373,6 @@ _B13, _B14, _B24 = -16.0 * _FB / _PI**3, _FB * (8.0 / _PI**3 - 1.0 / _PI), 0.5 *
 
 
 def crank_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
-    """F of :class:`SliderCrank`."""
     for i in range(14):
         out[i] = du[i] - u[i + 7]
     q1, q2, q3, q4 = u[3], u[4], u[5], u[6]
@@ -498,4 +491,3 @@ class SliderCrank(TestSetProblem):
     dt = 2e-5
     record = "slidercrank"
     residual_kernel = crank_residual
-    jacobian_kernel = COMPLEX_STEP

@@ -10,7 +10,6 @@ import numpy.typing as npt
 import scipy.sparse as sparse
 
 from dae_sdc.dae.declaration import when_asked
-from dae_sdc.dae.kernels import COMPLEX_STEP
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.dae.values import unguarded
@@ -138,7 +137,6 @@ class WaterTube(TestSetProblem):
     dt = 30.0
     switch_names = tuple(f"kind of flow in pipe {i}-{j}" for i, j in PIPES)
     residual_kernel = water_tube_residual
-    jacobian_kernel = COMPLEX_STEP
 
     def __init__(self, **settings: Any) -> None:
         # The same tolerance has to suit pressures of size 1e5 and resistances of size 0.05.

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sparse
 
-from dae_sdc.dae.kernels import COMPLEX_STEP, inlined
+from dae_sdc.dae.kernels import inlined
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.dae.values import unguarded
@@ -33,7 +33,6 @@ def slack(event: float) -> float:
 
 
 def machine_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
-    """F of :class:`SynchronousMachineInfiniteBus`."""
     l_d, l_q, l_f, l_k, l_1, l_2, l_md, l_mq = p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7]
     r_f, r_k, r_1, r_2 = p[9], p[10], p[11], p[12]
     w, inertia, damping, e_b, v_f = p[13], p[14], p[15], p[16], p[17]
@@ -134,7 +133,6 @@ class SynchronousMachineInfiniteBus(ReferencedProblem):
     interval = (0.0, 1.0)
     dt = 0.01
     residual_kernel = machine_residual
-    jacobian_kernel = COMPLEX_STEP
     stored = StoredReference("synchronous-machine")
 
     def _check_parameters(self) -> None:

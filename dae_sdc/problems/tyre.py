@@ -11,7 +11,7 @@ import numpy.typing as npt
 from scipy.linalg import solve_banded
 from scipy.optimize import brentq
 
-from dae_sdc.dae.kernels import COMPLEX_STEP, inlined
+from dae_sdc.dae.kernels import inlined
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError, ReferenceRangeError, require_count
@@ -58,7 +58,6 @@ def brush_force(adhesion: float, limit: float) -> float:
 
 
 def brush_tyre_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
-    """F of :class:`BrushTyre`."""
     n, m_s, m_u, spring, damper, inertia = int(p[0]), p[1], p[2], p[3], p[4], p[5]
     radius, width, tilt, friction, bristle = p[6], p[7], math.tan(p[8]), p[9], p[10]
     tread, belt, bending = p[11] / n, p[12] / n, p[13] * n
@@ -190,7 +189,6 @@ class BrushTyre(LibraryProblem):
     interval = (0.0, 1.0)
     dt = 0.002
     residual_kernel = brush_tyre_residual
-    jacobian_kernel = COMPLEX_STEP
 
     ribs: int
     speed: float

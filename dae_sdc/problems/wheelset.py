@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from dae_sdc.dae.kernels import COMPLEX_STEP, inlined
+from dae_sdc.dae.kernels import inlined
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import Vector
 from dae_sdc.problems._library import TestSetProblem, positive
@@ -131,7 +131,6 @@ def _torque(
 
 
 def wheelset_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
-    """F of :class:`Wheelset`."""
     speed, mu = p[0], p[1]
     x, theta, vx, vy, vz, vth, vph = u[0], u[3], u[5], u[6], u[7], u[8], u[9]
     psir, xir, psil, xil = u[11], u[12], u[13], u[14]
@@ -272,4 +271,3 @@ class Wheelset(TestSetProblem):
     interval = (0.0, 10.0)
     dt = 0.001
     residual_kernel = wheelset_residual
-    jacobian_kernel = COMPLEX_STEP

@@ -109,6 +109,20 @@ that is alone in its row relative to its column, whose entries may have other un
 Values = Callable[[Sequence[int]], np.ndarray]  # Values of expressions at a point.
 
 
+@dataclass(frozen=True)
+class Update:
+    """A change of a row or of its right-hand side b: b_i becomes (keep b_i - factor b_pivot) / divisor."""
+
+    row: int
+    factor: int
+    keep: int
+    divisor: int
+
+    def apply(self, graph: Graph, own: int, other: int) -> int:
+        """The new value of an entry, from that of the row and that of the row of the pivot."""
+        return graph.div(graph.sub(graph.mul(self.keep, own), graph.mul(self.factor, other)), self.divisor)
+
+
 class SparseRows:
     """A matrix of expressions in an elimination, and which open rows have an entry in a column.
 
@@ -142,6 +156,16 @@ class SparseRows:
             self.rows[i][j] = node
             if i in self.open:
                 self.holders[j].add(i)
+
+    def change(self, update: Update, base: Row, column: int) -> None:
+        """Change a row by that of a pivot in a column, in which no entry is left."""
+        graph, row = self.graph, self.rows[update.row]
+        self.put(update.row, column, graph.zero)
+        rescaled = update.keep != graph.one or update.divisor != graph.one
+        for j in [*base, *(row.keys() - base.keys())] if rescaled else base:
+            if j != column:
+                entry = update.apply(graph, row.get(j, graph.zero), base.get(j, graph.zero))
+                self.put(update.row, j, entry)
 
     def sizes(self, values: Values) -> dict[tuple[int, int], float]:
         """Absolute values of the entries in open rows at a point, 0 where they have none."""
@@ -294,19 +318,14 @@ def eliminate(
         factored.rivals.append(in_row or [left[i][column] for i in below])
         divides = not fraction_free or pivot in graph.numbers
         for i in below:
-            row = left[i]
-            factor = row[column]
-            matrix.put(i, column, graph.zero)
-            if divides:
-                factor = graph.div(factor, pivot)
-            else:
-                for j, node in row.items():
-                    row[j] = graph.mul(pivot, node)
-                side[i] = graph.mul(pivot, side[i])
-            for j, node in base.items():
-                if j != column:
-                    matrix.put(i, j, graph.sub(row.get(j, graph.zero), graph.mul(factor, node)))
-            side[i] = graph.sub(side[i], graph.mul(factor, factored.right[-1]))
+            factor = left[i][column]
+            update = (
+                Update(i, graph.div(factor, pivot), graph.one, graph.one)
+                if divides
+                else Update(i, factor, pivot, graph.one)
+            )
+            matrix.change(update, base, column)
+            side[i] = update.apply(graph, side[i], factored.right[-1])
         if rounding is not None and below:
             errors, scales[below] = rounding.negligible([left[i] for i in below], scales[below])
             for at, j in errors:

@@ -20,26 +20,12 @@ from dae_sdc.errors import InputError, SingularMatrixError
 from dae_sdc.expressions.dag import Leaf
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.model.model import Model
-from dae_sdc.reduction.factor import LIMIT, Row, SparseRows, Values, Veiled, veil, written_with_veils
+from dae_sdc.reduction.factor import LIMIT, Row, SparseRows, Update, Values, Veiled, veil, written_with_veils
 from dae_sdc.structure.rank import equilibration
 
 # Square of an entry of a symmetric matrix, as a multiple of the product of the entries on the diagonal in
 # its row and column, above which that diagonal entry is no pivot; a definite matrix has at most 1.
 INDEFINITE: Final = 10.0
-
-
-@dataclass(frozen=True)
-class Update:
-    """A change of a row or of its right-hand side b: b_i becomes (keep b_i - factor b_pivot) / divisor."""
-
-    row: int
-    factor: int
-    keep: int
-    divisor: int
-
-    def apply(self, graph: Graph, own: int, other: int) -> int:
-        """The new value of an entry, from that of the row and that of the row of the pivot."""
-        return graph.div(graph.sub(graph.mul(self.keep, own), graph.mul(self.factor, other)), self.divisor)
 
 
 @dataclass
@@ -166,7 +152,7 @@ class LU(SymbolicFactors):
             changed = sorted([*matrix.holders[column], *(above if self._upward else ())])
             step.updates += [self._update(step, i, matrix.rows[i][column]) for i in changed]
             for update in step.updates:
-                self._change(update, matrix, base, column)
+                matrix.change(update, base, column)
             self.steps.append(step)
         for step in self.steps:
             step.rest = {j: node for j, node in matrix.rows[step.row].items() if j != step.column}
@@ -180,15 +166,6 @@ class LU(SymbolicFactors):
     def _update(self, step: Step, row: int, entry: int) -> Update:
         graph = self.graph
         return Update(row, graph.mul(entry, graph.div(graph.one, step.pivot)), graph.one, graph.one)
-
-    def _change(self, update: Update, matrix: SparseRows, base: Row, column: int) -> None:
-        graph, row = self.graph, matrix.rows[update.row]
-        matrix.put(update.row, column, graph.zero)
-        rescaled = update.keep != graph.one or update.divisor != graph.one
-        for j in [*base, *(row.keys() - base.keys())] if rescaled else base:
-            if j != column:
-                entry = update.apply(graph, row.get(j, graph.zero), base.get(j, graph.zero))
-                matrix.put(update.row, j, entry)
 
     def _pivot(self, matrix: SparseRows) -> tuple[int, int] | None:
         def price(width: int, height: int) -> int:

@@ -35,7 +35,7 @@ from dae_sdc.options import (
     takes,
 )
 from dae_sdc.registry import unknown
-from dae_sdc.run.target import ProblemLike, instance_of, problem_name, resolve
+from dae_sdc.run.target import ProblemLike, copied, problem_name, resolve
 from dae_sdc.sweepers.collocation import check_quadrature, determines_multiplier, expected_orders
 from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.parallel import DIAGONAL, WAYS, SweeperDAEMPI, across_nodes, serial_form
@@ -59,19 +59,9 @@ class Setup:
     # Description for a pySDC controller, without the step size.
     description: Mapping[str, Any] = field(repr=False)
     adaptive: bool  # Whether the user gave convergence controllers, which may change the step size.
+    sweeper_class: type[Any] = field(repr=False)  # That of the finest level.
+    has_coarse_level: bool = field(repr=False)  # Whether there is a second level.
     parallel: str | None = None  # What ranks share: "nodes", "steps" or "both"; None in a serial run.
-
-    @property
-    def sweeper_class(self) -> type[Any]:
-        """The sweeper class of the finest level."""
-        given = self.description["sweeper_class"]
-        cls: type[Any] = given[0] if isinstance(given, list) else given
-        return cls
-
-    @property
-    def has_coarse_level(self) -> bool:
-        """Whether there is a second level."""
-        return isinstance(self.description["sweeper_class"], list)
 
     def iterates_alone(self, steps: int | None) -> bool:
         """Whether steps are taken one at a time on one level, where ``steps`` iterate together."""
@@ -219,45 +209,42 @@ def setup_of(options: SetupOptions, instance: ProblemDAE, arguments: Mapping[str
     if parallel in ("nodes", "both") and not issubclass(cls, DirectMethod):
         cls = across_nodes(cls)
     direct = issubclass(cls, DirectMethod)
-    _check_effect(options, cls, name, parallel)
+    multistep, taken = options.chosen(Multistep), cls.options if direct else ()
+    strange = [option for option in multistep if option not in taken]
+    if strange:
+        raise InputError(f"these options have no effect on '{name}': {', '.join(strange)}")
     if direct:
+        _check_direct(options, cls, name, parallel)
         cls.check_problem(instance)
         label = {"quad": "", "nodes": cls.method.stages, "qdelta": ""}
         parts: dict[str, Any] = {
-            "sweeper_params": options.chosen(Multistep),
+            "sweeper_params": multistep,
             "level_params": {"restol": -1.0},
             "step_params": {"maxiter": 1},
         }
     else:
         label, parts = _of_sweeps(options, DIAGONAL if parallel in ("nodes", "both") else "LU")
-    copied = arguments is None
     description: dict[str, Any] = {
-        "problem_class": functools.partial(instance_of, instance) if copied else type(instance),
-        "problem_params": {"params": {}} if copied else dict(arguments or {}),
+        "problem_class": functools.partial(copied, instance) if arguments is None else type(instance),
+        "problem_params": dict(arguments or {}),
         "sweeper_class": cls,
         **parts,
         "convergence_controllers": {k: dict(v) for k, v in (options.convergence_controllers or {}).items()},
     }
     if options.coarse_nodes is not None:
         _add_coarse_level(description, instance, options, label["quad"])
-    elif options.chosen(Sweeps).keys() & {"coarse_qdelta", "coarsen", "match_sweep"}:
+    elif not direct and options.chosen(Sweeps).keys() & {"coarse_qdelta", "coarsen", "match_sweep"}:
         raise InputError("coarse_qdelta, coarsen and match_sweep belong to a coarse level; give coarse_nodes")
     if not direct:
         description["convergence_controllers"].setdefault(StopAtRoundOff, {})
-    called = problem_name(instance if copied else type(instance))
+    called = problem_name(instance if arguments is None else type(instance))
     label = {"problem": called, "sweeper": name, **label}
-    return Setup(instance, label, description, bool(options.convergence_controllers), parallel)
+    adaptive, coarse = bool(options.convergence_controllers), options.coarse_nodes is not None
+    return Setup(instance, label, description, adaptive, cls, coarse, parallel)
 
 
-def _check_effect(options: SetupOptions, cls: type[Any], name: str, parallel: str | None) -> None:
-    """Refuse options that have no effect on a sweeper."""
-    direct = issubclass(cls, DirectMethod)
-    taken: tuple[str, ...] = cls.options if direct else ()
-    strange = [option for option in options.chosen(Multistep) if option not in taken]
-    if strange:
-        raise InputError(f"these options have no effect on '{name}': {', '.join(strange)}")
-    if not direct:
-        return
+def _check_direct(options: SetupOptions, cls: type[Any], name: str, parallel: str | None) -> None:
+    """Refuse options that have no effect on a method without sweeps."""
     idle = options.chosen(Method, Sweeps, without=("sweeper",))
     if idle:
         raise InputError(f"these options have no effect on the {cls.family} '{name}': {', '.join(idle)}")

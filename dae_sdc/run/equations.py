@@ -15,8 +15,8 @@ import numpy as np
 from dae_sdc.arguments import shown
 from dae_sdc.dae.memory import uncounted
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import Vector
-from dae_sdc.deadline import under_way
+from dae_sdc.dae.state import Vector, attach
+from dae_sdc.deadline import limited, under_way
 from dae_sdc.errors import DAEError, InputError, require_number, text_of, words_of
 from dae_sdc.expressions.dag import MOVING, name_and_order, name_of
 from dae_sdc.initial.given import Condition, by_name, is_pattern
@@ -279,7 +279,7 @@ def _check_function(problem: Any, request: SolveOptions, near: Vector | None) ->
     try:
         with np.errstate(all="ignore"), uncounted(problem):
             if near is not None:
-                problem.evaluate(problem.state(near), problem.state(np.zeros(problem.n)), t0)
+                problem.evaluate(attach(near.copy(), problem.n_diff), problem.dtype_f(problem.init), t0)
     except DAEError:
         raise
     except Exception as error:
@@ -718,7 +718,8 @@ def index_near_end(problem: ProblemDAE, origin: str, t: float, u: Vector) -> str
     if FROM_JACOBIANS not in origin or hasattr(problem, "original"):
         return ""
     at_end = None
-    with suppress(Exception):  # of a function that is not made for values beside u
+    # Exceptions are those of a function that is not made for values beside u, or there is no time left.
+    with suppress(Exception), limited(), under_way("the index at the end was found"):
         at_end = _index_near(problem, t, u)
     if at_end is None or at_end.index == problem.index:
         return ""

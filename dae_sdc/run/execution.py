@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
-from pySDC.core.default_hook import DefaultHooks
-from pySDC.core.timings import CPUTimings
 from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
-from pySDC.implementations.hooks.log_restarts import LogRestarts
 
 from dae_sdc.compiled.pointwise import equations_at_points
 from dae_sdc.control.adaptivity import stops_of
@@ -33,13 +30,12 @@ from dae_sdc.control.hooks import (
 from dae_sdc.control.invariants import Invariants
 from dae_sdc.control.singular import SingularPointError, WatchSingularPoints
 from dae_sdc.control.singular_determinants import default_way, impasse
-from dae_sdc.control.stepping import SteppingController
+from dae_sdc.control.stepping import SteppingController, asked
 from dae_sdc.dae.consistency import check_consistent
 from dae_sdc.dae.interpolant import DenseOutput, StepData
 from dae_sdc.dae.jacobian import linearize
-from dae_sdc.dae.memory import COUNTERS, uncounted
+from dae_sdc.dae.memory import COUNTERS, counts_of, uncounted
 from dae_sdc.dae.pointwise import ManifoldValues, Pointwise
-from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.deadline import current, limited, unchecked, under_way
 from dae_sdc.errors import (
@@ -50,7 +46,6 @@ from dae_sdc.errors import (
     SingularMatrixError,
     SolveError,
     StepSizeError,
-    TimeLimitError,
     words_of,
 )
 from dae_sdc.initial.consistent import listed
@@ -123,10 +118,8 @@ class Execution:
     samples: Samples | None = None
     sharing: str = ""
 
-    @property
-    def problem(self) -> ProblemDAE:
-        """An instance of the problem for names, times and exact values."""
-        return self.plan.setup.problem
+    def __post_init__(self) -> None:
+        self.problem = self.plan.setup.problem
 
     @property
     def out(self) -> Any:
@@ -148,8 +141,10 @@ class Execution:
             watch = _hook(controller, WatchSingularPoints)
             if watch is not None and isinstance(controller, SteppingController):
                 watch.guide(controller.adaptivity)
-            for sweeper in _sweepers(controller):
-                sweeper.keeps_interior = record.dense
+            levels = [level for step in controller.steps for level in step.levels]
+            sweeper = levels[0].sweep
+            for level in levels:
+                level.sweep.keeps_interior = record.dense
             if self.plan.saving is not None:
                 controller.checkpoints = self.plan.saving.attach(controller, record, self.team)
                 if self.plan.count is not None:
@@ -159,39 +154,29 @@ class Execution:
         self.bring_together(record)
         if watch is not None:
             self.singular = watch.message()
-        self.sharing = getattr(_sweepers(controller)[0], "sharing", "")
+        self.sharing = getattr(sweeper, "sharing", "")
         if self.plan.automatic and not self.sharing:
             self.sharing = f"serial: '{self.plan.setup.label['sweeper']}' on one rank has nothing to share"
         if isinstance(controller, SteppingController):
             self.sizes = controller.adaptivity.remark
             if self.plan.count is None and self.plan.request.rtol is not None:
-                sweeper = _sweepers(controller)[0]
                 problem = sweeper.level.prob
-                self.errors = less_accurate(problem, sweeper.tolerance)
-                self.least_sizes, self.time = problem.run_scales.hidden, problem.run_scales.time
-                self.typical = problem.run_scales.unknowns
+                self.errors, scales = less_accurate(problem, sweeper.tolerance), problem.run_scales
+                self.least_sizes, self.time, self.typical = scales.hidden, scales.time, scales.unknowns
         for one in controller.convergence_controllers:
             if isinstance(one, Invariants):
                 self.drift = one.summary()
         located = getattr(controller, "events", None)
         with unchecked():  # what has been computed is kept
-            solution = self.solution(record, message, self._work(controller), log, located)
+            solution = self.solution(record, message, self._work(controller, levels), log, located)
             check_at_states(self.problem, solution.t, solution.u, solution.du)
         if solution.success and self.typical is not None:
             solution = solution.with_remark(self._in_transients(solution, located))
-        solution = solution.with_remark(self._index_near_end(solution))
+        last = float(solution.t[-1]), solution.u[-1]
+        solution = solution.with_remark(index_near_end(self.problem, self.plan.equations.told, *last))
         if self.out is not None and (located is None or located.sliding is None):
             solution = solution.with_remark(put_down(solution, self.out, solution.success))
         return Carried(solution, located, self.typical)
-
-    def _index_near_end(self, solution: Solution) -> str:
-        """A remark where the index has changed along the run; empty if there is no time left to look."""
-        try:
-            with limited(), under_way("the index at the end was found"):
-                last = float(solution.t[-1]), solution.u[-1]
-                return index_near_end(self.problem, self.plan.equations.told, *last)
-        except TimeLimitError:
-            return ""
 
     def _recorder(self, bar: Any) -> type[StepRecord]:
         """The hook that records the steps."""
@@ -253,8 +238,7 @@ class Execution:
                 from pySDC.implementations.controller_classes.controller_MPI import controller_MPI
 
                 controller = controller_MPI(params, description, team.steps)
-        unasked = {DefaultHooks, CPUTimings, LogRestarts} - set(hooks)
-        controller.hooks[:] = [hook for hook in controller.hooks if type(hook) not in unasked]
+        controller.hooks[:] = asked(controller.hooks, hooks)
         return controller
 
     def _run(self, controller: Any, record: StepRecord, watch: WatchSingularPoints | None) -> str:
@@ -300,19 +284,17 @@ class Execution:
             return impasse(self.problem, t, u, du)
         return ""
 
-    def _work(self, controller: Any) -> dict[str, int]:
+    def _work(self, controller: Any, levels: Sequence[Any]) -> dict[str, int]:
         """Sum of the work counters over all ranks."""
-        team, sweepers = self.team, _sweepers(controller)
-        problems = [level.prob for step in controller.steps for level in step.levels]
-        work = np.array([sum(P.work_counters[name].niter for P in problems) for name in COUNTERS], float)
-        total = dict(zip(COUNTERS, map(int, team.total(work, self._counting)), strict=True))
-        if hasattr(sweepers[0], "charts"):
-            total["charts"] = sweepers[0].charts
-        counts = {
-            "fewer_nodes": getattr(sweepers[0], "fewer_nodes", 0),
-            "jumps": getattr(getattr(controller, "adaptivity", None), "jumps", 0),
-        }
-        total |= {name: count for name, count in counts.items() if count}
+        work = np.array([counts_of(level.prob) for level in levels], dtype=np.float64).sum(axis=0)
+        total = dict(zip(COUNTERS, map(int, self.team.total(work, self._counting)), strict=True))
+        sweeper, adaptivity = levels[0].sweep, getattr(controller, "adaptivity", None)
+        if hasattr(sweeper, "charts"):
+            total["charts"] = sweeper.charts
+        for name, source in (("fewer_nodes", sweeper), ("jumps", adaptivity)):
+            count = getattr(source, name, 0)
+            if count:
+                total[name] = count
         return total
 
     @property
@@ -446,18 +428,9 @@ class Execution:
 
     def at_steps(self, record: StepRecord) -> tuple[Vector, Vector, Vector, dict[str, Any], list[StepData]]:
         """Times, u, u', work, and data for dense output, of the start and of all steps in order."""
-        first = {
-            "t": self.plan.start.t0,
-            "residual": 0.0,
-            "u": self.plan.start.u.view(np.ndarray),
-            **dict.fromkeys(COUNTS, 0),
-        }
-        first["du"] = self.plan.start.du
-        dense = record.rows.dense
-        if not len(record.rows):
-            columns = {name: np.array([value]) for name, value in first.items()}
-        else:
-            columns = record.rows.columns(start=first)
+        start, dense = self.plan.start, record.rows.dense
+        first = {"t": start.t0, "residual": 0.0, "u": start.u.view(np.ndarray), "du": start.du}
+        columns = record.rows.columns(first)
         order = np.argsort(columns["t"], kind="stable")
         if (np.diff(order) < 0).any():
             columns = {name: values[order] for name, values in columns.items()}
@@ -577,10 +550,6 @@ _ROOT = _RootLogger()
 def _hook(controller: Any, kind: type[Any]) -> Any:
     """The hook of the controller that is of a class; None if there is none."""
     return next((hook for hook in controller.hooks if isinstance(hook, kind)), None)
-
-
-def _sweepers(controller: Any) -> list[Any]:
-    return [level.sweep for step in controller.steps for level in step.levels]
 
 
 def _not_empty(solution: Solution, start: Start) -> Solution:

@@ -21,8 +21,8 @@ from dae_sdc.sweepers.sdc import SWEEPERS, SpectralDeferredCorrectionDAE
 from dae_sdc.sweepers.teams import AUTO
 from dae_sdc.sweepers.tolerance import Tolerance
 
-# Pairs of a smallest rtol and a number of Radau nodes; MOST_NODES below all of them.
-NODES_BY_TOLERANCE = ((1e-5, 5),)
+# Smallest rtol, and the number of Radau nodes from there on; below it the largest number pays.
+LOOSE_RTOL, NODES_OF_LOOSE = 1e-5, 5
 DEFAULT_RTOL = 1e-6  # Default of rtol if the method is chosen by the type of the equations.
 # Solvers of SUNDIALS by the names under which runs accept them in place of a sweeper.
 SOLVERS: Mapping[str, str] = {
@@ -54,7 +54,7 @@ def explicit_method(problem: QuasilinearProblem) -> tuple[str, str]:
 
 def default_nodes(rtol: float) -> int:
     """Most efficient number of Radau nodes for a relative tolerance."""
-    return next((count for limit, count in NODES_BY_TOLERANCE if rtol >= 0.99 * limit), MOST_NODES)
+    return NODES_OF_LOOSE if rtol >= 0.99 * LOOSE_RTOL else MOST_NODES
 
 
 # Method for each type of equations, and its description; charts pass singular points of implicit ones.
@@ -137,9 +137,9 @@ def adapted_to(
     if setup.parallel in ("steps", "both"):
         raise InputError("with rtol ranks can share nodes only, not steps; use parallel='nodes', or give dt")
     require_estimate(cls, setup.problem, setup.label["nodes"], setup.label["sweeper"])
-    bounds = {"dt_first": first_step(sizes.dt), "dt_max": sizes.dt_max}
-    chosen = {name: value for name, value in bounds.items() if value is not None}
-    controller = {"t_end": t_end, "stops": tuple(stops), "between": between, **chosen}
+    longest = np.inf if sizes.dt_max is None else sizes.dt_max
+    bounds = {"dt_first": first_step(sizes.dt), "dt_max": longest}
+    controller = {"t_end": t_end, "stops": tuple(stops), "between": between, **bounds}
     direct = issubclass(cls, DirectMethod)
     return setup.with_parts(
         sweeper_params={"tolerance": tolerance},

@@ -131,6 +131,9 @@ def start_of(equations: Equations, request: SolveOptions) -> Start:
 
 def _with_names(equations: Equations, request: SolveOptions) -> SolveOptions:
     """What is given of the start, with names in place of patterns, and guesses of what there is alone."""
+    by_name = request.u0 if isinstance(request.u0, Mapping) else None
+    if by_name is None and request.fixed is None and request.guesses is None and request.bounds is None:
+        return request
     named: Any = equations.whole if equations.of_model else equations.written
     title = f"model {named.name}" if equations.of_model else type(named).__name__
     names = [equations.labels.get(name, name) for name in named.names]
@@ -139,7 +142,7 @@ def _with_names(equations: Equations, request: SolveOptions) -> SolveOptions:
         "guesses": of_names(request.guesses, [*names, *equations.problem.names], title),
         "bounds": request.bounds,
     }
-    given |= {"u0": request.u0} if isinstance(request.u0, Mapping) else {}
+    given |= {} if by_name is None else {"u0": by_name}
     kind = f"unknown of {title}"
     return replace(request, **{what: expanded(values, names, kind) for what, values in given.items()})
 
@@ -217,7 +220,7 @@ def with_given_start(request: SolveOptions) -> SolveOptions:
         twice = sorted(set(numbers) & set(values)) if isinstance(values, Mapping) else []
         if twice:
             raise InputError(f"{twice[0]} is in fixed and in {other}; give it once")
-    return replace(request, guesses=guesses_of(request.guesses))
+    return request if request.guesses is None else replace(request, guesses=guesses_of(request.guesses))
 
 
 def _start_in(text: str | Path) -> tuple[dict[str, float], float | None]:

@@ -23,7 +23,7 @@ from dae_sdc.dae.consistency import check_consistent
 from dae_sdc.dae.interpolant import DenseOutput, Scheme, StepData
 from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.linear import superlu
-from dae_sdc.dae.memory import COUNTERS
+from dae_sdc.dae.memory import COUNTERS, counts_of
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.dae.values import undefined
@@ -204,7 +204,7 @@ class _Runs:
     sized: bool
 
     def __post_init__(self) -> None:
-        self.work = _work_of(self.task.problem)
+        self.work = counts_of(self.task.problem)
 
     def carry_out(self) -> tuple[_Record, str, str]:
         """The last run, the message if it ended early, and what is to be said of its errors."""
@@ -290,10 +290,6 @@ class _Runs:
         allowed = wanted.atol + wanted.rtol * np.abs(after)
         allowed = np.where(allowed > 0.0, allowed, np.finfo(float).tiny)
         return inaccurate(self.task.problem.names, estimated(before, after), allowed, wanted.rtol)
-
-
-def _work_of(problem: ProblemDAE) -> list[int]:
-    return [problem.work_counters[name].niter for name in COUNTERS]
 
 
 @dataclass
@@ -421,7 +417,7 @@ class _Record:
         self.t.append(end)
         self.u.append(u)
         self.du.append(du)
-        self.work.append(_work_of(self.task.problem))
+        self.work.append(counts_of(self.task.problem))
 
     def _asks(self, begin: float, end: float) -> bool:
         """Whether a step contains output times."""

@@ -120,7 +120,7 @@ class Target:
     def make_problem(self, params: Mapping[str, Any]) -> ProblemDAE:
         """The problem, with values of its parameters and settings of its nonlinear solves."""
         if self.is_new:
-            return _with_settings(self.thing, params)
+            return _with_settings(self.thing, params) if params else self.thing
         if self.problem is not None:
             return instance_of(self.problem, params)
         model = self.shared_model
@@ -341,7 +341,7 @@ def _parameters_of(function: Any) -> Mapping[str, inspect.Parameter]:
 def instance_of(problem: Any, params: Mapping[str, Any]) -> ProblemDAE:
     """An instance of a problem, made from its class or copied from an instance."""
     if isinstance(problem, ProblemDAE):
-        return _copy_of(problem, params)
+        return _with_settings(copied(problem), params)
     cls = problem
     if not (isinstance(cls, type) and issubclass(cls, ProblemDAE)):
         raise InputError(
@@ -364,17 +364,16 @@ def instance_of(problem: Any, params: Mapping[str, Any]) -> ProblemDAE:
     return instance
 
 
-def _copy_of(problem: ProblemDAE, params: Mapping[str, Any]) -> ProblemDAE:
-    """A copy of a problem for a run, with settings of its nonlinear solves."""
+def copied(problem: ProblemDAE) -> ProblemDAE:
+    """A copy of a problem for a run."""
     try:
         texts = problem.names, problem.units, problem.equation_names  # they do not change
-        instance = copy.deepcopy(problem, {id(text): text for text in texts})
+        return copy.deepcopy(problem, {id(text): text for text in texts})
     except Exception as error:
         raise InputError(
             f"{type(problem).__name__} cannot be copied for a run ({words_of(error)}); let "
             f"its class keep what cannot be copied, or give the class"
         ) from error
-    return _with_settings(instance, params)
 
 
 def _with_settings(problem: ProblemDAE, params: Mapping[str, Any]) -> ProblemDAE:

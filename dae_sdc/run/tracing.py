@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from pySDC.core.hooks import Hooks
 
 from dae_sdc.dae.memory import uncounted
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import Vector
+from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import MisreadError
 from dae_sdc.run.equations import read
 
@@ -39,22 +38,14 @@ class ReadEquations(Hooks):  # type: ignore[misc]
             self.logger.info("equations of %s: %s", type(problem).__name__, equations)
 
 
-@dataclass(frozen=True)
-class StateCheck:
-    """How equations that were read are compared with their function at states of a run."""
-
-    states: int = 4  # Number of states.
-    # Relative change of the unknowns: residuals along a solution have nothing but rounding left in them.
-    distance: float = 1e-4
-    tolerance: float = 1e-5  # Difference, relative to the value of an equation, up to which both are equal.
-    # Difference that rounding explains, relative to the largest value of all equations.
-    rounding: float = 1e-9
-    # Difference that rounding explains, relative to what ``nudge`` changes in the function.
-    sensitivity: float = 100.0
-    nudge: float = 1e-13  # Relative change of the unknowns for that.
-
-
-CHECK = StateCheck()
+STATES = 4  # Number of states of a run at which equations that were read are compared with their function.
+# Relative change of the unknowns there: residuals along a solution have nothing but rounding left in them.
+DISTANCE = 1e-4
+SAME_VALUE = 1e-5  # Difference, relative to the value of an equation, up to which both are equal.
+ROUNDING = 1e-9  # Difference that rounding explains, relative to the largest value of all equations.
+# Difference that rounding explains, relative to what a nudge changes in the function.
+SENSITIVITY = 100.0
+NUDGE = 1e-13  # Relative change of the unknowns for that.
 
 
 def check_at_states(problem: ProblemDAE, t: Vector, u: Vector, du: Vector) -> None:
@@ -62,31 +53,34 @@ def check_at_states(problem: ProblemDAE, t: Vector, u: Vector, du: Vector) -> No
     untraced = getattr(type(problem), "untraced", None)
     if untraced is None or hasattr(problem, "confirm_jumps"):
         return
-    function, equations = copy.copy(problem), copy.copy(problem)
+    function = copy.copy(problem)
     object.__setattr__(function, "__class__", untraced)
-    for one in (function, equations):  # each packs its own parameters
-        one.__dict__.update(_parameters=None)
-    source = np.random.default_rng(2)
-    for k in np.unique(np.linspace(len(t) - 1, 0, CHECK.states, endpoint=False).astype(int)).tolist():
-        place, rate = (x[k] * (1.0 + CHECK.distance * source.uniform(-1.0, 1.0, x[k].shape)) for x in (u, du))
-        nudged = place * (1.0 + CHECK.nudge * source.uniform(-1.0, 1.0, place.shape))
-        calls = ((equations, place), (function, place), (function, nudged))
-        try:
-            with uncounted(problem), np.errstate(all="ignore"):
-                read, true, beside = (
-                    np.array(one.evaluate(one.state(at), one.state(rate), float(t[k]))) for one, at in calls
+    function.__dict__["_parameters"] = None  # it packs its own
+    rows = np.unique(np.linspace(len(t) - 1, 0, STATES, endpoint=False).astype(int))
+    moves = np.random.default_rng(2).uniform(-1.0, 1.0, (len(rows), 3, problem.n))
+    places, rates = (x[rows] * (1.0 + DISTANCE * moves[:, k]) for k, x in enumerate((u, du)))
+    nudged = places * (1.0 + NUDGE * moves[:, 2])
+
+    def called(at: Vector, k: int) -> Vector:
+        state, rate = attach(at[k], problem.n_diff), attach(rates[k], problem.n_diff)
+        return np.array(function.evaluate(state, rate, float(t[rows[k]])))
+
+    with uncounted(problem), np.errstate(all="ignore"):
+        read = problem.evaluate_nodes(places, rates, t[rows])
+        for k, values in enumerate(read):
+            try:
+                true = called(places, k)
+                largest = np.abs(true[np.isfinite(true)]).max(initial=0.0)
+                bound = SAME_VALUE * np.abs(true) + ROUNDING * largest
+                if (np.abs(values - true) > bound).any():
+                    bound += SENSITIVITY * np.abs(called(nudged, k) - true)
+            except Exception:  # of a function that is not made for values beside those of the run
+                continue
+            wrong = np.flatnonzero(np.abs(values - true) > bound)
+            if wrong.size:
+                i = wrong[0]
+                raise MisreadError(
+                    f"{type(problem).__name__}.eval_f was read wrongly: '{problem.equation_names[i]}' is "
+                    f"{true[i]:.6g} near the solution at t={t[rows[k]]:.6g}, and {values[i]:.6g} as it was "
+                    f"read; solve with trace=False"
                 )
-        except Exception:  # of a function that is not made for values beside those of the run
-            continue
-        with np.errstate(all="ignore"):
-            largest = np.abs(true[np.isfinite(true)]).max(initial=0.0)
-            bound = CHECK.tolerance * np.abs(true) + CHECK.rounding * largest
-            bound += CHECK.sensitivity * np.abs(beside - true)
-            wrong = np.flatnonzero(np.abs(read - true) > bound)
-        if wrong.size:
-            i = wrong[0]
-            raise MisreadError(
-                f"{type(problem).__name__}.eval_f was read wrongly: '{problem.equation_names[i]}' is "
-                f"{true[i]:.6g} near the solution at t={t[k]:.6g}, and {read[i]:.6g} as it was read; solve "
-                f"with trace=False"
-            )

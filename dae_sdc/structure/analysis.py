@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +43,9 @@ from dae_sdc.structure.signature import (
     listed,
 )
 from dae_sdc.text import aligned, brief, html_picture, html_table, html_view
+
+if TYPE_CHECKING:
+    from dae_sdc.expressions.graph import Graph
 
 # Largest number of rows of a derivative array whose differentiation index is found by default.
 LARGEST_ARRAY = 20_000
@@ -388,19 +391,24 @@ def _nonlinear_rows(
         block_of_row[block.rows] = block_of_col[block.cols] = number
     nonlinear = np.zeros(c.size, dtype=bool)
     for i, root in enumerate(model.roots):
-        slopes = graph.gradient(root)
-        top = {
-            leaf
-            for leaf in slopes
-            if graph.leaves[leaf].kind == "u"
-            and graph.leaves[leaf].order == d[graph.leaves[leaf].index] - c[i]
-            and block_of_col[graph.leaves[leaf].index] == block_of_row[i]
-        }
-        nonlinear[i] = any(
-            graph.mark[slopes[leaf]] & UNKNOWN and any(inner in top for inner in graph.below([slopes[leaf]]))
-            for leaf in top
-        )
+
+        def is_leading(j: int, k: int, i: int = i) -> bool:
+            return bool(k == d[j] - c[i] and block_of_col[j] == block_of_row[i])
+
+        nonlinear[i] = is_nonlinear(graph, root, is_leading)
     return nonlinear
+
+
+def is_nonlinear(graph: Graph, node: int, is_chosen: Callable[[int, int], bool]) -> bool:
+    """Whether an expression is nonlinear in derivatives, chosen by unknown and order, together."""
+    slopes = graph.gradient(node)
+    chosen = {
+        leaf for leaf in slopes if graph.leaves[leaf].kind == "u" and is_chosen(*graph.leaves[leaf][1:])
+    }
+    return any(
+        graph.mark[slopes[leaf]] & UNKNOWN and not chosen.isdisjoint(graph.below([slopes[leaf]]))
+        for leaf in chosen
+    )
 
 
 def index_of_unknowns(found: Structure) -> tuple[int, ...]:

@@ -23,12 +23,29 @@ from dae_sdc.dae.linear import superlu
 from dae_sdc.errors import SingularMatrixError
 from dae_sdc.expressions.dag import UNKNOWN, Leaf
 from dae_sdc.structure.blocks import Block
-from dae_sdc.structure.prolongation import POINT_SEARCH, Jet, Point, Prolongation
+from dae_sdc.structure.prolongation import Jet, Point, Prolongation
 from dae_sdc.structure.rank import RankTest, ReducedRows
 from dae_sdc.structure.series import Floats
 from dae_sdc.structure.signature import Integers, ModelWithGraph
 
 USUAL_NUMBERS = (1e-3, 1e3)  # Sizes of numbers whose unit is 1.
+WANTED_POINTS = 2  # Number of points that are sought.
+# Distances from the start values, relative to 0.3 + their sizes, one for each attempt.
+SPREADS = (0.05, 0.05, 0.2, 0.2, 0.7, 0.7, 2.0, 2.0)
+# Distance of further points from the first, relative to 0.3 + the sizes of its coordinates.
+FURTHER_POINT_DISTANCE = 0.1
+MOST_GAUSS_NEWTON_STEPS = 60  # Largest number of steps of the Gauss-Newton method.
+# Number of steps in a row that reduce the residual by less than 20 %, after which it ends.
+MOST_SLOW_STEPS = 15
+# Time in which unknowns are taken to change in every other attempt, relative to the interval.
+FAST_TIME = 0.01
+# Step, relative to 1 + the size of the Taylor coefficients, at which the method has converged.
+SETTLED_CORRECTION = 1e-11
+# Value of a row, relative to its terms, that counts as 0 where a point is extended to more derivatives.
+ROW_TOLERANCE = 1e-9
+# Entry of a system Jacobian, relative to the largest, that may be 0 but for the error of a point.
+DOUBTFUL_ENTRY = 1e-10
+VANISHING_NUMBER = 1e-35  # Number that counts as 0 in the arithmetic with many digits.
 
 
 @dataclass(frozen=True)
@@ -94,7 +111,7 @@ def solve(system: Prolongation, x: Floats, t: float, p: Sequence[float], pace: f
     scales = system.scales(pace)
     linearized = system.matrix(point, point.x)
     least_of_all, slow, factor = np.inf, 0, 1.0
-    for _ in range(POINT_SEARCH.most_iterations):
+    for _ in range(MOST_GAUSS_NEWTON_STEPS):
         if linearized is None:
             return None
         residual, matrix = linearized
@@ -106,14 +123,11 @@ def solve(system: Prolongation, x: Floats, t: float, p: Sequence[float], pace: f
         step = least.solve(-residual)
         if not np.isfinite(step).all():
             return None
-        if (
-            before < 1e-8
-            and (np.abs(step) <= POINT_SEARCH.correction_tolerance * (system.units + np.abs(point.x))).all()
-        ):
+        if before < 1e-8 and (np.abs(step) <= SETTLED_CORRECTION * (system.units + np.abs(point.x))).all():
             return Point(system, point.x + step, t, p, pace)
         slow = slow + 1 if before > 0.8 * least_of_all else 0
         least_of_all = min(before, least_of_all)
-        if slow > POINT_SEARCH.most_slow_steps:
+        if slow > MOST_SLOW_STEPS:
             return None
         for attempt in range(12):
             # First the step without damping, which is taken if it halves the residual.
@@ -138,10 +152,10 @@ def find_points(system: Prolongation, start: Start, near: Point | None = None) -
     """Points at which all rows of a prolongation vanish, near start values or, without any, elsewhere."""
     # Small start values may be rounding rather than the size of their unknowns.
     systems = (system,) if (system.units == 1.0).all() else (system, system.lowered(0, lambda jet: 1.0))
-    for system, (attempt, spread) in product(systems, enumerate(POINT_SEARCH.spreads)):
+    for system, (attempt, spread) in product(systems, enumerate(SPREADS)):
         source = np.random.default_rng([attempt, 1])
         t = start.t + min(spread, 1.0) * 0.2 * start.span * float(source.uniform(0.2, 1.0))
-        pace = POINT_SEARCH.fast_time * start.span / _unit(start.span) if attempt % 2 else 1.0
+        pace = FAST_TIME * start.span / _unit(start.span) if attempt % 2 else 1.0
         if near is not None:
             x = _beginning(system, start, near, spread, source, positive=False)
             first = solve(system, x, near.t, near.p, pace)
@@ -156,12 +170,12 @@ def find_points(system: Prolongation, start: Start, near: Point | None = None) -
         return
     yield first
     count = 1
-    for attempt in range(3 * POINT_SEARCH.most_points):
-        if count == POINT_SEARCH.most_points:
+    for attempt in range(3 * WANTED_POINTS):
+        if count == WANTED_POINTS:
             break
         source = np.random.default_rng([attempt, 2])
         away = (
-            POINT_SEARCH.further_point_distance
+            FURTHER_POINT_DISTANCE
             * source.standard_normal(first.x.size)
             * (0.3 * system.units + np.abs(first.x))
         )
@@ -199,7 +213,7 @@ def prolonged(point: Point, wanted: Prolongation) -> Point | None:
     if linearized is None:
         return None
     terms = abs(linearized[1]) @ (np.abs(x) + wanted.units)
-    return end if (np.abs(linearized[0]) <= POINT_SEARCH.row_tolerance * terms).all() else None
+    return end if (np.abs(linearized[0]) <= ROW_TOLERANCE * terms).all() else None
 
 
 def _by_stages(
@@ -355,7 +369,7 @@ def _exactly(c: Integers, keys: Sequence[Jet], nodes: Sequence[int], points: Seq
         rows: dict[int, dict[int, Any]] = {i: {} for i in range(c.size)}
         largest = max(map(abs, entries))
         for (i, j), value in zip(keys, entries, strict=True):
-            if abs(value) > POINT_SEARCH.vanishing_number * largest:
+            if abs(value) > VANISHING_NUMBER * largest:
                 rows[i][j] = value
         rank = c.size - len(dependent_rows(rows, c))
         if best is None or rank > best[0]:
@@ -393,9 +407,7 @@ def independent_columns(rows: Iterable[Mapping[int, Any]]) -> list[int]:
 
 def _small(values: Floats) -> npt.NDArray[np.bool_]:
     """Entries of a system Jacobian that are small enough to be errors of the point."""
-    found: npt.NDArray[np.bool_] = np.abs(values) <= POINT_SEARCH.doubtful_entry * np.abs(values).max(
-        initial=0.0
-    )
+    found: npt.NDArray[np.bool_] = np.abs(values) <= DOUBTFUL_ENTRY * np.abs(values).max(initial=0.0)
     return found
 
 
@@ -446,7 +458,7 @@ class RealEchelon:
     @staticmethod
     def _less(a: Any, b: Any) -> Any:
         difference = a - b
-        return difference if abs(difference) > POINT_SEARCH.vanishing_number else 0
+        return difference if abs(difference) > VANISHING_NUMBER else 0
 
     def add(self, row: Mapping[int, Any], tag: int) -> tuple[int | None, dict[int, Any]]:
         """Reduce a row, and keep what is left of it; its pivot, and the factors of the rows in it by tags."""
@@ -458,7 +470,7 @@ class RealEchelon:
         self._rows.reduce(whole)
         # Factors are compared as those of rows of one size: equations have units of any size.
         combined = {-1 - j: value for j, value in whole.items() if j < 0}
-        least = POINT_SEARCH.vanishing_number * max(map(abs, combined.values()))
+        least = VANISHING_NUMBER * max(map(abs, combined.values()))
         factors = {at: value / self._sizes[at] for at, value in combined.items() if abs(value) > least}
         left = {j: abs(value) for j, value in whole.items() if j >= 0 and self._less(value, 0)}
         if not left:

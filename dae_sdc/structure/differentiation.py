@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -195,12 +196,13 @@ def _search_with_digits(
     if len(times) > MOST_ROWS_WITH_DIGITS or point.digits is None:
         return None
     context, x = point.digits
-    entries = point.system.linearized(point, x, context)
-    if entries is None:
+    linearized = point.system.linearized(point, x, context)
+    if linearized is None:
         return None
-    rows: list[dict[int, Any]] = [{} for _ in times]
-    for (row, column), value in entries.items():
-        rows[row][column] = value * float(point.system.units[column])
+    rows: list[dict[int, Any]] = [defaultdict(int) for _ in times]
+    for row, column, value in zip(*(part.tolist() for part in linearized[1:]), strict=True):
+        if value:
+            rows[row][column] += value * float(point.system.units[column])
     echelon = RealEchelon(lambda j: int(np.sign(levels[j])))
     counts = {-1: 0, 0: 0, 1: 0}
     for k in range(most + 1):

@@ -180,36 +180,14 @@ def evaluate(graph: Graph, roots: Iterable[int], order: int) -> list[tuple[Serie
 Jet = tuple[int, int]  # An unknown and the order of a derivative.
 
 
-@dataclass(frozen=True)
-class PointSearchOptions:
-    """Settings of the search for points at which equations and their derivatives hold."""
-
-    most_points: int = 2  # Number of points that are sought.
-    # Distances from the start values, relative to 0.3 + their sizes, one for each attempt.
-    spreads: tuple[float, ...] = (0.05, 0.05, 0.2, 0.2, 0.7, 0.7, 2.0, 2.0)
-    # Distance of further points from the first, relative to 0.3 + the sizes of its coordinates.
-    further_point_distance: float = 0.1
-    most_iterations: int = 60  # Largest number of steps of the Gauss-Newton method.
-    # Number of steps in a row that reduce the residual by less than 20 %, after which it ends.
-    most_slow_steps: int = 15
-    # Unit of steps of unknowns, relative to that of derivatives, which are less well known.
-    step_of_unknowns: float = 0.1
-    # Time in which unknowns are taken to change in every other attempt, relative to the interval.
-    fast_time: float = 0.01
-    # Step, relative to 1 + the size of the Taylor coefficients, at which the method has converged.
-    correction_tolerance: float = 1e-11
-    # Singular value, relative to the largest, of the scaled rows that counts as 0 in a step.
-    dependent: float = 1e-11
-    # Largest number of entries of a Jacobian that is decomposed by singular values.
-    most_dense_entries: int = 100_000
-    # Value of a row, relative to its terms, that counts as 0 where a point is extended to more derivatives.
-    row_tolerance: float = 1e-9
-    # Entry of a system Jacobian, relative to the largest, that may be 0 but for the error of a point.
-    doubtful_entry: float = 1e-10
-    vanishing_number: float = 1e-35  # Number that counts as 0 in the arithmetic with many digits.
-
-
-POINT_SEARCH = PointSearchOptions()
+# Unit of steps of unknowns, relative to that of derivatives, which are less well known.
+STEP_OF_UNKNOWNS = 0.1
+DEPENDENT_ROW = (
+    1e-11  # Singular value, relative to the largest, of the scaled rows that counts as 0 in a step.
+)
+LARGEST_DENSE_JACOBIAN = (
+    100_000  # Largest number of entries of a Jacobian that is decomposed by singular values.
+)
 
 
 class Prolongation:
@@ -245,13 +223,13 @@ class Prolongation:
     def scales(self, pace: float) -> Floats:
         """Units of steps of the Taylor coefficients, for unknowns that change in ``pace`` units of time."""
         # Steps change derivatives, of which little is known, rather than the unknowns themselves.
-        steps = np.array([POINT_SEARCH.step_of_unknowns if k == 0 else pace**-k for _, k in self.columns])
+        steps = np.array([STEP_OF_UNKNOWNS if k == 0 else pace**-k for _, k in self.columns])
         scaled: Floats = self.units * steps
         return scaled
 
     def least_squares(self, matrix: Any, scales: Floats) -> LinearRows:
         """Solver for rows of :meth:`matrix`, whose steps are of minimum norm in units of ``scales``."""
-        return LinearRows(matrix, POINT_SEARCH.dependent, diagonal_shift=1e-12, scales=scales)
+        return LinearRows(matrix, DEPENDENT_ROW, diagonal_shift=1e-12, scales=scales)
 
     def lowered(self, by: int, unit: Callable[[Jet], float] | None = None) -> Prolongation:
         """The prolongation with every equation differentiated ``by`` times less, perhaps in other units."""
@@ -276,39 +254,33 @@ class Prolongation:
 
         return series
 
-    def values(self, point: Point, x: Sequence[Any], context: Any) -> list[Any] | None:
-        """All rows at Taylor coefficients x; None where one has no value."""
-        found = self._curves.series(point, x, context)
-        if found is None:
-            return None
-        return [
-            found[at][m] if m < len(found[at]) else 0
-            for m, at in zip(*(part.tolist() for part in self._places), strict=True)
-        ]
-
-    def residual(self, point: Point, x: Floats) -> Floats | None:
-        """All rows at Taylor coefficients x, in doubles; None where one has no value."""
-        found = self._curves.coefficients(point, x)
-        if found is None:
-            return None
-        powers, roots = self._places
-        return found[powers, roots]
+    def residual(self, point: Point, x: Any, context: Any = None) -> Any:
+        """All rows at Taylor coefficients x, in doubles or a context; None where one has no value."""
+        coefficients = self._curves.coefficients(point, x, context)
+        return None if coefficients is None else coefficients[self._places]
 
     def matrix(self, point: Point, x: Floats) -> tuple[Floats, Any] | None:
         """All rows, and their Jacobian matrix, at Taylor coefficients x; None where one is not finite."""
-        found = self._whole_curves.coefficients(point, x)
-        if found is None:
+        linearized = self.linearized(point, x)
+        if linearized is None:
             return None
-        powers, roots = self._places
-        rows, columns, powers_of_slopes, slopes, factors = self._pattern
-        residual, entries = found[powers, roots], found[powers_of_slopes, slopes] * factors
+        residual, rows, columns, entries = linearized
         if not (np.isfinite(entries).all() and np.isfinite(residual).all()):
             return None
         shape = (len(self.rows), len(self.columns))
         matrix = sparse.coo_matrix((entries, (rows, columns)), shape=shape)
-        return residual, matrix.tocsr() if shape[0] * shape[
-            1
-        ] > POINT_SEARCH.most_dense_entries else matrix.toarray()
+        large = shape[0] * shape[1] > LARGEST_DENSE_JACOBIAN
+        return residual, matrix.tocsr() if large else matrix.toarray()
+
+    def linearized(
+        self, point: Point, x: Any, context: Any = None
+    ) -> tuple[Any, Integers, Integers, Any] | None:
+        """All rows, and places and terms of the entries of their Jacobian; None where one has no value."""
+        coefficients = self._whole_curves.coefficients(point, x, context)
+        if coefficients is None:
+            return None
+        rows, columns, powers, slopes, factors = self._pattern
+        return coefficients[self._places], rows, columns, coefficients[powers, slopes] * factors
 
     @cached_property
     def _places(self) -> tuple[Integers, Integers]:
@@ -340,18 +312,6 @@ class Prolongation:
     def _whole_curves(self) -> _Curves:
         return _Curves(self, [*self._roots, *(node for *_, node in self._slopes)])
 
-    def linearized(self, point: Point, x: Sequence[Any], context: Any) -> dict[tuple[int, int], Any] | None:
-        """Jacobian entries by row and column, in the arithmetic of a context; None where one has no value."""
-        found = self._whole_curves.series(point, x, context)
-        if found is None:
-            return None
-        entries: dict[tuple[int, int], Any] = {}
-        for row, column, power, at, factor in zip(*(part.tolist() for part in self._pattern), strict=True):
-            value = found[at][power] if power < len(found[at]) else 0
-            if value:
-                entries[row, column] = entries.get((row, column), 0) + value * factor
-        return entries
-
 
 class _Curves:
     """Taylor series of expressions at Taylor coefficients of the unknowns of a prolongation."""
@@ -369,19 +329,20 @@ class _Curves:
         known = [series for series in found if series is not None]
         return known if len(known) == len(found) else None
 
-    def coefficients(self, point: Point, x: Floats) -> Floats | None:
-        """Coefficients of the series in doubles, shape (order + 1, nodes); None where one has no value."""
+    def coefficients(self, point: Point, x: Any, context: Any = None) -> Any:
+        """Coefficients, shape (order + 1, nodes), in doubles or a context; None where one has no value."""
         check()
-        if self._tape.is_wide:
+        if context is None and self._tape.is_wide:
             found = self._tape.coefficients(self._leaves(point, x))
             return None if np.isnan(found).any() else found
-        series = self.series(point, x.tolist(), doubles())
+        series = self.series(point, x.tolist() if context is None else x, context or doubles())
         if series is None:
             return None
-        found = np.zeros((self._system.order + 1, len(series)))
+        kind: Any = np.float64 if context is None else np.object_
+        table = np.zeros((self._system.order + 1, len(series)), dtype=kind)
         for at, one in enumerate(series):
-            found[: len(one), at] = one
-        return found
+            table[: len(one), at] = one
+        return table
 
     def _leaves(self, point: Point, x: Floats) -> Floats:
         places, factors, others = self._jets
@@ -429,7 +390,7 @@ class Point:
         size = 1 + float(np.max(np.abs(self.x) / system.units, initial=0.0))
         last = context.inf
         for _ in range(40):
-            residual = system.values(self, x, context)
+            residual = system.residual(self, x, context)
             if residual is None:
                 return None
             largest = max(

@@ -14,12 +14,12 @@ from scipy.linalg import qr
 from scipy.sparse.csgraph import connected_components
 
 from dae_sdc.errors import InputError
-from dae_sdc.expressions.dag import PRIME, UNKNOWN, Leaf
+from dae_sdc.expressions.dag import PRIME, Leaf
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.model.model import Definition, Model
 from dae_sdc.model.sympy_input import Unknown, to_sympy
 from dae_sdc.registry import unknown
-from dae_sdc.structure.analysis import Structure, analyse, leading_values, structure
+from dae_sdc.structure.analysis import Structure, analyse, is_nonlinear, leading_values, structure
 from dae_sdc.structure.consistent import Start, dependent_rows, independent_columns
 from dae_sdc.structure.prolongation import evaluate
 from dae_sdc.structure.rank import Echelon, Span
@@ -358,7 +358,8 @@ def _augment(
             made.append(_new_name(system.names, system.names[j], order))
             system.names.append(made[-1])
     idle = [(j, order) for j, order in leading if j not in dependence.pivots]
-    guesses = [0.0] if not _is_nonlinear(graph, used, level) else [None, 0.0, 1.0, 0.375]
+    nonlinear = any(is_nonlinear(graph, node, lambda *jet: jet in leading) for node in used)
+    guesses = [None, 0.0, 1.0, 0.375] if nonlinear else [0.0]
     for guess in guesses:
         for j, order in idle:
             number = starts.get((j, order), 0.0) if guess is None else guess
@@ -408,21 +409,6 @@ def _determine(graph: Graph, nodes: Sequence[int], unknowns: range) -> bool:
         echelon.add({j: series[0] for (j, k), series in partials.items() if j in unknowns and series[0]})
         is not None
         for _, partials in outputs
-    )
-
-
-def _is_nonlinear(graph: Graph, nodes: Sequence[int], level: Integers) -> bool:
-    """Whether any of the expressions is nonlinear in the leading derivatives x_j^(level_j)."""
-
-    def top(leaf: Leaf) -> bool:
-        return leaf.kind == "u" and leaf.index < level.size and leaf.order == level[leaf.index]
-
-    return any(
-        top(inner)
-        for node in nodes
-        for leaf, slope in graph.gradient(node).items()
-        if top(graph.leaves[leaf]) and graph.mark[slope] & UNKNOWN
-        for inner in graph.leaves_of(slope)
     )
 
 

@@ -222,12 +222,7 @@ def evaluate_stage(a: Any, i: Any) -> Any:
 def _residuals(a: Any, t0: Any, h: Any) -> Any:
     a.counts.rhs += a.m
     a.time, a.step = t0, h
-    if a.share != 0:
-        return call_at(a.share, (a.own, EVALUATE, a.m)) != 0
-    defined = True
-    for i in range(a.m):
-        defined = evaluate_stage(a, i) and defined
-    return defined
+    return do_parts(a, EVALUATE, a.m)
 
 
 @within_compiled
@@ -242,16 +237,15 @@ def solve_real(a: Any, x_at: Any) -> Any:
 @within_compiled
 def solve_pair(a: Any, k: Any, x_at: Any) -> Any:
     """Solve with the matrix of complex eigenvalue k, in place: a row of real and a row of imaginary parts."""
-    if a.substitute != 0:
-        call_at(a.substitute, (a.own, k + 1, x_at))
-        return
     own_part = a.several * (k + 1)
     row_at, small = a.row + 16 * a.n * own_part, a.small + 16 * own_part
     n, x, row = a.n, doubles(x_at), complexes(row_at)
     for j in range(n):
         row[j] = complex(x[j], x[n + j])
     lu, pivots = a.pair_lu + 16 * n * n * k, a.pair_pivots + 4 * n * k
-    if n <= mn.LARGEST_LOOP_SOLVE:
+    if a.substitute != 0:
+        call_at(a.substitute, (a.own, k + 1, row_at))
+    elif n <= mn.LARGEST_LOOP_SOLVE:
         mn.loop_solve(n, complexes(lu), short_integers(pivots), row)
     else:
         mn.lapack_solve(a.zgetrs, small, lu, pivots, row_at)
@@ -289,13 +283,8 @@ def spread_part(a: Any, part: Any, count: Any) -> Any:
 
 @_view.method()
 def _correct(a: Any) -> Any:
-    if a.share != 0:
-        call_at(a.share, (a.own, SOLVE, a.pairs + 1))
-        call_at(a.share, (a.own, SPREAD, a.chunks))
-    else:
-        for k in range(a.pairs + 1):
-            solve_part(a, k)
-        spread_part(a, 0, 1)
+    do_parts(a, SOLVE, a.pairs + 1)
+    do_parts(a, SPREAD, a.chunks)
     a.counts.newton += 1
     a.counts.solve += a.m % 2 + a.pairs
     return norm_of(a, a.change, a.m)
@@ -519,6 +508,33 @@ def factorize_part(a: Any, k: Any) -> Any:
     return call_at(a.refactorize, which) != 0 or call_at(a.repivot, which) != 0
 
 
+@within_compiled
+def do_part(a: Any, kind: Any, part: Any) -> Any:
+    """Do one part of a piece of work; False where F is not finite or a matrix is singular."""
+    if kind == EVALUATE:
+        return evaluate_stage(a, part)
+    if kind == FACTORIZE:
+        return factorize_part(a, part)
+    if kind == SOLVE:
+        solve_part(a, part)
+    elif kind == SPREAD:
+        spread_part(a, part, a.chunks)
+    else:
+        solve_real(a, a.error)
+    return True
+
+
+@within_compiled
+def do_parts(a: Any, kind: Any, count: Any) -> Any:
+    """Do a piece of work, which a team shares where there is one, until a part fails; whether none did."""
+    if a.share != 0:
+        return call_at(a.share, (a.own, kind, count)) != 0
+    for part in range(count):
+        if not do_part(a, kind, part):
+            return False
+    return True
+
+
 @_view.method()
 def _factorize(a: Any, h: Any) -> Any:
     x, coefficients = a.numbers, complexes(a.coefficients)
@@ -528,13 +544,8 @@ def _factorize(a: Any, h: Any) -> Any:
     coefficients[0] = ratio * x.gamma
     for k in range(a.pairs):
         coefficients[k + 1] = ratio * complexes(a.eigenvalues)[k]
-    if a.share != 0:
-        if call_at(a.share, (a.own, FACTORIZE, a.pairs + 1)) == 0:
-            return False
-    else:
-        for k in range(a.pairs + 1):
-            if not factorize_part(a, k):
-                return False
+    if not do_parts(a, FACTORIZE, a.pairs + 1):
+        return False
     x.factored = h
     return True
 
@@ -547,9 +558,7 @@ def _factorize_real(a: Any, h: Any) -> Any:
     x.factored = 0.0
     a.counts.factorization += 1
     complexes(a.coefficients)[0] = h / x.linearized * x.gamma
-    if a.share != 0:
-        return call_at(a.share, (a.own, FACTORIZE, 1)) != 0
-    return factorize_part(a, 0)
+    return do_parts(a, FACTORIZE, 1)
 
 
 @within_compiled
@@ -618,10 +627,7 @@ def _times_mass(a: Any) -> Any:
 @_view.method()
 def _filtered(a: Any) -> Any:
     a.counts.solve += 1
-    if a.share != 0:
-        call_at(a.share, (a.own, FILTER, 1))
-    else:
-        solve_real(a, a.error)
+    do_parts(a, FILTER, 1)
     return norm_of(a, a.error, 1)
 
 
@@ -923,18 +929,7 @@ ANSWER = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes
 
 
 def _part_at(address: Any, kind: Any, part: Any) -> Any:
-    a = stages_at(address)
-    if kind == EVALUATE:
-        return int(evaluate_stage(a, part))
-    if kind == FACTORIZE:
-        return int(factorize_part(a, part))
-    if kind == SOLVE:
-        solve_part(a, part)
-    elif kind == SPREAD:
-        spread_part(a, part, a.chunks)
-    else:
-        solve_real(a, a.error)
-    return 1
+    return int(do_part(stages_at(address), kind, part))
 
 
 @once
@@ -989,12 +984,12 @@ class MachineStages(Simultaneous):
         }
         self._parameters: Any = None
         self._pool, self._pool_at, self._used = np.empty((0, 2, *self.guess.shape)), 0, 0
-        self._weights: Weights | None = None
         self._latest: _Placed | None = None
         self._known_before: tuple[_Placed | None, _Placed | None] = (None, None)
         self._by_numpy = False  # whether NumPy made the matrices, which compiled code does not have
-        self._between: Weights | None = None
-        self._late: Weights | None = None
+        self._told: dict[
+            str, Weights
+        ] = {}  # weights that compiled code knows, by the beginning of its fields
         self._advanced: int | None = None  # how Newton's method has ended in a step that was begun ahead
         self._make_matrices()
 
@@ -1112,23 +1107,19 @@ class MachineStages(Simultaneous):
         return bool(act(self._memory.own, own.WITHIN, 0.0, h, *NOT_JUDGED))
 
     def _begin_weights(self, weights: Weights) -> None:
-        if weights is not self._weights:
-            self._take_weights(weights)
+        """Tell compiled code how errors are weighted, and with which rate of change."""
         memory, scales = self._memory, weights.scales
+        if weights is not self._told.get(""):
+            exponents = np.ascontiguousarray(weights.exponents, dtype=np.int64)
+            memory.part, memory.high = weights.part, weights.high
+            memory.slowest, memory.highest = int(exponents.min()), int(exponents.max())
+            self._arrays["exponents"], memory.exponents = exponents, address(exponents)
+            self.judge_by("", weights)
         memory.follows, memory.watched = scales.running, scales.running and scales.watched
         memory.rate, memory.least_rate = scales.rate, scales.least_rate
 
     def _end_weights(self, weights: Weights) -> None:
         weights.scales.rate, weights.least_factor = self._memory.rate, weights.rtol
-
-    def _take_weights(self, weights: Weights) -> None:
-        """Tell compiled code how errors are weighted."""
-        memory, exponents = self._memory, np.ascontiguousarray(weights.exponents, dtype=np.int64)
-        memory.part, memory.high = weights.part, weights.high
-        memory.slowest, memory.highest = int(exponents.min()), int(exponents.max())
-        self._arrays["exponents"], memory.exponents = exponents, address(exponents)
-        self._tell_weights("", weights)
-        self._weights = weights
 
     # --- steps taken ahead ----------------------------------------------------------------------------------
 
@@ -1137,24 +1128,11 @@ class MachineStages(Simultaneous):
         idle = self.team is None and not self._by_numpy and self._advanced is None
         return idle and self.continues(value.polynomial) and self.weighs(weights)
 
-    def judge_between(self, weights: Weights | None, judged: Vector | None) -> None:
-        """Let errors between the nodes of some unknowns, 1 in ``judged``, count by these weights, or none."""
-        self.run.between = float(weights is not None and len(self.nodes) > 2)
-        if weights is None or judged is None or weights is self._between:
-            return
-        self._between = weights
-        self._tell_weights("between_", weights, judged)
-
-    def judge_late(self, weights: Weights | None) -> None:
-        """Let errors of unknowns of index 2 at the end of a step count by these weights, or none."""
-        self.run.late = float(weights is not None)
-        if weights is None or weights is self._late:
-            return
-        self._late = weights
-        self._tell_weights("late_", weights, self.multipliers)
-
-    def _tell_weights(self, prefix: str, weights: Weights, mask: Any = 1.0) -> None:
-        """Tell compiled code how errors of some unknowns, 1 in the mask, count."""
+    def judge_by(self, prefix: str, weights: Weights | None, mask: Any = 1.0) -> bool:
+        """Tell compiled code by which weights errors of some unknowns, 1 in the mask, count, if by any."""
+        if weights is None or weights is self._told.get(prefix):
+            return weights is not None
+        self._told[prefix] = weights
         memory, arrays = self._memory, {f"{prefix}counted": np.ascontiguousarray(mask * weights.counted)}
         if weights.atol is not None:
             arrays[f"{prefix}atol"] = np.ascontiguousarray(weights.atol, dtype=np.float64)
@@ -1162,11 +1140,13 @@ class MachineStages(Simultaneous):
         setattr(memory, f"{prefix}rtol", weights.rtol)
         self._arrays |= arrays
         tell_addresses(memory, arrays)
+        return True
 
     def error_between(self, weights: Weights, judged: Vector) -> float:
         """The largest error between the nodes of a solved step, in units of what is allowed."""
-        self.judge_between(weights, judged)
-        return float(act(self._memory.own, own.BETWEEN, 0.0, 0.0, *NOT_JUDGED)) if self.run.between else 0.0
+        if len(self.nodes) < 3 or not self.judge_by("between_", weights, judged):
+            return 0.0
+        return float(act(self._memory.own, own.BETWEEN, 0.0, 0.0, *NOT_JUDGED))
 
     def take_steps(
         self, value: MeshDAE, weights: Weights, arrays: Mapping[str, Vector], numbers: Mapping[str, int]

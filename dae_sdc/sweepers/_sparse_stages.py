@@ -25,7 +25,7 @@ from dae_sdc.compiled.triangular import (
 from dae_sdc.dae.compiling import c_function, call_at, doubles, integers, short_integers, within_compiled
 from dae_sdc.dae.linear import sparse_factors
 from dae_sdc.dae.memory import address, tell_addresses
-from dae_sdc.dae.state import Vector, attach
+from dae_sdc.dae.state import attach
 from dae_sdc.errors import SingularMatrixError
 from dae_sdc.sharing import once
 from dae_sdc.sweepers._simultaneous import MachineStages, complexes, python_answer, stages_at
@@ -77,21 +77,14 @@ def _refactorize_at(address: Any, k: Any, _: Any) -> Any:
 
 def _substitute_at(address: Any, k: Any, x_at: Any) -> Any:
     a = stages_at(address)
-    factors, n, x = integers(a.triangles + 8 * mn.PARTS * k), a.n, doubles(x_at)
+    factors, n = integers(a.triangles + 8 * mn.PARTS * k), a.n
     if factors[0] == 0:
         return call_at(a.solve_outside, (address, k, x_at))
-    is_real = k == 0 or k > a.pairs
-    own_part = 0 if is_real else 16 * a.several * k * n
-    scratch = a.scratch + 3 * own_part
-    if is_real:
-        solved(mn.real_factors(factors, n), x, x, doubles(scratch))
-        return 1
-    row = complexes(a.row + own_part)
-    for j in range(n):
-        row[j] = complex(x[j], x[n + j])
-    solved(complex_factors(factors, n), row, row, complexes(scratch))
-    for j in range(n):
-        x[j], x[n + j] = row[j].real, row[j].imag
+    if k == 0 or k > a.pairs:
+        solved(mn.real_factors(factors, n), doubles(x_at), doubles(x_at), doubles(a.scratch))
+    else:
+        row, scratch = complexes(x_at), complexes(a.scratch + 48 * n * a.several * k)
+        solved(complex_factors(factors, n), row, row, scratch)
     return 1
 
 
@@ -247,12 +240,8 @@ class SparseStages(MachineStages):
             self._arrays["patterns"][place] = [address(part) for part in pattern]
 
     def _solve_outside(self, k: int, x_at: int) -> int:
-        """Solve with SuperLU's factors of matrix k in place."""
-        x = np.ctypeslib.as_array((ctypes.c_double * (self.problem.n * (2 if k else 1))).from_address(x_at))
-        if k == 0:
-            x[:] = self._outside[k].solve(x)
-        else:
-            real, imaginary = x.reshape(2, -1)
-            row: Vector = self._outside[k].solve(real + 1j * imaginary)
-            real[:], imaginary[:] = row.real, row.imag
+        """Solve with SuperLU's factors of matrix k in place: for a complex row, but for the first matrix."""
+        memory: Any = (ctypes.c_double * (self.problem.n * (2 if k else 1))).from_address(x_at)
+        x = np.frombuffer(memory, dtype=np.complex128 if k else np.float64)
+        x[:] = self._outside[k].solve(x)
         return 1

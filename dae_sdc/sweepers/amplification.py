@@ -177,7 +177,7 @@ class Piece:
 
     def _differences(self, point: list[Vector], t: float, which: int) -> Vector:
         """dF/du (0) or dF/du' (1) by central differences, shape (n, n)."""
-        options, n, split, varied = self.options, self.problem.n, self.problem.n_diff, point[which]
+        options, n, varied = self.options, self.problem.n, point[which]
         sizes = self.sizes / self.problem.run_scales.time if which else self.sizes
         increment = options.derivative_increment if which else options.state_increment
         matrix = np.empty((n, n))
@@ -186,8 +186,7 @@ class Piece:
             values = []
             for sign in (1.0, -1.0):
                 varied[j] = middle + sign * step
-                u, du = (attach(x, split) for x in point)
-                values.append(self.problem.evaluate(u, du, t).copy())
+                values.append(self.problem.evaluate(point[0], point[1], t).copy())
             varied[j] = middle
             matrix[:, j] = (values[0] - values[1]) / (2.0 * step)
         return matrix
@@ -205,14 +204,11 @@ def _jacobian(problem: Any, u: Vector, du: Vector, t: float, c: float) -> Vector
 
 
 def pencil_index(mass: Vector, stiffness: Vector, options: AmplificationOptions) -> int | None:
-    """Index of the constant pencil of two matrices; None where it is singular.
-
-    Where equations without derivatives are differentiated, dF/du' takes their rows of dF/du, until it is
-    regular. With coefficients that vary in time the index of a DAE is at least 2 where this is.
+    """Index of the constant pencil of two matrices by the shuffle algorithm; None where it is singular.
 
     References
     ----------
-    D. Luenberger, Time-invariant descriptor systems, Automatica 14 (1978) 473 (the shuffle algorithm).
+    D. Luenberger, Time-invariant descriptor systems, Automatica 14 (1978) 473.
     """
     mass, stiffness, n = mass.copy(), stiffness.copy(), len(mass)
     scales = np.abs(mass).max(axis=1) + np.abs(stiffness).max(axis=1)

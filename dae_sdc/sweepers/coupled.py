@@ -70,10 +70,6 @@ class CoupledStages(ImplicitSystem):
             return np.zeros_like(values)
         return np.linalg.solve(dt * self.A, values - u0.view(np.ndarray))
 
-    def forget(self) -> None:
-        """Drop the kept matrices."""
-        self.newton.forget()
-
     def solve(self) -> None:
         """Solve for the stages; raises as :meth:`ModifiedNewton.solve` does."""
         self.newton.solve(self)
@@ -99,7 +95,7 @@ class CoupledStages(ImplicitSystem):
 
     def solve_step(self, u0: MeshDAE, guess: Vector, t0: float, dt: float) -> bool:
         """Solve with a Jacobian at each stage and damping; whether that succeeds."""
-        self.forget()
+        self.newton.forget()
         self.start(u0, guess, t0, dt)
         try:
             self.solve()
@@ -116,11 +112,8 @@ class CoupledStages(ImplicitSystem):
         return self.problem.evaluate_nodes(self.u, self.du, self.times).ravel()
 
     def linearize(self) -> list[Linearization]:
-        n_diff = self.problem.n_diff
-        stages = zip(self.u, self.du, self.times, strict=True)
-        return [
-            linearize(self.problem, attach(u, n_diff), attach(du, n_diff), float(t)) for u, du, t in stages
-        ]
+        stages = zip(self.u, self.du, self.times.tolist(), strict=True)
+        return [linearize(self.problem, *stage) for stage in stages]
 
     def matrix(self, linearization: list[Linearization]) -> Matrix:
         s, n = self.u.shape
@@ -226,17 +219,16 @@ def _corrected(problem: ProblemDAE, u0: MeshDAE, derivative: Vector, t0: float) 
     """The derivative with the least change that minimises F(t0, u0, u')."""
     # F at a node at the start is part of the residual, and no sweep changes the derivative there.
     for _ in range(START_CORRECTIONS):
-        slope = attach(derivative, problem.n_diff)
-        residual = problem.evaluate(u0, slope, t0).copy()
-        mass = linearize(problem, u0, slope, t0).mass
+        residual = problem.evaluate(u0, derivative, t0).copy()
+        mass = linearize(problem, u0, derivative, t0).mass
         if sparse.issparse(mass):
             change = lsmr(mass, residual, atol=1e-15, btol=1e-15)[0]
         else:
             change = np.linalg.lstsq(mass, residual, rcond=None)[0]
-        better = attach(derivative - change, problem.n_diff)
+        better = derivative - change
         if not np.abs(problem.evaluate(u0, better, t0)).max() < np.abs(residual).max():
             break
-        derivative = better.view(np.ndarray)
+        derivative = better
     return derivative
 
 

@@ -11,6 +11,7 @@ from pySDC.core.sweeper import Sweeper
 from dae_sdc.dae.adapter import adapt_level
 from dae_sdc.dae.newton_checks import JacobianWatch
 from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.state import attach
 from dae_sdc.errors import InputError, MissingPartError
 from dae_sdc.sweepers.amplification import LinearStep
 from dae_sdc.sweepers.teams import Team
@@ -76,11 +77,35 @@ class DirectMethod(NotOfOthers):
     tolerance: Any
     u_secondary: Any
     _problem: ProblemDAE | None
+    _watch: JacobianWatch | None = None
     team: Team | None = None
     _serial_remark = ""
     _solved = False
     _swept = False
     _began_at: tuple[Any, Any, Any] = (None, None, None)
+
+    def _bind(self, *problem: Any, **start: Any) -> None:
+        """Make ready for another problem, which may begin at a state and time."""
+        raise NotImplementedError
+
+    def _take_problem(self, problem: Any, *start: Any) -> None:
+        """Make ready for a problem, unless it is the one of the step before."""
+        if self._problem is problem:
+            return
+        require_problem(self, problem)
+        self._require_one_level()
+        self.check_problem(problem)
+        self._watch = JacobianWatch(problem, self.tolerance is not None)
+        self._bind(problem, *start)
+        self._problem = problem
+
+    def predict(self) -> None:
+        """Begin a step; in a run to a tolerance, carry it out."""
+        self._open()
+        if self.tolerance is not None:
+            self._step()
+            self._solved = True
+            self.level.status.residual = 0.0
 
     def _begin_step(self) -> None:
         """Make the level ready for a step from the value at its start."""
@@ -221,7 +246,6 @@ class DirectSweeper(DirectMethod, Sweeper):  # type: ignore[misc]
 
     collocation = False
     uses_jacobian: ClassVar[bool] = True
-    _watch: JacobianWatch | None = None
 
     def __init__(self, params: dict[str, Any], level: Any) -> None:
         params = {**params, "num_nodes": 1, "quad_type": "RADAU-RIGHT", "do_coll_update": False}
@@ -238,37 +262,17 @@ class DirectSweeper(DirectMethod, Sweeper):  # type: ignore[misc]
         # With a positive restol the controller would stop before the only sweep: the residual is set to 0.
         level.params.restol = -1.0
 
-    def _bind(self, problem: ProblemDAE) -> None:
-        raise NotImplementedError
-
-    def _take_problem(self, problem: Any) -> None:
-        """Make ready for a problem, unless it is the one of the step before."""
-        if self._problem is problem:
-            return
-        require_problem(self, problem)
-        self._require_one_level()
-        self.check_problem(problem)
-        self._watch = JacobianWatch(problem, self.tolerance is not None)
-        self._bind(problem)
-        self._problem = problem
-
     def predict(self) -> None:
-        """Begin a step; in a run to a tolerance, carry it out."""
+        """See :class:`DirectMethod`."""
         self._take_problem(self.level.prob)
-        self._open()
-        if self.tolerance is not None:
-            self._step()
-            self._solved = True
-            self.level.status.residual = 0.0
+        super().predict()
 
     def _begin_step(self) -> None:
         L = self.level
-        P, polynomial = L.prob, L.u[0].polynomial
+        P = L.prob
         if self.uses_jacobian and self._watch is not None:
             self._watch.begin(L.u[0], L.time, L.dt)
-        L.f[0] = P.dtype_f(P.init)
-        if polynomial is not None:
-            L.f[0][:] = polynomial.derivative_at_end()
+        L.f[0] = attach(L.u[0].derivative(), P.n_diff)
         L.u[1], L.f[1] = P.dtype_u(L.u[0]), P.dtype_f(L.f[0])
 
     def compute_residual(self, stage: str = "") -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,7 +11,7 @@ from dae_sdc.errors import InputError
 from dae_sdc.sweepers import sweep
 from dae_sdc.sweepers.collocation import SweepMatrices
 from dae_sdc.sweepers.coupled import starting_derivative
-from dae_sdc.sweepers.nodes import NodeCommunicator, NodeList, Stages, Written, differing, rows_of
+from dae_sdc.sweepers.nodes import NodeCommunicator, ShownRows, Stages, rows_of
 from dae_sdc.sweepers.solvers import Place, PythonNodes
 from dae_sdc.sweepers.step_error import StepError
 from dae_sdc.sweepers.sweep import CONTINUE, Continuation, SweepArrays, continue_polynomial
@@ -63,7 +62,7 @@ class StepIterate:
         self._guide = np.empty((2, self.problem.n))
         self._right_side = np.zeros((M, self.n_integrated))
         self._mixed = np.zeros((M, self.problem.n))
-        self._shown: tuple[Any, Any] = (None, None)
+        self.shown: ShownRows | None = None
         self.start_algebraic: Vector | None = None
         self.sweeps = 0
         self.ahead = False
@@ -109,26 +108,9 @@ class StepIterate:
 
     def show(self, stages: Stages) -> None:
         """Make these the values of the level."""
-        L = self.level
         self.stages, self.norms_known = stages, False
-        if type(L.u) is not NodeList:
-            L.u, L.f = NodeList(L.u), NodeList(L.f)
-        L.u[1:], L.f[1:] = stages.values, stages.derivatives
-        self._shown = L.u, L.f
-        self._written = Written(stages.u, stages.du)
-        L.u.before_touch = L.f.before_touch = self._written.remember
-        self.settle()
-
-    def settle(self) -> tuple[bool, bool]:
-        """Take the values of the level for known; whether others have written into those of u and of U."""
-        self.level.u.settle()
-        self.level.f.settle()
-        return self._written.take()
-
-    def shows_level(self) -> bool:
-        """Whether the level keeps the values of this iterate."""
-        u = self.level.u
-        return u is self._shown[0] and not differing(u, self.stages.values[:1])
+        rows = stages.values, stages.derivatives
+        self.shown = ShownRows(self.level, stages.u, stages.du, rows)
 
     def scale(self) -> None:
         """Take the matrices for the step size, and the times of the nodes."""
@@ -255,46 +237,29 @@ class StepIterate:
         """Whether this is the value that :meth:`end_value` gave for the current iterate."""
         return self._end[0] is end and self._end[1:] == (self.sweeps, id(self.level.u[0]))
 
-    def integrals(self) -> Vector:
-        """dt sum_j q_mj U_j at all nodes, shape (M, n); zero in the unknowns that are not integrated."""
-        result = np.zeros((self.num_nodes, self.problem.n))
-        self.scale()
-        result[:, : self.n_integrated] = np.dot(self.matrices.dt_q, self.stages.integrated)
-        return result
-
     # --- values of others -----------------------------------------------------------------------------------
 
     def adopt(self) -> None:
         """Take over what others put at the nodes: u or U; the one that was not assigned follows."""
-        u, f = self.level.u, self.level.f
-        if u is self._shown[0] and f is self._shown[1]:
-            if u.unchanged and f.unchanged:
-                return
-            stages = self.stages
-            assigned = differing(u, stages.values), differing(f, stages.derivatives)
-            written = self.settle()
-            values, derivatives = (bool(one or other) for one, other in zip(assigned, written, strict=True))
+        shown = self.shown
+        if shown is not None and not shown.replaced:
+            values, derivatives = (False, False) if shown.unchanged else shown.changed()
             if values or derivatives:
                 self._adopt_at_nodes(not derivatives, not values)
             return
-        at_nodes, slopes = self._rows_of(u, f)
+        at_nodes, slopes = rows_of(self.level)
         self.forget_ahead()
-        replaces = self._shown[0] is None
         self.allocate()
-        self.replaces = replaces
+        self.replaces = shown is None
         self.scale()
         self.stages.u[:], self.stages.du[:] = at_nodes, slopes
         if not slopes.any():
             self._differentiate()
 
-    def _rows_of(self, u: Sequence[Any], f: Sequence[Any]) -> tuple[Vector, Vector]:
-        n = self.problem.n
-        return rows_of(u, "u", n), rows_of(f, "f", n)
-
     def _adopt_at_nodes(self, only_values: bool, only_derivatives: bool) -> None:
         """Take over what was assigned within the step that is being swept."""
         L, stages = self.level, self.stages
-        at_nodes, slopes = self._rows_of(L.u, L.f)
+        at_nodes, slopes = rows_of(L)
         self.forget_ahead()
         stages.u[:], stages.du[:] = at_nodes, slopes
         stages.du[:, self.n_integrated :] = 0.0
@@ -357,11 +322,7 @@ class Predictor:
         else:
             u[:] = 0.0 if guess == "zero" else iterate.start_values
             du[:] = 0.0
-        if errors is not None:
-            known = errors.du0.copy()
-        else:
-            known = np.zeros(P.n) if polynomial is None else polynomial.derivative_at_end()
-        L.f[0] = attach(known, P.n_diff)
+        L.f[0] = attach(L.u[0].derivative(), P.n_diff)
         iterate.place_start()
 
     def extrapolate(self) -> None:

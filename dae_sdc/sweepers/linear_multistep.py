@@ -15,9 +15,7 @@ from numpy.typing import NDArray
 from dae_sdc.errors import InputError
 from dae_sdc.registry import Registry
 from dae_sdc.sweepers.amplification import LinearStep
-from dae_sdc.sweepers.tableaux import DEFECT_TOLERANCE, Array, MethodRecord
-
-Orders = Mapping[int, tuple[int | None, ...]]
+from dae_sdc.sweepers.tableaux import DEFECT_TOLERANCE, Array, MethodRecord, Orders
 
 # Numbers of orders that may be given at each index; at index 0 one, or two (positions and velocities).
 GROUPS: Mapping[int, tuple[int, ...]] = MappingProxyType({0: (1, 2), 1: (2,), 2: (2,), 3: (3,)})
@@ -71,6 +69,7 @@ class MultistepMethod(MethodRecord):
     """
 
     kind = "multistep method"
+    parts = "0 to (y,), 1 and 2 to (y, z), 3 to (position, velocity, multiplier)"
 
     name: str
     class_name: str
@@ -186,13 +185,7 @@ class MultistepMethod(MethodRecord):
 
     def _check_orders(self) -> None:
         for index, expected in self.orders.items():
-            if len(expected) not in GROUPS.get(index, ()):
-                raise self._error(
-                    f"orders must map 0 to (y,), 1 and 2 to (y, z), 3 to (position, velocity, multiplier); "
-                    f"got {index}: {expected}"
-                )
-            if any(order is not None and order < 1 for order in expected):
-                raise self._error(f"orders at index {index} must be positive or None; got {expected}")
+            self._check_order(index, expected, GROUPS.get(index, ()))
             if index > 0 and self.uses_slopes:
                 raise self._error(f"orders at index {index}: with derivatives of the past it is for index 0")
 

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from math import comb
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from scipy import sparse
 
 from dae_sdc.arguments import checked
-from dae_sdc.dae.jacobian import Linearization
-from dae_sdc.dae.linear import DenseLU, Factorization, factorize
+from dae_sdc.dae.linear import Matrix
 from dae_sdc.dae.newton import (
     BACKWARD_ERROR,
     LAST_CORRECTION,
     ROUND_OFF_CORRECTION,
+    ImplicitSystem,
     ModifiedNewton,
     NodeSystem,
 )
-from dae_sdc.dae.newton_checks import above_noise, is_small
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import StepPolynomial, Vector, attach, interpolation_matrix
-from dae_sdc.errors import InputError, SingularMatrixError, SolveError
+from dae_sdc.errors import InputError, SolveError
 from dae_sdc.registry import unknown
 from dae_sdc.sweepers.coupled import stages_without_guess
 from dae_sdc.sweepers.direct import DirectSweeper
@@ -39,39 +38,33 @@ RENEWING_CONTRACTION = 0.5
 EQUAL_MATRICES = 1e-6
 
 
-class FixedPoint:
+@dataclass
+class FixedPoint(ModifiedNewton):
     r"""Fixed-point iteration for u = r + c f(t, u), where F(t, u, u') = 0 determines u' = f(t, u).
 
     .. math::
         U \leftarrow U - \Big(\frac{\partial F}{\partial u'}\Big)^{-1} F(t, r + c U, U)
-
-    With F linear in u' each iteration is u <- r + c f(t, u) at the cost of one residual and one solve. The
-    matrix is kept over the steps. Errors contract by c times the Lipschitz constant of f: a stiff equation
-    needs a small step, or Newton's method.
-
-    The contraction is measured over two iterations: that of an oscillation alternates between its components.
 
     References
     ----------
     E. Hairer, G. Wanner, Solving Ordinary Differential Equations II, 2nd ed., 1996, Sect. IV.8.
     """
 
-    def __init__(self, problem: ProblemDAE) -> None:
-        self.problem = problem
-        self._factors: Factorization | None = None
-        self._linearization: Linearization | None = None
-        self._aged = self._constant = False
+    _constant: bool = False  # Whether dF/du' was the same when it was last evaluated again.
 
-    def solve(self, system: NodeSystem) -> None:
+    def solve(self, system: ImplicitSystem) -> None:
         """Move the iterate of ``system`` to its solution; raises SolveError where it does not converge."""
         system.save()
-        fresh = self._factors is None or (self._aged and not self._constant)
+        self._system = system
+        self._take_kept(None)
+        aged = self._matrix.numbers.is_aged > 0.0 and not self._constant
+        fresh = self._matrix.factors is None or aged
         if fresh:
-            self._renew(system)
+            self._renew()
         rate = self._iterate(system)
         if rate is not None and not fresh:
             system.restore()
-            self._renew(system)
+            self._renew()
             rate = self._iterate(system)
         if rate is not None:
             raise SolveError(
@@ -80,15 +73,14 @@ class FixedPoint:
                 f"reduce dt, or use corrector='newton'{system.remark()}"
             )
 
-    def _iterate(self, system: NodeSystem) -> float | None:
+    def _iterate(self, system: ImplicitSystem) -> float | None:
         """Iterate; None where it has converged, otherwise the contraction."""
-        assert self._factors is not None and self._linearization is not None
-        goal, counters = self.problem.newton_tol, self.problem.work_counters
+        kept, goal, counters = self._matrix, self.problem.newton_tol, self.problem.work_counters
+        assert kept.factors is not None
         sizes: list[float] = []
         growing, rate = 0, np.inf
         for _ in range(MOST_FIXED_POINT_ITERATIONS):
-            residual = system.residual()
-            delta = self._factors.solve(residual)
+            delta = kept.factors.solve(system.residual())
             size = system.size(delta)
             counters["newton"].niter += 1
             counters["solve"].niter += 1
@@ -97,71 +89,51 @@ class FixedPoint:
             system.move(delta, 1.0)
             sizes.append(size)
             if size <= LAST_CORRECTION * goal:
-                return None if self._verified(system) else np.inf
+                return None if system.residual_is_small(goal) else np.inf
             if len(sizes) < 3:
                 continue
+            # Over two iterations: the contraction of an oscillation alternates between its components.
             rate = float(np.sqrt(size / sizes[-3]))
-            self._aged = rate > RENEWING_CONTRACTION
+            kept.numbers.is_aged = float(rate > RENEWING_CONTRACTION)
             if rate < 1.0 and max(sizes[-2:]) * rate / (1.0 - rate) <= goal:
-                return None if self._verified(system) else rate
+                return None if system.residual_is_small(goal) else rate
             growing = growing + 1 if rate >= 1.0 else 0
             if growing and size < ROUND_OFF_CORRECTION:
-                scale = system.magnitude(self._linearization)
-                if (np.abs(system.residual()) <= BACKWARD_ERROR * scale).all() and self._verified(system):
+                allowed = BACKWARD_ERROR * system.magnitude(kept.linearization)
+                if (np.abs(system.residual()) <= allowed).all() and system.residual_is_small(goal):
                     return None
             if growing == MOST_GROWING:
                 return rate
         return rate
 
-    def _verified(self, system: NodeSystem) -> bool:
-        """Whether the residual is as small as the corrections say, see :mod:`dae_sdc.dae.newton_checks`."""
-        goal = self.problem.newton_tol
-        tolerated, residual = system.tolerated(goal), np.array(system.residual())
-        left = above_noise(np.abs(residual), self.problem)
-        return is_small(left, residual, goal, lambda factor, v: system.changed(v * tolerated, factor))
-
-    def _renew(self, system: NodeSystem) -> None:
+    def _renew(self) -> None:
         """Evaluate and factorise dF/du' at the iterate."""
-        problem, before = self.problem, self._linearization
-        self._linearization = system.linearize()
+        before = self._matrix.linearization
+        self.linearize_here()
         if before is not None:
             change: Any = abs(self._linearization.mass - before.mass).max()
             self._constant = bool(change <= EQUAL_MATRICES * abs(before.mass).max())
-        self._aged = False
-        solver = "auto" if problem.linear_solver == "gmres" else problem.linear_solver
-        problem.work_counters["factorization"].niter += 1
-        try:
-            matrix = self._linearization.iteration_matrix(0.0, problem.n)
-            self._factors = factorize(matrix, solver, like=self._factors)
-        except SingularMatrixError:
-            raise SingularMatrixError(
-                f"dF/du' of {type(problem).__name__} is singular at t={system.time:.6g}: fixed-point "
-                f"iteration is for ordinary differential equations; use corrector='newton'"
-            ) from None
+        self._matrix.numbers.is_aged = 0.0
+        self.factor()
 
-    @property
-    def keeps_state(self) -> bool:
-        """Whether :meth:`get_state` gives the whole state, as it does for factors of LAPACK."""
-        known = self._linearization
-        dense = known is None or not sparse.issparse(known.mass)
-        return dense and (self._factors is None or isinstance(self._factors, DenseLU))
+    def _iteration_matrix(self) -> Matrix:
+        matrix: Matrix = self._linearization.iteration_matrix(0.0, self.problem.n)
+        return matrix
+
+    def _explain_singular(self, system: ImplicitSystem, indices: str) -> str:
+        return (
+            f"dF/du' of {type(self.problem).__name__} is singular at t={system.time:.6g}: fixed-point "
+            f"iteration is for ordinary differential equations; use corrector='newton'"
+        )
 
     def get_state(self) -> dict[str, Any]:
-        """The state that later solves depend on, as numbers and arrays, for a checkpoint."""
-        known = self._linearization
-        return {
-            "factors": self._factors.parts() if isinstance(self._factors, DenseLU) else None,
-            "halves": None if known is None else (known.mass, known.stiffness),
-            "aged": self._aged,
-            "constant": self._constant,
-        }
+        """See :class:`ModifiedNewton`."""
+        return super().get_state() | {"constant": self._constant}
 
     def set_state(self, memory: Mapping[str, Any]) -> None:
-        """Take what :meth:`get_state` gave, to the last bit."""
-        factors, halves = memory["factors"], memory["halves"]
-        self._factors = None if factors is None else DenseLU.of_parts(*factors)
-        self._linearization = None if halves is None else Linearization(*halves)
-        self._aged, self._constant = bool(memory["aged"]), bool(memory["constant"])
+        """See :class:`ModifiedNewton`."""
+        super().set_state(memory)
+        self._constant = bool(memory["constant"])
 
 
 CORRECTORS = ("newton", "fixed-point")  # Names of the ways to solve implicit equations.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -56,87 +56,69 @@ class NodeList(list[Any]):
         self[-1:]
         return super().__iter__()
 
-    @property
-    def unchanged(self) -> bool:
-        """Whether no entry can have changed."""
-        return not (self.assigned or self.touched)
-
-    def settle(self) -> None:
-        """Note that changes up to now are known."""
-        self.assigned = self.touched = False
-
-
-class Written:
-    """Finds out whether somebody has written into the values at nodes that a level shows."""
-
-    # Shapes: values and derivatives (M, n).
-
-    def __init__(self, values: Vector, derivatives: Vector) -> None:
-        self._arrays = values, derivatives
-        self._before: tuple[Vector, Vector] | None = None
-
-    def remember(self) -> None:
-        """Remember the values as they are, unless earlier ones are remembered."""
-        if self._before is None:
-            values, derivatives = self._arrays
-            self._before = values.copy(), derivatives.copy()
-
-    def take(self) -> tuple[bool, bool]:
-        """Whether u and u' have changed since they were remembered; they are forgotten."""
-        before, self._before = self._before, None
-        if before is None:
-            return False, False
-        values, slopes = (
-            not np.array_equal(now, old, equal_nan=True)
-            for now, old in zip(self._arrays, before, strict=True)
-        )
-        return values, slopes
-
-
-def differing(entries: Sequence[Any], shown: Sequence[Any]) -> list[int]:
-    """Numbers from 0 of the nodes at which a level keeps another object than the one ``shown`` there."""
-    # Looking at the entries in the way of lists does not count as touching them.
-    at: Any = list.__getitem__ if isinstance(entries, list) else type(entries).__getitem__
-    return [m for m, own in enumerate(shown) if at(entries, m + 1) is not own]
-
 
 class ShownRows:
-    """Arrays of stages whose rows a level shows, and what others do to these."""
+    """Rows of u and u' that a level shows at its nodes or stages, and what others do to these."""
 
     # Shapes: values and derivatives (M, n).
 
-    def __init__(self, level: Any, values: Vector, derivatives: Vector) -> None:
-        n_diff, self._level = level.prob.n_diff, level
-        self._rows = [[attach(row, n_diff) for row in rows] for rows in (values, derivatives)]
-        self._written = Written(values, derivatives)
-        level.u, level.f = (
-            NodeList([old[0], *rows]) for old, rows in zip((level.u, level.f), self._rows, strict=True)
-        )
-        level.u.before_touch = level.f.before_touch = self._written.remember
+    def __init__(
+        self, level: Any, values: Vector, derivatives: Vector, rows: tuple[list[MeshDAE], ...] | None = None
+    ) -> None:
+        n_diff, self._level, self._arrays = level.prob.n_diff, level, (values, derivatives)
+        self._rows = rows or tuple([attach(row, n_diff) for row in array] for array in self._arrays)
+        self._before: list[Vector] | None = None
+        before = zip((level.u, level.f), self._rows, strict=True)
+        self._lists = level.u, level.f = tuple(NodeList([old[0], *shown]) for old, shown in before)
+        level.u.before_touch = level.f.before_touch = self._remember
+
+    def _remember(self) -> None:
+        """Remember the values as they are, unless earlier ones are remembered."""
+        if self._before is None:
+            self._before = [array.copy() for array in self._arrays]
+
+    @property
+    def replaced(self) -> bool:
+        """Whether the level has got other lists."""
+        return self._level.u is not self._lists[0] or self._level.f is not self._lists[1]
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether no entry of the lists can have changed."""
+        u, f = self._lists
+        return not (u.assigned or u.touched or f.assigned or f.touched)
 
     def changed(self) -> tuple[bool, bool]:
-        """Whether u and u' at a stage have been assigned or written into; they count as known from here."""
-        lists = self._level.u, self._level.f
-        values, slopes = (bool(differing(now, rows)) for now, rows in zip(lists, self._rows, strict=True))
-        for now in lists:
+        """Whether u and u' have been assigned or written into; they count as known from here."""
+        lists, before, changed = (self._level.u, self._level.f), self._before, []
+        self._before = None
+        for k, (now, rows, array) in enumerate(zip(lists, self._rows, self._arrays, strict=True)):
+            # Looking at the entries in the way of lists does not count as touching them.
+            at: Any = list.__getitem__ if isinstance(now, list) else type(now).__getitem__
+            assigned = any(at(now, m) is not row for m, row in enumerate(rows, 1))
             if isinstance(now, NodeList):
-                now.settle()
-        written = self._written.take()
-        return values or written[0], slopes or written[1]
+                now.assigned = now.touched = False
+            written = before is not None and not np.array_equal(array, before[k], equal_nan=True)
+            changed.append(assigned or written)
+        return changed[0], changed[1]
 
 
-def rows_of(entries: Sequence[Any], name: str, n: int) -> Vector:
-    """The entries of ``level.u`` or ``level.f`` at the nodes, shape (M, n); ``name`` is "u" or "f"."""
-    rows = np.empty((len(entries) - 1, n))
-    for m, entry in enumerate(entries[1:]):
-        try:
-            values = np.asarray(entry, dtype=float)
-        except (TypeError, ValueError, OverflowError):
-            values = np.empty(0)
-        if values.shape != (n,):
-            raise InputError(f"level.{name}[{m + 1}] must be an array of {n} numbers; got {entry!r}")
-        rows[m] = values
-    return rows
+def rows_of(level: Any) -> list[Vector]:
+    """The entries of ``level.u`` and of ``level.f`` at the nodes, shape (M, n) each."""
+    both, n = [], level.prob.n
+    for name in ("u", "f"):
+        entries = getattr(level, name)[1:]
+        rows = np.empty((len(entries), n))
+        for m, entry in enumerate(entries):
+            try:
+                values = np.asarray(entry, dtype=float)
+            except (TypeError, ValueError, OverflowError):
+                values = np.empty(0)
+            if values.shape != (n,):
+                raise InputError(f"level.{name}[{m + 1}] must be an array of {n} numbers; got {entry!r}")
+            rows[m] = values
+        both.append(rows)
+    return both
 
 
 class NodeCommunicator:

@@ -98,9 +98,8 @@ class MPINodes(NodeCommunicator):
     def settle(self, failure: BaseException | None) -> None:
         """See :class:`NodeCommunicator`; the exception of the lowest rank that has one is raised."""
         if self.shared:
-            failed = self.comm.allgather(failure is not None)
-            raise_everywhere(self.comm, failed.index(True), failure)
-        if failure is not None:
+            raise_one(self.comm, failure)
+        elif failure is not None:
             raise failure
 
     def from_last(self, value: float) -> float:
@@ -125,6 +124,13 @@ def blocks(num_nodes: int, size: int) -> tuple[list[int], list[int]]:
     """Lengths and starts of contiguous blocks that share ``num_nodes`` among ``size`` processes."""
     counts = [num_nodes // size + (rank < num_nodes % size) for rank in range(size)]
     return counts, [sum(counts[:rank]) for rank in range(size)]
+
+
+def raise_one(comm: Any, failure: BaseException | None) -> None:
+    """Raise the exception of the lowest rank that has one on all ranks of a communicator."""
+    failed = comm.allgather(failure is not None)
+    if any(failed):
+        raise_everywhere(comm, failed.index(True), failure)
 
 
 def raise_everywhere(comm: Any, rank: int, failure: BaseException | None) -> NoReturn:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dae_sdc.dae.state import Vector
-from dae_sdc.sweepers.parallel import load_mpi, raise_everywhere
+from dae_sdc.sweepers.parallel import load_mpi, raise_one
 from dae_sdc.sweepers.teams import (
     AUTO,
     EVALUATE,
@@ -100,9 +100,9 @@ class RankTeam(Team):
         try:
             found = do()
         except BaseException as error:
-            self._settle(error)
+            raise_one(self.comm, error)
             raise
-        self._settle(None)
+        raise_one(self.comm, None)
         return found
 
     def _try(self, do: Callable[[int], int], parts: range, rows: Any) -> BaseException | None:
@@ -119,11 +119,6 @@ class RankTeam(Team):
                 failure = error
             rows(part).fill(np.nan)
         return failure
-
-    def _settle(self, failure: BaseException | None) -> None:
-        failed = self.comm.allgather(failure is not None)
-        if any(failed):
-            raise_everywhere(self.comm, failed.index(True), failure)
 
     def _place(self, count: int) -> None:
         """Decide which rank factorises which matrix, from the times of all ranks."""
@@ -147,7 +142,7 @@ class RankTeam(Team):
         found = np.empty_like(message)
         self.comm.Allreduce(message, found, op=self._mpi.MAX)
         if found[count]:
-            self._settle(failure)
+            raise_one(self.comm, failure)
             return False
         if found[:count].all():
             self._costs = found[:count]
@@ -178,7 +173,7 @@ class RankTeam(Team):
         """Whether the rows of all ranks are there; what was raised on one is raised on all."""
         if np.isfinite(rows.sum()):
             return True
-        self._settle(failure)
+        raise_one(self.comm, failure)
         return bool(np.isfinite(rows).all())
 
 

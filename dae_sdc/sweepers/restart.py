@@ -197,12 +197,8 @@ def consistent_restart(problem: ProblemDAE, u: MeshDAE, t: float, h: float, chan
     state = MeshDAE(u)
     state.polynomial = None
     problem.start_step(state, t)
-    slope = attach(np.zeros(problem.n), k)
-    low = problem.index in (0, 1)
-    if low:
-        if u.polynomial is not None:
-            slope[:] = u.polynomial.derivative_at_end()
-        low = not restart_failure(problem, state, slope, t, h)
+    slope = attach(u.derivative(), k)
+    low = problem.index in (0, 1) and not restart_failure(problem, state, slope, t, h)
     tableau = radau_iia(RESTART_NODES)
     try:
         stages = stages_without_guess(problem, tableau, state, t, h)
@@ -258,7 +254,7 @@ def jump_behind(
         return False, str(error)
     if (np.abs(remains) <= least * scale).all():
         return False, ""
-    slope = attach(np.zeros(problem.n), problem.n_diff)
+    slope = problem.dtype_f(problem.init)
     failure = restart_failure(problem, u, slope, t, h)
     if not failure:
         u.polynomial = EndDerivative(slope.view(np.ndarray))

@@ -22,7 +22,7 @@ from dae_sdc.dae.state import EndDerivative, MeshDAE, StepPolynomial, Vector, at
 from dae_sdc.errors import InputError, SolveError
 from dae_sdc.sweepers.amplification import kernel_turns
 from dae_sdc.sweepers.coupled import CoupledStages, starting_derivative
-from dae_sdc.sweepers.direct import DirectMethod, refuse_diagonalisation, require_problem
+from dae_sdc.sweepers.direct import DirectMethod, refuse_diagonalisation
 from dae_sdc.sweepers.nodes import ShownRows, rows_of
 from dae_sdc.sweepers.rank_team import team_of
 from dae_sdc.sweepers.sdc import SWEEPERS
@@ -81,6 +81,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
 
     method: ClassVar[Tableau]
     _shown: ShownRows | None = None
+    _watch: JacobianWatch
     family = "Runge-Kutta method"
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -129,10 +130,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         return cls.method.embedded_order + 1
 
     def _bind(self, problem: ProblemDAE, u0: MeshDAE | None = None, t0: float = 0.0) -> None:
-        require_problem(self, problem)
-        self._require_one_level()
         tableau = self.method
-        self._watch = JacobianWatch(problem, self.tolerance is not None)
         if self.tolerance is not None:
             self._bind_adaptive(problem, self.tolerance, u0, t0)
         if tableau.diagonally_implicit:
@@ -144,22 +142,12 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
             self._coupled = CoupledStages(problem, tableau.A, tableau.c)
         located = self.params.locate_switches and type(problem).switches is not ProblemDAE.switches
         self._switched = SwitchedSteps(problem, tableau.stages) if located else None
-        self._problem = problem
 
     def predict(self) -> None:
-        """Begin a step: new stage arrays, and u' at its start where the tableau needs it."""
+        """See :class:`DirectMethod`."""
         L = self.level
-        if self._problem is not L.prob:
-            self._bind(L.prob, L.u[0], L.time)
-        self._open()
-        if self.tolerance is not None:
-            if self.method.diagonally_implicit:
-                self._step_one_by_one()
-                self._written()
-            else:
-                self._step_together()
-            self._solved = True
-            self.level.status.residual = 0.0
+        self._take_problem(L.prob, L.u[0], L.time)
+        super().predict()
 
     def _begin_step(self) -> None:
         """Allocate stages and set u' at the start; coupled stages in runs to a tolerance do so themselves."""
@@ -172,11 +160,10 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
             return
         self._take(np.zeros((self.method.stages, P.n)), np.zeros((self.method.stages, P.n)))
         self._u[:] = L.u[0]
-        L.f[0] = P.dtype_f(P.init)
+        slope = L.u[0].derivative()
         if self.method.explicit_first_stage:
-            L.f[0][:] = starting_derivative(P, L.u[0], L.time, L.dt, self.method.order)
-        elif L.u[0].polynomial is not None:
-            L.f[0][:] = L.u[0].polynomial.derivative_at_end()
+            slope = starting_derivative(P, L.u[0], L.time, L.dt, self.method.order)
+        L.f[0] = attach(slope, P.n_diff)
 
     @classmethod
     def estimate_index(cls, nodes: int) -> int:
@@ -219,8 +206,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
     def starting_step(self, u0: MeshDAE, t0: float, span: float) -> float:
         """A size for the first step, see :meth:`~dae_sdc.sweepers.tolerance.Weights.first_step`."""
         P = self.level.prob
-        if self._problem is not P:
-            self._bind(P, u0, t0)
+        self._take_problem(P, u0, t0)
         P.start_step(u0, t0)
         if self.method.diagonally_implicit:
             return self._steps.starting_step(u0, t0, span, float(self.method.A[-1, -1]))
@@ -235,10 +221,8 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         if self.outcome.solved:
             self._watch.succeeded(self.outcome.rate > CRAWLING_CONTRACTION)
         else:
-            u0 = self.level.u[0]
-            slope = np.zeros_like(u0) if u0.polynomial is None else u0.polynomial.derivative_at_end()
-            time, dt = self.level.time, self.level.dt
-            points = (u0.view(np.ndarray), slope, time), (self._u[-1], self._du[-1], time + dt)
+            u0, time, dt = self.level.u[0], self.level.time, self.level.dt
+            points = (u0.view(np.ndarray), u0.derivative(), time), (self._u[-1], self._du[-1], time + dt)
             self._watch.failed(points, dt)
         return self.outcome
 
@@ -315,7 +299,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         values, slopes = self._written()
         if not (values or slopes):
             return
-        self._u[:], self._du[:] = rows_of(L.u, "u", L.prob.n), rows_of(L.f, "f", L.prob.n)
+        self._u[:], self._du[:] = rows_of(L)
         if not slopes:
             first = int(tableau.explicit_first_stage)
             change = (self._u - L.u[0].view(np.ndarray)) / L.dt - tableau.A[:, :first] @ self._du[:first]
@@ -327,8 +311,13 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
     def _step(self) -> None:
         """Solve all stages of the step."""
         if self.method.diagonally_implicit:
-            self._solve_one_by_one()
+            if self.tolerance is None:
+                self._solve_one_by_one()
+            else:
+                self._step_one_by_one()
             self._written()
+        elif self.tolerance is not None:
+            self._step_together()
         else:
             self._coupled.solve_from(self.level.u[0], self.level.time, self.level.dt)
             self._take(self._coupled.u, self._coupled.du)
@@ -403,7 +392,8 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         if not kept:
             return
         self._turns = kept["turns"]
-        self._bind(self.level.prob)
+        self.reset()
+        self._take_problem(self.level.prob)
         if self._solves_together:
             self._together.numbers = kept["fewer_nodes"]
         self._remembering().set_state(kept["matrices"])

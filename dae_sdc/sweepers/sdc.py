@@ -48,18 +48,17 @@ def node_solver(
     problem: ProblemDAE, n_integrated: int, owned: range, diagonal: bool, num_nodes: int, backend: str | None
 ) -> PythonNodes:
     """The solver for the nodes of a process: in compiled code where that is possible, in Python otherwise."""
-    kernels = None if backend == "numpy" else problem.kernels
-    solvers = ("auto", "dense" if problem.sparsity is None else "superlu")
-    if kernels is not None and kernels.jacobian and problem.linear_solver in solvers:
+    if backend != "numpy" and problem.solver_kernels is not None:
         module: Any = importlib.import_module("dae_sdc.sweepers._compiled")
         kind = module.DenseNodes if problem.sparsity is None else module.SparseNodes
         made: PythonNodes = kind(problem, n_integrated, owned, diagonal, num_nodes)
         return made
     if backend == "compiled":
+        kernels = problem.kernels
         given = 0 if kernels is None else 1 + (kernels.jacobian != 0)
         raise InputError(
             f"backend='compiled' needs a problem with residual_kernel and jacobian_kernel, and one of "
-            f"the linear solvers {', '.join(solvers)}; {type(problem).__name__} has {given} "
+            f"the linear solvers {', '.join(problem.compiled_solvers)}; {type(problem).__name__} has {given} "
             f"kernels and linear_solver='{problem.linear_solver}'"
         )
     return PythonNodes(problem, n_integrated, owned, diagonal)
@@ -291,7 +290,10 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
         """dt sum_j q_mj U_j at the M nodes; zero in the unknowns that are not integrated."""
         iterate = self.step.iterate
         iterate.adopt()
-        return [attach(row, iterate.problem.n_diff) for row in iterate.integrals()]
+        iterate.scale()
+        rows = np.zeros(iterate.stages.u.shape)
+        rows[:, : iterate.n_integrated] = np.dot(iterate.matrices.dt_q, iterate.stages.integrated)
+        return [attach(row, iterate.problem.n_diff) for row in rows]
 
     def residual_scale(self) -> float:
         """Size of the terms that F adds up at the last node; the round-off of F is relative to it."""
@@ -396,7 +398,8 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
         L = self.level
         L.u[0] = u0  # first, as a sweeper that meets its problem looks at it
         iterate = self.iterate
-        if not iterate.shows_level():
+        shown = iterate.shown
+        if shown is None or shown.replaced or L.u[1] is not iterate.stages.values[0]:
             L.prob.start_step(u0, L.time)
             iterate.allocate()
             iterate.scale()
@@ -406,7 +409,8 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
         stages.u[:], stages.du[:] = values, derivatives
         stages.du[:, iterate.n_integrated :] = 0.0
         stages.integral_known = iterate.norms_known = False
-        iterate.settle()
+        assert iterate.shown is not None
+        iterate.shown.changed()
         L.status.unlocked = L.status.updated = True
 
     def correct(self, values: Vector, residuals: Vector) -> None:

@@ -22,7 +22,7 @@ from dae_sdc.dae.linear import sparse_factors
 from dae_sdc.dae.memory import Counts, fields
 from dae_sdc.dae.newton_checks import above_noise, is_small
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import MeshDAE, Vector, attach, interpolation_matrix, lagrange_weights, reaches
+from dae_sdc.dae.state import MeshDAE, Vector, interpolation_matrix, lagrange_weights, reaches
 from dae_sdc.errors import EvaluationError, InputError, SingularMatrixError, SolveError
 from dae_sdc.sharing import filtering
 from dae_sdc.sweepers.step_error import multipliers, only_rounding, operators_at, rounding_noise
@@ -517,9 +517,8 @@ class StageOperations:
 
         def changed(factor: float, direction: Vector) -> Vector:
             step = factor * direction * change
-            u, du = self.u[-1] + step, self.du[-1] + step / (h * self.real)
-            at = attach(u, problem.n_diff), attach(du, problem.n_diff)
-            value = np.array(self._everywhere(lambda: problem.evaluate(*at, float(self.times[-1]))))
+            at = self.u[-1] + step, self.du[-1] + step / (h * self.real), float(self.times[-1])
+            value = np.array(self._everywhere(lambda: problem.evaluate(*at)))
             self._changed = step, value - last
             return value
 
@@ -551,9 +550,8 @@ class StageOperations:
         return self._linearize(self.u0, self.du0, t0)
 
     def _linearize(self, u: Vector, du: Vector, t: float) -> bool:
-        at = attach(u, self.problem.n_diff), attach(du, self.problem.n_diff)
         try:
-            parts = self._everywhere(lambda: linearize(self.problem, *at, t))
+            parts = self._everywhere(lambda: linearize(self.problem, u, du, t))
         except EvaluationError:
             return False
         self._mass, self._stiffness = parts.mass, parts.stiffness
@@ -636,8 +634,7 @@ class StageOperations:
     def add_start_residual(self, t0: float, factor: float, solved: bool) -> bool:
         """Add ``factor`` times F there, with u' of a ``solved`` step, to the error; False if not finite."""
         slope = self.at_start @ self.du if solved else self.du0
-        at = attach(self.u0, self.problem.n_diff), attach(slope, self.problem.n_diff)
-        value = self._everywhere(lambda: self.problem.evaluate(*at, t0))
+        value = self._everywhere(lambda: self.problem.evaluate(self.u0, slope, t0))
         self.error += factor * value
         return bool(np.isfinite(value).all())
 
@@ -767,9 +764,9 @@ class Simultaneous(StageOperations):
     def add_residual_between(self, k: int, t0: float, h: float, factor: float) -> bool:
         """Add ``factor`` times F at a place between the nodes to the error; False where it is infinite."""
         u = self.value_between[k, 0] * self.u0 + self.value_between[k, 1:] @ self.u
-        at = attach(u, self.problem.n_diff), attach(self.slope_between[k] @ self.du, self.problem.n_diff)
+        at = u, self.slope_between[k] @ self.du, t0 + h * float(self.places[k])
         try:
-            value = self._everywhere(lambda: self.problem.evaluate(*at, t0 + h * float(self.places[k])))
+            value = self._everywhere(lambda: self.problem.evaluate(*at))
         except EvaluationError:
             return True
         if not np.isnan(value).any():

@@ -12,7 +12,7 @@ from dae_sdc.dae.linear import largest
 from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
 from dae_sdc.dae.newton_checks import above_noise, is_small
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import Vector, attach
+from dae_sdc.dae.state import Vector
 from dae_sdc.sweepers import sweep
 from dae_sdc.sweepers.nodes import Stages
 from dae_sdc.sweepers.step_error import Operators, kept_operators, operators_at
@@ -65,11 +65,6 @@ class PythonNodes:
         """Call a function of :mod:`dae_sdc.sweepers.sweep` for the step."""
         vars(self).update(given)
         return function(self, *numbers)
-
-    def start_sweep(self, before: Stages, number: int, low: int, high: int) -> None:
-        """Prepare sweep ``number`` at nodes ``low`` to ``high`` - 1 from the values before it."""
-        self.begin_sweep(number)
-        self.run(sweep.start_sweep, low, high, before=before)
 
     def solve(self, low: int, high: int) -> None:
         """Solve at nodes ``low`` to ``high`` - 1 in turn; raises as :meth:`ModifiedNewton.solve` does."""
@@ -134,7 +129,7 @@ class PythonNodes:
             step = factor * direction * tolerated
             slope = du.copy()
             slope[:k] += step[:k] / c
-            value = problem.evaluate(attach(u + step, problem.n_diff), attach(slope, problem.n_diff), time)
+            value = problem.evaluate(u + step, slope, time)
             return np.array(value) if tau is None else value - tau
 
         return is_small(above_noise(np.abs(left).max(axis=0), self.problem), base, relative, changed, allowed)
@@ -224,7 +219,6 @@ class PythonNodes:
     def _common(self) -> Linearization:
         """The Jacobian at the guide point; evaluated once a sweep at most."""
         if self._linearization is None:
-            u, du = (attach(row, self.problem.n_diff) for row in self.arrays.guide)
-            time = float(self.place.times[self.arrays.first])
+            (u, du), time = self.arrays.guide, float(self.place.times[self.arrays.first])
             self._linearization = linearize(self.problem, u, du, time)
         return self._linearization

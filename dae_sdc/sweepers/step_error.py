@@ -14,9 +14,9 @@ from dae_sdc.dae.linear import factorize, largest
 from dae_sdc.dae.newton import ModifiedNewton
 from dae_sdc.dae.newton_checks import directions
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import MeshDAE, Vector, attach
+from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import SolveError
-from dae_sdc.sweepers.tolerance import Outcome, Tolerance, effective_order, inner_factor, newton_share
+from dae_sdc.sweepers.tolerance import Outcome, Tolerance, collocation_goal, newton_share
 
 # Allowed error of the solve at one node, relative to that of the iteration over the step.
 NODE_SHARE = 0.003
@@ -44,7 +44,7 @@ class Operators(NamedTuple):
 
 def operators_at(problem: ProblemDAE, u: Vector, du: Vector, t: float, c: float) -> Operators:
     """The iteration matrix dF/du' + c dF/du, evaluated and factorised at a point."""
-    parts = linearize(problem, attach(u, problem.n_diff), attach(du, problem.n_diff), t)
+    parts = linearize(problem, u, du, t)
     solver = problem.linear_solver
     problem.work_counters["factorization"].niter += 1
     factors = factorize(parts.iteration_matrix(c, problem.n), "auto" if solver == "gmres" else solver)
@@ -73,7 +73,7 @@ def rounding_noise(
     """Error of the unknowns by rounding of F in an implicit step; None if the matrix is singular."""
     # Shapes: u and du (n,), which (n,).
     try:
-        parts = linearize(problem, attach(u, problem.n_diff), attach(du, problem.n_diff), t)
+        parts = linearize(problem, u, du, t)
         factors = factorize(parts.iteration_matrix(c, problem.n), "auto")
     except SolveError:
         return None
@@ -131,11 +131,7 @@ class StepError:
     @classmethod
     def of_collocation(cls, problem: ProblemDAE, tolerance: Tolerance, num_nodes: int) -> StepError:
         """The estimate for Radau IIA with M nodes: of order M + 1, for a method of order 2 M - 1."""
-        index = max(problem.variable_index, default=1)
-        order = effective_order(num_nodes, 2 * num_nodes - 1, index)
-        factor = inner_factor(tolerance.rtol, num_nodes + 1, order, index)
-        # At index 3 the residual that a step leaves in the constraints looks like a kink to the next step.
-        slack = max(1.0, factor) if index < 3 else 1.0
+        _, factor, slack = collocation_goal(problem, tolerance.rtol, num_nodes, 2 * num_nodes - 1)
         made = cls(problem, tolerance, num_nodes + 1, factor, slack)
         made._kept[:] = False
         return made
@@ -143,7 +139,7 @@ class StepError:
     def begin(self, u0: MeshDAE, h: float) -> None:
         """Begin a step of size h at ``u0``: set the weights and u' at the start."""
         self.first = u0.polynomial is None
-        self.du0 = np.zeros(self.problem.n) if self.first else u0.polynomial.derivative_at_end()
+        self.du0 = u0.derivative()
         du0 = None if self.first else self.du0
         self._rule.fill(u0.view(np.ndarray), h, self.weights, du0, floor=not self.first)
 
@@ -178,7 +174,7 @@ class StepError:
         """Weighted norm of u' by an implicit step with coefficient c; infinite if it cannot be solved."""
         slope = np.zeros(self.problem.n)
         try:
-            value = self.problem.evaluate(u0, attach(slope, self.problem.n_diff), t0).copy()
+            value = self.problem.evaluate(u0, slope, t0).copy()
             made = operators_at(self.problem, u0.view(np.ndarray), slope, t0, c)
         except SolveError:
             return np.inf

@@ -9,7 +9,7 @@ import numpy as np
 
 from dae_sdc.dae.newton_checks import JacobianWatch
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import MeshDAE, Vector, attach, interpolation_matrix
+from dae_sdc.dae.state import MeshDAE, Vector, interpolation_matrix
 from dae_sdc.errors import EvaluationError, InputError, SolveError
 from dae_sdc.registry import unknown
 from dae_sdc.sweepers.collocation import qdelta_matrix, transient_growth
@@ -32,6 +32,7 @@ from dae_sdc.sweepers.sweep import (
     look_at_change,
     residual,
     residual_norms,
+    start_sweep,
 )
 from dae_sdc.sweepers.switching import SwitchedSteps
 from dae_sdc.sweepers.tolerance import Outcome, Tolerance
@@ -199,10 +200,10 @@ class AccuracyGoal:
         made = self.iterate.solver.operators(last)
         scale = self._gamma * L.dt
         slope = self._at_start @ self.iterate.stages.du
-        judged = errors.first and max(P.variable_index, default=1) < 3
+        judged = errors.first and errors.index < 3
         error = np.zeros(P.n) if judged else made.mass(scale * (errors.du0 - slope))
         if errors.first:
-            error -= scale * P.evaluate(L.u[0], attach(slope if judged else errors.du0, P.n_diff), L.time)
+            error -= scale * P.evaluate(L.u[0], slope if judged else errors.du0, L.time)
         return errors.filtered(error, made, L.time)
 
     def _unsolved(self, rate: float) -> Outcome:
@@ -298,12 +299,6 @@ class StepResidual:
         if kind.endswith("rel"):
             return value / abs(L.u[0]) if L.u[0].any() else np.inf
         return value
-
-    def check_type(self) -> None:
-        """Raise InputError for a ``residual_type`` of the level that does not exist."""
-        kind = self.iterate.level.params.residual_type
-        if kind not in RESIDUAL_TYPES:
-            raise InputError(unknown("residual_type", kind, RESIDUAL_TYPES))
 
     def explain_not_finite(self) -> None:
         """Raise the error for a residual that is not finite after a sweep, with time, node and equation."""
@@ -520,7 +515,8 @@ class StepSweeps:
             iterate.prepare(stages)
             # Where nodes keep the values of their solves, these need the right-hand sides of all nodes.
             needed = range(iterate.num_nodes) if iterate.keeps else owned
-            self.solver.start_sweep(iterate.stages, iterate.sweeps, needed.start, needed.stop)
+            self.solver.begin_sweep(iterate.sweeps)
+            self.solver.run(start_sweep, needed.start, needed.stop, before=iterate.stages)
             self.solver.solve(owned.start, owned.stop)
             if self.accuracy is None and L.params.restol <= 0.0 and L.level_index == 0:
                 # With restol 0 no controller checks the residual.
@@ -552,7 +548,8 @@ class StepSweeps:
         if not L.status.updated and iterate.starts_at(L.u[0]):
             return
         self.predictor.receive()
-        residual.check_type()
+        if L.params.residual_type not in RESIDUAL_TYPES:
+            raise InputError(unknown("residual_type", L.params.residual_type, RESIDUAL_TYPES))
         value = residual.value if iterate.norms_known else residual.compute(self.norms())
         if value == np.inf and iterate.sweeps:
             residual.explain_not_finite()

@@ -218,8 +218,8 @@ class StepsAhead:
         run.hesitant, run.longest = hesitation
         run.noisy = method.noisy * method.weights.scales.time
         method.forget_errors(time)
-        stages.judge_between(*between)
-        stages.judge_late(method.late)
+        run.between = float(stages.judge_by("between_", *between) and m > 2)
+        run.late = float(stages.judge_by("late_", method.late, stages.multipliers))
         arrays = {"run_u": self._u[row + 1 :], "run_du": self._du[first:], "rows": self._rows}
         arrays["estimates"] = self._estimates
         numbers = {"step_sizes": ctypes.addressof(sizes), "sizes_before": ctypes.addressof(self._before)}

@@ -27,6 +27,7 @@ class MethodRecord:
     """A method described by its coefficients, which checks itself when it is made."""
 
     kind: ClassVar[str] = "method"
+    parts: ClassVar[str]  # The parts of a solution that have an order of their own, by index, for messages.
 
     name: str
     class_name: str
@@ -38,6 +39,13 @@ class MethodRecord:
         values = (getattr(self, field.name) for field in fields(record))
         plain = (dict(value) if isinstance(value, MappingProxyType) else value for value in values)
         return type(self), tuple(plain)
+
+    def _check_order(self, index: int, expected: tuple[int | None, ...], counts: Sequence[int]) -> None:
+        """Refuse orders at an index that are not one for each part of a solution, or not positive."""
+        if len(expected) not in counts:
+            raise self._error(f"orders must map {self.parts}; got {index}: {expected}")
+        if any(order is not None and order < 1 for order in expected):
+            raise self._error(f"orders at index {index} must be positive or None; got {expected}")
 
     def _error(self, message: str) -> InputError:
         return InputError(f"{self.kind} '{self.name}': {message}")
@@ -132,6 +140,7 @@ class Tableau(MethodRecord):
     """
 
     kind = "Runge-Kutta method"
+    parts = "1 and 2 to (y, z), 3 to (position, velocity, multiplier)"
 
     name: str
     class_name: str
@@ -156,7 +165,7 @@ class Tableau(MethodRecord):
         self._check_coefficients()
         self._check_orders()
 
-    @property
+    @cached_property
     def stages(self) -> int:
         """Number of stages s."""
         return len(self.b)
@@ -196,7 +205,7 @@ class Tableau(MethodRecord):
         """Whether there is an embedded method."""
         return self.b_embedded is not None
 
-    @property
+    @cached_property
     def estimate_index(self) -> int:
         """Largest index at which error estimates hold; 0 for a method without any.
 
@@ -265,14 +274,7 @@ class Tableau(MethodRecord):
                 raise self._error(f"b_embedded must have shape {self.b.shape}; got {self.b_embedded.shape}")
             self._check_classical("b_embedded", self.b_embedded, self.embedded_order)
         for index, expected in self.orders.items():
-            components = COMPONENTS.get(index)
-            if components is None or len(expected) != len(components):
-                raise self._error(
-                    f"orders must map 1 and 2 to (y, z), 3 to (position, velocity, multiplier); "
-                    f"got {index}: {expected}"
-                )
-            if any(order is not None and order < 1 for order in expected):
-                raise self._error(f"orders at index {index} must be positive or None; got {expected}")
+            self._check_order(index, expected, [len(COMPONENTS[index])] if index in COMPONENTS else ())
 
     def _check_classical(self, label: str, b: Array, order: int) -> None:
         if order < 1:

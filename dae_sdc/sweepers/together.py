@@ -28,7 +28,7 @@ from dae_sdc.sweepers.simultaneous import (
 from dae_sdc.sweepers.step_error import MULTIPLIER_AMPLIFICATION
 from dae_sdc.sweepers.tableaux import Tableau, radau_iia
 from dae_sdc.sweepers.teams import Team
-from dae_sdc.sweepers.tolerance import Outcome, Tolerance, effective_order, inner_factor, newton_share
+from dae_sdc.sweepers.tolerance import Outcome, Tolerance, collocation_goal, newton_share
 
 # Repetitions of a step after which all stages are solved with a Jacobian of their own.
 REPETITIONS = 3
@@ -45,17 +45,12 @@ LEAST_NODES = 2  # Least number of nodes.
 # Error of unknowns of index 2 at the end of a step of more than three nodes, in units of rtol, from which on
 # it is repeated once: the estimate is made of u' at the start, where it may be small.
 HELD_AT_INDEX_2 = 30.0
-# Names of the linear solvers that compiled stages support for dense and for sparse Jacobians.
-DENSE, SPARSE = ("auto", "dense"), ("auto", "superlu")
 
 
 def stage_solver(problem: ProblemDAE, A: Any, c: Any, team: Team | None = None) -> Simultaneous:
     """The solver of coupled stages for a problem: compiled where its kernels allow, in Python otherwise."""
-    kernels = problem.kernels
     pattern = problem.sparsity
-    supported = problem.linear_solver in (DENSE if pattern is None else SPARSE)
-    supported = supported and (pattern is None or getattr(pattern, "format", "") == "csc")
-    if kernels is None or not kernels.jacobian or not supported:
+    if problem.solver_kernels is None or (pattern is not None and getattr(pattern, "format", "") != "csc"):
         return Simultaneous(problem, A, c, team)
     # These import numba.
     if pattern is None:
@@ -79,17 +74,13 @@ class StagesTogether:
         self.tableau, self._wary = tableau, wary
         self.stages = stage_solver(problem, tableau.A, tableau.c, team)
         self._coupled = CoupledStages(problem, tableau.A, tableau.c)
-        self._index = index = max(problem.variable_index, default=1)
-        order = effective_order(tableau.stages, tableau.order, index)
-        factor = inner_factor(tolerance.rtol, tableau.stages + 1, order, index)
-        self.weights = tolerance.weights_of(problem, factor)
+        index, factor, self.slack = collocation_goal(problem, tolerance.rtol, tableau.stages, tableau.order)
+        self._index, self.weights = index, tolerance.weights_of(problem, factor)
         held = index == 2 and not self.weights.lets_go and tableau.stages > 3
         self.late = tolerance.weights_of(problem, HELD_AT_INDEX_2, plain=True) if held else None
         self._seen_at, self._errors = np.nan, np.zeros(problem.n)
         self._at_end = self.stages.numbers.allowed_at_end = 1.0 / factor
         self.stages.numbers.allowed_defect = LARGEST_DEFECT[min(index, 2)]
-        # At index 3 the residual that a step leaves in the constraints looks like a kink to the next step.
-        self.slack = max(1.0, factor) if index < 3 else 1.0
         # An index that is not known may be 2: below this part of the time scale rounding makes such an error.
         self.noisy = MULTIPLIER_AMPLIFICATION * problem.round_off / (SMALL_STEP_ERROR * self.weights.rtol)
         self.noisy *= problem.index is None

@@ -91,6 +91,14 @@ def effective_order(nodes: int, order: int, index: int) -> float:
     return float(order) if index <= 2 else 0.5 * (order + nodes) - 0.5
 
 
+def collocation_goal(problem: ProblemDAE, rtol: float, nodes: int, order: int) -> tuple[int, float, float]:
+    """Index of a problem; largest accepted error, in units of rtol, and slack of collocation steps for it."""
+    index = max(problem.variable_index, default=1)
+    factor = inner_factor(rtol, nodes + 1, effective_order(nodes, order, index), index)
+    # At index 3 the residual that a step leaves in the constraints looks like a kink to the next step.
+    return index, factor, max(1.0, factor) if index < 3 else 1.0
+
+
 def newton_share(rtol: float, factor: float, index: int, round_off: float = EPS) -> float:
     """Part of the inner tolerance that the error of Newton's method may take in the stages.
 
@@ -100,25 +108,6 @@ def newton_share(rtol: float, factor: float, index: int, round_off: float = EPS)
     """
     part = (1.0, 1.0, 0.01, 0.002)[min(index, 3)]
     return max(10.0 * round_off / (rtol * factor), part * min(0.03, 0.01 / factor))
-
-
-def first_step(slope: Callable[[float], float], longest: float, rtol: float) -> tuple[float, float]:
-    """A size for the first step of a run.
-
-    u may change in it by half the geometric mean of its size and of its tolerance. In a smaller step
-    multipliers of index 3 would be lost in round-off.
-    """
-    step, change, rate = longest, 0.5 / float(np.sqrt(rtol)), 0.0
-    for _ in range(SETTINGS.first_step_trials):
-        seen = slope(step)
-        if seen < np.inf:
-            rate = 2.0 * rtol * seen  # weights are those of u itself and of its size so far
-        found = 0.01 * step if seen == np.inf else min(longest, change / max(seen, change / longest))
-        # u' by an implicit step depends on the step size, because a large step damps fast transients.
-        if found > 0.1 * step:
-            return found, rate
-        step = found
-    return step, rate
 
 
 class Outcome(NamedTuple):
@@ -339,18 +328,26 @@ class Weights:
         np.maximum(seen, errors.max(axis=0), out=seen)
 
     def first_step(self, u0: Vector, span: float, out: Vector, slope: Callable[[float], float]) -> float:
-        """A size for the first step, at most a hundredth of ``span``, see :func:`first_step`.
-
-        ``slope`` uses the weights in ``out``. Unknowns of a higher index, whose u' does not enter the
-        equations, do not count. But they follow from changes of the others, and are lost in round-off if
-        these change too little: the step is then enlarged, up to a quarter of ``span``, as long as changes
-        grow with it.
-        """
+        """A size for the first step of an interval; ``slope`` of it takes the weights in ``out``."""
+        # u may change in it by half the geometric mean of its size and of its tolerance. In a smaller step
+        # multipliers of index 3 would be lost in round-off.
         self.fill(u0, 0.0, out)
         np.abs(u0, out=out)
         self._write(np.maximum(self._sizes, self._expected), 0.0, out)
-        step, rate = first_step(slope, 0.01 * span, self.rtol)
+        longest, change, rate = 0.01 * span, 0.5 / sqrt(self.rtol), 0.0
+        step = longest
+        for _ in range(SETTINGS.first_step_trials):
+            tried, seen = step, slope(step)
+            if seen < np.inf:
+                rate = 2.0 * self.rtol * seen  # weights are those of u itself and of its size so far
+            step = 0.01 * tried if seen == np.inf else min(longest, change / max(seen, change / longest))
+            # u' by an implicit step depends on the step size, because a large step damps fast transients.
+            if step > 0.1 * tried:
+                break
         if self._scaled:
+            # Unknowns of a higher index, whose u' does not enter the equations, follow from changes of the
+            # others, and are lost in round-off if these change too little: the step is enlarged as long as
+            # changes grow with it.
             change, smallest = 2.0 * self.rtol * slope(step) * step, SETTINGS.visible_change * EPS
             wanted = (SETTINGS.first_step_change * EPS / self.rtol) ** (1.0 / self._scaled[-1][0])
             while step < 0.25 * span and smallest < change < wanted:
