@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,51 +56,73 @@ class NodeList(list[Any]):
         self[-1:]
         return super().__iter__()
 
+    @property
+    def unchanged(self) -> bool:
+        """Whether no entry can have changed."""
+        return not (self.assigned or self.touched)
 
-class ShownRows:
-    """Rows of u and u' that a level shows at its nodes or stages, and what others do to these."""
+    def settle(self) -> None:
+        """Note that changes up to now are known."""
+        self.assigned = self.touched = False
+
+
+class Written:
+    """Finds out whether somebody has written into the values at nodes that a level shows."""
 
     # Shapes: values and derivatives (M, n).
 
-    def __init__(
-        self, level: Any, values: Vector, derivatives: Vector, rows: tuple[list[MeshDAE], ...] | None = None
-    ) -> None:
-        n_diff, self._level, self._arrays = level.prob.n_diff, level, (values, derivatives)
-        self._rows = rows or tuple([attach(row, n_diff) for row in array] for array in self._arrays)
-        self._before: list[Vector] | None = None
-        before = zip((level.u, level.f), self._rows, strict=True)
-        self._lists = level.u, level.f = tuple(NodeList([old[0], *shown]) for old, shown in before)
-        level.u.before_touch = level.f.before_touch = self._remember
+    def __init__(self, values: Vector, derivatives: Vector) -> None:
+        self._arrays = values, derivatives
+        self._before: tuple[Vector, Vector] | None = None
 
-    def _remember(self) -> None:
+    def remember(self) -> None:
         """Remember the values as they are, unless earlier ones are remembered."""
         if self._before is None:
-            self._before = [array.copy() for array in self._arrays]
+            values, derivatives = self._arrays
+            self._before = values.copy(), derivatives.copy()
 
-    @property
-    def replaced(self) -> bool:
-        """Whether the level has got other lists."""
-        return self._level.u is not self._lists[0] or self._level.f is not self._lists[1]
+    def take(self) -> tuple[bool, bool]:
+        """Whether u and u' have changed since they were remembered; they are forgotten."""
+        before, self._before = self._before, None
+        if before is None:
+            return False, False
+        values, slopes = (
+            not np.array_equal(now, old, equal_nan=True)
+            for now, old in zip(self._arrays, before, strict=True)
+        )
+        return values, slopes
 
-    @property
-    def unchanged(self) -> bool:
-        """Whether no entry of the lists can have changed."""
-        u, f = self._lists
-        return not (u.assigned or u.touched or f.assigned or f.touched)
+
+def differing(entries: Sequence[Any], shown: Sequence[Any]) -> list[int]:
+    """Numbers from 0 of the nodes at which a level keeps another object than the one ``shown`` there."""
+    # Looking at the entries in the way of lists does not count as touching them.
+    at: Any = list.__getitem__ if isinstance(entries, list) else type(entries).__getitem__
+    return [m for m, own in enumerate(shown) if at(entries, m + 1) is not own]
+
+
+class ShownRows:
+    """Arrays of stages whose rows a level shows, and what others do to these."""
+
+    # Shapes: values and derivatives (M, n).
+
+    def __init__(self, level: Any, values: Vector, derivatives: Vector) -> None:
+        n_diff, self._level = level.prob.n_diff, level
+        self._rows = [[attach(row, n_diff) for row in rows] for rows in (values, derivatives)]
+        self._written = Written(values, derivatives)
+        level.u, level.f = (
+            NodeList([old[0], *rows]) for old, rows in zip((level.u, level.f), self._rows, strict=True)
+        )
+        level.u.before_touch = level.f.before_touch = self._written.remember
 
     def changed(self) -> tuple[bool, bool]:
-        """Whether u and u' have been assigned or written into; they count as known from here."""
-        lists, before, changed = (self._level.u, self._level.f), self._before, []
-        self._before = None
-        for k, (now, rows, array) in enumerate(zip(lists, self._rows, self._arrays, strict=True)):
-            # Looking at the entries in the way of lists does not count as touching them.
-            at: Any = list.__getitem__ if isinstance(now, list) else type(now).__getitem__
-            assigned = any(at(now, m) is not row for m, row in enumerate(rows, 1))
+        """Whether u and u' at a stage have been assigned or written into; they count as known from here."""
+        lists = self._level.u, self._level.f
+        values, slopes = (bool(differing(now, rows)) for now, rows in zip(lists, self._rows, strict=True))
+        for now in lists:
             if isinstance(now, NodeList):
-                now.assigned = now.touched = False
-            written = before is not None and not np.array_equal(array, before[k], equal_nan=True)
-            changed.append(assigned or written)
-        return changed[0], changed[1]
+                now.settle()
+        written = self._written.take()
+        return values or written[0], slopes or written[1]
 
 
 def rows_of(level: Any) -> list[Vector]:

@@ -398,8 +398,7 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
         L = self.level
         L.u[0] = u0  # first, as a sweeper that meets its problem looks at it
         iterate = self.iterate
-        shown = iterate.shown
-        if shown is None or shown.replaced or L.u[1] is not iterate.stages.values[0]:
+        if not iterate.shows_level():
             L.prob.start_step(u0, L.time)
             iterate.allocate()
             iterate.scale()
@@ -409,8 +408,7 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
         stages.u[:], stages.du[:] = values, derivatives
         stages.du[:, iterate.n_integrated :] = 0.0
         stages.integral_known = iterate.norms_known = False
-        assert iterate.shown is not None
-        iterate.shown.changed()
+        iterate.settle()
         L.status.unlocked = L.status.updated = True
 
     def correct(self, values: Vector, residuals: Vector) -> None:
