@@ -487,8 +487,10 @@ class Steps(Sequence[dict[str, Any]]):
         n = parts[0][0].shape[1] // 2 - 1
         place: dict[str, Any] = {"t": 0, "residual": 1, "u": slice(2, 2 + n), "du": slice(2 + n, None)}
         columns = {name: np.concatenate([values[:, at] for values, _ in parts]) for name, at in place.items()}
-        counts = np.concatenate([counts for _, counts in parts])
-        return columns | dict(zip(COUNTS, np.ascontiguousarray(counts.T), strict=True))
+        numbers = enumerate(COUNTS)
+        return columns | {
+            name: np.concatenate([counts[:, at] for _, counts in parts]) for at, name in numbers
+        }
 
     def forget(self, first: int) -> None:
         """Drop the rows before ``first``."""
