@@ -157,6 +157,24 @@ def found_reaches(problem: Any, values: Any, moves: Any) -> Any:
     return reaches(problem, Start(u0, 0.0, parts, terms, balance), np.asarray(moves))
 
 
+@pytest.mark.parametrize("trace", [None, False])
+@pytest.mark.parametrize("rtol", [1e-4, 1e-6, 1e-8])
+def test_a_pole_behind_the_start_costs_no_digits_of_what_runs_away_from_it(
+    rtol: float, trace: bool | None
+) -> None:
+    # u = sqrt(1e-16 + 2 t) where u' = z and u z = 1; the tolerance of z is relative to its start, 1e8.
+    found = ds.solve(
+        lambda t, u, du: [du[0] - u[1], u[0] * u[1] - 1.0],
+        u0=[1e-8, 1e8],
+        t_end=1.0,
+        rtol=rtol,
+        trace=trace,
+    )
+    exact = np.sqrt(1e-16 + 2.0 * found.t)
+    assert (np.abs(found.u[:, 0] - exact) <= 5.0 * rtol * (1.0 + exact)).all()
+    assert found.message.startswith("u[1]: errors up to ") and "relative to 1e+08" in found.message
+
+
 def test_a_reach_is_where_a_coefficient_changes_by_its_size() -> None:
     a = np.array([1.0, 1e-9, 1.0, 1e-12, 1.0, 1e-6])
     found = found_reaches(Coefficients(a, np.ones(6)), np.zeros(6), np.full(6, 1e-3))
