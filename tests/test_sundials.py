@@ -183,8 +183,8 @@ def test_counters_count_calls(solver: str) -> None:
 @pytest.mark.parametrize("solver", BOTH)
 def test_the_first_order_needs_as_many_steps_as_its_error_says(solver: str) -> None:
     # The local error of the first order is h^2 u''/2: a hundredth of the tolerance takes ten times the steps,
-    # up to a factor of 2, by which IDA's steps change at least. The time is short, so that no estimated error of
-    # the run has it repeated to a finer tolerance.
+    # up to a factor of 2, by which IDA's steps change at least. The estimated error of longer runs has them
+    # repeated to a finer tolerance.
     few, many = (sundials(Oscillator(), solver, rtol=rtol, max_order=1, t_end=0.1) for rtol in (1e-4, 1e-6))
     assert 5.0 < many.stats["steps"] / few.stats["steps"] < 20.0
     high = sundials(Oscillator(), solver, rtol=1e-6, t_end=0.1)
