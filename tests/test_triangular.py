@@ -522,6 +522,27 @@ def test_numba_is_not_imported_for_factors_that_are_only_solved_with() -> None:
 
 
 @needs_numba
+@pytest.mark.parametrize(("entry", "regular"), [(1.0 + 1.0j, True), (0.0, False), (1e-310 + 2e-310j, False)])
+def test_a_complex_matrix_without_a_normal_number_in_a_column_is_singular(
+    entry: complex, regular: bool
+) -> None:
+    from numba import cfunc, types
+
+    from dae_sdc.compiled.machine_newton import lapack
+    from dae_sdc.sweepers._simultaneous import factorize_complex
+
+    kind = types.boolean(*[types.int64] * 5)
+    factorize = cfunc(kind)(
+        lambda n, function, small, matrix, pivots: factorize_complex(n, function, small, matrix, pivots)
+    )
+    # The columns are (0, entry) and (1, 1).
+    matrix = np.array([[0.0, entry], [1.0, 1.0]], dtype=np.complex128)
+    small, pivots = np.array([2, 1, 0, ord("N")], dtype=np.int32), np.zeros(2, dtype=np.int32)
+    addresses = (part.ctypes.data for part in (small, matrix, pivots))
+    assert factorize.ctypes(2, lapack("zgetrf"), *addresses) == regular
+
+
+@needs_numba
 @pytest.mark.parametrize("case", ["line", "flow", "rows in small units"])
 def test_addresses_serve_as_arrays_in_compiled_code(case: str) -> None:
     from numba import cfunc, types

@@ -248,6 +248,16 @@ class Small(ds.ProblemDAE):
         return [du[0] + u[0], u[1] - self.size * np.cos(t)]
 
 
+@pytest.mark.parametrize("unit", [1e-300, 1e-60, 1e-30, 1e30, 1e100])
+def test_an_equation_may_be_in_any_unit(unit: float) -> None:
+    def equations(t: Any, u: Any, du: Any) -> list[Any]:
+        return [du[0] + u[0], unit * (u[1] * u[1] - u[0] * u[0])]
+
+    found = ds.solve(equations, u0=[1.0, 1.0], t_end=1.0, rtol=1e-6)
+    assert found.success
+    np.testing.assert_allclose(found.u[-1], np.exp(-1.0), rtol=5e-6)
+
+
 def test_a_start_that_violates_an_equation_of_small_terms_is_refused() -> None:
     problem = Small()
     check_consistent(problem, problem.state([1.0, 1e-12]), 0.0)

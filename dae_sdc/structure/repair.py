@@ -175,7 +175,9 @@ def _again(system: System, steps: Sequence[Step]) -> Structure:
         return analyse(system)
     except StructureError as error:
         if len(steps) == 1:
-            why = f"equation '{steps[0].equation}' follows from {listed(steps[0].others)} or contradicts them"
+            others = steps[0].others
+            said = f"follows from {listed(others)} or contradicts them" if others else "binds no unknown"
+            why = f"equation '{steps[0].equation}' {said}"
         else:
             names = listed([step.equation for step in steps])
             why = f"of the equations {names}, some follow from others or contradict them"

@@ -481,6 +481,15 @@ def _row_growth(a: Any) -> Any:
 
 
 @within_compiled
+def factorize_complex(n: Any, function: Any, small: Any, matrix_at: Any, pivots: Any) -> Any:
+    """LU factors of a complex matrix stored by columns, in place; False where a pivot is zero."""
+    regular, matrix = mn.lapack_factor(function, small, matrix_at, pivots), complexes(matrix_at)
+    for j in range(n):  # LAPACK does not tell those of columns below the smallest normal number
+        regular = regular and matrix[j * n + j] != 0.0
+    return regular
+
+
+@within_compiled
 def factorize_dense(a: Any, k: Any) -> Any:
     """LU factors of matrix k, of which the first is real; False where it is singular."""
     n, small, scale = a.n, a.small + 16 * a.several * k, complexes(a.coefficients)[k]
@@ -496,7 +505,7 @@ def factorize_dense(a: Any, k: Any) -> Any:
     for i in range(n):
         for j in range(n):
             matrix[j * n + i] = mass[i * n + j] + scale * stiffness[i * n + j]
-    return mn.lapack_factor(a.zgetrf, small, matrix_at, a.pair_pivots + 4 * n * (k - 1))
+    return factorize_complex(n, a.zgetrf, small, matrix_at, a.pair_pivots + 4 * n * (k - 1))
 
 
 @within_compiled
@@ -1074,18 +1083,17 @@ class MachineStages(Simultaneous):
         act(self._memory.own, own.CONTINUE, t0, h, 0, False, False)
 
     def _take_step_before(self, before: StepPolynomial) -> None:
-        memory, placed = self._memory, self._place_of(before)
-        memory.u_before, memory.du_before = placed.u_at, placed.du_at
-        memory.time_before, memory.step_before = before.time, before.dt
-
-    def _place_of(self, before: StepPolynomial) -> _Placed:
-        """The stages of the step before: those of the last step, or of one that was repeated since."""
+        # Its stages are those of the last step, or of one that was repeated since.
         for placed in self._known_before:
             if placed is not None and placed.u is before.value and placed.du is before.derivative:
                 self._known_before = placed, None
-                return placed
-        u, du = np.ascontiguousarray(before.value), np.ascontiguousarray(before.derivative)
-        return _Placed(u, du, address(u), address(du))
+                break
+        else:
+            u, du = np.ascontiguousarray(before.value), np.ascontiguousarray(before.derivative)
+            placed = _Placed(u, du, address(u), address(du))
+        memory = self._memory
+        memory.u_before, memory.du_before = placed.u_at, placed.du_at
+        memory.time_before, memory.step_before = before.time, before.dt
 
     def weighs(self, weights: Weights) -> bool:
         """Whether compiled code writes these weights."""

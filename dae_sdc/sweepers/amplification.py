@@ -204,12 +204,8 @@ def _jacobian(problem: Any, u: Vector, du: Vector, t: float, c: float) -> Vector
 
 
 def pencil_index(mass: Vector, stiffness: Vector, options: AmplificationOptions) -> int | None:
-    """Index of the constant pencil of two matrices by the shuffle algorithm; None where it is singular.
-
-    References
-    ----------
-    D. Luenberger, Time-invariant descriptor systems, Automatica 14 (1978) 473.
-    """
+    """Index of the constant pencil of two matrices by the shuffle algorithm; None where it is singular."""
+    # D. Luenberger, Time-invariant descriptor systems, Automatica 14 (1978) 473.
     mass, stiffness, n = mass.copy(), stiffness.copy(), len(mass)
     scales = np.abs(mass).max(axis=1) + np.abs(stiffness).max(axis=1)
     mass /= np.where(scales > 0.0, scales, 1.0)[:, None]

@@ -210,8 +210,7 @@ class Tolerance:
     ) -> Weights:
         """The weights for a method whose error estimate is held to ``factor`` times this tolerance.
 
-        With ``size`` they are those of the first ``size`` unknowns; with ``plain`` the index of the unknowns
-        is ignored.
+        With ``size`` they are those of the first unknowns; with ``plain`` the index of these is ignored.
         """
         size = problem.n if size is None else size
         absolute = None
