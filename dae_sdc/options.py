@@ -773,7 +773,7 @@ def parameters_section(record: Any) -> str:
         lines.append(f"{name} : {like}" if one.default is MISSING else f"{name} : {like}, optional")
         words = f"{known.help[0].upper()}{known.help[1:]}. {known.more}".strip()
         lines += textwrap.wrap(words, WIDTH, initial_indent="    ", subsequent_indent="    ")
-    return "\n".join(f"    {line}" for line in lines)
+    return textwrap.indent("\n".join(lines), "    ")
 
 
 # --- The command line ---------------------------------------------------------------------------------------

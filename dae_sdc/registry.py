@@ -92,9 +92,8 @@ class Registry(Generic[T]):
         return len(self._entries)
 
     def name_of(self, thing: object) -> str | None:
-        """The first name under which a thing is registered; None if it is not."""
-        self._discover()
-        return min((name for name, entry in self._entries.items() if entry is thing), default=None)
+        """The first name under which a thing is registered, as the file that defined it did; or None."""
+        return min([name for name, entry in list(self._entries.items()) if entry is thing], default=None)
 
     def items(self) -> Iterator[tuple[str, T]]:
         """Pairs of name and entry in the order of the names."""

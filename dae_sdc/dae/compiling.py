@@ -46,6 +46,7 @@ from dae_sdc.sharing import alone, cache_directory, filtering, interrupted_later
 # Libraries whose functions a digest has by name; the version of each is part of what code is kept under.
 VERSIONED: Final = sys.stdlib_module_names | {"numba", "llvmlite", "numpy", "scipy"}
 CompilationError: Final = NumbaError  # What a function raises that cannot be compiled.
+PLAIN: Final = (bool, int, float, complex, str, bytes, np.number, types.Type, type(None))  # Hold no others.
 # What compiled code calls in place of a Python function, or as a method of this name.
 IMPLEMENTATIONS: Final[dict[Any, list[Any]]] = defaultdict(list)
 
@@ -58,13 +59,13 @@ def machine_code_digest(function: FunctionType) -> str | None:
     """The digest; None if there is none, so that what is compiled from the function cannot be kept."""
     content, reached, waiting = hashlib.sha256(), {function}, [function]
     try:
-        while waiting:
-            for part in _parts(waiting.pop()):
-                if not isinstance(part, FunctionType):
-                    content.update(part.encode())
-                elif part not in reached:
-                    reached.add(part)
-                    waiting.append(part)
+        for caller in waiting:
+            texts, called = _content(caller)
+            content.update("\n".join(texts).encode())
+            for callee in called:
+                if callee not in reached:
+                    reached.add(callee)
+                    waiting.append(callee)
     except _UnknownError:
         return None
     return content.hexdigest()
@@ -78,85 +79,71 @@ def files_digest(classes: tuple[type, ...]) -> str:
     return hashlib.sha256(b"".join(Path(path).read_bytes() for path in paths)).hexdigest()
 
 
+@cache
 def _versioned(module: str | None) -> bool:
     return (module or "").partition(".")[0] in VERSIONED
 
 
-def _parts(function: FunctionType) -> Iterator[str | FunctionType]:
-    """What a function does and names, as texts, and the functions that it may call."""
-    codes = list(codes_of(function.__code__))
-    names = sorted({name for code in codes for name in code.co_names})
-    yield f"\n{function.__qualname__} {function.__code__.co_varnames}"
-    for code in codes:
-        constants = [entry for entry in code.co_consts if not isinstance(entry, CodeType)]
-        if code is function.__code__ and constants and constants[0] == function.__doc__:
-            del constants[0]
-        yield f"{code.co_code.hex()} {code.co_argcount} {code.co_names} {code.co_freevars} {code.co_cellvars}"
-        yield from _value(constants, names)
-    yield from _value([function.__defaults__, function.__kwdefaults__], names)
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        yield name
-        yield from _value(cell.cell_contents, names)
-    for name in names:
-        yield from IMPLEMENTATIONS.get(name, ())
+def _content(function: FunctionType) -> tuple[list[str], list[FunctionType]]:
+    """What a function does and holds, as texts, and the functions that it may call."""
+    code, names, called = function.__code__, set[str](), list[FunctionType]()
+    texts, values = [f"{function.__qualname__} {code.co_varnames}"], list[Any]()
+    values += function.__defaults__, function.__kwdefaults__
+    for inner in codes_of(code):
+        texts.append(f"{inner.co_code.hex()} {inner.co_argcount} {inner.co_freevars} {inner.co_cellvars}")
+        texts.append(f"{inner.co_names}")
+        documented = inner is code and inner.co_consts[:1] == (function.__doc__,)
+        values.append(inner.co_consts[documented:])
+        names.update(inner.co_names)
+    for cell in function.__closure__ or ():
+        values.append(cell.cell_contents)
+    for name in sorted(names):
+        called += IMPLEMENTATIONS.get(name, ())
         if name in function.__globals__:
-            yield f" {name}="
-            yield from _value(function.__globals__[name], names)
+            values += name, function.__globals__[name]
+    _describe(values, sorted(names), texts, called)
+    return texts, called
 
 
-def _value(value: Any, names: list[str]) -> Iterator[str | FunctionType]:
-    """A value, of modules what they have of these names, as texts, and the functions that it is or has."""
-    text = _text(value)
-    if text is not None:
-        yield text
-    elif isinstance(value, FunctionType) and value in IMPLEMENTATIONS:
-        yield from IMPLEMENTATIONS[value]
-    elif isinstance(value, ModuleType):
-        yield from _of_module(value, names)
-    elif isinstance(value, tuple | list):
-        yield f"{type(value).__name__} {getattr(value, '_fields', '')} {len(value)}:"
-        for entry in value:
-            yield from _value(entry, names)
-    elif isinstance(value, dict):
-        yield from _value(list(value.items()), names)
-    else:
-        yield from _of_compiled(value)
-
-
-def _text(value: Any) -> str | None:
-    """A value that holds no others as text; None for another."""
-    if isinstance(value, bool | int | float | complex | str | bytes | np.number | types.Type | None):
-        return f"{type(value).__name__} {value!r},"
-    if isinstance(value, np.ndarray) and value.dtype != object:
-        return f"{value.dtype} {value.shape} {value.tobytes().hex()},"
-    return f"{sorted(map(repr, value))}," if isinstance(value, frozenset) else None
-
-
-def _of_module(module: ModuleType, names: list[str]) -> Iterator[str | FunctionType]:
-    for name in names:
-        entry = getattr(module, name, None)
-        if hasattr(module, name) and (not _versioned(module.__name__) or isinstance(entry, int | float)):
-            yield f" {name}="
-            yield from _value(entry, names)
-
-
-def _of_compiled(value: Any) -> Iterator[str | FunctionType]:
-    """What numba compiles or knows by its name."""
-    intrinsic = getattr(value, "_defn", None)
-    if isinstance(value, Dispatcher):
-        yield f"{sorted(value.targetoptions.items())}"
-        yield value.py_func
-    elif isinstance(value, FunctionType) and not _versioned(value.__module__):
-        yield value
-    elif isinstance(intrinsic, FunctionType):
-        yield intrinsic
-    elif hasattr(value, "_fields") or isinstance(value, Enum):  # a class of named tuples
-        yield f"{value!r} {getattr(value, '_fields', '')},"
-    else:
-        text = getattr(value, "__qualname__", None) or repr(value)
-        if not _versioned(getattr(value, "__module__", None) or type(value).__module__) or " at 0x" in text:
-            raise _UnknownError
-        yield f"{text},"
+def _describe(values: list[Any], names: list[str], texts: list[str], called: list[FunctionType]) -> None:
+    """Add values, and what modules among them have of these names, to the texts or to the functions."""
+    places: dict[int, int] = {}  # where each list and dictionary is described; it may hold itself
+    for value in values:  # which grows by what these hold
+        kind, place = type(value), len(texts)
+        if isinstance(value, PLAIN):
+            texts.append(f"{kind.__name__} {value!r}")
+        elif isinstance(value, list | dict) and places.setdefault(id(value), place) != place:
+            texts.append(f"that at {places[id(value)]}")
+        elif isinstance(value, CodeType):
+            pass
+        elif isinstance(value, np.ndarray) and value.dtype != object:
+            texts.append(f"{value.dtype} {value.shape} {value.tobytes().hex()}")
+        elif isinstance(value, tuple | list | dict | frozenset):
+            texts.append(f"{kind.__name__} {getattr(value, '_fields', '')} {len(value)}")
+            entries = value.items() if isinstance(value, dict) else value
+            values += sorted(entries, key=repr) if isinstance(value, frozenset) else entries
+        elif isinstance(value, ModuleType):
+            versioned = _versioned(value.__name__)
+            for name in names:
+                entry = getattr(value, name, _UnknownError)
+                if entry is not _UnknownError and (not versioned or isinstance(entry, int | float)):
+                    values += name, entry
+        elif isinstance(value, FunctionType) and value in IMPLEMENTATIONS:
+            called += IMPLEMENTATIONS[value]
+        elif isinstance(value, Dispatcher):
+            texts.append(f"{sorted(value.targetoptions.items())}")
+            called.append(value.py_func)
+        elif isinstance(value, FunctionType) and not _versioned(value.__module__):
+            called.append(value)
+        elif isinstance(getattr(value, "_defn", None), FunctionType):  # an intrinsic of numba
+            called.append(value._defn)
+        elif hasattr(value, "_fields") or isinstance(value, Enum):  # a class of named tuples
+            texts.append(f"{value!r} {getattr(value, '_fields', '')}")
+        else:
+            text = getattr(value, "__qualname__", None) or repr(value)
+            if not _versioned(getattr(value, "__module__", None) or kind.__module__) or " at 0x" in text:
+                raise _UnknownError
+            texts.append(text)
 
 
 class _BetweenPasses(event.Listener):  # type: ignore[misc]

@@ -182,9 +182,11 @@ def uncounted(problem: Any) -> Iterator[None]:
             problem.work_counters[name].niter = count
 
 
-def codes_of(code: CodeType) -> Iterator[CodeType]:
+def codes_of(code: CodeType) -> list[CodeType]:
     """A code and those of functions and comprehensions in it."""
-    yield code
-    for entry in code.co_consts:
-        if isinstance(entry, CodeType):
-            yield from codes_of(entry)
+    codes = [code]
+    for outer in codes:
+        for entry in outer.co_consts:
+            if isinstance(entry, CodeType):
+                codes.append(entry)
+    return codes

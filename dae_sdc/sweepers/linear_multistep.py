@@ -160,7 +160,7 @@ class MultistepMethod(MethodRecord):
 
     def _defect(self, power: int) -> float:
         """Defect of the formula for u = t^power, relative to the size of its terms."""
-        j = -np.arange(self.steps + 1.0)
+        j = -np.arange(float(len(self.alpha)))
         values = self.alpha * j**power
         slopes = power * self.beta * j ** max(power - 1, 0)
         return float(abs(values.sum() - slopes.sum()) / (np.abs(values).sum() + np.abs(slopes).sum()))
@@ -197,10 +197,9 @@ MULTISTEP: Registry[MultistepMethod] = Registry("multistep method")  # All metho
 
 def _backward_differences(k: int) -> list[Fraction]:
     """alpha of the BDF with k steps: sum over m = 1 ... k of the m-th backward difference divided by m."""
-    alpha, difference = [Fraction(0)] * (k + 1), [Fraction(1)]
+    alpha, difference = [Fraction(0)] * (k + 1), np.array([Fraction(1)])
     for m in range(1, k + 1):
-        shifted = [Fraction(0), *difference]
-        difference = [a - b for a, b in zip([*difference, Fraction(0)], shifted, strict=True)]
+        difference = np.convolve(difference, [1, -1])
         for j, coefficient in enumerate(difference):
             alpha[j] += coefficient / m
     return alpha
@@ -208,15 +207,16 @@ def _backward_differences(k: int) -> list[Fraction]:
 
 def _integrals(points: Sequence[int]) -> list[Fraction]:
     """Integrals from -1 to 0 of the Lagrange polynomials of integer points."""
-    found = []
-    for own in points:
-        polynomial = [Fraction(1)]  # lowest power first
+    moments = np.array([Fraction((-1) ** i, i + 1) for i in range(len(points))])
+    integrals = []
+    for point in points:
+        polynomial = np.array([Fraction(1)])  # lowest power first
         for other in points:
-            if other != own:
-                shifted, scaled = [Fraction(0), *polynomial], [*(-other * a for a in polynomial), Fraction(0)]
-                polynomial = [(a + b) / (own - other) for a, b in zip(shifted, scaled, strict=True)]
-        found.append(-sum((a * (-1) ** (i + 1) / (i + 1) for i, a in enumerate(polynomial)), Fraction(0)))
-    return found
+            if other != point:
+                factor = Fraction(-other, point - other), Fraction(1, point - other)
+                polynomial = np.convolve(polynomial, factor)
+        integrals.append(np.dot(polynomial, moments))
+    return integrals
 
 
 def bdf(k: int) -> MultistepMethod:

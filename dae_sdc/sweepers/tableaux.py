@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache, cached_property
 from types import MappingProxyType
@@ -44,7 +44,7 @@ class MethodRecord:
         """Refuse orders at an index that are not one for each part of a solution, or not positive."""
         if len(expected) not in counts:
             raise self._error(f"orders must map {self.parts}; got {index}: {expected}")
-        if any(order is not None and order < 1 for order in expected):
+        if min([order for order in expected if order is not None], default=1) < 1:
             raise self._error(f"orders at index {index} must be positive or None; got {expected}")
 
     def _error(self, message: str) -> InputError:
@@ -62,8 +62,7 @@ class MethodRecord:
         return array
 
     def _check_names(self) -> None:
-        words = self.name.split("-")
-        if not all(word.isascii() and word.isalnum() and word == word.lower() for word in words):
+        if not re.fullmatch("[a-z0-9]+(-[a-z0-9]+)*", self.name):
             raise self._error("name must be lower-case words and numbers joined by hyphens")
         if not self.class_name.isidentifier():
             raise self._error(f"class_name must be a Python identifier; got '{self.class_name}'")
@@ -286,27 +285,31 @@ class Tableau(MethodRecord):
                 )
 
 
-def _order_defects(A: Array, b: Array, c: Array, order: int) -> Iterator[tuple[str, float]]:
+def _order_defects(A: Array, b: Array, c: Array, order: int) -> list[tuple[str, Any]]:
     """Conditions of an order with their defects: all of them up to order 4, then those of quadrature."""
-    for k in range(1, order + 1):
-        yield f"sum b c^{k - 1} = 1/{k}", float(b @ c ** (k - 1) - 1.0 / k)
     Ac = A @ c
+    Acc, AAc = A @ c**2, A @ Ac
+    conditions = [(f"sum b c^{k - 1} = 1/{k}", b @ c ** (k - 1) - 1.0 / k) for k in range(1, order + 1)]
     if order >= 3:
-        yield "sum b A c = 1/6", float(b @ Ac - 1.0 / 6.0)
+        conditions.append(("sum b A c = 1/6", b @ Ac - 1.0 / 6.0))
     if order >= 4:
-        yield "sum b c A c = 1/8", float(b @ (c * Ac) - 1.0 / 8.0)
-        yield "sum b A c^2 = 1/12", float(b @ (A @ c**2) - 1.0 / 12.0)
-        yield "sum b A A c = 1/24", float(b @ (A @ Ac) - 1.0 / 24.0)
+        conditions += [
+            ("sum b c A c = 1/8", b @ (c * Ac) - 1.0 / 8.0),
+            ("sum b A c^2 = 1/12", b @ Acc - 1.0 / 12.0),
+            ("sum b A A c = 1/24", b @ AAc - 1.0 / 24.0),
+        ]
     if order >= 5:
-        Acc, AAc = A @ c**2, A @ Ac
-        yield "sum b c^2 A c = 1/10", float(b @ (c**2 * Ac) - 1.0 / 10.0)
-        yield "sum b (A c)^2 = 1/20", float(b @ Ac**2 - 1.0 / 20.0)
-        yield "sum b c A c^2 = 1/15", float(b @ (c * Acc) - 1.0 / 15.0)
-        yield "sum b A c^3 = 1/20", float(b @ (A @ c**3) - 1.0 / 20.0)
-        yield "sum b c A A c = 1/30", float(b @ (c * AAc) - 1.0 / 30.0)
-        yield "sum b A c A c = 1/40", float(b @ (A @ (c * Ac)) - 1.0 / 40.0)
-        yield "sum b A A c^2 = 1/60", float(b @ (A @ Acc) - 1.0 / 60.0)
-        yield "sum b A A A c = 1/120", float(b @ (A @ AAc) - 1.0 / 120.0)
+        conditions += [
+            ("sum b c^2 A c = 1/10", b @ (c**2 * Ac) - 1.0 / 10.0),
+            ("sum b (A c)^2 = 1/20", b @ Ac**2 - 1.0 / 20.0),
+            ("sum b c A c^2 = 1/15", b @ (c * Acc) - 1.0 / 15.0),
+            ("sum b A c^3 = 1/20", b @ (A @ c**3) - 1.0 / 20.0),
+            ("sum b c A A c = 1/30", b @ (c * AAc) - 1.0 / 30.0),
+            ("sum b A c A c = 1/40", b @ (A @ (c * Ac)) - 1.0 / 40.0),
+            ("sum b A A c^2 = 1/60", b @ (A @ Acc) - 1.0 / 60.0),
+            ("sum b A A A c = 1/120", b @ (A @ AAc) - 1.0 / 120.0),
+        ]
+    return conditions
 
 
 def _classical_order(A: Array, b: Array, c: Array) -> int:
