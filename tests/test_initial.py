@@ -448,3 +448,22 @@ def test_what_newton_leaves_of_zero_is_zero() -> None:
     assert all(value == 0.0 or abs(value) > 0.5 for value in start.values.values())
     with pytest.raises(ds.InconsistentStateError, match=r"vx from 0\.5 to 0$"):
         ds.solve(problem, u0={"x": 1.0, "y": 0.0, "vx": 0.5, "vy": 1.0, "force": 1.0}, t_end=1.0)
+
+
+def rounded_model(factor: float) -> ds.Model:
+    """Two equations whose derivatives are multiples of each other, by numbers of 16 digits."""
+    model = ds.Model("rounded")
+    x, y = model.variables("x y", start=[1.0, 1.0])
+    first, second = float(np.sin(1.0)), float(np.sin(2.0))
+    model.equation(first * x * model.der(x) + second * model.der(y) + x, name="first")
+    rate = factor * first * x * model.der(x) + factor * second * model.der(y)
+    model.equation(rate + y - 3.0, name="second")
+    return model
+
+
+def test_hidden_constraints_that_rounding_hides_are_told_where_coefficients_change_too() -> None:
+    # factor * x - (y - 3) = 0 follows, which no digit of the numbers shows; at x = y = 1 it does not hold.
+    with pytest.raises(ds.InputError, match="rounding errors of numbers in model rounded keep hidden"):
+        ds.initial(rounded_model(float(np.sin(3.0))))
+    start = ds.initial(rounded_model(2.0))  # which rounds nothing
+    assert 2.0 * start.values["x"] - start.values["y"] + 3.0 == pytest.approx(0.0, abs=1e-9)

@@ -22,6 +22,7 @@ from dae_sdc.initial.neighbourhood import Neighbourhood
 from dae_sdc.initial.projection import Accuracy
 from dae_sdc.structure.analysis import Structure, regular_by_rounding, structure
 from dae_sdc.structure.consistent import Start
+from dae_sdc.structure.rank import equilibrated_singular_values
 from dae_sdc.structure.repair import repair
 
 Integers = npt.NDArray[np.int64]
@@ -29,6 +30,7 @@ Integers = npt.NDArray[np.int64]
 # Exponent from which on a line continues an exponential function where it would overflow at the guesses.
 LARGEST_EXPONENT: Final = 50.0
 ROUND_OFF: Final = 1e-13  # Ratio of singular values that rounding errors of numbers leave of 0.
+ROUND_OFF_AROUND: Final = 1e-14  # The same around a start, where the conductance of a diode may be 1e-13.
 MOST_BY_NUMPY: Final = 200  # Evaluations of a program after which the compiled interpreter reads it.
 MOST_DENSE_JETS: Final = 100  # Number of values up to which the Jacobian of a stage is an array.
 
@@ -219,6 +221,18 @@ class ModelJets:
             rows = range(len(self.roots)) if stage is None else self.stages[stage].rows.tolist()
             self._stages[stage] = Part(self, rows)
         return self._stages[stage]
+
+    def is_rounded_around(self, x: Vector) -> bool:
+        """Whether rounding errors of numbers alone determine the highest derivatives around values x."""
+        moves = np.random.default_rng(1).uniform(-1e-2, 1e-2, (3, len(x)))
+        columns, stage = self.stages[-1].jets.tolist(), len(self.stages) - 1
+        for matrix in self.part(stage).dense(x[:, None] * (1.0 + moves.T), columns):
+            if not np.isfinite(matrix).all():
+                return False
+            values = equilibrated_singular_values(matrix)
+            if values[-1] > ROUND_OFF_AROUND * values[0]:
+                return False
+        return True
 
     def simplified(self) -> Callable[[float], ModelJets] | None:
         """The equations with a share of the actual parts of homotopies, and simpler ones for the rest.

@@ -108,6 +108,8 @@ def _solved(task: _Task, remarks: list[str]) -> Initial:
         remarks.append("too many values for a look at other solutions")
         free = np.array(sorted(system.usually_free), dtype=np.int64)
     if isinstance(system, ModelJets):
+        if np.isin(system.stages[-1].jets, free).any() and system.is_rounded_around(x):
+            raise _hidden_by_rounding(system)
         for start in (*solutions, *solver.near(x)):
             require_implied(system, start)
     u, du = _state(task, x)
@@ -120,6 +122,13 @@ def _solved(task: _Task, remarks: list[str]) -> Initial:
         left = [j for j in left if system.jets[j][1] == 0]
     _tell_guessed(given, system, left, remarks)
     return _told(task, solver, (u, du), left, solutions, remarks, unique=unique)
+
+
+def _hidden_by_rounding(system: ModelJets) -> InputError:
+    return InputError(
+        f"rounding errors of numbers in {system.title} keep hidden constraints from being seen; write "
+        f"them as fractions, sympy.Rational(1, 3), or give the equations as a function"
+    )
 
 
 def _is_unique(solver: Solver, x: Vector) -> bool:
@@ -275,10 +284,7 @@ def initial_of_model(
     """Consistent initial values of a model, see :func:`dae_sdc.run.initial.initial`."""
     system = jets_of(model, t0) if system is None else system
     if system.is_rounded and not model.of_function:
-        raise InputError(
-            f"rounding errors of numbers in {system.title} keep hidden constraints from being seen; write "
-            f"them as fractions, sympy.Rational(1, 3), or give the equations as a function"
-        )
+        raise _hidden_by_rounding(system)
     values, names = split(fixed, model.names, f"unknown of {system.title}")
     conditions = {text: values.pop(text) for text in list(values) if isinstance(text, Condition)}
     if every and conditions:
