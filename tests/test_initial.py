@@ -450,20 +450,41 @@ def test_what_newton_leaves_of_zero_is_zero() -> None:
         ds.solve(problem, u0={"x": 1.0, "y": 0.0, "vx": 0.5, "vy": 1.0, "force": 1.0}, t_end=1.0)
 
 
+def rounded_rows(factor: float, x: Any, y: Any, dx: Any, dy: Any) -> list[Any]:
+    """Two equations whose derivatives are multiples of each other: factor * x - y + 3 = 0 follows."""
+    first, second = float(np.sin(1.0)), float(np.sin(2.0))
+    rate = factor * first * x * dx + factor * second * dy
+    return [first * x * dx + second * dy + x, rate + y - 3.0]
+
+
 def rounded_model(factor: float) -> ds.Model:
-    """Two equations whose derivatives are multiples of each other, by numbers of 16 digits."""
     model = ds.Model("rounded")
     x, y = model.variables("x y", start=[1.0, 1.0])
-    first, second = float(np.sin(1.0)), float(np.sin(2.0))
-    model.equation(first * x * model.der(x) + second * model.der(y) + x, name="first")
-    rate = factor * first * x * model.der(x) + factor * second * model.der(y)
-    model.equation(rate + y - 3.0, name="second")
+    for row in rounded_rows(factor, x, y, model.der(x), model.der(y)):
+        model.equation(row)
     return model
 
 
+class Rounded(ds.ProblemDAE):
+    index = 1
+    names = ("x", "y")
+
+    def __init__(self) -> None:
+        super().__init__(2, 0)
+
+    def eval_f(self, u: Any, du: Any, t: float) -> Any:
+        return rounded_rows(float(np.sin(3.0)), *u, *du)
+
+
 def test_hidden_constraints_that_rounding_hides_are_told_where_coefficients_change_too() -> None:
-    # factor * x - (y - 3) = 0 follows, which no digit of the numbers shows; at x = y = 1 it does not hold.
+    # No digit of the numbers shows the constraint, which does not hold at x = y = 1.
     with pytest.raises(ds.InputError, match="rounding errors of numbers in model rounded keep hidden"):
         ds.initial(rounded_model(float(np.sin(3.0))))
     start = ds.initial(rounded_model(2.0))  # which rounds nothing
     assert 2.0 * start.values["x"] - start.values["y"] + 3.0 == pytest.approx(0.0, abs=1e-9)
+
+
+def test_differences_show_what_rounding_hides_where_the_index_is_declared() -> None:
+    start = ds.initial(Rounded(), fixed={"x": 1.0})
+    assert start.values["x"] == 1.0
+    assert start.values["y"] == pytest.approx(3.0 + math.sin(3.0), abs=1e-8)

@@ -52,6 +52,16 @@ def _time(interval: Sequence[float], t0: Any) -> float:
     return found
 
 
+class HiddenByRoundingError(InputError):
+    """Expressions do not show hidden constraints, which differences with errors would."""
+
+    def __init__(self, title: str) -> None:
+        super().__init__(
+            f"rounding errors of numbers in {title} keep hidden constraints from being seen; write them as "
+            f"fractions, sympy.Rational(1, 3), or give the equations as a function"
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class _Task:
     """Equations and settings of a search for consistent values."""
@@ -109,7 +119,7 @@ def _solved(task: _Task, remarks: list[str]) -> Initial:
         free = np.array(sorted(system.usually_free), dtype=np.int64)
     if isinstance(system, ModelJets):
         if np.isin(system.stages[-1].jets, free).any() and system.is_rounded_around(x):
-            raise _hidden_by_rounding(system)
+            raise HiddenByRoundingError(system.title)
         for start in (*solutions, *solver.near(x)):
             require_implied(system, start)
     u, du = _state(task, x)
@@ -122,13 +132,6 @@ def _solved(task: _Task, remarks: list[str]) -> Initial:
         left = [j for j in left if system.jets[j][1] == 0]
     _tell_guessed(given, system, left, remarks)
     return _told(task, solver, (u, du), left, solutions, remarks, unique=unique)
-
-
-def _hidden_by_rounding(system: ModelJets) -> InputError:
-    return InputError(
-        f"rounding errors of numbers in {system.title} keep hidden constraints from being seen; write "
-        f"them as fractions, sympy.Rational(1, 3), or give the equations as a function"
-    )
 
 
 def _is_unique(solver: Solver, x: Vector) -> bool:
@@ -283,8 +286,8 @@ def initial_of_model(
 ) -> Initial:
     """Consistent initial values of a model, see :func:`dae_sdc.run.initial.initial`."""
     system = jets_of(model, t0) if system is None else system
-    if system.is_rounded and not model.of_function:
-        raise _hidden_by_rounding(system)
+    if system.is_rounded:
+        raise HiddenByRoundingError(system.title)
     values, names = split(fixed, model.names, f"unknown of {system.title}")
     conditions = {text: values.pop(text) for text in list(values) if isinstance(text, Condition)}
     if every and conditions:

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from dae_sdc.initial.consistent import Change, Initial
     from dae_sdc.initial.contradictions import Followed
     from dae_sdc.initial.jets import JetSystem
+    from dae_sdc.model.model import Model
 
 STARTS = ("given", "consistent")  # What a run starts at.
 MOST_CHANGES: Final = 6  # Start values that a message names.
@@ -467,13 +468,26 @@ def consistent_values(
     **search: Any,
 ) -> Initial:
     """Consistent values in the order of a problem, see :func:`dae_sdc.run.initial.initial`."""
-    from dae_sdc.initial.search import initial_of_model, initial_of_problem, jets_of
+    from dae_sdc.initial.search import HiddenByRoundingError, initial_of_problem
+
+    if equations.model is not None:
+        try:
+            return _values_of_model(equations, equations.model, u0, fixed, guesses, search)
+        except HiddenByRoundingError:
+            if not equations.model.of_function:
+                raise
+    with uncounted(equations.written):
+        return initial_of_problem(equations.written, u0=u0, fixed=fixed, guesses=guesses, **search)
+
+
+def _values_of_model(
+    equations: Equations, model: Model, u0: Any, fixed: Any, guesses: Any, search: Mapping[str, Any]
+) -> Initial:
+    """Consistent values of the model of a problem, in the order of the problem."""
+    from dae_sdc.initial.search import initial_of_model
     from dae_sdc.model.trace import without_starts
 
-    problem, model, labels = equations.written, equations.model, equations.labels
-    if model is None or (model.of_function and jets_of(model, search.get("t0")).is_rounded):
-        with uncounted(problem):
-            return initial_of_problem(problem, u0=u0, fixed=fixed, guesses=guesses, **search)
+    problem, labels = equations.written, equations.labels
     try:
         t0 = search.get("t0")
         start = problem.state(problem.u_exact(problem.interval[0] if t0 is None else t0))
@@ -489,13 +503,19 @@ def consistent_values(
     )
     own = {} if u0 is None else dict(zip(model.names, problem.state(u0).tolist(), strict=True))
     own |= equations.named_in_model(guesses) or {}
-    search |= {
+    search = {
+        **search,
         "weak": equations.named_in_model(search.get("weak")),
         "bounds": equations.named_in_model(bounds),
     }
     nominal = np.broadcast_to(np.asarray(problem.nominal, dtype=np.float64), (problem.n,))
-    search["nominal"] = dict(zip(model.names, nominal.tolist(), strict=True))
-    found = initial_of_model(model, fixed=equations.named_in_model(fixed), guesses=own, **search)
+    found = initial_of_model(
+        model,
+        fixed=equations.named_in_model(fixed),
+        guesses=own,
+        nominal=dict(zip(model.names, nominal.tolist(), strict=True)),
+        **search,
+    )
     order = [found.names.index(name) for name in model.names]
 
     def by_label(values: Mapping[str, float]) -> dict[str, float]:
