@@ -370,3 +370,21 @@ def test_switches_that_come_ever_faster_are_passed_where_the_solution_rests_behi
     solution = ds.solve(twisting, u0=[0.1, 0.0], t_end=6.0, rtol=1e-7)
     assert solution.success and np.abs(solution.u[-1]).max() < 1e-12
     assert max(record.t[-1] for record in solution.switches) == pytest.approx(limit, abs=1e-6)
+
+
+@pytest.mark.parametrize("drift", [0.0, 0.5, 2.0])
+@pytest.mark.parametrize("border", [0.0, 1.0, -3.0])
+def test_a_start_that_holds_on_a_border_alone_slides_or_leaves(border: float, drift: float) -> None:
+    # x' = drift - f with f = sign(x - border), which is 0 at the start alone: x stays while abs(drift) < 1,
+    # where f is the drift; else x' = drift - 1.
+    def relay(t: float, u: Any, du: Any) -> list[Any]:
+        return [du[0] - drift + u[1], u[1] - np.sign(u[0] - border)]
+
+    solution = ds.solve(relay, u0=[border, 0.0], t_end=2.0, rtol=1e-6)
+    assert solution.success, solution.message
+    assert "function called" not in solution.message
+    assert ("slides along" in solution.message) == (drift < 1.0)
+    times = np.linspace(0.1, 2.0, 20)
+    x, force = solution(times).T
+    assert np.allclose(x, border + max(drift - 1.0, 0.0) * times, rtol=1e-5, atol=1e-5)
+    assert np.allclose(force, min(drift, 1.0), rtol=1e-5, atol=1e-5)

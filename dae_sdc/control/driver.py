@@ -297,7 +297,7 @@ class StepDriver(Control):
             self.sizes.begin(t0)
         self._repeating, self._news = False, []
         if self.events is not None:
-            self.events.begin(L, t0, L.u[0], self)
+            L.u[0] = self.events.begin(L, t0, L.u[0], self)
             self._hold_sides()
         if self.saving is not None:
             self.saving.begin(step)

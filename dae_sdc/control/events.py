@@ -27,7 +27,7 @@ from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.dae.values import read_only
 from dae_sdc.errors import InputError, SolveError
 from dae_sdc.registry import unknown
-from dae_sdc.sweepers.restart import consistent_restart
+from dae_sdc.sweepers.restart import consistent_restart, jump_behind
 from dae_sdc.sweepers.switching import RESTART_STEP
 
 EPS = float(np.finfo(float).eps)
@@ -422,15 +422,14 @@ class _Watch:
         return [theta for theta, _ in every], [v for _, v in every]
 
 
-def _farthest(table: list[list[float]], known: Sequence[float], count: int) -> int | None:
+def _farthest(table: list[list[float]], noise: Sequence[float], count: int) -> int | None:
     """The one of ``count`` samples in a step that is farthest from all zeros; None if all are near one."""
-    # ``known``: largest values so far. Of a function that rests near 0 but for rounding no sample tells the
-    # side.
+    # ``noise``: values that tell no side. Of a function that rests near 0 but for rounding no sample does.
     inside = np.arange(1, count - 1)
     distances = np.ones(len(inside))
-    for values, largest in zip(table, known, strict=True):
+    for values, least in zip(table, noise, strict=True):
         sizes = np.abs(np.array(values)[inside])
-        if 0.0 < sizes.max() <= ZERO_VALUE * largest:
+        if 0.0 < sizes.max() <= least:
             return None
         if sizes.any():  # else it rests at 0
             distances = np.minimum(distances, sizes / sizes.max())
@@ -572,8 +571,8 @@ class LocateEvents(RepeatingControl):
         self._n = self._n_diff = self._told = 0
         self._without_progress, self._last_switch = 0, -np.inf
 
-    def begin(self, L: Any, t0: float, u0: MeshDAE, steps: Any) -> None:
-        """Begin a run."""
+    def begin(self, L: Any, t0: float, u0: MeshDAE, steps: Any) -> MeshDAE:
+        """Begin a run; the state to start from, on a border that of the side in force."""
         P, self._steps, self._n, self._n_diff = L.prob, steps, L.prob.n, L.prob.n_diff
         self._without_progress, self._last_switch, self._told = 0, -np.inf, 0
         if self.params.n_slopes is None:
@@ -595,6 +594,11 @@ class LocateEvents(RepeatingControl):
         self.events = [_Watch(event.name) for event in self.params.events]
         self.finished, self.message, self._aim, self._switched = False, "", None, []
         self._usual, self.doubtful, self.sliding = L.params.dt, {}, None
+        start = u0
+        if any(watch.tolerance > 0.0 for watch in self.switches):  # where a jump may have a value of its own
+            start = MeshDAE(u0)
+            jump_behind(P, start, t0, RESTART_STEP * (self.params.span or self._usual))
+        return start
 
     @property
     def watches(self) -> list[_Watch]:
@@ -735,8 +739,8 @@ class LocateEvents(RepeatingControl):
         self._take(L, curve, watches, scans, 1.0 if aim is None and not stops else 1.0 - near)
         confirm = getattr(P, "confirm_jumps", None)
         if confirm is not None:
-            known = [watch.size for watch in self.switches]
-            far = _farthest(table[len(self.events) :].tolist(), known, len(curve.points))
+            noise = [max(ZERO_VALUE * watch.size, watch.tolerance) for watch in self.switches]
+            far = _farthest(table[len(self.events) :].tolist(), noise, len(curve.points))
             if far is not None:
                 confirm(states[far], L.uend.polynomial.derivative_at_end(), times[far])
         return None

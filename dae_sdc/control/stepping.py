@@ -266,10 +266,10 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         for hook in self.active_hooks:
             hook.post_setup(step=None, level_number=None)
         self._call("pre_run")
-        self.adaptivity.begin(step, time, value)
         events = self.events
         if events is not None:
-            events.begin(level, time, value, self.adaptivity)
+            value = events.begin(level, time, value, self.adaptivity)
+        self.adaptivity.begin(step, time, value)
         if self.checkpoints is not None:
             time, value = self.checkpoints.begin(self, time, value)
         Tend = self.adaptivity.t_end
