@@ -364,6 +364,14 @@ class Part:
         return list(self.slopes)
 
     @cached_property
+    def _columns(self) -> tuple[Integers, Integers, Integers]:
+        """The order of the pattern by columns, its rows in that order, and where each column begins."""
+        rows, columns = np.array(self.pattern, dtype=np.int64).reshape(-1, 2).T
+        order = np.lexsort((rows, columns))
+        starts = np.searchsorted(columns[order], np.arange(len(self.system.jets) + 1))
+        return order, rows[order].astype(np.int32), starts.astype(np.int32)
+
+    @cached_property
     def switches(self) -> list[tuple[int, int]]:
         """Pairs of the position of an equation and the number of a value that selects its branch."""
         place, graph = self.system.place, self.system.model.graph
@@ -398,9 +406,9 @@ class Part:
 
     def jacobian(self, x: Vector) -> Any:
         """Jacobian of the equations with respect to all values, CSC."""
-        entries = self._derivatives(x)
-        places = np.array(self.pattern, dtype=np.int64).reshape(-1, 2).T
-        return sparse.csc_matrix((entries, places), shape=(len(self.rows), len(self.system.jets)))
+        order, indices, starts = self._columns
+        shape = len(self.rows), len(self.system.jets)
+        return sparse.csc_matrix((self._derivatives(x)[order], indices, starts), shape=shape)
 
     def dense(self, x: Vector, columns: Sequence[int], t: Vector | None = None) -> Vector:
         """Jacobian of the equations with respect to some values, shape (points, rows, columns)."""
