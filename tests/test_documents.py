@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import os
 import re
@@ -18,6 +19,7 @@ from typing import NamedTuple
 import pytest
 
 import benchmarks.__main__ as benchmarks
+from benchmarks.study import STUDIES
 from dae_sdc import cli
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -115,6 +117,14 @@ def in_this_process(main: Callable[[list[str]], int], words: list[str]) -> tuple
     return code, printed.getvalue()
 
 
+def require_study(name: str, *words: str) -> None:
+    """A study takes these arguments; benchmarks/tests/test_studies.py carries out and draws each of them."""
+    parser = argparse.ArgumentParser(prog=name)
+    STUDIES[name].add_arguments(parser)
+    for option, value in STUDIES[name].asked(parser.parse_args(words)).items():
+        STUDIES[name].options[option].require(option, value)
+
+
 def run_command(command: str, where: str) -> None:
     words = shlex.split(command)
     while words and re.fullmatch(r"\w+=.*", words[0]):
@@ -129,6 +139,10 @@ def run_command(command: str, where: str) -> None:
         verb = Path(words[1]).stem.replace("_", "-")
         code, printed = in_this_process(cli.main, [verb, *words[2:]])
         assert code == 0, f"{where}: {command}\n{printed}"
+    elif words[:3] == ["python", "-m", "benchmarks"] and "--out" in words:
+        require_study(*words[3:])
+    elif words[:4] == ["python", "-m", "benchmarks", "plot"]:
+        assert words[4] in STUDIES, f"{where}: no such study: {command}"
     elif words[:3] == ["python", "-m", "benchmarks"] and not set(command) & SHELL_SYNTAX:
         code, printed = in_this_process(benchmarks.main, words[3:])
         assert code == 0, f"{where}: {command}\n{printed}"
@@ -143,7 +157,6 @@ def run_command(command: str, where: str) -> None:
 @pytest.fixture
 def namespace(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, object]]:
     """The names of one page, in a module of its own, so that its classes can be copied and pickled."""
-    from benchmarks.study import STUDIES
     from dae_sdc.registry import Registry
 
     list(STUDIES)  # studies enter what draws their results when they are looked up first

@@ -19,8 +19,8 @@ from dae_sdc.run.solve import solve
 from dae_sdc.run.sundials import installed
 
 AMBIENT = [name for name in CASES if name.partition("-")[2].endswith("projected-dop853")]
-LENGTH = 64.0
-EIGHTH = 8.0
+LENGTH = 32.0
+EIGHTH = 4.0
 
 
 @pytest.fixture(scope="module")

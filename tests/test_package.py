@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.trees import syntax_trees
+from helpers.trees import statements, syntax_trees
 
 import dae_sdc
 
@@ -149,7 +149,7 @@ def test_every_package_directory_has_an_init_file() -> None:
 def test_what_is_imported_is_declared_and_what_is_declared_is_imported(project: dict[str, Any]) -> None:
     imported = set()
     for tree in syntax_trees(PACKAGE).values():
-        for node in ast.walk(tree):
+        for node in statements(tree):
             if isinstance(node, ast.Import):
                 imported |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and not node.level:

@@ -198,7 +198,7 @@ CASES = {
         chain_constraints,
         (([0], "'"), ([1], "'derivative of ")),
         UNTRACED,
-        starts=4,
+        starts=2,
     ),
     "tanks": Case(
         lambda: ds.MassMatrixProblem(two_tanks, np.diag([1.0, 1.0, 0.0])),
@@ -233,7 +233,7 @@ CASES = {
         "pendulum", mechanical("pendulum", 2), ([2], "'derivative of length'"), ([0], "'length'"), starts=14
     ),
     "car-axis": of_library(
-        "car-axis", mechanical("car-axis", 4), ([4, 5, 6, 7], WHEEL), ([1, 2, 3], WHEEL), starts=2
+        "car-axis", mechanical("car-axis", 4), ([4, 5, 6, 7], WHEEL), ([1, 2, 3], WHEEL), starts=1
     ),
     "andrews": of_library(
         "andrews", mechanical("andrews", 7), (list(range(7, 14)), "'derivative of loop "), starts=1
@@ -481,10 +481,6 @@ def test_values_that_are_given_by_name_are_kept_whatever_is_guessed() -> None:
         solution = ds.solve(problem, u0={"x": 0.5}, guesses=guesses, t_end=1.0)
         # Vapour pressures of benzene and toluene, whose mean is that of the air at the boiling point.
         assert solution.u[0, 0] == 0.5 and solution.u[0, 2] == pytest.approx(365.26235205, rel=1e-9)
-    with pytest.raises(
-        ds.InconsistentStateError, match=r"found from y = 0, T = 0 .*; give a guess for 'y', 'T'"
-    ):
-        ds.solve(problem, u0={"x": 0.5}, guesses={"T": 0.0}, t_end=1.0)
 
 
 def typed_pendulum(t: float, u: Any, du: Any) -> Any:

@@ -41,10 +41,14 @@ def boiling_point(x: float) -> float:
 TRAY = ds.FunctionProblem(tray, 3, names=("x", "y", "T"))
 
 
+def test_a_start_that_is_not_found_without_a_bound_is_told_with_the_guesses_to_give() -> None:
+    words = r"no values were found from y = 0, T = 0 .*; give a guess for 'y', 'T'"
+    with pytest.raises(ds.InconsistentStateError, match=words):
+        ds.initial(TRAY, fixed={"x": 0.5}, guesses={"T": 0.0})
+
+
 @pytest.mark.parametrize("trace", [True, False])
 def test_a_bound_leads_to_the_start_that_is_meant(trace: bool) -> None:
-    with pytest.raises(ds.InconsistentStateError, match="no values were found from"):
-        ds.initial(TRAY, fixed={"x": 0.5}, guesses={"T": 0.0})
     found = ds.solve(TRAY, u0={"x": 0.5}, bounds={"T": (250.0, None)}, t_end=0.1, rtol=1e-6, trace=trace)
     assert found.u[0, 0] == 0.5
     assert found.u[0, 2] == pytest.approx(boiling_point(0.5), rel=1e-9)

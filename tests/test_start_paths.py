@@ -69,12 +69,12 @@ def reactor(count: int) -> ds.FunctionProblem:
 def tank(before: float, warm: float) -> tuple[float, float]:
     """Concentration and temperature of the only steady state of a tank, by bisection of its heat balance."""
 
-    def balance(T: float) -> float:
+    def balance(T: Any) -> Any:
         rate = 1e12 * np.exp(-9000.0 / T)
         return warm - T + 150.0 * before * rate / (1.0 + rate) - 0.5 * (T - 300.0)
 
     temperatures = np.linspace(290.0, 600.0, 100_000)
-    signs = np.sign([balance(T) for T in temperatures])
+    signs = np.sign(balance(temperatures))
     (place,) = np.flatnonzero(np.diff(signs))
     low, high = temperatures[place], temperatures[place + 1]
     for _ in range(100):
