@@ -159,7 +159,7 @@ def test_without_mass_the_dynamic_suspension_is_quasi_static() -> None:
     for part in (1.0, 1e-3):
         masses = {"m_wheel": 35.0 * part, "J_across": 1.2 * part, "J_along": 0.4 * part}
         given = masses if part < 1.0 else {}
-        damped = {**given, "beta": 1e-4 * part}
+        damped = {**masses, "beta": 1e-4 * part} if part < 1.0 else {}
         found.append(difference(linear("dynamic", **damped), linear("quasi-static", **given)))
     assert found[1] == pytest.approx(1e-3 * found[0], rel=0.2)
 

@@ -22,7 +22,11 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
     },
     # How many of the others, or which.
     "test_adaptive.py": {
+        "test_a_guess_far_up_an_exponential_is_no_solution": ("!0.0001-radau-iia-11-Rectifier",),
         "test_a_potential_between_an_inductor_and_a_diode_that_opens_is_held_at_the_end_of_each_step": ("1",),
+    },
+    "test_adaptive_sdc.py": {
+        "test_the_error_decreases_with_the_tolerance": 5,
     },
     "test_aliases.py": {
         "test_degrees_of_freedom_stay_and_the_index_does_not_rise": (
@@ -30,9 +34,12 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
             "!pendulum-chain",
             "!suspension",
         ),
+        "test_long_chains": 1,
     },
     "test_between_steps.py": {
         "test_factors_of_other_equations_are_not_used": 2,
+        "test_fast_components_are_as_good_between_long_steps_where_that_is_asked": 2,
+        "test_many_values_are_exact_with_few_jacobians": 2,
         "test_rounded_values_are_whole_numbers_at_the_times_asked_for": 1,
     },
     "test_bridge.py": {
@@ -45,9 +52,17 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
         "test_roots_of_a_polynomial_of_wilkinson_are_right_and_lost_ones_are_counted": ("10",),
     },
     "test_checkpoint.py": {
-        "test_a_resumed_run_to_a_tolerance_is_the_run_without_checkpoints": 6,
+        "test_a_resumed_run_to_a_tolerance_is_the_run_without_checkpoints": (
+            "pendulum-*",
+            "robertson-settings2",
+            "charge-pump-*",
+            "discontinuous-*",
+            "transmission-line-*",
+        ),
         "test_kills_at_random_times_lose_no_step_and_damage_no_file": 0,
         "test_ranks_that_share_nodes_go_on_together": 0,
+        "test_sweeps_with_sparse_matrices_begin_anew_at_checkpoints": ("superlu",),
+        "test_with_dense_matrices_no_method_notices_a_checkpoint": 5,
     },
     "test_code_digest.py": {
         "test_another_checkout_with_other_times_lines_and_functions_compiles_nothing": 0,
@@ -65,8 +80,8 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
     },
     "test_declared_index.py": {
         "test_a_jacobian_does_not_switch_reduction_off": 1,
-        "test_called_equations_whose_rows_are_mixed_by_the_unknowns_hold_30_rtol": 1,
-        "test_called_linear_equations_of_index_2_hold_30_rtol_in_every_unknown": 6,
+        "test_called_equations_whose_rows_are_mixed_by_the_unknowns_hold_30_rtol": 0,
+        "test_called_linear_equations_of_index_2_hold_30_rtol_in_every_unknown": 3,
         "test_derivatives_of_inputs_that_are_not_smooth_are_taken_beside_where_they_are_not": 2,
         "test_linear_equations_of_index_2_hold_30_rtol_in_every_unknown": 4,
         "test_turning_equations_whose_offsets_are_above_their_index_are_reduced": 1,
@@ -75,13 +90,24 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
         "test_scrambled_fully_implicit_equations_run_without_a_jacobian": 4,
     },
     "test_disagreeing_ranks.py": {
-        "test_a_rank_that_leaves_ends_the_others": 1,
+        "test_a_rank_that_leaves_ends_the_others": 0,
+    },
+    "test_drift.py": {
+        "test_baumgarte_and_implicit_methods_bound_what_they_do_not_keep": 0,
+        "test_the_cases_are_there": 0,
+        "test_the_energy_of_rattle_errs_as_the_square_of_the_step_and_does_not_drift": 0,
+        "test_what_is_projected_is_kept_to_round_off_and_the_rest_is_not": 0,
+        "test_without_projection_the_velocity_drifts_as_t_and_the_position_as_its_square": 0,
     },
     "test_driven_diodes.py": {
-        "test_a_large_value_of_an_exponential_law_is_no_size_of_an_unknown": 8,
+        "test_a_large_value_of_an_exponential_law_is_no_size_of_an_unknown": 4,
     },
     "test_error_estimates.py": {
+        "test_errors_that_grow_in_every_step_end_the_run_with_the_reason": 2,
         "test_with_success_turning_coordinates_cost_no_more_than_is_told": 2,
+    },
+    "test_event_changes.py": {
+        "test_bounces_that_accumulate_end_the_run_at_their_limit": 3,
     },
     "test_fixed_expressions.py": {
         "test_what_cannot_be_fixed_is_refused_in_one_line": ("!fixed6-*",),
@@ -89,31 +115,38 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
     "test_frames.py": {
         "test_a_frame_with_138_degrees_of_freedom_agrees_with_numbers": 0,
         "test_derivatives_of_frames_are_exact": ("lu",),
+        "test_every_factorisation_solves_and_differentiates": ("!True-qr",),
     },
     "test_from_file.py": {
         "test_a_thousand_trivial_equations": 0,
     },
     "test_from_pysdc.py": {
-        "test_a_problem_of_theirs_ends_in_our_sweepers_where_it_ends_in_theirs": ("!wscc9-*",),
+        "test_a_problem_of_theirs_ends_in_our_sweepers_where_it_ends_in_theirs": (
+            "!wscc9-*",
+            "!synchronous-machine-*",
+        ),
         "test_equations_are_read_in_a_description": 6,
     },
     "test_growth_of_errors.py": {
+        "test_an_unstable_equation_of_low_index_runs_with_every_method": 0,
         "test_growth_of_the_solution_itself_is_never_refused": 1,
         "test_rows_mixed_by_the_unknowns_are_solved_or_refused": 1,
     },
     "test_hidden_constraints.py": {
+        "test_a_current_of_index_2_is_right_or_told_with_its_error": ("!False-1e-07-3", "!False-1e-09-*"),
         "test_problems_with_kernels_are_read_where_it_is_asked": 2,
     },
     "test_in_pysdc.py": {
         "test_a_run_goes_on_from_its_checkpoint_to_the_last_bit": 2,
         "test_a_step_ends_behind_its_switch_without_any_control": 5,
-        "test_a_switch_is_met_in_every_run_of_a_fixed_step_size": 1,
+        "test_a_switch_is_met_in_every_run_of_a_fixed_step_size": 0,
         "test_a_switch_is_met_where_steps_iterate_together": 3,
     },
     "test_index.py": {
         "test_the_index_of_scrambled_linear_equations_is_found": 2,
     },
     "test_initial.py": {
+        "test_the_last_of_many_pendula_knows_nothing_of_the_others": 0,
         "test_the_robot_arm_is_found_from_its_angles_alone": 0,
         "test_values_that_contradict_each_other_are_named": ("!fixed2-*",),
         "test_whole_turns_of_angles_are_no_other_solutions": 0,
@@ -122,14 +155,19 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
         "test_every_kind_of_method_keeps_its_order_on_the_invariants": 1,
     },
     "test_jumps_of_algebraic_unknowns.py": {
+        "test_a_run_with_jumps_is_resumed_to_the_last_bit": 0,
         "test_an_algebraic_unknown_jumps_where_a_conductance_switches": (
             "function-0.0001",
             "breakpoints-1e-08",
         ),
-        "test_buck_converters_run_by_default": 4,
+        "test_buck_converters_run_by_default": 2,
     },
     "test_kernels.py": {
         "test_a_global_number_is_that_of_the_run_and_not_that_of_an_earlier_one": 0,
+    },
+    "test_large_problems.py": {
+        "test_sweeps_reach_the_orders_of_theory": 4,
+        "test_ten_thousand_unknowns_are_solved": 3,
     },
     "test_layers.py": {
         "test_the_package_keeps_the_rules": ("!wrong_floors",),
@@ -142,6 +180,7 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
     },
     "test_manifold.py": {
         "test_a_crossing_of_wires_is_passed_straight_and_told": 6,
+        "test_a_run_goes_on_from_a_checkpoint_to_the_last_bit": 4,
         "test_drift_from_the_constraints_over_a_long_time": ("chart-dop853",),
         "test_methods_reach_their_orders_on_every_type": 9,
         "test_rattle_does_not_lose_energy": 0,
@@ -150,18 +189,35 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
         "test_compiled_equations_are_those_of_the_parts_in_every_formulation": 1,
         "test_known_solutions_satisfy_every_formulation": 2,
     },
+    "test_methods_in_controllers.py": {
+        "test_methods_without_sweeps_end_in_several_steps_at_once_where_single_steps_do": 4,
+    },
+    "test_modelica.py": {
+        "test_another_parser_reads_the_same_names": ("!pendula-two-loops",),
+    },
     "test_modelica_errors.py": {
         "test_a_text_that_is_only_long_is_read": ("!elements",),
-        "test_a_text_that_would_take_forever_is_refused": ("!sums of sums",),
+        "test_a_text_that_would_take_forever_is_refused": (
+            "!brackets",
+            "!doubling functions",
+            "!sums of sums",
+        ),
+        "test_what_is_too_large_is_refused_before_it_costs": ("!value4-*",),
     },
     "test_multistep.py": {
+        "test_a_run_grows_as_its_characteristic_root_says": 5,
         "test_all_components_of_daes_have_the_order_of_the_method": 3,
-        "test_the_end_of_the_elastic_pendulum_is_off_by_the_error_of_the_method": 3,
+        "test_both_correctors_solve_the_same_equations": 6,
+        "test_the_end_of_the_elastic_pendulum_is_off_by_the_error_of_the_method": 1,
+        "test_the_multiplier_of_even_turning_has_an_odd_order": 1,
     },
     "test_orders.py": {
         "test_runge_kutta_methods_reach_their_declared_orders": (
+            "!edirk4-3",
+            "!esdirk32-3",
+            "!esdirk43-*",
             "!gauss-6-*",
-            "!radau-iia-3-3",
+            "!radau-iia-3-*",
             "!radau-iia-5-*",
             "!trapezoidal-2",
         ),
@@ -169,33 +225,44 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
     "test_parallel.py": {
         "test_a_launcher_of_another_mpi_is_noticed": 0,
         "test_the_order_check_passes_on_ranks": 0,
+        "test_without_mpi4py_serial_runs_work_and_parallel_ones_say_what_to_install": 0,
     },
     "test_parallel_faults.py": {
         "test_a_hook_that_raises_an_error_of_this_package_on_one_rank_ends_all": 0,
         "test_a_hook_that_raises_on_one_rank_ends_all": ("steps-2",),
         "test_a_killed_rank_takes_the_others_with_it_and_files_stay_whole": 0,
+        "test_an_interrupt_that_reaches_one_rank_alone_ends_all": 0,
         "test_finished_results_stay_when_a_run_is_ended": 0,
         "test_the_command_says_in_one_line_what_happened_on_any_rank": ("MemoryError-steps-2-*",),
     },
     "test_parts_of_pysdc.py": {
         "test_every_part_works_or_refuses_in_a_line": 5,
-        "test_the_switch_estimator_of_pysdc_finds_our_switches": 2,
+        "test_the_switch_estimator_of_pysdc_finds_our_switches": 1,
+    },
+    "test_pendulum_study.py": {
+        "test_every_method_has_a_picture_with_the_start_in_it": 0,
+    },
+    "test_pipe_network.py": {
+        "test_the_default_method_solves_any_size_in_a_few_steps": 2,
     },
     "test_plotting.py": {
         "test_formats_follow_the_suffix_and_are_the_same_every_time": ("linear-pendulum-.png",),
         "test_many_groups_and_curves_fit_on_the_page": 0,
         "test_pictures_need_no_display_whatever_backend_is_set": 0,
-        "test_texts_of_any_letters_are_drawn": 2,
+        "test_short_and_unfinished_solutions_are_drawn": 1,
+        "test_texts_of_any_letters_are_drawn": 1,
         "test_the_picture_goes_beside_the_result": 2,
         "test_time_steps_that_are_a_name_only_may_have_any_value": 1,
         "test_unknowns_choose_the_curves_and_lift_the_limit": 0,
         "test_values_of_any_size_are_drawn": 2,
     },
     "test_pools.py": {
+        "test_all_that_a_user_gets_is_read_by_another_process": 0,
         "test_solutions_come_back_from_every_pool_with_the_values_between_their_steps": 0,
     },
     "test_problem_starts.py": {
         "test_a_perturbed_start_is_refused_by_name_or_repaired_as_asked": 1,
+        "test_a_start_of_some_unknowns_is_completed": ("traced",),
         "test_starts_of_the_catalogue_are_taken_without_a_word": (
             "!two-bit-adder-traced",
             "!wheelset-traced",
@@ -208,7 +275,7 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
         "test_what_does_not_go_together_is_said_in_one_line": ("!no solution",),
     },
     "test_problems.py": {
-        "test_a_problem_with_eval_f_alone_passes_the_tests_of_this_file": 1,
+        "test_a_problem_with_eval_f_alone_passes_the_tests_of_this_file": 0,
     },
     "test_pulsed_circuits.py": {
         "test_ida_reaches_the_end_values": ("!two-bit-adder-*",),
@@ -220,17 +287,21 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
         "test_end_values_of_the_test_set": 2,
         "test_every_model_is_reduced_to_regular_equations": 2,
         "test_large_and_explosive_systems_take_the_stages": 0,
+        "test_passes_are_the_index_and_invariants_leave_the_degrees_of_freedom": ("!seven-body-*",),
         "test_robot_arm_follows_its_path": 0,
+        "test_veils_stand_for_what_they_replace": 0,
     },
     "test_redundant_equations.py": {
         "test_values_of_a_function_that_contradict_each_other_are_named": ("!circle-u01-*",),
     },
     "test_results_kept.py": {
+        "test_a_killed_run_leaves_the_finished_result_and_the_next_one_no_hidden_file": 0,
         "test_a_signal_ends_a_run_with_its_code_and_keeps_what_there_is": 1,
         "test_a_verb_shows_its_values_and_fails_where_the_disk_is_full": 1,
         "test_output_times_have_the_same_digits_where_steps_are_forgotten": 1,
         "test_runs_in_a_loop_do_not_grow": 0,
-        "test_streams_that_take_nothing_keep_the_result": 1,
+        "test_streams_that_take_nothing_keep_the_result": 0,
+        "test_what_was_computed_comes_back_from_a_full_disk": 0,
         "test_with_output_times_a_run_keeps_nothing_of_its_steps": 0,
     },
     "test_scripts.py": {
@@ -246,19 +317,23 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
         "test_regular_models_report_nothing": ("transistor-amplifier",),
     },
     "test_site.py": {
-        "test_the_example_of_a_kind_of_picture_draws_it": 2,
+        "test_the_example_of_a_kind_of_picture_draws_it": ("sweep",),
     },
     "test_sliding.py": {
+        "test_a_mass_on_a_belt_sticks_and_slips": 4,
         "test_generated_relays_are_those_of_matrix_exponentials": 4,
     },
     "test_small_starts.py": {
-        "test_a_jump_at_the_start_is_no_noise": 8,
+        "test_a_jump_at_the_start_is_no_noise": 4,
     },
     "test_square_waves.py": {
-        "test_a_square_wave_is_right_in_every_spelling": 5,
+        "test_a_square_wave_is_right_in_every_spelling": 3,
     },
     "test_start_bounds.py": {
-        "test_a_bound_leads_to_the_start_that_is_meant": ("False",),
+        "test_a_start_that_is_not_found_without_a_bound_is_told_with_the_guesses_to_give": 0,
+    },
+    "test_start_files.py": {
+        "test_progress_is_shown_when_asked_and_not_into_a_pipe": 4,
     },
     "test_start_guesses.py": {
         "test_a_pattern_stands_for_the_names_that_it_matches": 0,
@@ -269,24 +344,30 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
         ),
     },
     "test_start_paths.py": {
+        "test_a_block_that_newtons_method_does_not_solve_is_solved_along_a_path": 0,
         "test_a_failure_without_fixed_values_names_the_block_too": 0,
         "test_exponential_diodes_start_from_any_voltage": ("!20-*",),
     },
     "test_starts.py": {
         "test_pendula_that_drive_each_other_are_reduced_without_being_asked": 1,
+        "test_small_unknowns_are_found_to_all_digits": 1,
     },
     "test_steady.py": {
-        "test_every_entry_of_the_catalogue_rests_or_is_known_not_to": 11,
+        "test_every_entry_of_the_catalogue_rests_or_is_known_not_to": 9,
     },
     "test_steps_ahead.py": {
+        "test_solved_steps_are_counted_once": ("!wheelset",),
+        "test_steps_are_those_of_the_controller_with_options": 7,
         "test_steps_of_models_are_those_of_the_controller": 2,
     },
     "test_structure.py": {
         "test_a_hundred_thousand_equations_with_known_structure": 0,
     },
     "test_structure_models.py": {
-        "test_pictures": 2,
-        "test_the_table": ("!ring-modulator-0",),
+        "test_large_models": 0,
+        "test_linear_systems_have_the_index_of_their_pencil": 0,
+        "test_pictures": 1,
+        "test_the_table": ("!ring-modulator-0", "!robot-arm"),
     },
     "test_studies.py": {
         "test_a_study_killed_at_any_moment_leaves_only_whole_files": 0,
@@ -296,14 +377,16 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
     },
     "test_surroundings.py": {
         "test_a_broken_mpi_is_named_where_it_is_asked_for": 1,
-        "test_a_damaged_file_is_named_removed_and_compiled_anew": ("llvm-*", "numba-one bit"),
+        "test_a_damaged_file_is_named_removed_and_compiled_anew": ("llvm-*",),
         "test_a_number_of_threads_without_which_numba_is_not_imported_is_told": 1,
+        "test_a_process_whose_directory_is_gone_imports_and_solves": 0,
+        "test_forked_and_spawned_processes_get_the_same_digits": 0,
         "test_serial_runs_and_studies_need_no_mpi": 1,
         "test_states_of_pysdc_take_a_communicator_whenever_mpi_was_imported": 1,
         "test_threads_that_solve_first_get_the_digits_of_single_runs": 0,
         "test_two_versions_and_four_processes_fill_one_directory": 0,
-        "test_variables_of_numba_do_not_matter_to_a_first_run": 1,
-        "test_what_others_can_write_is_not_loaded_and_the_directory_is_named": ("llvm-*", "numba-open_file"),
+        "test_variables_of_numba_do_not_matter_to_a_first_run": 0,
+        "test_what_others_can_write_is_not_loaded_and_the_directory_is_named": ("llvm-*",),
     },
     "test_suspension.py": {
         "test_a_stiff_suspension_is_rigid": 0,
@@ -317,8 +400,13 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
     },
     "test_tableaux.py": {
         "test_declared_orders_are_measured": 4,
+        "test_declared_orders_follow_from_order_conditions": ("!radau-iia-5-2",),
+    },
+    "test_teams.py": {
+        "test_a_pool_ends_with_its_solver": 0,
     },
     "test_testset_records.py": {
+        "test_kinetics_reach_the_reference_by_an_integration_of_the_differential_part": ("!robertson-*",),
         "test_slider_crank_reaches_the_reference_by_an_integration_of_the_reduced_equations": 0,
     },
     "test_traced_catalogue.py": {
@@ -346,7 +434,8 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
             "!bridges:54002:*",
             "!bridges:78000:*",
         ),
-        "test_rounding_in_short_steps_ends_no_run_whose_index_is_not_known": 1,
+        "test_rounding_in_short_steps_ends_no_run_whose_index_is_not_known": 0,
+        "test_transients_from_known_times_and_fast_oscillations_are_not_told": 1,
     },
     "test_triangular.py": {
         "test_addresses_serve_as_arrays_in_compiled_code": 2,
@@ -357,6 +446,7 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
     },
     "test_undeclared.py": {
         "test_derivatives_in_combinations_that_change": 1,
+        "test_numbers_that_are_rounded_hide_no_constraint": 2,
         "test_pendula_that_drive_each_other": 1,
         "test_reduction_by_differences_can_be_switched_off_and_needs_linear_equations": 0,
     },
@@ -365,6 +455,8 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
             "!varying-2:*",
             "!hessenberg-3:*",
         ),
+        "test_multipliers_follow_from_hidden_constraints_in_any_units": 4,
+        "test_units_that_are_powers_of_two_change_next_to_nothing": 4,
     },
     "test_wheelset_water_fekete.py": {
         "test_water_network_agrees_with_its_reduced_equations": 0,
