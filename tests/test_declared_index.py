@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
+from helpers.pairs import covering_pairs
 from scipy.integrate import solve_ivp
 
 import dae_sdc as ds
@@ -243,9 +245,12 @@ def pencil(seed: int) -> tuple[Any, Any]:
     return equations, solution
 
 
-@pytest.mark.parametrize("seed", range(100, 103))
-@pytest.mark.parametrize("rtol", [1e-5, 1e-7, 1e-9, 1e-11])
-@pytest.mark.parametrize("sweeper", [None, "radau-iia-5", "fully-implicit"])
+@pytest.mark.parametrize(
+    ("sweeper", "rtol", "seed"),
+    covering_pairs(
+        product((None, "radau-iia-5", "fully-implicit"), (1e-5, 1e-7, 1e-9, 1e-11), range(100, 103))
+    ),
+)
 def test_linear_equations_of_index_2_hold_30_rtol_in_every_unknown(sweeper, rtol, seed):
     equations, solution = pencil(seed)
     run = ds.solve(equations, u0=solution(0.0), t_end=2.0, rtol=rtol, sweeper=sweeper)
@@ -260,9 +265,10 @@ def test_ida_takes_no_linear_equations_whose_index_differences_would_reduce():
         ds.solve(equations, u0=solution(0.0), t_end=2.0, rtol=1e-5, sweeper="ida")
 
 
-@pytest.mark.parametrize("seed", range(100, 103))
-@pytest.mark.parametrize("rtol", [1e-5, 1e-7, 1e-9, 1e-10])
-@pytest.mark.parametrize("units", [False, True])
+@pytest.mark.parametrize(
+    ("units", "rtol", "seed"),
+    covering_pairs(product((False, True), (1e-5, 1e-7, 1e-9, 1e-10), range(100, 103))),
+)
 def test_called_linear_equations_of_index_2_hold_30_rtol_in_every_unknown(units, rtol, seed):
     equations, solution = pencil(seed)
     scale = 10.0 ** np.random.default_rng(seed).integers(-12, 13, 8) if units else np.ones(8)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
+from helpers.pairs import covering_pairs
 
 import dae_sdc as ds
 from dae_sdc.dae.problem import PROBLEMS
@@ -152,9 +154,9 @@ def pulsed(t: Any, u: Any, du: Any) -> list[Any]:
     return [current + a + a**3 + i, b - current - i, a - b - source, du[3] + x - a]
 
 
-@pytest.mark.parametrize("nodes", [None, 3])
-@pytest.mark.parametrize("rtol", [1e-5, 1e-7, 1e-9])
-@pytest.mark.parametrize("trace", [None, False])
+@pytest.mark.parametrize(
+    ("trace", "rtol", "nodes"), covering_pairs(product((None, False), (1e-5, 1e-7, 1e-9), (None, 3)))
+)
 def test_a_current_of_index_2_is_right_or_told_with_its_error(
     trace: bool | None, rtol: float, nodes: int | None
 ) -> None:

@@ -133,7 +133,7 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
         "test_rows_mixed_by_the_unknowns_are_solved_or_refused": 1,
     },
     "test_hidden_constraints.py": {
-        "test_a_current_of_index_2_is_right_or_told_with_its_error": ("!False-1e-07-3", "!False-1e-09-*"),
+        "test_a_current_of_index_2_is_right_or_told_with_its_error": 3,
         "test_problems_with_kernels_are_read_where_it_is_asked": 2,
     },
     "test_in_pysdc.py": {
@@ -224,7 +224,6 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
     },
     "test_parallel.py": {
         "test_a_launcher_of_another_mpi_is_noticed": 0,
-        "test_the_order_check_passes_on_ranks": 0,
         "test_without_mpi4py_serial_runs_work_and_parallel_ones_say_what_to_install": 0,
     },
     "test_parallel_faults.py": {
@@ -324,7 +323,7 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
         "test_generated_relays_are_those_of_matrix_exponentials": 4,
     },
     "test_small_starts.py": {
-        "test_a_jump_at_the_start_is_no_noise": 4,
+        "test_a_jump_at_the_start_is_no_noise": 3,
     },
     "test_square_waves.py": {
         "test_a_square_wave_is_right_in_every_spelling": 3,
