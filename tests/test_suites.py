@@ -23,6 +23,8 @@ def test_cases_are_chosen_by_number_or_by_name() -> None:
     assert few and all(fast_cases(family, names) == {0} for family in few)
     pages = "test_documents.py::test_the_examples_of_a_page_run_in_their_order"
     assert fast_cases(pages, ["README.md", "docs/linear.md", "docs/tutorial_circuits.md"]) == {0, 2}
+    theirs = "test_from_pysdc.py::test_a_problem_of_theirs_ends_in_our_sweepers_where_it_ends_in_theirs"
+    assert fast_cases(theirs, ["wscc9-FullyImplicitDAE", "pendulum-FullyImplicitDAE"]) == {1}
 
 
 @pytest.mark.parametrize("file", CASES)
