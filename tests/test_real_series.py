@@ -1,4 +1,4 @@
-"""Expressions along curves: many at once in arrays have the values of one after another."""
+"""Expressions along curves: a program of many at once has the values of one after another."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import pytest
 import sympy as sp
 
 from dae_sdc.expressions.dag import Leaf
+from dae_sdc.expressions.graph import Input
 from dae_sdc.model.model import Model
 from dae_sdc.structure.prolongation import Tape
-from dae_sdc.structure.series import RealArithmetic, doubles
+from dae_sdc.structure.series import RealArithmetic, Recorder, doubles
 
 COUNT = 24
 FUNCTIONS: dict[str, Callable[[Any, Any, Any], Any]] = {
@@ -35,7 +36,7 @@ FUNCTIONS: dict[str, Callable[[Any, Any, Any], Any]] = {
 
 @pytest.mark.parametrize("order", [0, 1, 4])
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_arrays_have_the_values_of_one_after_another(name: str, order: int) -> None:
+def test_a_program_has_the_values_of_one_after_another(name: str, order: int) -> None:
     model, source = Model("many"), np.random.default_rng(3)
     unknowns = model.variables([f"x{k}" for k in range(COUNT)])
     c = model.parameter("c", 0.3)
@@ -43,7 +44,6 @@ def test_arrays_have_the_values_of_one_after_another(name: str, order: int) -> N
         y = unknowns[(k + 1) % COUNT]
         model.equation(FUNCTIONS[name](x, c if k % 5 == 0 else y, model.t) + model.der(x) * c)
     tape = Tape(model.graph, model.roots)
-    assert tape.is_wide
     curves = source.uniform(-2.0, 2.0, (COUNT, order + 2))
     curves[3, :] = 0.0
     curves[7, 0] = 0.0
@@ -57,11 +57,12 @@ def test_arrays_have_the_values_of_one_after_another(name: str, order: int) -> N
         return (slope if one.order else curves[one.index, :-1]).tolist()  # type: ignore[no-any-return]
 
     expected = tape.evaluate(RealArithmetic(order, doubles()), leaf)
-    leaves = np.zeros((order + 1, len(tape.leaves)))
-    for at, one in enumerate(tape.leaves):
-        series = leaf(one)
-        leaves[: len(series), at] = series
-    found = tape.coefficients(leaves).T
+    values = [value for one in tape.leaves for value in leaf(one)]
+    recorder = Recorder(order, [Input("u", at) for at in range(len(values))])
+    slots = iter(recorder.inputs)
+    recorded = {one: [next(slots) for _ in leaf(one)] for one in tape.leaves}
+    program = tape.program(recorder, recorded.__getitem__)
+    found = program.evaluate(values).reshape(order + 1, -1).T
     assert sum(series is not None for series in expected) > 1
     for series, row in zip(expected, found, strict=True):
         if series is None:

@@ -200,6 +200,9 @@ MOST_IN_FRAME: Final = 480
 _ARITIES: Final = np.array([*(op.arity for op in Op), 2])
 
 
+_RESIDUAL: Final = ctypes.CFUNCTYPE(None, ctypes.c_double, *[ctypes.c_void_p] * 4)
+
+
 class Compiled:
     """A program as a C function."""
 
@@ -207,6 +210,14 @@ class Compiled:
         self.program, self.form, self.how = program, form, how
         self.address = address
         self.owners = owners
+
+    def at(self, t: float, u: npt.ArrayLike, p: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """The outputs of a residual without u'."""
+        inputs, parameters = (np.ascontiguousarray(values, dtype=np.float64) for values in (u, p))
+        outputs = np.empty(len(self.program.outputs))
+        u_at, p_at, out = (array.ctypes.data for array in (inputs, parameters, outputs))
+        _RESIDUAL(self.address)(t, u_at, u_at, p_at, out)
+        return outputs
 
     def __reduce__(self) -> Any:
         """As a copy in another process it is compiled again."""
@@ -442,12 +453,10 @@ def tape(program: Program, code: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]
     kinds = [_LOAD_INPUT + KINDS.index(entry.kind) for entry in program.inputs]
     indices = [entry.index for entry in program.inputs]
     k, n = len(program.constants), len(program.outputs)
-    heads = [*kinds, *[_LOAD_CONSTANT] * k, *code[:, 0], *[_OUTPUT] * n, _END]
-    first = [*indices, *range(k), *code[:, 1], *program.outputs, 0]
-    second = [0] * (len(kinds) + k)
-    rows = np.zeros((len(heads), 4), dtype=np.int32)
-    rows[:, 0], rows[:, 1] = heads, first
-    at = len(second)
+    at = len(kinds) + k
+    rows = np.zeros((at + len(code) + n + 1, 4), dtype=np.int32)
+    rows[:, 0] = [*kinds, *[_LOAD_CONSTANT] * k, *code[:, 0].tolist(), *[_OUTPUT] * n, _END]
+    rows[:, 1] = [*indices, *range(k), *code[:, 1].tolist(), *program.outputs.tolist(), 0]
     rows[at : at + len(code), 2:] = code[:, 2:]
     rows[at + len(code) : -1, 2] = np.arange(n)
     return rows

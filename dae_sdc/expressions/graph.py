@@ -267,22 +267,19 @@ class Program:
     def used(self) -> Program:
         """The program without the instructions and constants on which no output depends."""
         first, n_inputs = self.first_result, len(self.inputs)
-        code, arities = self.code.tolist(), _ARITIES.tolist()
-        alive = bytearray(first + len(code))
-        for slot in self.outputs.tolist():
-            alive[slot] = 1
-        for at in range(len(code) - 1, -1, -1):
-            if alive[first + at]:
-                row = code[at]
-                for slot in row[1 : 1 + arities[row[0]]]:
-                    alive[slot] = 1
-        alive[:n_inputs] = b"\1" * n_inputs
-        kept = np.frombuffer(alive, dtype=np.uint8).astype(bool)
+        needed = np.arange(3) < _ARITIES[self.code[:, 0]][:, None]
+        kept = np.ones(first + len(self.code), dtype=bool)
+        while True:
+            slots = np.concatenate([self.code[:, 1:][kept[first:, None] & needed], self.outputs])
+            used = np.bincount(slots, minlength=len(kept)) > 0
+            used[:n_inputs] = True
+            if (used == kept).all():
+                break
+            kept = used
         if kept.all():
             return self
         place = np.cumsum(kept, dtype=np.int32) - 1
-        rows = self.code[kept[first:]]
-        needed = np.arange(3) < _ARITIES[rows[:, 0]][:, None]
+        rows, needed = self.code[kept[first:]], needed[kept[first:]]
         operands = np.where(needed, place[np.where(needed, rows[:, 1:], 0)] if len(place) else 0, rows[:, 1:])
         return Program(
             self.inputs,

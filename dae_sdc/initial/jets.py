@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import ctypes
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,7 +14,7 @@ import scipy.sparse as sparse
 
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
-from dae_sdc.expressions.codegen import compile_program
+from dae_sdc.expressions.codegen import Compiled, compile_program
 from dae_sdc.expressions.dag import MOVING, Leaf, Op, name_of
 from dae_sdc.expressions.graph import Input, Program, magnitudes
 from dae_sdc.initial.neighbourhood import Neighbourhood
@@ -300,29 +299,20 @@ class ModelJets:
 class Repeated:
     """A program of the equations of a system that is evaluated again and again."""
 
-    _CALL: Final = ctypes.CFUNCTYPE(None, ctypes.c_double, *[ctypes.c_void_p] * 4)
-
     def __init__(self, system: ModelJets, nodes: list[int]) -> None:
         self.program: Program = system.model.graph.program(nodes, system.input_of)
         self._known, self._count, self._u = system.known, 0, np.zeros(len(system.jets) + 1)
+        self._compiled: Compiled | None = None
 
     def __call__(self, x: Vector, t: Vector | None = None) -> Vector:
         """Outputs at values x of shape (jets,) or (jets, points), at the points' times t."""
         self._count += t is None and x.ndim == 1
         if self._count <= MOST_BY_NUMPY or x.ndim > 1 or t is not None:
             return self.program.evaluate(self._inputs(x, t))
-        outputs, self._u[:-1] = np.empty(len(self.program.outputs)), x
-        u, p = self._u.ctypes.data, self._known["p"].ctypes.data
-        self._call(float(self._known["t"][0]), u, u, p, outputs.ctypes.data)
-        return outputs
-
-    @cached_property
-    def _call(self) -> Callable[..., None]:
-        self._compiled = compile_program(self.program, "residual", "tape")
-        return self._CALL(self._compiled.address)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_call"}  # which is of a process
+        if self._compiled is None:
+            self._compiled = compile_program(self.program, "residual", "tape")
+        self._u[:-1] = x
+        return self._compiled.at(float(self._known["t"][0]), self._u, self._known["p"])
 
     def sizes(self, x: Vector) -> Vector:
         """Sizes of the terms of the outputs at values x."""

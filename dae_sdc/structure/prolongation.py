@@ -7,23 +7,25 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import perm
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sparse
 
 from dae_sdc.deadline import check
+from dae_sdc.expressions.codegen import Compiled, compile_program
 from dae_sdc.expressions.dag import Leaf, Op
+from dae_sdc.expressions.graph import Input, Program
 from dae_sdc.structure.rank import LinearRows
 from dae_sdc.structure.series import (
     RULES,
     Arithmetic,
-    ArrayArithmetic,
     Floats,
     NoValueError,
     RealArithmetic,
+    Recorder,
     Series,
+    Slots,
     doubles,
     many_digits,
 )
@@ -37,17 +39,8 @@ if TYPE_CHECKING:
 # Partial derivatives of an expression by x_j^(k), with the keys (j, k).
 Partials: TypeAlias = dict[tuple[int, int], Series]
 RANDOM_POINTS = 5  # Number of random points that are tried for one at which all square roots exist.
-_WIDE = 8  # Mean size of the groups of a tape from which on arrays are faster than Python's numbers.
-
-
-class _Group(NamedTuple):
-    """Steps of a tape with the same operation and different operands that do not depend on each other."""
-
-    op: Op
-    exponent: int
-    places: npt.NDArray[np.int64]
-    operands: npt.NDArray[np.int64]
-    moving: tuple[bool, ...]
+# Coefficients that Python's numbers have computed when a compiled program takes over.
+MOST_BY_PYTHON = 20_000
 
 
 class Tape:
@@ -56,74 +49,23 @@ class Tape:
     def __init__(self, graph: Expressions, roots: Sequence[int]) -> None:
         place: dict[int, int] = {}
         self._numbers: list[tuple[int, Any, int]] = []
-        self._steps: list[tuple[int, Op, tuple[int, ...], int]] = []
+        self.steps: list[tuple[int, Op, tuple[int, ...], int]] = []
         self.leaves: list[Leaf] = []
         self._leaf_places: list[int] = []
         for node in graph.below(roots):
             number, leaf = graph.numbers.get(node), graph.leaves.get(node)
-            at = place[node] = len(self._numbers) + len(self._steps) + len(self.leaves)
+            at = place[node] = len(self._numbers) + len(self.steps) + len(self.leaves)
             if number is not None:
                 self._numbers.append((at, number, graph.value[node]))
             elif leaf is None:
                 operands = tuple(place[arg] for arg in graph.operands(node))
                 op = graph.op[node]
-                self._steps.append((at, op, operands, graph.args[node][1] if op is Op.INTPOW else 0))
+                self.steps.append((at, op, operands, graph.args[node][1] if op is Op.INTPOW else 0))
             else:
                 self.leaves.append(leaf)
                 self._leaf_places.append(at)
-        self._size = len(self._numbers) + len(self._steps) + len(self.leaves)
+        self._size = len(self._numbers) + len(self.steps) + len(self.leaves)
         self._roots = [place[node] for node in roots]
-
-    @cached_property
-    def _groups(self) -> list[_Group]:
-        level, moving = [0] * self._size, [False] * self._size
-        for at, leaf in zip(self._leaf_places, self.leaves, strict=True):
-            moving[at] = leaf.kind != "p"
-        alike: dict[tuple[int, Op, int, tuple[bool, ...]], list[tuple[int, tuple[int, ...]]]] = defaultdict(
-            list
-        )
-        for at, op, operands, exponent in self._steps:
-            moves = tuple(moving[arg] for arg in operands)
-            level[at], moving[at] = 1 + max((level[arg] for arg in operands), default=0), any(moves)
-            alike[level[at], op, exponent, moves].append((at, operands))
-        return [
-            _Group(
-                op,
-                exponent,
-                np.array([at for at, _ in steps], dtype=np.int64),
-                np.array([operands for _, operands in steps], dtype=np.int64).T,
-                moves,
-            )
-            for (_, op, exponent, moves), steps in sorted(alike.items())
-        ]
-
-    @cached_property
-    def is_wide(self) -> bool:
-        """Whether enough steps share an operation that arrays are faster than Python's numbers."""
-        return len(self._steps) > _WIDE and len(self._steps) > _WIDE * len(self._groups)
-
-    def coefficients(self, leaves: Floats) -> Floats:
-        """Taylor coefficients of the expressions along a curve, in doubles and all at once."""
-        # Shapes: leaves (order + 1, leaves) -> (order + 1, roots).
-        ring = ArrayArithmetic(len(leaves) - 1)
-        found = np.zeros((len(leaves), self._size))
-        for at, *number in self._numbers:
-            found[0, at] = ring.number(*number)
-        found[:, self._leaf_places] = leaves
-        with np.errstate(all="ignore"):
-            for op, exponent, places, operands, moving in self._groups:
-                series: list[Any] = [
-                    list(found[: None if moves else 1, arg])
-                    for arg, moves in zip(operands, moving, strict=True)
-                ]
-                if op is Op.INTPOW:
-                    series.append(exponent)
-                result: list[Any] = RULES[op](ring, *series)
-                if op is Op.SQRT and len(series[0]) == 1:
-                    result[0] = np.where(series[0][0] == 0, 0.0, result[0])
-                for k, coefficient in enumerate(result):
-                    found[k, places] = coefficient
-        return found[:, self._roots]
 
     def evaluate(self, ring: Arithmetic, leaf: Callable[[Leaf], Series]) -> list[Series | None]:
         """Taylor series of the expressions along a curve."""
@@ -132,9 +74,38 @@ class Tape:
             found[at] = [ring.number(*number)]
         for at, source in zip(self._leaf_places, self.leaves, strict=True):
             found[at] = leaf(source)
-        for at, op, operands, exponent in self._steps:
+        for at, op, operands, exponent in self.steps:
             found[at] = _applied(ring, op, exponent, [found[arg] for arg in operands])
         return [found[at] for at in self._roots]
+
+    def program(self, recorder: Recorder, leaf: Callable[[Leaf], list[Any]]) -> Program:
+        """A program of all Taylor coefficients of the expressions, by their powers and numbers."""
+        places = np.full((recorder.order + 1, self._size), recorder.place(0.0))
+        level, moving = [0] * self._size, [False] * self._size
+        for at, *number in self._numbers:
+            places[0, at] = recorder.place(recorder.number(*number))
+        for at, source in zip(self._leaf_places, self.leaves, strict=True):
+            moving[at] = source.kind != "p"
+            for k, coefficient in enumerate(leaf(source)):
+                places[k, [at]] = recorder.place(coefficient)
+        # Steps with the same operation that do not depend on each other are recorded together.
+        groups: defaultdict[tuple[int, Op, int, tuple[bool, ...]], list[tuple[int, ...]]] = defaultdict(list)
+        for at, op, operands, exponent in self.steps:
+            moves = tuple(moving[arg] for arg in operands)
+            level[at], moving[at] = 1 + max((level[arg] for arg in operands), default=0), any(moves)
+            groups[level[at], op, exponent, moves].append((at, *operands))
+        for (_, op, exponent, moves), steps in sorted(groups.items()):
+            own, *args = np.array(steps).T
+            series: list[Any] = [
+                [Slots(recorder, row) for row in places[: None if moves_too else 1, arg]]
+                for arg, moves_too in zip(args, moves, strict=True)
+            ]
+            result: list[Any] = RULES[op](recorder, *series, *[exponent] * (op is Op.INTPOW))
+            if op is Op.SQRT and len(series[0]) == 1:
+                result[0] = recorder.emit(Op.SELECT, series[0][0], result[0], 0.0)
+            for k, coefficient in enumerate(result):
+                places[k, own] = recorder.place(coefficient)
+        return recorder.program(places[:, self._roots].ravel())
 
 
 def _applied(ring: Arithmetic, op: Op, exponent: int, operands: list[Series | None]) -> Series | None:
@@ -317,7 +288,8 @@ class _Curves:
     """Taylor series of expressions at Taylor coefficients of the unknowns of a prolongation."""
 
     def __init__(self, system: Prolongation, nodes: Sequence[int]) -> None:
-        self._system, self._tape = system, Tape(system.graph, nodes)
+        self._system, self._nodes, self._tape = system, tuple(nodes), Tape(system.graph, nodes)
+        self._work = 0
 
     def series(
         self, point: Point, x: Sequence[Any], context: Any, order: int | None = None
@@ -332,38 +304,34 @@ class _Curves:
     def coefficients(self, point: Point, x: Any, context: Any = None) -> Any:
         """Coefficients, shape (order + 1, nodes), in doubles or a context; None where one has no value."""
         check()
-        if context is None and self._tape.is_wide:
-            found = self._tape.coefficients(self._leaves(point, x))
-            return None if np.isnan(found).any() else found
+        order = self._system.order
+        self._work += (order + 1) * len(self._tape.steps)
+        if context is None and self._work > MOST_BY_PYTHON:
+            table = self._compiled(len(point.p)).at(point.t, x, point.p).reshape(order + 1, -1)
+            return None if np.isnan(table).any() else table
         series = self.series(point, x.tolist() if context is None else x, context or doubles())
         if series is None:
             return None
         kind: Any = np.float64 if context is None else np.object_
-        table = np.zeros((self._system.order + 1, len(series)), dtype=kind)
+        table = np.zeros((order + 1, len(series)), dtype=kind)
         for at, one in enumerate(series):
             table[: len(one), at] = one
         return table
 
-    def _leaves(self, point: Point, x: Floats) -> Floats:
-        places, factors, others = self._jets
-        found: Floats = np.append(x, 0.0)[places] * factors
-        series = self._system.leaf_series((), point.t, point.p, self._system.order)
-        for at in others:
-            one = series(self._tape.leaves[at])
-            found[: len(one), at] = one
-        return found
-
-    @cached_property
-    def _jets(self) -> tuple[Integers, Floats, list[int]]:
-        """Positions of leaves in x, their factors, and the numbers of the leaves that are no unknowns."""
-        leaves, place = self._tape.leaves, self._system.place
-        shape = self._system.order + 1, len(leaves)
-        places, factors = np.full(shape, -1, dtype=np.int64), np.zeros(shape)
-        for at, (kind, j, k) in enumerate(leaves):
-            for m in range(shape[0] if kind == "u" else 0):
-                if (j, k + m) in place:
-                    places[m, at], factors[m, at] = place[j, k + m], perm(k + m, k)
-        return places, factors, [at for at, leaf in enumerate(leaves) if leaf.kind != "u"]
+    def _compiled(self, parameters: int) -> Compiled:
+        """The coefficients as a function of time, Taylor coefficients of the unknowns, and parameters."""
+        system, known = self._system, self._system.graph.remembered
+        key = "curves", self._nodes, system.order, tuple(system.columns), parameters
+        if key not in known:
+            count = len(system.columns)
+            inputs = [Input("t"), *(Input("u", j) for j in range(count))]
+            inputs += [Input("p", i) for i in range(parameters)]
+            recorder = Recorder(system.order, inputs)
+            t, *x = recorder.inputs
+            leaves = system.leaf_series(x[:count], t, x[count:], recorder.order)
+            known[key] = compile_program(self._tape.program(recorder, leaves), "residual", "tape")
+        compiled: Compiled = known[key]
+        return compiled
 
 
 @dataclass(eq=False)

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Sequence
+from itertools import zip_longest
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from dae_sdc.expressions.dag import CONSTANTS, FUNCTIONS, PRIME, Op, of_function, random_residue
-
-if TYPE_CHECKING:
-    from dae_sdc.expressions.dag import Leaf
-
+from dae_sdc.expressions.dag import CONSTANTS, FUNCTIONS, PRIME, Leaf, Op, of_function, random_residue
+from dae_sdc.expressions.graph import Input, Program
 
 Series: TypeAlias = list[int]  # Coefficients of the powers of h from 0 on; zeros at the end may be left out.
 
@@ -28,7 +26,7 @@ class NoValueError(ArithmeticError):
 
 
 def _is_one(number: int) -> bool:
-    return type(number) is int and number == 1  # an array would be compared entry by entry
+    return type(number) is int and number == 1  # a number with many digits is compared more slowly
 
 
 class Arithmetic:
@@ -297,6 +295,7 @@ RULES: dict[Op, Callable[..., Series]] = {
 
 
 Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
 
 # Decimal digits of numbers where doubles leave a rank in doubt, or do not tell solutions apart.
 DECIMAL_DIGITS = 80
@@ -396,40 +395,93 @@ class RealArithmetic(Arithmetic):
         return a if first else b
 
 
-class ArrayArithmetic(RealArithmetic):
-    """Many power series at once: a coefficient is an array, NaN where a series has no value."""
+class Slots:
+    """Numbers that a recorded program computes, in place of numbers of Python."""
 
-    def __init__(self, order: int) -> None:
+    def __init__(self, recorder: Recorder, places: Integers) -> None:
+        self.recorder, self.places = recorder, places
+
+    def __add__(self, other: Any) -> Slots:
+        return self.recorder.emit(Op.ADD, self, other) if isinstance(other, Slots) or other else self
+
+    def __mul__(self, other: Any) -> Any:
+        if isinstance(other, Slots) or other not in (0, 1):
+            return self.recorder.emit(Op.MUL, self, other)
+        return self if other else 0
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __neg__(self) -> Slots:
+        return self.recorder.emit(Op.NEG, self)
+
+    def __truediv__(self, other: Any) -> Slots:
+        return (
+            self if not isinstance(other, Slots) and other == 1 else self.recorder.emit(Op.DIV, self, other)
+        )
+
+    def __rtruediv__(self, other: Any) -> Slots:
+        return self.recorder.emit(Op.DIV, other, self)
+
+
+class Recorder(RealArithmetic):
+    """Many power series at once, as a program that gives NaN where one has no value."""
+
+    def __init__(self, order: int, inputs: Sequence[Input]) -> None:
         super().__init__(order, doubles())
+        self._inputs, self._constants = tuple(inputs), dict[float, int]()
+        self._code, self._next = [np.empty((0, 4), dtype=np.int32)], len(inputs)
+        self.inputs = [Slots(self, np.array([at])) for at in range(len(inputs))]
+
+    def emit(self, op: Op, *operands: Any) -> Slots:
+        """The results of an operation; operands are slots and numbers."""
+        places = [np.atleast_1d(self.place(operand)) for operand in operands]
+        rows = np.zeros((max(map(len, places)), 4), dtype=np.int32)
+        rows[:, 0] = op
+        for column, numbers in enumerate(places, start=1):
+            rows[:, column] = numbers
+        self._code.append(rows)
+        self._next += len(rows)
+        return Slots(self, np.arange(self._next - len(rows), self._next))
+
+    def place(self, value: Any) -> Any:
+        """Places of values; those of constants are negative, as others may come after them."""
+        if isinstance(value, Slots):
+            return value.places
+        return ~self._constants.setdefault(float(value), len(self._constants))
+
+    def program(self, outputs: Integers) -> Program:
+        """The program of all operations that outputs, given by their places, need."""
+        first, code = len(self._inputs), np.concatenate(self._code)
+        for part in (code[:, 1:], outputs):
+            part[...] = np.where(part < 0, first + ~part, part + len(self._constants) * (part >= first))
+        return Program(self._inputs, np.array(list(self._constants)), code, outputs.astype(np.int32)).used()
+
+    def _where_finite(self, value: Any, *others: Any) -> Any:
+        """A value, NaN where it or another one is not finite."""
+        return self.emit(Op.ADD, value, self.emit(Op.MUL, sum(others, value), 0.0))
 
     def vanishes(self, a: Series) -> bool:
-        """Whether the coefficients are the number 0, and not arrays."""
-        return all(np.ndim(one) == 0 and one == 0 for one in a)
+        """Whether the coefficients are the number 0, and no slots."""
+        numbers: list[Any] = a
+        return not any(isinstance(number, Slots) or number for number in numbers)
 
     def root(self, a: Any) -> Any:
         """The square roots of numbers; NaN where they are not positive."""
-        return np.sqrt(np.where(a > 0, a, np.nan))
+        return self.emit(Op.SQRT, a) * (a / a)
 
     def function(self, op: Op, *values: Any) -> Any:
         """The values of a function; NaN where one is not finite."""
-        found = op.numpy(*values)
-        return np.where(np.isfinite(found) & np.isfinite(sum(values)), found, np.nan)
+        return self._where_finite(self.emit(op, *values), *values)
 
     def reciprocal(self, a: Any) -> Any:
         """1 / a for numbers; NaN for 0."""
-        return 1 / np.where(a == 0, np.nan, a)
+        return self._where_finite(1 / a)
 
     def choose(self, first: Any, a: Series, b: Series) -> Series:
         """The branches that the conditions ``first`` select."""
-        size = max(len(a), len(b))
-        one, other = ([*part, *[0.0] * (size - len(part))] for part in (a, b))
-        taken: list[Any] = [
-            np.where(np.isnan(first), np.nan, np.where(first != 0, x, y))
-            for x, y in zip(one, other, strict=True)
-        ]
-        return taken
+        chosen: list[Any] = [self.emit(Op.SELECT, first, x, y) for x, y in zip_longest(a, b, fillvalue=0.0)]
+        return self.with_rate(chosen, [first])
 
     def with_rate(self, value: Series, rate: Series) -> Series:
         """The series ``value``, with NaN where its derivative ``rate`` has no value."""
-        found: list[Any] = [np.where(np.isnan(rate[0]), np.nan, value[0]), *value[1:]]
-        return found
+        return [self._where_finite(value[0], rate[0]), *value[1:]]
