@@ -11,8 +11,7 @@ import sympy as sp
 
 import dae_sdc as ds
 from dae_sdc.dae.paths import newton_homotopy
-from dae_sdc.initial.paths import BlockEquations, blocks_of, continued
-from dae_sdc.initial.projection import EquationFunctions, project
+from dae_sdc.initial.projection import BlockEquations, EquationFunctions, blocks_of, continued, project
 
 VOLTS, OHMS, LEAKAGE, THERMAL = 20.0, 1e3, 1e-14, 0.0259
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from dae_sdc.deadline import check
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.arithmetic import TIMES_SLOPE, Derivatives
-from dae_sdc.expressions.dag import CONSTANTS, IRRATIONAL, Cost, Leaf, Op, cost, integer_power
+from dae_sdc.expressions.dag import CONSTANTS, IRRATIONAL, Leaf, Op, integer_power
 
 _IDLE_NUMBERS: Final[tuple[Fraction, ...]] = (Fraction(0), Fraction(1), Fraction(2), Fraction(3, 8))
 
@@ -78,14 +78,6 @@ class Graph(Derivatives):
                 self._known = known
             return others
         raise AssertionError("the last number has been tried")
-
-    def counts(self, nodes: Iterable[int]) -> dict[str, int]:
-        """Numbers of functions, multiplications, additions and divisions; equal terms count once."""
-        costs = [
-            cost(self.op[node], self.args[node][1] if self.op[node] is Op.INTPOW else 1)
-            for node in self.below(nodes)
-        ]
-        return {kind: sum(getattr(one, kind) for one in costs) for kind in Cost._fields}
 
     def numeric(
         self, nodes: Sequence[int], values: Callable[[Leaf], Any], known: dict[int, Any] | None = None

@@ -13,7 +13,7 @@ from dae_sdc.dae.scales import balanced
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import SingularMatrixError
 from dae_sdc.initial.jets import Integers, JetSystem
-from dae_sdc.initial.neighbourhood import dense
+from dae_sdc.initial.projection import dense
 from dae_sdc.initial.solver import Booleans
 from dae_sdc.structure.rank import LinearRows
 
@@ -96,7 +96,7 @@ def _follow_stage(
 
 
 def _is_large(matrix: Any) -> bool:
-    return bool(matrix.shape[0] * matrix.shape[1] > FOLLOWING.most_dense_entries)
+    return bool(np.prod(matrix.shape) > FOLLOWING.most_dense_entries)
 
 
 def _units(matrix: Any, system: JetSystem, jets: Integers) -> tuple[Vector, Vector]:

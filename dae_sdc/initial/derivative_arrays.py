@@ -12,7 +12,8 @@ import numpy as np
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import DAEError, EvaluationError, InputError, NotReducibleError
-from dae_sdc.initial.neighbourhood import Neighbourhood, dense, derivative_array, taylor_weights
+from dae_sdc.initial.neighbourhood import Neighbourhood, derivative_array, taylor_weights
+from dae_sdc.initial.projection import dense
 
 # PAIRS, STEP: points of central differences on either side, and their distance in units of a time over
 # which the coefficients change little.
@@ -123,12 +124,8 @@ class ArrayProblem(ProblemDAE):
         if index > HIGHEST_INDEX:
             raise InputError(f"differences give {HIGHEST_INDEX - 1} derivatives; index {index} needs more")
         self.original, self.index, self.index_before, self._order = problem, 1, index, index - 1
-        self.names, self.units, self.interval, self.dt = (
-            problem.names,
-            problem.units,
-            problem.interval,
-            problem.dt,
-        )
+        self.names, self.units = problem.names, problem.units
+        self.interval, self.dt = problem.interval, problem.dt
         if problem.given_nominal is not None:
             self.nominal = problem.given_nominal
         self._near, self._rows, self._rank = near, np.ones(self.n), -1
@@ -451,12 +448,10 @@ class CurveArrayProblem(ArrayProblem):
         else:
             raise _without_derivatives(t)
         array = self._array(left, stiffness, self._dependent)
-        remains = array.combinations.T @ terms.reshape(-1)
+        right_side = array.rows @ state - array.combinations.T @ terms.reshape(-1)
         doubt = np.abs(array.combinations.T @ doubts.reshape(-1)).max(initial=0.0)
-        found = _Linear(mass[0], stiffness[0], np.zeros(0))
-        errors = self._error(array, stencil), 0.0
-        right_side = array.rows @ state - remains
-        return _Constrained(found, array.rows, right_side, errors, z / scale), float(doubt)
+        equations, errors = _Linear(mass[0], stiffness[0], np.zeros(0)), (self._error(array, stencil), 0.0)
+        return _Constrained(equations, array.rows, right_side, errors, z / scale), float(doubt)
 
     def start_step(self, u: MeshDAE, t: float) -> None:
         """Begin at the derivatives of the solution at a state, see :meth:`ArrayProblem.start_step`."""

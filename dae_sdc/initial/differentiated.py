@@ -20,8 +20,8 @@ from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import DAEError, EvaluationError, InputError
 from dae_sdc.expressions.dag import name_of
 from dae_sdc.initial.jets import Integers, Stage, linearized, offsets_stages, row_name
-from dae_sdc.initial.neighbourhood import Neighbourhood, dense, taylor_weights
-from dae_sdc.initial.projection import TERM_ROUND_OFF, Accuracy
+from dae_sdc.initial.neighbourhood import Neighbourhood, taylor_weights
+from dae_sdc.initial.projection import TERM_ROUND_OFF, Accuracy, dense
 from dae_sdc.structure.analysis import Structure, structure
 from dae_sdc.structure.rank import floating_rank
 from dae_sdc.structure.signature import Signature

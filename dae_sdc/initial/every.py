@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,9 @@ import numpy as np
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError, InconsistentStateError
 from dae_sdc.expressions.dag import MOVING, Op
-from dae_sdc.initial.block_solutions import BLOCKS, BlockSolver
+from dae_sdc.initial.block_solutions import BLOCKS, PIVOT_SIZES, Block, BlockSolver, Plan, pivots
 from dae_sdc.initial.consistent import SingularStart, SolvedBlock, listed
 from dae_sdc.initial.jets import Group, ModelJets, Part, leaf_values
-from dae_sdc.initial.plan import PIVOT_SIZES, Block, Plan, pivots
 from dae_sdc.initial.solver import SEARCH, Distance, Given
 from dae_sdc.initial.systems import LARGEST_MULTIPLE, TRIGONOMETRIC
 
@@ -111,7 +111,7 @@ class Turn:
     def _linear(self, node: int, moving: frozenset[int], turned: list[dict[int, float]]) -> dict[int, float]:
         """Factors of values in an expression outside of sines; arguments of sines are added to ``turned``."""
         graph, place = self.system.model.graph, self.system.place
-        if not self._within(node, moving):
+        if not any(leaf.kind == "u" and place.get(leaf[1:]) in moving for leaf in graph.leaves_of(node)):
             return {}
         leaf = graph.leaves.get(node)
         if leaf is not None:
@@ -138,13 +138,6 @@ class Turn:
             factor = self._constant(args[1])
             return {j: slope / factor for j, slope in parts[0].items()}
         raise TurnError("as it occurs outside of sine and cosine in an equation that is not linear in it")
-
-    def _within(self, node: int, moving: frozenset[int]) -> bool:
-        place, graph = self.system.place, self.system.model.graph
-        return any(
-            leaf.kind == "u" and place.get((leaf.index, leaf.order)) in moving
-            for leaf in graph.leaves_of(node)
-        )
 
     def _constant(self, node: int) -> float:
         graph = self.system.model.graph
@@ -214,21 +207,17 @@ class EveryStart:
             if not found:
                 self._refuse()
             starts = self._kept(found)
-        for start in starts:
-            self._turn_back(start.x)
+        for start, shift in product(starts, self._symmetries.values()):
+            # Angles, and values that depend on them, are turned to be nearest to their guesses.
+            jets, by = list(shift), np.array(list(shift.values())) * self.given.weights[list(shift)]
+            away = (start.x[jets] - self.given.point[jets]) * self.given.weights[jets]
+            times = -float(np.round(by @ away / (by @ by)))
+            start.x[jets] += times * np.array(list(shift.values()))
         starts = [start for start in starts if self.system.holds_added(start.x)]
         if not starts:
             self._failures = []
             self._refuse()
         return sorted(starts, key=lambda start: self.distance(start.x))
-
-    def _turn_back(self, x: Vector) -> None:
-        """Shift angles, and values that depend on them, by whole turns to be nearest to their guesses."""
-        for shift in self._symmetries.values():
-            jets, by = list(shift), np.array(list(shift.values())) * self.given.weights[list(shift)]
-            away = (x[jets] - self.given.point[jets]) * self.given.weights[jets]
-            times = -float(np.round(by @ away / (by @ by)))
-            x[jets] += times * np.array(list(shift.values()))
 
     @property
     def blocks(self) -> tuple[SolvedBlock, ...]:
@@ -291,11 +280,12 @@ class EveryStart:
             found = [one for one in found if self._holds(self._plan.part(checks), one.x)]
         if linear:
             return found
-        return [_Start(one.x, chosen, self._lost_rank(group, part, one.x)) for one in found]
-
-    def _lost_rank(self, group: Group, part: Part, x: Vector) -> tuple[SingularStart, ...]:
-        rank = self._plan.rank(part, group.jets, x)
-        return () if rank == len(group.rows) else (self._told(group, x, rank, ""),)
+        ranks = [self._plan.rank(part, group.jets, one.x) for one in found]
+        full = len(group.rows)
+        return [
+            _Start(one.x, chosen, () if rank == full else (self._told(group, one.x, rank, ""),))
+            for one, rank in zip(found, ranks, strict=True)
+        ]
 
     def _told(self, group: Group, x: Vector, rank: int, ended: str) -> SingularStart:
         names = self.system.jet_names
@@ -408,7 +398,7 @@ class EveryStart:
 
     def _nothing_real(self, block: Block, x: Vector, count: int, kind: str) -> str:
         what = listed([self.system.row_names[i] for i in block.part.rows])
-        known = [j for j in np.setdiff1d(block.part.depends, block.cols).tolist()]
+        known = np.setdiff1d(block.part.depends, block.cols).tolist()
         held = [j for j in known if self.given.fixed[j]]
         shown = [f"{self.system.jet_names[j]} = {x[j]:.10g}" for j in (held or known)[:4]]
         at = f" with {', '.join(shown)}" if shown else ""

@@ -133,13 +133,6 @@ class HiddenConstraints:
                 done &= self._solve(number, t, x, share)
         return x, done & np.isfinite(x).all(axis=0)
 
-    def _followers(self, number: int) -> tuple[list[int], list[int]]:
-        """Positions in a stage of the rates of unknowns of stages before it, and these unknowns."""
-        jets = self.system.stages[number].jets.tolist()
-        pairs = zip(self.rates.tolist(), self.columns[self.rated].tolist(), strict=True)
-        states = {rate: state for rate, state in pairs if rate in jets and state not in jets}
-        return [jets.index(rate) for rate in states], list(states.values())
-
     def _solve(self, number: int, t: Vector, x: Vector, follows: Vector) -> NDArray[np.bool_]:
         """Solve the equations of a stage at all times, in place; returns a mask of the times of success.
 
@@ -149,8 +142,13 @@ class HiddenConstraints:
         part, columns, square = self.system.part(number), stage.jets, len(stage.rows) == len(stage.jets)
         if not len(stage.rows):
             return np.ones(len(t), dtype=bool)
-        places, states = self._followers(number) if follows.any() else ([], [])
-        every, count = [*columns.tolist(), *states], len(columns)
+        jets, count = columns.tolist(), len(columns)
+        pairs = zip(self.rates.tolist(), self.columns[self.rated].tolist(), strict=True)
+        # The rates in it of unknowns of stages before it.
+        followers = {rate: state for rate, state in pairs if rate in jets and state not in jets}
+        followers = followers if follows.any() else {}
+        places, states = [jets.index(rate) for rate in followers], list(followers.values())
+        every = [*jets, *states]
         linear, weights, before = part.is_linear(every), self.weights[columns][:, None], x[columns]
         sizes = np.abs(before).max(axis=1, keepdims=True)
         change, open_times = np.full(len(t), np.inf), np.arange(len(t))

@@ -15,10 +15,10 @@ from dae_sdc.initial.neighbourhood import (
     LATER,
     MOST_DENSE_UNKNOWNS,
     Neighbourhood,
-    dense,
     derivative_array,
     taylor_weights,
 )
+from dae_sdc.initial.projection import dense
 from dae_sdc.structure.analysis import index_of_unknowns
 
 # States near the given one at which the matrix pencil is looked at; all must give the same index.
@@ -69,28 +69,30 @@ def index_of(problem: ProblemDAE, t: float, u: Vector) -> FoundIndex | None:
         return None
     if offsets is not None:
         by_offsets = FoundIndex(offsets.index, index_of_unknowns(offsets))
-        return _lowered(near, by_offsets) if small and by_offsets.index > 1 else by_offsets
+        if not small or by_offsets.index <= 1:
+            return by_offsets
+        # Offsets may have equations differentiated that need not be.
+        other = _of_pencils([_pencil(near, number) for number in range(PENCILS)])
+        if other is None or other.index >= min(by_offsets.index, len(DIFFERENCES)):
+            return by_offsets
+        return other if _known_rates(near, near.t, other.index).all() else by_offsets
     if not small:
         return None
     pencils = [_pencil(near, number) for number in range(PENCILS)]
-    alike = _of_pencils(pencils)
-    if all(_are_close(pencils[0], other) for other in pencils[1:]):
+    alike, varying = _of_pencils(pencils), None
+    if _are_close(pencils):
         return alike
-    varying = _of_varying(near, alike)
+    if alike is not None and alike.index < len(DIFFERENCES):
+        before = alike.index > 0 and _known_rates(near, near.t, alike.index - 1).all()
+        if not before and _known_rates(near, near.t, alike.index).all():
+            varying = alike
+    if varying is None and is_linear(near):
+        varying = _by_arrays(near)
     if varying is None:
         return None
     masses = [pencil[0] for pencil in pencils if pencil is not None]
     turns = not all(np.allclose(masses[0], other, rtol=0.0, atol=CONSTANT_ENTRY) for other in masses)
     return replace(varying, turns=turns)
-
-
-def _of_varying(near: Neighbourhood, alike: FoundIndex | None) -> FoundIndex | None:
-    """The index of equations with pencils that vary; ``alike`` is what all of these say."""
-    if alike is not None and alike.index < len(DIFFERENCES):
-        before = alike.index > 0 and _known_rates(near, near.t, alike.index - 1).all()
-        if not before and _known_rates(near, near.t, alike.index).all():
-            return alike
-    return _by_arrays(near) if is_linear(near) else None
 
 
 def _of_pencils(pencils: list[tuple[Vector, Vector] | None]) -> FoundIndex | None:
@@ -103,18 +105,9 @@ def _of_pencils(pencils: list[tuple[Vector, Vector] | None]) -> FoundIndex | Non
     return FoundIndex(known[0].index, tuple(map(max, *(one.of_unknowns for one in known))))
 
 
-def _lowered(near: Neighbourhood, by_offsets: FoundIndex) -> FoundIndex:
-    """The index by offsets, or a lower one: they may have equations differentiated that need not be."""
-    other = _of_pencils([_pencil(near, number) for number in range(PENCILS)])
-    if other is None or other.index >= min(by_offsets.index, len(DIFFERENCES)):
-        return by_offsets
-    return other if _known_rates(near, near.t, other.index).all() else by_offsets
-
-
 def is_linear(near: Neighbourhood) -> bool:
     """Whether equations are linear in u and u', by Jacobians near a state at one time."""
-    pencils = [_pencil(near, number, at_start=True) for number in range(PENCILS)]
-    return all(_are_close(pencils[0], other) for other in pencils[1:])
+    return _are_close([_pencil(near, number, at_start=True) for number in range(PENCILS)])
 
 
 def _by_arrays(near: Neighbourhood) -> FoundIndex | None:
@@ -143,11 +136,14 @@ def _pencil(near: Neighbourhood, number: int, at_start: bool = False) -> tuple[V
     return (mass / rows, stiffness / rows) if (rows > 0.0).all() else None
 
 
-def _are_close(pencil: tuple[Vector, Vector] | None, other: tuple[Vector, Vector] | None) -> bool:
-    """Whether two pencils are the same up to what differences leave."""
-    if pencil is None or other is None:
-        return False
-    return all(np.allclose(a, b, rtol=0.0, atol=CONSTANT_ENTRY) for a, b in zip(pencil, other, strict=True))
+def _are_close(pencils: list[tuple[Vector, Vector] | None]) -> bool:
+    """Whether pencils are the same up to what differences leave."""
+    first, *others = pencils
+    return first is not None and all(
+        other is not None
+        and all(np.allclose(a, b, rtol=0.0, atol=CONSTANT_ENTRY) for a, b in zip(first, other, strict=True))
+        for other in others
+    )
 
 
 def _by_chains(mass: Vector, stiffness: Vector) -> FoundIndex | None:

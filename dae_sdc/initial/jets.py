@@ -349,14 +349,9 @@ class Part:
         }
 
     @cached_property
-    def pattern(self) -> list[tuple[int, int]]:
-        """Pairs of the position of an equation and the number of a value on which it depends."""
-        return list(self.slopes)
-
-    @cached_property
     def _columns(self) -> tuple[Integers, Integers, Integers]:
         """The order of the pattern by columns, its rows in that order, and where each column begins."""
-        rows, columns = np.array(self.pattern, dtype=np.int64).reshape(-1, 2).T
+        rows, columns = np.array(list(self.slopes), dtype=np.int64).reshape(-1, 2).T
         order = np.lexsort((rows, columns))
         starts = np.searchsorted(columns[order], np.arange(len(self.system.jets) + 1))
         return order, rows[order].astype(np.int32), starts.astype(np.int32)
@@ -376,7 +371,7 @@ class Part:
     @cached_property
     def depends(self) -> Integers:
         """Numbers of all values on which the equations depend."""
-        return np.unique(np.array([j for _, j in self.pattern + self.switches], dtype=np.int64))
+        return np.unique(np.array([j for _, j in [*self.slopes, *self.switches]], dtype=np.int64))
 
     @cached_property
     def _equations(self) -> Repeated:
@@ -406,7 +401,7 @@ class Part:
         key = tuple(columns)
         if key not in self._chosen:
             place = {j: at for at, j in enumerate(key)}
-            own = [(e, i, place[j]) for e, (i, j) in enumerate(self.pattern) if j in place]
+            own = [(e, i, place[j]) for e, (i, j) in enumerate(self.slopes) if j in place]
             self._chosen[key] = np.array(own, dtype=np.int64).reshape(-1, 3).T
         entries, at, of = self._chosen[key]
         found = np.zeros((*x.shape[1:], len(self.rows), len(key)))
@@ -417,21 +412,15 @@ class Part:
         """Whether the equations are linear in some values together."""
         own = frozenset(columns)
         if own not in self._linear:
-            self._linear[own] = self._found_linear(own)
+            graph, jets, place = self.system.model.graph, self.system.jets, self.system.place
+            leaves = {graph.variable(*jets[j]) for j in own}
+            # Values may stand in derivatives and cancel there.
+            self._linear[own] = not any(j in own for _, j in self.switches) and not any(
+                own & {place.get(jet) for jet in graph.depends(slope)}
+                for (_, j), slope in self.slopes.items()
+                if j in own and leaves.intersection(graph.below([slope]))
+            )
         return self._linear[own]
-
-    def _found_linear(self, own: frozenset[int]) -> bool:
-        if any(j in own for _, j in self.switches):
-            return False
-        graph, jets, place = self.system.model.graph, self.system.jets, self.system.place
-        leaves = {graph.variable(*jets[j]) for j in own}
-        for (_, j), slope in self.slopes.items():
-            if j in own and leaves.intersection(graph.below([slope])):
-                # Derivatives without the values that cancel in them.
-                inner = {place.get(jet) for jet in graph.depends(slope)}
-                if own & inner:
-                    return False
-        return True
 
 
 @dataclass(eq=False)

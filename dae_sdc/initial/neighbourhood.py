@@ -9,7 +9,6 @@ from math import prod
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sparse
 
 from dae_sdc.dae.consistency import begin_scales
@@ -17,7 +16,7 @@ from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import DAEError
-from dae_sdc.initial.projection import TERM_ROUND_OFF
+from dae_sdc.initial.projection import TERM_ROUND_OFF, dense
 
 DISPLACEMENT = 0.01  # Distance of the points from the start, in sizes of the unknowns.
 LATER = 0.1  # Time between the points, in units of that in which the solution changes by its size.
@@ -26,12 +25,6 @@ MOST_DENSE_UNKNOWNS = 100
 MOST_CORRECTIONS = 12  # Steps of Newton's method to a point at which F = 0.
 HELD = 1e-9  # Distance from such a point, in sizes of the unknowns, that counts as none.
 USUAL_TOLERANCE = 1e-6  # Relative tolerance of the run for which sizes are taken.
-
-
-def dense(matrix: npt.ArrayLike) -> Vector:
-    """A matrix as an array."""
-    array: Vector = matrix.toarray() if hasattr(matrix, "toarray") else np.array(matrix, dtype=np.float64)
-    return array
 
 
 def taylor_weights(points: Sequence[int], highest: int) -> Vector:

@@ -1,18 +1,21 @@
-"""The nearest point at which equations hold, by an iteration for the KKT conditions with step control."""
+"""The nearest point at which equations hold, by the KKT conditions with step control, or along paths."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sparse
 
+from dae_sdc.dae.paths import MOST_PATH_UNKNOWNS, newton_homotopy
+from dae_sdc.dae.pattern import maximum_matching
 from dae_sdc.dae.state import Vector
 from dae_sdc.deadline import check
-from dae_sdc.errors import SingularMatrixError
+from dae_sdc.errors import DAEError, SingularMatrixError
+from dae_sdc.structure.blocks import Block, find_blocks
 from dae_sdc.structure.rank import LinearRows
 
 # Residual of an equation, relative to the size of its terms, that is round-off.
@@ -188,6 +191,12 @@ def project(
     return Projection(x, good, iteration, before, h, scale, clashing, held)
 
 
+def dense(matrix: npt.ArrayLike) -> Vector:
+    """A matrix as an array."""
+    array: Vector = matrix.toarray() if hasattr(matrix, "toarray") else np.array(matrix, dtype=np.float64)
+    return array
+
+
 def _finite(matrix: Any) -> bool:
     return bool(np.isfinite(matrix.data if sparse.issparse(matrix) else matrix).all())
 
@@ -274,7 +283,7 @@ class _Search:
         if sparse.issparse(matrix) and matrix.shape[0] * matrix.shape[1] > MOST_DENSE_ENTRIES:
             weighted = sparse.csr_matrix(matrix) @ sparse.diags(1.0 / self._weight)
         else:
-            weighted = (matrix.toarray() if sparse.issparse(matrix) else matrix) / self._weight
+            weighted = dense(matrix) / self._weight
         dependent, shift = self._equations.accuracy.dependent, DIAGONAL_SHIFT
         try:
             # Rows of a vanishing gradient are not scaled.
@@ -348,3 +357,114 @@ class _Search:
         if not np.isfinite(values).all():
             return np.inf
         return float(0.5 * offset @ offset + self._penalty * np.abs(values / self.system.sizes).sum())
+
+
+# FIRST_PART, LONGEST_PART, SHORTEST_PART: first part of a path, and the bounds of the parts, each of which is
+# as long as Newton's method allows.
+FIRST_PART = 0.125
+LONGEST_PART = 0.25
+SHORTEST_PART = 1e-5
+MOST_PATH_POINTS = 200  # Largest number of points.
+MOST_POINT_ITERATIONS = 12  # Largest number of iterations of Newton's method at a point.
+EASY_ITERATIONS = 5  # Number of iterations up to which the next part is longer.
+POINT_RESIDUAL = 1e-4  # Largest residual, relative to the terms, at points before the end.
+
+# The point nearest to one, and begun at another, at which equations at a part of a path hold.
+At = Callable[[float, Vector, Vector], Projection]
+
+
+def continued(at: At, x: Vector) -> Projection | None:
+    """The end of a path from values x at 0 to 1, with parts along secants first; None if it is lost."""
+    place, part, before = 0.0, FIRST_PART, None
+    for _ in range(MOST_PATH_POINTS):
+        goal = min(1.0, place + part)
+        ahead = x if before is None else x + (goal - place) / (place - before[0]) * (x - before[1])
+        found = at(goal, x, ahead)
+        if found.converged:
+            before, place, x = (place, x), goal, found.x
+            if place == 1.0:
+                return found
+            part = min(LONGEST_PART, part * (2.0 if found.iterations <= EASY_ITERATIONS else 1.0))
+        elif part < SHORTEST_PART:
+            return None
+        else:
+            part *= 0.25
+    return None
+
+
+def shifted(equations: EquationFunctions, by: Vector) -> EquationFunctions:
+    """Equations with other right-hand sides."""
+    terms = equations.terms
+    return replace(
+        equations,
+        values=lambda x: equations.values(x) - by,
+        terms=None if terms is None else lambda x: terms(x) + np.abs(by),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class BlockEquations:
+    """As many equations as values, and how they are solved."""
+
+    equations: EquationFunctions
+    sizes: Vector
+    bounds: Any  # Shape (2, n); None if there are none.
+    tolerance: float
+
+    def solved(
+        self, x: Vector, start: Vector | None = None, by: Vector | None = None, most: int | None = None
+    ) -> Projection:
+        """Values near others at which the equations hold, or are left with something."""
+        on_path = by is not None and bool(by.any())
+        return project(
+            x,
+            self.equations if by is None else shifted(self.equations, by),
+            weights=1.0 / self.sizes,
+            start=start,
+            sizes=self.sizes,
+            bounds=self.bounds,
+            tolerance=POINT_RESIDUAL if on_path else self.tolerance,
+            most_iterations=most or (MOST_PROJECTION_STEPS if by is None else MOST_POINT_ITERATIONS),
+        )
+
+    def followed(self, x: Vector) -> tuple[Projection | None, str]:
+        r"""The end of a path from guesses, and what it is called; None if all paths are lost.
+
+        .. math:: F(x) = (1 - s) F(\tilde x), \qquad s F(x) + (1 - s) F'(\tilde x) (x - \tilde x) = 0
+        """
+        with np.errstate(all="ignore"):
+            left = self.equations.values(x)
+            if not np.isfinite(left).all():
+                return None, ""
+            found = continued(lambda s, near, ahead: self.solved(near, ahead, (1.0 - s) * left), x)
+            if found is not None or x.size > MOST_PATH_UNKNOWNS:
+                return found, "a Newton homotopy"
+            slopes = dense(self.equations.jacobian(x))
+            for name, matrix in (("a Newton homotopy", None), ("a fixed-point homotopy", slopes)):
+                try:
+                    end = newton_homotopy(
+                        self._inside, lambda y: dense(self.equations.jacobian(y)), x, self.sizes, matrix
+                    )
+                except (DAEError, np.linalg.LinAlgError):
+                    continue
+                found = self.solved(end)
+                if found.converged:
+                    return found, name
+        return None, ""
+
+    def _inside(self, x: Vector) -> Vector:
+        """The equations; NaN, at which a path has no point, beyond the bounds."""
+        if self.bounds is not None and ((x < self.bounds[0]) | (x > self.bounds[1])).any():
+            return np.full(x.size, np.nan)
+        return self.equations.values(x)
+
+
+def blocks_of(pattern: Any) -> list[Block] | None:
+    """The blocks of equations in an order in which they can be solved; None if some have no value."""
+    matched = maximum_matching(pattern)
+    if (matched < 0).any():
+        return None
+    entries = sparse.coo_matrix(pattern)
+    return list(
+        find_blocks(entries.row.astype(np.int64), entries.col.astype(np.int64), matched.astype(np.int64))
+    )

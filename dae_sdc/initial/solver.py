@@ -16,12 +16,14 @@ from dae_sdc.errors import InconsistentStateError
 from dae_sdc.initial.consistent import REPORTED_CHANGE, Change, listed
 from dae_sdc.initial.given import OUTSIDE, shown_bounds
 from dae_sdc.initial.jets import JetSystem, Stage
-from dae_sdc.initial.paths import BlockEquations, blocks_of, continued
 from dae_sdc.initial.projection import (
     MOST_DENSE_ENTRIES,
     MOST_PROJECTION_STEPS,
+    BlockEquations,
     EquationFunctions,
     Projection,
+    blocks_of,
+    continued,
     project,
 )
 from dae_sdc.structure.rank import Span

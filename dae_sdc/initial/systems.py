@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -95,10 +95,7 @@ class Quotients:
 
     def power(self, base: Polynomial, exponent: int) -> Polynomial:
         """A power of a polynomial."""
-        found: Polynomial = dict(UNIT)
-        for _ in range(exponent):
-            found = self.times(found, base)
-        return found
+        return reduce(self.times, [base] * exponent, dict(UNIT))
 
     def sum(self, a: Quotient, b: Quotient) -> Quotient:
         """a + b."""
@@ -118,19 +115,9 @@ class Quotients:
         under = {k: a.under.get(k, 0) + b.under.get(k, 0) for k in {*a.under, *b.under}}
         return Quotient(self.times(a.over, b.over), under)
 
-    def repeated(self, a: Quotient, times: int) -> Quotient:
-        """The power of a quotient with an exponent ``times`` of at least 1."""
-        found = a
-        for _ in range(times - 1):
-            found = self.product(found, a)
-        return found
-
     def denominator(self, a: Quotient) -> Polynomial:
         """The denominator of a, multiplied out."""
-        found: Polynomial = dict(UNIT)
-        for k, power in a.under.items():
-            found = self.times(found, self.power(self.factors[k], power))
-        return found
+        return reduce(self.times, (self.power(self.factors[k], n) for k, n in a.under.items()), dict(UNIT))
 
     def inverse(self, a: Quotient) -> Quotient:
         """1 / a."""
@@ -337,31 +324,24 @@ class Reader:
         for node in self._order:
             if graph.op[node] not in TRIGONOMETRIC:
                 continue
-            arg = graph.args[node][0]
-            slopes, constant = self._affine(arg)
-            self._turns[node] = slopes, constant
-            for j, slope in slopes.items():
+            (arg,) = graph.args[node]
+            inner = self._depends.intersection(graph.below([arg]))
+            if any(graph.op[below] in TRIGONOMETRIC for below in inner):
+                raise NotPolynomialError("a sine or cosine of a sine or cosine")
+            linear = self._as_sum(self._at(arg))
+            if linear is None:
+                raise NotPolynomialError("a sine or cosine of more than a sum of angles")
+            self._turns[node] = linear
+            for j, slope in linear[0].items():
                 factors.setdefault(j, []).append(slope)
         return {j: _common_unit(found) for j, found in factors.items()}
 
-    def _affine(self, node: int) -> tuple[dict[int, float], float]:
-        inner = [below for below in self.graph.below([node]) if below in self._depends]
-        if any(self.graph.op[below] in TRIGONOMETRIC for below in inner):
-            raise NotPolynomialError("a sine or cosine of a sine or cosine")
-        found = self._as_sum(self._at(node))
-        if found is None:
-            raise NotPolynomialError("a sine or cosine of more than a sum of angles")
-        return found
-
     def _as_sum(self, given: Quotient) -> tuple[dict[int, float], float] | None:
         """Factors of unknowns and the constant of a linear expression; None if it is not linear."""
-        slopes: dict[int, float] = {}
-        for monomial, value in given.over.items():
-            if monomial and (len(monomial) > 1 or monomial[0][1] > 1 or monomial[0][0] >= len(self.names)):
-                return None
-            if monomial:
-                slopes[monomial[0][0]] = value.real
-        return None if given.under else (slopes, given.over.get((), 0.0).real)
+        terms = {monomial: value.real for monomial, value in given.over.items() if monomial}
+        if given.under or any(len(m) > 1 or m[0][1] > 1 or m[0][0] >= len(self.names) for m in terms):
+            return None
+        return {m[0][0]: slope for m, slope in terms.items()}, given.over.get((), 0.0).real
 
     def _eliminate(self) -> set[int]:
         """Eliminate angles that are sums of others and a constant; numbers of the equations used for it."""
@@ -582,7 +562,7 @@ class Reader:
         if op is Op.ABS:
             return Quotient(plus({}, first.over, self._chosen(node, (1, -1))), first.under)
         if op is Op.INTPOW:
-            return self._ring.repeated(first, args[1])
+            return reduce(self._ring.product, [first] * args[1])
         if op is Op.SQRT:
             return self._rooted(first, Fraction(1, 2))
         if op is Op.POW and args[1] not in self._depends:
@@ -602,10 +582,7 @@ class Reader:
             return self._ring.inverse(self._raised(base, -exponent))
         if simple.denominator > 1:
             return self._rooted(base, simple)
-        found = Quotient(dict(UNIT), {})
-        for _ in range(simple.numerator):
-            found = self._ring.product(found, base)
-        return found
+        return reduce(self._ring.product, [base] * simple.numerator, Quotient(dict(UNIT), {}))
 
     def _rooted(self, base: Quotient, exponent: Fraction) -> Quotient:
         self._roots_of.append((exponent.denominator, base.over, self._ring.denominator(base)))

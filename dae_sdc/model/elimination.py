@@ -57,7 +57,7 @@ class Constants:
         }
         self._zero: dict[int, bool | None] = {}
         self._divisors: dict[int, None] = {}
-        self._zeros: dict[int, None] = {}
+        self.zeros: dict[int, None] = {}  # constants that are taken for 0
 
     def is_zero(self, node: int) -> bool | None:
         """Whether a constant is 0 with the present values of the parameters; None if that is not known."""
@@ -81,14 +81,11 @@ class Constants:
 
     def at_start(self, nodes: Sequence[int], unknowns: Mapping[tuple[int, int], float]) -> list[float] | None:
         """Values of expressions at the start; None where a parameter has none."""
-        known = {Leaf("u", *key): value for key, value in unknowns.items()}
-        known[Leaf("t")] = float(self.model.interval[0])
-        for leaf in self.graph.leaves_of(*nodes):
-            if leaf.kind == "p":
-                number = self._parameters[leaf.index].value
-                if number is None:
-                    return None
-                known[leaf] = number
+        known: dict[Leaf, float | None] = {Leaf("u", *key): value for key, value in unknowns.items()}
+        known |= {Leaf("t"): float(self.model.interval[0])}
+        known |= {Leaf("p", i): parameter.value for i, parameter in enumerate(self._parameters)}
+        if any(known[leaf] is None for leaf in self.graph.leaves_of(*nodes)):
+            return None
         values: list[float] = self.graph.numeric(nodes, known.__getitem__).tolist()
         return values
 
@@ -111,13 +108,9 @@ class Constants:
         if node not in self.graph.numbers:
             self._divisors[node] = None
 
-    def take_for_zero(self, nodes: Iterable[int]) -> None:
-        """Add the conditions that constants are 0."""
-        self._zeros.update(dict.fromkeys(nodes))
-
     def conditions(self) -> tuple[Condition, ...]:
         """All conditions on parameters."""
-        asked = [*((node, False) for node in self._divisors), *((node, True) for node in self._zeros)]
+        asked = [*((node, False) for node in self._divisors), *((node, True) for node in self.zeros)]
         texts = self.model.sympy([node for node, _ in asked])
         return tuple(
             Condition(self.model.name, -text if text.could_extract_minus_sign() else text, vanishes)
@@ -208,9 +201,8 @@ class Starts:
         moved = [None if end is None else ((end - offset) / scale, variable.name) for end in ends]
         if scale < 0:
             moved.reverse()
-        low, high = self.limits.get(relation.of, (None, None))
-        lows = [end for end in (low, moved[0]) if end is not None]
-        highs = [end for end in (high, moved[1]) if end is not None]
+        ends_of_all = zip(self.limits.get(relation.of, (None, None)), moved, strict=True)
+        lows, highs = ([end for end in both if end is not None] for both in ends_of_all)
         low, high = max(lows, default=None), min(highs, default=None)
         if low is not None and high is not None and low[0] > high[0]:
             raise InputError(
@@ -415,10 +407,7 @@ class LinearElimination:
             return False
         gradient = self.graph.gradient(candidate.expression)
         slopes = [self.constants.value(gradient[self.graph.leaf(leaf)]) for leaf in leaves]
-        if (
-            any(slope is None for slope in slopes)
-            or sum(abs(slope or 0.0) for slope in slopes) > LARGEST_ERROR_FACTOR
-        ):
+        if sum(np.inf if slope is None else abs(slope) for slope in slopes) > LARGEST_ERROR_FACTOR:
             return False
         highest = max(leaf.order for leaf in leaves) + order
         now = self._order(unknowns.pop(), self._places[leaves[0].index])
@@ -426,13 +415,12 @@ class LinearElimination:
 
     def _plain(self, root: int) -> bool:
         """Whether the highest derivatives of unknowns have constant coefficients in an equation."""
-        graph = self.graph
-        for node, slope in graph.gradient(root).items():
-            leaf = graph.leaves[node]
-            if leaf.kind == "u" and leaf.order and graph.mark[slope] & MOVING:
-                if leaf.order >= self._order(leaf.index, self._places[leaf.index]):
-                    return False
-        return True
+        slopes = self.graph.gradient(root).items()
+        moving = [self.graph.leaves[node] for node, slope in slopes if self.graph.mark[slope] & MOVING]
+        return not any(
+            leaf.kind == "u" and 0 < leaf.order >= self._order(leaf.index, self._places[leaf.index])
+            for leaf in moving
+        )
 
     def _moved(self, candidate: _Candidate) -> dict[tuple[int, int], Start] | None:
         """Start values of the unknown, moved to kept unknowns; None where a fixed one has no place."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -82,14 +82,14 @@ class Sided(NamedTuple):
     # values), and the values of the jumps.
     graph: Graph
     roots: list[int]  # The equations.
-    jumps: list[Jump]  # Those whose values a step holds; all others follow from them.
+    jumps: list[Jump] = []  # Those whose values a step holds; all others follow from them.
     # borders, arguments: for each jump the continuous function at whose zeros it changes while inner jumps
     # are held, and for a floor what it is taken of (else 0).
-    borders: list[int]
-    arguments: list[int]
-    timed: list[bool]  # For each jump whether it depends on time alone.
+    borders: list[int] = []
+    arguments: list[int] = []
+    timed: list[bool] = []  # For each jump whether it depends on time alone.
     # For each jump whether its border is a polynomial of degree one in time while inner jumps are held.
-    affine: list[bool]
+    affine: list[bool] = []
 
 
 def with_held_jumps(graph: Graph, roots: Sequence[int], jumps: Sequence[Jump], parameters: int) -> Sided:
@@ -193,15 +193,13 @@ class Timetable:
         self.t0, self.t_end = t0, t_end
         self.slack = 4.0 * EPS * max(abs(t0), abs(t_end))
         self.times = np.empty(0)
+
+        def row(number: int, times: Vector) -> Vector:
+            return np.asarray(jumps.timed_values(parameters, times)[number])
+
         for number in range(count):
             name = jumps.names[jumps.timed[number]]
-
-            def border(times: Vector, number: int = number) -> Vector:
-                return np.asarray(jumps.timed_values(parameters, times)[number])
-
-            def value(times: Vector, number: int = number) -> Vector:
-                return np.asarray(jumps.timed_values(parameters, times)[count + number])
-
+            border, value = partial(row, number), partial(row, count + number)
             is_level = bool(np.isnan(jumps.values[jumps.timed[number], 0]))
             edges = np.concatenate([[t0], self.times, [t_end]])
             looked = self._looked_at(border, edges, is_level, bool(jumps.affine[number]), name)
@@ -307,12 +305,11 @@ def _agree(
         if leaf.kind == "p" and np.isfinite(parameter(leaf.index)):
             return np.full(BORDER_POINTS, parameter(leaf.index))
         if leaf not in values:
-            values[leaf] = rng.choice([-1.0, 1.0], BORDER_POINTS) * 10.0 ** rng.uniform(
-                -3.0, 3.0, BORDER_POINTS
-            )
+            signs = rng.choice([-1.0, 1.0], BORDER_POINTS)
+            values[leaf] = signs * 10.0 ** rng.uniform(-3.0, 3.0, BORDER_POINTS)
         return values[leaf]
 
-    for leaf in sorted(graph.leaves_of(gap), key=lambda one: (one.kind, one.index, one.order)):
+    for leaf in sorted(graph.leaves_of(gap)):
         if leaf.kind == "p":
             continue
         at = []
@@ -331,11 +328,9 @@ def _agree(
         if not unsure:  # branches that both vanish there differ by rounding alone
             values[leaf] = values[leaf] + BORDER_DISTANCE * (1.0 + np.abs(values[leaf]))
             size = size + sum(np.nan_to_num(np.abs(away)) for away in graph.numeric([first, second], value))
-        return (
-            bool((np.abs(left - right)[finite] <= BRANCH_TOLERANCE * size[finite]).all())
-            if finite.any()
-            else None
-        )
+        if not finite.any():
+            return None
+        return bool((np.abs(left - right)[finite] <= BRANCH_TOLERANCE * size[finite]).all())
     return _agree_where_it_changes(graph, condition, (first, second), value, values)
 
 

@@ -59,10 +59,11 @@ class Definition:
     unknowns: tuple[int, ...]  # Numbers of the auxiliary unknowns.
     roots: tuple[int, ...]  # Nodes of as many expressions that vanish.
 
-    def solve(self, graph: Graph, values: Callable[[Leaf], float], guess: float = 0.0) -> list[float] | None:
+    def solve(self, graph: Graph, values: Callable[[Leaf], float]) -> list[float] | None:
         """Values of the auxiliary unknowns by Newton's method, given all other leaves; None if it fails."""
         n = len(self.unknowns)
-        leaves = {graph.variable(j): at for at, j in enumerate(self.unknowns)}
+        place = {j: at for at, j in enumerate(self.unknowns)}
+        leaves = {graph.variable(j): at for j, at in place.items()}
         slopes = [
             (i, leaves[leaf], node)
             for i, root in enumerate(self.roots)
@@ -70,15 +71,13 @@ class Definition:
             if leaf in leaves
         ]
         nodes = [*self.roots, *(node for *_, node in slopes)]
-        place = {j: at for at, j in enumerate(self.unknowns)}
-        solution = np.full(n, guess)
+        solution = np.zeros(n)
+
+        def value(leaf: Leaf) -> float:
+            is_unknown = leaf.kind == "u" and leaf.order == 0 and leaf.index in place
+            return float(solution[place[leaf.index]]) if is_unknown else values(leaf)
+
         for _ in range(MOST_DEFINITION_STEPS):
-            current = solution
-
-            def value(leaf: Leaf, current: npt.NDArray[np.float64] = current) -> float:
-                is_unknown = leaf.kind == "u" and leaf.order == 0 and leaf.index in place
-                return float(current[place[leaf.index]]) if is_unknown else values(leaf)
-
             numbers = graph.numeric(nodes, value)
             matrix = np.zeros((n, n))
             for (i, at, _), slope in zip(slopes, numbers[n:].tolist(), strict=True):
@@ -89,7 +88,7 @@ class Definition:
                 step = np.linalg.solve(matrix, -numbers[:n])
             except np.linalg.LinAlgError:
                 return None
-            solution = current + step
+            solution = solution + step
             if (np.abs(step) <= 1e-12 * (1.0 + np.abs(solution))).all():
                 return [float(entry) for entry in solution]
         return None

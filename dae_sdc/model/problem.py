@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -107,19 +107,7 @@ def first_order(model: Any, dense: bool | None = None) -> Form:
         *(f"definition of {name_of(names[j], k + 1)}" for j, k in defined),
         *model.equation_names,
     )
-    form = _form(model, graph, (states, n_diff, given), (rows, names_of_rows), entries, dense)
-    return _with_jumps(form, model, sided, given)
-
-
-def _with_jumps(form: Form, model: Any, sided: Sided, given: Callable[[Leaf], Input | None]) -> Form:
-    if not sided.jumps:
-        return form
-    names = [
-        # SymPy holds a comparison as the condition of a choice between 1 and 0.
-        str(expression.args[0][1] if isinstance(expression, sympy.Piecewise) else expression)
-        for expression in model.sympy([jump.node for jump in sided.jumps])
-    ]
-    return replace(form, jumps=jumps_as_programs(sided, names, given))
+    return form_of(model, sided, (states, n_diff, given), (rows, names_of_rows), entries, dense)
 
 
 def in_given_order(model: Any, n_diff: int, borders: bool = True) -> Form:
@@ -136,24 +124,29 @@ def in_given_order(model: Any, n_diff: int, borders: bool = True) -> Form:
     for i, root in enumerate(roots):
         enter_gradient(graph, root, i, given, entries, graph.leaf(_C))
     states = [(j, 0) for j in range(n)]
-    equations = roots, model.equation_names
-    form = _form(model, graph, (states, n_diff, given), equations, entries, None)
+    form = form_of(model, sided, (states, n_diff, given), (roots, model.equation_names), entries, None)
     slopes = (item for root in roots for item in graph.gradient(root).items())
     moving = any(graph.leaves[leaf].order and graph.mark[slope] & MOVING for leaf, slope in slopes)
-    return _with_jumps(replace(form, constant_mass=not moving), model, sided, given)
+    return replace(form, constant_mass=not moving)
 
 
-def _form(
+def form_of(
     model: Any,
-    graph: Graph,
-    state: tuple[list[tuple[int, int]], int, Callable[[Leaf], Input | None]],
+    sided: Sided,
+    state: tuple[Sequence[tuple[int, int]], int, Callable[[Leaf], Input | None]],
     equations: tuple[list[int], tuple[str, ...]],
     entries: Mapping[tuple[int, int], int],
     dense: bool | None,
+    written: Callable[[Graph, list[int]], list[int]] = lambda graph, nodes: nodes,
 ) -> Form:
     """The form made of equations with their names, and of entries of the Jacobian by column and row."""
     (states, n_diff, given), (rows, names_of_rows) = state, equations
-    n = len(states)
+    n, graph = len(states), sided.graph
+    texts = [
+        # SymPy holds a comparison as the condition of a choice between 1 and 0.
+        str(expression.args[0][1] if isinstance(expression, sympy.Piecewise) else expression)
+        for expression in (model.sympy([jump.node for jump in sided.jumps]) if sided.jumps else ())
+    ]
     pattern, outputs = matrix_outputs(graph, entries, (n, n), n <= DENSE if dense is None else dense)
     return Form(
         tuple(states),
@@ -162,8 +155,9 @@ def _form(
         tuple(unit_of_rate(model.units[j], k) for j, k in states),
         names_of_rows,
         graph.program(rows, given),
-        graph.program(outputs, given),
+        graph.program(written(graph, outputs), given),
         pattern,
+        jumps_as_programs(sided, texts, given) if sided.jumps else None,
     )
 
 
@@ -173,7 +167,7 @@ def _sided(model: Any, follows: Callable[[Leaf], bool], unsure: bool = True) -> 
     numbers = [math.nan if value is None else float(value) for value in values]
     jumps = jumps_of(model.graph, model.roots, numbers.__getitem__, follows, unsure)
     if not jumps:
-        return Sided(model.graph, list(model.roots), [], [], [], [], [])
+        return Sided(model.graph, list(model.roots))
     return with_held_jumps(model.graph, model.roots, jumps, len(numbers))
 
 
@@ -282,16 +276,8 @@ class FormEquations:
 
     def residual_errors(self, u: MeshDAE, du: MeshDAE, t: float) -> Vector:
         """What rounding of its terms may leave of every equation at a state, shape (n,)."""
-        inputs: dict[str, Any] = {
-            "u": np.asarray(u),
-            "du": np.asarray(du),
-            "t": [t],
-            "p": self.kernel_parameters(),
-        }
         program = self.form.residual
-        return ROUNDING * magnitudes(
-            program, [inputs[source.kind][source.index] for source in program.inputs]
-        )
+        return ROUNDING * magnitudes(program, program.arguments(t, u, du, self.kernel_parameters()))
 
     @follows_from_residual
     def jacobian(self, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Any:
@@ -301,10 +287,8 @@ class FormEquations:
     def _taken(self, values: Any) -> Vector:
         array: Vector = np.ascontiguousarray(values, dtype=np.float64)
         if array.shape != (self.n,):
-            name = getattr(self, "model_name", type(self).__name__)
-            raise InputError(
-                f"model {name} has a state of {self.n} unknowns; got an array of shape {array.shape}"
-            )
+            name, shape = getattr(self, "model_name", type(self).__name__), array.shape
+            raise InputError(f"model {name} has a state of {self.n} unknowns; got an array of shape {shape}")
         return array
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -229,10 +229,12 @@ class Simplified:
                 slope = graph.gradient(node).get(graph.leaf(leaf), graph.zero)
                 if graph.mark[slope] & MOVING:
                     continue
-                reader = _reader({**jet_values, jet: 0.0})
+                jet_values[jet] = 0.0
                 at_zero, rise = (
-                    float(self._number(jet[0], term, reader, t, numbers)) for term in (node, slope)
+                    float(self._number(jet[0], term, lambda *key: jet_values[key], t, numbers))
+                    for term in (node, slope)
                 )
+                del jet_values[jet]
                 if rise and np.isfinite([at_zero, rise]).all():
                     jet_values[jet] = (value - at_zero) / rise
         return {name_of(*jet): value for jet, value in jet_values.items()}
@@ -294,7 +296,7 @@ class Simplified:
                 raise InputError(
                     f"the state does not tell {what}: {name_of(*missing[0])} is not in it; give du"
                 )
-            value = self._number(name, self._node(name), _reader(jet_values), t, numbers)
+            value = self._number(name, self._node(name), lambda *key: jet_values[key], t, numbers)
             values[name] = np.broadcast_to(value, shape).copy()
         return values
 
@@ -312,10 +314,9 @@ class Simplified:
             Further rows: label, value before, value after.
         """
         before, after = self.original, self.model
-        rows = [("", "before", "after")]
-        rows.append(("unknowns", str(len(before.names)), str(len(after.names))))
-        rows.append(("equations", str(len(before.roots)), str(len(after.roots))))
-        rows += more
+        unknowns = "unknowns", str(len(before.names)), str(len(after.names))
+        equations = "equations", str(len(before.roots)), str(len(after.roots))
+        rows = [("", "before", "after"), unknowns, equations, *more]
         first, second, third = (max(map(len, column)) for column in zip(*rows, strict=True))
         table = aligned(rows, (first, -second, -third), gap="  ")
         lines = [f"model {before.name}", *(f"  {line}" for line in table.split("\n"))]
@@ -325,10 +326,6 @@ class Simplified:
 
     def __str__(self) -> str:
         return "\n".join([self.report(), *(f"    {removed}" for removed in self.map.values())])
-
-
-def _reader(values: Mapping[tuple[str, int], Any]) -> Callable[[str, int], Any]:
-    return lambda name, order: values[name, order]
 
 
 _NOWHERE: Final = -1
@@ -431,9 +428,6 @@ class _TrivialElimination:
         except InputError as error:
             raise InputError(f"model {model.name}, with the numbers of its parameters: {error}") from None
 
-    def _sum(self, terms: Iterable[tuple[int, int]], offset: int) -> int:
-        return sum_of(self.graph, terms, offset)
-
     def _put(self, i: int, relation_of: Callable[[int], Relation]) -> int:
         """An equation with unknowns replaced by the relations that determine them."""
         graph, root = self.graph, self.roots[i]
@@ -443,7 +437,7 @@ class _TrivialElimination:
                 top, factor, order, offset = relation_of(leaf.index)
                 live = factor != graph.zero
                 terms = [(factor, graph.variable(top, order + leaf.order))] if live else []
-                replaced[graph.leaf(leaf)] = self._sum(terms, graph.zero if leaf.order else offset)
+                replaced[graph.leaf(leaf)] = sum_of(graph, terms, graph.zero if leaf.order else offset)
         try:
             return graph.substitute([root], replaced)[0]
         except InputError as error:
@@ -463,7 +457,7 @@ class _TrivialElimination:
                 key = top, order + shift
                 terms[key] = graph.add(terms.get(key, graph.zero), graph.mul(factor, scale))
             if not shift:
-                rest = self._sum([(factor, offset)], rest)
+                rest = sum_of(graph, [(factor, offset)], rest)
         constants = self.constants
         absent = [factor for factor in terms.values() if constants.is_zero(factor)]
         terms = {key: factor for key, factor in terms.items() if not constants.is_zero(factor)}
@@ -481,7 +475,7 @@ class _TrivialElimination:
             return
         self.live[i] = False
         self.used[i] = len(terms) == 1
-        constants.take_for_zero(factor for factor in absent if factor != graph.zero)
+        constants.zeros |= dict.fromkeys(factor for factor in absent if factor != graph.zero)
         goes = min(plain, key=lambda top: (terms[top, 0] not in graph.numbers, len(self.members[top])))
         factor = terms.pop((goes, 0))
         offset = constants.ratio(rest, factor)
@@ -516,7 +510,7 @@ class _TrivialElimination:
     def _chained(self, first: Relation, second: Relation) -> Relation:
         offset = first.offset
         if first.order == 0:
-            offset = self._sum([(first.factor, second.offset)], offset)
+            offset = sum_of(self.graph, [(first.factor, second.offset)], offset)
         factor = self.graph.mul(first.factor, second.factor)
         return Relation(second.of, factor, first.order + second.order, offset)
 
@@ -694,7 +688,8 @@ class _TrivialElimination:
         if relation.factor == graph.zero:
             return relation.offset
         kept = expressions.get(relation.of, graph.variable(relation.of))
-        return self._sum([(relation.factor, graph.total_derivative(kept, relation.order))], relation.offset)
+        rate = graph.total_derivative(kept, relation.order)
+        return sum_of(graph, [(relation.factor, rate)], relation.offset)
 
     def _kind(self, node: int) -> str:
         """The kind of an expression, one of :data:`KINDS`."""

@@ -372,7 +372,7 @@ def _ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[s
         raise Untraceable("calls a function with where=")
     for idle in ("dtype", "casting", "subok", "order"):
         kwargs.pop(idle, None)
-    plain = [np.asarray(_plain(value), dtype=object) for value in inputs]
+    plain = _objects(inputs)
     name = ufunc.__name__
     if ufunc is np.matmul:
         result = np.matmul(*plain)
@@ -494,9 +494,12 @@ def _pivot(value: Any) -> float:
     return abs(float(value)) or -1.0
 
 
+def _objects(values: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
+    return [np.asarray(_plain(value), dtype=object) for value in values]
+
+
 def _einsum(subscripts: str, *operands: Any, **kwargs: Any) -> Any:
-    plain = [np.asarray(_plain(operand), dtype=object) for operand in operands]
-    return _wrapped(np.einsum(subscripts, *plain, optimize=False))
+    return _wrapped(np.einsum(subscripts, *_objects(operands), optimize=False))
 
 
 def _interp(*args: Any, **kwargs: Any) -> Any:
@@ -614,9 +617,7 @@ class ExecutionPaths:
         """Truth value of a condition on the current path."""
         node, true = self._normal(condition.node)
         number = self.graph.numbers.get(node)
-        known = None if number is None else number != 0
-        if known is None:
-            known = self._known(node)
+        known = self._known(node) if number is None else number != 0
         if known is None:
             path, left = self._under_way[-1]
             if next(left, None) is None or self.count > MOST_PATHS:

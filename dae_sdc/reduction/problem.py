@@ -17,15 +17,15 @@ from dae_sdc.expressions import codegen
 from dae_sdc.expressions.codegen import Compiled, compile_program, parameters_of
 from dae_sdc.expressions.dag import Leaf, name_of
 from dae_sdc.expressions.graph import Graph, Input, Program, magnitudes
-from dae_sdc.model.jumps import timetable_of
+from dae_sdc.model.jumps import Sided, timetable_of
 from dae_sdc.model.problem import (
     DENSE,
     Form,
     ModelProblem,
     Origin,
     enter_gradient,
+    form_of,
     matrix_outputs,
-    unit_of_rate,
 )
 from dae_sdc.reduction.separate import Goal, Jet, Separated
 from dae_sdc.reduction.stages import Choice, Selection, Staged
@@ -36,15 +36,6 @@ from dae_sdc.structure.prolongation import Prolongation
 
 # Unknowns up to which the Jacobian is dense if pivots may change, and with them its pattern.
 MOST_DENSE = 150
-
-
-@dataclass(frozen=True)
-class Texts:
-    """Names and units of the unknowns of a model, names of its equations."""
-
-    names: Sequence[str]
-    units: Sequence[str]
-    equation_names: Sequence[str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +112,7 @@ def _assemble(
     graph: Graph,
     layout: _Layout,
     n_diff: int,
-    texts: Texts,
+    model: Any,
     rows: Sequence[tuple[str, int]],
     invariants: Sequence[tuple[str, int]],
     watch: Sequence[int],
@@ -134,32 +125,23 @@ def _assemble(
     c, entries = graph.leaf(Leaf("c")), dict[tuple[int, int], int]()
     for i, node in enumerate(nodes):
         enter_gradient(graph, node, i, layout.given, entries, c, parameters=True)
-    pattern, outputs = matrix_outputs(graph, entries, (n, n), dense)
-    form = Form(
-        layout.states,
-        n_diff,
-        tuple(name_of(texts.names[j], k) for j, k in layout.states),
-        tuple(unit_of_rate(texts.units[j], k) for j, k in layout.states),
-        tuple(name for name, _ in rows),
-        graph.program(nodes, layout.given),
-        graph.program(layout.written(graph, outputs), layout.given),
-        pattern,
-    )
+    equations = nodes, tuple(name for name, _ in rows)
+    state = layout.states, n_diff, layout.given
+    form = form_of(model, Sided(graph, nodes), state, equations, entries, dense, layout.written)
     held = layout.written(graph, [node for _, node in invariants])
     slopes: dict[tuple[int, int], int] = {}
     for i, node in enumerate(held):
         enter_gradient(graph, node, i, layout.given, slopes, graph.one)
-    invariants_pattern, slope_nodes = matrix_outputs(graph, slopes, (len(held), n), dense)
+    pattern, slope_nodes = matrix_outputs(graph, slopes, (len(held), n), dense)
     held_program, slope_program, watch_program = (
         graph.program(layout.written(graph, part), layout.given) for part in (held, slope_nodes, watch)
     )
     names = tuple(name for name, _ in invariants)
-    programs = held_program, slope_program, watch_program
-    return Assembled(form, names, programs, invariants_pattern, **extra)
+    return Assembled(form, names, (held_program, slope_program, watch_program), pattern, **extra)
 
 
 def assemble_separated(
-    system: Separated, goal: Goal, texts: Texts, extra: Sequence[tuple[str, int]], dense: bool | None
+    system: Separated, goal: Goal, model: Any, extra: Sequence[tuple[str, int]], dense: bool | None
 ) -> Assembled:
     """The programs of a separated system."""
     graph, orders, factored = system.graph, system.orders, system.factored
@@ -169,13 +151,13 @@ def assemble_separated(
     layout = _Layout([*states, *algebraic], {})
     rows = [
         (
-            f"definition of {name_of(texts.names[j], k + 1)}",
+            f"definition of {name_of(model.names[j], k + 1)}",
             graph.sub(layout.rate(graph, (j, k)), graph.variable(j, k + 1)),
         )
         for j, k in states
         if k + 1 < orders[j]
     ]
-    for name, left, right in system.equations(goal, texts.names):
+    for name, left, right in system.equations(goal, model.names):
         parts = [
             graph.mul(
                 node,
@@ -204,9 +186,9 @@ def assemble_separated(
         graph,
         layout,
         len(states),
-        texts,
+        model,
         rows,
-        [*system.hidden, *system.constraints, *extra],
+        [*system.invariants, *extra],
         [*pivots, *watch],
         dense,
         rivals=tuple(slice(s.start + len(pivots), s.stop + len(pivots)) for s in rivals),
@@ -214,7 +196,7 @@ def assemble_separated(
 
 
 def assemble_stages(
-    system: Staged, texts: Texts, n_parameters: int, extra: Sequence[tuple[str, int]], dense: bool | None
+    system: Staged, model: Any, extra: Sequence[tuple[str, int]], dense: bool | None
 ) -> Assembled:
     """The programs of the stages of the Sigma-method."""
     graph, d = system.graph, system.d
@@ -228,12 +210,12 @@ def assemble_stages(
         return graph.sub(layout.rate(graph, jet), graph.variable(jet[0], jet[1] + 1))
 
     rows = [
-        (f"definition of {name_of(texts.names[j], k + 1)}", relation((j, k)))
+        (f"definition of {name_of(model.names[j], k + 1)}", relation((j, k)))
         for j, k in system.plain
         if k + 1 < d[j]
     ]
     starts: dict[Choice, int] = {}
-    at = n_parameters
+    at = len(model.parameters_by_name)
     for choice in system.choices:
         starts[choice] = at
         at += choice.weights
@@ -244,23 +226,21 @@ def assemble_stages(
             for at, j in enumerate(choice.columns)
         }
         for at, (i, j) in enumerate(choice.entries, start=starts[choice] + len(choice.columns)):
-            constraint = system.equations[i, system.c[i] + number]
-            terms[j].append(graph.mul(graph.parameter(at), constraint))
+            terms[j].append(graph.mul(graph.parameter(at), system.equations[i, system.c[i] + number]))
         for j, parts in terms.items():
-            name = name_of(texts.names[j], d[j] + number)
+            name = name_of(model.names[j], d[j] + number)
             rows.append((f"derivative of {name}, or a constraint for it", graph.add(*parts)))
         for i in choice.rows:
             del equations[i, system.c[i] + number]
-    rows += [(name_of(texts.equation_names[i], order), node) for (i, order), node in equations.items()]
-    held = [(name_of(texts.equation_names[i], order), node) for (i, order), node in system.invariants.items()]
+    rows += [(name_of(system.names[i], order), node) for (i, order), node in equations.items()]
     entries = sorted(system.slopes)
     return _assemble(
         graph,
         layout,
         len(differential),
-        texts,
+        model,
         rows,
-        [*held, *extra],
+        [*system.invariants, *extra],
         [system.slopes[key] for key in entries],
         dense,
         choices=tuple(system.choices),
@@ -482,9 +462,8 @@ class ReducedProblem(ModelProblem):
         """
         if not self.reduction.rounded:
             return  # looked at where the start was found
-        known: dict[str, Any] = {"u": np.asarray(u), "t": [t], "p": self.kernel_parameters()}
         program = self._assembled.programs[0]
-        sizes = magnitudes(program, [known[given.kind][given.index] for given in program.inputs])
+        sizes = magnitudes(program, program.arguments(t, u, p=self.kernel_parameters()))
         values = np.abs(self.invariants(u, t))
         relative = values / np.maximum(sizes, np.finfo(float).tiny)
         worst = int(relative.argmax())
@@ -560,30 +539,20 @@ class ReducedProblem(ModelProblem):
                 return numbers[leaf.index]
             return float(u[place[leaf.index, leaf.order]])
 
-        assembled = reduction.pivoted(value).assembled(self._dense)
-        if (
-            assembled is not self._assembled
-            and assembled.form.states == self.form.states
-            and assembled.form.n_diff == self.form.n_diff
-        ):
-            self._turn(assembled)
-
-    @property
-    def _dense(self) -> bool:
-        return self.sparsity is None
-
-    def _turn(self, assembled: Assembled) -> None:
-        old = self.form.pattern
-        new = assembled.form.pattern
-        if old is not None and not (
-            np.array_equal(old.indices, new.indices) and np.array_equal(old.indptr, new.indptr)
+        assembled = reduction.pivoted(value).assembled(self.sparsity is None)
+        old, new = self.form, assembled.form
+        if assembled is self._assembled or (new.states, new.n_diff) != (old.states, old.n_diff):
+            return
+        if old.pattern is not None and not (
+            np.array_equal(old.pattern.indices, new.pattern.indices)
+            and np.array_equal(old.pattern.indptr, new.pattern.indptr)
         ):
             return
         self.kernels  # noqa: B018  the switches are made with the first form
-        self.form = assembled.form
+        self.form = new
         self.__dict__["_assembled"] = assembled
         self.invariant_names = assembled.invariant_names
         assert self._switches is not None
-        for switch, compiled in zip(self._switches, assembled.form.compiled, strict=True):
+        for switch, compiled in zip(self._switches, new.compiled, strict=True):
             switch.turn(compiled)
         self._count.value += 1

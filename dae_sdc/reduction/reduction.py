@@ -20,7 +20,6 @@ from dae_sdc.reduction.factor import LIMIT, GrowthError, Rounding, Veiled, veil,
 from dae_sdc.reduction.problem import (
     Assembled,
     ReducedProblem,
-    Texts,
     assemble_separated,
     assemble_stages,
     check_invariants,
@@ -99,9 +98,8 @@ class Reduction:
     ) -> None:
         self.source, self.method, self.system = source, method, system
         self._base = base  # the equations before the reduction
-        self.goal: str = goal if isinstance(system, Separated) else "stages"
+        self.goal: Goal = goal if isinstance(system, Separated) else "stages"
         self.reason, self.seconds = reason, seconds
-        self._texts = Texts(source.names, source.units, source.equation_names)
         self._extra, self._limit, self.rounded = list(extra), limit, rounded
         self._assembled: dict[bool | None, Assembled] = {}
         self._pivoted: dict[Any, Reduction] = {}
@@ -128,18 +126,16 @@ class Reduction:
     @property
     def names(self) -> Sequence[str]:
         """Names of the unknowns of the model that was reduced; a repaired one has some of its own."""
-        return self._texts.names
+        return self.source.names
 
     @one_at_a_time
     def assembled(self, dense: bool | None = None) -> Assembled:
         """The programs of the reduced system, made once."""
         if dense not in self._assembled:
             if isinstance(self.system, Separated):
-                goal: Any = self.goal
-                assembled = assemble_separated(self.system, goal, self._texts, self._extra, dense)
+                assembled = assemble_separated(self.system, self.goal, self.source, self._extra, dense)
             else:
-                count = len(self.source.parameters_by_name)
-                assembled = assemble_stages(self.system, self._texts, count, self._extra, dense)
+                assembled = assemble_stages(self.system, self.source, self._extra, dense)
             self._assembled[dense] = assembled
         return self._assembled[dense]
 
@@ -168,15 +164,13 @@ class Reduction:
         """
         if not isinstance(self.system, Separated):
             raise InputError("only a separation has pivots that can be chosen")
-        goal: Any = self.goal
         begin = time.perf_counter()
         # In the same graph an equal expression would be found, which divides by the pivots of before.
         graph = self._base.copy()
         system = _separated(
             graph,
             self.source,
-            self._texts,
-            goal,
+            self.goal,
             self.method == "fraction-free",
             self._limit,
             partial(graph.numeric, values=value, known={}),
@@ -186,7 +180,7 @@ class Reduction:
         if key not in self._pivoted:
             seconds = time.perf_counter() - begin
             reason = "pivots chosen at a point"
-            parts = self.source, self._base, self.method, goal, system, self._extra, self._limit
+            parts = self.source, self._base, self.method, self.goal, system, self._extra, self._limit
             self._pivoted[key] = pivoted = Reduction(*parts, reason, seconds, self.rounded)
             pivoted._pivoted = self._pivoted
         return self._pivoted[key]
@@ -196,19 +190,17 @@ class Reduction:
     @property
     def index(self) -> int:
         """Index of the reduced system, 1 or 0."""
-        return self.system.index if isinstance(self.system, Separated) else 1
+        return self.system.index
 
     @property
     def differentiations(self) -> int:
         """How often equations were differentiated."""
-        if isinstance(self.system, Separated):
-            return self.system.differentiations
-        return max(order for _, order in self.system.equations)
+        return self.system.differentiations
 
     @property
     def steps(self) -> tuple[Pass, ...]:
         """The eliminations of a separation, with what they cost; none for stages."""
-        return self.system.passes if isinstance(self.system, Separated) else ()
+        return self.system.passes
 
     @property
     def invariant_names(self) -> tuple[str, ...]:
@@ -216,22 +208,11 @@ class Reduction:
         return tuple(name for name, _ in self._invariant_nodes())
 
     def _invariant_nodes(self) -> list[tuple[str, int]]:
-        if isinstance(self.system, Separated):
-            return [*self.system.hidden, *self.system.constraints, *self._extra]
-        names = self._texts.equation_names
-        return [
-            *((name_of(names[i], order), node) for (i, order), node in self.system.invariants.items()),
-            *self._extra,
-        ]
+        return [*self.system.invariants, *self._extra]
 
     def _outputs(self) -> list[int]:
-        """All expressions that are calculated: right-hand sides, matrices and invariants."""
-        if isinstance(self.system, Staged):
-            return [*self.system.equations.values(), *(node for _, node in self._extra)]
-        held = [node for _, node in self._invariant_nodes()]
-        goal: Any = self.goal
-        rows = self.system.equations(goal, self.names)
-        return [*(node for _, left, right in rows for node in (*left.values(), right)), *held]
+        """All expressions that are calculated."""
+        return [*self.system.outputs(self.goal, self.names), *(node for _, node in self._extra)]
 
     @cached_property
     @one_at_a_time
@@ -252,7 +233,7 @@ class Reduction:
 
     def _symbol(self, leaf: Leaf) -> Any:
         if leaf.kind == "u":
-            return Unknown(self._texts.names[leaf.index], leaf.order)
+            return Unknown(self.names[leaf.index], leaf.order)
         return self.source.symbol(leaf)
 
     @property
@@ -285,8 +266,7 @@ class Reduction:
         for symbol, expression in table:
             reduced.variable(symbol.name)
             reduced.equation(symbol - expression, name=f"veil {symbol.name}")
-        goal: Any = self.goal
-        for name, left, right in system.equations(goal, self.names):
+        for name, left, right in system.equations(self.goal, self.names):
             terms = [written[node] * Unknown(self.names[j], k) for (j, k), node in left.items()]
             reduced.equation(sum(terms) - written[right], name=name)
         for name, node in () if system.solved else system.constraints:
@@ -382,14 +362,13 @@ def reduce_index(
         most = None
         if method == "auto":
             stages = model.graph.copy()
-            stage(stages, model.roots, analysed.c.tolist(), analysed.d.tolist(), analysed.fine)
+            stage(stages, model, analysed)
             most = ALLOWED_GROWTH[form] + ALLOWED_MULTIPLE * (len(stages) - len(model.graph))
         values = _values_at(graph, model, at)
         how = "separation" if method == "auto" else method
         try:
-            texts = Texts(model.names, model.units, model.equation_names)
             divides = how == "fraction-free"
-            system = _separated(graph, model, texts, form, divides, limit, values, most, rounded)
+            system = _separated(graph, model, form, divides, limit, values, most, rounded)
         except GrowthError:
             if rounded:
                 raise
@@ -411,7 +390,7 @@ def reduce_index(
         reason += ", repaired before"
     graph = model.graph.copy()
     extra = _user_invariants(model, graph, invariants)
-    staged = stage(graph, model.roots, analysed.c.tolist(), analysed.d.tolist(), analysed.fine)
+    staged = stage(graph, model, analysed)
     _check_orders(graph, extra, [order + 1 for order in staged.d], model)
     _check_constancy(model, analysed, invariants)
     seconds = time.perf_counter() - begin
@@ -421,7 +400,6 @@ def reduce_index(
 def _separated(
     graph: Graph,
     model: Model,
-    texts: Texts,
     goal: Goal,
     fraction_free: bool,
     limit: int | None,
@@ -434,8 +412,8 @@ def _separated(
     system = separate(
         graph,
         model.roots,
-        len(texts.names),
-        texts.equation_names,
+        len(model.names),
+        model.equation_names,
         goal,
         fraction_free,
         limit,

@@ -35,7 +35,7 @@ from dae_sdc.reduction.factor import (
 
 Jet = tuple[int, int]  # An unknown and the order of a derivative.
 
-Goal = Literal["ode", "implicit", "semi-explicit", "explicit"]
+Goal = Literal["ode", "implicit", "semi-explicit", "explicit", "stages"]
 
 
 @dataclass(frozen=True)
@@ -105,6 +105,16 @@ class Separated:
     def constraints(self) -> tuple[tuple[str, int], ...]:
         """Names and nodes of the algebraic equations."""
         return tuple(zip(self.kept, self.factored.rest, strict=True))
+
+    @property
+    def invariants(self) -> list[tuple[str, int]]:
+        """Names and nodes of all constraints, those that are no equations any more first."""
+        return [*self.hidden, *self.constraints]
+
+    def outputs(self, goal: Goal, names: Sequence[str]) -> list[int]:
+        """All expressions that are calculated: matrices, right-hand sides and invariants."""
+        rows = [node for _, left, right in self.equations(goal, names) for node in (*left.values(), right)]
+        return [*rows, *(node for _, node in self.invariants)]
 
 
 def back_substituted(graph: Graph, upper: Factored) -> dict[int, int]:

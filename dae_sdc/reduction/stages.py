@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -29,9 +29,11 @@ from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 from dae_sdc.dae.linear import superlu
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import SingularMatrixError
+from dae_sdc.expressions.dag import name_of
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.reduction.separate import Jet
-from dae_sdc.structure.blocks import Block
+from dae_sdc.structure.analysis import Structure
+from dae_sdc.structure.signature import ModelWithGraph
 
 # Smallest singular value of the dummies' columns, relative to that of all, below which others are
 # sought. States that are badly chosen cost more than another choice: errors in them are amplified in
@@ -75,6 +77,19 @@ class Staged:
     # :math:`f_i^{(c_i + k)}`.
     open: list[tuple[Choice, int]]
     slopes: dict[tuple[int, int], int]  # Nodes of the system Jacobian in the rows and columns of choices.
+    names: Sequence[str]  # Names of the equations.
+
+    index: ClassVar[int] = 1
+    passes: ClassVar[tuple[Any, ...]] = ()
+
+    @property
+    def differentiations(self) -> int:
+        """How often equations were differentiated."""
+        return max(order for _, order in self.equations)
+
+    def outputs(self, goal: str, names: Sequence[str]) -> list[int]:
+        """All expressions that are calculated."""
+        return list(self.equations.values())
 
     @property
     def choices(self) -> list[Choice]:
@@ -82,18 +97,19 @@ class Staged:
         return list(dict.fromkeys(choice for choice, _ in self.open))
 
     @property
-    def invariants(self) -> dict[tuple[int, int], int]:
-        """The nodes of equations that bind the state: those without a derivative that is an entry of u'."""
+    def invariants(self) -> list[tuple[str, int]]:
+        """Names and nodes of equations that bind the state: without a derivative that is an entry of u'."""
         rates = {(j, k + 1) for j, k in self.plain if k + 1 == self.d[j]}
-        return {
-            key: node for key, node in self.equations.items() if rates.isdisjoint(self.graph.depends(node))
-        }
+        return [
+            (name_of(self.names[i], order), node)
+            for (i, order), node in self.equations.items()
+            if rates.isdisjoint(self.graph.depends(node))
+        ]
 
 
-def stage(
-    graph: Graph, roots: Sequence[int], c: Sequence[int], d: Sequence[int], blocks: Sequence[Block]
-) -> Staged:
+def stage(graph: Graph, model: ModelWithGraph, analysed: Structure) -> Staged:
     """The equations of all stages of the Sigma-method."""
+    roots, c, d = model.roots, analysed.c.tolist(), analysed.d.tolist()
     equations = {
         (i, order): graph.total_derivative(root, order)
         for i, root in enumerate(roots)
@@ -105,7 +121,7 @@ def stage(
     leading: list[dict[int, int]] = [{} for _ in roots]
     for (i, j), node in graph.leading_slopes(roots, c, d).items():
         leading[i][j] = node
-    for block in blocks:
+    for block in analysed.fine:
         rows, columns = block.rows.tolist(), block.cols.tolist()
         choices: dict[tuple[int, int], Choice] = {}
         for number in range(-max(d[j] for j in columns), 0):
@@ -121,7 +137,7 @@ def stage(
                     slopes |= entries
                     choices[size] = Choice(tuple(active), tuple(wanted), tuple(entries))
                 chosen.append((choices[size], number))
-    return Staged(graph, equations, tuple(c), tuple(d), plain, chosen, slopes)
+    return Staged(graph, equations, tuple(c), tuple(d), plain, chosen, slopes, model.equation_names)
 
 
 class Selection:

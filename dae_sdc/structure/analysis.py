@@ -197,14 +197,13 @@ class Structure:
                 f"{listed(unknowns, self.test.cols.size)}, so that index {self.index} and {self.dof} degrees "
                 f"of freedom cannot be trusted; repair the model"
             )
-        found = self.differentiation
-        if found is not None and found.index is None:
+        if differentiation is not None and differentiation.index is None:
             said.append(
                 "the equations do not determine all unknowns, however often they are differentiated; one "
                 "follows from others, or contradicts them"
             )
-        elif found is not None and found.index is not None and self.regular and found.index < self.index:
-            said.append(f"the structural index {self.index} is too high: the true one is {found.index}")
+        elif self.regular and (true := self.differentiation_index) is not None and true < self.index:
+            said.append(f"the structural index {self.index} is too high: the true one is {true}")
         return tuple(said)
 
     def _repr_html_(self) -> str:
@@ -215,37 +214,31 @@ class Structure:
 
     def __str__(self) -> str:
         largest = [max(block.size for block in blocks) for blocks in (self.coarse, self.fine)]
+        known = []
+        if self.test is not None:
+            kind = "regular" if self.regular else f"singular, rank {self.rank} of {self.size}"
+            known.append(f"system Jacobian {kind}")
+        if self.differentiation_index is not None:
+            known.append(f"differentiation index {self.differentiation_index}")
+            if self.true_dof != self.dof:
+                known.append(f"true degrees of freedom {self.true_dof}")
+        elif self.test is not None and self.differentiation is None:
+            known.append("differentiation index not looked for")
+        more = self.size - _MOST_LINES
         lines = [
             f"{self.size} equations, structural index {self.index}, degrees of freedom {self.dof}",
-            self._ranks(),
+            ", ".join(known) or "system Jacobian not known",
             f"{len(self.coarse)} coarse and {len(self.fine)} fine blocks, the largest of {largest[0]} and "
             f"{largest[1]} equations",
             f"to start: {brief(self.free_names, _MOST_LINES) or 'nothing is free'}",
             "",
-            *self._table(),
+            *aligned(self._rows(min(self.size, _MOST_LINES)), gap="  ").split("\n"),
+            *([f"... and {more} more equations"] if more > 0 else []),
             "",
             *self._scheme(),
             *(f"warning: {text}" for text in self.warnings),
         ]
         return "\n".join(lines)
-
-    def _ranks(self) -> str:
-        parts = []
-        if self.test is not None:
-            kind = "regular" if self.regular else f"singular, rank {self.rank} of {self.size}"
-            parts.append(f"system Jacobian {kind}")
-        if self.differentiation_index is not None:
-            parts.append(f"differentiation index {self.differentiation_index}")
-            if self.true_dof != self.dof:
-                parts.append(f"true degrees of freedom {self.true_dof}")
-        elif self.test is not None and self.differentiation is None:
-            parts.append("differentiation index not looked for")
-        return ", ".join(parts) or "system Jacobian not known"
-
-    def _table(self) -> list[str]:
-        lines = aligned(self._rows(min(self.size, _MOST_LINES)), gap="  ").split("\n")
-        more = self.size - _MOST_LINES
-        return [*lines, f"... and {more} more equations"] if more > 0 else lines
 
     def _rows(self, count: int) -> list[tuple[str, ...]]:
         """The first equations with their offsets and unknowns, below a row of heads."""

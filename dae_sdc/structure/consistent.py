@@ -24,7 +24,7 @@ from dae_sdc.errors import SingularMatrixError
 from dae_sdc.expressions.dag import UNKNOWN, Leaf
 from dae_sdc.structure.blocks import Block
 from dae_sdc.structure.prolongation import Jet, Point, Prolongation
-from dae_sdc.structure.rank import RankTest, ReducedRows
+from dae_sdc.structure.rank import NO_ROWS, RankTest, ReducedRows
 from dae_sdc.structure.series import Floats
 from dae_sdc.structure.signature import Integers, ModelWithGraph
 
@@ -69,11 +69,9 @@ class Start:
 
     def value(self, leaf: Leaf) -> float | None:
         """The value of a leaf of the equations; None where none is known."""
-        if leaf.kind == "t":
-            return self.t
         if leaf.kind == "p":
             return self.parameters[leaf.index] if leaf.index < len(self.parameters) else None
-        return self.values.get((leaf.index, leaf.order))
+        return self.t if leaf.kind == "t" else self.values.get(leaf[1:])
 
     def unit(self, jet: Jet) -> float:
         """The unit of a Taylor coefficient, by the nominal value of its unknown or its start value."""
@@ -174,11 +172,8 @@ def find_points(system: Prolongation, start: Start, near: Point | None = None) -
         if count == WANTED_POINTS:
             break
         source = np.random.default_rng([attempt, 2])
-        away = (
-            FURTHER_POINT_DISTANCE
-            * source.standard_normal(first.x.size)
-            * (0.3 * system.units + np.abs(first.x))
-        )
+        sizes = 0.3 * system.units + np.abs(first.x)
+        away = FURTHER_POINT_DISTANCE * source.standard_normal(first.x.size) * sizes
         t = first.t + 0.05 * start.span * float(source.uniform(0.2, 1.0))
         other = solve(system, first.x + away, t, first.p, first.pace)
         if other is not None:
@@ -228,15 +223,9 @@ def _by_stages(
     """A point found in stages, each with one more derivative of the equations; None where one fails."""
     point: Point | None = None
     p = _parameters(start, source)
-    for by in range(system.order, -1, -1):
-        lower = system.lowered(by)
-        if not lower.rows:
-            continue
-        if point is None:
-            x = _beginning(lower, start, None, spread, source, positive=attempt % 4 == 3)
-        else:
-            x = _beginning(lower, start, point, 0.0, source, positive=False)
-        point = solve(lower, x, t, p, pace)
+    for lower in filter(lambda lower: lower.rows, map(system.lowered, range(system.order, -1, -1))):
+        positive, away = point is None and attempt % 4 == 3, spread if point is None else 0.0
+        point = solve(lower, _beginning(lower, start, point, away, source, positive), t, p, pace)
         if point is None:
             return None
     return point
@@ -325,21 +314,9 @@ def leading_rank(
     if not _depends_on_the_point(model, c, d, nodes):
         return None
     asked = ("leading rank", tuple(model.roots), c.tobytes(), d.tobytes(), start.key)
-    remembered = model.graph.remembered
-    if asked not in remembered:
-        remembered[asked] = _found_leading(model, c, d, blocks, start, nodes)
-    found: Leading = remembered[asked]
-    return found
-
-
-def _found_leading(
-    model: ModelWithGraph,
-    c: Integers,
-    d: Integers,
-    blocks: Sequence[Block],
-    start: Start,
-    nodes: Mapping[tuple[int, int], int],
-) -> Leading:
+    known: dict[Any, Leading] = model.graph.remembered
+    if asked in known:
+        return known[asked]
     system = Prolongation(model.graph, model.roots, c.tolist(), d.tolist(), start.unit)
     keys, wanted = list(nodes), list(nodes.values())
     usable: list[Point] = []
@@ -351,12 +328,17 @@ def _found_leading(
             continue
         usable.append(point)
         values.append(np.array(entries, dtype=np.float64))
-        doubtful = [block for block in doubtful if not _is_regular(block, keys, values[-1])]
+        # Diagonal blocks are regular without doubt if they are so with small entries, and without them.
+        small = _small(values[-1])
+        both = [values[-1], np.where(small, 0.0, values[-1])] if small.any() else values[-1:]
+        doubtful = [block for block in doubtful if not all(_is_clear(block, keys, part) for part in both)]
         if not doubtful:
             small = np.all([_small(v) for v in values], axis=0)
             vanishing = frozenset(key for key, zero in zip(keys, small.tolist(), strict=True) if zero)
-            return Leading(RankTest(c.size, *[np.empty(0, dtype=np.int64)] * 2), tuple(usable), vanishing)
-    return _exactly(c, keys, wanted, usable) if usable else Leading(None)
+            known[asked] = Leading(RankTest(c.size, NO_ROWS, NO_ROWS), tuple(usable), vanishing)
+            return known[asked]
+    known[asked] = _exactly(c, keys, wanted, usable) if usable else Leading(None)
+    return known[asked]
 
 
 def _exactly(c: Integers, keys: Sequence[Jet], nodes: Sequence[int], points: Sequence[Point]) -> Leading:
@@ -377,14 +359,10 @@ def _exactly(c: Integers, keys: Sequence[Jet], nodes: Sequence[int], points: Seq
     if best is None:
         return Leading(None)
     rank, rows = best
-    columns: dict[int, dict[int, Any]] = {j: {} for j in range(c.size)}
-    for i, row in rows.items():
-        for j, value in row.items():
-            columns[j][i] = value
+    columns = {j: {i: row[j] for i, row in rows.items() if j in row} for j in range(c.size)}
     dependent = [dependent_rows(part, order) for part, order in ((rows, c), (columns, np.zeros_like(c)))]
     supports = [np.unique([i for one in part for i in one]).astype(np.int64) for part in dependent]
-    present = {(i, j) for i, row in rows.items() for j in row}
-    vanishing = frozenset(key for key in keys if key not in present)
+    vanishing = frozenset((i, j) for i, j in keys if j not in rows[i])
     return Leading(RankTest(rank, supports[0], supports[1]), tuple(points), vanishing, rows)
 
 
@@ -407,21 +385,11 @@ def independent_columns(rows: Iterable[Mapping[int, Any]]) -> list[int]:
 
 def _small(values: Floats) -> npt.NDArray[np.bool_]:
     """Entries of a system Jacobian that are small enough to be errors of the point."""
-    found: npt.NDArray[np.bool_] = np.abs(values) <= DOUBTFUL_ENTRY * np.abs(values).max(initial=0.0)
-    return found
-
-
-def _is_regular(block: Block, keys: Sequence[Jet], values: Floats) -> bool:
-    """Whether a diagonal block is regular in doubles without doubt: with small entries, and without them."""
-    small = _small(values)
-    return _is_clear(block, keys, values) and (
-        not small.any() or _is_clear(block, keys, np.where(small, 0.0, values))
-    )
+    return np.asarray(np.abs(values) <= DOUBTFUL_ENTRY * np.abs(values).max(initial=0.0))
 
 
 def _is_clear(block: Block, keys: Sequence[Jet], values: Floats) -> bool:
-    rows = {i: at for at, i in enumerate(block.rows.tolist())}
-    cols = {j: at for at, j in enumerate(block.cols.tolist())}
+    rows, cols = ({i: at for at, i in enumerate(part.tolist())} for part in (block.rows, block.cols))
     entries = [
         (rows[i], cols[j], v)
         for (i, j), v in zip(keys, values.tolist(), strict=True)

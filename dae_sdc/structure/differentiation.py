@@ -92,10 +92,9 @@ def _search(
 
 def _highest(signature: Signature) -> list[int]:
     """s_j: the highest order of each unknown, at least 1."""
-    highest = [1] * signature.shape[1]
-    for j, k in zip(signature.cols.tolist(), signature.orders.tolist(), strict=True):
-        highest[j] = max(highest[j], k)
-    return highest
+    highest = np.ones(signature.shape[1], dtype=np.int64)
+    np.maximum.at(highest, signature.cols, signature.orders)
+    return highest.tolist()
 
 
 def varies(graph: Graph, roots: Sequence[int]) -> bool:
@@ -155,10 +154,7 @@ def _search_at(point: Point, highest: Sequence[int], most: int) -> Differentiati
     try:
         for k in range(most + 1):
             part = matrix[times <= k]
-            whole, upper, above = (
-                _clear_rank(part[:, chosen])
-                for chosen in (np.ones(levels.size, dtype=bool), levels >= 0, levels > 0)
-            )
+            whole, upper, above = (_clear_rank(part[:, levels >= least]) for least in (levels.min(), 0, 1))
             if upper - above == len(highest):
                 return Differentiation(k, sum(highest) - (whole - upper))
     except _DoubtError:

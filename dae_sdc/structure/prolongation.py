@@ -153,12 +153,10 @@ Jet = tuple[int, int]  # An unknown and the order of a derivative.
 
 # Unit of steps of unknowns, relative to that of derivatives, which are less well known.
 STEP_OF_UNKNOWNS = 0.1
-DEPENDENT_ROW = (
-    1e-11  # Singular value, relative to the largest, of the scaled rows that counts as 0 in a step.
-)
-LARGEST_DENSE_JACOBIAN = (
-    100_000  # Largest number of entries of a Jacobian that is decomposed by singular values.
-)
+# Singular value, relative to the largest, of the scaled rows that counts as 0 in a step.
+DEPENDENT_ROW = 1e-11
+# Largest number of entries of a Jacobian that is decomposed by singular values.
+LARGEST_DENSE_JACOBIAN = 100_000
 
 
 class Prolongation:
@@ -194,9 +192,8 @@ class Prolongation:
     def scales(self, pace: float) -> Floats:
         """Units of steps of the Taylor coefficients, for unknowns that change in ``pace`` units of time."""
         # Steps change derivatives, of which little is known, rather than the unknowns themselves.
-        steps = np.array([STEP_OF_UNKNOWNS if k == 0 else pace**-k for _, k in self.columns])
-        scaled: Floats = self.units * steps
-        return scaled
+        steps = [STEP_OF_UNKNOWNS if k == 0 else pace**-k for _, k in self.columns]
+        return np.asarray(self.units * np.array(steps))
 
     def least_squares(self, matrix: Any, scales: Floats) -> LinearRows:
         """Solver for rows of :meth:`matrix`, whose steps are of minimum norm in units of ``scales``."""
@@ -257,9 +254,8 @@ class Prolongation:
     def _places(self) -> tuple[Integers, Integers]:
         """Power and number of the root of each row."""
         number = {i: at for at, i in enumerate(self._own)}
-        return np.array([m for _, m in self.rows], dtype=np.int64), np.array(
-            [number[i] for i, _ in self.rows], dtype=np.int64
-        )
+        places = np.array([(m, number[i]) for i, m in self.rows], dtype=np.int64).reshape(-1, 2)
+        return places[:, 0], places[:, 1]
 
     @cached_property
     def _pattern(self) -> tuple[Integers, Integers, Integers, Integers, Floats]:
@@ -361,19 +357,15 @@ class Point:
             residual = system.residual(self, x, context)
             if residual is None:
                 return None
-            largest = max(
-                (abs(value) / part for value, part in zip(residual, least.sizes.tolist(), strict=True)),
-                default=context.mpf(0),
-            )
+            sizes = zip(residual, least.sizes.tolist(), strict=True)
+            largest = max((abs(value) / size for value, size in sizes), default=context.mpf(0))
             if largest <= goal * size:
                 return context, x
             if not largest < last:
                 return None
             last = largest
-            step = least.solve(np.array([-float(value / largest) for value in residual]))
-            x = [
-                value + largest * context.mpf(change) for value, change in zip(x, step.tolist(), strict=True)
-            ]
+            step = least.solve(np.array([-float(value / largest) for value in residual])).tolist()
+            x = [value + largest * context.mpf(change) for value, change in zip(x, step, strict=True)]
         return None
 
     def evaluate(self, nodes: Sequence[int], exact: bool = False) -> list[Any] | None:

@@ -117,7 +117,7 @@ class RankTest:
     cols: Integers
 
 
-_NO_ROWS: Integers = np.empty(0, dtype=np.int64)
+NO_ROWS: Integers = np.empty(0, dtype=np.int64)
 
 
 def exact_rank(n: int, values: Mapping[tuple[int, int], int], blocks: Sequence[Block]) -> RankTest:
@@ -132,7 +132,7 @@ def exact_rank(n: int, values: Mapping[tuple[int, int], int], blocks: Sequence[B
     echelon = Echelon()
     rank = sum(echelon.add(dict(row)) is not None for row in by_row)
     if rank == n:
-        return RankTest(n, _NO_ROWS, _NO_ROWS)
+        return RankTest(n, NO_ROWS, NO_ROWS)
     rows, cols = _dependent(by_row), n - 1 - _dependent(by_col)
     return RankTest(rank, np.sort(np.argsort(row_place)[rows]), np.sort(np.argsort(col_place)[cols]))
 
@@ -186,15 +186,12 @@ def floating_rank(matrix: Any, blocks: Sequence[Block]) -> RankTest:
             f"leave the point out, and ranks are found exactly at a random one"
         )
     if all(_null_spaces(matrix[block.rows][:, block.cols].toarray())[0] == block.size for block in blocks):
-        return RankTest(n, _NO_ROWS, _NO_ROWS)
+        return RankTest(n, NO_ROWS, NO_ROWS)
     if n > LARGEST_DENSE:
         raise InputError(f"a singular block in more than {LARGEST_DENSE} equations; leave the point out")
-    rank, left, right = _null_spaces(matrix.toarray())
-    return RankTest(rank, _support(left), _support(right))
-
-
-def _support(vectors: npt.NDArray[np.float64]) -> Integers:
-    return np.flatnonzero(np.abs(vectors).max(axis=1, initial=0.0) > 1e-6)
+    rank, *null = _null_spaces(matrix.toarray())
+    rows, cols = (np.flatnonzero(np.abs(part).max(axis=1, initial=0.0) > 1e-6) for part in null)
+    return RankTest(rank, rows, cols)
 
 
 def _null_spaces(dense: npt.NDArray[np.float64]) -> tuple[int, npt.NDArray[Any], npt.NDArray[Any]]:
@@ -283,8 +280,7 @@ class LinearRows:
             found: Floats = scales * self.least(scaled)
             return found / (1.0 + damping) if damping else found
         parts = (self._left.T @ scaled) * self._values / (self._values**2 + damping)
-        found = scales * (self._right.T @ parts)
-        return found
+        return np.asarray(scales * (self._right.T @ parts))
 
     def norm(self, values: Floats) -> float:
         """Norm of values of the equations, each divided by the norm of its row."""
@@ -294,8 +290,7 @@ class LinearRows:
     def least(self, rhs: Floats) -> Floats:
         """The least-squares solution of minimum norm for the scaled rows."""
         if not self._sparse:
-            found: Floats = self._right.T @ ((self._left.T @ rhs) / self._values)
-            return found
+            return np.asarray(self._right.T @ ((self._left.T @ rhs) / self._values))
         n = self.rows.shape[1]
         shortest, left = np.zeros(n), rhs
         for _ in range(3):
@@ -305,18 +300,15 @@ class LinearRows:
 
     def multipliers(self, gradient: Floats) -> Floats:
         """Weights of the scaled rows whose sum is closest to a gradient, shape (k,)."""
+        k, n = self.rows.shape
         if self._sparse:
-            k, n = self.rows.shape
-            found: Floats = self._factors.solve(np.concatenate([gradient, np.zeros(k)]))[n:]
-        else:
-            found = self._left @ ((self._right @ gradient) / self._values)
-        return found
+            return np.asarray(self._factors.solve(np.concatenate([gradient, np.zeros(k)]))[n:])
+        return np.asarray(self._left @ ((self._right @ gradient) / self._values))
 
     def unreachable(self, values: Floats) -> Floats:
         """The part of values of the scaled equations that no change of the unknowns can remove."""
         scaled = values / self.sizes
-        left: Floats = scaled - self.rows @ self.least(scaled)
-        return left
+        return np.asarray(scaled - self.rows @ self.least(scaled))
 
 
 def choose_states(

@@ -17,7 +17,7 @@ from dae_sdc.errors import InputError
 from dae_sdc.expressions.dag import PRIME, Leaf
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.model.model import Definition, Model
-from dae_sdc.model.sympy_input import Unknown, to_sympy
+from dae_sdc.model.sympy_input import to_sympy
 from dae_sdc.registry import unknown
 from dae_sdc.structure.analysis import Structure, analyse, is_nonlinear, leading_values, structure
 from dae_sdc.structure.consistent import Start, dependent_rows, independent_columns
@@ -253,9 +253,8 @@ def _at_start(system: System, found: Structure) -> Any:
     places = np.array(list(nodes), dtype=np.int64).reshape(-1, 2).T
     matrix = sparse.csr_array((values, tuple(places)), shape=(found.size, found.size))
     sizes = np.sqrt(matrix.multiply(matrix).sum(axis=1))
-    parts = np.divide(
-        1.0, sizes, out=np.zeros(found.size), where=sizes > VANISHING_ROW * sizes.max(initial=0.0)
-    )
+    large = sizes > VANISHING_ROW * sizes.max(initial=0.0)
+    parts = np.divide(1.0, sizes, out=np.zeros(found.size), where=large)
     return sparse.csr_array(sparse.diags_array(parts) @ matrix)
 
 
@@ -290,12 +289,8 @@ def _regular_columns(at_start: Any, rows: Sequence[int], found: list[int]) -> li
     """Columns in which rows are independent at the start too; ``found`` if there are none."""
     matrix, columns = _dense_rows(at_start, rows)
     known = [columns.index(j) for j in found if j in columns]
-    if (
-        len(known) == len(rows)
-        and np.linalg.svd(matrix[:, known], compute_uv=False).min(initial=1.0) > NEARLY_DEPENDENT
-    ):
-        return found
-    if len(columns) < len(rows):
+    sizes = np.linalg.svd(matrix[:, known], compute_uv=False)
+    if len(columns) < len(rows) or (len(known) == len(rows) and sizes.min(initial=1.0) > NEARLY_DEPENDENT):
         return found
     _, triangle, order = qr(matrix, mode="economic", pivoting=True)
     better = sorted(columns[k] for k in order[: len(rows)])
@@ -345,11 +340,8 @@ def _augment(
     level = found.d - found.c[target]
     used = [system.roots[target]]
     used += [graph.total_derivative(system.roots[i], rate) for i, rate in rates.items()]
-    leading = [
-        (j, int(level[j]))
-        for j in sorted({leaf.index for leaf in graph.leaves_of(*used) if leaf.kind == "u"})
-        if level[j] >= 0
-    ]
+    unknowns = sorted({leaf.index for leaf in graph.leaves_of(*used) if leaf.kind == "u"})
+    leading = [(j, int(level[j])) for j in unknowns if level[j] >= 0]
     first = len(system.names)
     made: list[str] = []
     values: dict[int, int] = {}
@@ -361,8 +353,7 @@ def _augment(
             system.names.append(made[-1])
     idle = [(j, order) for j, order in leading if j not in dependence.pivots]
     nonlinear = any(is_nonlinear(graph, node, lambda *jet: jet in leading) for node in used)
-    guesses = [None, 0.0, 1.0, 0.375] if nonlinear else [0.0]
-    for guess in guesses:
+    for guess in (None, 0.0, 1.0, 0.375) if nonlinear else (0.0,):
         for j, order in idle:
             number = starts.get((j, order), 0.0) if guess is None else guess
             values[graph.variable(j, order)] = graph.constant(number)
@@ -381,23 +372,18 @@ def _augment(
     system.roots += copies
     definition = Definition(tuple(range(first, len(system.names))), tuple(copies))
     system.definitions.append(definition)
-    starts.update(_guesses(system, definition))
-    for i in rates:
-        name = system.equation_names[i]
-        system.equation_names.append(_new_name(system.equation_names, name, rates[i]))
-    others = dependence.differentiated(system, rates)
-    return Step("augmentation", system.equation_names[target], others, tuple(made))
-
-
-def _guesses(system: System, definition: Definition) -> dict[tuple[int, int], float]:
-    """Start values of new unknowns by their definition, with 0 for other unknowns without start values."""
 
     def value(leaf: Leaf) -> float:
         known = system.start_of_search.value(leaf)
         return known if known is not None else np.nan if leaf.kind == "p" else 0.0
 
-    found = definition.solve(system.graph, value) or ()
-    return {(j, 0): number for j, number in zip(definition.unknowns, found, strict=False)}
+    solution = definition.solve(graph, value) or ()
+    starts.update({(j, 0): number for j, number in zip(definition.unknowns, solution, strict=False)})
+    for i in rates:
+        name = system.equation_names[i]
+        system.equation_names.append(_new_name(system.equation_names, name, rates[i]))
+    others = dependence.differentiated(system, rates)
+    return Step("augmentation", system.equation_names[target], others, tuple(made))
 
 
 def _determine(graph: Graph, nodes: Sequence[int], unknowns: range) -> bool:
@@ -443,13 +429,8 @@ def _as_model(model: Model, system: System, starts: Mapping[tuple[int, int], flo
     for j in range(len(model.names), len(system.names)):
         made.variable(system.names[j], starts.get((j, 0)))
     definitions = [node for one in system.definitions for node in one.roots]
-
-    def symbol(leaf: Leaf) -> Any:
-        if leaf.kind == "u" and leaf.index >= len(model.names):
-            return Unknown(system.names[leaf.index], leaf.order)
-        return model.symbol(leaf)
-
-    expressions = to_sympy(system.graph, [*system.roots, *definitions], symbol)
+    # The new unknowns are those of the new model; the others and the parameters are the same in both.
+    expressions = to_sympy(system.graph, [*system.roots, *definitions], made.symbol)
     for name, expression in zip(system.equation_names, expressions[: len(system.roots)], strict=True):
         made.equation(expression, name=name)
     nodes = iter(made.nodes(expressions[len(system.roots) :]))
