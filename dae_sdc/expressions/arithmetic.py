@@ -506,15 +506,20 @@ class Derivatives(Expressions):
 
     def depends(self, node: int) -> set[tuple[int, int]]:
         """Unknowns and orders of derivatives on which an expression truly depends."""
-        return {self.leaves[leaf][1:] for leaf in self.gradient(node) if self.leaves[leaf].kind == "u"}
+        return set(self.slopes(node))
+
+    def slopes(self, node: int) -> dict[tuple[int, int], int]:
+        """The partial derivatives that are not 0, by unknowns and orders of their derivatives."""
+        slopes = ((self.leaves[leaf], slope) for leaf, slope in self.gradient(node).items())
+        return {(leaf.index, leaf.order): slope for leaf, slope in slopes if leaf.kind == "u"}
 
     def leading_slopes(self, roots: Sequence[int], c: Any, d: Any) -> dict[tuple[int, int], int]:
         r"""The entries :math:`\partial f_i / \partial x_j^{(d_j - c_i)}` of the system Jacobian."""
         return {
-            (i, j): node
+            (i, j): slope
             for i, root in enumerate(roots)
-            for (kind, j, k), node in sorted((self.leaves[at], df) for at, df in self.gradient(root).items())
-            if kind == "u" and k == d[j] - c[i]
+            for (j, k), slope in sorted(self.slopes(root).items())
+            if k == d[j] - c[i]
         }
 
     # Derivatives

@@ -348,3 +348,7 @@ class Nodes:
     def leaves_of(self, *nodes: int) -> set[Leaf]:
         """The leaves in some expressions as they are written."""
         return {self.leaves[node] for node in self.below(nodes) if node in self.leaves}
+
+    def jets_of(self, *nodes: int) -> list[tuple[int, int]]:
+        """Unknowns and orders of derivatives in some expressions as they are written, sorted."""
+        return sorted(leaf[1:] for leaf in self.leaves_of(*nodes) if leaf.kind == "u")

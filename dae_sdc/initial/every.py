@@ -13,7 +13,7 @@ import numpy as np
 
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError, InconsistentStateError
-from dae_sdc.expressions.dag import MOVING, Op
+from dae_sdc.expressions.dag import Op
 from dae_sdc.initial.block_solutions import BLOCKS, PIVOT_SIZES, Block, BlockSolver, Plan, pivots
 from dae_sdc.initial.consistent import SingularStart, SolvedBlock, listed
 from dae_sdc.initial.jets import Group, ModelJets, Part, leaf_values
@@ -63,11 +63,7 @@ class Turn:
         self._rows = [i for i in range(len(system.roots)) if i not in own]
         graph = system.model.graph
         self._jets = {
-            i: {
-                system.place[leaf.index, leaf.order]
-                for leaf in graph.leaves_of(system.roots[i])
-                if leaf.kind == "u" and (leaf.index, leaf.order) in system.place
-            }
+            i: {system.place[jet] for jet in graph.jets_of(system.roots[i]) if jet in system.place}
             for i in self._rows
         }
         self._value = leaf_values(system, np.zeros(len(system.jets)))
@@ -111,7 +107,7 @@ class Turn:
     def _linear(self, node: int, moving: frozenset[int], turned: list[dict[int, float]]) -> dict[int, float]:
         """Factors of values in an expression outside of sines; arguments of sines are added to ``turned``."""
         graph, place = self.system.model.graph, self.system.place
-        if not any(leaf.kind == "u" and place.get(leaf[1:]) in moving for leaf in graph.leaves_of(node)):
+        if not any(place.get(jet) in moving for jet in graph.jets_of(node)):
             return {}
         leaf = graph.leaves.get(node)
         if leaf is not None:
@@ -141,7 +137,7 @@ class Turn:
 
     def _constant(self, node: int) -> float:
         graph = self.system.model.graph
-        if graph.mark[node] & MOVING and any(leaf.kind == "u" for leaf in graph.leaves_of(node)):
+        if graph.jets_of(node):
             raise TurnError("as it occurs outside of sine and cosine with a factor that is not constant")
         found = float(graph.numeric([node], self._value)[0])
         if not found or not math.isfinite(found):
@@ -193,13 +189,7 @@ class EveryStart:
         self._moving: dict[int, tuple[int, str]] = {}
 
     def solve(self) -> list[_Start]:
-        """All solutions, those nearest to the given values first.
-
-        Raises
-        ------
-        InconsistentStateError
-            If there are no real solutions, with the number of complex ones.
-        """
+        """All solutions, those nearest to the given values first; raises InconsistentStateError for none."""
         starts = [_Start(self.given.point.copy())]
         for group in self._plan.groups():
             self._failures = []

@@ -342,10 +342,10 @@ class Part:
         """Nodes of the partial derivatives, by position of the equation and number of the value."""
         graph, place = self.system.model.graph, self.system.place
         return {
-            (i, place[graph.leaves[leaf][1:]]): slope
+            (i, place[jet]): slope
             for i, root in enumerate(self.roots)
-            for leaf, slope in graph.gradient(root).items()
-            if graph.leaves[leaf].kind == "u" and graph.leaves[leaf][1:] in place
+            for jet, slope in graph.slopes(root).items()
+            if jet in place
         }
 
     @cached_property
@@ -362,10 +362,10 @@ class Part:
         place, graph = self.system.place, self.system.model.graph
         nodes = [[node for node in graph.below([root]) if graph.op[node] in _SWITCHES] for root in self.roots]
         return [
-            (i, place[leaf.index, leaf.order])
+            (i, place[jet])
             for i, deciding in enumerate(nodes)
-            for leaf in sorted(graph.leaves_of(*deciding))
-            if leaf.kind == "u" and (leaf.index, leaf.order) in place
+            for jet in graph.jets_of(*deciding)
+            if jet in place
         ]
 
     @cached_property

@@ -82,19 +82,7 @@ def _needed(groups: Sequence[Group], group: Group, parts: Sequence[Part], known:
 def solution_sets(
     system: ModelJets, fixed: Mapping[int, float], seed: int = 0, workers: int = 1
 ) -> tuple[SolutionSet, ...]:
-    """The solution sets of all blocks that are not linear.
-
-    Parameters
-    ----------
-    system : ModelJets
-        The equations.
-    fixed : mapping of int to float
-        Values that are substituted, by number.
-    seed : int
-        Seed of the homotopies.
-    workers : int
-        Number of processes that follow paths.
-    """
+    """The solution sets of all blocks that are not linear, with values of ``fixed`` by number put in."""
     groups = groups_of(system)
     parts = [Part(system, [i]) for i in range(len(system.roots))]
     x = np.zeros(len(system.jets))

@@ -424,13 +424,7 @@ class Solver(Steps):
         return x if found is None else self._without_remainders(found)
 
     def solve(self) -> Vector:
-        """The values nearest to the given ones, stage by stage or, if this fails, all at once.
-
-        Raises
-        ------
-        InconsistentStateError
-            If there are none, with the names of the contradicting values and equations.
-        """
+        """The values nearest to the given ones; raises InconsistentStateError with names for none."""
         found = self._from_simplified()
         found = self._nearest() if found is None else found
         if found is None:

@@ -234,16 +234,11 @@ def sum_of(graph: Graph, terms: Iterable[tuple[int, int]], offset: int) -> int:
 
 def linear_form(graph: Graph, root: int) -> tuple[dict[tuple[int, int], int], int] | None:
     """Constant factors of unknowns and their derivatives, and the remaining term; None if not linear."""
-    leaves = {graph.leaf(leaf): leaf for leaf in sorted(graph.leaves_of(root)) if leaf.kind == "u"}
-    factors: dict[tuple[int, int], int] = {}
-    slopes = graph.gradient(root)
-    for node, leaf in leaves.items():
-        slope = slopes.get(node, graph.zero)
-        if graph.mark[slope] & MOVING:
-            return None
-        if slope != graph.zero:
-            factors[leaf.index, leaf.order] = slope
-    rest = _without(graph, root, leaves)
+    jets, slopes = graph.jets_of(root), graph.slopes(root)
+    if any(graph.mark[slope] & MOVING for slope in slopes.values()):
+        return None
+    factors = {jet: slopes[jet] for jet in jets if jet in slopes}
+    rest = _without(graph, root, (graph.variable(*jet) for jet in jets))
     if rest is None:
         return None
     # Step functions and choices have constant derivatives too, but are not linear.
@@ -312,14 +307,9 @@ class LinearElimination:
             elif first:
                 later[i] = None
 
-    def _leaves(self, node: int) -> list[Leaf]:
-        return [leaf for leaf in sorted(self.graph.leaves_of(node)) if leaf.kind == "u"]
-
     def _enter(self, i: int) -> None:
         """Note which unknowns are in an equation, and their highest orders."""
-        spans: dict[int, int] = {}
-        for leaf in self._leaves(self.roots[i]):
-            spans[leaf.index] = max(leaf.order, spans.get(leaf.index, 0))
+        spans = dict(self.graph.jets_of(self.roots[i]))  # the highest order of each is the last
         for j in self._spans.get(i, {}):
             self._places[j].discard(i)
         self._spans[i] = spans
@@ -389,38 +379,35 @@ class LinearElimination:
         return self._order(candidate.unknown, others), len(others), fixed, bool(starts), candidate.unknown
 
     def _allowed(self, candidate: _Candidate, differentiated: bool) -> bool:
-        others, leaves = self._others(candidate), self._leaves(candidate.expression)
-        m, order = len(leaves), self._order(candidate.unknown, others)
+        others, jets = self._others(candidate), self.graph.jets_of(candidate.expression)
+        m, order = len(jets), self._order(candidate.unknown, others)
         if not self._fits(candidate.unknown, m) or (order and not differentiated):
             return False
-        if candidate.unknown in self._barred and any(leaf.order for leaf in leaves):
+        if candidate.unknown in self._barred and any(k for _, k in jets):
             return False
         rough = any(
             self.graph.op[node] in _ROUGH for node in self.graph.below([candidate.expression], MOVING)
         )
         if rough and (order or len(others) > 1):
             return False
-        if not order or not leaves:
+        if not order or not jets:
             return True
-        unknowns = {leaf.index for leaf in leaves}
+        unknowns = {j for j, _ in jets}
         if order > 1 or len(unknowns) > 1 or not candidate.linear:
             return False
-        gradient = self.graph.gradient(candidate.expression)
-        slopes = [self.constants.value(gradient[self.graph.leaf(leaf)]) for leaf in leaves]
+        gradient = self.graph.slopes(candidate.expression)
+        slopes = [self.constants.value(gradient[jet]) for jet in jets]
         if sum(np.inf if slope is None else abs(slope) for slope in slopes) > LARGEST_ERROR_FACTOR:
             return False
-        highest = max(leaf.order for leaf in leaves) + order
-        now = self._order(unknowns.pop(), self._places[leaves[0].index])
+        highest = max(k for _, k in jets) + order
+        now = self._order(unknowns.pop(), self._places[jets[0][0]])
         return highest <= max(now, min(now + 1, HIGHEST_REQUIRED_ORDER))
 
     def _plain(self, root: int) -> bool:
         """Whether the highest derivatives of unknowns have constant coefficients in an equation."""
-        slopes = self.graph.gradient(root).items()
-        moving = [self.graph.leaves[node] for node, slope in slopes if self.graph.mark[slope] & MOVING]
-        return not any(
-            leaf.kind == "u" and 0 < leaf.order >= self._order(leaf.index, self._places[leaf.index])
-            for leaf in moving
-        )
+        slopes = self.graph.slopes(root).items()
+        moving = [jet for jet, slope in slopes if self.graph.mark[slope] & MOVING]
+        return not any(0 < order >= self._order(j, self._places[j]) for j, order in moving)
 
     def _moved(self, candidate: _Candidate) -> dict[tuple[int, int], Start] | None:
         """Start values of the unknown, moved to kept unknowns; None where a fixed one has no place."""
@@ -438,17 +425,17 @@ class LinearElimination:
         self, node: int, start: Start, moved: Mapping[tuple[int, int], Start]
     ) -> dict[tuple[int, int], Start] | None:
         graph = self.graph
-        leaves = [(leaf.index, leaf.order) for leaf in self._leaves(node)]
-        starts = {key: moved.get(key) or self.starts.get(key[0], {}).get(key[1]) for key in leaves}
+        jets = graph.jets_of(node)
+        starts = {key: moved.get(key) or self.starts.get(key[0], {}).get(key[1]) for key in jets}
         # A fixed value replaces a guess, and a guess is entered where there is no value.
         free = [key for key, other in starts.items() if other is None or (start.fixed and not other.fixed)]
         if len(free) > 1:
             return None
         values = {key: other.value for key, other in starts.items() if other is not None}
-        at = {key: values.get(key, 0.0) for key in leaves}
+        at = {key: values.get(key, 0.0) for key in jets}
         nodes = [node]
         if free:
-            slope = graph.gradient(node).get(graph.variable(*free[0]), graph.zero)
+            slope = graph.slopes(node).get(free[0], graph.zero)
             at[free[0]] = 0.0
             if graph.mark[slope] & MOVING or not self.constants.divides(slope):
                 return None
@@ -468,10 +455,9 @@ class LinearElimination:
                 put[i] = self._with(self.roots[i], {candidate.unknown: candidate.expression})
             except InputError:  # it divides by 0
                 return None
-            if any(leaf.order for leaf in self._leaves(candidate.expression)) and not self._plain(put[i]):
-                return None
+            rates = any(order for _, order in self.graph.jets_of(candidate.expression))
             # An equation without unknowns repeats others or contradicts them; structural analysis reports it.
-            if not self._leaves(put[i]):
+            if (rates and not self._plain(put[i])) or not self.graph.jets_of(put[i]):
                 return None
         return put
 
@@ -479,9 +465,9 @@ class LinearElimination:
         """An expression with unknowns replaced by expressions."""
         graph = self.graph
         replaced = {
-            graph.leaf(leaf): graph.total_derivative(told[leaf.index], leaf.order)
-            for leaf in self._leaves(node)
-            if leaf.index in told
+            graph.variable(j, order): graph.total_derivative(told[j], order)
+            for j, order in graph.jets_of(node)
+            if j in told
         }
         return graph.substitute([node], replaced)[0]
 

@@ -544,17 +544,7 @@ class Model(Equations):
         self.add_root(root, name, vanishes)
 
     def add_root(self, root: int, name: str, expression: Any = None) -> None:
-        """Add an equation that is in the graph already.
-
-        Parameters
-        ----------
-        root : int
-            Node of the expression that vanishes.
-        name : str
-            Name of the equation, different from those of all others.
-        expression : sympy.Expr, optional
-            The expression as it was written; by default it is made from the node when asked for.
-        """
+        """Add an equation that is in the graph already, by default with an expression made from its node."""
         self.roots.append(root)
         self._expressions.append(expression)
         self._equation_names[name] = len(self._equation_names)

@@ -498,15 +498,7 @@ class ModelProblem(FormEquations, ProblemDAE):
         )
 
     def use_offsets(self, c: npt.ArrayLike, d: npt.ArrayLike, index: int) -> None:
-        """Set :attr:`index` and :attr:`variable_index` from the structure of the model.
-
-        Parameters
-        ----------
-        c, d : array_like of int
-            Offsets of the equations and of the unknowns of the model.
-        index : int
-            Differentiation index.
-        """
+        """Set :attr:`index` and :attr:`variable_index` from the offsets of the model."""
         self.index = index
         # After max(c) + 1 differentiations of the equations all derivatives of order d_j + 1 are known, and
         # that of order k + 1 of unknown j after d_j - k fewer: 1, 2, 3 for position, velocity, multiplier.

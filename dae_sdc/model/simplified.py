@@ -115,8 +115,8 @@ class Simplified:
 
     def needed(self, unknown: Any) -> set[tuple[str, int]]:
         """Kept unknowns, with orders of derivatives, in the expression of an unknown or a derivative."""
-        leaves = self.original.graph.leaves_of(self._node(unknown))
-        return {(self.original.names[leaf.index], leaf.order) for leaf in leaves if leaf.kind == "u"}
+        jets = self.original.graph.jets_of(self._node(unknown))
+        return {(self.original.names[j], order) for j, order in jets}
 
     def evaluate(
         self,
@@ -216,17 +216,16 @@ class Simplified:
         while changed:
             changed = False
             for node, value in list(left.items()):
-                leaves = [leaf for leaf in graph.leaves_of(node) if leaf.kind == "u"]
-                jets = [(self.original.names[leaf.index], leaf.order) for leaf in leaves]
-                missing = [at for at, jet in enumerate(jets) if jet not in jet_values]
+                jets = {(self.original.names[j], k): graph.variable(j, k) for j, k in graph.jets_of(node)}
+                missing = [jet for jet in jets if jet not in jet_values]
                 if len(missing) > 1:
                     continue
                 changed = True
                 del left[node]
                 if not missing:
                     continue
-                jet, leaf = jets[missing[0]], leaves[missing[0]]
-                slope = graph.gradient(node).get(graph.leaf(leaf), graph.zero)
+                (jet,) = missing
+                slope = graph.gradient(node).get(jets[jet], graph.zero)
                 if graph.mark[slope] & MOVING:
                     continue
                 jet_values[jet] = 0.0
@@ -387,11 +386,10 @@ class _TrivialElimination:
         self.written: list[list[int]] = []
         self.orders = [0] * n
         for i, root in enumerate(self.roots):
-            leaves = [leaf for leaf in graph.leaves_of(root) if leaf.kind == "u"]
-            self.written.append(sorted({leaf.index for leaf in leaves}))
-            for leaf in leaves:
-                self.orders[leaf.index] = max(leaf.order, self.orders[leaf.index])
-            for j in self.written[i]:
+            orders = dict(graph.jets_of(root))  # the highest order of each is the last
+            self.written.append(list(orders))
+            for j, order in orders.items():
+                self.orders[j] = max(order, self.orders[j])
                 self.members[j].append(i)
         self.forms = [linear_form(graph, root) for root in self.roots]
         self.queue = deque(range(len(self.roots)))
@@ -627,11 +625,8 @@ class _TrivialElimination:
         # The start value of such an unknown selects a solution of the equation. That of a highest derivative
         # cannot, because it is no part of the state.
         graph = self.graph
-        leaves = [leaf for leaf in graph.leaves_of(*self.rows.values()) if leaf.kind == "u"]
-        highest = [0] * len(self.orders)
-        for leaf in leaves:
-            highest[leaf.index] = max(leaf.order, highest[leaf.index])
-        rates = {leaf for leaf in leaves if leaf.order and leaf.order == highest[leaf.index]}
+        highest = dict(graph.jets_of(*self.rows.values()))  # the highest order of each is the last
+        rates = {Leaf("u", j, order) for j, order in highest.items() if order}
         lost: set[Leaf] = set()
         for i, root in self.rows.items():
             as_written = root == self.model.roots[i]

@@ -92,12 +92,8 @@ class _Layout:
     def written(self, graph: Graph, nodes: Sequence[int]) -> list[int]:
         """Expressions without derivatives that are no entries of u and u', which cancel in them."""
         known = self.place.keys() | self.rates.keys()
-        idle = [
-            leaf
-            for leaf in graph.leaves_of(*nodes)
-            if leaf.kind == "u" and (leaf.index, leaf.order) not in known
-        ]
-        return graph.without(nodes, map(graph.leaf, idle)) if idle else list(nodes)
+        idle = [graph.variable(*jet) for jet in graph.jets_of(*nodes) if jet not in known]
+        return graph.without(nodes, idle) if idle else list(nodes)
 
     def given(self, leaf: Leaf) -> Input:
         """The input of a program for a leaf."""
@@ -453,13 +449,7 @@ class ReducedProblem(ModelProblem):
         return matrix
 
     def check_start(self, u: MeshDAE, t: float) -> None:
-        """Refuse a start that violates hidden constraints which the structure of the model does not tell.
-
-        Raises
-        ------
-        InconsistentStateError
-            With the constraint that is violated most.
-        """
+        """Refuse a start that violates hidden constraints which the structure of the model does not tell."""
         if not self.reduction.rounded:
             return  # looked at where the start was found
         program = self._assembled.programs[0]

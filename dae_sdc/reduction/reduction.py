@@ -150,18 +150,7 @@ class Reduction:
 
     @one_at_a_time
     def pivoted(self, value: Callable[[Leaf], float]) -> Reduction:
-        """The reduction with pivots that are not small at a point.
-
-        Parameters
-        ----------
-        value : callable
-            Value of a leaf of the graph.
-
-        Raises
-        ------
-        InputError
-            For stages, which have no pivots.
-        """
+        """The reduction with pivots that are not small at a point, by values of the leaves of the graph."""
         if not isinstance(self.system, Separated):
             raise InputError("only a separation has pivots that can be chosen")
         begin = time.perf_counter()

@@ -218,12 +218,10 @@ def _linear_orders(graph: Graph, roots: Sequence[int], n: int) -> tuple[int, ...
         raised: set[int] = set()
         tops = {(j, order) for j, order in enumerate(orders)}
         for root in roots:
-            for leaf, slope in graph.gradient(root).items():
-                kind, j, k = graph.leaves[leaf]
-                if kind == "u" and (j, k) in tops:
-                    curved = tops & graph.depends(slope)
-                    if curved:
-                        raised |= {j} | {i for i, _ in curved}
+            for jet, slope in graph.slopes(root).items():
+                curved = tops & graph.depends(slope) if jet in tops else set()
+                if curved:
+                    raised |= {jet[0], *(i for i, _ in curved)}
         if not raised:
             return tuple(orders)
         for j in raised:

@@ -394,13 +394,10 @@ def _nonlinear_rows(
 
 def is_nonlinear(graph: Graph, node: int, is_chosen: Callable[[int, int], bool]) -> bool:
     """Whether an expression is nonlinear in derivatives, chosen by unknown and order, together."""
-    slopes = graph.gradient(node)
-    chosen = {
-        leaf for leaf in slopes if graph.leaves[leaf].kind == "u" and is_chosen(*graph.leaves[leaf][1:])
-    }
+    slopes = {jet: slope for jet, slope in graph.slopes(node).items() if is_chosen(*jet)}
     return any(
-        graph.mark[slopes[leaf]] & UNKNOWN and not chosen.isdisjoint(graph.below([slopes[leaf]]))
-        for leaf in chosen
+        graph.mark[slope] & UNKNOWN and not slopes.keys().isdisjoint(graph.jets_of(slope))
+        for slope in slopes.values()
     )
 
 

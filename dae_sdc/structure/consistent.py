@@ -280,7 +280,7 @@ def _depends_on_the_point(
     moving = [node for node in leading.values() if graph.mark[node] & UNKNOWN]
     if not moving:
         return False
-    used = {(leaf.index, leaf.order) for leaf in graph.leaves_of(*moving) if leaf.kind == "u"}
+    used = set(graph.jets_of(*moving))
     if any(k >= d[j] for j, k in used):
         return True
     bound = {

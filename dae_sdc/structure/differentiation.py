@@ -99,12 +99,7 @@ def _highest(signature: Signature) -> list[int]:
 
 def varies(graph: Graph, roots: Sequence[int]) -> bool:
     """Whether any partial derivative of the equations contains unknowns, so that ranks depend on them."""
-    return any(
-        graph.mark[slope] & UNKNOWN
-        for root in roots
-        for leaf, slope in graph.gradient(root).items()
-        if graph.leaves[leaf].kind == "u"
-    )
+    return any(graph.mark[slope] & UNKNOWN for root in roots for slope in graph.slopes(root).values())
 
 
 def differentiate_at_points(

@@ -127,12 +127,7 @@ def _applied(ring: Arithmetic, op: Op, exponent: int, operands: list[Series | No
 def evaluate(graph: Graph, roots: Iterable[int], order: int) -> list[tuple[Series, Partials]]:
     """Values and derivatives of expressions along a random curve of a finite field, t = t_0 + h."""
     nodes = list(roots)
-    slopes = [
-        (i, graph.leaves[leaf][1:], slope)
-        for i, node in enumerate(nodes)
-        for leaf, slope in graph.gradient(node).items()
-        if graph.leaves[leaf].kind == "u"
-    ]
+    slopes = [(i, *item) for i, node in enumerate(nodes) for item in graph.slopes(node).items()]
     tape = Tape(graph, [*nodes, *(slope for _, _, slope in slopes)])
     points = (Arithmetic(order, point, exact_roots=True) for point in range(RANDOM_POINTS))
     # If all random points fail, square roots that the field lacks are those of constant multiples.
@@ -183,10 +178,9 @@ class Prolongation:
         self._roots = [roots[i] for i in self._own]
         self.rows = [(i, m) for i in self._own for m in range(self.times[i] + 1)]
         self._slopes = [
-            (i, graph.leaves[leaf].index, graph.leaves[leaf].order, node)
+            (i, j, k, node)
             for i, root in zip(self._own, self._roots, strict=True)
-            for leaf, node in graph.gradient(root).items()
-            if graph.leaves[leaf].kind == "u"
+            for (j, k), node in graph.slopes(root).items()
         ]
 
     def scales(self, pace: float) -> Floats:

@@ -315,8 +315,8 @@ def _combine(system: System, found: Structure, dependence: Dependence) -> Step |
     ]
     combined = graph.add(*terms)
     wanted = graph.depends(combined)
-    idle = [leaf for leaf in graph.leaves_of(combined) if leaf.kind == "u" and leaf[1:] not in wanted]
-    (system.roots[target],) = graph.without([combined], map(graph.leaf, idle))
+    idle = [graph.variable(*jet) for jet in graph.jets_of(combined) if jet not in wanted]
+    (system.roots[target],) = graph.without([combined], idle)
     return Step("lc", system.equation_names[target], dependence.differentiated(system, rates), ())
 
 
@@ -340,7 +340,7 @@ def _augment(
     level = found.d - found.c[target]
     used = [system.roots[target]]
     used += [graph.total_derivative(system.roots[i], rate) for i, rate in rates.items()]
-    unknowns = sorted({leaf.index for leaf in graph.leaves_of(*used) if leaf.kind == "u"})
+    unknowns = sorted({j for j, _ in graph.jets_of(*used)})
     leading = [(j, int(level[j])) for j in unknowns if level[j] >= 0]
     first = len(system.names)
     made: list[str] = []
