@@ -372,12 +372,11 @@ class Digits:
     def _at(self, root: int) -> tuple[Any, ...]:
         values, expressions = self._values, self._expressions
         for node in expressions.below([root], known=values):
-            leaf = expressions.leaves.get(node)
+            leaf, points = expressions.leaves.get(node), range(_ZERO_TEST_POINTS)
             if leaf is None:
-                values[node] = tuple(self._apply(node, point) for point in range(_ZERO_TEST_POINTS))
+                values[node] = tuple(self._apply(node, point) for point in points)
             else:
                 sign = random.Random(repr(leaf)).choice((-1, 1))
-                points = range(_ZERO_TEST_POINTS)
                 values[node] = tuple(sign * (-1) ** point * self._number((leaf, point)) for point in points)
         return values[root]
 
@@ -391,7 +390,12 @@ class Digits:
             return context.mpf(number.numerator) / number.denominator
         operands = [self._values[arg][point] for arg in expressions.operands(node)]
         if op in _NOT_ANALYTIC:
-            return self._averaged(node, operands)
+            share = operands[0] if op is Op.SELECT else self._number(expressions.value[node])
+            if op is Op.ABS:
+                return share * operands[0]
+            if op in (Op.SELECT, Op.MIN, Op.MAX):
+                return share * operands[-2] + (1 - share) * operands[-1]
+            return share
         try:
             if op is Op.ADD:
                 total = operands[0] + operands[1]
@@ -405,16 +409,6 @@ class Digits:
             return self._functions[op](*operands)
         except (ArithmeticError, ValueError):
             return context.nan
-
-    def _averaged(self, node: int, operands: list[Any]) -> Any:
-        op = self._expressions.op[node]
-        share = operands[0] if op is Op.SELECT else self._number(self._expressions.value[node])
-        if op is Op.ABS:
-            return share * operands[0]
-        if op in (Op.SELECT, Op.MIN, Op.MAX):
-            first, second = operands[-2:]
-            return share * first + (1 - share) * second
-        return share
 
     def _number(self, seed: object) -> Any:
         """A random number between 0.3 and 0.9."""

@@ -355,12 +355,9 @@ class _Plan:
             while at < now:
                 free += ends[at]
                 at += 1
-            if free:
-                place = free.pop()
-            else:
-                place = self.memory
-                self.memory += 1
-            self.places[self.first + int(self.kept[row])] = place
+            if not free:
+                free, self.memory = [self.memory], self.memory + 1
+            place = self.places[self.first + int(self.kept[row])] = free.pop()
             ends[end].append(place)
 
 

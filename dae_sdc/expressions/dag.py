@@ -105,24 +105,22 @@ FUNCTIONS: Final = tuple(op for op in Op if Op.EXP <= op <= Op.ATANH)
 class Cost(NamedTuple):
     """Numbers of operations."""
 
-    functions: int
-    multiplications: int
-    additions: int
-    divisions: int
+    functions: int = 0
+    multiplications: int = 0
+    additions: int = 0
+    divisions: int = 0
 
 
-_ADDITION, _MULTIPLICATION, _DIVISION = Cost(0, 0, 1, 0), Cost(0, 1, 0, 0), Cost(0, 0, 0, 1)
-_FREE, _FUNCTION = Cost(0, 0, 0, 0), Cost(1, 0, 0, 0)
 _COSTS = {
-    **dict.fromkeys((Op.CONSTANT, Op.INPUT, Op.NEG), _FREE),
-    **{Op.ADD: _ADDITION, Op.MUL: _MULTIPLICATION, Op.DIV: _DIVISION},
+    **dict.fromkeys((Op.CONSTANT, Op.INPUT, Op.NEG), Cost()),
+    **{Op.ADD: Cost(additions=1), Op.MUL: Cost(multiplications=1), Op.DIV: Cost(divisions=1)},
 }
 
 
 def cost(op: Op, exponent: int = 1) -> Cost:
     """The cost of an operation: a sign is free, an integer power is products, others are functions."""
     if op != Op.INTPOW:
-        return _COSTS.get(op, _FUNCTION)
+        return _COSTS.get(op, Cost(functions=1))
     size = abs(exponent)
     return Cost(0, max(0, size.bit_length() + size.bit_count() - 2), 0, int(exponent < 0))
 

@@ -77,15 +77,12 @@ class Neighbourhood:
         self.time = scales.time
         self.sizes = np.maximum(scales.rates * scales.time, np.abs(u))
         with suppress(DAEError):
-            self.time = min(self.time, self._balanced_time())
-
-    def _balanced_time(self) -> float:
-        """The time for which both halves of the Jacobian have rows of the same size in the mean."""
-        mass, stiffness = self.halves(self.t, self.point(0)[0], np.zeros(self.n), accurate=False)
-        of_mass, of_stiffness = (dense(abs(half).max(axis=1)).ravel() for half in (mass, stiffness))
-        both = (of_mass > 0.0) & (of_stiffness > 0.0)
-        ratios = self.time * of_mass[both] / of_stiffness[both]
-        return float(np.exp(np.log(ratios).mean())) if both.any() else np.inf
+            # For this time both halves of the Jacobian have rows of the same size in the mean.
+            halves = self.halves(self.t, self.point(0)[0], np.zeros(self.n), accurate=False)
+            of_mass, of_stiffness = (dense(abs(half).max(axis=1)).ravel() for half in halves)
+            both = (of_mass > 0.0) & (of_stiffness > 0.0)
+            ratios = self.time * of_mass[both] / of_stiffness[both]
+            self.time = min(self.time, float(np.exp(np.log(ratios).mean())) if both.any() else np.inf)
 
     def typical(self, jets: Sequence[tuple[int, int]]) -> Vector:
         """Sizes of unknowns and their derivatives, shape (jets,); NaN for unknowns that a repair adds."""

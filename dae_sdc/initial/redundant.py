@@ -14,7 +14,7 @@ from scipy.optimize import linear_sum_assignment
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InconsistentStateError
 from dae_sdc.initial.consistent import listed
-from dae_sdc.structure.rank import Echelon, LinearRows
+from dae_sdc.structure.rank import LinearRows, independent_rows
 
 # Cost of an equation for an unknown that it does not contain, where equations are chosen.
 NOT_CONTAINED = 1e6
@@ -33,17 +33,12 @@ def square(model: Any) -> Any:
         return model
     known = getattr(model, "_square", None)
     if known is None or known[0] != model.content():
-        kept = _chosen(model, _independent(model), count)
+        values, gradients = model.graph.value, map(model.graph.gradient, model.roots)
+        # Gradients at a random point that are no combinations of those before them.
+        rows = independent_rows({leaf: values[slope] for leaf, slope in row.items()} for row in gradients)
+        kept = _chosen(model, rows, count)
         model._square = known = model.content(), model if kept is None else _with(model, kept)
     return known[1]
-
-
-def _independent(model: Any) -> list[int]:
-    """Numbers of the equations whose gradients at a random point are no combinations of those before them."""
-    graph, echelon = model.graph, Echelon()
-    gradients = [graph.gradient(root) for root in model.roots]
-    rows = [{leaf: graph.value[slope] for leaf, slope in row.items()} for row in gradients]
-    return [i for i, row in enumerate(rows) if echelon.add({j: v for j, v in row.items() if v}) is not None]
 
 
 def _chosen(model: Any, rows: Sequence[int], count: int) -> list[int] | None:
@@ -63,12 +58,9 @@ def _with(model: Any, kept: Sequence[int]) -> Any:
     left = [i for i in range(len(model.roots)) if i not in set(kept)]
     names, other = model.equation_names, copy.copy(model)
     other.roots, other._expressions = ([part[i] for i in kept] for part in (model.roots, model._expressions))
-    other._equation_names, other._names_of_equations, other._forms = (
-        {names[i]: at for at, i in enumerate(kept)},
-        (),
-        {},
-    )
     place = {i: at for at, i in enumerate(kept)}
+    other._equation_names = {names[i]: at for i, at in place.items()}
+    other._names_of_equations, other._forms = (), {}
     simpler = model.simplified_roots.items()
     other.simplified_roots = {place[i]: root for i, root in simpler if i in place}
     other.redundant = tuple((names[i], model.roots[i]) for i in left)
@@ -80,9 +72,8 @@ def left_out(model: Any) -> str:
     if not model.redundant:
         return ""
     names = [name for name, _ in model.redundant]
-    return (
-        f"left out, as {'they follow' if len(names) > 1 else 'it follows'} from the others: {listed(names)}"
-    )
+    follow = "they follow" if len(names) > 1 else "it follows"
+    return f"left out, as {follow} from the others: {listed(names)}"
 
 
 def require_implied(system: Any, x: Vector) -> None:
@@ -112,9 +103,8 @@ def require_implied(system: Any, x: Vector) -> None:
         matrix, values = part.dense(whole, columns)[count:known], part.values(whole)[count:known]
         whole[first:] = np.linalg.lstsq(matrix, -values, rcond=None)[0]
         values, terms = part.values(whole), part.terms(whole)
-    for row in np.flatnonzero(~(np.abs(values[known:]) <= 1e3 * system.tolerance * terms[known:]))[
-        :1
-    ].tolist():
+    open_rows = np.flatnonzero(~(np.abs(values[known:]) <= 1e3 * system.tolerance * terms[known:]))
+    for row in open_rows[:1].tolist():
         matrix = part.jacobian(whole).toarray()[[*range(known), known + row]]
         share = np.abs(LinearRows(matrix, 1e-10, 1e-13).unreachable(np.append(np.zeros(known), 1.0)))
         involved = np.flatnonzero(share[:count] > 1e-3 * share.max()).tolist()

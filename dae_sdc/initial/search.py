@@ -33,7 +33,7 @@ from dae_sdc.initial.given import (
 )
 from dae_sdc.initial.index import index_of
 from dae_sdc.initial.jets import JetSystem, ModelJets, Part, leaf_values
-from dae_sdc.initial.projection import Projection, project
+from dae_sdc.initial.projection import project
 from dae_sdc.initial.redundant import left_out, require_implied
 from dae_sdc.initial.sets import SolutionSet, solution_sets
 from dae_sdc.initial.solver import SEARCH, Booleans, Given, Solver, Steps
@@ -130,7 +130,6 @@ def _solved(task: _Task, remarks: list[str]) -> Initial:
         determined = solver.determined(x)
         du[[not determined[place[_rate(name)]] for name in task.names]] = np.nan
         left = [j for j in left if system.jets[j][1] == 0]
-    _tell_guessed(given, system, left, remarks)
     return _told(task, solver, (u, du), left, solutions, remarks, unique=unique)
 
 
@@ -160,17 +159,6 @@ def _every_known(task: _Task) -> tuple[list[Vector], bool]:
     return known, search.complete and not starts[0].chosen
 
 
-def _tell_guessed(given: Given, system: JetSystem, free: list[int], remarks: list[str]) -> None:
-    """Add a remark on free values for which nothing was given."""
-    guessed = _guessed(given, system, free)
-    if guessed:
-        remarks.append(f"nothing was given for what is free: {', '.join(guessed[:6])}")
-
-
-def _guessed(given: Given, system: JetSystem, free: list[int]) -> tuple[str, ...]:
-    return tuple(system.jet_names[j] for j in free if not given.known[j])
-
-
 def _told(
     task: _Task,
     solver: Solver,
@@ -178,10 +166,13 @@ def _told(
     free: list[int],
     solutions: Sequence[Vector],
     remarks: Iterable[str],
+    further: Iterable[str] = (),
     **more: Any,
 ) -> Initial:
     """The result from solutions, of which the first is taken."""
     system, given, x = task.system, task.given, solutions[0]
+    guessed = tuple(system.jet_names[j] for j in free if not given.known[j])
+    told = [f"nothing was given for what is free: {', '.join(guessed[:6])}"] if guessed else []
     return Initial(
         title=system.title,
         t=system.t,
@@ -194,9 +185,9 @@ def _told(
         changed=tuple(solver.changes(x)),
         violated=tuple(violations(system, given, x, task.hidden)),
         free=tuple(system.jet_names[j] for j in free),
-        guessed=_guessed(given, system, free),
+        guessed=guessed,
         solutions=tuple(dict(zip(system.jet_names, one.tolist(), strict=True)) for one in solutions),
-        remarks=(*remarks, *solver.ways),
+        remarks=(*remarks, *told, *further, *solver.ways),
         ways=tuple(solver.ways),
         **more,
     )
@@ -215,24 +206,24 @@ def _every(task: _Task, remarks: list[str], search: EveryStart) -> Initial:
     starts = search.solve()
     x = starts[0].x
     solver = Solver(task.system, task.given, restarts=0)
-    chosen = sorted(starts[0].chosen)
-    _tell_guessed(task.given, task.system, chosen, remarks)
+    further: list[str] = []
     newton = [block for block in search.blocks if block.kind == "newton"]
     if newton:
-        remarks.append(
+        further.append(
             f"no polynomials, so that solutions may be missing: {listed([b.equations[0] for b in newton])}"
         )
     lost = sum(block.lost for block in search.blocks)
     if lost:
-        remarks.append(f"solutions may be missing: {lost} paths were lost; try another seed")
+        further.append(f"solutions may be missing: {lost} paths were lost; try another seed")
     told = [*(one for start in starts for one in start.singular), *search.singular]
     return _told(
         task,
         solver,
         _state(task, x),
-        chosen,
+        sorted(starts[0].chosen),
         [one.x for one in starts],
-        (*remarks, *search.remarks, *search.missing),
+        remarks,
+        (*further, *search.remarks, *search.missing),
         complete=search.complete,
         blocks=search.blocks,
         singular=tuple(sorted({id(one): one for one in told}.values(), key=lambda one: one.stage)),
@@ -519,7 +510,7 @@ def _guesses(problem: ProblemDAE, u0: Any, t: float) -> tuple[Vector, npt.NDArra
 def violations(system: JetSystem, given: Given, x: Vector, hidden: bool = False) -> list[Violation]:
     """Equations that the given values violate for all choices of the other values."""
     # Shapes: x (jets,).
-    point = np.where(given.known, given.point, x)
+    point, every = np.where(given.known, given.point, x), np.arange(x.size)
     written = np.array(system.row_orders) == 0
     cost = np.where(written & hidden, SEARCH.written_cost, 1.0)
     for _ in range(SEARCH.linear_problems):
@@ -531,7 +522,15 @@ def violations(system: JetSystem, given: Given, x: Vector, hidden: bool = False)
         if found is None:
             break
         change, kept = found
-        better = _met(system, given, np.flatnonzero(kept), point + change)
+        better = project(
+            point + change,
+            Steps(system, given).functions(point + change, every, None, np.flatnonzero(kept)),
+            weights=1.0 / given.sizes,
+            fixed=given.known,
+            tolerance=system.tolerance,
+            bounds=given.bounds,
+            most_iterations=SEARCH.restart_iterations,
+        )
         if not np.isfinite(better.after).all():
             break
         point = better.x
@@ -543,20 +542,6 @@ def violations(system: JetSystem, given: Given, x: Vector, hidden: bool = False)
     return [
         Violation(system.row_names[i], float(values[i]), float(scale[i]), system.row_orders[i]) for i in wrong
     ]
-
-
-def _met(system: JetSystem, given: Given, rows: npt.NDArray[np.int64], point: Vector) -> Projection:
-    """Projection on some of the equations with the given values fixed."""
-    every = np.arange(point.size)
-    return project(
-        point,
-        Steps(system, given).functions(point, every, None, rows),
-        weights=1.0 / given.sizes,
-        fixed=given.known,
-        tolerance=system.tolerance,
-        bounds=given.bounds,
-        most_iterations=SEARCH.restart_iterations,
-    )
 
 
 def _scale(system: JetSystem, given: Given, x: Vector) -> Vector:

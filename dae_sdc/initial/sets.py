@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from dae_sdc.dae.state import Vector
 from dae_sdc.initial.jets import Group, ModelJets, Part, groups_of
 from dae_sdc.initial.systems import NotPolynomialError, Polynomials, reader_of
 from dae_sdc.polynomials.singular_points import SingularPoints, singular_points
@@ -94,31 +93,25 @@ def solution_sets(
             continue
         rows = _needed(groups, group, parts, list(fixed))
         cols = sorted({int(j) for i in rows for j in parts[i].depends} - set(fixed))
-        found += _sets(system, group, rows, cols, x, seed, workers)
+        names = tuple(system.jet_names[j] for j in cols)
+        equations = tuple(system.row_names[i] for i in rows)
+        said: dict[str, Any] = {"stage": group.stage, "equations": equations}
+        try:
+            branches = list(
+                reader_of(system, [system.roots[i] for i in rows], cols, x).branches(isolated=False)
+            )
+        except NotPolynomialError as why:
+            found.append(SolutionSet(**said, variables=names, reason=f"no polynomials: {why}"))
+            continue
+        known = [branch for branch in branches if branch.constant is None]
+        found += [_decomposed(branch, names, said, seed, workers) for branch in known]
     return tuple(found)
 
 
-def _sets(
-    system: ModelJets, group: Group, rows: list[int], cols: list[int], x: Vector, seed: int, workers: int
-) -> list[SolutionSet]:
-    names = tuple(system.jet_names[j] for j in cols)
-    said: dict[str, Any] = {
-        "stage": group.stage,
-        "equations": tuple(system.row_names[i] for i in rows),
-        "variables": names,
-    }
-    reader = reader_of(system, [system.roots[i] for i in rows], cols, x)
-    try:
-        branches = list(reader.branches(isolated=False))
-    except NotPolynomialError as why:
-        return [SolutionSet(**said, reason=f"no polynomials: {why}")]
-    return [_decomposed(branch, names, said, seed, workers) for branch in branches if branch.constant is None]
-
-
 def _decomposed(
-    branch: Polynomials, names: tuple[str, ...], said: Mapping[str, Any], seed: int, workers: int
+    branch: Polynomials, names: tuple[str, ...], about: Mapping[str, Any], seed: int, workers: int
 ) -> SolutionSet:
-    said = {**said, "variables": branch.names}
+    said = {**about, "variables": branch.names}
     if branch.system.variables > MOST_VARIABLES:
         many = branch.system.variables
         return SolutionSet(**said, reason=f"{many} variables, where {MOST_VARIABLES} are the most")

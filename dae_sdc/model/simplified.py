@@ -495,16 +495,6 @@ class _TrivialElimination:
 
     # Unknowns
 
-    def _top(self, j: int) -> Relation:
-        """Relation of an unknown to the top of its class, with path compression."""
-        path: list[int] = []
-        while self.up[j].of != j:
-            path.append(j)
-            j = self.up[j].of
-        for below in reversed(path[:-1]):
-            self.up[below] = self._chained(self.up[below], self.up[self.up[below].of])
-        return self.up[path[0]] if path else self.up[j]
-
     def _chained(self, first: Relation, second: Relation) -> Relation:
         offset = first.offset
         if first.order == 0:
@@ -513,8 +503,14 @@ class _TrivialElimination:
         return Relation(second.of, factor, first.order + second.order, offset)
 
     def _told(self, j: int) -> Relation:
-        """Relation of an unknown to the top of its class, or to a constant."""
-        relation = self._top(j)
+        """Relation of an unknown to the top of its class, or to a constant, with path compression."""
+        path: list[int] = []
+        while self.up[j].of != j:
+            path.append(j)
+            j = self.up[j].of
+        for below in reversed(path[:-1]):
+            self.up[below] = self._chained(self.up[below], self.up[self.up[below].of])
+        relation = self.up[path[0]] if path else self.up[j]
         if relation.of in self.known:
             constant = Relation(relation.of, self.graph.zero, 0, self.known[relation.of])
             return self._chained(relation, constant)._replace(order=0)

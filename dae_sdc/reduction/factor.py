@@ -19,26 +19,12 @@ from dae_sdc.errors import InputError
 from dae_sdc.expressions.dag import Cost, Leaf, Op, cost
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.model.sympy_input import Unknown, to_sympy
-from dae_sdc.structure.rank import Echelon, equilibrated_singular_values
+from dae_sdc.structure.rank import equilibrated_singular_values, independent_rows
 
 LIMIT = 500  # Nodes, operands and leaves included, above which an expression gets a name.
 REPEATED = 10  # Divisor of the limit for expressions that stand in several places.
 
 _MOST = 2**62
-
-
-class TreeSizes:
-    """Numbers of nodes of expressions as they would be written, without sharing."""
-
-    def __init__(self, graph: Graph) -> None:
-        self._graph = graph
-        self._sizes: dict[int, int] = {}
-
-    def __getitem__(self, root: int) -> int:
-        sizes, graph = self._sizes, self._graph
-        for node in graph.below([root], known=sizes):
-            sizes[node] = min(_MOST, 1 + sum(sizes[arg] for arg in graph.operands(node)))
-        return sizes[root]
 
 
 @dataclass(frozen=True)
@@ -55,8 +41,7 @@ def veil(graph: Graph, roots: Sequence[int], limit: int | None = LIMIT) -> Veile
     sizes: dict[int, int] = {}
     costs: dict[int, Cost] = {}
     named: list[int] = []
-    free = Cost(0, 0, 0, 0)
-    shared = trees = free
+    shared = trees = free = Cost()
     order = graph.below(roots)
     uses = dict.fromkeys(order, 0)
     for node in order:
@@ -138,7 +123,14 @@ class SparseRows:
         for i, row in enumerate(self.rows):
             for j in row:
                 self.holders[j].add(i)
-        self._sizes = TreeSizes(graph)
+        self._sizes: dict[int, int] = {}
+
+    def _size(self, root: int) -> int:
+        """Number of nodes of an expression as it would be written, without sharing."""
+        graph, sizes = self.graph, self._sizes
+        for node in graph.below([root], known=sizes):
+            sizes[node] = min(_MOST, 1 + sum(sizes[arg] for arg in graph.operands(node)))
+        return sizes[root]
 
     def close(self, i: int) -> Row:
         """Seek no more pivots in a row."""
@@ -207,7 +199,7 @@ class SparseRows:
                 if isinstance(number, Fraction):
                     key = (fill, 0, -abs(float(number)), 0, i, j)
                 else:
-                    key = (fill, 1, 0.0, self._sizes[row[j]], i, j)
+                    key = (fill, 1, 0.0, self._size(row[j]), i, j)
                 best = key if best is None else min(key, best)
         return None if best is None else best[4:]
 
@@ -318,12 +310,10 @@ def eliminate(
         factored.rivals.append(in_row or [left[i][column] for i in below])
         divides = not fraction_free or pivot in graph.numbers
         for i in below:
-            factor = left[i][column]
-            update = (
-                Update(i, graph.div(factor, pivot), graph.one, graph.one)
-                if divides
-                else Update(i, factor, pivot, graph.one)
-            )
+            factor, keep = left[i][column], pivot
+            if divides:
+                factor, keep = graph.div(factor, pivot), graph.one
+            update = Update(i, factor, keep, graph.one)
             matrix.change(update, base, column)
             side[i] = update.apply(graph, side[i], factored.right[-1])
         if rounding is not None and below:
@@ -339,6 +329,5 @@ def eliminate(
 
 def generic_rank(graph: Graph, rows: Sequence[Row]) -> int:
     """Rank of a matrix of expressions at a generic point, in the finite field of the graph."""
-    echelon = Echelon()
     values = ({j: graph.value[node] for j, node in row.items() if not graph.is_zero(node)} for row in rows)
-    return sum(echelon.add(row) is not None for row in values)
+    return len(independent_rows(values))

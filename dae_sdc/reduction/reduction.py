@@ -269,14 +269,12 @@ class Reduction:
         return f"<Reduction of {self.name} by {self.method}, index {self.index}>"
 
     def __str__(self) -> str:
-        return "\n".join(self._lines())
-
-    def _lines(self) -> list[str]:
+        names = self.invariant_names
         lines = [
             f"{self.name}: reduced to index {self.index} by {self.method} ({self.reason}), {self.goal} form, "
             f"{self.seconds:.2f} s",
             f"equations differentiated up to {self.differentiations} times; "
-            f"{len(self.invariant_names)} invariants: {_listed(self.invariant_names)}",
+            f"{len(names)} invariants: {', '.join([*names[:8], *['...'] * (len(names) > 8)]) or 'none'}",
         ]
         headings = ("step", "rank", "left over", *_COSTS, "veils", "as written")
         rows = [
@@ -290,7 +288,8 @@ class Reduction:
         ]
         rows.append((f"result, {self.goal}", "", "", *_cost_cells(self.cost)))
         first, *others = (max(map(len, column)) for column in zip(headings, *rows, strict=True))
-        return [*lines, aligned([headings, *rows], [first, *(-width for width in others)], gap="  ")]
+        table = aligned([headings, *rows], [first, *(-width for width in others)], gap="  ")
+        return "\n".join([*lines, table])
 
 
 _OF_THE_MODEL = frozenset(
@@ -301,11 +300,6 @@ _COSTS = ("functions", "multiplications", "additions", "divisions")
 
 def _cost_cells(cost: Veiled) -> tuple[str, ...]:
     return (*(str(number) for number in cost.shared), str(len(cost.nodes)), str(sum(cost.trees)))
-
-
-def _listed(names: Sequence[str], most: int = 8) -> str:
-    shown = ", ".join(names[:most])
-    return f"{shown}, ..." if len(names) > most else shown or "none"
 
 
 @under_way("the index was reduced")

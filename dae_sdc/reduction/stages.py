@@ -147,16 +147,16 @@ class Selection:
         place = {key: at for at, key in enumerate(entries)}
         starts = np.cumsum([0, *(choice.weights for choice in choices)])
         self.weights = np.zeros(int(starts[-1]))
-        self._parts = [
+        parts = [
             _Part(choice, place, int(start)) for choice, start in zip(choices, starts, strict=False)
         ]
         # Matrices of one size are checked together.
         sizes: dict[tuple[int, int], list[_Part]] = {}
-        for part in self._parts:
+        for part in parts:
             if len(part.choice.rows) <= MOST_ELIMINATED:
                 sizes.setdefault(part.shape, []).append(part)
         self._groups = [(parts, np.array([part.where for part in parts])) for parts in sizes.values()]
-        self._large = [part for part in self._parts if len(part.choice.rows) > MOST_ELIMINATED]
+        self._large = [part for part in parts if len(part.choice.rows) > MOST_ELIMINATED]
 
     def update(self, values: Vector) -> int:
         """Choose again where the dummies are badly determined."""
@@ -173,10 +173,6 @@ class Selection:
             if part.has_faded(matrix):
                 changed += part.match(matrix, self.weights)
         return changed
-
-    def dummies(self) -> list[tuple[int, ...]]:
-        """For each choice the unknowns whose derivatives are dummies."""
-        return [tuple(part.choice.columns[at] for at in sorted(part.dummies)) for part in self._parts]
 
 
 class _Part:

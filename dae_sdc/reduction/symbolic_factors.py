@@ -20,7 +20,7 @@ from dae_sdc.errors import InputError, SingularMatrixError
 from dae_sdc.expressions.dag import Leaf
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.model.model import Model
-from dae_sdc.reduction.factor import LIMIT, Row, SparseRows, Update, Values, Veiled, veil, written_with_veils
+from dae_sdc.reduction.factor import LIMIT, Row, SparseRows, Update, Values, veil, written_with_veils
 from dae_sdc.structure.rank import equilibration
 
 # Square of an entry of a symmetric matrix, as a multiple of the product of the entries on the diagonal in
@@ -95,11 +95,6 @@ class SymbolicFactors(ABC):
     def _solved(self, right: list[int]) -> list[int]:
         """The solution for a scaled right-hand side, which may be overwritten."""
 
-    @property
-    @abstractmethod
-    def nodes(self) -> list[int]:
-        """All entries of the factors."""
-
     def _singular(self, columns: Sequence[int]) -> SingularMatrixError:
         shown = ", ".join(self.names[j] for j in columns[:5]) + (", ..." if len(columns) > 5 else "")
         return SingularMatrixError(
@@ -126,10 +121,6 @@ class SymbolicFactors(ABC):
 
     def _slope(self, node: int, leaf: int) -> int:
         return self.graph.gradient(node, parameters=True).get(leaf, self.graph.zero)
-
-    def veils(self, limit: int | None = LIMIT) -> Veiled:
-        """Names for parts of the factors with more than ``limit`` nodes, and what the factors cost."""
-        return veil(self.graph, self.nodes, limit)
 
 
 class LU(SymbolicFactors):
@@ -192,15 +183,6 @@ class LU(SymbolicFactors):
                 side = graph.sub(side, graph.mul(node, solution[j]))
             solution[step.column] = graph.mul(side, graph.div(graph.one, step.pivot))
         return solution
-
-    @property
-    def nodes(self) -> list[int]:
-        """All entries of the factors."""
-        return [
-            node
-            for step in self.steps
-            for node in (step.pivot, *step.rest.values(), *(update.factor for update in step.updates))
-        ]
 
 
 class FractionFreeLU(LU):
@@ -323,16 +305,6 @@ class QR(SymbolicFactors):
             others = graph.add(*(graph.mul(node, solution[j]) for j, node in rest.items()))
             solution[column] = graph.div(graph.sub(right[row], others), pivot)
         return solution
-
-    @property
-    def nodes(self) -> list[int]:
-        """All entries of the factors."""
-        rotations = [rotation for _, _, rotations, _ in self.steps for rotation in rotations]
-        return [
-            *self._pivots,
-            *(node for _, _, _, rest in self.steps for node in rest.values()),
-            *(node for rotation in rotations for node in (rotation.ratio, rotation.share)),
-        ]
 
 
 METHODS: Final[Mapping[str, type[SymbolicFactors]]] = {

@@ -16,7 +16,6 @@ from dae_sdc.expressions.dag import UNKNOWN, name_of
 from dae_sdc.structure.blocks import (
     Block,
     Stages,
-    Task,
     canonical_offsets,
     coarse_blocks,
     find_transversal,
@@ -255,20 +254,15 @@ class Structure:
             for task in stage.tasks:
                 if len(lines) > _MOST_LINES:
                     return [*lines, "      ..."]
-                lines.append(f"{stage.number:>4}: {self._sentence(task)}")
+                equations = [derivative_name(self.equation_names[i], k) for i, k in task.equations]
+                unknowns, free = (
+                    [name_of(self.names[j], k) for j, k in pairs] for pairs in (task.unknowns, task.free)
+                )
+                parts = [f"{brief(equations, 8)} -> {brief(unknowns, 8)}"] if equations else []
+                parts += [f"free: {brief(free, 8)}"] if free else []
+                parts += ["nonlinear"] if equations and not task.linear else []
+                lines.append(f"{stage.number:>4}: {'; '.join(parts)}")
         return lines
-
-    def _sentence(self, task: Task) -> str:
-        equations = [derivative_name(self.equation_names[i], k) for i, k in task.equations]
-        unknowns, free = (
-            [name_of(self.names[j], k) for j, k in pairs] for pairs in (task.unknowns, task.free)
-        )
-        parts = [f"{brief(equations, 8)} -> {brief(unknowns, 8)}"] if equations else []
-        if free:
-            parts.append(f"free: {brief(free, 8)}")
-        if equations and not task.linear:
-            parts.append("nonlinear")
-        return "; ".join(parts)
 
 
 @under_way("the structure was analysed")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import Any
@@ -70,6 +70,13 @@ class Echelon:
         return lead
 
 
+def independent_rows(rows: Iterable[Mapping[int, int]]) -> list[int]:
+    """Numbers of the rows over the finite field that are no combinations of those before them."""
+    echelon = Echelon()
+    reduced = ({j: value for j, value in row.items() if value} for row in rows)
+    return [i for i, row in enumerate(reduced) if echelon.add(row) is not None]
+
+
 class ReducedRows:
     """Sparse rows of numbers, each without the columns of pivots before it, and with 1 at its own pivot.
 
@@ -129,8 +136,7 @@ def exact_rank(n: int, values: Mapping[tuple[int, int], int], blocks: Sequence[B
         if value:
             by_row[row_place[i]][n + int(col_place[j])] = value
             by_col[n - 1 - col_place[j]][2 * n - 1 - int(row_place[i])] = value
-    echelon = Echelon()
-    rank = sum(echelon.add(dict(row)) is not None for row in by_row)
+    rank = len(independent_rows(by_row))
     if rank == n:
         return RankTest(n, NO_ROWS, NO_ROWS)
     rows, cols = _dependent(by_row), n - 1 - _dependent(by_col)
@@ -331,8 +337,15 @@ def choose_states(
             continue
         wanted = dict(zip(block.rows.tolist(), block.cols.tolist(), strict=True))
         order = sorted(wanted, key=lambda i: -int(c[i]))
-        pivots = _pivots([inner[i] for i in order], [wanted[i] for i in order])
-        states[pivots] = d[pivots] - c[order]
+        # Pivots of an elimination in this order, in the wanted columns where possible.
+        reduced = ReducedRows(lambda a, b: (a - b) % PRIME)
+        for i in order:
+            row = inner[i]
+            reduced.reduce(row)
+            pivot = wanted[i] if wanted[i] in row else min(row)
+            scale = pow(row[pivot], -1, PRIME)
+            reduced.keep({j: value * scale % PRIME for j, value in row.items()}, pivot)
+        states[reduced.pivots] = d[reduced.pivots] - c[order]
     return states
 
 
@@ -351,14 +364,3 @@ def _is_nested(rows: Mapping[int, Mapping[int, int]], block: Block, c: Integers)
         if exact_rank(early.size, values, [whole]).rank < early.size:
             return False
     return True
-
-
-def _pivots(rows: Sequence[dict[int, int]], wanted: Sequence[int]) -> list[int]:
-    """Columns of the pivots of an elimination in the order of the rows, ``wanted`` ones where possible."""
-    reduced = ReducedRows(lambda a, b: (a - b) % PRIME)
-    for row, column in zip(rows, wanted, strict=True):
-        reduced.reduce(row)
-        pivot = column if column in row else min(row)
-        scale = pow(row[pivot], -1, PRIME)
-        reduced.keep({j: value * scale % PRIME for j, value in row.items()}, pivot)
-    return reduced.pivots

@@ -22,7 +22,7 @@ from dae_sdc.registry import unknown
 from dae_sdc.structure.analysis import Structure, analyse, is_nonlinear, leading_values, structure
 from dae_sdc.structure.consistent import Start, dependent_rows, independent_columns
 from dae_sdc.structure.prolongation import evaluate
-from dae_sdc.structure.rank import Echelon, Span
+from dae_sdc.structure.rank import Echelon, Span, independent_rows
 from dae_sdc.structure.series import NoValueError
 from dae_sdc.structure.signature import Integers, ModelWithGraph, StructureError, derivative_name, listed
 
@@ -388,16 +388,15 @@ def _augment(
 
 def _determine(graph: Graph, nodes: Sequence[int], unknowns: range) -> bool:
     """Whether as many expressions as unknowns determine these: their Jacobian is regular."""
-    echelon = Echelon()
     try:
         outputs = evaluate(graph, nodes, 0)
     except NoValueError:
         return False
-    return all(
-        echelon.add({j: series[0] for (j, k), series in partials.items() if j in unknowns and series[0]})
-        is not None
+    rows = [
+        {j: series[0] for (j, _), series in partials.items() if j in unknowns and series[0]}
         for _, partials in outputs
-    )
+    ]
+    return len(independent_rows(rows)) == len(rows)
 
 
 def _new_name(taken: Sequence[str], name: str, order: int) -> str:

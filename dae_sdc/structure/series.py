@@ -183,10 +183,10 @@ class Arithmetic:
 
     def function(self, op: Op, *values: int) -> int:
         """The value of an operation that is not rational."""
-        return self._power_of(*values) if op is Op.POW else of_function(op, values)
-
-    def _power_of(self, base: int, exponent: int) -> int:
-        """A random number, consistent among powers of one base whose exponents differ by 1."""
+        if op is not Op.POW:
+            return of_function(op, values)
+        # A random number, consistent among powers of one base whose exponents differ by 1.
+        base, exponent = values
         powers, above, below = self._powers, (exponent + 1) % PRIME, (exponent - 1) % PRIME
         if (base, exponent) not in powers:
             if (base, above) in powers:
