@@ -182,9 +182,6 @@ class Program:
         object.__setattr__(self, "outputs", np.array(self.outputs, dtype=np.int32).reshape(-1))
         for array in (self.constants, self.code, self.outputs):
             array.flags.writeable = False
-        self._check()
-
-    def _check(self) -> None:
         ops = self.code[:, 0]
         wrong = (ops < _FIRST) | (ops >= len(Op))
         if wrong.any():

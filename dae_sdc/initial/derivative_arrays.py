@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 from math import comb
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -118,6 +118,8 @@ class ArrayProblem(ProblemDAE):
     P. Kunkel, V. Mehrmann, Differential-Algebraic Equations, EMS (2006), chapters 3 and 4.
     """
 
+    _refused: ClassVar[type[DAEError]] = NotReducibleError  # raised where there are no derivatives
+
     def __init__(self, near: Neighbourhood, index: int, rtol: float) -> None:
         problem = near.problem
         super().__init__(problem.n, 0, problem.newton_tol, problem.newton_maxiter, problem.linear_solver)
@@ -130,7 +132,8 @@ class ArrayProblem(ProblemDAE):
             self.nominal = problem.given_nominal
         self._near, self._rows, self._rank = near, np.ones(self.n), -1
         self._known: OrderedDict[Any, _Constrained] = OrderedDict()
-        self._accuracy = DIFFERENCE_ERROR * STEP ** (1 - self._order)
+        # Singular value, relative to the largest, that counts as 0.
+        self._dependent = DEPENDENT * (DIFFERENCE_ERROR * STEP ** (1 - self._order))
         self._allowed = DISAGREEMENT * rtol
         central, before, after = (_Stencil.of(first, self._order) for first in (-PAIRS, -2 * PAIRS, 0))
         self._stencils = (central, before, after), (central, after, before)
@@ -218,14 +221,10 @@ class ArrayProblem(ProblemDAE):
             step, bound = step * SHORTER_STEP, self._allowed
         if failure is not None:
             raise failure
-        raise self._refusal(f"differences do not agree near t={t:.6g}")
+        raise self._refused(f"differences do not agree near t={t:.6g}")
 
     def _key(self, t: float, u: Vector) -> Any:
         return t
-
-    def _refusal(self, reason: str) -> DAEError:
-        """What is raised where there are no derivatives."""
-        return NotReducibleError(reason)
 
     def _constrained(self, t: float, u: Vector, step: float, stencil: _Stencil) -> tuple[_Constrained, float]:
         """All constraints by differences with a step, and what fewer points change of them."""
@@ -283,11 +282,6 @@ class ArrayProblem(ProblemDAE):
         if not np.isfinite(sizes).all() or not len(sizes) or sizes[-1] <= dependent * sizes[0]:
             raise EvaluationError("the hidden constraints of the equations are not found")
         return _Array(null @ (basis / sizes), turn, float(sizes[-1]))
-
-    @property
-    def _dependent(self) -> float:
-        """Singular value, relative to the largest, that counts as 0."""
-        return DEPENDENT * self._accuracy
 
     def _choose(self, found: _Constrained) -> None:
         """Take the constraints and the strongest equations of a time for W and Z."""
@@ -362,8 +356,10 @@ class CurveArrayProblem(ArrayProblem):
     equations and their derivatives, U_1' R = 0 determines z, and U_2' R = 0 are all constraints of u.
     """
 
+    _refused: ClassVar[type[DAEError]] = EvaluationError
+
     def _begin(self, near: Neighbourhood) -> None:
-        self._step = STEP * near.time
+        self._step, self._dependent = STEP * near.time, DEPENDENT_BY_JACOBIANS
         self._inner = {
             stencil.points: _Stencil.of(stencil.points[0] // 2, self._order, PAIRS // 2)
             for stencil in self._stencils[0]
@@ -462,13 +458,6 @@ class CurveArrayProblem(ArrayProblem):
 
     def _key(self, t: float, u: Vector) -> Any:
         return t, u.tobytes()
-
-    def _refusal(self, reason: str) -> DAEError:
-        return EvaluationError(reason)
-
-    @property
-    def _dependent(self) -> float:
-        return DEPENDENT_BY_JACOBIANS
 
     def _checked(self, equations: _Linear, u: Vector, du: Vector, t: float) -> Vector:
         return self._value(u, du, t)

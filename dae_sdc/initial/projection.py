@@ -392,16 +392,6 @@ def continued(at: At, x: Vector) -> Projection | None:
     return None
 
 
-def shifted(equations: EquationFunctions, by: Vector) -> EquationFunctions:
-    """Equations with other right-hand sides."""
-    terms = equations.terms
-    return replace(
-        equations,
-        values=lambda x: equations.values(x) - by,
-        terms=None if terms is None else lambda x: terms(x) + np.abs(by),
-    )
-
-
 @dataclass(frozen=True, eq=False)
 class BlockEquations:
     """As many equations as values, and how they are solved."""
@@ -415,10 +405,17 @@ class BlockEquations:
         self, x: Vector, start: Vector | None = None, by: Vector | None = None, most: int | None = None
     ) -> Projection:
         """Values near others at which the equations hold, or are left with something."""
-        on_path = by is not None and bool(by.any())
+        on_path, equations = by is not None and bool(by.any()), self.equations
+        values, terms = equations.values, equations.terms
+        if by is not None:
+            equations = replace(
+                equations,
+                values=lambda y: values(y) - by,
+                terms=None if terms is None else lambda y: terms(y) + np.abs(by),
+            )
         return project(
             x,
-            self.equations if by is None else shifted(self.equations, by),
+            equations,
             weights=1.0 / self.sizes,
             start=start,
             sizes=self.sizes,

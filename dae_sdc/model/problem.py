@@ -99,20 +99,12 @@ def first_order(model: Any, dense: bool | None = None) -> Form:
     graph, roots = sided.graph, sided.roots
     rows = [graph.sub(graph.leaf(Leaf("d", place[j, k])), graph.variable(j, k + 1)) for j, k in defined]
     rows += roots
-    entries = {(place[j, k], i): graph.one for i, (j, k) in enumerate(defined)}
-    entries |= {(place[j, k + 1], i): graph.neg(graph.leaf(_C)) for i, (j, k) in enumerate(defined)}
-    for i, root in enumerate(roots, start=len(defined)):
-        enter_gradient(graph, root, i, given, entries, graph.leaf(_C))
-    names_of_rows = (
-        *(f"definition of {name_of(names[j], k + 1)}" for j, k in defined),
-        *model.equation_names,
-    )
-    return form_of(model, sided, (states, n_diff, given), (rows, names_of_rows), entries, dense)
+    row_names = *(f"definition of {name_of(names[j], k + 1)}" for j, k in defined), *model.equation_names
+    return form_of(model, sided, (states, n_diff, given), (rows, row_names), dense, len(defined))
 
 
 def in_given_order(model: Any, n_diff: int, borders: bool = True) -> Form:
     """The equations of a model of first order, with its unknowns in their given order."""
-    n = len(model.names)
     sided = _sided(model, lambda leaf: borders and leaf.order == 0, unsure=False)
     graph, roots = sided.graph, sided.roots
 
@@ -120,11 +112,8 @@ def in_given_order(model: Any, n_diff: int, borders: bool = True) -> Form:
         kinds = ("u", "du") if leaf.kind == "u" else (leaf.kind,)
         return Input(kinds[leaf.order], leaf.index)
 
-    entries: dict[tuple[int, int], int] = {}
-    for i, root in enumerate(roots):
-        enter_gradient(graph, root, i, given, entries, graph.leaf(_C))
-    states = [(j, 0) for j in range(n)]
-    form = form_of(model, sided, (states, n_diff, given), (roots, model.equation_names), entries, None)
+    states = [(j, 0) for j in range(len(model.names))]
+    form = form_of(model, sided, (states, n_diff, given), (roots, model.equation_names), None)
     slopes = (item for root in roots for item in graph.gradient(root).items())
     moving = any(graph.leaves[leaf].order and graph.mark[slope] & MOVING for leaf, slope in slopes)
     return replace(form, constant_mass=not moving)
@@ -135,11 +124,11 @@ def form_of(
     sided: Sided,
     state: tuple[Sequence[tuple[int, int]], int, Callable[[Leaf], Input | None]],
     equations: tuple[list[int], tuple[str, ...]],
-    entries: Mapping[tuple[int, int], int],
     dense: bool | None,
+    defined: int = 0,
     written: Callable[[Graph, list[int]], list[int]] = lambda graph, nodes: nodes,
 ) -> Form:
-    """The form made of equations with their names, and of entries of the Jacobian by column and row."""
+    """The form made of equations with their names, of which the first have entries of u' as leaves."""
     (states, n_diff, given), (rows, names_of_rows) = state, equations
     n, graph = len(states), sided.graph
     texts = [
@@ -147,7 +136,8 @@ def form_of(
         str(expression.args[0][1] if isinstance(expression, sympy.Piecewise) else expression)
         for expression in (model.sympy([jump.node for jump in sided.jumps]) if sided.jumps else ())
     ]
-    pattern, outputs = matrix_outputs(graph, entries, (n, n), n <= DENSE if dense is None else dense)
+    dense = n <= DENSE if dense is None else dense
+    pattern, outputs = jacobian_outputs(graph, rows, given, n, dense, graph.leaf(_C), defined)
     return Form(
         tuple(states),
         n_diff,
@@ -171,38 +161,35 @@ def _sided(model: Any, follows: Callable[[Leaf], bool], unsure: bool = True) -> 
     return with_held_jumps(model.graph, model.roots, jumps, len(numbers))
 
 
-def enter_gradient(
+def jacobian_outputs(
     graph: Graph,
-    root: int,
-    row: int,
+    roots: Sequence[int],
     given: Callable[[Leaf], Input | None],
-    entries: dict[tuple[int, int], int],
+    n: int,
+    dense: bool,
     factor: int,
-    parameters: bool = False,
-) -> None:
-    """Add an equation's row of dF/du' + factor dF/du to the entries, by column and row."""
-    for node, slope in graph.gradient(root, parameters=parameters).items():
-        if graph.leaves[node].kind not in "ud":
-            continue
-        source = given(graph.leaves[node])
-        if source is None:
-            continue
-        part = graph.mul(factor, slope) if source.kind == "u" else slope
-        key = source.index, row
-        entries[key] = graph.add(entries[key], part) if key in entries else part
-
-
-def matrix_outputs(
-    graph: Graph, entries: Mapping[tuple[int, int], int], shape: tuple[int, int], dense: bool
+    defined: int = 0,
 ) -> tuple[Any, list[int]]:
-    """Pattern of a matrix, None if it is dense, and the nodes of its entries, row by row if it is dense."""
+    """Pattern of dF/du' + factor dF/du, None if it is dense, and the nodes of its entries.
+
+    These are row by row if it is dense, else column by column; the first equations have entries of u' as
+    leaves.
+    """
+    entries: dict[tuple[int, int], int] = {}
+    for row, root in enumerate(roots):
+        for node, slope in graph.gradient(root, parameters=row < defined).items():
+            source = given(graph.leaves[node]) if graph.leaves[node].kind in "ud" else None
+            if source is not None:
+                part = graph.mul(factor, slope) if source.kind == "u" else slope
+                key = source.index, row
+                entries[key] = graph.add(entries[key], part) if key in entries else part
     if dense:
-        every = [(col, row) for row in range(shape[0]) for col in range(shape[1])]
+        every = [(col, row) for row in range(len(roots)) for col in range(n)]
         return None, [entries.get(key, graph.zero) for key in every]
     keys = sorted(entries)
-    indptr = np.searchsorted([col for col, _ in keys], np.arange(shape[1] + 1)).astype(np.int32)
+    indptr = np.searchsorted([col for col, _ in keys], np.arange(n + 1)).astype(np.int32)
     indices = np.array([row for _, row in keys], dtype=np.int32)
-    pattern = sparse.csc_matrix((np.ones(len(keys)), indices, indptr), shape=shape)
+    pattern = sparse.csc_matrix((np.ones(len(keys)), indices, indptr), shape=(len(roots), n))
     return pattern, [entries[key] for key in keys]
 
 

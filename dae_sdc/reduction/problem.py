@@ -23,9 +23,8 @@ from dae_sdc.model.problem import (
     Form,
     ModelProblem,
     Origin,
-    enter_gradient,
     form_of,
-    matrix_outputs,
+    jacobian_outputs,
 )
 from dae_sdc.reduction.separate import Goal, Jet, Separated
 from dae_sdc.reduction.stages import Choice, Selection, Staged
@@ -118,17 +117,11 @@ def _assemble(
     n = len(layout.states)
     nodes = layout.written(graph, [node for _, node in rows])
     dense = n <= DENSE if dense is None else dense
-    c, entries = graph.leaf(Leaf("c")), dict[tuple[int, int], int]()
-    for i, node in enumerate(nodes):
-        enter_gradient(graph, node, i, layout.given, entries, c, parameters=True)
     equations = nodes, tuple(name for name, _ in rows)
     state = layout.states, n_diff, layout.given
-    form = form_of(model, Sided(graph, nodes), state, equations, entries, dense, layout.written)
+    form = form_of(model, Sided(graph, nodes), state, equations, dense, n, layout.written)
     held = layout.written(graph, [node for _, node in invariants])
-    slopes: dict[tuple[int, int], int] = {}
-    for i, node in enumerate(held):
-        enter_gradient(graph, node, i, layout.given, slopes, graph.one)
-    pattern, slope_nodes = matrix_outputs(graph, slopes, (len(held), n), dense)
+    pattern, slope_nodes = jacobian_outputs(graph, held, layout.given, n, dense, graph.one)
     held_program, slope_program, watch_program = (
         graph.program(layout.written(graph, part), layout.given) for part in (held, slope_nodes, watch)
     )

@@ -108,11 +108,6 @@ class Reduction:
 
     # What a problem needs of a model
 
-    @property
-    def name(self) -> str:
-        """Name of the model."""
-        return self.source.name
-
     def __getattr__(self, name: str) -> Any:
         if name in _OF_THE_MODEL:
             return getattr(self.__dict__["source"], name)
@@ -122,11 +117,6 @@ class Reduction:
     def graph(self) -> Graph:
         """Graph of the expressions of the reduced system."""
         return self.system.graph
-
-    @property
-    def names(self) -> Sequence[str]:
-        """Names of the unknowns of the model that was reduced; a repaired one has some of its own."""
-        return self.source.names
 
     @one_at_a_time
     def assembled(self, dense: bool | None = None) -> Assembled:
@@ -293,7 +283,7 @@ class Reduction:
 
 
 _OF_THE_MODEL = frozenset(
-    ("title", "interval", "dt", "reference", "variables_by_name", "parameters_by_name", "units", "conditions")
+    "name names units title interval dt reference variables_by_name parameters_by_name conditions".split()
 )
 _COSTS = ("functions", "multiplications", "additions", "divisions")
 

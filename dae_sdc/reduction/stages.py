@@ -147,9 +147,7 @@ class Selection:
         place = {key: at for at, key in enumerate(entries)}
         starts = np.cumsum([0, *(choice.weights for choice in choices)])
         self.weights = np.zeros(int(starts[-1]))
-        parts = [
-            _Part(choice, place, int(start)) for choice, start in zip(choices, starts, strict=False)
-        ]
+        parts = [_Part(choice, place, int(start)) for choice, start in zip(choices, starts, strict=False)]
         # Matrices of one size are checked together.
         sizes: dict[tuple[int, int], list[_Part]] = {}
         for part in parts:

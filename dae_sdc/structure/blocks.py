@@ -77,16 +77,10 @@ def coarse_blocks(signature: Signature, transversal: Integers) -> tuple[Block, .
     return find_blocks(signature.rows, signature.cols, transversal)
 
 
-def leading(signature: Signature, c: Integers, d: Integers) -> Integers:
-    """Numbers of the entries of a signature with sigma_ij = d_j - c_i: the pattern of the system Jacobian."""
-    # Shapes: c and d (n,).
-    return np.flatnonzero(signature.orders == d[signature.cols] - c[signature.rows])
-
-
 def fine_blocks(signature: Signature, transversal: Integers, c: Integers, d: Integers) -> tuple[Block, ...]:
     """Blocks of the system Jacobian: equations that can be solved separately within a stage."""
     # Shapes: transversal (n,), c and d (n,).
-    at = leading(signature, c, d)
+    at = np.flatnonzero(signature.orders == d[signature.cols] - c[signature.rows])
     return find_blocks(signature.rows[at], signature.cols[at], transversal)
 
 
