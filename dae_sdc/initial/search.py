@@ -20,7 +20,7 @@ from dae_sdc.expressions.dag import name_and_order, name_of
 from dae_sdc.initial.block_solutions import BLOCKS
 from dae_sdc.initial.consistent import Initial, Violation, listed
 from dae_sdc.initial.differentiated import ProblemJets
-from dae_sdc.initial.every import EveryStart
+from dae_sdc.initial.every import EveryStart, SolutionSet, solution_sets
 from dae_sdc.initial.given import (
     Condition,
     Fixed,
@@ -35,7 +35,6 @@ from dae_sdc.initial.index import index_of
 from dae_sdc.initial.jets import JetSystem, ModelJets, Part, leaf_values
 from dae_sdc.initial.projection import project
 from dae_sdc.initial.redundant import left_out, require_implied
-from dae_sdc.initial.sets import SolutionSet, solution_sets
 from dae_sdc.initial.solver import SEARCH, Booleans, Given, Solver, Steps
 from dae_sdc.registry import unknown
 from dae_sdc.sharing import one_at_a_time

@@ -14,10 +14,10 @@ from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.deadline import limited, limits_call, unchecked
 from dae_sdc.errors import InputError
 from dae_sdc.initial.consistent import Initial
+from dae_sdc.initial.every import SolutionSet
 from dae_sdc.initial.given import of_names
 from dae_sdc.initial.redundant import square, square_function
 from dae_sdc.initial.search import initial_of_model, sets_of_model
-from dae_sdc.initial.sets import SolutionSet
 from dae_sdc.options import (
     Guesses,
     Limit,

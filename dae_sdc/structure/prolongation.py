@@ -95,16 +95,16 @@ class Tape:
             level[at], moving[at] = 1 + max((level[arg] for arg in operands), default=0), any(moves)
             groups[level[at], op, exponent, moves].append((at, *operands))
         for (_, op, exponent, moves), steps in sorted(groups.items()):
-            own, *args = np.array(steps).T
+            results, *args = np.array(steps).T
             series: list[Any] = [
-                [Slots(recorder, row) for row in places[: None if moves_too else 1, arg]]
-                for arg, moves_too in zip(args, moves, strict=True)
+                [Slots(recorder, row) for row in places[: None if is_moving else 1, arg]]
+                for arg, is_moving in zip(args, moves, strict=True)
             ]
             result: list[Any] = RULES[op](recorder, *series, *[exponent] * (op is Op.INTPOW))
             if op is Op.SQRT and len(series[0]) == 1:
                 result[0] = recorder.emit(Op.SELECT, series[0][0], result[0], 0.0)
             for k, coefficient in enumerate(result):
-                places[k, own] = recorder.place(coefficient)
+                places[k, results] = recorder.place(coefficient)
         return recorder.program(places[:, self._roots].ravel())
 
 

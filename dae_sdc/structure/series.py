@@ -415,9 +415,7 @@ class Slots:
         return self.recorder.emit(Op.NEG, self)
 
     def __truediv__(self, other: Any) -> Slots:
-        return (
-            self if not isinstance(other, Slots) and other == 1 else self.recorder.emit(Op.DIV, self, other)
-        )
+        return self.recorder.emit(Op.DIV, self, other)
 
     def __rtruediv__(self, other: Any) -> Slots:
         return self.recorder.emit(Op.DIV, other, self)
