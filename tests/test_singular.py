@@ -16,7 +16,8 @@ import dae_sdc as ds
 from dae_sdc.cli import main
 from dae_sdc.control.singular_determinants import watched
 from dae_sdc.errors import InputError
-from dae_sdc.structure.determinants import Determinants, foretold, null_rows
+from dae_sdc.structure.determinants import Determinants, null_rows
+from dae_sdc.structure.parabola import foretold
 
 RATES = {"rtol": 1e-7}
 STEPS = {"dt": 0.02, "sweeper": "radau-iia-5"}

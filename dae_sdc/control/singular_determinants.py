@@ -17,14 +17,8 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import InputError
 from dae_sdc.registry import unknown
-from dae_sdc.structure.determinants import (
-    DETERMINANTS,
-    Deficiency,
-    Determinants,
-    foretold,
-    null_rows,
-    rounded,
-)
+from dae_sdc.structure.determinants import DETERMINANTS, Deficiency, Determinants, null_rows, rounded
+from dae_sdc.structure.parabola import foretold
 
 if TYPE_CHECKING:
     from dae_sdc.model.problem import ModelProblem

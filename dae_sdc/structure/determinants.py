@@ -284,19 +284,6 @@ def rounded(value: float, others: Sequence[float]) -> float:
     return 0.0 if abs(value) <= DETERMINANTS.rounded * max(map(abs, others), default=0.0) else value
 
 
-def foretold(x: float, y: float, z: float, a: float, b: float) -> float:
-    """Least value of a parabola through three, relative to the larger outer one, or infinite without one."""
-    left, right = (y - x) / a, (z - y) / b
-    bend = (right - left) / (a + b)
-    if not bend > 0.0:
-        return np.inf
-    # Newton's form has its vertex at this distance from the first of the three.
-    vertex = 0.5 * (a - left / bend)
-    if not 0.0 <= vertex <= a + b:
-        return np.inf
-    return (x + vertex * (left + bend * (vertex - a))) / max(x, z)
-
-
 def _determinant(graph: Graph, block: _Block) -> int:
     """The determinant of a block as a node, expanded row by row."""
     size = len(block.rows)

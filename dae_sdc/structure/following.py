@@ -9,7 +9,7 @@ import numpy as np
 
 from dae_sdc.dae.compiling import RecordView, call_residual, doubles, integers, kept, within_compiled
 from dae_sdc.dae.memory import fields
-from dae_sdc.structure import determinants
+from dae_sdc.structure import parabola
 
 
 class FollowerMemory(ctypes.Structure):
@@ -39,7 +39,7 @@ was extrapolated to change its sign but did not."""
 
 LARGEST_POWER = 300.0
 
-within_compiled(determinants.foretold)
+within_compiled(parabola.foretold)
 
 
 @within_compiled
@@ -152,11 +152,11 @@ def follow(address: Any, p: Any, t: Any, u: Any, du: Any, deep: Any) -> Any:
             marks |= TURNED
         h = 0.5 * b
         if second * third >= 0.0:
-            if determinants.foretold(abs(second), abs(inside), abs(third), h, h) <= deep:
+            if parabola.foretold(abs(second), abs(inside), abs(third), h, h) <= deep:
                 marks |= INSIDE
         x, y, z = abs(first), abs(second), abs(third)
         if y <= x and y <= z and first * second >= 0.0 and second * third >= 0.0:
-            if determinants.foretold(x, y, z, a, b) <= deep:
+            if parabola.foretold(x, y, z, a, b) <= deep:
                 marks |= BEFORE
         if second * third > 0.0 and second * (second + (second - first) * b / a) < 0.0:
             marks |= BOUNCED
