@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sparse
 import sympy
+from helpers.jacobians_by_hand import index_1_jacobian
 from helpers.pairs import covering_pairs
 from scipy.integrate import solve_ivp
 
@@ -20,7 +21,6 @@ from dae_sdc.problems.linear import (
     HessenbergIndex1,
     HessenbergIndex2,
     HessenbergIndex3,
-    index_1_jacobian,
     index_1_residual,
 )
 from dae_sdc.run.method import default_nodes, default_sweeper

@@ -141,13 +141,6 @@ def robertson_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) 
     out[2] = u[0] + u[1] + u[2] - 1.0
 
 
-def robertson_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: Vector) -> None:
-    by_second, by_third = c * p[2] * u[2], c * p[2] * u[1]
-    out[0], out[1], out[2] = 1.0 + c * p[0], -by_second, -by_third
-    out[3], out[4], out[5] = -c * p[0], 1.0 + by_second + 2.0 * c * p[1] * u[1], by_third
-    out[6], out[7], out[8] = c, c, c
-
-
 @PROBLEMS.register("robertson")
 class Robertson(TestSetProblem):
     r"""Autocatalytic reaction of Robertson with the conservation of mass, index 1.
@@ -182,7 +175,6 @@ class Robertson(TestSetProblem):
     dt = 1e-6
     record = "robertson"
     residual_kernel = robertson_residual
-    jacobian_kernel = robertson_jacobian
 
     def _start(self) -> npt.ArrayLike:
         return [1.0, 0.0, 0.0]

@@ -84,25 +84,6 @@ def line_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> No
         out[n - 1] += rate * half * 2.0 * math.sin(omega * t - n * step) * math.sin(0.5 * step)
 
 
-def line_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: Vector) -> None:
-    """dF/du' + c dF/du of :class:`TransmissionLine`, column by column in the order of its pattern."""
-    n, rate, drop, U_d = int(p[0]), p[1], p[4], p[5]
-    at = 0
-    for k in range(n):
-        out[at], out[at + 1] = 1.0 + 2.0 * c * rate, -0.5 * c
-        at += 2
-        if k < n - 1:
-            out[at] = -0.5 * c
-            at += 1
-    for k in range(n):
-        if k > 0:
-            out[at] = -c * rate
-            at += 1
-        out[at] = -c * rate if k < n - 1 else -2.0 * c * rate
-        out[at + 1] = c * (1.0 + drop / U_d * math.exp(u[n + k] / U_d))
-        at += 2
-
-
 @PROBLEMS.register("transmission-line")
 class TransmissionLine(LibraryProblem):
     r"""RC line with a diode to ground in every section; index 1, half of the unknowns algebraic.
@@ -156,7 +137,6 @@ class TransmissionLine(LibraryProblem):
     interval = (0.0, 2.0)
     dt = 0.1
     residual_kernel = line_residual
-    jacobian_kernel = line_jacobian
     time_unit: ClassVar[str] = "ms"
     space_transfer: ClassVar[type] = LineTransfer
 
@@ -387,89 +367,6 @@ def flow_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> No
                 out[2 * half + r] = m * flow - d * p[at + r]
 
 
-def flow_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: Vector) -> None:
-    """dF/du' + c dF/du of :class:`NavierStokes`, column by column in the order of its pattern."""
-    m = int(p[0])
-    half = m * (m - 1)
-    viscous, weight, slope = c * p[1] * m * m, c * 0.25 * p[2] * m, c * m
-    at = 0
-    for i in range(m - 1):
-        for j in range(m):
-            r, s = i * m + j, half + i * (m - 1) + j
-            own, low, high = u[r], j > 0, j < m - 1
-            west, east = u[r - m] if i > 0 else 0.0, u[r + m] if i < m - 2 else 0.0
-            below = weight * (u[s - 1] + u[s + m - 2]) if low else 0.0
-            above = weight * (u[s] + u[s + m - 1]) if high else 0.0
-            before, after = 2.0 * weight * (west + own), 2.0 * weight * (own + east)
-            if i > 0:
-                out[at] = before - viscous
-                at += 1
-            if low:
-                out[at] = below - viscous
-                at += 1
-            sides = 4.0 + (0.0 if low else 1.0) + (0.0 if high else 1.0)
-            out[at] = 1.0 + sides * viscous + after - before + above - below
-            at += 1
-            if high:
-                out[at] = -above - viscous
-                at += 1
-            if i < m - 2:
-                out[at] = -after - viscous
-                at += 1
-            for sign in (1.0, -1.0):
-                if low:
-                    out[at] = sign * below
-                    at += 1
-                if high:
-                    out[at] = sign * above
-                    at += 1
-            out[at] = slope
-            at += 1
-            if r + m < m * m - 1:
-                out[at] = -slope
-                at += 1
-    for i in range(m):
-        for j in range(m - 1):
-            r, s = half + i * (m - 1) + j, i * m + j
-            own, low, high = u[r], i > 0, i < m - 1
-            south, north = u[r - 1] if j > 0 else 0.0, u[r + 1] if j < m - 2 else 0.0
-            left = weight * (u[s - m] + u[s - m + 1]) if low else 0.0
-            right = weight * (u[s] + u[s + 1]) if high else 0.0
-            before, after = 2.0 * weight * (south + own), 2.0 * weight * (own + north)
-            if low:
-                out[at], out[at + 1] = left, -left
-                at += 2
-            if high:
-                out[at], out[at + 1] = right, -right
-                at += 2
-            if low:
-                out[at] = left - viscous
-                at += 1
-            if j > 0:
-                out[at] = before - viscous
-                at += 1
-            sides = 4.0 + (0.0 if low else 1.0) + (0.0 if high else 1.0)
-            out[at] = 1.0 + sides * viscous + after - before + right - left
-            at += 1
-            if j < m - 2:
-                out[at] = -after - viscous
-                at += 1
-            if high:
-                out[at] = -right - viscous
-                at += 1
-            out[at] = slope
-            at += 1
-            if s + 1 < m * m - 1:
-                out[at] = -slope
-                at += 1
-    for k in range(m * m - 1):
-        i, j = k // m, k % m
-        for sign, inside in ((1.0, i > 0), (-1.0, i < m - 1), (1.0, j > 0), (-1.0, j < m - 1)):
-            if inside:
-                out[at] = sign * slope
-                at += 1
-
-
 @PROBLEMS.register("navier-stokes")
 class NavierStokes(LibraryProblem):
     r"""Incompressible flow in a closed square, on a staggered grid of m times m cells; index 2.
@@ -526,7 +423,6 @@ class NavierStokes(LibraryProblem):
     interval = (0.0, 1.0)
     dt = 0.05
     residual_kernel = flow_residual
-    jacobian_kernel = flow_jacobian
     space_transfer: ClassVar[type] = StaggeredTransfer
 
     def _check_parameters(self) -> None:

@@ -24,14 +24,6 @@ def simple_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> 
     out[2] = (t + 2.0) * (u[0] - s * u[1] - (t - 1.0) * e)
 
 
-def simple_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: Vector) -> None:
-    a, s = p[0], 2.0 - t
-    r = 1.0 / s
-    out[0], out[1], out[2] = c * (a - r) - 1.0, 0.0, c * s * a
-    out[3], out[4], out[5] = c * (a - 1.0) * r, -c - 1.0, c * (a - 1.0)
-    out[6], out[7], out[8] = c * (t + 2.0), -c * (t + 2.0) * s, 0.0
-
-
 @PROBLEMS.register("simple")
 class SimpleDAE(LibraryProblem):
     r"""Linear index-2 DAE with a known solution.
@@ -66,7 +58,6 @@ class SimpleDAE(LibraryProblem):
     interval = (0.0, 1.0)
     dt = 0.05
     residual_kernel = simple_residual
-    jacobian_kernel = simple_jacobian
 
     def u_exact(self, t: float) -> MeshDAE:
         """The solution (exp t, exp t, -exp t / (2 - t)) for -2 < t < 2."""
@@ -294,13 +285,6 @@ def index_1_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) ->
     out[2] = z + z * z * z / 3.0 - y1 * y2 - e - e * e * e / 3.0 + s * c
 
 
-def index_1_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: Vector) -> None:
-    y1, y2, z = u[0], u[1], u[2]
-    out[0], out[1], out[2] = 1.0 + 2.0 * c * y1, 0.0, -c
-    out[3], out[4], out[5] = -c * z, 1.0 + c, -c * y1
-    out[6], out[7], out[8] = -c * y2, -c * y1, c * (1.0 + z * z)
-
-
 @PROBLEMS.register("hessenberg-1")
 class HessenbergIndex1(LibraryProblem):
     r"""Nonlinear semi-explicit DAE of index 1 with a manufactured solution.
@@ -329,7 +313,6 @@ class HessenbergIndex1(LibraryProblem):
     interval = (0.0, 1.0)
     dt = 0.1
     residual_kernel = index_1_residual
-    jacobian_kernel = index_1_jacobian
 
     def u_exact(self, t: float) -> MeshDAE:
         """The exact solution at any t."""
@@ -345,17 +328,6 @@ def index_2_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) ->
     out[0] = du[0] - y1 * y2 * y2 * z * z
     out[1] = du[1] - y1 * y1 * y2 * y2 + 3.0 * y2 * y2 * z
     out[2] = y1 * y1 * y2 - 1.0
-
-
-def index_2_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: Vector) -> None:
-    y1, y2, z = u[0], u[1], u[2]
-    out[0] = 1.0 - c * y2 * y2 * z * z
-    out[1] = -2.0 * c * y1 * y2 * z * z
-    out[2] = -2.0 * c * y1 * y2 * y2 * z
-    out[3] = -2.0 * c * y1 * y2 * y2
-    out[4] = 1.0 + c * (6.0 * y2 * z - 2.0 * y1 * y1 * y2)
-    out[5] = 3.0 * c * y2 * y2
-    out[6], out[7], out[8] = 2.0 * c * y1 * y2, c * y1 * y1, 0.0
 
 
 @PROBLEMS.register("hessenberg-2")
@@ -387,7 +359,6 @@ class HessenbergIndex2(LibraryProblem):
     interval = (0.0, 1.0)
     dt = 0.1
     residual_kernel = index_2_residual
-    jacobian_kernel = index_2_jacobian
 
     def u_exact(self, t: float) -> MeshDAE:
         """The exact solution at any t."""

@@ -128,17 +128,6 @@ def elastic_pendulum_residual(t: float, u: Vector, du: Vector, p: Vector, out: V
     out[3] = du[3] + y * pull + 1.0
 
 
-def elastic_pendulum_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: Vector) -> None:
-    x, y = u[0], u[1]
-    square = x * x + y * y
-    r = math.sqrt(square)
-    pull, bend = c * p[0] * (1.0 - 1.0 / r), c * p[0] / (square * r)
-    out[0], out[1], out[2], out[3] = 1.0, 0.0, -c, 0.0
-    out[4], out[5], out[6], out[7] = 0.0, 1.0, 0.0, -c
-    out[8], out[9], out[10], out[11] = pull + bend * x * x, bend * x * y, 1.0, 0.0
-    out[12], out[13], out[14], out[15] = bend * x * y, pull + bend * y * y, 0.0, 1.0
-
-
 @PROBLEMS.register("elastic-pendulum")
 class ElasticPendulum(LibraryProblem):
     r"""Mass on a spring that swings and bounces: an ordinary differential equation.
@@ -173,7 +162,6 @@ class ElasticPendulum(LibraryProblem):
     dt = 0.01
     time_unit = "1"
     residual_kernel = elastic_pendulum_residual
-    jacobian_kernel = elastic_pendulum_jacobian
 
     def energy(self, q: npt.ArrayLike, v: npt.ArrayLike) -> float:
         """Kinetic energy and the potentials of spring and gravity, constant along a solution.

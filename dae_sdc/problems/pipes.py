@@ -246,31 +246,6 @@ def pipes_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> N
         out[pipes + second] += flow
 
 
-def pipes_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: Vector) -> None:
-    """dF/du' + c dF/du of :class:`PipeNetwork`, column by column in the order of its pattern."""
-    pipes, nodes, tanks, capacity = int(p[0]), int(p[1]), int(p[2]), p[4]
-    at = 0
-    for k in range(pipes):
-        place = _LISTS + _OF_PIPE * k
-        square, threshold = u[k] * u[k], p[place + 4]
-        slope = (2.0 * square + threshold) / math.sqrt(square + threshold)
-        out[at] = p[place + 2] + c * p[place + 3] * slope
-        # The pattern has the node of the smaller number first.
-        sign = c if p[place] < p[place + 1] else -c
-        out[at + 1], out[at + 2] = -sign, sign
-        at += 3
-    ends = _LISTS + _OF_PIPE * pipes + 2 * nodes
-    sign = ends + nodes
-    for node in range(nodes):
-        for _ in range(int(p[ends + node])):
-            out[at] = c * p[sign]
-            at += 1
-            sign += 1
-        if node < tanks:
-            out[at] = -capacity
-            at += 1
-
-
 @PROBLEMS.register("pipe-network")
 class PipeNetwork(LibraryProblem):
     r"""Water in the pipes of a town, a street grid with gaps and any number of crossings; index 2.
@@ -351,7 +326,6 @@ class PipeNetwork(LibraryProblem):
     interval = (0.0, 86400.0)
     dt = 1800.0
     residual_kernel = pipes_residual
-    jacobian_kernel = pipes_jacobian
 
     def _check_parameters(self) -> None:
         for name in ("rows", "columns"):
@@ -452,7 +426,7 @@ class PipeNetwork(LibraryProblem):
         return pattern
 
     def kernel_parameters(self) -> npt.ArrayLike:
-        """Sizes and constants, then numbers of pipes, of nodes, and of the pipes at each node."""
+        """Sizes and constants, then numbers of pipes and of nodes."""
         pipes, nodes = len(self._ends), len(self._crossings)
         area, diameter, length = self._geometry()
         flow, pressure = self._wave()
@@ -468,11 +442,7 @@ class PipeNetwork(LibraryProblem):
                 flow,
             ]
         )
-        # The pipes at each node in the order of its column of the pattern, 1 for a pipe that ends there.
-        signs = np.tile([-1.0, 1.0], pipes)
-        order = np.argsort(self._ends.ravel(), kind="stable")
-        counts = np.bincount(self._ends.ravel(), minlength=nodes)
-        return np.concatenate([constants, of_pipes.ravel(), pressure.ravel(), counts, signs[order]])
+        return np.concatenate([constants, of_pipes.ravel(), pressure.ravel()])
 
     def _geometry(self) -> tuple[Vector, Vector, Vector]:
         """Cross section, diameter and length of every pipe."""

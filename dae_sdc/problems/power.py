@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sparse
 
-from dae_sdc.dae.kernels import inlined
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.dae.values import unguarded
@@ -341,129 +340,6 @@ def wscc9_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> N
         out[30] = -du[30]
 
 
-@inlined
-def _network_slopes(t: float, u: Vector, c: float, p: Vector, out: Vector) -> None:
-    """Derivatives of the powers from the buses into the network; row i of the matrix begins at 57 i."""
-    # The first row serves as workspace for the unit phasors of the voltages and the currents.
-    for i in range(9):
-        out[i], out[9 + i] = math.cos(u[48 + i]), math.sin(u[48 + i])
-    entries, at = int(p[3]), _ENTRIES
-    if t - p[0] > p[1]:
-        entries, at = int(p[4]), _ENTRIES + 4 * entries
-    for _ in range(entries):
-        i, j, g, b = int(p[at]), int(p[at + 1]), p[at + 2], p[at + 3]
-        re, im = g * out[j] - b * out[9 + j], b * out[j] + g * out[9 + j]
-        out[18 + i] += u[39 + j] * re
-        out[27 + i] += u[39 + j] * im
-        # The power v_i conj(Y_ij v_j), here for v_j of size one, changes by -i times itself with its angle.
-        active = c * u[39 + i] * (out[i] * re + out[9 + i] * im)
-        reactive = c * u[39 + i] * (out[9 + i] * re - out[i] * im)
-        row = 57 * (39 + i if i < 3 else 42 + i)
-        out[row + 39 + j] -= active
-        out[row + 48 + j] -= u[39 + j] * reactive
-        row += 57 * (3 if i < 3 else 6)
-        out[row + 39 + j] -= reactive
-        out[row + 48 + j] += u[39 + j] * active
-        at += 4
-    for i in range(9):
-        active = c * (out[i] * out[18 + i] + out[9 + i] * out[27 + i])
-        reactive = c * (out[9 + i] * out[18 + i] - out[i] * out[27 + i])
-        row = 57 * (39 + i if i < 3 else 42 + i)
-        out[row + 39 + i] -= active
-        out[row + 48 + i] += u[39 + i] * reactive
-        row += 57 * (3 if i < 3 else 6)
-        out[row + 39 + i] -= reactive
-        out[row + 48 + i] -= u[39 + i] * active
-    for i in range(36):
-        out[i] = 0.0
-
-
-@inlined
-def _machine_slopes(u: Vector, c: float, p: Vector, out: Vector) -> None:
-    """Derivatives of the equations of the machines and of their powers into the buses."""
-    total = p[_GRID_LISTS + 16] + p[_GRID_LISTS + _EACH + 16] + p[_GRID_LISTS + 2 * _EACH + 16]
-    for m in range(3):
-        k = _GRID_LISTS + m * _EACH
-        xd, xdp, xdpp, xq, xqp, xqpp = p[k], p[k + 1], p[k + 2], p[k + 3], p[k + 4], p[k + 5]
-        rs, xls, a1, a2, a3, a4 = p[k + 10], p[k + 11], p[k + 12], p[k + 13], p[k + 14], p[k + 15]
-        ka, kf, tf = p[k + 18], p[k + 22], p[k + 23]
-        efd, i_d, i_q, v = u[18 + m], u[33 + m], u[36 + m], u[39 + m]
-        d, q = xdp - xls, xqp - xls
-        f, r = c / p[k + 6], (xd - xdp) * (xdp - xdpp) / (d * d)
-        row = 57 * m
-        out[row + m], out[row + 3 + m], out[row + 18 + m] = -f * (1.0 + r), f * r, f
-        out[row + 33 + m] = f * (r * d - (xd - xdp))
-        f = c / p[k + 7]
-        row += 171
-        out[row + m], out[row + 3 + m], out[row + 33 + m] = f, -f, -f * d
-        f, r = c / p[k + 8], (xq - xqp) * (xqp - xqpp) / (q * q)
-        row += 171
-        out[row + 6 + m], out[row + 9 + m] = -f * (1.0 + r), -f * r
-        out[row + 36 + m] = f * ((xq - xqp) - r * q)
-        f = c / p[k + 9]
-        row += 171
-        out[row + 6 + m], out[row + 9 + m], out[row + 36 + m] = -f, -f, -f * q
-        row += 171
-        out[row + 15 + m] = c
-        for j in range(3):
-            out[row + 15 + j] -= c * p[_GRID_LISTS + j * _EACH + 16] / total
-        f = c * SYNCHRONOUS_SPEED / (2.0 * p[k + 16])
-        row += 171
-        out[row + m], out[row + 3 + m] = -f * a1 * i_q, -f * a2 * i_q
-        out[row + 6 + m], out[row + 9 + m] = -f * a3 * i_d, f * a4 * i_d
-        out[row + 15 + m], out[row + 27 + m] = -f * p[k + 17], f
-        out[row + 33 + m] = -f * (a3 * u[6 + m] - a4 * u[9 + m] + (xqpp - xdpp) * i_q)
-        out[row + 36 + m] = -f * (a1 * u[m] + a2 * u[3 + m] + (xqpp - xdpp) * i_d)
-        f = c / p[k + 21]
-        growth = p[k + 24] * math.exp(p[k + 25] * efd) * (1.0 + p[k + 25] * efd)
-        row += 171
-        out[row + 18 + m], out[row + 24 + m] = -f * (p[k + 20] + growth), f
-        f = c / tf
-        row += 171
-        out[row + 18 + m], out[row + 21 + m] = f * kf / tf, -f
-        f = c / p[k + 19]
-        row += 171
-        out[row + 18 + m], out[row + 21 + m] = -f * ka * kf / tf, f * ka
-        out[row + 24 + m], out[row + 39 + m] = -f, -f * ka
-        f = c / p[k + 26]
-        row += 171
-        out[row + 27 + m], out[row + 30 + m] = -f, f
-        row += 171
-        if m != 0 or p[2] == 0.0:
-            f = c / p[k + 27]
-            out[row + 15 + m], out[row + 30 + m] = -f / (p[k + 28] * SYNCHRONOUS_SPEED), -f
-        sine, cosine = c * math.sin(u[12 + m] - u[48 + m]), c * math.cos(u[12 + m] - u[48 + m])
-        row += 171
-        out[row + 6 + m], out[row + 9 + m], out[row + 33 + m] = -c * a3, c * a4, c * rs
-        out[row + 36 + m], out[row + 39 + m] = -c * xqpp, sine
-        out[row + 12 + m], out[row + 48 + m] = v * cosine, -v * cosine
-        row += 171
-        out[row + m], out[row + 3 + m], out[row + 33 + m] = -c * a1, -c * a2, c * xdpp
-        out[row + 36 + m], out[row + 39 + m] = c * rs, cosine
-        out[row + 12 + m], out[row + 48 + m] = -v * sine, v * sine
-        active, reactive = i_q * cosine + i_d * sine, i_d * cosine - i_q * sine
-        row += 171
-        out[row + 33 + m], out[row + 36 + m] = v * sine, v * cosine
-        out[row + 12 + m] = v * reactive
-        out[row + 39 + m] += active
-        out[row + 48 + m] -= v * reactive
-        row += 171
-        out[row + 33 + m], out[row + 36 + m] = v * cosine, -v * sine
-        out[row + 12 + m] = -v * active
-        out[row + 39 + m] += reactive
-        out[row + 48 + m] += v * active
-
-
-def wscc9_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: Vector) -> None:
-    """dF/du' + c dF/du of :class:`WSCC9BusSystem` on the branch of the current step; row i begins at 57 i."""
-    for i in range(57 * 57):
-        out[i] = 0.0
-    _network_slopes(t, u, c, p, out)
-    _machine_slopes(u, c, p, out)
-    for i in range(33):
-        out[58 * i] -= 1.0
-
-
 _DATA = """Which data; "pysdc" reproduces the equations of pySDC 5.9: generator
 powers rounded to 1 MW and 1 Mvar, hence an initial value that violates the equations by about 1e-2, and after
 the fault the admittance matrix without branch 8-2 with its rows and columns in the bus order 1, 2, 3, 4, 9,
@@ -564,7 +440,6 @@ class WSCC9BusSystem(ReferencedProblem):
     dt = 0.01
     switch_names = ("limit of valve 1",)
     residual_kernel = wscc9_residual
-    jacobian_kernel = wscc9_jacobian
     stored = StoredReference("wscc9")
 
     outage: tuple[int, ...]
