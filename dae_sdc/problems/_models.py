@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -28,6 +29,7 @@ A name that :data:`~dae_sdc.dae.problem.PROBLEMS` has too stands for the same eq
 
 Symbols: TypeAlias = Sequence[Any]
 Expressions: TypeAlias = Mapping[str, Any]
+P = TypeVar("P", bound=ProblemDAE)
 
 
 class ModelOfProblem:
@@ -105,12 +107,52 @@ def start_at(model: Model, names: Sequence[str], values: Iterable[float], order:
 MOST_PARTS = 10_000
 
 
-def require_size(what: str, count: int, least: int = 1) -> int:
-    """``count`` as an integer; raises :class:`InputError` unless it is one from ``least`` to MOST_PARTS."""
-    require_count(what, count, MOST_PARTS)
-    if count < least:
-        raise InputError(f"{what} must be at least {least}; got {count}")
-    return int(count)
+def library_model(
+    name: str, title: str, least: int = 1, **settings: Any
+) -> Callable[[Callable[..., None]], Callable[..., Model]]:
+    """Decorator that registers what fills a new model; sizes are at least ``least``, the title shows them."""
+
+    def enter(fill: Callable[..., None]) -> Callable[..., Model]:
+        signature = inspect.signature(fill)
+        sizes_alone = list(signature.parameters.values())[1:]
+        signature = signature.replace(parameters=sizes_alone, return_annotation="Model")
+
+        @functools.wraps(fill)
+        def build(*values: int, **named: int) -> Model:
+            from dae_sdc.model.model import Model
+
+            bound = signature.bind(*values, **named)
+            bound.apply_defaults()
+            for what, size in bound.arguments.items():
+                require_count(what, size, MOST_PARTS)
+                if size < least:
+                    raise InputError(f"{what} must be at least {least}; got {size}")
+            sizes = {what: int(size) for what, size in bound.arguments.items()}
+            model = Model(
+                "-".join(map(str, (name, *sizes.values()))), title=title.format(**sizes), **settings
+            )
+            fill(model, **sizes)
+            return model
+
+        vars(build)["__signature__"] = signature
+        MODELS.add(name, build)
+        return build
+
+    return enter
+
+
+def also_model(
+    name: str,
+    equations: Callable[[Model, Symbols], Expressions] | None = None,
+    held: Sequence[str] = (),
+) -> Callable[[type[P]], type[P]]:
+    """Decorator that registers the :class:`ModelOfProblem` of a class."""
+
+    def enter(problem_class: type[P]) -> type[P]:
+        MODELS.add(name, ModelOfProblem(name, problem_class, equations, held))
+        return problem_class
+
+    return enter
 
 
 def constraint_forces(model: Model, constraints: Expressions, q: Symbols, names: Symbols = ()) -> list[Any]:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import Vector
 from dae_sdc.problems._library import TestSetProblem, finite, positive
-from dae_sdc.problems._models import MODELS, ModelOfProblem
+from dae_sdc.problems._models import also_model
 
 
 def akzo_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
@@ -30,6 +30,7 @@ def akzo_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> No
     out[5] = p[6] * u[0] * u[3] - u[5]
 
 
+@also_model("chemical-akzo-nobel")
 @PROBLEMS.register("chemical-akzo-nobel")
 class ChemicalAkzoNobel(TestSetProblem):
     r"""Reactions of FLB and ZHU with oxygen from the gas above the liquid, index 1.
@@ -81,9 +82,6 @@ class ChemicalAkzoNobel(TestSetProblem):
 
     def _start(self) -> npt.ArrayLike:
         return [0.444, 0.00123, 0.0, 0.007, 0.0, self.Ks * 0.444 * 0.007]
-
-
-MODELS.add("chemical-akzo-nobel", ModelOfProblem("chemical-akzo-nobel", ChemicalAkzoNobel))
 
 
 def hires_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
@@ -141,6 +139,7 @@ def robertson_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) 
     out[2] = u[0] + u[1] + u[2] - 1.0
 
 
+@also_model("robertson")
 @PROBLEMS.register("robertson")
 class Robertson(TestSetProblem):
     r"""Autocatalytic reaction of Robertson with the conservation of mass, index 1.
@@ -178,6 +177,3 @@ class Robertson(TestSetProblem):
 
     def _start(self) -> npt.ArrayLike:
         return [1.0, 0.0, 0.0]
-
-
-MODELS.add("robertson", ModelOfProblem("robertson", Robertson))

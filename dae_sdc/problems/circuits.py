@@ -27,7 +27,7 @@ from dae_sdc.problems._library import (
     positive,
     require_defaults,
 )
-from dae_sdc.problems._models import MODELS, ModelOfProblem
+from dae_sdc.problems._models import also_model
 
 GROUND, SUPPLY, SIGNAL = -1, -2, -3
 """Node numbers of the three given potentials."""
@@ -209,6 +209,8 @@ class OneTransistorAmplifier(Amplifier):
         return [0.0, base, base, self.U_b, 0.0]
 
 
+@also_model("two-transistor")
+@also_model("transistor-amplifier")  # its name in the Test Set
 @PROBLEMS.register("two-transistor")
 class TwoTransistorAmplifier(Amplifier):
     r"""Amplifier with two transistors, index 1 with a singular mass matrix.
@@ -291,13 +293,6 @@ class TwoTransistorAmplifier(Amplifier):
         return [0.0, first, first, self.U_b, second, second, self.U_b, 0.0]
 
 
-MODELS.add("two-transistor", ModelOfProblem("two-transistor", TwoTransistorAmplifier))
-
-
-# Name of the same circuit in the Test Set.
-MODELS.add("transistor-amplifier", ModelOfProblem("transistor-amplifier", TwoTransistorAmplifier))
-
-
 _LOW, _HIGH = 2000.0 * math.pi, 20000.0 * math.pi
 """Angular frequencies of the signal and of the carrier in 1/s."""
 
@@ -339,6 +334,7 @@ _VOLTAGES = tuple(f"U_{k}" for k in range(1, 8))
 _CURRENTS = tuple(f"I_{k}" for k in range(1, 9))
 
 
+@also_model("ring-modulator", held=("cs",))
 @PROBLEMS.register("ring-modulator")
 class RingModulator(TestSetProblem):
     r"""Ring modulator; a stiff ODE with the parasitic capacitances C_s, of index 2 without them.
@@ -459,9 +455,6 @@ class RingModulator(TestSetProblem):
             # From the differentiated constraints; at rest all diodes have the same conductance.
             slope[11:] = np.array([1.0, -1.0, -1.0, 1.0]) * _HIGH
         return self.state(slope)
-
-
-MODELS.add("ring-modulator", ModelOfProblem("ring-modulator", RingModulator, held=("cs",)))
 
 
 class Line(NamedTuple):

@@ -13,7 +13,7 @@ from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError, ReferenceRangeError
 from dae_sdc.problems._library import LibraryProblem, StoredEnds, finite, formulation, load_record, positive
-from dae_sdc.problems._models import MODELS, Expressions, ModelOfProblem, Symbols, constraint_forces, total
+from dae_sdc.problems._models import Expressions, Symbols, also_model, constraint_forces, total
 from dae_sdc.problems.mechanics import Pendulum2D
 from dae_sdc.problems.mechanisms import (
     squeezer_bend,
@@ -153,6 +153,7 @@ def torus_d2g(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
     out[0] = 2.0 * (v[0] * v[0] + v[1] * v[1] + v[2] * v[2] - bend)
 
 
+@also_model("torus-particle")
 @PROBLEMS.register("torus-particle")
 class TorusParticle(LibraryProblem, QuasiSecondOrderProblem):
     r"""Particle that is held on a torus and driven along a curve on it, index 3.
@@ -226,9 +227,6 @@ class TorusParticle(LibraryProblem, QuasiSecondOrderProblem):
         return self.packed(v, a, [0.0])
 
 
-MODELS.add("torus-particle", ModelOfProblem("torus-particle", TorusParticle))
-
-
 # --- seven-body mechanism -------------------------------------------------------------------------
 
 
@@ -276,6 +274,38 @@ def seven_d2g(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
     )
 
 
+def seven_equations(model: Model, u: Symbols) -> Expressions:
+    """Lagrange's equations of the mechanism, and the loops."""
+    from sympy import Matrix, cos, sin, sqrt
+
+    q = be, th, ga, ph, de, om, ep = u[:7]
+    speeds = [model.der(angle) for angle in q]
+    m11, m21, m22, m33, m44, m54, m55, m66, m76, m77 = squeezer_masses(cos(th), sin(ph), sin(om))
+    masses = Matrix.zeros(7, 7)
+    entries = {(0, 0): m11, (1, 0): m21, (1, 1): m22, (2, 2): m33, (3, 3): m44, (4, 3): m54, (4, 4): m55}
+    for (i, j), value in {**entries, (5, 5): m66, (6, 5): m76, (6, 6): m77}.items():
+        masses[i, j] = masses[j, i] = value
+    # The motor turns beta with a constant moment; the spring reaches from a point of the third body.
+    kinetic = (Matrix(speeds).T * masses * Matrix(speeds))[0] / 2
+    xd = 0.02 * cos(ga) + 0.018 * sin(ga) - 0.03635
+    yd = 0.02 * sin(ga) - 0.018 * cos(ga) + 0.03273
+    stretch = sqrt((xd - 0.014) ** 2 + (yd - 0.072) ** 2) - 0.07785
+    potential = 4530 * stretch**2 / 2 - 0.033 * be
+    angles = (be, be + th, ga, ph + de, de, om + ep, ep)
+    sines = [function(angle) for angle in angles for function in (sin, cos)]
+    loops = {f"loop {k}": loop for k, loop in enumerate(squeezer_loops(tuple(sines)), start=1)}
+    pulls = constraint_forces(model, loops, q, u[7:])
+    moments = {}
+    for i, angle in enumerate(q):
+        # The derivative of the momentum comes from the product rule.
+        momentum = total([masses[i, j] * speeds[j] for j in range(7)])
+        force = model.der(momentum) - kinetic.diff(angle) + potential.diff(angle)
+        moments[f"moment {angle}"] = force + pulls[i]
+        model.start(model.der(angle, 2), load_record("andrews").u0[14 + i])
+    return {**moments, **loops}
+
+
+@also_model("seven-body", equations=seven_equations)
 @PROBLEMS.register("seven-body")
 class SevenBody(StoredEnds, QuasiLagrangeProblem):
     r"""Andrews' squeezing mechanism as an Euler-Lagrange problem, index 3.
@@ -319,40 +349,6 @@ class SevenBody(StoredEnds, QuasiLagrangeProblem):
     def _arranged(self, values: npt.ArrayLike) -> MeshDAE:
         positions, velocities, _, multipliers = np.split(np.asarray(values), (7, 14, 21))
         return self.packed(positions, velocities, multipliers)
-
-
-def seven_equations(model: Model, u: Symbols) -> Expressions:
-    """Lagrange's equations of the mechanism, and the loops."""
-    from sympy import Matrix, cos, sin, sqrt
-
-    q = be, th, ga, ph, de, om, ep = u[:7]
-    speeds = [model.der(angle) for angle in q]
-    m11, m21, m22, m33, m44, m54, m55, m66, m76, m77 = squeezer_masses(cos(th), sin(ph), sin(om))
-    masses = Matrix.zeros(7, 7)
-    entries = {(0, 0): m11, (1, 0): m21, (1, 1): m22, (2, 2): m33, (3, 3): m44, (4, 3): m54, (4, 4): m55}
-    for (i, j), value in {**entries, (5, 5): m66, (6, 5): m76, (6, 6): m77}.items():
-        masses[i, j] = masses[j, i] = value
-    # The motor turns beta with a constant moment; the spring reaches from a point of the third body.
-    kinetic = (Matrix(speeds).T * masses * Matrix(speeds))[0] / 2
-    xd = 0.02 * cos(ga) + 0.018 * sin(ga) - 0.03635
-    yd = 0.02 * sin(ga) - 0.018 * cos(ga) + 0.03273
-    stretch = sqrt((xd - 0.014) ** 2 + (yd - 0.072) ** 2) - 0.07785
-    potential = 4530 * stretch**2 / 2 - 0.033 * be
-    angles = (be, be + th, ga, ph + de, de, om + ep, ep)
-    sines = [function(angle) for angle in angles for function in (sin, cos)]
-    loops = {f"loop {k}": loop for k, loop in enumerate(squeezer_loops(tuple(sines)), start=1)}
-    pulls = constraint_forces(model, loops, q, u[7:])
-    moments = {}
-    for i, angle in enumerate(q):
-        # The derivative of the momentum comes from the product rule.
-        momentum = total([masses[i, j] * speeds[j] for j in range(7)])
-        force = model.der(momentum) - kinetic.diff(angle) + potential.diff(angle)
-        moments[f"moment {angle}"] = force + pulls[i]
-        model.start(model.der(angle, 2), load_record("andrews").u0[14 + i])
-    return {**moments, **loops}
-
-
-MODELS.add("seven-body", ModelOfProblem("seven-body", SevenBody, seven_equations))
 
 
 # --- slider crank of rigid bodies -----------------------------------------------------------------

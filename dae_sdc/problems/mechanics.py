@@ -12,7 +12,7 @@ from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import ReferenceRangeError
 from dae_sdc.problems._library import LibraryProblem, TestSetProblem, finite, positive
-from dae_sdc.problems._models import MODELS, ModelOfProblem
+from dae_sdc.problems._models import also_model
 
 _PERIOD = 4.0 * float(ellipk(0.5))  # Period of sn and cn for the parameter 1/2.
 
@@ -26,6 +26,7 @@ def pendulum_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -
     out[4] = u[0] * u[0] + u[1] * u[1] - l * l
 
 
+@also_model("pendulum")
 @PROBLEMS.register("pendulum")
 class Pendulum2D(LibraryProblem):
     r"""Pendulum in Cartesian coordinates, index 3.
@@ -91,9 +92,6 @@ class Pendulum2D(LibraryProblem):
         m, g = self.m, self.g
         # The rate of the multiplier is that of its hidden constraint.
         return self.state([vx, vy, -lam * x / m, -lam * y / m - g, -3.0 * m * g * vy / self.l**2])
-
-
-MODELS.add("pendulum", ModelOfProblem("pendulum", Pendulum2D))
 
 
 # Times up to this distance from an end of the interval count as that end.

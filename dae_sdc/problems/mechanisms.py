@@ -13,7 +13,7 @@ from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
 from dae_sdc.problems._library import Parameter, TestSetProblem, finite, positive
-from dae_sdc.problems._models import MODELS, ModelOfProblem
+from dae_sdc.problems._models import also_model
 
 
 def unit_pendulum_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
@@ -101,6 +101,7 @@ def car_axis_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -
     out[9] = (xl - xr) ** 2 + (yl - yr) ** 2 - L * L
 
 
+@also_model("car-axis")
 @PROBLEMS.register("car-axis")
 class CarAxis(TestSetProblem):
     r"""Axis of a car on a bumpy road, index 3.
@@ -163,9 +164,6 @@ class CarAxis(TestSetProblem):
         # The springs are at rest length, and the bar turns with the right wheel.
         speed = -self.L0 * self.r * self.w / self.L
         return [0.0, self.L0, self.L, self.L0, speed, 0.0, speed, 0.0, 0.0, 0.0]
-
-
-MODELS.add("car-axis", ModelOfProblem("car-axis", CarAxis))
 
 
 # Squeezing mechanism: masses and moments of inertia of the bodies, fixed points, spring and motor, lengths.

@@ -9,26 +9,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dae_sdc.problems._library import load_record
-from dae_sdc.problems._models import MODELS, constraint_forces, require_size, start_at, total
+from dae_sdc.problems._models import constraint_forces, library_model, start_at, total
 
 if TYPE_CHECKING:
     from dae_sdc.model.model import Model
 
 
-@MODELS.register("op-amp-cascade")
-def op_amp_cascade(count: int = 10) -> Model:
+@library_model("op-amp-cascade", "{count} ideal differentiators in a row", interval=(0.0, 10.0))
+def op_amp_cascade(model: Model, count: int = 10) -> None:
     """Differentiators made of ideal operational amplifiers, in a chain of length count: index count.
 
     The last voltage is the derivative of order count - 1 of the input, times (-1)^(count - 1).
     """
     from sympy import cos
 
-    from dae_sdc.model.model import Model
-
-    count = require_size("count", count)
-    model = Model(
-        f"op-amp-cascade-{count}", title=f"{count} ideal differentiators in a row", interval=(0.0, 10.0)
-    )
     u = model.variables([f"u{k}" for k in range(1, count + 1)], unit="V")
     # -cos, -sin, cos, sin, -cos, ... at t = 0.
     values = (-1.0, 0.0, 1.0, 0.0)
@@ -37,11 +31,10 @@ def op_amp_cascade(count: int = 10) -> Model:
     model.equation(u[0] + cos(model.t), name="input")
     for k in range(1, count):
         model.equation(u[k] + model.der(u[k - 1]), name=f"stage {k}")
-    return model
 
 
-@MODELS.register("diode-ladder")
-def diode_ladder(count: int = 10) -> Model:
+@library_model("diode-ladder", "ladder of {count} diodes", interval=(0.0, 0.02))
+def diode_ladder(model: Model, count: int = 10) -> None:
     """Ladder of resistors with a capacitor and a diode from every second node to ground.
 
     The voltages of the other nodes and all currents of the resistors are algebraic: index 1 with 2 count
@@ -49,10 +42,6 @@ def diode_ladder(count: int = 10) -> Model:
     """
     from sympy import exp, pi, sin
 
-    from dae_sdc.model.model import Model
-
-    count = require_size("count", count)
-    model = Model(f"diode-ladder-{count}", title=f"ladder of {count} diodes", interval=(0.0, 0.02))
     resistance, capacitance = model.parameter("R", 100.0, unit="Ohm"), model.parameter("C", 1e-6, unit="F")
     saturation, thermal = model.parameter("I_s", 1e-12, unit="A"), model.parameter("U_T", 0.026, unit="V")
     before = sin(100 * pi * model.t)
@@ -69,7 +58,6 @@ def diode_ladder(count: int = 10) -> Model:
         if k % 2 == 0:
             terms += [-capacitance * model.der(voltage), -saturation * (exp(voltage / thermal) - 1)]
         model.equation(total(terms), name=f"node {k}")
-    return model
 
 
 _NAMES = ("H", "xi", "lambda", "V", "gamma", "A", "beta")
@@ -114,8 +102,13 @@ def _flight(model: Model, state: tuple[Any, ...], lift: Any, drag: Any, area_by_
     return back
 
 
-@MODELS.register("shuttle-initial")
-def shuttle_initial() -> Model:
+@library_model(
+    "shuttle-initial",
+    "reentry of the space shuttle, initial stage",
+    interval=(332.868734542, 419.868734542),
+    reference=_SOURCE,
+)
+def shuttle_initial(model: Model) -> None:
     """Reentry of the space shuttle, initial stage: the drag is a cubic polynomial of the speed, index 3.
 
     References
@@ -123,14 +116,6 @@ def shuttle_initial() -> Model:
     K. E. Brenan, S. L. Campbell, L. R. Petzold: Numerical Solution of Initial-Value Problems in
     Differential-Algebraic Equations, SIAM 1996, section 6.2.
     """
-    from dae_sdc.model.model import Model
-
-    model = Model(
-        "shuttle-initial",
-        title="reentry of the space shuttle, initial stage",
-        interval=(332.868734542, 419.868734542),
-        reference=_SOURCE,
-    )
     state = model.variables(_NAMES, unit=_UNITS_OF_FLIGHT)
     area = model.parameter("S", 2690.0, unit="ft^2")
     mass = model.parameter("m", 5964.496499824, unit="slug")
@@ -146,11 +131,12 @@ def shuttle_initial() -> Model:
     degrees = [177.718047, 32.0417885, -0.749986488, 62.7883367, 41.100771834]
     longitude, latitude, path, azimuth, bank = (math.radians(value) for value in degrees)
     start_at(model, _NAMES, [264039.328, longitude, latitude, start_speed, path, azimuth, bank])
-    return model
 
 
-@MODELS.register("shuttle-final")
-def shuttle_final() -> Model:
+@library_model(
+    "shuttle-final", "reentry of the space shuttle, final stage", interval=(0.0, 300.0), reference=_SOURCE
+)
+def shuttle_final(model: Model) -> None:
     """Reentry of the space shuttle, final stage: path angle and azimuth are prescribed, index 2.
 
     References
@@ -160,14 +146,6 @@ def shuttle_final() -> Model:
     """
     from sympy import pi
 
-    from dae_sdc.model.model import Model
-
-    model = Model(
-        "shuttle-final",
-        title="reentry of the space shuttle, final stage",
-        interval=(0.0, 300.0),
-        reference=_SOURCE,
-    )
     *state, attack = model.variables([*_NAMES, "alpha"], unit=[*_UNITS_OF_FLIGHT, "rad"])
     lift = attack * 180 / pi / 100
     _flight(model, tuple(state), lift, lift**2 / 10 + 0.04, 1 / model.parameter("m/S", 2.890532728))
@@ -177,11 +155,10 @@ def shuttle_final() -> Model:
     start = [100000.0, 0.0, 0.0, 12000.0, math.radians(-1.0), math.radians(45.0)]
     # From the equations; the published -0.9112291796e-3 and 0.4665038328e-1 agree to 6 and 8 digits.
     start_at(model, [*_NAMES, "alpha"], [*start, -0.911229054603211e-3, 0.4665038317151279e-1])
-    return model
 
 
-@MODELS.register("index-6")
-def index_six() -> Model:
+@library_model("index-6", "linear system of index 6", interval=(0.0, 10.0))
+def index_six(model: Model) -> None:
     """Linear system of index 6: each equation contains the derivative of the unknown of the next one.
 
     References
@@ -190,19 +167,20 @@ def index_six() -> Model:
     """
     from sympy import cos, sin
 
-    from dae_sdc.model.model import Model
-
-    model = Model("index-6", title="linear system of index 6", interval=(0.0, 10.0))
     # The solution is 2 sin t, cos t, -sin t - cos t, sin t - 2 cos t, 2 sin t, cos t.
     x = model.variables([f"x{i}" for i in range(1, 7)], start=[0.0, 1.0, -1.0, -2.0, 0.0, 1.0])
     for i in range(1, 6):
         model.equation(model.der(x[6 - i]) + x[5 - i] - sin(model.t), name=f"link {i}")
     model.equation(x[5] - cos(model.t), name="drive")
-    return model
 
 
-@MODELS.register("reissig")
-def reissig(stages: int = 2) -> Model:
+@library_model(
+    "reissig",
+    "system of index 1 with a high structural index",
+    interval=(0.0, 10.0),
+    reference="Reissig, Martinson, Barton, SIAM J. Sci. Comput. 21 (2000)",
+)
+def reissig(model: Model, stages: int = 2) -> None:
     """Linear systems of index 1 with the structural index stages + 1.
 
     References
@@ -212,15 +190,7 @@ def reissig(stages: int = 2) -> Model:
     """
     from sympy import cos
 
-    from dae_sdc.model.model import Model
-
-    stages = require_size("stages", stages)
-    model = Model(
-        f"reissig-{2 * stages + 1}",
-        title="system of index 1 with a high structural index",
-        interval=(0.0, 10.0),
-        reference="Reissig, Martinson, Barton, SIAM J. Sci. Comput. 21 (2000)",
-    )
+    model.name = f"reissig-{2 * stages + 1}"
     x = model.variables([f"x{i}" for i in range(1, 2 * stages + 2)])
     drive = cos(model.t)
     for i in range(stages):
@@ -231,11 +201,15 @@ def reissig(stages: int = 2) -> Model:
     model.equation(x[-1] - drive, name="drive")
     # One unknown of each stage is free, the others follow.
     start_at(model, [f"x{2 * i}" for i in range(1, stages + 1)], [1.0] * stages)
-    return model
 
 
-@MODELS.register("gear-petzold")
-def gear_petzold() -> Model:
+@library_model(
+    "gear-petzold",
+    "linear system of index 2 with a factor t",
+    interval=(0.0, 1.0),
+    reference="Gear, Petzold, SIAM J. Numer. Anal. 21 (1984)",
+)
+def gear_petzold(model: Model) -> None:
     """Two equations whose matrix pencil is singular in time: index 2, no degree of freedom.
 
     The factors t hide from the signature matrix that a combination of the equations has no derivatives.
@@ -247,18 +221,9 @@ def gear_petzold() -> Model:
     """
     from sympy import cos, sin
 
-    from dae_sdc.model.model import Model
-
-    model = Model(
-        "gear-petzold",
-        title="linear system of index 2 with a factor t",
-        interval=(0.0, 1.0),
-        reference="Gear, Petzold, SIAM J. Numer. Anal. 21 (1984)",
-    )
     x, y = model.variables("x y", start=0.0)
     model.equation(x + model.t * y - sin(model.t), name="constraint")
     model.equation(model.der(x) + model.t * model.der(y) - cos(model.t) ** 2, name="rates")
-    return model
 
 
 def _elastic_rod(length: Any, width: Any, height: Any, density: Any, elasticity: Any) -> tuple[Any, ...]:
@@ -289,8 +254,14 @@ def _elastic_rod(length: Any, width: Any, height: Any, density: Any, elasticity:
     return mass, stiffness, turn, vectors
 
 
-@MODELS.register("flexible-slider-crank")
-def flexible_slider_crank() -> Model:
+@library_model(
+    "flexible-slider-crank",
+    "slider crank with an elastic connecting rod",
+    interval=(0.0, 0.1),
+    dt=2e-5,
+    reference="Mazzia, Magherini: Test Set for IVP Solvers, release 2.4, slider crank",
+)
+def flexible_slider_crank(model: Model) -> None:
     """Slider crank with an elastic connecting rod and a crank at constant angular velocity, index 3.
 
     References
@@ -300,15 +271,6 @@ def flexible_slider_crank() -> Model:
     """
     from sympy import Matrix, cos, sin
 
-    from dae_sdc.model.model import Model
-
-    model = Model(
-        "flexible-slider-crank",
-        title="slider crank with an elastic connecting rod",
-        interval=(0.0, 0.1),
-        dt=2e-5,
-        reference="Mazzia, Magherini: Test Set for IVP Solvers, release 2.4, slider crank",
-    )
     names = ["phi_1", "phi_2", "x_3", "q_1", "q_2", "q_3", "q_4"]
     p = model.variables(names, unit=["rad", "rad", *["m"] * 5])
     v = [model.der(x) for x in p]
@@ -367,11 +329,10 @@ def flexible_slider_crank() -> Model:
     for order in range(3):
         start_at(model, names, record.u0[7 * order : 7 * order + 7], order)
     start_at(model, [f"lambda_{k}" for k in range(1, 4)], record.u0[21:])
-    return model
 
 
-@MODELS.register("slider-crank-4")
-def slider_crank_four() -> Model:
+@library_model("slider-crank-4", "rigid slider crank in four unknowns", interval=(0.0, 1.0))
+def slider_crank_four(model: Model) -> None:
     """Rigid slider crank with four unknowns, among them one multiplier: index 3.
 
     References
@@ -380,9 +341,6 @@ def slider_crank_four() -> Model:
     """
     from sympy import cos, sin
 
-    from dae_sdc.model.model import Model
-
-    model = Model("slider-crank-4", title="rigid slider crank in four unknowns", interval=(0.0, 1.0))
     place, crank, force, rod = model.variables("x crank force rod")
     c, s, cr, sr = cos(crank), sin(crank), cos(rod), sin(rod)
     v, w = model.der(crank), model.der(rod)
@@ -401,11 +359,15 @@ def slider_crank_four() -> Model:
     swing = -math.asin(math.sin(angle) / 2)
     start_at(model, ["x", "crank", "rod"], [2 * math.cos(swing) + math.cos(angle), angle, swing])
     start_at(model, ["crank", "rod"], [0.0, 0.0], 1)
-    return model
 
 
-@MODELS.register("robot-arm")
-def robot_arm() -> Model:
+@library_model(
+    "robot-arm",
+    "robot arm with a flexible joint that follows a path",
+    interval=(0.0, 1.0),
+    reference="Campbell, Griepentrog, SIAM J. Sci. Comput. 16 (1995)",
+)
+def robot_arm(model: Model) -> None:
     """Two-link robot arm with a flexible joint and a prescribed path: index 5, structural index 3.
 
     The path is prescribed by the angles x1 = 1 - exp(t), x3 = exp(t) - t.
@@ -417,14 +379,6 @@ def robot_arm() -> Model:
     """
     from sympy import cos, exp, sin
 
-    from dae_sdc.model.model import Model
-
-    model = Model(
-        "robot-arm",
-        title="robot arm with a flexible joint that follows a path",
-        interval=(0.0, 1.0),
-        reference="Campbell, Griepentrog, SIAM J. Sci. Comput. 16 (1995)",
-    )
     x1, x2, x3 = model.variables("x1 x2 x3", unit="rad")
     u1, u2 = model.variables("u1 u2")
     below = 2 - cos(x3) ** 2
@@ -443,11 +397,17 @@ def robot_arm() -> Model:
     start = [0.0, 0.953750351180719, 1.0, -4.278125486452564, -0.7437526892113923]
     start_at(model, ["x1", "x2", "x3", "u1", "u2"], start)
     start_at(model, ["x1", "x2", "x3"], [-1.0, -2.531916879010538, 0.0], 1)
-    return model
 
 
-@MODELS.register("charges-on-sphere")
-def charges_on_sphere(count: int = 4) -> Model:
+@library_model(
+    "charges-on-sphere",
+    "{count} charges on a sphere",
+    interval=(0.0, 1000.0),
+    dt=0.5,
+    reference="Mazzia, Magherini: Test Set for IVP Solvers, release 2.4, Fekete problem",
+    least=2,
+)
+def charges_on_sphere(model: Model, count: int = 4) -> None:
     """Charges on the unit sphere that repel each other until they rest, index 3.
 
     For 20 charges these are equations and start of the Fekete problem without its stabilisation;
@@ -457,16 +417,6 @@ def charges_on_sphere(count: int = 4) -> Model:
     ----------
     F. Mazzia, C. Magherini: Test Set for IVP Solvers, release 2.4, 2008, Fekete problem.
     """
-    from dae_sdc.model.model import Model
-
-    count = require_size("count", count, 2)
-    model = Model(
-        f"charges-on-sphere-{count}",
-        title=f"{count} charges on a sphere",
-        interval=(0.0, 1000.0),
-        dt=0.5,
-        reference="Mazzia, Magherini: Test Set for IVP Solvers, release 2.4, Fekete problem",
-    )
     alpha = model.parameter("alpha", 0.5)
     points = [model.variables([f"p{i}{axis}" for axis in "xyz"]) for i in range(1, count + 1)]
     multipliers = model.variables([f"lambda{i}" for i in range(1, count + 1)], start=0.0)
@@ -489,7 +439,7 @@ def charges_on_sphere(count: int = 4) -> Model:
         start_at(model, names, record.u0[:60])
         start_at(model, names, record.u0[60:120], 1)
         start_at(model, [f"lambda{i}" for i in range(1, 21)], record.u0[120:140])
-        return model
+        return
     # Otherwise at rest on a spiral from pole to pole.
     height = 1 - (2 * np.arange(count) + 1) / count
     turn = math.pi * (3 - math.sqrt(5)) * np.arange(count)
@@ -497,7 +447,6 @@ def charges_on_sphere(count: int = 4) -> Model:
     places = np.stack([width * np.cos(turn), width * np.sin(turn), height], axis=1)
     start_at(model, names, places.ravel())
     start_at(model, names, [0.0] * len(names), 1)
-    return model
 
 
 # Points of the suspension in m: x forwards, y to the left, z up; chosen for this package, like a small car.
@@ -513,8 +462,8 @@ _UPRIGHT = {"u": (-0.01, 0.62, 0.50), "l": (0.01, 0.68, 0.17), "r": (-0.12, 0.66
 _MASSES = {"u": 6.0, "l": 22.0, "r": 4.0}
 
 
-@MODELS.register("double-wishbone")
-def double_wishbone() -> Model:
+@library_model("double-wishbone", "double-wishbone suspension on a bumpy road", interval=(0.0, 1.0))
+def double_wishbone(model: Model) -> None:
     """Double-wishbone suspension of a wheel on a bumpy road: rigid links, one degree of freedom, index 3.
 
     The upright consists of three point masses at fixed distances: the upper and lower ball joint u and l, and
@@ -524,9 +473,6 @@ def double_wishbone() -> Model:
     """
     from sympy import pi, sin, sqrt
 
-    from dae_sdc.model.model import Model
-
-    model = Model("double-wishbone", title="double-wishbone suspension on a bumpy road", interval=(0.0, 1.0))
     joints = {
         joint: model.variables([f"{axis}_{joint}" for axis in "xyz"], start=list(place), unit="m")
         for joint, place in _UPRIGHT.items()
@@ -569,29 +515,24 @@ def double_wishbone() -> Model:
     model.equations(**constraints)
     names = [str(x) for x in q]
     start_at(model, names, [0.0] * len(names), 1)
-    return model
 
 
 _UNITS_OF_PENDULUM = ("m", "m", "1/s^2")  # Units of x, y and of the tension by mass and length.
 
 
-@MODELS.register("pendula")
-def pendula(count: int = 2) -> Model:
+@library_model(
+    "pendula",
+    "{count} pendula, the tension of each setting the length of the next",
+    interval=(0.0, 10.0),
+    reference="Nedialkov, Pryce, DAETS user guide",
+)
+def pendula(model: Model, count: int = 2) -> None:
     """Row of pendula in which the tension of each changes the length of the next: index 2 count + 1.
 
     References
     ----------
     N. S. Nedialkov, J. D. Pryce: DAETS user guide, 2009: "chained pendula".
     """
-    from dae_sdc.model.model import Model
-
-    count = require_size("count", count)
-    model = Model(
-        f"pendula-{count}",
-        title=f"{count} pendula, the tension of each setting the length of the next",
-        interval=(0.0, 10.0),
-        reference="Nedialkov, Pryce, DAETS user guide",
-    )
     g = model.parameter("g", 9.8, unit="m/s^2")
     coupling = model.parameter("c", 0.1, unit="m s^2")
     # Near the equilibrium, so that no length comes close to zero, where a pendulum is singular.
@@ -609,18 +550,11 @@ def pendula(count: int = 2) -> Model:
         model.equation(model.der(y, 2) + y * tension - g, name=f"force y{i}")
         model.equation(x**2 + y**2 - length**2, name=f"length {i}")
         before = tension
-    return model
 
 
-@MODELS.register("pendulum-chain")
-def pendulum_chain(count: int = 10) -> Model:
+@library_model("pendulum-chain", "chain of {count} point masses on rigid links", interval=(0.0, 1.0))
+def pendulum_chain(model: Model, count: int = 10) -> None:
     """Chain of point masses on rigid links: 3 count equations of index 3."""
-    from dae_sdc.model.model import Model
-
-    count = require_size("count", count)
-    model = Model(
-        f"pendulum-chain-{count}", title=f"chain of {count} point masses on rigid links", interval=(0.0, 1.0)
-    )
     g = model.parameter("g", 9.81, unit="m/s^2")
     # The chain starts from rest along a straight line, 30 degrees below the horizontal.
     across, down = math.cos(math.pi / 6.0), -math.sin(math.pi / 6.0)
@@ -643,4 +577,3 @@ def pendulum_chain(count: int = 10) -> Model:
         model.equation(model.der(y, 2) + pull_y + g, name=f"force y{i + 1}")
         model.equation(links[i][0] ** 2 + links[i][1] ** 2 - 1, name=f"link {i + 1}")
         start_at(model, [f"x{i + 1}", f"y{i + 1}"], [0.0, 0.0], 1)
-    return model
