@@ -12,7 +12,7 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 from itertools import accumulate, groupby
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError, ReferenceRangeError
 
 WIDTH = 106  # Largest length of a line of a documented parameter.
+START_SLACK = 1e-9  # Times up to this distance from 0 count as the start.
 
 
 def require_positive(problem: ProblemDAE, *names: str) -> None:
@@ -171,6 +172,33 @@ def _documented(text: str, parameters: Mapping[str, Parameter]) -> str:
     first = re.search(r"^\w+\n-+$", text, re.MULTILINE)
     head, tail = (text[: first.start()], f"\n{text[first.start() :]}\n") if first else (f"{text}\n\n", "\n")
     return textwrap.indent(f"{head}{section}\n{tail}", "    ").lstrip(" ") + "    "
+
+
+Values: TypeAlias = tuple[npt.ArrayLike, npt.ArrayLike]  # A solution and its derivative.
+
+
+class SolvedProblem(LibraryProblem):
+    """A problem with a formula for its solution, or for its start alone."""
+
+    def _solution(self, t: float) -> Values:
+        """The solution and its derivative at time ``t``, each of shape (n,)."""
+        raise InputError(f"{type(self).__name__} has no formula for its solution")
+
+    def u_exact(self, t: float) -> MeshDAE:
+        """The solution at time ``t``; :class:`ReferenceRangeError` where the formula does not hold."""
+        return self.state(self._solution(t)[0])
+
+    def du_exact(self, t: float) -> MeshDAE:
+        """The derivative of the solution; raises like :meth:`u_exact`."""
+        return self.state(self._solution(t)[1])
+
+    def _only_at_start(self, t: float, when: str = "", advice: str = "") -> None:
+        """Raise :class:`ReferenceRangeError` unless ``t`` is 0, up to round-off."""
+        if abs(t) > START_SLACK:
+            raise ReferenceRangeError(
+                f"the solution of {type(self).__name__}{when} is known at t=0 only; got t={t:g}; "
+                f"{advice}compute a reference with a tight tolerance"
+            )
 
 
 class Pieces(NamedTuple):

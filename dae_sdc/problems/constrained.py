@@ -11,8 +11,16 @@ import numpy.typing as npt
 from dae_sdc.constrained.equations import QuasiLagrangeProblem, QuasiSecondOrderProblem
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
-from dae_sdc.errors import InputError, ReferenceRangeError
-from dae_sdc.problems._library import LibraryProblem, StoredEnds, finite, formulation, load_record, positive
+from dae_sdc.errors import InputError
+from dae_sdc.problems._library import (
+    SolvedProblem,
+    StoredEnds,
+    Values,
+    finite,
+    formulation,
+    load_record,
+    positive,
+)
 from dae_sdc.problems._models import Expressions, Symbols, also_model, constraint_forces, total
 from dae_sdc.problems.mechanics import Pendulum2D
 from dae_sdc.problems.mechanisms import (
@@ -26,9 +34,6 @@ from dae_sdc.problems.mechanisms import (
 
 if TYPE_CHECKING:
     from dae_sdc.model.model import Model
-
-_SLACK = 1e-9  # Times up to this distance from 0 count as the start.
-
 
 # --- rigid pendulum -------------------------------------------------------------------------------
 
@@ -55,7 +60,7 @@ def pendulum_d2g(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None
 
 
 @PROBLEMS.register("rigid-pendulum")
-class RigidPendulum(LibraryProblem, QuasiLagrangeProblem):
+class RigidPendulum(SolvedProblem, QuasiLagrangeProblem):
     r"""Pendulum of unit mass and length as an Euler-Lagrange problem, index 3.
 
     .. math::
@@ -104,15 +109,11 @@ class RigidPendulum(LibraryProblem, QuasiLagrangeProblem):
         energy: float = 0.5 * (vx * vx + vy * vy) + self.gravity * y
         return energy
 
-    def u_exact(self, t: float) -> MeshDAE:
-        """The solution at any time in elliptic functions."""
-        x, y, vx, vy, tension = Pendulum2D(g=self.gravity).u_exact(t).tolist()
-        return self.packed([-x, y], [-vx, vy], [tension])
-
-    def du_exact(self, t: float) -> MeshDAE:
-        """The derivative of the solution at any time."""
-        vx, vy, ax, ay, rate = Pendulum2D(g=self.gravity).du_exact(t).tolist()
-        return self.packed([-vx, vy], [-ax, ay], [rate])
+    def _solution(self, t: float) -> Values:
+        mirrored = Pendulum2D(g=self.gravity)
+        x, y, vx, vy, tension = mirrored.u_exact(t).tolist()
+        _, _, ax, ay, rate = mirrored.du_exact(t).tolist()
+        return self.packed([-x, y], [-vx, vy], [tension]), self.packed([-vx, vy], [-ax, ay], [rate])
 
 
 # --- particle on a torus --------------------------------------------------------------------------
@@ -155,7 +156,7 @@ def torus_d2g(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
 
 @also_model("torus-particle")
 @PROBLEMS.register("torus-particle")
-class TorusParticle(LibraryProblem, QuasiSecondOrderProblem):
+class TorusParticle(SolvedProblem, QuasiSecondOrderProblem):
     r"""Particle that is held on a torus and driven along a curve on it, index 3.
 
     With the velocities :math:`u = x'`, which are unknowns named "der(x1)" to "der(x3)", and
@@ -209,22 +210,14 @@ class TorusParticle(LibraryProblem, QuasiSecondOrderProblem):
         if self.rho >= self.r:
             raise InputError(f"rho of {type(self).__name__} must be less than r={self.r}; got {self.rho}")
 
-    def u_exact(self, t: float) -> MeshDAE:
-        """The solution at any time from the formula above."""
+    def _solution(self, t: float) -> Values:
         s, c = math.sin(t), math.cos(t)
         double, twice = math.sin(2.0 * t), math.cos(2.0 * t)
         distance, rho, r = self.rho * c + self.r, self.rho, self.r
         q = [distance * c, distance * s, -rho * s]
-        return self.packed(q, [-rho * double - r * s, rho * twice + r * c, -rho * c], [0.0])
-
-    def du_exact(self, t: float) -> MeshDAE:
-        """The derivative of the solution at any time."""
-        s, c = math.sin(t), math.cos(t)
-        double, twice = math.sin(2.0 * t), math.cos(2.0 * t)
-        rho, r = self.rho, self.r
         v = [-rho * double - r * s, rho * twice + r * c, -rho * c]
         a = [-2.0 * rho * twice - r * c, -2.0 * rho * double - r * s, rho * s]
-        return self.packed(v, a, [0.0])
+        return self.packed(q, v, [0.0]), self.packed(v, a, [0.0])
 
 
 # --- seven-body mechanism -------------------------------------------------------------------------
@@ -401,7 +394,7 @@ def rigid_crank_d2g(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> N
 
 
 @PROBLEMS.register("rigid-slider-crank")
-class RigidSliderCrank(LibraryProblem, QuasiLagrangeProblem):
+class RigidSliderCrank(SolvedProblem, QuasiLagrangeProblem):
     r"""Slider crank of three rigid bodies in absolute coordinates, index 3.
 
     Crank, rod and slider have the positions :math:`(x_i, y_i)` of their centres of mass and the angles
@@ -493,25 +486,9 @@ class RigidSliderCrank(LibraryProblem, QuasiLagrangeProblem):
         v = [-y * rate, x * rate, rate, speed, x * rate, turn, speed - b * turn, 0.0, 0.0]
         return np.array(q), np.array(v)
 
-    def u_exact(self, t: float) -> MeshDAE:
-        """The initial value at t = 0, for any parameters; raises :class:`ReferenceRangeError` elsewhere."""
-        q, v = self._start(t)
-        _, multipliers = self.saddle_point(0.0, q, v)
-        return self.packed(q, v, multipliers)
-
-    def du_exact(self, t: float) -> MeshDAE:
-        """The derivative at t = 0; raises :class:`ReferenceRangeError` elsewhere.
-
-        From rest the motion is even in time, so the multipliers do not change.
-        """
-        q, v = self._start(t)
-        acceleration, _ = self.saddle_point(0.0, q, v)
-        return self.packed(v, acceleration, np.zeros(8))
-
-    def _start(self, t: float) -> tuple[Vector, Vector]:
-        if abs(t) > _SLACK:
-            raise ReferenceRangeError(
-                f"the solution of {type(self).__name__} is known at t=0 only; got t={t:g}; "
-                f"compute a reference with a tight tolerance"
-            )
-        return self.assembled(0.25 * math.pi)
+    def _solution(self, t: float) -> Values:
+        """The start, from which the motion is even in time, so that the multipliers do not change there."""
+        self._only_at_start(t)
+        q, v = self.assembled(0.25 * math.pi)
+        acceleration, multipliers = self.saddle_point(0.0, q, v)
+        return self.packed(q, v, multipliers), self.packed(v, acceleration, np.zeros(8))

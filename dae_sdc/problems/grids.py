@@ -13,8 +13,8 @@ from pySDC.core.space_transfer import SpaceTransfer
 from dae_sdc.dae.declaration import when_asked
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector, attach
-from dae_sdc.errors import InputError, ReferenceRangeError, require_count
-from dae_sdc.problems._library import LibraryProblem, Parameter, finite, positive
+from dae_sdc.errors import InputError, require_count
+from dae_sdc.problems._library import Parameter, SolvedProblem, Values, finite, positive
 from dae_sdc.registry import unknown
 
 FEEDS = ("wave", "end")
@@ -85,7 +85,7 @@ def line_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> No
 
 
 @PROBLEMS.register("transmission-line")
-class TransmissionLine(LibraryProblem):
+class TransmissionLine(SolvedProblem):
     r"""RC line with a diode to ground in every section; index 1, half of the unknowns algebraic.
 
     Section k = 1 ... N leads from node k - 1 to node k through two resistors R/2. Between them, at the
@@ -204,33 +204,15 @@ class TransmissionLine(LibraryProblem):
         places = np.concatenate([np.arange(1, n + 1), np.arange(n) + 0.5])
         return 2.0 * math.pi * self.waves / n * places
 
-    def _wave(self, t: float) -> tuple[Vector, Vector]:
-        """Cosine and sine of omega t - 2 pi waves s / N at all nodes, capacitors first."""
-        phase = self._omega * t - self._phase()
-        return np.cos(phase), np.sin(phase)
-
-    def _refuse_later(self, t: float) -> None:
-        if self.feed == "end" and t != 0.0:
-            raise ReferenceRangeError(
-                f"the solution of TransmissionLine with feed='end' is known at t=0 only; got t={t:g}; "
-                f"use feed='wave', or compute a reference with a tight tolerance"
-            )
-
-    def u_exact(self, t: float) -> MeshDAE:
+    def _solution(self, t: float) -> Values:
         """The wave at any t; the line at rest at t = 0 with ``feed="end"``."""
-        self._refuse_later(t)
         if self.feed == "end":
-            return attach(np.zeros(self.n), self.n_diff)
+            self._only_at_start(t, " with feed='end'", "use feed='wave', or ")
+            return np.zeros(self.n), np.zeros(self.n)
+        phase = self._omega * t - self._phase()
         # 1 - cos(x) as 2 sin(x / 2)^2, which is as exact where it is small.
-        phase = 0.5 * (self._omega * t - self._phase())
-        return attach(self.amplitude * np.sin(phase) ** 2, self.n_diff)
-
-    def du_exact(self, t: float) -> MeshDAE:
-        """The derivative of the solution; raises like :meth:`u_exact`."""
-        self._refuse_later(t)
-        if self.feed == "end":
-            return attach(np.zeros(self.n), self.n_diff)
-        return attach(0.5 * self.amplitude * self._omega * self._wave(t)[1], self.n_diff)
+        u = self.amplitude * np.sin(0.5 * phase) ** 2
+        return u, 0.5 * self.amplitude * self._omega * np.sin(phase)
 
     def coarse_params(self) -> dict[str, Any]:
         """Parameters of the line with half as many sections; raises :class:`InputError` if there is none."""
@@ -368,7 +350,7 @@ def flow_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> No
 
 
 @PROBLEMS.register("navier-stokes")
-class NavierStokes(LibraryProblem):
+class NavierStokes(SolvedProblem):
     r"""Incompressible flow in a closed square, on a staggered grid of m times m cells; index 2.
 
     With the velocities y on the faces inside the square (u on vertical, v on horizontal ones), the pressures
@@ -518,7 +500,7 @@ class NavierStokes(LibraryProblem):
         self.sparsity.eliminate_zeros()
         self.sparsity.sort_indices()
         self.sparsity.data[:] = 1.0
-        self._parts, self._pressure = self._solution()
+        self._parts, self._pressure = self._modes()
         parts = self._parts.T
         means = [(first @ part, second @ part) for part in parts]
         pairs = [
@@ -531,7 +513,7 @@ class NavierStokes(LibraryProblem):
         force = np.column_stack([*parts, *(-(laplacian @ part) for part in parts), *pairs, gradient])
         self._sources = np.concatenate([force.ravel(), divergence @ parts[2]])
 
-    def _solution(self) -> tuple[Vector, Vector]:
+    def _modes(self) -> tuple[Vector, Vector]:
         """The velocities y_1, y_2 and y_3 as columns, and the pressure z_1 with zero in the last cell."""
         m = self._cells
         x = np.arange(m + 1) / m
@@ -551,22 +533,13 @@ class NavierStokes(LibraryProblem):
         """The parameters, and the parts of the force and of the sources."""
         return np.concatenate([[self._cells, self.nu, self.inertia, self.wells], self._sources])
 
-    def _amounts(self, t: float) -> tuple[Vector, Vector, float]:
-        """Factors (a, b, wells d) of y_1, y_2, y_3 at time ``t``, their derivatives, and the factor q."""
-        d = self.wells
+    def _solution(self, t: float) -> Values:
+        # Factors (a, b, wells d) of y_1, y_2, y_3 and q of z_1.
+        d, q = self.wells, math.exp(-t)
         amounts = np.array([1.0 + 0.5 * math.sin(2.0 * t), math.cos(3.0 * t), d * math.cos(2.0 * t)])
         rates = np.array([math.cos(2.0 * t), -3.0 * math.sin(3.0 * t), -2.0 * d * math.sin(2.0 * t)])
-        return amounts, rates, math.exp(-t)
-
-    def u_exact(self, t: float) -> MeshDAE:
-        """The exact solution at any t."""
-        amounts, _, q = self._amounts(t)
-        return attach(np.concatenate([self._parts @ amounts, q * self._pressure]), self.n_diff)
-
-    def du_exact(self, t: float) -> MeshDAE:
-        """The derivative of the exact solution at any t."""
-        _, rates, q = self._amounts(t)
-        return attach(np.concatenate([self._parts @ rates, -q * self._pressure]), self.n_diff)
+        u = np.concatenate([self._parts @ amounts, q * self._pressure])
+        return u, np.concatenate([self._parts @ rates, -q * self._pressure])
 
     def coarse_params(self) -> dict[str, Any]:
         """Parameters of the grid with cells twice as wide; raises :class:`InputError` if there is none."""

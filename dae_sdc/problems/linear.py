@@ -12,7 +12,7 @@ from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.dae.values import unguarded
 from dae_sdc.errors import InputError, ReferenceRangeError
-from dae_sdc.problems._library import LibraryProblem, finite
+from dae_sdc.problems._library import SolvedProblem, Values, finite
 from dae_sdc.sharing import tell
 
 
@@ -25,7 +25,7 @@ def simple_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> 
 
 
 @PROBLEMS.register("simple")
-class SimpleDAE(LibraryProblem):
+class SimpleDAE(SolvedProblem):
     r"""Linear index-2 DAE with a known solution.
 
     The residual is
@@ -59,23 +59,13 @@ class SimpleDAE(LibraryProblem):
     dt = 0.05
     residual_kernel = simple_residual
 
-    def u_exact(self, t: float) -> MeshDAE:
-        """The solution (exp t, exp t, -exp t / (2 - t)) for -2 < t < 2."""
-        self._check_time(t)
-        e = math.exp(t)
-        return self.state([e, e, -e / (2.0 - t)])
-
-    def du_exact(self, t: float) -> MeshDAE:
-        """The derivative of the solution for -2 < t < 2."""
-        self._check_time(t)
-        e = math.exp(t)
-        return self.state([e, e, -e * (3.0 - t) / (2.0 - t) ** 2])
-
-    def _check_time(self, t: float) -> None:
+    def _solution(self, t: float) -> Values:
         if not -2.0 < t < 2.0:
             raise ReferenceRangeError(
                 f"SimpleDAE is singular at t=-2 and t=2 and has its solution between them; got t={t:g}"
             )
+        e = math.exp(t)
+        return [e, e, -e / (2.0 - t)], [e, e, -e * (3.0 - t) / (2.0 - t) ** 2]
 
 
 def problematic_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
@@ -85,7 +75,7 @@ def problematic_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector
 
 
 @PROBLEMS.register("problematic-f")
-class ProblematicF(LibraryProblem):
+class ProblematicF(SolvedProblem):
     r"""Linear index-2 DAE in which the derivative of the algebraic unknown appears.
 
     The residual is
@@ -180,13 +170,8 @@ class ProblematicF(LibraryProblem):
                 f"|s eta / (1 + s eta)|; take a larger eta, reduce the index, or use 'lobatto-iiic-4'"
             )
 
-    def u_exact(self, t: float) -> MeshDAE:
-        """The solution (sin t, 0)."""
-        return self.state([math.sin(t), 0.0])
-
-    def du_exact(self, t: float) -> MeshDAE:
-        """The derivative (cos t, 0) of the solution."""
-        return self.state([math.cos(t), 0.0])
+    def _solution(self, t: float) -> Values:
+        return [math.sin(t), 0.0], [math.cos(t), 0.0]
 
 
 def discontinuous_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
@@ -197,7 +182,7 @@ def discontinuous_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vect
 
 
 @PROBLEMS.register("discontinuous")
-class DiscontinuousTestDAE(LibraryProblem):
+class DiscontinuousTestDAE(SolvedProblem):
     r"""Index-1 DAE whose right-hand side switches off when h(y) = 2 y - 100 reaches zero.
 
     The residual is
@@ -260,21 +245,13 @@ class DiscontinuousTestDAE(LibraryProblem):
         """1 after the event, 0 before."""
         return [self.switched]
 
-    def u_exact(self, t: float) -> MeshDAE:
-        """The solution for t >= 1."""
-        s = min(self._check_time(t), self.t_switch_exact)
-        return self.state([math.cosh(s), math.sinh(s)])
-
-    def du_exact(self, t: float) -> MeshDAE:
-        """The derivative of the solution for t >= 1; at the event the left one."""
-        if self._check_time(t) > self.t_switch_exact:
-            return self.state([0.0, 0.0])
-        return self.state([math.sinh(t), math.cosh(t)])
-
-    def _check_time(self, t: float) -> float:
+    def _solution(self, t: float) -> Values:
         if not t >= 1.0:
             raise ReferenceRangeError(f"the solution of DiscontinuousTestDAE starts at t=1; got t={t:g}")
-        return t
+        s = min(t, self.t_switch_exact)
+        y, z = math.cosh(s), math.sinh(s)
+        # The derivative at the event is the left one.
+        return [y, z], [z, y] if t <= self.t_switch_exact else [0.0, 0.0]
 
 
 def index_1_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
@@ -286,7 +263,7 @@ def index_1_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) ->
 
 
 @PROBLEMS.register("hessenberg-1")
-class HessenbergIndex1(LibraryProblem):
+class HessenbergIndex1(SolvedProblem):
     r"""Nonlinear semi-explicit DAE of index 1 with a manufactured solution.
 
     .. math::
@@ -314,13 +291,8 @@ class HessenbergIndex1(LibraryProblem):
     dt = 0.1
     residual_kernel = index_1_residual
 
-    def u_exact(self, t: float) -> MeshDAE:
-        """The exact solution at any t."""
-        return self.state([cos(t), sin(t), exp(-t)])
-
-    def du_exact(self, t: float) -> MeshDAE:
-        """The derivative of the exact solution at any t."""
-        return self.state([-sin(t), cos(t), -exp(-t)])
+    def _solution(self, t: float) -> Values:
+        return [cos(t), sin(t), exp(-t)], [-sin(t), cos(t), -exp(-t)]
 
 
 def index_2_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
@@ -331,7 +303,7 @@ def index_2_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) ->
 
 
 @PROBLEMS.register("hessenberg-2")
-class HessenbergIndex2(LibraryProblem):
+class HessenbergIndex2(SolvedProblem):
     r"""Nonlinear DAE of index 2 with an exact solution.
 
     .. math::
@@ -360,13 +332,9 @@ class HessenbergIndex2(LibraryProblem):
     dt = 0.1
     residual_kernel = index_2_residual
 
-    def u_exact(self, t: float) -> MeshDAE:
-        """The exact solution at any t."""
-        return self.state([exp(t), exp(-2.0 * t), exp(2.0 * t)])
-
-    def du_exact(self, t: float) -> MeshDAE:
-        """The derivative of the exact solution at any t."""
-        return self.state([exp(t), -2.0 * exp(-2.0 * t), 2.0 * exp(2.0 * t)])
+    def _solution(self, t: float) -> Values:
+        y1, y2, z = exp(t), exp(-2.0 * t), exp(2.0 * t)
+        return [y1, y2, z], [y1, -2.0 * y2, 2.0 * z]
 
 
 def index_3_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
@@ -379,7 +347,7 @@ def index_3_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) ->
 
 
 @PROBLEMS.register("hessenberg-3")
-class HessenbergIndex3(LibraryProblem):
+class HessenbergIndex3(SolvedProblem):
     r"""Nonlinear DAE of index 3 with an exact solution; y are positions, v velocities, w the multiplier.
 
     .. math::
@@ -410,10 +378,6 @@ class HessenbergIndex3(LibraryProblem):
     dt = 0.1
     residual_kernel = index_3_residual
 
-    def u_exact(self, t: float) -> MeshDAE:
-        """The exact solution at any t."""
-        return self.state([exp(2.0 * t), exp(-t), exp(2.0 * t), exp(-t), exp(t)])
-
-    def du_exact(self, t: float) -> MeshDAE:
-        """The derivative of the exact solution at any t."""
-        return self.state([2.0 * exp(2.0 * t), -exp(-t), 2.0 * exp(2.0 * t), -exp(-t), exp(t)])
+    def _solution(self, t: float) -> Values:
+        rise, fall, w = exp(2.0 * t), exp(-t), exp(t)
+        return [rise, fall, rise, fall, w], [2.0 * rise, -fall, 2.0 * rise, -fall, w]

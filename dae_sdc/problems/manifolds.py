@@ -10,7 +10,14 @@ import numpy.typing as npt
 from dae_sdc.constrained.equations import ImplicitDAE, NonholonomicProblem, QuasiFirstOrderProblem
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
-from dae_sdc.problems._library import LibraryProblem, StoredEnds, finite, formulation, positive
+from dae_sdc.problems._library import (
+    SolvedProblem,
+    StoredEnds,
+    Values,
+    finite,
+    formulation,
+    positive,
+)
 
 
 def eight_F(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
@@ -25,7 +32,7 @@ def eight_dF(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
 
 
 @PROBLEMS.register("figure-eight")
-class FigureEight(LibraryProblem, ImplicitDAE):
+class FigureEight(SolvedProblem, ImplicitDAE):
     r"""Implicit equation whose solution draws a figure of eight, index 1 with singular points.
 
     .. math::
@@ -56,13 +63,9 @@ class FigureEight(LibraryProblem, ImplicitDAE):
     dF_kernel = eight_dF
     fixed_constraints = True
 
-    def u_exact(self, t: float) -> MeshDAE:
-        """The solution at any time from the formula above."""
-        return self.state([math.sin(t), math.cos(t), math.sin(2.0 * t)])
-
-    def du_exact(self, t: float) -> MeshDAE:
-        """The derivative of the solution at any time."""
-        return self.state([math.cos(t), -math.sin(t), 2.0 * math.cos(2.0 * t)])
+    def _solution(self, t: float) -> Values:
+        s, c, twice = math.sin(t), math.cos(t), 2.0 * t
+        return [s, c, math.sin(twice)], [c, -s, 2.0 * math.cos(twice)]
 
 
 # Data of the catalyst: transport of matter and heat, reaction and its activation, and the pellet.
@@ -165,7 +168,7 @@ def skate_dg_dt(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
 
 
 @PROBLEMS.register("skate")
-class Skate(LibraryProblem, NonholonomicProblem):
+class Skate(SolvedProblem, NonholonomicProblem):
     r"""Skate on an inclined plane that turns at a constant rate and does not slip sideways, index 2.
 
     In units of its mass, of gravity and of the rate at which it turns, with :math:`u_1` downhill,
@@ -211,17 +214,11 @@ class Skate(LibraryProblem, NonholonomicProblem):
         energy: float = 0.5 * (v1 * v1 + v2 * v2) - math.sin(self.alpha) * down
         return energy
 
-    def u_exact(self, t: float) -> MeshDAE:
-        """The solution at any time from the formula above."""
+    def _solution(self, t: float) -> Values:
         slope, s, c = math.sin(self.alpha), math.sin(t), math.cos(t)
-        q = [0.5 * slope * s * s, 0.5 * slope * (t - s * c)]
-        return self.state([*q, slope * s * c, slope * s * s, -2.0 * slope * s])
-
-    def du_exact(self, t: float) -> MeshDAE:
-        """The derivative of the solution at any time."""
-        slope, s, c = math.sin(self.alpha), math.sin(t), math.cos(t)
+        q, v = [0.5 * slope * s * s, 0.5 * slope * (t - s * c)], [slope * s * c, slope * s * s]
         a = [slope * (c * c - s * s), 2.0 * slope * s * c]
-        return self.state([slope * s * c, slope * s * s, *a, -2.0 * slope * c])
+        return [*q, *v, -2.0 * slope * s], [*v, *a, -2.0 * slope * c]
 
 
 _TURN, _ROLL = 0.5, 2.0
@@ -255,7 +252,7 @@ def disk_dg_dt(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
 
 
 @PROBLEMS.register("rolling-disk")
-class RollingDisk(LibraryProblem, NonholonomicProblem):
+class RollingDisk(SolvedProblem, NonholonomicProblem):
     r"""Upright disk that rolls on a plane without slipping, index 2.
 
     The unknowns are the point of contact (x, y), the heading :math:`\theta`, the angle :math:`\phi` through
@@ -308,19 +305,13 @@ class RollingDisk(LibraryProblem, NonholonomicProblem):
         speed = np.asarray(v, dtype=np.float64)
         return float(0.5 * np.array([self.m, self.m, self.J_theta, self.J_phi]) @ speed**2)
 
-    def u_exact(self, t: float) -> MeshDAE:
-        """The solution at any time from the formula above."""
+    def _solution(self, t: float) -> Values:
         turn, roll = _TURN * t, self.R * _ROLL
         s, c = math.sin(turn), math.cos(turn)
         # 1 - cos without cancellation.
         q = [roll / _TURN * s, 2.0 * roll / _TURN * math.sin(0.5 * turn) ** 2, turn, _ROLL * t]
         force = self.m * roll * _TURN
-        return self.state([*q, roll * c, roll * s, _TURN, _ROLL, force * s, -force * c])
-
-    def du_exact(self, t: float) -> MeshDAE:
-        """The derivative of the solution at any time."""
-        roll = self.R * _ROLL
-        s, c = math.sin(_TURN * t), math.cos(_TURN * t)
-        rate = self.m * roll * _TURN * _TURN
+        rate = force * _TURN
         v = [roll * c, roll * s, _TURN, _ROLL]
-        return self.state([*v, -roll * _TURN * s, roll * _TURN * c, 0.0, 0.0, rate * c, rate * s])
+        a = [-roll * _TURN * s, roll * _TURN * c, 0.0, 0.0]
+        return [*q, *v, force * s, -force * c], [*v, *a, rate * c, rate * s]

@@ -9,9 +9,16 @@ import numpy.typing as npt
 from scipy.special import ellipj, ellipk
 
 from dae_sdc.dae.problem import PROBLEMS
-from dae_sdc.dae.state import MeshDAE, Vector
+from dae_sdc.dae.state import Vector
 from dae_sdc.errors import ReferenceRangeError
-from dae_sdc.problems._library import LibraryProblem, TestSetProblem, finite, positive
+from dae_sdc.problems._library import (
+    START_SLACK,
+    SolvedProblem,
+    TestSetProblem,
+    Values,
+    finite,
+    positive,
+)
 from dae_sdc.problems._models import also_model
 
 _PERIOD = 4.0 * float(ellipk(0.5))  # Period of sn and cn for the parameter 1/2.
@@ -28,7 +35,7 @@ def pendulum_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -
 
 @also_model("pendulum")
 @PROBLEMS.register("pendulum")
-class Pendulum2D(LibraryProblem):
+class Pendulum2D(SolvedProblem):
     r"""Pendulum in Cartesian coordinates, index 3.
 
     With the velocities u = x' and v = y', which are unknowns named "der(x)" and "der(y)", the residual is
@@ -76,29 +83,23 @@ class Pendulum2D(LibraryProblem):
     dt = 0.02
     residual_kernel = pendulum_residual
 
-    def u_exact(self, t: float) -> MeshDAE:
-        """The solution at any time from the formula above, to 1e-14 (1 + omega t) of each component."""
-        omega = math.sqrt(self.g / self.l)
+    def _solution(self, t: float) -> Values:
+        """By the formula above, to 1e-14 (1 + omega t) of each component."""
+        m, g = self.m, self.g
+        omega = math.sqrt(g / self.l)
         # Errors of ellipj grow with the distance from zero, so whole periods are taken off first.
         phase = omega * t - _PERIOD * round(omega * t / _PERIOD)
         sn, cn, dn, _ = (float(value) for value in ellipj(phase, 0.5))
         s = sn / dn
         x, y = -self.l * cn / dn**2, -0.5 * self.l * s * s
-        return self.state([x, y, -omega * s * y, omega * s * x, 1.5 * self.m * (omega * s) ** 2])
-
-    def du_exact(self, t: float) -> MeshDAE:
-        """The derivative of the solution at any time."""
-        x, y, vx, vy, lam = self.u_exact(t).tolist()
-        m, g = self.m, self.g
+        vx, vy, lam = -omega * s * y, omega * s * x, 1.5 * m * (omega * s) ** 2
         # The rate of the multiplier is that of its hidden constraint.
-        return self.state([vx, vy, -lam * x / m, -lam * y / m - g, -3.0 * m * g * vy / self.l**2])
+        rates = [vx, vy, -lam * x / m, -lam * y / m - g, -3.0 * m * g * vy / self.l**2]
+        return [x, y, vx, vy, lam], rates
 
 
-# Times up to this distance from an end of the interval count as that end.
 _START = (0.5, -1.0, 0.0, 0.0)
 _T_END = 5.0
-_SLACK = 1e-9
-
 _ENDS = {
     1.0: (-0.44044208532850143457, -1.7968078124050191542, 0.01070976914944385274, 0.94070690516073781719),
     10.0: (
@@ -127,7 +128,7 @@ def elastic_pendulum_residual(t: float, u: Vector, du: Vector, p: Vector, out: V
 
 
 @PROBLEMS.register("elastic-pendulum")
-class ElasticPendulum(LibraryProblem):
+class ElasticPendulum(SolvedProblem):
     r"""Mass on a spring that swings and bounces: an ordinary differential equation.
 
     In units of the mass, the length of the spring at rest and gravity, the residual is
@@ -172,26 +173,21 @@ class ElasticPendulum(LibraryProblem):
         energy: float = 0.5 * (vx * vx + vy * vy) + 0.5 * self.k * stretch * stretch + y
         return energy
 
-    def u_exact(self, t: float) -> MeshDAE:
+    def _solution(self, t: float) -> Values:
         """The initial value at t = 0, and at t = 5 the stored solution for k = 1, 10, 100, 1000, 1500."""
-        if abs(t) <= _SLACK:
-            return self.state(_START)
-        if abs(t - _T_END) > _SLACK:
+        at_start = abs(t) <= START_SLACK
+        if not at_start and abs(t - _T_END) > START_SLACK:
             raise ReferenceRangeError(
                 f"the solution of ElasticPendulum is stored at t=0 and t={_T_END:g} only; got t={t:g}"
             )
-        if self.k not in _ENDS:
+        if not at_start and self.k not in _ENDS:
             raise ReferenceRangeError(
                 f"the solution of ElasticPendulum is stored for k={', '.join(f'{k:g}' for k in _ENDS)}; "
                 f"this one has k={self.k}; compute a reference with a tight tolerance"
             )
-        return self.state(_ENDS[self.k])
-
-    def du_exact(self, t: float) -> MeshDAE:
-        """The derivative of the solution where :meth:`u_exact` has one."""
-        x, y, vx, vy = self.u_exact(t).tolist()
+        x, y, vx, vy = _START if at_start else _ENDS[self.k]
         pull = self.k * (1.0 - 1.0 / math.hypot(x, y))
-        return self.state([vx, vy, -x * pull, -y * pull - 1.0])
+        return [x, y, vx, vy], [vx, vy, -x * pull, -y * pull - 1.0]
 
 
 _POINTS = 20

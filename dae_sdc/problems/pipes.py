@@ -11,10 +11,17 @@ import scipy.sparse as sparse
 
 from dae_sdc.dae.declaration import when_asked
 from dae_sdc.dae.problem import PROBLEMS
-from dae_sdc.dae.state import MeshDAE, Vector, attach
+from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.dae.values import unguarded
-from dae_sdc.errors import InputError, ReferenceRangeError, require_count
-from dae_sdc.problems._library import LibraryProblem, Parameter, TestSetProblem, finite, positive
+from dae_sdc.errors import InputError, require_count
+from dae_sdc.problems._library import (
+    Parameter,
+    SolvedProblem,
+    TestSetProblem,
+    Values,
+    finite,
+    positive,
+)
 from dae_sdc.registry import unknown
 
 # The two nodes of every pipe, in the direction of positive flow.
@@ -247,7 +254,7 @@ def pipes_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> N
 
 
 @PROBLEMS.register("pipe-network")
-class PipeNetwork(LibraryProblem):
+class PipeNetwork(SolvedProblem):
     r"""Water in the pipes of a town, a street grid with gaps and any number of crossings; index 2.
 
     The nodes are the crossings of streets in rows and columns. A random tree of streets that joins all nodes
@@ -468,32 +475,18 @@ class PipeNetwork(LibraryProblem):
             pressure * np.column_stack([np.cos(of_node), np.sin(of_node)]),
         )
 
-    def _refuse_later(self, t: float) -> None:
-        if self.sources == "day" and t != 0.0:
-            raise ReferenceRangeError(
-                f"the solution of PipeNetwork with sources='day' is known at t=0 only; got t={t:g}; "
-                f"use sources='wave', or compute a reference with a tight tolerance"
-            )
-
-    def u_exact(self, t: float) -> MeshDAE:
+    def _solution(self, t: float) -> Values:
         """The wave at any t; the water at rest at t = 0 with ``sources="day"``."""
-        self._refuse_later(t)
-        u = np.zeros(self.n)
+        u, du = np.zeros(self.n), np.zeros(self.n)
         u[len(self._ends) :] = self.rho * self.g * HEAD
-        if self.sources == "wave":
-            flow, pressure = self._wave()
-            c, s = math.cos(self._omega * t), math.sin(self._omega * t)
-            u[: len(flow)] = self.mean_velocity * self._geometry()[0] + flow @ [c, s]
-            u[len(flow) :] += pressure @ [s, -c]
-        return attach(u, self.n_diff)
-
-    def du_exact(self, t: float) -> MeshDAE:
-        """The derivative of the solution; raises like :meth:`u_exact`."""
-        self._refuse_later(t)
-        du = np.zeros(self.n)
-        if self.sources == "wave":
-            flow, pressure = self._wave()
-            c, s = (self._omega * f(self._omega * t) for f in (math.cos, math.sin))
-            du[: len(flow)] = flow @ [-s, c]
-            du[len(flow) :] = pressure @ [c, s]
-        return attach(du, self.n_diff)
+        if self.sources == "day":
+            self._only_at_start(t, " with sources='day'", "use sources='wave', or ")
+            return u, du
+        flow, pressure = self._wave()
+        c, s = math.cos(self._omega * t), math.sin(self._omega * t)
+        u[: len(flow)] = self.mean_velocity * self._geometry()[0] + flow @ [c, s]
+        u[len(flow) :] += pressure @ [s, -c]
+        c, s = self._omega * c, self._omega * s
+        du[: len(flow)] = flow @ [-s, c]
+        du[len(flow) :] = pressure @ [c, s]
+        return u, du

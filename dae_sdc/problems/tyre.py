@@ -13,9 +13,9 @@ from scipy.optimize import brentq
 
 from dae_sdc.dae.kernels import inlined
 from dae_sdc.dae.problem import PROBLEMS
-from dae_sdc.dae.state import MeshDAE, Vector
-from dae_sdc.errors import InputError, ReferenceRangeError, require_count
-from dae_sdc.problems._library import LibraryProblem, Parameter, finite, positive
+from dae_sdc.dae.state import Vector
+from dae_sdc.errors import InputError, require_count
+from dae_sdc.problems._library import Parameter, SolvedProblem, Values, finite, positive
 
 GRAVITY_OF_CAR = 9.81  # Acceleration of gravity in m/s^2.
 
@@ -108,7 +108,7 @@ class Cruise(NamedTuple):
 
 
 @PROBLEMS.register("brush-tyre")
-class BrushTyre(LibraryProblem):
+class BrushTyre(SolvedProblem):
     r"""Quarter of a car on a tyre of ribs, over a bump and then braked, index 1.
 
     Body and wheel move up and down by :math:`z_s` and :math:`z_u`, and roll with the speed v and the angular
@@ -274,22 +274,9 @@ class BrushTyre(LibraryProblem):
             if not step.max() > _ROOT_TOLERANCE:
                 return w, loads
 
-    def u_exact(self, t: float) -> MeshDAE:
-        """The state at the start; raises :class:`ReferenceRangeError` at other times."""
-        self._refuse_later(t)
-        return self.state(self.cruise().state)
-
-    def du_exact(self, t: float) -> MeshDAE:
-        """The derivative at the start, zero; raises like :meth:`u_exact`."""
-        self._refuse_later(t)
-        return self.state(np.zeros(self.n))
-
-    def _refuse_later(self, t: float) -> None:
-        if t != 0.0:
-            raise ReferenceRangeError(
-                f"the solution of BrushTyre is known at t=0 only; got t={t:g}; "
-                f"compute a reference with a tight tolerance"
-            )
+    def _solution(self, t: float) -> Values:
+        self._only_at_start(t)
+        return self.cruise().state, np.zeros(self.n)
 
     def road(self, t: float) -> float:
         """Height of the road under the tyre in m."""
