@@ -16,6 +16,7 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sparse
 from numpy.polynomial import chebyshev
 
 from dae_sdc.dae.kernels import COMPLEX_STEP
@@ -108,6 +109,8 @@ class LibraryProblem(ProblemDAE):
         elif "__init__" in own:  # a class of a user with parameters outside the table
             given = inspect.signature(own["__init__"]).parameters
             cls.__signature__ = inspect.Signature(list(given.values())[1:])
+        if "names" in own and "units" not in own and isinstance(own["names"], tuple):
+            cls.units = ("1",) * len(own["names"])
         # Complex steps are exact, so a class has a Jacobian by hand only where that is much faster.
         if "residual_kernel" in own and not own.keys() & {"jacobian", "jacobian_kernel"}:
             cls.jacobian_kernel = COMPLEX_STEP
@@ -199,6 +202,13 @@ class SolvedProblem(LibraryProblem):
                 f"the solution of {type(self).__name__}{when} is known at t=0 only; got t={t:g}; "
                 f"{advice}compute a reference with a tight tolerance"
             )
+
+
+def pattern(rows: npt.ArrayLike, columns: npt.ArrayLike, n: int) -> Any:
+    """A sparsity pattern of n equations by the places of its entries, as a CSC matrix in order."""
+    matrix = sparse.csc_matrix((np.ones(len(np.asarray(rows))), (rows, columns)), shape=(n, n))
+    matrix.sort_indices()
+    return matrix
 
 
 class Pieces(NamedTuple):

@@ -119,7 +119,6 @@ class Hires(TestSetProblem):
     title = "high irradiance responses of photomorphogenesis"
     index = 0
     names = ("Pr", "Pfr", "PrX", "PfrX", "PrX2", "PfrX2", "PfrX2E", "E")
-    units = ("1",) * 8
     equation_names = tuple(f"balance of {x}" for x in names)
     size = (8, 0)
     reference = "Mazzia, Magherini: Test Set for IVP Solvers, release 2.4, HIRES"
@@ -165,7 +164,6 @@ class Robertson(TestSetProblem):
     title = "autocatalytic reaction with conservation of mass"
     index = 1
     names = ("y_1", "y_2", "y_3")
-    units = ("1", "1", "1")
     equation_names = ("balance of y_1", "balance of y_2", "conservation of mass")
     size = (2, 1)
     parameters = {**finite("1/s", "Rate constants", k1=0.04, k2=30000000.0, k3=10000.0)}

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 # --- rigid pendulum -------------------------------------------------------------------------------
 
 
-def pendulum_A(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
+def unit_mass_of_two(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
     out[0], out[1] = 1.0, 0.0
     out[2], out[3] = 0.0, 1.0
 
@@ -96,7 +96,7 @@ class RigidPendulum(SolvedProblem, QuasiLagrangeProblem):
     reference = "Hairer, Lubich, Roche, LNM 1409 (1989), page 8"
     interval = (0.0, 4.0)
     dt = 0.02
-    A_kernel = pendulum_A
+    A_kernel = unit_mass_of_two
     h_kernel = pendulum_h
     g_kernel = pendulum_g
     dg_kernel = pendulum_dg
@@ -106,8 +106,7 @@ class RigidPendulum(SolvedProblem, QuasiLagrangeProblem):
         """Kinetic and potential energy of unit mass in 1/s^2, zero along the solution from rest at (1, 0)."""
         _, y = np.asarray(q, dtype=np.float64).tolist()
         vx, vy = np.asarray(v, dtype=np.float64).tolist()
-        energy: float = 0.5 * (vx * vx + vy * vy) + self.gravity * y
-        return energy
+        return float(0.5 * (vx * vx + vy * vy) + self.gravity * y)
 
     def _solution(self, t: float) -> Values:
         mirrored = Pendulum2D(g=self.gravity)
@@ -186,7 +185,6 @@ class TorusParticle(SolvedProblem, QuasiSecondOrderProblem):
     title = "particle on a torus"
     index = 3
     names = ("x1", "x2", "x3", "der(x1)", "der(x2)", "der(x3)", "lambda")
-    units = ("1",) * 7
     constraint_names = ("radius of the tube",)
     size = (3, 1)
     parameters = {

@@ -15,7 +15,7 @@ from dae_sdc.dae.kernels import inlined
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError, ReferenceRangeError
-from dae_sdc.problems._library import Parameter, ReferenceEnd, load_record
+from dae_sdc.problems._library import Parameter, ReferenceEnd, load_record, pattern
 from dae_sdc.problems.circuits import Pulse, PulsedProblem
 
 VDD, VBB = 5.0, -2.5
@@ -572,7 +572,4 @@ class TwoBitAdder(DigitalCircuit):
         pairs = [*own, *((n + i, j) for i, j in own)]
         pairs += [(i, n + j) for i, j in self.circuit.reached()]
         pairs += [(n + i, n + j) for i, j in self.circuit.charged()]
-        rows, columns = np.array(sorted(set(pairs))).T
-        pattern = sparse.csc_matrix((np.ones(len(rows)), (rows, columns)), shape=(2 * n, 2 * n))
-        pattern.sort_indices()
-        return pattern
+        return pattern(*np.array(sorted(set(pairs))).T, 2 * n)

@@ -14,7 +14,7 @@ from dae_sdc.dae.declaration import when_asked
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import InputError, require_count
-from dae_sdc.problems._library import Parameter, SolvedProblem, Values, finite, positive
+from dae_sdc.problems._library import Parameter, SolvedProblem, Values, finite, pattern, positive
 from dae_sdc.registry import unknown
 
 FEEDS = ("wave", "end")
@@ -181,10 +181,7 @@ class TransmissionLine(SolvedProblem):
         k = np.arange(n)
         rows = [k, n + k, n + k[1:], k, k[:-1], n + k]
         columns = [k, k, k[:-1], n + k, n + k[1:], n + k]
-        entries = (np.ones(6 * n - 2), (np.concatenate(rows), np.concatenate(columns)))
-        pattern = sparse.csc_matrix(entries, shape=(2 * n, 2 * n))
-        pattern.sort_indices()
-        return pattern
+        return pattern(np.concatenate(rows), np.concatenate(columns), 2 * n)
 
     def kernel_parameters(self) -> npt.ArrayLike:
         """Size, constants of the equations, whether there is a wave, and its phases."""
@@ -494,12 +491,8 @@ class NavierStokes(SolvedProblem):
             )
         )
         among_velocities = abs(laplacian) + abs(flux) @ (first + second)
-        pattern = sparse.block_array([[among_velocities, abs(divergence.T)], [abs(divergence), None]])
-        self.sparsity = sparse.csc_matrix(pattern)
-        # Kronecker products store explicit zeros.
-        self.sparsity.eliminate_zeros()
-        self.sparsity.sort_indices()
-        self.sparsity.data[:] = 1.0
+        whole = sparse.block_array([[among_velocities, abs(divergence.T)], [abs(divergence), None]])
+        self.sparsity = pattern(*whole.nonzero(), self.n)  # Kronecker products store explicit zeros
         self._parts, self._pressure = self._modes()
         parts = self._parts.T
         means = [(first @ part, second @ part) for part in parts]

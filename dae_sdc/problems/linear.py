@@ -48,7 +48,6 @@ class SimpleDAE(SolvedProblem):
     title = "linear index-2 test equation"
     index = 2
     names = ("u1", "u2", "z")
-    units = ("1", "1", "1")
     equation_names = ("rate of u1", "rate of u2", "constraint")
     size = (2, 1)
     parameters = {
@@ -143,7 +142,6 @@ class ProblematicF(SolvedProblem):
     title = "fully implicit linear index-2 equation that resists discretisation"
     index = 2
     names = ("y", "z")
-    units = ("1", "1")
     equation_names = ("constraint", "rate of y")
     size = (1, 1)
     parameters = {
@@ -211,7 +209,6 @@ class DiscontinuousTestDAE(SolvedProblem):
     title = "index-1 equation with a state-dependent switch"
     index = 1
     names = ("y", "z")
-    units = ("1", "1")
     equation_names = ("rate of y", "constraint")
     size = (1, 1)
     reference = "Lopez, Maset, Appl. Numer. Math. 178 (2022) 98"
@@ -283,7 +280,6 @@ class HessenbergIndex1(SolvedProblem):
     title = "nonlinear Hessenberg DAE with a manufactured solution"
     index = 1
     names = ("y1", "y2", "z")
-    units = ("1", "1", "1")
     equation_names = ("equation of y1", "equation of y2", "constraint")
     size = (2, 1)
     reference = "manufactured solution"
@@ -324,7 +320,6 @@ class HessenbergIndex2(SolvedProblem):
     title = "nonlinear Hessenberg DAE of index 2"
     index = 2
     names = ("y1", "y2", "z")
-    units = ("1", "1", "1")
     equation_names = ("equation of y1", "equation of y2", "constraint")
     size = (2, 1)
     reference = "Jay (1993)"
@@ -368,7 +363,6 @@ class HessenbergIndex3(SolvedProblem):
     title = "nonlinear Hessenberg DAE of index 3"
     index = 3
     names = ("y1", "y2", "v1", "v2", "w")
-    units = ("1",) * 5
     variable_index = (1, 1, 2, 2, 3)
     equation_names = ("equation of y1", "equation of y2", "equation of v1", "equation of v2", "constraint")
     size = (4, 1)

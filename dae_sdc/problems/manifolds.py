@@ -18,6 +18,7 @@ from dae_sdc.problems._library import (
     formulation,
     positive,
 )
+from dae_sdc.problems.constrained import unit_mass_of_two
 
 
 def eight_F(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
@@ -52,7 +53,6 @@ class FigureEight(SolvedProblem, ImplicitDAE):
     title = "implicit equation of a figure of eight with singular points"
     index = 1
     names = ("u", "p", "w")
-    units = ("1", "1", "1")
     constraint_names = ("circle of u and u'", "product of u and u'")
     size = (1, 1)
     reference = "Rheinboldt, Comput. Math. Appl. 33 (1997) 31-43"
@@ -126,7 +126,6 @@ class Catalyst(StoredEnds, QuasiFirstOrderProblem):
     title = "catalytic converter"
     index = 1
     names = ("u1", "u2", "u3", "u4", "u5", "u6")
-    units = ("1",) * 6
     constraint_names = ("heat on the surface", "matter on the surface")
     size = (6, 2)
     reference = "Rheinboldt, Comput. Math. Appl. 33 (1997) 31-43"
@@ -144,11 +143,6 @@ class Catalyst(StoredEnds, QuasiFirstOrderProblem):
         """The derivative of the solution; raises like :meth:`u_exact`."""
         rate, _ = self.saddle_point(t, self.u_exact(t))
         return self.state(rate)
-
-
-def skate_A(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
-    out[0], out[1] = 1.0, 0.0
-    out[2], out[3] = 0.0, 1.0
 
 
 def skate_h(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
@@ -193,7 +187,6 @@ class Skate(SolvedProblem, NonholonomicProblem):
     title = "skate on an inclined plane"
     index = 2
     names = ("u1", "u2", "v1", "v2", "lambda")
-    units = ("1",) * 5
     constraint_names = ("no slip sideways",)
     size = (2, 1)
     parameters = {**finite("rad", "Inclination of the plane", alpha=0.8), **formulation("index-2", "index-1")}
@@ -201,7 +194,7 @@ class Skate(SolvedProblem, NonholonomicProblem):
     interval = (0.0, 10.0)
     dt = 0.05
     time_unit = "1"
-    A_kernel = skate_A
+    A_kernel = unit_mass_of_two
     h_kernel = skate_h
     g_kernel = skate_g
     dg_kernel = skate_dg
@@ -211,8 +204,7 @@ class Skate(SolvedProblem, NonholonomicProblem):
         """Kinetic and potential energy in weight times length, zero along the solution from rest."""
         down, _ = np.asarray(q, dtype=np.float64).tolist()
         v1, v2 = np.asarray(v, dtype=np.float64).tolist()
-        energy: float = 0.5 * (v1 * v1 + v2 * v2) - math.sin(self.alpha) * down
-        return energy
+        return float(0.5 * (v1 * v1 + v2 * v2) - math.sin(self.alpha) * down)
 
     def _solution(self, t: float) -> Values:
         slope, s, c = math.sin(self.alpha), math.sin(t), math.cos(t)

@@ -151,7 +151,6 @@ class ElasticPendulum(SolvedProblem):
     title = "elastic pendulum"
     index = 0
     names = ("y1", "y2", "y3", "y4")
-    units = ("1", "1", "1", "1")
     equation_names = ("velocity y1", "velocity y2", "force y1", "force y2")
     size = (4, 0)
     group_sizes = {"position": 2, "velocity": 2}
@@ -170,8 +169,7 @@ class ElasticPendulum(SolvedProblem):
         x, y = np.asarray(q, dtype=np.float64).tolist()
         vx, vy = np.asarray(v, dtype=np.float64).tolist()
         stretch = math.hypot(x, y) - 1.0
-        energy: float = 0.5 * (vx * vx + vy * vy) + 0.5 * self.k * stretch * stretch + y
-        return energy
+        return float(0.5 * (vx * vx + vy * vy) + 0.5 * self.k * stretch * stretch + y)
 
     def _solution(self, t: float) -> Values:
         """The initial value at t = 0, and at t = 5 the stored solution for k = 1, 10, 100, 1000, 1500."""
@@ -297,7 +295,6 @@ class Fekete(TestSetProblem):
         *(f"{kind}{i}{axis}" for kind in "pq" for i in range(1, _POINTS + 1) for axis in "xyz"),
         *(f"{kind}{i}" for kind in ("lambda", "mu") for i in range(1, _POINTS + 1)),
     )
-    units = ("1",) * (8 * _POINTS)
     equation_names = (
         *(f"velocity p{i}{axis}" for i in range(1, _POINTS + 1) for axis in "xyz"),
         *(f"force q{i}{axis}" for i in range(1, _POINTS + 1) for axis in "xyz"),

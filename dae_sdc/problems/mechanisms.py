@@ -57,7 +57,6 @@ class PendulumCash(TestSetProblem):
     title = "pendulum of unit length in formulations of index 3, 2 and 1"
     index = 3
     names = ("x", "y", "u", "v", "lambda")
-    units = ("1",) * 5
     equation_names = ("velocity x", "velocity y", "force x", "force y", "length of the rod")
     size = (4, 1)
     group_sizes = {"position": 2, "velocity": 2, "multiplier": 1}
@@ -133,7 +132,6 @@ class CarAxis(TestSetProblem):
         *("x_l", "y_l", "x_r", "y_r", "der(x_l)", "der(y_l)", "der(x_r)", "der(y_r)"),
         *("lambda_1", "lambda_2"),
     )
-    units = ("1",) * 10
     equation_names = (
         *(f"velocity {x}" for x in names[:4]),
         *(f"force {x}" for x in names[:4]),

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sparse
 
 from dae_sdc.dae.declaration import when_asked
 from dae_sdc.dae.problem import PROBLEMS
@@ -20,6 +19,7 @@ from dae_sdc.problems._library import (
     TestSetProblem,
     Values,
     finite,
+    pattern,
     positive,
 )
 from dae_sdc.registry import unknown
@@ -423,14 +423,12 @@ class PipeNetwork(SolvedProblem):
 
     def _pattern(self) -> Any:
         """Sparsity pattern of the Jacobian: each flow and the pressures at both ends, and the tanks."""
-        pipes, n = len(self._ends), self.n
+        pipes = len(self._ends)
         k, tanks = np.arange(pipes), pipes + np.arange(self._tanks)
         first, second = pipes + self._ends.T
         rows = np.concatenate([k, first, second, k, k, tanks])
         columns = np.concatenate([k, k, k, first, second, tanks])
-        pattern = sparse.csc_matrix((np.ones(len(rows)), (rows, columns)), shape=(n, n))
-        pattern.sort_indices()
-        return pattern
+        return pattern(rows, columns, self.n)
 
     def kernel_parameters(self) -> npt.ArrayLike:
         """Sizes and constants, then numbers of pipes and of nodes."""
