@@ -229,53 +229,36 @@ def power_flow() -> Phasors:
     return voltage
 
 
-class _Machines:
-    """Data of the three generators, their exciters and turbines; every entry has shape (3,)."""
+# Data of the three generators, their exciters and turbines.
+H = np.array([23.64, 6.4, 3.01])
+Xd = np.array([0.146, 0.8958, 1.3125])
+Xdp = np.array([0.0608, 0.1198, 0.1813])
+Xdpp = np.array([0.0489, 0.0881, 0.1133])
+Xq = np.array([0.0969, 0.8645, 1.2578])
+Xqp = np.array([0.0969, 0.1969, 0.25])
+Xqpp = np.array([0.0396, 0.0887, 0.0833])
+Td0p = np.array([8.960000000000001, 6.0, 5.89])
+Td0pp = np.array([0.115, 0.0337, 0.042])
+Tq0p = np.array([0.31, 0.535, 0.6])
+Tq0pp = np.array([0.033, 0.078, 0.1875])
+Rs = np.array([0.0041, 0.0026, 0.0035])
+Xls = np.array([0.12, 0.102, 0.075])
+Dm = np.array([0.1, 0.2, 0.3]) * 2.0 * H / SYNCHRONOUS_SPEED
+KA, TA, KE, TE, KF, TF, Ax, Bx = (np.full(3, x) for x in (20.0, 0.2, 1.0, 0.314, 0.063, 0.35, 0.0039, 1.555))
+TCH, TSV, RD = (np.full(3, x) for x in (0.1, 0.05, 0.05))
 
-    H = np.array([23.64, 6.4, 3.01])
-    Xd = np.array([0.146, 0.8958, 1.3125])
-    Xdp = np.array([0.0608, 0.1198, 0.1813])
-    Xdpp = np.array([0.0489, 0.0881, 0.1133])
-    Xq = np.array([0.0969, 0.8645, 1.2578])
-    Xqp = np.array([0.0969, 0.1969, 0.25])
-    Xqpp = np.array([0.0396, 0.0887, 0.0833])
-    Td0p = np.array([8.960000000000001, 6.0, 5.89])
-    Td0pp = np.array([0.115, 0.0337, 0.042])
-    Tq0p = np.array([0.31, 0.535, 0.6])
-    Tq0pp = np.array([0.033, 0.078, 0.1875])
-    Rs = np.array([0.0041, 0.0026, 0.0035])
-    Xls = np.array([0.12, 0.102, 0.075])
-    Dm = np.array([0.1, 0.2, 0.3]) * 2.0 * H / SYNCHRONOUS_SPEED
-    KA, TA, KE, TE, KF, TF, Ax, Bx = (
-        np.full(3, x) for x in (20.0, 0.2, 1.0, 0.314, 0.063, 0.35, 0.0039, 1.555)
-    )
-    TCH, TSV, RD = (np.full(3, x) for x in (0.1, 0.05, 0.05))
+_TOTAL_INERTIA = float(H.sum())
 
-    a1 = (Xdpp - Xls) / (Xdp - Xls)
-    a2 = (Xdp - Xdpp) / (Xdp - Xls)
-    a3 = (Xqpp - Xls) / (Xqp - Xls)
-    a4 = (Xqp - Xqpp) / (Xqp - Xls)
-
+A1 = (Xdpp - Xls) / (Xdp - Xls)
+A2 = (Xdp - Xdpp) / (Xdp - Xls)
+A3 = (Xqpp - Xls) / (Xqp - Xls)
+A4 = (Xqp - Xqpp) / (Xqp - Xls)
 
 _DIFFERENTIAL = ("Eqp", "Si1d", "Edp", "Si2q", "Delta", "w", "Efd", "RF", "VR", "TM", "PSV")
 
-# Data of a machine in the order of the kernel parameters; the set points V_ref and P_C follow them.
-_CONSTANTS = (
-    *("Xd", "Xdp", "Xdpp", "Xq", "Xqp", "Xqpp", "Td0p", "Td0pp", "Tq0p", "Tq0pp", "Rs", "Xls"),
-    *("a1", "a2", "a3", "a4", "H", "Dm", "KA", "TA", "KE", "TE", "KF", "TF", "Ax", "Bx", "TCH", "TSV", "RD"),
-)
-_EACH = len(_CONSTANTS) + 2
-_GRID_LISTS = 5
-"""Place of the machines in the kernel parameters.
-
-Before them are the time of the outage, its slack, whether valve 1 is held, and two numbers of entries.
-"""
-_LOADS = _GRID_LISTS + 3 * _EACH
-_ENTRIES = _LOADS + 18
-"""Place of the admittance matrices before and after the outage.
-
-Each is a list of entries: row, column, conductance, susceptance.
-"""
+# Places in the kernel parameters of the set points V_ref and P_C of the generators, and of the entries of the
+# admittance matrices before and after the outage: row, column, conductance, susceptance.
+_SET_POINTS, _ENTRIES = 5, 11
 
 
 def wscc9_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
@@ -296,41 +279,38 @@ def wscc9_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> N
         at += 4
     for i in range(9):
         row = 39 + i if i < 3 else 42 + i
-        out[row] = -p[_LOADS + 2 * i] - (out[i] * out[18 + i] + out[9 + i] * out[27 + i])
+        out[row] = -LOAD.real[i] - (out[i] * out[18 + i] + out[9 + i] * out[27 + i])
         row += 3 if i < 3 else 6
-        out[row] = -p[_LOADS + 2 * i + 1] - (out[9 + i] * out[18 + i] - out[i] * out[27 + i])
-    total = p[_GRID_LISTS + 16] + p[_GRID_LISTS + _EACH + 16] + p[_GRID_LISTS + 2 * _EACH + 16]
+        out[row] = -LOAD.imag[i] - (out[9 + i] * out[18 + i] - out[i] * out[27 + i])
     for m in range(3):
-        k = _GRID_LISTS + m * _EACH
-        xd, xdp, xdpp, xq, xqp, xqpp = p[k], p[k + 1], p[k + 2], p[k + 3], p[k + 4], p[k + 5]
-        rs, xls, a1, a2, a3, a4 = p[k + 10], p[k + 11], p[k + 12], p[k + 13], p[k + 14], p[k + 15]
-        ka, kf, tf = p[k + 18], p[k + 22], p[k + 23]
+        xd, xdp, xdpp, xq, xqp, xqpp, rs = Xd[m], Xdp[m], Xdpp[m], Xq[m], Xqp[m], Xqpp[m], Rs[m]
         eqp, si1d, edp, si2q, delta, w = u[m], u[3 + m], u[6 + m], u[9 + m], u[12 + m], u[15 + m]
         efd, rf, vr, tm, psv = u[18 + m], u[21 + m], u[24 + m], u[27 + m], u[30 + m]
         i_d, i_q, v = u[33 + m], u[36 + m], u[39 + m]
-        d, q = xdp - xls, xqp - xls
+        d, q = xdp - Xls[m], xqp - Xls[m]
         lag = si1d + d * i_d - eqp
-        out[m] = (-eqp - (xd - xdp) * (i_d - (xdp - xdpp) / (d * d) * lag) + efd) / p[k + 6] - du[m]
-        out[3 + m] = -lag / p[k + 7] - du[3 + m]
+        out[m] = (-eqp - (xd - xdp) * (i_d - (xdp - xdpp) / (d * d) * lag) + efd) / Td0p[m] - du[m]
+        out[3 + m] = -lag / Td0pp[m] - du[3 + m]
         lag = si2q + q * i_q + edp
-        out[6 + m] = (-edp + (xq - xqp) * (i_q - (xqp - xqpp) / (q * q) * lag)) / p[k + 8] - du[6 + m]
-        out[9 + m] = -lag / p[k + 9] - du[9 + m]
+        out[6 + m] = (-edp + (xq - xqp) * (i_q - (xqp - xqpp) / (q * q) * lag)) / Tq0p[m] - du[6 + m]
+        out[9 + m] = -lag / Tq0pp[m] - du[9 + m]
         # The deviation from the mean speed as a mean of differences, without cancellation.
         apart = 0.0
         for j in range(3):
-            apart += p[_GRID_LISTS + j * _EACH + 16] * (w - u[15 + j])
-        out[12 + m] = apart / total - du[12 + m]
-        in_d, in_q = a1 * eqp + a2 * si1d, a3 * edp - a4 * si2q
+            apart += H[j] * (w - u[15 + j])
+        out[12 + m] = apart / _TOTAL_INERTIA - du[12 + m]
+        in_d, in_q = A1[m] * eqp + A2[m] * si1d, A3[m] * edp - A4[m] * si2q
         torque = in_d * i_q + in_q * i_d + (xqpp - xdpp) * i_d * i_q
-        surplus = tm - torque - p[k + 17] * (w - SYNCHRONOUS_SPEED)
-        out[15 + m] = SYNCHRONOUS_SPEED / (2.0 * p[k + 16]) * surplus - du[15 + m]
-        demand = (p[k + 20] + p[k + 24] * math.exp(p[k + 25] * efd)) * efd
-        out[18 + m] = (vr - demand) / p[k + 21] - du[18 + m]
-        feedback = kf / tf * efd
-        out[21 + m] = (feedback - rf) / tf - du[21 + m]
-        out[24 + m] = (ka * (rf - feedback + (p[k + 29] - v)) - vr) / p[k + 19] - du[24 + m]
-        out[27 + m] = (psv - tm) / p[k + 26] - du[27 + m]
-        out[30 + m] = (p[k + 30] - psv - (w / SYNCHRONOUS_SPEED - 1.0) / p[k + 28]) / p[k + 27] - du[30 + m]
+        surplus = tm - torque - Dm[m] * (w - SYNCHRONOUS_SPEED)
+        out[15 + m] = SYNCHRONOUS_SPEED / (2.0 * H[m]) * surplus - du[15 + m]
+        demand = (KE[m] + Ax[m] * math.exp(Bx[m] * efd)) * efd
+        out[18 + m] = (vr - demand) / TE[m] - du[18 + m]
+        feedback = KF[m] / TF[m] * efd
+        out[21 + m] = (feedback - rf) / TF[m] - du[21 + m]
+        out[24 + m] = (KA[m] * (rf - feedback + (p[_SET_POINTS + m] - v)) - vr) / TA[m] - du[24 + m]
+        out[27 + m] = (psv - tm) / TCH[m] - du[27 + m]
+        opening = p[_SET_POINTS + 3 + m] - psv - (w / SYNCHRONOUS_SPEED - 1.0) / RD[m]
+        out[30 + m] = opening / TSV[m] - du[30 + m]
         s, c = math.sin(delta - u[48 + m]), math.cos(delta - u[48 + m])
         out[33 + m] = rs * i_d - xqpp * i_q - in_q + v * s
         out[36 + m] = rs * i_q + xdpp * i_d - in_d + v * c
@@ -479,37 +459,36 @@ class WSCC9BusSystem(ReferencedProblem):
     @staticmethod
     def _equilibrium(voltage: Phasors, power: Phasors) -> tuple[Vector, Vector, Vector]:
         """The equilibrium for given bus voltages and generator powers, and the set points V_ref and P_C."""
-        k, v = _Machines, voltage[:3]
+        v = voltage[:3]
         current = np.conj(power / v)
-        delta = np.angle(v + (k.Rs + 1j * k.Xq) * current)
+        delta = np.angle(v + (Rs + 1j * Xq) * current)
         # The d axis lags the rotor angle by a quarter turn.
         in_axes = current * np.exp(-1j * (delta - np.pi / 2.0))
         i_d, i_q = in_axes.real, in_axes.imag
-        edp = (k.Xq - k.Xqp) * i_q
-        si2q = (k.Xls - k.Xq) * i_q
-        eqp = k.Rs * i_q + k.Xdp * i_d + np.abs(v) * np.cos(delta - np.angle(v))
-        si1d = eqp - (k.Xdp - k.Xls) * i_d
-        efd = eqp + (k.Xd - k.Xdp) * i_d
-        torque = (k.a1 * eqp + k.a2 * si1d) * i_q + (k.a3 * edp - k.a4 * si2q) * i_d
-        torque += (k.Xqpp - k.Xdpp) * i_d * i_q
-        v_r = (k.KE + k.Ax * np.exp(k.Bx * efd)) * efd
+        edp = (Xq - Xqp) * i_q
+        si2q = (Xls - Xq) * i_q
+        eqp = Rs * i_q + Xdp * i_d + np.abs(v) * np.cos(delta - np.angle(v))
+        si1d = eqp - (Xdp - Xls) * i_d
+        efd = eqp + (Xd - Xdp) * i_d
+        torque = (A1 * eqp + A2 * si1d) * i_q + (A3 * edp - A4 * si2q) * i_d
+        torque += (Xqpp - Xdpp) * i_d * i_q
+        v_r = (KE + Ax * np.exp(Bx * efd)) * efd
         speed = np.full(3, SYNCHRONOUS_SPEED)
-        state = [eqp, si1d, edp, si2q, delta, speed, efd, k.KF / k.TF * efd, v_r, torque, torque, i_d, i_q]
+        state = [eqp, si1d, edp, si2q, delta, speed, efd, KF / TF * efd, v_r, torque, torque, i_d, i_q]
         initial = np.concatenate([*state, np.abs(voltage), np.angle(voltage)])
-        return initial, np.abs(v) + v_r / k.KA, torque
+        return initial, np.abs(v) + v_r / KA, torque
 
     def kernel_parameters(self) -> npt.ArrayLike:
-        """Time of the outage and state of valve 1, then data of machines, loads and networks."""
+        """Time of the outage and state of valve 1, set points, and the networks."""
         # The compiled equations use these indices without a check.
         networks = [sparse.coo_array(np.reshape(network, (9, 9))) for network in self.networks]
         entries = [
             np.column_stack([*network.coords, network.data.real, network.data.imag]).ravel()
             for network in networks
         ]
-        machines = np.array([*(getattr(_Machines, name) for name in _CONSTANTS), *self._set_points])
         t_fault = -np.inf if self.faulted else self.t_fault
         head = [t_fault, slack(self.t_fault), self.limited, *(network.nnz for network in networks)]
-        return np.concatenate([head, machines.T.ravel(), LOAD.view(np.float64), *entries])
+        return np.concatenate([head, *self._set_points, *entries])
 
     def breakpoints(self, t0: float, t_end: float) -> tuple[float, ...]:
         """The time of the outage, if it lies strictly between ``t0`` and ``t_end``."""
