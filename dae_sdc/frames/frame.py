@@ -227,7 +227,7 @@ class Frame:
         """
         if name in self.points or "." in name or not name:
             raise InputError(f"a frame has points with names of their own, without dots; got {name!r}")
-        a, b, c = self._nodes((x, y, z))
+        a, b, c = self.model.nodes((x, y, z))
         self.points[name] = a, b, c
 
     def bar(self, first: str, second: str, *, E: Any, A: Any) -> None:
@@ -240,7 +240,7 @@ class Frame:
         E, A : float or sympy.Expr
             Young's modulus and area.
         """
-        modulus, area = self._nodes((E, A))
+        modulus, area = self.model.nodes((E, A))
         rows = bar_stiffness(self.model.graph, self._along(first, second), modulus, area)
         self._assemble(rows, [f"{point}.{axis}" for point in (first, second) for axis in DIRECTIONS[:3]])
         self.members.append(Member(first, second, slender=True))
@@ -280,21 +280,21 @@ class Frame:
         released : (str, str)
             Local directions that a joint at the first and second end releases, as in ("", "ry rz").
         """
-        graph, along = self.model.graph, self._along(first, second)
+        along = self._along(first, second)
         if shear is not None and len(shear) != 2:
             raise InputError(f"shear is a pair of areas, along y and z; got {len(shear)}")
-        section = Section(*self._nodes((E, G, A, Iy, Iz, J, *(shear or ()))))
-        axis = (
-            self._nodes((1, 0, 0) if self._vertical(along) else (0, 0, 1)) if up is None else self._nodes(up)
-        )
-        if len(axis) != 3:
-            raise InputError(f"up has 3 components; got {len(axis)}")
+        section = Section(*self.model.nodes((E, G, A, Iy, Iz, J, *(shear or ()))))
+        if up is None:
+            up = (1, 0, 0) if self._vertical(along) else (0, 0, 1)
+        if len(up) != 3:
+            raise InputError(f"up has 3 components; got {len(up)}")
+        a, b, c = self.model.nodes(up)
         local = tuple(
             6 * end + DIRECTIONS.index(direction)
             for end, text in enumerate(released)
             for direction in self._directions(text)
         )
-        rows = beam_stiffness(graph, along, section, (axis[0], axis[1], axis[2]), local)
+        rows = beam_stiffness(self.model.graph, along, section, (a, b, c), local)
         self._assemble(
             rows, [f"{point}.{direction}" for point in (first, second) for direction in DIRECTIONS]
         )
@@ -332,13 +332,9 @@ class Frame:
     @property
     def degrees_of_freedom(self) -> tuple[str, ...]:
         """All degrees of freedom, free and supported, point by point."""
-        stiff = {direction for direction, _ in self._stiffness}
-        return tuple(
-            f"{point}.{direction}"
-            for point in self.points
-            for direction in DIRECTIONS
-            if f"{point}.{direction}" in stiff
-        )
+        stiff = {freedom for freedom, _ in self._stiffness}
+        every = (f"{point}.{direction}" for point in self.points for direction in DIRECTIONS)
+        return tuple(freedom for freedom in every if freedom in stiff)
 
     @property
     def free(self) -> tuple[str, ...]:
@@ -379,8 +375,6 @@ class Frame:
         """
         free, supported = self.free, self.supported
         factors = self._factors(free, method)
-        right = self._right(free)
-        moved = factors.solve(right)
         graph = self.model.graph
         supports = Supports(
             supported,
@@ -388,9 +382,8 @@ class Frame:
             [self._supported[freedom] for freedom in supported],
             [self._loads.get(freedom, graph.zero) for freedom in supported],
         )
-        return FrameResponse(
-            self.model, dict(self.points), tuple(self.members), free, factors, right, moved, supports
-        )
+        right, members = self._right(free), tuple(self.members)
+        return FrameResponse(self.model, dict(self.points), members, free, factors, right, supports)
 
     def condense(
         self,
@@ -446,7 +439,7 @@ class Frame:
             freedom: model.variable(prefix + freedom, 0.0, unit="rad" if ".r" in freedom else "m")
             for freedom in kept
         }
-        beta = self._nodes((damping,))[0]
+        beta = self.model.nodes((damping,))[0]
         strains = []
         for symbol in symbols.values():
             value, rate = model.nodes([symbol, model.der(symbol)])
@@ -478,9 +471,6 @@ class Frame:
             held = graph.add(*(graph.mul(node, self._supported[supported[j]]) for j, node in row.items()))
             forces.append(graph.sub(self._loads.get(freedom, graph.zero), held))
         return forces
-
-    def _nodes(self, expressions: Iterable[Any]) -> list[int]:
-        return self.model.nodes(expressions)
 
     def _along(self, first: str, second: str) -> Vector:
         for name in (first, second):
@@ -515,7 +505,7 @@ class Frame:
     def _by_direction(self, point: str, given: Mapping[str, Any]) -> dict[str, int]:
         self._check_point(point)
         names = [self._directions(direction)[0] for direction in given]
-        nodes = self._nodes(given.values())
+        nodes = self.model.nodes(given.values())
         return {f"{point}.{direction}": node for direction, node in zip(names, nodes, strict=True)}
 
     def _assemble(self, rows: Sequence[Row], names: Sequence[str]) -> None:

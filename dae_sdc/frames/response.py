@@ -6,7 +6,6 @@ import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -54,16 +53,8 @@ class ParameterFunction:
     --------
     >>> model = ds.Model("cable")
     >>> load = model.parameter("load", 100.0)
-    >>> frame = ds.Frame(model)
-    >>> frame.point("A", 0, 0, 0)
-    >>> frame.point("B", 0, 0, -2)
-    >>> frame.bar("A", "B", E=2e11, A=1e-4)
-    >>> frame.support("A")
-    >>> frame.support("B", "x", "y")
-    >>> frame.load("B", z=-load)
-    >>> response = frame.solve()
-    >>> response.function.parameter_names
-    ('load',)
+    >>> ds.ParameterFunction(model, model.nodes([load**2, 2 * load]))(load=3.0)
+    array([9., 6.])
     """
 
     def __init__(self, model: Model, nodes: Sequence[int]) -> None:
@@ -89,19 +80,15 @@ class ParameterFunction:
 
     def values(self, **parameters: float) -> npt.NDArray[np.float64]:
         """Values of all parameters in their order: those given, and those of the model for the others."""
+        chosen = dict(zip(self.parameter_names, self._defaults, strict=True))
         for name in parameters:
-            if name not in self.parameter_names:
+            if name not in chosen:
                 raise InputError(f"model {self._model.name} has no parameter {name}")
-        chosen: list[Any] = [
-            parameters.get(name, value)
-            for name, value in zip(self.parameter_names, self._defaults, strict=True)
-        ]
-        for name, value in zip(self.parameter_names, chosen, strict=True):
+        chosen |= parameters
+        for name, value in chosen.items():
             if value is None:
                 raise InputError(f"parameter {name} of model {self._model.name} has no value; give {name}=")
-        return np.array(
-            [require_number(name, value) for name, value in zip(self.parameter_names, chosen, strict=True)]
-        )
+        return np.array([require_number(name, value) for name, value in chosen.items()])
 
     def at(
         self, values: npt.NDArray[np.float64], out: npt.NDArray[np.float64] | None = None
@@ -124,12 +111,11 @@ class ParameterFunction:
                 f"values have shape ({len(self.parameter_names)},) and are float64; got {values.shape} of "
                 f"{values.dtype}"
             )
-        found = np.empty(self._n) if out is None else out
-        if found.shape != (self._n,) or found.dtype != np.float64 or not found.flags.c_contiguous:
+        result = np.empty(self._n) if out is None else out
+        if result.shape != (self._n,) or result.dtype != np.float64 or not result.flags.c_contiguous:
             raise InputError(f"out is a contiguous array of {self._n} float64")
-        given = np.ascontiguousarray(values)
-        self._call(0.0, None, None, given.ctypes.data, found.ctypes.data)
-        return found
+        self._call(0.0, None, None, np.ascontiguousarray(values).ctypes.data, result.ctypes.data)
+        return result
 
     def __call__(self, **parameters: float) -> npt.NDArray[np.float64]:
         """The expressions for parameters by name; those that are not given have the values of the model."""
@@ -155,17 +141,12 @@ class Deformation:
 
     Examples
     --------
-    >>> model = ds.Model("cable")
-    >>> load = model.parameter("load", 100.0)
-    >>> frame = ds.Frame(model)
-    >>> frame.point("A", 0, 0, 0)
-    >>> frame.point("B", 0, 0, -2)
+    >>> frame = ds.Frame(ds.Model("cable"))
+    >>> frame.point("A", 0, 0, 0); frame.point("B", 0, 0, -2)
     >>> frame.bar("A", "B", E=2e11, A=1e-4)
-    >>> frame.support("A")
-    >>> frame.support("B", "x", "y")
-    >>> frame.load("B", z=-load)
-    >>> response = frame.solve()
-    >>> round(response.at(load=200.0)["B.z"], 8)
+    >>> frame.support("A"); frame.support("B", "x", "y")
+    >>> frame.load("B", z=-200.0)
+    >>> round(frame.solve().at()["B.z"], 8)
     -2e-05
     """
 
@@ -207,8 +188,8 @@ class FrameResponse:
         Free degrees of freedom.
     factors : SymbolicFactors
         Those of their stiffness matrix.
-    right, moved : list of int
-        Forces on them, and their displacements.
+    right : list of int
+        Forces on them.
     supports : Supports
         The other degrees of freedom.
 
@@ -225,14 +206,11 @@ class FrameResponse:
     >>> model = ds.Model("cable")
     >>> load = model.parameter("load", 100.0)
     >>> frame = ds.Frame(model)
-    >>> frame.point("A", 0, 0, 0)
-    >>> frame.point("B", 0, 0, -2)
+    >>> frame.point("A", 0, 0, 0); frame.point("B", 0, 0, -2)
     >>> frame.bar("A", "B", E=2e11, A=1e-4)
-    >>> frame.support("A")
-    >>> frame.support("B", "x", "y")
+    >>> frame.support("A"); frame.support("B", "x", "y")
     >>> frame.load("B", z=-load)
-    >>> response = frame.solve()
-    >>> round(response.at(load=200.0)["B.z"], 8)
+    >>> round(frame.solve().at(load=200.0)["B.z"], 8)
     -2e-05
     """
 
@@ -244,19 +222,18 @@ class FrameResponse:
         free: tuple[str, ...],
         factors: SymbolicFactors,
         right: list[int],
-        moved: list[int],
         supports: Supports,
     ) -> None:
         self.model, self.points, self.members = model, points, members
         self.factors, self.supports = factors, supports
-        self._free, self._right, self._moved = free, right, moved
-        graph, values = model.graph, [*moved, *supports.displacements]
+        self._free, self._right, self._moved = free, right, factors.solve(right)
+        graph, values = model.graph, [*self._moved, *supports.displacements]
         reactions = []
         for row, load in zip(supports.stiffness, supports.loads, strict=True):
             force = graph.add(*(graph.mul(node, values[j]) for j, node in row.items()))
             reactions.append(graph.sub(force, load))
-        self.names = (*free, *(f"reaction {one}" for one in supports.names))
-        self.nodes = [*moved, *reactions]
+        self.names = (*free, *(f"reaction {name}" for name in supports.names))
+        self.nodes = [*self._moved, *reactions]
 
     @cached_property
     def function(self) -> ParameterFunction:
