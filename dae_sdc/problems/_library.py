@@ -358,8 +358,8 @@ def _sizes(u0: list[float], u_end: list[float], scored: tuple[int, ...]) -> list
 class StoredEnds(LibraryProblem):
     """A problem whose solution is stored at both ends of its interval."""
 
-    record: ClassVar[str] = ""  # Key in ``data/testset.json``.
-    independent_of: ClassVar[tuple[str, ...]] = ()  # Parameters on which the solution does not depend.
+    record: str = ""  # Key in ``data/testset.json``.
+    independent_of: tuple[str, ...] = ()  # Parameters on which the solution does not depend.
 
     def _arranged(self, values: npt.ArrayLike) -> MeshDAE:
         """The state of values in the order of the record."""

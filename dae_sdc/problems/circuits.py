@@ -328,8 +328,6 @@ def modulator_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) 
     out[coils + 7] = L_s1 * du[coils + 7] + u2 + (R_c + R_g1) * i8
 
 
-_WITHOUT_CAPACITANCES = "ring-modulator-index-2"  # Record of the solution for C_s = 0.
-
 _VOLTAGES = tuple(f"U_{k}" for k in range(1, 8))
 _CURRENTS = tuple(f"I_{k}" for k in range(1, 9))
 
@@ -413,13 +411,14 @@ class RingModulator(TestSetProblem):
             f"balance of {'currents' if name[0] == 'U' else 'voltages'} for {name}" for name in self.names
         )
         self.index = 2 if algebraic else 0
+        if algebraic:
+            self.record, self.independent_of = "ring-modulator-index-2", ("cs",)
         return (11, 4) if algebraic else (15, 0)
 
     def __init__(self, *values: Any, **settings: Any) -> None:
         super().__init__(*values, **settings)
         if self.cs == 0.0:
-            self.variable_index = (1,) * 11 + (2,) * 4
-            stored = load_record(self.record).nominal
+            stored = load_record(RingModulator.record).nominal
             self.nominal = stored[[(*_VOLTAGES, *_CURRENTS).index(name) for name in self.names]]
 
     def kernel_parameters(self) -> npt.ArrayLike:
@@ -427,24 +426,8 @@ class RingModulator(TestSetProblem):
         own = np.asarray(super().kernel_parameters())
         return [*own, *(self.names.index(name) for name in ("U_3", "U_7", "I_1"))]
 
-    @property
-    def reference_end(self) -> ReferenceEnd:
-        """The reference solution at the end of the interval, stored for cs = 2e-12 and cs = 0."""
-        if self.cs != 0.0:
-            self._require_defaults()
-            return super().reference_end
-        require_defaults(self, ("cs",))
-        return load_record(_WITHOUT_CAPACITANCES).end
-
-    def u_exact(self, t: float) -> MeshDAE:
-        """The state of rest at t = 0 for all parameters, the stored value at the end of the interval."""
-        start, end = self.interval
-        if t == start:
-            return self.state(np.zeros(15))
-        if self.cs == 0.0 and abs(t - end) <= 1e-9 * (end - start):
-            require_defaults(self, ("cs",))
-            return self.state(load_record(_WITHOUT_CAPACITANCES).end.u)
-        return super().u_exact(t)
+    def _start(self) -> npt.ArrayLike:
+        return np.zeros(15)
 
     def du_exact(self, t: float) -> MeshDAE:
         """The derivative at t = 0, where only the carrier changes; raises like :meth:`u_exact` elsewhere."""

@@ -24,6 +24,7 @@ from dae_sdc.problems._library import (
 from dae_sdc.problems._models import Expressions, Symbols, also_model, constraint_forces, total
 from dae_sdc.problems.mechanics import Pendulum2D
 from dae_sdc.problems.mechanisms import (
+    ANGLES,
     squeezer_bend,
     squeezer_gradient,
     squeezer_loops,
@@ -318,8 +319,8 @@ class SevenBody(StoredEnds, QuasiLagrangeProblem):
     title = "seven-body mechanism of Andrews without accelerations"
     index = 3
     names = (
-        *("beta", "Theta", "gamma", "Phi", "delta", "Omega", "epsilon"),
-        *("der(beta)", "der(Theta)", "der(gamma)", "der(Phi)", "der(delta)", "der(Omega)", "der(epsilon)"),
+        *ANGLES,
+        *(f"der({x})" for x in ANGLES),
         *(f"lambda_{i}" for i in range(1, 7)),
     )
     units = (*("rad",) * 7, *("rad/s",) * 7, *("N",) * 6)

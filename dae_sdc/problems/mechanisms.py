@@ -278,6 +278,9 @@ def squeezer_bend(
     )
 
 
+ANGLES = ("beta", "Theta", "gamma", "Phi", "delta", "Omega", "epsilon")
+
+
 def andrews_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
     for i in range(14):
         out[i] = du[i] - u[i + 7]
@@ -333,16 +336,12 @@ class Andrews(TestSetProblem):
     title = "squeezing mechanism of Andrews"
     index = 3
     names = (
-        *("beta", "Theta", "gamma", "Phi", "delta", "Omega", "epsilon"),
-        *("v_beta", "v_Theta", "v_gamma", "v_Phi", "v_delta", "v_Omega", "v_epsilon"),
-        *("a_beta", "a_Theta", "a_gamma", "a_Phi", "a_delta", "a_Omega", "a_epsilon"),
+        *(f"{prefix}{x}" for prefix in ("", "v_", "a_") for x in ANGLES),
         *(f"lambda_{i}" for i in range(1, 7)),
     )
     units = (*("rad",) * 7, *("rad/s",) * 7, *("rad/s^2",) * 7, *("N",) * 6)
     equation_names = (
-        *(f"velocity {x}" for x in names[:7]),
-        *(f"acceleration {x}" for x in names[:7]),
-        *(f"moment {x}" for x in names[:7]),
+        *(f"{kind} {x}" for kind in ("velocity", "acceleration", "moment") for x in ANGLES),
         *(f"loop {i}" for i in range(1, 7)),
     )
     size = (14, 13)
@@ -368,6 +367,9 @@ _K22 = _FK * 2.0 / 3.0 * _PI**4 * (_HEIGHT / _ROD) ** 2
 _B13, _B14, _B24 = -16.0 * _FB / _PI**3, _FB * (8.0 / _PI**3 - 1.0 / _PI), 0.5 * _FB / _PI
 
 
+POSITIONS = ("phi_1", "phi_2", "x_3", "q_1", "q_2", "q_3", "q_4")
+
+
 def crank_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
     for i in range(14):
         out[i] = du[i] - u[i + 7]
@@ -379,13 +381,8 @@ def crank_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> N
     s1, c1, s2, c2 = np.sin(u[0]), np.cos(u[0]), np.sin(u[1]), np.cos(u[1])
 
     # Nonzero entries of the vectors c1, c2, c12 and c21 of the rod.
-    c13, c14, c21, c123, c124 = (
-        _FB * 2.0 / 3.0,
-        _FB / 6.0,
-        2.0 * _FB / _PI,
-        _ROD * _FB / 3.0,
-        _ROD * _FB / 6.0,
-    )
+    c13, c14, c21 = _FB * 2.0 / 3.0, _FB / 6.0, 2.0 * _FB / _PI
+    c123, c124 = _ROD * _FB / 3.0, _ROD * _FB / 6.0
     c211, c212 = _ROD * _FB / _PI, -0.5 * _ROD * _FB / _PI
     c1q, c2q, c12q = c13 * q3 + c14 * q4, c21 * q1, c123 * q3 + c124 * q4
     c1d, c2d, c12d = c13 * d3 + c14 * d4, c21 * d1, c123 * d3 + c124 * d4
@@ -463,9 +460,7 @@ class SliderCrank(TestSetProblem):
     title = "slider crank with an elastic connecting rod"
     index = 2
     names = (
-        *("phi_1", "phi_2", "x_3", "q_1", "q_2", "q_3", "q_4"),
-        *("v_phi_1", "v_phi_2", "v_x_3", "v_q_1", "v_q_2", "v_q_3", "v_q_4"),
-        *("a_phi_1", "a_phi_2", "a_x_3", "a_q_1", "a_q_2", "a_q_3", "a_q_4"),
+        *(f"{prefix}{x}" for prefix in ("", "v_", "a_") for x in POSITIONS),
         *("lambda_1", "lambda_2", "lambda_3"),
     )
     units = (
@@ -475,9 +470,7 @@ class SliderCrank(TestSetProblem):
         *("N", "N", "N m"),
     )
     equation_names = (
-        *(f"velocity {x}" for x in names[:7]),
-        *(f"acceleration {x}" for x in names[:7]),
-        *(f"force {x}" for x in names[:7]),
+        *(f"{kind} {x}" for kind in ("velocity", "acceleration", "force") for x in POSITIONS),
         *("vertical velocity of the slider", "horizontal velocity of the slider", "speed of the crank"),
     )
     size = (14, 10)

@@ -10,6 +10,7 @@ import numpy as np
 
 from dae_sdc.problems._library import load_record
 from dae_sdc.problems._models import constraint_forces, library_model, start_at, total
+from dae_sdc.problems.mechanisms import POSITIONS
 
 if TYPE_CHECKING:
     from dae_sdc.model.model import Model
@@ -271,8 +272,7 @@ def flexible_slider_crank(model: Model) -> None:
     """
     from sympy import Matrix, cos, sin
 
-    names = ["phi_1", "phi_2", "x_3", "q_1", "q_2", "q_3", "q_4"]
-    p = model.variables(names, unit=["rad", "rad", *["m"] * 5])
+    p = model.variables(POSITIONS, unit=["rad", "rad", *["m"] * 5])
     v = [model.der(x) for x in p]
     p1, p2, x3, *modes = p
     v1, v2 = v[:2]
@@ -321,13 +321,13 @@ def flexible_slider_crank(model: Model) -> None:
     }
     pulls = constraint_forces(model, constraints, p)
     accelerations = [model.der(x, 2) for x in p]
-    for i, name in enumerate(names):
+    for i, name in enumerate(POSITIONS):
         inertia = total([matrix[i, j] * accelerations[j] for j in range(7)])
         model.equation(inertia - forces[i] + pulls[i], name=f"force {name}")
     model.equations(**constraints)
     record = load_record("slidercrank")
     for order in range(3):
-        start_at(model, names, record.u0[7 * order : 7 * order + 7], order)
+        start_at(model, POSITIONS, record.u0[7 * order : 7 * order + 7], order)
     start_at(model, [f"lambda_{k}" for k in range(1, 4)], record.u0[21:])
 
 
