@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import sympy
 
 from dae_sdc.model.sympy_input import Unknown
-from dae_sdc.modelica.arithmetic import MOST_ELEMENTS, TRUTHS, Value, choice, elements, minus, moving_in, plus
+from dae_sdc.modelica.arithmetic import MOST_ELEMENTS, Value, choice, elements, minus, moving_in, plus
 from dae_sdc.modelica.library import Basic, Bound, Change, Instance, Library, Member, Scope, Variable
 from dae_sdc.modelica.syntax import (
     ClassDefinition,
@@ -28,6 +28,8 @@ from dae_sdc.modelica.syntax import (
     similar,
 )
 from dae_sdc.modelica.values import Values
+
+_TOO_MANY_TURNS: Final = f"a loop of more than {MOST_ELEMENTS} turns"
 
 
 class Vanishing(NamedTuple):
@@ -49,23 +51,13 @@ def vanishing(
         for difference in _differences(values, left, right, equation):
             yield Vanishing(equation.at, values.check(difference, equation.at), where, equation.note)
     elif isinstance(equation, For):
-        for inner in _turns(values, equation, scope):
+        for inner in values.scopes(equation.indices, scope, equation.at, _TOO_MANY_TURNS):
             for part in equation.body:
                 yield from vanishing(values, part, inner, connect)
     elif isinstance(equation, Connect):
         connect(equation, scope)
     else:
         yield from _chosen(values, equation, scope, where, connect)
-
-
-def _turns(values: Values, equation: For, scope: Scope) -> list[Scope]:
-    """The scopes of a loop, one for every combination of values of its indices."""
-    indices = []
-    for name, where in equation.indices:
-        if where is None:
-            values.fail(equation.at, f"the index {name} has no range; write for {name} in 1:n loop")
-        indices.append((name, where))
-    return values.scopes(indices, scope, equation.at, f"a loop of more than {MOST_ELEMENTS} turns")
 
 
 def _differences(values: Values, left: Value, right: Value, equation: Equal) -> Iterator[Any]:
@@ -89,16 +81,7 @@ def _chosen(
     values: Values, equation: IfEquation, scope: Scope, where: str, connect: Callable[[Connect, Scope], None]
 ) -> Iterator[Vanishing]:
     """The equations of an if-equation, each with the choice inside it."""
-    branches: list[tuple[Any, list[Equation]]] = []
-    other = equation.other
-    for test, body in equation.branches:
-        condition = values.condition(test, scope)
-        if condition == sympy.false:
-            continue
-        if condition == sympy.true:
-            other = body
-            break
-        branches.append((condition, body))
+    branches, other = values.branches(equation.branches, equation.other, scope)
     if not branches:
         for part in other or ():
             yield from vanishing(values, part, scope, connect)
@@ -129,21 +112,16 @@ def starts(values: Values, equation: Equation, scope: Scope) -> Iterator[tuple[i
         left, right = values.value(equation.left, scope), values.value(equation.right, scope)
         yield from _started(values, left, right, equation)
     elif isinstance(equation, For):
-        for inner in _turns(values, equation, scope):
+        for inner in values.scopes(equation.indices, scope, equation.at, _TOO_MANY_TURNS):
             for part in equation.body:
                 yield from starts(values, part, inner)
     elif isinstance(equation, IfEquation):
-        body = equation.other or []
-        for test, chosen in equation.branches:
-            condition = values.condition(test, scope)
-            if condition not in TRUTHS:
-                values.fail(
-                    test.at, "an initial equation depends on more than Boolean parameters; write its value"
-                )
-            if condition == sympy.true:
-                body = chosen
-                break
-        for part in body:
+        branches, body = values.branches(equation.branches, equation.other, scope)
+        if branches:
+            values.fail(
+                equation.at, "an initial equation depends on more than Boolean parameters; write its value"
+            )
+        for part in body or ():
             yield from starts(values, part, scope)
     else:
         values.fail(equation.at, "an initial equation must be x = VALUE or der(x) = VALUE")

@@ -115,7 +115,7 @@ class ExpressionParser(Words):
         if text == "{":
             self.take()
             items = [] if self.now.text in ("}", ")") else self.listed(self.expression)
-            indices = self._ranges() if items and self.takes("for") else []
+            indices = self.indices() if items and self.takes("for") else []
             self.close("}", at)
             return syntax.Array(at, items, indices)
         if text == "[":
@@ -130,23 +130,16 @@ class ExpressionParser(Words):
         self.refuse()
         self.fail(f"an expression is missing before {shown(token)}")
 
-    def indices(self) -> list[tuple[str, syntax.Expression | None]]:
-        """Names of indices with their ranges, None where a range is not given."""
+    def indices(self, behind: str = "") -> list[tuple[str, syntax.Expression]]:
+        """Names of indices with their ranges."""
 
-        def index() -> tuple[str, syntax.Expression | None]:
+        def index() -> tuple[str, syntax.Expression]:
             name = self.word("an index")
-            return name, self.expression() if self.takes("in") else None
+            if not self.takes("in"):
+                self.fail(f"the index {name} has no range; write for {name} in 1:n{behind}")
+            return name, self.expression()
 
         return self.listed(index)
-
-    def _ranges(self) -> list[tuple[str, syntax.Expression]]:
-        """Indices with their ranges; an error if a range is missing."""
-        ranges = []
-        for name, where in self.indices():
-            if where is None:
-                self.fail(f"the index {name} has no range; write for {name} in 1:n")
-            ranges.append((name, where))
-        return ranges
 
     def call(self, name: syntax.Name) -> syntax.Call:
         """The call of a function, whose opening bracket is next."""
@@ -168,7 +161,7 @@ class ExpressionParser(Words):
                     order = syntax.Name(at, [("$", [])])
                     argument = syntax.Call(at, order, [argument, self._primary()], {})
                 elif self.takes("for"):
-                    argument = syntax.Array(argument.at, [argument], self._ranges())
+                    argument = syntax.Array(argument.at, [argument], self.indices())
                 call.arguments.append(argument)
             if not self.takes(","):
                 break
@@ -257,7 +250,7 @@ class EquationParser(ExpressionParser):
         if text == "for":
             self.deeper()
             self.take()
-            indices = self.indices()
+            indices = self.indices(" loop")
             self.need("loop", "behind the range of for")
             body = self.equations(("end",))
             self._end("for", "loop", at)

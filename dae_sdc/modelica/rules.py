@@ -120,16 +120,8 @@ _OPERATIONS: Final[dict[Precedence, Rule]] = {
 
 
 def _if(values: Values, item: syntax.If, scope: Scope) -> Value:
-    branches = []
-    for test, part in item.branches:
-        condition = values.condition(test, scope)
-        if condition == sympy.false:
-            continue
-        branches.append((condition, values.value(part, scope), part.at))
-        if condition == sympy.true:
-            break
-    else:
-        branches.append((sympy.true, values.value(item.other, scope), item.other.at))
+    kept, other = values.branches(item.branches, item.other, scope)
+    branches = [(test, values.value(part, scope), part.at) for test, part in [*kept, (sympy.true, other)]]
     return _chosen(values, branches, item.at)
 
 

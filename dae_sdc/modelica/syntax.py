@@ -413,7 +413,7 @@ class IfEquation(Part):
 class For(Part):
     """A loop: equations for all values of indices."""
 
-    indices: list[tuple[str, Expression | None]]
+    indices: list[tuple[str, Expression]]
     body: list[Equation]
 
 

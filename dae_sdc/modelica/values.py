@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Final, NoReturn, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import sympy
 
@@ -35,6 +35,7 @@ DEEPEST_VALUE: Final = 200  # Largest depth of an expression after substitution 
 LONGEST_VALUE: Final = 200_000
 # Largest number of expressions and elements that are evaluated for one model.
 MOST_EVALUATIONS: Final = 1_000_000
+Branch, Other = TypeVar("Branch"), TypeVar("Other")
 Rule: TypeAlias = Callable[["Values", Any, Scope], Value]  # The value of an expression of one form.
 
 
@@ -46,6 +47,7 @@ class Values:
     ) -> None:
         self.library = library
         self.source = library.source
+        self.fail = library.source.fail
         self.structural = structural
         self.variables: dict[str, Variable] = {}
         self.numbers: dict[Variable, float | None] = {}
@@ -91,6 +93,19 @@ class Values:
             self.fail(expression.at, "a condition is expected here, such as x > 0")
         return value
 
+    def branches(
+        self, branches: list[tuple[syntax.Expression, Branch]], other: Other, scope: Scope
+    ) -> tuple[list[tuple[Any, Branch]], Branch | Other]:
+        """The branches of a choice whose conditions are open, and what holds where none of them does."""
+        kept: list[tuple[Any, Branch]] = []
+        for test, branch in branches:
+            condition = self.condition(test, scope)
+            if condition == sympy.true:
+                return kept, branch
+            if condition != sympy.false:
+                kept.append((condition, branch))
+        return kept, other
+
     def bound(self, bound: Bound) -> Value:
         """The value of an expression in its own scope."""
         key = id(bound.expression), id(bound.scope)
@@ -108,10 +123,6 @@ class Values:
         return value
 
     # Limits and messages
-
-    def fail(self, at: int, message: str) -> NoReturn:
-        """Raise InputError with the line of a place in the text."""
-        raise self.source.error(at, message)
 
     def spend(self, count: int, at: int) -> None:
         """Count what has been evaluated, so that no text takes forever."""

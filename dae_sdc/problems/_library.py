@@ -204,7 +204,7 @@ class SolvedProblem(LibraryProblem):
             )
 
 
-def pattern(rows: npt.ArrayLike, columns: npt.ArrayLike, n: int) -> Any:
+def pattern(n: int, rows: npt.ArrayLike, columns: npt.ArrayLike) -> Any:
     """A sparsity pattern of n equations by the places of its entries, as a CSC matrix in order."""
     matrix = sparse.csc_matrix((np.ones(len(np.asarray(rows))), (rows, columns)), shape=(n, n))
     matrix.sort_indices()

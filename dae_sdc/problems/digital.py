@@ -572,4 +572,4 @@ class TwoBitAdder(DigitalCircuit):
         pairs = [*own, *((n + i, j) for i, j in own)]
         pairs += [(i, n + j) for i, j in self.circuit.reached()]
         pairs += [(n + i, n + j) for i, j in self.circuit.charged()]
-        return pattern(*np.array(sorted(set(pairs))).T, 2 * n)
+        return pattern(2 * n, *np.array(sorted(set(pairs))).T)

@@ -181,7 +181,7 @@ class TransmissionLine(SolvedProblem):
         k = np.arange(n)
         rows = [k, n + k, n + k[1:], k, k[:-1], n + k]
         columns = [k, k, k[:-1], n + k, n + k[1:], n + k]
-        return pattern(np.concatenate(rows), np.concatenate(columns), 2 * n)
+        return pattern(2 * n, np.concatenate(rows), np.concatenate(columns))
 
     def kernel_parameters(self) -> npt.ArrayLike:
         """Size, constants of the equations, whether there is a wave, and its phases."""
@@ -492,7 +492,7 @@ class NavierStokes(SolvedProblem):
         )
         among_velocities = abs(laplacian) + abs(flux) @ (first + second)
         whole = sparse.block_array([[among_velocities, abs(divergence.T)], [abs(divergence), None]])
-        self.sparsity = pattern(*whole.nonzero(), self.n)  # Kronecker products store explicit zeros
+        self.sparsity = pattern(self.n, *whole.nonzero())  # Kronecker products store explicit zeros
         self._parts, self._pressure = self._modes()
         parts = self._parts.T
         means = [(first @ part, second @ part) for part in parts]

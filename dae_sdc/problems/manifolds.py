@@ -26,12 +26,6 @@ def eight_F(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
     out[1] = 2.0 * u[0] * u[1] - u[2]
 
 
-def eight_dF(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
-    """Derivatives of the equations of :class:`FigureEight` in u, u' and w."""
-    out[0], out[1], out[2] = 2.0 * u[0], 2.0 * u[1], 0.0
-    out[3], out[4], out[5] = 2.0 * u[1], 2.0 * u[0], -1.0
-
-
 @PROBLEMS.register("figure-eight")
 class FigureEight(SolvedProblem, ImplicitDAE):
     r"""Implicit equation whose solution draws a figure of eight, index 1 with singular points.
@@ -60,7 +54,6 @@ class FigureEight(SolvedProblem, ImplicitDAE):
     dt = 0.05
     time_unit = "1"
     F_kernel = eight_F
-    dF_kernel = eight_dF
     fixed_constraints = True
 
     def _solution(self, t: float) -> Values:
@@ -91,15 +84,6 @@ def catalyst_g(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
     e = math.exp(_GC * (1.0 - 1.0 / u[4]))
     out[0] = _JH * (u[1] - u[4]) + _JK * (u[2] - u[4]) - _CC3 * u[5] * e
     out[1] = u[5] * (1.0 + _CC2 * e) - u[0]
-
-
-def catalyst_dg(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
-    e = math.exp(_GC * (1.0 - 1.0 / u[4]))
-    slope = u[5] * e * _GC / (u[4] * u[4])
-    out[0], out[1], out[2], out[3] = 0.0, _JH, _JK, 0.0
-    out[4], out[5] = -_JH - _JK - _CC3 * slope, -_CC3 * e
-    out[6], out[7], out[8], out[9] = -1.0, 0.0, 0.0, 0.0
-    out[10], out[11] = _CC2 * slope, 1.0 + _CC2 * e
 
 
 @PROBLEMS.register("catalyst")
@@ -136,7 +120,6 @@ class Catalyst(StoredEnds, QuasiFirstOrderProblem):
     A_kernel = catalyst_A
     h_kernel = catalyst_h
     g_kernel = catalyst_g
-    dg_kernel = catalyst_dg
     fixed_constraints = True
 
     def du_exact(self, t: float) -> MeshDAE:

@@ -428,7 +428,7 @@ class PipeNetwork(SolvedProblem):
         first, second = pipes + self._ends.T
         rows = np.concatenate([k, first, second, k, k, tanks])
         columns = np.concatenate([k, k, k, first, second, tanks])
-        return pattern(rows, columns, self.n)
+        return pattern(self.n, rows, columns)
 
     def kernel_parameters(self) -> npt.ArrayLike:
         """Sizes and constants, then numbers of pipes and of nodes."""
