@@ -35,7 +35,8 @@ DEEPEST_VALUE: Final = 200  # Largest depth of an expression after substitution 
 LONGEST_VALUE: Final = 200_000
 # Largest number of expressions and elements that are evaluated for one model.
 MOST_EVALUATIONS: Final = 1_000_000
-Branch, Other = TypeVar("Branch"), TypeVar("Other")
+Branch = TypeVar("Branch")
+Other = TypeVar("Other")
 Rule: TypeAlias = Callable[["Values", Any, Scope], Value]  # The value of an expression of one form.
 
 

@@ -197,7 +197,7 @@ class SolvedProblem(LibraryProblem):
 
     def _only_at_start(self, t: float, when: str = "", advice: str = "") -> None:
         """Raise :class:`ReferenceRangeError` unless ``t`` is 0, up to round-off."""
-        if abs(t) > START_SLACK:
+        if not abs(t) <= START_SLACK:
             raise ReferenceRangeError(
                 f"the solution of {type(self).__name__}{when} is known at t=0 only; got t={t:g}; "
                 f"{advice}compute a reference with a tight tolerance"
