@@ -30,7 +30,7 @@ from dae_sdc.problems._library import (
 from dae_sdc.problems._models import also_model
 
 GROUND, SUPPLY, SIGNAL = -1, -2, -3
-"""Node numbers of the three given potentials."""
+"""Node numbers of given potentials; where there are several signals, number k = 0, 1, ... has SIGNAL - k."""
 
 
 _AMPLIFIER_LISTS = 10  # Place of the first component in the parameters of :func:`circuit_residual`.

@@ -16,16 +16,13 @@ from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError, ReferenceRangeError
 from dae_sdc.problems._library import Parameter, ReferenceEnd, load_record, pattern
-from dae_sdc.problems.circuits import Pulse, PulsedProblem
+from dae_sdc.problems.circuits import GROUND, SIGNAL, SUPPLY, Pulse, PulsedProblem
 
 VDD, VBB = 5.0, -2.5
 """Potentials of the supply and of the bulk in V."""
 THERMAL = 25.85  # Divisor of the voltage in V in the exponent of a junction: kT/q in mV, as in the Test Set.
 MODULATION = 0.02  # Channel length modulation in 1/V.
 BARRIER = 0.87  # Built-in voltage of a junction in V.
-
-GROUND, SUPPLY, SIGNAL = -1, -2, -3
-"""Node numbers of the given potentials; signal k = 0, 1, ... has SIGNAL - k."""
 
 LOAD = 0  # Kind of the depletion transistor between the supply and the output of a gate.
 
