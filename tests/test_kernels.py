@@ -22,10 +22,11 @@ from dae_sdc.dae import compiling
 from dae_sdc.dae.kernels import COMPLEX_STEP
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.errors import InputError
+from dae_sdc.problems import power
 from dae_sdc.problems.circuits import GROUND, SIGNAL, SUPPLY, Amplifier, Components
 from dae_sdc.problems.grids import TransmissionLine
 from dae_sdc.problems.linear import SimpleDAE
-from dae_sdc.problems.power import BRANCHES, LOAD, SYNCHRONOUS_SPEED, WSCC9BusSystem, _Machines, admittance
+from dae_sdc.problems.power import BRANCHES, LOAD, SYNCHRONOUS_SPEED, WSCC9BusSystem, admittance
 from dae_sdc.run.solve import solve
 
 NAMES = list(PROBLEMS)
@@ -277,7 +278,7 @@ def synchronous_machine(P: Any, u: Any, du: Any, t: float) -> Any:
 
 def wscc9(P: Any, u: Any, du: Any, t: float) -> Any:
     """All machines at once, with phasors; set points from the initial value, the network branch by branch."""
-    k = _Machines
+    k = power
     eqp, si1d, edp, si2q, delta, w, efd, rf, vr, tm, psv, i_d, i_q = u[:39].reshape(13, 3)
     at_rest = np.asarray(P.u_exact(0.0))
     v_ref, p_c = at_rest[39:42] + at_rest[24:27] / k.KA, at_rest[27:30]
@@ -285,7 +286,7 @@ def wscc9(P: Any, u: Any, du: Any, t: float) -> Any:
     lag_d, lag_q = si1d + d * i_d - eqp, si2q + q * i_q + edp
     reach_d = i_d - (k.Xdp - k.Xdpp) / d**2 * lag_d
     reach_q = i_q - (k.Xqp - k.Xqpp) / q**2 * lag_q
-    in_d, in_q = k.a1 * eqp + k.a2 * si1d, k.a3 * edp - k.a4 * si2q
+    in_d, in_q = k.A1 * eqp + k.A2 * si1d, k.A3 * edp - k.A4 * si2q
     torque = in_d * i_q + in_q * i_d + (k.Xqpp - k.Xdpp) * i_d * i_q
     droop = (w / SYNCHRONOUS_SPEED - 1.0) / k.RD
     rates = [
