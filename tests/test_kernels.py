@@ -22,7 +22,7 @@ from dae_sdc.dae import compiling
 from dae_sdc.dae.kernels import COMPLEX_STEP
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.errors import InputError
-from dae_sdc.problems import power
+from dae_sdc.problems import power as machines
 from dae_sdc.problems.circuits import GROUND, SIGNAL, SUPPLY, Amplifier, Components
 from dae_sdc.problems.grids import TransmissionLine
 from dae_sdc.problems.linear import SimpleDAE
@@ -278,7 +278,7 @@ def synchronous_machine(P: Any, u: Any, du: Any, t: float) -> Any:
 
 def wscc9(P: Any, u: Any, du: Any, t: float) -> Any:
     """All machines at once, with phasors; set points from the initial value, the network branch by branch."""
-    k = power
+    k = machines
     eqp, si1d, edp, si2q, delta, w, efd, rf, vr, tm, psv, i_d, i_q = u[:39].reshape(13, 3)
     at_rest = np.asarray(P.u_exact(0.0))
     v_ref, p_c = at_rest[39:42] + at_rest[24:27] / k.KA, at_rest[27:30]
