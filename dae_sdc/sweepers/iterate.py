@@ -11,7 +11,7 @@ from dae_sdc.errors import InputError
 from dae_sdc.sweepers import sweep
 from dae_sdc.sweepers.collocation import SweepMatrices
 from dae_sdc.sweepers.coupled import starting_derivative
-from dae_sdc.sweepers.nodes import NodeCommunicator, NodeList, Stages, Written, differing, rows_of
+from dae_sdc.sweepers.nodes import NodeCommunicator, ShownRows, Stages, rows_of
 from dae_sdc.sweepers.solvers import Place, PythonNodes
 from dae_sdc.sweepers.step_error import StepError
 from dae_sdc.sweepers.sweep import CONTINUE, Continuation, SweepArrays, continue_polynomial
@@ -62,7 +62,7 @@ class StepIterate:
         self._guide = np.empty((2, self.problem.n))
         self._right_side = np.zeros((M, self.n_integrated))
         self._mixed = np.zeros((M, self.problem.n))
-        self._shown: tuple[Any, Any] = (None, None)
+        self.shown: ShownRows | None = None
         self.start_algebraic: Vector | None = None
         self.sweeps = 0
         self.ahead = False
@@ -108,26 +108,8 @@ class StepIterate:
 
     def show(self, stages: Stages) -> None:
         """Make these the values of the level."""
-        L = self.level
         self.stages, self.norms_known = stages, False
-        if type(L.u) is not NodeList:
-            L.u, L.f = NodeList(L.u), NodeList(L.f)
-        L.u[1:], L.f[1:] = stages.values, stages.derivatives
-        self._shown = L.u, L.f
-        self._written = Written(stages.u, stages.du)
-        L.u.before_touch = L.f.before_touch = self._written.remember
-        self.settle()
-
-    def settle(self) -> tuple[bool, bool]:
-        """Take the values of the level for known; whether others have written into those of u and of U."""
-        self.level.u.settle()
-        self.level.f.settle()
-        return self._written.take()
-
-    def shows_level(self) -> bool:
-        """Whether the level keeps the values of this iterate."""
-        u = self.level.u
-        return u is self._shown[0] and not differing(u, self.stages.values[:1])
+        self.shown = ShownRows(self.level, stages.u, stages.du, (stages.values, stages.derivatives))
 
     def scale(self) -> None:
         """Take the matrices for the step size, and the times of the nodes."""
@@ -258,22 +240,17 @@ class StepIterate:
 
     def adopt(self) -> None:
         """Take over what others put at the nodes: u or U; the one that was not assigned follows."""
-        u, f = self.level.u, self.level.f
-        if u is self._shown[0] and f is self._shown[1]:
-            if u.unchanged and f.unchanged:
-                return
-            stages = self.stages
-            assigned = differing(u, stages.values), differing(f, stages.derivatives)
-            written = self.settle()
-            values, derivatives = (bool(one or other) for one, other in zip(assigned, written, strict=True))
-            if values or derivatives:
-                self._adopt_at_nodes(not derivatives, not values)
+        shown = self.shown
+        if shown is not None and shown.in_lists:
+            if not shown.unchanged:
+                values, derivatives = shown.changed()
+                if values or derivatives:
+                    self._adopt_at_nodes(not derivatives, not values)
             return
         at_nodes, slopes = rows_of(self.level)
         self.forget_ahead()
-        replaces = self._shown[0] is None
         self.allocate()
-        self.replaces = replaces
+        self.replaces = shown is None
         self.scale()
         self.stages.u[:], self.stages.du[:] = at_nodes, slopes
         if not slopes.any():

@@ -56,73 +56,69 @@ class NodeList(list[Any]):
         self[-1:]
         return super().__iter__()
 
-    @property
-    def unchanged(self) -> bool:
-        """Whether no entry can have changed."""
-        return not (self.assigned or self.touched)
 
-    def settle(self) -> None:
-        """Note that changes up to now are known."""
-        self.assigned = self.touched = False
-
-
-class Written:
-    """Finds out whether somebody has written into the values at nodes that a level shows."""
-
-    # Shapes: values and derivatives (M, n).
-
-    def __init__(self, values: Vector, derivatives: Vector) -> None:
-        self._arrays = values, derivatives
-        self._before: tuple[Vector, Vector] | None = None
-
-    def remember(self) -> None:
-        """Remember the values as they are, unless earlier ones are remembered."""
-        if self._before is None:
-            values, derivatives = self._arrays
-            self._before = values.copy(), derivatives.copy()
-
-    def take(self) -> tuple[bool, bool]:
-        """Whether u and u' have changed since they were remembered; they are forgotten."""
-        before, self._before = self._before, None
-        if before is None:
-            return False, False
-        values, slopes = (
-            not np.array_equal(now, old, equal_nan=True)
-            for now, old in zip(self._arrays, before, strict=True)
-        )
-        return values, slopes
-
-
-def differing(entries: Sequence[Any], shown: Sequence[Any]) -> list[int]:
-    """Numbers from 0 of the nodes at which a level keeps another object than the one ``shown`` there."""
+def _differs(entries: Sequence[Any], shown: Sequence[Any]) -> bool:
+    """Whether a level keeps another object at a node than the one ``shown`` there."""
     # Looking at the entries in the way of lists does not count as touching them.
     at: Any = list.__getitem__ if isinstance(entries, list) else type(entries).__getitem__
-    return [m for m, own in enumerate(shown) if at(entries, m + 1) is not own]
+    return any(at(entries, m + 1) is not row for m, row in enumerate(shown))
 
 
 class ShownRows:
-    """Arrays of stages whose rows a level shows, and what others do to these."""
+    """Rows of u and u' at the nodes of a step that a level shows, and what others do to these."""
 
     # Shapes: values and derivatives (M, n).
 
-    def __init__(self, level: Any, values: Vector, derivatives: Vector) -> None:
-        n_diff, self._level = level.prob.n_diff, level
-        self._rows = [[attach(row, n_diff) for row in rows] for rows in (values, derivatives)]
-        self._written = Written(values, derivatives)
-        level.u, level.f = (
-            NodeList([old[0], *rows]) for old, rows in zip((level.u, level.f), self._rows, strict=True)
-        )
-        level.u.before_touch = level.f.before_touch = self._written.remember
+    def __init__(self, level: Any, values: Vector, derivatives: Vector, rows: Any = None) -> None:
+        self._level, self._arrays = level, (values, derivatives)
+        self._rows = rows or [[attach(row, level.prob.n_diff) for row in array] for array in self._arrays]
+        if type(level.u) is not NodeList:
+            level.u, level.f = NodeList(level.u), NodeList(level.f)
+        self._lists = level.u, level.f
+        self._lists[0][1:], self._lists[1][1:] = self._rows
+        level.u.before_touch = level.f.before_touch = self._remember
+        self._before: tuple[Vector, Vector] | None = None
+        self.settle()
+
+    def _remember(self) -> None:
+        if self._before is None:
+            self._before = self._arrays[0].copy(), self._arrays[1].copy()
+
+    @property
+    def in_lists(self) -> bool:
+        """Whether the level has the lists in which the rows were shown."""
+        return self._level.u is self._lists[0] and self._level.f is self._lists[1]
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether no entry of these lists can have changed."""
+        u, f = self._lists
+        return not (u.assigned or u.touched or f.assigned or f.touched)
+
+    @property
+    def begins(self) -> bool:
+        """Whether the level still keeps the first row."""
+        u = self._level.u
+        return u is self._lists[0] and not _differs(u, self._rows[0][:1])
+
+    def settle(self) -> tuple[bool, bool]:
+        """Take the rows as they are for known; whether others have written into those of u and of u'."""
+        for shown in (self._level.u, self._level.f):
+            if isinstance(shown, NodeList):
+                shown.assigned = shown.touched = False
+        before, self._before = self._before, None
+        if before is None:
+            return False, False
+        pairs = zip(self._arrays, before, strict=True)
+        values, slopes = (not np.array_equal(now, old, equal_nan=True) for now, old in pairs)
+        return values, slopes
 
     def changed(self) -> tuple[bool, bool]:
-        """Whether u and u' at a stage have been assigned or written into; they count as known from here."""
-        lists = self._level.u, self._level.f
-        values, slopes = (bool(differing(now, rows)) for now, rows in zip(lists, self._rows, strict=True))
-        for now in lists:
-            if isinstance(now, NodeList):
-                now.settle()
-        written = self._written.take()
-        return values or written[0], slopes or written[1]
+        """Whether u and u' have been assigned or written into at a node; they count as known from here."""
+        now = self._level.u, self._level.f
+        assigned = [_differs(entries, rows) for entries, rows in zip(now, self._rows, strict=True)]
+        written = self.settle()
+        return assigned[0] or written[0], assigned[1] or written[1]
 
 
 def rows_of(level: Any) -> list[Vector]:

@@ -398,7 +398,7 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
         L = self.level
         L.u[0] = u0  # first, as a sweeper that meets its problem looks at it
         iterate = self.iterate
-        if not iterate.shows_level():
+        if iterate.shown is None or not iterate.shown.begins:
             L.prob.start_step(u0, L.time)
             iterate.allocate()
             iterate.scale()
@@ -407,8 +407,8 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
         stages = iterate.stages
         stages.u[:], stages.du[:] = values, derivatives
         stages.du[:, iterate.n_integrated :] = 0.0
-        stages.integral_known = iterate.norms_known = False
-        iterate.settle()
+        stages.integral_known = False
+        iterate.show(stages)
         L.status.unlocked = L.status.updated = True
 
     def correct(self, values: Vector, residuals: Vector) -> None:
