@@ -291,7 +291,7 @@ class ManifoldDAE(DirectSweeper):
         """Charts that have been made."""
         return int(self._memory.structure.marks.made) if self._problem is not None else 0
 
-    def _bind(self, problem: ProblemDAE) -> None:
+    def _bind(self, problem: ProblemDAE, *_: Any) -> None:
         assert isinstance(problem, QuasilinearProblem)
         self._own = importlib.import_module("dae_sdc.constrained._manifold")
         pointers = problem.pointers()

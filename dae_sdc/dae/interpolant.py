@@ -314,17 +314,10 @@ class DenseOutput:
         """All of it as named arrays of numbers, for a file; :meth:`from_arrays` is the inverse."""
         polynomials = [self.polynomial(number) for number in range(len(self.ends))]
         schemes = list(dict.fromkeys(scheme for scheme, _ in polynomials))
-        packed: dict[str, Any] = {
-            "t0": np.array(self.t0),
-            "u0": self.u0,
-            "du0": self.du0,
-            "ends": self.ends,
-            "values": self.values,
-            "derivatives": self.derivatives,
-            "starts": self._starts if polynomials else self.ends,
-            "sizes": self._sizes if polynomials else self.ends,
-            "scheme": np.array([schemes.index(scheme) for scheme, _ in polynomials], dtype=np.int64),
-        }
+        packed: dict[str, Any] = {"t0": np.array(self.t0), **{name: getattr(self, name) for name in STORED}}
+        packed["starts"] = self._starts if polynomials else self.ends
+        packed["sizes"] = self._sizes if polynomials else self.ends
+        packed["scheme"] = np.array([schemes.index(scheme) for scheme, _ in polynomials], dtype=np.int64)
         for i, scheme in enumerate(schemes):
             for name, value in scheme._asdict().items():
                 packed[f"{name}{i}"] = np.array(value, float if name in ("points", "slopes") else np.int64)
@@ -335,16 +328,12 @@ class DenseOutput:
     def from_arrays(cls, arrays: Mapping[str, Vector]) -> DenseOutput:
         """The dense output that :meth:`arrays` has written."""
         _check_arrays(arrays)
-        return cls(
-            t0=float(arrays["t0"]),
-            u0=arrays["u0"],
-            ends=arrays["ends"],
-            values=arrays["values"],
-            steps=list(_steps(arrays)),
-            du0=arrays["du0"],
-            derivatives=arrays["derivatives"],
-            n_slopes=0,
-        )
+        stored = {name: arrays[name] for name in STORED}
+        return cls(t0=float(arrays["t0"]), steps=list(_steps(arrays)), n_slopes=0, **stored)
+
+
+PLACES = ("points", "slopes", "without")  # Fields of :class:`Scheme` with several numbers.
+STORED = ("u0", "du0", "ends", "values", "derivatives")  # Attributes that a file has as they are.
 
 
 def _check_arrays(arrays: Mapping[str, Vector]) -> None:
@@ -378,12 +367,8 @@ def _steps(arrays: Mapping[str, Vector]) -> Iterator[StepData]:
     for start, size, number in numbers:
         i = int(number)
         if i not in schemes:
-            scheme = Scheme(
-                tuple(arrays[f"points{i}"].tolist()),
-                tuple(arrays[f"slopes{i}"].tolist()),
-                int(arrays[f"first{i}"]),
-                tuple(arrays[f"without{i}"].tolist()),
-            )
+            points, slopes, without = (tuple(arrays[f"{name}{i}"].tolist()) for name in PLACES)
+            scheme = Scheme(points, slopes, int(arrays[f"first{i}"]), without)
             schemes[i] = (scheme, iter(arrays[f"rows{i}"]))
         yield StepData(float(start), float(size), schemes[i][0], next(schemes[i][1]))
 

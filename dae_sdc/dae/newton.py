@@ -187,11 +187,6 @@ class ImplicitSystem(ABC):
         self._u[:], self._du[:] = u, du
         return value
 
-    def difference_step(self, direction: Vector) -> float:
-        """Multiple of ``direction`` by which the iterate moves in a directional difference."""
-        sizes = largest(self._u.ravel()), largest(self._du.ravel())
-        return ROOT_EPS * max(1.0, *sizes) / (largest(direction) or 1.0)
-
     @abstractmethod
     def tolerated(self, tolerance: float) -> Vector:
         """The correction of every unknown whose :meth:`size` is the tolerance, shape (N,)."""
@@ -475,8 +470,10 @@ class ModifiedNewton:
             self.problem.work_counters["solve"].niter += 1
             return factors.solve(residual)
 
+        size = max(1.0, largest(system._u.ravel()), largest(system._du.ravel()))
+
         def product(v: Vector) -> Vector:
-            step = system.difference_step(v)
+            step = ROOT_EPS * size / (largest(v) or 1.0)
             return (system.changed(v, -step) - residual) / step
 
         correction = krylov(product, residual, factors, GMRES_TOLERANCE, GMRES_PRODUCTS)

@@ -9,6 +9,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from scipy.linalg import block_diag
 
 from dae_sdc.arguments import checked
 from dae_sdc.dae.state import Vector
@@ -32,17 +33,22 @@ def homogeneous_points(points: Complexes) -> Complexes:
     return np.asarray(whole / norms(whole)[:, None], dtype=np.complex128)
 
 
-def relative_ranks(
-    homogeneous: PolynomialSystem, points: Complexes, forms: Complexes | None = None
-) -> Integers:
+def relative_ranks(system: PolynomialSystem, points: Complexes, forms: Complexes | None = None) -> Integers:
     """Ranks of the Jacobian, with linear forms as further rows, at solutions."""
-    # Shapes: points (p, n + 1), forms (k, n + 1) -> (p,).
-    matrices = homogeneous.relative(points)[1]
+    # Shapes: points (p, n), forms (k, n + 1) -> (p,).
+    whole = homogeneous_points(points)
+    matrices = system.homogenized().relative(whole)[1]
     if forms is not None:
-        matrices = with_forms(matrices, forms[None], points)
+        matrices = with_forms(matrices, forms[None], whole)
     values = np.linalg.svd(matrices, compute_uv=False)
     ranks: Integers = (values > VANISHING_SINGULAR_VALUE).sum(axis=1)
     return ranks
+
+
+def gaussian(random: np.random.Generator, shape: tuple[int, ...]) -> Complexes:
+    """Complex numbers whose parts are normally distributed."""
+    numbers: Complexes = random.normal(size=shape) + 1j * random.normal(size=shape)
+    return numbers
 
 
 def least_step(jacobians: Complexes, values: Complexes) -> Complexes:
@@ -56,11 +62,9 @@ def deflated(system: PolynomialSystem, rank: int, random: np.random.Generator) -
     n = system.variables
     derivatives = [system.derivative(j) for j in range(n)]
     if rank == 0:
-        return PolynomialSystem(
-            *stacked([(one.coefficients, one.exponents) for one in (system, *derivatives)])
-        )
+        return stacked([(one.coefficients, one.exponents) for one in (system, *derivatives)])
     more = rank + 1
-    mixing = np.linalg.qr(random.normal(size=(n, more)) + 1j * random.normal(size=(n, more)))[0]
+    mixing = np.linalg.qr(gaussian(random, (n, more)))[0]
     weights = np.exp(2j * np.pi * random.random(more))
     conditions = [
         (mixing[j, m] * derivatives[j].coefficients, widened(derivatives[j].exponents, more, m))
@@ -69,15 +73,8 @@ def deflated(system: PolynomialSystem, rank: int, random: np.random.Generator) -
     ]
     norm = np.zeros((more + 1, n + more), dtype=np.int64)
     norm[np.arange(more), n + np.arange(more)] = 1
-    return PolynomialSystem(
-        *stacked(
-            [
-                (system.coefficients, widened(system.exponents, more)),
-                added(conditions),
-                (np.append(weights, -1.0)[None], norm),
-            ]
-        )
-    )
+    wider = system.coefficients, widened(system.exponents, more)
+    return stacked([wider, added(conditions), (np.append(weights, -1.0)[None], norm)])
 
 
 def widened(exponents: Integers, more: int, factor: int | None = None) -> Integers:
@@ -93,18 +90,13 @@ def added(terms: list[Block]) -> Block:
     return np.hstack([c for c, _ in terms]), np.concatenate([e for _, e in terms])
 
 
-def stacked(blocks: list[Block]) -> Block:
+def stacked(blocks: list[Block]) -> PolynomialSystem:
     """Several systems in the same variables as one, with coefficients scaled to size 1, without zeros."""
-    rows, columns = sum(len(c) for c, _ in blocks), sum(c.shape[1] for c, _ in blocks)
-    coefficients = np.zeros((rows, columns), dtype=np.complex128)
-    row = column = 0
-    for part, _ in blocks:
-        coefficients[row : row + len(part), column : column + part.shape[1]] = part
-        row, column = row + len(part), column + part.shape[1]
+    coefficients = block_diag(*(part for part, _ in blocks))
     largest = np.abs(coefficients).max(axis=1, initial=0.0)
     kept = largest > 0.0
-    coefficients = coefficients[kept] / largest[kept, None]
-    return coefficients, np.concatenate([exponents for _, exponents in blocks])
+    exponents = np.concatenate([powers for _, powers in blocks])
+    return PolynomialSystem(coefficients[kept] / largest[kept, None], exponents)
 
 
 MOST_PATHS = 50_000  # Largest number of paths that are followed.

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
 from dae_sdc.arguments import checked
 from dae_sdc.dae.state import Vector
-from dae_sdc.polynomials.homotopy import (
-    REAL_TOLERANCE,
-    added,
-    homogeneous_points,
-    relative_ranks,
-    stacked,
-    widened,
-)
+from dae_sdc.polynomials.homotopy import REAL_TOLERANCE, added, gaussian, relative_ranks, stacked, widened
 from dae_sdc.polynomials.polynomials import Complexes, Integers, PolynomialSystem
 from dae_sdc.polynomials.tracking import Booleans, groups_of, sizes
 from dae_sdc.polynomials.witness import Decomposition, decompose, shown_number
@@ -86,8 +80,7 @@ def _with_kernel(
     left = k == rank
     side, columns = (k, 1) if left else (n, n - rank + 1)
     free = side - columns
-    shape = (side, side)
-    unitary = np.linalg.qr(random.normal(size=shape) + 1j * random.normal(size=shape))[0]
+    unitary = np.linalg.qr(gaussian(random, (side, side)))[0]
     derivatives = [system.derivative(j) for j in range(n)]
     more = free * columns
     blocks = [(system.coefficients, widened(system.exponents, more))]
@@ -96,24 +89,18 @@ def _with_kernel(
         entries = [(unitary[:, column], None)] + [
             (unitary[:, columns + row], row * columns + column) for row in range(free)
         ]
-        if left:
-            blocks += [
-                added(
-                    [
-                        (vector[None] @ derivative.coefficients, widened(derivative.exponents, more, place))
-                        for vector, place in entries
-                    ]
+        products = [
+            [
+                (
+                    vector[None] @ one.coefficients if left else vector[j] * one.coefficients,
+                    widened(one.exponents, more, place),
                 )
-                for derivative in derivatives
+                for vector, place in entries
             ]
-            continue
-        terms = [
-            (vector[j] * derivatives[j].coefficients, widened(derivatives[j].exponents, more, place))
-            for j in range(n)
-            for vector, place in entries
+            for j, one in enumerate(derivatives)
         ]
-        blocks.append(added(terms))
-    return PolynomialSystem(*stacked(blocks)), left
+        blocks += [added(terms) for terms in products] if left else [added([*chain.from_iterable(products)])]
+    return stacked(blocks), left
 
 
 def _degenerate(
@@ -126,7 +113,7 @@ def _degenerate(
     found = []
     for part in parts.components:
         point = part.witness[:1, :n]
-        here = int(relative_ranks(system.homogenized(), homogeneous_points(point))[0])
+        here = int(relative_ranks(system, point)[0])
         nullity = n - here
         kernels = system.equations - here - 1 if left else (n - rank + 1) * (nullity - (n - rank + 1))
         dimension = max(0, part.dimension - kernels)
@@ -194,7 +181,7 @@ def singular_points(
         found, lost = _degenerate(scaled, n - dimension, seed, random)
         failed += lost
         for size, point in found:
-            here = int(relative_ranks(scaled.homogenized(), homogeneous_points(point))[0])
+            here = int(relative_ranks(scaled, point)[0])
             through = (part.rank for part in curved if part.contains(point * scales)[0])
             around = max(through, default=None)
             if around is None or here >= around:

@@ -17,6 +17,7 @@ from dae_sdc.polynomials.homotopy import (
     RESIDUAL_TOLERANCE,
     combined,
     deflated,
+    gaussian,
     homogeneous_points,
     least_step,
     phase,
@@ -50,8 +51,7 @@ class Cut:
             step = least_step(matrix, residual)
             x, change = x - step, sizes(step)
         good = (sizes(x - points) <= 100.0 * SAME_END * size) & (change <= 1e-9 * size)
-        homogeneous = self.system.homogenized()
-        good &= relative_ranks(homogeneous, homogeneous_points(x), self.slices) == x.shape[1]
+        good &= relative_ranks(self.system, x, self.slices) == x.shape[1]
         return np.where(good[:, None], x, points), good
 
     def section(self, points: Complexes, random: np.random.Generator) -> Section:
@@ -67,7 +67,7 @@ class Cut:
         system, n, slices = self.system, self.variables, self.slices
         sections: list[Section] = []
         failed = [points[:0, :n]]
-        ranks = relative_ranks(system.homogenized(), homogeneous_points(points))
+        ranks = relative_ranks(system, points)
         for rank in np.unique(ranks).tolist():
             here = points[ranks == rank]
             if left == 0:
@@ -203,9 +203,7 @@ def _loop(section: Section, random: np.random.Generator) -> Integers | None:
     shape = section.slices.shape
     other = np.zeros(shape, dtype=np.complex128)
     columns = section.variables + 1
-    other[:, :columns] = random.normal(size=(shape[0], columns)) + 1j * random.normal(
-        size=(shape[0], columns)
-    )
+    other[:, :columns] = gaussian(random, (shape[0], columns))
     there = section.moved(section.points, section.slices, other, phase(random))
     if not there.known.all() or there.far.any():
         return None
@@ -378,8 +376,7 @@ class _Cascade:
         self.sections: list[tuple[int, bool, Section]] = []
 
     def _forms(self, number: int) -> Complexes:
-        shape = (number, self.system.variables + 1)
-        forms: Complexes = self.random.normal(size=shape) + 1j * self.random.normal(size=shape)
+        forms = gaussian(self.random, (number, self.system.variables + 1))
         scaled: Complexes = forms / np.linalg.norm(forms, axis=1, keepdims=True)
         return scaled
 
@@ -586,9 +583,7 @@ def _component(
         dimension=dimension,
         degree=len(points),
         multiplicity_one=simple,
-        rank=n - dimension
-        if simple
-        else int(relative_ranks(scaled.homogenized(), homogeneous_points(points[:1]))[0]),
+        rank=n - dimension if simple else int(relative_ranks(scaled, points[:1])[0]),
         certified=certified,
         witness=points * scales,
         linear=section.slices[:, 1 : n + 1] / scales,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -142,36 +143,33 @@ def transient_growth(Q: Vector, deltas: Sequence[Vector]) -> float:
 
 def admissible(coll: CollBase) -> list[str]:
     """Names of the Q_Delta that contract where a constraint fixes the derivative, best first."""
-    found = []
-    for name in _one_name_each():
-        try:
-            radius = stiff_limit(coll, name)
-        except InputError:
-            continue
-        if radius < OFFERED_RADIUS:
-            found.append((round(radius, 3), name))
-    return [name for _, name in sorted(found)]
+    radii = _of_each(partial(stiff_limit, coll))
+    offered = [(round(radius, 3), name) for name, radius in radii if radius < OFFERED_RADIUS]
+    return [name for _, name in sorted(offered)]
 
 
-def _one_name_each() -> list[str]:
-    """The plainest of the names of every Q_Delta."""
+def _of_each(function: Callable[[str], Any]) -> Iterator[tuple[str, Any]]:
+    """The plainest of the names of every Q_Delta that exists, and the value of a function of it."""
     names: dict[Any, list[str]] = {}
     for name, kind in QDELTA_GENERATORS.items():
         names.setdefault(kind, []).append(name)
-    return [min(same, key=lambda name: ("_" in name, len(name), name)) for same in names.values()]
+    for same in names.values():
+        name = min(same, key=lambda name: ("_" in name, len(name), name))
+        try:
+            value = function(name)
+        except InputError:
+            continue
+        yield name, value
 
 
 def diagonal(coll: CollBase) -> list[str]:
     """Names of the Q_Delta that are diagonal for these nodes in every sweep, in alphabetical order."""
-    found = []
-    for name in _one_name_each():
-        try:
-            matrices = [qdelta_matrix(coll, name, sweep) for sweep in (1, 2, coll.num_nodes + 3)]
-        except InputError:
-            continue
-        if all(np.diagonal(matrix).any() and not np.tril(matrix, -1).any() for matrix in matrices):
-            found.append(name)
-    return sorted(found)
+
+    def is_diagonal(name: str) -> bool:
+        matrices = [qdelta_matrix(coll, name, sweep) for sweep in (1, 2, coll.num_nodes + 3)]
+        return all(np.diagonal(matrix).any() and not np.tril(matrix, -1).any() for matrix in matrices)
+
+    return sorted(name for name, holds in _of_each(is_diagonal) if holds)
 
 
 def check_qdelta(coll: CollBase, name: str, index: int | None, constrained: bool) -> None:

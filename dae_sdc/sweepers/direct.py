@@ -76,7 +76,9 @@ class DirectMethod(NotOfOthers):
     level: Any
     tolerance: Any
     u_secondary: Any
-    _problem: ProblemDAE | None
+    outcome: Outcome | None = None
+    shows_stages = True
+    _problem: ProblemDAE | None = None
     _watch: JacobianWatch | None = None
     team: Team | None = None
     _serial_remark = ""
@@ -101,11 +103,19 @@ class DirectMethod(NotOfOthers):
 
     def predict(self) -> None:
         """Begin a step; in a run to a tolerance, carry it out."""
-        self._open()
+        L = self.level
+        self._take_problem(L.prob, L.u[0], L.time)
+        if L.u[0].provisional:
+            raise InputError(
+                f"the step before t={L.time:.6g} was never solved; '{type(self).__name__}' solves a step in "
+                f"one sweep, set step_params maxiter to 1"
+            )
+        self._swept = False
+        self._restart()
         if self.tolerance is not None:
             self._step()
             self._solved = True
-            self.level.status.residual = 0.0
+            L.status.residual = 0.0
 
     def _begin_step(self) -> None:
         """Make the level ready for a step from the value at its start."""
@@ -114,17 +124,6 @@ class DirectMethod(NotOfOthers):
     def _step(self) -> None:
         """Solve the step of the level."""
         raise NotImplementedError
-
-    def _open(self) -> None:
-        """Begin a step; an error if the last one was never solved."""
-        L = self.level
-        if L.u[0].provisional:
-            raise InputError(
-                f"the step before t={L.time:.6g} was never solved; '{type(self).__name__}' solves a step in "
-                f"one sweep, set step_params maxiter to 1"
-            )
-        self._swept = False
-        self._restart()
 
     def _restart(self) -> None:
         """Begin the step from the value at its start as it is now."""
@@ -189,6 +188,11 @@ class DirectMethod(NotOfOthers):
     def _end_step(self) -> None:
         """Put the value at the end of the solved step into ``level.uend``."""
         raise NotImplementedError
+
+    def judge(self) -> Outcome:
+        """The outcome of the finished step, with its error estimate."""
+        assert self.outcome is not None
+        return self.outcome
 
     @classmethod
     def shares_stages(cls) -> bool:
@@ -256,16 +260,8 @@ class DirectSweeper(DirectMethod, Sweeper):  # type: ignore[misc]
         super().__init__(params, level)
         adapt_level(level)
         self.tolerance = params.get("tolerance")
-        self.outcome: Outcome | None = None
-        self.shows_stages = True
-        self._problem: ProblemDAE | None = None
         # With a positive restol the controller would stop before the only sweep: the residual is set to 0.
         level.params.restol = -1.0
-
-    def predict(self) -> None:
-        """See :class:`DirectMethod`."""
-        self._take_problem(self.level.prob)
-        super().predict()
 
     def _begin_step(self) -> None:
         L = self.level
@@ -281,11 +277,6 @@ class DirectSweeper(DirectMethod, Sweeper):  # type: ignore[misc]
         self._solve_late()
         L.status.residual = 0.0 if L.status.residual is None else L.status.residual
         L.status.updated = False
-
-    def judge(self) -> Outcome:
-        """The outcome of the finished step, with its error estimate."""
-        assert self.outcome is not None
-        return self.outcome
 
     def integrate(self) -> Sequence[Any]:
         """Unused: there is no quadrature over nodes."""

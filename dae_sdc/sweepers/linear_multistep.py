@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from math import factorial
+from math import comb, factorial
 from types import MappingProxyType
 
 import numpy as np
@@ -195,16 +195,6 @@ _HAIRER = "E. Hairer, S. P. Norsett, G. Wanner, Solving Ordinary Differential Eq
 MULTISTEP: Registry[MultistepMethod] = Registry("multistep method")  # All methods by name.
 
 
-def _backward_differences(k: int) -> list[Fraction]:
-    """alpha of the BDF with k steps: sum over m = 1 ... k of the m-th backward difference divided by m."""
-    alpha, difference = [Fraction(0)] * (k + 1), np.array([Fraction(1)])
-    for m in range(1, k + 1):
-        difference = np.convolve(difference, [1, -1])
-        for j, coefficient in enumerate(difference):
-            alpha[j] += coefficient / m
-    return alpha
-
-
 def _integrals(points: Sequence[int]) -> list[Fraction]:
     """Integrals from -1 to 0 of the Lagrange polynomials of integer points."""
     moments = np.array([Fraction((-1) ** i, i + 1) for i in range(len(points))])
@@ -233,10 +223,12 @@ def bdf(k: int) -> MultistepMethod:
     """
     if k < 1:
         raise InputError(f"backward differentiation formulas have at least 1 step; got {k}")
+    # The sum over m = 1 ... k of the m-th backward difference divided by m.
+    alpha = [sum(Fraction((-1) ** j * comb(m, j), m) for m in range(1, k + 1)) for j in range(k + 1)]
     return MultistepMethod(
         name=f"bdf{k}",
         class_name=f"BDF{k}DAE",
-        alpha=np.array(_backward_differences(k), dtype=np.float64),
+        alpha=np.array(alpha, dtype=np.float64),
         beta=np.eye(1, k + 1)[0],
         order=k,
         orders={0: (k, k), 1: (k, k), 2: (k, k), 3: (k, k, k)},

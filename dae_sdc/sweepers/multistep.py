@@ -221,7 +221,7 @@ class MultistepDAE(DirectSweeper):
         number = f"{method.steps} step{'s' if method.steps > 1 else ''}"
         return [f"{number}, {kind}, order {method.order}, constant step size", *orders]
 
-    def _bind(self, problem: ProblemDAE) -> None:
+    def _bind(self, problem: ProblemDAE, *_: Any) -> None:
         if not is_ordinary(problem):
             for option, default in (
                 ("corrector", CORRECTORS[0]),

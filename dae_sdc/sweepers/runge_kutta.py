@@ -99,10 +99,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         self._shared = {name: given.pop(name, None) for name in ("comm", "threads", "measured")}
         super().__init__(given, level)
         adapt_level(level)
-        self._problem: ProblemDAE | None = None
         self.collocation = _is_collocation(self.method)
-        self.outcome: Outcome | None = None
-        self.shows_stages = True
         self._used = self.method
         self._turns: bool | None = None
         self._switched: SwitchedSteps | None = None
@@ -142,12 +139,6 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
             self._coupled = CoupledStages(problem, tableau.A, tableau.c)
         located = self.params.locate_switches and type(problem).switches is not ProblemDAE.switches
         self._switched = SwitchedSteps(problem, tableau.stages) if located else None
-
-    def predict(self) -> None:
-        """See :class:`DirectMethod`."""
-        L = self.level
-        self._take_problem(L.prob, L.u[0], L.time)
-        super().predict()
 
     def _begin_step(self) -> None:
         """Allocate stages and set u' at the start; coupled stages in runs to a tolerance do so themselves."""
@@ -217,23 +208,14 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
 
     def judge(self) -> Outcome:
         """The outcome of the finished step, with its error estimate."""
-        assert self.outcome is not None
-        if self.outcome.solved:
-            self._watch.succeeded(self.outcome.rate > CRAWLING_CONTRACTION)
+        outcome = super().judge()
+        if outcome.solved:
+            self._watch.succeeded(outcome.rate > CRAWLING_CONTRACTION)
         else:
             u0, time, dt = self.level.u[0], self.level.time, self.level.dt
             points = (u0.view(np.ndarray), u0.derivative(), time), (self._u[-1], self._du[-1], time + dt)
             self._watch.failed(points, dt)
-        return self.outcome
-
-    def _step_together(self) -> None:
-        """Solve all stages as one system, and estimate the error."""
-        L = self.level
-        t0, together = L.time, self._together
-        self.outcome = together.step(L.u[0], t0, L.dt)
-        stages, self._used = together.used.stages, together.used.tableau
-        self._take(stages.u, stages.du)
-        L.f[0] = attach(stages.du0.copy(), L.prob.n_diff)
+        return outcome
 
     def steps_ahead(self, value: Any) -> StepsAhead | None:
         """What takes the next steps ahead, from a state; None where each of them is to be looked at."""
@@ -317,7 +299,11 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
                 self._step_one_by_one()
             self._written()
         elif self.tolerance is not None:
-            self._step_together()
+            L, together = self.level, self._together
+            self.outcome = together.step(L.u[0], L.time, L.dt)
+            stages, self._used = together.used.stages, together.used.tableau
+            self._take(stages.u, stages.du)
+            L.f[0] = attach(stages.du0.copy(), L.prob.n_diff)
         else:
             self._coupled.solve_from(self.level.u[0], self.level.time, self.level.dt)
             self._take(self._coupled.u, self._coupled.du)

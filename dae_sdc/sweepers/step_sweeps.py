@@ -12,28 +12,13 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, interpolation_matrix
 from dae_sdc.errors import EvaluationError, InputError, SolveError
 from dae_sdc.registry import unknown
+from dae_sdc.sweepers import sweep
 from dae_sdc.sweepers.collocation import qdelta_matrix, transient_growth
 from dae_sdc.sweepers.iterate import Predictor, StepIterate
 from dae_sdc.sweepers.nodes import OK, RESIDUAL_FAILED, SWEEP_FAILED, Stages
 from dae_sdc.sweepers.simultaneous import eigenbasis
 from dae_sdc.sweepers.step_error import StepError, multipliers, only_rounding
-from dae_sdc.sweepers.sweep import (
-    CONVERGED,
-    GOING_ON,
-    INTEGRATE,
-    MOST_SWEEPS,
-    NOTHING,
-    TOO_SLOW,
-    Continuation,
-    Goal,
-    GoalNumbers,
-    add_defects,
-    keep_old,
-    look_at_change,
-    residual,
-    residual_norms,
-    start_sweep,
-)
+from dae_sdc.sweepers.sweep import CONVERGED, GOING_ON, MOST_SWEEPS, TOO_SLOW, Continuation
 from dae_sdc.sweepers.switching import SwitchedSteps
 from dae_sdc.sweepers.tolerance import Outcome, Tolerance
 
@@ -65,7 +50,7 @@ class AccuracyGoal:
                 f"'{qdelta}' is {delta[-1, -1]:g}; use LU, or give dt instead of rtol"
             )
         self.errors = errors = StepError.of_collocation(problem, tolerance, M)
-        self.goal = Goal(np.zeros((M, n)), errors.weights, GoalNumbers())
+        self.goal = sweep.Goal(np.zeros((M, n)), errors.weights, sweep.GoalNumbers())
         iterate.solver.measure_by(errors.weights, errors.unit)
         index, numbers = errors.index, self.goal.numbers
         numbers.eta, numbers.share = 1.0, errors.share
@@ -78,7 +63,7 @@ class AccuracyGoal:
         self._at_start = interpolation_matrix(matrices.nodes, (0.0,))[0]
         # The error that an inexact solve leaves at a node may grow in later sweeps before it contracts.
         changes = range(1, M + 1) if matrices.varies else ()
-        deltas = [qdelta_matrix(matrices.collocation, qdelta, sweep) for sweep in changes] or M * [delta]
+        deltas = [qdelta_matrix(matrices.collocation, qdelta, number) for number in changes] or M * [delta]
         self._growth = transient_growth(Q, deltas)
         # The error that a solve leaves in an integrated multiplier returns in the next sweep divided by dt.
         exact = index > 1 and problem.n_diff < iterate.n_integrated
@@ -177,7 +162,7 @@ class AccuracyGoal:
         alone = not iterate.nodes.shared
         if alone and self._bound_steps > 0 and stages.integral_known:
             self._bound_steps -= 1
-            solver.run(residual_norms, own.start, own.stop, norms=self._norms)
+            solver.run(sweep.residual_norms, own.start, own.stop, norms=self._norms)
             if max(self._norms.tolist()) <= self._residual_bound * min(1.0, dt / self._bound_dt):
                 return True
         iterate.integrate()
@@ -271,9 +256,9 @@ class StepResidual:
             iterate.residuals_known, iterate.residuals_shared = True, False
             self.norms[iterate.owned] = np.abs(self._rows[iterate.owned]).max(axis=1, initial=0.0)
             if iterate.keeps:
-                add_defects(iterate.arrays(iterate.stages), own.start, own.stop, self.norms)
+                sweep.add_defects(iterate.arrays(iterate.stages), own.start, own.stop, self.norms)
         else:
-            iterate.solver.run(residual_norms, own.start, own.stop, norms=self.norms)
+            iterate.solver.run(sweep.residual_norms, own.start, own.stop, norms=self.norms)
         return list(self.norms[iterate.owned].tolist())
 
     def rows(self) -> Vector:
@@ -295,7 +280,7 @@ class StepResidual:
         """The residual from the norms at all nodes, as the level's ``residual_type`` says."""
         L = self.iterate.level
         kind = L.params.residual_type
-        value = residual(norms, len(norms), kind[0] == "l")
+        value = sweep.residual(norms, len(norms), kind[0] == "l")
         if kind.endswith("rel"):
             return value / abs(L.u[0]) if L.u[0].any() else np.inf
         return value
@@ -423,9 +408,9 @@ class StepSweeps:
             iterate.spare = before
             iterate.sweeps += 1
             return
-        sweep = self._sweep_alone if iterate.stands_alone() else self._sweep
+        advance = self._sweep_alone if iterate.stands_alone() else self._sweep
         try:
-            sweep(most)
+            advance(most)
         except SolveError:
             if iterate.sweeps > 0 or not iterate.extrapolated:
                 raise
@@ -436,7 +421,7 @@ class StepSweeps:
             stages.u[:], stages.du[:] = iterate.start_values, 0.0
             iterate.place_start()
             stages.integral_known = iterate.extrapolated = False
-            sweep(most)
+            advance(most)
 
     def _take_matrices(self) -> None:
         """Take the Q_Delta of the coming sweep, times the step size."""
@@ -456,7 +441,7 @@ class StepSweeps:
         iterate.prepare(stages)
         if iterate.matrices.varies:
             most = 1
-        wanted = NOTHING if stages.integral_known else INTEGRATE
+        wanted = sweep.NOTHING if stages.integral_known else sweep.INTEGRATE
         last = iterate.pending or Continuation(wanted, 0, iterate.matrices.dt_q, stages.u, stages.du)
         iterate.pending = None
         kind = L.params.residual_type
@@ -492,7 +477,7 @@ class StepSweeps:
         guarded = accuracy is None and iterate.matrices.diagonal and waits
         if accuracy is not None:
             iterate.prepare(stages)
-            self.solver.run(keep_old, goal=accuracy.goal)
+            self.solver.run(sweep.keep_old, goal=accuracy.goal)
         elif guarded:
             self.solver.remember()
         failure = self._solve_owned(stages)
@@ -503,7 +488,7 @@ class StepSweeps:
         iterate.finish(stages)
         iterate.sweeps += 1
         if accuracy is not None:
-            accuracy.take_status(self.solver.run(look_at_change, iterate.sweeps, goal=accuracy.goal))
+            accuracy.take_status(self.solver.run(sweep.look_at_change, iterate.sweeps, goal=accuracy.goal))
 
     def _solve_owned(self, stages: Stages) -> Exception | None:
         """Solve at the nodes of this process in turn; an error is returned, to be raised on all processes."""
@@ -516,7 +501,7 @@ class StepSweeps:
             # Where nodes keep the values of their solves, these need the right-hand sides of all nodes.
             needed = range(iterate.num_nodes) if iterate.keeps else owned
             self.solver.begin_sweep(iterate.sweeps)
-            self.solver.run(start_sweep, needed.start, needed.stop, before=iterate.stages)
+            self.solver.run(sweep.start_sweep, needed.start, needed.stop, before=iterate.stages)
             self.solver.solve(owned.start, owned.stop)
             if self.accuracy is None and L.params.restol <= 0.0 and L.level_index == 0:
                 # With restol 0 no controller checks the residual.

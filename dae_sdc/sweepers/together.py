@@ -10,21 +10,9 @@ import numpy as np
 
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector
+from dae_sdc.sweepers import simultaneous
 from dae_sdc.sweepers.coupled import CoupledStages
-from dae_sdc.sweepers.simultaneous import (
-    DIVERGED,
-    END_SHARE,
-    GROWN_STEP,
-    HELD_PART,
-    LARGEST_DEFECT,
-    MOST_NEWTON_ITERATIONS,
-    REASONS,
-    SLOW,
-    SMALL_STEP_ERROR,
-    SOLVED,
-    UNRESOLVED,
-    Simultaneous,
-)
+from dae_sdc.sweepers.simultaneous import DIVERGED, SLOW, SMALL_STEP_ERROR, SOLVED, UNRESOLVED, Simultaneous
 from dae_sdc.sweepers.step_error import MULTIPLIER_AMPLIFICATION
 from dae_sdc.sweepers.tableaux import Tableau, radau_iia
 from dae_sdc.sweepers.teams import Team
@@ -80,7 +68,7 @@ class StagesTogether:
         self.late = tolerance.weights_of(problem, HELD_AT_INDEX_2, plain=True) if held else None
         self._seen_at, self._errors = np.nan, np.zeros(problem.n)
         self._at_end = self.stages.numbers.allowed_at_end = 1.0 / factor
-        self.stages.numbers.allowed_defect = LARGEST_DEFECT[min(index, 2)]
+        self.stages.numbers.allowed_defect = simultaneous.LARGEST_DEFECT[min(index, 2)]
         # An index that is not known may be 2: below this part of the time scale rounding makes such an error.
         self.noisy = MULTIPLIER_AMPLIFICATION * problem.round_off / (SMALL_STEP_ERROR * self.weights.rtol)
         self.noisy *= problem.index is None
@@ -94,10 +82,10 @@ class StagesTogether:
         stages.weigh(self.weights, h, first > 0)
         self.forget_errors(t0)
         before = getattr(u0.polynomial, "dt", 0.0)
-        looks = self._wary or repeated > 0 or h > GROWN_STEP * before
+        looks = self._wary or repeated > 0 or h > simultaneous.GROWN_STEP * before
         status = stages.solve(t0, h, first, looks)
         numbers = stages.numbers
-        most = END_SHARE * numbers.kappa
+        most = simultaneous.END_SHARE * numbers.kappa
         if status == SOLVED and numbers.end_error > most and not stages.end_is_solved(t0, h, most):
             status = UNRESOLVED
             if self._index < 2:
@@ -126,15 +114,15 @@ class StagesTogether:
                     error = numbers.defect / numbers.allowed_defect
                 elif self.late is not None and numbers.at_end and not repeated:
                     late = np.abs(stages.error) * self.late.of_stages(stages.u[-1:], h)
-                    part = min(1.0, HELD_PART * h * self.weights.scales.rate)
+                    part = min(1.0, simultaneous.HELD_PART * h * self.weights.scales.rate)
                     error = max(error, part * float(late.max(where=stages.multipliers, initial=0.0)))
         stages.count()
         if first and self._index == 2:
             # It was evaluated at u' = 0, off the solutions of the equations, and what it does to constraints
             # is divided by h. That it contracted well in this step says nothing of the next.
             stages.forget()
-        effort = numbers.iterations / MOST_NEWTON_ITERATIONS
-        about = stages.m + 1, effort, numbers.rate, REASONS[status], int(numbers.worst)
+        effort = numbers.iterations / simultaneous.MOST_NEWTON_ITERATIONS
+        about = stages.m + 1, effort, numbers.rate, simultaneous.REASONS[status], int(numbers.worst)
         return Outcome(status == SOLVED, error, *about, self.slack)
 
     def forget_errors(self, t0: float) -> None:
