@@ -277,11 +277,6 @@ class PerturbedCompiler(compiling.KernelCompiler):
 Perturbing.compiler = PerturbedCompiler
 
 
-def compile_residual(function: Callable[..., None]) -> Any:
-    """The C function ``residual(t, u*, du*, p*, out*)`` of complex u, du and out."""
-    return compiling.compile_function(function, compiling.SIGNATURES["complex"], PerturbedCompiler)
-
-
 # --- the Jacobian's kernel ------------------------------------------------------------------------
 
 

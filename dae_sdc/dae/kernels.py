@@ -84,9 +84,8 @@ def compile_kernel(function: Callable[..., None], kind: str) -> Any:
     """Compile a Python function, once a machine: the result is kept on disk beside its file."""
     module = machine()
     try:
-        if kind == "complex":
-            return complex_step().compile_residual(function)
-        return module.compile_function(function, module.SIGNATURES[kind])
+        compiler = complex_step().PerturbedCompiler if kind == "complex" else None
+        return module.compile_function(function, module.SIGNATURES[kind], compiler)
     except module.CompilationError as error:
         reason = " ".join(str(error).split())[:300]
         if "Untyped global name" in reason:

@@ -37,41 +37,27 @@ class RowsMemory(ctypes.Structure):
     _fields_ = fields(ctypes.c_int64, "place stride")
 
 
-class ArraysMemory(ctypes.Structure):
-    """The arrays of a sweep; the fields are those of :class:`~dae_sdc.sweepers.sweep.SweepArrays`."""
-
-    _fields_ = [
-        *fields(RowsMemory, "u du integral right_side mixed dt_q dt_delta tau guide"),
-        *fields(ctypes.c_int64, "start has_tau num_nodes n n_integrated diagonal keeps first"),
-    ]
-
-
-class BeforeMemory(ctypes.Structure):
-    """The values before a sweep."""
-
-    _fields_ = fields(RowsMemory, "u du integral")
-
-
-class ContinuationMemory(ctypes.Structure):
-    """The polynomial of the last step; the fields of :class:`~dae_sdc.sweepers.sweep.Continuation`."""
-
-    _fields_ = [*fields(RowsMemory, "matrix value derivative"), *fields(ctypes.c_int64, "wanted nodes")]
-
-
-class GoalMemory(ctypes.Structure):
-    """What sweeps to a tolerance measure; the fields of :class:`~dae_sdc.sweepers.sweep.Goal`."""
-
-    _fields_ = [*fields(RowsMemory, "old"), *fields(ctypes.c_int64, "weights numbers")]
+def _memory_of(record: str, rows: str, integers: str = "") -> type[ctypes.Structure]:
+    """The memory of a record of :mod:`dae_sdc.sweepers.sweep`: its arrays, and its numbers and addresses."""
+    own = [*fields(RowsMemory, rows), *fields(ctypes.c_int64, integers)]
+    return type(f"{record}Memory", (ctypes.Structure,), {"_fields_": own})
 
 
 class SweepMemory(ctypes.Structure):
     """What sweeps work on, for Python and for compiled code, with the address of a NodesMemory."""
 
     _fields_ = [
-        ("arrays", ArraysMemory),
-        ("before", BeforeMemory),
-        ("last", ContinuationMemory),
-        ("goal", GoalMemory),
+        (
+            "arrays",
+            _memory_of(
+                "SweepArrays",
+                "u du integral right_side mixed dt_q dt_delta tau guide",
+                "start has_tau num_nodes n n_integrated diagonal keeps first",
+            ),
+        ),
+        ("before", _memory_of("Values", "u du integral")),  # a sweep
+        ("last", _memory_of("Continuation", "matrix value derivative", "wanted nodes")),
+        ("goal", _memory_of("Goal", "old", "weights numbers")),
         *fields(ctypes.c_int64, "norms nodes"),
     ]
 
@@ -245,11 +231,11 @@ class CompiledNodes(PythonNodes):
         self._remembered: list[tuple[Any, Any]] = []
         # The objects whose addresses stand in memory, to notice when an address must be written again.
         self._known: dict[str, Any] = {}
-        self._make_matrices(entries)
+        self._make_matrices()
         tell_addresses(nodes, self._kept | self._ages | self._buffers)
 
-    def _make_matrices(self, entries: int) -> None:
-        """Allocate factors of matrices with ``entries`` entries, and set the functions that use them."""
+    def _make_matrices(self) -> None:
+        """Allocate factors of matrices, and set the functions that use them."""
         raise NotImplementedError
 
     def __reduce__(self) -> Any:
@@ -399,7 +385,7 @@ class CompiledNodes(PythonNodes):
 class DenseNodes(CompiledNodes):
     """Compiled solves at the nodes with dense LU factors by LAPACK; see :class:`CompiledNodes`."""
 
-    def _make_matrices(self, entries: int) -> None:
+    def _make_matrices(self) -> None:
         n = self.problem.n
         self._kept["factors"] = np.empty((self._capacity, n, n))
         self._kept["pivots"] = np.empty((self._capacity, n), dtype=np.int32)
@@ -438,12 +424,12 @@ class SparseNodes(CompiledNodes):
     # SuperLU chooses the pivots; compiled code goes on with them until one gets too small. Factors that are
     # rather full stay with SuperLU, which works on blocks.
 
-    def _make_matrices(self, entries: int) -> None:
+    def _make_matrices(self) -> None:
         kept = self._capacity
         self._kept["triangles"] = np.zeros((kept, mn.PARTS), dtype=np.int64)
         self._kept["patterns"] = np.zeros((kept, mn.ROW_PARTS), dtype=np.int64)
         self._kept["renewed"] = np.zeros(kept, dtype=np.int64)
-        self._buffers |= {"work": np.empty(3 * self.problem.n), "data": np.empty(entries)}
+        self._buffers |= {"work": np.empty(3 * self.problem.n), "data": np.empty(self._nodes.entries)}
         self._nodes.substitute, self._nodes.refactorize = (made.address for made in mn.sparse_functions())
         # Factors and row pattern in a slot, and the SuperLU factors that they were made of.
         self._factors: dict[int, tuple[TriangularFactors, RowPattern, Any]] = {}

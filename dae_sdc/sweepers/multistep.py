@@ -184,6 +184,7 @@ class MultistepDAE(DirectSweeper):
     family = "multistep method"
     corrector: str
     starting_procedure: str
+    _system: NodeSystem
 
     def __init__(self, params: dict[str, Any], level: Any) -> None:
         given = dict(params)
@@ -321,27 +322,8 @@ class MultistepDAE(DirectSweeper):
         L.uend = L.prob.dtype_u(L.u[1])
         L.uend.polynomial = left
 
-    @property
-    def keeps_state(self) -> bool:
-        """Whether :meth:`get_state` is all that the next step depends on besides its start."""
-        return self._problem is not None and self._newton.keeps_state and self._fixed_point.keeps_state
-
-    def get_state(self) -> dict[str, Any]:
-        """The state, besides the past values, that the next step depends on, for a checkpoint."""
-        if not self.keeps_state:
-            return {}
-        newton, fixed = self._newton.get_state(), self._fixed_point.get_state()
-        return {"matrices": newton, "fixed point": fixed, "split": self._system.split}
-
-    def set_state(self, kept: Mapping[str, Any]) -> None:
-        """Take what :meth:`get_state` gave, to the last bit."""
-        if not kept:
-            return
-        self._problem = self.level.prob
-        self._bind(self._problem)
-        self._newton.set_state(kept["matrices"])
-        self._fixed_point.set_state(kept["fixed point"])
-        self._system.split = kept["split"]
+    def _solvers(self) -> Mapping[str, Any]:
+        return {"matrices": self._newton, "fixed point": self._fixed_point}
 
 
 def is_ordinary(problem: ProblemDAE) -> bool:

@@ -360,37 +360,20 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
             if L.uend is not end:  # the difference, which is the estimate of the error, stays
                 self.u_secondary += L.uend - end
 
-    @property
-    def keeps_state(self) -> bool:
-        """Whether :meth:`get_state` is all that the next step depends on besides its start."""
-        return self._problem is not None and bool(self._remembering().keeps_state)
+    def _solvers(self) -> Mapping[str, Any]:
+        if self.method.diagonally_implicit:
+            return {"matrices": self._newton}
+        return {"matrices": self._coupled.newton if self.tolerance is None else self._together}
 
     def get_state(self) -> dict[str, Any]:
-        """The state that the next step depends on, for a checkpoint."""
-        if not self.keeps_state:
-            return {}
-        split = self._system.split if self.method.diagonally_implicit else 0
-        kept = {"matrices": self._remembering().get_state(), "split": split, "turns": self._turns}
-        return kept | ({"fewer_nodes": self._together.numbers} if self._solves_together else {})
+        """See :class:`DirectMethod`."""
+        kept = super().get_state()
+        return kept and kept | {"turns": self._turns}
 
     def set_state(self, kept: Mapping[str, Any]) -> None:
-        """Take what :meth:`get_state` gave, to the last bit."""
-        if not kept:
-            return
-        self._turns = kept["turns"]
-        self.reset()
-        self._take_problem(self.level.prob)
-        if self._solves_together:
-            self._together.numbers = kept["fewer_nodes"]
-        self._remembering().set_state(kept["matrices"])
-        if self.method.diagonally_implicit:
-            self._system.split = kept["split"]
-
-    def _remembering(self) -> FewerNodes | ModifiedNewton:
-        """The solver that keeps matrices from step to step."""
-        if self.method.diagonally_implicit:
-            return self._newton
-        return self._coupled.newton if self.tolerance is None else self._together
+        """See :class:`DirectMethod`."""
+        self._turns = kept.get("turns", self._turns)
+        super().set_state(kept)
 
     def integrate(self) -> list[MeshDAE]:
         """dt sum_j a_ij U_j at the stages."""

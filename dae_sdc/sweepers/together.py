@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -221,19 +221,12 @@ class FewerNodes:
 
     def get_state(self) -> dict[str, Any]:
         """The state that the next step depends on, for a checkpoint."""
-        return self.used.stages.get_state()
+        numbers = self.used.tableau.stages, self._failures, self._left, self._since, self.count
+        return {"fewer nodes": numbers, "stages": self.used.stages.get_state()}
 
     def set_state(self, kept: Mapping[str, Any]) -> None:
-        """Take what :meth:`get_state` gave, to the last bit, after :attr:`numbers`."""
-        self.used.stages.set_state(kept)
-
-    @property
-    def numbers(self) -> tuple[float, ...]:
-        """Number of nodes in use, failures, steps left with fewer of them, and counts of these."""
-        return self.used.tableau.stages, self._failures, self._left, self._since, self.count
-
-    @numbers.setter
-    def numbers(self, kept: Sequence[float]) -> None:
-        nodes, self._left, self._since, self.count = (int(kept[k]) for k in (0, 2, 3, 4))
-        self._failures = float(kept[1])
-        self.used = self._method(nodes)
+        """Take what :meth:`get_state` gave, to the last bit."""
+        nodes, failures, *counts = kept["fewer nodes"]
+        self._failures, (self._left, self._since, self.count) = float(failures), map(int, counts)
+        self.used = self._method(int(nodes))
+        self.used.stages.set_state(kept["stages"])
