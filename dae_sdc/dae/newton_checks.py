@@ -143,11 +143,16 @@ def unknown_sizes(problem: ProblemDAE, u: Vector, du: Vector) -> tuple[Vector, V
 
 
 class _Differences:
-    """Central differences of F about one point."""
+    """Central differences of F about one point, and how far products with a Jacobian are from them."""
 
-    def __init__(self, problem: ProblemDAE, u: Vector, du: Vector, t: float) -> None:
+    def __init__(
+        self, problem: ProblemDAE, linearization: Linearization, u: Vector, du: Vector, t: float
+    ) -> None:
         self.problem, self.u, self.du, self.t = problem, u, du, t
         self.base = self._at(u, du)
+        self.halves: tuple[Any, Any] = linearization.stiffness, linearization.mass
+        terms = abs(linearization.mass) @ np.abs(du) + abs(linearization.stiffness) @ np.abs(u)
+        self._terms = terms + np.abs(self.base)
 
     def _at(self, u: Vector, du: Vector) -> Vector:
         return np.array(self.problem.evaluate(u, du, self.t))
@@ -158,18 +163,15 @@ class _Differences:
         behind = self._at(self.u - step * of_u, self.du - step * of_du)
         return (ahead - behind) / (2.0 * step), np.abs(ahead - 2.0 * self.base + behind) / step
 
-
-def _differs(
-    differences: _Differences, linearization: Linearization, sizes: tuple[Vector, Vector], terms: Vector
-) -> bool:
-    """Whether the product with one direction in u and u' together is off by more than differences explain."""
-    (direction,) = directions(len(terms), 1)
-    of_u, of_du, step = direction * sizes[0], direction[::-1] * sizes[1], COMPARISON_STEP
-    slope, spread = differences.along(of_u, of_du, step)
-    mass, stiffness = linearization.mass, linearization.stiffness
-    allowed = COMPARISON_SLACK * (abs(mass) @ np.abs(of_du) + abs(stiffness) @ np.abs(of_u) + np.abs(slope))
-    allowed += COMPARISON_SPREAD * spread + 100.0 * np.finfo(float).eps * terms / step
-    return bool((np.abs(mass @ of_du + stiffness @ of_u - slope) > allowed).any())
+    def excess(self, of_u: Vector, of_du: Vector, step: float) -> Vector:
+        """How many times more than differences explain the products with a direction are off, shape (n,)."""
+        slope, spread = self.along(of_u, of_du, step)
+        stiffness, mass = self.halves
+        sizes = abs(mass) @ np.abs(of_du) + abs(stiffness) @ np.abs(of_u)
+        allowed = COMPARISON_SLACK * (sizes + np.abs(slope))
+        allowed += COMPARISON_SPREAD * spread + 100.0 * np.finfo(float).eps * self._terms / step
+        off = np.abs(mass @ of_du + stiffness @ of_u - slope) / np.maximum(allowed, np.finfo(float).tiny)
+        return np.where(np.isfinite(off), off, 0.0)
 
 
 def wrong_entry(
@@ -177,58 +179,45 @@ def wrong_entry(
 ) -> WrongEntry | None:
     """An entry of dF/du' or dF/du that is off by more than differences of F explain."""
     # The matrices are multiplied by a random direction and compared with the derivative of F along it, three
-    # evaluations. Where they differ, each of them is looked at by itself, a second direction has to confirm
-    # it, and halving the set of unknowns finds the column.
+    # evaluations. Where they differ, each of them is looked at by itself.
     # Shapes: u and du (n,).
     sizes = unknown_sizes(problem, u, du)
     with np.errstate(all="ignore"):
-        differences = _Differences(problem, u, du, t)
-        terms = abs(linearization.mass) @ np.abs(du) + abs(linearization.stiffness) @ np.abs(u)
-        terms += np.abs(differences.base)
-        if not _differs(differences, linearization, sizes, terms):
+        differences = _Differences(problem, linearization, u, du, t)
+        (direction,) = directions(len(u), 1)
+        both = direction * sizes[0], direction[::-1] * sizes[1]
+        if not (differences.excess(*both, COMPARISON_STEP) > 1.0).any():
             return None
-        for of_derivative in (True, False):
-            matrix = linearization.mass if of_derivative else linearization.stiffness
-            size = sizes[1] if of_derivative else sizes[0]
+        of_slopes = _wrong_entry_of(differences, True, sizes[1])
+        return of_slopes or _wrong_entry_of(differences, False, sizes[0])
 
-            def excess(
-                direction: Vector, step: float, matrix: Any = matrix, of_derivative: bool = of_derivative
-            ) -> Vector:
-                """How many times more than explained the products differ, shape (n,)."""
-                none = np.zeros_like(direction)
-                along = (none, direction) if of_derivative else (direction, none)
-                slope, spread = differences.along(*along, step)
-                product = matrix @ direction
-                allowed = COMPARISON_SLACK * (abs(matrix) @ np.abs(direction) + np.abs(slope))
-                allowed += COMPARISON_SPREAD * spread + 100.0 * np.finfo(float).eps * terms / step
-                found = np.abs(product - slope) / np.maximum(allowed, np.finfo(float).tiny)
-                return np.where(np.isfinite(found), found, 0.0)
 
-            first, second = directions(len(u), 2) * size
-            rows = excess(first, COMPARISON_STEP)
-            if not (rows > 1.0).any():
-                continue
-            rows = np.minimum(rows, excess(second, 0.3 * COMPARISON_STEP))
-            row = int(np.argmax(rows))
-            if rows[row] <= 1.0:
-                continue
-            columns = np.arange(len(u))
-            while len(columns) > 1:
-                halves = columns[: len(columns) // 2], columns[len(columns) // 2 :]
-                found = []
-                for half in halves:
-                    direction = np.zeros(len(u))
-                    direction[half] = first[half]
-                    found.append(excess(direction, COMPARISON_STEP)[row])
-                columns = halves[int(found[1] > found[0])]
-            column = int(columns[0])
-            direction = np.zeros(len(u))
-            direction[column] = size[column]
-            none = np.zeros(len(u))
-            of_u, of_du = (none, direction) if of_derivative else (direction, none)
-            slope = differences.along(of_u, of_du, COMPARISON_STEP)[0][row] / size[column]
-            return WrongEntry(row, column, of_derivative, float(matrix[row, column]), float(slope))
-    return None
+def _wrong_entry_of(differences: _Differences, of_derivative: bool, size: Vector) -> WrongEntry | None:
+    """A wrong entry of one of the halves; halving the set of unknowns finds its column."""
+    none = np.zeros(len(size))
+
+    def pair(direction: Vector) -> tuple[Vector, Vector]:
+        return (none, direction) if of_derivative else (direction, none)
+
+    first, second = directions(len(size), 2) * size
+    rows = differences.excess(*pair(first), COMPARISON_STEP)
+    if (rows > 1.0).any():  # a second direction has to confirm it
+        rows = np.minimum(rows, differences.excess(*pair(second), 0.3 * COMPARISON_STEP))
+    row = int(np.argmax(rows))
+    if rows[row] <= 1.0:
+        return None
+    columns = np.arange(len(size))
+    while len(columns) > 1:
+        parts = columns[: len(columns) // 2], columns[len(columns) // 2 :]
+        within = [np.where(np.isin(np.arange(len(size)), part), first, 0.0) for part in parts]
+        before, after = (differences.excess(*pair(some), COMPARISON_STEP)[row] for some in within)
+        columns = parts[int(after > before)]
+    column = int(columns[0])
+    direction = np.zeros(len(size))
+    direction[column] = size[column]
+    slope = differences.along(*pair(direction), COMPARISON_STEP)[0][row] / size[column]
+    given = differences.halves[of_derivative][row, column]
+    return WrongEntry(row, column, of_derivative, float(given), float(slope))
 
 
 def contraction(
@@ -247,7 +236,7 @@ def contraction(
     sizes = of_u / c + of_du
     rates = []
     with np.errstate(all="ignore"):
-        differences = _Differences(problem, u, du, t)
+        differences = _Differences(problem, linearization, u, du, t)
         for damping in (1.0, 0.5):
             v, growth = directions(len(u), 1)[0] * sizes, []
             for _ in range(POWER_ITERATIONS):

@@ -156,19 +156,7 @@ class Scales:
 
 
 _NUMBERS = ("time", "rate", "least_rate", "begun", "returns", "watched")
-_ARRAYS = (
-    "unknowns",
-    "expected",
-    "rates",
-    "seen",
-    "errors",
-    "_floors",
-    "_least",
-    "hidden",
-    "_earlier",
-    "_learned",
-    "_zero",
-)
+_ARRAYS = tuple("unknowns expected rates seen errors _floors _least hidden _earlier _learned _zero".split())
 KEPT = _NUMBERS + _ARRAYS  # Attributes of :class:`Scales` that change in a run.
 
 # WEIGHT_OF_SIZES, WEIGHT_OF_TIME: weights in the least squares of two preferences, for sizes that nothing

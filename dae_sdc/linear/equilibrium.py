@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -383,17 +382,13 @@ def pseudo_transient(rest: Rest, x: Vector) -> tuple[Vector, int]:
     """
     begin, end = map(float, rest.problem.interval)
     h = FIRST_TRANSIENT_STEP * (end - begin)
-    sizes, residual = rest.sizes, rest.residual(x)
-    measure = partial(_measure, rest, sizes)
-    before = measure(x, residual)
-    tried = NEWTON_AGAIN
+    before, tried = _worst(rest, x), NEWTON_AGAIN
     for count in range(1, TRANSIENT_STEPS + 1):
         new = _euler_step(rest, x, h)
         if new is None:
             h *= SHRINKING_RESIDUAL
             continue
-        now = measure(new, rest.residual(new))
-        x = new
+        now, x = _worst(rest, new), new
         if now <= tried:
             tried = NEWTON_AGAIN * now
             near, worst = newton(rest, x)
@@ -406,8 +401,9 @@ def pseudo_transient(rest: Rest, x: Vector) -> tuple[Vector, int]:
     return x, count
 
 
-def _measure(rest: Rest, sizes: Vector, x: Vector, residual: Vector) -> float:
-    rows = row_scales(rest.jacobian(x), np.maximum(sizes, np.abs(x)))
+def _worst(rest: Rest, x: Vector) -> float:
+    """The largest residual relative to the terms of its equation."""
+    residual, rows = rest.residual(x), row_scales(rest.jacobian(x), np.maximum(rest.sizes, np.abs(x)))
     return float(np.abs(residual / rows).max(initial=0.0)) if np.isfinite(residual).all() else np.inf
 
 

@@ -177,6 +177,8 @@ def consistent(system: ModelJets, x: Vector) -> Vector:
 class Linearizer(ABC):
     """The linear systems of equations at states."""
 
+    dependent = DEPENDENT_POLES  # Singular value, relative to the largest, that counts as 0.
+
     def __init__(
         self,
         title: str,
@@ -192,11 +194,12 @@ class Linearizer(ABC):
     def matrices(self, state: State) -> tuple[Any, Any, Any]:
         """E, A and B at a state, sparse."""
 
-    @abstractmethod
     def minimal(
         self, state: State, preferred: Sequence[str] = (), tangent: bool = False
     ) -> tuple[Minimal, int, str]:
         """The minimal form at a state, the index, and a remark where it is that of frozen matrices."""
+        found, steps = by_ranks(*self.matrices(state), self.dependent)
+        return in_coordinates(found, self.names, preferred), steps, _frozen(steps, state)
 
     def near(self, state: State) -> State:
         """The consistent state near a given one; the given one where hidden constraints are not known."""
@@ -310,7 +313,7 @@ class LinearModel(Linearizer):
     def minimal(
         self, state: State, preferred: Sequence[str] = (), tangent: bool = False
     ) -> tuple[Minimal, int, str]:
-        """The minimal form at a state, the index, and a remark where it is that of frozen matrices."""
+        """See :class:`Linearizer`; by offsets where they hold."""
         system = self.jets(state.t)
         if system is not None:
             own = range(len(self.model.roots), len(self.model.roots) + len(self.inputs))
@@ -320,8 +323,7 @@ class LinearModel(Linearizer):
                 found = by_offsets(system, self.values(system, state), self.states, own, wanted, tangent)
                 labels = tuple(self._labels.get(name, name) for name in found.coordinates)
                 return replace(found, coordinates=labels), self.index, ""
-        found, steps = by_ranks(*self.matrices(state))
-        return in_coordinates(found, self.names, preferred), steps, _frozen(steps, state)
+        return super().minimal(state, preferred)
 
 
 class LinearProblem(Linearizer):
@@ -331,6 +333,8 @@ class LinearProblem(Linearizer):
         self.problem = problem
         units = tuple(problem.parameter_units.get(name, "") for name in inputs)
         super().__init__(type(problem).__name__, inputs, units, problem.names, problem.units)
+        if getattr(problem, "jacobian", None) is None:
+            self.dependent = DEPENDENT_BY_DIFFERENCES
 
     def matrices(self, state: State) -> tuple[Any, Any, Any]:
         """E, A and B at a state, sparse."""
@@ -364,15 +368,6 @@ class LinearProblem(Linearizer):
                 raise InputError(unknown("input, which is a parameter or an equation,", equation, known))
             column[problem.equation_names.index(equation)] = factor
         return column
-
-    def minimal(
-        self, state: State, preferred: Sequence[str] = (), tangent: bool = False
-    ) -> tuple[Minimal, int, str]:
-        """The minimal form at a state, the index, and a remark where it is that of frozen matrices."""
-        exact = getattr(self.problem, "jacobian", None) is not None
-        bound = DEPENDENT_POLES if exact else DEPENDENT_BY_DIFFERENCES
-        found, steps = by_ranks(*self.matrices(state), bound)
-        return in_coordinates(found, self.names, preferred), steps, _frozen(steps, state)
 
 
 def _frozen(index: int, state: State) -> str:

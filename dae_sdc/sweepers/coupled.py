@@ -70,10 +70,6 @@ class CoupledStages(ImplicitSystem):
             return np.zeros_like(values)
         return np.linalg.solve(dt * self.A, values - u0.view(np.ndarray))
 
-    def solve(self) -> None:
-        """Solve for the stages; raises as :meth:`ModifiedNewton.solve` does."""
-        self.newton.solve(self)
-
     def solve_from(self, u0: MeshDAE, t0: float, dt: float) -> None:
         """Solve a step from the extrapolated polynomial or, if that fails, from small steps."""
         n_diff, polynomial = self.problem.n_diff, u0.polynomial
@@ -88,17 +84,17 @@ class CoupledStages(ImplicitSystem):
             guess[:, n_diff:] = np.linalg.solve(dt * self.A, change)
             self.start(u0, guess, t0, dt)
             with suppress(SolveError):
-                self.solve()
+                self.newton.solve(self)
                 return
         self.start(u0, self.march(u0, t0, dt), t0, dt)
-        self.solve()
+        self.newton.solve(self)
 
     def solve_step(self, u0: MeshDAE, guess: Vector, t0: float, dt: float) -> bool:
         """Solve with a Jacobian at each stage and damping; whether that succeeds."""
         self.newton.forget()
         self.start(u0, guess, t0, dt)
         try:
-            self.solve()
+            self.newton.solve(self)
         except SolveError:
             return False
         return True
@@ -178,7 +174,7 @@ def stages_without_guess(
     """The solved stages of a step from a state of which no step before it tells anything."""
     stages = CoupledStages(problem, tableau.A, tableau.c)
     stages.start(u0, stages.march(u0, t0, dt), t0, dt)
-    stages.solve()
+    stages.newton.solve(stages)
     return stages
 
 

@@ -148,11 +148,8 @@ class NodeCommunicator:
     def __init__(self, num_nodes: int) -> None:
         self.owned = range(num_nodes)
 
-    def exchange(self, stages: Stages) -> None:
-        """Send the rows of the owned nodes to all processes, and receive theirs."""
-
-    def exchange_notes(self, stages: Stages) -> None:
-        """Send the notes in the rows of the owned nodes to all processes, and receive theirs."""
+    def exchange(self, stages: Stages, notes_only: bool = False) -> None:
+        """Send the rows of the owned nodes, or the notes in them, to all processes, and receive theirs."""
 
     def complete_sweep(self, stages: Stages, failed: bool) -> bool:
         """Exchange the rows after a sweep; whether a node failed on any process."""

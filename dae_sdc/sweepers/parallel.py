@@ -58,15 +58,8 @@ class MPINodes(NodeCommunicator):
         self._own_rows = slice(first, first + self.counts[self.rank])
         self.shared, self.keeps_state = self.size > 1, False
 
-    def exchange(self, stages: Stages) -> None:
-        """See :class:`NodeCommunicator`: one Allgatherv in place, n + 2 numbers a node."""
-        self._gather(stages, False)
-
-    def exchange_notes(self, stages: Stages) -> None:
-        """See :class:`NodeCommunicator`: one Allgatherv in place, two numbers a node."""
-        self._gather(stages, True)
-
-    def _gather(self, stages: Stages, notes_only: bool) -> None:
+    def exchange(self, stages: Stages, notes_only: bool = False) -> None:
+        """See :class:`NodeCommunicator`: one Allgatherv in place, of n + 2 or of two numbers a node."""
         if not self.shared:
             return
         n, k = stages.u.shape[1], stages.integrated.shape[1]
@@ -82,7 +75,7 @@ class MPINodes(NodeCommunicator):
     def agree(self, stages: Stages, holds: bool) -> bool:
         """See :class:`NodeCommunicator`."""
         stages.states[self._own_rows] = OK if holds else RESIDUAL_FAILED
-        self.exchange_notes(stages)
+        self.exchange(stages, notes_only=True)
         return bool((stages.states == OK).all())
 
     def complete_rows(self, rows: Vector, stages: Stages, failure: BaseException | None) -> None:

@@ -572,10 +572,7 @@ class StepSweeps:
             if failure is None and self._solve_owned(carrier) is not None:
                 state = SWEEP_FAILED
         carrier.states[iterate.owned] = state
-        if carrier is stages:
-            nodes.exchange_notes(stages)
-        else:
-            nodes.exchange(carrier)
+        nodes.exchange(carrier, notes_only=carrier is stages)
         if failure is not None or (carrier.states == RESIDUAL_FAILED).any():
             nodes.settle(failure)
         if carrier is not stages:
