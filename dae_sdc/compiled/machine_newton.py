@@ -36,11 +36,7 @@ RARE = {"_dbg_optnone": True}  # Options of functions that run seldom: they are 
 
 
 class NodesMemory(ctypes.Structure):
-    """Memory of Newton's method at the nodes of a step, for Python and for compiled code.
-
-    Arrays are of doubles, row after row. n is the number of unknowns, M that of nodes, and up to S matrices
-    are kept.
-    """
+    """Memory of Newton's method for n unknowns at M nodes, with up to S matrices; arrays are of doubles."""
 
     _fields_ = [
         *fields(

@@ -221,16 +221,14 @@ def fill_in(
 ) -> int:
     """The patterns of L and U without exchanges of rows, as if no number ever became zero.
 
-    A row gets the entries of every row of U that is subtracted from it. It is kept as a chain in ascending
-    order, into which those rows, in ascending order too, are merged. Where L[j, k] and U[k, j] are both
-    filled, row j has taken over what row k of U has beyond column j: later rows, which meet j as well, get it
-    from there, and row k is looked through up to j only.
-
     References
     ----------
     S. C. Eisenstat, J. W. H. Liu, Exploiting structural symmetry in unsymmetric sparse symbolic
     factorization, SIAM J. Matrix Anal. Appl. 13 (1992) 202.
     """
+    # A row is kept as a chain in ascending order, into which the rows of U that are subtracted from it are
+    # merged. Where L[j, k] and U[k, j] are both filled, row j has taken over what row k of U has beyond
+    # column j, so that later rows look through row k up to j only.
     # Shapes: link (n + 1,), ends (n,), lower and upper (room,), lower_starts and upper_starts (n + 1,).
     positions, starts = pattern.position, pattern.indptr
     below, above = 0, 0

@@ -63,19 +63,7 @@ class Factorization(Protocol):
     """A factorised matrix."""
 
     def solve(self, rhs: Vector) -> Vector:
-        """The solution x of (matrix) x = rhs as a new array.
-
-        Parameters
-        ----------
-        rhs : ndarray, shape (n,) or (n, k)
-            One or several right-hand sides. Several in Fortran order are taken as they are, others are
-            copied first.
-
-        Returns
-        -------
-        ndarray
-            Of the shape of ``rhs``.
-        """
+        """The solution for one or several right-hand sides, shape (n,) or (n, k), as a new array."""
         ...
 
 
@@ -162,11 +150,7 @@ def sparse_factors(matrix: Any) -> DiagonalPivotLU | SuperLU:
 
 
 class SparseLU:
-    """LU factors of a sparse matrix by SuperLU.
-
-    Where the pattern is nearly symmetric, pivots stay on the diagonal if a probe is solved accurately with
-    them: see :mod:`dae_sdc.dae.pattern`. Otherwise rows are exchanged, and columns are ordered by
-    COLAMD.
+    """LU factors of a sparse matrix by SuperLU, with pivots on the diagonal where these are accurate.
 
     References
     ----------
@@ -252,17 +236,14 @@ class _Analysis(Pattern):
 class KLU:
     """LU factors of a sparse matrix by KLU, which splits it into blocks and orders each by AMD.
 
-    KLU scales the rows and keeps to the diagonal while a pivot is not below 1/1000 of its column. On chains
-    this is twice as fast as SuperLU once the pattern has been analysed. On grids with constraints the factors
-    fill more and lose digits: what they lose is brought back by iterative refinement, and where that is not
-    enough, or where the matrix may be singular, SuperLU's factors take their place.
-
     References
     ----------
     T. A. Davis, E. Palamadai Natarajan, Algorithm 907: KLU, a direct sparse solver for circuit simulation
     problems, ACM Trans. Math. Softw. 37 (2010) 36.
     """
 
+    # On chains twice as fast as SuperLU once the pattern has been analysed. On grids with constraints the
+    # factors lose digits, which iterative refinement brings back or SuperLU's factors in their place.
     # Shapes: matrix (n, n).
 
     def __init__(self, matrix: Any, like: Factorization | None = None) -> None:

@@ -269,14 +269,10 @@ def _undetermined(unknown: str, equation: str) -> str:
 
 @dataclass
 class ModifiedNewton:
-    """Newton's method that keeps its matrices while they contract.
+    """Newton's method with a matrix for each ``key`` of systems that is kept while it contracts.
 
-    Iterates delta = J^{-1} F(x), x <- x - delta with a matrix J kept for each ``key`` of the systems (the
-    coefficient c of a node), across nodes, sweeps and steps. An iterate is accepted when
-    rate / (1 - rate) * size(delta) <= tolerance, and rate * max abs(F) <= residual_tolerance, with the
-    measured contraction rate. A contraction slower than 0.2 renews the matrix at the current iterate; when
-    that does not help either, the solve starts again with a damped Newton method. The iteration itself is
-    :func:`dae_sdc.dae.newton.iterate`, of which this class gives the operations.
+    An iterate is accepted when rate / (1 - rate) * size(delta) <= tolerance, and rate * max abs(F) <=
+    residual_tolerance, with the measured contraction rate; see :func:`iterate`, whose operations these are.
 
     References
     ----------
@@ -392,17 +388,7 @@ class ModifiedNewton:
         self._age = memory["age"]
 
     def solve(self, system: ImplicitSystem) -> None:
-        """Move the iterate of ``system`` to its solution.
-
-        Raises
-        ------
-        NewtonError
-            If neither the modified nor the damped iteration converges.
-        SingularMatrixError
-            If the iteration matrix has no inverse.
-        EvaluationError
-            If the residual or the Jacobian is NaN or infinite.
-        """
+        """Move the iterate to the solution; raises NewtonError, SingularMatrixError or EvaluationError."""
         system.save()
         self._system = system
         if self.guide is not None:

@@ -89,15 +89,12 @@ def column_groups(pattern: Any) -> list[npt.NDArray[np.intp]]:
 def maximum_matching(matrix: Any) -> npt.NDArray[np.intp]:
     """The column that each row is matched with, where as many rows as possible have one of their own.
 
-    It is the largest flow from the rows to the columns by Dinic's method, whose time is bounded by the number
-    of entries times the root of that of rows. SciPy's ``maximum_bipartite_matching`` and ``structural_rank``
-    took 14 s for 2795 rows of a flow's stages where this takes 0.02 s.
-
     References
     ----------
     J. E. Hopcroft, R. M. Karp, An n^(5/2) algorithm for maximum matchings in bipartite graphs, SIAM J.
     Comput. 2 (1973) 225; E. A. Dinic, Soviet Math. Dokl. 11 (1970) 1277.
     """
+    # SciPy's ``maximum_bipartite_matching`` took 14 s for 2795 rows where its largest flow takes 0.02 s.
     # Shapes: matrix (R, C) -> (R,).
     by_row = sparse.csr_matrix(matrix)
     rows, columns = by_row.shape

@@ -67,16 +67,11 @@ WEIGHT = 1e6
 
 
 def solve_point(w: Any, borrowed: Any) -> Any:
-    """Newton's method for the pair of u and u' at a time: whether it converges.
-
-    With factors that are ``borrowed`` from another time it must converge fast. The operations are methods of
-    :class:`Point`, and of its form in compiled code.
-    """
+    """Newton's method for u and u' at a time: whether it converges, and fast with ``borrowed`` factors."""
+    # Its operations are methods of :class:`Point`, and of its form in compiled code.
     w.evaluate()
-    last, kept_rate = (
-        np.inf,
-        KEPT_CONTRACTION_OF_NEAREST if borrowed and not w.is_determined() else KEPT_CONTRACTION,
-    )
+    nearest = borrowed and not w.is_determined()
+    last, kept_rate = np.inf, KEPT_CONTRACTION_OF_NEAREST if nearest else KEPT_CONTRACTION
     known = borrowed
     for iteration in range(MAX_ITERATIONS):
         if not known and not w.refactor():

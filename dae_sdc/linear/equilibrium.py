@@ -450,12 +450,9 @@ def steady_state(
     turning: Booleans | None = None,
     hidden: Hidden | None = None,
 ) -> Steady:
-    """A steady state near a guess, see :func:`dae_sdc.run.steady.steady_state`.
-
-    Derivatives are 0 unless ``du`` says other values. Unknowns that are ``fixed`` keep the values of the
-    guess, and those that are ``turning`` do but have a derivative to be found; ``hidden`` constraints hold
-    too.
-    """
+    """A steady state near a guess, see :func:`dae_sdc.run.steady.steady_state`."""
+    # Unknowns that are ``fixed`` keep the values of the guess, and those that are ``turning`` do but have a
+    # derivative to be found.
     n = problem.n
     fixed, turning = (np.zeros(n, dtype=bool) if one is None else one for one in (fixed, turning))
     given = np.zeros(n) if du is None else du

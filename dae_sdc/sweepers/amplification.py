@@ -282,16 +282,13 @@ def step_map(piece: Piece, step: LinearStep, t: float, h: float) -> Vector:
 def amplification(piece: Piece, step: LinearStep, t: float, h: float) -> float:
     """Logarithm of the factor by which a step multiplies errors, the mean over the last of some steps.
 
-    The steps follow one another, because the largest errors lie in the kernel of dF/du', which is another one
-    in the next step: the eigenvalues of the map of one step alone, applied again and again, may be 0 where
-    errors grow. The growth is that of the first directions of an orthonormal basis, which the maps turn
-    towards the directions of largest growth.
-
     References
     ----------
     L. Dieci, R. Russell, E. Van Vleck, On the computation of Lyapunov exponents for continuous dynamical
     systems, SIAM J. Numer. Anal. 34 (1997) 402.
     """
+    # The steps follow one another: the largest errors lie in the kernel of dF/du', which is another one in
+    # the next step, so that eigenvalues of the map of one step alone may be 0 where errors grow.
     options, size = piece.options, len(step.V) * piece.problem.n
     columns = np.arange(1.0, min(size, options.directions) + 1.0)
     basis = np.cos(np.outer(np.arange(1.0, size + 1.0), options.spread * columns))

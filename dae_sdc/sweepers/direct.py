@@ -60,13 +60,10 @@ class NotOfOthers:
 
 
 class DirectMethod(NotOfOthers):
-    """A method that solves a step at once: the interface that controllers and ``describe`` rely on.
+    """A method that solves a step at once: the interface that controllers and ``describe`` rely on."""
 
-    Where several steps are computed together, a step begins from the value at the start of the block, and
-    gets the end value of the step before it later. It is solved once, when that value is final. Until then it
-    passes on its start, marked as ``provisional``. If the final start arrives after the last sweep, the step
-    is solved then. A second sweep would give the values of the first, so it does nothing.
-    """
+    # Where several steps are computed together, a step is solved when its start is final, and passes on that
+    # start, marked as ``provisional``, until then.
 
     method: ClassVar[Any]
     family: ClassVar[str] = "method"

@@ -309,11 +309,9 @@ def defect(w: Any, t0: Any, h: Any, places: Any) -> Any:
 
 
 def judge(w: Any, t0: Any, h: Any, first: Any, again: Any, looks: Any) -> None:
-    """Estimate the error of solved stages and, where it is small, those at the end and between the nodes.
-
-    With ``again`` one that is too large is multiplied by (M + h gamma J)^{-1} M once more, so that stiff
-    components do not reject a step without need. A step that ``looks`` is checked between its nodes anyway.
-    """
+    """Estimate the error of solved stages and, where it is small, those at the end and between the nodes."""
+    # With ``again`` one that is too large is multiplied by (M + h gamma J)^{-1} M once more, so that stiff
+    # components do not reject a step without need. A step that ``looks`` is checked between its nodes anyway.
     x = w.numbers
     x.at_end, x.defect, x.error = 0.0, 0.0, estimate(w, t0, h, first)
     w.copy(w.estimated, w.error, 1)

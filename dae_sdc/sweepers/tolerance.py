@@ -83,11 +83,9 @@ def inner_factor(rtol: float, order: int, order_of_method: float, index: int = 1
 
 
 def effective_order(nodes: int, order: int, index: int) -> float:
-    """Order of the global error of a collocation method in the step size, for the choice of inner tolerances.
-
-    Up to index 2 it is the classical order, 2M - 1 for Radau IIA. At index 3 velocities have order M only,
-    but their error is in the direction of the constraints, which the positions satisfy; a mean is taken.
-    """
+    """Order of the global error of a collocation method, for the choice of inner tolerances."""
+    # At index 3 velocities have order M only, but their error is in the direction of the constraints, which
+    # the positions satisfy; a mean is taken.
     return float(order) if index <= 2 else 0.5 * (order + nodes) - 0.5
 
 
@@ -100,12 +98,9 @@ def collocation_goal(problem: ProblemDAE, rtol: float, nodes: int, order: int) -
 
 
 def newton_share(rtol: float, factor: float, index: int, round_off: float = EPS) -> float:
-    """Part of the inner tolerance that the error of Newton's method may take in the stages.
-
-    It is at most 0.01 of the user's tolerance, and above round-off. At index 2 and 3 it is smaller: the next
-    step corrects a defect d of the constraints by velocities of size d / h and multipliers of size d / h^2,
-    times squares of the inverse nodes, which are a hundred and more.
-    """
+    """Part of the inner tolerance that the error of Newton's method may take, above round-off."""
+    # At index 2 and 3 the next step corrects a defect d of the constraints by velocities of size d / h and
+    # multipliers of size d / h^2, times squares of the inverse nodes, which are a hundred and more.
     part = (1.0, 1.0, 0.01, 0.002)[min(index, 3)]
     return max(10.0 * round_off / (rtol * factor), part * min(0.03, 0.01 / factor))
 
@@ -208,10 +203,7 @@ class Tolerance:
     def weights_of(
         self, problem: ProblemDAE, factor: float, size: int | None = None, plain: bool = False
     ) -> Weights:
-        """The weights for a method whose error estimate is held to ``factor`` times this tolerance.
-
-        With ``size`` they are those of the first unknowns; with ``plain`` the index of these is ignored.
-        """
+        """The weights of all or the first unknowns, of ``plain`` ones at any index, for ``factor`` times it."""
         size = problem.n if size is None else size
         absolute = None
         if self.atol is not None:
@@ -229,10 +221,7 @@ class Tolerance:
 
 
 def less_accurate(problem: ProblemDAE, tolerance: Tolerance) -> str:
-    """Which unknowns a run has held to less than its tolerance, and to what by its error estimates, if any.
-
-    Those of index 2 and higher, whose weights go with (h / tau)^(k - 1), see :class:`Tolerance`.
-    """
+    """Which unknowns of index 2 and higher a run has held to less than its tolerance, and to what, if any."""
     scales, indices, rtol = problem.run_scales, np.array(problem.variable_index), tolerance.rtol
     sizes = np.maximum(scales.unknowns, scales.expected)
     if tolerance.atol is not None:
@@ -260,10 +249,7 @@ def _places(chosen: Any) -> Any:
 
 
 class Weights:
-    """Weights of errors: 1 / (atol + rtol abs(u)), 0 if left out.
-
-    Those of unknowns of index k are multiplied by min(1, h / tau)^(k - 1), see :class:`Tolerance`.
-    """
+    """Weights of errors: 1 / (atol + rtol abs(u)), times min(1, h / tau)^(k - 1) at index k, or 0."""
 
     # Shapes: atol (n,), exponents (n,), counted (n,).
 
