@@ -25,7 +25,6 @@ from dae_sdc.problems.linear import (
 )
 from dae_sdc.run.method import default_nodes, default_sweeper
 from dae_sdc.sweepers import step_sizes
-from dae_sdc.sweepers.runge_kutta import estimates_error
 from dae_sdc.sweepers.step_sizes import StepSizes
 from dae_sdc.sweepers.tableaux import METHODS
 from dae_sdc.sweepers.tolerance import (
@@ -37,7 +36,7 @@ from dae_sdc.sweepers.tolerance import (
     newton_share,
 )
 
-ABLE = tuple(name for name, tableau in METHODS.items() if estimates_error(tableau))
+ABLE = tuple(name for name, tableau in METHODS.items() if tableau.estimate_index)
 RADAU = tuple(name for name in ABLE if name.startswith("radau"))
 EXACT = ("hessenberg-1", "hessenberg-2", "hessenberg-3", "pendulum", "simple")
 

@@ -73,17 +73,13 @@ def reaches(problem: ProblemDAE, start: Start, moves: Vector) -> Vector:
 
 def _bending(change: _Change, groups: list[Any], moves: Vector) -> list[Any]:
     """Groups of columns in which a move changes the equations, of groups that do so together."""
-    sure, bending = [groups], []
-    while sure:
-        some = sure.pop()
-        if len(some) == 1:
-            bending.append(some[0])
-            continue
-        half = len(some) // 2
-        for part in (some[:half], some[half:]):
-            together = np.concatenate(part)
-            if change.anywhere(together, moves[together]):
-                sure.append(part)
+    if len(groups) == 1:
+        return groups
+    bending, half = [], len(groups) // 2
+    for part in (groups[:half], groups[half:]):
+        together = np.concatenate(part)
+        if change.anywhere(together, moves[together]):
+            bending += _bending(change, part, moves)
     return bending
 
 

@@ -18,11 +18,11 @@ from dae_sdc.dae.pattern import (
     EPS,
     DiagonalPivotLU,
     Pattern,
+    Refined,
     Reordering,
     grows,
     maximum_matching,
     probe,
-    refinements_needed,
     with_diagonal_pivots,
 )
 from dae_sdc.dae.state import Vector
@@ -233,7 +233,7 @@ class _Analysis(Pattern):
         self.symbolic = klu.symbolic(self.matrix)
 
 
-class KLU:
+class KLU(Refined):
     """LU factors of a sparse matrix by KLU, which splits it into blocks and orders each by AMD.
 
     References
@@ -249,9 +249,6 @@ class KLU:
     def __init__(self, matrix: Any, like: Factorization | None = None) -> None:
         self._kvxopt, self._klu = _kvxopt()
         matrix = _canonical(matrix)
-        self._matrix: Any = None
-        self._refinements = 0
-        self._instead: SparseLU | None = None
         analysis: _Analysis | None = like._analysis if isinstance(like, KLU) else None
         try:
             if analysis is not None and analysis.fits(matrix):
@@ -263,11 +260,8 @@ class KLU:
             self._numeric = self._klu.numeric(analysis.matrix, analysis.symbolic)
         except ArithmeticError:
             raise _singular(matrix) from None
-        needed = refinements_needed(matrix, self._substitute)
-        if needed is None:
-            self._instead = SparseLU(matrix)
-        else:
-            self._refinements, self._matrix = needed, matrix.copy() if needed else None
+        self._judge(matrix)
+        self._instead = None if self.accurate else SparseLU(matrix)
 
     def _substitute(self, rhs: Vector) -> Vector:
         block = self._kvxopt.matrix(rhs)
@@ -281,10 +275,7 @@ class KLU:
         if self._instead is not None:
             return self._instead.solve(rhs)
         # A plain array of doubles: kvxopt takes the type of the numbers as it is.
-        rhs = np.asarray(rhs, dtype=np.float64)
-        solution = self._substitute(rhs)
-        for _ in range(self._refinements):
-            solution += self._substitute(rhs - self._matrix @ solution)
+        solution: Vector = super().solve(np.asarray(rhs, dtype=np.float64))
         return solution
 
 

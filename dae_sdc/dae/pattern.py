@@ -157,6 +157,28 @@ def refinements_needed(matrix: Any, substitute: Callable[[Any], Any]) -> int | N
     return None
 
 
+class Refined:
+    """Solves with factors whose pivots were not the largest, refined where that is needed."""
+
+    accurate: bool
+
+    def _substitute(self, rhs: Any) -> Any:
+        raise NotImplementedError
+
+    def _judge(self, matrix: Any) -> None:
+        """See whether solves with the factors of a matrix are accurate, and after how many refinements."""
+        needed = refinements_needed(matrix, self._substitute)
+        self.accurate, self._refinements = needed is not None, needed or 0
+        self._matrix = matrix.copy() if needed else None
+
+    def solve(self, rhs: Any) -> Any:
+        """The solution for one or several right-hand sides, shape (n,) or (n, k)."""
+        solution = self._substitute(rhs)
+        for _ in range(self._refinements):
+            solution += self._substitute(rhs - self._matrix @ solution)
+        return solution
+
+
 Places = npt.NDArray[np.int32]
 
 # Smallest matrix for which they are tried: smaller ones are ordered for longer than that saves.
@@ -239,7 +261,7 @@ def _minimum_degree(graph: Any) -> Places:
 _known: tuple[_Order, ...] = ()  # Orders of the patterns that came last.
 
 
-class DiagonalPivotLU:
+class DiagonalPivotLU(Refined):
     """LU factors with rows and columns in one order, with the attributes of SciPy's ``SuperLU``."""
 
     # Shapes: matrix (n, n).
@@ -247,11 +269,7 @@ class DiagonalPivotLU:
     def __init__(self, matrix: Any, pattern: _Order, settings: dict[str, Any]) -> None:
         self._order, self._rank = pattern.order, pattern.rank
         self._lu: SuperLU = splu(pattern.ordered(matrix), **SYMMETRIC, **settings)
-        needed = refinements_needed(matrix, self._substitute)
-        self.accurate = needed is not None
-        """Whether solves are accurate, after steps of refinement where they are needed."""
-        self._refinements = needed or 0
-        self._matrix = matrix.copy() if needed else None
+        self._judge(matrix)
 
     @property
     def nnz(self) -> int:
@@ -282,13 +300,6 @@ class DiagonalPivotLU:
 
     def _substitute(self, rhs: Any) -> Any:
         return self._lu.solve(rhs[self._order])[self._rank]
-
-    def solve(self, rhs: Any) -> Any:
-        """The solution for one or several right-hand sides, shape (n,) or (n, k)."""
-        solution = self._substitute(rhs)
-        for _ in range(self._refinements):
-            solution += self._substitute(rhs - self._matrix @ solution)
-        return solution
 
 
 def with_diagonal_pivots(matrix: Any, **settings: Any) -> DiagonalPivotLU | None:

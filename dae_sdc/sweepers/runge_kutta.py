@@ -29,14 +29,9 @@ from dae_sdc.sweepers.sdc import SWEEPERS
 from dae_sdc.sweepers.step_error import StepError, kept_operators
 from dae_sdc.sweepers.steps_ahead import CRAWLING_CONTRACTION, StepsAhead
 from dae_sdc.sweepers.switching import SwitchedSteps
-from dae_sdc.sweepers.tableaux import DEFECT_TOLERANCE, METHODS, Tableau, require_tableau, tableau_of_bases
+from dae_sdc.sweepers.tableaux import DEFECT_TOLERANCE, METHODS, Tableau, tableau_of_bases
 from dae_sdc.sweepers.together import FewerNodes, StagesTogether
 from dae_sdc.sweepers.tolerance import Outcome, Tolerance, Weights
-
-
-def estimates_error(tableau: Tableau) -> bool:
-    """Whether a method has an error estimate: embedded pairs do, and collocation without a node at 0."""
-    return tableau.estimate_index > 0
 
 
 class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
@@ -91,7 +86,12 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
             cls.method = found
 
     def __init__(self, params: dict[str, Any], level: Any) -> None:
-        require_tableau(type(self))
+        cls = type(self)
+        if getattr(cls, "method", None) is None:
+            raise InputError(
+                f"{cls.__name__} has no tableau; give it the class attribute method, a Tableau, or one of "
+                f"pySDC's Runge-Kutta classes as a second base"
+            )
         refuse_diagonalisation(params)
         given = {"locate_switches": True, **params}
         self.tolerance: Tolerance | None = given.pop("tolerance", None)
@@ -164,8 +164,8 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
     @classmethod
     def check_adaptive(cls) -> None:
         """Raise InputError for a method whose error cannot be estimated."""
-        if not estimates_error(cls.method):
-            able = ", ".join(name for name, tableau in METHODS.items() if estimates_error(tableau))
+        if not cls.method.estimate_index:
+            able = ", ".join(name for name, tableau in METHODS.items() if tableau.estimate_index)
             raise InputError(
                 f"'{cls.method.name}' has no error estimate for runs to a tolerance; use one of {able}"
             )
@@ -192,7 +192,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
     @classmethod
     def shares_stages(cls) -> bool:
         """See :class:`DirectMethod`."""
-        return not cls.method.diagonally_implicit and estimates_error(cls.method)
+        return not cls.method.diagonally_implicit and cls.method.estimate_index > 0
 
     def starting_step(self, u0: MeshDAE, t0: float, span: float) -> float:
         """A size for the first step, see :meth:`~dae_sdc.sweepers.tolerance.Weights.first_step`."""

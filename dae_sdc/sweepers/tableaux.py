@@ -366,15 +366,6 @@ def tableau_of_bases(cls: type[Any]) -> Tableau | None:
     return None
 
 
-def require_tableau(cls: type[Any]) -> None:
-    """Raise InputError for a class without a tableau."""
-    if getattr(cls, "method", None) is None:
-        raise InputError(
-            f"{cls.__name__} has no tableau; give it the class attribute method, a Tableau, or one of "
-            f"pySDC's Runge-Kutta classes as a second base"
-        )
-
-
 _HAIRER_WANNER = "E. Hairer, G. Wanner, Solving Ordinary Differential Equations II, 2nd ed., 1996, Sect. IV.5"
 
 METHODS: Registry[Tableau] = Registry("Runge-Kutta method")  # All methods by name.

@@ -203,7 +203,7 @@ class Tolerance:
     def weights_of(
         self, problem: ProblemDAE, factor: float, size: int | None = None, plain: bool = False
     ) -> Weights:
-        """The weights of all or the first unknowns, of ``plain`` ones at any index, for ``factor`` times it."""
+        """The weights of all or the first unknowns, ``plain`` ones at any index, for ``factor`` times it."""
         size = problem.n if size is None else size
         absolute = None
         if self.atol is not None:
