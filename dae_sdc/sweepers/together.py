@@ -222,11 +222,12 @@ class FewerNodes:
     def get_state(self) -> dict[str, Any]:
         """The state that the next step depends on, for a checkpoint."""
         numbers = self.used.tableau.stages, self._failures, self._left, self._since, self.count
-        return {"fewer nodes": numbers, "stages": self.used.stages.get_state()}
+        return self.used.stages.get_state() | {"fewer nodes": numbers}
 
     def set_state(self, kept: Mapping[str, Any]) -> None:
         """Take what :meth:`get_state` gave, to the last bit."""
-        nodes, failures, *counts = kept["fewer nodes"]
+        kept = dict(kept)
+        nodes, failures, *counts = kept.pop("fewer nodes")
         self._failures, (self._left, self._since, self.count) = float(failures), map(int, counts)
         self.used = self._method(int(nodes))
-        self.used.stages.set_state(kept["stages"])
+        self.used.stages.set_state(kept)
