@@ -178,17 +178,11 @@ class Linearizer(ABC):
     """The linear systems of equations at states."""
 
     dependent = DEPENDENT_POLES  # Singular value, relative to the largest, that counts as 0.
-
-    def __init__(
-        self,
-        title: str,
-        inputs: Inputs,
-        input_units: tuple[str, ...],
-        names: tuple[str, ...],
-        units: tuple[str, ...],
-    ) -> None:
-        self.title, self.inputs, self.input_units = title, inputs, input_units
-        self.names, self.units = names, units
+    title: str
+    inputs: Inputs
+    input_units: tuple[str, ...]
+    names: tuple[str, ...]
+    units: tuple[str, ...]
 
     @abstractmethod
     def matrices(self, state: State) -> tuple[Any, Any, Any]:
@@ -252,13 +246,10 @@ class LinearModel(Linearizer):
         self.places = [at for at, state in enumerate(states) if state[0] < count]
         self.input_places = [states.index((count + at, 0)) for at in range(len(inputs))]
         known = model.parameters_by_name
-        super().__init__(
-            model.name,
-            inputs,
-            tuple(known[name].unit if name in known else "" for name in inputs),
-            tuple(name_of(labels.get(model.names[j], model.names[j]), k) for j, k in self.states),
-            tuple(self.problem.units[at] for at in self.places),
-        )
+        self.title, self.inputs = model.name, inputs
+        self.input_units = tuple(known[name].unit if name in known else "" for name in inputs)
+        self.names = tuple(name_of(labels.get(model.names[j], model.names[j]), k) for j, k in self.states)
+        self.units = tuple(self.problem.units[at] for at in self.places)
         self._labels = dict(
             zip((name_of(model.names[j], k) for j, k in self.states), self.names, strict=True)
         )
@@ -331,8 +322,9 @@ class LinearProblem(Linearizer):
 
     def __init__(self, problem: ProblemDAE, inputs: Inputs) -> None:
         self.problem = problem
-        units = tuple(problem.parameter_units.get(name, "") for name in inputs)
-        super().__init__(type(problem).__name__, inputs, units, problem.names, problem.units)
+        self.title, self.inputs = type(problem).__name__, inputs
+        self.names, self.units = problem.names, problem.units
+        self.input_units = tuple(problem.parameter_units.get(name, "") for name in inputs)
         if getattr(problem, "jacobian", None) is None:
             self.dependent = DEPENDENT_BY_DIFFERENCES
 
