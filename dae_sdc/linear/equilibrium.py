@@ -21,6 +21,7 @@ from dae_sdc.dae.state import Vector, attach
 from dae_sdc.deadline import check, under_way
 from dae_sdc.errors import ConvergenceError, EvaluationError, SingularMatrixError
 from dae_sdc.initial.jets import ModelJets
+from dae_sdc.initial.neighbourhood import dense
 
 Booleans = npt.NDArray[np.bool_]
 
@@ -296,8 +297,7 @@ def least_step(matrix: Any, residual: Vector, sizes: Vector) -> Vector:
     right = -residual / rows
     step = _direct(scaled, right) if scaled.shape[0] == scaled.shape[1] else None
     if step is None and scaled.shape[1] <= MOST_DENSE_VALUES:
-        dense = scaled.toarray() if sparse.issparse(scaled) else scaled
-        step = lstsq(dense, right, cond=DEPENDENT_ROWS, lapack_driver="gelsy")[0]
+        step = lstsq(dense(scaled), right, cond=DEPENDENT_ROWS, lapack_driver="gelsy")[0]
     if step is None:
         m, n = scaled.shape
         small = -(REGULARIZATION**2) * sparse.eye(n)
@@ -429,16 +429,6 @@ def _euler_step(rest: Rest, x: Vector, h: float) -> Vector | None:
     return None
 
 
-def homotopy(rest: Rest, x: Vector) -> Vector:
-    """The end of a path to a steady state, see :func:`dae_sdc.dae.paths.newton_homotopy`."""
-
-    def jacobian(values: Vector) -> Vector:
-        matrix = rest.jacobian(values)
-        return np.asarray(matrix.toarray() if sparse.issparse(matrix) else matrix)
-
-    return newton_homotopy(rest.residual, jacobian, x, rest.sizes)
-
-
 @under_way("a steady state was sought")
 def steady_state(
     problem: ProblemDAE,
@@ -484,7 +474,9 @@ def _search(rest: Rest) -> tuple[Rest, Vector, tuple[str, ...]]:
     methods: dict[str, Callable[[], Vector]] = {
         "Newton's method": lambda: begin,
         "pseudo-transient continuation": lambda: pseudo_transient(rest, begin)[0],
-        "homotopy": lambda: homotopy(rest, begin),
+        "homotopy": lambda: newton_homotopy(
+            rest.residual, lambda values: dense(rest.jacobian(values)), begin, rest.sizes
+        ),
     }
     for name, method in methods.items():
         if name == "homotopy" and len(begin) > MOST_PATH_UNKNOWNS:
@@ -525,7 +517,7 @@ def _laws(rest: Rest, x: Vector) -> Vector | None:
     if n > MOST_DENSE_VALUES:
         return None
     u, du = rest.state(x)
-    mass, stiffness = (half.toarray() if sparse.issparse(half) else half for half in rest.halves(u, du))
+    mass, stiffness = map(dense, rest.halves(u, du))
     rows = row_scales(stiffness, np.maximum(np.abs(u), 1.0))
     left, values, _ = np.linalg.svd((stiffness * np.maximum(np.abs(u), 1.0) / rows[:, None])[:n])
     rank = int((values > DEPENDENT_ROWS * values[0]).sum())
@@ -552,9 +544,8 @@ def _undetermined(rest: Rest, x: Vector) -> list[int]:
     matrix = rest.jacobian(x)
     if matrix.shape[1] > MOST_DENSE_VALUES or not matrix.shape[1]:
         return []
-    dense = matrix.toarray() if sparse.issparse(matrix) else matrix
     sizes = rest.sizes
-    scaled = dense * sizes / row_scales(matrix, sizes)[:, None]
+    scaled = dense(matrix) * sizes / row_scales(matrix, sizes)[:, None]
     _, values, right = np.linalg.svd(scaled)
     rank = int((values > DEPENDENT_ROWS * values[0]).sum())
     loose = np.abs(right[rank:]).max(axis=0, initial=0.0) > UNDETERMINED_PART
