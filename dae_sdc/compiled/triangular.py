@@ -161,16 +161,10 @@ def _rows_of(factors: TriangularFactors, matrix: Any) -> RowPattern:
 def _filled(factors: TriangularFactors, pattern: RowPattern) -> TriangularFactors:
     """Factors with an entry wherever matrices of this pattern can have one, zero where these have none."""
     lower, lower_starts, upper, upper_starts = _filled_places(factors, pattern)
-    below = _spread(lower, lower_starts, factors.lower_data, factors.lower_indices, factors.lower_indptr)
-    above = _spread(upper, upper_starts, factors.upper_data, factors.upper_indices, factors.upper_indptr)
-    return factors._replace(
-        lower_data=below,
-        lower_indices=lower,
-        lower_indptr=lower_starts,
-        upper_data=above,
-        upper_indices=upper,
-        upper_indptr=upper_starts,
-    )
+    below = _spread(lower, lower_starts, *factors[:3]), lower, lower_starts
+    above = _spread(upper, upper_starts, *factors[3:6]), upper, upper_starts
+    rest: Any = factors[6:]
+    return TriangularFactors(*below, *above, *rest)
 
 
 def _filled_places(factors: TriangularFactors, pattern: RowPattern) -> tuple[Indices, ...]:
@@ -183,12 +177,8 @@ def _filled_places(factors: TriangularFactors, pattern: RowPattern) -> tuple[Ind
     while True:
         lower, upper = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.int32)
         if fill(pattern, n, link, ends, lower, lower_starts, upper, upper_starts, room) >= 0:
-            return (
-                lower[: lower_starts[n]].copy(),
-                lower_starts,
-                upper[: upper_starts[n]].copy(),
-                upper_starts,
-            )
+            lower, upper = lower[: lower_starts[n]].copy(), upper[: upper_starts[n]].copy()
+            return lower, lower_starts, upper, upper_starts
         room *= 2
 
 

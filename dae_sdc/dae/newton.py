@@ -399,14 +399,8 @@ class ModifiedNewton:
         self._history = history
         counters = self.problem.work_counters
         try:
-            how = iterate(
-                self,
-                self.trust,
-                self._goal,
-                self.residual_tolerance,
-                self.forcing,
-                self.problem.newton_maxiter,
-            )
+            limits = self._goal, self.residual_tolerance, self.forcing, self.problem.newton_maxiter
+            how = iterate(self, self.trust, *limits)
         except SingularMatrixError:
             if len(history) < 2:
                 raise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -34,6 +34,7 @@ class Surroundings(Protocol):
     together: bool
     coupled: bool
     provisional: bool
+    keeps_node_value: ClassVar[bool]
 
 
 class StepIterate:
@@ -48,14 +49,12 @@ class StepIterate:
         matrices: SweepMatrices,
         surroundings: Surroundings,
         solver: PythonNodes,
-        *,
-        keeps_node_value: bool,
         constrained: bool,
     ) -> None:
         self.level, self.nodes, self.matrices, self.surroundings = level, nodes, matrices, surroundings
         self.solver, self.problem = solver, solver.problem
         self.n_integrated = solver.system.n_integrated
-        self.keeps_node_value, self.constrained = keeps_node_value, constrained
+        self.keeps_node_value, self.constrained = surroundings.keeps_node_value, constrained
         self.num_nodes = M = len(matrices.nodes)
         self.owned = slice(nodes.owned.start, nodes.owned.stop)
         self.times = np.zeros(M)

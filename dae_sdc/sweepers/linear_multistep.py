@@ -236,35 +236,34 @@ def bdf(k: int) -> MultistepMethod:
     )
 
 
+def _adams(name: str, class_name: str, beta: list[Fraction], order: int, equation: str) -> MultistepMethod:
+    """The Adams method with these coefficients of the derivatives."""
+    return MultistepMethod(
+        name=name,
+        class_name=class_name,
+        alpha=np.array([1.0, -1.0] + [0.0] * (len(beta) - 2)),
+        beta=np.array(beta, dtype=np.float64),
+        order=order,
+        orders={0: (order, order)},
+        reference=f"{_HAIRER}, Sect. III.1, eq. {equation}",
+    )
+
+
 def adams_bashforth(k: int) -> MultistepMethod:
     """The explicit Adams method with k steps, order k; with one step it is the explicit Euler method."""
     if k < 1:
         raise InputError(f"Adams-Bashforth methods have at least 1 step; got {k}")
     beta = [Fraction(0), *_integrals(range(-1, -k - 1, -1))]
-    return MultistepMethod(
-        name=f"adams-bashforth-{k}" if k > 1 else "explicit-euler",
-        class_name=f"AdamsBashforth{k}ODE" if k > 1 else "ExplicitEulerODE",
-        alpha=np.array([1.0, -1.0] + [0.0] * (k - 1)),
-        beta=np.array(beta, dtype=np.float64),
-        order=k,
-        orders={0: (k, k)},
-        reference=f"{_HAIRER}, Sect. III.1, eq. (1.5)",
-    )
+    names = f"adams-bashforth-{k}", f"AdamsBashforth{k}ODE"
+    return _adams(*(names if k > 1 else ("explicit-euler", "ExplicitEulerODE")), beta, k, "(1.5)")
 
 
 def adams_moulton(order: int) -> MultistepMethod:
     """The implicit Adams method with order - 1 steps; order 2, the least, is the trapezoidal rule."""
     if order < 2:
         raise InputError(f"Adams-Moulton methods with a past have at least order 2; got {order}")
-    return MultistepMethod(
-        name=f"adams-moulton-{order}",
-        class_name=f"AdamsMoulton{order}ODE",
-        alpha=np.array([1.0, -1.0] + [0.0] * (order - 2)),
-        beta=np.array(_integrals(range(0, -order, -1)), dtype=np.float64),
-        order=order,
-        orders={0: (order, order)},
-        reference=f"{_HAIRER}, Sect. III.1, eq. (1.8)",
-    )
+    beta = _integrals(range(0, -order, -1))
+    return _adams(f"adams-moulton-{order}", f"AdamsMoulton{order}ODE", beta, order, "(1.8)")
 
 
 for _method in (

@@ -77,6 +77,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
     method: ClassVar[Tableau]
     _shown: ShownRows | None = None
     _watch: JacobianWatch
+    _system: NodeSystem
     family = "Runge-Kutta method"
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

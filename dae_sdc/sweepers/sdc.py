@@ -184,15 +184,7 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
         solver = node_solver(
             problem, n_integrated, nodes.owned, matrices.diagonal, self.coll.num_nodes, self.params.backend
         )
-        iterate = StepIterate(
-            self.level,
-            nodes,
-            matrices,
-            self,
-            solver,
-            keeps_node_value=self.keeps_node_value,
-            constrained=constrained,
-        )
+        iterate = StepIterate(self.level, nodes, matrices, self, solver, constrained)
         if before is not None:
             iterate.sweeps = before.iterate.sweeps
             iterate.may_run_ahead = before.iterate.may_run_ahead

@@ -393,6 +393,12 @@ def _check_stages(family: str, s: int, least: int) -> None:
         raise InputError(f"{family} methods have at least {least} stages; got {s}")
 
 
+def _of_family(name: str, family: str, order: int, A: Array, b: Array, c: Array, orders: Orders) -> Tableau:
+    """The method of an order of a family of Hairer and Wanner."""
+    names = f"{name}-{order}", f"{family}{order}DAE"
+    return Tableau(*names, A, b, c, order, orders, _HAIRER_WANNER)
+
+
 def _collocation(x: Array) -> tuple[Array, Array, Array]:
     """A, b, c of the collocation method with nodes x in [-1, 1], by integrals of Legendre polynomials."""
     s = len(x)
@@ -420,17 +426,9 @@ def radau_iia(s: int) -> Tableau:
     _check_stages("Radau IIA", s, 1)
     A, _, c = _collocation(_nodes([0.0] * (s - 1) + [-1.0, 1.0]))
     p = 2 * s - 1
-    return Tableau(
-        name=f"radau-iia-{p}",
-        class_name=f"RadauIIA{p}DAE",
-        A=A,
-        b=A[-1],
-        c=c,
-        order=p,
-        # With one stage it is backward Euler, whose errors cancel in the multiplier when dt is fixed.
-        orders={1: (p, p), 2: (p, s), 3: (p, s, s - 1 if s > 1 else 1)},
-        reference=_HAIRER_WANNER,
-    )
+    # With one stage it is backward Euler, whose errors cancel in the multiplier when dt is fixed.
+    orders = {1: (p, p), 2: (p, s), 3: (p, s, s - 1 if s > 1 else 1)}
+    return _of_family("radau-iia", "RadauIIA", p, A, A[-1], c, orders)
 
 
 @cache
@@ -448,16 +446,8 @@ def lobatto_iiic(s: int) -> Tableau:
     given = np.hstack([_integrals(x, s - 1), np.full((s, 1), b[0])])
     A = np.linalg.solve(np.hstack([legvander(x, s - 2), first]).T, given.T).T
     p = 2 * s - 2
-    return Tableau(
-        name=f"lobatto-iiic-{p}",
-        class_name=f"LobattoIIIC{p}DAE",
-        A=A,
-        b=A[-1],
-        c=c,
-        order=p,
-        orders={1: (p, p), 2: (p, s - 1), 3: (p, s - 1, _positive(s - 2))},
-        reference=_HAIRER_WANNER,
-    )
+    orders = {1: (p, p), 2: (p, s - 1), 3: (p, s - 1, _positive(s - 2))}
+    return _of_family("lobatto-iiic", "LobattoIIIC", p, A, A[-1], c, orders)
 
 
 @cache
@@ -471,16 +461,8 @@ def gauss(s: int) -> Tableau:
     _check_stages("Gauss", s, 1)
     A, b, c = _collocation(_nodes([0.0] * s + [1.0]))
     p, odd = 2 * s, s % 2
-    return Tableau(
-        name=f"gauss-{p}",
-        class_name=f"Gauss{p}DAE",
-        A=A,
-        b=b,
-        c=c,
-        order=p,
-        orders={1: (p, s + odd), 2: (s + odd, _positive(s - 2 + odd)), 3: (None, None, None)},
-        reference=_HAIRER_WANNER,
-    )
+    orders: Orders = {1: (p, s + odd), 2: (s + odd, _positive(s - 2 + odd)), 3: (None, None, None)}
+    return _of_family("gauss", "Gauss", p, A, b, c, orders)
 
 
 def _enter(
