@@ -207,16 +207,10 @@ def by_offsets(
         to_free, rates = _along_constraints(system, at_free, everything)
         everything, names = everything.copy(), ()
         everything[:, :r], rates[:, :r] = everything[:, :r] @ to_free, rates[:, :r] @ to_free
-    known = [place[state] for state in states]
+    unknowns = everything[[place[state] for state in states]]
     parts = [slice(r + k * m, r + (k + 1) * m) for k in range(order + 1)]
-    return Minimal(
-        names,
-        np.eye(r),
-        rates[:, :r],
-        _trimmed([rates[:, part] for part in parts]),
-        everything[known][:, :r],
-        _trimmed([everything[known][:, part] for part in parts]),
-    )
+    B, W = (_trimmed([rows[:, part] for part in parts]) for rows in (rates, unknowns))
+    return Minimal(names, np.eye(r), rates[:, :r], B, unknowns[:, :r], W)
 
 
 def _along_constraints(system: ModelJets, at_free: Any, everything: Vector) -> tuple[Vector, Vector]:

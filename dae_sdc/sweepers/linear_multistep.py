@@ -225,28 +225,17 @@ def bdf(k: int) -> MultistepMethod:
         raise InputError(f"backward differentiation formulas have at least 1 step; got {k}")
     # The sum over m = 1 ... k of the m-th backward difference divided by m.
     alpha = [sum(Fraction((-1) ** j * comb(m, j), m) for m in range(1, k + 1)) for j in range(k + 1)]
-    return MultistepMethod(
-        name=f"bdf{k}",
-        class_name=f"BDF{k}DAE",
-        alpha=np.array(alpha, dtype=np.float64),
-        beta=np.eye(1, k + 1)[0],
-        order=k,
-        orders={0: (k, k), 1: (k, k), 2: (k, k), 3: (k, k, k)},
-        reference=f"{_HAIRER}, Sect. III.1, eq. (1.22'); C. F. Curtiss, J. O. Hirschfelder (1952)",
-    )
+    coefficients = np.array(alpha, dtype=np.float64), np.eye(1, k + 1)[0]
+    orders = {0: (k, k), 1: (k, k), 2: (k, k), 3: (k, k, k)}
+    reference = f"{_HAIRER}, Sect. III.1, eq. (1.22'); C. F. Curtiss, J. O. Hirschfelder (1952)"
+    return MultistepMethod(f"bdf{k}", f"BDF{k}DAE", *coefficients, k, orders, reference)
 
 
 def _adams(name: str, class_name: str, beta: list[Fraction], order: int, equation: str) -> MultistepMethod:
     """The Adams method with these coefficients of the derivatives."""
-    return MultistepMethod(
-        name=name,
-        class_name=class_name,
-        alpha=np.array([1.0, -1.0] + [0.0] * (len(beta) - 2)),
-        beta=np.array(beta, dtype=np.float64),
-        order=order,
-        orders={0: (order, order)},
-        reference=f"{_HAIRER}, Sect. III.1, eq. {equation}",
-    )
+    coefficients = np.array([1.0, -1.0] + [0.0] * (len(beta) - 2)), np.array(beta, dtype=np.float64)
+    orders, reference = {0: (order, order)}, f"{_HAIRER}, Sect. III.1, eq. {equation}"
+    return MultistepMethod(name, class_name, *coefficients, order, orders, reference)
 
 
 def adams_bashforth(k: int) -> MultistepMethod:

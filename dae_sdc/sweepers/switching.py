@@ -149,17 +149,12 @@ class SwitchedSteps:
         before = self._signed(u, t, sides)
         for k, at in enumerate(self._places[1:]):
             values = self._signed(attach(stages.u[k], self._problem.n_diff), t + at * h, sides)
-            zeros = [
-                (
-                    self._places[k]
-                    if before[i] <= SIDE_SLACK
-                    else brentq(
-                        self._along, self._places[k], at, (u, stages, sides, i), xtol=EPS, rtol=4.0 * EPS
-                    ),
-                    i,
-                )
-                for i in np.flatnonzero(values < -SIDE_SLACK).tolist()
-            ]
+            zeros = []
+            for i in np.flatnonzero(values < -SIDE_SLACK).tolist():
+                place, about = self._places[k], (u, stages, sides, i)
+                if before[i] > SIDE_SLACK:
+                    place = brentq(self._along, place, at, about, xtol=EPS, rtol=4.0 * EPS)
+                zeros.append((place, i))
             if zeros:
                 return min(zeros)
             before = values

@@ -333,20 +333,11 @@ def tableau_of_coefficients(class_name: str, A: Any, weights: Any, c: Any, refer
     b, *embedded = np.atleast_2d(rows)
     order = _classical_order(A, b, c)
     stiffly_accurate = np.allclose(b, A[-1], rtol=0.0, atol=DEFECT_TOLERANCE / 10)
-    lower = [_classical_order(A, row, c) for row in embedded]
-    return Tableau(
-        name="-".join(re.findall(r"[a-z0-9]+", class_name.lower())),
-        class_name=class_name,
-        A=A,
-        b=b,
-        c=c,
-        order=order,
-        # The end of the step is a stage, where z is a function of y; of high index the orders are not known.
-        orders={1: (order, order)} if stiffly_accurate else {},
-        reference=reference,
-        b_embedded=embedded[0] if embedded else None,
-        embedded_order=lower[0] if lower else None,
-    )
+    # The end of the step is a stage, where z is a function of y; of high index the orders are not known.
+    orders: Orders = {1: (order, order)} if stiffly_accurate else {}
+    name = "-".join(re.findall(r"[a-z0-9]+", class_name.lower()))
+    pair: Any = (embedded[0], _classical_order(A, embedded[0], c)) if embedded else ()
+    return Tableau(name, class_name, A, b, c, order, orders, reference, *pair)
 
 
 def tableau_of_bases(cls: type[Any]) -> Tableau | None:
