@@ -317,13 +317,6 @@ The complex one is a residual of complex u, du and out.
 """
 
 
-def compile_function(
-    function: Callable[..., Any], signature: Any, compiler: type[KernelCompiler] | None = None
-) -> Any:
-    """Compile a C function from a Python function, or load it from disk where that was done before."""
-    return c_function(function, signature, pipeline_class=KernelCompiler if compiler is None else compiler)
-
-
 @register_pass(mutates_CFG=False, analysis_only=False)
 class Inlining(FunctionPass):  # type: ignore[misc]
     """Puts compiled functions in the place of the plain ones that ``inlined`` marks."""

@@ -84,8 +84,8 @@ def compile_kernel(function: Callable[..., None], kind: str) -> Any:
     """Compile a Python function, once a machine: the result is kept on disk beside its file."""
     module = machine()
     try:
-        compiler = complex_step().PerturbedCompiler if kind == "complex" else None
-        return module.compile_function(function, module.SIGNATURES[kind], compiler)
+        compiler = complex_step().PerturbedCompiler if kind == "complex" else module.KernelCompiler
+        return module.c_function(function, module.SIGNATURES[kind], pipeline_class=compiler)
     except module.CompilationError as error:
         reason = " ".join(str(error).split())[:300]
         if "Untyped global name" in reason:

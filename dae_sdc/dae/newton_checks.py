@@ -216,8 +216,8 @@ def _wrong_entry_of(differences: _Differences, of_derivative: bool, size: Vector
     direction = np.zeros(len(size))
     direction[column] = size[column]
     slope = differences.along(*pair(direction), COMPARISON_STEP)[0][row] / size[column]
-    given = differences.halves[of_derivative][row, column]
-    return WrongEntry(row, column, of_derivative, float(given), float(slope))
+    entry = differences.halves[of_derivative][row, column]
+    return WrongEntry(row, column, of_derivative, float(entry), float(slope))
 
 
 def contraction(

@@ -192,8 +192,8 @@ class Linearizer(ABC):
         self, state: State, preferred: Sequence[str] = (), tangent: bool = False
     ) -> tuple[Minimal, int, str]:
         """The minimal form at a state, the index, and a remark where it is that of frozen matrices."""
-        found, steps = by_ranks(*self.matrices(state), self.dependent)
-        return in_coordinates(found, self.names, preferred), steps, _frozen(steps, state)
+        form, index = by_ranks(*self.matrices(state), self.dependent)
+        return in_coordinates(form, self.names, preferred), index, _frozen(index, state)
 
     def near(self, state: State) -> State:
         """The consistent state near a given one; the given one where hidden constraints are not known."""

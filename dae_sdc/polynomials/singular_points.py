@@ -92,12 +92,12 @@ def _with_kernel(
         products = [
             [
                 (
-                    vector[None] @ one.coefficients if left else vector[j] * one.coefficients,
-                    widened(one.exponents, more, place),
+                    vector[None] @ slope.coefficients if left else vector[j] * slope.coefficients,
+                    widened(slope.exponents, more, place),
                 )
                 for vector, place in entries
             ]
-            for j, one in enumerate(derivatives)
+            for j, slope in enumerate(derivatives)
         ]
         blocks += [added(terms) for terms in products] if left else [added([*chain.from_iterable(products)])]
     return stacked(blocks), left

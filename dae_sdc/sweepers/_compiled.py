@@ -39,8 +39,8 @@ class RowsMemory(ctypes.Structure):
 
 def _memory_of(record: str, rows: str, integers: str = "") -> type[ctypes.Structure]:
     """The memory of a record of :mod:`dae_sdc.sweepers.sweep`: its arrays, and its numbers and addresses."""
-    own = [*fields(RowsMemory, rows), *fields(ctypes.c_int64, integers)]
-    return type(f"{record}Memory", (ctypes.Structure,), {"_fields_": own})
+    members = [*fields(RowsMemory, rows), *fields(ctypes.c_int64, integers)]
+    return type(f"{record}Memory", (ctypes.Structure,), {"_fields_": members})
 
 
 class SweepMemory(ctypes.Structure):
