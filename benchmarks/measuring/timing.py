@@ -11,7 +11,6 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -181,7 +180,7 @@ class Run:
         stages = sweep.iterate.new_stages()
         stages.rows[:] = 0.0
         least = []
-        for exchange in (sweep.nodes.exchange, partial(sweep.nodes.exchange, notes_only=True)):
+        for exchange in (sweep.nodes.exchange, lambda rows: sweep.nodes.exchange(rows, notes_only=True)):
             medians = []
             for _ in range(BURSTS):
                 sleep(BURST_PAUSE)
