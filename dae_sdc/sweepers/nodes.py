@@ -72,7 +72,7 @@ class ShownRows:
     def __init__(self, level: Any, values: Vector, derivatives: Vector, rows: Any = None) -> None:
         self._level, self._arrays = level, (values, derivatives)
         self._rows = rows or [[attach(row, level.prob.n_diff) for row in array] for array in self._arrays]
-        if type(level.u) is not NodeList:
+        if type(level.u) is not NodeList or type(level.f) is not NodeList:
             level.u, level.f = NodeList(level.u), NodeList(level.f)
         self._lists = level.u, level.f
         self._lists[0][1:], self._lists[1][1:] = self._rows
