@@ -429,6 +429,11 @@ def _euler_step(rest: Rest, x: Vector, h: float) -> Vector | None:
     return None
 
 
+def homotopy(rest: Rest, x: Vector) -> Vector:
+    """The end of a path to a steady state, see :func:`dae_sdc.dae.paths.newton_homotopy`."""
+    return newton_homotopy(rest.residual, lambda values: dense(rest.jacobian(values)), x, rest.sizes)
+
+
 @under_way("a steady state was sought")
 def steady_state(
     problem: ProblemDAE,
@@ -474,9 +479,7 @@ def _search(rest: Rest) -> tuple[Rest, Vector, tuple[str, ...]]:
     methods: dict[str, Callable[[], Vector]] = {
         "Newton's method": lambda: begin,
         "pseudo-transient continuation": lambda: pseudo_transient(rest, begin)[0],
-        "homotopy": lambda: newton_homotopy(
-            rest.residual, lambda values: dense(rest.jacobian(values)), begin, rest.sizes
-        ),
+        "homotopy": lambda: homotopy(rest, begin),
     }
     for name, method in methods.items():
         if name == "homotopy" and len(begin) > MOST_PATH_UNKNOWNS:
