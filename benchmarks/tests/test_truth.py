@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.linalg
+from benchmarks.studies.truth.random_parts import signal
 from obedient import obey
 
 import dae_sdc as ds
@@ -19,12 +21,10 @@ from benchmarks.measuring.workers import carry_out
 from benchmarks.studies.truth import solves, study
 from benchmarks.studies.truth.checks import plain
 from benchmarks.studies.truth.checks.structures import dependent, disguised
-from benchmarks.studies.truth.families.circuits import END, VARIANTS, netlists
-from benchmarks.studies.truth.families.hessenberg import differences
+from benchmarks.studies.truth.families.circuits import END, netlists
 from benchmarks.studies.truth.families.square_waves import IDIOMS, Pulses, response
-from benchmarks.studies.truth.generated import FAMILIES, Units
+from benchmarks.studies.truth.generated import FAMILIES, Units, differences
 from benchmarks.studies.truth.netlists import ReducedCircuit
-from benchmarks.studies.truth.random_parts import signal
 from benchmarks.studies.truth.signals import Trig
 from benchmarks.studies.truth.written import WRITTEN, Written, held, solved
 from dae_sdc.errors import InputError, NewtonError
@@ -132,7 +132,7 @@ def test_square_waves_are_1_in_their_intervals_and_0_elsewhere(name: str) -> Non
     rng = np.random.default_rng(5)
     for k in (1, 2, 3):
         pulses = Pulses(0.7, 0.3, k, np.cumsum(rng.uniform(0.3, 0.9, 16)), 6.0)
-        wave, on = IDIOMS[name].wave(pulses), IDIOMS[name].on(pulses)
+        wave, on = partial(IDIOMS[name].wave, pulses), IDIOMS[name].on(pulses)
         for s in rng.uniform(0.0, 6.0, 300):
             inside = any(first < s < last for first, last in on)
             assert float(wave(s)) == pytest.approx(float(inside), abs=1e-15), s

@@ -8,15 +8,16 @@ and hidden constraints of x are those of the members at w.
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Callable
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from scipy.linalg import block_diag, null_space
 
 import dae_sdc as ds
-from benchmarks.studies.truth.families.hessenberg import differences
-from benchmarks.studies.truth.generated import FAMILIES, NUMBERS, SYMBOLS, Vector
+from benchmarks.studies.truth.generated import FAMILIES, NUMBERS, SYMBOLS, differences
+from benchmarks.studies.truth.signals import Generator, Vector
 from dae_sdc.model.functions import FunctionProblem
 
 COUPLING = 0.25
@@ -33,59 +34,48 @@ class Chain:
         self.name = f"{family}-{seed}"
         self.members = [FAMILIES[family](seed + k) for k in range(count)]
         self.t = self.members[0].interval[0]
-        sizes = [one.n for one in self.members]
-        ends = np.cumsum(sizes)
-        self.parts = [slice(end - n, end) for n, end in zip(sizes, ends, strict=True)]
-        self.n, self.dof = int(ends[-1]), sum(one.dof for one in self.members)
-        self.index = max(one.index for one in self.members)
+        ends = np.cumsum([member.n for member in self.members]).tolist()
+        self.parts = [slice(end - member.n, end) for member, end in zip(self.members, ends, strict=True)]
+        self.n, self.dof = ends[-1], sum(member.dof for member in self.members)
+        self.index = max(member.index for member in self.members)
         self.linear = family.startswith(("pencil", "varying"))
-        moved = [np.abs(differences(*self._by_slope(one))).max(axis=1) > 0.0 for one in self.members]
-        self.pairs, self.rows = self._coupled(rng, moved)
+        self.pairs, self.rows = self._coupled(rng)
         shape = rng.choice((SAME, SQUARE, EXPONENTIAL), self.n, p=(0.7, 0.15, 0.15))
-        kept = [j for j, _ in self.pairs] if mixed else list(range(self.n))
-        shape[kept] = SAME
+        shape[[j for j, _ in self.pairs] if mixed else slice(None)] = SAME
         self.square, self.exponential = (np.flatnonzero(shape == kind) for kind in (SQUARE, EXPONENTIAL))
-        self.w0 = np.concatenate([one.solution(self.t) for one in self.members])
+        self.w0 = np.concatenate([member.solution(self.t) for member in self.members])
         self.v0 = self.w0.copy()
         self.v0[self.square] = rng.choice((-1.0, 1.0), len(self.square)) * rng.uniform(0.8, 2.0)
         places = np.arange(self.n)
         self.order, self.row_order = (rng.permutation(places) if mixed else places for _ in range(2))
         self.names = tuple(f"x{j}" for j in range(self.n))
-        self.u = self._uncoupled(self.v0)[self.order]
-        self.du = self._uncoupled(np.concatenate([one.slope(self.t) for one in self.members]))[self.order]
+        slopes = np.concatenate([member.slope(self.t) for member in self.members])
+        self.u, self.du = (_added(v, self.pairs, -COUPLING)[self.order] for v in (self.v0, slopes))
 
-    @staticmethod
-    def _by_slope(one: Any) -> tuple[Any, Vector]:
-        t = one.interval[0]
-        return (lambda du: one.residual(one.solution(t), du, t)), one.slope(t)
-
-    def _coupled(self, rng: Any, moved: list[Any]) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    def _coupled(self, rng: Generator) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
         """Pairs of unknowns, and of rows of one kind, of neighbours."""
+        moved = []  # which rows have derivatives in them
+        for member in self.members:
+            rows_of = partial(member.residual, member.solution(self.t), t=self.t)
+            moved.append(np.abs(differences(rows_of, member.slope(self.t))).max(axis=1) > 0.0)
         unknowns, rows = [], []
         for k in range(1, len(self.members)):
             even, odd = sorted((k - 1, k), key=lambda i: i % 2)
             first, second = self.members[even], self.members[odd]
-            for j in range(min(first.n_diff, second.n_diff)):
-                unknowns.append((self.parts[even].start + j, self.parts[odd].start + j))
+            at, beside = self.parts[even].start, self.parts[odd].start
+            unknowns += [(at + j, beside + j) for j in range(min(first.n_diff, second.n_diff))]
             for j in range(min(first.n, second.n)):
                 if moved[even][j] == moved[odd][j] and rng.random() < 0.5:
-                    rows.append((self.parts[odd].start + j, self.parts[even].start + j))
+                    rows.append((beside + j, at + j))
         return unknowns, rows
 
-    @staticmethod
-    def _added(values: Any, pairs: list[tuple[int, int]], factor: float) -> Any:
-        found = np.array(values)
-        for j, k in pairs:
-            found[j] = found[j] + factor * values[k]
-        return found
-
-    def _uncoupled(self, v: Vector) -> Vector:
-        return np.asarray(self._added(v, self.pairs, -COUPLING))
+    def by_name(self, values: Vector) -> dict[str, float]:
+        return dict(zip(self.names, values.tolist(), strict=True))
 
     def bent(self, x: Any, dx: Any, functions: Any = NUMBERS) -> tuple[Any, Any]:
         """The unknowns of the members and their derivatives."""
         back = np.argsort(self.order)
-        v, dv = (self._added(np.asarray(values)[back], self.pairs, COUPLING) for values in (x, dx))
+        v, dv = (_added(np.asarray(values)[back], self.pairs, COUPLING) for values in (x, dx))
         w, dw = v.copy(), dv.copy()
         for j in self.square:
             w[j] = float(self.w0[j]) + (v[j] ** 2 - float(self.v0[j]) ** 2) / (2.0 * float(self.v0[j]))
@@ -99,27 +89,25 @@ class Chain:
         """F(t, x, x')."""
         w, dw = self.bent(x, dx, functions)
         parts = zip(self.members, self.parts, strict=True)
-        rows = functions.stack([one.residual(w[part], dw[part], t, functions) for one, part in parts])
-        return self._added(rows, self.rows, COUPLING)[self.row_order]
+        rows = functions.stack([member.residual(w[part], dw[part], t, functions) for member, part in parts])
+        return _added(rows, self.rows, COUPLING)[self.row_order]
 
     def here(self, x: Any, dx: Any) -> Any:
         return np.asarray(self.residual(self.t, x, dx))
 
-    def constraints(self, x: Vector, t: float) -> Vector:
-        """All constraints and hidden constraints."""
+    def _constrained(self, x: Vector) -> list[tuple[Callable[[Vector, float], Vector], Vector]]:
+        """The constraints of all members, and their unknowns."""
         w, _ = self.bent(x, np.zeros(self.n))
         parts = zip(self.members, self.parts, strict=True)
-        return np.concatenate([one.constraints(w[part], t) for one, part in parts if one.constraints])
+        return [(member.constraints, w[part]) for member, part in parts if member.constraints is not None]
+
+    def constraints(self, x: Vector, t: float) -> Vector:
+        """All constraints and hidden constraints."""
+        return np.concatenate([constraints(w, t) for constraints, w in self._constrained(x)])
 
     def slopes(self, x: Vector) -> Vector:
         """Their Jacobian, shape (n - dof, n)."""
-        w, _ = self.bent(x, np.zeros(self.n))
-        blocks = [
-            differences(lambda v, one=one: one.constraints(v, self.t), w[part])
-            if one.dof < one.n
-            else np.zeros((0, one.n))
-            for one, part in zip(self.members, self.parts, strict=True)
-        ]
+        blocks = [differences(lambda v, c=c: c(v, self.t), w) for c, w in self._constrained(x)]
         turn = np.array([self.bent(x, direction)[1] for direction in np.eye(self.n)]).T
         return np.asarray(block_diag(*blocks) @ turn)
 
@@ -142,8 +130,7 @@ class Chain:
 
         def conditions(both: Vector) -> Vector:
             x, dx = both[: self.n], both[self.n :]
-            rows = [self.here(x, dx), self.constraints(x, self.t)]
-            return np.concatenate([*rows, self.rates(x, dx)] if self.dof < self.n else rows)
+            return np.concatenate([self.here(x, dx), self.constraints(x, self.t), self.rates(x, dx)])
 
         return np.asarray(null_space(differences(conditions, np.concatenate([self.u, self.du])), 1e-6))
 
@@ -161,6 +148,14 @@ class Chain:
         slopes = np.array([model.der(x) for x in unknowns], dtype=object)
         model.equations(*self.residual(model.t, np.array(unknowns, dtype=object), slopes, SYMBOLS))
         return model
+
+
+def _added(values: Any, pairs: list[tuple[int, int]], factor: float) -> Any:
+    """Values, to some of which others are added."""
+    sums = np.array(values)
+    for j, k in pairs:
+        sums[j] = sums[j] + factor * values[k]
+    return sums
 
 
 def independent(directions: Vector, places: Vector, most: int) -> list[int]:

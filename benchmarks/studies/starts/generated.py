@@ -13,6 +13,7 @@ from benchmarks.measuring.outcomes import DONE, FAILED, REFUSED, WRONG, Finding
 from benchmarks.studies.starts.chains import Chain, independent
 from benchmarks.studies.starts.peers import Square, compared, terms
 from benchmarks.studies.truth.generated import FAMILIES
+from benchmarks.studies.truth.signals import Generator
 from dae_sdc.errors import DAEError, InputError
 
 FORMS = ("model", "function", "class", "solve", "called")
@@ -43,14 +44,13 @@ class Given:
     branch: float = np.inf  # Largest distance from the guesses
 
 
-def drawn(chain: Chain, variant: str, size: str, bounded: bool, rng: np.random.Generator) -> Given:
+def drawn(chain: Chain, variant: str, size: str, bounded: bool, rng: Generator) -> Given:
     n, names = chain.n, [*chain.names, *(f"der({name})" for name in chain.names)]
     with_rates = n <= MOST_WITH_RATES and rng.random() < 0.5
-    true = np.concatenate([chain.u, chain.du])
+    true = np.concatenate([chain.u, chain.du]).tolist()
     directions = chain.free_directions(with_rates)
-    places = rng.permutation(
-        np.concatenate([np.arange(n), n + np.flatnonzero(chain.moved)])[: len(directions)]
-    )
+    places = np.concatenate([np.arange(n), n + np.flatnonzero(chain.moved)])
+    places = rng.permutation(places[: len(directions)])
     if not with_rates:
         places = rng.permutation(n)
     elif rng.random() < 0.5:  # derivatives first
@@ -58,37 +58,33 @@ def drawn(chain: Chain, variant: str, size: str, bounded: bool, rng: np.random.G
     most = chain.dof if variant in (DETERMINES, CONTRADICTS) else 0
     most = int(rng.integers(0, max(chain.dof, 1))) if variant == LEAVES else most
     chosen = independent(directions, places, most)
-    held = {names[j]: float(true[j]) for j in chosen}
-    noise = SIZES[size]
-    given = Given(held, {})
+    given = Given({names[j]: true[j] for j in chosen}, {})
+    held, bounds = given.held, given.bounds
     if variant == LEAVES and not bounded:
         held |= {name: value + MOVED * float(rng.standard_normal()) for name, value in held.items()}
-    if variant == CONTRADICTS:
-        bound = [j for j in range(n) if j not in chosen and names[j] not in held]
-        rest = [j for j in bound if len(chosen) == chain.dof]
+    if variant == CONTRADICTS and len(chosen) == chain.dof:
+        rest = [j for j in range(n) if j not in chosen]
         if rest:
             j = int(rng.choice(rest))
             given.against = names[j]
-            held[names[j]] = float(true[j]) + AGAINST * float(rng.choice((-1.0, 1.0)))
+            held[names[j]] = true[j] + AGAINST * float(rng.choice((-1.0, 1.0)))
     others = [j for j in range(n) if names[j] not in held]
-    if bounded:
-        for j in others:
-            v0 = float(true[j])
-            width = (1.0 + abs(v0)) * rng.uniform(0.2, 1.0, 2)
-            given.bounds[names[j]] = (v0 - float(width[0]), v0 + float(width[1]))
-            if chain.order[j] in chain.square:  # the other solution lies outside
-                given.bounds[names[j]] = (min(0.2 * v0, 2.0 * v0), max(0.2 * v0, 2.0 * v0))
-    if noise is not None:
-        for j in others:
-            guess = float(true[j] + noise * (1.0 + abs(true[j])) * rng.standard_normal())
-            low, high = given.bounds.get(names[j], (-np.inf, np.inf))
-            given.guesses[names[j]] = min(max(guess, low), high)
-    two = [names[j] for j in range(n) if chain.order[j] in chain.square]
+    two = [j for j in range(n) if chain.order[j] in chain.square]  # with a second solution
+    for j in others if bounded else ():
+        low, high = (1.0 + abs(true[j])) * rng.uniform(0.2, 1.0, 2)
+        bounds[names[j]] = true[j] - float(low), true[j] + float(high)
+        if j in two:  # which lies outside
+            low, high = sorted((0.2 * true[j], 2.0 * true[j]))
+            bounds[names[j]] = low, high
+    noise = SIZES[size]
+    for j in others if noise is not None else ():
+        guess = float(true[j] + noise * (1.0 + abs(true[j])) * rng.standard_normal())
+        low, high = bounds.get(names[j], (-np.inf, np.inf))
+        given.guesses[names[j]] = min(max(guess, low), high)
     # Given values that are consistent are not changed.
-    given.kept = (
-        size == "true" and not given.against and all(held[name] == true[names.index(name)] for name in held)
-    )
-    one = chain.linear and all(name in given.bounds or name in held for name in two)
+    consistent = not given.against and all(value == true[names.index(name)] for name, value in held.items())
+    given.kept = size == "true" and consistent
+    one = chain.linear and all(names[j] in bounds or names[j] in held for j in two)
     given.unique = given.kept or (one and variant == DETERMINES and len(chosen) == chain.dof)
     given.impossible = one and bool(given.against)
     return given
@@ -107,12 +103,12 @@ def started(chain: Chain, form: str, given: Given) -> Any:
     return ds.initial(target, fixed=given.held or None, t0=chain.t, **how)
 
 
-def judged(chain: Chain, given: Given, found: Any) -> Finding:
+def judged(chain: Chain, given: Given, start: Any) -> Finding:
     """Hold a start against all that is known of it."""
-    is_run = not hasattr(found, "values") or callable(found.values)
-    order = [found.names.index(name) for name in chain.names]
-    x = np.asarray(found.u[0] if is_run else found.u, dtype=float)[order]
-    values = dict(zip(chain.names, x.tolist(), strict=True)) if is_run else found.values
+    is_run = not hasattr(start, "values") or callable(start.values)
+    order = [start.names.index(name) for name in chain.names]
+    x = np.asarray(start.u[0] if is_run else start.u, dtype=float)[order]
+    values = chain.by_name(x) if is_run else start.values
     if not np.isfinite(x).all():
         return Finding(WRONG, f"values that are no numbers: {x}")
     for name, value in given.held.items():
@@ -121,34 +117,27 @@ def judged(chain: Chain, given: Given, found: Any) -> Finding:
     for name, (low, high) in given.bounds.items():
         if not low <= values[name] <= high:
             return Finding(WRONG, f"{name} = {values[name]!r} is not within its bounds {low!r}, {high!r}")
-    guesses = [given.guesses.get(name, value) for name, value in zip(chain.names, x.tolist(), strict=True)]
-    if (distance := float(np.abs(x - guesses).max())) > given.branch:
+    guesses = {**chain.by_name(x), **given.guesses}
+    if (distance := max(abs(x[j] - guesses[name]) for j, name in enumerate(chain.names))) > given.branch:
         return Finding(WRONG, f"guesses near a consistent point were left by {distance:.2g}")
-    worst = 0.0
-    if chain.dof < chain.n:
-        slopes = chain.slopes(x)
-        left = np.abs(chain.constraints(x, chain.t)) / (1.0 + np.abs(slopes) @ np.abs(x))
-        worst = float(left.max())
-        if worst > MET:
-            return Finding(
-                WRONG, f"constraint {int(left.argmax())} is violated by {worst:.2g} of its terms", worst
-            )
-    if not is_run:
-        dx = np.asarray(found.du, dtype=float)[order]
-        known = np.isfinite(dx)
-        if known[chain.moved].all():
-            dx = np.where(known, dx, 0.0)
-            left = np.abs(chain.here(x, dx)) / (1.0 + terms(chain.here, x, dx))
-            worst = max(worst, float(left.max()))
-            if left.max() > MET:
-                return Finding(WRONG, f"an equation is violated by {left.max():.2g} of its terms", worst)
-            if chain.dof < chain.n:
-                sure = ~(np.abs(slopes[:, ~known]) > 1e-12).any(axis=1)
-                left = np.abs(chain.rates(x, dx)) / (1.0 + np.abs(slopes) @ (np.abs(x) + np.abs(dx)))
-                if left[sure].max(initial=0.0) > 10.0 * MET:
-                    return Finding(
-                        WRONG, f"derivatives violate that of a constraint by {left[sure].max():.2g}"
-                    )
+    slopes = chain.slopes(x)
+    left = np.abs(chain.constraints(x, chain.t)) / (1.0 + np.abs(slopes) @ np.abs(x))
+    worst = float(left.max(initial=0.0))
+    if worst > MET:
+        said = f"constraint {int(left.argmax())} is violated by {worst:.2g} of its terms"
+        return Finding(WRONG, said, worst)
+    dx = np.full(chain.n, np.nan) if is_run else np.asarray(start.du, dtype=float)[order]
+    known = np.isfinite(dx)
+    if not is_run and known[chain.moved].all():
+        dx = np.where(known, dx, 0.0)
+        left = np.abs(chain.here(x, dx)) / (1.0 + terms(chain.here, x, dx))
+        worst = max(worst, float(left.max()))
+        if left.max() > MET:
+            return Finding(WRONG, f"an equation is violated by {left.max():.2g} of its terms", worst)
+        sure = ~(np.abs(slopes[:, ~known]) > 1e-12).any(axis=1)
+        left = np.abs(chain.rates(x, dx)) / (1.0 + np.abs(slopes) @ (np.abs(x) + np.abs(dx)))
+        if left[sure].max(initial=0.0) > 10.0 * MET:
+            return Finding(WRONG, f"derivatives violate that of a constraint by {left[sure].max():.2g}")
     off = np.abs(x - chain.u) / (1.0 + np.abs(chain.u))
     if given.unique and off.max() > TRUE:
         j = int(off.argmax())
@@ -174,29 +163,17 @@ def outcome(chain: Chain, given: Given, ask: Callable[[], Any]) -> Finding:
     return finding
 
 
-def run(family: str, seed: int, form: str, variant: str, size: str, bounded: bool) -> Finding:
-    """One start of ``family`` or, as ``familyxK``, of K members in a row."""
-    name, _, count = family.partition("*")
-    chain = Chain(name, seed, int(count or 1))
-    rng = np.random.default_rng([seed, 22, *f"{family}{variant}{size}{bounded}".encode()])
-    given = drawn(chain, variant, size, bounded, rng)
-    square = _square(chain, given) if variant == DETERMINES else None
-    about = {"n": chain.n, "index": chain.index, "held": len(given.held)}
-    return compared(lambda: outcome(chain, given, lambda: started(chain, form, given)), square, about, 1)
-
-
 def _square(chain: Chain, given: Given) -> Square | None:
     """The equations as they are for what is not held, where these are as many."""
-    if any(name.startswith("der(") for name in given.held) or chain.index > 1:
-        return None
-    values, rates = (np.array([name not in given.held for name in chain.names]), chain.moved)
-    if int(values.sum() + rates.sum()) != chain.n:
+    values = np.array([name not in given.held for name in chain.names])
+    few = int(values.sum() + chain.moved.sum()) == chain.n
+    if any(name.startswith("der(") for name in given.held) or chain.index > 1 or not few:
         return None
     x = np.array([given.held.get(name, given.guesses.get(name, 0.0)) for name in chain.names])
-    return Square(chain.here, x, np.zeros(chain.n), values, rates)
+    return Square(chain.here, x, np.zeros(chain.n), values, chain.moved)
 
 
-def plan(rng: np.random.Generator, count: int) -> Iterator[str]:
+def plan(rng: Generator, count: int) -> Iterator[str]:
     """Lines of random starts; one of six is a chain."""
     families = [name for name in FAMILIES if not name.startswith("quasi")]  # with known hidden constraints
     for _ in range(count):
@@ -210,8 +187,16 @@ def plan(rng: np.random.Generator, count: int) -> Iterator[str]:
 
 
 def repeat(line: str) -> Finding:
+    """One start of ``FAMILY`` or, as ``FAMILY*K``, of K members in a row."""
     parts = line.split(":")
-    known = len(parts) in (5, 6) and parts[0].partition("*")[0] in FAMILIES and parts[1].isdigit()
-    if not known or parts[2] not in FORMS or parts[3] not in VARIANTS or parts[4] not in SIZES:
+    family, seed, form, variant, size = (*parts, "", "", "", "")[:5]
+    name, _, count = family.partition("*")
+    known = name in FAMILIES and seed.isdigit() and form in FORMS and variant in VARIANTS and size in SIZES
+    if not known or len(parts) not in (5, 6):
         raise InputError(f"a start is FAMILY:SEED:FORM:HELD:GUESSES or one more, {BOUNDED}; got '{line}'")
-    return run(parts[0], int(parts[1]), parts[2], parts[3], parts[4], len(parts) == 6)
+    chain, bounded = Chain(name, int(seed), int(count or 1)), len(parts) == 6
+    rng = np.random.default_rng([int(seed), 22, *f"{family}{variant}{size}{bounded}".encode()])
+    given = drawn(chain, variant, size, bounded, rng)
+    square = _square(chain, given) if variant == DETERMINES else None
+    about = {"n": chain.n, "index": chain.index, "held": len(given.held)}
+    return compared(lambda: outcome(chain, given, lambda: started(chain, form, given)), square, about, 1)

@@ -14,7 +14,7 @@ from scipy.optimize import root
 from benchmarks.measuring.clock import in_turn, stopwatch
 from benchmarks.measuring.outcomes import Finding
 from benchmarks.measuring.races import Outcome, carry_out
-from benchmarks.studies.truth.generated import Vector
+from benchmarks.studies.truth.signals import Vector
 from dae_sdc.errors import InputError
 from dae_sdc.run.sundials import MODULE, installed
 
@@ -40,17 +40,15 @@ class Square:
     """Equations F(u, u') = 0 with as many values and derivatives to be found, and guesses of all."""
 
     residual: Callable[[Any, Any], Any]
-    # u, du, scale: guesses, and sizes of the terms of the equations
+    # u, du: guesses
     u: Vector
     du: Vector
     # values, rates: which are to be found
     values: Any
     rates: Any
-    scale: Vector | float = 1.0
 
     def rows(self, u: Vector, du: Vector) -> Vector:
-        """What is left of the equations in units of their terms."""
-        return np.asarray(np.asarray(self.residual(u, du), dtype=float) / self.scale)
+        return np.asarray(self.residual(u, du), dtype=float)
 
     def by_root(self) -> Vector:
         """The equations after SciPy's root."""
@@ -93,8 +91,8 @@ def compared(
 
     def ours() -> tuple[float, Finding]:
         with stopwatch() as spent:
-            found = start()
-        return spent.processor, found
+            finding = start()
+        return spent.processor, finding
 
     runs: dict[str, Callable[[], Any]] = {"": ours}
     if square is not None:
@@ -102,8 +100,8 @@ def compared(
         if installed():
             runs["ida"] = lambda: carry_out(lambda: timed(square.by_ida), LONGEST)
     done = in_turn(runs, repetitions)
-    own = done.pop("")
-    more = {**about, "time": median(time for time, _ in own)}
+    starts: list[tuple[float, Finding]] = done.pop("")
+    more = {**about, "time": median(time for time, _ in starts)}
     for name, ends in done.items():
         last = ends[-1]
         if isinstance(last, str) and last.startswith(InputError.__name__):
@@ -112,5 +110,4 @@ def compared(
         more[name] = "yes" if solved else "no"
         if isinstance(last, Outcome):
             more[f"time_{name}"] = median(one.time for one in ends if isinstance(one, Outcome))
-    finding: Finding = own[0][1]
-    return replace(finding, more=more)
+    return replace(starts[0][1], more=more)

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-import sympy as sp
 
 import dae_sdc as ds
 from benchmarks.measuring.outcomes import Finding
-from benchmarks.studies.truth.signals import Numbers, Signals, Symbols
+from benchmarks.studies.truth.signals import Generator, Numbers, Signals, Symbols, Vector
 from dae_sdc.registry import Registry
 
-Vector = npt.NDArray[np.float64]
 # H(u, u', t, functions), an array of n terms of numbers or of expressions
 Terms = Callable[[Any, Any, Any, Any], Any]
 NUMBERS, SYMBOLS = Numbers(), Symbols()
@@ -34,12 +31,9 @@ class Units:
 class Generated:
     r"""The DAE H(u, u', t) - H(u_e, u_e', t) = 0 with the solution u_e, rows mixed."""
 
-    family: str  # Its family
-    seed: int  # What it was drawn from
     terms: Terms  # H(u, u', t, functions), shape (n,): polymorphic in numbers and expressions
     solution: Signals  # shape (n,): u_e(t)
     n_diff: int  # Number of differential unknowns, which come first
-    index: int  # Differentiation index
     variable_index: tuple[int, ...]  # Index of each unknown
     dof: int  # Number of values that are free at the start
     # mix(F, u, t, functions) makes equivalent equations of the rows F
@@ -50,12 +44,19 @@ class Generated:
     # 1, nothing above)
     orders: str = "table"
     interval: tuple[float, float] = (0.0, 2.0)  # Start and end
-    # problem_class(generated, declared) makes a problem of another type of the same unknowns
-    problem_class: Callable[..., ds.ProblemDAE] | None = field(default=None)
+    # problem_class(generated) makes a problem of another type of the same unknowns, which knows its index
+    problem_class: Callable[[Any], ds.ProblemDAE] | None = None
+    family: str = ""  # Its family
+    seed: int = 0  # What it was drawn from
 
     @property
     def n(self) -> int:
         return len(self.variable_index)
+
+    @property
+    def index(self) -> int:
+        """Differentiation index: 0 of an ordinary differential equation, else that of its last unknown."""
+        return max(self.variable_index) if self.dof < self.n else 0
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -80,21 +81,16 @@ class Generated:
     def problem(self, declared: bool = True, units: Units | None = None) -> ds.ProblemDAE:
         """The DAE as a problem, which knows its index or does not."""
         if self.problem_class is not None and units is None:
-            return self.problem_class(self, declared)
-        return GeneratedProblem(self, declared, units)
+            return self.problem_class(self)
+        return GeneratedProblem(self, declared, units or Units(np.ones(self.n)))
 
-    def model(self, units: Units | None = None, start: Vector | None = None) -> Any:
-        """The DAE as a model that begins at the exact solution, or at ``start``."""
-        units = units or Units(np.ones(self.n))
-        t0, t_end = (t * units.time for t in self.interval)
-        model = ds.Model(f"{self.family}-{self.seed}", interval=(t0, t_end))
-        values = self.solution(self.interval[0]) if start is None else start
-        unknowns = model.variables(list(self.names), start=(values * units.unknowns).tolist())
-        sizes, second = [_number(size) for size in units.unknowns], _number(units.time)
-        scaled = [x / size for x, size in zip(unknowns, sizes, strict=True)]
-        slopes = [model.der(x) * second / size for x, size in zip(unknowns, sizes, strict=True)]
-        u, du = np.array(scaled, dtype=object), np.array(slopes, dtype=object)
-        model.equations(*self.residual(u, du, model.t / second, SYMBOLS))
+    def model(self) -> Any:
+        """The DAE as a model that begins at the exact solution."""
+        model = ds.Model(f"{self.family}-{self.seed}", interval=self.interval)
+        unknowns = model.variables(list(self.names), start=self.solution(self.interval[0]).tolist())
+        u = np.array(unknowns, dtype=object)
+        du = np.array([model.der(x) for x in unknowns], dtype=object)
+        model.equations(*self.residual(u, du, model.t, SYMBOLS))
         return model
 
     def with_rows(self, mix: Callable[[Any, Any, Any, Any], Any], family: str) -> Generated:
@@ -104,44 +100,75 @@ class Generated:
     def reordered(self, order: Sequence[int]) -> Generated:
         """The same DAE with its unknowns in another order; ``order`` holds their present places."""
         back, constraints, mix = np.argsort(order), self.constraints, self.mix
-        changes: dict[str, Any] = {}
-        if constraints is not None:
-            changes["constraints"] = lambda u, t: constraints(np.asarray(u)[back], t)
-        if mix is not None:
-            changes["mix"] = lambda rows, u, t, functions: mix(rows, u[back], t, functions)
         return replace(
             self,
             terms=lambda u, du, t, functions: self.terms(u[back], du[back], t, functions),
             solution=self.solution[list(order)],
             variable_index=tuple(self.variable_index[j] for j in order),
-            **changes,
+            constraints=constraints and (lambda u, t: constraints(np.asarray(u)[back], t)),
+            mix=mix and (lambda rows, u, t, functions: mix(rows, u[back], t, functions)),
         )
 
 
-def _number(value: float) -> Any:
-    return sp.Rational(repr(float(value)))
+def derivative(function: Any, v: Any) -> Any:
+    """Jacobian of a function of an array by complex steps."""
+    directions = np.eye(len(v))
+    return np.array([np.imag(function(v + 1e-30j * direction)) / 1e-30 for direction in directions]).T
+
+
+def differences(function: Any, v: Any) -> Any:
+    """Jacobian of a function of an array by central differences of order 6."""
+    step, columns = 5e-3, []
+    for direction in np.eye(len(v)):
+        odd = [function(v + k * step * direction) - function(v - k * step * direction) for k in (1, 2, 3)]
+        columns.append((45.0 * odd[0] - 9.0 * odd[1] + odd[2]) / (60.0 * step))
+    return np.array(columns).T
+
+
+def constraints_of(terms: Terms, solution: Signals, p: int, hidden: int) -> Callable[[Any, float], Any]:
+    """The rows behind the first p, without derivatives in them, and ``hidden`` derivatives of these in time.
+
+    The rows before are solved for the derivatives of the first p unknowns, on which alone all but the last of
+    these derivatives may depend.
+    """
+    slope, still = solution.derivative(), np.zeros(len(solution.entries))
+
+    def bound(u: Any, t: Any) -> Any:
+        return (terms(u, still, t, NUMBERS) - terms(solution(t), still, t, NUMBERS))[p:]
+
+    def motion(u: Any, t: Any) -> Any:
+        def rows(du: Any) -> Any:
+            return terms(u, np.concatenate([du, still[p:]]), t, NUMBERS)[:p]
+
+        rest = rows(still[:p]) - terms(solution(t), slope(t), t, NUMBERS)[:p]
+        return np.concatenate([-np.linalg.solve(derivative(rows, still[:p]), rest), still[p:]])
+
+    def rate(u: Any, t: Any) -> Any:
+        du = motion(u, t)
+        return np.imag(bound(u + 1e-30j * du, t + 1e-30j)) / 1e-30
+
+    def second_rate(u: Any, t: Any) -> Any:
+        du = motion(u, t)
+        return np.ravel(differences(lambda s: rate(u + s[0] * du, t + s[0]), np.zeros(1)))
+
+    every = (bound, rate, second_rate)[: hidden + 1]
+    return lambda u, t: np.concatenate([rows(np.asarray(u), t) for rows in every])
 
 
 class GeneratedProblem(ds.ProblemDAE):
     """A generated DAE as a user would write it: ``eval_f``, and what is declared."""
 
-    def __init__(
-        self, generated: Generated, declared: bool = True, units: Units | None = None, **settings: Any
-    ) -> None:
+    def __init__(self, generated: Generated, declared: bool, units: Units, **settings: Any) -> None:
         super().__init__(generated.n_diff, generated.n - generated.n_diff, **settings)
-        self.generated = generated
-        self.scale = np.ones(generated.n) if units is None else units.unknowns
-        self.second = 1.0 if units is None else units.time
+        self.generated, self.names = generated, generated.names
+        self.scale, self.second = units.unknowns, units.time
         if declared:
-            self.index = generated.index
-            self.variable_index = generated.variable_index
-        self.names = generated.names
+            self.index, self.variable_index = generated.index, generated.variable_index
         self.interval = (generated.interval[0] * self.second, generated.interval[1] * self.second)
 
     def eval_f(self, u: Any, du: Any, t: float) -> Any:
-        own = np.asarray(u) / self.scale
         slope = np.asarray(du) * self.second / self.scale
-        return self.generated.residual(own, slope, t / self.second)
+        return self.generated.residual(np.asarray(u) / self.scale, slope, t / self.second)
 
     def u_exact(self, t: float) -> Any:
         return self.generated.solution(t / self.second) * self.scale
@@ -152,6 +179,19 @@ class GeneratedProblem(ds.ProblemDAE):
 
 # Every family by its name: a function that makes a DAE from a seed
 FAMILIES: Registry[Callable[[int], Generated]] = Registry("family", "benchmarks.studies.truth.families")
+
+
+def family(name: str, *key: int) -> Callable[[Callable[[Generator], Generated]], Any]:
+    """Decorator that enters what makes DAEs from random numbers, which are those of a seed and a key."""
+
+    def enter(make: Callable[[Generator], Generated]) -> Callable[[Generator], Generated]:
+        def generate(seed: int) -> Generated:
+            return replace(make(np.random.default_rng([seed, *key])), family=name, seed=seed)
+
+        FAMILIES.add(name, generate)
+        return make
+
+    return enter
 
 
 @dataclass(frozen=True)

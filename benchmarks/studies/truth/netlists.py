@@ -17,14 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy.integrate import solve_ivp
 from scipy.ndimage import maximum_filter1d
 
-from benchmarks.studies.truth.generated import Vector
+from benchmarks.studies.truth.signals import Vector
 
 TIGHT = 1e-12  # Relative tolerance of references
 LESS_TIGHT = 1e-11  # Relative tolerance of the solutions that tell the errors of references
@@ -71,13 +70,12 @@ def equations(elements: Sequence[Element], driven: bool = False) -> Callable[[An
     the order of the elements; without those of ``driven`` nodes, whose potentials are given.
     """
     given = _driven(elements, driven)
-    free = [node for node in range(1, _nodes(elements) + 1) if node not in given]
-    place = {node: at for at, node in enumerate(free)}
+    free = [node for node in range(1, nodes_of(elements) + 1) if node not in given]
 
     def potentials(t: Any, u: Any, order: int) -> dict[int, Any]:
         waves = {node: (source.slope if order else source.law) for node, source in given.items()}
         driving = {node: given[node].value * wave(t) for node, wave in waves.items()}  # type: ignore[misc]
-        return {0: 0.0} | driving | {node: u[at] for node, at in place.items()}
+        return {0: 0.0} | driving | {node: u[at] for at, node in enumerate(free)}
 
     def function(t: Any, u: Any, du: Any) -> list[Any]:
         out: list[Any] = [0.0] * (len(free) + len(given) + 1)
@@ -86,23 +84,19 @@ def equations(elements: Sequence[Element], driven: bool = False) -> Callable[[An
         for element in elements:
             if element in given.values():
                 continue
+            law: Any = element.law
             v, dv = e[element.a] - e[element.b], de[element.a] - de[element.b]
             if element.kind == "R":
                 current = v / element.value
             elif element.kind == "C":
                 current = element.value * dv
-            elif element.kind == "L":
+            elif element.kind in "LV":
+                inductive = element.kind == "L"
+                rows.append(element.value * du[at] - v if inductive else v - element.value * law(t))
                 current = u[at]
-                rows.append(element.value * du[at] - v)
                 at += 1
-            elif element.kind == "V":
-                current = u[at]
-                rows.append(v - element.value * element.law(t))  # type: ignore[misc]
-                at += 1
-            elif element.kind == "I":
-                current = element.value * element.law(t)  # type: ignore[misc]
             else:
-                current = element.law(v)  # type: ignore[misc]
+                current = element.value * law(t) if element.kind == "I" else law(v)
             out[element.a] = out[element.a] + current
             out[element.b] = out[element.b] - current
         return [*(out[node] for node in free), *rows]
@@ -110,7 +104,7 @@ def equations(elements: Sequence[Element], driven: bool = False) -> Callable[[An
     return function
 
 
-def _nodes(elements: Sequence[Element]) -> int:
+def nodes_of(elements: Sequence[Element]) -> int:
     return max(max(element.a, element.b) for element in elements)
 
 
@@ -118,7 +112,7 @@ def unknowns(elements: Sequence[Element], driven: bool = False) -> list[str]:
     given = _driven(elements, driven)
     own = [(k, element) for k, element in enumerate(elements) if element not in given.values()]
     branches = [f"i_{element.kind}{k}" for k, element in own if element.kind in "LV"]
-    return [f"e{node}" for node in range(1, _nodes(elements) + 1) if node not in given] + branches
+    return [f"e{node}" for node in range(1, nodes_of(elements) + 1) if node not in given] + branches
 
 
 def _spaces(matrix: Vector) -> tuple[Vector, Vector]:
@@ -134,7 +128,7 @@ class ReducedCircuit:
     """A circuit reduced to an ordinary differential equation w' = phi(t, w), and its unknowns x(t, w)."""
 
     def __init__(self, elements: Sequence[Element]) -> None:
-        self.nodes = _nodes(elements)
+        self.nodes = nodes_of(elements)
         self.diodes = [element for element in elements if element.kind == "D"]
         self.sources = [element for element in elements if element.kind in "VI"]
         n = len(unknowns(elements))
@@ -142,7 +136,7 @@ class ReducedCircuit:
         self.D, self.S = np.zeros((n, len(self.diodes))), np.zeros((n, len(self.sources)))
         at = self.nodes
         for element in elements:
-            between = self._between(element, n)
+            between = np.eye(n + 1, n, -1)[element.a] - np.eye(n + 1, n, -1)[element.b]
             if element.kind == "C":
                 self.E += element.value * np.outer(between, between)
             elif element.kind == "R":
@@ -161,20 +155,12 @@ class ReducedCircuit:
                 self.D[:, self.diodes.index(element)] = between
         self.Y, self.Z = _spaces(self.E)
         H = self.Z.T @ (self.G + self.D @ self.D.T) @ self.Z
-        self.complement, self.W = _spaces(H.T)
+        complement, self.W = _spaces(H.T)
+        self._left = np.vstack([self.Y.T, complement.T @ self.Z.T])  # combines the equations that are left
         self.B = self.W.T @ self.Z.T @ self.G @ self.Y
         _, self.N = _spaces(self.B)
         self.right = np.linalg.pinv(self.B)
         self._guess = np.zeros(self.N.shape[1] + self.Z.shape[1])
-
-    @staticmethod
-    def _between(element: Element, n: int) -> Vector:
-        between = np.zeros(n)
-        if element.a:
-            between[element.a - 1] += 1.0
-        if element.b:
-            between[element.b - 1] -= 1.0
-        return between
 
     @property
     def index(self) -> int:
@@ -191,15 +177,19 @@ class ReducedCircuit:
                 return False
         return True
 
-    @cached_property
-    def _left(self) -> Vector:
-        """What the equations that are left are combined with."""
-        return np.vstack([self.Y.T, self.complement.T @ self.Z.T])
+    def _linear(self, slopes: Vector) -> Vector:
+        """Derivative of the equations that are left in x, where diodes have these conductances."""
+        return np.asarray(self._left @ (self.G + (self.D * slopes) @ self.D.T))
 
     def _matrix(self, slopes: Vector) -> Vector:
         """Derivative of the equations that are left in w' and z."""
-        linear = self.G + (self.D * slopes) @ self.D.T
-        return np.hstack([self._left @ self.E @ self.Y @ self.N, self._left @ linear @ self.Z])
+        return np.hstack([self._left @ self.E @ self.Y @ self.N, self._linear(slopes) @ self.Z])
+
+    def _diodes(self, x: Vector) -> tuple[Vector, Vector]:
+        """Currents of diodes, and their derivatives in the voltages."""
+        pairs = [element.tangent(v) for element, v in zip(self.diodes, self.D.T @ x, strict=True)]
+        current, slopes = np.array(pairs).reshape(-1, 2).T
+        return current, slopes
 
     def solved(self, t: float, w: Vector) -> tuple[Vector, Vector]:
         """w' and x at a time and w, by Newton's method that halves its steps."""
@@ -212,12 +202,9 @@ class ReducedCircuit:
 
         def rest(point: Vector) -> tuple[Vector, Vector, Vector]:
             x = fixed + self.Z @ point[states:]
-            pairs = [element.tangent(v) for element, v in zip(self.diodes, self.D.T @ x, strict=True)]
-            current, slopes = np.array(pairs).reshape(-1, 2).T
-            residual = self._left @ (
-                self.E @ self.Y @ self.N @ point[:states] + self.G @ x + self.D @ current
-            )
-            return residual + moving, x, slopes
+            current, slopes = self._diodes(x)
+            linear = self.E @ self.Y @ self.N @ point[:states] + self.G @ x
+            return self._left @ (linear + self.D @ current) + moving, x, slopes
 
         point = self._guess
         residual, x, slopes = rest(point)
@@ -240,16 +227,12 @@ class ReducedCircuit:
 
     def _sensitivity(self, x: Vector) -> Vector:
         """Derivative of x by w at a time."""
-        slopes = np.array(
-            [element.tangent(v)[1] for element, v in zip(self.diodes, self.D.T @ x, strict=True)]
-        )
-        by_w = self._left @ (self.G + (self.D * slopes) @ self.D.T) @ self.Y @ self.N
+        _, slopes = self._diodes(x)
+        by_w = self._linear(slopes) @ self.Y @ self.N
         z = np.linalg.solve(self._matrix(slopes), by_w)[self.N.shape[1] :]
         return np.asarray(self.Y @ self.N - self.Z @ z)
 
-    def solution(
-        self, w0: Vector, end: float
-    ) -> tuple[Callable[[Vector], Vector], Callable[[Vector], Vector]]:
+    def solution(self, w0: Vector, end: float) -> tuple[Callable[[Vector], Vector], ...]:
         """x at times of shape (K,), shape (K, n), by LSODA at a tight tolerance, and its error.
 
         A current of some microamperes through a coil that is in series with a diode tells the voltage of the
@@ -266,9 +249,8 @@ class ReducedCircuit:
 
         def left_open(times: Vector) -> Vector:
             at = np.searchsorted(places, times).clip(0, PLACES - 1)
-            return np.array(
-                [np.abs(self._sensitivity(x)) @ errors[:, k] for x, k in zip(values(times), at, strict=True)]
-            )
+            points = zip(values(times), at, strict=True)
+            return np.array([np.abs(self._sensitivity(x)) @ errors[:, k] for x, k in points])
 
         fine: Any = None
         places, errors = np.linspace(0.0, end, PLACES), np.zeros((len(w0), PLACES))

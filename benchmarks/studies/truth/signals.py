@@ -1,8 +1,11 @@
-"""Trigonometric polynomials with rational coefficients: functions of time whose derivatives are exact."""
+"""What DAEs are generated from: functions of time whose derivatives are exact, and rational matrices.
+
+Functions of time are trigonometric polynomials with rational coefficients; matrices are far from singular.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -12,6 +15,11 @@ import numpy.typing as npt
 import sympy as sp
 
 Exact = npt.NDArray[np.object_]  # Array of fractions, or of trigonometric polynomials
+Vector = npt.NDArray[np.float64]
+Generator = np.random.Generator
+NOTHING = Fraction(0), Fraction(0)
+# Pythagorean triples: rotations with rational entries
+TRIPLES = ((3, 4, 5), (4, 3, 5), (5, 12, 13), (12, 5, 13), (8, 15, 17))
 
 
 @dataclass(frozen=True)
@@ -23,7 +31,7 @@ class Trig:
     def __add__(self, other: Any) -> Trig:
         terms = dict(self.terms)
         for w, (a, b) in _trig(other).terms.items():
-            c, d = terms.get(w, (Fraction(0), Fraction(0)))
+            c, d = terms.get(w, NOTHING)
             terms[w] = (a + c, b + d)
         return Trig({w: pair for w, pair in terms.items() if any(pair)})
 
@@ -50,11 +58,8 @@ class Trig:
         return Trig({w: (w * b, -w * a) for w, (a, b) in self.terms.items() if w})
 
     def symbol(self, t: Any) -> Any:
-        terms = [
-            _rational(a) * sp.cos(_rational(w) * t) + _rational(b) * sp.sin(_rational(w) * t)
-            for w, (a, b) in self.terms.items()
-        ]
-        return sp.Add(*terms)
+        pairs = ((_rational(w) * t, _rational(a), _rational(b)) for w, (a, b) in self.terms.items())
+        return sp.Add(*(a * sp.cos(angle) + b * sp.sin(angle) for angle, a, b in pairs))
 
 
 def wave(w: Any, a: Any, b: Any = 0) -> Trig:
@@ -72,17 +77,21 @@ def _rational(value: Any) -> Any:
     return sp.Rational(value.numerator, value.denominator)
 
 
+def entrywise(function: Callable[[Any], Any]) -> Callable[[Any], Exact]:
+    """A function of arrays of objects from one of an entry."""
+    return np.vectorize(function, otypes=[object])
+
+
 class Signals:
     """An array of trigonometric polynomials, evaluated together."""
 
     def __init__(self, entries: Any) -> None:
-        self.entries: Exact = np.vectorize(_trig, otypes=[object])(np.asarray(entries, dtype=object))
+        self.entries: Exact = entrywise(_trig)(np.asarray(entries, dtype=object))
         flat = self.entries.ravel()
         frequencies = sorted({w for entry in flat for w in entry.terms})
         self.shape = self.entries.shape
         self._w = np.array([float(w) for w in frequencies])
-        zero = (Fraction(0), Fraction(0))
-        pairs = [[entry.terms.get(w, zero) for w in frequencies] for entry in flat]
+        pairs = [[entry.terms.get(w, NOTHING) for w in frequencies] for entry in flat]
         parts = np.array(pairs, dtype=float).reshape(len(flat), len(frequencies), 2)
         self._cos, self._sin = parts[..., 0], parts[..., 1]
 
@@ -90,18 +99,17 @@ class Signals:
     def fastest(self) -> float:
         return float(self._w.max(initial=0.0))
 
-    def __call__(self, t: float) -> npt.NDArray[np.float64]:
+    def __call__(self, t: Any) -> Vector:
         """Values at a time, in the shape of the array."""
         angle = self._w * t
-        values: npt.NDArray[np.float64] = self._cos @ np.cos(angle) + self._sin @ np.sin(angle)
+        values: Vector = self._cos @ np.cos(angle) + self._sin @ np.sin(angle)
         return values.reshape(self.shape)
 
     def symbols(self, t: Any) -> Exact:
-        symbols: Exact = np.vectorize(lambda entry: entry.symbol(t), otypes=[object])(self.entries)
-        return symbols
+        return entrywise(lambda entry: entry.symbol(t))(self.entries)
 
     def derivative(self) -> Signals:
-        return Signals(np.vectorize(lambda entry: entry.derivative(), otypes=[object])(self.entries))
+        return Signals(entrywise(Trig.derivative)(self.entries))
 
     def __getitem__(self, key: Any) -> Signals:
         return Signals(self.entries[key])
@@ -129,10 +137,9 @@ class Numbers:
         self._floats: dict[int, tuple[Any, Any]] = {}
 
     def matrix(self, exact: Exact) -> Any:
-        known = self._floats.get(id(exact))
-        if known is None:
-            known = self._floats[id(exact)] = (exact, np.asarray(exact, dtype=float))
-        return known[1]
+        if id(exact) not in self._floats:  # which the entry keeps from being that of another matrix
+            self._floats[id(exact)] = exact, np.asarray(exact, dtype=float)
+        return self._floats[id(exact)][1]
 
     def signal(self, signals: Signals, t: Any) -> Any:
         return signals(t)
@@ -144,14 +151,75 @@ class Numbers:
 class Symbols:
     """The same functions, for arrays of expressions of SymPy."""
 
-    sin, cos = np.vectorize(sp.sin, otypes=[object]), np.vectorize(sp.cos, otypes=[object])
-    exp, tanh = np.vectorize(sp.exp, otypes=[object]), np.vectorize(sp.tanh, otypes=[object])
-
-    def matrix(self, exact: Exact) -> Any:
-        return np.vectorize(_rational, otypes=[object])(exact)
+    sin, cos, exp, tanh = map(entrywise, (sp.sin, sp.cos, sp.exp, sp.tanh))
+    matrix = staticmethod(entrywise(_rational))
 
     def signal(self, signals: Signals, t: Any) -> Any:
         return signals.symbols(t)
 
     def stack(self, parts: Sequence[Any]) -> Any:
         return np.concatenate([np.asarray(part, dtype=object) for part in parts])
+
+
+def decimal(rng: Generator, low: float, high: float, digits: int = 2) -> Fraction:
+    """A random number with few digits, which is the same number in every arithmetic."""
+    scale = 10**digits
+    return Fraction(int(rng.integers(round(low * scale), round(high * scale) + 1)), scale)
+
+
+def signal(rng: Generator, low: float = 0.5, high: float = 1.5) -> Trig:
+    """A function of time of size about 1: a constant and a wave."""
+    w = decimal(rng, low, high, 1)
+    a, b = (decimal(rng, 0.2, 0.8) * int(rng.choice((-1, 1))) for _ in range(2))
+    return wave(0, decimal(rng, -0.5, 0.5)) + wave(w, a, b)
+
+
+def signals(rng: Generator, n: int) -> Signals:
+    return Signals([signal(rng) for _ in range(n)])
+
+
+def identity(n: int) -> Exact:
+    return entrywise(Fraction)(np.eye(n))
+
+
+def rotation(rng: Generator, n: int) -> Exact:
+    """An orthogonal matrix with rational entries: a product of plane rotations and a permutation."""
+    matrix = identity(n)[rng.permutation(n)]
+    for _ in range(n if n > 1 else 0):
+        i, j = rng.choice(n, 2, replace=False)
+        a, b, c = TRIPLES[rng.integers(len(TRIPLES))]
+        turn = identity(n)
+        turn[i, i] = turn[j, j] = Fraction(a, c)
+        turn[i, j], turn[j, i] = Fraction(b, c), Fraction(-b, c)
+        matrix = product(turn, matrix)
+    return matrix
+
+
+def well_conditioned(rng: Generator, n: int) -> Exact:
+    """An orthogonal matrix with rows scaled by 1/2 to 2: condition at most 4."""
+    scales = rng.choice(np.array([Fraction(k, 2) for k in (1, 2, 3, 4)], dtype=object), n)
+    return np.asarray(scales[:, None] * rotation(rng, n), dtype=object)
+
+
+def turning(rng: Generator, n: int, planes: int = 2) -> Exact:
+    """An orthogonal matrix that turns smoothly with time, as trigonometric polynomials."""
+    matrix: Any = identity(n)
+    for _ in range(planes if n > 1 else 0):
+        i, j = rng.choice(n, 2, replace=False)
+        w = decimal(rng, 0.3, 1.0, 1)
+        turn = identity(n)
+        turn[i, i] = turn[j, j] = wave(w, 1)
+        turn[i, j], turn[j, i] = wave(w, 0, 1), wave(w, 0, -1)
+        matrix = product(turn, matrix)
+    return np.asarray(matrix, dtype=object)
+
+
+def damped(rng: Generator, n: int) -> Exact:
+    """A matrix A for which solutions of v' = A v do not grow: -D plus a skew part."""
+    matrix = 0 * identity(n)
+    for i in range(n):
+        matrix[i, i] = -decimal(rng, 0.1, 2.0, 1)
+        for j in range(i):
+            matrix[i, j] = decimal(rng, -1.0, 1.0, 1)
+            matrix[j, i] = -matrix[i, j]
+    return matrix

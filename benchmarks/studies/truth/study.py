@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from benchmarks.measuring.outcomes import BAD, OUTCOMES, REFUSED, Finding, judged, lines_by_message
 from benchmarks.measuring.runs import runs
 from benchmarks.studies.truth import solves
-from benchmarks.studies.truth.generated import FAMILIES, KINDS
+from benchmarks.studies.truth.generated import FAMILIES, KINDS, Kind
 from benchmarks.studies.truth.written import WRITTEN
 from benchmarks.study import Option, chosen as known_names
 from dae_sdc.errors import InputError
@@ -43,37 +43,31 @@ def method_class(line: str) -> str:
 
 
 def repeat(line: str) -> Finding:
-    parts = line.split(":")
-    kind = kind_of(line)
+    parts, kind = line.split(":"), kind_of(line)
     if len(parts) < 3 or not parts[1].isdigit() or (kind == "solve" and len(parts) != 5):
         raise InputError(f"a run is FAMILY:SEED:WAY:METHOD:SIZE or FAMILY:SEED:KIND:...; got '{line}'")
-    family, seed, *rest = parts
-    if kind == "solve":
-        if rest[0] not in solves.WAYS:
-            known = ", ".join(sorted(solves.WAYS))
-            raise InputError(f"unknown way '{rest[0]}' in '{line}'; there are {known}")
-        return judged(lambda: solves.run(family, int(seed), *rest))
-    return judged(lambda: KINDS[kind].run(family, int(seed), *rest[1:]))
+    family, seed, way, *rest = parts
+    if kind != "solve":
+        return judged(lambda: KINDS[kind].run(family, int(seed), *rest))
+    if way not in solves.WAYS:
+        raise InputError(f"unknown way '{way}' in '{line}'; there are {', '.join(sorted(solves.WAYS))}")
+    return judged(lambda: solves.run(family, int(seed), way, *rest))
 
 
 def planned(families: Sequence[str], seeds: range, kinds: Sequence[str], quick: bool) -> list[str]:
     """The lines of all runs, those about one DAE together."""
     lines: list[str] = []
-    if "solve" in kinds:
-        lines += solves.plan([name for name in families if name in FAMILIES], seeds, quick)
-    for name in KINDS:
+    for name, kind in (("solve", Kind(solves.run, solves.plan)), *KINDS.items()):
         if name in kinds:
-            own = [family for family in families if family in KINDS[name].families]
-            lines += KINDS[name].plan(own, seeds, quick)
+            lines += kind.plan([family for family in families if family in kind.families], seeds, quick)
     return lines
 
 
 def _row(line: str, found: Finding) -> tuple[Any, ...]:
-    parts = line.split(":")
-    kind = kind_of(line)
-    way, method = (parts[2], parts[3]) if kind == "solve" else (":".join(parts[3:]), "")
+    (family, _, *rest), kind = line.split(":"), kind_of(line)
+    way = rest[:2] if kind == "solve" else (":".join(rest[1:]), "")
     counts = (found.outcome, found.error, found.steps, found.solves, found.seconds)
-    return (line, parts[0], kind, way, method, *counts, found.message.replace("\n", " ")[:400], found.warned)
+    return (line, family, kind, *way, *counts, found.message.replace("\n", " ")[:400], found.warned)
 
 
 @runs(
@@ -137,21 +131,15 @@ def report(result: Result) -> list[str]:
     if len(data) == 1:
         message = data[0]["message"] or f"error {data[0]['error']:.2g} of what is allowed"
         return [f"{data[0]['outcome']} {data[0]['line']}", str(message)]
-    totals = Counter(str(row["kind"]) for row in data)
-    integrations = int(data["solves"].sum())
+    totals = Counter(data["kind"].tolist())
     lines = [
-        f"{len(data)} runs with {integrations} integrations in {about['elapsed']:.0f} s, "
+        f"{len(data)} runs with {data['solves'].sum()} integrations in {about['elapsed']:.0f} s, "
         f"{data['seconds'].sum():.0f} s on processors, with {about['package']}: "
         + ", ".join(f"{number} {name}" for name, number in totals.items())
     ]
-    solved = data[data["kind"] == "solve"]
-    classes = np.array([method_class(str(row["line"])) for row in solved]) if len(solved) else np.array([])
-    for title, part, keys in (
-        ("solves", solved, classes),
-        ("others", data[data["kind"] != "solve"], data["kind"][data["kind"] != "solve"]),
-    ):
-        if len(part):
-            lines += ["", *_table(title, part, keys)]
+    solved, others = data[data["kind"] == "solve"], data[data["kind"] != "solve"]
+    lines += _table("solves", solved, np.array([method_class(line) for line in solved["line"].tolist()]))
+    lines += _table("others", others, others["kind"])
     lines += ["", *_messages(data)]
     noisy = data[data["warned"] != ""]
     if len(noisy):
@@ -163,23 +151,25 @@ def report(result: Result) -> list[str]:
     return [*lines, *truth.bad_lines(result)]
 
 
-def _table(title: str, part: NDArray[Any], keys: NDArray[Any]) -> list[str]:
-    groups, given = [group for group, _ in GROUPS], sorted(set(keys.tolist()))
-    names = [*(name for name in groups if name in given), *(name for name in given if name not in groups)]
-    head = f"{title:20s}" + "".join(f"{name:>30s}" for name in ("all", *names))
-    lines = [head, f"{'':20s}" + "".join(f"{'done ref fail WRONG CRASH':>30s}" for _ in ("all", *names))]
+def _table(title: str, part: NDArray[Any], keys: NDArray[Any]) -> Iterator[str]:
+    if not len(part):
+        return
+    groups, present = [group for group, _ in GROUPS], sorted(set(keys.tolist()))
+    names = ["all", *(name for name in groups if name in present)]
+    names += [name for name in present if name not in groups]
+    yield ""
+    yield f"{title:20s}" + "".join(f"{name:>30s}" for name in names)
+    yield f"{'':20s}" + f"{'done ref fail WRONG CRASH':>30s}" * len(names)
     for family in [*sorted(set(part["family"].tolist())), "all"]:
-        own = np.full(len(part), True) if family == "all" else part["family"] == family
+        of_family = (part["family"] == family) | (family == "all")
         cells = []
-        for name in ("all", *names):
-            chosen = own if name == "all" else own & (keys == name)
-            counts = Counter(part["outcome"][chosen].tolist())
+        for name in names:
+            counts = Counter(part["outcome"][of_family & ((keys == name) | (name == "all"))].tolist())
             cells.append(" ".join(f"{counts[outcome]:5d}" for outcome in OUTCOMES).rjust(30))
-        lines.append(f"{family:20s}" + "".join(cells))
-    return lines
+        yield f"{family:20s}" + "".join(cells)
 
 
-def _messages(data: NDArray[Any]) -> Iterable[str]:
+def _messages(data: NDArray[Any]) -> Iterator[str]:
     """Classes of the messages of runs that were not done."""
     for outcome in OUTCOMES[1:]:
         rows = data[data["outcome"] == outcome]

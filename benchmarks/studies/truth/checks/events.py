@@ -11,6 +11,7 @@ that touches zero may have an event there or none, and nothing else.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,9 @@ from scipy.optimize import brentq
 
 import dae_sdc as ds
 from benchmarks.measuring.outcomes import DONE, FAILED, WRONG, Finding
-from benchmarks.studies.truth.generated import KINDS, Kind, Vector
-from benchmarks.studies.truth.solves import DEFAULT, MARGIN, PATIENCE, drawn, generate
-from dae_sdc.sweepers.sdc import SWEEPERS
+from benchmarks.studies.truth.generated import KINDS, Kind
+from benchmarks.studies.truth.signals import Generator, Vector
+from benchmarks.studies.truth.solves import DEFAULT, MARGIN, PATIENCE, drawn, generate, options_of, rtol_of
 
 VARIANTS = ("crossing", "direction", "terminal", "second", "at-start", "pair", "tangent", "several", "fast")
 METHODS = (DEFAULT, DEFAULT, "radau-iia-5", "fully-implicit", "radau-iia-9")
@@ -37,68 +38,64 @@ def zeros(function: Callable[[float], float], start: float, end: float) -> Vecto
     return np.array([brentq(function, times[i], times[i + 1], xtol=1e-15) for i in at])
 
 
-def run(family: str, seed: int, variant: str, method: str = DEFAULT, size: str = "rtol=1e-07") -> Finding:
-    given = generate(family, seed)
-    start, end = given.interval
-    rtol = float(size.removeprefix("rtol="))
-    rng = np.random.default_rng([seed, VARIANTS.index(variant), *family.encode()])
-    candidates = [j for j in range(given.n) if given.variable_index[j] == 1]
-    j = int(rng.choice(candidates))
-    times = np.linspace(start, end, SAMPLES)
-    path = np.array([given.solution(t)[j] for t in times])
+def _levels(variant: str, path: Vector, rng: Generator) -> list[float]:
+    """Levels of an unknown that its path passes, or touches; none where it has no extremum."""
     low, high = float(path.min()), float(path.max())
-    options: dict[str, Any] = {"u0": given.solution(start), "rtol": rtol, "time_limit": PATIENCE}
-    if method != DEFAULT:
-        options["sweeper"] = method
-    levels = [low + float(rng.uniform(0.15, 0.85)) * (high - low)]
-    inner = np.flatnonzero(np.diff(path)[1:] * np.diff(path)[:-1] < 0.0) + 1
+    level = low + float(rng.uniform(0.15, 0.85)) * (high - low)
     if variant in ("pair", "tangent"):
+        inner = np.flatnonzero(np.diff(path)[1:] * np.diff(path)[:-1] < 0.0) + 1
         if not inner.size:
-            return Finding(DONE, "no extremum")
+            return []
         top = float(path[int(rng.choice(inner))])
-        curved = max(1e-2, abs(high - low))
-        bend = 0.0 if variant == "tangent" else float(10.0 ** rng.uniform(-5, -2)) * curved
-        turn = path[max(inner[0] - 1, 0)] < path[inner[0]]
-        levels = [top - bend if turn or top == high else top + bend]
-        if top == low:
-            levels = [top + bend]
-    elif variant == "several":
-        levels = sorted(low + (high - low) * rng.uniform(0.2, 0.8, 4))
-    elif variant == "at-start":
-        levels = [float(path[0])]
+        bend = 0.0 if variant == "tangent" else float(10.0 ** rng.uniform(-5, -2)) * max(1e-2, high - low)
+        below = top != low and (path[max(inner[0] - 1, 0)] < path[inner[0]] or top == high)
+        return [top - bend if below else top + bend]
+    if variant == "several":
+        return sorted(low + (high - low) * rng.uniform(0.2, 0.8, 4))
+    return [float(path[0]) if variant == "at-start" else level]
+
+
+def run(family: str, seed: int, variant: str, method: str = DEFAULT, size: str = "rtol=1e-07") -> Finding:
+    dae, rtol = generate(family, seed), rtol_of(size)
+    start, end = dae.interval
+    rng = np.random.default_rng([seed, VARIANTS.index(variant), *family.encode()])
+    j = int(rng.choice([j for j in range(dae.n) if dae.variable_index[j] == 1]))
+    path = np.array([dae.solution(t)[j] for t in np.linspace(start, end, SAMPLES)])
+    levels = _levels(variant, path, rng)
+    if not levels:
+        return Finding(DONE, "no extremum")
     terminal: bool | int = {"terminal": True, "second": 2}.get(variant, False)
     direction = float(rng.choice((-1, 1))) if variant == "direction" else 0.0
 
-    def exceeds(level: float) -> Callable[[float], float]:
-        return lambda t: float(given.solution(t)[j]) - level
+    def exceeds(level: float, t: float) -> float:
+        return float(dae.solution(t)[j]) - level
 
     def above(level: float) -> Callable[[Any, Any], Any]:
         return lambda u, t: u[j] - level
 
-    exact = [exceeds(level) for level in levels]
+    exact: list[Callable[[float], float]] = [partial(exceeds, level) for level in levels]
     events = [ds.Event(above(level), terminal, direction, f"level {level:.4g}") for level in levels]
+    options: dict[str, Any] = {"u0": dae.solution(start), "rtol": rtol, "time_limit": PATIENCE}
     if variant == "fast":
         w = float(rng.uniform(20.0, 60.0))
         exact = [lambda t: float(np.sin(w * t + 0.3))]
         events = [ds.Event(lambda u, t: np.sin(w * t + 0.3), name="fast")]
         options["dt_max"] = 1.0 / w
-    solution = ds.solve(given.problem(True), events=events, **options)
+    solution = ds.solve(dae.problem(True), events=events, **options, **options_of(method))
     steps = int(solution.stats["steps"])
     if not solution.success:
         return Finding(FAILED, solution.message, steps=steps, solves=1)
+    allowed = MARGIN * rtol * (1.0 + max(abs(float(path.min())), abs(float(path.max()))))
     worst = 0.0
     for function, event, record in zip(exact, events, solution.events, strict=True):
         expected = zeros(function, start, end)
         if variant == "at-start":
             expected = expected[expected > start + 1e-6]
         slope = np.array([(function(t + 1e-6) - function(t - 1e-6)) / 2e-6 for t in expected])
-        if direction:
-            chosen = slope * direction > 0.0
-            expected, slope = expected[chosen], slope[chosen]
-        if terminal and len(expected) >= int(terminal):
-            expected, slope = expected[: int(terminal)], slope[: int(terminal)]
-        allowed_value = MARGIN * rtol * (1.0 + max(abs(low), abs(high)))
-        said, error = _compared(record, expected, slope, allowed_value, variant, function)
+        counted = slope * direction > 0.0 if direction else np.full(len(slope), True)
+        last = int(terminal) or None
+        expected, slope = expected[counted][:last], slope[counted][:last]
+        said, error = _compared(record, expected, slope, allowed, variant, function)
         if said:
             return Finding(WRONG, f"{event.name}: {said}", error, steps, 1)
         worst = max(worst, error)
@@ -111,26 +108,25 @@ def _compared(
     record: Any, expected: Vector, slope: Vector, allowed: float, variant: str, function: Any
 ) -> tuple[str, float]:
     """What is wrong with the times of a record, and the largest error in units of what is allowed."""
-    found = np.asarray(record.t)
+    times = np.asarray(record.t)
     # Pairs that the tolerance cannot tell from a function that touches zero, or misses it.
     unsure = np.abs(slope) < 4.0 * np.sqrt(allowed)
     if variant == "tangent" or unsure.any():
-        stray = [t for t in found if abs(function(t)) > allowed]
+        stray = [t for t in times if abs(function(t)) > allowed]
         if stray:
             return f"an event at t={stray[0]:.6g}, where the function is {function(stray[0]):.2g}", np.inf
-        lost = [t for t, doubtful in zip(expected, unsure, strict=True) if not doubtful]
-        for t in lost:
-            if not len(found) or np.abs(found - t).min() > 1e-3:
+        for t in expected[~unsure]:
+            if np.abs(times - t).min(initial=np.inf) > 1e-3:
                 return f"the zero at t={t:.6g} is missing", np.inf
         return "", 0.0
-    if len(found) != len(expected):
-        said = f"{len(found)} events, at {_times(found)}; there are {len(expected)}, at {_times(expected)}"
+    if len(times) != len(expected):
+        said = f"{len(times)} events, at {_times(times)}; there are {len(expected)}, at {_times(expected)}"
         return said, np.inf
-    error = np.abs(found - expected) / (allowed / np.abs(slope) + 1e-12)
+    error = np.abs(times - expected) / (allowed / np.abs(slope) + 1e-12)
     worst = float(error.max(initial=0.0))
     if worst > 1.0:
         i = int(error.argmax())
-        return f"an event at {found[i]:.12g} for {expected[i]:.12g}, {worst:.2g} times what is allowed", worst
+        return f"an event at {times[i]:.12g} for {expected[i]:.12g}, {worst:.2g} times what is allowed", worst
     if (np.sign(slope) != np.asarray(record.direction)).any():
         return "a direction is not that of the function", np.inf
     return "", worst
@@ -142,13 +138,12 @@ def _times(times: Vector) -> str:
 
 
 def plan(families: list[str], seeds: range, quick: bool) -> Iterator[str]:
-    for family, seed, given in drawn(families, seeds, quick, PER_SEED):
-        if 1 not in given.variable_index:
+    for family, seed, dae in drawn(families, seeds, quick, PER_SEED):
+        if 1 not in dae.variable_index:
             continue
         rng = np.random.default_rng([seed, 13, *family.encode()])
         for variant in VARIANTS if not quick else rng.choice(VARIANTS, 2, replace=False):
-            method = str(rng.choice(METHODS))
-            assert method == DEFAULT or method in SWEEPERS
+            method = rng.choice(METHODS)
             yield f"{family}:{seed}:events:{variant}:{method}:rtol={rng.choice(RTOLS):g}"
 
 

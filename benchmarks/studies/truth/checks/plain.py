@@ -16,9 +16,9 @@ import numpy as np
 
 import dae_sdc as ds
 from benchmarks.measuring.outcomes import BAD, WRONG, Finding, done_of, outcome_of
-from benchmarks.studies.truth.families.hessenberg import derivative
-from benchmarks.studies.truth.generated import KINDS, Generated, Kind, Units, Vector
-from benchmarks.studies.truth.solves import generate
+from benchmarks.studies.truth.generated import KINDS, Generated, Kind, Units, derivative
+from benchmarks.studies.truth.signals import Vector
+from benchmarks.studies.truth.solves import drawn, generate, rtol_of
 from benchmarks.studies.truth.written import solved
 from dae_sdc.errors import InputError
 from dae_sdc.model.functions import FunctionProblem
@@ -28,10 +28,10 @@ TOLERANCES = tuple(10.0**-k for k in range(4, 10))
 UNDECLARED = ("function", "problem")
 DECLARED = ("index", "indices", "both", "wrong")
 JACOBIAN, UNITS = "+jacobian", "+units"
-
-FORMS = (*UNDECLARED, *DECLARED, f"problem{JACOBIAN}", *(f"{name}{JACOBIAN}" for name in DECLARED))
-
-IN_UNITS = (f"function{UNITS}", f"problem{UNITS}", f"both{JACOBIAN}{UNITS}", f"indices{UNITS}")
+FORMS = (
+    *(*UNDECLARED, *DECLARED, *(f"{name}{JACOBIAN}" for name in ("problem", *DECLARED))),
+    *(f"{name}{UNITS}" for name in ("function", "problem", f"both{JACOBIAN}", "indices")),
+)
 LARGEST = 12  # Units are 1e-12 to 1e12
 READINGS = {"traced": None, "untraced": False}  # Whether equations are read, as ds.solve is told by its trace
 PER_SEED = 3
@@ -74,8 +74,6 @@ class PlainProblem(ds.ProblemDAE):
 
 
 class WithJacobian(PlainProblem):
-    """The same with a Jacobian."""
-
     def jacobian(self, u: Any, du: Any, t: float, c: float) -> Any:
         """dF/du' + c dF/du by complex steps, as exact as a formula."""
         u, du = np.array(u), np.array(du)
@@ -85,12 +83,13 @@ class WithJacobian(PlainProblem):
 def scrambled(given: Generated) -> Generated:
     """The same DAE with its unknowns and its equations in random order."""
     rng = np.random.default_rng([given.seed, 17, *given.family.encode()])
-    rows, inner = rng.permutation(given.n), given.mix
-    mixed = given.reordered(rng.permutation(given.n).tolist())
-    if inner is None:
-        return mixed.with_rows(lambda found, u, t, functions: found[rows], given.family)
-    known: Any = mixed.mix
-    return mixed.with_rows(lambda found, u, t, functions: known(found, u, t, functions)[rows], given.family)
+    rows = rng.permutation(given.n)
+    dae = given.reordered(rng.permutation(given.n).tolist())
+
+    def mix(found: Any, *at: Any) -> Any:
+        return (found if dae.mix is None else dae.mix(found, *at))[rows]
+
+    return dae.with_rows(mix, given.family)
 
 
 def told_of(given: Generated, form: str) -> Told:
@@ -99,15 +98,14 @@ def told_of(given: Generated, form: str) -> Told:
     name, n = form.partition("+")[0], given.n
     units = Units(np.ones(n))
     if form.endswith(UNITS):
-        powers = (
-            rng.integers(-LARGEST, LARGEST + 1, n) if rng.random() < 0.5 else rng.choice((-LARGEST, LARGEST))
-        )
+        each = rng.random() < 0.5
+        powers = rng.integers(-LARGEST, LARGEST + 1, n) if each else rng.choice((-LARGEST, LARGEST))
         units = Units(np.full(n, 10.0**powers), 10.0 ** float(rng.choice((-LARGEST, -6, 0, 6, LARGEST))))
-    index: int | None = given.index if name in ("index", "both") else None
+    index = given.index if name in ("index", "both") else None
     indices = given.variable_index if name in ("indices", "both") else None
     if name == "wrong":
-        others = [k for k in (0, 1, 2, 3, 4) if k != given.index]
-        guesses = [k for k in ((1,) * n, (2,) * n, tuple(rng.permutation(given.variable_index).tolist()))]
+        others = [k for k in range(5) if k != given.index]
+        guesses = [(1,) * n, (2,) * n, tuple(rng.permutation(given.variable_index).tolist())]
         false = [k for k in guesses if k != given.variable_index]
         which = int(rng.integers(3))
         index = int(rng.choice(others)) if which != 1 else None
@@ -116,53 +114,52 @@ def told_of(given: Generated, form: str) -> Told:
 
 
 def run(family: str, seed: int, form: str, reading: str, size: str) -> Finding:
-    if form not in (*FORMS, *IN_UNITS):
-        raise InputError(f"unknown form '{form}'; there are {', '.join((*FORMS, *IN_UNITS))}")
+    if form not in FORMS:
+        raise InputError(f"unknown form '{form}'; there are {', '.join(FORMS)}")
     given = scrambled(generate(family, seed))
-    told, trace, rtol = told_of(given, form), READINGS[reading], float(size.removeprefix("rtol="))
+    told, trace = told_of(given, form), READINGS[reading]
     start, end = (t * told.units.time for t in given.interval)
     values = told.exact(np.array([start]))[0]
-    u0 = dict(zip(given.names, values.tolist(), strict=True))
     given.residual(given.solution(start), given.slope(start), start)  # makes matrices of numbers once
-    cls = WithJacobian if JACOBIAN in form else PlainProblem
     called = form.startswith("function")
 
     def function(t: Any, u: Any, du: Any) -> Any:
         return told.residual(t, u, du)
 
-    found_index, mistaken = "", False
+    def problem() -> ds.ProblemDAE:
+        return (WithJacobian if JACOBIAN in form else PlainProblem)(told)
+
+    said, mistaken = "", False
     if form.partition("+")[0] in UNDECLARED:
-        plain = FunctionProblem(function, given.n, given.names) if called else cls(told)
+        plain = FunctionProblem(function, given.n, given.names) if called else problem()
         plain.interval = start, end  # as a run has it
-        looked = read(plain, values, trace)
-        known = looked.problem.index
-        if known is None:
-            known = with_index(looked).problem.index
-        mistaken = known not in (None, given.index)
-        right_or_not = f"{INDEX} {known} found, not {given.index}" if mistaken else RIGHT
-        found_index = NOT_SURE if known is None else right_or_not
+        equations = read(plain, values, trace)
+        index = equations.problem.index
+        if index is None:
+            index = with_index(equations).problem.index
+        mistaken = index not in (None, given.index)
+        said = NOT_SURE if index is None else RIGHT
+        said = f"{INDEX} {index} found, not {given.index}" if mistaken else said
 
     def solve() -> Finding:
-        equations: Any = function if called else cls(told)
-        options: dict[str, Any] = {"u0": u0, "t0": start, "trace": trace, "rtol": rtol}
-        return solved(equations, told.exact, end=end, scale=told.units.unknowns, **options)
+        u0 = dict(zip(given.names, values.tolist(), strict=True))
+        options: dict[str, Any] = {"u0": u0, "t0": start, "trace": trace, "rtol": rtol_of(size)}
+        target: Any = function if called else problem()
+        return solved(target, told.exact, end=end, scale=told.units.unknowns, **options)
 
-    found = outcome_of(solve)
-    if mistaken and found.outcome not in BAD:
-        found = replace(found, outcome=WRONG, message=f"the run is {found.outcome}: {found.message}")
-    return replace(found, message="; ".join(filter(None, [found_index, found.message])))
+    finding = outcome_of(solve)
+    if mistaken and finding.outcome not in BAD:
+        finding = replace(finding, outcome=WRONG, message=f"the run is {finding.outcome}: {finding.message}")
+    return replace(finding, message="; ".join(filter(None, [said, finding.message])))
 
 
 def plan(families: list[str], seeds: range, quick: bool) -> Iterator[str]:
-    for family in families:
-        for seed in seeds if quick else range(seeds.start * PER_SEED, seeds.stop * PER_SEED):
-            if generate(family, seed).problem_class is not None:
-                continue
-            rng = np.random.default_rng([seed, 17, *family.encode()])
-            for reading in READINGS:
-                forms = rng.choice((*FORMS, *IN_UNITS), 2, replace=False) if quick else (*FORMS, *IN_UNITS)
-                for form in forms:
-                    yield f"{family}:{seed}:plain:{form}:{reading}:rtol={rng.choice(TOLERANCES):g}"
+    wanted = seeds if quick else range(seeds.start * PER_SEED, seeds.stop * PER_SEED)
+    for family, seed, _ in drawn(families, wanted, quick, 1):
+        rng = np.random.default_rng([seed, 17, *family.encode()])
+        for reading in READINGS:
+            for form in rng.choice(FORMS, 2, replace=False) if quick else FORMS:
+                yield f"{family}:{seed}:plain:{form}:{reading}:rtol={rng.choice(TOLERANCES):g}"
 
 
 def summary(rows: Any) -> list[str]:
@@ -183,7 +180,7 @@ def summary(rows: Any) -> list[str]:
     expected = [row for part, row in parts if not part[3].startswith("wrong")]
     if expected:
         lines.append(f"plain, nothing wrong declared: {done_of(expected)}")
-    for form in (*FORMS, *IN_UNITS):
+    for form in FORMS:
         told_so = [row for part, row in parts if part[3] == form]
         if told_so:
             bad = sum(row["outcome"] in BAD for row in told_so)

@@ -16,7 +16,8 @@ import dae_sdc as ds
 from benchmarks.measuring.outcomes import DONE, REFUSED, Finding
 from benchmarks.studies.starts.chains import Chain
 from benchmarks.studies.starts.generated import Given, outcome
-from benchmarks.studies.truth.generated import KINDS, Kind, Vector
+from benchmarks.studies.truth.generated import KINDS, Kind
+from benchmarks.studies.truth.signals import Generator, Vector
 from benchmarks.studies.truth.solves import drawn, generate, model_of
 
 VARIANTS = ("exact", "near", "fixed", "free", "impossible", "zero", "problem")
@@ -29,56 +30,54 @@ def run(family: str, seed: int, variant: str) -> Finding:
     dae, chain = generate(family, seed), Chain(family, seed, mixed=False)
     rng = np.random.default_rng([seed, VARIANTS.index(variant), *family.encode()])
     near = chain.u + NEAR * rng.standard_normal(chain.n)
-
-    def named(values: Vector) -> dict[str, float]:
-        return dict(zip(chain.names, values.tolist(), strict=True))
-
-    if variant == "problem":
-        given = Given({}, named(near), branch=KEPT_BRANCH)
-        return outcome(chain, given, lambda: ds.initial(dae.problem(True), u0=near))
-    guesses, slopes = named(chain.u), chain.slopes(chain.u)
-    given = Given({}, guesses, unique=True)
-    if variant == "near":
-        given = Given({}, named(near), branch=KEPT_BRANCH)
+    if variant in ("near", "problem"):
+        given = Given({}, chain.by_name(near), branch=KEPT_BRANCH)
     elif variant == "zero":
-        given = Given({}, named(np.zeros(chain.n)))
-    elif variant == "fixed":
-        j = int(rng.integers(chain.n))
-        rest, name = np.delete(slopes, j, axis=1), chain.names[j]
-        free = (np.linalg.matrix_rank(rest, tol=1e-6) if rest.size else 0) == len(slopes)
-        given = Given({name: float(chain.u[j] + 5.0 * NEAR)}, guesses, against="" if free else name)
-    elif variant == "free":
-        given = Given({chain.names[j]: float(near[j]) for j in _independent(slopes, chain.dof, rng)}, guesses)
-    elif variant == "impossible":
-        if not len(slopes):
-            return Finding(DONE, "no constraints")
-        # All values are fixed, and one constraint or more is violated.
-        wrong = named(chain.u + 5.0 * NEAR * slopes[int(rng.integers(len(slopes)))])
-        given = Given(wrong, guesses, against=chain.names[0])
-    given.guesses = {name: value for name, value in given.guesses.items() if name not in given.held}
-    model = model_of(dae)
-    start = outcome(chain, given, lambda: ds.initial(model, fixed=given.held or None, guesses=given.guesses))
+        given = Given({}, chain.by_name(np.zeros(chain.n)))
+    else:
+        given = _held(chain, variant, near, rng)
+    if variant == "impossible" and not given.held:
+        return Finding(DONE, "no constraints")
+
+    def ask() -> ds.Initial:
+        if variant == "problem":
+            return ds.initial(dae.problem(True), u0=near)
+        return ds.initial(model_of(dae), fixed=given.held or None, guesses=given.guesses)
+
+    start = outcome(chain, given, ask)
     if start.outcome == REFUSED:
         return replace(start, outcome=DONE, message=f"told: {start.message}")
     return start
 
 
-def _independent(slopes: Vector, count: int, rng: np.random.Generator) -> list[int]:
-    """Unknowns whose values may be chosen together: without their columns the rank is still full."""
-    chosen: list[int] = []
-    for j in rng.permutation(slopes.shape[1]).tolist():
-        rest = np.delete(slopes, [*chosen, j], axis=1)
-        least = np.linalg.svd(rest, compute_uv=False).min(initial=np.inf) if len(slopes) else np.inf
-        if len(chosen) < count and rest.shape[1] >= len(slopes) and least > 0.1:
-            chosen.append(j)
-    return chosen
+def _held(chain: Chain, variant: str, near: Vector, rng: Generator) -> Given:
+    """The solution, with values that are held besides those that are guessed."""
+    held, against, slopes = {}, "", chain.slopes(chain.u)
+    if variant == "fixed":
+        j = int(rng.integers(chain.n))
+        rest, name = np.delete(slopes, j, axis=1), chain.names[j]
+        free = (np.linalg.matrix_rank(rest, tol=1e-6) if rest.size else 0) == len(slopes)
+        held, against = {name: float(chain.u[j] + 5.0 * NEAR)}, "" if free else name
+    elif variant == "free":
+        # Their values may be chosen together: without their columns the rank is still full.
+        for j in rng.permutation(chain.n).tolist():
+            rest = np.delete(slopes, [*map(chain.names.index, held), j], axis=1)
+            least = np.linalg.svd(rest, compute_uv=False).min(initial=np.inf) if len(slopes) else np.inf
+            if len(held) < chain.dof and rest.shape[1] >= len(slopes) and least > 0.1:
+                held[chain.names[j]] = float(near[j])
+    elif variant == "impossible" and len(slopes):
+        # All values are fixed, and one constraint or more is violated.
+        held = chain.by_name(chain.u + 5.0 * NEAR * slopes[int(rng.integers(len(slopes)))])
+        against = chain.names[0]
+    guesses = {name: value for name, value in chain.by_name(chain.u).items() if name not in held}
+    return Given(held, guesses, unique=variant == "exact", against=against)
 
 
 def plan(families: list[str], seeds: range, quick: bool) -> Iterator[str]:
-    for family, seed, given in drawn(families, seeds, quick, PER_SEED):
-        variants: tuple[str, ...] = VARIANTS if not quick else ("near", "fixed", "impossible")
-        variants = () if given.constraints is None else variants
-        yield from (f"{family}:{seed}:initial:{variant}" for variant in variants)
+    for family, seed, dae in drawn(families, seeds, quick, PER_SEED):
+        if dae.constraints is not None:
+            variants = ("near", "fixed", "impossible") if quick else VARIANTS
+            yield from (f"{family}:{seed}:initial:{variant}" for variant in variants)
 
 
 KINDS.add("initial", Kind(run, plan))

@@ -16,117 +16,111 @@ import numpy as np
 import dae_sdc as ds
 from benchmarks.measuring.outcomes import DONE, REFUSED, WRONG, Finding
 from benchmarks.studies.truth.generated import KINDS, Generated, Kind
-from benchmarks.studies.truth.random_parts import decimal
+from benchmarks.studies.truth.signals import decimal
 from benchmarks.studies.truth.solves import drawn, generate, model_of
 
 DISGUISED = ("mixed", "mixed-repair")
 PLAIN = ("plain", "repair")
-VARIANTS = (*PLAIN, *DISGUISED, "dependent")
 PER_SEED = 3  # Disguises of each model
 
 
-def disguised(given: Generated, salt: int) -> Generated:
+def disguised(dae: Generated, salt: int) -> Generated:
     """The same DAE with one or two rows changed by others, with factors that depend on the unknowns."""
-    rng = np.random.default_rng([given.seed, salt, 11])
-    n = given.n
+    rng = np.random.default_rng([dae.seed, salt, 11])
+    n, changes = dae.n, []
     if n < 2:
-        return given
-    changes = []
+        return dae
     for _ in range(int(rng.integers(1, 3))):
         i, j = rng.choice(n, 2, replace=False)
-        changes.append(
-            (int(i), int(j), int(rng.integers(n)), int(rng.integers(3)), decimal(rng, 0.3, 1.0, 1))
-        )
-    factors = [np.array([change[4]], dtype=object) for change in changes]
+        k, kind = int(rng.integers(n)), int(rng.integers(3))
+        changes.append((int(i), int(j), k, kind, np.array([decimal(rng, 0.3, 1.0, 1)], dtype=object)))
 
     def mix(rows: Any, u: Any, t: Any, functions: Any) -> Any:
         rows = np.array(rows, dtype=object if rows.dtype == object else None)
-        for (i, j, k, kind, _), factor in zip(changes, factors, strict=True):
+        for i, j, k, kind, factor in changes:
             x = u[k : k + 1]
             c = (x, functions.sin(x), x * x)[kind] * functions.matrix(factor)
             rows[i] = rows[i] + c[0] * rows[j]
         return rows
 
-    return given.with_rows(mix, f"{given.family}-mixed-{salt}")
+    return dae.with_rows(mix, f"{dae.family}-mixed-{salt}")
 
 
-def dependent(given: Generated, salt: int) -> Generated:
+def dependent(dae: Generated, salt: int) -> Generated:
     """Equations of which one is a combination of two others, so that they do not determine a solution."""
-    rng = np.random.default_rng([given.seed, salt, 12])
-    i, j, k = (int(one) for one in rng.permutation(given.n)[:3])
-    varies, place = bool(rng.random() < 0.5), int(rng.integers(given.n))
+    rng = np.random.default_rng([dae.seed, salt, 12])
+    i, j, k = rng.permutation(dae.n)[:3].tolist()
+    varies, place = bool(rng.random() < 0.5), int(rng.integers(dae.n))
 
     def mix(rows: Any, u: Any, t: Any, functions: Any) -> Any:
         rows = np.array(rows, dtype=object if rows.dtype == object else None)
-        factor = functions.sin(u[place : place + 1])[0] if varies else 2
-        rows[i] = rows[j] + factor * rows[k]
+        rows[i] = rows[j] + (functions.sin(u[place : place + 1])[0] if varies else 2) * rows[k]
         return rows
 
-    return given.with_rows(mix, f"{given.family}-dependent-{salt}")
+    return dae.with_rows(mix, f"{dae.family}-dependent-{salt}")
 
 
 def run(family: str, seed: int, variant: str, salt: str = "0") -> Finding:
-    given = generate(family, seed)
+    dae = generate(family, seed)
     if variant == "dependent":
-        return _dependent(dependent(given, int(salt)))
-    model = disguised(given, int(salt)).model() if variant in DISGUISED else model_of(given)
-    if variant in ("repair", "mixed-repair"):
-        repaired = ds.repair(model)
-        found = repaired.structure
-        if not found.regular:
-            return Finding(WRONG, f"repaired, but the system Jacobian has rank {found.rank} of {found.size}")
-        if found.dof != given.dof:
-            told = " ".join((*found.warnings, *map(str, getattr(repaired, "warnings", ()))))
-            said = f"repaired to {found.dof} degrees of freedom, not {given.dof}"
-            return Finding(REFUSED if told else WRONG, f"{said}; warning: {told}" if told else said)
+        return _dependent(dependent(dae, int(salt)))
+    model = disguised(dae, int(salt)).model() if variant in DISGUISED else model_of(dae)
+    return _repaired(model, dae) if variant.endswith("repair") else _compared(ds.structure(model), dae)
+
+
+def _repaired(model: Any, dae: Generated) -> Finding:
+    repaired = ds.repair(model)
+    structure = repaired.structure
+    if not structure.regular:
+        said = f"repaired, but the system Jacobian has rank {structure.rank} of {structure.size}"
+        return Finding(WRONG, said)
+    if structure.dof == dae.dof:
         return Finding(DONE)
-    return _compared(ds.structure(model), given)
+    said = f"repaired to {structure.dof} degrees of freedom, not {dae.dof}"
+    warned = " ".join((*structure.warnings, *map(str, getattr(repaired, "warnings", ()))))
+    return Finding(REFUSED, f"{said}; warning: {warned}") if warned else Finding(WRONG, said)
 
 
-def _compared(found: Any, given: Generated) -> Finding:
-    dof = found.true_dof if found.true_dof is not None else found.dof if found.regular else None
+def _compared(structure: Any, dae: Generated) -> Finding:
+    index, regular, dof = structure.differentiation_index, structure.regular, structure.true_dof
+    if dof is None and regular:
+        dof = structure.dof
     said = []
-    if found.differentiation_index is not None and found.differentiation_index != given.index:
-        said.append(f"differentiation index {found.differentiation_index}, not {given.index}")
-    if found.regular and found.index < given.index:
-        said.append(f"index {found.index} with a regular system Jacobian, not {given.index}")
-    if dof is not None and dof != given.dof:
-        said.append(f"{dof} degrees of freedom, not {given.dof}")
-    if found.regular and found.dof != given.dof and dof == given.dof:
-        said.append(f"dof is {found.dof} beside true_dof {dof} with a regular system Jacobian")
+    if index not in (None, dae.index):
+        said.append(f"differentiation index {index}, not {dae.index}")
+    if regular and structure.index < dae.index:
+        said.append(f"index {structure.index} with a regular system Jacobian, not {dae.index}")
+    if dof not in (None, dae.dof):
+        said.append(f"{dof} degrees of freedom, not {dae.dof}")
+    if regular and structure.dof != dae.dof and dof == dae.dof:
+        said.append(f"dof is {structure.dof} beside true_dof {dof} with a regular system Jacobian")
     if not said:
-        told = "no index is told" if found.differentiation_index is None and not found.regular else ""
-        return Finding(DONE, told)
+        return Finding(DONE, "no index is told" if index is None and not regular else "")
     text = "; ".join(said)
-    if found.warnings:
-        return Finding(REFUSED, f"{text}; warning: {found.warnings[0]}")
+    if structure.warnings:
+        return Finding(REFUSED, f"{text}; warning: {structure.warnings[0]}")
     return Finding(WRONG, text)
 
 
-def _dependent(given: Generated) -> Finding:
+def _dependent(dae: Generated) -> Finding:
     try:
-        found = ds.structure(given.model())
+        structure = ds.structure(dae.model())
     except ds.StructureError as error:
         return Finding(DONE, f"told: {error}")
-    if found.warnings and found.differentiation_index is None:
+    index, warnings = structure.differentiation_index, structure.warnings
+    if warnings and index is None:
         return Finding(DONE)
-    text = (
-        f"an equation follows from others; told: index {found.differentiation_index}, {found.true_dof} free"
-    )
-    return Finding(REFUSED if found.warnings else WRONG, f"{text}; warnings: {found.warnings[:1]}")
+    text = f"an equation follows from others; told: index {index}, {structure.true_dof} free"
+    return Finding(REFUSED if warnings else WRONG, f"{text}; warnings: {warnings[:1]}")
 
 
 def plan(families: list[str], seeds: range, quick: bool) -> Iterator[str]:
-    for family, seed, given in drawn(families, seeds, quick, PER_SEED):
-        if given.n < 2:
+    for family, seed, dae in drawn(families, seeds, quick, PER_SEED):
+        if dae.n < 2:
             continue
-        head = f"{family}:{seed}:structure"
-        salts = range(1 if quick else 2)
-        yield from (f"{head}:{variant}" for variant in PLAIN)
-        for variant in DISGUISED:
-            yield from (f"{head}:{variant}:{salt}" for salt in salts)
-        if given.n >= 3:
-            yield from (f"{head}:dependent:{salt}" for salt in salts)
+        variants = [*DISGUISED, *["dependent"] * (dae.n >= 3)]
+        salted = (f"{variant}:{salt}" for variant in variants for salt in range(1 if quick else 2))
+        yield from (f"{family}:{seed}:structure:{variant}" for variant in (*PLAIN, *salted))
 
 
 KINDS.add("structure", Kind(run, plan))

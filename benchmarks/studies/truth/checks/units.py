@@ -9,16 +9,27 @@ depends on rounding, which may turn into another sequence of steps, and not on u
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import lru_cache
+from collections.abc import Iterator
+from functools import lru_cache, partial
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import dae_sdc as ds
 from benchmarks.measuring.outcomes import DONE, FAILED, WRONG, Finding
-from benchmarks.studies.truth.generated import KINDS, Kind, Units, Vector
-from benchmarks.studies.truth.solves import DEFAULT, PATIENCE, drawn, generate, ratios, smallest_step
+from benchmarks.studies.truth.generated import KINDS, Kind, Units
+from benchmarks.studies.truth.signals import Generator, Vector
+from benchmarks.studies.truth.solves import (
+    DEFAULT,
+    PATIENCE,
+    drawn,
+    generate,
+    options_of,
+    ratios,
+    rtol_of,
+    smallest_step,
+)
 from dae_sdc.constrained.quasilinear import QuasilinearProblem
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.run.target import make_problem
@@ -44,12 +55,20 @@ SLOW = (
 PER_SEED = 2
 
 
-def units_of(n: int, variant: str, rng: np.random.Generator) -> Units:
-    own = 10.0 ** rng.integers(-9, 10, n) if variant in ("each", "all") else np.ones(n)
+def units_of(n: int, variant: str, rng: Generator) -> Units:
+    unknowns: Vector = np.ones(n)
+    if variant in ("each", "all"):
+        unknowns = 10.0 ** rng.integers(-9, 10, n).astype(float)
     if variant == "one":
-        own = np.full(n, 10.0 ** rng.choice([-9, -6, -3, 3, 6, 9]))
+        unknowns = np.full(n, 10.0 ** rng.choice([-9, -6, -3, 3, 6, 9]))
     second = 10.0 ** float(rng.choice([-6, -3, 3, 6])) if variant in ("time", "all") else 1.0
-    return Units(np.asarray(own, dtype=float), second)
+    return Units(unknowns, second)
+
+
+def nearly_one(n: int, number: int) -> Units:
+    """Units that differ from 1 by rounding alone."""
+    rng = np.random.default_rng([number, n, 41])
+    return Units(1.0 + ROUNDED * rng.standard_normal(n), 1.0 + ROUNDED * float(rng.standard_normal()))
 
 
 class InOtherUnits(ProblemDAE):
@@ -70,11 +89,10 @@ class InOtherUnits(ProblemDAE):
         return np.array(self.base.eval_f(self._own(u), slope, t / self.second), dtype=float)
 
     def breakpoints(self, t0: float, t_end: float) -> tuple[float, ...]:
-        found = self.base.breakpoints(t0 / self.second, t_end / self.second)
-        return tuple(t * self.second for t in found)
+        times = self.base.breakpoints(t0 / self.second, t_end / self.second)
+        return tuple(t * self.second for t in times)
 
     def switches(self, u: Any, t: float) -> Any:
-        """Functions at whose zeros the equations change."""
         return self.base.switches(self._own(u), t / self.second)
 
     def hold_sides(self, sides: tuple[int, ...] | None) -> None:
@@ -92,73 +110,81 @@ class Outcome(NamedTuple):
     success: bool
     message: str
     steps: int  # Number of steps
-    error: float  # Largest relative error of an unknown
-    contract: float  # Largest error in units of what is allowed
-
-
-def _generated(family: str, seed: int, units: Units | None, method: str, rtol: float) -> Outcome:
-    given = generate(family, seed)
-    scale = np.ones(given.n) if units is None else units.unknowns
-    second = 1.0 if units is None else units.time
-    problem = given.problem(True) if units is None else given.problem(True, units)
-    found = _solved(problem, given.solution(given.interval[0]) * scale, method, rtol)
-    steps = int(found.stats["steps"])
-    if not found.success:
-        return Outcome(False, found.message, steps, np.inf, 0.0)
-    times, values = found.t / second, found.u / scale
-    exact = np.array([given.solution(t) for t in times])
-    size = np.abs(exact).max(axis=0)
-    error = np.abs(values - exact).max(axis=0) / np.where(size > 0.0, size, 1.0)
-    # In the units of the DAE as generated.
-    contract = ratios(given, values - exact, exact, rtol, smallest_step(times, *given.interval))
-    return Outcome(True, "", steps, float(error.max()), float(contract.max()))
+    error: float = np.inf  # Largest relative error of an unknown
+    contract: float = 0.0  # Largest error in units of what is allowed
 
 
 def _solved(problem: Any, u0: Any, method: str, rtol: float) -> Any:
-    options: dict[str, Any] = {} if method == DEFAULT else {"sweeper": method}
-    return ds.solve(problem, u0=u0, rtol=rtol, time_limit=PATIENCE, **options)
+    return ds.solve(problem, u0=u0, rtol=rtol, time_limit=PATIENCE, **options_of(method))
+
+
+def _generated(family: str, seed: int, method: str, rtol: float, units: Units | None) -> Outcome:
+    dae = generate(family, seed)
+    scale, second = (np.ones(dae.n), 1.0) if units is None else (units.unknowns, units.time)
+    run = _solved(dae.problem(True, units), dae.solution(dae.interval[0]) * scale, method, rtol)
+    steps = int(run.stats["steps"])
+    if not run.success:
+        return Outcome(False, run.message, steps)
+    times, values = run.t / second, run.u / scale
+    exact = np.array([dae.solution(t) for t in times])
+    size = np.abs(exact).max(axis=0)
+    error = np.abs(values - exact).max(axis=0) / np.where(size > 0.0, size, 1.0)
+    # In the units of the DAE as generated.
+    contract = ratios(dae, values - exact, exact, rtol, smallest_step(times, *dae.interval))
+    return Outcome(True, "", steps, float(error.max()), float(contract.max()))
+
+
+def _in_units(name: str, units: Units, rtol: float) -> Any:
+    problem = make_problem(name)
+    start = np.array(problem.u_exact(problem.interval[0]), dtype=float)
+    return _solved(InOtherUnits(problem, units), start * units.unknowns, DEFAULT, rtol)
+
+
+@lru_cache(maxsize=4)
+def _as_it_is(name: str, rtol: float) -> tuple[Any, Any]:
+    """Runs of a problem of the catalogue, of which the second has a smaller tolerance."""
+    same = Units(np.ones(make_problem(name).n))
+    return _in_units(name, same, rtol), _in_units(name, same, max(1e-12, 1e-3 * rtol))
+
+
+def _of_catalogue(name: str, rtol: float, units: Units | None) -> Outcome:
+    """Errors are those at the end, against the run with a smaller tolerance."""
+    run, tight = _as_it_is(name, rtol)
+    size = np.maximum(np.abs(run.u).max(axis=0), 1e-300)
+    run = run if units is None else _in_units(name, units, rtol)
+    end = run.u[-1] if units is None else run.u[-1] / units.unknowns
+    error = float((np.abs(end - tight.u[-1]) / size).max())
+    error = error if tight.success and run.success else 0.0
+    return Outcome(run.success, run.message, int(run.stats["steps"]), error)
 
 
 def run(family: str, seed: int, variant: str, method: str = DEFAULT, size: str = "rtol=1e-06") -> Finding:
     """A run in other units, compared with that in the units of the DAE."""
-    rtol = float(size.removeprefix("rtol="))
+    rtol, told, ask = rtol_of(size), "", partial(_generated, family, seed, method, rtol_of(size))
     if family == CATALOGUE:
-        return _of_catalogue(variant, seed, rtol)
-    given = generate(family, seed)
-    units = units_of(
-        given.n, variant, np.random.default_rng([seed, VARIANTS.index(variant), *family.encode()])
-    )
-    base = _generated(family, seed, None, method, rtol)
-    other = _generated(family, seed, units, method, rtol)
-    told = f"(unknowns times {_short(units.unknowns)}, time times {units.time:g})"
+        name, variant, ask = variant, VARIANTS[seed % len(VARIANTS)], partial(_of_catalogue, variant, rtol)
+        n, told, key = make_problem(name).n, f"{variant}: ", [17, *name.encode()]
+    else:
+        n, key = generate(family, seed).n, [VARIANTS.index(variant), *family.encode()]
+    units = units_of(n, variant, np.random.default_rng([seed, *key]))
+    told = f"({told}unknowns times {_short(units.unknowns)}, time times {units.time:g})"
+    base, other = ask(None), ask(units)
     if not (base.success or other.success):
         return Finding(DONE, NEITHER, steps=other.steps, solves=1)
     if other.contract > 1.0:
         said = f"{other.contract:.2g} times what is allowed, in units of the DAE as generated {told}"
         return Finding(WRONG, said, other.contract, other.steps, 1)
-
-    def rounded(number: int) -> Outcome:
-        return _generated(family, seed, _nearly(given.n, number), method, rtol)
-
-    return _same(base, other, told, rtol, rounded)
-
-
-def _same(
-    base: Outcome, other: Outcome, told: str, rtol: float, rounded: Callable[[int], Outcome]
-) -> Finding:
-    """Whether two runs are the same, or differ as much as by rounding alone."""
-    steps = other.steps
     said = _difference(base, other, rtol)
     if not said:
-        return Finding(DONE, "", steps=steps, solves=1)
+        return Finding(DONE, "", steps=other.steps, solves=1)
     for k in range(RUNS):
-        if not _difference(rounded(k), other, rtol):
-            return Finding(DONE, f"{BY_ROUNDING}: {said} {told}", steps=steps, solves=k + 2)
-    return Finding(FAILED, f"{DIFFERS}: {said} {told}", steps=steps, solves=RUNS + 1)
+        if not _difference(ask(nearly_one(n, k)), other, rtol):
+            return Finding(DONE, f"{BY_ROUNDING}: {said} {told}", steps=other.steps, solves=k + 2)
+    return Finding(FAILED, f"{DIFFERS}: {said} {told}", steps=other.steps, solves=RUNS + 1)
 
 
 def _difference(first: Outcome, second: Outcome, rtol: float) -> str:
-    """What two runs do not have in common."""
+    """What two runs do not have in common, by more than rounding."""
     if not (first.success and second.success):
         same = first.success == second.success
         return "" if same else f"runs in one and not in the other: {first.message or second.message}"
@@ -171,52 +197,9 @@ def _difference(first: Outcome, second: Outcome, rtol: float) -> str:
     return " and ".join(said)
 
 
-def _nearly(n: int, number: int) -> Units:
-    """Units that differ from 1 by rounding alone."""
-    rng = np.random.default_rng([number, n, 41])
-    return Units(1.0 + ROUNDED * rng.standard_normal(n), 1.0 + ROUNDED * float(rng.standard_normal()))
-
-
 def _short(values: Vector) -> str:
     same = (values == values[0]).all()
     return f"{values[0]:g}" if same else ", ".join(f"{value:g}" for value in values[:8])
-
-
-def _catalogued(name: str, units: Units, rtol: float) -> Any:
-    problem = make_problem(name)
-    start = np.array(problem.u_exact(problem.interval[0]), dtype=float)
-    return _solved(InOtherUnits(problem, units), start * units.unknowns, DEFAULT, rtol)
-
-
-@lru_cache(maxsize=4)
-def _of_catalogue_base(name: str, rtol: float) -> tuple[Any, Any]:
-    same = Units(np.ones(make_problem(name).n), 1.0)
-    return _catalogued(name, same, rtol), _catalogued(name, same, max(1e-12, 1e-3 * rtol))
-
-
-def _of_catalogue(name: str, seed: int, rtol: float) -> Finding:
-    """A problem of the catalogue; errors are those at the end, against a run with a smaller tolerance."""
-    n = make_problem(name).n
-    variant = VARIANTS[seed % len(VARIANTS)]
-    units = units_of(n, variant, np.random.default_rng([seed, 17, *name.encode()]))
-    told = f"({variant}: unknowns times {_short(units.unknowns)}, time times {units.time:g})"
-    first, tight = _of_catalogue_base(name, rtol)
-    size = np.maximum(np.abs(first.u).max(axis=0), 1e-300)
-
-    def seen(found: Any, scale: Vector) -> Outcome:
-        far = np.abs(found.u[-1] / scale - tight.u[-1]) / size
-        error = float(far.max()) if tight.success and found.success else 0.0
-        return Outcome(found.success, found.message, int(found.stats["steps"]), error, 0.0)
-
-    def rounded(number: int) -> Outcome:
-        nearly = _nearly(n, number)
-        return seen(_catalogued(name, nearly, rtol), nearly.unknowns)
-
-    base = seen(first, np.ones(n))
-    other = seen(_catalogued(name, units, rtol), units.unknowns)
-    if not (base.success or other.success):
-        return Finding(DONE, NEITHER, steps=other.steps, solves=1)
-    return _same(base, other, told, rtol, rounded)
 
 
 def plan(families: list[str], seeds: range, quick: bool) -> Iterator[str]:
@@ -227,12 +210,10 @@ def plan(families: list[str], seeds: range, quick: bool) -> Iterator[str]:
             yield f"{family}:{seed}:units:{variant}:{method}:rtol={rng.choice([1e-4, 1e-6, 1e-8]):g}"
     if quick:
         return
-    for name, cls in PROBLEMS.items():
-        if name in SLOW or issubclass(cls, QuasilinearProblem):
-            continue
-        for seed in seeds:
-            for variant in range(len(VARIANTS)):
-                yield f"{CATALOGUE}:{4 * seed + variant}:units:{name}:{DEFAULT}:rtol=1e-05"
+    names = [name for name, cls in PROBLEMS.items() if not issubclass(cls, QuasilinearProblem)]
+    for name, seed, variant in product(names, seeds, range(len(VARIANTS))):
+        if name not in SLOW:
+            yield f"{CATALOGUE}:{4 * seed + variant}:units:{name}:{DEFAULT}:rtol=1e-05"
 
 
 def summary(rows: Any) -> list[str]:

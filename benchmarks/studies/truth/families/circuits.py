@@ -10,24 +10,23 @@ put into the laws of the elements. Half of them are told in SI units, the others
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from benchmarks.studies.truth.generated import Vector
-from benchmarks.studies.truth.netlists import Element, ReducedCircuit, equations, unknowns
-from benchmarks.studies.truth.random_parts import Generator
+from benchmarks.studies.truth.netlists import Element, ReducedCircuit, equations, nodes_of, unknowns
+from benchmarks.studies.truth.signals import Generator, Vector
 from benchmarks.studies.truth.written import WAYS, WRITTEN, Written, WrittenFamily
 
-VARIANTS = (
+CIRCUITS = (
     *("linear", "linear-loop", "linear-cutset", "linear-loop-cutset", "smooth", "smooth-loop"),
-    *("smooth-cutset", "exponential", "exponential-loop", "exponential-cutset", "bridge-smooth"),
-    *("bridge-smooth-loop", "bridge-exponential", "bridge-exponential-loop"),
+    *("smooth-cutset", "exponential", "exponential-loop", "exponential-cutset"),
     *("linear-driven", "smooth-driven", "exponential-driven"),
 )
+BRIDGES = ("bridge-smooth", "bridge-smooth-loop", "bridge-exponential", "bridge-exponential-loop")
 
 END = 10.0  # End of runs in ms
 ROUNDING = 1e-14  # Values at the start that are 0 but for rounding are smaller
@@ -43,18 +42,17 @@ def logarithmic(rng: Generator, low: float, high: float) -> float:
 
 
 def _passive(rng: Generator, kind: str, a: int, b: int) -> Element:
-    low, high = {"R": (0.1, 10.0), "C": (0.1, 10.0), "L": (0.05, 2.0)}[kind]
+    low, high = (0.05, 2.0) if kind == "L" else (0.1, 10.0)
     return Element(kind, a, b, logarithmic(rng, low, high))
 
 
 def _source(rng: Generator, kind: str, a: int, b: int, amplitude: float, gentle: bool) -> Element:
     """A source whose wave begins at 0; its derivative does so too where it is ``gentle``."""
     w = float(f"{rng.uniform(0.4, 2.0):.2g}")
+    wave: tuple[Any, Any] = (lambda t: np.sin(w * t)), (lambda t: w * np.cos(w * t))
     if gentle:
-        return Element(
-            kind, a, b, amplitude, lambda t: 0.5 - 0.5 * np.cos(w * t), lambda t: 0.5 * w * np.sin(w * t)
-        )
-    return Element(kind, a, b, amplitude, lambda t: np.sin(w * t), lambda t: w * np.cos(w * t))
+        wave = (lambda t: 0.5 - 0.5 * np.cos(w * t)), (lambda t: 0.5 * w * np.sin(w * t))
+    return Element(kind, a, b, amplitude, *wave)
 
 
 def _diode(rng: Generator, exponential: bool, a: int, b: int) -> Element:
@@ -106,12 +104,8 @@ def _bridge(rng: Generator, variant: str) -> list[Element]:
     source = _source(rng, "V", 1, 2, float(rng.choice((5.0, 12.0))), exponential)
     pattern = _diode(rng, exponential, 1, 3)
     four = [replace(pattern, a=a, b=b) for a, b in ((1, 3), (2, 3), (0, 1), (0, 2))]
-    return [
-        source,
-        *four,
-        Element("R", 3, 0, logarithmic(rng, 0.1, 2.0)),
-        Element("C", 3, 0, logarithmic(rng, 0.5, 20.0)),
-    ]
+    load = Element("R", 3, 0, logarithmic(rng, 0.1, 2.0)), Element("C", 3, 0, logarithmic(rng, 0.5, 20.0))
+    return [source, *four, *load]
 
 
 def _with_loop(rng: Generator, elements: list[Element], nodes: int) -> list[Element]:
@@ -139,7 +133,7 @@ def netlists(seed: int, variant: str) -> Iterator[tuple[list[Element], ReducedCi
         elements = _bridge(rng, variant) if "bridge" in variant else _random(rng, variant)
         for kind, added in (("loop", _with_loop), ("cutset", _with_cut_set)):
             if kind in variant:
-                elements = added(rng, elements, max(max(element.a, element.b) for element in elements))
+                elements = added(rng, elements, nodes_of(elements))
         reduced = ReducedCircuit(elements)
         wanted = 2 if "loop" in variant or "cutset" in variant else 1
         if reduced.sound and reduced.index == wanted and reduced.N.shape[1]:
@@ -149,17 +143,15 @@ def netlists(seed: int, variant: str) -> Iterator[tuple[list[Element], ReducedCi
 def in_si(elements: list[Element]) -> list[Element]:
     """The same circuit in V, A and s."""
 
-    def law(element: Element) -> Callable[[Any], Any] | None:
-        inner = element.law
-        if inner is None:
-            return None
-        return (lambda v: 1e-3 * inner(v)) if element.kind == "D" else (lambda t: inner(1e3 * t))
+    def told(element: Element) -> Element:
+        law, slope = element.law, element.slope
+        if element.kind == "D":
+            return replace(element, law=lambda v: 1e-3 * law(v), slope=None)  # type: ignore[misc]
+        if law is not None and slope is not None:
+            element = replace(element, law=lambda t: law(1e3 * t), slope=lambda t: 1e3 * slope(1e3 * t))
+        return replace(element, value=element.value * SMALL[element.kind])
 
-    def slope(element: Element) -> Callable[[Any], Any] | None:
-        inner = element.slope
-        return None if inner is None or element.kind == "D" else (lambda t: 1e3 * inner(1e3 * t))
-
-    return [replace(e, value=e.value * SMALL.get(e.kind, 1.0), law=law(e), slope=slope(e)) for e in elements]
+    return list(map(told, elements))
 
 
 def _circuit(seed: int, variant: str) -> Written:
@@ -193,13 +185,6 @@ def _circuit(seed: int, variant: str) -> Written:
     return Written(equations(elements, driven), start, END * second, reference, slack)
 
 
-BRIDGES = tuple(name for name in VARIANTS if "bridge" in name)
-OTHERS = tuple(name for name in VARIANTS if "bridge" not in name)
-
-WRITTEN.add("circuits", WrittenFamily(_circuit, OTHERS, per_seed=8, ways=tuple(WAYS)))
-WRITTEN.add(
-    "bridges",
-    WrittenFamily(
-        _circuit, BRIDGES, per_seed=3, tolerances=tuple(10.0**-k for k in range(4, 10)), ways=tuple(WAYS)
-    ),
-)
+WRITTEN.add("circuits", WrittenFamily(_circuit, CIRCUITS, per_seed=8, ways=tuple(WAYS)))
+_tolerances = tuple(10.0**-k for k in range(4, 10))
+WRITTEN.add("bridges", WrittenFamily(_circuit, BRIDGES, 3, _tolerances, tuple(WAYS)))

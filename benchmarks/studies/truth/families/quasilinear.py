@@ -15,87 +15,91 @@ from typing import Any
 import numpy as np
 
 import dae_sdc as ds
-from benchmarks.studies.truth.families.hessenberg import nonlinear, small
-from benchmarks.studies.truth.generated import FAMILIES, Generated, Vector
-from benchmarks.studies.truth.random_parts import damped, decimal, identity, rotation, signals
-from benchmarks.studies.truth.signals import Signals, wave
+from benchmarks.studies.truth.families.mechanics import mechanics
+from benchmarks.studies.truth.families.nonlinear import index_1, nonlinear, small
+from benchmarks.studies.truth.generated import Generated, family
+from benchmarks.studies.truth.signals import (
+    Generator,
+    Signals,
+    Vector,
+    damped,
+    decimal,
+    identity,
+    rotation,
+    signals,
+    wave,
+)
 
-Part = Callable[..., Any]  # A part of the equations, a function of time and state
 
-
-def _problem(name: str, base: type[Any], *sizes: int, **parts: Part) -> Callable[..., ds.ProblemDAE]:
-    """What makes problems of a type from numbers of unknowns and its parts."""
+def _typed(dae: Generated, name: str, base: type[Any], *sizes: int, **parts: Callable[..., Any]) -> Generated:
+    """The DAE as problems of a type, from numbers of unknowns and its parts, functions of time and state."""
     methods = {key: lambda self, *at, part=part: part(*at) for key, part in parts.items()}
     cls = type(name, (base,), methods)
 
-    def make(given: Generated, declared: bool) -> ds.ProblemDAE:
+    def make(given: Generated) -> ds.ProblemDAE:
         problem: ds.ProblemDAE = cls(*sizes)
         problem.interval, problem.names = given.interval, given.names
         return problem
 
-    return make
+    return replace(dae, problem_class=make)
 
 
-def _of_mechanics(name: str, of: str, base: type[Any], seed: int) -> Generated:
+def _rows(dae: Generated, t: float, *state: Vector) -> Vector:
+    """The residual at rest, at a state without its last unknowns, which are 0."""
+    u = np.concatenate(state)
+    rows: Vector = dae.residual(np.concatenate([u, np.zeros(dae.n - u.size)]), np.zeros(dae.n), t)
+    return rows
+
+
+def _of_mechanics(formulation: str, base: type[Any], rng: Generator) -> Generated:
     """Parts of A q'' + B lambda = h and the constraint, from rows p to 2 p and behind of a residual."""
-    given = FAMILIES[of](seed)
-    p = given.n_diff // 2
-    m = given.n - 2 * p
+    dae = mechanics(formulation, rng)
+    p = dae.n_diff // 2
+    m = dae.n - 2 * p
     still, free = np.zeros(p), np.zeros(m)
 
     def dynamic(t: float, q: Vector, v: Vector, a: Vector = still, multiplier: Vector = free) -> Vector:
         u, du = np.concatenate([q, v, multiplier]), np.concatenate([v, a, free])
-        rows: Vector = given.residual(u, du, t)[p : 2 * p]
+        rows: Vector = dae.residual(u, du, t)[p : 2 * p]
         return rows
 
     def slopes(t: float, q: Vector, v: Vector, moved: str, size: int) -> Vector:
         rest = dynamic(t, q, v)
         return np.array([dynamic(t, q, v, **{moved: e}) - rest for e in np.eye(size)]).T
 
-    def bound(t: float, q: Vector, v: Vector = still) -> Vector:
-        rows: Vector = given.residual(np.concatenate([q, v, free]), np.zeros(2 * p + m), t)[2 * p :]
-        return rows
-
-    parts: dict[str, Part] = {
+    parts: dict[str, Callable[..., Any]] = {
         "A": lambda t, q, v: slopes(t, q, v, "a", p),
         "h": lambda t, q, v: -dynamic(t, q, v),
-        "g": bound,
+        "g": lambda t, *state: _rows(dae, t, *state)[2 * p :],
     }
-    cls = "Nonholonomic"
-    if base is ds.QuasiSecondOrderProblem:
-        cls = "SecondOrder"
-        parts["B"] = lambda t, q, v: slopes(t, q, v, "multiplier", m)
-    return replace(given, family=name, problem_class=_problem(cls, base, p, m, **parts))
+    if base is ds.NonholonomicProblem:
+        return _typed(dae, "Nonholonomic", base, p, m, **parts)
+    return _typed(dae, "SecondOrder", base, p, m, B=lambda t, q, v: slopes(t, q, v, "multiplier", m), **parts)
 
 
-for _args in (
-    ("quasi-daeq3", "mechanics-index-3", ds.QuasiSecondOrderProblem),
-    ("quasi-nohol", "mechanics-index-2", ds.NonholonomicProblem),
-):
-    FAMILIES.add(_args[0], partial(_of_mechanics, *_args))
+family("quasi-daeq3", 3, 6)(partial(_of_mechanics, "index-3", ds.QuasiSecondOrderProblem))
+family("quasi-nohol", 3, 6)(partial(_of_mechanics, "index-2", ds.NonholonomicProblem))
 
 
-@FAMILIES.register("quasi-daeq1")
-def _daeq1(seed: int) -> Generated:
-    given = FAMILIES["hessenberg-1"](seed)
-    p, n = given.n_diff, given.n
-    parts: dict[str, Part] = {
-        "A": lambda t, u: np.eye(p, n),
-        "h": lambda t, u: -given.residual(u, np.zeros(n), t)[:p],
-        "g": lambda t, u: given.residual(u, np.zeros(n), t)[p:],
-    }
-    make = _problem("FirstOrder", ds.QuasiFirstOrderProblem, n, n - p, **parts)
-    return replace(given, family="quasi-daeq1", problem_class=make)
+@family("quasi-daeq1", 1, 3)
+def _daeq1(rng: Generator) -> Generated:
+    dae = index_1(rng)
+    p, n = dae.n_diff, dae.n
+    return _typed(
+        *(dae, "FirstOrder", ds.QuasiFirstOrderProblem, n, n - p),
+        A=lambda t, u: np.eye(p, n),
+        h=lambda t, u: -_rows(dae, t, u)[:p],
+        g=lambda t, u: _rows(dae, t, u)[p:],
+    )
 
 
-@FAMILIES.register("quasi-daeq2")
-def _daeq2(seed: int) -> Generated:
-    rng = np.random.default_rng([seed, 2, 7])
+@family("quasi-daeq2", 2, 7)
+def _daeq2(rng: Generator) -> Generated:
     m = int(rng.integers(1, 3))
     p = m + int(rng.integers(1, 3))
     J, U = damped(rng, p), rotation(rng, p)
     f, bound = nonlinear(rng, p, p), nonlinear(rng, m, p)
-    G, K = U[:m], np.asarray(U[:m].T * Fraction(3, 2), dtype=object)
+    G, K = U[:m], U[:m].T * Fraction(3, 2)
     solution = signals(rng, p + m)
 
     def terms(u: Any, du: Any, t: Any, functions: Any) -> Any:
@@ -103,24 +107,18 @@ def _daeq2(seed: int) -> Generated:
         motion = du[:p] - functions.matrix(J) @ y + functions.matrix(K) @ u[p:] - f(y, functions)
         return functions.stack([motion, functions.matrix(G) @ y + bound(y, functions)])
 
-    given = Generated("quasi-daeq2", seed, terms, solution, p, 2, (1,) * p + (2,) * m, p - m)
-
-    def rest(t: float, y: Vector) -> Vector:
-        rows: Vector = given.residual(np.concatenate([y, np.zeros(m)]), np.zeros(p + m), t)
-        return rows
-
-    parts: dict[str, Part] = {
-        "A": lambda t, y: np.eye(p),
-        "B": lambda t, y: np.asarray(K, dtype=float),
-        "h": lambda t, y: -rest(t, y)[:p],
-        "g": lambda t, y: rest(t, y)[p:],
-    }
-    return replace(given, problem_class=_problem("WithMultipliers", ds.QuasiFirstOrderProblem, p, m, **parts))
+    dae = Generated(terms, solution, p, (1,) * p + (2,) * m, p - m)
+    return _typed(
+        *(dae, "WithMultipliers", ds.QuasiFirstOrderProblem, p, m),
+        A=lambda t, y: np.eye(p),
+        B=lambda t, y: np.asarray(K, dtype=float),
+        h=lambda t, y: -_rows(dae, t, y)[:p],
+        g=lambda t, y: _rows(dae, t, y)[p:],
+    )
 
 
-@FAMILIES.register("quasi-daen1")
-def _daen1(seed: int) -> Generated:
-    rng = np.random.default_rng([seed, 1, 7])
+@family("quasi-daen1", 1, 7)
+def _daen1(rng: Generator) -> Generated:
     p, m = int(rng.integers(1, 4)), int(rng.integers(1, 3))
     J, K, G = damped(rng, p), small(rng, p, m, 0.5), rotation(rng, m)
     own, rest, bound = nonlinear(rng, p, p), nonlinear(rng, p, p + m), nonlinear(rng, m, p + m)
@@ -136,27 +134,20 @@ def _daen1(seed: int) -> Generated:
         rows = functions.matrix(P) @ functions.stack([motion - rest(both, functions), below])
         return functions.stack([du[:p] - slope, rows])
 
-    given = Generated("quasi-daen1", seed, terms, solution, p, 1, (1,) * (2 * p + m), p)
-
-    def rows(t: float, u: Vector, slope: Vector, w: Vector) -> Any:
-        return given.residual(np.concatenate([u, slope, w]), np.zeros(given.n), t)[p:]
-
-    return replace(given, problem_class=_problem("Implicit", ds.ImplicitDAE, p, m, F=rows))
+    dae = Generated(terms, solution, p, (1,) * (2 * p + m), p)
+    return _typed(dae, "Implicit", ds.ImplicitDAE, p, m, F=lambda t, *state: _rows(dae, t, *state)[p:])
 
 
-@FAMILIES.register("quasi-eulag")
-def _eulag(seed: int) -> Generated:
+@family("quasi-eulag", 3, 8)
+def _eulag(rng: Generator) -> Generated:
     """A particle on the sphere that moves on a great circle, under a force that depends on q alone."""
-    rng = np.random.default_rng([seed, 3, 8])
     p = int(rng.integers(2, 4))
-    U, mass = rotation(rng, p), identity(p)
+    U = rotation(rng, p)
     w = decimal(rng, 0.6, 1.5, 1)
-    circle = Signals([wave(w, 1), wave(w, 0, 1), *[wave(0, 0)] * (p - 2)])
-    q = Signals(U) @ circle
-    pull = decimal(rng, 0.5, 1.5, 1)
+    q = Signals(U) @ Signals([wave(w, 1), wave(w, 0, 1), *[wave(0, 0)] * (p - 2)])
+    mass = identity(p) * decimal(rng, 0.5, 1.5, 1)
     solution = Signals.joined([q, q.derivative(), signals(rng, 1)])
     S = np.array([decimal(rng, -0.5, 0.0, 1)], dtype=object)
-    mass = np.asarray(mass * pull, dtype=object)
 
     def terms(u: Any, du: Any, t: Any, functions: Any) -> Any:
         place, speed, multiplier = u[:p], u[p : 2 * p], u[2 * p :]
@@ -165,15 +156,10 @@ def _eulag(seed: int) -> Generated:
         bound = functions.stack([(place @ place - 1) * multiplier**0]) / 2
         return functions.stack([du[:p] - speed, dynamic, bound])
 
-    indices = (1,) * p + (2,) * p + (3,)
-    given = Generated("quasi-eulag", seed, terms, solution, 2 * p, 3, indices, 2 * p - 2)
-
-    def pulled(t: float, q: Vector, v: Vector) -> Any:
-        return -given.residual(np.concatenate([q, v, np.zeros(1)]), np.zeros(2 * p + 1), t)[p : 2 * p]
-
-    parts: dict[str, Part] = {
-        "A": lambda t, q, v: np.asarray(mass, dtype=float),
-        "h": pulled,
-        "g": lambda t, q: [0.5 * (q @ q - 1.0)],
-    }
-    return replace(given, problem_class=_problem("Lagrange", ds.QuasiLagrangeProblem, p, 1, **parts))
+    dae = Generated(terms, solution, 2 * p, (1,) * p + (2,) * p + (3,), 2 * p - 2)
+    return _typed(
+        *(dae, "Lagrange", ds.QuasiLagrangeProblem, p, 1),
+        A=lambda t, q, v: np.asarray(mass, dtype=float),
+        h=lambda t, q, v: -_rows(dae, t, q, v)[p : 2 * p],
+        g=lambda t, q: [0.5 * (q @ q - 1.0)],
+    )

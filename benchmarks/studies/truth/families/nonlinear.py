@@ -1,0 +1,178 @@
+"""Nonlinear DAEs with manufactured solutions: ordinary, in Hessenberg form, fully implicit, with mixed rows.
+
+``ordinary``: u' = f(u). Hessenberg forms of index 1: y' = f(y, z), 0 = g(y, z); index 2: y' = f(y, z), 0 =
+g(y); index 3: x' = f(x, y), y' = k(x, y, z), 0 = g(x). f, k and g are random linear maps with bounded
+nonlinear terms small enough that solutions do not grow and g_z, g_y f_z, g_x f_y k_z stay far from singular.
+
+``implicit-1``: w = Q u has parts v and z with D(v', v, z) = 0, nonlinear in v', and G(v, z) = 0; the rows
+are mixed by a regular matrix P. dD/dv' = I + B diag(bounded) with small B, and dG/dz is near an orthogonal
+matrix.
+
+``mixed-rows``: P(u) (x' - z - f(x, y), y' + z y - g(x, y), x y - h(t)) = 0 with P(u) = (I + L(u)) (I + R(u)),
+in which L(u) is strictly lower and R(u) strictly upper, so that P has determinant 1. Away from the solution
+dF/du has P'(u) times the residual besides, which says nothing of the DAE.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from benchmarks.studies.truth.generated import Generated, constraints_of, family
+from benchmarks.studies.truth.signals import (
+    Exact,
+    Generator,
+    Signals,
+    damped,
+    decimal,
+    identity,
+    product,
+    rotation,
+    signal,
+    signals,
+    wave,
+    well_conditioned,
+)
+
+
+def small(rng: Generator, rows: int, columns: int, size: float = 0.15) -> Exact:
+    return np.array([[decimal(rng, -size, size) for _ in range(columns)] for _ in range(rows)], dtype=object)
+
+
+def nonlinear(rng: Generator, rows: int, columns: int) -> Any:
+    """A bounded nonlinear map, B sin(C v) or B tanh(C v) or B (products), with derivatives of at most 0.3."""
+    B, C = small(rng, rows, columns), small(rng, columns, columns, 0.8)
+    kind = int(rng.integers(3))
+
+    def value(v: Any, functions: Any) -> Any:
+        inner = functions.matrix(C) @ v
+        bent = (functions.sin, functions.tanh, lambda a: functions.sin(a) * functions.cos(a))[kind](inner)
+        return functions.matrix(B) @ bent
+
+    return value
+
+
+@family("ordinary", 0, 5)
+def _ordinary(rng: Generator) -> Generated:
+    n = int(rng.integers(1, 5))
+    J, f = damped(rng, n), nonlinear(rng, n, n)
+    solution = signals(rng, n)
+
+    def terms(u: Any, du: Any, t: Any, functions: Any) -> Any:
+        return du - functions.matrix(J) @ u - f(u, functions)
+
+    return Generated(terms, solution, n, (1,) * n, n, constraints=constraints_of(terms, solution, n, 0))
+
+
+@family("hessenberg-1", 1, 3)
+def index_1(rng: Generator) -> Generated:
+    p, m = int(rng.integers(1, 4)), int(rng.integers(1, 3))
+    J, K = damped(rng, p), small(rng, p, m, 0.5)
+    G, L = rotation(rng, m), small(rng, m, p, 1.0)
+    f, g = nonlinear(rng, p, p + m), nonlinear(rng, m, p + m)
+    solution = signals(rng, p + m)
+
+    def terms(u: Any, du: Any, t: Any, functions: Any) -> Any:
+        y, z = u[:p], u[p:]
+        motion = du[:p] - functions.matrix(J) @ y - functions.matrix(K) @ z - f(u, functions)
+        bound = functions.matrix(G) @ z + functions.matrix(L) @ y + g(u, functions)
+        return functions.stack([motion, bound])
+
+    constraints = constraints_of(terms, solution, p, 0)
+    return Generated(terms, solution, p, (1,) * (p + m), p, constraints=constraints)
+
+
+@family("hessenberg-2", 2, 3)
+def _index_2(rng: Generator) -> Generated:
+    m = int(rng.integers(1, 3))
+    p = m + int(rng.integers(0, 3))
+    J, U = damped(rng, p), rotation(rng, p)
+    f, g = nonlinear(rng, p, p + m), nonlinear(rng, m, p)
+    G, K = U[:m], U[:m].T * Fraction(3, 2)  # g_y f_z is near 3/2 I
+    solution = signals(rng, p + m)
+
+    def terms(u: Any, du: Any, t: Any, functions: Any) -> Any:
+        y = u[:p]
+        speed = functions.matrix(J) @ y + functions.matrix(K) @ u[p:] + f(u, functions)
+        return functions.stack([du[:p] - speed, functions.matrix(G) @ y + g(y, functions)])
+
+    constraints = constraints_of(terms, solution, p, 1)
+    return Generated(terms, solution, p, (1,) * p + (2,) * m, p - m, constraints=constraints)
+
+
+@family("hessenberg-3", 3, 3)
+def _index_3(rng: Generator) -> Generated:
+    m = int(rng.integers(1, 3))
+    p = m + int(rng.integers(0, 2))
+    U, V = rotation(rng, p), rotation(rng, p)
+    J, L = damped(rng, p), damped(rng, p)
+    f, k, g = nonlinear(rng, p, p), nonlinear(rng, p, 2 * p), nonlinear(rng, m, p)
+    G, K = U[:m], product(V.T, U[:m].T) * Fraction(3, 2)  # g_x f_y k_z is near 3/2 I
+    solution = signals(rng, 2 * p + m)
+
+    def terms(u: Any, du: Any, t: Any, functions: Any) -> Any:
+        x, y, z = u[:p], u[p : 2 * p], u[2 * p :]
+        matrix = functions.matrix
+        first = du[:p] - matrix(J) @ x - matrix(V) @ y - f(x, functions)
+        second = du[p : 2 * p] - matrix(L) @ y - matrix(K) @ z - k(u[: 2 * p], functions)
+        return functions.stack([first, second, matrix(G) @ x + g(x, functions)])
+
+    constraints = constraints_of(terms, solution, 2 * p, 2)
+    indices = (1,) * p + (2,) * p + (3,) * m
+    return Generated(terms, solution, 2 * p, indices, 2 * (p - m), constraints=constraints)
+
+
+@family("implicit-1", 1, 4)
+def _implicit(rng: Generator) -> Generated:
+    p, m = int(rng.integers(1, 4)), int(rng.integers(1, 3))
+    n = p + m
+    P = well_conditioned(rng, n)
+    full = bool(rng.random() < 0.7)
+    Q = well_conditioned(rng, n) if full else identity(n)
+    J, K, G = damped(rng, p), small(rng, p, m, 0.5), rotation(rng, m)
+    own, rest, bound = nonlinear(rng, p, p), nonlinear(rng, p, n), nonlinear(rng, m, n)
+    solution = signals(rng, n)
+
+    def terms(u: Any, du: Any, t: Any, functions: Any) -> Any:
+        w, slope = functions.matrix(Q) @ u, (functions.matrix(Q) @ du)[:p]
+        v, z = w[:p], w[p:]
+        motion = slope + own(slope, functions) - functions.matrix(J) @ v - functions.matrix(K) @ z
+        motion = motion - rest(w, functions)
+        below = functions.matrix(G) @ z + bound(w, functions)
+        return functions.matrix(P) @ functions.stack([motion, below])
+
+    inverse = np.linalg.inv(np.asarray(P, dtype=float))
+
+    def unmixed(*at: Any) -> Any:
+        return inverse @ terms(*at)
+
+    constraints = constraints_of(unmixed, solution, p, 0)
+    return Generated(terms, solution, n if full else p, (1,) * n, p, constraints=constraints, orders="one")
+
+
+@family("mixed-rows", 2, 10)
+def _mixed_rows(rng: Generator) -> Generated:
+    f, g = nonlinear(rng, 1, 2), nonlinear(rng, 1, 2)
+    # The hidden constraint determines z by y (1 - x), which stays away from 0.
+    x, y = (wave(0, middle) + signal(rng) * wave(0, Fraction(1, 2)) for middle in (3, 2))
+    solution = Signals([x, y, signal(rng)])
+    below, above = small(rng, 3, 3, 0.8), small(rng, 3, 3, 0.8)
+    unit, lower, upper = identity(3), np.tril(below, -1), np.triu(above, 1)
+    constant = bool(rng.random() < 0.2)
+
+    def terms(u: Any, du: Any, t: Any, functions: Any) -> Any:
+        force = functions.stack([f(u[:2], functions), g(u[:2], functions)])
+        motion = functions.stack([u[2:], -u[2:] * u[1:2]]) + force
+        return functions.stack([du[:2] - motion, u[:1] * u[1:2]])
+
+    def mix(rows: Any, u: Any, t: Any, functions: Any) -> Any:
+        left, right = functions.matrix(lower), functions.matrix(upper)
+        if not constant:
+            left, right = left * functions.sin(u), right * functions.cos(u)
+        half = (functions.matrix(unit) + right) @ rows
+        return (functions.matrix(unit) + left) @ half
+
+    constraints = constraints_of(terms, solution, 2, 1)
+    return Generated(terms, solution, 2, (1, 1, 2), 1, mix=mix, constraints=constraints)
