@@ -9,7 +9,7 @@ import tempfile
 import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,14 +49,9 @@ class Kind:
 KINDS: Registry[Kind] = Registry("kind of faults", "benchmarks.studies.faults.kinds")
 
 
-def kind(name: str, share: float, most: int = 10**9) -> Callable[[Callable[[Random], Case]], Any]:
+def kind(name: str, share: float, most: int = 10**9) -> Callable[[Callable[[Random], Case]], None]:
     """Decorator that enters a function that makes cases as a kind of faults."""
-
-    def enter(make: Callable[[Random], Case]) -> Callable[[Random], Case]:
-        KINDS.add(name, Kind(make, share, most))
-        return make
-
-    return enter
+    return lambda make: KINDS.add(name, Kind(make, share, most))
 
 
 def choice(rng: Random, entries: Sequence[Any] | Mapping[str, Any]) -> Any:
@@ -75,17 +70,14 @@ def case_of(line: str) -> Case:
 
 def repeat(line: str) -> Finding:
     """Do the case of a line in a new directory, and say what came of it."""
-    case, before = case_of(line), os.getcwd()
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
-        os.chdir(place)
+    case = case_of(line)
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place, chdir(place):
         try:
-            found = case.run()
+            finding = case.run()
         except Exception as error:  # one of the study itself, which must be seen
-            found = Finding(RAW, f"in the study: {type(error).__name__}: {error}")
-        finally:
-            os.chdir(before)
+            finding = Finding(RAW, f"in the study: {type(error).__name__}: {error}")
     text = case.text.encode("unicode_escape").decode()[:300]
-    return Finding(found.outcome, f"{text} -> {found.message}" if found.message else text)
+    return Finding(finding.outcome, f"{text} -> {finding.message}" if finding.message else text)
 
 
 def called(
@@ -108,6 +100,11 @@ def called(
             return told(answer.message, of_the_user=True)
         if not np.isfinite(answer.u).all():
             return Finding(NONSENSE, "success with values that are not finite")
+    return accepted(nonsense)
+
+
+def accepted(nonsense: str) -> Finding:
+    """What comes of something that is carried out, and why it cannot be meant, if that is certain."""
     return Finding(NONSENSE, f"accepted: {nonsense}") if nonsense else Finding(DONE)
 
 
@@ -117,20 +114,18 @@ def raw(error: BaseException) -> Finding:
     every = traceback.extract_tb(error.__traceback__)
     if every and Path(every[-1].filename).is_relative_to(Path(__file__).parent):
         return Finding(TOLD, f"the user's own: {type(error).__name__}")
-    frames = [f for f in every if f.filename.startswith(inside)]
-    if not frames:
+    places = [f"{f.filename.removeprefix(inside)}:{f.lineno}" for f in every if f.filename.startswith(inside)]
+    if not places:
         return Finding(TOLD, f"not by dae_sdc: {type(error).__name__}")
-    place = f"{frames[-1].filename.removeprefix(inside)}:{frames[-1].lineno}"
-    return Finding(RAW, f"{type(error).__name__} at {place}: {str(error)[:200]}")
+    return Finding(RAW, f"{type(error).__name__} at {places[-1]}: {str(error)[:200]}")
 
 
 def told(text: str, of_the_user: bool = False) -> Finding:
     """A message of the package, which must be one line in its own words."""
     if not text.strip() or "\n" in text.strip():
         return Finding(LINES, f"message {text[:300]!r}")
-    if not of_the_user and RAW_TEXT.search(
-        re.sub("(that|which) numba compiles|available: compiled, numpy", "", text)
-    ):
+    meant = re.sub("(that|which) numba compiles|available: compiled, numpy", "", text)
+    if not of_the_user and RAW_TEXT.search(meant):
         return Finding(RAW, f"raw text: {text[:300]}")
     return Finding(TOLD, text[:300])
 
@@ -143,7 +138,7 @@ def command_ended(code: int, said: str, nonsense: str = "") -> Finding:
     if "Traceback (most recent call last)" in said or "this is a defect" in said:
         return Finding(RAW, lines[-1][:300])
     if code == 0:
-        return Finding(NONSENSE, f"accepted: {nonsense}") if nonsense else Finding(DONE)
+        return accepted(nonsense)
     messages = [line for line in lines if not line.startswith("dae-sdc: warning:")]
     if len(messages) == 1:
         return told(messages[0], of_the_user=True)

@@ -35,20 +35,19 @@ def start(command: Sequence[str], **options: Any) -> subprocess.Popen[str]:
     return subprocess.Popen(command, **given)
 
 
-def process(command: Sequence[str], limit: float | None = None, **options: Any) -> tuple[int, str] | None:
-    """Exit code and standard error of a process, None if it does not end within ``limit`` seconds."""
-    with start(command, **options) as child:
-        return finish(child, limit)
-
-
-def finish(child: subprocess.Popen[str], limit: float | None = None) -> tuple[int, str] | None:
-    """The same of one that was started; it and all that it has started are ended."""
-    try:
-        _, said = child.communicate(timeout=PROCESS_LIMIT if limit is None else limit)
-    except subprocess.TimeoutExpired:
-        return None
-    finally:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(child.pid, signal.SIGKILL)
-        child.wait()
+def finish(child: subprocess.Popen[str], limit: float = PROCESS_LIMIT) -> tuple[int, str] | None:
+    """Exit code and standard error of a process, None if it does not end in time; all it started is ended."""
+    with child:
+        try:
+            _, said = child.communicate(timeout=limit)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
     return child.returncode, said
+
+
+def process(command: Sequence[str], limit: float = PROCESS_LIMIT, **options: Any) -> tuple[int, str] | None:
+    return finish(start(command, **options), limit)

@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from benchmarks.measuring.outcomes import Finding
-from benchmarks.studies.faults.cases import HANG, Case, Random, choice, command_ended, kind, raw
+from benchmarks.studies.faults.cases import DONE, HANG, TOLD, Case, Random, choice, command_ended, kind, raw
 from benchmarks.studies.faults.processes import finish, start, words
 from benchmarks.studies.faults.values import NO_NUMBER_TEXTS, NUMBER_TEXTS, TEXTS
 from dae_sdc import cli
@@ -76,7 +76,7 @@ def options(verb: str) -> tuple[argparse.Action, ...]:
         return ()
     parser = cli.Parser()
     importlib.import_module(found.module).add_arguments(parser)
-    return tuple(one for one in parser._actions if one.option_strings and one.dest != "help")
+    return tuple(action for action in parser._actions if action.option_strings and action.dest != "help")
 
 
 def mutated(rng: Random, line: list[str]) -> tuple[list[str], str]:
@@ -125,15 +125,14 @@ def in_a_process(line: list[str], stream: str, nonsense: str = "") -> Finding:
         command = ["sh", "-c", closing, "sh", *command]
     with open("/dev/full" if stream == "full" else os.devnull, "wb") as taker:
         child = start(command, stdout=subprocess.PIPE if stream in ("read", "early") else taker)
-    with child:
-        if stream == "early" and child.stdout is not None:
-            child.stdout.close()
-            child.stdout = None
-        done = finish(child)
+    if stream == "early" and child.stdout is not None:
+        child.stdout.close()
+        child.stdout = None
+    done = finish(child)
     if done is None:
         return Finding(HANG, "no end")
-    if stream == "both closed":
-        return Finding("told" if done[0] else "done") if done[0] >= 0 else command_ended(*done)
+    if stream == "both closed" and done[0] >= 0:
+        return Finding(TOLD if done[0] else DONE)
     return command_ended(*done, nonsense)
 
 

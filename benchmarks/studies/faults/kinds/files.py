@@ -57,7 +57,7 @@ TAKERS: Mapping[str, tuple[str, Callable[[], Any] | str]] = {
 
 def _flipped(rng: Random, path: Path) -> None:
     content = bytearray(path.read_bytes())
-    first = 1 + (min(len(content), 200) if rng.random() < 0.6 else len(content)) - 1
+    first = min(len(content), 200) if rng.random() < 0.6 else len(content)
     for _ in range(int(rng.integers(1, 5))):
         content[int(rng.integers(first))] ^= 1 << int(rng.integers(8))
     path.write_bytes(content)
@@ -123,12 +123,15 @@ def file(rng: Random) -> Case:
     def run() -> Finding:
         shutil.copytree(originals(), ".", dirs_exist_ok=True)
         write_sources()
-        make, noticed = DAMAGES[damage]
-        make(rng, Path(name))
-        found = in_this_process(take.split()) if isinstance(take, str) else called(take)
+        do, noticed = DAMAGES[damage]
+        do(rng, Path(name))
         # A new result may take the place of a damaged one, and comments of a source may be random.
-        if noticed and found.outcome == "done" and "over it" not in taker and name != "own.py":
-            return Finding("NONSENSE", f"accepted: {name} {damage}")
-        return found
+        unnoticed = noticed and "over it" not in taker and name != "own.py"
+        nonsense = f"{name} {damage}" if unnoticed else ""
+        return (
+            in_this_process(take.split(), nonsense)
+            if isinstance(take, str)
+            else called(take, nonsense=nonsense)
+        )
 
     return Case(f"{taker}, {name} {damage}", run)

@@ -51,23 +51,17 @@ NUMBERS = {"float", "int", "float | None", "int | None"}  # Annotations of singl
 
 @lru_cache
 def functions() -> dict[str, Any]:
-    found = {name: getattr(ds, name) for name in ds.__all__}
-    return {name: one for name, one in found.items() if inspect.isfunction(one)}
+    return {name: getattr(ds, name) for name in ds.__all__ if inspect.isfunction(getattr(ds, name))}
 
 
 @lru_cache
 def parameters(name: str) -> dict[str, str]:
     """Names of the arguments of a function, and what they are annotated with."""
-    given = dict(inspect.signature(functions()[name]).parameters)
+    taken = dict(inspect.signature(functions()[name]).parameters)
     if name in ("solve", "convergence", "iterations", "playground"):
-        given = {**inspect.signature(describe).parameters, **given}
+        taken = {**inspect.signature(describe).parameters, **taken}
     plain = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return {key: str(one.annotation) for key, one in given.items() if one.kind in plain}
-
-
-def meaningless(annotation: str, value: str) -> bool:
-    """Whether a value of the table can be meant by nobody as an argument of an annotation."""
-    return value in (NO_NUMBERS if annotation in NUMBERS else NOTHING)
+    return {key: str(parameter.annotation) for key, parameter in taken.items() if parameter.kind in plain}
 
 
 def _value(rng: Random, annotation: str) -> str:
@@ -87,15 +81,15 @@ def function(rng: Random) -> Case:
     keys = [key for key in known if key not in MUST_STAY.get(name, ())]
     chosen = [str(key) for key in rng.choice(keys, min(len(keys), int(rng.integers(1, 3))), replace=False)]
     if name not in QUICK:
-        signature = inspect.signature(functions()[name])
-        chosen += [
-            key for key, one in signature.parameters.items() if one.default is one.empty and key not in chosen
-        ]
+        needed = inspect.signature(functions()[name]).parameters.values()
+        chosen += [one.name for one in needed if one.default is one.empty and one.name not in chosen]
     given = {key: _value(rng, known[key]) for key in chosen}
     base = choice(rng, QUICK[name]) if name in QUICK else {}
     if rng.random() < 0.03:
         given["nodez"] = "1"
-    bad = [f"{key} = {value}" for key, value in given.items() if meaningless(known.get(key, ""), value)]
+    # What nobody can mean as an argument of its annotation.
+    useless = {key: NO_NUMBERS if known.get(key) in NUMBERS else NOTHING for key in given}
+    bad = [f"{key} = {value}" for key, value in given.items() if value in useless[key]]
     shown = {**{key: repr(value) for key, value in base.items()}, **given}
     text = ", ".join(f"{key}={value}" for key, value in shown.items())
 

@@ -61,11 +61,10 @@ def torn(place: Path) -> str:
 
 def finished(place: Path) -> bool:
     """Whether the result is there, whole, and of a run that came to its end."""
-    try:
+    with suppress(DAEError):
         about = ds.load(place / "run.npy").parameters
-    except DAEError:
-        return False
-    return bool(about.get("complete", about.get("success", True)))
+        return bool(about.get("complete", about.get("success", True)))
+    return False
 
 
 def left(place: Path) -> list[str]:

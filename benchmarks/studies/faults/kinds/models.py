@@ -98,9 +98,7 @@ ACTIONS: Mapping[str, Callable[[Any], Any]] = {
 
 def _built(name: str, start: Any, parameter: Any, expression: str, place: int) -> Any:
     m = ds.Model("m" if name == "x" else name)
-    x = m.variable(name, start=1.0 if start is ... else start)
-    y = m.variable("y_", start=1.0)
-    k = m.parameter("k", 1.0 if parameter is ... else parameter)
+    x, y, k = m.variable(name, start=start), m.variable("y_", start=1.0), m.parameter("k", parameter)
     equations = [m.der(x) + k * x, y - x]
     if expression:
         made = EXPRESSIONS[expression](m, x, y)
@@ -142,9 +140,8 @@ def _damaged(rng: Random, text: str) -> str:
     for _ in range(int(rng.integers(1, 4))):
         if rng.random() < 0.35:
             at = int(rng.integers(len(text) or 1))
-            text = choice(
-                rng, [text[:at] + text[at + 1 :], text[:at] + choice(rng, TOKENS)[0] + text[at:], text[:at]]
-            )
+            before, behind, token = text[:at], text[at:], choice(rng, TOKENS)
+            text = choice(rng, [before + behind[1:], before + token[0] + behind, before])
             continue
         parts = re.findall(r"\s+|\w+|.", text) or [" "]
         at, other = int(rng.integers(len(parts))), int(rng.integers(len(parts)))
@@ -175,11 +172,12 @@ def model(rng: Random) -> Case:
     parameter = choice(rng, VALUES) if 0.4 <= what < 0.5 else ""
     expression = choice(rng, EXPRESSIONS) if what >= 0.5 or rng.random() < 0.2 else ""
     place = int(rng.integers(4))
-    first, second = (VALUES[one]() if one else ... for one in (start, parameter))
+    values = [VALUES[value]() if value else 1.0 for value in (start, parameter)]
     meant = start not in ("nan", "text", "object", "complex", "nan of SymPy")
     nonsense = "" if meant else "a start that is not a number"
     mistakes = f"name {name!r}, start {start}, parameter {parameter}, {expression} at {place}"
-    text = f"{action} of a model with {mistakes}"
-    return Case(
-        text, lambda: called(lambda: act(_built(name, first, second, expression, place)), nonsense=nonsense)
-    )
+
+    def call() -> Any:
+        return act(_built(name, *values, expression, place))
+
+    return Case(f"{action} of a model with {mistakes}", lambda: called(call, nonsense=nonsense))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -80,10 +82,19 @@ RAISED: tuple[BaseException, ...] = (
 ENDS = (KeyboardInterrupt, SystemExit, GeneratorExit, OwnBase)  # What no library may catch
 
 
-def _with_entry(value: Any, entry: Any, at: int) -> Any:
+WITHIN = {"nan": np.nan, "inf": np.inf, "None": None, "text": "1.0", "complex": 1j, "row": [1.0, 2.0]}
+
+
+def _with_entry(entry: Any, value: Any, at: int) -> Any:
     listed = list(value) if np.ndim(value) else [value]
     listed[at % len(listed)] = entry
     return listed
+
+
+def _out_of_range(row: int) -> Any:
+    matrix = sparse.csc_matrix(np.eye(3))
+    matrix.indices = np.array([0, row, 2], dtype=np.int32)
+    return matrix
 
 
 # What a function returns in the place of what is right
@@ -93,12 +104,7 @@ RETURNED: Mapping[str, Callable[[Any, int], Any]] = {
     "one less": lambda right, at: list(np.atleast_1d(right))[:-1],
     "column": lambda right, at: np.reshape(right, (-1, 1)),
     "row of rows": lambda right, at: np.asarray(right)[None],
-    "nan within": lambda right, at: _with_entry(right, np.nan, at),
-    "inf within": lambda right, at: _with_entry(right, np.inf, at),
-    "None within": lambda right, at: _with_entry(right, None, at),
-    "text within": lambda right, at: _with_entry(right, "1.0", at),
-    "complex within": lambda right, at: _with_entry(right, 1j, at),
-    "row within": lambda right, at: _with_entry(right, [1.0, 2.0], at),
+    **{f"{name} within": partial(_with_entry, entry) for name, entry in WITHIN.items()},
     "integers": lambda right, at: np.asarray(right).astype(int),
     "half precision": lambda right, at: np.asarray(right, dtype=np.float16),
     "sparse": lambda right, at: sparse.csc_matrix(np.atleast_2d(right)),
@@ -108,13 +114,6 @@ RETURNED: Mapping[str, Callable[[Any, int], Any]] = {
     "random": lambda right, at: np.random.default_rng().standard_normal(np.shape(right)),
     "same": lambda right, at: np.zeros(np.shape(right)),
 }
-
-
-def _out_of_range(row: int) -> Any:
-    matrix = sparse.csc_matrix(np.eye(3))
-    matrix.indices = np.array([0, row, 2], dtype=np.int32)
-    return matrix
-
 
 PATTERNS: Mapping[str, Callable[[], Any]] = {
     "rows out of range": lambda: _out_of_range(7),
@@ -146,20 +145,20 @@ ACTIONS: Mapping[str, Callable[[Any], Any]] = {
 }
 
 
-def _faulty(method: str, after: int, fault: Callable[[Any], Any]) -> type[Ring]:
-    right: Any = getattr(Ring, method, None) if method not in EXTRA else EXTRA[method]
-    counted = [0]
+def _wrong(method: str, after: int, fault: Callable[[Any], Any]) -> dict[str, Any]:
+    """A method that is right up to so many calls, and what a class needs besides."""
+    right: Any = EXTRA.get(method) or getattr(Ring, method)
+    calls = count(1)
 
     def wrong(self: Any, *args: Any) -> Any:
-        counted[0] += 1
-        value = right(self, *args)
-        return value if counted[0] <= after else fault(value)
+        number, value = next(calls), right(self, *args)
+        return value if number <= after else fault(value)
 
     others: dict[str, Any] = {}
     if method.startswith("invariants"):
         others = {name: EXTRA[name] for name in EXTRA if name.startswith("invariants")}
         others["invariant_names"] = ("circle",)
-    return type("Faulty", (Ring,), others | {method: wrong})
+    return others | {method: wrong}
 
 
 @kind("problem", 15.0)
@@ -168,35 +167,33 @@ def problem(rng: Random) -> Case:
     action, what = choice(rng, ACTIONS), rng.random()
     after = int(choice(rng, [0, 0, 1, 2, 5, 20, 50]))
     method, at = choice(rng, METHODS), int(rng.integers(3))
-    make: Callable[[], Any]
+    late = False
+    members: Callable[[], dict[str, Any]]  # What a class has in place of what is right, or an object of it
     if what < 0.3:
         error = choice(rng, RAISED)
 
         def fault(value: Any) -> Any:
             raise error
 
-        text, make = f"{method} raises {error!r} after {after} calls", lambda: _faulty(method, after, fault)
+        text, members = f"{method} raises {error!r} after {after} calls", lambda: _wrong(method, after, fault)
     elif what < 0.65:
         name = choice(rng, RETURNED)
-        change = RETURNED[name]
         text = f"{method} returns {name} after {after} calls"
-        make = lambda: _faulty(method, after, lambda value: change(value, at))  # noqa: E731
+        members = lambda: _wrong(method, after, lambda value: RETURNED[name](value, at))  # noqa: E731
     elif what < 0.75:
         pattern = choice(rng, PATTERNS)
-        text = f"sparsity is {pattern}"
-        make = lambda: type("Faulty", (Ring,), {"sparsity": PATTERNS[pattern]()})  # noqa: E731
+        text, members = f"sparsity is {pattern}", lambda: {"sparsity": PATTERNS[pattern]()}
     else:
         attribute, value = choice(rng, ATTRIBUTES), choice(rng, VALUES)
-        given: Any = VALUES[value]
         late = rng.random() < 0.4
-        text = f"{attribute} is {value}" + (", of the object" if late else "")
+        text, members = f"{attribute} is {value}", lambda: {attribute: VALUES[value]()}
 
-        def make() -> Any:
-            if not late:
-                return type("Faulty", (Ring,), {attribute: given()})
-            made = Ring()
-            setattr(made, attribute, given())
-            return made
+    def call() -> Any:
+        if not late:
+            return ACTIONS[action](type("Faulty", (Ring,), members()))
+        ring = Ring()
+        for name, member in members().items():
+            setattr(ring, name, member)
+        return ACTIONS[action](ring)
 
-    act = ACTIONS[action]
-    return Case(f"{action} where {text}", lambda: called(lambda: act(make()), own=ENDS))
+    return Case(f"{action} where {text}{', of the object' * late}", lambda: called(call, own=ENDS))

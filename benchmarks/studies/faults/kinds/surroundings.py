@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measuring.outcomes import Finding
-from benchmarks.studies.faults.cases import HANG, Case, Random, choice, command_ended, kind
+from benchmarks.studies.faults.cases import HANG, LOST, TOLD, Case, Random, choice, command_ended, kind
 from benchmarks.studies.faults.kinds.commands import write_sources
 from benchmarks.studies.faults.processes import PACKAGE, environment, process, words
 
@@ -30,8 +30,6 @@ numpy random dae_sdc pickle json scipy mpi4py sympy numba types typing enum abc 
 problems run tempfile logging sitecustomize token
 """.split()
 
-Change = Callable[[Random], dict[str, Any]]
-
 
 def _shadow(rng: Random) -> dict[str, Any]:
     name = choice(rng, SHADOWS)
@@ -43,6 +41,12 @@ def _nowhere() -> str:
     """A directory that does not exist and that nobody can make, not even root."""
     Path("file").write_text("", encoding="utf-8")
     return str(Path("file").absolute() / "below")
+
+
+def _deep(rng: Random) -> dict[str, Any]:
+    place = Path(*["d\u00e9 'x'"] * 20)
+    place.mkdir(parents=True)
+    return {"cwd": str(place.absolute())}
 
 
 def _damaged_cache(rng: Random) -> dict[str, Any]:
@@ -69,14 +73,14 @@ def _broken_mpi(rng: Random) -> dict[str, Any]:
     return environment(PYTHONPATH=f"{package.parent}{os.pathsep}{PACKAGE}")
 
 
-def _small_limits(rng: Random) -> dict[str, Any]:
+def _few_files(rng: Random) -> dict[str, Any]:
     import resource
 
     return {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))}
 
 
 # What is changed: variables, or options of a new process
-CHANGES: Mapping[str, Change] = {
+CHANGES: Mapping[str, Callable[[Random], dict[str, Any]]] = {
     "a file that has the name of a module": _shadow,
     "a directory that cannot be written to": lambda rng: {"cwd": "/proc"},
     "no home": lambda rng: environment(HOME=_nowhere(), XDG_CACHE_HOME=None, XDG_CONFIG_HOME=None),
@@ -95,7 +99,7 @@ CHANGES: Mapping[str, Change] = {
         COLUMNS=choice(rng, ["0", "-1", "x", "1"]), LINES="0", TERM="dumb"
     ),
     "a broken MPI": _broken_mpi,
-    "few open files": _small_limits,
+    "few open files": _few_files,
     "no environment": lambda rng: {"env": {"PYTHONPATH": str(PACKAGE)}},
     "no path for programs": lambda rng: environment(PATH=""),
     "temporary files nowhere": lambda rng: environment(TMPDIR=_nowhere()),
@@ -105,16 +109,8 @@ CHANGES: Mapping[str, Change] = {
     "optimised": lambda rng: environment(PYTHONOPTIMIZE="2"),
     "warnings as errors": lambda rng: environment(PYTHONWARNINGS="error::dae_sdc.errors.DAEWarning"),
     "an own hash seed": lambda rng: environment(PYTHONHASHSEED="123"),
-    "a deep directory": lambda rng: {"cwd": _deep()},
+    "a deep directory": _deep,
 }
-
-OUT_OF_ORDER = ("run.npy", "a.png")
-
-
-def _deep() -> str:
-    place = Path(*["d\u00e9 'x'"] * 20)
-    place.mkdir(parents=True)
-    return str(place.absolute())
 
 
 @kind("surroundings", 3.0, most=100)
@@ -129,10 +125,10 @@ def surroundings(rng: Random) -> Case:
         done = process(command, **(given if set(given) <= {"preexec_fn", "env", "cwd"} else {"env": given}))
         if done is None:
             return Finding(HANG, "no end")
-        found = command_ended(*done)
-        writes = any(name in line for name in OUT_OF_ORDER) and "written" in change
-        if found.outcome == "told" and not writes:
-            return Finding("LOST", f"it does not run: {found.message}")
-        return found
+        finding = command_ended(*done)
+        writes = ("run.npy" in line or "a.png" in line) and "written" in change
+        if finding.outcome == TOLD and not writes:
+            return Finding(LOST, f"it does not run: {finding.message}")
+        return finding
 
     return Case(f"{line} with {change}", run)

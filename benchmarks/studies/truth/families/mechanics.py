@@ -47,7 +47,7 @@ def mechanics(formulation: str, rng: Generator) -> Generated:
     every = constraints_of(terms, solution, 2 * p, 2 if formulation == "index-3" else 1)
 
     def of_ggl(u: Any, t: float) -> Any:
-        """Here the derivative of the constraint says that mu is 0, which the other one may take for granted."""
+        """The derivative of the constraint says that mu is 0, and that of its derivative may rely on it."""
         u, other = np.array(u), np.array(u[2 * p + m :])
         u[2 * p + m :] = 0.0
         rows = every(u, t)
