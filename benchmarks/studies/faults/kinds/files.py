@@ -126,12 +126,8 @@ def file(rng: Random) -> Case:
         do, noticed = DAMAGES[damage]
         do(rng, Path(name))
         # A new result may take the place of a damaged one, and comments of a source may be random.
-        unnoticed = noticed and "over it" not in taker and name != "own.py"
-        nonsense = f"{name} {damage}" if unnoticed else ""
-        return (
-            in_this_process(take.split(), nonsense)
-            if isinstance(take, str)
-            else called(take, nonsense=nonsense)
-        )
+        must_see = noticed and "over it" not in taker and name != "own.py"
+        why = f"{name} {damage}" if must_see else ""
+        return in_this_process(take.split(), why) if isinstance(take, str) else called(take, nonsense=why)
 
     return Case(f"{taker}, {name} {damage}", run)
