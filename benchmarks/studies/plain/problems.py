@@ -66,22 +66,25 @@ ROBERTSON_END = (0.03898337708548, 1.62176831591e-07, 0.9610164607377)
 RESISTANCE, CAPACITANCE, SATURATION, THERMAL = 100.0, 1e-6, 1e-12, 0.026
 
 
-def ladder(t: float, u: Any, du: Any) -> Any:
-    """Currents into the nodes of a ladder of resistors, with a diode and a capacitor at every second node."""
+def into_nodes(t: float, u: Any, resistance: float) -> Any:
+    """Currents into the nodes of a row of resistors behind a source."""
     before = np.concatenate(([math.sin(100.0 * math.pi * t)], u[:-1]))
-    current = (before - u) / RESISTANCE
+    current = (before - u) / resistance
     into = np.array(current)
     into[:-1] -= current[1:]
+    return into
+
+
+def ladder(t: float, u: Any, du: Any) -> Any:
+    """Currents into the nodes of a ladder of resistors, with a diode and a capacitor at every second node."""
+    into = into_nodes(t, u, RESISTANCE)
     into[1::2] -= CAPACITANCE * du[1::2] + SATURATION * (np.exp(u[1::2] / THERMAL) - 1.0)
     return into
 
 
 def ladder_rates(t: float, v: Any) -> Any:
     """Rates of the voltages at the capacitors of the ladder, the nodes between them eliminated by hand."""
-    before = np.concatenate(([math.sin(100.0 * math.pi * t)], v[:-1]))
-    current = (before - v) / (2.0 * RESISTANCE)
-    into = np.array(current)
-    into[:-1] -= current[1:]
+    into = into_nodes(t, v, 2.0 * RESISTANCE)
     return (into - SATURATION * (np.exp(v / THERMAL) - 1.0)) / CAPACITANCE
 
 
@@ -146,6 +149,7 @@ def amplifier(t: float, u: Any, du: Any) -> Any:
     ]
 
 
+AMPLIFIER_START = [0.0, 3.0, 3.0, 6.0, 3.0, 3.0, 6.0, 0.0]
 AMPLIFIER_SLOPE = (
     *(51.338775, 51.338775, -166.66666666666666, -24.9757667),
     *(-24.9757667, -83.33333333333333, -10.00564453, -10.00564453),
@@ -190,6 +194,7 @@ def pendulum_unknowns(t: float, y: Vector) -> Vector:
     return np.array([*y, tension])
 
 
+PENDULUM_START, PENDULUM_SLOPE = [1.0, 0.0, 0.0, 1.0, 1.0], [0.0, 1.0, -1.0, -1.0, -3.0]
 # At t = 10; an explicit Runge-Kutta method of order 8 with tolerance 1e-13 agrees to 2e-12
 PENDULUM_END = (
     *(0.8843923830927204, 0.46674416196410956, 0.12037265524170206),
@@ -215,33 +220,28 @@ PLAIN: Mapping[str, PlainProblem] = {
     "amplifier": PlainProblem(
         about="amplifier with two transistors to t = 0.2",
         function=amplifier,
-        start=[0.0, 3.0, 3.0, 6.0, 3.0, 3.0, 6.0, 0.0],
+        start=AMPLIFIER_START,
         t_end=0.2,
         index=1,
         sizes=[0.1, 3.0, 3.0, 6.0, 3.0, 3.0, 6.0, 3.0],
         reference=lambda: np.array(AMPLIFIER_END),
-        ida={"dense": Posed(amplifier, [0.0, 3.0, 3.0, 6.0, 3.0, 3.0, 6.0, 0.0], AMPLIFIER_SLOPE)},
+        ida={"dense": Posed(amplifier, AMPLIFIER_START, AMPLIFIER_SLOPE)},
         without_radau="the matrix of du is singular, and its constraints have no closed solution",
     ),
     "pendulum": PlainProblem(
         about="pendulum to t = 10, for peers with its index lowered by hand",
         function=pendulum,
-        start=[1.0, 0.0, 0.0, 1.0, 1.0],
+        start=PENDULUM_START,
         t_end=10.0,
         index=3,
         sizes=[1.0] * 5,
         reference=lambda: np.array(PENDULUM_END),
         ida={
-            "index 1": Posed(
-                pendulum_index_1,
-                [1.0, 0.0, 0.0, 1.0, 1.0],
-                [0.0, 1.0, -1.0, -1.0, -3.0],
-                {"algebraic_idx": [4]},
-            ),
+            "index 1": Posed(pendulum_index_1, PENDULUM_START, PENDULUM_SLOPE, {"algebraic_idx": [4]}),
             "index 0": Posed(
-                pendulum_index_0, [1.0, 0.0, 0.0, 1.0], [0.0, 1.0, -1.0, -1.0], unknowns=pendulum_unknowns
+                pendulum_index_0, PENDULUM_START[:4], PENDULUM_SLOPE[:4], unknowns=pendulum_unknowns
             ),
         },
-        radau={"index 0": Posed(pendulum_rates, [1.0, 0.0, 0.0, 1.0], unknowns=pendulum_unknowns)},
+        radau={"index 0": Posed(pendulum_rates, PENDULUM_START[:4], unknowns=pendulum_unknowns)},
     ),
 }

@@ -11,12 +11,12 @@ from functools import partial
 from itertools import product
 from statistics import median
 from tempfile import TemporaryDirectory
-from time import process_time
 from typing import Any
 
 import numpy as np
 from scipy.integrate import solve_ivp
 
+from benchmarks.measuring.clock import stopwatch
 from benchmarks.measuring.processes import PATIENCE, ask_fresh
 from benchmarks.measuring.races import Contender, Equal, Outcome, PeerFailure, Race, equal
 from benchmarks.studies.plain import problems as plain_problems
@@ -121,48 +121,47 @@ def plain(
 def here(problem: PlainProblem, trace: bool | None, rtol: float, count: bool = False) -> Outcome:
     """The run of this package, given what a user gives."""
     function: Any = problem.function
-    tic = process_time()
-    found = solve(function, u0=problem.start, t_end=problem.t_end, rtol=rtol, trace=trace)
-    time = process_time() - tic
-    if not found.success:
-        raise PeerFailure(found.message)
-    return Outcome(time, found.u[-1], steps=found.stats["steps"], rhs=found.stats["rhs"])
+    with stopwatch() as spent:
+        run = solve(function, u0=problem.start, t_end=problem.t_end, rtol=rtol, trace=trace)
+    if not run.success:
+        raise PeerFailure(run.message)
+    return Outcome(spent.processor, run.u[-1], steps=run.stats["steps"], rhs=run.stats["rhs"])
 
 
 def by_ida(problem: PlainProblem, posed: Posed, atol: Vector, rtol: float, count: bool = False) -> Outcome:
     """The run of IDA, which writes what the function returns into its array."""
-    tic = process_time()
     function = posed.function
 
     def residual(t: float, y: Vector, yp: Vector, res: Vector) -> None:
         res[:] = function(t, y, yp)
 
-    given = {"max_num_steps": MOST_INNER_STEPS, **posed.options, "rtol": rtol, "atol": rtol * atol}
-    solver = importlib.import_module(MODULE).ida.IDA(residual, **given)
-    found = solver.solve([0.0, problem.t_end], np.array(posed.start), np.array(posed.slope))
-    if not found.success:
-        raise PeerFailure(f"t={float(found.t[-1]):.4g}: {found.message}")
-    end = np.asarray(posed.unknowns(problem.t_end, found.y[-1]))
-    return Outcome(process_time() - tic, end, rhs=float(found.nfev))
+    with stopwatch() as spent:
+        options = {"max_num_steps": MOST_INNER_STEPS, **posed.options, "rtol": rtol, "atol": rtol * atol}
+        solver = importlib.import_module(MODULE).ida.IDA(residual, **options)
+        run = solver.solve([0.0, problem.t_end], np.array(posed.start), np.array(posed.slope))
+        if not run.success:
+            raise PeerFailure(f"t={float(run.t[-1]):.4g}: {run.message}")
+        end = np.asarray(posed.unknowns(problem.t_end, run.y[-1]))
+    return Outcome(spent.processor, end, rhs=float(run.nfev))
 
 
 def by_radau(problem: PlainProblem, posed: Posed, atol: Vector, rtol: float, count: bool = False) -> Outcome:
     """The run of SciPy's Radau."""
-    tic = process_time()
-    given = {**posed.options, "rtol": max(rtol, 100.0 * np.finfo(float).eps), "atol": rtol * atol}
-    found = solve_ivp(posed.function, (0.0, problem.t_end), np.array(posed.start), "Radau", **given)
-    if not found.success:
-        raise PeerFailure(f"t={found.t[-1]:.4g}: {found.message}")
-    end = np.asarray(posed.unknowns(problem.t_end, found.y[:, -1]))
-    return Outcome(process_time() - tic, end, steps=float(len(found.t) - 1), rhs=float(found.nfev))
+    with stopwatch() as spent:
+        options = {**posed.options, "rtol": max(rtol, 100.0 * np.finfo(float).eps), "atol": rtol * atol}
+        run = solve_ivp(posed.function, (0.0, problem.t_end), np.array(posed.start), "Radau", **options)
+        if not run.success:
+            raise PeerFailure(f"t={run.t[-1]:.4g}: {run.message}")
+        end = np.asarray(posed.unknowns(problem.t_end, run.y[:, -1]))
+    return Outcome(spent.processor, end, steps=float(len(run.t) - 1), rhs=float(run.nfev))
 
 
 def _race(rows: Table, name: str, accuracy: float, repetitions: int, time_limit: float) -> Race:
     """All solvers on one problem, each in all ways to give it the equations."""
     problem = PLAIN[name]
     exact, sizes = problem.reference(), np.array(problem.sizes)
-    contenders = [Contender(DEFAULT, "", partial(here, problem, None))]
-    contenders.append(Contender(UNTRACED, "", partial(here, problem, False)))
+    ours = {DEFAULT: None, UNTRACED: False}
+    contenders = [Contender(name, "", partial(here, problem, trace)) for name, trace in ours.items()]
     peers: list[tuple[str, Any, Mapping[str, Posed]]] = [(IDA, by_ida, problem.ida)] if installed() else []
     for solver, run, ways in [*peers, (RADAU, by_radau, problem.radau)]:
         for way, posed in ways.items():
@@ -195,17 +194,14 @@ def _first_calls(rows: Table, name: str, processes: int, cold: bool) -> None:
 def in_a_fresh_process(name: str, cache: str | None, patience: float = PATIENCE) -> list[float]:
     """Seconds of the processor for the import and the first two solves in a new process."""
     asked = {"file": str(plain_problems.__file__), "problem": name, "rtol": FIRST_RTOL}
-    found: list[float] = ask_fresh(CHILD, asked, cache, patience)
-    return found
+    return list(ask_fresh(CHILD, asked, cache, patience))
 
 
 def equal_errors(result: Result) -> list[Equal]:
     """The times to equal errors in a result of :func:`plain`, of each solver in its best way."""
     about = result.parameters
-    return [
-        equal(rows, error, DEFAULT, about["like"], [UNTRACED], apart=True)
-        for (_, rows), error in product(combinations_of(result.data, ["problem"]), about["accuracies"])
-    ]
+    parts = product(combinations_of(result.data, ["problem"]), about["accuracies"])
+    return [equal(rows, error, DEFAULT, about["like"], [UNTRACED], apart=True) for (_, rows), error in parts]
 
 
 @plain.reports

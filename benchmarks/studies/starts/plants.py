@@ -7,7 +7,6 @@ import importlib.util
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -36,7 +35,7 @@ class Plant:
     held: Mapping[str, float]
     guesses: Mapping[str, float]  # By patterns
     bounds: Mapping[str, Any] = field(default_factory=dict)
-    judge: Callable[[Any], str] = lambda found: ""  # What is wrong besides, of the values by name
+    judge: Callable[[Any], str] = lambda start: ""  # What is wrong besides, of the values by name
 
 
 def column(trays: int, bounded: bool) -> Plant:
@@ -58,18 +57,13 @@ def column(trays: int, bounded: bool) -> Plant:
             rows.append((x[k] * light + (1.0 - x[k]) * heavy) / pressure - 1.0)
         return rows
 
+    def judge(start: Mapping[str, float]) -> str:
+        x = np.array([start[f"x{k}"] for k in range(trays)])
+        balance = feed * mix - distillate * start["y0"] - (feed - distillate) * x[-1]
+        falling = bool((x[:-1] > x[1:] - MET).all()) and -MET < x[-1] and x[0] < 1.0 + MET
+        return "" if abs(balance) < MET and falling else "no column at rest"
+
     names = [f"{kind}{k}" for kind in "xyT" for k in range(trays)]
-
-    def judge(found: Mapping[str, float]) -> str:
-        x = [found[f"x{k}"] for k in range(trays)]
-        balance = feed * mix - distillate * found["y0"] - (feed - distillate) * x[-1]
-        falling = all(first > second - MET for first, second in pairwise(x))
-        return (
-            ""
-            if abs(balance) < MET and falling and -MET < x[-1] and x[0] < 1.0 + MET
-            else "no column at rest"
-        )
-
     bounds = {"T*": (250.0, 500.0), "x*": (0.0, 1.0), "y*": (0.0, 1.0)} if bounded else {}
     guesses = {"T*": 298.15, "x*": 0.5, "y*": 0.5}
     return Plant(function, names, {f"der(x{k})": 0.0 for k in range(trays)}, guesses, bounds, judge)
@@ -104,23 +98,18 @@ def power(buses: int) -> Plant:
     case = getattr(api, f"case{buses}")()
     base, bus, branches = float(case["baseMVA"]), case["bus"], case["branch"]
     place = {int(number): k for k, number in enumerate(bus[:, 0])}
-    on = case["gen"][case["gen"][:, 7] > 0]
     Y = np.diag((bus[:, 4] + 1j * bus[:, 5]) / base).astype(complex)
     for row in branches[branches[:, 10] > 0]:
-        a, b, tap = (
-            place[int(row[0])],
-            place[int(row[1])],
-            (row[8] or 1.0) * np.exp(1j * np.pi * row[9] / 180),
-        )
+        a, b = place[int(row[0])], place[int(row[1])]
+        tap = (row[8] or 1.0) * np.exp(1j * np.pi * row[9] / 180)
         series = 1.0 / (row[2] + 1j * row[3])
-        own = series + 0.5j * row[4]
-        Y[a, a] += own / abs(tap) ** 2
-        Y[b, b] += own
+        shunted = series + 0.5j * row[4]
+        Y[a, a] += shunted / abs(tap) ** 2
+        Y[b, b] += shunted
         Y[a, b] -= series / np.conj(tap)
         Y[b, a] -= series / tap
-    made = np.zeros(buses, dtype=complex)
-    level = np.full(buses, np.nan)
-    for row in on:
+    made, level = np.zeros(buses, dtype=complex), np.full(buses, np.nan)
+    for row in case["gen"][case["gen"][:, 7] > 0]:
         made[place[int(row[0])]] += (row[1] + 1j * row[2]) / base
         level[place[int(row[0])]] = row[5]
     load, kinds = (bus[:, 2] + 1j * bus[:, 3]) / base, bus[:, 1]
@@ -144,16 +133,16 @@ def power(buses: int) -> Plant:
             rows += [active, reactive]
         return rows
 
-    def judge(found: Mapping[str, float]) -> str:
+    names = [f"{kind}{k}" for kind in ("vm", "va") for k in range(buses)]
+
+    def judge(start: Mapping[str, float]) -> str:
         solved, success = api.runpf(case, api.ppoption(PF_TOL=1e-12, VERBOSE=0, OUT_ALL=0))
         there = np.concatenate([solved["bus"][:, 7], solved["bus"][:, 8] * np.pi / 180])
-        here = [found[f"{kind}{k}"] for kind in ("vm", "va") for k in range(buses)]
-        off = float(np.abs(here - there).max())
+        off = float(np.abs([start[name] for name in names] - there).max())
         return "" if success and off <= MET else f"off the power flow of PYPOWER by {off:.2g}"
 
-    names = [f"{kind}{k}" for kind in ("vm", "va") for k in range(buses)]
-    names += [*(f"q{k}" for k in machines), "p"]
-    return Plant(function, names, {}, {"vm*": 1.0, "va*": 0.0, "q*": 0.0, "p": 0.0}, {}, judge)
+    every = [*names, *(f"q{k}" for k in machines), "p"]
+    return Plant(function, every, {}, {"vm*": 1.0, "va*": 0.0, "q*": 0.0, "p": 0.0}, {}, judge)
 
 
 PLANTS: Mapping[str, Callable[[], Plant]] = {
@@ -179,13 +168,13 @@ def repeat(line: str) -> Finding:
 
     def start() -> Finding:
         how: dict[str, Any] = {"guesses": plant.guesses, "bounds": plant.bounds or None}
-        found = ds.initial(problem, fixed=plant.held or None, time_limit=PATIENCE, **how)
-        u, du = np.asarray(found.u), np.nan_to_num(np.asarray(found.du))
+        initial = ds.initial(problem, fixed=plant.held or None, time_limit=PATIENCE, **how)
+        u, du = np.asarray(initial.u), np.nan_to_num(np.asarray(initial.du))
         left = np.abs(residual(u, du)) / terms(residual, u, du)
         bad = plant.judge(dict(zip(names, u.tolist(), strict=True)))
         if left.max() > MET:
             bad = f"equation {left.argmax()} is violated by {left.max():.2g} of its terms"
-        if any(found.values[name] != value for name, value in plant.held.items()):
+        if any(initial.values[name] != value for name, value in plant.held.items()):
             bad = "a held value was changed"
         return Finding(WRONG if bad else DONE, bad, float(left.max()))
 

@@ -31,11 +31,13 @@ def repeat(line: str) -> Finding:
 
 
 def _row(line: str, found: Finding) -> tuple[Any, ...]:
-    more = found.more
-    numbers = (*(int(more.get(name, 0)) for name in NUMBERS), found.outcome, found.error)
-    peers = (*(float(more.get(name, np.nan)) for name in TIMES), *(str(more.get(name, "")) for name in TEXTS))
+    more = (
+        dict.fromkeys(NUMBERS, 0) | dict.fromkeys(TIMES, np.nan) | dict.fromkeys(TEXTS, "") | {**found.more}
+    )
+    numbers, peers = (tuple(more[name] for name in names) for names in (NUMBERS, (*TIMES, *TEXTS)))
     kind = GENERATED if ":" in line else line.partition("-")[0]
-    return (line, kind, *numbers, *peers, found.seconds, found.message.replace("\n", " ")[:600], found.warned)
+    message = found.message.replace("\n", " ")[:600]
+    return (line, kind, *numbers, found.outcome, found.error, *peers, found.seconds, message, found.warned)
 
 
 @runs(
