@@ -31,13 +31,11 @@ def repeat(line: str) -> Finding:
 
 
 def _row(line: str, found: Finding) -> tuple[Any, ...]:
-    more = (
-        dict.fromkeys(NUMBERS, 0) | dict.fromkeys(TIMES, np.nan) | dict.fromkeys(TEXTS, "") | {**found.more}
-    )
-    numbers, peers = (tuple(more[name] for name in names) for names in (NUMBERS, (*TIMES, *TEXTS)))
+    more = found.more
+    numbers = (*(int(more.get(name, 0)) for name in NUMBERS), found.outcome, found.error)
+    peers = (*(float(more.get(name, np.nan)) for name in TIMES), *(str(more.get(name, "")) for name in TEXTS))
     kind = GENERATED if ":" in line else line.partition("-")[0]
-    message = found.message.replace("\n", " ")[:600]
-    return (line, kind, *numbers, found.outcome, found.error, *peers, found.seconds, message, found.warned)
+    return (line, kind, *numbers, *peers, found.seconds, found.message.replace("\n", " ")[:600], found.warned)
 
 
 @runs(
