@@ -38,7 +38,8 @@ class Generated:
     dof: int  # Number of values that are free at the start
     # mix(F, u, t, functions) makes equivalent equations of the rows F
     mix: Callable[[Any, Any, Any, Any], Any] | None = None
-    # c(u, t), all constraints and hidden constraints of u at time t, shape (n - dof,)
+    # c(u, t), all constraints and hidden constraints of u at time t, shape (n - dof,); where there are none,
+    # those of equations whose rows behind the first n_diff have no derivatives
     constraints: Callable[[Any, float], Any] | None = None
     # What theory says of fixed steps: "table" (the orders of the records hold) or "one" (order 1 at index
     # 1, nothing above)
@@ -186,7 +187,10 @@ def family(name: str, *key: int) -> Callable[[Callable[[Generator], Generated]],
 
     def enter(make: Callable[[Generator], Generated]) -> Callable[[Generator], Generated]:
         def generate(seed: int) -> Generated:
-            return replace(make(np.random.default_rng([seed, *key])), family=name, seed=seed)
+            dae = make(np.random.default_rng([seed, *key]))
+            hidden = max(dae.index - 1, 0)
+            constraints = dae.constraints or constraints_of(dae.terms, dae.solution, dae.n_diff, hidden)
+            return replace(dae, family=name, seed=seed, constraints=constraints)
 
         FAMILIES.add(name, generate)
         return make

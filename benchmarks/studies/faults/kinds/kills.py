@@ -98,27 +98,27 @@ def ended(command: list[str], kill: Kill) -> tuple[bool, tuple[int, str] | None]
 
 def judged(long: str, short: str, kill: Kill, ranks: int = 1) -> Finding:
     """What comes of ending a run in the current directory, and of the short one that follows."""
-    place = Path()
-    if kill.before and (process(words(*short.split())) or (1, ""))[0] != 0:
+    place, again = Path(), words(*short.split())
+    if kill.before and (process(again) or (1, ""))[0] != 0:
         return Finding(RAW, "the short run fails")
     begun, done = ended([*(["mpirun", "-n", str(ranks)] if ranks > 1 else []), *words(*long.split())], kill)
     if done is None:
         return Finding(HANG, "it does not end")
     if kill.before and not (place / "run.npy").exists():
         return Finding(LOST, f"run.npy; there are {sorted(map(str, place.iterdir()))}")
-    broken = torn(place)
-    if broken:
+    if broken := torn(place):
         return Finding(TORN, broken)
     if kill.before and not finished(place):
         return Finding(LOST, "run.npy is not the finished one")
     # After the command has ended, while the interpreter takes itself down, a signal ends it without a word.
-    over = done[0] == -kill.number and not left(place) and finished(place)
-    if begun and ranks == 1 and kill.number != signal.SIGKILL and done[0] != 0 and not over:
-        if "Traceback" in done[1] or len(done[1].strip().splitlines()) != 1:
-            return Finding(LINES, done[1][-300:])
-    again = process(words(*short.split()))
-    if again is None or again[0] != 0:
-        return Finding(RAW, f"the next run: {again}")
+    code, said = done
+    over = code == -kill.number and not left(place) and finished(place)
+    must_say = begun and ranks == 1 and kill.number != signal.SIGKILL and code != 0 and not over
+    if must_say and ("Traceback" in said or len(said.strip().splitlines()) != 1):
+        return Finding(LINES, said[-300:])
+    next_run = process(again)
+    if next_run is None or next_run[0] != 0:
+        return Finding(RAW, f"the next run: {next_run}")
     if left(place) or torn(place) or not finished(place):
         return Finding(TORN, f"after the next run: {torn(place)} {left(place)}")
     return Finding(DONE)

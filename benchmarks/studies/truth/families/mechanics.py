@@ -44,7 +44,7 @@ def mechanics(formulation: str, rng: Generator) -> Generated:
             rows.append(G @ speed)
         return functions.stack(rows)
 
-    every = constraints_of(terms, solution, 2 * p, 2 if formulation == "index-3" else 1)
+    every = constraints_of(terms, solution, 2 * p, 1)
 
     def of_ggl(u: Any, t: float) -> Any:
         """The derivative of the constraint says that mu is 0, and that of its derivative may rely on it."""
@@ -61,7 +61,7 @@ def mechanics(formulation: str, rng: Generator) -> Generated:
     return Generated(
         *(terms, solution, 2 * p, indices[formulation]),
         2 * p - m if formulation == "index-2" else 2 * (p - m),
-        constraints=of_ggl if ggl else every,
+        constraints=of_ggl if ggl else None,
     )
 
 

@@ -63,7 +63,7 @@ def _ordinary(rng: Generator) -> Generated:
     def terms(u: Any, du: Any, t: Any, functions: Any) -> Any:
         return du - functions.matrix(J) @ u - f(u, functions)
 
-    return Generated(terms, solution, n, (1,) * n, n, constraints=constraints_of(terms, solution, n, 0))
+    return Generated(terms, solution, n, (1,) * n, n)
 
 
 @family("hessenberg-1", 1, 3)
@@ -80,8 +80,7 @@ def index_1(rng: Generator) -> Generated:
         bound = functions.matrix(G) @ z + functions.matrix(L) @ y + g(u, functions)
         return functions.stack([motion, bound])
 
-    constraints = constraints_of(terms, solution, p, 0)
-    return Generated(terms, solution, p, (1,) * (p + m), p, constraints=constraints)
+    return Generated(terms, solution, p, (1,) * (p + m), p)
 
 
 @family("hessenberg-2", 2, 3)
@@ -98,8 +97,7 @@ def _index_2(rng: Generator) -> Generated:
         speed = functions.matrix(J) @ y + functions.matrix(K) @ u[p:] + f(u, functions)
         return functions.stack([du[:p] - speed, functions.matrix(G) @ y + g(y, functions)])
 
-    constraints = constraints_of(terms, solution, p, 1)
-    return Generated(terms, solution, p, (1,) * p + (2,) * m, p - m, constraints=constraints)
+    return Generated(terms, solution, p, (1,) * p + (2,) * m, p - m)
 
 
 @family("hessenberg-3", 3, 3)
@@ -119,9 +117,7 @@ def _index_3(rng: Generator) -> Generated:
         second = du[p : 2 * p] - matrix(L) @ y - matrix(K) @ z - k(u[: 2 * p], functions)
         return functions.stack([first, second, matrix(G) @ x + g(x, functions)])
 
-    constraints = constraints_of(terms, solution, 2 * p, 2)
-    indices = (1,) * p + (2,) * p + (3,) * m
-    return Generated(terms, solution, 2 * p, indices, 2 * (p - m), constraints=constraints)
+    return Generated(terms, solution, 2 * p, (1,) * p + (2,) * p + (3,) * m, 2 * (p - m))
 
 
 @family("implicit-1", 1, 4)
@@ -174,5 +170,4 @@ def _mixed_rows(rng: Generator) -> Generated:
         half = (functions.matrix(unit) + right) @ rows
         return (functions.matrix(unit) + left) @ half
 
-    constraints = constraints_of(terms, solution, 2, 1)
-    return Generated(terms, solution, 2, (1, 1, 2), 1, mix=mix, constraints=constraints)
+    return Generated(terms, solution, 2, (1, 1, 2), 1, mix=mix)
