@@ -16,8 +16,9 @@ import numpy as np
 from scipy.linalg import block_diag, null_space
 
 import dae_sdc as ds
+from benchmarks.studies.truth.draw import Generator
 from benchmarks.studies.truth.generated import FAMILIES, NUMBERS, SYMBOLS, differences
-from benchmarks.studies.truth.signals import Generator, Vector
+from benchmarks.studies.truth.signals import Vector
 from dae_sdc.model.functions import FunctionProblem
 
 COUPLING = 0.25

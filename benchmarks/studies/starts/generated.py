@@ -12,8 +12,8 @@ import dae_sdc as ds
 from benchmarks.measuring.outcomes import DONE, FAILED, REFUSED, WRONG, Finding
 from benchmarks.studies.starts.chains import Chain, independent
 from benchmarks.studies.starts.peers import Square, compared, terms
+from benchmarks.studies.truth.draw import Generator
 from benchmarks.studies.truth.generated import FAMILIES
-from benchmarks.studies.truth.signals import Generator
 from dae_sdc.errors import DAEError, InputError
 
 FORMS = ("model", "function", "class", "solve", "called")

@@ -15,8 +15,8 @@ import numpy as np
 
 import dae_sdc as ds
 from benchmarks.measuring.outcomes import DONE, REFUSED, WRONG, Finding
+from benchmarks.studies.truth import draw
 from benchmarks.studies.truth.generated import KINDS, Generated, Kind
-from benchmarks.studies.truth.signals import decimal
 from benchmarks.studies.truth.solves import drawn, generate, model_of
 
 DISGUISED = ("mixed", "mixed-repair")
@@ -33,7 +33,7 @@ def disguised(dae: Generated, salt: int) -> Generated:
     for _ in range(int(rng.integers(1, 3))):
         i, j = rng.choice(n, 2, replace=False)
         k, kind = int(rng.integers(n)), int(rng.integers(3))
-        changes.append((int(i), int(j), k, kind, np.array([decimal(rng, 0.3, 1.0, 1)], dtype=object)))
+        changes.append((int(i), int(j), k, kind, np.array([draw.decimal(rng, 0.3, 1.0, 1)], dtype=object)))
 
     def mix(rows: Any, u: Any, t: Any, functions: Any) -> Any:
         rows = np.array(rows, dtype=object if rows.dtype == object else None)

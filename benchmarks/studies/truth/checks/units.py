@@ -18,8 +18,9 @@ import numpy as np
 
 import dae_sdc as ds
 from benchmarks.measuring.outcomes import DONE, FAILED, WRONG, Finding
+from benchmarks.studies.truth.draw import Generator
 from benchmarks.studies.truth.generated import KINDS, Kind, Units
-from benchmarks.studies.truth.signals import Generator, Vector
+from benchmarks.studies.truth.signals import Vector
 from benchmarks.studies.truth.solves import (
     DEFAULT,
     PATIENCE,

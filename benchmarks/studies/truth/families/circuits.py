@@ -17,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.studies.truth.draw import Generator
 from benchmarks.studies.truth.netlists import Element, ReducedCircuit, equations, nodes_of, unknowns
-from benchmarks.studies.truth.signals import Generator, Vector
+from benchmarks.studies.truth.signals import Vector
 from benchmarks.studies.truth.written import WAYS, WRITTEN, Written, WrittenFamily
 
 CIRCUITS = (

@@ -14,21 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.studies.truth import draw
 from benchmarks.studies.truth.generated import Generated, family
-from benchmarks.studies.truth.signals import (
-    Exact,
-    Generator,
-    Signals,
-    damped,
-    identity,
-    product,
-    signals,
-    turning,
-    well_conditioned,
-)
+from benchmarks.studies.truth.signals import Exact, Signals, identity, product
 
 
-def _weierstrass(rng: Generator, index: int) -> tuple[Exact, Exact, list[int], int]:
+def _weierstrass(rng: draw.Generator, index: int) -> tuple[Exact, Exact, list[int], int]:
     """E and A in Weierstrass form, the index of each w, and the number of differential equations."""
     free = int(rng.integers(0, 3)) if index > 1 else int(rng.integers(1, 4))
     chains = [index] + ([int(rng.integers(1, index + 1))] if rng.random() < 0.5 else [])
@@ -36,21 +27,21 @@ def _weierstrass(rng: Generator, index: int) -> tuple[Exact, Exact, list[int], i
     n = len(indices)
     E, A = 0 * identity(n), identity(n)
     E[:free, :free] = identity(free)
-    A[:free, :free] = -damped(rng, free)
+    A[:free, :free] = -draw.damped(rng, free)
     for i in range(free, n - 1):
         E[i, i + 1] += indices[i] > 1
     return E, A, indices, free
 
 
-def _pencil(index: int, rng: Generator) -> Generated:
+def _pencil(index: int, rng: draw.Generator) -> Generated:
     E, A, of_w, free = _weierstrass(rng, index)
     n = len(of_w)
-    P = well_conditioned(rng, n)
+    P = draw.well_conditioned(rng, n)
     full = bool(rng.random() < 0.5)
     # Either all unknowns are mixed, or they are put in order alone: those without a derivative come last.
-    Q = well_conditioned(rng, n) if full else identity(n)[_moved_first((E != 0).any(axis=0))].T
+    Q = draw.well_conditioned(rng, n) if full else identity(n)[_moved_first((E != 0).any(axis=0))].T
     E, A = product(product(P, E), Q), product(product(P, A), Q)
-    solution = signals(rng, n)
+    solution = draw.signals(rng, n)
 
     def terms(u: Any, du: Any, t: Any, functions: Any) -> Any:
         return functions.matrix(E) @ du + functions.matrix(A) @ u
@@ -63,12 +54,12 @@ def _pencil(index: int, rng: Generator) -> Generated:
     )
 
 
-def _varying(index: int, rng: Generator) -> Generated:
+def _varying(index: int, rng: draw.Generator) -> Generated:
     E, A, of_w, free = _weierstrass(rng, index)
     n = len(of_w)
-    S, P = Signals(turning(rng, n)), Signals(turning(rng, n, 1))
+    S, P = Signals(draw.turning(rng, n)), Signals(draw.turning(rng, n, 1))
     dS = S.derivative()
-    w = signals(rng, n)
+    w = draw.signals(rng, n)
     solution = Signals(S.entries.T) @ w
 
     def terms(u: Any, du: Any, t: Any, functions: Any) -> Any:

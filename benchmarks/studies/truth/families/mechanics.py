@@ -13,20 +13,20 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.studies.truth.families.nonlinear import nonlinear, small
+from benchmarks.studies.truth import draw
 from benchmarks.studies.truth.generated import Generated, constraints_of, family
-from benchmarks.studies.truth.signals import Generator, Signals, Trig, damped, decimal, rotation, signals
+from benchmarks.studies.truth.signals import Signals, Trig
 
 
-def mechanics(formulation: str, rng: Generator) -> Generated:
+def mechanics(formulation: str, rng: draw.Generator) -> Generated:
     m = int(rng.integers(1, 3))
     p = m + int(rng.integers(0 if m > 1 else 1, 3))
-    U, D, S = rotation(rng, p)[:m], damped(rng, p), damped(rng, p)
-    B, C = small(rng, m, p, 0.2), small(rng, p, p, 0.5)
-    masses = np.array([decimal(rng, 0.8, 1.6, 1) for _ in range(p)], dtype=object)
-    bend = np.array([decimal(rng, 0.05, 0.2)], dtype=object)
-    f = nonlinear(rng, p, 2 * p)
-    q, force = signals(rng, p), signals(rng, m)
+    U, D, S = draw.rotation(rng, p)[:m], draw.damped(rng, p), draw.damped(rng, p)
+    B, C = draw.small(rng, m, p, 0.2), draw.small(rng, p, p, 0.5)
+    masses = np.array([draw.decimal(rng, 0.8, 1.6, 1) for _ in range(p)], dtype=object)
+    bend = np.array([draw.decimal(rng, 0.05, 0.2)], dtype=object)
+    f = draw.nonlinear(rng, p, 2 * p)
+    q, force = draw.signals(rng, p), draw.signals(rng, m)
     ggl = formulation == "ggl"
     solution = Signals.joined([q, q.derivative(), force, *[Signals([Trig()] * m)] * ggl])
 

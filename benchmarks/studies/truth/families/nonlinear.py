@@ -20,45 +20,16 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.studies.truth import draw
 from benchmarks.studies.truth.generated import Generated, constraints_of, family
-from benchmarks.studies.truth.signals import (
-    Exact,
-    Generator,
-    Signals,
-    damped,
-    decimal,
-    identity,
-    product,
-    rotation,
-    signal,
-    signals,
-    wave,
-    well_conditioned,
-)
-
-
-def small(rng: Generator, rows: int, columns: int, size: float = 0.15) -> Exact:
-    return np.array([[decimal(rng, -size, size) for _ in range(columns)] for _ in range(rows)], dtype=object)
-
-
-def nonlinear(rng: Generator, rows: int, columns: int) -> Any:
-    """A bounded nonlinear map, B sin(C v) or B tanh(C v) or B (products), with derivatives of at most 0.3."""
-    B, C = small(rng, rows, columns), small(rng, columns, columns, 0.8)
-    kind = int(rng.integers(3))
-
-    def value(v: Any, functions: Any) -> Any:
-        inner = functions.matrix(C) @ v
-        bent = (functions.sin, functions.tanh, lambda a: functions.sin(a) * functions.cos(a))[kind](inner)
-        return functions.matrix(B) @ bent
-
-    return value
+from benchmarks.studies.truth.signals import Signals, identity, product, wave
 
 
 @family("ordinary", 0, 5)
-def _ordinary(rng: Generator) -> Generated:
+def _ordinary(rng: draw.Generator) -> Generated:
     n = int(rng.integers(1, 5))
-    J, f = damped(rng, n), nonlinear(rng, n, n)
-    solution = signals(rng, n)
+    J, f = draw.damped(rng, n), draw.nonlinear(rng, n, n)
+    solution = draw.signals(rng, n)
 
     def terms(u: Any, du: Any, t: Any, functions: Any) -> Any:
         return du - functions.matrix(J) @ u - f(u, functions)
@@ -67,12 +38,12 @@ def _ordinary(rng: Generator) -> Generated:
 
 
 @family("hessenberg-1", 1, 3)
-def index_1(rng: Generator) -> Generated:
+def index_1(rng: draw.Generator) -> Generated:
     p, m = int(rng.integers(1, 4)), int(rng.integers(1, 3))
-    J, K = damped(rng, p), small(rng, p, m, 0.5)
-    G, L = rotation(rng, m), small(rng, m, p, 1.0)
-    f, g = nonlinear(rng, p, p + m), nonlinear(rng, m, p + m)
-    solution = signals(rng, p + m)
+    J, K = draw.damped(rng, p), draw.small(rng, p, m, 0.5)
+    G, L = draw.rotation(rng, m), draw.small(rng, m, p, 1.0)
+    f, g = draw.nonlinear(rng, p, p + m), draw.nonlinear(rng, m, p + m)
+    solution = draw.signals(rng, p + m)
 
     def terms(u: Any, du: Any, t: Any, functions: Any) -> Any:
         y, z = u[:p], u[p:]
@@ -84,13 +55,13 @@ def index_1(rng: Generator) -> Generated:
 
 
 @family("hessenberg-2", 2, 3)
-def _index_2(rng: Generator) -> Generated:
+def _index_2(rng: draw.Generator) -> Generated:
     m = int(rng.integers(1, 3))
     p = m + int(rng.integers(0, 3))
-    J, U = damped(rng, p), rotation(rng, p)
-    f, g = nonlinear(rng, p, p + m), nonlinear(rng, m, p)
+    J, U = draw.damped(rng, p), draw.rotation(rng, p)
+    f, g = draw.nonlinear(rng, p, p + m), draw.nonlinear(rng, m, p)
     G, K = U[:m], U[:m].T * Fraction(3, 2)  # g_y f_z is near 3/2 I
-    solution = signals(rng, p + m)
+    solution = draw.signals(rng, p + m)
 
     def terms(u: Any, du: Any, t: Any, functions: Any) -> Any:
         y = u[:p]
@@ -101,14 +72,14 @@ def _index_2(rng: Generator) -> Generated:
 
 
 @family("hessenberg-3", 3, 3)
-def _index_3(rng: Generator) -> Generated:
+def _index_3(rng: draw.Generator) -> Generated:
     m = int(rng.integers(1, 3))
     p = m + int(rng.integers(0, 2))
-    U, V = rotation(rng, p), rotation(rng, p)
-    J, L = damped(rng, p), damped(rng, p)
-    f, k, g = nonlinear(rng, p, p), nonlinear(rng, p, 2 * p), nonlinear(rng, m, p)
+    U, V = draw.rotation(rng, p), draw.rotation(rng, p)
+    J, L = draw.damped(rng, p), draw.damped(rng, p)
+    f, k, g = draw.nonlinear(rng, p, p), draw.nonlinear(rng, p, 2 * p), draw.nonlinear(rng, m, p)
     G, K = U[:m], product(V.T, U[:m].T) * Fraction(3, 2)  # g_x f_y k_z is near 3/2 I
-    solution = signals(rng, 2 * p + m)
+    solution = draw.signals(rng, 2 * p + m)
 
     def terms(u: Any, du: Any, t: Any, functions: Any) -> Any:
         x, y, z = u[:p], u[p : 2 * p], u[2 * p :]
@@ -121,15 +92,15 @@ def _index_3(rng: Generator) -> Generated:
 
 
 @family("implicit-1", 1, 4)
-def _implicit(rng: Generator) -> Generated:
+def _implicit(rng: draw.Generator) -> Generated:
     p, m = int(rng.integers(1, 4)), int(rng.integers(1, 3))
     n = p + m
-    P = well_conditioned(rng, n)
+    P = draw.well_conditioned(rng, n)
     full = bool(rng.random() < 0.7)
-    Q = well_conditioned(rng, n) if full else identity(n)
-    J, K, G = damped(rng, p), small(rng, p, m, 0.5), rotation(rng, m)
-    own, rest, bound = nonlinear(rng, p, p), nonlinear(rng, p, n), nonlinear(rng, m, n)
-    solution = signals(rng, n)
+    Q = draw.well_conditioned(rng, n) if full else identity(n)
+    J, K, G = draw.damped(rng, p), draw.small(rng, p, m, 0.5), draw.rotation(rng, m)
+    own, rest, bound = draw.nonlinear(rng, p, p), draw.nonlinear(rng, p, n), draw.nonlinear(rng, m, n)
+    solution = draw.signals(rng, n)
 
     def terms(u: Any, du: Any, t: Any, functions: Any) -> Any:
         w, slope = functions.matrix(Q) @ u, (functions.matrix(Q) @ du)[:p]
@@ -149,12 +120,12 @@ def _implicit(rng: Generator) -> Generated:
 
 
 @family("mixed-rows", 2, 10)
-def _mixed_rows(rng: Generator) -> Generated:
-    f, g = nonlinear(rng, 1, 2), nonlinear(rng, 1, 2)
+def _mixed_rows(rng: draw.Generator) -> Generated:
+    f, g = draw.nonlinear(rng, 1, 2), draw.nonlinear(rng, 1, 2)
     # The hidden constraint determines z by y (1 - x), which stays away from 0.
-    x, y = (wave(0, middle) + signal(rng) * wave(0, Fraction(1, 2)) for middle in (3, 2))
-    solution = Signals([x, y, signal(rng)])
-    below, above = small(rng, 3, 3, 0.8), small(rng, 3, 3, 0.8)
+    x, y = (wave(0, middle) + draw.signal(rng) * wave(0, Fraction(1, 2)) for middle in (3, 2))
+    solution = Signals([x, y, draw.signal(rng)])
+    below, above = draw.small(rng, 3, 3, 0.8), draw.small(rng, 3, 3, 0.8)
     unit, lower, upper = identity(3), np.tril(below, -1), np.triu(above, 1)
     constant = bool(rng.random() < 0.2)
 

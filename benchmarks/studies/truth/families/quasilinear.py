@@ -15,20 +15,11 @@ from typing import Any
 import numpy as np
 
 import dae_sdc as ds
+from benchmarks.studies.truth import draw
 from benchmarks.studies.truth.families.mechanics import mechanics
-from benchmarks.studies.truth.families.nonlinear import index_1, nonlinear, small
+from benchmarks.studies.truth.families.nonlinear import index_1
 from benchmarks.studies.truth.generated import Generated, family
-from benchmarks.studies.truth.signals import (
-    Generator,
-    Signals,
-    Vector,
-    damped,
-    decimal,
-    identity,
-    rotation,
-    signals,
-    wave,
-)
+from benchmarks.studies.truth.signals import Signals, Vector, identity, wave
 
 
 def _typed(dae: Generated, name: str, base: type[Any], *sizes: int, **parts: Callable[..., Any]) -> Generated:
@@ -51,7 +42,7 @@ def _rows(dae: Generated, t: float, *state: Vector) -> Vector:
     return rows
 
 
-def _of_mechanics(formulation: str, base: type[Any], rng: Generator) -> Generated:
+def _of_mechanics(formulation: str, base: type[Any], rng: draw.Generator) -> Generated:
     """Parts of A q'' + B lambda = h and the constraint, from rows p to 2 p and behind of a residual."""
     dae = mechanics(formulation, rng)
     p = dae.n_diff // 2
@@ -82,7 +73,7 @@ family("quasi-nohol", 3, 6)(partial(_of_mechanics, "index-2", ds.NonholonomicPro
 
 
 @family("quasi-daeq1", 1, 3)
-def _daeq1(rng: Generator) -> Generated:
+def _daeq1(rng: draw.Generator) -> Generated:
     dae = index_1(rng)
     p, n = dae.n_diff, dae.n
     return _typed(
@@ -94,13 +85,13 @@ def _daeq1(rng: Generator) -> Generated:
 
 
 @family("quasi-daeq2", 2, 7)
-def _daeq2(rng: Generator) -> Generated:
+def _daeq2(rng: draw.Generator) -> Generated:
     m = int(rng.integers(1, 3))
     p = m + int(rng.integers(1, 3))
-    J, U = damped(rng, p), rotation(rng, p)
-    f, bound = nonlinear(rng, p, p), nonlinear(rng, m, p)
+    J, U = draw.damped(rng, p), draw.rotation(rng, p)
+    f, bound = draw.nonlinear(rng, p, p), draw.nonlinear(rng, m, p)
     G, K = U[:m], U[:m].T * Fraction(3, 2)
-    solution = signals(rng, p + m)
+    solution = draw.signals(rng, p + m)
 
     def terms(u: Any, du: Any, t: Any, functions: Any) -> Any:
         y = u[:p]
@@ -118,12 +109,12 @@ def _daeq2(rng: Generator) -> Generated:
 
 
 @family("quasi-daen1", 1, 7)
-def _daen1(rng: Generator) -> Generated:
+def _daen1(rng: draw.Generator) -> Generated:
     p, m = int(rng.integers(1, 4)), int(rng.integers(1, 3))
-    J, K, G = damped(rng, p), small(rng, p, m, 0.5), rotation(rng, m)
-    own, rest, bound = nonlinear(rng, p, p), nonlinear(rng, p, p + m), nonlinear(rng, m, p + m)
-    P = rotation(rng, p + m)
-    u, w = signals(rng, p), signals(rng, m)
+    J, K, G = draw.damped(rng, p), draw.small(rng, p, m, 0.5), draw.rotation(rng, m)
+    own, rest, bound = draw.nonlinear(rng, p, p), draw.nonlinear(rng, p, p + m), draw.nonlinear(rng, m, p + m)
+    P = draw.rotation(rng, p + m)
+    u, w = draw.signals(rng, p), draw.signals(rng, m)
     solution = Signals.joined([u, u.derivative(), w])
 
     def terms(state: Any, du: Any, t: Any, functions: Any) -> Any:
@@ -139,15 +130,15 @@ def _daen1(rng: Generator) -> Generated:
 
 
 @family("quasi-eulag", 3, 8)
-def _eulag(rng: Generator) -> Generated:
+def _eulag(rng: draw.Generator) -> Generated:
     """A particle on the sphere that moves on a great circle, under a force that depends on q alone."""
     p = int(rng.integers(2, 4))
-    U = rotation(rng, p)
-    w = decimal(rng, 0.6, 1.5, 1)
+    U = draw.rotation(rng, p)
+    w = draw.decimal(rng, 0.6, 1.5, 1)
     q = Signals(U) @ Signals([wave(w, 1), wave(w, 0, 1), *[wave(0, 0)] * (p - 2)])
-    mass = identity(p) * decimal(rng, 0.5, 1.5, 1)
-    solution = Signals.joined([q, q.derivative(), signals(rng, 1)])
-    S = np.array([decimal(rng, -0.5, 0.0, 1)], dtype=object)
+    mass = identity(p) * draw.decimal(rng, 0.5, 1.5, 1)
+    solution = Signals.joined([q, q.derivative(), draw.signals(rng, 1)])
+    S = np.array([draw.decimal(rng, -0.5, 0.0, 1)], dtype=object)
 
     def terms(u: Any, du: Any, t: Any, functions: Any) -> Any:
         place, speed, multiplier = u[:p], u[p : 2 * p], u[2 * p :]

@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 from scipy.integrate import solve_ivp
 
-from benchmarks.studies.truth.signals import Generator, Vector
+from benchmarks.studies.truth.draw import Generator
+from benchmarks.studies.truth.signals import Vector
 from benchmarks.studies.truth.written import WRITTEN, Written, WrittenFamily
 
 GRAVITY = 9.81
