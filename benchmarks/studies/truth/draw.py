@@ -65,7 +65,7 @@ def turning(rng: Generator, n: int, planes: int = 2) -> Exact:
 
 def damped(rng: Generator, n: int) -> Exact:
     """A matrix A for which solutions of v' = A v do not grow: -D plus a skew part."""
-    matrix = 0 * identity(n)
+    matrix = np.full((n, n), Fraction(0), dtype=object)
     for i in range(n):
         matrix[i, i] = -decimal(rng, 0.1, 2.0, 1)
         for j in range(i):

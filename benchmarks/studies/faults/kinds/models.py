@@ -172,12 +172,12 @@ def model(rng: Random) -> Case:
     parameter = choice(rng, VALUES) if 0.4 <= what < 0.5 else ""
     expression = choice(rng, EXPRESSIONS) if what >= 0.5 or rng.random() < 0.2 else ""
     place = int(rng.integers(4))
-    values = [VALUES[value]() if value else 1.0 for value in (start, parameter)]
+    first, second = (VALUES[value]() if value else 1.0 for value in (start, parameter))
     meant = start not in ("nan", "text", "object", "complex", "nan of SymPy")
     nonsense = "" if meant else "a start that is not a number"
     mistakes = f"name {name!r}, start {start}, parameter {parameter}, {expression} at {place}"
 
     def call() -> Any:
-        return act(_built(name, *values, expression, place))
+        return act(_built(name, first, second, expression, place))
 
     return Case(f"{action} of a model with {mistakes}", lambda: called(call, nonsense=nonsense))

@@ -9,6 +9,7 @@ change of unknowns separates the constraints.
 
 from __future__ import annotations
 
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -25,7 +26,7 @@ def _weierstrass(rng: draw.Generator, index: int) -> tuple[Exact, Exact, list[in
     chains = [index] + ([int(rng.integers(1, index + 1))] if rng.random() < 0.5 else [])
     indices = [1] * free + [k for length in chains for k in range(length, 0, -1)]
     n = len(indices)
-    E, A = 0 * identity(n), identity(n)
+    E, A = np.full((n, n), Fraction(0), dtype=object), identity(n)
     E[:free, :free] = identity(free)
     A[:free, :free] = -draw.damped(rng, free)
     for i in range(free, n - 1):
