@@ -38,7 +38,6 @@ class Given:
     guesses: dict[str, float]
     bounds: dict[str, tuple[float, float]] = field(default_factory=dict)
     unique: bool = False  # Whether all other values are proven to be the true ones
-    kept: bool = False  # Whether they are given, so that none may be changed
     against: str = ""  # The held value that cannot be had besides the others, near the truth at least
     impossible: bool = False  # Whether it cannot be had anywhere
     branch: float = np.inf  # Largest distance from the guesses
@@ -81,11 +80,11 @@ def drawn(chain: Chain, variant: str, size: str, bounded: bool, rng: Generator) 
         guess = float(true[j] + noise * (1.0 + abs(true[j])) * rng.standard_normal())
         low, high = bounds.get(names[j], (-np.inf, np.inf))
         given.guesses[names[j]] = min(max(guess, low), high)
-    # Given values that are consistent are not changed.
+    # Values that are consistent are not changed.
     consistent = not given.against and all(value == true[names.index(name)] for name, value in held.items())
-    given.kept = size == "true" and consistent
     one = chain.linear and all(names[j] in bounds or names[j] in held for j in two)
-    given.unique = given.kept or (one and variant == DETERMINES and len(chosen) == chain.dof)
+    determined = one and variant == DETERMINES and len(chosen) == chain.dof
+    given.unique = determined or (size == "true" and consistent)
     given.impossible = one and bool(given.against)
     return given
 
