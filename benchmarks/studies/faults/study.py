@@ -23,28 +23,28 @@ NUMBERS_OF_A_SEED = 10**6
 def planned(seed: int, cases: int, kinds: Sequence[str]) -> list[str]:
     """The lines of all cases, mixed, in as many of each kind as its share and its bound allow."""
     chosen = {name: KINDS[name] for name in kinds}
-    left, shares = cases, sum(one.share for one in chosen.values())
+    left, shares = cases, sum(kind.share for kind in chosen.values())
     lines = []
     # What kinds with a bound leave of their shares goes to the others.
-    for name, one in sorted(chosen.items(), key=lambda entry: entry[1].most / entry[1].share):
-        count = min(one.most, max(1, round(left * one.share / shares)), NUMBERS_OF_A_SEED)
-        left, shares = max(left - count, 0), shares - one.share
+    for name, kind in sorted(chosen.items(), key=lambda entry: entry[1].most / entry[1].share):
+        count = min(kind.most, max(1, round(left * kind.share / shares)), NUMBERS_OF_A_SEED)
+        left, shares = max(left - count, 0), shares - kind.share
         lines += [f"{name}:{seed * NUMBERS_OF_A_SEED + i}" for i in range(count)]
     np.random.default_rng(seed).shuffle(lines)
     return lines
 
 
-def named(line: str, found: Finding) -> Finding:
+def named(line: str, finding: Finding) -> Finding:
     """What came of a case whose process may have ended before it could say so."""
-    other = {FAILED: HANG, CRASHED: RAW}.get(found.outcome)
-    if other is None:
-        return found
-    return replace(found, outcome=other, message=f"{case_of(line).text[:300]} -> {found.message}")
+    if finding.outcome not in (FAILED, CRASHED):
+        return finding
+    outcome = HANG if finding.outcome == FAILED else RAW
+    return replace(finding, outcome=outcome, message=f"{case_of(line).text[:300]} -> {finding.message}")
 
 
-def _row(line: str, found: Finding) -> tuple[Any, ...]:
-    message = found.message.encode("unicode_escape").decode()[:800]
-    return line, line.partition(":")[0], found.outcome, found.seconds, message
+def _row(line: str, finding: Finding) -> tuple[Any, ...]:
+    message = finding.message.encode("unicode_escape").decode()[:800]
+    return line, line.partition(":")[0], finding.outcome, finding.seconds, message
 
 
 @runs(
@@ -89,7 +89,7 @@ def report(result: Result) -> list[str]:
         f"{'kind':14s}{'cases':>8s}" + "".join(f"{name:>9s}" for name in OUTCOMES),
     ]
     for name in [*dict.fromkeys(data["kind"].tolist()), "all"]:
-        own = data if name == "all" else data[data["kind"] == name]
-        counts = Counter(own["outcome"].tolist())
-        lines.append(f"{name:14s}{len(own):8d}" + "".join(f"{counts[one]:9d}" for one in OUTCOMES))
+        outcomes = data["outcome"][(data["kind"] == name) | (name == "all")].tolist()
+        counts = Counter(outcomes)
+        lines.append(f"{name:14s}{len(outcomes):8d}" + "".join(f"{counts[key]:9d}" for key in OUTCOMES))
     return [*lines, *faults.bad_lines(result)]

@@ -98,8 +98,8 @@ def ladder_end(nodes: int, t_end: float) -> Vector:
     """The voltages at the end by an explicit Runge-Kutta method of order 8, which no side uses."""
     from scipy.integrate import solve_ivp
 
-    found = solve_ivp(ladder_rates, (0.0, t_end), np.zeros(nodes // 2), "DOP853", rtol=1e-12, atol=1e-14)
-    return ladder_voltages(t_end, found.y[:, -1])
+    run = solve_ivp(ladder_rates, (0.0, t_end), np.zeros(nodes // 2), "DOP853", rtol=1e-12, atol=1e-14)
+    return ladder_voltages(t_end, run.y[:, -1])
 
 
 def diode_ladder(nodes: int) -> PlainProblem:

@@ -82,10 +82,10 @@ def drawn(chain: Chain, variant: str, size: str, bounded: bool, rng: Generator) 
         given.guesses[names[j]] = min(max(guess, low), high)
     # Values that are consistent are not changed.
     consistent = not given.against and all(value == true[names.index(name)] for name, value in held.items())
-    one = chain.linear and all(names[j] in bounds or names[j] in held for j in two)
-    determined = one and variant == DETERMINES and len(chosen) == chain.dof
+    single = chain.linear and all(names[j] in bounds or names[j] in held for j in two)
+    determined = single and variant == DETERMINES and len(chosen) == chain.dof
     given.unique = determined or (size == "true" and consistent)
-    given.impossible = one and bool(given.against)
+    given.impossible = single and bool(given.against)
     return given
 
 
@@ -126,14 +126,14 @@ def judged(chain: Chain, given: Given, start: Any) -> Finding:
         said = f"constraint {int(left.argmax())} is violated by {worst:.2g} of its terms"
         return Finding(WRONG, said, worst)
     dx = np.full(chain.n, np.nan) if is_run else np.asarray(start.du, dtype=float)[order]
-    known = np.isfinite(dx)
-    if not is_run and known[chain.moved].all():
-        dx = np.where(known, dx, 0.0)
+    told = np.isfinite(dx)
+    if not is_run and told[chain.moved].all():
+        dx = np.where(told, dx, 0.0)
         left = np.abs(chain.here(x, dx)) / (1.0 + terms(chain.here, x, dx))
         worst = max(worst, float(left.max()))
         if left.max() > MET:
             return Finding(WRONG, f"an equation is violated by {left.max():.2g} of its terms", worst)
-        sure = ~(np.abs(slopes[:, ~known]) > 1e-12).any(axis=1)
+        sure = ~(np.abs(slopes[:, ~told]) > 1e-12).any(axis=1)
         left = np.abs(chain.rates(x, dx)) / (1.0 + np.abs(slopes) @ (np.abs(x) + np.abs(dx)))
         if left[sure].max(initial=0.0) > 10.0 * MET:
             return Finding(WRONG, f"derivatives violate that of a constraint by {left[sure].max():.2g}")
@@ -190,8 +190,8 @@ def repeat(line: str) -> Finding:
     parts = line.split(":")
     family, seed, form, variant, size = (*parts, "", "", "", "")[:5]
     name, _, count = family.partition("*")
-    known = name in FAMILIES and seed.isdigit() and form in FORMS and variant in VARIANTS and size in SIZES
-    if not known or len(parts) not in (5, 6):
+    exists = name in FAMILIES and seed.isdigit() and form in FORMS and variant in VARIANTS and size in SIZES
+    if not exists or len(parts) not in (5, 6):
         raise InputError(f"a start is FAMILY:SEED:FORM:HELD:GUESSES or one more, {BOUNDED}; got '{line}'")
     chain, bounded = Chain(name, int(seed), int(count or 1)), len(parts) == 6
     rng = np.random.default_rng([int(seed), 22, *f"{family}{variant}{size}{bounded}".encode()])

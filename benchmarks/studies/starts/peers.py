@@ -73,8 +73,8 @@ class Square:
 
         how: dict[str, Any] = {"calc_initcond": "y0" if steady else "yp0", "rtol": 1e-8, "atol": 1e-10}
         how |= {"algebraic_idx": np.flatnonzero(self.values)} if self.values.any() and not steady else {}
-        found = importlib.import_module(MODULE).ida.IDA(residual, **how).init_step(0.0, self.u, self.du)
-        return self.rows(np.asarray(found.y), np.asarray(found.yp))
+        start = importlib.import_module(MODULE).ida.IDA(residual, **how).init_step(0.0, self.u, self.du)
+        return self.rows(np.asarray(start.y), np.asarray(start.yp))
 
 
 def timed(run: Callable[[], Vector]) -> Outcome:
@@ -109,5 +109,5 @@ def compared(
         solved = isinstance(last, Outcome) and float(np.abs(last.end).max()) <= SOLVED
         more[name] = "yes" if solved else "no"
         if isinstance(last, Outcome):
-            more[f"time_{name}"] = median(one.time for one in ends if isinstance(one, Outcome))
+            more[f"time_{name}"] = median(run.time for run in ends if isinstance(run, Outcome))
     return replace(starts[0][1], more=more)

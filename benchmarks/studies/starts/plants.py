@@ -108,9 +108,9 @@ def power(buses: int) -> Plant:
         Y[b, b] += shunted
         Y[a, b] -= series / np.conj(tap)
         Y[b, a] -= series / tap
-    made, level = np.zeros(buses, dtype=complex), np.full(buses, np.nan)
+    produced, level = np.zeros(buses, dtype=complex), np.full(buses, np.nan)
     for row in case["gen"][case["gen"][:, 7] > 0]:
-        made[place[int(row[0])]] += (row[1] + 1j * row[2]) / base
+        produced[place[int(row[0])]] += (row[1] + 1j * row[2]) / base
         level[place[int(row[0])]] = row[5]
     load, kinds = (bus[:, 2] + 1j * bus[:, 3]) / base, bus[:, 1]
     slack = int(np.flatnonzero(kinds == 3)[0])
@@ -123,9 +123,9 @@ def power(buses: int) -> Plant:
         vm, va, q, p = u[:buses], u[buses : 2 * buses], u[2 * buses : -1], u[-1]
         rows = [va[slack] - angle, *(vm[k] - float(level[k]) for k in machines)]
         for k in range(buses):
-            active, reactive = float(load[k].real) - float(made[k].real), float(load[k].imag)
-            active = active + float(made[k].real) - p if k == slack else active
-            reactive = reactive - (q[machines.index(k)] if k in machines else float(made[k].imag))
+            active, reactive = float(load[k].real) - float(produced[k].real), float(load[k].imag)
+            active = active + float(produced[k].real) - p if k == slack else active
+            reactive = reactive - (q[machines.index(k)] if k in machines else float(produced[k].imag))
             for j in near[k]:
                 turn, size = va[k] - va[j], vm[k] * vm[j]
                 active = active + size * (G[k][j] * np.cos(turn) + B[k][j] * np.sin(turn))

@@ -30,12 +30,20 @@ def repeat(line: str) -> Finding:
     return judged(lambda: (generated if ":" in line else plants).repeat(line))
 
 
-def _row(line: str, found: Finding) -> tuple[Any, ...]:
-    more = found.more
-    numbers = (*(int(more.get(name, 0)) for name in NUMBERS), found.outcome, found.error)
+def _row(line: str, finding: Finding) -> tuple[Any, ...]:
+    more = finding.more
+    numbers = (*(int(more.get(name, 0)) for name in NUMBERS), finding.outcome, finding.error)
     peers = (*(float(more.get(name, np.nan)) for name in TIMES), *(str(more.get(name, "")) for name in TEXTS))
     kind = GENERATED if ":" in line else line.partition("-")[0]
-    return (line, kind, *numbers, *peers, found.seconds, found.message.replace("\n", " ")[:600], found.warned)
+    return (
+        line,
+        kind,
+        *numbers,
+        *peers,
+        finding.seconds,
+        finding.message.replace("\n", " ")[:600],
+        finding.warned,
+    )
 
 
 @runs(

@@ -110,8 +110,8 @@ def nodes_of(elements: Sequence[Element]) -> int:
 
 def unknowns(elements: Sequence[Element], driven: bool = False) -> list[str]:
     given = _driven(elements, driven)
-    own = [(k, element) for k, element in enumerate(elements) if element not in given.values()]
-    branches = [f"i_{element.kind}{k}" for k, element in own if element.kind in "LV"]
+    numbered = [(k, element) for k, element in enumerate(elements) if element not in given.values()]
+    branches = [f"i_{element.kind}{k}" for k, element in numbered if element.kind in "LV"]
     return [f"e{node}" for node in range(1, nodes_of(elements) + 1) if node not in given] + branches
 
 

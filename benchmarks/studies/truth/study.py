@@ -63,11 +63,11 @@ def planned(families: Sequence[str], seeds: range, kinds: Sequence[str], quick: 
     return lines
 
 
-def _row(line: str, found: Finding) -> tuple[Any, ...]:
+def _row(line: str, finding: Finding) -> tuple[Any, ...]:
     (family, _, *rest), kind = line.split(":"), kind_of(line)
     way = rest[:2] if kind == "solve" else (":".join(rest[1:]), "")
-    counts = (found.outcome, found.error, found.steps, found.solves, found.seconds)
-    return (line, family, kind, *way, *counts, found.message.replace("\n", " ")[:400], found.warned)
+    counts = (finding.outcome, finding.error, finding.steps, finding.solves, finding.seconds)
+    return (line, family, kind, *way, *counts, finding.message.replace("\n", " ")[:400], finding.warned)
 
 
 @runs(
@@ -104,24 +104,24 @@ def truth(
     chosen: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """Solve generated DAEs whose solutions are known, and count what comes back."""
-    known, every = [*FAMILIES, *WRITTEN], ["solve", *KINDS]
+    every = [*FAMILIES, *WRITTEN]
     for name in families or ():
-        if name not in known:
-            raise InputError(unknown("family", name, known))
-    kinds = known_names("kind of run", kinds, every)
+        if name not in every:
+            raise InputError(unknown("family", name, every))
+    kinds = known_names("kind of run", kinds, ["solve", *KINDS])
     if only is not None and families is None and only.count(":") >= 2:
         head = only.split(":")
-        families = [head[0]] if head[0] in known else None
+        families = [head[0]] if head[0] in every else None
         if head[1].isdigit():
             seed, seeds = int(head[1]), 1
     count = seeds if seeds is not None else 1 if quick else 2
     if chosen is None:
-        chosen = planned(families or known, range(seed, seed + count), kinds, quick)
+        chosen = planned(families or every, range(seed, seed + count), kinds, quick)
     if only is not None:
         chosen = [line for line in chosen if line == only or line.startswith(f"{only}:")] or [only]
     lines += chosen
     about = {"seed": seed, "seeds": count, "quick": quick}
-    return about | {"families": list(families or known), "kinds": kinds}
+    return about | {"families": list(families or every), "kinds": kinds}
 
 
 @truth.reports

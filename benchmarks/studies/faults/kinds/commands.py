@@ -71,11 +71,11 @@ def write_sources() -> None:
 
 @lru_cache
 def options(verb: str) -> tuple[argparse.Action, ...]:
-    found = cli.find_verbs().get(verb)
-    if found is None:
+    entry = cli.find_verbs().get(verb)
+    if entry is None:
         return ()
     parser = cli.Parser()
-    importlib.import_module(found.module).add_arguments(parser)
+    importlib.import_module(entry.module).add_arguments(parser)
     return tuple(action for action in parser._actions if action.option_strings and action.dest != "help")
 
 

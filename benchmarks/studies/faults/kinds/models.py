@@ -101,14 +101,14 @@ def _built(name: str, start: Any, parameter: Any, expression: str, place: int) -
     x, y, k = m.variable(name, start=start), m.variable("y_", start=1.0), m.parameter("k", parameter)
     equations = [m.der(x) + k * x, y - x]
     if expression:
-        made = EXPRESSIONS[expression](m, x, y)
+        term = EXPRESSIONS[expression](m, x, y)
         if place < 2:
-            alone = not isinstance(made, sp.Expr) or made.is_Matrix  # nothing can be added to it
-            equations[place] = made if alone else equations[place] + made
+            alone = not isinstance(term, sp.Expr) or term.is_Matrix  # nothing can be added to it
+            equations[place] = term if alone else equations[place] + term
         elif place == 2:
-            equations.append(made)
+            equations.append(term)
         else:
-            equations = [made]
+            equations = [term]
     m.equations(*equations)
     return m
 

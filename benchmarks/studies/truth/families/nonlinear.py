@@ -99,13 +99,13 @@ def _implicit(rng: draw.Generator) -> Generated:
     full = bool(rng.random() < 0.7)
     Q = draw.well_conditioned(rng, n) if full else identity(n)
     J, K, G = draw.damped(rng, p), draw.small(rng, p, m, 0.5), draw.rotation(rng, m)
-    own, rest, bound = draw.nonlinear(rng, p, p), draw.nonlinear(rng, p, n), draw.nonlinear(rng, m, n)
+    bent, rest, bound = draw.nonlinear(rng, p, p), draw.nonlinear(rng, p, n), draw.nonlinear(rng, m, n)
     solution = draw.signals(rng, n)
 
     def terms(u: Any, du: Any, t: Any, functions: Any) -> Any:
         w, slope = functions.matrix(Q) @ u, (functions.matrix(Q) @ du)[:p]
         v, z = w[:p], w[p:]
-        motion = slope + own(slope, functions) - functions.matrix(J) @ v - functions.matrix(K) @ z
+        motion = slope + bent(slope, functions) - functions.matrix(J) @ v - functions.matrix(K) @ z
         motion = motion - rest(w, functions)
         below = functions.matrix(G) @ z + bound(w, functions)
         return functions.matrix(P) @ functions.stack([motion, below])

@@ -112,7 +112,11 @@ def _daeq2(rng: draw.Generator) -> Generated:
 def _daen1(rng: draw.Generator) -> Generated:
     p, m = int(rng.integers(1, 4)), int(rng.integers(1, 3))
     J, K, G = draw.damped(rng, p), draw.small(rng, p, m, 0.5), draw.rotation(rng, m)
-    own, rest, bound = draw.nonlinear(rng, p, p), draw.nonlinear(rng, p, p + m), draw.nonlinear(rng, m, p + m)
+    bent, rest, bound = (
+        draw.nonlinear(rng, p, p),
+        draw.nonlinear(rng, p, p + m),
+        draw.nonlinear(rng, m, p + m),
+    )
     P = draw.rotation(rng, p + m)
     u, w = draw.signals(rng, p), draw.signals(rng, m)
     solution = Signals.joined([u, u.derivative(), w])
@@ -120,7 +124,7 @@ def _daen1(rng: draw.Generator) -> Generated:
     def terms(state: Any, du: Any, t: Any, functions: Any) -> Any:
         v, slope, z = state[:p], state[p : 2 * p], state[2 * p :]
         both = functions.stack([v, z])
-        motion = slope + own(slope, functions) - functions.matrix(J) @ v - functions.matrix(K) @ z
+        motion = slope + bent(slope, functions) - functions.matrix(J) @ v - functions.matrix(K) @ z
         below = functions.matrix(G) @ z + bound(both, functions)
         rows = functions.matrix(P) @ functions.stack([motion - rest(both, functions), below])
         return functions.stack([du[:p] - slope, rows])
