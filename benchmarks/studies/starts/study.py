@@ -34,16 +34,8 @@ def _row(line: str, finding: Finding) -> tuple[Any, ...]:
     more = finding.more
     numbers = (*(int(more.get(name, 0)) for name in NUMBERS), finding.outcome, finding.error)
     peers = (*(float(more.get(name, np.nan)) for name in TIMES), *(str(more.get(name, "")) for name in TEXTS))
-    kind = GENERATED if ":" in line else line.partition("-")[0]
-    return (
-        line,
-        kind,
-        *numbers,
-        *peers,
-        finding.seconds,
-        finding.message.replace("\n", " ")[:600],
-        finding.warned,
-    )
+    kind, message = GENERATED if ":" in line else line.partition("-")[0], finding.message.replace("\n", " ")
+    return (line, kind, *numbers, *peers, finding.seconds, message[:600], finding.warned)
 
 
 @runs(

@@ -112,11 +112,8 @@ def _daeq2(rng: draw.Generator) -> Generated:
 def _daen1(rng: draw.Generator) -> Generated:
     p, m = int(rng.integers(1, 4)), int(rng.integers(1, 3))
     J, K, G = draw.damped(rng, p), draw.small(rng, p, m, 0.5), draw.rotation(rng, m)
-    bent, rest, bound = (
-        draw.nonlinear(rng, p, p),
-        draw.nonlinear(rng, p, p + m),
-        draw.nonlinear(rng, m, p + m),
-    )
+    bent, rest = draw.nonlinear(rng, p, p), draw.nonlinear(rng, p, p + m)
+    bound = draw.nonlinear(rng, m, p + m)
     P = draw.rotation(rng, p + m)
     u, w = draw.signals(rng, p), draw.signals(rng, m)
     solution = Signals.joined([u, u.derivative(), w])
