@@ -83,7 +83,6 @@ def repeat(line: str) -> Finding:
 def called(
     call: Callable[[], Any], *, nonsense: str = "", own: tuple[type[BaseException], ...] = ()
 ) -> Finding:
-    """What came of a call in this process."""
     with warnings.catch_warnings(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
         warnings.simplefilter("ignore")
         try:

@@ -81,7 +81,6 @@ def faults(
 
 @faults.reports
 def report(result: Result) -> list[str]:
-    """The table of a study, and the line of each case that is bad."""
     data, about = result.data, result.parameters
     lines = [
         f"{len(data)} cases of seed {about['seed']} in {about['elapsed']:.0f} s, with {about['package']}",

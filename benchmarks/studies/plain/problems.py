@@ -28,8 +28,6 @@ class Posed:
 
 @dataclass(frozen=True)
 class PlainProblem:
-    """A DAE that is given by a plain function."""
-
     about: str  # One line on what it is
     function: Callable[..., Any]  # F(t, u, du), what this package gets
     start: Sequence[float]  # Consistent value at t = 0
@@ -89,7 +87,6 @@ def ladder_rates(t: float, v: Any) -> Any:
 
 
 def ladder_voltages(t: float, v: Vector) -> Vector:
-    """Voltages at all nodes from those at the capacitors."""
     before = np.concatenate(([math.sin(100.0 * math.pi * t)], v[:-1]))
     return np.column_stack([0.5 * (before + v), v]).ravel()
 
@@ -189,7 +186,6 @@ def pendulum_index_0(t: float, u: Any, du: Any) -> Any:
 
 
 def pendulum_unknowns(t: float, y: Vector) -> Vector:
-    """All unknowns of the pendulum from positions and velocities."""
     tension = (y[2] * y[2] + y[3] * y[3] - y[1]) / (y[0] * y[0] + y[1] * y[1])
     return np.array([*y, tension])
 

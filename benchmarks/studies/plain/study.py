@@ -119,7 +119,6 @@ def plain(
 
 
 def here(problem: PlainProblem, trace: bool | None, rtol: float, count: bool = False) -> Outcome:
-    """The run of this package, given what a user gives."""
     function: Any = problem.function
     with stopwatch() as spent:
         run = solve(function, u0=problem.start, t_end=problem.t_end, rtol=rtol, trace=trace)
@@ -146,7 +145,6 @@ def by_ida(problem: PlainProblem, posed: Posed, atol: Vector, rtol: float, count
 
 
 def by_radau(problem: PlainProblem, posed: Posed, atol: Vector, rtol: float, count: bool = False) -> Outcome:
-    """The run of SciPy's Radau."""
     with stopwatch() as spent:
         options = {**posed.options, "rtol": max(rtol, 100.0 * np.finfo(float).eps), "atol": rtol * atol}
         run = solve_ivp(posed.function, (0.0, problem.t_end), np.array(posed.start), "Radau", **options)
@@ -181,7 +179,6 @@ def _race(rows: Table, name: str, accuracy: float, repetitions: int, time_limit:
 
 
 def _first_calls(rows: Table, name: str, processes: int, cold: bool) -> None:
-    """The times of fresh processes that solve a problem twice."""
     with rows.or_left_out(f"first call of {name}"):
         warm = [in_a_fresh_process(name, None) for _ in range(processes)]
         found = {"warm": [median(column) for column in zip(*warm, strict=True)]} if warm else {}

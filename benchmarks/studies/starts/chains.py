@@ -97,13 +97,11 @@ class Chain:
         return np.asarray(self.residual(self.t, x, dx))
 
     def _constrained(self, x: Vector) -> list[tuple[Callable[[Vector, float], Vector], Vector]]:
-        """The constraints of all members, and their unknowns."""
         w, _ = self.bent(x, np.zeros(self.n))
         parts = zip(self.members, self.parts, strict=True)
         return [(member.constraints, w[part]) for member, part in parts if member.constraints is not None]
 
     def constraints(self, x: Vector, t: float) -> Vector:
-        """All constraints and hidden constraints."""
         return np.concatenate([constraints(w, t) for constraints, w in self._constrained(x)])
 
     def slopes(self, x: Vector) -> Vector:
@@ -113,7 +111,6 @@ class Chain:
         return np.asarray(block_diag(*blocks) @ turn)
 
     def rates(self, x: Vector, dx: Vector) -> Vector:
-        """Derivatives of the constraints along x'."""
         return np.ravel(differences(lambda s: self.constraints(x + s[0] * dx, self.t + s[0]), np.zeros(1)))
 
     @cached_property

@@ -103,7 +103,6 @@ def started(chain: Chain, form: str, given: Given) -> Any:
 
 
 def judged(chain: Chain, given: Given, start: Any) -> Finding:
-    """Hold a start against all that is known of it."""
     is_run = not hasattr(start, "values") or callable(start.values)
     order = [start.names.index(name) for name in chain.names]
     x = np.asarray(start.u[0] if is_run else start.u, dtype=float)[order]

@@ -28,8 +28,6 @@ PYPOWER = "pypower"
 
 @dataclass
 class Plant:
-    """Equations F(t, u, u') = 0 and what is told of a start."""
-
     function: Callable[[Any, Any, Any], Any]
     names: list[str]
     held: Mapping[str, float]

@@ -66,7 +66,6 @@ class Generated:
 
     @cached_property
     def slope(self) -> Signals:
-        """u_e'(t)."""
         return self.solution.derivative()
 
     @property

@@ -31,7 +31,6 @@ Attempt = tuple[Any, dict[str, Any]]  # What is handed to ds.solve: a problem or
 
 @lru_cache(maxsize=4)
 def generate(family: str, seed: int) -> Generated:
-    """The DAE of a family and a seed."""
     return FAMILIES[family](seed)
 
 
@@ -44,7 +43,6 @@ def drawn(families: list[str], seeds: range, quick: bool, count: int) -> Iterato
 
 
 def rtol_of(size: str) -> float:
-    """The tolerance in a line."""
     return float(size.removeprefix("rtol="))
 
 
@@ -136,7 +134,6 @@ def unfinished(solution: Any, end: float, allowed: float) -> Finding | None:
 
 
 def judge(dae: Generated, solution: Any, rtol: float) -> Finding:
-    """Hold a run to a tolerance against the contract."""
     start, end = dae.interval
     every = len(solution.t) == int(solution.stats["steps"]) + 1  # whether all ends of steps are told
     if lost := unfinished(solution, end, 1e-12 * (1.0 + abs(end)) if every else np.inf):

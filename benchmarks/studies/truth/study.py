@@ -37,7 +37,6 @@ def kind_of(line: str) -> str:
 
 
 def method_class(line: str) -> str:
-    """The class of the method of a solve."""
     method = line.split(":")[3]
     return next((name for name, starts in GROUPS if method.startswith(starts)), "manifold")
 
@@ -126,7 +125,6 @@ def truth(
 
 @truth.reports
 def report(result: Result) -> list[str]:
-    """The tables of a study: outcomes by kind, family and class of methods, messages, and what is bad."""
     data, about = result.data, result.parameters
     if len(data) == 1:
         message = data[0]["message"] or f"error {data[0]['error']:.2g} of what is allowed"
@@ -170,7 +168,6 @@ def _table(title: str, part: NDArray[Any], keys: NDArray[Any]) -> Iterator[str]:
 
 
 def _messages(data: NDArray[Any]) -> Iterator[str]:
-    """Classes of the messages of runs that were not done."""
     for outcome in OUTCOMES[1:]:
         rows = data[data["outcome"] == outcome]
         kinds = lines_by_message(rows)

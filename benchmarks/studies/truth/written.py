@@ -58,8 +58,6 @@ WAYS: Mapping[str, Callable[[Written], Mapping[str, Any]]] = {
 
 @dataclass(frozen=True)
 class WrittenFamily:
-    """A family of written DAEs."""
-
     make: Callable[[int, str], Written]  # make(seed, variant) -> Written
     variants: tuple[str, ...]  # What each seed makes one DAE of
     per_seed: int = 1  # Seeds of the family for each of the study's
@@ -91,7 +89,6 @@ def solved(
     slack: Reference | None = None,
     **options: Any,
 ) -> Finding:
-    """What comes of a run to a tolerance."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         solution = ds.solve(equations, t_end=end, rtol=rtol, time_limit=PATIENCE, **options)
@@ -143,7 +140,6 @@ def plan(families: list[str], seeds: range, quick: bool) -> Iterator[str]:
 
 
 def summary(rows: Any) -> list[str]:
-    """What was done of each family, and in which variants something was not."""
     lines = []
     for family, way in product(sorted(set(rows["family"].tolist())), WAYS):
         part = [row for row in rows[rows["family"] == family] if f":{way}:" in str(row["line"])]

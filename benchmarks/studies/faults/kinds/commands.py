@@ -64,7 +64,6 @@ STREAMS = ("read", "closed", "full", "early", "both closed")
 
 
 def write_sources() -> None:
-    """The files that command lines name, in the current directory."""
     Path("model.mo").write_text(MODEL, encoding="utf-8")
     Path("own.py").write_text(OWN, encoding="utf-8")
 
@@ -105,7 +104,6 @@ def mutated(rng: Random, line: list[str]) -> tuple[list[str], str]:
 
 
 def in_this_process(line: list[str], nonsense: str = "") -> Finding:
-    """What comes of a command line, without a new process."""
     said = io.StringIO()
     with redirect_stdout(io.StringIO()), redirect_stderr(said):
         try:
@@ -118,7 +116,6 @@ def in_this_process(line: list[str], nonsense: str = "") -> Finding:
 
 
 def in_a_process(line: list[str], stream: str, nonsense: str = "") -> Finding:
-    """What comes of a command line in a process whose standard output is of some kind."""
     command = words(*line)
     closing = {"closed": 'exec "$@" >&-', "both closed": 'exec "$@" >&- 2>&-'}.get(stream)
     if closing:

@@ -25,7 +25,6 @@ NONSENSE_JSON: tuple[Any, ...] = (
 
 @lru_cache
 def originals() -> Path:
-    """A directory with one whole file of each kind."""
     place = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, place, ignore_errors=True)
     with redirect_stdout(StringIO()):
@@ -115,7 +114,6 @@ DAMAGES: Mapping[str, tuple[Callable[[Random, Path], Any], bool]] = {
 
 @kind("file", 9.0)
 def file(rng: Random) -> Case:
-    """A damaged file where one is read."""
     taker, damage = choice(rng, TAKERS), choice(rng, DAMAGES)
     read, take = TAKERS[taker]
     name = choice(rng, read.split())

@@ -75,7 +75,6 @@ def _value(rng: Random, annotation: str) -> str:
 
 @kind("function", 30.0)
 def function(rng: Random) -> Case:
-    """A call with one or two arguments out of the table of values."""
     name = choice(rng, functions()) if rng.random() < 0.4 else choice(rng, ["solve", "initial", *QUICK])
     known = parameters(name)
     keys = [key for key in known if key not in MUST_STAY.get(name, ())]

@@ -74,8 +74,6 @@ def left(place: Path) -> list[str]:
 
 @dataclass(frozen=True)
 class Kill:
-    """When a run is ended, and by what."""
-
     number: int  # Signal
     first: bool  # Whether it comes after the run has begun to write its first file, and not after its start
     delay: float  # How long after, in seconds

@@ -93,7 +93,6 @@ def scrambled(given: Generated) -> Generated:
 
 
 def told_of(given: Generated, form: str) -> Told:
-    """What a form tells of a DAE."""
     rng = np.random.default_rng([given.seed, 18, *form.encode()])
     name, n = form.partition("+")[0], given.n
     units = Units(np.ones(n))
@@ -163,7 +162,6 @@ def plan(families: list[str], seeds: range, quick: bool) -> Iterator[str]:
 
 
 def summary(rows: Any) -> list[str]:
-    """Shares of what was done, and of what was found of the index."""
     lines = []
     parts = [(str(row["line"]).split(":"), row) for row in rows]
     for reading in READINGS:

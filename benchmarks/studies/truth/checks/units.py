@@ -105,8 +105,6 @@ class InOtherUnits(ProblemDAE):
 
 
 class Outcome(NamedTuple):
-    """What there is to compare of a run."""
-
     # success, message: how it ended
     success: bool
     message: str
@@ -218,7 +216,6 @@ def plan(families: list[str], seeds: range, quick: bool) -> Iterator[str]:
 
 
 def summary(rows: Any) -> list[str]:
-    """How many are the same in other units."""
     lines = []
     for title, chosen in (
         ("generated", rows["family"] != CATALOGUE),

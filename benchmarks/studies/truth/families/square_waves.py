@@ -24,8 +24,6 @@ EVER = math.inf
 
 @dataclass(frozen=True, eq=False)
 class Pulses:
-    """Numbers of a square wave."""
-
     # p, d: length of a pulse or a period, and its duty cycle
     p: float
     d: float
