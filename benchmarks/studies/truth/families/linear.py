@@ -40,19 +40,20 @@ def _pencil(index: int, rng: draw.Generator) -> Generated:
     P = draw.well_conditioned(rng, n)
     full = bool(rng.random() < 0.5)
     # Either all unknowns are mixed, or they are put in order alone: those without a derivative come last.
-    Q = draw.well_conditioned(rng, n) if full else identity(n)[_moved_first((E != 0).any(axis=0))].T
+    order = np.argsort(~(E != 0).any(axis=0), kind="stable")
+    Q = draw.well_conditioned(rng, n) if full else identity(n)[order].T
     E, A = product(product(P, E), Q), product(product(P, A), Q)
     solution = draw.signals(rng, n)
 
     def terms(u: Any, du: Any, t: Any, functions: Any) -> Any:
         return functions.matrix(E) @ du + functions.matrix(A) @ u
 
-    bound = np.asarray(Q, dtype=float)[free:]
+    def constraints(u: Any, t: float) -> Any:
+        return np.asarray(Q, dtype=float)[free:] @ (np.asarray(u) - solution(t))
+
     indices = tuple(max(of_w[i] for i in range(n) if Q[i, j]) for j in range(n))
-    return Generated(
-        *(terms, solution, int((E != 0).any(axis=0).sum()), indices, free),
-        constraints=lambda u, t: bound @ (np.asarray(u) - solution(t)),
-    )
+    n_diff = int((E != 0).any(axis=0).sum())
+    return Generated(terms, solution, n_diff, indices, free, constraints=constraints)
 
 
 def _varying(index: int, rng: draw.Generator) -> Generated:
@@ -69,20 +70,15 @@ def _varying(index: int, rng: draw.Generator) -> Generated:
         rows = functions.matrix(E) @ slope + functions.matrix(A) @ (turn @ u)
         return functions.signal(P, t) @ rows
 
+    def constraints(u: Any, t: float) -> Any:
+        return (S(t) @ (np.asarray(u) - solution(t)))[free:]
+
     mixed = [[i for i in range(n) if S.entries[i, j].terms] for j in range(n)]
+    indices = tuple(max(of_w[i] for i in rows) for rows in mixed)
     moved = np.array([(E[:, rows] != 0).any() for rows in mixed])
-    varying = Generated(
-        *(terms, solution, int(moved.sum()), tuple(max(of_w[i] for i in rows) for rows in mixed), free),
-        constraints=lambda u, t: (S(t) @ (np.asarray(u) - solution(t)))[free:],
-        orders="one",
-    )
-    order = _moved_first(moved)
-    return varying if order == list(range(n)) else varying.reordered(order)
-
-
-def _moved_first(moved: Any) -> list[int]:
-    """Places in an order in which the unknowns without a derivative come last."""
-    return [*np.flatnonzero(moved).tolist(), *np.flatnonzero(~moved).tolist()]
+    dae = Generated(terms, solution, int(moved.sum()), indices, free, constraints=constraints, orders="one")
+    # The unknowns without a derivative come last.
+    return dae.reordered(np.argsort(~moved, kind="stable").tolist())
 
 
 for _index in (1, 2, 3, 4):

@@ -53,16 +53,12 @@ def mechanics(formulation: str, rng: draw.Generator) -> Generated:
         rows = every(u, t)
         return np.concatenate([rows[: 2 * m], rows[3 * m :], other])
 
-    indices = {
-        "index-3": (1,) * p + (2,) * p + (3,) * m,
-        "index-2": (1,) * (2 * p) + (2,) * m,
-        "ggl": (1,) * (2 * p) + (2,) * (2 * m),
-    }
-    return Generated(
-        *(terms, solution, 2 * p, indices[formulation]),
-        2 * p - m if formulation == "index-2" else 2 * (p - m),
-        constraints=of_ggl if ggl else None,
-    )
+    indices, dof = {
+        "index-3": ((1,) * p + (2,) * p + (3,) * m, 2 * (p - m)),
+        "index-2": ((1,) * (2 * p) + (2,) * m, 2 * p - m),
+        "ggl": ((1,) * (2 * p) + (2,) * (2 * m), 2 * (p - m)),
+    }[formulation]
+    return Generated(terms, solution, 2 * p, indices, dof, constraints=of_ggl if ggl else None)
 
 
 for _formulation in ("index-3", "index-2", "ggl"):

@@ -246,10 +246,14 @@ def _typed_start(seed: int, variant: str) -> Written:
     names = [*points, *(f"v{point}" for point in points), *(f"lambda{k}" for k in range(m))]
     names += [f"mu{k}" for k in range(further)]
     start = dict(zip(names, [*typed.tolist(), *[0.0] * further], strict=True))
-    return Written(
-        *(mechanism.function(formulation), start, end, lambda times: padded(motion(times))),
-        slack=lambda times: padded(slack * sensitivity(times)),
-    )
+
+    def reference(times: Vector) -> Vector:
+        return padded(motion(times))
+
+    def left_open(times: Vector) -> Vector:
+        return padded(slack * sensitivity(times))
+
+    return Written(mechanism.function(formulation), start, end, reference, left_open)
 
 
 WRITTEN.add("typed-starts", WrittenFamily(_typed_start, VARIANTS, tolerances=(1e-6, 1e-8, 1e-10)))
