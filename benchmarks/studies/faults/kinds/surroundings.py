@@ -31,6 +31,10 @@ problems run tempfile logging sitecustomize token
 """.split()
 
 
+def variables(**changes: str | None) -> dict[str, Any]:
+    return {"env": environment(**changes)}
+
+
 def _shadow(rng: Random) -> dict[str, Any]:
     name = choice(rng, SHADOWS)
     Path(f"{name}.py").write_text("raise RuntimeError('shadowed')\n", encoding="utf-8")
@@ -53,8 +57,8 @@ def _damaged_cache(rng: Random) -> dict[str, Any]:
     """A directory of compiled code of which some files are cut, filled with other bytes, or emptied."""
     place = Path("cache").absolute()
     place.mkdir(mode=0o700)
-    given = environment(NUMBA_CACHE_DIR=str(place))
-    process(words(*COMMANDS[2].split()), env=given)
+    given = variables(NUMBA_CACHE_DIR=str(place))
+    process(words(*COMMANDS[2].split()), **given)
     for path in sorted(place.rglob("*.*")):
         if path.is_file() and rng.random() < 0.5:
             whole = path.read_bytes()
@@ -70,7 +74,7 @@ def _broken_mpi(rng: Random) -> dict[str, Any]:
     text = choice(rng, texts)
     (package / "__init__.py").write_text(choice(rng, ["", text]), encoding="utf-8")
     (package / "MPI.py").write_text(text, encoding="utf-8")
-    return environment(PYTHONPATH=f"{package.parent}{os.pathsep}{PACKAGE}")
+    return variables(PYTHONPATH=f"{package.parent}{os.pathsep}{PACKAGE}")
 
 
 def _few_files(rng: Random) -> dict[str, Any]:
@@ -79,36 +83,36 @@ def _few_files(rng: Random) -> dict[str, Any]:
     return {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))}
 
 
-# What is changed: variables, or options of a new process
+# What is changed, as options of a new process
 CHANGES: Mapping[str, Callable[[Random], dict[str, Any]]] = {
     "a file that has the name of a module": _shadow,
     "a directory that cannot be written to": lambda rng: {"cwd": "/proc"},
-    "no home": lambda rng: environment(HOME=_nowhere(), XDG_CACHE_HOME=None, XDG_CONFIG_HOME=None),
-    "HOME missing": lambda rng: environment(HOME=None),
-    "a cache that is no directory": lambda rng: environment(NUMBA_CACHE_DIR=_nowhere()),
+    "no home": lambda rng: variables(HOME=_nowhere(), XDG_CACHE_HOME=None, XDG_CONFIG_HOME=None),
+    "HOME missing": lambda rng: variables(HOME=None),
+    "a cache that is no directory": lambda rng: variables(NUMBA_CACHE_DIR=_nowhere()),
     "a damaged cache": _damaged_cache,
-    "an odd locale": lambda rng: environment(
+    "an odd locale": lambda rng: variables(
         LC_ALL=choice(rng, ["xx_YY.UTF-99", "C", "POSIX", "tr_TR.UTF-8", "de_DE.ISO-8859-1", ""]),
         PYTHONIOENCODING=choice(rng, ["ascii", "latin-1", "utf-16", None]),
         PYTHONUTF8="0",
     ),
-    "no terminal and no display": lambda rng: environment(
+    "no terminal and no display": lambda rng: variables(
         TERM=None, DISPLAY=None, MPLBACKEND=choice(rng, [None, "TkAgg"])
     ),
-    "odd sizes of the terminal": lambda rng: environment(
+    "odd sizes of the terminal": lambda rng: variables(
         COLUMNS=choice(rng, ["0", "-1", "x", "1"]), LINES="0", TERM="dumb"
     ),
     "a broken MPI": _broken_mpi,
     "few open files": _few_files,
     "no environment": lambda rng: {"env": {"PYTHONPATH": str(PACKAGE)}},
-    "no path for programs": lambda rng: environment(PATH=""),
-    "temporary files nowhere": lambda rng: environment(TMPDIR=_nowhere()),
-    "variables of another MPI": lambda rng: environment(
+    "no path for programs": lambda rng: variables(PATH=""),
+    "temporary files nowhere": lambda rng: variables(TMPDIR=_nowhere()),
+    "variables of another MPI": lambda rng: variables(
         OMPI_COMM_WORLD_SIZE="x", PMI_SIZE=choice(rng, ["", "x", "1"])
     ),
-    "optimised": lambda rng: environment(PYTHONOPTIMIZE="2"),
-    "warnings as errors": lambda rng: environment(PYTHONWARNINGS="error::dae_sdc.errors.DAEWarning"),
-    "an own hash seed": lambda rng: environment(PYTHONHASHSEED="123"),
+    "optimised": lambda rng: variables(PYTHONOPTIMIZE="2"),
+    "warnings as errors": lambda rng: variables(PYTHONWARNINGS="error::dae_sdc.errors.DAEWarning"),
+    "an own hash seed": lambda rng: variables(PYTHONHASHSEED="123"),
     "a deep directory": _deep,
 }
 
@@ -121,8 +125,7 @@ def surroundings(rng: Random) -> Case:
     def run() -> Finding:
         write_sources()
         given = CHANGES[change](rng)
-        command = words(*line.replace("model.mo", str(Path("model.mo").absolute())).split())
-        done = process(command, **(given if set(given) <= {"preexec_fn", "env", "cwd"} else {"env": given}))
+        done = process(words(*line.replace("model.mo", str(Path("model.mo").absolute())).split()), **given)
         if done is None:
             return Finding(HANG, "no end")
         finding = command_ended(*done)
