@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+from scipy.integrate import solve_ivp
 
 from dae_sdc.dae.state import Vector
 from dae_sdc.model.model import Model
@@ -55,6 +57,15 @@ class Case:
     def label(self) -> str:
         """Name in tables, and of files."""
         return "-".join([self.model, *(f"{value:g}" for value in self.params.values())])
+
+
+def integrated(flight: Flight, rates: Callable[[float, Vector], Sequence[float]], y0: npt.ArrayLike) -> Any:
+    """Values and rates of an ordinary differential equation at the times of a flight, shapes (m, K)."""
+    t = flight.t
+    # Steps are short enough that no kink of the rates goes unnoticed.
+    how = {"rtol": 1e-12, "atol": 1e-13, "max_step": (t[-1] - t[0]) / 100.0}
+    found = solve_ivp(rates, (t[0], t[-1]), y0, method="DOP853", t_eval=t, **how)
+    return found.y, np.array([rates(time, y) for time, y in zip(t, found.y.T, strict=True)]).T
 
 
 ALLOWED = 1e-7  # Largest error of a solution, relative to the largest value of the unknown

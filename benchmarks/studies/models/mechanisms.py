@@ -1,4 +1,4 @@
-"""Checks of the mechanisms in files of Modelica: motions by Lagrange's equations in minimal coordinates.
+"""Checks of the mechanisms in files of Modelica: motions by Lagrange's equations in fewest coordinates.
 
 Intervals are short enough, and motions quiet enough, that errors do not grow as they do in chaos.
 """
@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import sympy as sp
-from scipy.integrate import solve_ivp
 
-from benchmarks.studies.models.cases import Case, Flight, against
+from benchmarks.studies.models.cases import Case, Flight, against, integrated
 from dae_sdc.dae.state import Vector
 
-TOLERANCE = 1e-12  # Of the solutions that are compared with
 TIME = sp.Symbol("t")
+_TURNS = ("theta", "w", "alpha")  # What the thesis calls an angle, its velocity and acceleration
 Point = tuple[Any, Any]
 
 
@@ -43,24 +43,25 @@ class Lagrange:
     # All coordinates from the free ones; needed with loops
     closed: Callable[[Sequence[float]], Sequence[float]] | None = None
 
-    def move(self, flight: Flight, *angles: str, places: Sequence[str] = ()) -> Motion:
-        """Solve for the free coordinates of parts at the times of a flight, from the start in its file."""
-        t, known = flight.t, flight.model.variables_by_name
-        q0 = [known[name].start[0] for name in (*places, *(f"{part}.phi" for part in angles))]
-        speeds = [place.replace(".", ".v") for place in places]
-        v0 = [known[name].start[0] for name in (*speeds, *(f"{part}.w" for part in angles))]
-        free = len(q0)
+    def move(self, flight: Flight, *starts: str | tuple[str | float, str | float]) -> Motion:
+        """Solve for the free coordinates at the times of a flight.
+
+        They start at numbers, or where unknowns do, for each coordinate and rate; the name of a part stands
+        for its angle and angular velocity.
+        """
+        pairs = [(f"{each}.phi", f"{each}.w") if isinstance(each, str) else each for each in starts]
+        q0, v0 = zip(*pairs, strict=True)
+        start = [flight(value)[0] if isinstance(value, str) else value for value in (*q0, *v0)]
+        free, t = len(q0), flight.t
         state = self._state(free)
 
         def rates(time: float, y: Vector) -> Vector:
             _, v, a, _ = state(time, y)
             return np.concatenate([v[:free], a[:free]])
 
-        how = {"method": "DOP853", "rtol": TOLERANCE, "atol": TOLERANCE, "t_eval": t}
-        found = solve_ivp(rates, (float(t[0]), float(t[-1])), [*q0, *v0], **how)
-        columns = zip(*(state(float(time), y) for time, y in zip(t, found.y.T, strict=True)), strict=True)
-        q, v, a, pulls = (np.array(column).T for column in columns)
-        return Motion(self, t, q, v, a, pulls)
+        y, _ = integrated(flight, rates, start)
+        columns = zip(*(state(float(time), each) for time, each in zip(t, y.T, strict=True)), strict=True)
+        return Motion(self, t, *(np.array(column).T for column in columns))
 
     def _state(self, free: int) -> Callable[[float, Vector], tuple[Vector, Vector, Vector, Vector]]:
         """Coordinates, rates, accelerations and multipliers from the free coordinates and rates."""
@@ -129,10 +130,10 @@ def _symbols(count: int) -> tuple[Sequence[Any], Sequence[Any]]:
     return sp.symbols(f"q:{count}"), sp.symbols(f"v:{count}")
 
 
-def _slider_crank(flight: Flight) -> dict[str, Any]:
-    l1, l2, j1, j2, j12, t1, t2 = (flight.value(x) for x in ("l1", "l2", "J1", "J2", "J12", "T1", "T2"))
+def _crank_and_rod(l1: float, l2: float, j1: float, j2: float, j12: float, t1: float, t2: float) -> Lagrange:
+    """A slider crank by its lengths, inertias and weights; the multiplier is the force of its guide."""
     (crank, rod), (w1, w2) = q, v = _symbols(2)
-    system = Lagrange(
+    return Lagrange(
         q,
         v,
         j1 * w1**2 / 2 + j2 * w2**2 / 2 + j12 * w1 * w2 * sp.cos(crank - rod),
@@ -140,13 +141,45 @@ def _slider_crank(flight: Flight) -> dict[str, Any]:
         loops=[l1 * sp.sin(crank) + l2 * sp.sin(rod)],
         closed=lambda own: [own[0], -math.asin(l1 / l2 * math.sin(own[0]))],
     )
+
+
+def _slider_crank(flight: Flight) -> dict[str, Any]:
+    l1, l2, *others = (flight.value(x) for x in ("l1", "l2", "J1", "J2", "J12", "T1", "T2"))
+    system = _crank_and_rod(l1, l2, *others)
+    crank, rod = system.q
     motion = system.move(flight, "crank")
     place = l1 * sp.cos(crank) + l2 * sp.cos(rod)
     return {
-        **{"crank.phi": motion(crank), "crank.w": motion(w1), "crank.z": motion(crank, 2)},
-        **{"rod.phi": motion(rod), "rod.z": motion(rod, 2), "bearing.w": motion(w1)},
+        **{"crank.phi": motion(crank), "crank.w": motion(crank, 1), "crank.z": motion(crank, 2)},
+        **{"rod.phi": motion(rod), "rod.z": motion(rod, 2), "bearing.w": motion(crank, 1)},
         **{f"slider.{name}": motion(place, order) for order, name in enumerate("sva")},
         **{"guide.f_n": motion.pulls[0], "guide.frame.f_y": -motion.pulls[0]},
+    }
+
+
+def motor_crank(flight: Flight) -> dict[str, Any]:
+    """A crank of length 1 and a rod of length 2 behind a motor, whose charge is a coordinate."""
+    base = _crank_and_rod(1.0, 2.0, 3.25, 6.0, 3.0, 24.0, 29.0)
+    (crank, rod), (turn, _), charge, current = base.q, base.v, *sp.symbols("q_e i")
+    resistance, inductance, k = (flight.value(f"Main.{name}") for name in ("R.R", "L.L", "EMF.k"))
+    voltage = _step(flight) - resistance * current - k * turn
+    system = replace(
+        base,
+        q=(charge, *base.q),
+        v=(current, *base.v),
+        kinetic=base.kinetic + inductance * current**2 / 2,
+        forces={crank: k * current, charge: voltage},
+        closed=lambda own: [own[0], *base.closed(own[1:])],
+    )
+    motion = system.move(flight, (0.0, "Main.L.i"), ("Main.Crank.theta", "Main.Crank.w"))
+    place, force = sp.cos(crank) + 2.0 * sp.cos(rod), motion.pulls[0]
+    return {
+        **{f"Main.Crank.{name}": motion(crank, order) for order, name in enumerate(_TURNS)},
+        **{f"Main.Rod.{name}": motion(rod, order) for order, name in enumerate(_TURNS)},
+        **{"Main.Crank.tau": k * motion(current), "Main.EMF.v": k * motion(turn)},
+        **{"Main.Slider.x": motion(place), "Main.Slider.v": motion(place, 1)},
+        **{"Main.Slider.F": force, "Main.Guide.F": -force, "Main.L.i": motion(current)},
+        **{"Main.L.v": motion(voltage), "Main.Source.i": -motion(current)},
     }
 
 
@@ -203,6 +236,86 @@ def _rotating_pendulum(flight: Flight) -> dict[str, Any]:
         **{"rod.side": motion(side), "motor.t": motion(side * length * s)},
         "rod.f": motion(m * (length * w**2 + length * (speed * s) ** 2 + g * c)),
         "shaft.frame_b.t": motion(-side * length * s),
+    }
+
+
+def _step(flight: Flight) -> Any:
+    begin, height = flight.value("Main.Step.T0"), flight.value("Main.Step.height")
+    return sp.Piecewise((height, TIME >= begin), (0.0, True))
+
+
+def spring_damper(flight: Flight) -> dict[str, Any]:
+    """One mass in one coordinate; the damping between places of the table, which is that of the thesis."""
+    mass, stiffness = flight.value("Main.Mass.m"), flight.value("Main.Spring.c")
+    (place,), (speed,) = q, v = _symbols(1)
+    table = [(0.0, 750.0), (0.05, 500.0), (0.1, 250.0), (0.2, 75.0), (0.25, 250.0), (0.3, 650.0)]
+    pieces = [(table[0][1], place < table[0][0])]
+    for (x, y), (end, other) in pairwise(table):
+        pieces.append((y + (other - y) / (end - x) * (place - x), place < end))
+    damping = sp.Piecewise(*pieces, (table[-1][1], True))
+    forces = {place: _step(flight) - damping * speed}
+    system = Lagrange(q, v, mass * speed**2 / 2, stiffness * place**2 / 2, forces)
+    motion = system.move(flight, ("Main.Mass.s", "Main.Mass.v"))
+    pull, damped = stiffness * motion(place), motion(damping * speed)
+    return {
+        **{f"Main.Mass.{name}": motion(place, order) for order, name in enumerate("sva")},
+        **{"Main.Spring.f": pull, "Main.Spring.flange_a.f": -pull, "Main.Fixed.f": pull + damped},
+        **{"Main.Damper.d": motion(damping), "Main.Damper.f": damped, "Main.Damper.v_rel": motion(speed)},
+    }
+
+
+def centrifuge(flight: Flight) -> dict[str, Any]:
+    """Rotor and hinge by their angles; the forces in cylindrical coordinates."""
+    inertia, arm = flight.value("Main.Rotor.J"), flight.value("Main.Rotor.R")
+    m, own, length = (flight.value(f"Main.Gondola.{name}") for name in "mIl")
+    hinge, bearing, g = flight.value("Main.Hinge.d"), flight.value("Main.Bearing.d"), flight.value("g")
+    gain, fastest, ramp = (flight.value(f"Main.Motor.{name}") for name in ("k", "w_max", "T"))
+    (phi, theta), (turn, swing) = q, v = _symbols(2)
+    radius, height = arm + length * sp.sin(theta), -length * sp.cos(theta)
+    motor = gain * (fastest * (1.0 - sp.exp(-TIME / ramp)) - turn)
+    kinetic = (inertia + own + m * radius**2) * turn**2 / 2 + (own + m * length**2) * swing**2 / 2
+    forces = {phi: motor - bearing * turn, theta: -hinge * swing}
+    system = Lagrange(q, v, kinetic, m * g * height, forces)
+    motion = system.move(flight, ("Main.Rotor.phi", "Main.Rotor.w"), ("Main.Hinge.theta", "Main.Hinge.w"))
+    place = {"x": radius * sp.cos(phi), "y": radius * sp.sin(phi), "z": height}
+    force = [m * motion(place[name], 2) for name in "xy"]
+    along = motion.along(force, (sp.cos(phi), sp.sin(phi)))
+    across = motion.along(force, (-sp.sin(phi), sp.cos(phi)))
+    return {
+        **{f"Main.Rotor.{name}": motion(phi, order) for order, name in enumerate(("phi", *_TURNS[1:]))},
+        **{f"Main.Gondola.{name}": motion(x) for name, x in place.items()},
+        **{f"Main.Gondola.v_{name}": motion(place[name], 1) for name in "xz"},
+        **{"Main.Rotor.tau": inertia * motion(phi, 2), "Main.Motor.tau": motion(motor)},
+        **{"Main.Gondola.theta": motion(theta), "Main.Hinge.w": motion(swing)},
+        **{"Main.Gondola.alpha": motion(theta, 2), "Main.Gondola.F_x": force[0]},
+        **{"Main.Gondola.F_y": force[1], "Main.Gondola.F_z": m * (motion(height, 2) + g)},
+        **{"Main.Hinge.F_r": along, "Main.Hinge.F_t": across},
+        "Main.Hinge.M_z": own * motion(phi, 2) + motion(length * sp.sin(theta)) * across,
+        "Main.Hinge.M_r": motion(own * swing * turn) - motion(height) * across,
+    }
+
+
+def dragged_pendulum(flight: Flight) -> dict[str, Any]:
+    """The angle from the vertical and the one about it."""
+    m, length, g = (flight.value(name) for name in "mLg")
+    drag = flight.value("c_d") * flight.value("rho") * flight.value("A") / 2.0
+    (theta, phi), (swing, turn) = q, v = _symbols(2)
+    wide, height = length * sp.sin(theta), -length * sp.cos(theta)
+    speed = sp.sqrt((length * swing) ** 2 + (wide * turn) ** 2)
+    forces = {theta: -drag * speed * length**2 * swing, phi: -drag * speed * wide**2 * turn}
+    system = Lagrange(q, v, m * speed**2 / 2, m * g * height, forces)
+    x, y, z, v_x, v_y, v_z = (float(flight(name)[0]) for name in ("x", "y", "z", "v_x", "v_y", "v_z"))
+    far = math.hypot(x, y)
+    starts = (math.atan2(far, -z), v_z / far), (math.atan2(y, x), (x * v_y - y * v_x) / far**2)
+    motion = system.move(flight, *starts)
+    place = {"x": wide * sp.cos(phi), "y": wide * sp.sin(phi), "z": height}
+    force = motion(m * (speed**2 - g * height) / length**2)
+    return {
+        **{name: motion(at) for name, at in place.items()},
+        **{f"v_{name}": motion(at, 1) for name, at in place.items()},
+        **{"lambda": force, "speed": motion(speed), "a_z": motion(height, 2)},
+        **{"rod.F_z": -force * motion(height), "joint.F_x": force * motion(place["x"])},
+        **{"drag.F_x": motion(-drag * speed) * motion(place["x"], 1), "weight": motion(m * g)},
     }
 
 
@@ -380,9 +493,8 @@ def _triplets(flight: Flight) -> dict[str, Any]:
         friction = flight.value(f"pin{k}.d") * (turns[k] - turns[k - 1])
         forces[angles[k]] -= friction
         forces[angles[k - 1]] += friction
-    motion = Lagrange(bars.q, bars.v, kinetic, potential, forces).move(
-        flight, *names, places=("bar2.x", "bar2.y")
-    )
+    system = Lagrange(bars.q, bars.v, kinetic, potential, forces)
+    motion = system.move(flight, ("bar2.x", "bar2.vx"), ("bar2.y", "bar2.vy"), *names)
     first, third = bars.push(motion, names[:1]), bars.push(motion, names[2:])
     bend = angles[1] - angles[0]
     return {

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.studies.models.cases import Case, Check, Flight, exactly
-from benchmarks.studies.models.devices import CASES as DEVICES, integrated
+from benchmarks.studies.models.cases import Case, Check, Flight, exactly, integrated
+from benchmarks.studies.models.devices import CASES as DEVICES
 from benchmarks.studies.models.mechanisms import CASES as MECHANISMS
 from benchmarks.study import Layout, Table, chosen, study
 from dae_sdc.dae.state import Vector
