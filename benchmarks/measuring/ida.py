@@ -6,18 +6,18 @@ import importlib
 import math
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from itertools import pairwise
 from time import perf_counter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from benchmarks.measuring.clock import limited
+from benchmarks.measuring.races import Outcome, PeerFailure
 from benchmarks.measuring.sizes import largest_error, nominal_of
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.errors import InputError
-from dae_sdc.run.callbacks import MOST_INNER_STEPS, Equations, ida_jacobian
+from dae_sdc.run.callbacks import MOST_INNER_STEPS, Equations, ida_jacobian, slope_at
 from dae_sdc.run.sundials import MODULE, installed as installed
 from dae_sdc.sharing import filtering
 
@@ -36,36 +36,40 @@ def settings(sparse: bool) -> dict[str, Any]:
 SETTINGS = settings(True)
 
 
-def integrator(
-    problem: ProblemDAE, residual: Any, jacobian: Any, sparse: bool, rtol: float, atol: Any
-) -> Any:
+def integrator(equations: Equations, sparse: bool, rtol: float, atol: Any) -> Any:
     """A new integrator of the equations of a problem by their residual and exact Jacobian."""
-    given = {"rtol": rtol, "atol": atol, **settings(sparse)}
+    problem, given = equations.problem, {"rtol": rtol, "atol": atol, **settings(sparse)}
     given |= {"sparsity": problem.sparsity} if sparse else {}
     given |= {"algebraic_idx": np.arange(problem.n_diff, problem.n)} if problem.n_alg else {}
+    given |= {"jacfn": ida_jacobian(equations, sparse)}
     with filtering("ignore", UserWarning):  # that the exact Jacobian takes the place of one by differences
-        return importlib.import_module(MODULE).ida.IDA(residual, jacfn=jacobian, **given)
+        return importlib.import_module(MODULE).ida.IDA(equations.residual, **given)
 
 
-def advance(solver: Any, end: float, each: bool) -> tuple[Any, int]:
-    """The answer of an integrator at a time, and how many steps it took where ``each`` is taken apart."""
-    steps = 0
-    while True:
-        found = solver.step(end, method="onestep" if each else "normal", tstop=end)
-        steps += bool(found.success)
-        if not found.success or found.t >= end:
-            return found, steps
+def integrate(solver: Any, case: Any, each: bool) -> Outcome:
+    """Integrate a case piece by piece; the steps are counted where ``each`` is taken apart.
 
-
-@dataclass
-class Outcome:
-    time: float  # Seconds of the integration, its set-up included
-    end: NDArray[np.float64]  # shape (n,): Value at the end
-    success: bool  # Whether it came there
-    # rhs, jacobian: evaluations of the residual and of the Jacobian
-    rhs: int
-    jacobian: int
-    steps: int  # Steps where each is taken apart, else 1
+    A case has the times between its ``pieces``, its ``start``, its ``slope`` there, and its equations.
+    """
+    tic = perf_counter()
+    u, steps, rhs, jacobians = case.start, 0, 0, 0
+    for t, end in pairwise(case.pieces):
+        case.equations.begin(u, t)
+        solver.init_step(t, u, case.slope if t == case.t0 else slope_at(case.problem, u, t))
+        reached = t
+        while reached < end:
+            answer = solver.step(end, method="onestep" if each else "normal", tstop=end)
+            reached = float(answer.t)
+            if not answer.success:
+                raise PeerFailure(f"t={reached:.4g}: {answer.message}")
+            steps += 1
+        u = np.array(answer.y)
+        # Every piece begins to count anew.
+        rhs += int(answer.nfev)
+        jacobians += int(answer.njev)
+    # IDA evaluates the Jacobian whenever it sets up a linear system, and factorises it then.
+    work = {"rhs": float(rhs), "jacobian": float(jacobians), "factorization": float(jacobians)}
+    return Outcome(perf_counter() - tic, u, float(steps) if each else math.nan, **work)
 
 
 class Ida:
@@ -76,28 +80,23 @@ class Ida:
     def __init__(self, problem: ProblemDAE, t0: float, t_end: float) -> None:
         if not installed():
             raise InputError("comparing with IDA needs scikit-sundae: pip install 'dae_sdc[bench]'")
-        self.problem, self.t0, self.t_end = problem, t0, t_end
-        self.start = np.array(problem.u_exact(t0)), np.array(problem.du_exact(t0))
+        self.problem, self.t0, self.pieces = problem, t0, (t0, t_end)
+        self.start, self.slope = np.array(problem.u_exact(t0)), np.array(problem.du_exact(t0))
         self.exact = np.array(problem.u_exact(t_end))
-        equations = Equations(self)
-        self.residual, self.jacobian = equations.residual, ida_jacobian(equations, True)
+        self.equations = Equations(self)
 
     def run(self, tolerance: float, each: bool = False) -> Outcome:
         """Integrate with a relative tolerance; what makes a new integrator is not timed."""
         scaled = tolerance * nominal_of(self.problem)
-        solver = integrator(self.problem, self.residual, self.jacobian, True, tolerance, scaled)
-        tic = perf_counter()
-        solver.init_step(self.t0, *self.start)
-        found, steps = advance(solver, self.t_end, each)
-        time = perf_counter() - tic
-        work = int(found.nfev), int(found.njev), steps
-        return Outcome(time, np.array(found.y), bool(found.success), *work)
+        return integrate(integrator(self.equations, True, tolerance, scaled), self, each)
 
     def error(self, tolerance: float, seconds: float | None = None) -> float:
         """Largest error at the end in units of nominal values; infinite for a run that fails."""
-        with nullcontext() if seconds is None else limited(seconds):
-            found = self.run(tolerance)
-        return largest_error(self.problem, found.end, self.exact) if found.success else math.inf
+        try:
+            with nullcontext() if seconds is None else limited(seconds):
+                return largest_error(self.problem, self.run(tolerance).end, self.exact)
+        except PeerFailure:
+            return math.inf
 
 
 def loosest(error_at: Callable[[float], float], target: float) -> float:

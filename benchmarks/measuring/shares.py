@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import median, quantiles
-from time import perf_counter, process_time, thread_time
+from time import thread_time
 from typing import Any, ClassVar
 from unittest.mock import patch
 
@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.measuring import ida
-from benchmarks.measuring.clock import TimeLimit, limited, undisturbed
+from benchmarks.measuring.clock import TimeLimit, limited, stopwatch, undisturbed
+from benchmarks.measuring.races import PeerFailure
 from benchmarks.measuring.sizes import common_sizes
-from benchmarks.measuring.timing import InTurn, TimedComm, Timing, answer, rest, turns
+from benchmarks.measuring.timing import InTurn, TimedComm, Timing, answer, record_of, rest, turns
 from dae_sdc.control.adaptivity import stops_of
 from dae_sdc.control.hooks import CheckInitialValue, StepRecord
 from dae_sdc.control.stepping import SteppingController
@@ -87,19 +88,16 @@ class Run:
         controller.show_stages(False)
         calls = [] if self.comm is None else self.comm.calls
         calls.clear()
-        with undisturbed():
-            wall, cpu = perf_counter(), thread_time()
+        with undisturbed(), stopwatch() as spent:
+            cpu = thread_time()
             end, _ = controller.run(u0=self.u0, t0=self.t0, Tend=self.t_end)
-            spent, wall = thread_time() - cpu, perf_counter() - wall
+            cpu = thread_time() - cpu
         level = controller.MS[0].levels[0]
         pool = getattr(level.sweep, "team", None)
         threads = pool.seconds[1:].tolist() if isinstance(pool, teams.Threads) else []
-        record = next(hook for hook in controller.hooks if isinstance(hook, StepRecord))
-        counts = {
-            "steps": len(record.rows),
-            "factorizations": level.prob.work_counters["factorization"].niter,
-        }
-        return Timing(wall, spent, list(calls), np.array(end), threads=threads, **counts)
+        counts = {"steps": len(record_of(controller).rows)}
+        counts["factorizations"] = level.prob.work_counters["factorization"].niter
+        return Timing(spent.wall, cpu, list(calls), np.array(end), threads=threads, **counts)
 
 
 class BlockRun:
@@ -118,18 +116,12 @@ class BlockRun:
     def __call__(self) -> Timing:
         """One run; what sets it up is timed too."""
         self.comm.calls.clear()
-        wall, cpu = perf_counter(), process_time()
-        solution = solve(self.case.problem, **self.given)
-        spent, wall = process_time() - cpu, perf_counter() - wall
+        with stopwatch() as spent:
+            solution = solve(self.case.problem, **self.given)
         if not solution.success:
             raise InputError(solution.message)
         counts = {"steps": solution.stats["steps"], "factorizations": solution.stats["factorization"]}
-        return Timing(wall, spent, [], np.array(solution.u[-1]), **counts)
-
-
-def reference(case: Case) -> NDArray[np.float64]:
-    """The value at the end by a tighter tolerance."""
-    return Run(replace(case, rtol=REFERENCE_FACTOR * case.rtol), SERIAL)().end
+        return Timing(spent.wall, spent.processor, [], np.array(solution.u[-1]), **counts)
 
 
 class Row:
@@ -142,7 +134,7 @@ class Row:
     def error(cls, case: Case, end: NDArray[np.float64]) -> float:
         """Largest error of a value at the end, in units of the largest unknown."""
         if repr(case) not in cls.known:
-            exact = reference(case)
+            exact = Run(replace(case, rtol=REFERENCE_FACTOR * case.rtol), SERIAL)().end
             cls.known[repr(case)] = exact, common_sizes(make_problem(case.problem, case.params), exact)
         exact, sizes = cls.known[repr(case)]
         return float((np.abs(end - exact) / sizes).max())
@@ -191,19 +183,20 @@ def _by_ida(case: Case, serial: Run, times: list[Timing]) -> Iterator[dict[str, 
         return
     target = Row.error(case, times[0].end)
     for factor in IDA_FACTORS:
-        cpu = process_time()
         try:
-            with limited(LONGEST_OF_IDA):
-                found = other.run(factor * case.rtol)
+            with stopwatch() as spent, limited(LONGEST_OF_IDA):
+                outcome = other.run(factor * case.rtol)
         except TimeLimit:
-            never = Timing(np.nan, np.nan, [], np.full_like(times[0].end, np.nan))
-            yield Row.of(case, IDA, 1, False, InTurn([[never]] * len(times), times))
-            return
-        cpu = process_time() - cpu
-        if found.success and Row.error(case, found.end) <= target:
-            timing = Timing(found.time, cpu, [], found.end, factorizations=found.jacobian)
-            yield Row.of(case, IDA, 1, False, InTurn([[timing]] * len(times), times))
-            return
+            timing = Timing(np.nan, np.nan, [], np.full_like(times[0].end, np.nan))
+        except PeerFailure:
+            continue
+        else:
+            if Row.error(case, outcome.end) > target:
+                continue
+            counted = int(outcome.jacobian)
+            timing = Timing(outcome.time, spent.processor, [], outcome.end, factorizations=counted)
+        yield Row.of(case, IDA, 1, False, InTurn([[timing]] * len(times), times))
+        return
 
 
 def together(
@@ -227,13 +220,10 @@ def together(
 
 
 def _measured(asked: Any, comm: Any) -> Iterator[dict[str, Any]]:
-    how = asked["repetitions"], asked["core"]
-    for given in asked["cases"]:
-        case = Case(**given)
-        if comm.Get_size() == 1:
-            yield from alone(case, asked["threads"], *how)
-        else:
-            yield from together(case, asked["ways"], *how, comm)
+    case, how = Case(**asked["case"]), (asked["repetitions"], asked["core"])
+    if comm.Get_size() == 1:
+        return alone(case, asked["threads"], *how)
+    return together(case, asked["ways"], *how, comm)
 
 
 if __name__ == "__main__":

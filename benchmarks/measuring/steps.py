@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from pySDC.core.hooks import Hooks
 
 from benchmarks.measuring.clock import Clock
 from benchmarks.measuring.families import FAMILIES, WARM
-from benchmarks.measuring.timing import Run, Work
+from benchmarks.measuring.timing import Run, Work, record_of
 from dae_sdc.control.hooks import RequireConvergence, StepRecord
 from dae_sdc.dae.memory import COUNTERS
 from dae_sdc.dae.problem import PROBLEMS
@@ -38,8 +37,8 @@ class Steps(Run):
         return self.controller.MS[0].levels[0]
 
     @property
-    def record(self) -> Hooks:
-        return next(hook for hook in self.controller.hooks if isinstance(hook, StepRecord))
+    def record(self) -> Any:
+        return record_of(self.controller)
 
     def begin_as(self, other: Steps) -> None:
         """Begin at the state at which another run begins, and do the steps once."""

@@ -10,7 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
 
-from benchmarks.measuring.clock import tied, undisturbed
+from benchmarks.measuring.clock import stopwatch, tied, undisturbed
 from benchmarks.measuring.processes import as_answer
-from dae_sdc.control.hooks import RequireConvergence
+from dae_sdc.control.hooks import RequireConvergence, StepRecord
 from dae_sdc.run.description import describe
 from dae_sdc.run.execution import CONTROLLER
 from dae_sdc.run.files import replacing
@@ -162,15 +162,12 @@ class Run:
         calls.clear()
         before = self.controller.MS[0].levels[0].sweep.iterate.sweeps
         end = self.t0 + (self.work.steps - 0.5) * self.work.dt
-        with undisturbed():
-            tic, cpu = perf_counter(), process_time()
+        with undisturbed(), stopwatch() as spent:
             value, stats = self.controller.run(u0=self.u0, t0=self.t0, Tend=end)
-            spent = process_time() - cpu
-            wall = perf_counter() - tic
         entries = sorted((key.time, count) for key, count in stats.items() if key.type == "niter")
         sweeps = [before, *(int(count) for _, count in entries)]
         end_value = value.view(np.ndarray).copy()
-        return Timing(wall, spent, list(calls), end_value, sweeps, list(self.at_node))
+        return Timing(spent.wall, spent.processor, list(calls), end_value, sweeps, list(self.at_node))
 
     def exchanges(self) -> tuple[float, float]:
         """Typical seconds of an exchange of values and of notes, one after another with nothing between."""
@@ -301,13 +298,13 @@ def measure(
             summary = _summary(InTurn([[run] for run in runs], by_one[0]))
             yield {**common, "qdelta": kind, "ranks": 1, **summary}
         if root:
-            yield {
-                **common,
-                "qdelta": qdelta,
-                "ranks": size,
-                **_summary(InTurn(by_all, by_one[0])),
-                **exchanges,
-            }
+            summary = _summary(InTurn(by_all, by_one[0]))
+            yield {**common, "qdelta": qdelta, "ranks": size, **summary, **exchanges}
+
+
+def record_of(controller: Any) -> Any:
+    """The hook of a controller that keeps what its steps were."""
+    return next(hook for hook in controller.hooks if isinstance(hook, StepRecord))
 
 
 def rest(comm: Any) -> None:
@@ -359,14 +356,8 @@ def answer(rows: Callable[[Any, Any], Iterable[Mapping[str, Any]]]) -> int:
 
 
 def _measured(asked: Any, comm: Any) -> Iterator[dict[str, Any]]:
-    works = asked.pop("works")
-    for work in works:
+    for work in asked.pop("works"):
         yield from measure(Work(**work), comm=comm, **asked)
-
-
-def request(works: Sequence[Work], **options: Any) -> str:
-    """What standard input has to hold; the options are those of :func:`measure`."""
-    return json.dumps({"works": [asdict(work) for work in works], **options})
 
 
 if __name__ == "__main__":

@@ -71,7 +71,7 @@ def parallel(
     core = min(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
     asked = {"repetitions": repetitions, "core": core, "threads": list(workers), "ways": list(ways)}
     for case, ranks in rows.each(list(product(_cases(problems, sizes), (1, *workers))), "job"):
-        request = json.dumps({"cases": [case], **asked})
+        request = json.dumps({"case": case, **asked})
         try:
             with closing(rows_of("benchmarks.measuring.shares", request, ranks, PATIENCE)) as news:
                 for row in news:

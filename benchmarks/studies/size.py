@@ -19,9 +19,9 @@ from benchmarks.measuring.clock import in_turn, stopwatch, undisturbed
 from benchmarks.measuring.cold import in_a_new_process
 from benchmarks.measuring.families import FAMILIES, WARM
 from benchmarks.measuring.steps import HOOKS, STEPS, Steps
-from benchmarks.measuring.timing import Work
+from benchmarks.measuring.timing import Work, record_of
 from benchmarks.study import Layout, Table, chosen, require_positive, study
-from dae_sdc.control.hooks import CheckInitialValue, StepRecord
+from dae_sdc.control.hooks import CheckInitialValue
 from dae_sdc.dae.memory import COUNTERS
 from dae_sdc.errors import DAEError, InputError
 from dae_sdc.plotting.plot import Picture
@@ -190,9 +190,8 @@ def run_here(setup: Setup, steps: int) -> tuple[float, NDArray[np.float64], dict
     with undisturbed(), stopwatch() as spent:
         end, _ = controller.run(u0=u0, t0=t0, Tend=t_end - 0.5 * dt)
     counters = controller.MS[0].levels[0].prob.work_counters
-    record = next(hook for hook in controller.hooks if isinstance(hook, StepRecord))
     counts = {name: float(counters[name].niter) for name in COUNTERS}
-    counts["sweeps"] = float(sum(row["sweeps"] for row in record.rows))
+    counts["sweeps"] = float(sum(row["sweeps"] for row in record_of(controller).rows))
     return spent.wall, end.view(np.ndarray).copy(), counts
 
 

@@ -15,6 +15,7 @@ from pySDC.implementations.controller_classes.controller_nonMPI import controlle
 
 from benchmarks.measuring.clock import stopwatch, undisturbed
 from benchmarks.measuring.steps import distance
+from benchmarks.measuring.timing import record_of
 from benchmarks.study import Layout, Table, chosen, study
 from dae_sdc.control.hooks import StepRecord
 from dae_sdc.dae.problem import PROBLEMS
@@ -164,7 +165,7 @@ def _compare(
     u0 = ours.problem.state(packed(theirs_u0))
     counting = _Run(case, here, nodes, qdelta, [StepRecord])
     counting(u0, *span)
-    steps = next(hook for hook in counting.controller.hooks if isinstance(hook, StepRecord)).rows
+    steps = record_of(counting.controller).rows
     ours(u0, *span)
     rhs_upstream = theirs.evaluations(theirs_u0, *span) / case.steps
     times = []

@@ -9,9 +9,8 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import importlib.util
-import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import process_time
 from typing import Any
 
@@ -27,7 +26,7 @@ from dae_sdc.errors import InputError
 from dae_sdc.expressions.dag import CONSTANTS
 from dae_sdc.model.trace import trace_problem
 from dae_sdc.registry import Registry
-from dae_sdc.run.callbacks import MOST_INNER_STEPS, SPARSE_FROM, Equations, ida_jacobian, slope_at
+from dae_sdc.run.callbacks import MOST_INNER_STEPS, SPARSE_FROM, Equations, slope_at
 from dae_sdc.sharing import filtering
 
 FIRST_STEP = 1e-6  # First step of scipy-dae relative to a piece of the interval, where u' = 0 at its start
@@ -35,6 +34,8 @@ FIRST_STEP = 1e-6  # First step of scipy-dae relative to a piece of the interval
 
 class Case:
     """A problem between two times, with its solution at the start, and its pieces between break points."""
+
+    equations: Equations  # Of the run that goes on
 
     def __init__(self, problem: ProblemDAE) -> None:
         self.problem = problem
@@ -121,24 +122,10 @@ class Ida(Peer):
     def run(self, case: Case, rtol: float, atol: Vector, count: bool) -> Outcome:
         """See :class:`Peer`; counting goes from step to step, which takes a little longer."""
         tic = process_time()
-        problem, equations = case.problem, Equations(case)
-        jacobian = ida_jacobian(equations, case.sparse)
-        solver = ida.integrator(problem, equations.residual, jacobian, case.sparse, rtol, atol)
-        u, steps, rhs, jacobians = case.start, 0, 0, 0
-        for t, end in zip(case.pieces, case.pieces[1:], strict=False):
-            equations.begin(u, t)
-            solver.init_step(t, u, case.slope if t == case.t0 else slope_at(problem, u, t))
-            found, more = ida.advance(solver, end, count)
-            if not found.success:
-                raise PeerFailure(f"t={float(found.t):.4g}: {found.message}")
-            u, steps = np.array(found.y), steps + more
-            # Every piece begins to count anew.
-            rhs += int(found.nfev)
-            jacobians += int(found.njev)
-        time = process_time() - tic
-        # IDA evaluates the Jacobian whenever it sets up a linear system, and factorises it then.
-        work = {"rhs": float(rhs), "jacobian": float(jacobians), "factorization": float(jacobians)}
-        return Outcome(time, u, float(steps) if count else math.nan, **work)
+        case.equations = Equations(case)
+        solver = ida.integrator(case.equations, case.sparse, rtol, atol)
+        outcome = ida.integrate(solver, case, count)
+        return replace(outcome, time=process_time() - tic)
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from benchmarks.measuring.families import FAMILIES
 from benchmarks.measuring.processes import environment, without_error
-from benchmarks.measuring.timing import BEST_SERIAL, request
+from benchmarks.measuring.timing import BEST_SERIAL
 from benchmarks.studies.scaling.costs import (
     TRANSFER,
     Network,
@@ -124,7 +124,8 @@ def scaling(
     works = [FAMILIES[name].work(name, size) for name in names for size in sizes]
     core = min(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
     cores = [None] if core is None else [None, core]
-    asked = request(works, nodes=nodes, qdelta=qdelta, repetitions=repetitions, cores=cores)
+    asked = {"works": [asdict(work) for work in works], "nodes": nodes, "qdelta": qdelta, "cores": cores}
+    asked["repetitions"] = repetitions
     measured = []
     with rows.bar(len(works) * (2 * len(cores) + (qdelta != BEST_SERIAL)), "row") as bar:
         with closing(rows_of("benchmarks.measuring.timing", asked, ranks, patience)) as news:
