@@ -1,19 +1,34 @@
-"""Processes of their own that answer in JSON."""
+"""Processes of their own, one or as many as MPI has ranks, that answer in JSON."""
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
+import shutil
+import signal
 import subprocess
-from collections.abc import Mapping
+import sys
+from collections.abc import Generator, Mapping
+from contextlib import suppress
+from multiprocessing.connection import wait
 from pathlib import Path
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any
 
 from dae_sdc.errors import DAEError, InputError, RemoteError
+from dae_sdc.imports import launched
 from dae_sdc.sharing import python, surroundings
 
 ROOT = Path(__file__).resolve().parents[2]  # The directory that benchmarks lies in
 PATIENCE = 900.0  # Seconds after which a process is ended
+OF_RANKS = {
+    # Ranks share the cores; threads of the linear algebra would take them from other ranks.
+    **{f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")},
+    # Open MPI refuses more ranks than cores otherwise.
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+}
 
 
 def environment() -> dict[str, str]:
@@ -57,3 +72,74 @@ def ask(arguments: tuple[str, ...], asked: Any, who: str, patience: float, given
         said = done.stderr.strip().splitlines()
         last = said[-1] if said else "no result"
         raise RemoteError(f"{who} ended with code {done.returncode}: {last}") from None
+
+
+def launcher() -> str:
+    """The ``mpirun`` beside the interpreter, where pip puts that of its MPI wheels, or that on the PATH."""
+    if importlib.util.find_spec("mpi4py") is None:
+        raise InputError("measuring ranks needs mpi4py and an MPI library: pip install 'dae_sdc[mpi]'")
+    beside = str(Path(sys.executable).parent)
+    for name in ("mpirun", "mpiexec"):
+        found = shutil.which(name, path=beside) or shutil.which(name)
+        if found:
+            return found
+    raise InputError(
+        f"found no mpirun beside {sys.executable} nor on the PATH; pip install 'dae_sdc[mpi]', or put the "
+        f"directory of the mpirun that belongs to mpi4py on the PATH"
+    )
+
+
+def rows_of(module: str, asked: Any, ranks: int, patience: float) -> Generator[dict[str, Any], None, None]:
+    """What the ranks of a measuring module print, row by row; they are gone when this ends in any way."""
+    if launched() > 1:
+        raise InputError("studies of ranks start their processes themselves; start them without mpirun")
+    how: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "start_new_session": True}
+    with TemporaryDirectory(prefix="dae_sdc-") as errors, TemporaryFile() as complaints:
+        command = [launcher(), "-n", str(ranks), *python("-m", module, errors)]
+        # Without a buffer, lines that wait() does not see cannot be left in it.
+        process = subprocess.Popen(
+            command, stderr=complaints, env={**environment(), **OF_RANKS}, bufsize=0, **how
+        )
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            with process.stdout as lines:
+                with suppress(BrokenPipeError), process.stdin as questions:
+                    questions.write(json.dumps(asked).encode())
+                while wait([lines], patience):
+                    line = lines.readline().decode()
+                    if not line:
+                        break
+                    try:
+                        row = json.loads(line)
+                    except ValueError:
+                        said = f"the measuring processes printed '{line.strip()[:80]}', which is no row"
+                        raise RemoteError(said) from None
+                    yield row
+                else:
+                    raise RemoteError(
+                        f"the measuring processes said nothing for {patience:g} s; take smaller sizes, or "
+                        f"see whether mpirun works: mpirun -n 2 hostname"
+                    )
+            code = process.wait(timeout=patience)
+        except subprocess.TimeoutExpired:
+            raise RemoteError(f"'{command[0]}' has not ended {patience:g} s after its work") from None
+        finally:
+            _end(process)
+        for path in sorted(Path(errors).glob("*.json")):
+            without_error(json.loads(path.read_bytes()))
+        if code:
+            complaints.seek(0)
+            said = complaints.read().decode().strip() or "it said nothing"
+            raise RemoteError(f"'{' '.join(command)}' ended with code {code}: {said.splitlines()[-1]}")
+
+
+def _end(process: subprocess.Popen[bytes], grace: float = 5.0) -> None:
+    """End a launcher and what it has started."""
+    if process.poll() is not None:
+        return
+    process.terminate()  # the launcher ends its ranks
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=grace)
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()

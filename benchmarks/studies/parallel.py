@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
@@ -12,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.measuring.families import FAMILIES
+from benchmarks.measuring.processes import rows_of
 from benchmarks.measuring.shares import LEVELS, RANKS, STEPS, SWEEPS
-from benchmarks.studies.scaling.study import rows_of
 from benchmarks.study import Layout, Option, Table, chosen, study
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import DAEError, InputError, require_count, require_number
@@ -71,7 +70,7 @@ def parallel(
     core = min(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
     asked = {"repetitions": repetitions, "core": core, "threads": list(workers), "ways": list(ways)}
     for case, ranks in rows.each(list(product(_cases(problems, sizes), (1, *workers))), "job"):
-        request = json.dumps({"case": case, **asked})
+        request = {"case": case, **asked}
         try:
             with closing(rows_of("benchmarks.measuring.shares", request, ranks, PATIENCE)) as news:
                 for row in news:

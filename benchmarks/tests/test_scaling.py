@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.measuring import processes
 from benchmarks.measuring.families import FAMILIES
 from benchmarks.measuring.timing import BEST_SERIAL, expected_calls
 from benchmarks.studies.scaling import costs
@@ -233,7 +234,7 @@ def test_without_mpirun_one_is_told_what_to_install(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(InputError, match=r"found no mpirun beside .*pip install 'dae_sdc\[mpi\]'"):
-        MODULE.launcher()
+        processes.launcher()
 
 
 def _stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
@@ -241,7 +242,7 @@ def _stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> N
     fake = tmp_path / "mpirun"
     fake.write_text(f"#!/bin/sh\n{script}\n")
     fake.chmod(0o755)
-    monkeypatch.setattr(MODULE, "launcher", lambda: str(fake))
+    monkeypatch.setattr(processes, "launcher", lambda: str(fake))
 
 
 @pytest.mark.parametrize(

@@ -5,27 +5,18 @@ See :func:`scaling`.
 
 from __future__ import annotations
 
-import importlib.util
-import json
 import os
-import shutil
-import signal
-import subprocess
-import sys
 import textwrap
-import threading
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict
-from pathlib import Path
-from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.measuring.families import FAMILIES
-from benchmarks.measuring.processes import environment, without_error
+from benchmarks.measuring.processes import rows_of
 from benchmarks.measuring.timing import BEST_SERIAL
 from benchmarks.studies.scaling.costs import (
     TRANSFER,
@@ -39,12 +30,10 @@ from benchmarks.studies.scaling.costs import (
     sweep_time,
 )
 from benchmarks.study import Layout, Table, chosen, study
-from dae_sdc.errors import InputError, RemoteError, SolveError
-from dae_sdc.imports import launched
+from dae_sdc.errors import InputError, SolveError
 from dae_sdc.plotting.plot import Picture
 from dae_sdc.run.results import Result
 from dae_sdc.run.solve import solve
-from dae_sdc.sharing import python
 from dae_sdc.sweepers.parallel import DIAGONAL
 
 PREDICTED_RANKS = range(2, 9)  # Numbers of ranks, each with one node, for which sweeps are predicted
@@ -52,15 +41,6 @@ PREDICTED_RANKS = range(2, 9)  # Numbers of ranks, each with one node, for which
 PREDICTED_STEPS = (2, 4, 8, 16, 32, 64)
 COARSE_NODES = 2
 COUNTED_AT = 100  # Number of unknowns with which iterations of PFASST are counted
-# Ranks share the cores; threads of the linear algebra would take them from other ranks
-ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
-
-# Open MPI refuses them otherwise
-MORE_RANKS_THAN_CORES = {
-    "OMPI_MCA_rmaps_base_oversubscribe": "1",
-    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
-}
-
 
 TIMES = Layout(
     "problem:<18|n:>6|Q_Delta=qdelta:>8|ranks:>5|cores:>5|run=time:>7.3f|wall*1e3:>8.3f|process=cpu*1e3:>8.3f|"
@@ -138,90 +118,6 @@ def scaling(
         evaluated, found = evaluate(measured, counts)
         rows.parameters |= found
         rows.add([rows.filled(row) for row in evaluated])
-
-
-def launcher() -> str:
-    """The ``mpirun`` beside the interpreter, where pip puts that of its MPI wheels, or that on the PATH."""
-    if importlib.util.find_spec("mpi4py") is None:
-        raise InputError("measuring ranks needs mpi4py and an MPI library: pip install 'dae_sdc[mpi]'")
-    beside = str(Path(sys.executable).parent)
-    for name in ("mpirun", "mpiexec"):
-        found = shutil.which(name, path=beside) or shutil.which(name)
-        if found:
-            return found
-    raise InputError(
-        f"found no mpirun beside {sys.executable} nor on the PATH; pip install 'dae_sdc[mpi]', or put the "
-        f"directory of the mpirun that belongs to mpi4py on the PATH"
-    )
-
-
-def rows_of(module: str, asked: str, ranks: int, patience: float) -> Generator[dict[str, Any], None, None]:
-    """What the ranks of a measuring module print, row by row; they are gone when this ends in any way."""
-    if launched() > 1:
-        raise InputError("studies of ranks start their processes themselves; start them without mpirun")
-    how: dict[str, Any] = {"env": {**MORE_RANKS_THAN_CORES, **environment(), **ONE_THREAD}}
-    how |= {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "start_new_session": True}
-    with ExitStack() as stack:
-        errors = stack.enter_context(TemporaryDirectory(prefix="dae_sdc-"))
-        complaints = stack.enter_context(TemporaryFile("w+"))
-        command = [launcher(), "-n", str(ranks), *python("-m", module, errors)]
-        process = stack.enter_context(subprocess.Popen(command, stderr=complaints, **how))
-        silent = threading.Event()
-
-        def end_silence() -> None:
-            silent.set()
-            _end(process)
-
-        try:
-            assert process.stdin is not None and process.stdout is not None
-            with suppress(BrokenPipeError):
-                process.stdin.write(asked)
-                process.stdin.close()
-            while line := _before(patience, end_silence, process.stdout.readline):
-                try:
-                    row = json.loads(line)
-                except ValueError:
-                    said = f"the measuring processes printed '{line.strip()[:80]}', which is no row"
-                    raise RemoteError(said) from None
-                yield row
-            if silent.is_set():
-                raise RemoteError(
-                    f"the measuring processes said nothing for {patience:g} s; take smaller sizes, or see "
-                    f"whether mpirun works: mpirun -n 2 hostname"
-                )
-            code = process.wait(timeout=patience)
-        except subprocess.TimeoutExpired:
-            raise RemoteError(f"'{command[0]}' has not ended {patience:g} s after its work") from None
-        finally:
-            _end(process)
-        for path in sorted(Path(errors).glob("*.json")):
-            without_error(json.loads(path.read_bytes()))
-        if code:
-            complaints.seek(0)
-            last = ["it said nothing", *(line for line in complaints if line.strip())][-1].rstrip()
-            raise RemoteError(f"'{' '.join(command)}' ended with code {code}: {last}")
-
-
-def _before(seconds: float, otherwise: Callable[[], None], wait: Callable[[], str]) -> str:
-    """What is waited for; after some seconds something is done that ends the waiting."""
-    timer = threading.Timer(seconds, otherwise)
-    timer.start()
-    try:
-        return wait()
-    finally:
-        timer.cancel()
-
-
-def _end(process: subprocess.Popen[str], grace: float = 5.0) -> None:
-    """End a launcher and what it has started."""
-    if process.poll() is not None:
-        return
-    process.terminate()  # the launcher ends its ranks
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(timeout=grace)
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
 
 
 def count_iterations(problem: str, nodes: int) -> dict[int, float]:
