@@ -9,27 +9,24 @@ import numpy as np
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from numpy.typing import NDArray
 
+from benchmarks.study import STUDIES
 from dae_sdc.plotting import style
 from dae_sdc.plotting.style import require_columns, require_range
 from dae_sdc.run.results import Result, combinations_of
 
-DOTTED: dict[str, Any] = {
-    "color": style.GREY,
-    "linewidth": 0.9,
-    "linestyle": ":",
-    "zorder": 1,
-}  # A line to compare with
+# A line to compare with
+DOTTED: dict[str, Any] = {"color": style.GREY, "linewidth": 0.9, "linestyle": ":", "zorder": 1}
 NOTE: dict[str, Any] = {"fontsize": style.SMALL, "color": style.GREY}
 Rows = NDArray[np.void]
 
 
-def require(
-    result: Result, study: str, numbers: Sequence[str], texts: Sequence[str], flags: Sequence[str] = ()
-) -> None:
-    """Refuse results of another kind than a study, and counts below 1 in its columns."""
-    require_columns(result, numbers, texts, f"a study of {study}; run the study again", flags)
+def require(result: Result, of: str) -> None:
+    """Refuse results that lack columns of their study, and those with counts below 1 in them."""
+    kinds = dict(STUDIES[result.parameters["study"]].columns)
+    numbers, texts, flags = ([name for name in kinds if kinds[name][0] in kind] for kind in ("fi", "U", "?"))
+    require_columns(result, numbers, texts, f"{of}; run the study again", flags)
     for name in ("n", "nodes", "ranks", "steps"):
-        if name in numbers:
+        if kinds.get(name) == "i8":
             require_range(result, name, 1.0)
 
 
@@ -48,8 +45,8 @@ def curves(
     label: Callable[..., str] = lambda *key: "",  # From these values; no label if empty
     *,
     factor: float = 1.0,
-    looks: Mapping[Any, int]
-    | None = None,  # Numbers of looks by these values; else in the order of the curves
+    # Numbers of looks by these values, if they are not in the order of the curves
+    looks: Mapping[Any, int] | None = None,
     **look: Any,  # What is drawn otherwise than usual
 ) -> None:
     """Draw a column, times a factor, over another, one curve for each combination of values."""

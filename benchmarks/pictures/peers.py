@@ -10,19 +10,16 @@ from matplotlib.ticker import NullFormatter
 from numpy.typing import NDArray
 
 from benchmarks.measuring.races import front
-from benchmarks.pictures import logarithmic
+from benchmarks.pictures import logarithmic, require
 from dae_sdc.plotting import style
-from dae_sdc.plotting.style import require_columns
 from dae_sdc.run.results import Result
 
-NUMBERS = ("n", "index", "rtol", "success", "time", "error")
-TEXTS = ("problem", "solver", "weights")
 _OURS, _LIKE, _UNLIKE = "-", (0, (5, 1.5)), (0, (1.2, 1.2))
 
 
 def problems(result: Result) -> list[str]:
     """Names of the problems in a result of the study "peers", each of which has a picture."""
-    require_columns(result, NUMBERS, TEXTS, "a comparison with peers; run the study again")
+    require(result, "a comparison with peers")
     return list(dict.fromkeys(result.data["problem"].tolist()))
 
 
@@ -32,7 +29,8 @@ def peers(result: Result, problem: str | None = None) -> Figure:
     chosen = known[0] if problem is None else problem
     rows, about = result.data[result.data["problem"] == chosen], result.parameters
     solvers = list(dict.fromkeys(rows["solver"].tolist()))
-    lines = dict.fromkeys(_names(about, "like"), _LIKE) | dict.fromkeys(_names(about, "unlike"), _UNLIKE)
+    lines = dict.fromkeys(about.get("like", ()), _LIKE)
+    lines |= dict.fromkeys(about.get("unlike", ()), _UNLIKE)
     title = f"{style.text(chosen)}, n={rows['n'][0]}, index {rows['index'][0]}"
     with style.styled():
         figure = style.figure(8.2, 4.8, title)
@@ -55,11 +53,6 @@ def peers(result: Result, problem: str | None = None) -> Figure:
             words = f"never came to the end: {', '.join(map(style.text, without))}"
             figure.supxlabel(words, fontsize=style.SMALL, color=style.GREY)
     return figure
-
-
-def _names(about: Any, name: str) -> list[str]:
-    given = about.get(name)
-    return [str(one) for one in given] if isinstance(given, list | tuple) else []
 
 
 def _draw(axes: Any, rows: NDArray[np.void], solver: str, look: dict[str, Any]) -> bool:

@@ -12,15 +12,13 @@ from benchmarks.pictures import DOTTED, NOTE, Rows, curves, logarithmic, paramet
 from dae_sdc.plotting import style
 from dae_sdc.run.results import Result, combinations_of
 
-NUMBERS = ("n", "nodes", "ranks", "steps", "wall", "undisturbed", "model", "speedup", "efficiency")
-TEXTS = ("source", "problem", "qdelta")
 LINE: dict[str, Any] = {"marker": "", "linewidth": 1.3}
 HOLLOW: dict[str, Any] = {"linestyle": "", "markerfacecolor": "none"}
 FULL: dict[str, Any] = {"linestyle": "", "markerfacecolor": "full"}
 
 
 def scaling(result: Result) -> Figure:
-    require(result, "scaling", NUMBERS, TEXTS, ["pinned"])
+    require(result, "a study of scaling")
     problems = list(combinations_of(result.data, ["problem"]))
     with style.styled():
         title = f"{parameters_of(result.parameters, 'nodes', 'qdelta')}: points measured, lines modelled"
@@ -46,21 +44,13 @@ def _times(axes: Any, rows: Rows) -> None:
     shared = measured[measured["ranks"] > 1]
     measured = measured[np.isin(measured["qdelta"], shared["qdelta"])] if len(shared) else measured
     free, pinned = measured[~measured["pinned"]], measured[measured["pinned"]]
-    curves(
-        axes,
-        free,
-        "n",
-        "model",
-        ["ranks"],
-        lambda p: f"{p} rank{'s' if p > 1 else ''}, model",
-        factor=1e3,
-        **LINE,
-    )
     # Computing of ranks tied to one core is least disturbed; wall time is what was waited.
-    curves(
-        axes, pinned, "n", "undisturbed", ["ranks"], lambda p: "computing (process time)", factor=1e3, **FULL
-    )
-    curves(axes, free, "n", "wall", ["ranks"], lambda p: "wall time, shared cores", factor=1e3, **HOLLOW)
+    for of, column, label, look in (
+        (free, "model", lambda p: f"{p} rank{'s' * (p > 1)}, model", LINE),
+        (pinned, "undisturbed", lambda p: "computing (process time)", FULL),
+        (free, "wall", lambda p: "wall time, shared cores", HOLLOW),
+    ):
+        curves(axes, of, "n", column, ["ranks"], label, factor=1e3, **look)
     logarithmic(axes, "unknowns n", "time of a sweep [ms]", room=0.6)
     axes.legend(loc="upper left", handlelength=2.2)
 

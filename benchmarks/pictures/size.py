@@ -11,13 +11,11 @@ from benchmarks.pictures import DOTTED, NOTE, Rows, curves, logarithmic, paramet
 from dae_sdc.plotting import style
 from dae_sdc.run.results import Result, combinations_of
 
-NUMBERS = ("n", "nodes", "time", "memory", "memory_before", "time_run", "accuracy")
-TEXTS = ("source", "solver")
 NAMES = {"superlu": "SuperLU", "klu": "KLU", "gmres": "GMRES", "auto": "automatic"}
 
 
 def size(result: Result) -> Figure:
-    require(result, "sizes", NUMBERS, TEXTS)
+    require(result, "a study of sizes")
     steps, compared = (result.data[result.data["source"] == source] for source in ("step", "accuracy"))
     title = parameters_of(result.parameters, "problem", "sweeper", "nodes", "qdelta")
     with style.styled():
@@ -28,12 +26,8 @@ def size(result: Result) -> Figure:
             _guide(axes, steps, name, factor)
         before = 1e-6 * float(np.nanmedian([*steps["memory_before"], np.nan]))
         memory.axhline(before, **DOTTED | {"linestyle": style.LINES[1]})
-        place: dict[str, Any] = {
-            "xycoords": ("axes fraction", "data"),
-            "textcoords": "offset points",
-            "xytext": (0, -10),
-        }
-        memory.annotate("before the solve", (0.03, before), **place, **NOTE)
+        place: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
+        memory.annotate("before the solve", (0.03, before), xytext=(0, -10), **place, **NOTE)
         logarithmic(times, "unknowns n", "time of a step [ms]", room=0.25)
         logarithmic(memory, "unknowns n", "memory [MB]", room=0.25)
         times.set_title("a warm step")
@@ -41,20 +35,13 @@ def size(result: Result) -> Figure:
         for axes in runs:
             ours, ida = (compared[compared["solver"] == name] for name in ("dae_sdc", "ida"))
             looks = {key: number for number, (key, _) in enumerate(combinations_of(ours, RUN))}
-            label = "M={}, error {:.0e}".format
-            curves(axes, ours, "n", "time_run", RUN, label, factor=1e3, linestyle="-", markerfacecolor="full")
+            own: dict[str, Any] = {"linestyle": "-", "markerfacecolor": "full"}
             other: dict[str, Any] = {"linestyle": ":", "markerfacecolor": "white", "linewidth": 1.0}
-            curves(
-                axes,
-                ida,
-                "n",
-                "time_run",
-                RUN,
-                lambda *_: "IDA, as accurate",
-                factor=1e3,
-                looks=looks,
-                **other,
-            )
+            for rows, label, look in (
+                (ours, "M={}, error {:.0e}".format, own),
+                (ida, "IDA, as accurate".format, other),
+            ):
+                curves(axes, rows, "n", "time_run", RUN, label, factor=1e3, looks=looks, **look)
             logarithmic(axes, "unknowns n", "time of the run [ms]", room=0.45)
             axes.set_title("whole run at equal accuracy")
         for axes in (times, memory, *runs):

@@ -15,10 +15,6 @@ from benchmarks.pictures import NOTE, Rows, decimal, parameters_of, require
 from dae_sdc.plotting import style
 from dae_sdc.run.results import Result, combinations_of
 
-WORK_NUMBERS = ("n", "time", "ratio")
-WORK_TEXTS = ("problem", "sweeper", "qdelta", "backend")
-PROFILE_NUMBERS = ("n", "time")
-PROFILE_TEXTS = ("problem", "backend", "part", "inside")
 LABELS = {"compiled": "compiled", "numpy": "NumPy"}
 BACKENDS = tuple(LABELS)
 _LINE = 0.19  # Height of a line of text in inches
@@ -40,7 +36,7 @@ _COLOURS = {
 
 
 def work(result: Result) -> Figure:
-    require(result, "work", WORK_NUMBERS, WORK_TEXTS)
+    require(result, "a study of work")
     data = result.data
     lines = [key for key, _ in combinations_of(data, ("problem", "n", "sweeper"))]
     panels = list(combinations_of(data, ["qdelta"]))
@@ -87,7 +83,7 @@ def _look(backend: str) -> dict[str, Any]:
 
 
 def profile(result: Result) -> Figure:
-    require(result, "profile", PROFILE_NUMBERS, PROFILE_TEXTS)
+    require(result, "a study of profile")
     data, about = result.data, result.parameters
     problems = list(combinations_of(data, ("problem", "n")))
     backends = [[b for b in BACKENDS if b in own["backend"]] for _, own in problems]
