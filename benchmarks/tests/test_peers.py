@@ -23,16 +23,11 @@ from dae_sdc.errors import InputError
 from dae_sdc.run.callbacks import Equations, ida_jacobian, slope_at, weighted
 from dae_sdc.run.results import Result
 from dae_sdc.run.solution import Solution
+from dae_sdc.run.target import make_problem
 
 MODULE = importlib.import_module("benchmarks.studies.peers.study")  # the name in its package is the function
 PEERS = peer_solvers.known_peers()
 LIKE = [peer for peer in PEERS if peer.like]
-
-
-def made(name: str, **params: Any) -> ProblemDAE:
-    make: Any = PROBLEMS[name]
-    problem: ProblemDAE = make(**params)
-    return problem
 
 
 @pytest.fixture(params=PEERS, ids=lambda peer: peer.name)
@@ -108,7 +103,7 @@ def ran(peer: Peer, case: Case, rtol: float, weights: str = "all", count: bool =
 
 
 def test_every_peer_solves_an_index_2_problem_and_tells_its_work(peer: Peer) -> None:
-    problem = made("simple")
+    problem = make_problem("simple")
     case = Case(problem)
     found = ran(peer, case, 1e-5, "<=1")
     exact = np.array(problem.u_exact(case.t_end))
@@ -138,14 +133,14 @@ def test_all_evaluations_are_counted(like: Peer, monkeypatch: pytest.MonkeyPatch
         self.residual, self.entries = residual, entries
 
     monkeypatch.setattr(Equations, "__init__", counting)
-    found = ran(like, Case(made("simple")), 1e-4, "<=1")
+    found = ran(like, Case(make_problem("simple")), 1e-4, "<=1")
     # scipy-dae takes Jacobians by y and y' from two evaluations.
     assert calls["entries"] == found.jacobian * (2 if isinstance(like, ScipyDae) else 1)
     assert calls["residual"] == found.rhs
 
 
 def test_ida_counts_steps_only_if_asked() -> None:
-    ida, case = installed(peer_solvers.PEERS["ida"]), Case(made("chemical-akzo-nobel"))
+    ida, case = installed(peer_solvers.PEERS["ida"]), Case(make_problem("chemical-akzo-nobel"))
     counted, plain = ran(ida, case, 1e-5), ran(ida, case, 1e-5, count=False)
     assert counted.steps > 10 and math.isnan(plain.steps)
     assert np.array_equal(counted.end, plain.end) and counted.rhs == plain.rhs
@@ -175,7 +170,7 @@ def test_casadi_refuses_equations_that_change() -> None:
 
 def test_both_jacobians_come_from_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peer_solvers, "SPARSE_FROM", 10)
-    problem = made("transmission-line", sections=8)
+    problem = make_problem("transmission-line", {"sections": 8})
     case = Case(problem)
     assert case.sparse and problem.sparsity is not None
     equations = Equations(case)
@@ -228,15 +223,15 @@ def test_what_an_error_test_may_leave_out() -> None:
         **{"<=1": [False, True, True, False], "diff": [False, False, True, True]},
     }
     # The same choice does not stand there twice, and not one that leaves nothing.
-    assert list(Case(made("simple")).exclusions) == ["all", "<=1"]
-    assert list(Case(made("hires")).exclusions) == ["all"]
+    assert list(Case(make_problem("simple")).exclusions) == ["all", "<=1"]
+    assert list(Case(make_problem("hires")).exclusions) == ["all"]
     tolerances = weighted(1e-3, np.array([1.0, 1e-9]), np.array([False, True]))
     assert tolerances[0] == 1e-3 and tolerances[1] >= 1e4
 
 
 def test_slopes_satisfy_the_equations() -> None:
     for name in ("chemical-akzo-nobel", "two-transistor", "pendulum-cash"):
-        problem = made(name)
+        problem = make_problem(name)
         t0 = problem.interval[0]
         u = np.array(problem.u_exact(t0))
         residual = problem.evaluate(problem.state(u), problem.state(slope_at(problem, u, t0)), t0)
@@ -246,7 +241,7 @@ def test_slopes_satisfy_the_equations() -> None:
 @pytest.mark.parametrize("name", ["simple", "two-transistor", "pendulum-cash"])
 def test_expressions_are_the_equations(name: str) -> None:
     casadi = pytest.importorskip("casadi")
-    problem = made(name)
+    problem = make_problem(name)
     form = peer_solvers.SemiExplicit(Case(problem), casadi)
     symbols = [form.equations[part] for part in ("t", "x", "z")]
     function = casadi.Function("f", symbols, [form.equations["ode"], form.equations["alg"]])
@@ -297,7 +292,8 @@ def test_a_run_that_takes_too_long_is_stopped() -> None:
 
 
 def test_a_peer_is_stopped_inside_its_own_code(like: Peer) -> None:
-    found = carry_out(partial(like.run, Case(made("robertson")), 1e-12, np.full(3, 1e-24), True), 0.01)
+    case = Case(make_problem("robertson"))
+    found = carry_out(partial(like.run, case, 1e-12, np.full(3, 1e-24), True), 0.01)
     assert found == "took more than 0.01 s"
 
 
@@ -313,7 +309,7 @@ def test_the_reason_of_a_failure_is_kept(capfd: pytest.CaptureFixture[str]) -> N
 
 
 def test_errors_are_those_of_scored_unknowns() -> None:
-    problem = made("nand-gate")
+    problem = make_problem("nand-gate")
     scored = problem.reference_end.scored  # type: ignore[attr-defined]
     assert len(scored) < problem.n
     score = Score(problem, np.ones(problem.n))
@@ -329,7 +325,7 @@ def test_errors_are_those_of_scored_unknowns() -> None:
 
 
 def test_scores_where_there_is_no_official_one() -> None:
-    problem = made("simple")
+    problem = make_problem("simple")
     exact = np.array(problem.u_exact(1.0))
     score = Score(problem, np.array([1.0, 1.0, 0.0]))
     assert score.columns(exact * (1.0 + 1e-5))["error"] == pytest.approx(1e-5, rel=1e-6)
@@ -338,10 +334,10 @@ def test_scores_where_there_is_no_official_one() -> None:
 
 
 def test_scales_are_the_nominal_sizes_of_the_unknowns() -> None:
-    assert (scale_of(made("simple")) == 1.0).all()
-    pump = made("charge-pump")
+    assert (scale_of(make_problem("simple")) == 1.0).all()
+    pump = make_problem("charge-pump")
     assert np.array_equal(scale_of(pump), pump.nominal)
-    assert scale_of(made("robertson")).max() <= 1.0
+    assert scale_of(make_problem("robertson")).max() <= 1.0
 
 
 def test_the_test_set_is_compared_by_default() -> None:
@@ -400,7 +396,7 @@ def test_times_to_the_error_of_the_default() -> None:
 
 def stub(name: str, *, rtol: float, atol: Any, sweeper: str = "default") -> Solution:
     """The exact solution with an error of rtol."""
-    problem = made(name)
+    problem = make_problem(name)
     t0, t_end = problem.interval
     u = np.array([problem.u_exact(t0), np.array(problem.u_exact(t_end)) * (1.0 + rtol)])
     if sweeper == "radau-iia-5":

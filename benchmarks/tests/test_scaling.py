@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.__main__ import main
 from benchmarks.measuring import processes
 from benchmarks.measuring.families import FAMILIES
 from benchmarks.measuring.timing import BEST_SERIAL, expected_calls
@@ -155,14 +156,17 @@ def test_a_family_has_about_the_unknowns_that_were_asked_for(name: str) -> None:
 
 @pytest.fixture(scope="module")
 def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
-    out = tmp_path_factory.mktemp("scaling") / "scaling.npy"
+    folder = tmp_path_factory.mktemp("scaling")
     few = {name: replace(family, most=5) for name, family in FAMILIES.items()}
+    # Three nodes: the two ranks have different numbers of them.
+    command = f"scaling --sizes 10,30 --nodes 3 --repetitions 1 --out {folder}/scaling.npy".split()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(MODULE, "FAMILIES", few)
-        # three nodes: the two ranks own different numbers of them
-        found = scaling(sizes=[10, 30], nodes=3, repetitions=1, iterations=ITERATIONS, out=out)
-    assert load(out).data.tobytes() == found.data.tobytes()
-    return load(out)
+        patch.setattr(MODULE, "count_iterations", lambda problem, nodes: ITERATIONS)
+        assert main(command) == 0
+    assert main(["plot", "scaling", f"{folder}/scaling.npy", "-o", f"{folder}/scaling.png"]) == 0
+    assert (folder / "scaling.png").read_bytes()[:4] == b"\x89PNG"
+    return load(folder / "scaling.npy")
 
 
 @with_mpi
@@ -200,6 +204,7 @@ def test_the_table_and_the_text_have_everything(result: Result) -> None:
     data, about = result.data, result.parameters
     assert list(data.dtype.names or ()) == [name for name, _ in scaling.columns]
     assert {key for key in about["fits"]} == {"network", *FAMILIES}
+    assert about["study"] == "scaling" and about["complete"] and about["left_out"] == []
     nodes = data[data["source"] == "nodes"]
     assert set(nodes["ranks"][nodes["ranks"] == nodes["nodes"]]) == {*PREDICTED_RANKS}
     assert (nodes["speedup"][nodes["ranks"] == 1] == 1.0).all()

@@ -52,7 +52,7 @@ RUNS = {
     "testset": "--problems pendulum-cash,chemical-akzo-nobel --rtols 1e-3,1e-6",
     "traced": "--problems simple,skate --repetitions 1 --time-limit 600",
     "truth": "--family ordinary --kind structure --seeds 1",
-    "upstream": "--problems discontinuous --repetitions 1",
+    "upstream": "--problems discontinuous --repetitions 1 --adapted",
     "work": "--problems simple,problematic-f,transmission-line --sizes 20 --qdelta LU --repetitions 1 "
     "--sweeper semi-implicit,fully-implicit",
 }
@@ -61,8 +61,7 @@ LEFT_OUT = {
     "peers": ["simple, rattle: ", "chemical-akzo-nobel, rattle: "],
     "plain": ["amplifier, scipy-radau: the matrix of du is singular"],
 }
-NEED = {"mpi4py": ("parallel", "scaling")}
-LONG = ("start",)  # It compiles all that is compiled, see test_measuring.py
+ELSEWHERE = ("start", "scaling")  # Carried out in test_measuring.py and test_scaling.py
 
 Rows = Any
 SHOWS: dict[str, Callable[[Rows, dict[str, Any], str], None]] = {}
@@ -73,13 +72,12 @@ def shows(function: Callable[[Rows, dict[str, Any], str], None]) -> None:
     SHOWS[function.__name__.replace("_", "-")] = function
 
 
-@pytest.mark.parametrize("name", [name for name in STUDIES if name not in LONG])
+@pytest.mark.parametrize("name", [name for name in STUDIES if name not in ELSEWHERE])
 def test_a_study_is_carried_out_printed_saved_and_drawn(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for module, names in NEED.items():
-        if name in names and importlib.util.find_spec(module) is None:
-            pytest.skip(f"needs {module}")
+    if name == "parallel" and importlib.util.find_spec("mpi4py") is None:
+        pytest.skip("needs mpi4py")
     study, out, picture = STUDIES[name], tmp_path / "study.npy", tmp_path / "study.png"
     assert main([name, *RUNS.get(name, study.example).split(), "--out", str(out)]) == 0
     result = load(out)
@@ -173,7 +171,10 @@ def size(rows: Rows, about: dict[str, Any], text: str) -> None:
 def upstream(rows: Rows, about: dict[str, Any], text: str) -> None:
     (row,) = rows
     assert row["n"] == 2 and row["rhs_upstream"] > row["rhs"] > row["sweeps"]
+    assert "discontinuous " in text and "geometric mean" in text
     assert max(row["error"], row["error_upstream"], row["difference"]) < 1e-9
+    (own,) = STUDIES["upstream"](problems=["discontinuous"], repetitions=1).data
+    assert max(own["error"], own["error_upstream"], own["difference"]) < 1e-9
 
 
 @shows

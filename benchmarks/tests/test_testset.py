@@ -19,6 +19,7 @@ from benchmarks.studies.testset import (
 )
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.problems._library import ReferenceEnd, scd, scd_differential
+from dae_sdc.run.target import make_problem
 
 NAMES = [name for name in PROBLEMS if hasattr(PROBLEMS[name], "reference_end")]
 
@@ -30,11 +31,6 @@ LESS = {
 CASES = [(name, rtol) for name in NAMES for rtol in (1e-4, 1e-7)]
 
 
-def made(name: str) -> Any:
-    cls: Any = PROBLEMS[name]
-    return cls()
-
-
 def test_the_whole_test_set_is_here() -> None:
     assert {"andrews", "ring-modulator", "two-bit-adder", "wheelset"} <= set(NAMES) and len(NAMES) >= 15
 
@@ -43,7 +39,7 @@ def test_the_whole_test_set_is_here() -> None:
 def test_a_tolerance_alone_gives_its_digits_in_few_steps(name: str, rtol: float) -> None:
     solution = ds.solve(name, rtol=rtol, time_limit=120.0)
     assert solution.success, solution.message
-    problem, u = made(name), solution.u[-1]
+    problem, u = make_problem(name), solution.u[-1]
     assert digits_reached(problem, u) >= LESS.get((name, rtol), required_digits(problem, rtol))
     steps, _ = published_work(published(name), scd(problem, u))
     # NaN where nothing is published for these digits.
@@ -144,7 +140,7 @@ def test_required_digits(problem: Any, expected: float) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_reference_has_all_the_digits_that_are_required(name: str) -> None:
-    problem = made(name)
+    problem = make_problem(name)
     u = np.array(problem.reference_end.u)
     assert digits_reached(problem, u) >= required_digits(problem, 1e-15) > 3.0
     # An error of 1e-2 in all unknowns is one of two digits.
@@ -152,7 +148,7 @@ def test_the_reference_has_all_the_digits_that_are_required(name: str) -> None:
 
 
 def test_digits_are_those_of_the_differential_unknowns() -> None:
-    problem = made("chemical-akzo-nobel")
+    problem = make_problem("chemical-akzo-nobel")
     u = np.array(problem.reference_end.u)
     u[-1] *= 1.001
     assert problem.n_diff == 5 and scd(problem, u) == pytest.approx(3.0, abs=1e-3)

@@ -88,7 +88,6 @@ def scaling(
     qdelta: str = DIAGONAL,
     repetitions: int = 5,
     ranks: int = 2,
-    iterations: Mapping[int, float] | None = None,
     patience: float = 300.0,  # Seconds without a line from the measuring processes after which they are ended
 ) -> None:
     """Measure sweeps on one rank and on several, fit a model of their cost, and predict more ranks.
@@ -112,7 +111,7 @@ def scaling(
             for row in news:
                 measured.append(row)
                 bar.update(1)
-        counts = {name: iterations or count_iterations(name, nodes) for name in names}
+        counts = {name: count_iterations(name, nodes) for name in names}
         told = {name: {str(steps): n for steps, n in own.items()} for name, own in counts.items()}
         rows.parameters["iterations"] = told
         evaluated, found = evaluate(measured, counts)
