@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from time import perf_counter, process_time
+from types import SimpleNamespace
 from typing import Any, TypeVar
 from unittest.mock import patch
 
@@ -151,15 +152,8 @@ class Clock(ExitStack):
         inside, outside = cost()
         if a_call is not None:
             outside = a_call - inside
-        return {
-            part: own - inside * self.calls[part] - outside * self._called_from[part]
-            for part, own in self._own.items()
-        }
-
-
-class _Nothing:
-    def call(self) -> None:
-        pass
+        cost_of = {part: inside * self.calls[part] + outside * self._called_from[part] for part in self._own}
+        return {part: own - cost_of[part] for part, own in self._own.items()}
 
 
 @functools.cache
@@ -169,7 +163,7 @@ def cost() -> tuple[float, float]:
 
 
 def _calibrated() -> tuple[float, float]:
-    nothing = _Nothing()
+    nothing = SimpleNamespace(call=lambda: None)
 
     def a_call() -> float:
         tic = perf_counter()

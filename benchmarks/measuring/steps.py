@@ -47,24 +47,9 @@ class Steps(Run):
 
     def work_of_a_step(self) -> dict[str, float]:
         """Sweeps, iterations of the controller and the work counters, means over the steps."""
-        record, counters = self.record, self.level.prob.work_counters
-        sweep, sweeps = self.level.sweep, 0
-        original = record.post_step
-
-        def post_step(step: Any, level_number: int) -> None:
-            nonlocal sweeps
-            sweeps += sweep.iterate.sweeps
-            original(step, level_number)
-
-        before = {name: counters[name].niter for name in COUNTERS}
-        record.post_step = post_step
-        try:
-            timing = self()
-        finally:
-            del record.post_step
-        steps = self.work.steps
-        found = {name: (counters[name].niter - before[name]) / steps for name in COUNTERS}
-        return {"sweeps": sweeps / steps, "iterations": sum(timing.sweeps[1:]) / steps, **found}
+        iterations, rows, steps = sum(self().sweeps[1:]), self.record.rows, self.work.steps
+        means = {name: sum(row[name] for row in rows) / steps for name in ("sweeps", *COUNTERS)}
+        return {"iterations": iterations / steps, **means}
 
     def time_in_the_sweeper(self) -> float:
         """Seconds a step that the sweeper takes, of one run of the steps."""

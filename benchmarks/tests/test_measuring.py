@@ -131,7 +131,7 @@ def test_steps_are_repeated_from_the_same_state() -> None:
     # The sweeps belong to the predictions.
     assert counts["sweeps"] > counts["iterations"] == 0.0
     assert run.time_in_the_sweeper() > 0.0
-    assert "predict" not in vars(run.level.sweep) and "post_step" not in vars(run.record)
+    assert "predict" not in vars(run.level.sweep)
     other = Steps(steps_of("simple", {}, "semi-implicit", 1e-9), 3, "MIN-SR-S")
     other.begin_as(run)
     assert distance(other().end, first.end) < 1e-8

@@ -72,9 +72,9 @@ def test_what_counts_as_solved_is_a_solution(name: str) -> None:
         one = tuple(part[k : k + 1] for part in cases)
         solved = _machine.run(contact, one, method, False, False, 0.0, SETTINGS)[0, 0]
         if solved:
-            found = contact.x.copy()
+            found = contact.arrays["x"].copy()
             _machine.run(contact, one, _machine.OURS, True, False, 0.0, (1e-13, 1e-8, 100))
-            exact[:] = contact.x
+            exact[:] = contact.arrays["x"]
             assert found == pytest.approx(exact, abs=1e-8)
     assert (cases.parameters[:, 0] == 3.0).all()
 

@@ -1,183 +1,212 @@
 """The contact of a tyre as a nonlinear system, and the iterations that solve it, compiled.
 
 Importing this imports numba. The modified Newton iteration is :func:`dae_sdc.dae.newton.iterate` itself,
-whose operations are those of :class:`Contact`.
+whose operations are the methods of :class:`ContactMemory`.
 """
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import numpy as np
-from numba import float64, int32, int64, njit
-from numba.experimental import jitclass
+from numba import carray
+from numba.extending import register_jitable
 
-from dae_sdc.compiled.machine_newton import lapack, lapack_factor, lapack_solve
-from dae_sdc.dae.compiling import call_jacobian, call_residual
+from dae_sdc.compiled.machine_newton import kept_at, lapack, lapack_factor, lapack_solve
+from dae_sdc.dae.compiling import RecordView, call_jacobian, call_residual, doubles, kept
+from dae_sdc.dae.memory import ArrayMemory, fields
 from dae_sdc.dae.newton import BACKWARD_ERROR, HERE, SOLVED, factorize_anew, iterate
 from dae_sdc.problems.tyre import BrushTyre
 
-_iterate, _factorize_anew = njit(iterate), njit(factorize_anew)
 LEAST_FRACTION = 2.0**-10  # Damping factor that is taken even if the residual does not decrease
 # Decrease of the norm of the residual, relative to the damping factor, for which a step is taken
 SUFFICIENT_DECREASE = 1e-4
 NEWTON, OURS = -2, -1  # Methods that are no updates
 SMALLEST_DENOMINATOR = 1e-14  # Size of z^T y relative to abs(z) abs(y) below which the inverse is not updated
 
-
-@jitclass([(name, float64) for name in ("age", "rate", "is_aged", "last_change")])
-class Kept:
-    """What is known of a kept matrix, see :class:`dae_sdc.dae.newton.KeptNumbers`."""
-
-    def __init__(self) -> None:
-        self.age, self.rate, self.is_aged, self.last_change = -1.0, 1.0, 0.0, 0.0
+compiled = register_jitable(error_model="numpy")  # Decorator of functions that compiled code calls
 
 
-@jitclass(
-    [
-        *((name, int64) for name in ("residual_at", "jacobian_at", "getrf", "getrs", "first", "m")),
-        *((name, int64) for name in ("evaluations", "jacobians", "iterations")),
-        ("time", float64),
-        *((name, float64[::1]) for name in ("p", "u", "du", "out", "x", "f", "delta", "saved", "weights")),
-        *((name, float64[:, ::1]) for name in ("whole", "matrix", "factors", "inverse")),
-        *((name, int32[::1]) for name in ("pivots", "small")),
-        ("kept", vars(Kept)["class_type"].instance_type),
-        ("newest", float64),
-    ]
-)
-class Contact:
+class ContactMemory(ctypes.Structure):
     """The last m equations of a problem for its last m unknowns x, at given values of the others."""
 
-    def __init__(self, addresses: Any, p: Any, n: int, m: int, small: Any, weights: Any) -> None:
-        self.residual_at, self.jacobian_at, self.getrf, self.getrs = addresses
-        self.first, self.m, self.time = n - m, m, 0.0
-        self.evaluations, self.jacobians, self.iterations = 0, 0, 0
-        self.p, self.u, self.du, self.out = p, np.zeros(n), np.zeros(n), np.zeros(n)
-        self.x, self.f, self.delta = np.zeros(m), np.zeros(m), np.zeros(m)
-        self.saved, self.weights = np.zeros(m), weights
-        self.whole = np.zeros((n, n))
-        self.matrix, self.factors, self.inverse = np.zeros((m, m)), np.zeros((m, m)), np.zeros((m, m))
-        self.pivots, self.small = np.zeros(m, np.int32), small
-        self.kept, self.newest = Kept(), -1.0
-
-    def place(self, time: float, state: Any, p: Any) -> None:
-        """Take time, parameters, the values of the other unknowns and the guess from a state."""
-        self.time = time
-        # The Jacobian's kernel finds its workspace before the parameters: their memory stays.
-        self.u[:], self.p[:] = state, p
-        self.x[:] = state[self.first :]
-        self.saved[:] = self.x
-
-    def evaluate(self, x: Any, f: Any) -> None:
-        """The residual at x into f."""
-        self.evaluations += 1
-        self.u[self.first :] = x
-        u, out = self.u.ctypes.data, self.out.ctypes.data
-        call_residual(self.residual_at, self.time, u, self.du.ctypes.data, self.p.ctypes.data, out)
-        f[:] = self.out[self.first :]
-
-    def differentiate(self) -> None:
-        """The Jacobian at the iterate into ``matrix``."""
-        self.jacobians += 1
-        self.u[self.first :] = self.x
-        u, p = self.u.ctypes.data, self.p.ctypes.data
-        whole = self.whole.ctypes.data
-        call_jacobian(self.jacobian_at, self.time, u, self.du.ctypes.data, 1.0, p, whole)
-        self.matrix[:] = self.whole[self.first :, self.first :]
-
-    def forget(self) -> None:
-        """Keep nothing of earlier solves."""
-        self.kept.age, self.newest = -1.0, -1.0
-
-    # The operations of dae_sdc.dae.newton, see dae_sdc.dae.newton.ModifiedNewton.
-
-    def correct(self) -> float:
-        self.iterations += 1
-        self.evaluate(self.x, self.f)
-        self.solve()
-        return self.size()
-
-    def solve(self) -> None:
-        """The correction for the residual ``f``."""
-        self.delta[:] = self.f
-        factors, pivots = self.factors.ctypes.data, self.pivots.ctypes.data
-        lapack_solve(self.getrs, self.small.ctypes.data, factors, pivots, self.delta.ctypes.data)
-
-    def size(self) -> float:
-        """Largest weighted entry of the correction."""
-        return float(np.abs(self.delta * self.weights).max())
-
-    def move(self) -> None:
-        self.x -= self.delta
-
-    def largest_residual(self) -> float:
-        return float(np.abs(self.f).max())
-
-    def at_round_off(self) -> bool:
-        self.evaluate(self.x, self.f)
-        scale = np.abs(self.matrix) @ np.abs(self.x)
-        return bool((np.abs(self.f) <= BACKWARD_ERROR * scale).all())
-
-    def restore(self) -> None:
-        self.x[:] = self.saved
-
-    def kept_numbers(self) -> Any:
-        return self.kept
-
-    def newest_age(self) -> float:
-        return self.newest
-
-    def linearize_here(self) -> None:
-        self.differentiate()
-        self.newest = max(self.newest, 0.0) + 1.0
-
-    def factor(self) -> bool:
-        self.factors[:] = self.matrix.T
-        factors, pivots = self.factors.ctypes.data, self.pivots.ctypes.data
-        return bool(lapack_factor(self.getrf, self.small.ctypes.data, factors, pivots))
-
-    def renew(self, which: int) -> bool:
-        return bool(_factorize_anew(self, which))
+    _fields_ = [
+        *fields(
+            ctypes.c_int64,
+            "residual jacobian getrf getrs",  # addresses of kernels and of functions of LAPACK
+            "n m parameters",  # numbers of all unknowns, of those of the contact, and of parameters
+            "p u du out",  # (parameters,) and (n,)
+            "x f delta saved weights",  # iterate, residual, correction, guess, and units, (m,)
+            "whole matrix factors inverse",  # the Jacobian, (n, n), its part and what is made of it, (m, m)
+            "pivots small",  # integers of 32 bits, (m,) and (4,)
+            "kept",  # see dae_sdc.dae.newton.KeptNumbers
+            "evaluations jacobians iterations",
+        ),
+        *fields(ctypes.c_double, "time newest"),
+    ]
 
 
-def contact_of(tyre: BrushTyre) -> Any:
+_view = RecordView(ContactMemory)
+contact_at = _view.at
+
+
+@compiled
+def vector(address: Any, size: Any) -> Any:
+    return carray(doubles(address), (size,))
+
+
+@compiled
+def square(address: Any, size: Any) -> Any:
+    return carray(doubles(address), (size, size))
+
+
+@_view.method(_nrt=True)
+def _place(c: Any, time: Any, state: Any, p: Any) -> None:
+    """Take time, parameters, the values of the other unknowns and the guess from a state."""
+    c.time = time
+    # The Jacobian's kernel finds its workspace before the parameters: their memory stays.
+    vector(c.u, c.n)[:], vector(c.p, c.parameters)[:] = state, p
+    vector(c.x, c.m)[:] = state[c.n - c.m :]
+    vector(c.saved, c.m)[:] = vector(c.x, c.m)
+
+
+@_view.method(_nrt=True)
+def _evaluate(c: Any, x: Any, f: Any) -> None:
+    """The residual at x into f."""
+    c.evaluations += 1
+    vector(c.u, c.n)[c.n - c.m :] = x
+    call_residual(c.residual, c.time, c.u, c.du, c.p, c.out)
+    f[:] = vector(c.out, c.n)[c.n - c.m :]
+
+
+@_view.method(_nrt=True)
+def _differentiate(c: Any) -> None:
+    """The Jacobian at the iterate into ``matrix``."""
+    c.jacobians += 1
+    vector(c.u, c.n)[c.n - c.m :] = vector(c.x, c.m)
+    call_jacobian(c.jacobian, c.time, c.u, c.du, 1.0, c.p, c.whole)
+    square(c.matrix, c.m)[:] = square(c.whole, c.n)[c.n - c.m :, c.n - c.m :]
+
+
+# The operations of dae_sdc.dae.newton, see dae_sdc.dae.newton.ModifiedNewton
+
+
+@_view.method(_nrt=True)
+def _correct(c: Any) -> Any:
+    c.iterations += 1
+    c.evaluate(vector(c.x, c.m), vector(c.f, c.m))
+    c.solve()
+    return c.size()
+
+
+@_view.method(_nrt=True)
+def _solve(c: Any) -> None:
+    """The correction for the residual ``f``."""
+    vector(c.delta, c.m)[:] = vector(c.f, c.m)
+    lapack_solve(c.getrs, c.small, c.factors, c.pivots, c.delta)
+
+
+@_view.method(_nrt=True)
+def _size(c: Any) -> Any:
+    """Largest weighted entry of the correction."""
+    return np.abs(vector(c.delta, c.m) * vector(c.weights, c.m)).max()
+
+
+@_view.method(_nrt=True)
+def _move(c: Any) -> None:
+    x = vector(c.x, c.m)
+    x -= vector(c.delta, c.m)
+
+
+@_view.method(_nrt=True)
+def _largest_residual(c: Any) -> Any:
+    return np.abs(vector(c.f, c.m)).max()
+
+
+@_view.method(_nrt=True)
+def _at_round_off(c: Any) -> Any:
+    x, f = vector(c.x, c.m), vector(c.f, c.m)
+    c.evaluate(x, f)
+    scale = np.abs(square(c.matrix, c.m)) @ np.abs(x)
+    return (np.abs(f) <= BACKWARD_ERROR * scale).all()
+
+
+@_view.method(_nrt=True)
+def _restore(c: Any) -> None:
+    vector(c.x, c.m)[:] = vector(c.saved, c.m)
+
+
+@_view.method()
+def _kept_numbers(c: Any) -> Any:
+    return kept_at(c.kept)
+
+
+@_view.method()
+def _newest_age(c: Any) -> Any:
+    return c.newest
+
+
+@_view.method()
+def _linearize_here(c: Any) -> None:
+    c.differentiate()
+    c.newest = max(c.newest, 0.0) + 1.0
+
+
+@_view.method(_nrt=True)
+def _factor(c: Any) -> Any:
+    square(c.factors, c.m)[:] = square(c.matrix, c.m).T
+    return lapack_factor(c.getrf, c.small, c.factors, c.pivots)
+
+
+@_view.method()
+def _renew(c: Any, which: Any) -> Any:
+    return factorize_anew(c, which)
+
+
+def contact_of(tyre: BrushTyre) -> ArrayMemory:
     """The contact of a tyre, which works on the memory of its parameters."""
-    m, start = tyre.n_alg, tyre.u_exact(0.0)
-    kernels = tyre.kernels
+    n, m, start = tyre.n, tyre.n_alg, tyre.u_exact(0.0)
+    kernels, p = tyre.kernels, tyre.packed_parameters
     assert kernels is not None
     tyre.jacobian(start, tyre.du_exact(0.0), 0.0, 1.0)  # makes the workspace of the Jacobian's kernel
-    small = np.array([m, 1, 0, ord("N")], np.int32)
+    memory = ContactMemory(residual=kernels.residual, jacobian=kernels.jacobian, n=n, m=m, parameters=len(p))
+    memory.getrf, memory.getrs, memory.newest = lapack("dgetrf"), lapack("dgetrs"), -1.0
+    arrays = {name: np.zeros(n) for name in ("u", "du", "out")}
+    arrays |= {name: np.zeros(m) for name in ("x", "f", "delta", "saved")}
+    arrays |= {name: np.zeros((m, m)) for name in ("matrix", "factors", "inverse")}
     # A deflection of 1 cm weighs as much as a slip of 0.1.
-    weights = np.repeat([100.0, 10.0], m // 2)
-    addresses = (kernels.residual, kernels.jacobian, lapack("dgetrf"), lapack("dgetrs"))
-    return Contact(addresses, tyre.packed_parameters, tyre.n, m, small, weights)
+    arrays |= {"weights": np.repeat([100.0, 10.0], m // 2), "p": p, "whole": np.zeros((n, n))}
+    arrays |= {"small": np.array([m, 1, 0, ord("N")], np.int32), "pivots": np.zeros(m, np.int32)}
+    return ArrayMemory(memory, arrays | {"kept": np.array([-1.0, 1.0, 0.0, 0.0])})
 
 
-@njit(error_model="numpy")
+@compiled
 def modified_newton(c: Any, damped: Any, tolerance: Any, goal: Any, maxiter: Any) -> Any:
     """Our iteration, and the damped one where it fails; whether it has converged."""
-    if _iterate(c, True, tolerance, goal, 0.0, maxiter) == SOLVED:
+    if iterate(c, True, tolerance, goal, 0.0, maxiter) == SOLVED:
         return True
     if not damped:
         return False
     c.restore()
-    c.evaluate(c.x, c.f)
+    x, f, delta = vector(c.x, c.m), vector(c.f, c.m), vector(c.delta, c.m)
+    c.evaluate(x, f)
     for _ in range(maxiter):
-        if not _factorize_anew(c, HERE):
+        if not factorize_anew(c, HERE):
             return False
         c.iterations += 1
         c.solve()
-        size, step, fraction = c.size(), c.delta.copy(), 1.0
+        size, step, fraction = c.size(), delta.copy(), 1.0
         while True:
-            c.x -= fraction * step
-            c.evaluate(c.x, c.f)
+            x -= fraction * step
+            c.evaluate(x, f)
             c.solve()
             after = c.size()
             if after <= (1.0 - 0.25 * fraction) * size:
                 break
             if c.largest_residual() <= goal:
                 return True
-            c.x += fraction * step
+            x += fraction * step
             fraction *= 0.5
             if fraction < LEAST_FRACTION:
                 return False
@@ -186,11 +215,11 @@ def modified_newton(c: Any, damped: Any, tolerance: Any, goal: Any, maxiter: Any
     return False
 
 
-@njit(error_model="numpy")
+@compiled
 def newton(c: Any, goal: Any, maxiter: Any) -> Any:
     """Newton's method with a new matrix in every iteration; whether it has converged."""
     for _ in range(maxiter):
-        c.evaluate(c.x, c.f)
+        c.evaluate(vector(c.x, c.m), vector(c.f, c.m))
         if c.largest_residual() <= goal:
             return True
         c.iterations += 1
@@ -202,7 +231,7 @@ def newton(c: Any, goal: Any, maxiter: Any) -> Any:
     return False
 
 
-@njit(error_model="numpy")
+@compiled
 def weights_of(which: Any, h: Any, s: Any, y: Any, hy: Any, f: Any, before: Any, z: Any) -> Any:
     """The vector z of an update into z; ``before`` has s and y of the iteration before, and 1 if there is."""
     if which == 0:
@@ -229,7 +258,7 @@ def weights_of(which: Any, h: Any, s: Any, y: Any, hy: Any, f: Any, before: Any,
         z[np.abs(y).argmax()] = 1.0
 
 
-@njit(error_model="numpy")
+@compiled
 def updated(h: Any, s: Any, hy: Any, y: Any, z: Any) -> Any:
     """H + (s - H y) z^T / (z^T y) in place, unless z^T y is nearly zero."""
     product = z @ y
@@ -242,23 +271,23 @@ def updated(h: Any, s: Any, hy: Any, y: Any, z: Any) -> Any:
             h[i, j] += factor * z[j]
 
 
-@njit(error_model="numpy")
+@compiled
 def quasi_newton(c: Any, which: Any, damped: Any, goal: Any, maxiter: Any) -> Any:
     """Iterate with an inverse that is updated; whether it has converged.
 
     ``which`` is the place of the update in :data:`~benchmarks.studies.quasi_newton.study.UPDATES`; that of
     Eirola and Nevanlinna is made along the next step, with a second evaluation.
     """
-    m, h = c.m, c.inverse
+    m, h, x, f = c.m, square(c.inverse, c.m), vector(c.x, c.m), vector(c.f, c.m)
     trial, after, z, before = np.empty(m), np.empty(m), np.empty(m), np.zeros((3, m))
-    c.evaluate(c.x, c.f)
+    c.evaluate(x, f)
     for _ in range(maxiter):
         if c.largest_residual() <= goal:
             return True
         c.iterations += 1
-        step, size, fraction = -(h @ c.f), np.sqrt(c.f @ c.f), 1.0
+        step, size, fraction = -(h @ f), np.sqrt(f @ f), 1.0
         while True:
-            trial[:] = c.x + fraction * step
+            trial[:] = x + fraction * step
             c.evaluate(trial, after)
             norm = np.sqrt(after @ after)
             if not damped or norm <= (1.0 - SUFFICIENT_DECREASE * fraction) * size:
@@ -268,47 +297,56 @@ def quasi_newton(c: Any, which: Any, damped: Any, goal: Any, maxiter: Any) -> An
             fraction *= 0.5
         if not norm < np.inf:
             return False
-        s, y = fraction * step, after - c.f
-        c.x[:], c.f[:] = trial, after
+        s, y = fraction * step, after - f
+        x[:], f[:] = trial, after
         if which == 7:
             s = -(h @ after)
-            trial[:] = c.x + s
+            trial[:] = x + s
             c.evaluate(trial, after)
-            y = after - c.f
+            y = after - f
             if not np.abs(y).max() < np.inf:
                 return False
         hy = h @ y
-        weights_of(0 if which == 7 else which, h, s, y, hy, c.f, before, z)
+        weights_of(0 if which == 7 else which, h, s, y, hy, f, before, z)
         updated(h, s, hy, y, z)
         before[0], before[1], before[2] = s, y, 1.0
     return False
 
 
-@njit(error_model="numpy")
-def invert(c: Any, size: Any) -> Any:
+@compiled
+def invert(c: Any, size: Any) -> None:
     """Begin with the inverse of the Jacobian at the iterate, or, if ``size`` is positive, of size times 1."""
+    inverse = square(c.inverse, c.m)
     if size > 0.0:
-        c.inverse[:] = np.eye(c.m) / size
-        return True
-    c.differentiate()
-    c.inverse[:] = np.linalg.inv(c.matrix)
-    return True
+        inverse[:] = np.eye(c.m) / size
+    else:
+        c.differentiate()
+        inverse[:] = np.linalg.inv(square(c.matrix, c.m))
 
 
-@njit(error_model="numpy")
-def run(c: Any, cases: Any, method: Any, damped: Any, warm: Any, start: Any, settings: Any) -> Any:
-    """Solve at states in turn; for each whether it has converged, evaluations, Jacobians and iterations."""
-    tolerance, goal, maxiter = settings
-    times, states, p = cases
+def run(contact: ArrayMemory, cases: Any, *how: Any) -> Any:
+    """Solve at states in turn; for each whether it has converged, evaluations, Jacobians and iterations.
+
+    Told how: the method, whether it is damped, whether it begins where the case before has ended, the size of
+    the first inverse, and largest correction, residual and number of iterations.
+    """
+    return _run(contact.address, cases, *how)
+
+
+@kept
+def _run(where: Any, cases: Any, method: Any, damped: Any, warm: Any, start: Any, goals: Any) -> Any:
+    (times, states, p), (tolerance, goal, maxiter) = cases, goals
+    c = contact_at(where)
+    x, f = vector(c.x, c.m), vector(c.f, c.m)
     found = np.zeros((len(states), 4), np.int64)
     known = False
     for k in range(len(states)):
         c.evaluations, c.jacobians, c.iterations = 0, 0, 0
-        previous = c.x.copy()
+        previous = x.copy()
         c.place(times[k], states[k], p[k])
         if warm and known:
-            c.x[:] = previous
-            c.saved[:] = previous
+            x[:] = previous
+            vector(c.saved, c.m)[:] = previous
         solved = False
         for attempt in range(2 if warm and known else 1):
             fresh = not (warm and known) or attempt == 1
@@ -318,7 +356,7 @@ def run(c: Any, cases: Any, method: Any, damped: Any, warm: Any, start: Any, set
                 solved = newton(c, goal, maxiter)
             elif method == OURS:
                 if fresh:
-                    c.forget()
+                    c.kept_numbers().age, c.newest = -1.0, -1.0
                 solved = modified_newton(c, damped, tolerance, goal, maxiter)
             else:
                 if fresh:
@@ -329,6 +367,6 @@ def run(c: Any, cases: Any, method: Any, damped: Any, warm: Any, start: Any, set
         known = solved
         found[k, 0], found[k, 1], found[k, 2], found[k, 3] = solved, c.evaluations, c.jacobians, c.iterations
         if solved:
-            c.evaluate(c.x, c.f)
+            c.evaluate(x, f)
             found[k, 0] = c.largest_residual() <= 10.0 * goal
     return found
