@@ -277,18 +277,24 @@ class Table(Study):
             self.leave_out(what, error)
 
 
+PART = re.compile(r"\{(\w+)(?:\*([\d.e-]+))?(?::([^}]*))?\}")  # {key*factor:format} of a text
+
+
 class Layout:
-    """The columns of a text, given as ``title=key*factor:format``; the title may be the key, the factor 1."""
+    """The columns of a text, given as ``title=key*factor:format``; the title may be the key, the factor 1.
+
+    A key may be a text with several ``{key*factor:format}``.
+    """
 
     def __init__(self, text: str, nan: str | None = None) -> None:
         self.nan, self.cells = nan, []  # nan stands for numbers that are none, if it is not None
         for cell in text.split("|"):
             name, _, form = cell.rpartition(":")
             title, _, key = name.rpartition("=")
-            key, _, factor = key.partition("*")
+            key, _, factor = (key, "", "") if "{" in key else key.partition("*")
             width = re.match(r"[<>]\d+", form)
             assert width is not None, cell
-            self.cells.append((title or key, key, float(factor or 1.0), form, width[0]))
+            self.cells.append((title or key, key, factor, form, width[0]))
 
     def head(self) -> str:
         return " ".join(f"{title:{width}}" for title, _, _, _, width in self.cells)
@@ -297,17 +303,24 @@ class Layout:
         """The line of a row, with what was computed by key in the place of what is there."""
         texts = []
         for _, key, factor, form, width in self.cells:
-            value = computed[key] if key in computed else row[key]
+            if "{" in key:
+                value: Any = PART.sub(lambda part: f"{_times(row[part[1]], part[2]):{part[3] or ''}}", key)
+            else:
+                value = computed[key] if key in computed else row[key]
             if isinstance(value, bool | np.bool_):
                 texts.append(f"{'yes' if value else 'no':{width}}")
             elif self.nan is not None and isinstance(value, float) and math.isnan(value):
                 texts.append(f"{self.nan:{width}}")
             else:
-                texts.append(f"{value if factor == 1.0 else factor * value:{form}}")
+                texts.append(f"{_times(value, factor):{form}}")
         return " ".join(texts)
 
     def lines(self, rows: Iterable[Any]) -> list[str]:
         return [self.head(), *(self.line(row) for row in rows)]
+
+
+def _times(value: Any, factor: str | None) -> Any:
+    return float(factor) * value if factor else value
 
 
 def chosen(what: str, given: Sequence[str] | None, known: Iterable[str]) -> list[str]:

@@ -33,8 +33,8 @@ SHORTER = 0.25  # Part of the way that a run came within the time limit which is
 CHANCE = 0.01  # Probability with which the lower bound of a median is above it by chance
 
 TEXT = Layout(
-    "problem:<22|n:>6|part:>6.2g|steps:>6|pairs:>5|serial ms=serial*1e3:>10.2f|wall:>13|computing:>13"
-    "|equal:>5"
+    "problem:<22|n:>6|part:>6.2g|steps:>6|pairs:>5|serial ms=serial*1e3:>10.2f|"
+    "wall={wall:.3f} ({wall_low:.2f}):>13|computing={computing:.3f} ({computing_low:.2f}):>13|equal:>5"
 )
 
 
@@ -193,8 +193,7 @@ def report(result: Result) -> Iterator[str]:
     yield "runs with parallel='auto', threads='auto' relative to serial ones: medians of pairs (lower bounds)"
     yield f"{TEXT.head()}  chosen"
     for row in data:
-        both = {name: f"{row[name]:.3f} ({row[f'{name}_low']:.2f})" for name in ("wall", "computing")}
-        yield f"{TEXT.line(row, **both)}  {row['choice']}"
+        yield f"{TEXT.line(row)}  {row['choice']}"
     slower = ", ".join(f"{row['problem']} (n = {row['n']})" for row in data[data["slower"]]) or "none"
     allowed = result.parameters["allowed"]
     yield f"above {allowed:g} of the serial time beyond noise: {slower} of {len(data)}"

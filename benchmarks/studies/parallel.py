@@ -31,7 +31,8 @@ WAYS = (RANKS, SWEEPS)
 TEXT = Layout(
     "problem:<18|n:>7|rtol:>6.0e|way:<8|by=workers:>2|pinned:>6|steps:>5|fact.=factorizations:>5|error:>8.1e|"
     "equal:>5|comp. s=computing:>8.3f|ratio:>6.2f|least=ratio_least:>6.2f|comm.=communication:>6.1%|"
-    "wall s=wall:>8.3f|wall ratio:>16"
+    "wall s=wall:>8.3f|"
+    "wall ratio={wall_low:.2f} {wall_ratio:.2f} {wall_high:.2f}:>16"
 )
 
 
@@ -95,10 +96,7 @@ def _cases(problems: Sequence[str], sizes: Sequence[int]) -> Iterator[dict[str, 
 def report(result: Result) -> Iterator[str]:
     repetitions = result.parameters["repetitions"]
     yield f"medians of {repetitions} runs in turn with serial ones; times of the busiest"
-    yield TEXT.head()
-    for row in result.data:
-        walls = f"{row['wall_low']:.2f} {row['wall_ratio']:.2f} {row['wall_high']:.2f}"
-        yield TEXT.line(row, **{"wall ratio": walls})
+    yield from TEXT.lines(result.data)
     if np.isnan(result.data["wall"]).any():
         yield "nan: took more than a minute"
     yield "comm.: messages in units of comp.; wall ratio: quartiles of the relation to serial runs"

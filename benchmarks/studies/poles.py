@@ -42,7 +42,11 @@ CASES: Mapping[str, dict[str, Any]] = {
 
 SAMPLES = np.logspace(-2.0, 3.0, 101)  # Sizes of h lambda for which iterations are judged
 
-TEXT = Layout("problem:<18|n:>6|way:<9|steps:>6|rej.=rejected:>5|factorisations:>15|solves:>15|error:>8.1e")
+TEXT = Layout(
+    "problem:<18|n:>6|way:<9|steps:>6|rej.=rejected:>5|"
+    "factorisations={real_factorizations} {complex_factorizations:>5}:>15|"
+    "solves={real_solves} {complex_solves:>6}:>15|error:>8.1e"
+)
 COUNTED = ("real_factorizations", "complex_factorizations", "real_solves", "complex_solves")
 
 
@@ -246,7 +250,4 @@ def report(result: Result) -> Iterator[str]:
         yield f"{way:<10}" + "".join(f"{text:>14}" for text in shown)
     yield ""
     yield f"runs with {result.parameters['nodes']} nodes; real and complex factorisations and solves"
-    yield TEXT.head()
-    for row in data[data["problem"] != ""]:
-        both = {"factorisations": f"{row['real_factorizations']} {row['complex_factorizations']:>5}"}
-        yield TEXT.line(row, **both, solves=f"{row['real_solves']} {row['complex_solves']:>6}")
+    yield from TEXT.lines(data[data["problem"] != ""])

@@ -18,7 +18,7 @@ from dae_sdc.polynomials.singular_points import singular_points
 from dae_sdc.polynomials.witness import decompose
 from dae_sdc.run.results import Result
 
-TEXT = Layout("system=case:<20|seeds:>9|certified:>9|s:>13")
+TEXT = Layout("system=case:<20|seeds={right} of {seeds}:>9|certified:>9|s={time:.2f} {time_longest:.2f}:>13")
 
 
 @dataclass(frozen=True)
@@ -207,11 +207,7 @@ def report(result: Result) -> Iterator[str]:
     )
     yield f"{TEXT.head()}  known"
     for row in result.data:
-        texts = {
-            "seeds": f"{row['right']} of {row['seeds']}",
-            "certified": "" if row["certified"] < 0 else row["certified"],
-            "s": f"{row['time']:.2f} {row['time_longest']:.2f}",
-        }
-        yield f"{TEXT.line(row, **texts)}  {row['known']}"
+        certified = "" if row["certified"] < 0 else row["certified"]
+        yield f"{TEXT.line(row, certified=certified)}  {row['known']}"
         if row["found"]:
             yield f"  else {row['found']}"

@@ -21,7 +21,8 @@ from dae_sdc.run.solve import solve
 RTOL = 1e-6
 
 TEXT = Layout(
-    "problem:<20|n:>4|steps: own, read, called=steps:>29|ms: own, read, called=ms:>32|"
+    "problem:<20|n:>4|steps: own, read, called={steps:>9} {steps_traced:>9} {steps_function:>9}:>29|"
+    "ms: own, read, called={time*1e3:>10.1f} {time_traced*1e3:>10.1f} {time_function*1e3:>10.1f}:>32|"
     "reading=time_read*1e3:>8.1f|read/own=ratio:>8.2f|called/read=gain:>11"
 )
 
@@ -80,13 +81,9 @@ def report(result: Result) -> Iterator[str]:
     comes_far = (data["done"] > 0.99) | (data["time_function"] > limit)
     yield TEXT.head()
     for row, ratio, gain, far in zip(data, ratios, gains, comes_far, strict=True):
-        texts = {
-            "steps": " ".join(f"{row[key]:>9}" for key in ("steps", "steps_traced", "steps_function")),
-            "ms": " ".join(f"{1e3 * row[key]:>10.1f}" for key in ("time", "time_traced", "time_function")),
-            "gain": (f"{gain:.1f}" if row["done"] > 0.99 else f"> {gain:.1f}") if far else "stops",
-        }
+        told = (f"{gain:.1f}" if row["done"] > 0.99 else f"> {gain:.1f}") if far else "stops"
         reason = "" if row["equations"] == "traced" else f"  {row['equations']}"
-        yield f"{TEXT.line(row, ratio=ratio, **texts)}{reason}"
+        yield f"{TEXT.line(row, ratio=ratio, gain=told)}{reason}"
     means = _mean(ratios), _mean(gains[comes_far])
     yield f"geometric means: read / own {means[0]:.2f}; called / read {means[1]:.1f} or more"
 

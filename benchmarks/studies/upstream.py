@@ -64,7 +64,9 @@ UPSTREAM = (
 )
 
 TEXT = Layout(
-    "problem:<20|sweeper:<15|n:>3|time:>17|ratio:>7.1f|sweeps:>11|evaluations:>15|difference:>10.1e|errors:>17"
+    "problem:<20|sweeper:<15|n:>3|time={time*1e3:.2f} / {time_upstream*1e3:.1f}:>17|ratio:>7.1f|"
+    "sweeps={sweeps:.1f} / {sweeps_upstream:.1f}:>11|evaluations={rhs:.0f} / {rhs_upstream:.0f}:>15|"
+    "difference:>10.1e|errors={error:.1e} / {error_upstream:.1e}:>17"
 )
 
 
@@ -195,13 +197,5 @@ def _compare(
 @upstream.reports
 def report(result: Result) -> Iterator[str]:
     yield "ms, sweeps and residual evaluations a step, errors of the iteration: here / upstream"
-    yield TEXT.head()
-    for row in result.data:
-        both = {
-            "time": f"{1e3 * row['time']:.2f} / {1e3 * row['time_upstream']:.1f}",
-            "sweeps": f"{row['sweeps']:.1f} / {row['sweeps_upstream']:.1f}",
-            "evaluations": f"{row['rhs']:.0f} / {row['rhs_upstream']:.0f}",
-            "errors": f"{row['error']:.1e} / {row['error_upstream']:.1e}",
-        }
-        yield TEXT.line(row, **both)
+    yield from TEXT.lines(result.data)
     yield f"geometric mean of the ratios: {np.exp(np.log(result.data['ratio']).mean()):.1f}"

@@ -35,7 +35,10 @@ from dae_sdc.structure.analysis import structure
 DRAWN = 400  # Least number of times at which solutions are saved
 LENGTH = 1e-12  # Largest error of the length of a pendulum
 
-TEXT = Layout("model:<24|index:>9|dof:>4|size:>14|reduction:<13|operations:>10|s:>36|steps:>6|invariants:>14")
+TEXT = Layout(
+    "model:<24|index={index:>4} /{true_index:>3}:>9|dof:>4|size={written:>3} /{equations:>3} /{n:>4}:>14|"
+    "reduction:<13|operations:>10|s:>36|steps:>6|invariants={drift_before:>6.0e} /{drift:>6.0e}:>14"
+)
 
 
 def test_set(record: str, names: Sequence[str], allowed: float) -> Check:
@@ -378,13 +381,7 @@ def report(result: Result) -> Iterator[str]:
             yield f"{row['model']:<24} {row['message']}"
             failed.append(str(row["model"]))
             continue
-        several = {
-            "index": f"{row['index']:>4} /{row['true_index']:>3}",
-            "size": f"{row['written']:>3} /{row['equations']:>3} /{row['n']:>4}",
-            "s": " ".join(f"{row[name]:5.2f}" for name in models.units),
-            "invariants": f"{row['drift_before']:>6.0e} /{row['drift']:>6.0e}",
-        }
-        head = TEXT.line(row, **several)
+        head = TEXT.line(row, s=" ".join(f"{row[name]:5.2f}" for name in models.units))
         head = " " * len(head) if row["model"] == before else head
         before = row["model"]
         yield f"{head}  {row['check']}: {row['error']:.1e} (allowed {row['allowed']:.0e})"

@@ -47,8 +47,9 @@ TIMES = Layout(
     "computing:>17|exchange=communication*1e3:>8.3f|waiting*1e3:>8.3f|model:>8"
 )
 COMPARISON = Layout(
-    "problem:<18|n:>6|cores:>5|wall=ratio_wall:>6.2f|computing:>13|exchanges:>9|own cores=speedup:>9.2f|"
-    "messages:>11|kB:>15|same:>4"
+    "problem:<18|n:>6|cores:>5|wall=ratio_wall:>6.2f|computing={ratio_computing:.2f} ({ratio_least:.2f}):>13|"
+    "exchanges={exchange_share*100:.1f} %:>9|own cores=speedup:>9.2f|messages:>11|"
+    "kB={bytes*1e-3:.1f} / {bytes_expected*1e-3:.1f}:>15|same:>4"
 )
 
 # What the predictions take for granted
@@ -238,10 +239,7 @@ def report(result: Result) -> Iterator[str]:
         counted, expected = (row[f"messages{of}"] + row[f"messages_notes{of}"] for of in ("", "_expected"))
         texts = {
             **{"cores": "one" if row["pinned"] else "free", "same": "yes" if row["equal"] else "NO"},
-            "computing": f"{row['ratio_computing']:.2f} ({row['ratio_least']:.2f})",
-            "exchanges": f"{100 * row['exchange_share']:.1f} %",
             "messages": f"{counted} / {expected}",
-            "kB": f"{row['bytes'] / 1e3:.1f} / {row['bytes_expected'] / 1e3:.1f}",
         }
         yield f"  {COMPARISON.line(row, **texts)}"
     yield from (
