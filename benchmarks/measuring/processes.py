@@ -105,7 +105,7 @@ def rows_of(module: str, asked: Any, ranks: int, patience: float) -> Generator[d
             with process.stdout as lines:
                 with suppress(BrokenPipeError), process.stdin as questions:
                     questions.write(json.dumps(asked).encode())
-                while wait([lines], patience):
+                while wait([lines.fileno()], patience):
                     line = lines.readline().decode()
                     if not line:
                         break
