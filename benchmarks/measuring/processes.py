@@ -22,10 +22,10 @@ from dae_sdc.sharing import python, surroundings
 
 ROOT = Path(__file__).resolve().parents[2]  # The directory that benchmarks lies in
 PATIENCE = 900.0  # Seconds after which a process is ended
-OF_RANKS = {
-    # Ranks share the cores; threads of the linear algebra would take them from other ranks.
-    **{f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")},
-    # Open MPI refuses more ranks than cores otherwise.
+# Ranks share the cores; threads of the linear algebra would take them from other ranks
+ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")}
+# Open MPI refuses them otherwise
+MORE_RANKS_THAN_CORES = {
     "OMPI_MCA_rmaps_base_oversubscribe": "1",
     "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
 }
@@ -96,10 +96,9 @@ def rows_of(module: str, asked: Any, ranks: int, patience: float) -> Generator[d
     how: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "start_new_session": True}
     with TemporaryDirectory(prefix="dae_sdc-") as errors, TemporaryFile() as complaints:
         command = [launcher(), "-n", str(ranks), *python("-m", module, errors)]
+        variables = {**MORE_RANKS_THAN_CORES, **environment(), **ONE_THREAD}
         # Without a buffer, lines that wait() does not see cannot be left in it.
-        process = subprocess.Popen(
-            command, stderr=complaints, env={**environment(), **OF_RANKS}, bufsize=0, **how
-        )
+        process = subprocess.Popen(command, stderr=complaints, env=variables, bufsize=0, **how)
         assert process.stdin is not None and process.stdout is not None
         try:
             with process.stdout as lines:
