@@ -18,6 +18,7 @@ from dae_sdc.polynomials.singular_points import singular_points
 from dae_sdc.polynomials.witness import decompose
 from dae_sdc.run.results import Result
 
+of_expressions = PolynomialSystem.from_sympy
 TEXT = Layout("system=case:<20|seeds={right} of {seeds}:>9|certified:>9|s={time:.2f} {time_longest:.2f}:>13")
 
 
@@ -40,53 +41,45 @@ def katsura(n: int) -> PolynomialSystem:
 
     everywhere = range(-n, n + 1)
     equations = [sum(at(k) * at(m - k) for k in everywhere) - u[m] for m in range(n)]
-    return PolynomialSystem.from_sympy([*equations, sum(map(at, everywhere)) - 1], u)
+    return of_expressions([*equations, sum(map(at, everywhere)) - 1], u)
 
 
 def cyclic(n: int) -> PolynomialSystem:
     u = sp.symbols(f"u0:{n}")
     sums = [sum(sp.prod([u[(i + j) % n] for j in range(k)]) for i in range(n)) for k in range(1, n)]
-    return PolynomialSystem.from_sympy([*sums, sp.prod(u) - 1], u)
+    return of_expressions([*sums, sp.prod(u) - 1], u)
 
 
 def chandrasekhar(n: int) -> PolynomialSystem:
     """A discretised H equation of Chandrasekhar, with c = 0.51234: 2^n real solutions, of size up to 2e4."""
     h, c = sp.symbols(f"h1:{n + 1}"), sp.Rational("0.51234")
     sums = [1 + sum(sp.Rational(k, k + i) * h[i - 1] for i in range(1, n)) for k in range(1, n + 1)]
-    return PolynomialSystem.from_sympy(
-        [2 * n * x - c * x * terms - 2 * n for x, terms in zip(h, sums, strict=True)], h
-    )
+    return of_expressions([2 * n * x - c * x * terms - 2 * n for x, terms in zip(h, sums, strict=True)], h)
 
 
 def reimer(n: int) -> PolynomialSystem:
     """Equations of Reimer: alternating sums of the powers 2 to n + 1 of n unknowns are 1/2."""
     u = sp.symbols(f"u1:{n + 1}")
-    return PolynomialSystem.from_sympy(
-        [sum((-1) ** j * 2 * u[j] ** (i + 2) for j in range(n)) - 1 for i in range(n)], u
-    )
+    return of_expressions([sum((-1) ** j * 2 * u[j] ** (i + 2) for j in range(n)) - 1 for i in range(n)], u)
 
 
 def noon(n: int) -> PolynomialSystem:
     """A neural network by Noonburg, with c = 1.1: 3^n paths, of which 2 n go to infinity."""
     u = sp.symbols(f"u1:{n + 1}")
     others = [sum(u[j] ** 2 for j in range(n) if j != i) for i in range(n)]
-    return PolynomialSystem.from_sympy(
-        [u[i] * others[i] - sp.Rational(11, 10) * u[i] + 1 for i in range(n)], u
-    )
+    return of_expressions([u[i] * others[i] - sp.Rational(11, 10) * u[i] + 1 for i in range(n)], u)
 
 
 def product_of(*roots: complex | str) -> PolynomialSystem:
     """A polynomial of one variable with these roots, numbers or texts such as "sqrt(2)"."""
     z = sp.Symbol("z")
-    return PolynomialSystem.from_sympy([sp.expand(sp.prod([z - sp.sympify(root) for root in roots]))], [z])
+    return of_expressions([sp.expand(sp.prod([z - sp.sympify(root) for root in roots]))], [z])
 
 
 def slider_crank(ratio: int) -> PolynomialSystem:
     """Positions of a slider crank, by sine and cosine of both angles, with the ratio of the bars."""
     n1, n2, n3, n4 = sp.symbols("n1:5")
-    return PolynomialSystem.from_sympy(
-        [ratio * n3 + n1, n1**2 + n2**2 - 1, n3**2 + n4**2 - 1], [n1, n2, n3, n4]
-    )
+    return of_expressions([ratio * n3 + n1, n1**2 + n2**2 - 1, n3**2 + n4**2 - 1], [n1, n2, n3, n4])
 
 
 def six_components() -> PolynomialSystem:
@@ -98,7 +91,7 @@ def six_components() -> PolynomialSystem:
         (z - x**3) * sphere * (y - half),
         (y - x**2) * (z - x**3) * sphere * (z - half),
     ]
-    return PolynomialSystem.from_sympy([sp.expand(one) for one in given], [x, y, z])
+    return of_expressions([sp.expand(one) for one in given], [x, y, z])
 
 
 def _solutions(system: PolynomialSystem, seed: int) -> tuple[str, int]:

@@ -182,10 +182,7 @@ def _compare(
     ratios = [upstream / own for own, upstream in times]
     rows.put(
         **{"problem": case.problem, "sweeper": case.sweeper, "n": n, "dt": case.dt, "steps": case.steps},
-        **{
-            name: median(column)
-            for name, column in zip(("time", "time_upstream"), np.transpose(times), strict=True)
-        },
+        **dict(zip(("time", "time_upstream"), np.median(times, axis=0).tolist(), strict=True)),
         **{"ratio": median(ratios), "ratio_least": min(ratios), "rhs_upstream": rhs_upstream},
         **{name: sum(row[name] for row in steps) / len(steps) for name in ("sweeps", "rhs")},
         sweeps_upstream=float(np.mean([value for key, value in stats.items() if key.type == "niter"])),

@@ -249,23 +249,15 @@ def _equal_lines(times: Sequence[Equal], about: Mapping[str, Any]) -> Iterator[s
     """The table of times to the same error, and how often ours is not the longer."""
     yield "ms to the same error, which the default reached at rtol"
     yield EQUAL.head()
-    for equal_times in times:
-        row: dict[str, Any] = {
-            "problem": equal_times.problem,
-            "rtol": equal_times.rtol,
-            "ratio": f"{equal_times.ratio:.2f}",
-        }
-        row["error"] = "failed" if math.isnan(equal_times.error) else f"{equal_times.error:.1e}"
+    for at in times:
+        row: dict[str, Any] = {"problem": at.problem, "rtol": at.rtol, "ratio": f"{at.ratio:.2f}"}
+        row["error"] = "failed" if math.isnan(at.error) else f"{at.error:.1e}"
         sides = {"ours": [about["default"]], "best": about["ours"], "peer": about["like"]}
         for name, solvers in (sides | {"unlike": about["unlike"]}).items():
-            row[name], row[f"{name}_time"] = equal_times.best(solvers)
+            row[name], row[f"{name}_time"] = at.best(solvers)
         yield EQUAL.line(row)
     for rtol in REFERENCES:
-        ratios = [
-            equal_times.ratio
-            for equal_times in times
-            if equal_times.rtol == rtol and not math.isnan(equal_times.ratio)
-        ]
+        ratios = [at.ratio for at in times if at.rtol == rtol and not math.isnan(at.ratio)]
         if ratios:
             fine = sum(ratio <= 1.0 for ratio in ratios)
             yield (
