@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,7 +59,7 @@ class Case:
         return "-".join([self.model, *(f"{value:g}" for value in self.params.values())])
 
 
-def integrated(flight: Flight, rates: Callable[[float, Vector], Sequence[float]], y0: npt.ArrayLike) -> Any:
+def integrated(flight: Flight, rates: Callable[[float, Vector], npt.ArrayLike], y0: npt.ArrayLike) -> Any:
     """Values and rates of an ordinary differential equation at the times of a flight, shapes (m, K)."""
     t = flight.t
     # Steps are short enough that no kink of the rates goes unnoticed.

@@ -63,6 +63,10 @@ class Lagrange:
         columns = zip(*(state(float(time), each) for time, each in zip(t, y.T, strict=True)), strict=True)
         return Motion(self, t, *(np.array(column).T for column in columns))
 
+    def coordinates(self, free: Sequence[float]) -> Sequence[float]:
+        """All coordinates from the free ones."""
+        return free if self.closed is None else self.closed(free)
+
     def _state(self, free: int) -> Callable[[float, Vector], tuple[Vector, Vector, Vector, Vector]]:
         """Coordinates, rates, accelerations and multipliers from the free coordinates and rates."""
         q, v = sp.Matrix(self.q), sp.Matrix(self.v)
@@ -78,7 +82,7 @@ class Lagrange:
 
         def state(time: float, y: Vector) -> tuple[Vector, Vector, Vector, Vector]:
             own = y[:free].tolist()
-            q = np.array(own if self.closed is None else self.closed(own))
+            q = np.array(self.coordinates(own))
             v = np.concatenate([y[free:], np.zeros(held)])
             if held:
                 *_, turn, _ = evaluate(q.tolist(), v.tolist(), time)
@@ -160,7 +164,8 @@ def _slider_crank(flight: Flight) -> dict[str, Any]:
 def motor_crank(flight: Flight) -> dict[str, Any]:
     """A crank of length 1 and a rod of length 2 behind a motor, whose charge is a coordinate."""
     base = _crank_and_rod(1.0, 2.0, 3.25, 6.0, 3.0, 24.0, 29.0)
-    (crank, rod), (turn, _), charge, current = base.q, base.v, *sp.symbols("q_e i")
+    (crank, rod), (turn, _) = base.q, base.v
+    charge, current = sp.symbols("q_e i")
     resistance, inductance, k = (flight.value(f"Main.{name}") for name in ("R.R", "L.L", "EMF.k"))
     voltage = _step(flight) - resistance * current - k * turn
     system = replace(
@@ -169,7 +174,7 @@ def motor_crank(flight: Flight) -> dict[str, Any]:
         v=(current, *base.v),
         kinetic=base.kinetic + inductance * current**2 / 2,
         forces={crank: k * current, charge: voltage},
-        closed=lambda own: [own[0], *base.closed(own[1:])],
+        closed=lambda own: [own[0], *base.coordinates(own[1:])],
     )
     motion = system.move(flight, (0.0, "Main.L.i"), ("Main.Crank.theta", "Main.Crank.w"))
     place, force = sp.cos(crank) + 2.0 * sp.cos(rod), motion.pulls[0]
@@ -190,24 +195,18 @@ def _spatial_slider_crank(flight: Flight) -> dict[str, Any]:
     ends = sp.Matrix([0, r * sp.cos(phi), r * sp.sin(phi)]), sp.Matrix([place, 0, height])
     v1, v2 = (end.jacobian(sp.Matrix(q)) * sp.Matrix(v) for end in ends)
     across = ends[1] - ends[0]
-    system = Lagrange(
-        q,
-        v,
-        flight.value("crank.J") * w**2 / 2
-        + slider * speed**2 / 2
-        + rod / 6 * (v1.dot(v1) + v1.dot(v2) + v2.dot(v2)),
-        crank * g * ends[0][2] / 2 + rod * g * (ends[0][2] + height) / 2,
-        {
-            phi: flight.value("motor.T") - flight.value("motor.k") * w,
-            place: -flight.value("slider.d") * speed,
-        },
-        [(across.dot(across) - length**2) / 2],
-        lambda own: [
-            own[0],
-            math.sqrt(length**2 - (r * math.cos(own[0])) ** 2 - (height - r * math.sin(own[0])) ** 2),
-        ],
-    )
-    motion = system.move(flight, "crank")
+    kinetic = flight.value("crank.J") * w**2 / 2 + slider * speed**2 / 2
+    kinetic += rod / 6 * (v1.dot(v1) + v1.dot(v2) + v2.dot(v2))
+    potential = crank * g * ends[0][2] / 2 + rod * g * (ends[0][2] + height) / 2
+    forces = {phi: flight.value("motor.T") - flight.value("motor.k") * w}
+    forces[place] = -flight.value("slider.d") * speed
+
+    def closed(own: Sequence[float]) -> list[float]:
+        aside, below = r * math.cos(own[0]), height - r * math.sin(own[0])
+        return [own[0], math.sqrt(length**2 - aside**2 - below**2)]
+
+    loops = [(across.dot(across) - length**2) / 2]
+    motion = Lagrange(q, v, kinetic, potential, forces, loops, closed).move(flight, "crank")
     pull = -motion.pulls[0]
     lift = rod / 6 * motion(ends[0][2], 2) + pull * motion(across[2]) + rod * g / 2
     return {
@@ -223,8 +222,8 @@ def _rotating_pendulum(flight: Flight) -> dict[str, Any]:
     g, length, m, speed, d = (flight.value(x) for x in ("g", "l", "m", "motor.speed", "hinge.d"))
     (phi,), (w,) = q, v = _symbols(1)
     kinetic = m * length**2 * (w**2 + (speed * sp.sin(phi)) ** 2) / 2
-    system = Lagrange(q, v, kinetic, -m * g * length * sp.cos(phi), {phi: -d * w})
-    motion = system.move(flight, "hinge")
+    potential = -m * g * length * sp.cos(phi)
+    motion = Lagrange(q, v, kinetic, potential, {phi: -d * w}).move(flight, "hinge")
     s, c = sp.sin(phi), sp.cos(phi)
     turn = speed * TIME
     side = 2 * m * length * speed * w * c
@@ -331,14 +330,9 @@ def _furuta(flight: Flight) -> dict[str, Any]:
     spin = across * (w**2 + (turn * s) ** 2) + along * (turn * c) ** 2
     drive = flight.value("motor.T") * sp.sin(flight.value("motor.speed") * TIME)
     friction = flight.value("arm.d") * turn
-    system = Lagrange(
-        q,
-        v,
-        arm * turn**2 / 2 + m * speed.dot(speed) / 2 + spin / 2,
-        m * g * place[2],
-        {phi: drive - friction, swing: -flight.value("hinge.d") * w},
-    )
-    motion = system.move(flight, "arm", "hinge")
+    kinetic = arm * turn**2 / 2 + m * speed.dot(speed) / 2 + spin / 2
+    forces = {phi: drive - friction, swing: -flight.value("hinge.d") * w}
+    motion = Lagrange(q, v, kinetic, m * g * place[2], forces).move(flight, "arm", "hinge")
     accelerations = [motion(x, 2) for x in place]
     force = [m * accelerations[0], m * accelerations[1], m * (accelerations[2] + g)]
 
@@ -365,9 +359,8 @@ def _gimbal(flight: Flight) -> dict[str, Any]:
     kinetic = outer * a**2 / 2 + momentum.dot(spin) / 2
     kinetic += sum(j * x**2 for j, x in zip(ring, rates, strict=True)) / 2
     friction = {x: -flight.value(f"bearing{k}.d") * y for k, (x, y) in enumerate(zip(q, v, strict=True), 1)}
-    system = Lagrange(q, v, kinetic, weight * c, friction)
     names = [f"bearing{k}" for k in (1, 2, 3)]
-    motion = system.move(flight, *names)
+    motion = Lagrange(q, v, kinetic, weight * c, friction).move(flight, *names)
     # The momentum of the rotor in space, along the axes of the inner ring in space.
     first = sp.Matrix([sp.cos(alpha), sp.sin(alpha), 0])
     across = sp.Matrix([-sp.sin(alpha), sp.cos(alpha), 0])
@@ -381,11 +374,8 @@ def _gimbal(flight: Flight) -> dict[str, Any]:
         **{f"{name}.w": motion(x) for name, x in zip(names, v, strict=True)},
         **{"outer.phi": motion(alpha), "outer.z": motion(alpha, 2), "inner.w2": motion(a * s)},
         **{"inner.z3": motion(a * c, 1), "rotor.w3": motion(a * c + w), "rotor.z2": motion(a * s, 1)},
-        **{
-            "bearing3.t1": motion.along(torque, axes[0]),
-            "bearing3.t2": motion.along(torque, axes[1]),
-            "weight.t": motion(weight * s),
-        },
+        **{f"bearing3.t{k + 1}": motion.along(torque, axes[k]) for k in (0, 1)},
+        "weight.t": motion(weight * s),
         "outer.frame_b.t": outer * motion(alpha, 2) + flight.value("bearing1.d") * motion(a),
     }
 
@@ -465,8 +455,7 @@ def _five_pendula(flight: Flight) -> dict[str, Any]:
     end = bars.support("support")
     for name in names:
         end = bars.put(name, end)
-    system = Lagrange(bars.q, bars.v, *bars.energies())
-    motion = system.move(flight, *names)
+    motion = Lagrange(bars.q, bars.v, *bars.energies()).move(flight, *names)
     whole, last = bars.push(motion, names), bars.push(motion, names[3:])
     return {
         **bars.values(motion),
