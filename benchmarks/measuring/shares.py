@@ -95,9 +95,9 @@ class Run:
         level = controller.MS[0].levels[0]
         pool = getattr(level.sweep, "team", None)
         threads = pool.seconds[1:].tolist() if isinstance(pool, teams.Threads) else []
-        counts = {"steps": len(record_of(controller).rows)}
-        counts["factorizations"] = level.prob.work_counters["factorization"].niter
-        return Timing(spent.wall, cpu, list(calls), np.array(end), threads=threads, **counts)
+        about: dict[str, Any] = {"threads": threads, "steps": len(record_of(controller).rows)}
+        about["factorizations"] = level.prob.work_counters["factorization"].niter
+        return Timing(spent.wall, cpu, list(calls), np.array(end), **about)
 
 
 class BlockRun:
