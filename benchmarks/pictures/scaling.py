@@ -46,7 +46,7 @@ def _times(axes: Any, rows: Rows) -> None:
     free, pinned = measured[~measured["pinned"]], measured[measured["pinned"]]
     # Computing of ranks tied to one core is least disturbed; wall time is what was waited.
     for of, column, label, look in (
-        (free, "model", lambda p: f"{p} rank{'s' * (p > 1)}, model", LINE),
+        (free, "model", lambda p: f"{p} rank{'s' if p > 1 else ''}, model", LINE),
         (pinned, "undisturbed", lambda p: "computing (process time)", FULL),
         (free, "wall", lambda p: "wall time, shared cores", HOLLOW),
     ):
