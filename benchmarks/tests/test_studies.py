@@ -50,7 +50,7 @@ RUNS = {
     "starts": "--kind generated --quick --count 3 --workers 0",
     "size": "--sizes 10,20 --linear-solver auto --accuracies 1e-4 --repetitions 1",
     "testset": "--problems pendulum-cash,chemical-akzo-nobel --rtols 1e-3,1e-6",
-    "traced": "--problems simple,skate --repetitions 1 --time-limit 600",
+    "traced": "--problems simple,rigid-pendulum --repetitions 1 --time-limit 600",
     "truth": "--family ordinary --kind structure --seeds 1",
     "upstream": "--problems discontinuous --repetitions 1 --adapted",
     "work": "--problems simple,problematic-f,transmission-line --sizes 20 --qdelta LU --repetitions 1 "
