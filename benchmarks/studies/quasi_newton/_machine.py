@@ -167,9 +167,9 @@ def _renew(c: Any, which: Any) -> Any:
 def contact_of(tyre: BrushTyre) -> ArrayMemory:
     """The contact of a tyre, which works on the memory of its parameters."""
     n, m, start = tyre.n, tyre.n_alg, tyre.u_exact(0.0)
+    tyre.jacobian(start, tyre.du_exact(0.0), 0.0, 1.0)  # makes the workspace of the Jacobian's kernel
     kernels, p = tyre.kernels, tyre.packed_parameters
     assert kernels is not None
-    tyre.jacobian(start, tyre.du_exact(0.0), 0.0, 1.0)  # makes the workspace of the Jacobian's kernel
     memory = ContactMemory(residual=kernels.residual, jacobian=kernels.jacobian, n=n, m=m, parameters=len(p))
     memory.getrf, memory.getrs, memory.newest = lapack("dgetrf"), lapack("dgetrs"), -1.0
     arrays = {name: np.zeros(n) for name in ("u", "du", "out")}
