@@ -40,7 +40,7 @@ class ContactMemory(ctypes.Structure):
             "x f delta saved weights",  # iterate, residual, correction, guess, and units, (m,)
             "whole matrix factors inverse",  # the Jacobian, (n, n), its part and what is made of it, (m, m)
             "pivots small",  # integers of 32 bits, (m,) and (4,)
-            "kept",  # see dae_sdc.dae.newton.KeptNumbers
+            "numbers",  # of the kept matrix, see dae_sdc.dae.newton.KeptNumbers
             "evaluations jacobians iterations",
         ),
         *fields(ctypes.c_double, "time newest"),
@@ -139,7 +139,7 @@ def _restore(c: Any) -> None:
 
 @_view.method()
 def _kept_numbers(c: Any) -> Any:
-    return kept_at(c.kept)
+    return kept_at(c.numbers)
 
 
 @_view.method()
@@ -178,7 +178,7 @@ def contact_of(tyre: BrushTyre) -> ArrayMemory:
     # A deflection of 1 cm weighs as much as a slip of 0.1.
     arrays |= {"weights": np.repeat([100.0, 10.0], m // 2), "p": p, "whole": np.zeros((n, n))}
     arrays |= {"small": np.array([m, 1, 0, ord("N")], np.int32), "pivots": np.zeros(m, np.int32)}
-    return ArrayMemory(memory, arrays | {"kept": np.array([-1.0, 1.0, 0.0, 0.0])})
+    return ArrayMemory(memory, arrays | {"numbers": np.array([-1.0, 1.0, 0.0, 0.0])})
 
 
 @compiled
