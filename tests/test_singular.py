@@ -14,7 +14,7 @@ from scipy.integrate import quad
 
 import dae_sdc as ds
 from dae_sdc.cli import main
-from dae_sdc.control.singular_determinants import watched
+from dae_sdc.control.singular import watched
 from dae_sdc.errors import InputError
 from dae_sdc.structure.determinants import Determinants, null_rows
 from dae_sdc.structure.parabola import foretold

@@ -95,11 +95,25 @@ def _of_workspace(write: Callable[..., None]) -> Callable[..., None]:
     return kernel
 
 
+AROUND = (-3, -2, -1, 1, 2, 3)  # Places of differences of order 6, in steps.
+
+
 @within_compiled
 def _difference_weight(k: Any, step: Any) -> Any:
     """Weight of the value k steps aside in a first derivative by central differences of order 6."""
     weight = 45.0 if abs(k) == 1 else -9.0 if abs(k) == 2 else 1.0
     return weight * ((1.0 if k > 0 else -1.0) / (60.0 * step))
+
+
+@within_compiled
+def _add_rates(own: Any, function: Any, t: Any, u: Any, v: Any, p: Any, out: Any) -> None:
+    """Add the derivatives by t of a function of the constraints' size, by differences of order 6."""
+    values, step = doubles(own.found), FIRST_DIFFERENCE * doubles(own.scales)[own.n]
+    for k in AROUND:
+        weight = _difference_weight(k, step)
+        call_residual(function, t + k * step, u, v, address_of(p), own.found)
+        for i in range(own.m):
+            out[i] += weight * values[i]
 
 
 def _dg(own: Any, t: Any, u: Any, v: Any, p: Any, out: Any) -> None:
@@ -121,18 +135,9 @@ def _dg(own: Any, t: Any, u: Any, v: Any, p: Any, out: Any) -> None:
 def _dg_dt(own: Any, t: Any, u: Any, v: Any, p: Any, out: Any) -> None:
     """g_t by differences of order 6; of nonholonomic constraints g_t + g_u v."""
     n, m = own.n, own.m
-    rates = address_of(v) if own.by_velocity != 0 else address_of(u)
-    values = doubles(own.found)
-    step = FIRST_DIFFERENCE * doubles(own.scales)[n]
     for i in range(m):
         out[i] = 0.0
-    for k in range(-3, 4):
-        if k == 0:
-            continue
-        weight = _difference_weight(k, step)
-        call_residual(own.g, t + k * step, address_of(u), rates, address_of(p), own.found)
-        for i in range(m):
-            out[i] += weight * values[i]
+    _add_rates(own, own.g, t, address_of(u), address_of(v) if own.by_velocity != 0 else address_of(u), p, out)
     if own.by_velocity != 0:
         value, rate, found = doubles(own.stepped_u), doubles(own.stepped_v), doubles(own.found)
         for i in range(n):
@@ -163,9 +168,7 @@ def _d2g(own: Any, t: Any, u: Any, v: Any, p: Any, out: Any) -> None:
     step = FIRST_DIFFERENCE * length
     for i in range(m):
         out[i] = 0.0
-    for k in range(-3, 4):
-        if k == 0:
-            continue
+    for k in AROUND:
         weight = _difference_weight(k, step)
         for i in range(n):
             value[2 * i], value[2 * i + 1] = u[i] + k * step * v[i], STEP * v[i]
@@ -175,14 +178,7 @@ def _d2g(own: Any, t: Any, u: Any, v: Any, p: Any, out: Any) -> None:
             out[i] += weight * (found[2 * i + 1] / STEP)
     place, rates = address_of(u), own.stepped_v
     if own.dg_dt != 0:
-        step = FIRST_DIFFERENCE * scales[n]
-        for k in range(-3, 4):
-            if k == 0:
-                continue
-            weight = _difference_weight(k, step)
-            call_residual(own.dg_dt, t + k * step, place, rates, address_of(p), own.found)
-            for i in range(m):
-                out[i] += weight * found[i]
+        _add_rates(own, own.dg_dt, t, place, rates, p, out)
         return
     step = SECOND_DIFFERENCE * scales[n]
     sums, middle = doubles(own.sums), doubles(own.middle)
@@ -305,9 +301,7 @@ def _slopes(own: Any, real: Any, stepped: Any, count: Any, t: Any, u: Any, v: An
         slope[i] = 0.0
     middle = moved[at]
     step = FIRST_DIFFERENCE * (abs(middle) + (1.0 if turned else doubles(own.scales)[at]))
-    for k in range(-3, 4):
-        if k == 0:
-            continue
+    for k in AROUND:
         weight = _difference_weight(k, step)
         moved[at] = middle + k * step
         call_residual(real, t, own.varied_u, own.varied_v, p, own.varied_part)

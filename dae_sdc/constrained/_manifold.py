@@ -124,6 +124,27 @@ def entries_from(values: Any, first: Any) -> Any:
 
 
 @within_compiled
+def copy(values: Any, count: Any, out: Any) -> None:
+    """The first numbers at a pointer, to another."""
+    for i in range(count):
+        out[i] = values[i]
+
+
+@within_compiled
+def negate(values: Any, count: Any, out: Any) -> None:
+    """The first numbers at a pointer with the other sign, to another or in place."""
+    for i in range(count):
+        out[i] = -values[i]
+
+
+@within_compiled
+def clear(out: Any, count: Any) -> None:
+    """Set the first numbers at a pointer to 0."""
+    for i in range(count):
+        out[i] = 0.0
+
+
+@within_compiled
 def evaluate(s: Any, function: Any, t: Any, u: Any, v: Any, out: Any) -> None:
     """Evaluate a part of the equations."""
     call_residual(function, t, address_of(u), address_of(v), s.p, address_of(out))
@@ -223,9 +244,8 @@ def factor_chart(s: Any) -> Any:
     """Factors of [G; U^T] at the point where G was evaluated."""
     n, m = s.n, s.m
     d, matrix, G, basis = n - m, doubles(s.chart_matrix), doubles(s.dg_value), doubles(s.basis)
+    copy(G, m * n, matrix)
     for j in range(n):
-        for i in range(m):
-            matrix[i * n + j] = G[i * n + j]
         for i in range(m, n):
             matrix[i * n + j] = basis[j * d + i - m]
     s.marks.counts.factorization += 1
@@ -281,9 +301,9 @@ def make_chart(s: Any, t: Any, u: Any, v: Any) -> Any:
             for j in range(k, n):
                 Q[i * n + j] -= total * R[j * n + k]
     bound = v if s.form == NONHOLONOMIC else u
-    base, basis = doubles(s.base), doubles(s.basis)
+    basis = doubles(s.basis)
+    copy(bound, n, doubles(s.base))
     for i in range(n):
-        base[i] = bound[i]
         for j in range(n - m):
             basis[i * (n - m) + j] = Q[i * n + m + j]
     s.marks.valid = s.marks.fresh = 1
@@ -308,8 +328,7 @@ def turn(s: Any) -> Any:
     n, m, rhs = s.n, s.m, doubles(s.rhs)
     longest = 1.0
     for j in range(n - m):
-        for i in range(n):
-            rhs[i] = 0.0
+        clear(rhs, n)
         rhs[m + j] = 1.0
         solve_chart(s, rhs)
         total = 0.0
@@ -348,8 +367,7 @@ def correct(s: Any, t: Any, eta: Any, u: Any, v: Any, x: Any) -> Any:
         if not factor_chart(s):
             return SINGULAR
         project_on_chart(s, x, True, entries_from(rhs, m))
-        for i in range(m):
-            rhs[i] = -value[i]
+        negate(value, m, rhs)
         for i in range(n - m):
             rhs[m + i] = eta[i] - rhs[m + i]
         solve_chart(s, rhs)
@@ -367,16 +385,13 @@ def lift(s: Any, t: Any, z: Any, u: Any, v: Any) -> Any:
     n, m, form = s.n, s.m, s.form
     d = n - m
     if not s.chart:
-        for i in range(n):
-            u[i] = z[i]
+        copy(z, n, u)
         if form >= SECOND:
-            for i in range(n):
-                v[i] = z[n + i]
+            copy(entries_from(z, n), n, v)
         evaluate_constraint_jacobian(s, t, u, v)
         return SOLVED
     if form == NONHOLONOMIC:
-        for i in range(n):
-            u[i] = z[i]
+        copy(z, n, u)
         status = correct(s, t, entries_from(z, n), u, v, v)
     else:
         status = correct(s, t, z, u, v, u)
@@ -388,26 +403,21 @@ def lift(s: Any, t: Any, z: Any, u: Any, v: Any) -> Any:
     if form == SECOND:
         rhs = doubles(s.rhs)
         moving(s, t, u, v, rhs)
-        for i in range(d):
-            rhs[m + i] = z[d + i]
+        copy(entries_from(z, d), d, entries_from(rhs, m))
         solve_chart(s, rhs)
-        for i in range(n):
-            v[i] = rhs[i]
+        copy(rhs, n, v)
     return SOLVED
 
 
 @within_compiled
 def moving(s: Any, t: Any, u: Any, v: Any, out: Any) -> None:
     """-g_t, with the part g_u v of nonholonomic constraints, into ``out``; 0 where g is free of time."""
-    m = s.m
-    if s.dg_dt == 0 or m == 0:
-        for i in range(m):
-            out[i] = 0.0
+    if s.dg_dt == 0 or s.m == 0:
+        clear(out, s.m)
         return
     rest = doubles(s.rest_value)
     evaluate(s, s.dg_dt, t, u, v, rest)
-    for i in range(m):
-        out[i] = -rest[i]
+    negate(rest, s.m, out)
 
 
 @within_compiled
@@ -418,12 +428,8 @@ def factor_saddle(s: Any, t: Any, u: Any, v: Any) -> Any:
     evaluate(s, s.A, t, u, v, A)
     if s.form == FIRST:
         size = n
-        for i in range(n - m):
-            for j in range(n):
-                saddle[i * n + j] = A[i * n + j]
-        for i in range(m):
-            for j in range(n):
-                saddle[(n - m + i) * n + j] = G[i * n + j]
+        copy(A, (n - m) * n, saddle)
+        copy(G, m * n, entries_from(saddle, (n - m) * n))
     else:
         size = n + m
         if s.B != 0:
@@ -439,15 +445,13 @@ def fill_saddle(s: Any, has_B: Any) -> None:
     n, m = s.n, s.m
     A, B, G, saddle = doubles(s.A_value), doubles(s.B_value), doubles(s.dg_value), doubles(s.saddle)
     size = n + m
+    clear(saddle, size * size)
     for i in range(n):
         for j in range(n):
             saddle[i * size + j] = A[i * n + j]
         for j in range(m):
             saddle[i * size + n + j] = B[i * m + j] if has_B else G[j * n + i]
             saddle[(n + j) * size + i] = G[j * n + i]
-    for i in range(m):
-        for j in range(m):
-            saddle[(n + i) * size + n + j] = 0.0
 
 
 @within_compiled
@@ -462,8 +466,7 @@ def accelerate(s: Any, t: Any, u: Any, v: Any, a: Any, multipliers: Any) -> Any:
     at = n - m if form == FIRST else n
     if form == SECOND:
         evaluate(s, s.d2g, t, u, v, rest)
-        for i in range(m):
-            rhs[at + i] = -rest[i]
+        negate(rest, m, entries_from(rhs, at))
     else:
         moving(s, t, u, v, entries_from(rhs, at))
     if alpha != 0.0 or beta != 0.0:
@@ -486,8 +489,7 @@ def accelerate(s: Any, t: Any, u: Any, v: Any, a: Any, multipliers: Any) -> Any:
     for i in range(n):
         a[i] = rhs[i]
         defined = defined and abs(rhs[i]) < np.inf
-    for i in range(size - n):
-        multipliers[i] = rhs[n + i]
+    copy(entries_from(rhs, n), size - n, multipliers)
     return SOLVED if defined else UNDEFINED
 
 
@@ -497,17 +499,15 @@ def local_slope(s: Any, v: Any, a: Any, out: Any) -> None:
     n, form = s.n, s.form
     if not s.chart:
         if form >= SECOND:
-            for i in range(n):
-                out[i], out[n + i] = v[i], a[i]
+            copy(v, n, out)
+            copy(a, n, entries_from(out, n))
         else:
-            for i in range(n):
-                out[i] = a[i]
+            copy(a, n, out)
     elif form == SECOND:
         project_on_chart(s, v, False, out)
         project_on_chart(s, a, False, entries_from(out, n - s.m))
     elif form == NONHOLONOMIC:
-        for i in range(n):
-            out[i] = v[i]
+        copy(v, n, out)
         project_on_chart(s, a, False, entries_from(out, n))
     else:
         project_on_chart(s, a, False, out)
@@ -518,13 +518,11 @@ def localize(s: Any, u: Any, v: Any, out: Any) -> None:
     """Local coordinates of a state."""
     n, form = s.n, s.form
     if not s.chart or form == NONHOLONOMIC:
-        for i in range(n):
-            out[i] = u[i]
+        copy(u, n, out)
         if s.chart:
             project_on_chart(s, v, True, entries_from(out, n))
         elif form >= SECOND:
-            for i in range(n):
-                out[n + i] = v[i]
+            copy(v, n, entries_from(out, n))
     else:
         project_on_chart(s, u, True, out)
         if form == SECOND:
@@ -596,8 +594,7 @@ def stages(s: Any, t: Any, h: Any) -> Any:
         if status != SOLVED:
             return status
     combine(s, h, doubles(s.end_weights), s.stages, z1)
-    for i in range(size):
-        z[i] = z1[i]
+    copy(z1, size, z)
     ends = doubles(s.u1), doubles(s.v1), doubles(s.a1), doubles(s.end_multipliers)
     status = stage(s, t, h, *ends, entries_from(K, s.stages * size))
     s.marks.end_sign = s.marks.sign
@@ -619,14 +616,11 @@ def error_norm(s: Any, h: Any, row: Any) -> Any:
     at = 0
     for which in range(2 if form >= SECOND else 1):
         if not s.chart or (form == NONHOLONOMIC and which == 0):
-            for i in range(n):
-                rhs[i] = error[at + i]
+            copy(entries_from(error, at), n, rhs)
             at += n
         else:
-            for i in range(m):
-                rhs[i] = 0.0
-            for i in range(d):
-                rhs[m + i] = error[at + i]
+            clear(rhs, m)
+            copy(entries_from(error, at), d, entries_from(rhs, m))
             solve_chart(s, rhs)
             at += d
         for i in range(n):
@@ -659,10 +653,8 @@ def project(s: Any, t: Any, u: Any, v: Any, x: Any) -> Any:
         evaluate_constraint_jacobian(s, t, u, v)
         if not factor_saddle(s, t, u, v):
             return SINGULAR
-        for i in range(at):
-            rhs[i] = 0.0
-        for i in range(m):
-            rhs[at + i] = -value[i]
+        clear(rhs, at)
+        negate(value, m, entries_from(rhs, at))
         solve_saddle(s, rhs, at + m)
         status = improve(s, x)
         if status != GOING:
@@ -677,8 +669,7 @@ def project_velocity(s: Any, t: Any, u: Any, v: Any) -> Any:
     evaluate_constraint_jacobian(s, t, u, v)
     if not factor_saddle(s, t, u, v):
         return SINGULAR
-    for i in range(n):
-        rhs[i] = 0.0
+    clear(rhs, n)
     moving(s, t, u, v, entries_from(rhs, n))
     for i in range(m):
         for j in range(n):
@@ -769,17 +760,14 @@ def interior(place: Any, t: Any, h: Any) -> Any:
                 status = accelerate(s, t + after, u, v, a, multipliers)
         if status != SOLVED:
             return status
-        for i in range(n):
-            values[at] = u[i]
-            at += 1
+        copy(u, n, entries_from(values, at))
+        at += n
         if form >= SECOND:
-            for i in range(n):
-                values[at] = v[i]
-                at += 1
+            copy(v, n, entries_from(values, at))
+            at += n
         if form != FIRST:
-            for i in range(m):
-                values[at] = multipliers[i]
-                at += 1
+            copy(multipliers, m, entries_from(values, at))
+            at += m
     return SOLVED
 
 
@@ -807,10 +795,8 @@ def rattle(place: Any, t: Any, h: Any) -> Any:
         evaluate(s, s.g, t + h, u1, v0, value)
         evaluate_constraint_jacobian(s, t + h, u1, v0)
         fill_saddle(s, True)
-        for i in range(n):
-            rhs[i] = 0.0
-        for i in range(m):
-            rhs[n + i] = -value[i]
+        clear(rhs, n)
+        negate(value, m, entries_from(rhs, n))
         s.marks.counts.factorization += 1
         if factor(s, saddle, integers(s.saddle_pivots), n + m) >= 0:
             return SINGULAR
@@ -838,9 +824,8 @@ def rattle(place: Any, t: Any, h: Any) -> Any:
 @within_compiled
 def free_acceleration(s: Any, force: Any) -> Any:
     """A^-1 times a force, in place, with A as it was evaluated last."""
-    A, matrix = doubles(s.A_value), doubles(s.chart_matrix)
-    for i in range(s.n * s.n):
-        matrix[i] = A[i]
+    matrix = doubles(s.chart_matrix)
+    copy(doubles(s.A_value), s.n * s.n, matrix)
     s.marks.counts.factorization += 1
     if factor(s, matrix, integers(s.chart_pivots), s.n) >= 0:
         return False

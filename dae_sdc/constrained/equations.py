@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from dae_sdc.arguments import is_integer
 from dae_sdc.constrained.parts import part, supplied
-from dae_sdc.constrained.quasilinear import Block, QuasilinearProblem, nearest_point
+from dae_sdc.constrained.quasilinear import Block, QuasilinearProblem
 from dae_sdc.dae.state import MeshDAE, Vector
-from dae_sdc.errors import InconsistentStateError, InputError, require_count
+from dae_sdc.errors import InputError, require_count
 
 
 class QuasiFirstOrderProblem(QuasilinearProblem):
@@ -231,21 +231,12 @@ class ImplicitDAE(QuasilinearProblem):
         """A state (u, p, w) with the u of ``q``, and p and w from F = 0."""
         n, x = self.n_u, q.copy()
 
-        def at(y: Vector) -> Vector:
+        def state(y: Vector) -> tuple[Vector]:
             x[n:] = y
-            return x
+            return (x,)
 
-        position = nearest_point(
-            q[n:].copy(),
-            lambda y: self._part("g", t, at(y)),
-            lambda y: self._part("dg", t, at(y))[:, n:],
-            lambda y: self._scale(t, at(y)),
-        )
-        if position is None:
-            raise InconsistentStateError(
-                f"found no u' and w that belong to u0 of {self._described(t)}; pass better guesses of them"
-            )
-        return np.concatenate([q[:n], position])
+        what = f"u' and w that belong to u0 of {self._described(t)}; pass better guesses of them"
+        return np.concatenate([q[:n], self._nearest(t, q[n:].copy(), state, what)])
 
 
 class _SecondOrderProblem(QuasilinearProblem):
@@ -465,18 +456,8 @@ class NonholonomicProblem(_SecondOrderProblem):
 
     def _nearest_consistent(self, t: float, q: Vector, v: Vector | None) -> tuple[Vector, Vector]:
         assert v is not None
-        velocity = nearest_point(
-            v,
-            lambda x: self._part("g", t, q, x),
-            lambda x: self._part("dg", t, q, x),
-            lambda x: self._scale(t, q, x),
-        )
-        if velocity is None:
-            raise InconsistentStateError(
-                f"found no velocities near u'0 that fulfil the constraints of {self._described(t)}; "
-                f"pass better ones"
-            )
-        return q, velocity
+        what = f"velocities near u'0 that fulfil the constraints of {self._described(t)}; pass better ones"
+        return q, self._nearest(t, v, lambda x: (q, x), what)
 
     def _check_constraints(self, t: float, q: Vector, v: Vector | None, advice: str) -> None:
         assert v is not None

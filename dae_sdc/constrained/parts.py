@@ -293,31 +293,27 @@ class PartDerivatives(QuasilinearParts):
 
     def _g_at(self, t: Any, q: Any, v: Any) -> Any:
         """The constraints for arguments of any type."""
-        if self._source_of("g") == "kernel":
-            complex_given = np.iscomplexobj(q) or np.iscomplexobj(v)
-            return self._at_complex("g", t, q, v) if complex_given else self._part("g", t, q, v)
-        method: Callable[..., Any] = getattr(self, "g")  # noqa: B009
-        return np.asarray(method(t, q, v) if "g" in self._with_velocity else method(t, q))
+        is_real = not (np.iscomplexobj(q) or np.iscomplexobj(v))
+        is_plain = is_real and self._source_of("g") == "kernel"
+        return self._part("g", t, q, v) if is_plain else self._at_complex("g", t, q, v)
 
-    def _columns(self, g: Callable[..., Any], t: float, q: Any, v: Any) -> list[tuple[Any, float]]:
-        """For each column of dg the constraints as a function along its unknown, and the scale of this."""
-        unit, at_rest = np.eye(self._size), "g" not in self._with_velocity
+    def _differenced_dg(self, g: Callable[..., Any], t: float, q: Any, v: Any, factor: float = 1.0) -> Any:
+        """The matrix dg by differences of order 6, with the usual steps times a factor."""
+        at_rest = "g" not in self._with_velocity
         scales = self._scales(np.real(q))[0] if at_rest else 1.0 + np.abs(np.real(v))
 
         def along(e: Vector) -> Callable[[Any], Any]:
             return (lambda s: g(t, q + s * e, v)) if at_rest else (lambda s: g(t, q, v + s * e))
 
-        return [(along(e), float(scale)) for e, scale in zip(unit, scales, strict=True)]
+        steps = zip(np.eye(self._size), (factor * FIRST_DIFFERENCE * scales).tolist(), strict=True)
+        return np.transpose([slope(along(e), step) for e, step in steps])
 
     def _derived_dg(self, t: float, q: Vector, v: Vector | None, factor: float = 1.0) -> Vector:
         """The matrix dg; differences are taken with the usual steps times a factor."""
         if "g" not in self._complex:
             self._part("g", t, q, v)  # checks its shape
         if not self._takes_complex("g", t, q, v):
-            columns = self._columns(self._g_at, t, q, v)
-            return np.ascontiguousarray(
-                np.transpose([slope(along, factor * FIRST_DIFFERENCE * scale) for along, scale in columns])
-            )
+            return np.ascontiguousarray(self._differenced_dg(self._g_at, t, q, v, factor))
         if v is not None and "g" in self._with_velocity:
             rows = [self._g_at(t, q, w) for w in v + self._steps]
         else:
@@ -345,9 +341,8 @@ class PartDerivatives(QuasilinearParts):
         if self._source_of("dg"):
             if self._takes_complex("dg", t, q, v):
                 changes = complex_slope(lambda s: self._at_complex("dg", t, q + s * v, v) @ v)
-                changes = changes + 2.0 * slope(
-                    lambda s: self._part("dg", t + s, q) @ v, FIRST_DIFFERENCE * time
-                )
+                rates = slope(lambda s: self._part("dg", t + s, q) @ v, FIRST_DIFFERENCE * time)
+                changes = changes + 2.0 * rates
             else:
                 changes = slope(
                     lambda s: self._part("dg", t + 2.0 * s, q + s * v) @ v, FIRST_DIFFERENCE * reach
@@ -363,14 +358,13 @@ class PartDerivatives(QuasilinearParts):
         if self._rates_vanish:
             return np.asarray(changes)
         if self._source_of("dg_dt"):
-            return np.asarray(
-                changes + slope(lambda s: self._part("dg_dt", t + s, q), FIRST_DIFFERENCE * time)
-            )
-        if self._takes_complex("g", t, q, v, time=True):
-            explicit = slope(
-                lambda s: complex_slope(lambda h: self._g_at(t + s + h, q, v)),
-                FIRST_DIFFERENCE * time,
-            )
+            explicit = slope(lambda s: self._part("dg_dt", t + s, q), FIRST_DIFFERENCE * time)
+        elif self._takes_complex("g", t, q, v, time=True):
+
+            def rate(s: float) -> Vector:
+                return complex_slope(lambda h: self._g_at(t + s + h, q, v))
+
+            explicit = slope(rate, FIRST_DIFFERENCE * time)
         else:
             explicit = curvature(lambda s: self._g_at(t + s, q, v), SECOND_DIFFERENCE * time)
         return np.asarray(changes + explicit)
@@ -391,23 +385,17 @@ class PartDerivatives(QuasilinearParts):
             return np.asarray(method(t, q, v) if name in self._with_velocity else method(t, q))
         if name == "B":
             return self._at_complex("dg", t, q, v).T
+        g = functools.partial(self._at_complex, "g")
         if name == "dg":
-            g = functools.partial(self._at_complex, "g")
-            return np.transpose(
-                [slope(along, FIRST_DIFFERENCE * scale) for along, scale in self._columns(g, t, q, v)]
-            )
-        if name == "dg_dt":
-            rate = slope(
-                lambda s: self._at_complex("g", t + s, q, v), FIRST_DIFFERENCE * self._scales(np.real(q))[1]
-            )
-            if "g" in self._with_velocity:
-                reach = self._reach(np.real(q), np.real(v))
-                rate = rate + slope(
-                    lambda s: self._at_complex("g", t, q + s * v, v), FIRST_DIFFERENCE * reach
-                )
-            return rate
-        reach = self._reach(np.real(q), np.real(v))
-        return curvature(lambda s: self._at_complex("g", t + s, q + s * v, v), SECOND_DIFFERENCE * reach)
+            return self._differenced_dg(g, t, q, v)
+        if name == "d2g":
+            reach = self._reach(np.real(q), np.real(v))
+            return curvature(lambda s: g(t + s, q + s * v, v), SECOND_DIFFERENCE * reach)
+        rate = slope(lambda s: g(t + s, q, v), FIRST_DIFFERENCE * self._scales(np.real(q))[1])
+        if "g" in self._with_velocity:
+            reach = self._reach(np.real(q), np.real(v))
+            rate = rate + slope(lambda s: g(t, q + s * v, v), FIRST_DIFFERENCE * reach)
+        return rate
 
     def _check_derivatives(self, t: float, q: Vector, v: Vector | None) -> None:
         """Compare derivatives that the class gives with automatic ones, once."""

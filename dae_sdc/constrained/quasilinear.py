@@ -205,17 +205,22 @@ class ConstraintManifold(CompiledParts):
 
     def _projected(self, t: float, q: Vector) -> Vector:
         """The nearest functions u that fulfil the constraints."""
+        what = f"values near u0 that fulfil the constraints of {self._described(t)}; pass better ones"
+        return self._nearest(t, q, lambda x: (x,), what)
+
+    def _nearest(
+        self, t: float, point: Vector, state: Callable[[Vector], tuple[Vector, ...]], what: str
+    ) -> Vector:
+        """The nearest point at which the constraints of its state hold; an error says ``what`` is not."""
+        count = len(point)  # the last of the unknowns that constraints bind
         nearest = nearest_point(
-            q,
-            lambda x: self._part("g", t, x),
-            lambda x: self._part("dg", t, x),
-            lambda x: self._scale(t, x),
+            point,
+            lambda x: self._part("g", t, *state(x)),
+            lambda x: self._part("dg", t, *state(x))[:, -count:],
+            lambda x: self._scale(t, *state(x)),
         )
         if nearest is None:
-            raise InconsistentStateError(
-                f"found no values near u0 that fulfil the constraints of {self._described(t)}; "
-                f"pass better ones"
-            )
+            raise InconsistentStateError(f"found no {what}")
         return nearest
 
     def packed(

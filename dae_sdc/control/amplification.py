@@ -58,9 +58,7 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
         self._mass: Vector | None = None  # dF/du' at all checks so far; None where it has changed
         self._terms: Vector | None = None
         self._remark: Callable[[], str] | None = None
-        self._times: deque[float] = deque()
-        self._values: deque[Vector] = deque()
-        self._slopes: deque[Vector] = deque()
+        self._recorded: deque[tuple[float, Vector, Vector]] = deque()  # time, u and u'
 
     @property
     def steps_ahead(self) -> int:
@@ -75,10 +73,8 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
             return
         self._accepted += len(taken.starts)
         if self._mass is None:
-            m = len(taken.nodes)
-            self._times.extend((taken.starts + taken.sizes).tolist())
-            self._values.extend(taken.u[m::m].copy())
-            self._slopes.extend(taken.du[:, -1].copy())
+            m, ends = len(taken.nodes), (taken.starts + taken.sizes).tolist()
+            self._recorded.extend(zip(ends, taken.u[m::m].copy(), taken.du[:, -1].copy(), strict=True))
         self._check_where_due(L)
 
     def post_step(self, step: Any, level_number: int) -> None:
@@ -124,9 +120,7 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
         """Record the start of a step."""
         assert self._step is not None
         kept = self.options.steps_ahead(self._step) + self.options.steps + 1
-        value, slope = self._start(L)
-        self._times = deque([float(L.time)], kept)
-        self._values, self._slopes = deque([value], kept), deque([slope], kept)
+        self._recorded = deque([(float(L.time), *self._start(L))], kept)
 
     @staticmethod
     def _start(L: Any) -> tuple[Vector, Vector]:
@@ -138,9 +132,8 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
 
     def _record(self, L: Any) -> None:
         """Record the end of a step."""
-        self._times.append(float(L.time + L.dt))
-        self._values.append(L.uend.view(np.ndarray).copy())
-        self._slopes.append(L.uend.polynomial.derivative_at_end())
+        slope = L.uend.polynomial.derivative_at_end()
+        self._recorded.append((float(L.time + L.dt), L.uend.view(np.ndarray).copy(), slope))
 
     def _check(self, L: Any) -> None:
         """Calculate the growth, unless dF/du' is the matrix that it was at the start, to the last bit."""
@@ -165,8 +158,8 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
     def _calculate(self, L: Any) -> None:
         """Add the growth since the last calculation, and end the run if it is too large."""
         assert self._step is not None
-        known = list(self._times), list(self._values), list(self._slopes)
-        piece = Piece(L.prob, *known, self.options, self._terms)
+        times, values, slopes = zip(*self._recorded, strict=True)
+        piece = Piece(L.prob, times, values, slopes, self.options, self._terms)
         try:
             rate = self._growth(piece, self._step, float(L.dt))
         except EvaluationError:

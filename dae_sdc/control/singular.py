@@ -2,33 +2,196 @@
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from types import SimpleNamespace
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeGuard
+from weakref import WeakKeyDictionary
 
 import numpy as np
+import scipy.sparse as sparse
 from pySDC.core.hooks import Hooks
 from scipy.optimize import brentq, minimize_scalar
 
 from dae_sdc.constrained.manifold import STEPS_WATCHED
+from dae_sdc.constrained.quasilinear import QuasilinearProblem
 from dae_sdc.control.adaptivity import AdaptivityDAE
 from dae_sdc.control.events import Curve, accurate_slopes
-from dae_sdc.control.singular_determinants import (
-    FIRST_ORDER,
-    Place,
-    Watched,
-    _SaddleDeterminant,
-    default_way,
-    require_way,
-    watched,
-)
+from dae_sdc.dae.jacobian import linearize
+from dae_sdc.dae.memory import uncounted
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import InputError, SingularMatrixError
-from dae_sdc.structure.determinants import DETERMINANTS, Deficiency
+from dae_sdc.registry import unknown
+from dae_sdc.structure.determinants import DETERMINANTS, Deficiency, Determinants, null_rows, rounded
+from dae_sdc.structure.parabola import foretold
 from dae_sdc.sweepers.steps_ahead import MOST_STEPS, Taken
+
+if TYPE_CHECKING:
+    from dae_sdc.model.problem import ModelProblem
+
+# Types at whose singular points solutions branch: a method may follow any, and its error is small.
+FIRST_ORDER = ("daen1", "daeq1", "daeq2")
+# What a run may do at a singular point: end before it, or go on along the branch that the method takes.
+WAYS = ("stop", "pass")
+
+_DETERMINANTS: WeakKeyDictionary[Any, dict[Any, Determinants]] = WeakKeyDictionary()
+
+
+class Place(NamedTuple):
+    """A time, the state there, and its derivative: NaN where not known, anything where not needed."""
+
+    t: float
+    u: Vector
+    du: Vector
+
+
+class Watched(Protocol):
+    """Determinants whose zeros are singular points of a problem, followed along a run."""
+
+    needs_derivatives: bool
+
+    def __len__(self) -> int:
+        """Number of determinants."""
+
+    def values(self, place: Place) -> Vector:
+        """The determinants, NaN where one has no value."""
+
+    def begin(self, place: Place) -> None:
+        """Begin a run."""
+
+    def follow(self, place: Place) -> int:
+        """Go on to the end of a step; see :meth:`dae_sdc.structure.determinants.Follower.follow`."""
+
+    def deficiency(self, at: int, place: Place, others: list[Place], least: float) -> Deficiency | None:
+        """How a rank falls at a place; None where it does not."""
+
+
+class _ModelDeterminants:
+    """The determinants of the system Jacobian of a model."""
+
+    def __init__(self, problem: ModelProblem) -> None:
+        model, states = problem.origin.model, problem.form.states
+        known, key = _DETERMINANTS.setdefault(model, {}), (len(model.roots), states)
+        if key not in known:
+            known[key] = Determinants(model, states)
+        self._problem, self._determinants = problem, known[key]
+        # Without determinants nothing is watched.
+        self._follower: Any = self._determinants.follower() if len(self._determinants) else None
+        self.needs_derivatives = self._determinants.needs_derivatives
+
+    def __len__(self) -> int:
+        return len(self._determinants)
+
+    def values(self, place: Place) -> Vector:
+        values: Vector = self._follower.values(*place, self._problem.packed_parameters)
+        return values
+
+    def begin(self, place: Place) -> None:
+        self._follower.begin(*place, self._problem.packed_parameters)
+
+    def follow(self, place: Place) -> int:
+        return int(self._follower.follow(*place, self._problem.packed_parameters))
+
+    def deficiency(self, at: int, place: Place, others: list[Place], least: float) -> Deficiency | None:
+        return self._determinants.deficiency(at, place, others, self._problem.packed_parameters, least)
+
+
+class _SaddleDeterminant:
+    """The determinant of the matrix of the derivatives and multipliers of quasilinear equations."""
+
+    needs_derivatives = False
+
+    def __init__(self, problem: QuasilinearProblem) -> None:
+        self._problem = problem
+        self._last: tuple[Place, float] | None = None
+
+    def __len__(self) -> int:
+        return 1
+
+    def _matrix(self, place: Place) -> Vector:
+        q, v, _ = self._problem.state_parts(place.u)
+        return self._problem.saddle_matrix(place.t, q, v)
+
+    def values(self, place: Place) -> Vector:
+        matrix = self._matrix(place)
+        return np.array([np.linalg.det(matrix) if np.isfinite(matrix).all() else np.nan])
+
+    def begin(self, place: Place) -> None:
+        self._last = place, float(self.values(place)[0])
+
+    def follow(self, place: Place) -> int:
+        assert self._last is not None
+        before, value = self._last
+        middle = Place(0.5 * (before.t + place.t), 0.5 * (before.u + place.u), place.du)
+        self._last = place, float(self.values(place)[0])
+        between, end = float(self.values(middle)[0]), self._last[1]
+        if value * end < 0.0 or value * between < 0.0:
+            return 1
+        half = 0.5 * (place.t - before.t)
+        return 2 if foretold(abs(value), abs(between), abs(end), half, half) <= DETERMINANTS.suspicious else 0
+
+    def deficiency(self, at: int, place: Place, others: list[Place], least: float) -> Deficiency | None:
+        matrix = self._matrix(place)
+        usual = sum((np.abs(self._matrix(other)) for other in others), np.abs(matrix))
+        null = null_rows(matrix, usual, least) if np.isfinite(usual).all() else None
+        if null is None:
+            return None
+        names, size, nullity = self._problem.constraint_names, len(matrix), null.shape[1]
+        first = size - len(names)
+        share = np.abs(null).max(axis=1)
+        rows = np.flatnonzero(share > DETERMINANTS.involved * share.max()).tolist()
+        what = "the matrix of the derivatives"
+        if first and rows[0] >= first:
+            what, size = "the Jacobian of the constraints", len(names)
+        q, *usual_q = (self._problem.state_parts(at.u)[0].tolist() for at in (place, *others))
+        values = (rounded(value, column) for value, *column in zip(q, *usual_q, strict=True))
+        return Deficiency(
+            what,
+            size - nullity,
+            size,
+            tuple(f"equation {i}" if i < first else names[i - first] for i in rows),
+            tuple(zip(self._problem.names, values, strict=False)),
+        )
+
+
+def _is_of_a_model(problem: Any) -> TypeGuard[ModelProblem]:
+    """Whether a problem was made from a model; without importing SymPy, which takes long."""
+    models = sys.modules.get("dae_sdc.model.problem")  # if it was never imported, it made nothing
+    return models is not None and isinstance(problem, models.ModelProblem)
+
+
+def watched(problem: Any) -> Watched | None:
+    """The determinants to watch along a run of a problem; None where there are none."""
+    found: Watched | None = None
+    if _is_of_a_model(problem) and problem.origin.model is not None:
+        found = _ModelDeterminants(problem)
+    elif isinstance(problem, QuasilinearProblem):
+        found = _SaddleDeterminant(problem)
+    return found if found is not None and len(found) else None
+
+
+def require_way(way: Any, problem: Any) -> None:
+    """Raise InputError for an unknown way, or a problem that is neither of a model nor quasilinear."""
+    if way not in WAYS:
+        raise InputError(unknown("way at singular points", way, WAYS))
+    if not (_is_of_a_model(problem) or isinstance(problem, QuasilinearProblem)):
+        raise InputError(
+            f"singular points are looked for in models and quasilinear equations; {type(problem).__name__} "
+            f"is neither, leave singular out"
+        )
+
+
+def default_way(problem: Any) -> str | None:
+    """What is done at singular points where the user does not say: "stop", "pass", or None to not look."""
+    if isinstance(problem, QuasilinearProblem):
+        return "pass"
+    return "stop" if _is_of_a_model(problem) else None
+
 
 # Sizes of determinants are relative to those nearby, mostly at the ends of a step; sizes of steps in units
 # of recent ones.
@@ -80,6 +243,12 @@ class Passage:
         return f"near t={self.t:.6g}{f': {self.deficiency}' if self.deficiency else ''}"
 
 
+def passage(watched: Watched, at: int, place: Place, others: list[Place], least: float) -> Passage | None:
+    """The singular point at a place, by values at others; None where no rank falls."""
+    deficiency = watched.deficiency(at, place, others, least)
+    return None if deficiency is None else Passage(place.t, deficiency)
+
+
 class AcceptedStep(NamedTuple):
     """An accepted step: its level, start and size, the states at both ends, and u' at the start."""
 
@@ -91,13 +260,16 @@ class AcceptedStep(NamedTuple):
     slope: Any
     n_slopes: int
 
+    def ends(self, watched: Watched) -> tuple[Place, Place]:
+        """Both ends, with u' where it is needed."""
+        return end_of(self.start, self.time, watched), end_of(self.end, self.time + self.dt, watched)
+
 
 class WatchedStep:
     """An accepted step, and the states along it."""
 
     def __init__(self, step: AcceptedStep, watched: Watched, straight: bool) -> None:
-        self.start = end_of(step.start, step.time, watched)
-        self.end = end_of(step.end, step.time + step.dt, watched)
+        self.start, self.end = step.ends(watched)
         self._made, self._straight = step, straight
         self._curve: Curve | None = None
 
@@ -163,12 +335,6 @@ class RecentSteps:
         """Size of the longest of the last steps."""
         return longest_of(self.last)
 
-    def passage(self, last: Place, place: Place, at: int, least: float) -> Passage | None:
-        """The singular point at a place after ``last``; None where no rank falls."""
-        assert self.watched is not None
-        deficiency = self.watched.deficiency(at, place, [last], least)
-        return None if deficiency is None else Passage(place.t, deficiency)
-
     def parabola(self, last: Place, steps: Sequence[AcceptedStep] | None = None) -> Callable[[float], Place]:
         """The place at a distance from the last one, ahead or behind, if the solution were a parabola."""
         steps = self.last if steps is None else steps
@@ -202,6 +368,14 @@ class RecentSteps:
                 known = float(watched.values(WatchedStep(step, watched, self.straight).at(theta))[at])
                 return abs(float(watched.values(path(-s))[at]) - known) <= CREDIBLE_ERROR * abs(known)
         return False
+
+    def point_ahead(self, last: Place, steps: Sequence[AcceptedStep] | None = None) -> Passage | None:
+        """The singular point where a determinant vanishes :meth:`ahead`."""
+        near = self.ahead(last, steps)
+        if near is None or self.watched is None:
+            return None
+        place, at, least = near
+        return passage(self.watched, at, place, [last], least)
 
     def ahead(
         self, last: Place, steps: Sequence[AcceptedStep] | None = None
@@ -239,15 +413,12 @@ class RecentSteps:
         watched = self.watched
         if watched is None or len(self.last) < LEAST_STEPS:
             return None
-        places = [end_of(step.end, step.time + step.dt, watched) for step in self.last]
+        places = [step.ends(watched)[1] for step in self.last]
         sizes = np.abs([watched.values(place) for place in places])
-        for at in np.flatnonzero(
-            (sizes[-1] <= FADED_VALUE * sizes[0]) & (np.diff(sizes, axis=0) < 0.0).all(axis=0)
-        ):
-            deficiency = watched.deficiency(int(at), places[-1], [places[0]], FADED_VALUE)
-            if deficiency is not None:
-                return Passage(places[-1].t, deficiency)
-        return None
+        fades = (sizes[-1] <= FADED_VALUE * sizes[0]) & (np.diff(sizes, axis=0) < 0.0).all(axis=0)
+        last, first, numbers = places[-1], places[0], np.flatnonzero(fades).tolist()
+        points = (passage(watched, at, last, [first], FADED_VALUE) for at in numbers)
+        return next(filter(None, points), None)
 
 
 def longest_of(steps: Sequence[AcceptedStep]) -> float:
@@ -343,9 +514,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         probe = Place(start.t, start.u + aside, start.du)
         small = np.abs(watched.values(start)) <= ZERO_AT_START * np.abs(watched.values(probe))
         for at in np.flatnonzero(small).tolist():
-            deficiency = watched.deficiency(at, start, [probe], ZERO_AT_START)
-            if deficiency is not None:
-                self._report(Passage(start.t, deficiency), "begins at")
+            self._report(passage(watched, at, start, [probe], ZERO_AT_START), "begins at")
 
     @property
     def steps_ahead(self) -> int:
@@ -400,7 +569,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         if not recent or not (step.start is recent[-1].end or np.array_equal(step.start, recent[-1].end)):
             self._steps.clear()
             watched.begin(end_of(step.start, step.time, watched))
-        end = end_of(step.end, step.time + step.dt, watched)
+        end = step.ends(watched)[1]
         if self.refuses and isinstance(watched, _SaddleDeterminant):
             problem.saddle_point(end.t, problem.state_parts(end.u)[0])
         marks = watched.follow(end)
@@ -415,7 +584,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
 
     # Zeros of determinants
 
-    def _crossings(self, watched: Watched, part: WatchedStep, at: int) -> Iterator[Passage]:
+    def _crossings(self, watched: Watched, part: WatchedStep, at: int) -> Iterator[Passage | None]:
         """Singular points on a step where a determinant changes its sign."""
 
         def value(theta: float) -> float:
@@ -433,10 +602,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
                 size = max(map(abs, values))
                 if abs(value(theta)) > ZERO_AT_CROSSING * size:
                     continue
-                place = part.at(theta)
-                deficiency = watched.deficiency(at, place, [part.start, part.end], DETERMINANTS.vanishing)
-                if deficiency is not None:
-                    yield Passage(place.t, deficiency)
+                yield passage(watched, at, part.at(theta), [part.start, part.end], DETERMINANTS.vanishing)
 
     def _look(self, watched: Watched, step: AcceptedStep, marks: int) -> None:
         """Look for zeros of determinants on a step by ``marks`` of :meth:`Watched.follow`."""
@@ -452,13 +618,12 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
             if marks & 4:
                 steps.insert(0, WatchedStep(self._steps.last[-1], watched, self.straight))
             for at in range(len(watched)):
-                for point in self._touches(watched, steps, at):
-                    self._report(point)
+                self._report(self._touched(watched, steps, at))
         if marks & 8:
             for at in range(len(watched)):
                 self._bounce(watched, part, at)
 
-    def _touches(self, watched: Watched, steps: list[WatchedStep], at: int) -> Iterator[Passage]:
+    def _touched(self, watched: Watched, steps: list[WatchedStep], at: int) -> Passage | None:
         """The first singular point on steps in a row where a determinant does not change its sign."""
         for step in steps:
 
@@ -467,15 +632,12 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
 
             if value(0.0) * value(1.0) < 0.0:
                 continue
-            bottom = touching_point(value, 0.0, 1.0)
+            bottom, ends = touching_point(value, 0.0, 1.0), [steps[0].start, steps[-1].end]
             if bottom is not None:
-                place = step.at(bottom)
-                deficiency = watched.deficiency(
-                    at, place, [steps[0].start, steps[-1].end], TOUCHING_SINGULAR_VALUE
-                )
-                if deficiency is not None:
-                    yield Passage(place.t, deficiency)
-                    return
+                point = passage(watched, at, step.at(bottom), ends, TOUCHING_SINGULAR_VALUE)
+                if point is not None:
+                    return point
+        return None
 
     def _bounce(self, watched: Watched, part: WatchedStep, at: int) -> None:
         """Look for a determinant with the opposite of its forecast value, as on another branch."""
@@ -491,9 +653,9 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         if not value(0.0) * expected < 0.0 or abs(there + expected) > MIRRORED_ERROR * abs(expected):
             return
         s = float(brentq(value, 0.0, h, xtol=1e-15 * h, rtol=1e-14, maxiter=200))
-        deficiency = watched.deficiency(at, ahead(s), [part.start], DETERMINANTS.vanishing)
-        if deficiency is not None and self._steps.is_credible(last, ahead, s, at):
-            self._report(Passage(last.t + s, deficiency))
+        point = passage(watched, at, ahead(s), [part.start], DETERMINANTS.vanishing)
+        if point is not None and self._steps.is_credible(last, ahead, s, at):
+            self._report(point)
 
     def _creep(self, steps: Sequence[AcceptedStep]) -> None:
         """Look ahead where accepted steps become ever smaller: a solution turns aside before such a point."""
@@ -501,8 +663,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         last = self._steps.tip()
         if last is None or not all(one >= other for one, other in pairwise(sizes)):
             return
-        near = self._steps.ahead(last, steps)
-        point = None if near is None else self._steps.passage(last, *near)
+        point = self._steps.point_ahead(last, steps)
         if point is not None and point.t - last.t < longest_of(steps):
             self._report(point)
 
@@ -513,22 +674,21 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         self._steps.last.append(step)
         sweep = step.level.sweep
         if sweep.dipped:
-            steps = [
-                WatchedStep(earlier, watched, self.straight)
-                for earlier in [*self._steps.last][-STEPS_WATCHED:]
-            ]
-            for point in self._touches(watched, steps, 0):
-                self._report(point)
-        passed = sweep.passed
-        new, self._seen = passed[self._seen :], len(passed)
+            steps = [*self._steps.last][-STEPS_WATCHED:]
+            parts = [WatchedStep(earlier, watched, self.straight) for earlier in steps]
+            self._report(self._touched(watched, parts, 0))
+        new, self._seen = sweep.passed[self._seen :], len(sweep.passed)
         if not new:
             return
         part = WatchedStep(step, watched, self.straight)
-        points = [*self._crossings(watched, part, 0), *self._touches(watched, [part], 0)]
-        for point in points or [Passage(0.5 * (part.start.t + part.end.t), None)]:
+        points = [*self._crossings(watched, part, 0), self._touched(watched, [part], 0)]
+        for point in [*filter(None, points)] or [Passage(0.5 * (part.start.t + part.end.t), None)]:
             self._report(point)
 
-    def _report(self, point: Passage, verb: str = "comes to") -> None:
+    def _report(self, point: Passage | None, verb: str = "comes to") -> None:
+        """End the run at a singular point or remember it, if there is one."""
+        if point is None:
+            return
         if self.way == "stop":
             raise SingularPointError(
                 f"the run {verb} a singular point of the equations {point}; go on along the branch that the "
@@ -550,9 +710,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
     def diagnosis(self) -> str:
         """Why a run has failed: the singular point it was near; an empty text where there is none."""
         last = self._steps.tip()
-        near = None if last is None else self._steps.ahead(last)
-        point = None if near is None or last is None else self._steps.passage(last, *near)
-        point = point or self._steps.faded()
+        point = (None if last is None else self._steps.point_ahead(last)) or self._steps.faded()
         if point is not None:
             return f"; the equations are singular {point}"
         return f"; the run has {self.message()}" if self.passed else ""
@@ -578,9 +736,8 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
             return False
         distance = near[0].t - last.t
         if self.way == "stop" and L.dt < CREEPING_STEP * max(distance, largest):
-            point = self._steps.passage(last, *near)
-            if point is not None:
-                self._report(point)
+            place, at, least = near
+            self._report(passage(self._steps.watched, at, place, [last], least))
         if self.way == "pass" and distance < NEARER_BY * self._tried:
             self._leap, self._tried = _Leap(near[0].t, near[1], 0.3 * L.dt), distance
             control.set_next_step(max(2.0 * distance, LEAST_LEAP * largest))
@@ -606,3 +763,80 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
             control.set_next_step(leap.back)
             self._leap = None
         return False
+
+
+LOOKS_ALONG_RUN = 6  # Number of steps along the run that are looked at besides the last.
+# Smallest singular value at the end, relative to the largest at these steps, below which the algebraic part
+# counts as singular. At a fold it falls with the square root of the time left, and steps end at round-off of
+# the time.
+SINGULAR_DROP = 1e-3
+# Singular value, of rows of largest entry 1, from which on the algebraic part was regular before; at a higher
+# index it never is.
+REGULAR_BEFORE = 1e-9
+RANK_OF_MASS = 1e-12  # Relative singular value of dF/du' that counts as 0.
+MOST_IMPASSE_UNKNOWNS = 500  # Unknowns up to which singular values are computed.
+# Entry of the singular vector, relative to the largest, from which on an unknown is named.
+NAMED_PART = 0.3
+MOST_NAMED_AT_IMPASSE = 4  # Largest number of unknowns that are named.
+
+
+def impasse(problem: ProblemDAE, t: Vector, u: Vector, du: Vector) -> str:
+    r"""What to say of a run whose steps end where its algebraic unknowns are no longer determined.
+
+    With bases V and W of the null spaces of :math:`F_{u'}` and its transpose, equations of index 1 have a
+    regular matrix :math:`W^T F_u V`. Where it becomes singular along a solution, algebraic unknowns change
+    infinitely fast, and a solution goes on at most by a jump: voltages collapse, a surface folds back.
+
+    References
+    ----------
+    P. J. Rabier, W. C. Rheinboldt: On impasse points of quasilinear differential-algebraic equations, J.
+    Math. Anal. Appl. 181 (1994).
+    """
+    # Shapes: t (K,), u and du (K, n).
+    if len(t) < 3 or problem.n > MOST_IMPASSE_UNKNOWNS:
+        return ""
+    sizes = np.maximum(np.abs(u).max(axis=0), np.finfo(float).tiny)
+    marks = np.unique(np.linspace(1, len(t) - 2, LOOKS_ALONG_RUN).astype(int))
+    with uncounted(problem):
+        last = _weakest(problem, t[-1], u[-1], du[-1], sizes)
+        known = [_weakest(problem, t[k], u[k], du[k], sizes) for k in marks.tolist()]
+    before = max((value for value, _ in known), default=0.0)
+    value, direction = last
+    if not (REGULAR_BEFORE <= before < np.inf and value <= SINGULAR_DROP * before):
+        return ""
+    return (
+        f"; near t={t[-1]:.6g} the equations no longer determine {_named(problem.names, direction)}: the "
+        f"smallest singular value of their algebraic part has fallen from {before:.1g} to {value:.1g}; a "
+        f"solution ends or folds back there, or passes with an infinite slope"
+    )
+
+
+def _weakest(problem: ProblemDAE, t: float, u: Vector, du: Vector, sizes: Vector) -> tuple[float, Vector]:
+    """Smallest singular value of the scaled algebraic part, infinite without one, and its direction."""
+    none = np.inf, np.zeros(problem.n)
+    if not np.isfinite(du).all():
+        return none
+    first = problem.n_diff
+    parts = linearize(problem, attach(u.copy(), first), attach(du.copy(), first), float(t), accurate=True)
+    halves: tuple[Any, Any] = parts.mass, parts.stiffness
+    mass, stiffness = (np.asarray(half.toarray() if sparse.issparse(half) else half) for half in halves)
+    if not (np.isfinite(mass).all() and np.isfinite(stiffness).all()):
+        return none
+    stiffness, mass = stiffness * sizes, mass * sizes
+    rows = np.abs(stiffness).max(axis=1) + np.abs(mass).max(axis=1)
+    rows[rows == 0.0] = 1.0
+    left, values, right = np.linalg.svd(mass / rows[:, None])
+    rank = int((values > RANK_OF_MASS * values.max(initial=0.0)).sum())
+    if rank == problem.n:
+        return none
+    algebraic = left[:, rank:].T @ (stiffness / rows[:, None]) @ right[rank:].T
+    _, found, directions = np.linalg.svd(algebraic)
+    return float(found[-1]), np.asarray(directions[-1] @ right[rank:])
+
+
+def _named(names: Sequence[str], direction: Vector) -> str:
+    """The unknowns that change most along a direction, in units of their sizes."""
+    size = np.abs(direction)
+    order = np.argsort(-size, kind="stable")
+    chosen = [f"'{names[j]}'" for j in order[:MOST_NAMED_AT_IMPASSE] if size[j] >= NAMED_PART * size.max()]
+    return ", ".join(chosen)

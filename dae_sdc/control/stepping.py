@@ -140,12 +140,10 @@ CALLED = ("pre_run", *OF_STEPS, "post_run")  # Methods of hooks that the control
 LEVEL_AT_START = {"residual": None, "unlocked": False, "updated": False, "dt_new": None, "sweep": 1}
 
 
-def _checks_of(control: ConvergenceController) -> list[Callable[..., None]]:
-    """The methods that ``convergence_control`` calls, but for those of the base class, which do nothing."""
-    if type(control).convergence_control is not ConvergenceController.convergence_control:
-        return [control.convergence_control]
-    own, base = type(control), ConvergenceController
-    return [getattr(control, name) for name in CHECKS if getattr(own, name) is not getattr(base, name)]
+def methods_of(part: Any, base: type[Any], names: Sequence[str]) -> list[Callable[..., Any]]:
+    """The methods among these that a hook or a convergence controller has in place of those of its base."""
+    own = type(part)
+    return [getattr(part, name) for name in names if getattr(own, name) is not getattr(base, name)]
 
 
 def asked(hooks: Iterable[Hooks], wanted: Sequence[type[Hooks]]) -> list[Hooks]:
@@ -189,10 +187,11 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
             elif isinstance(control, LocateEvents) and self.events is None:
                 self.events = control
             for name, methods in self._controls.items():
-                if getattr(type(control), name) is not getattr(ConvergenceController, name):
-                    methods.append(getattr(control, name))
+                methods += methods_of(control, ConvergenceController, [name])
             if not (self._direct and isinstance(control, CheckConvergence)):
-                self._checks += _checks_of(control)
+                # It calls the others, of which those of the base class do nothing.
+                whole = methods_of(control, ConvergenceController, ["convergence_control"])
+                self._checks += whole or methods_of(control, ConvergenceController, CHECKS)
         self._find_calls(order)
 
     def _find_calls(self, order: list[Any]) -> None:
@@ -201,10 +200,9 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         looking: dict[Any, None] = {}
         for hook in self.active_hooks:
             for name, calls in self._calls.items():
-                if getattr(type(hook), name) is not getattr(Hooks, name):
-                    calls.append(getattr(hook, name))
-                    if name in OF_STEPS:
-                        looking[hook] = None
+                calls += methods_of(hook, Hooks, [name])
+            if methods_of(hook, Hooks, OF_STEPS):
+                looking[hook] = None
         record: StepRecord | None = None
         self._watch: WatchSingularPoints | None = None
         self._growth: WatchAmplification | None = None

@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 
 from dae_sdc.errors import ResultFileError
 from dae_sdc.plotting import style
-from dae_sdc.plotting.style import mark_failed, mark_limits, require_columns
 from dae_sdc.run.results import CONFIGURATION, Result
 
 # Columns of texts in every study.
@@ -89,9 +88,8 @@ def _join(keys: Sequence[str], values: Sequence[object], positions: Sequence[int
     return ", ".join(parts)
 
 
-# Largest order that gets a line; no method has it.
 _MOST_TICKS = 6
-_STEEPEST = 100
+_STEEPEST = 100  # Largest order that gets a line; no method has it.
 
 
 def loglog(result: Result) -> Figure:
@@ -105,16 +103,11 @@ def loglog(result: Result) -> Figure:
     with style.styled():
         height = 3.7 + 0.175 * (len(drawn.labels) + 1)
         figure = style.figure(max(4.5 * across, 5.2), height * down + 0.3, drawn.common)
-        grid = figure.subplots(down, across, squeeze=False).ravel()
-        for axes, group in zip(grid, named, strict=False):
+        for axes, group in zip(style.panels(figure, len(named), down, across), named, strict=True):
             _panel(axes, data, group, drawn)
             axes.set_title(GROUPS.get(group, style.text(group)))
-            axes.set_xlabel(f"time step dt{style.bracket(result.units.get('dt'))}")
-            axes.set_ylabel(
-                f"{style.error_label(result.parameters)}{style.bracket(result.units.get('error'))}"
-            )
-        for axes in grid[len(named) :]:
-            axes.remove()
+            axes.set_xlabel(style.label("time step dt", result.units.get("dt")))
+            axes.set_ylabel(style.error_label(result))
     return figure
 
 
@@ -141,13 +134,8 @@ def _panel(axes: Any, data: NDArray[np.void], group: str, found: Curves) -> None
     _limits(axes, data["dt"][member], style.clipped(data["error"][member]))
     for order, level in sorted(lowest.items()):
         _reference(axes, order, level, data["dt"][member])
-    axes.legend(
-        lines,
-        [str(line.get_label()) for line in lines],
-        loc="upper center",
-        bbox_to_anchor=(0.5, -0.17),
-        title="configuration, order measured (expected)",
-    )
+    title = "configuration, order measured (expected)"
+    axes.legend(handles=lines, loc="upper center", bbox_to_anchor=(0.5, -0.17), title=title)
 
 
 def _reference(axes: Any, order: float, level: float, dt: NDArray[np.float64]) -> None:
@@ -161,18 +149,10 @@ def _reference(axes: Any, order: float, level: float, dt: NDArray[np.float64]) -
     if start >= end or np.abs(heights).max() > math.log10(style.CEILING):
         return
     axes.plot(ends, 10**heights, color="0.55", linestyle=(0, (4, 3)), linewidth=0.9, zorder=1)
-    axes.annotate(
-        f"order {order:g}",
-        (start, 10 ** heights[0]),
-        xytext=(-3, 0),
-        textcoords="offset points",
-        ha="right",
-        va="center",
-        fontsize=style.SMALL,
-        color=style.GREY,
-        zorder=1.5,
-        bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5},
-    )
+    look: dict[str, Any] = {"fontsize": style.SMALL, "color": style.GREY, "zorder": 1.5}
+    look |= {"xytext": (-3, 0), "textcoords": "offset points", "ha": "right", "va": "center"}
+    look["bbox"] = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
+    axes.annotate(f"order {order:g}", (start, 10 ** heights[0]), **look)
 
 
 def _limits(axes: Any, dt: NDArray[np.float64], error: NDArray[np.float64]) -> None:
@@ -206,31 +186,27 @@ def semilogy(result: Result) -> Figure:
     data = result.data
     named = groups(data)
     drawn = curves(data, (*KEYS, "dt"), result.units.get("dt"))
-    count = len(named) + 1
-    down, across = style.panels_of(count)
+    down, across = style.panels_of(len(named) + 1)
     width = max(4.2 * across, 5.0)
     longest = max(len(label) for label in drawn.labels)
     columns = max(1, min(len(drawn.labels), int((width - 0.4) / (0.066 * longest + 0.75))))
     with style.styled():
         legend = 0.175 * math.ceil(len(drawn.labels) / columns)
         figure = style.figure(width, 3.4 * down + legend + 0.4, drawn.common)
-        grid = figure.subplots(down, across, squeeze=False).ravel()
-        residual = grid[len(named)]
+        *grid, residual = style.panels(figure, len(named) + 1, down, across)
         lines = []
         for number, (label, rows) in enumerate(zip(drawn.labels, drawn.rows, strict=True)):
             group_of = data["group"][rows]
-            for axes, group in zip(grid, named, strict=False):
+            for axes, group in zip(grid, named, strict=True):
                 if np.any(group_of == group):
                     _curve(axes, data[rows[group_of == group]], "error", number, label)
             # every group repeats the residual of its configuration, so one of them is enough
             lines.append(_curve(residual, data[rows[group_of == group_of[0]]], "residual", number, label))
-        for axes, group in zip(grid, named, strict=False):
-            ylabel = f"{style.error_label(result.parameters)}{style.bracket(result.units.get('error'))}"
-            _finish(axes, GROUPS.get(group, style.text(group)), ylabel, data["error"][data["group"] == group])
-        ylabel = f"residual{style.bracket(result.units.get('residual'))}"
+        for axes, group in zip(grid, named, strict=True):
+            title, values = GROUPS.get(group, style.text(group)), data["error"][data["group"] == group]
+            _finish(axes, title, style.error_label(result), values)
+        ylabel = style.label("residual", result.units.get("residual"))
         _finish(residual, "residual", ylabel, data["residual"])
-        for axes in grid[count:]:
-            axes.remove()
         figure.legend(lines, drawn.labels, loc="outside lower center", ncols=columns)
     return figure
 
@@ -266,7 +242,7 @@ _MARKERS = 12  # Markers on a curve.
 def drift(result: Result) -> Figure:
     """Draw constraint, velocity constraint, and energy or else the error of the position over time."""
     data, about = result.data, result.parameters
-    require_columns(result, NUMBERS, ["case"], "a study of drift; run the study again")
+    style.require_columns(result, NUMBERS, ["case"], "a study of drift; run the study again")
     shown = [name for name in PANELS if np.isfinite(data[name]).any()]
     if "energy" in shown and "error" in shown:
         shown.remove("error")
@@ -281,11 +257,10 @@ def drift(result: Result) -> Figure:
                 _history(axes, data[data["case"] == case], name, number, len(cases), case)
             axes.set_yscale("log")
             axes.set_title(PANELS[name])
-            axes.set_xlabel(f"t{style.bracket(result.units.get('t'))}")
-            mark_limits(axes, data[name])
+            axes.set_xlabel(style.label("t", result.units.get("t")))
+            style.mark_limits(axes, data[name])
         panels[0].set_ylabel("largest error in a part of the interval")
-        handles, labels = panels[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(cases)))
+        style.legend_below(figure, panels[0], min(4, len(cases)))
     return figure
 
 
@@ -294,11 +269,6 @@ def _history(axes: Any, rows: NDArray[np.void], name: str, number: int, count: i
     # Markers of different curves stand side by side.
     look = style.curve(number) | {"linewidth": 1.0, "markersize": 4.0}
     if np.isfinite(rows[name]).any() or not np.isfinite(rows["constraint"]).any():
-        mark_failed(axes, rows["t"], rows[name], look["color"])
-    axes.plot(
-        rows["t"],
-        style.clipped(rows[name]),
-        label=style.text(case),
-        markevery=(number * every // max(1, count), every),
-        **look,
-    )
+        style.mark_failed(axes, rows["t"], rows[name], look["color"])
+    look |= {"label": style.text(case), "markevery": (number * every // max(1, count), every)}
+    axes.plot(rows["t"], style.clipped(rows[name]), **look)

@@ -15,6 +15,8 @@ from dae_sdc.frames.frame import DIRECTIONS
 from dae_sdc.frames.response import Deformation, Member
 from dae_sdc.plotting import style
 
+Vector = npt.NDArray[np.float64]
+
 _PIECES = 24  # Straight pieces of a drawn beam.
 _NUMBERS = 6  # Most numbers along the longest axis in space.
 _SHOWN = 0.1  # Size of the largest drawn displacement relative to the frame, where no scale is given.
@@ -73,9 +75,8 @@ def draw_frame(
     flat = [axis for axis in range(3) if np.ptp(points[:, axis]) < 1e-9 * size]
     kept = [axis for axis in range(3) if axis != flat[0]] if flat else [0, 1, 2]
     with style.styled():
-        figure = style.figure(
-            6.4, 4.8, title or f"{style.text(deformation.name)}: displacements times {factor:.3g}"
-        )
+        title = title or f"{style.text(deformation.name)}: displacements times {factor:.3g}"
+        figure = style.figure(6.4, 4.8, title)
         axes: Any = figure.add_subplot(projection=None if flat else "3d")
         for number, member in enumerate(deformation.members):
             first, second = (deformation.coordinates[one] for one in (member.first, member.second))
@@ -90,9 +91,8 @@ def draw_frame(
         if len(places):
             axes.plot(*places[:, kept].T, linestyle="", marker="s", color=style.COLOURS[1], label="support")
         for axis, direction in zip(kept, "xyz", strict=False):
-            getattr(axes, f"set_{direction}label")(
-                f"{'xyz'[axis]} [m]", labelpad=9.0 if axis == 1 and not flat else None
-            )
+            pad = 9.0 if axis == 1 and not flat else None
+            getattr(axes, f"set_{direction}label")(f"{'xyz'[axis]} [m]", labelpad=pad)
         if flat:
             axes.set_aspect("equal", adjustable="datalim")
         else:
@@ -106,14 +106,7 @@ def draw_frame(
     return figure
 
 
-def _bent(
-    member: Member,
-    first: npt.NDArray[np.float64],
-    second: npt.NDArray[np.float64],
-    start: npt.NDArray[np.float64],
-    end: npt.NDArray[np.float64],
-    factor: float,
-) -> npt.NDArray[np.float64]:
+def _bent(member: Member, first: Vector, second: Vector, start: Vector, end: Vector, factor: float) -> Vector:
     """The line of a deformed element: a cubic curve, turned as its ends are where no joint releases them."""
     at = np.linspace(0.0, 1.0, _PIECES + 1)[:, None]
     along = second - first

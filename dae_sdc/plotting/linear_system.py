@@ -34,7 +34,6 @@ from matplotlib.ticker import MaxNLocator
 from dae_sdc.errors import ResultFileError
 from dae_sdc.plotting import style
 from dae_sdc.plotting.solution import chosen_names
-from dae_sdc.plotting.style import panels_of, require_columns
 from dae_sdc.run.results import Result, combinations_of
 
 NO_PART = 1e-9  # Part of the largest pole up to which all real or imaginary parts are rounding errors of 0.
@@ -42,15 +41,16 @@ NO_PART = 1e-9  # Part of the largest pole up to which all real or imaginary par
 
 def eigenvalues(result: Result) -> Figure:
     """Draw real and imaginary parts of the poles over time, with grey lines where coordinates change."""
-    require_columns(result, ("t", "number", "re", "im"), (), "eigenvalues along a solution; run it again")
+    style.require_columns(
+        result, ("t", "number", "re", "im"), (), "eigenvalues along a solution; run it again"
+    )
     data, about = result.data, result.parameters
     largest = float(np.nanmax(np.hypot(data["re"], data["im"]), initial=0.0)) or 1.0
     with style.styled():
         figure = style.figure(6.8, 6.0, f"{style.text(about['problem'])}: poles along the solution")
         panels = figure.subplots(2, 1, sharex=True)
-        for axes, name, label in zip(
-            panels, ("re", "im"), ("real part [1/s]", "imaginary part [rad/s]"), strict=True
-        ):
+        parts = ("re", "real part [1/s]"), ("im", "imaginary part [rad/s]")
+        for axes, (name, label) in zip(panels, parts, strict=True):
             for number in np.unique(data["number"]).tolist():
                 rows = data[data["number"] == number]
                 look = style.curve(number) | {"marker": "", "linewidth": 1.1}
@@ -62,11 +62,9 @@ def eigenvalues(result: Result) -> Figure:
             extent = np.nanmax(np.abs(data[name]), initial=0.0)
             if extent <= NO_PART * largest:  # what rounding leaves of 0 is no curve
                 axes.set_ylim(-0.1 * largest, 0.1 * largest)
-        panels[1].set_xlabel(f"t{style.bracket(result.units.get('t'))}")
-        note = f"coordinates: {style.text(', '.join(about['coordinates']) or 'along the constraints')}"
-        panels[0].annotate(
-            note, (1.0, 1.02), xycoords="axes fraction", ha="right", fontsize=style.SMALL, color=style.GREY
-        )
+        panels[1].set_xlabel(style.label("t", result.units.get("t")))
+        coordinates = style.text(", ".join(about["coordinates"]) or "along the constraints")
+        style.note(panels[0], f"coordinates: {coordinates}", (1.0, 1.02), "right")
     return figure
 
 
@@ -97,7 +95,9 @@ def _channels(result: Result, what: str) -> Iterator[tuple[str, str, Any]]:
 
 
 def _checked(result: Result, what: str) -> None:
-    require_columns(result, ("at", "re", "im"), ("what", "input", "output"), "a linear system; run it again")
+    style.require_columns(
+        result, ("at", "re", "im"), ("what", "input", "output"), "a linear system; run it again"
+    )
     if not (result.data["what"] == what).any():
         raise ResultFileError(
             f"the result has no rows for this picture ({what}); linearise with inputs and outputs"
@@ -106,10 +106,8 @@ def _checked(result: Result, what: str) -> None:
 
 def _label(result: Result, source: str, output: str) -> str:
     """A channel with its units."""
-    of, by = (
-        result.parameters[key].get(name, "")
-        for key, name in (("output_units", output), ("input_units", source))
-    )
+    of = result.parameters["output_units"].get(output, "")
+    by = result.parameters["input_units"].get(source, "")
     compound = any(letter in by for letter in " /*")
     unit = f"{of or 1}/{f'({by})' if compound else by}" if by else of
     return f"{style.text(output)} by {style.text(source)}{style.bracket(unit or None)}"
@@ -140,8 +138,7 @@ def bode(result: Result) -> Figure:
         lower.set_ylabel("phase [degrees]")
         lower.set_xlabel("angular frequency [rad/s]")
         lower.yaxis.set_major_locator(MaxNLocator(steps=[1, 1.5, 3, 4.5, 9, 10]))
-        handles, labels = upper.get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=1 if len(labels) < 3 else 2)
+        style.legend_below(figure, upper, 1 if len(upper.get_legend_handles_labels()[1]) < 3 else 2)
     return figure
 
 
@@ -157,12 +154,12 @@ def nyquist(result: Result) -> Figure:
     """Draw the frequency response of every channel in the complex plane."""
     _checked(result, "frequency")
     channels = list(_channels(result, "frequency"))
-    down, across = panels_of(len(channels))
+    down, across = style.panels_of(len(channels))
     with style.styled():
         title = f"{style.text(result.parameters['problem'])}: Nyquist curves"
         figure = style.figure(1.4 + 3.6 * across, 1.6 + 3.2 * down, title)
-        panels = figure.subplots(down, across, squeeze=False).ravel()
-        for axes, (source, output, rows) in zip(panels, channels, strict=False):
+        panels = style.panels(figure, len(channels), down, across)
+        for axes, (source, output, rows) in zip(panels, channels, strict=True):
             order = np.argsort(rows["at"])
             re, im = rows["re"][order], rows["im"][order]
             axes.plot(re, im, color=style.COLOURS[0])
@@ -170,9 +167,8 @@ def nyquist(result: Result) -> Figure:
             middle = int(np.argmax(np.hypot(re, im)))
             if 0 < middle < len(re) - 1:
                 ahead = {"arrowstyle": "-|>", "color": style.COLOURS[0]}
-                axes.annotate(
-                    "", (re[middle + 1], im[middle + 1]), (re[middle - 1], im[middle - 1]), arrowprops=ahead
-                )
+                behind, before = ((re[k], im[k]) for k in (middle + 1, middle - 1))
+                axes.annotate("", behind, before, arrowprops=ahead)
             if re.min() - 0.5 * np.ptp(re) <= -1.0:
                 axes.plot([-1.0], [0.0], "+", color=style.COLOURS[1], markersize=9.0)
             axes.set_title(_label(result, source, output), fontsize=9)
@@ -181,13 +177,9 @@ def nyquist(result: Result) -> Figure:
             axes.xaxis.set_major_locator(MaxNLocator(5))
             axes.ticklabel_format(style="sci", scilimits=(-2, 3))
         panels[0].set_ylabel("imaginary part")
-        for axes in panels[len(channels) :]:
-            axes.set_visible(False)
-        looks: tuple[tuple[dict[str, Any], str], ...] = (
-            ({"linestyle": "-"}, "positive frequencies"),
-            ({"linestyle": style.LINES[1]}, "negative frequencies"),
-        )
-        handles = [Line2D([], [], color=style.COLOURS[0], label=text, **look) for look, text in looks]
+        signs = (style.LINES[0], "positive frequencies"), (style.LINES[1], "negative frequencies")
+        colour = style.COLOURS[0]
+        handles = [Line2D([], [], color=colour, linestyle=line, label=text) for line, text in signs]
         figure.legend(handles=handles, loc="outside lower center", ncols=2)
     return figure
 
@@ -202,22 +194,18 @@ def poles(result: Result) -> Figure:
         own = data[data["what"] == "pole"]
         axes.plot(own["re"], own["im"], "x", color=style.COLOURS[0], markersize=8.0, label="pole", zorder=3)
         for number, (source, output, rows) in enumerate(_channels(result, "zero")):
-            look: dict[str, Any] = {
-                "color": style.COLOURS[1 + number % 5],
-                "marker": style.MARKERS[number % 8],
-                "markersize": 7.0,
-            }
+            look: dict[str, Any] = {"color": style.COLOURS[1 + number % 5], "markersize": 7.0}
+            look |= {"marker": style.MARKERS[number % 8], "markerfacecolor": "none", "linestyle": ""}
             text = f"zero, {style.text(output)} by {style.text(source)}"
-            axes.plot(rows["re"], rows["im"], linestyle="", markerfacecolor="none", label=text, **look)
+            axes.plot(rows["re"], rows["im"], label=text, **look)
         axes.axvline(0.0, color="black", linewidth=0.8)
         axes.axhline(0.0, color="black", linewidth=0.5)
         axes.margins(0.12)
         shown = data[np.isin(data["what"], ("pole", "zero"))]
         largest = float(np.hypot(shown["re"], shown["im"]).max()) or 1.0
-        if np.abs(shown["re"]).max() <= NO_PART * largest:
-            axes.set_xlim(-0.6 * largest, 0.6 * largest)
-        if np.abs(shown["im"]).max() <= NO_PART * largest:
-            axes.set_ylim(-0.6 * largest, 0.6 * largest)
+        for part, limit in (("re", axes.set_xlim), ("im", axes.set_ylim)):
+            if np.abs(shown[part]).max() <= NO_PART * largest:
+                limit(-0.6 * largest, 0.6 * largest)
         axes.set_xlabel("real part [1/s]")
         axes.set_ylabel("imaginary part [rad/s]")
         figure.legend(loc="outside lower center", ncols=3)
@@ -230,25 +218,26 @@ def step(result: Result) -> Figure:
     channels = list(_channels(result, "step"))
     outputs = list(dict.fromkeys(output for _, output, _ in channels))
     inputs = list(dict.fromkeys(source for source, _, _ in channels))
-    down, across = panels_of(len(outputs))
+    down, across = style.panels_of(len(outputs))
     with style.styled():
         title = f"{style.text(result.parameters['problem'])}: answers to unit steps"
         figure = style.figure(1.6 + 3.8 * across, 1.5 + 2.8 * down, title)
-        panels = figure.subplots(down, across, squeeze=False, sharex=True).ravel()
+        panels = style.panels(figure, len(outputs), down, across, sharex=True)
         for source, output, rows in channels:
             axes = panels[outputs.index(output)]
             look = style.curve(inputs.index(source)) | {"marker": ""}
             axes.plot(rows["at"], rows["re"], label=f"step of {style.text(source)}", **look)
-            unit = result.parameters["output_units"].get(output, "")
-            axes.set_ylabel(f"{style.text(output)}{style.bracket(unit or None)}")
-        for number, axes in enumerate(panels):
-            axes.set_visible(number < len(outputs))
-            if number + across >= len(outputs):
-                axes.set_xlabel("t [s]")
-                axes.tick_params(labelbottom=True)
-        handles, labels = panels[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=3)
+            axes.set_ylabel(style.label(output, result.parameters["output_units"].get(output)))
+        _name_lowest(panels[-across:], "t [s]")
+        style.legend_below(figure, panels[0], 3)
     return figure
+
+
+def _name_lowest(panels: Any, label: str) -> None:
+    """Name the horizontal axis at the panels that have none below them."""
+    for axes in panels:
+        axes.set_xlabel(label)
+        axes.tick_params(labelbottom=True)
 
 
 # Unknowns that are drawn where none are named: those that change most, relative to their sizes.
@@ -260,7 +249,7 @@ _MARKS: dict[str, tuple[str, str]] = {"fold": ("s", "fold"), "hopf": ("^", "Hopf
 
 def branch(result: Result, show: str | Sequence[str] | None = None) -> Figure:
     """Draw a result of ``dae-sdc steady --vary``."""
-    require_columns(result, ("value", "unstable"), ("special",), "a branch; run it again", ("u",))
+    style.require_columns(result, ("value", "unstable"), ("special",), "a branch; run it again", ("u",))
     data, about = result.data, result.parameters
     names, units = list(about["names"]), list(about["unknown_units"])
     if data["u"].shape[1:] != (len(names),) or len(units) != len(names):
@@ -268,27 +257,19 @@ def branch(result: Result, show: str | Sequence[str] | None = None) -> Figure:
     wanted = [] if show is None else chosen_names(show, names)
     line = data[data["special"] == ""]
     chosen = [names.index(name) for name in wanted] if wanted else _moving(line["u"])
-    down, across = panels_of(len(chosen))
-    label = f"{style.text(about['parameter'])}{style.bracket(result.units.get('value'))}"
+    down, across = style.panels_of(len(chosen))
+    mark: dict[str, Any] = {"color": style.COLOURS[1], "markersize": 6.0, "zorder": 3}
     with style.styled():
-        figure = style.figure(
-            1.4 + 3.4 * across, 1.4 + 2.7 * down, f"{style.text(about['problem'])}: steady states"
-        )
-        panels = figure.subplots(down, across, squeeze=False, sharex=True).ravel()
-        for number, j in enumerate(chosen):
-            axes = panels[number]
+        title = f"{style.text(about['problem'])}: steady states"
+        figure = style.figure(1.4 + 3.4 * across, 1.4 + 2.7 * down, title)
+        panels = style.panels(figure, len(chosen), down, across, sharex=True)
+        for axes, j in zip(panels, chosen, strict=True):
             _line(axes, line["value"], line["u"][:, j], line["unstable"])
             for kind, (marker, _) in _MARKS.items():
                 rows = data[data["special"] == kind]
-                axes.plot(
-                    rows["value"], rows["u"][:, j], marker, color=style.COLOURS[1], markersize=6.0, zorder=3
-                )
-            axes.set_ylabel(f"{style.text(names[j])}{style.bracket(units[j])}")
-            if number + across >= len(chosen):
-                axes.set_xlabel(label)
-                axes.tick_params(labelbottom=True)
-        for axes in panels[len(chosen) :]:
-            axes.set_visible(False)
+                axes.plot(rows["value"], rows["u"][:, j], marker, **mark)
+            axes.set_ylabel(style.label(names[j], units[j]))
+        _name_lowest(panels[-across:], style.label(about["parameter"], result.units.get("value")))
         figure.legend(handles=_handles(data), loc="outside lower center", ncols=4)
     return figure
 
@@ -321,11 +302,7 @@ def _handles(data: Any) -> list[Line2D]:
     line = data["unstable"][data["special"] == ""]
     seen = [(line == 0).any(), (line > 0).any(), (line < 0).any()]
     handles = [Line2D([], [], **look) for look, there in zip(_LOOKS, seen, strict=True) if there]
-    marks = {kind: one for kind, one in _MARKS.items() if (data["special"] == kind).any()}
-    return [
-        *handles,
-        *(
-            Line2D([], [], linestyle="", marker=m, color=style.COLOURS[1], label=text)
-            for m, text in marks.values()
-        ),
-    ]
+    for kind, (marker, text) in _MARKS.items():
+        if (data["special"] == kind).any():
+            handles.append(Line2D([], [], linestyle="", marker=marker, color=style.COLOURS[1], label=text))
+    return handles

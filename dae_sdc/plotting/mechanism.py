@@ -42,7 +42,6 @@ from dae_sdc.plotting.solution import (
     runs_of,
     some_of,
 )
-from dae_sdc.plotting.style import require_columns
 from dae_sdc.registry import unknown
 from dae_sdc.run.results import Result
 
@@ -164,9 +163,8 @@ def phase(
         grid[-1].set_xlabel(f"{style.text(across[both[0]][0].name)}{_unit(units[0])}")
         for axes, part in zip(grid, parts, strict=True):
             shown = ", ".join(part)
-            axes.set_ylabel(
-                f"{style.text(shown if len(shown) < 40 else f'{len(part)} unknowns')}{_unit(units[1])}"
-            )
+            shown = shown if len(shown) < 40 else f"{len(part)} unknowns"
+            axes.set_ylabel(f"{style.text(shown)}{_unit(units[1])}")
         if len(parts) == 1 and units[0] == units[1] and len(units[0]) == 1 and "" not in units[0]:
             grid[0].set_aspect("equal", adjustable="datalim")
         place_legend(figure, handles, 6.2)
@@ -249,7 +247,7 @@ def mechanism(results: Any, points: str | None = None, bars: str | None = None) 
         axes.set_aspect("equal", adjustable="box")
         units = {run.unknowns[text].unit for pair in texts.values() for text in pair if text in run.unknowns}
         unit = units.pop() if len(units) == 1 else None
-        axes.set(xlabel=f"x{style.bracket(unit)}", ylabel=f"y{style.bracket(unit)}")
+        axes.set(xlabel=style.label("x", unit), ylabel=style.label("y", unit))
         handles = []
         for number, point in enumerate(found):
             look = style.line(number, len(found))
@@ -376,10 +374,9 @@ _ACROSS = 3
 
 def methods(result: Result) -> list[str]:
     """Labels of the methods in a result of ``dae-sdc pendulum-study``, each of which has a picture."""
-    columns = result.data.dtype
-    require_columns(result, NUMBERS, TEXTS, "a study of the pendulum; run it again", PATHS)
-    for name in PATHS:
-        if columns[name].base.kind != "f" or len(columns[name].shape) != 1:
+    style.require_columns(result, NUMBERS, TEXTS, "a study of the pendulum; run it again", PATHS)
+    for name, column in ((name, result.data.dtype[name]) for name in PATHS):
+        if column.base.kind != "f" or len(column.shape) != 1:
             raise ResultFileError(f"column '{name}' of the result holds no trajectories; run the study again")
     return list(dict.fromkeys(result.data["method"].tolist()))
 
@@ -399,20 +396,24 @@ def pendulum(result: Result, method: str | None = None) -> Figure:
         # A panel alone is too narrow for one line.
         title = ("\n" if across == 1 else ", ").join(filter(None, _title(result, rows)))
         figure = style.figure(1.0 + 2.8 * across, 1.2 + 2.9 * down, title)
-        panels = figure.subplots(down, across, squeeze=False).ravel()
+        panels = style.panels(figure, len(rows), down, across)
         compares = False
-        for axes, row in zip(panels, rows, strict=False):
+        for axes, row in zip(panels, rows, strict=True):
             other = exact.get(float(row["k"])) if row["sweeper"] != REFERENCE else None
             compares |= other is not None
             _panel(axes, row, other)
-        for axes in panels[len(rows) :]:
-            axes.set_visible(False)
-        for number, axes in enumerate(panels[: len(rows)]):
-            if number % across == 0:
-                axes.set_ylabel("y2 [length at rest]")
-            if number + across >= len(rows):
-                axes.set_xlabel("y1 [length at rest]")
-        figure.legend(handles=_handles(compares), loc="outside lower center", ncols=2 if across == 1 else 4)
+        for axes in panels[::across]:
+            axes.set_ylabel("y2 [length at rest]")
+        for axes in panels[-across:]:
+            axes.set_xlabel("y1 [length at rest]")
+        handles = [Line2D([], [], color=style.COLOURS[0], linewidth=1.2, label="this method")]
+        if compares:
+            handles.append(Line2D([], [], color="0.72", linewidth=1.6, label="accurate solution"))
+        handles += [
+            Line2D([], [], linestyle="", label=label, **look)
+            for label, look in (("start", _START), ("end", _END))
+        ]
+        figure.legend(handles=handles, loc="outside lower center", ncols=2 if across == 1 else 4)
     return figure
 
 
@@ -435,29 +436,23 @@ def _panel(axes: Any, row: np.void, other: np.void | None) -> None:
     if other is not None:
         axes.plot(*_shown(other)[0], color="0.72", linewidth=1.6, zorder=1)
     axes.plot(*path, color=style.COLOURS[0], linewidth=0.8, zorder=2)
-    if np.isfinite(path[:, 0]).all():
-        axes.plot(*path[:, 0], linestyle="", zorder=4, **_START)
-    if np.isfinite(path[:, -1]).all():
-        axes.plot(*path[:, -1], linestyle="", zorder=4, **_END)
+    for end, look in ((path[:, 0], _START), (path[:, -1], _END)):
+        if np.isfinite(end).all():
+            axes.plot(*end, linestyle="", zorder=4, **look)
     axes.set_aspect("equal", adjustable="datalim")
     first, last = (_number(float(row[name])) for name in ("amplitude_start", "amplitude_end"))
     axes.set_title(f"k={float(row['k']):g}: bounce {first} to {last}", fontsize=9)
     if goes:
-        axes.annotate(
-            goes, (0.5, 0.02), xycoords="axes fraction", ha="center", fontsize=style.SMALL, color=style.GREY
-        )
+        style.note(axes, goes, (0.5, 0.02), "center")
 
 
 def _shown(row: np.void) -> tuple[NDArray[np.float64], str]:
     """The part of a trajectory that is drawn, NaN elsewhere, and a note on the rest."""
     path = np.array([row["y1"], row["y2"]])
     out = np.isfinite(path).all(axis=0) & (np.abs(path) > FARTHEST).any(axis=0)
+    note = "leaves the picture" if out.any() else ""
     if not np.isfinite(path).all():
         note = "the run failed on its way"
-    elif out.any():
-        note = "leaves the picture"
-    else:
-        note = ""
     if out.any():
         # Nothing after it: a trajectory that comes back into the picture has no meaning.
         path[:, int(out.argmax()) :] = np.nan
@@ -470,11 +465,3 @@ def _number(value: float) -> str:
 
 _START: dict[str, Any] = {"marker": "o", "color": style.COLOURS[1], "markersize": 6.0}
 _END: dict[str, Any] = {"marker": "s", "color": "black", "markersize": 4.0}
-
-
-def _handles(compares: bool) -> list[Line2D]:
-    handles = [Line2D([], [], color=style.COLOURS[0], linewidth=1.2, label="this method")]
-    if compares:
-        handles.append(Line2D([], [], color="0.72", linewidth=1.6, label="accurate solution"))
-    handles.append(Line2D([], [], linestyle="", label="start", **_START))
-    return [*handles, Line2D([], [], linestyle="", label="end", **_END)]

@@ -9,7 +9,7 @@ import argparse
 import inspect
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -56,12 +56,8 @@ def _pictures() -> Iterator[tuple[str, Picture]]:
 PICTURES: Registry[Picture] = Registry("kind of plot", find=_pictures)
 
 # Without these dates, the same result gives the same file.
-_DATES: dict[str, dict[str, None]] = {
-    "png": {},
-    "svg": {"Date": None},
-    "pdf": {"CreationDate": None},
-    "gif": {},
-}
+_DATES: Mapping[str, dict[str, None]]
+_DATES = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}, "gif": {}}
 
 ANIMATION_DPI = 80
 
@@ -159,25 +155,20 @@ def plot_all(what: Sequence[Any], out: Path | None, options: Mapping[str, Any]) 
     if log is not None and log not in choices:
         raise InputError(f"log is one of {', '.join(choices)}; got '{log}'")
     results = _results(given)
-    first = next(iter(results.values()), None)
+    label, first = next(iter(results.items()), ("", None))
     if first is None:
         raise InputError("there is nothing to draw; give a file, a solution or a result")
-    result, origin = _table(first), next(iter(results)) or "the result"
-    kind = _fitting(result, options, str(origin)) if kind is None else kind
+    result, origin = _table(first), label or "the result"
+    kind = _fitting(result, options, origin) if kind is None else kind
     picture = PICTURES[kind]
-    draw = function_at(picture.home)
     if not _draws(kind, result):
         raise InputError(
-            f"{origin} holds '{result.kind}' data, which '{kind}' does not draw; "
-            f"{_advice(result, str(origin))}"
+            f"{origin} holds '{result.kind}' data, which '{kind}' does not draw; {_advice(result, origin)}"
         )
-    useless = sorted(options.keys() - inspect.signature(draw).parameters.keys())
+    useless = sorted(options.keys() - _parameters(picture))
     if useless:
-        takers = [
-            name
-            for name, other in PICTURES.items()
-            if _takes(other, useless) and other.draws == picture.draws
-        ]
+        alike = (name for name, other in PICTURES.items() if other.draws == picture.draws)
+        takers = [name for name in alike if _parameters(PICTURES[name]).issuperset(useless)]
         advice = f"; '{takers[0]}' takes it" if takers and len(useless) == 1 else ""
         raise InputError(f"{', '.join(useless)} has no effect on '{kind}'; leave it away{advice}")
     if len(results) > 1 and picture.draws != SEVERAL:
@@ -255,11 +246,10 @@ def _table(one: Any) -> Result:
 
 def _fitting(result: Result, options: Mapping[str, Any], origin: str) -> str:
     """The kind of picture that draws a result and takes all options: that of its name, or the first one."""
-    fitting = sorted(
-        (name for name in PICTURES if _draws(name, result)), key=lambda name: name != result.kind
-    )
+    several = (name for name in PICTURES if _draws(name, result))
+    fitting = sorted(several, key=lambda name: name != result.kind)
     for name in fitting:
-        if _takes(PICTURES[name], options):
+        if _parameters(PICTURES[name]).issuperset(options):
             return name
     if not fitting:
         raise InputError(
@@ -270,9 +260,9 @@ def _fitting(result: Result, options: Mapping[str, Any], origin: str) -> str:
     )
 
 
-def _takes(picture: Picture, options: Iterable[str]) -> bool:
-    """Whether a kind of picture has all of some options."""
-    return set(options) <= inspect.signature(function_at(picture.home)).parameters.keys()
+def _parameters(picture: Picture) -> set[str]:
+    """Names of the parameters of the function that draws a kind of picture."""
+    return set(inspect.signature(function_at(picture.home)).parameters)
 
 
 def _advice(result: Result, origin: str) -> str:
@@ -359,12 +349,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"results of solve, several in one picture, or of a study; before them a kind of picture may be "
         f"named, else it is the one that fits. {kinds}".replace("%", "%%"),
     )
-    parser.add_argument(
-        "-o",
-        "--out",
-        metavar="FIG",
-        help="picture to write, .png, .svg or .pdf, or .gif of a mechanism (FILE.png beside FILE.npy)",
-    )
+    out = "picture to write, .png, .svg or .pdf, or .gif of a mechanism (FILE.png beside FILE.npy)"
+    parser.add_argument("-o", "--out", metavar="FIG", help=out)
     for name, given in OPTIONS.items():
         parser.add_argument(f"--{name}", **given)
 

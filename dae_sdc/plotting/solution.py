@@ -8,7 +8,8 @@ Plot: linear of solution, solution over time
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -55,10 +56,12 @@ class Unknown:
 class Run:
     """A solution with what pictures need of it."""
 
-    def __init__(self, label: str, result: Result, solution: Solution | None = None) -> None:
+    def __init__(self, label: str, drawn: Result | Solution) -> None:
+        is_dense = isinstance(drawn, Solution) and drawn.dense is not None
+        self.between = drawn if isinstance(drawn, Solution) and is_dense else None
+        result = drawn.result() if isinstance(drawn, Solution) else drawn
         style.require_columns(result, ["t"])
         self.label, self.result = label, result
-        self.between = solution if solution is not None and solution.dense is not None else None
         self.rows = style.require_range(result, "t", -style.CEILING)
         kind = result.data.dtype["u"]
         if kind.base.kind not in "biuf" or 0 in kind.shape:
@@ -71,9 +74,9 @@ class Run:
         self.time_unit = result.units.get("t") or "s"
         # Where all are called differential, nobody may have looked.
         other = WITH if algebraic else ""
-        kinds = [WITHOUT if name in algebraic else other for name in names]
-        state = zip(names, units, kinds, range(n), strict=True)
-        self.unknowns = {name: Unknown(name, unit, kind, "u", at) for name, unit, kind, at in state}
+        self.unknowns: dict[str, Unknown] = {}
+        for at, (name, unit) in enumerate(zip(names, units, strict=True)):
+            self.unknowns[name] = Unknown(name, unit, WITHOUT if name in algebraic else other, "u", at)
         self.state_names = tuple(self.unknowns)
         for at, (name, unit) in enumerate(zip(more, more_units, strict=True)):
             self.unknowns.setdefault(name, Unknown(name, unit, COMPUTED, "others", at))
@@ -106,10 +109,8 @@ class Run:
         return fine.t, [self._between(fine, one) for one in chosen]
 
     def _between(self, fine: Solution, one: Unknown) -> Values:
-        if one.source == "u":
-            return fine.u[:, one.column]
-        if one.source == "du":
-            return fine.du[:, one.column]
+        if one.source != "others":
+            return (fine.u if one.source == "u" else fine.du)[:, one.column]
         if isinstance(fine.unknowns, SavedUnknowns):
             return fine.unknowns.interpolated(one.name, fine.t)
         try:
@@ -128,9 +129,8 @@ class Run:
         for kind, key in (("event", "events"), ("switch", "switches")):
             records = self.result.parameters.get(key)
             for record in records if isinstance(records, list | tuple) else []:
-                times: Values = np.array(
-                    record.get("t", ()) if isinstance(record, Mapping) else (), dtype=float
-                )
+                record = record if isinstance(record, Mapping) else {}
+                times: Values = np.array(record.get("t", ()), dtype=float)
                 if len(times):
                     marks.append((kind, str(record.get("name") or kind), times))
         return marks
@@ -179,9 +179,14 @@ def chosen_names(show: str | Sequence[str], names: Sequence[str]) -> list[str]:
         if not several:
             raise InputError(unknown("name", pattern, names))
         chosen |= dict.fromkeys(several)
+    require_some(chosen, names)
+    return list(chosen)
+
+
+def require_some(chosen: Sized, names: Sequence[str]) -> None:
+    """Raise InputError where nothing is chosen of these names."""
     if not chosen:
         raise InputError(f"no unknowns to draw; choose from: {', '.join(names[:MOST_NAMES])}")
-    return list(chosen)
 
 
 def runs_of(given: Any) -> list[Run]:
@@ -197,17 +202,10 @@ def runs_of(given: Any) -> list[Run]:
         several = [("", given)]
     if not several:
         raise InputError("there is no solution to draw; give one or several")
-    return [_run(label, one) for label, one in several]
-
-
-def _run(label: str, one: Any) -> Run:
-    if isinstance(one, Run):
-        return one
-    if isinstance(one, Solution):
-        return Run(label, one.result(), one)
-    if isinstance(one, Result):
-        return Run(label, one)
-    raise InputError(f"pictures are drawn of solutions and results; got a {type(one).__name__}")
+    for _, one in several:
+        if not isinstance(one, Run | Solution | Result):
+            raise InputError(f"pictures are drawn of solutions and results; got a {type(one).__name__}")
+    return [one if isinstance(one, Run) else Run(label, one) for label, one in several]
 
 
 def headline(runs: Sequence[Run]) -> str:
@@ -232,8 +230,7 @@ def choose(runs: Sequence[Run], show: str | Sequence[str]) -> list[list[Unknown]
     for pattern in patterns:
         if not any(run.select([pattern]) for run in runs):
             raise InputError(unknown("name", pattern, names))
-    if not patterns:
-        raise InputError(f"no unknowns to draw; choose from: {', '.join(names[:MOST_NAMES])}")
+    require_some(patterns, names)
     return [run.select(patterns) for run in runs]
 
 
@@ -321,6 +318,10 @@ class _Panel:
     curves: dict[Unknown, dict[int, tuple[Values, Values]]] = field(default_factory=dict)
     hidden: int = 0
 
+    def pairs(self) -> list[tuple[Values, Values]]:
+        """Times and values of all curves."""
+        return [pair for curves in self.curves.values() for pair in curves.values()]
+
     def size(self, one: Unknown) -> float:
         """Largest absolute value of an unknown, 0 if none is finite."""
         sizes = [np.abs(values[np.isfinite(values)]) for _, values in self.curves[one].values()]
@@ -345,9 +346,9 @@ def linear(
         by_run = all(len(panel.curves) == 1 for panel in panels)
         for axes, panel in zip(grid, panels, strict=True):
             _draw(axes, panel, runs, by_run=by_run, steps=steps)
-            _scale(axes, axis, runs, [values for pairs in panel.curves.values() for values in pairs.values()])
+            _scale(axes, axis, runs, panel.pairs())
         figure.align_ylabels(list(grid))
-        grid[-1].set_xlabel(f"time{style.bracket(runs[0].result.units.get('t'))}")
+        grid[-1].set_xlabel(style.label("time", runs[0].result.units.get("t")))
         handles = [
             *some_of(list(_of_runs(runs, by_run))),
             *events_and_switches(runs, lambda times, look: _lines(grid, times, look)),
@@ -366,10 +367,7 @@ def _panels(
     chosen = [list(run.unknowns.values()) for run in runs] if show is None else choose(runs, show)
     alone = len(runs) > len(style.LINES)  # no line style is left for a run: each unknown has a panel
     # Dashed lines tell kinds of unknowns apart in a panel, unless there are too many, or runs are dashed.
-    most = max(
-        (sum(one.unit == unit for one in own) for own in chosen for unit in {one.unit for one in own}),
-        default=0,
-    )
+    most = max((max(Counter(one.unit for one in own).values(), default=0) for own in chosen), default=0)
     apart = len(runs) > 1 or (show is not None and most > len(style.LINE_COLOURS))
     units: dict[str, str] = {}
     for one in (one for own in chosen for one in own):
@@ -453,14 +451,15 @@ def _draw(axes: Any, panel: _Panel, runs: list[Run], *, by_run: bool, steps: boo
             if steps:
                 rows = np.clip(runs[run].at_rows(one), -style.CEILING, style.CEILING)
                 axes.plot(*thinned(runs[run].rows, rows), linestyle="", **{**STEP, "color": look["color"]})
-    style.mark_cut(
-        axes, np.concatenate([pair[1] for curves in panel.curves.values() for pair in curves.values()])
-    )
+    style.mark_cut(axes, np.concatenate([values for _, values in panel.pairs()]))
     names = [one.name for one in panel.curves]
     shown = ", ".join(names)
     short = len(shown) + len(panel.unit) <= _LETTERS_BESIDE
     axes.set_ylabel(f"{style.text(shown) if short else f'{len(names)} unknowns'}{style.bracket(panel.unit)}")
-    axes.set_title(_kinds(panel.kinds, dashed), loc="left", fontsize=style.SMALL, color=style.GREY)
+    kinds = " or ".join(sorted(dashed or panel.kinds, reverse=True))
+    if dashed:
+        kinds = f"solid: {WITH}; dashed: {kinds.replace(WITHOUT, 'without')}"
+    axes.set_title(kinds, loc="left", fontsize=style.SMALL, color=style.GREY)
     if panel.hidden:
         note = f"{panel.hidden} more not drawn; choose with --show"
         axes.set_title(note, loc="right", fontsize=style.SMALL, color=style.GREY)
@@ -470,12 +469,6 @@ def _draw(axes: Any, panel: _Panel, runs: list[Run], *, by_run: bool, steps: boo
         title = f"some of {len(lines)}" if len(entries) < len(lines) else None
         axes.legend(handles=entries, title=title, ncols=-(-len(entries) // _LEGEND_ROWS), **style.BESIDE)
     axes.margins(x=0.01)
-
-
-def _kinds(kinds: set[str], dashed: set[str]) -> str:
-    """What the unknowns of a panel are, by line style if they differ."""
-    told = " or ".join(sorted(dashed or kinds, reverse=True))
-    return f"solid: {WITH}; dashed: {told.replace(WITHOUT, 'without')}" if dashed else told
 
 
 def some_of(lines: Sequence[Line2D]) -> list[Line2D]:

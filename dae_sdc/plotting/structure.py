@@ -51,20 +51,20 @@ def signature(analysed: Structure, title: str = "") -> Figure:
     leads = pattern.orders == analysed.d[pattern.cols] - analysed.c[pattern.rows]
     small = n <= MOST_NUMBERS
     side = float(np.clip(0.32 * n, 2.4, 11.0)) if small else 7.0
+    parts = [title, f"index {analysed.index}", f"{analysed.dof} degrees of freedom"]
+    if analysed.regular is False:
+        parts.append(f"singular, rank {analysed.rank} of {n}")
     with style.styled():
-        figure = style.figure(side + 2.6, side + 1.6, style.text(_headline(analysed, title)))
+        figure = style.figure(side + 2.6, side + 1.6, style.text(", ".join(filter(None, parts))))
         axes = figure.subplots()
         axes.grid(False)
         axes.set_aspect("equal")
         axes.set(xlim=(-0.5, n - 0.5), ylim=(n - 0.5, -0.5))
-        look: dict[str, Any]
         if small:
             for x, y, order, lead in zip(at, up, pattern.orders, leads, strict=True):
-                look = (
-                    {"weight": "bold", "color": _LEADING} if lead else {"weight": "normal", "color": "0.35"}
-                )
-                axes.text(x, y, str(order), ha="center", va="center", **look)
-            look = {"marker": "s", "facecolor": "none", "edgecolor": "0.2"}
+                weight, colour = ("bold", _LEADING) if lead else ("normal", "0.35")
+                axes.text(x, y, str(order), ha="center", va="center", weight=weight, color=colour)
+            look: dict[str, Any] = {"marker": "s", "facecolor": "none", "edgecolor": "0.2"}
             axes.scatter(np.arange(n), np.arange(n), s=170, linewidth=0.7, **look)
             _label(axes, analysed, rows, cols)
         else:
@@ -86,13 +86,6 @@ def blocked_signature(analysed: Structure, out: str | os.PathLike[str], title: s
     with style.styled():
         save(drawn, target)
     return target
-
-
-def _headline(analysed: Structure, title: str) -> str:
-    parts = [title, f"index {analysed.index}", f"{analysed.dof} degrees of freedom"]
-    if analysed.regular is False:
-        parts.append(f"singular, rank {analysed.rank} of {analysed.size}")
-    return ", ".join(filter(None, parts))
 
 
 def _order(analysed: Structure) -> tuple[Any, Any]:
@@ -189,14 +182,8 @@ def _tabulate(names: list[str], params: dict[str, object] | None, args: argparse
 
 
 def _row(name: str, analysed: Structure, seconds: float) -> tuple[str, ...]:
-    counts = (
-        analysed.size,
-        analysed.index,
-        analysed.dof,
-        analysed.rank,
-        analysed.differentiation_index,
-        analysed.true_dof,
-    )
+    counts = [analysed.size, analysed.index, analysed.dof, analysed.rank]
+    counts += [analysed.differentiation_index, analysed.true_dof]
     numbers = ["?" if count is None else str(count) for count in counts]
     return (name, *numbers, f"{seconds:.3f}", _run_lengths(analysed.c), _run_lengths(analysed.d))
 

@@ -149,9 +149,15 @@ def clipped(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(np.isfinite(numbers), np.clip(numbers, FLOOR, CEILING), np.nan)
 
 
-def error_label(parameters: Mapping[str, Any]) -> str:
+def label(name: str, unit: str | None) -> str:
+    """What an axis is called."""
+    return f"{text(name)}{bracket(unit)}"
+
+
+def error_label(result: Result) -> str:
     """What an axis of errors is called: they may be those against a reference that was computed."""
-    return "error against a computed reference" if parameters.get("reference") else "error"
+    computed = " against a computed reference" if result.parameters.get("reference") else ""
+    return f"error{computed}{bracket(result.units.get('error'))}"
 
 
 def headline(parameters: Mapping[str, Any], unit: str | None = None) -> str:
@@ -214,9 +220,13 @@ def mark_cut(axes: Any, values: NDArray[Any]) -> None:
     """Say in the panel that some of its ``values`` are larger than can be drawn, and were cut."""
     numbers = np.asarray(values, dtype=float)
     if np.any(np.isfinite(numbers) & (np.abs(numbers) > CEILING)):
-        axes.annotate(
-            f"cut at {CEILING:g}", (0.99, 0.97), xycoords="axes fraction", ha="right", va="top", fontsize=8.0
-        )
+        place: dict[str, Any] = {"xycoords": "axes fraction", "ha": "right", "va": "top"}
+        axes.annotate(f"cut at {CEILING:g}", (0.99, 0.97), fontsize=8.0, **place)
+
+
+def note(axes: Any, told: str, place: tuple[float, float], ha: str) -> None:
+    """Write a small grey line at a place, in fractions of a panel."""
+    axes.annotate(told, place, xycoords="axes fraction", ha=ha, fontsize=SMALL, color=GREY)
 
 
 def mark_failed(axes: Any, places: NDArray[Any], values: NDArray[Any], colour: str) -> None:
@@ -237,10 +247,8 @@ def mark_limits(axes: Any, values: NDArray[Any]) -> None:
         axes.set_ylim(bottom=FLOOR / 30)  # room for the note
         axes.axhline(FLOOR, color=GREY, linewidth=0.8, linestyle=":", zorder=1)
         place: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
-        note = f"{FLOOR:g} or less"
-        axes.annotate(
-            note, (0.99, FLOOR), xytext=(0, -6), ha="right", va="top", fontsize=SMALL, color=GREY, **place
-        )
+        place |= {"xytext": (0, -6), "ha": "right", "va": "top"}
+        axes.annotate(f"{FLOOR:g} or less", (0.99, FLOOR), fontsize=SMALL, color=GREY, **place)
     mark_cut(axes, values)
 
 
@@ -254,3 +262,17 @@ def panels_of(count: int) -> tuple[int, int]:
     """Rows and columns for a number of panels, at most three across, in rows of about one length."""
     across = math.ceil(count / math.ceil(count / 3))
     return math.ceil(count / across), across
+
+
+def panels(figure: Figure, count: int, down: int, across: int, sharex: bool = False) -> Any:
+    """The axes of a number of panels, row by row."""
+    every = figure.subplots(down, across, squeeze=False, sharex=sharex).ravel()
+    for axes in every[count:]:
+        axes.remove()
+    return every[:count]
+
+
+def legend_below(figure: Figure, axes: Any, columns: int) -> None:
+    """A legend below all panels with the entries of one."""
+    handles, _ = axes.get_legend_handles_labels()
+    figure.legend(handles=handles, loc="outside lower center", ncols=columns)

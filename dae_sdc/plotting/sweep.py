@@ -29,13 +29,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from dae_sdc.errors import InputError
 from dae_sdc.options import add_options, given_options
 from dae_sdc.plotting import style
 from dae_sdc.plotting.plot import form_of, save
-from dae_sdc.plotting.solution import chosen_names, fitting, patterns_of
-from dae_sdc.plotting.style import few_ticks, mark_cut, styled
-from dae_sdc.registry import MOST_NAMES
+from dae_sdc.plotting.solution import chosen_names, fitting, patterns_of, require_some
 from dae_sdc.run.results import Result, say_written
 from dae_sdc.run.sweep import SweepOptions, sweep as run_sweep
 from dae_sdc.run.sweep_table import SCALARS, SUMMARIES, Sweep
@@ -67,7 +64,7 @@ def sweep(result: Result, show: str | Sequence[str] | None = None) -> Figure:
     lines = [] if labels else _lines(runs)
     failed = runs.data["done"] & ~runs.success
     look: dict[str, Any] = {"linewidth": 1.2} if len(runs) <= CROWD else {"linewidth": 0.6, "alpha": 0.6}
-    with styled():
+    with style.styled():
         figure, panels, names = _panels(runs, None if show is None else chosen_names(show, runs.all_names))
         for axes, name in zip(panels, names, strict=True):
             values = _within(runs.values(name))
@@ -78,19 +75,15 @@ def sweep(result: Result, show: str | Sequence[str] | None = None) -> Figure:
                 if failed[run] and last.size:
                     axes.plot(runs.data["t"][run, last[-1]], curve[last[-1]], **_FAILED)
             _log_if_wide(axes, values, np.fmax.reduce(values, axis=1))
-            mark_cut(axes, runs.values(name))
-            _name(axes, name, style.bracket(runs.units[name]))
-            axes.margins(x=0.01)
-        panels[-1].set_xlabel(f"time{style.bracket(runs.units.get('t'))}")
+            style.mark_cut(axes, runs.values(name))
+            _name_over_time(axes, runs, name)
         if labels:
             panels[0].legend(**style.BESIDE)
         elif scale is not None:
             _colorbar(figure, scale, panels, runs, next(iter(runs.parameters)))
         if lines:
-            shown = [
-                Line2D([], [], color="black", linestyle=line, label=label)
-                for label, line in dict(lines).items()
-            ]
+            several = dict(lines).items()
+            shown = [Line2D([], [], color="black", linestyle=line, label=label) for label, line in several]
             figure.legend(handles=shown, loc="outside lower center", ncols=len(shown))
     return figure
 
@@ -98,25 +91,15 @@ def sweep(result: Result, show: str | Sequence[str] | None = None) -> Figure:
 def bands(result: Result, show: str | Sequence[str] | None = None) -> Figure:
     """Draw where the solutions of a sweep are over time: their median, one half, and nine tenths of them."""
     runs = Sweep.of(result)
-    with styled():
+    with style.styled():
         figure, panels, names = _panels(runs, None if show is None else chosen_names(show, runs.all_names))
         for axes, name in zip(panels, names, strict=True):
             *outer, middle = _within(runs.quantile(name, (*(part for band in BANDS for part in band), 0.5)))
             for (low, high), lower, upper in zip(BANDS, outer[::2], outer[1::2], strict=True):
-                part = f"{100 * (high - low):.0f} % of the runs"
-                axes.fill_between(
-                    runs.t,
-                    lower,
-                    upper,
-                    color=style.COLOURS[0],
-                    alpha=0.55 - 0.4 * (high - low),
-                    lw=0,
-                    label=part,
-                )
+                part, alpha = f"{100 * (high - low):.0f} % of the runs", 0.55 - 0.4 * (high - low)
+                axes.fill_between(runs.t, lower, upper, color=style.COLOURS[0], alpha=alpha, lw=0, label=part)
             axes.plot(runs.t, middle, color=style.COLOURS[0], linewidth=1.4, label="median")
-            _name(axes, name, style.bracket(runs.units[name]))
-            axes.margins(x=0.01)
-        panels[-1].set_xlabel(f"time{style.bracket(runs.units.get('t'))}")
+            _name_over_time(axes, runs, name)
         panels[0].legend(**style.BESIDE)
     return figure
 
@@ -134,7 +117,7 @@ def end_values(result: Result, show: str | Sequence[str] | None = None) -> Figur
     keys = sorted(groups)
     shades, scale = _scale(np.array([key[0] for key in keys])) if len(keys) > DISTINCT else ((), None)
     failed = runs.data["done"] & ~runs.success
-    with styled():
+    with style.styled():
         figure, panels, names = _panels(runs, None if show is None else _quantities(runs, show))
         for axes, name in zip(panels, names, strict=True):
             values = _within(runs.quantity(name))
@@ -148,7 +131,7 @@ def end_values(result: Result, show: str | Sequence[str] | None = None) -> Figur
             if _is_geometric(over):
                 axes.set_xscale("log")
             _log_if_wide(axes, values, values)
-            mark_cut(axes, runs.quantity(name))
+            style.mark_cut(axes, runs.quantity(name))
             what = name if name in dict(SCALARS) or "(" in name else f"{name} at the end"
             _name(axes, what, _unit(runs, name))
         panels[-1].set_xlabel(f"{style.text(first)}{_unit(runs, first)}")
@@ -175,12 +158,20 @@ def _name(axes: Any, name: str, unit: str) -> None:
         axes.set_title(f"{style.text(name)}{unit}", loc="left", fontsize=9)
 
 
+def _name_over_time(axes: Any, runs: Sweep, name: str) -> None:
+    """Say what a panel over time shows, and below the last one what time is."""
+    _name(axes, name, style.bracket(runs.units[name]))
+    axes.margins(x=0.01)
+    if axes.get_subplotspec().is_last_row():
+        axes.set_xlabel(style.label("time", runs.units.get("t")))
+
+
 def _log_if_wide(axes: Any, values: NDArray[np.float64], sizes: NDArray[np.float64]) -> None:
     """A logarithmic axis for positive values whose ``sizes`` differ by decades."""
     known, sizes = values[np.isfinite(values)], sizes[np.isfinite(sizes)]
     if known.size and known.min() > 0.0 and sizes.max() > WIDE_RATIO * sizes.min():
         axes.set_yscale("log")
-        few_ticks(axes)
+        style.few_ticks(axes)
 
 
 def _colorbar(figure: Figure, scale: ScalarMappable, panels: Any, runs: Sweep, name: str) -> None:
@@ -197,8 +188,7 @@ def _quantities(runs: Sweep, show: str | Sequence[str]) -> list[str]:
         else:
             several = fitting(name, runs.all_names)
         quantities |= dict.fromkeys(several or [name])
-    if not quantities:
-        raise InputError(f"no unknowns to draw; choose from: {', '.join(runs.all_names[:MOST_NAMES])}")
+    require_some(quantities, runs.all_names)
     for name in quantities:
         runs.quantity(name)
     return list(quantities)
@@ -288,7 +278,7 @@ def main(args: argparse.Namespace) -> int:
     say_written(args.out)
     if target is not None:
         draw = end_values if args.over == "parameter" else bands if args.bands else sweep
-        with styled():
+        with style.styled():
             save(draw(done.result, args.show), target)
         print(f"drawn in {target}")
     return int(not done.success.all())

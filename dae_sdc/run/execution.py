@@ -28,8 +28,7 @@ from dae_sdc.control.hooks import (
     StepRecord,
 )
 from dae_sdc.control.invariants import Invariants
-from dae_sdc.control.singular import SingularPointError, WatchSingularPoints
-from dae_sdc.control.singular_determinants import default_way, impasse
+from dae_sdc.control.singular import SingularPointError, WatchSingularPoints, default_way, impasse
 from dae_sdc.control.stepping import SteppingController, asked
 from dae_sdc.dae.consistency import check_consistent
 from dae_sdc.dae.interpolant import DenseOutput, StepData

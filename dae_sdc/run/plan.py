@@ -12,7 +12,7 @@ from pySDC.core.controller import _Pars as ControllerParameters
 from dae_sdc.control.adaptivity import FUNCTIONS, VALUES, stops_of
 from dae_sdc.control.events import Event, LocateEvents, accurate_slopes, as_events
 from dae_sdc.control.invariants import Invariants, require_invariants
-from dae_sdc.control.singular_determinants import require_way
+from dae_sdc.control.singular import require_way
 from dae_sdc.control.stepping import FixedSteps
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
