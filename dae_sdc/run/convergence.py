@@ -124,12 +124,11 @@ def convergence(options: ConvergenceOptions) -> Result:
             solutions: list[Solution] = []
             by_group: list[dict[str, float]] = []
             at_round_off = study.parameters.get("at_round_off", [])
-            nothing = dict.fromkeys(setup.problem.groups, float("nan"))
             for dt in sizes:
                 solution = solve(problem, sweeper=sweeper, dt=dt, t_end=t_end, **team, **how)
                 study.note(f"{setup.label['problem']} with dt={dt:g}", solution)
                 solutions.append(solution)
-                by_group.append(errors(setup.problem, solution, reference) if solution.success else nothing)
+                by_group.append(errors(setup.problem, solution, reference))
                 references.tell()
                 bar.update(1)
                 done = len(solutions)
@@ -182,7 +181,9 @@ def step_sizes(problem: ProblemDAE, dt: float | Sequence[float] | None, t_end: f
 
 
 def errors(problem: ProblemDAE, solution: Solution, reference: Reference | None = None) -> dict[str, float]:
-    """Largest error of every group at the ends of the steps in the second half of the run."""
+    """Largest error of every group at the ends of the steps in the second half; NaN of a run that failed."""
+    if not solution.success:
+        return dict.fromkeys(problem.groups, float("nan"))
     # Multipliers of index 3 reach their order after some steps, and an error of one time may cross zero.
     span = solution.t[-1] - solution.t[0]
     late = solution.t >= solution.t[0] + (0.5 - 1e-9) * span

@@ -61,18 +61,14 @@ def iterations(options: IterationsOptions) -> Result:
     if direct:
         raise InputError(f"Runge-Kutta methods do not sweep: {', '.join(direct)}; name SDC sweepers")
     comm_of_all = everyone(options.parallel, options.comm)
-    settings = {
-        "newton_tol": NEWTON_TOL,
-        **options.chosen(Sweeping, Solves, Parameters, without=("maxiter",)),
-    }
-    settings |= {"restol": -1.0, "initial_guess": options.initial_guess}
+    chosen = options.chosen(Sweeping, Solves, Parameters, without=("maxiter",))
+    settings = {"newton_tol": NEWTON_TOL, **chosen, "restol": -1.0, "initial_guess": options.initial_guess}
     runs, setups = combinations(options, settings, settings)
     units = {"dt": setups[0].problem.time_unit, "error": "1", "residual": "1"}
     study = Study("iterations", COLUMNS["iterations"], units, options.out, comm_of_all)
     team = options.of(Parallel)
     study.parameters.update(maxiter=maxiter, initial_guess=options.initial_guess)
-    total = maxiter * len(runs)
-    with study.running(total, "run", options.progress) as bar:
+    with study.running(maxiter * len(runs), "run", options.progress) as bar:
         references = References(study.parameters, options.reference, options.t_end, options.params)
         for (problem, sweeper, how), setup in zip(runs, setups, strict=True):
             reference = references.of(problem)
@@ -81,14 +77,11 @@ def iterations(options: IterationsOptions) -> Result:
                 solution = solve(
                     problem, sweeper=sweeper, dt=size, t_end=options.t_end, **how, **team, maxiter=sweep
                 )
-                what = f"{setup.label['problem']}, {setup.label['qdelta']}, {sweep} sweeps"
-                study.note(what, solution)
-                residual, by_group = float("nan"), dict.fromkeys(setup.problem.groups, float("nan"))
+                study.note(f"{setup.label['problem']}, {setup.label['qdelta']}, {sweep} sweeps", solution)
+                residual = float(solution.per_step["residual"].max()) if solution.success else float("nan")
+                by_group, label = errors(setup.problem, solution, reference), setup.label.values()
                 if solution.success:
-                    residual = float(solution.per_step["residual"].max())
-                    by_group = errors(setup.problem, solution, reference)
                     references.tell()
-                label = setup.label.values()
                 rows = [(*label, group, size, sweep, error, residual) for group, error in by_group.items()]
                 study.add(rows, last=True)
                 bar.update(1)

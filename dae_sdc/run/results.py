@@ -13,7 +13,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
 from importlib import import_module, metadata
@@ -51,14 +51,12 @@ class Table:
 
     def without_constants(self) -> tuple[str, Table]:
         """What is the same in all rows as a text, and the other columns."""
-        same = {
-            name: values[0]
-            for name, values in self.columns.items()
-            if len(values) > 1 and (values == values[0]).all()
-        }
-        others = {name: values for name, values in self.columns.items() if name not in same}
-        texts = (f"{name} {cell(value)}" for name, value in same.items() if value != "")
-        return ", ".join(texts), Table(others, self.units, self.about)
+        others, texts = dict(self.columns), []
+        for name, values in self.columns.items():
+            if len(values) > 1 and (values == values[0]).all():
+                del others[name]
+                texts += [f"{name} {cell(values[0])}"] if values[0] != "" else []
+        return ", ".join(texts), replace(self, columns=others)
 
     def cells(self, most: int) -> list[Sequence[str]]:
         """Names with units, and the first rows, as text."""
@@ -309,9 +307,8 @@ class Result(Tabulated):
     def __post_init__(self) -> None:
         data = self.data
         if not isinstance(data, np.ndarray) or data.dtype.names is None or data.ndim != 1:
-            got = (
-                f"{data.dtype} of shape {data.shape}" if isinstance(data, np.ndarray) else type(data).__name__
-            )
+            is_array = isinstance(data, np.ndarray)
+            got = f"{data.dtype} of shape {data.shape}" if is_array else type(data).__name__
             raise InputError(f"data of a result must be a 1-D structured array with named columns; got {got}")
         if data.dtype.hasobject:
             raise InputError(
@@ -410,21 +407,13 @@ class Result(Tabulated):
             return target
         sidecar, more = target.with_suffix(".json"), target.with_suffix(BESIDE)
         about: dict[str, Any] = {
-            "format": _FORMAT,
-            "version": _VERSION,
-            "kind": self.kind,
-            "rows": len(self.data),
-            "checksum": checksum(self.data),
+            **{"format": _FORMAT, "version": _VERSION, "kind": self.kind, "rows": len(self.data)},
+            **({} if unfinished else {"checksum": checksum(self.data)}),
             "columns": list(self.data.dtype.names or ()),
-            "units": _plain(self.units, "units"),
-            "parameters": _plain(self.parameters, "parameters"),
-            "command": self.command,
-            "info": _plain(self.info, "info"),
-            "previous": [],
+            **{name: _plain(getattr(self, name), name) for name in _FIELDS[1:]},
         }
-        if unfinished:
-            del about["checksum"], about["previous"]
-        else:
+        if not unfinished:
+            about["previous"] = []
             with suppress(ResultFileError):
                 latest = _load_sidecar(target, sidecar)
                 about["previous"] = [latest, *_earlier(latest)][:2]
@@ -487,11 +476,10 @@ def put_down(result: Any, path: str | os.PathLike[str], finished: bool) -> str:
         tell(str(error), stacklevel=4)
         return str(error)
     UNWRITTEN.discard(os.fspath(path))
-    if finished:
-        partial = partial_name(target)
-        with suppress(OSError):
-            for suffix in (".csv",) if target.suffix == ".csv" else (".npy", ".json", BESIDE):
-                partial.with_suffix(suffix).unlink(missing_ok=True)
+    with suppress(OSError):
+        suffixes = (".csv",) if target.suffix == ".csv" else (".npy", ".json", BESIDE)
+        for suffix in suffixes if finished else ():
+            partial_name(target).with_suffix(suffix).unlink(missing_ok=True)
     return ""
 
 
@@ -570,10 +558,7 @@ def _check_columns(source: Path, kind: str, data: NDArray[np.void]) -> None:
 def combinations_of(data: NDArray[np.void], keys: Sequence[str]) -> Iterator[tuple[Any, NDArray[np.void]]]:
     """Every combination of values in the columns ``keys``, in the order of its first row, with its rows."""
     for key in dict.fromkeys(tuple(row[name] for name in keys) for row in data):
-        yield (
-            key,
-            data[np.all([data[name] == value for name, value in zip(keys, key, strict=True)], axis=0)],
-        )
+        yield key, data[np.all([data[name] == value for name, value in zip(keys, key, strict=True)], axis=0)]
 
 
 def _load_array(path: Path) -> NDArray[np.void]:
@@ -656,8 +641,7 @@ def _lacking(about: Mapping[str, Any]) -> list[str]:
 
 def _earlier(about: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The valid earlier contents that a sidecar holds."""
-    contents = about.get("previous")
-    contents = contents if isinstance(contents, list) else []
+    contents = about["previous"] if isinstance(about.get("previous"), list) else []
     return [earlier for earlier in contents if isinstance(earlier, dict) and not _lacking(earlier)]
 
 

@@ -8,8 +8,8 @@ import io
 import re
 import sys
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, redirect_stdout
+from collections.abc import Callable, Mapping
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -170,8 +170,7 @@ def integrate(
     kept = own.n <= DENSE_LIMIT if request.dense is None else request.dense
     label: dict[str, Any] = {"problem": name or problem_name(own), "sweeper": solver, "quad": ""}
     label |= {"nodes": 0, "qdelta": "", "rtol": tolerance.rtol, "atol": tolerance.atol}
-    label["leave_out"] = list(tolerance.left_out)
-    label["max_order"] = task.max_order
+    label |= {"leave_out": list(tolerance.left_out), "max_order": task.max_order}
     runs = _Runs(task, request, label, kept, times, sized)
     with unchecked():
         record, message, remark = runs.carry_out()
@@ -189,12 +188,10 @@ def integrate(
 
 @dataclass
 class _Runs:
-    """Runs of a task to ever smaller tolerances, until two of them agree to the one that was asked for.
+    """Runs of a task to ever smaller tolerances, until two of them agree to the one that was asked for."""
 
-    The errors that a solver accepts in a step accumulate, its norm is a mean, and unknowns of index 2 and
-    more are not in it. The run before these tells the sizes of unknowns, for absolute tolerances that are
-    not given.
-    """
+    # The errors that a solver accepts in a step accumulate, its norm is a mean, and unknowns of index 2 and
+    # more are not in it.
 
     task: Task
     given: SundialsOptions
@@ -212,7 +209,11 @@ class _Runs:
         if self.given.global_error is False:
             record = self._record(task)
             return record, self._run(record), ""
-        sizes = self._sizes()
+        sizes = None
+        if self.sized:  # largest values of all unknowns in a run to a loose tolerance, unless it ends early
+            loose = self._to(max(rtol, rtol**GLOBAL_ERROR.sizing_power), None)
+            first = _Record(loose, False, None, self.work)
+            sizes = None if self._run(first) else first.sizes()
         kept = self._record(self._to(rtol, sizes))
         message = self._run(kept)
         if message:
@@ -244,14 +245,6 @@ class _Runs:
         if self.times is not None:
             found = found.at(self.times)
         return found if self.keeps else replace(found, dense=None)
-
-    def _sizes(self) -> Vector | None:
-        """The largest values of all unknowns in a run to a loose tolerance; None if it ends early."""
-        if not self.sized:
-            return None
-        loose = max(self.task.tolerance.rtol, self.task.tolerance.rtol**GLOBAL_ERROR.sizing_power)
-        record = _Record(self._to(loose, None), False, None, self.work)
-        return None if self._run(record) else record.sizes()
 
     def _to(self, rtol: float, sizes: Vector | None) -> Task:
         """The task with another tolerance."""
@@ -346,10 +339,10 @@ class Task:
     def carry_out(self, record: _Record, bar: Any) -> None:
         """Integrate all pieces between break points."""
         name = self.solver.upper()
-        driver: _Driver = _IdaDriver(self) if self.solver == "ida" else _CvodeDriver(self)
+        driver = _IdaDriver(self) if self.solver == "ida" else _CvodeDriver(self)
         record.driver = driver
         u, last, given = self.start, 0.0, self.options()
-        with _quiet():
+        with _OUTPUT, redirect_stdout(_WithoutMessages(sys.stdout)):
             # scikit-sundae warns that the exact Jacobian replaces that by differences.
             with filtering("ignore", UserWarning):
                 solver = driver.make(importlib.import_module(MODULE), given)
@@ -394,7 +387,7 @@ class _Record:
         self.scheme = Scheme((0.0, *INNER, 1.0), (), task.problem.n)
         self.t, self.u, self.du = [task.t0], [task.start], [np.full(task.problem.n, np.nan)]
         self.steps: list[StepData] = []
-        self.driver: _Driver | None = None
+        self.driver: _IdaDriver | _CvodeDriver | None = None
         self.work = [work]
         self.watched = watched or []
         self.seen: list[tuple[Vector, Vector]] = [(task.start, task.slope)] if watched else []
@@ -402,7 +395,11 @@ class _Record:
     def step(self, solver: Any, begin: float, end: float, start: Vector, u: Vector, du: Vector) -> None:
         """Add a step from ``start`` to ``u``, with values of the solver's interpolant inside it."""
         size, rows = end - begin, NOTHING
-        keeps = self.keeps or self._asks(begin, end)
+        keeps = self.keeps
+        if not keeps and self.times is not None:  # an output time may lie in the step
+            side: Any = "left" if begin == self.task.t0 else "right"
+            asked = np.searchsorted(self.times, begin, side=side)
+            keeps = bool(asked < np.searchsorted(self.times, end, side="right"))
         first, last = len(self.seen), bisect_right(self.watched, end)
         if keeps or first < last:
             # The end of the step is read last; otherwise the next call would return it once more.
@@ -419,17 +416,9 @@ class _Record:
         self.du.append(du)
         self.work.append(counts_of(self.task.problem))
 
-    def _asks(self, begin: float, end: float) -> bool:
-        """Whether a step contains output times."""
-        if self.times is None:
-            return False
-        first = np.searchsorted(self.times, begin, side="left" if begin == self.task.t0 else "right")
-        return bool(first < np.searchsorted(self.times, end, side="right"))
-
     def sizes(self) -> Vector:
         """The largest value of every unknown."""
-        largest: Vector = np.abs(np.array(self.u)).max(axis=0)
-        return largest
+        return np.asarray(np.abs(np.array(self.u)).max(axis=0))
 
     def states(self) -> tuple[Vector, Vector]:
         """u and u' at the start and after all steps, with unknowns of index 2 from hidden constraints."""
@@ -505,10 +494,8 @@ class CountedEquations(Equations):
         def entries(t: float, y: Vector, yp: Vector, c: float, out: Vector) -> None:
             try:
                 plain_entries(t, y, yp, c, out)
-            except EvaluationError:
-                out[...] = np.nan
-            except (ArithmeticError, ValueError) as error:
-                if not undefined(error):
+            except (EvaluationError, ArithmeticError, ValueError) as error:
+                if not (isinstance(error, EvaluationError) or undefined(error)):
                     raise
                 out[...] = np.nan
 
@@ -565,22 +552,6 @@ class _Driver:
         self.slope = task.slope
         self._latest, self._watches = task.t0, False
 
-    def make(self, module: Any, options: dict[str, Any]) -> Any:
-        """The integrator of scikit-sundae."""
-        raise NotImplementedError
-
-    def begin(self, solver: Any, t: float, u: Vector, before: float) -> Vector:
-        """Begin a piece after a step of size ``before``; returns its start value."""
-        raise NotImplementedError
-
-    def derivative(self, found: Any) -> Vector:
-        """u' at the end of a step."""
-        raise NotImplementedError
-
-    def interpolated_slope(self, found: Any) -> Vector:
-        """u' of the solver's interpolant; NaN where the solver has none."""
-        return np.full(self.problem.n, np.nan)
-
     def finished(self) -> None:
         """Note that a step was accepted."""
         self._watches = True
@@ -594,6 +565,7 @@ class _Driver:
 
 class _IdaDriver(_Driver):
     def make(self, module: Any, options: dict[str, Any]) -> Any:
+        """The integrator of scikit-sundae."""
         problem, equations = self.problem, self.equations
         if self.sparse:
             options |= {"linsolver": "sparse", "sparsity": equations.pattern}
@@ -615,6 +587,7 @@ class _IdaDriver(_Driver):
         return module.ida.IDA(residual, jacfn=jacobian, calc_initcond=None, **options)
 
     def begin(self, solver: Any, t: float, u: Vector, before: float) -> Vector:
+        """Begin a piece after a step of size ``before``; returns its start value."""
         self.equations.begin(u, t)
         if t > self.task.t0:
             # Algebraic unknowns may jump at break points.
@@ -628,10 +601,10 @@ class _IdaDriver(_Driver):
         return u
 
     def derivative(self, found: Any) -> Vector:
+        """u' at the end of a step."""
         return np.array(found.yp)
 
-    def interpolated_slope(self, found: Any) -> Vector:
-        return np.array(found.yp)
+    interpolated_slope = derivative
 
 
 class _CvodeDriver(_Driver):
@@ -680,6 +653,10 @@ class _CvodeDriver(_Driver):
 
     def derivative(self, found: Any) -> Vector:
         return self.f(float(found.t), np.array(found.y))
+
+    def interpolated_slope(self, found: Any) -> Vector:
+        """NaN: the interpolant of the solver has no u'."""
+        return np.full(self.problem.n, np.nan)
 
     def f(self, t: float, y: Vector) -> Vector:
         """The right-hand side; M is kept while it gives F = 0 at u' = f, so never where F is nonlinear."""
@@ -752,9 +729,3 @@ class _WithoutMessages(io.TextIOBase):
 
 
 _OUTPUT = Lock()  # Held while standard output, which all threads share, is redirected.
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    with _OUTPUT, redirect_stdout(_WithoutMessages(sys.stdout)):
-        yield

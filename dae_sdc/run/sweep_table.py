@@ -61,10 +61,7 @@ SUMMARIES: Mapping[str, Callable[..., NDArray[np.float64]]] = {
 
 
 # Parameters of a solution that are those of all runs of a sweep.
-SHARED = (
-    *("names", "units", "n_diff", "algebraic", "time_unit", "sweeper", "nodes"),
-    *("others", "other_units"),
-)
+SHARED = tuple("names units n_diff algebraic time_unit sweeper nodes others other_units".split())
 
 
 @dataclass(frozen=True)
@@ -301,10 +298,11 @@ class Sweep(Tabulated):
         if result.kind != "sweep":
             raise ResultFileError(f"{source} holds a result of kind '{result.kind}'; give a file of a sweep")
         about = result.parameters
-        texts = [about.get(name, []) for name in ("over", "names", "units", "others", "other_units")]
-        good = all(map(is_texts, texts))
-        if good and len(result.data):
-            over, names, units, others, other_units = texts
+        over, names, units, others, other_units = texts = [
+            about.get(name, []) for name in ("over", "names", "units", "others", "other_units")
+        ]
+        good = all(map(is_texts, texts)) and len(result.data) > 0
+        if good:
             shapes = {name: result.data.dtype[name].shape for name in result.data.dtype.names or ()}
             times = shapes.get("t", ())
             wanted = {"t": times, "u": (*times, len(names)), "message": ()}
@@ -312,7 +310,7 @@ class Sweep(Tabulated):
             wanted |= dict.fromkeys([*map(column_of, over), *dict(SCALARS)], ())
             good = len(times) == 1 and all(shapes.get(name) == shape for name, shape in wanted.items())
             good = good and (len(names), len(others)) == (len(units), len(other_units)) and bool(over)
-        if not good or not len(result.data) or not isinstance(about.get("time_unit"), str):
+        if not good or not isinstance(about.get("time_unit"), str):
             raise ResultFileError(f"{source} lacks what a sweep tells of its runs; run the sweep again")
         return cls(result)
 
@@ -341,17 +339,17 @@ class RunningSweep:
 
     def take(self, earlier: Sweep) -> None:
         """Take over the runs of an earlier sweep that are done, with its unknowns and times."""
-        known = {tuple(row[column_of(name)] for name in self.over): row for row in earlier.data}
-        rows = [known.get(values) for values in self.values]
-        if any(row is not None and row["done"] for row in rows):
+        done = earlier.data[earlier.data["done"]]
+        known = {tuple(row[column_of(name)] for name in self.over): row for row in done}
+        if not known.keys().isdisjoint(self.values):
             about = earlier.result.parameters
             kept = [name for name in SHARED if name in about and name not in ("sweeper", "nodes")]
             self.parameters |= {name: about[name] for name in kept}
             self.units |= earlier.result.units
             self._begin(earlier.data.dtype, earlier.t)
-            for at, row in enumerate(rows):
-                if row is not None and row["done"]:
-                    self.rows[at] = row
+            for at, values in enumerate(self.values):
+                if values in known:
+                    self.rows[at] = known[values]
             self._flush()
 
     @property
@@ -452,9 +450,7 @@ def _partial(target: Path) -> Path:
 def earlier_of(out: str | Path, options: Mapping[str, str]) -> Sweep | None:
     """The sweep that a file, or its partial one, holds; None if there is neither."""
     target = check_target(out)
-    for path in (_partial(target), target):
-        if not path.exists():
-            continue
+    for path in (path for path in (_partial(target), target) if path.exists()):
         if path.suffix == ".csv":
             raise InputError(f"{path} keeps no settings to go on from; name a .npy file, or leave resume out")
         earlier = Sweep.load(path)
