@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -530,11 +530,9 @@ class ManifoldDAE(DirectSweeper):
         # In units of the interval; the original takes those of the user.
         largest = max(speed * span, norm(second - first) * span**2 / step)
         order = self.method.embedded_order or 1
-        better = (
-            max(1e-6 * span, 1e-3 * step)
-            if largest <= 1e-15
-            else span * (0.01 / largest) ** (1.0 / (order + 1))
-        )
+        better = max(1e-6 * span, 1e-3 * step)
+        if largest > 1e-15:
+            better = span * (0.01 / largest) ** (1.0 / (order + 1))
         return float(min(100.0 * step, better, longest))
 
     def _slope_at(self, y: Vector, t: float) -> Vector | None:
@@ -623,40 +621,24 @@ _PROJECTED = (
 _BAUMGARTE = "stabilisation, J. Baumgarte, Comput. Methods Appl. Mech. Eng. 1 (1972) 1, with "
 
 
-def _records() -> list[ManifoldMethod]:
-    records = []
+# Name, name of the class, treatment, where the method is from, and what it does besides, for every pair.
+_VARIANTS: tuple[tuple[str, str, str, str, dict[str, Any]], ...] = (
+    ("chart", "Chart", "chart", _CHARTS, {}),
+    ("projected", "Projected", "ambient", _PROJECTED, {"positions": True, "velocities": True}),
+    ("position-projected", "PositionProjected", "ambient", _PROJECTED, {"positions": True}),
+    ("velocity-projected", "VelocityProjected", "ambient", _PROJECTED, {"velocities": True}),
+    ("unprojected", "Unprojected", "ambient", "the differentiated constraints alone, with ", {}),
+    ("baumgarte", "Baumgarte", "ambient", _BAUMGARTE, {"alpha": 10.0, "beta": 10.0}),
+)
+
+
+def _records() -> Iterator[ManifoldMethod]:
     for pair, label, order in (("dopri5", "Dopri5", 5), ("dop853", "Dop853", 8)):
-        source = _REFERENCES[pair]
-        for lead, class_name, text, settings in (
-            ("chart", "Chart", _CHARTS, {"treatment": "chart"}),
-            ("projected", "Projected", _PROJECTED, {"positions": True, "velocities": True}),
-            ("position-projected", "PositionProjected", _PROJECTED, {"positions": True}),
-            ("velocity-projected", "VelocityProjected", _PROJECTED, {"velocities": True}),
-            ("unprojected", "Unprojected", "the differentiated constraints alone, with ", {}),
-            ("baumgarte", "Baumgarte", _BAUMGARTE, {"alpha": 10.0, "beta": 10.0}),
-        ):
-            record: dict[str, Any] = {"treatment": "ambient", **settings}
-            records.append(
-                ManifoldMethod(
-                    name=f"{lead}-{pair}",
-                    class_name=f"{class_name}{label}DAE",
-                    pair=pair,
-                    order=order,
-                    reference=text + source,
-                    **record,
-                )
-            )
-    records.append(
-        ManifoldMethod(
-            name="rattle",
-            class_name="RattleDAE",
-            treatment="rattle",
-            pair="",
-            order=2,
-            reference="H. C. Andersen, J. Comput. Phys. 52 (1983) 24; B. Leimkuhler, R. Skeel (1994)",
-        )
-    )
-    return records
+        for name, class_name, treatment, text, settings in _VARIANTS:
+            names, source = (f"{name}-{pair}", f"{class_name}{label}DAE"), text + _REFERENCES[pair]
+            yield ManifoldMethod(*names, treatment, pair, order, source, **settings)
+    source = "H. C. Andersen, J. Comput. Phys. 52 (1983) 24; B. Leimkuhler, R. Skeel (1994)"
+    yield ManifoldMethod("rattle", "RattleDAE", "rattle", "", 2, source)
 
 
 for _record in _records():

@@ -645,10 +645,8 @@ class QuasilinearProblem(ConstraintManifold):
         """The matrix dF/du' + c dF/du, shape (n, n), by complex steps where all parts take them."""
         if self._compiles_equations:
             self._enter_complex_parts()
-            matrix: Vector = matrix_of_kernel(
-                self, constraint_machine().function("jacobian").address, u, du, t, c
-            )
-            return matrix
+            address = constraint_machine().function("jacobian").address
+            return np.asarray(matrix_of_kernel(self, address, u, du, t, c))
         x, dx, t = u.view(np.ndarray), du.view(np.ndarray), float(t)
         q, v, _ = self.state_parts(x)
         names = [name for name in PARTS if self._source_of(name)]
@@ -663,25 +661,19 @@ class QuasilinearProblem(ConstraintManifold):
                 return known[name]
 
             def moving(name: str, *at: Any) -> Vector:
-                return (
-                    fixed(name)
-                    if j >= self._size and self._is_velocity_free(name)
-                    else self._at_complex(name, *at)
-                )
+                stays = j >= self._size and self._is_velocity_free(name)
+                return fixed(name) if stays else self._at_complex(name, *at)
 
             moved = 0 if c == 0.0 else self._size * (1 if v is None else 2)
             for j, e in enumerate(np.eye(self.n)):
                 step = x + 1j * c * STEP * e, dx + 1j * STEP * e
-                columns.append(
-                    np.imag(self.residual_of_parts(t, *step, moving if j < moved else fixed)) / STEP
-                )
+                residual = self.residual_of_parts(t, *step, moving if j < moved else fixed)
+                columns.append(np.imag(residual) / STEP)
         else:
             steps = CUBE_ROOT_EPS * np.maximum(1.0, np.maximum(np.abs(x), np.abs(dx)))
             for e in np.diag(steps):
-                above, below = (
-                    self.evaluate(attach(x + c * s, self.n_diff), attach(dx + s, self.n_diff), t)
-                    for s in (e, -e)
-                )
+                steps = ((attach(x + c * s, self.n_diff), attach(dx + s, self.n_diff)) for s in (e, -e))
+                above, below = (self.evaluate(value, rate, t) for value, rate in steps)
                 columns.append((above - below) / (2.0 * e.sum()))
         return np.ascontiguousarray(np.transpose(columns))
 

@@ -351,12 +351,9 @@ class AdaptivityDAE(RepeatingControl):
         shown, more = "', '".join(counted[:MOST_NAMED_UNKNOWNS]), len(counted) - MOST_NAMED_UNKNOWNS
         self.remark = ""
         if counted:
-            self.remark = f"'{shown}'{f' and {more} more' if more > 0 else ''} " + (
-                "never rises above its tolerance"
-                if len(counted) == 1
-                else "never rise above their tolerances"
-            )
-            self.remark += "; give atol or nominal if smaller values count"
+            shown = f"'{shown}'{f' and {more} more' if more > 0 else ''}"
+            rise = "rises above its tolerance" if len(counted) == 1 else "rise above their tolerances"
+            self.remark = f"{shown} never {rise}; give atol or nominal if smaller values count"
         return again
 
     @property

@@ -113,11 +113,9 @@ class Checkpoints:
 
     def _state(self, controller: Any, time: float, value: MeshDAE) -> dict[str, Any]:
         problem, level, events = self._problem, controller.MS[0].levels[0], controller.events
-        attributes = {
-            name: current
-            for name, current in plain_attributes(problem).items()
-            if name not in self._fresh or not same(current, self._fresh[name])
-        }
+        fresh, now = self._fresh, plain_attributes(problem)
+        changed = (name for name in now if name not in fresh or not same(now[name], fresh[name]))
+        attributes = {name: now[name] for name in changed}
         record = packed_record(self._record)
         counters = np.array(counts_of(problem), dtype=np.int64)
         record["work"], counters = self._total(record["work"]), self._total(counters)
@@ -187,17 +185,11 @@ def restore_record(record: StepRecord, packed: Mapping[str, Any]) -> None:
 
 
 def _steps(packed: Mapping[str, Any]) -> list[StepData]:
-    schemes = [
-        Scheme(tuple(points), tuple(slopes), first, tuple(without))
-        for points, slopes, first, without in packed["schemes"]
-    ]
-    places = pairwise(accumulate(packed["counts"].tolist(), initial=0))
-    return [
-        StepData(time, dt, schemes[number], packed["rows"][low:high])
-        for (time, dt), number, (low, high) in zip(
-            packed["place"].tolist(), packed["scheme"].tolist(), places, strict=True
-        )
-    ]
+    schemes = [Scheme(tuple(a), tuple(b), first, tuple(c)) for a, b, first, c in packed["schemes"]]
+    ranges = pairwise(accumulate(packed["counts"].tolist(), initial=0))
+    steps = zip(packed["place"].tolist(), packed["scheme"].tolist(), ranges, strict=True)
+    rows = packed["rows"]
+    return [StepData(time, dt, schemes[number], rows[a:b]) for (time, dt), number, (a, b) in steps]
 
 
 # --- what a problem has chosen ------------------------------------------------------------------------------

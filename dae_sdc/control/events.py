@@ -146,9 +146,7 @@ def _event(given: Any, place: int) -> Event:
         except ValueError:  # a function of another language, which does not tell
             pass
     name = event.name or getattr(event.function, "__name__", "") or label
-    return replace(
-        event, direction=float(direction), name=label if name == "<lambda>" else name, terminal=terminal
-    )
+    return replace(event, direction=float(direction), name=label if name == "<lambda>" else name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -340,9 +338,8 @@ class _Watch:
         if not any(zero):
             return [False] * len(zero)
         beside = [False, *zero, False]
-        rests = [
-            here and (before or after) for here, before, after in zip(zero, beside, beside[2:], strict=False)
-        ]
+        both = zip(beside, beside[2:], strict=False)
+        rests = [here and (before or after) for here, (before, after) in zip(zero, both, strict=True)]
         if zero[-1] and not rests[-1]:
             rests[-1] = value(thetas[-1] + BEYOND_REST) == 0.0
         return rests
@@ -405,14 +402,12 @@ class _Watch:
             lowest = y + (vertex - b) * (left + bend * (vertex - a))
             if not a < vertex < c or side * lowest > 0.25 * max(abs(x), abs(y), abs(z)):
                 continue
-            place = float(
-                minimize_scalar(
-                    lambda theta, side=side: side * value(theta),
-                    bounds=(a, c),
-                    method="bounded",
-                    options={"xatol": 1e-9 * (c - a)},
-                ).x
-            )
+            look: dict[str, Any] = {
+                "bounds": (a, c),
+                "method": "bounded",
+                "options": {"xatol": 1e-9 * (c - a)},
+            }
+            place = float(minimize_scalar(lambda theta, side=side: side * value(theta), **look).x)
             at_place = value(place)
             if side * at_place < 0.0:
                 more[place] = at_place
@@ -733,9 +728,8 @@ class LocateEvents(RepeatingControl):
             watch.set_side(state)
             if crossings and crossings[-1].theta >= 1.0 - near:
                 # The run goes on from the zero itself, on whichever side of it rounding has put the state.
-                watch.tolerance = max(
-                    watch.noise, 2.0 * abs(values[-1]), 2.0 * abs(values[len(curve.points) - 1])
-                )
+                last = max(abs(values[-1]), abs(values[len(curve.points) - 1]))
+                watch.tolerance = max(watch.noise, 2.0 * last)
         self._take(L, curve, watches, scans, 1.0 if aim is None and not stops else 1.0 - near)
         confirm = getattr(P, "confirm_jumps", None)
         if confirm is not None:
@@ -865,9 +859,8 @@ class LocateEvents(RepeatingControl):
             for watch, event in changed:
                 _leave_zero(watch, event, u, t, RATE_STEP * self._usual)
             if not self._switched:
-                self._take_jumps(
-                    0, self.events, [_checked(event)(u, t) for event in self.params.events], t, u
-                )
+                values = [_checked(event)(u, t) for event in self.params.events]
+                self._take_jumps(0, self.events, values, t, u)
         timed = getattr(P, "timed_values", ())
         for watch, old, new in zip(self.timed, self._timed_values, timed, strict=True):
             if new != old:

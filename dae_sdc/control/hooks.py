@@ -35,16 +35,9 @@ GRID_SLACK = 1e-10
 
 def add_at_end(hook: Hooks, step: Any, L: Any, name: str, value: Any) -> None:
     """Add a value to the statistics at the time of the end of the step."""
-    hook.add_to_stats(
-        process=step.status.slot,
-        process_sweeper=L.sweep.rank,
-        time=L.time + L.dt,
-        level=L.level_index,
-        iter=step.status.iter,
-        sweep=L.status.sweep,
-        type=name,
-        value=value,
-    )
+    place = {"process": step.status.slot, "process_sweeper": L.sweep.rank, "level": L.level_index}
+    count = {"iter": step.status.iter, "sweep": L.status.sweep}
+    hook.add_to_stats(**place, **count, time=L.time + L.dt, type=name, value=value)
 
 
 class _LogGroupError(Hooks):  # type: ignore[misc]
@@ -487,10 +480,9 @@ class Steps(Sequence[dict[str, Any]]):
         n = parts[0][0].shape[1] // 2 - 1
         place: dict[str, Any] = {"t": 0, "residual": 1, "u": slice(2, 2 + n), "du": slice(2 + n, None)}
         columns = {name: np.concatenate([values[:, at] for values, _ in parts]) for name, at in place.items()}
-        numbers = enumerate(COUNTS)
-        return columns | {
-            name: np.concatenate([counts[:, at] for _, counts in parts]) for at, name in numbers
-        }
+        for at, name in enumerate(COUNTS):
+            columns[name] = np.concatenate([counts[:, at] for _, counts in parts])
+        return columns
 
     def forget(self, first: int) -> None:
         """Drop the rows before ``first``."""

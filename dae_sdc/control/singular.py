@@ -150,13 +150,9 @@ class _SaddleDeterminant:
             what, size = "the Jacobian of the constraints", len(names)
         q, *usual_q = (self._problem.state_parts(at.u)[0].tolist() for at in (place, *others))
         values = (rounded(value, column) for value, *column in zip(q, *usual_q, strict=True))
-        return Deficiency(
-            what,
-            size - nullity,
-            size,
-            tuple(f"equation {i}" if i < first else names[i - first] for i in rows),
-            tuple(zip(self._problem.names, values, strict=False)),
-        )
+        state = tuple(zip(self._problem.names, values, strict=False))
+        labels = tuple(f"equation {i}" if i < first else names[i - first] for i in rows)
+        return Deficiency(what, size - nullity, size, labels, state)
 
 
 def _is_of_a_model(problem: Any) -> TypeGuard[ModelProblem]:
@@ -265,6 +261,10 @@ class AcceptedStep(NamedTuple):
         return end_of(self.start, self.time, watched), end_of(self.end, self.time + self.dt, watched)
 
 
+StepsInARow = Sequence[AcceptedStep]
+Path = Callable[[float], Place]  # The place at a distance.
+
+
 class WatchedStep:
     """An accepted step, and the states along it."""
 
@@ -335,9 +335,8 @@ class RecentSteps:
         """Size of the longest of the last steps."""
         return longest_of(self.last)
 
-    def parabola(self, last: Place, steps: Sequence[AcceptedStep] | None = None) -> Callable[[float], Place]:
+    def parabola(self, last: Place, steps: StepsInARow) -> Path:
         """The place at a distance from the last one, ahead or behind, if the solution were a parabola."""
-        steps = self.last if steps is None else steps
         began = last.t - 0.25 * longest_of(steps)
         known = [step for step in steps if step.end.polynomial is not None]
         early = next((step for step in reversed(known) if step.time < began), known[0])
@@ -351,25 +350,18 @@ class RecentSteps:
 
         return place
 
-    def is_credible(
-        self,
-        last: Place,
-        path: Callable[[float], Place],
-        s: float,
-        at: int,
-        steps: Sequence[AcceptedStep] | None = None,
-    ) -> bool:
+    def is_credible(self, last: Place, path: Path, s: float, at: int, steps: StepsInARow) -> bool:
         """Whether a path gives the determinant that there was as far behind as it leads ahead."""
         watched = self.watched
         assert watched is not None
-        for step in reversed(self.last if steps is None else steps):
+        for step in reversed(steps):
             if step.time <= last.t - s:
                 theta = min(1.0, (last.t - s - step.time) / step.dt)
                 known = float(watched.values(WatchedStep(step, watched, self.straight).at(theta))[at])
                 return abs(float(watched.values(path(-s))[at]) - known) <= CREDIBLE_ERROR * abs(known)
         return False
 
-    def point_ahead(self, last: Place, steps: Sequence[AcceptedStep] | None = None) -> Passage | None:
+    def point_ahead(self, last: Place, steps: StepsInARow) -> Passage | None:
         """The singular point where a determinant vanishes :meth:`ahead`."""
         near = self.ahead(last, steps)
         if near is None or self.watched is None:
@@ -377,11 +369,8 @@ class RecentSteps:
         place, at, least = near
         return passage(self.watched, at, place, [last], least)
 
-    def ahead(
-        self, last: Place, steps: Sequence[AcceptedStep] | None = None
-    ) -> tuple[Place, int, float] | None:
-        """Where a determinant vanishes ahead on the :meth:`parabola` through the last steps."""
-        steps = self.last if steps is None else steps
+    def ahead(self, last: Place, steps: StepsInARow) -> tuple[Place, int, float] | None:
+        """Where a determinant vanishes ahead on the :meth:`parabola` through steps."""
         watched, longest = self.watched, longest_of(steps)
         assert watched is not None
         if len(watched) > MOST_AHEAD:
@@ -421,7 +410,7 @@ class RecentSteps:
         return next(filter(None, points), None)
 
 
-def longest_of(steps: Sequence[AcceptedStep]) -> float:
+def longest_of(steps: StepsInARow) -> float:
     """Size of the longest of some steps, 0 of none."""
     return max((step.dt for step in steps), default=0.0)
 
@@ -429,9 +418,8 @@ def longest_of(steps: Sequence[AcceptedStep]) -> float:
 def touching_point(value: Callable[[float], float], a: float, b: float) -> float | None:
     """Where between a and b a function touches zero, or goes a little beyond; None where it does not."""
     sign = np.sign(value(a)) or np.sign(value(b))
-    minimum = minimize_scalar(
-        lambda x: sign * value(x), bounds=(a, b), method="bounded", options={"xatol": 1e-9 * (b - a)}
-    )
+    options = {"xatol": 1e-9 * (b - a)}
+    minimum = minimize_scalar(lambda x: sign * value(x), bounds=(a, b), method="bounded", options=options)
     aside = TOUCHING_DISTANCE * (b - a)
     around = min(sign * value(minimum.x - aside), sign * value(minimum.x + aside))
     return float(minimum.x) if abs(minimum.fun) <= TOUCHING_VALUE * around else None
@@ -644,7 +632,8 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         last = self._steps.tip()
         if last is None or len(self._steps.last) < LEAST_STEPS:
             return
-        ahead, h = self._steps.parabola(last), part.end.t - part.start.t
+        steps = self._steps.last
+        ahead, h = self._steps.parabola(last, steps), part.end.t - part.start.t
 
         def value(s: float) -> float:
             return float(watched.values(ahead(s))[at])
@@ -654,10 +643,10 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
             return
         s = float(brentq(value, 0.0, h, xtol=1e-15 * h, rtol=1e-14, maxiter=200))
         point = passage(watched, at, ahead(s), [part.start], DETERMINANTS.vanishing)
-        if point is not None and self._steps.is_credible(last, ahead, s, at):
+        if point is not None and self._steps.is_credible(last, ahead, s, at, steps):
             self._report(point)
 
-    def _creep(self, steps: Sequence[AcceptedStep]) -> None:
+    def _creep(self, steps: StepsInARow) -> None:
         """Look ahead where accepted steps become ever smaller: a solution turns aside before such a point."""
         sizes = [step.dt for step in self._steps.last][-LEAST_STEPS:]
         last = self._steps.tip()
@@ -709,8 +698,8 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
 
     def diagnosis(self) -> str:
         """Why a run has failed: the singular point it was near; an empty text where there is none."""
-        last = self._steps.tip()
-        point = (None if last is None else self._steps.point_ahead(last)) or self._steps.faded()
+        last, recent = self._steps.tip(), self._steps.last
+        point = (None if last is None else self._steps.point_ahead(last, recent)) or self._steps.faded()
         if point is not None:
             return f"; the equations are singular {point}"
         return f"; the run has {self.message()}" if self.passed else ""
@@ -731,7 +720,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         largest = self._steps.longest()
         hesitant = L.dt < self._hesitant * largest
         last = self._steps.tip() if hesitant and L.u[0] is self._steps.last[-1].end else None
-        near = None if last is None else self._steps.ahead(last)
+        near = None if last is None else self._steps.ahead(last, self._steps.last)
         if near is None or last is None:
             return False
         distance = near[0].t - last.t
@@ -749,7 +738,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         assert last is not None and watched is not None
         if solved and L.time + L.dt > leap.over:
             there = end_of(L.uend, L.time + L.dt, watched)
-            expected = float(watched.values(self._steps.parabola(last)(L.dt))[leap.at])
+            expected = float(watched.values(self._steps.parabola(last, self._steps.last)(L.dt))[leap.at])
             if abs(float(watched.values(there)[leap.at]) - expected) <= CREDIBLE_ERROR * abs(expected):
                 self._leap, self._tried = None, np.inf
                 control.sizes.forget()

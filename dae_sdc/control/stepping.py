@@ -115,14 +115,8 @@ class FixedSteps(Control):
 
 
 # Entries of the status of a step before its prediction.
-AT_START = {
-    "iter": 0,
-    "stage": "SPREAD",
-    "done": False,
-    "prev_done": False,
-    "force_done": False,
-    "force_continue": False,
-}
+AT_START: dict[str, Any] = {"iter": 0, "stage": "SPREAD", "done": False, "prev_done": False}
+AT_START |= {"force_done": False, "force_continue": False}
 # Methods of convergence controllers that are called besides their checks.
 STAGES = (
     *("post_spread_processing", "post_iteration_processing", "pre_iteration_processing"),

@@ -256,10 +256,8 @@ def mechanism(results: Any, points: str | None = None, bars: str | None = None) 
             axes.plot(point.x, point.y, **{"linewidth": 0.9, **look}, alpha=0.7, zorder=1)
             handles.append(Line2D([], [], label=style.text(point.name), **look))
         every = np.linspace(times[0], times[-1], POSITIONS)
-        positions = [
-            _place(axes, joined, when, times, x, y, shade)
-            for when, shade in zip(every, np.linspace(0.8, 0.1, POSITIONS), strict=True)
-        ]
+        shades = zip(every, np.linspace(0.8, 0.1, POSITIONS), strict=True)
+        positions = [_place(axes, joined, when, times, x, y, shade) for when, shade in shades]
         handles += failures(runs, lambda run, look: None)
         ends = [Line2D([], [], color="0.8", label="start"), Line2D([], [], color="0.1", label="end")]
         place_legend(figure, [*handles, *ends], 5.0)
@@ -336,9 +334,8 @@ def _points(run: Run, texts: Mapping[str, tuple[str, str]]) -> tuple[Values, lis
     values = {**numbers, **{one.name: column for one, column in zip(chosen, curves, strict=True)}}
     found = []
     for name, pair in texts.items():
-        x, y = (
-            np.broadcast_to(np.asarray(evaluate(text, values), dtype=float), times.shape) for text in pair
-        )
+        both = (np.asarray(evaluate(text, values), dtype=float) for text in pair)
+        x, y = (np.broadcast_to(column, times.shape) for column in both)
         if not (np.isfinite(x).any() and np.isfinite(y).any()):
             raise InputError(f"point {name} is nowhere: {pair[0]}, {pair[1]} are not finite")
         found.append(Point(name, x, y))
@@ -409,10 +406,8 @@ def pendulum(result: Result, method: str | None = None) -> Figure:
         handles = [Line2D([], [], color=style.COLOURS[0], linewidth=1.2, label="this method")]
         if compares:
             handles.append(Line2D([], [], color="0.72", linewidth=1.6, label="accurate solution"))
-        handles += [
-            Line2D([], [], linestyle="", label=label, **look)
-            for label, look in (("start", _START), ("end", _END))
-        ]
+        for label, look in (("start", _START), ("end", _END)):
+            handles.append(Line2D([], [], linestyle="", label=label, **look))
         figure.legend(handles=handles, loc="outside lower center", ncols=2 if across == 1 else 4)
     return figure
 

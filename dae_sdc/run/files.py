@@ -158,11 +158,8 @@ def opened(path: Path) -> Iterator[BinaryIO]:
 
 def is_texts(value: Any, count: int | None = None) -> bool:
     """Whether a value from a file is a list of texts, of as many as there should be."""
-    return (
-        isinstance(value, list)
-        and all(isinstance(text, str) for text in value)
-        and count in (None, len(value))
-    )
+    is_list = isinstance(value, list) and all(isinstance(text, str) for text in value)
+    return is_list and count in (None, len(value))
 
 
 def read_array(file: Any, size: int) -> NDArray[Any]:

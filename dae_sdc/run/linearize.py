@@ -154,8 +154,7 @@ def linearize(options: LinearizeOptions) -> LinearSystem:
     by_number = options.at if isinstance(options.at, list | tuple | np.ndarray) else None
     guess = options.at if isinstance(options.at, Mapping) else by_number
     equations = with_model(equations_near(options.problem, options.params, guess))
-    linearizer = _linearizer(equations, options.inputs)
-    _require_coordinates(linearizer, options.coordinates)
+    linearizer = _linearizer(equations, options.inputs, options.coordinates)
     state = _state(equations, linearizer, options)
     system = linearizer.linearize(state, options.outputs, tuple(options.coordinates))
     if options.out is not None:
@@ -198,10 +197,9 @@ def eigenvalues(options: EigenvaluesOptions) -> Eigenvalues:
     if not isinstance(solution, Solution):
         raise InputError("along takes the result of ds.solve, or its file")
     equations = with_model(equations_near(options.problem, options.params, solution.u[0]))
-    linearizer = _linearizer(equations, ())
+    linearizer = _linearizer(equations, (), options.coordinates)
     times = np.linspace(solution.t[0], solution.t[-1], options.points)
     rows = solution.at(times) if solution.dense is not None else solution
-    _require_coordinates(linearizer, options.coordinates)
     preferred, changes = tuple(options.coordinates), []
     tangent = not preferred
     values: list[npt.NDArray[np.complex128]] = []
@@ -220,31 +218,22 @@ def eigenvalues(options: EigenvaluesOptions) -> Eigenvalues:
         table[at, : len(poles)] = poles
     if options.out is not None:
         columns = [("t", "f8"), ("number", "i8"), ("re", "f8"), ("im", "f8")]
-        cells = [
-            (t, number, pole.real, pole.imag)
-            for t, poles in zip(rows.t.tolist(), table, strict=True)
-            for number, pole in enumerate(poles)
-        ]
-        about = {
-            "problem": linearizer.title,
-            "coordinates": list(options.coordinates),
-            "changes": changes,
-            "points": options.points,
-        }
+        cells = [(rows.t[k], number, pole.real, pole.imag) for (k, number), pole in np.ndenumerate(table)]
+        about: dict[str, Any] = {"problem": linearizer.title, "coordinates": list(options.coordinates)}
+        about |= {"changes": changes, "points": options.points}
         put_down(tabulated("eigenvalues", columns, cells, about, {"t": "s"}), options.out, True)
     return Eigenvalues(rows.t.copy(), table, tuple(options.coordinates), tuple(changes))
 
 
-def _require_coordinates(linearizer: Linearizer, coordinates: Sequence[str]) -> None:
+def _linearizer(equations: Equations, inputs: Any, coordinates: Sequence[str]) -> Linearizer:
+    if equations.model is None:
+        linearizer: Linearizer = LinearProblem(equations.problem, inputs_of(inputs))
+    else:
+        linearizer = LinearModel(equations.model, inputs_of(inputs), equations.labels)
     for name in coordinates:
         if name not in linearizer.names:
             raise InputError(unknown("coordinate", name, linearizer.names))
-
-
-def _linearizer(equations: Equations, inputs: Any) -> Linearizer:
-    if equations.model is not None:
-        return LinearModel(equations.model, inputs_of(inputs), equations.labels)
-    return LinearProblem(equations.problem, inputs_of(inputs))
+    return linearizer
 
 
 def _state(equations: Equations, linearizer: Linearizer, options: LinearizeOptions) -> State:
@@ -326,10 +315,8 @@ def _table(system: LinearSystem, omega: Vector | None, end: float | None) -> Res
                 rows += [("zero", source, output, 0.0, zero.real, zero.imag) for zero in zeros]
             responses = zip(omega, values[:, i, j], strict=True)
             rows += [("frequency", source, output, at, value.real, value.imag) for at, value in responses]
-            rows += [
-                ("step", source, output, t, value, 0.0)
-                for t, value in zip(times, steps[:, i, j], strict=True)
-            ]
+            answers = zip(times, steps[:, i, j], strict=True)
+            rows += [("step", source, output, t, value, 0.0) for t, value in answers]
     about = {
         "problem": system.title,
         "t": system.t,

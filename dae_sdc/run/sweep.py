@@ -234,12 +234,9 @@ def run_of(job: Job) -> Outcome:
         # A constructor or function of the user may refuse a value in its own words.
         return Outcome(str(error) if isinstance(error, DAEError) else words_of(error))
     t, about = solution.t, solution.parameters
-    asked = settings.get("t_eval")
-    times = (
-        np.linspace(about["t0"], about["t_end"], settings["points"])
-        if asked is None
-        else np.array(asked, float)
-    )
+    times = np.array(settings.get("t_eval", ()), float)
+    if "t_eval" not in settings:
+        times = np.linspace(about["t0"], about["t_end"], settings["points"])
     reached = float(about["t_end"])
     if len(t) < len(times) or not solution.success:
         reached = float(np.concatenate([t[-1:], *(record.t[-1:] for record in solution.events)]).max())
@@ -247,14 +244,8 @@ def run_of(job: Job) -> Outcome:
     numbers |= {name: int(solution.stats.get(name, 0)) for name in WORK}
     result = solution.result()
     every = {"others": [], "other_units": [], **result.parameters}
-    return Outcome(
-        solution.message,
-        solution.success,
-        times,
-        unknowns_over_time(result),
-        {name: every[name] for name in SHARED},
-        numbers,
-    )
+    shared, unknowns = {name: every[name] for name in SHARED}, unknowns_over_time(result)
+    return Outcome(solution.message, solution.success, times, unknowns, shared, numbers)
 
 
 def swept_values(params: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
