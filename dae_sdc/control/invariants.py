@@ -187,14 +187,9 @@ class Invariants(Control):
 
     def summary(self) -> dict[str, float]:
         """Counts and largest invariants of a run, by name."""
-        if not self.params.project:
-            return {"drift": self.after}
-        return {
-            "drift": self.after,
-            "drift_before_projection": self.before,
-            "projections": self.projections,
-            "projection_iterations": self.iterations,
-        }
+        counts = {"projections": self.projections, "projection_iterations": self.iterations}
+        projected = {"drift_before_projection": self.before, **counts}
+        return {"drift": self.after, **(projected if self.params.project else {})}
 
     def setup_status_variables(self, controller: Any, **kwargs: Any) -> None:
         """Add the invariants before and after the projection to the status of a step."""

@@ -66,9 +66,7 @@ class SameUnknowns(SpaceTransfer):  # type: ignore[misc]
         """A copy of the state."""
         return MeshDAE(u)
 
-    def prolong(self, u: MeshDAE) -> MeshDAE:
-        """A copy of the state."""
-        return MeshDAE(u)
+    prolong = restrict
 
     def project(self, u: MeshDAE) -> MeshDAE:
         """Refused: pySDC's ``base_transfer_mass`` asks for it, and its equations are not those of DAEs."""
@@ -80,9 +78,7 @@ class SameUnknowns(SpaceTransfer):  # type: ignore[misc]
         """The rows themselves, shape (M, n)."""
         return values
 
-    def prolong_nodes(self, values: Vector) -> Vector:
-        """The rows themselves, shape (M, n)."""
-        return values
+    prolong_nodes = restrict_nodes
 
 
 class TransferDAE(BaseTransfer):  # type: ignore[misc]

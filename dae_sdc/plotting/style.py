@@ -110,13 +110,9 @@ def line(index: int, count: int) -> dict[str, Any]:
 
 def curve(index: int) -> dict[str, Any]:
     """Keyword arguments of ``Axes.plot`` for the curve of a number; every second marker is hollow."""
-    colour = COLOURS[index % len(COLOURS)]
-    return {
-        "color": colour,
-        "marker": MARKERS[index % len(MARKERS)],
-        "linestyle": LINES[index % len(LINES)],
-        "markerfacecolor": "none" if index % 2 else colour,
-    }
+    colour, marker = COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)]
+    look = {"color": colour, "marker": marker, "linestyle": LINES[index % len(LINES)]}
+    return look | {"markerfacecolor": "none" if index % 2 else colour}
 
 
 def text(raw: object) -> str:

@@ -83,27 +83,14 @@ def accuracy(options: AccuracyOptions) -> Result:
     size = (world() if options.comm is None else options.comm).Get_size()
     number = max(size, 2) if options.nodes is None else options.nodes
     require_count("nodes", number, MOST_NODES)
-    units = {"dt": "s", "error": "1"}
-    study = Study(
-        "convergence", COLUMNS["convergence"], units, options.out, everyone(options.parallel, options.comm)
-    )
-    with study:
+    settings = {**options.of(Methods, nodes=number), **options.of(Sharing), **options.of(Ranks)}
+    settings |= {"restol": RESIDUAL_TOLERANCE_OF_STUDY, "maxiter": ITERATIONS_OF_STUDY}
+    units, ranks = {"dt": "s", "error": "1"}, everyone(options.parallel, options.comm)
+    with Study("convergence", COLUMNS["convergence"], units, options.out, ranks) as study:
         for index, problem in enumerate(PROBLEMS, start=1):
             best = max(order for order in expected_orders("RADAU-RIGHT", number, index) if order)
             dts, end = step_sizes(index, best)
-            part = convergence(
-                problem,
-                sweeper=options.sweeper,
-                nodes=number,
-                qdelta=options.qdelta,
-                dt=dts,
-                t_end=end,
-                parallel=options.parallel,
-                comm=options.comm,
-                progress=options.progress,
-                restol=RESIDUAL_TOLERANCE_OF_STUDY,
-                maxiter=ITERATIONS_OF_STUDY,
-            )
+            part = convergence(problem, dt=dts, t_end=end, progress=options.progress, **settings)
             study.parameters["failures"] += part.parameters["failures"]
             study.add(part.data.tolist(), last=True)
     return study.result()

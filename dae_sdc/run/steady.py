@@ -147,15 +147,11 @@ def rest_of(equations: Equations, options: SteadyOptions) -> Steady:
         lower = name_of(base, order - 1) if order else ""
         if lower in problem.names:
             du[problem.names.index(lower)] = require_number(str(name), value)
-        if str(name) in problem.names:
-            j = problem.names.index(str(name))
+        if str(name) in problem.names or lower not in problem.names:
+            j = _place(problem, str(name))
             u0[j], fixed[j] = require_number(str(name), value), True
-        elif lower not in problem.names:
-            raise InputError(unknown(f"unknown of {_title_of(problem)}", str(name), problem.names))
     for name in [options.turning] if isinstance(options.turning, str) else options.turning or ():
-        if name not in problem.names:
-            raise InputError(unknown(f"unknown of {_title_of(problem)}", name, problem.names))
-        turning[problem.names.index(name)] = True
+        turning[_place(problem, name)] = True
     moving = bool(turning.any() or du.any())
     hidden = _hidden(with_model(equations), t) if moving else None
     problem.start_step(problem.state(u0), t)
@@ -174,14 +170,17 @@ def guess_of(problem: ProblemDAE, values: Any, t: float) -> Vector:
             starts = np.zeros(problem.n)
     guess: Vector = np.nan_to_num(np.array(starts, dtype=np.float64))
     for name, value in (values or {}).items():
-        if str(name) not in problem.names:
-            raise InputError(unknown(f"unknown of {_title_of(problem)}", str(name), problem.names))
-        guess[problem.names.index(str(name))] = require_number(str(name), value)
+        j = _place(problem, str(name))
+        guess[j] = require_number(str(name), value)
     return guess
 
 
-def _title_of(problem: ProblemDAE) -> str:
-    return str(getattr(problem, "model_name", type(problem).__name__))
+def _place(problem: ProblemDAE, name: str) -> int:
+    """The number of an unknown."""
+    if name not in problem.names:
+        title = getattr(problem, "model_name", type(problem).__name__)
+        raise InputError(unknown(f"unknown of {title}", name, problem.names))
+    return problem.names.index(name)
 
 
 def _hidden(equations: Equations, t: float) -> Hidden | None:
