@@ -427,16 +427,10 @@ def _jacobian(t: float, u: Any, du: Any, c: float, p: Any, out: Any) -> None:
         _add_slopes(own, t, u, du, v, c, numbers, out, size, j)
 
 
+_WITH_WORKSPACE = (_dg, _dg_dt, _d2g, _zero, _transposed, _selection, _derivative, _residual)
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "dg": _of_workspace(_dg),
-    "dg_dt": _of_workspace(_dg_dt),
-    "d2g": _of_workspace(_d2g),
-    "zero": _of_workspace(_zero),
-    "transposed": _of_workspace(_transposed),
-    "selection": _of_workspace(_selection),
-    "derivative": _of_workspace(_derivative),
-    "residual": _of_workspace(_residual),
     "jacobian": _jacobian,
+    **{write.__name__[1:]: _of_workspace(write) for write in _WITH_WORKSPACE},
 }
 
 

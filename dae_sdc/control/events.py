@@ -193,6 +193,10 @@ class EventRecord:
         return cls(str(plain["name"]), t, u, np.array(plain["direction"], dtype=np.int64))
 
 
+StateFunction = Callable[[MeshDAE, float], float]  # Of the state and the time.
+LineFunction = Callable[[float], float]  # Of the place in a step, in units of the step.
+
+
 class Curve:
     """u on a step, and a little beyond its end."""
 
@@ -280,7 +284,7 @@ class _Watch:
         for entries in (self.times, self.states, self.sides, self.within):
             del entries[first:]
 
-    def settle(self, function: Callable[[MeshDAE, float], float], dense: DenseOutput, n_diff: int) -> None:
+    def settle(self, function: StateFunction, dense: DenseOutput, n_diff: int) -> None:
         """Move zeros that were found without dense output to where this has them."""
 
         def value(t: float) -> float:
@@ -297,7 +301,7 @@ class _Watch:
         return EventRecord(self.name, np.array(self.times), states, np.array(self.sides, dtype=np.int64))
 
     def scan(
-        self, value: Callable[[float], float], thetas: Sequence[float], values: Sequence[float], floor: float
+        self, value: LineFunction, thetas: Sequence[float], values: Sequence[float], floor: float
     ) -> tuple[list[_Crossing], tuple[int, float, float]]:
         """The zeros within a step, in order, and side, tolerance and noise of the function after them."""
         # It may rest near the zero it has crossed, but for rounding.
@@ -330,9 +334,7 @@ class _Watch:
         return crossings, (side, tolerance, noise)
 
     @staticmethod
-    def _resting(
-        value: Callable[[float], float], thetas: Sequence[float], values: Sequence[float]
-    ) -> list[bool]:
+    def _resting(value: LineFunction, thetas: Sequence[float], values: Sequence[float]) -> list[bool]:
         """For each sample whether the function stays at exactly 0 there, and does not pass it."""
         zero = [v == 0.0 for v in values]
         if not any(zero):
@@ -348,9 +350,7 @@ class _Watch:
         self.side, self.tolerance, self.noise = state
         self.leaves = False
 
-    def _place(
-        self, value: Callable[[float], float], thetas: Sequence[float], values: Sequence[float], j: int
-    ) -> float:
+    def _place(self, value: LineFunction, thetas: Sequence[float], values: Sequence[float], j: int) -> float:
         """Where the function leaves the sign that it has before sample j."""
         if j == 0:
             return thetas[0]
@@ -368,7 +368,7 @@ class _Watch:
             return _leaves(value, a, b, at_a) if self.may_rest else a if at_a == 0.0 else b
         return self.zero_between(value, a, b, 0.25 * EPS)
 
-    def zero_between(self, value: Callable[[float], float], a: float, b: float, xtol: float) -> float:
+    def zero_between(self, value: LineFunction, a: float, b: float, xtol: float) -> float:
         """A zero between two places at which the function had values of different signs."""
         try:
             return float(brentq(value, a, b, xtol=xtol, rtol=4.0 * EPS, maxiter=200))
@@ -385,7 +385,7 @@ class _Watch:
 
     @staticmethod
     def _with_extrema(
-        value: Callable[[float], float], thetas: list[float], values: list[float]
+        value: LineFunction, thetas: list[float], values: list[float]
     ) -> tuple[list[float], list[float]]:
         """The samples, and extrema between them at which the function has the other sign."""
         more: dict[float, float] = {}
@@ -432,7 +432,7 @@ def _farthest(table: list[list[float]], noise: Sequence[float], count: int) -> i
     return int(inside[far]) if distances[far] > NEAR_BORDER else None
 
 
-def _leaves(value: Callable[[float], float], a: float, b: float, at_a: float) -> float:
+def _leaves(value: LineFunction, a: float, b: float, at_a: float) -> float:
     """Where a function that has another sign at b leaves that which it has at a."""
     sign = np.sign(at_a)
     while b - a > 0.25 * EPS and a < (middle := 0.5 * (a + b)) < b:
@@ -482,11 +482,7 @@ def _near_zero(watches: list[_Watch], curve: Curve, table: Vector) -> list[tuple
 
 
 def _refined(
-    name: str,
-    function: Callable[[MeshDAE, float], float],
-    curve: Curve,
-    thetas: Sequence[float],
-    values: Sequence[float],
+    name: str, function: StateFunction, curve: Curve, thetas: Sequence[float], values: Sequence[float]
 ) -> tuple[Sequence[float], Sequence[float]]:
     """Places and values of a function that resolve it in a step; InputError if it changes too often."""
 
@@ -503,7 +499,7 @@ def _refined(
     return places, [every[place] for place in places]
 
 
-def _along(function: Callable[[MeshDAE, float], float], L: Any, curve: Curve) -> Callable[[float], float]:
+def _along(function: StateFunction, L: Any, curve: Curve) -> LineFunction:
     """A function of the place in the step."""
 
     def value(theta: float) -> float:
@@ -513,7 +509,7 @@ def _along(function: Callable[[MeshDAE, float], float], L: Any, curve: Curve) ->
     return value
 
 
-def _further(aim: _Aim, value: Callable[[float], float]) -> float | None:
+def _further(aim: _Aim, value: LineFunction) -> float | None:
     """Where beyond the end of the step the zero of a function lies at which it was to end."""
     end = 1.0 + FARTHEST_BEYOND
     at_one, at_end = value(1.0), value(end)
@@ -739,7 +735,7 @@ class LocateEvents(RepeatingControl):
                 confirm(states[far], L.uend.polynomial.derivative_at_end(), times[far])
         return None
 
-    def _function(self, P: ProblemDAE, number: int) -> Callable[[MeshDAE, float], float]:
+    def _function(self, P: ProblemDAE, number: int) -> StateFunction:
         """An event function, or behind these a switch, of the state and the time."""
         if number < len(self.events):
             return _checked(self.params.events[number])
@@ -1003,7 +999,7 @@ def _require_as_many(P: ProblemDAE, method: str, given: int, count: int, t: floa
         )
 
 
-def _checked(event: Event) -> Callable[[MeshDAE, float], float]:
+def _checked(event: Event) -> StateFunction:
     """The function of an event, which must return a number."""
     own = read_only(event.function, f"event '{event.name}'")
 

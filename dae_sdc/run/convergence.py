@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from dae_sdc.dae.memory import COUNTERS
 from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError, require_number
 from dae_sdc.options import (
     ComputedReference,
@@ -200,9 +201,7 @@ def errors(problem: ProblemDAE, solution: Solution, reference: Reference | None 
     return {name: float(difference[:, part].max()) for name, part in problem.groups.items()}
 
 
-def fitted_points(
-    dts: NDArray[np.float64], errors: NDArray[np.float64], floor: float = 0.0
-) -> NDArray[np.intp]:
+def fitted_points(dts: Vector, errors: Vector, floor: float = 0.0) -> NDArray[np.intp]:
     """Indices of the points to which an order is fitted, from the largest step size down.
 
     They end where the error is round-off: at or below ``floor``; where it does not decrease; and, within
@@ -226,9 +225,7 @@ def fitted_points(
     return order
 
 
-def fit_order(
-    dts: NDArray[np.float64], errors: NDArray[np.float64], floor: float = 0.0
-) -> tuple[float, float]:
+def fit_order(dts: Vector, errors: Vector, floor: float = 0.0) -> tuple[float, float]:
     """Order of convergence and quality of the fit."""
     # Shapes: dts and errors (K,).
     used = fitted_points(dts, errors, floor)

@@ -12,9 +12,9 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dae_sdc.constrained.quasilinear import QuasilinearProblem
+from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError, require_number
 from dae_sdc.options import (
     MOST_TIMES,
@@ -223,7 +223,7 @@ def _cases(
 
 
 def _rows(
-    case: Case, solution: Solution, problem: QuasilinearProblem, edges: NDArray[np.float64]
+    case: Case, solution: Solution, problem: QuasilinearProblem, edges: Vector
 ) -> list[tuple[Any, ...]]:
     """The largest errors in every part of the interval in which a step ends."""
     values = np.full((len(solution.t), len(NUMBERS)), np.nan)

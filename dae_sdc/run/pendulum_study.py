@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dae_sdc.dae.problem import PROBLEMS
+from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError, ReferenceRangeError, require_number
 from dae_sdc.options import Multistep, Output, Steps, highest_order, option, redeclared, takes
 from dae_sdc.registry import unknown
@@ -67,7 +68,7 @@ class Method:
         parts += [f"order-{self.max_order}"] if self.max_order else []
         return "-".join(part for part in parts if part)
 
-    def settings(self, dt: float, start: str, times: NDArray[np.float64]) -> dict[str, Any]:
+    def settings(self, dt: float, start: str, times: Vector) -> dict[str, Any]:
         """Arguments of :func:`dae_sdc.run.solve.solve`."""
         if self.sweeper == REFERENCE:
             return {**ACCURATE, "t_eval": times, "dense": False}
@@ -201,7 +202,7 @@ def _methods(options: PendulumOptions) -> tuple[list[Method], list[str]]:
     return methods, left_out
 
 
-def windows(k: float, times: NDArray[np.float64]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def windows(k: float, times: Vector) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Masks of the times in the first and in the last window, see :func:`pendulum_study`."""
     first, last = float(times[0]), float(times[-1])
     length = min(max(SHORTEST_WINDOW, 2.0 * math.pi / math.sqrt(k)), 0.5 * (last - first))
@@ -210,12 +211,7 @@ def windows(k: float, times: NDArray[np.float64]) -> tuple[NDArray[np.bool_], ND
 
 
 def _row(
-    method: Method,
-    k: float,
-    solution: Solution,
-    settings: dict[str, Any],
-    times: NDArray[np.float64],
-    took: float,
+    method: Method, k: float, solution: Solution, settings: dict[str, Any], times: Vector, took: float
 ) -> tuple[Any, ...]:
     problem: Any = PROBLEMS[PROBLEM](k=k)  # type: ignore[call-arg]
     u = np.full((len(times), 4), np.nan)

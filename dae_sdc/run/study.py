@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEWarning, InputError, SolveError
 from dae_sdc.options import add_options, given_options
 from dae_sdc.run.processes import is_root, on_root
@@ -123,9 +123,7 @@ class Reference:
     # Largest difference of both so far, by component group; at the times of the solutions of a study.
     differences: dict[str, float] = field(default_factory=dict)
 
-    def states(
-        self, times: NDArray[np.float64], names: tuple[str, ...], groups: Mapping[str, slice]
-    ) -> NDArray[np.float64]:
+    def states(self, times: Vector, names: tuple[str, ...], groups: Mapping[str, slice]) -> Vector:
         """States at given times, shape (K, n); notes how far the two runs are apart there."""
         if names != self.solution.names:
             raise InputError(

@@ -16,9 +16,9 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dae_sdc.arguments import shown
+from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError, InputError, require_number, words_of
 from dae_sdc.model.model import Model
 from dae_sdc.options import (
@@ -309,7 +309,7 @@ def draws_of(request: SweepOptions, over: dict[str, Any]) -> tuple[str, ...]:
     return drawn
 
 
-def _points_of_cube(sampler: str, number: int, dimension: int, seed: int) -> NDArray[np.float64]:
+def _points_of_cube(sampler: str, number: int, dimension: int, seed: int) -> Vector:
     """Points inside the unit cube, shape (number, dimension), the first of more points with the same seed."""
     if sampler not in SAMPLERS:
         raise InputError(unknown("sampler", sampler, SAMPLERS))
