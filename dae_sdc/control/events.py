@@ -402,12 +402,12 @@ class _Watch:
             lowest = y + (vertex - b) * (left + bend * (vertex - a))
             if not a < vertex < c or side * lowest > 0.25 * max(abs(x), abs(y), abs(z)):
                 continue
-            look: dict[str, Any] = {
-                "bounds": (a, c),
-                "method": "bounded",
-                "options": {"xatol": 1e-9 * (c - a)},
-            }
-            place = float(minimize_scalar(lambda theta, side=side: side * value(theta), **look).x)
+            options = {"xatol": 1e-9 * (c - a)}
+
+            def sided(theta: float, side: Any = side) -> Any:
+                return side * value(theta)
+
+            place = float(minimize_scalar(sided, bounds=(a, c), method="bounded", options=options).x)
             at_place = value(place)
             if side * at_place < 0.0:
                 more[place] = at_place

@@ -256,9 +256,9 @@ class AcceptedStep(NamedTuple):
     slope: Any
     n_slopes: int
 
-    def ends(self, watched: Watched) -> tuple[Place, Place]:
-        """Both ends, with u' where it is needed."""
-        return end_of(self.start, self.time, watched), end_of(self.end, self.time + self.dt, watched)
+    def end_place(self, watched: Watched) -> Place:
+        """The end, with u' where it is needed."""
+        return end_of(self.end, self.time + self.dt, watched)
 
 
 StepsInARow = Sequence[AcceptedStep]
@@ -269,7 +269,7 @@ class WatchedStep:
     """An accepted step, and the states along it."""
 
     def __init__(self, step: AcceptedStep, watched: Watched, straight: bool) -> None:
-        self.start, self.end = step.ends(watched)
+        self.start, self.end = end_of(step.start, step.time, watched), step.end_place(watched)
         self._made, self._straight = step, straight
         self._curve: Curve | None = None
 
@@ -402,7 +402,7 @@ class RecentSteps:
         watched = self.watched
         if watched is None or len(self.last) < LEAST_STEPS:
             return None
-        places = [step.ends(watched)[1] for step in self.last]
+        places = [step.end_place(watched) for step in self.last]
         sizes = np.abs([watched.values(place) for place in places])
         fades = (sizes[-1] <= FADED_VALUE * sizes[0]) & (np.diff(sizes, axis=0) < 0.0).all(axis=0)
         last, first, numbers = places[-1], places[0], np.flatnonzero(fades).tolist()
@@ -557,7 +557,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         if not recent or not (step.start is recent[-1].end or np.array_equal(step.start, recent[-1].end)):
             self._steps.clear()
             watched.begin(end_of(step.start, step.time, watched))
-        end = step.ends(watched)[1]
+        end = step.end_place(watched)
         if self.refuses and isinstance(watched, _SaddleDeterminant):
             problem.saddle_point(end.t, problem.state_parts(end.u)[0])
         marks = watched.follow(end)
