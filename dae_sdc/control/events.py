@@ -529,10 +529,9 @@ class LocateEvents(RepeatingControl):
     one step or several at once, whose statistics get the times of zeros as ``event`` and ``switch``.
 
     Its parameters are the user's ``events``, see :func:`as_events`; ``span``, the length of the run, by which
-    progress between switches is judged, a step if not given; ``n_slopes``, see :func:`accurate_slopes`;
-    ``requires_convergence``: whether a step above its residual tolerance ends the run, and is ignored here;
-    ``sides``, those in force at the start, of the state if not given; and ``slides``: whether the run ends,
-    as ``sliding``, where both sides of a switch lead back to its zero.
+    progress between switches is judged; ``n_slopes``, see :func:`accurate_slopes`; ``sides``, those in force
+    at the start; ``requires_convergence``: whether steps above their residual tolerance are left alone; and
+    ``slides``: whether the run ends, as ``sliding``, where both sides of a switch lead back to its zero.
     """
 
     order = 300  # when the step has been accepted
@@ -585,10 +584,10 @@ class LocateEvents(RepeatingControl):
         self.events = [_Watch(event.name) for event in self.params.events]
         self.finished, self.message, self._aim, self._switched = False, "", None, []
         self._usual, self.doubtful, self.sliding = L.params.dt, {}, None
-        start = u0
-        if any(watch.tolerance > 0.0 for watch in self.switches):  # where a jump may have a value of its own
-            start = MeshDAE(u0)
-            jump_behind(P, start, t0, RESTART_STEP * (self.params.span or self._usual))
+        if all(watch.tolerance == 0.0 for watch in self.switches):
+            return u0
+        start = MeshDAE(u0)  # of a jump that has a value of its own on its border
+        jump_behind(P, start, t0, RESTART_STEP * (self.params.span or self._usual))
         return start
 
     @property

@@ -112,38 +112,51 @@ def _describe(values: list[Any], names: list[str], texts: list[str], called: lis
         kind, place = type(value), len(texts)
         if isinstance(value, PLAIN):
             texts.append(f"{kind.__name__} {value!r}")
-        elif isinstance(value, list | dict) and places.setdefault(id(value), place) != place:
-            texts.append(f"that at {places[id(value)]}")
-        elif isinstance(value, CodeType):
-            pass
-        elif isinstance(value, np.ndarray) and value.dtype != object:
+            continue
+        if isinstance(value, np.ndarray) and value.dtype != object:
             texts.append(f"{value.dtype} {value.shape} {value.tobytes().hex()}")
-        elif isinstance(value, tuple | list | dict | frozenset):
-            texts.append(f"{kind.__name__} {getattr(value, '_fields', '')} {len(value)}")
-            entries = value.items() if isinstance(value, dict) else value
-            values += sorted(entries, key=repr) if isinstance(value, frozenset) else entries
-        elif isinstance(value, ModuleType):
+            continue
+        if isinstance(value, ModuleType):
             versioned = _versioned(value.__name__)
             for name in names:
                 entry = getattr(value, name, _UnknownError)
                 if entry is not _UnknownError and (not versioned or isinstance(entry, int | float)):
                     values += name, entry
-        elif isinstance(value, FunctionType) and value in IMPLEMENTATIONS:
-            called += IMPLEMENTATIONS[value]
-        elif isinstance(value, Dispatcher):
+            continue
+        if isinstance(value, list | dict) and places.setdefault(id(value), place) != place:
+            texts.append(f"that at {places[id(value)]}")
+            continue
+        if isinstance(value, tuple | list | dict | frozenset):
+            texts.append(f"{kind.__name__} {getattr(value, '_fields', '')} {len(value)}")
+            entries = value.items() if isinstance(value, dict) else value
+            values += sorted(entries, key=repr) if isinstance(value, frozenset) else entries
+            continue
+        functions = _functions_of(value)
+        called += functions
+        if isinstance(value, Dispatcher):
             texts.append(f"{sorted(value.targetoptions.items())}")
-            called.append(value.py_func)
-        elif isinstance(value, FunctionType) and not _versioned(value.__module__):
-            called.append(value)
-        elif isinstance(getattr(value, "_defn", None), FunctionType):  # an intrinsic of numba
-            called.append(value._defn)
-        elif hasattr(value, "_fields") or isinstance(value, Enum):  # a class of named tuples
-            texts.append(f"{value!r} {getattr(value, '_fields', '')}")
-        else:
-            text = getattr(value, "__qualname__", None) or repr(value)
-            if not _versioned(getattr(value, "__module__", None) or kind.__module__) or " at 0x" in text:
-                raise _UnknownError
-            texts.append(text)
+        elif not functions and kind is not CodeType:
+            texts.append(_name_of(value))
+
+
+def _functions_of(value: Any) -> list[FunctionType]:
+    """The functions that stand for a value in compiled code."""
+    if isinstance(value, Dispatcher):
+        return [value.py_func]
+    if isinstance(value, FunctionType):
+        return IMPLEMENTATIONS.get(value) or ([] if _versioned(value.__module__) else [value])
+    intrinsic = getattr(value, "_defn", None)  # of numba
+    return [intrinsic] if isinstance(intrinsic, FunctionType) else []
+
+
+def _name_of(value: Any) -> str:
+    """What tells a value that numba knows by its name; raises where nothing does."""
+    if hasattr(value, "_fields") or isinstance(value, Enum):  # a class of named tuples
+        return f"{value!r} {getattr(value, '_fields', '')}"
+    text = getattr(value, "__qualname__", None) or repr(value)
+    if not _versioned(getattr(value, "__module__", None) or type(value).__module__) or " at 0x" in text:
+        raise _UnknownError
+    return str(text)
 
 
 class _BetweenPasses(event.Listener):  # type: ignore[misc]

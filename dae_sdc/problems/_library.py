@@ -25,7 +25,7 @@ from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError, ReferenceRangeError
 
 WIDTH = 106  # Largest length of a line of a documented parameter.
-START_SLACK = 1e-9  # Times up to this distance from 0 count as the start.
+TIMES_OF_START = 1e-9  # Distance from 0 up to which a time counts as the start.
 
 
 def require_positive(problem: ProblemDAE, *names: str) -> None:
@@ -197,7 +197,7 @@ class SolvedProblem(LibraryProblem):
 
     def _only_at_start(self, t: float, when: str = "", advice: str = "") -> None:
         """Raise :class:`ReferenceRangeError` unless ``t`` is 0, up to round-off."""
-        if not abs(t) <= START_SLACK:
+        if not abs(t) <= TIMES_OF_START:
             raise ReferenceRangeError(
                 f"the solution of {type(self).__name__}{when} is known at t=0 only; got t={t:g}; "
                 f"{advice}compute a reference with a tight tolerance"

@@ -12,7 +12,7 @@ from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import ReferenceRangeError
 from dae_sdc.problems._library import (
-    START_SLACK,
+    TIMES_OF_START,
     SolvedProblem,
     TestSetProblem,
     Values,
@@ -173,8 +173,8 @@ class ElasticPendulum(SolvedProblem):
 
     def _solution(self, t: float) -> Values:
         """The initial value at t = 0, and at t = 5 the stored solution for k = 1, 10, 100, 1000, 1500."""
-        at_start = abs(t) <= START_SLACK
-        if not at_start and abs(t - _T_END) > START_SLACK:
+        at_start = abs(t) <= TIMES_OF_START
+        if not at_start and abs(t - _T_END) > TIMES_OF_START:
             raise ReferenceRangeError(
                 f"the solution of ElasticPendulum is stored at t=0 and t={_T_END:g} only; got t={t:g}"
             )
