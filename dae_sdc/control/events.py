@@ -547,8 +547,7 @@ class LocateEvents(RepeatingControl):
         self._driven = driver is not None
         if driver is not None:
             driver.events = self
-        self.message = ""
-        self.finished = False
+        self.message, self.finished = "", False
         self.events: list[_Watch] = []
         self.switches: list[_Watch] = []
         self.timed: list[_Watch] = []  # switches whose times are known before
