@@ -183,7 +183,7 @@ def test_a_line_at_rest_starts_from_zero_and_knows_no_later_time() -> None:
     P = TransmissionLine(feed="end")
     assert not np.asarray(P.u_exact(0.0)).any() and not np.asarray(P.du_exact(0.0)).any()
     for ask in (P.u_exact, P.du_exact):
-        for t in (1e-12, 0.5, -1.0):
+        for t in (1e-6, 0.5, -1.0):
             with pytest.raises(ReferenceRangeError, match=r"known at t=0 only; got t="):
                 ask(t)
     solution = solve(TransmissionLine, params={"feed": "end"}, sweeper="semi-implicit", t_end=1.0)

@@ -51,6 +51,8 @@ def call(problem: Any, part: str, shape: tuple[int, ...], t: float, u: Any, v: A
     kernel = getattr(type(problem), f"{part}_kernel")
     if kernel is None and part in ("dg_dt", "dF_dt") and problem.fixed_constraints:
         return np.zeros(shape)
+    if kernel is None:  # it follows from another part
+        return np.reshape(problem._part(part.replace("F", "g"), t, np.asarray(u), np.asarray(v)), shape)
     kernel(t, np.asarray(u), np.asarray(v), np.asarray(problem.kernel_parameters(), dtype=float), out)
     return out.reshape(shape)
 

@@ -158,15 +158,15 @@ class CompiledEquations:
 
     def kernel_workspace(self) -> Any:
         """The workspace of a Jacobian by complex steps, see :mod:`dae_sdc.dae.complex_step`, or None."""
-        cls = type(self)
-        # A class that gives a Jacobian of its own may still call that of the class above.
-        if cls.residual_kernel is None or not any(
-            vars(one).get("jacobian_kernel") is COMPLEX_STEP for one in cls.__mro__
-        ):
+        # A class that gives equations or a Jacobian of its own may still call those of the class above.
+        cls: Any = type(self)
+        kernels = [base.residual_kernel for base in cls.__mro__ if getattr(base, "residual_kernel", None)]
+        stepped = any(vars(base).get("jacobian_kernel") is COMPLEX_STEP for base in cls.__mro__)
+        if not (kernels and stepped and cls.jacobian):
             return None
         known = self.__dict__.get("_stepped")
         if known is None or not known.serves(self.sparsity):
-            address = compile_kernel(cls.residual_kernel, "complex").address
+            address = compile_kernel(kernels[0], "complex").address
             known = complex_step().Workspace(address, self.n, self.sparsity, cls.__name__)
             self.__dict__["_stepped"] = known
         return known

@@ -117,7 +117,8 @@ def read_only(function: S, name: str) -> S:
             raise InputError(f"{name} is not implemented; pass an initial value u0") from None
         except (ArithmeticError, ValueError) as error:
             if bundled and undefined(error):
-                raise EvaluationError(f"{name} has no value at t={arguments[-1]!r}: {error}") from error
+                where = f"{type(arguments[0]).__name__}.{method} has no value at t={arguments[-1]!r}"
+                raise EvaluationError(f"{where}: {error}") from error
             if isinstance(error, InputError) or "read-only" not in text_of(error):
                 raise
             raise InputError(

@@ -185,7 +185,7 @@ class SolvedProblem(LibraryProblem):
 
     def _solution(self, t: float) -> Values:
         """The solution and its derivative at time ``t``, each of shape (n,)."""
-        raise InputError(f"{type(self).__name__} has no formula for its solution")
+        raise InputError(f"{type(self).__name__} has no formula for its solution; pass an initial value u0")
 
     def u_exact(self, t: float) -> MeshDAE:
         """The solution at time ``t``; :class:`ReferenceRangeError` where the formula does not hold."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -40,16 +41,18 @@ class NodeList(list[Any]):
     """The list ``level.u`` or ``level.f``, of the start of the step and the nodes, which notes changes."""
 
     assigned = touched = False
-    before_touch: Callable[[], None] | None = None
+    shown: Callable[[], ShownRows | None] | None = None  # A weak reference: those rows refer to this list.
 
     def __setitem__(self, place: Any, value: Any) -> None:
         super().__setitem__(place, value)
         self.assigned = True
 
     def __getitem__(self, place: Any) -> Any:
-        if place != 0 and not self.touched and self.before_touch is not None:
+        if place != 0 and not self.touched and self.shown is not None:
             self.touched = True
-            self.before_touch()
+            rows = self.shown()
+            if rows is not None:
+                rows.remember()
         return super().__getitem__(place)
 
     def __iter__(self) -> Iterator[Any]:
@@ -76,11 +79,12 @@ class ShownRows:
             level.u, level.f = NodeList(level.u), NodeList(level.f)
         self._lists = level.u, level.f
         self._lists[0][1:], self._lists[1][1:] = self._rows
-        level.u.before_touch = level.f.before_touch = self._remember
+        level.u.shown = level.f.shown = ref(self)
         self._before: tuple[Vector, Vector] | None = None
         self.settle()
 
-    def _remember(self) -> None:
+    def remember(self) -> None:
+        """Keep the numbers that others may write into."""
         if self._before is None:
             self._before = self._arrays[0].copy(), self._arrays[1].copy()
 
