@@ -134,10 +134,10 @@ CALLED = ("pre_run", *OF_STEPS, "post_run")  # Methods of hooks that the control
 LEVEL_AT_START = {"residual": None, "unlocked": False, "updated": False, "dt_new": None, "sweep": 1}
 
 
-def methods_of(part: Any, base: type[Any], names: Sequence[str]) -> list[Callable[..., Any]]:
+def methods_of(part: Any, base: type[Any], names: Sequence[str]) -> dict[str, Callable[..., Any]]:
     """The methods among these that a hook or a convergence controller has in place of those of its base."""
-    own = type(part)
-    return [getattr(part, name) for name in names if getattr(own, name) is not getattr(base, name)]
+    kind = type(part)
+    return {name: getattr(part, name) for name in names if getattr(kind, name) is not getattr(base, name)}
 
 
 def asked(hooks: Iterable[Hooks], wanted: Sequence[type[Hooks]]) -> list[Hooks]:
@@ -169,7 +169,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         self.adaptivity: Any = None
         self.events: LocateEvents | None = None
         self._controls: dict[str, list[Callable[..., Any]]] = {name: [] for name in STAGES}
-        self._checks: list[Callable[..., None]] = []
+        self._checks: list[Callable[..., Any]] = []
         order = []
         for number in self.convergence_controller_order:
             control = self.convergence_controllers[number]
@@ -180,12 +180,12 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
                 self.adaptivity = control
             elif isinstance(control, LocateEvents) and self.events is None:
                 self.events = control
-            for name, methods in self._controls.items():
-                methods += methods_of(control, ConvergenceController, [name])
+            for name, method in methods_of(control, ConvergenceController, STAGES).items():
+                self._controls[name].append(method)
             if not (self._direct and isinstance(control, CheckConvergence)):
-                # It calls the others, of which those of the base class do nothing.
-                whole = methods_of(control, ConvergenceController, ["convergence_control"])
-                self._checks += whole or methods_of(control, ConvergenceController, CHECKS)
+                # The first calls the others, of which those of the base class do nothing.
+                checks = methods_of(control, ConvergenceController, ("convergence_control", *CHECKS))
+                self._checks += list(checks.values())[: 1 if "convergence_control" in checks else None]
         self._find_calls(order)
 
     def _find_calls(self, order: list[Any]) -> None:
@@ -193,9 +193,10 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         self._calls: dict[str, list[Callable[..., None]]] = {name: [] for name in CALLED}
         looking: dict[Any, None] = {}
         for hook in self.active_hooks:
-            for name, calls in self._calls.items():
-                calls += methods_of(hook, Hooks, [name])
-            if methods_of(hook, Hooks, OF_STEPS):
+            methods = methods_of(hook, Hooks, CALLED)
+            for name, method in methods.items():
+                self._calls[name].append(method)
+            if not methods.keys().isdisjoint(OF_STEPS):
                 looking[hook] = None
         record: StepRecord | None = None
         self._watch: WatchSingularPoints | None = None

@@ -95,8 +95,7 @@ def _content(function: FunctionType) -> tuple[list[str], list[FunctionType]]:
         documented = inner is code and inner.co_consts[:1] == (function.__doc__,)
         values.append(inner.co_consts[documented:])
         names.update(inner.co_names)
-    for cell in function.__closure__ or ():
-        values.append(cell.cell_contents)
+    values += [cell.cell_contents for cell in function.__closure__ or ()]
     for name in sorted(names):
         called += IMPLEMENTATIONS.get(name, ())
         if name in function.__globals__:
@@ -117,11 +116,10 @@ def _describe(values: list[Any], names: list[str], texts: list[str], called: lis
             texts.append(f"{value.dtype} {value.shape} {value.tobytes().hex()}")
             continue
         if isinstance(value, ModuleType):
-            versioned = _versioned(value.__name__)
             for name in names:
                 entry = getattr(value, name, _UnknownError)
-                if entry is not _UnknownError and (not versioned or isinstance(entry, int | float)):
-                    values += name, entry
+                known = entry is _UnknownError or _versioned(value.__name__)
+                values += () if known and not isinstance(entry, int | float) else (name, entry)
             continue
         if isinstance(value, list | dict) and places.setdefault(id(value), place) != place:
             texts.append(f"that at {places[id(value)]}")

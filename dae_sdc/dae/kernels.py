@@ -119,6 +119,7 @@ class CompiledEquations:
     sparsity: Any = None
     residual_kernel: ClassVar[Callable[..., None] | None] = None
     jacobian_kernel: ClassVar[Callable[..., None] | None] = None
+    stepped_kernel: ClassVar[Callable[..., None] | None] = None  # What complex steps are taken of.
 
     def kernel_parameters(self) -> npt.ArrayLike:
         """The numbers p that the kernels of this problem take, shape (any,).
@@ -158,16 +159,13 @@ class CompiledEquations:
 
     def kernel_workspace(self) -> Any:
         """The workspace of a Jacobian by complex steps, see :mod:`dae_sdc.dae.complex_step`, or None."""
-        # A class that gives equations or a Jacobian of its own may still call those of the class above.
-        cls: Any = type(self)
-        kernels = [base.residual_kernel for base in cls.__mro__ if getattr(base, "residual_kernel", None)]
-        stepped = any(vars(base).get("jacobian_kernel") is COMPLEX_STEP for base in cls.__mro__)
-        if not (kernels and stepped and cls.jacobian):
+        kernel = type(self).stepped_kernel
+        if kernel is None:
             return None
         known = self.__dict__.get("_stepped")
         if known is None or not known.serves(self.sparsity):
-            address = compile_kernel(kernels[0], "complex").address
-            known = complex_step().Workspace(address, self.n, self.sparsity, cls.__name__)
+            address = compile_kernel(kernel, "complex").address
+            known = complex_step().Workspace(address, self.n, self.sparsity, type(self).__name__)
             self.__dict__["_stepped"] = known
         return known
 
@@ -228,6 +226,11 @@ def install_kernels(cls: type[Any]) -> None:
         if cls.jacobian_kernel is COMPLEX_STEP and "jacobian" not in own:
             cls.jacobian = None  # that of equations which are no longer those of the class
         cls.jacobian_kernel = None
+    # A class that gives equations or a Jacobian of its own may still call those of the class above.
+    if getattr(cls, "jacobian", None) is None:
+        cls.stepped_kernel = None
+    elif cls.residual_kernel is not None and (cls.stepped_kernel or cls.jacobian_kernel is COMPLEX_STEP):
+        cls.stepped_kernel = cls.residual_kernel
 
 
 def follows_from_residual(method: S) -> S:
