@@ -223,7 +223,7 @@ def install_kernels(cls: type[Any]) -> None:
             )
         cls.jacobian = _stepped_jacobian if given is COMPLEX_STEP else _compiled_jacobian(given)
     elif "jacobian" in own or cls.residual_kernel is None:
-        if cls.jacobian_kernel is COMPLEX_STEP and "jacobian" not in own:
+        if "jacobian" not in own and getattr(cls, "jacobian", None) is _stepped_jacobian:
             cls.jacobian = None  # that of equations which are no longer those of the class
         cls.jacobian_kernel = None
     # A class that gives equations or a Jacobian of its own may still call those of the class above.

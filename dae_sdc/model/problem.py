@@ -6,7 +6,7 @@ import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -232,6 +232,7 @@ class FormEquations:
     packed_parameters: Vector
     kernel_parameters: Callable[[], npt.ArrayLike]
     jacobian_is_derived = True
+    stepped_kernel: ClassVar[Callable[..., None] | None] = None  # Its parameters are others.
 
     @property
     def kernels(self) -> Kernels:
