@@ -221,11 +221,12 @@ class ModelJets:
             self._stages[stage] = Part(self, rows)
         return self._stages[stage]
 
-    def is_rounded_around(self, x: Vector) -> bool:
+    def is_rounded_around(self, x: Vector, sizes: Vector) -> bool:
         """Whether rounding errors of numbers alone determine the highest derivatives around values x."""
-        moves = np.random.default_rng(1).uniform(-1e-2, 1e-2, (3, len(x)))
+        moves = np.random.default_rng(1).uniform(-1e-2, 1e-2, (len(x), 3))
+        points = x[:, None] + moves * np.maximum(np.abs(x), sizes)[:, None]
         columns, stage = self.stages[-1].jets.tolist(), len(self.stages) - 1
-        for matrix in self.part(stage).dense(x[:, None] * (1.0 + moves.T), columns):
+        for matrix in self.part(stage).dense(points, columns):
             if not np.isfinite(matrix).all():
                 return False
             values = equilibrated_singular_values(matrix)

@@ -117,7 +117,7 @@ def _solved(task: _Task, remarks: list[str]) -> Initial:
         remarks.append("too many values for a look at other solutions")
         free = np.array(sorted(system.usually_free), dtype=np.int64)
     if isinstance(system, ModelJets):
-        if np.isin(system.stages[-1].jets, free).any() and system.is_rounded_around(x):
+        if np.isin(system.stages[-1].jets, free).any() and system.is_rounded_around(x, given.sizes):
             raise HiddenByRoundingError(system.title)
         for start in (*solutions, *solver.near(x)):
             require_implied(system, start)
