@@ -115,8 +115,10 @@ class FixedSteps(Control):
 
 
 # Entries of the status of a step before its prediction.
-AT_START: dict[str, Any] = {"iter": 0, "stage": "SPREAD", "done": False, "prev_done": False}
-AT_START |= {"force_done": False, "force_continue": False}
+AT_START = {
+    **{"iter": 0, "stage": "SPREAD"},
+    **dict.fromkeys(("done", "prev_done", "force_done", "force_continue"), False),
+}
 # Methods of convergence controllers that are called besides their checks.
 STAGES = (
     *("post_spread_processing", "post_iteration_processing", "pre_iteration_processing"),
@@ -183,9 +185,9 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
             for name, method in methods_of(control, ConvergenceController, STAGES).items():
                 self._controls[name].append(method)
             if not (self._direct and isinstance(control, CheckConvergence)):
-                # The first calls the others, of which those of the base class do nothing.
-                checks = methods_of(control, ConvergenceController, ("convergence_control", *CHECKS))
-                self._checks += list(checks.values())[: 1 if "convergence_control" in checks else None]
+                # It calls the others, of which those of the base class do nothing.
+                whole = methods_of(control, ConvergenceController, ("convergence_control",))
+                self._checks += (whole or methods_of(control, ConvergenceController, CHECKS)).values()
         self._find_calls(order)
 
     def _find_calls(self, order: list[Any]) -> None:

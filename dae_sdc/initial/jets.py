@@ -21,7 +21,7 @@ from dae_sdc.initial.neighbourhood import Neighbourhood
 from dae_sdc.initial.projection import Accuracy
 from dae_sdc.structure.analysis import Structure, regular_by_rounding, structure
 from dae_sdc.structure.consistent import Start
-from dae_sdc.structure.rank import equilibrated_singular_values
+from dae_sdc.structure.rank import is_singular
 from dae_sdc.structure.repair import repair
 
 Integers = npt.NDArray[np.int64]
@@ -226,13 +226,8 @@ class ModelJets:
         moves = np.random.default_rng(1).uniform(-1e-2, 1e-2, (len(x), 3))
         points = x[:, None] + moves * np.maximum(np.abs(x), sizes)[:, None]
         columns, stage = self.stages[-1].jets.tolist(), len(self.stages) - 1
-        for matrix in self.part(stage).dense(points, columns):
-            if not np.isfinite(matrix).all():
-                return False
-            values = equilibrated_singular_values(matrix)
-            if values[-1] > ROUND_OFF_AROUND * values[0]:
-                return False
-        return True
+        matrices = self.part(stage).dense(points, columns)
+        return all(is_singular(matrix, ROUND_OFF_AROUND) for matrix in matrices)
 
     def simplified(self) -> Callable[[float], ModelJets] | None:
         """The equations with a share of the actual parts of homotopies, and simpler ones for the rest.

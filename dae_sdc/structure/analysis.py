@@ -28,9 +28,9 @@ from dae_sdc.structure.prolongation import evaluate
 from dae_sdc.structure.rank import (
     RankTest,
     choose_states,
-    equilibrated_singular_values,
     exact_rank,
     floating_rank,
+    is_singular,
 )
 from dae_sdc.structure.series import NoValueError
 from dae_sdc.structure.signature import (
@@ -315,11 +315,7 @@ def regular_by_rounding(model: StructuralModel, found: Structure, least: float =
     """Whether the system Jacobian is regular by a ratio of singular values that may be rounding errors."""
     if not found.regular or found.c.size > LARGEST_CHECKED:
         return False
-    matrix = model.system_jacobian(found.c, found.d).toarray()
-    if not np.isfinite(matrix).all():
-        return False
-    values = equilibrated_singular_values(matrix)
-    return bool(values[-1] <= least * values[0])
+    return is_singular(model.system_jacobian(found.c, found.d).toarray(), least)
 
 
 def leading_values(model: ModelWithGraph, c: Integers, d: Integers) -> dict[tuple[int, int], int]:

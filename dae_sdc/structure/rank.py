@@ -224,6 +224,14 @@ def equilibrated_singular_values(matrix: npt.NDArray[np.float64]) -> npt.NDArray
     return np.asarray(np.linalg.svd(matrix * rows[:, None] * cols, compute_uv=False))
 
 
+def is_singular(matrix: npt.NDArray[np.float64], least: float) -> bool:
+    """Whether singular values in these units have a ratio of at most ``least``; False for NaN or infinity."""
+    if not np.isfinite(matrix).all():
+        return False
+    values = equilibrated_singular_values(matrix)
+    return bool(values[-1] <= least * values[0])
+
+
 class Span:
     """The span of vectors that are added one by one, as an orthonormal basis."""
 
