@@ -7,6 +7,7 @@ for is imported when the name is first used, so that importing the package costs
 
 from __future__ import annotations
 
+import functools
 import importlib
 import pkgutil
 import re
@@ -181,8 +182,9 @@ def _version() -> str:
         return "0+unknown"
 
 
-def _rooms() -> set[str]:
-    return {module.name for module in pkgutil.iter_modules(__path__)}
+@functools.cache
+def _rooms() -> frozenset[str]:
+    return frozenset(module.name for module in pkgutil.iter_modules(__path__))
 
 
 def _find(name: str) -> Any:

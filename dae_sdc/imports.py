@@ -92,30 +92,35 @@ def _can_wait() -> bool:
     return sys.modules[PACKAGE] is not None if PACKAGE in sys.modules else find_spec(PACKAGE) is not None
 
 
-def _check_threads() -> None:
-    """Refuse a number of threads with which numba cannot be imported."""
+def _refused_threads() -> str:
+    """The number of threads that was asked for, if numba cannot be imported with it; empty otherwise."""
     text = os.environ.get("NUMBA_NUM_THREADS", "").strip()
-    if text.lstrip("-").isdigit() and int(text) < 1:
-        from dae_sdc.errors import InputError
-
-        raise InputError(
-            f"NUMBA_NUM_THREADS must be at least 1; got {text}; change this variable or unset it"
-        )
+    return text if text.lstrip("-").isdigit() and int(text) < 1 else ""
 
 
 class _Finder(MetaPathFinder):
     """Finds the modules of :data:`LATER`, and looks at the variables of numba before it is imported."""
 
+    def __init__(self) -> None:
+        self._missing = set(LATER)
+
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname == "numba":
-            _check_threads()
+        if fullname == "numba" and (text := _refused_threads()):
+            from dae_sdc.errors import InputError
+
+            raise InputError(
+                f"NUMBA_NUM_THREADS must be at least 1; got {text}; change this variable or unset it"
+            )
         if fullname not in LATER:
             return None
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is not None and spec.loader is not None:
             spec.loader = _Loader(spec.loader)
+        self._missing.discard(fullname)
+        if not (self._missing or _refused_threads()):  # all other imports of the process would pass here
+            sys.meta_path[:] = [finder for finder in sys.meta_path if finder is not self]
         return spec
 
 
