@@ -91,10 +91,16 @@ class AdaptivityDAE(RepeatingControl):
 
     def __init__(self, controller: Any, params: dict[str, Any], description: dict[str, Any]) -> None:
         super().__init__(controller, params, description)
-        self.sizes: StepSizes
         self._driver = driver_of(controller, description)
         if self._driver is not None:
             self._driver.adaptivity = self
+        self.renew({})
+
+    def renew(self, params: Mapping[str, Any]) -> None:
+        """Be as new, with other parameters: for the next run of a controller."""
+        for name, value in params.items():
+            setattr(self.params, name, value)
+        self.sizes: StepSizes
         self._targets = [*(self.params.stops or ()), self.params.t_end]
         self.remark, self.come_to = "", -np.inf
         self._limit: TimeLimit | None = None

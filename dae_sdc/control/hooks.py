@@ -198,10 +198,10 @@ class StepRecord(Hooks):  # type: ignore[misc]
     10
     """
 
-    interval: ClassVar[tuple[float, float, int] | None] = None
-    collects: ClassVar[bool] = False
-    dense: ClassVar[bool] = False
-    n_slopes: ClassVar[int] = 0
+    interval: tuple[float, float, int] | None = None
+    collects = False
+    dense = False
+    n_slopes = 0
 
     def __init__(self) -> None:
         super().__init__()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeGuard
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeGuard
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -449,7 +449,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
     # One that changes its sign, or seems to touch zero, is followed along the dense output of the step. It is
     # the zero of a continuous function that counts: a pole or a jump of the equations is no singular point.
 
-    asked: ClassVar[str | None] = None
+    asked: str | None = None
 
     def __init__(self) -> None:
         super().__init__()

@@ -165,6 +165,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
     def __init__(self, controller_params: dict[str, Any], description: dict[str, Any]) -> None:
         super().__init__(1, controller_params, description)
         self.active_hooks = asked(self.hooks, controller_params.get("hook_class", []))
+        self._order: list[Any] = []
         self.checkpoints: Checkpoints | None = None
         # A method without iterations has ended with its prediction.
         self._direct = self.MS[0].params.maxiter == 0
@@ -172,12 +173,11 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         self.events: LocateEvents | None = None
         self._controls: dict[str, list[Callable[..., Any]]] = {name: [] for name in STAGES}
         self._checks: list[Callable[..., Any]] = []
-        order = []
         for number in self.convergence_controller_order:
             control = self.convergence_controllers[number]
             if isinstance(control, BasicRestarting | SpreadStepSizesBlockwise):
                 continue  # restarts and step sizes are the business of the adaptivity here
-            order.append(control)
+            self._order.append(control)
             if isinstance(control, AdaptivityDAE | FixedSteps) and self.adaptivity is None:
                 self.adaptivity = control
             elif isinstance(control, LocateEvents) and self.events is None:
@@ -188,9 +188,18 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
                 # It calls the others, of which those of the base class do nothing.
                 whole = methods_of(control, ConvergenceController, ("convergence_control",))
                 self._checks += (whole or methods_of(control, ConvergenceController, CHECKS)).values()
-        self._find_calls(order)
+        self._find_calls()
 
-    def _find_calls(self, order: list[Any]) -> None:
+    def renew(self, problem: Any, adaptivity: Mapping[str, Any], tolerance: Any) -> None:
+        """Be as new, for a run of another problem of the same kind with the same method."""
+        level = self.MS[0].levels[0]
+        level._Level__prob = problem
+        level.sweep.renew(tolerance)
+        self.adaptivity.renew(adaptivity)
+        self.active_hooks = self.hooks[:] = [type(hook)() for hook in self.active_hooks]
+        self._find_calls()
+
+    def _find_calls(self) -> None:
         """Note the methods that hooks have of their own, and who looks at steps that could be taken ahead."""
         self._calls: dict[str, list[Callable[..., None]]] = {name: [] for name in CALLED}
         looking: dict[Any, None] = {}
@@ -203,7 +212,8 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         record: StepRecord | None = None
         self._watch: WatchSingularPoints | None = None
         self._growth: WatchAmplification | None = None
-        plain = self._direct and all(isinstance(each, AdaptivityDAE | CheckConvergence) for each in order)
+        plain = self._direct
+        plain = plain and all(isinstance(each, AdaptivityDAE | CheckConvergence) for each in self._order)
         for hook in looking:
             if isinstance(hook, StepRecord) and record is None:
                 record = hook

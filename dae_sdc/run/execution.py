@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
 
 from dae_sdc.compiled.pointwise import equations_at_points
-from dae_sdc.control.adaptivity import stops_of
+from dae_sdc.control.adaptivity import AdaptivityDAE, stops_of
 from dae_sdc.control.amplification import WatchAmplification
 from dae_sdc.control.driver import KeepTimeLimit, ShareBlock
 from dae_sdc.control.events import LocateEvents, accurate_slopes
@@ -26,6 +26,7 @@ from dae_sdc.control.hooks import (
     RequireConvergence,
     Samples,
     StepRecord,
+    Steps,
 )
 from dae_sdc.control.invariants import Invariants
 from dae_sdc.control.singular import SingularPointError, WatchSingularPoints, default_way, impasse
@@ -73,6 +74,12 @@ From index 2 on they need it: Jacobi iterations pass on values without a consist
 too."""
 
 
+MOST_IDLE = 16  # Controllers that are kept for the next runs of their kind.
+MOST_UNKNOWNS = 200  # Largest number of unknowns of their problems.
+
+_IDLE: dict[Any, SteppingController] = {}
+
+
 class Carried(NamedTuple):
     """What a run has given."""
 
@@ -97,6 +104,41 @@ def carried_out(plan: Plan) -> Carried:
         )
         with shown as bar:
             return Execution(plan, team).carry_out(bar)
+
+
+class RunRecord(StepRecord):
+    """The steps of a run, which tells how far it has come."""
+
+    run: Execution
+    bar: Any
+
+    def begin(self, run: Execution, bar: Any) -> None:
+        """Record the steps of a run, which has yet to begin."""
+        plan, self.run, self.bar = run.plan, run, bar
+        self.interval = None if plan.count is None else (plan.start.t0, plan.t_end, plan.count)
+        self.collects = run.team.steps is not None
+        self.dense = plan.keeps or plan.t_eval is not None
+        self.n_slopes = accurate_slopes(plan.setup.sweeper_class, run.problem)
+
+    def end(self) -> None:
+        """Let go of the run."""
+        self.rows = Steps()
+        del self.run, self.bar
+
+    def pre_run(self, step: Any, level_number: int) -> None:
+        """Forget the last run."""
+        super().pre_run(step, level_number)
+        self.run.samples = self.run.sampling(self.n_slopes) if self.run.together == 1 else None
+
+    def show_progress(self, time: float) -> None:
+        """See :class:`StepRecord`."""
+        if self.run.plan.count is None:
+            self.bar.reach(time)
+        else:
+            self.bar.update(1)
+        if self.run.samples is not None and len(self.rows) >= WINDOW:
+            self.run.samples.advance(self.rows)
+        self.run.save_now_and_then(self)
 
 
 @dataclass
@@ -135,11 +177,18 @@ class Execution:
         if self.plan.request.hidden_constraints:  # raises before the run if they are not known
             self.hidden_constraints(np.ones(self.problem.n))
         with _ROOT.kept():
-            controller = self._controller(self._recorder(bar))
-            record: StepRecord = _hook(controller, StepRecord)
+            kind = self._kind()
+            controller = self._controller(kind)
+            record: RunRecord = _hook(controller, RunRecord)
+            record.begin(self, bar)
             watch = _hook(controller, WatchSingularPoints)
-            if watch is not None and isinstance(controller, SteppingController):
-                watch.guide(controller.adaptivity)
+            if watch is not None:
+                watch.asked = self.plan.request.singular or watch.asked
+                if isinstance(controller, SteppingController):
+                    watch.guide(controller.adaptivity)
+            for hook in controller.hooks:
+                if isinstance(hook, WatchAmplification):
+                    hook.t_end = self.plan.t_end
             levels = [level for step in controller.steps for level in step.levels]
             sweeper = levels[0].sweep
             for level in levels:
@@ -169,6 +218,9 @@ class Execution:
         with unchecked():  # what has been computed is kept
             solution = self.solution(record, message, self._work(controller, levels), log, located)
             check_at_states(self.problem, solution.t, solution.u, solution.du)
+        if kind is not None and not message and len(_IDLE) < MOST_IDLE:
+            record.end()
+            _IDLE[kind] = controller
         if solution.success and self.typical is not None:
             solution = solution.with_remark(self._in_transients(solution, located))
         last = float(solution.t[-1]), solution.u[-1]
@@ -177,38 +229,39 @@ class Execution:
             solution = solution.with_remark(put_down(solution, self.out, solution.success))
         return Carried(solution, located, self.typical)
 
-    def _recorder(self, bar: Any) -> type[StepRecord]:
-        """The hook that records the steps."""
-        run, team = self, self.team
+    def _kind(self) -> tuple[Any, ...] | None:
+        """What runs have in common that one controller can serve one after the other; None without one."""
+        plan, problem, request = self.plan, self.problem, self.plan.request
+        description = plan.setup.description
+        cls, controllers = description["sweeper_class"], description["convergence_controllers"]
+        if (
+            getattr(cls, "renew", None) is None
+            or controllers.keys() != {AdaptivityDAE}
+            or request.hooks
+            or request.controller_params
+            or plan.saving is not None
+            or self.team.size > 1
+            or problem.n > MOST_UNKNOWNS
+        ):
+            return None
+        settings = {**description["sweeper_params"], "tolerance": None}
+        return cls, type(problem), problem.index in (0, 1), self._watches, *settings.items()
 
-        class Record(StepRecord):
-            interval = None if run.plan.count is None else (run.plan.start.t0, run.plan.t_end, run.plan.count)
-            collects = team.steps is not None
-            dense = run.plan.keeps or run.plan.t_eval is not None
-            n_slopes = accurate_slopes(run.plan.setup.sweeper_class, run.problem)
-
-            def pre_run(self, step: Any, level_number: int) -> None:
-                super().pre_run(step, level_number)
-                run.samples = run.sampling(self.n_slopes) if run.together == 1 else None
-
-            def show_progress(self, time: float) -> None:
-                if run.plan.count is None:
-                    bar.reach(time)
-                else:
-                    bar.update(1)
-                if run.samples is not None and len(self.rows) >= WINDOW:
-                    run.samples.advance(self.rows)
-                run.save_now_and_then(self)
-
-        return Record
-
-    def _controller(self, record: type[StepRecord]) -> Any:
-        """The controller with its hooks."""
+    def _controller(self, kind: tuple[Any, ...] | None) -> Any:
+        """The controller with its hooks, which may be that of an earlier run of this kind."""
         team, setup, hooks = self.team, self.plan.setup, self.plan.request.hooks
         description = setup.with_step(self.plan.dt)
+        idle = _IDLE.pop(kind, None)
+        if idle is not None:
+            with told_before():
+                problem = description["problem_class"](**description["problem_params"])
+            adaptivity = description["convergence_controllers"][AdaptivityDAE]
+            idle.renew(problem, adaptivity, description["sweeper_params"]["tolerance"])
+            idle.show_stages(False)
+            return idle
         if team.nodes is not None:
             description["sweeper_params"]["comm"] = team.nodes
-        own_hooks: list[type[Any]] = [record, *hooks]
+        own_hooks: list[type[Any]] = [RunRecord, *hooks]
         if self.plan.count is None:
             own_hooks = [CheckInitialValue, *own_hooks]
         elif team.steps is None:
@@ -220,9 +273,9 @@ class Execution:
         if self.together > 1:
             own_hooks.append(MarkProvisionalStarts)
         else:
-            own_hooks[:0] = self.watching()
+            own_hooks[:0] = [WatchSingularPoints] * self._watches
         if team.steps is None and setup.problem.index not in (0, 1):
-            own_hooks.append(type("Watch", (WatchAmplification,), {"t_end": self.plan.t_end}))
+            own_hooks.append(WatchAmplification)
         if self.plan.count is not None and current() is not None:
             description["convergence_controllers"][KeepTimeLimit] = {"comm": team.comm}
         params = {**CONTROLLER, **(self.plan.request.controller_params or {}), "hook_class": own_hooks}
@@ -301,17 +354,12 @@ class Execution:
         """The ranks that count work of their own; where they share stages, each counts all of it."""
         return None if issubclass(self.plan.setup.sweeper_class, DirectMethod) else self.team.comm
 
-    def watching(self) -> list[type[Any]]:
-        """The hook class that watches for singular points, in a list; an empty list if none is wanted."""
-        setup, way = self.plan.setup, self.plan.request.singular
-        keeps = hasattr(setup.sweeper_class, "on_manifold")
-        if setup.has_coarse_level or not (way or keeps or default_way(setup.problem)):
-            return []
-
-        class Watch(WatchSingularPoints):
-            asked: ClassVar[str | None] = way
-
-        return [Watch]
+    @property
+    def _watches(self) -> bool:
+        """Whether singular points are looked for."""
+        setup = self.plan.setup
+        looks = self.plan.request.singular or hasattr(setup.sweeper_class, "on_manifold")
+        return not setup.has_coarse_level and bool(looks or default_way(setup.problem))
 
     def check_in(self, patience: float = float("inf")) -> bool:
         """Whether all ranks reach the end of the run within ``patience`` seconds."""
