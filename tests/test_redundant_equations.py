@@ -179,3 +179,139 @@ def test_algebraic_equations_that_do_not_go_on_to_hold_are_named() -> None:
             continue
         with pytest.raises(ds.InconsistentStateError, match=r"' of model drifting does not follow.*'speed'"):
             ds.solve(m, **RUN)
+
+
+# A loop of a capacitor and a resistor that is connected to nothing: a - b = exp(-t), and b is open.
+
+
+def loop(t: float, u: Any, du: Any) -> list[Any]:
+    return [du[0] - du[1] + u[2], du[1] - du[0] - u[2], u[2] - (u[0] - u[1])]
+
+
+class Loop(ds.ProblemDAE):
+    names = ("a", "b", "i")
+    interval = (0.0, 1.0)
+
+    def __init__(self) -> None:
+        super().__init__(2, 1)
+
+    def eval_f(self, u: Any, du: Any, t: float) -> list[Any]:
+        return loop(t, u, du)
+
+    def u_exact(self, t: float) -> list[float]:
+        assert t == 0.0
+        return [4.0, 3.0, 1.0]
+
+
+def loop_model() -> ds.Model:
+    m = ds.Model("loop")
+    a, b, i = m.variables("a b i", start=[4.0, 3.0, None])
+    m.equation(m.der(a) - m.der(b) + i, name="node 1")
+    m.equation(m.der(b) - m.der(a) - i, name="node 2")
+    m.equation(i - (a - b), name="resistor")
+    return m
+
+
+def loop_of_modelica(path: Path) -> str:
+    path.write_text(
+        "model Loop\n  Real a(start=4, fixed=true);\n  Real b(start=3, fixed=true);\n  Real i;\nequation\n"
+        "  der(a) - der(b) = -i;\n  der(b) - der(a) = i;\n  i = a - b;\nend Loop;\n"
+    )
+    return str(path)
+
+
+LOOPS: dict[str, Callable[[Path], tuple[Any, dict[str, Any]]]] = {
+    "function": lambda path: (loop, {"u0": [4.0, 3.0, 1.0]}),
+    "by name": lambda path: (loop, {"u0": {"a": 4.0, "b": 3.0, "i": 1.0}}),
+    "class": lambda path: (Loop, {}),
+    "instance": lambda path: (Loop(), {"u0": [4.0, 3.0, 1.0]}),
+    "mass matrix": lambda path: (
+        ds.MassMatrixProblem(
+            lambda t, u: [-u[2], u[2], u[2] - u[0] + u[1]],
+            np.array([[1.0, -1.0, 0.0], [-1.0, 1.0, 0.0], [0.0, 0.0, 0.0]]),
+        ),
+        {"u0": [4.0, 3.0, 1.0]},
+    ),
+    "model": lambda path: (loop_model(), {}),
+    "simplified": lambda path: (loop_model(), {"simplify": True}),
+    "Modelica": lambda path: (loop_of_modelica(path / "loop.mo"), {}),
+}
+
+
+@pytest.mark.parametrize("form", LOOPS)
+def test_what_a_circuit_without_ground_leaves_open_stays_as_it_starts(form: str, tmp_path: Path) -> None:
+    problem, start = LOOPS[form](tmp_path)
+    solution = ds.solve(problem, **start, **RUN)
+    assert solution.success
+    assert "left out, as it follows from the others: " in solution.message
+    assert "is not determined by the equations, and kept as at the start" in solution.message
+    names = list(solution.names) if "a" in solution.names else ["a", "b", "i"]
+    if start and form != "simplified":  # the order of what was given
+        assert names == ["a", "b", "i"]
+    a, b = (solution.u[:, names.index(name)] for name in "ab")
+    assert b == pytest.approx(np.full(len(b), 3.0), rel=1e-12)
+    assert a - b == pytest.approx(np.exp(-solution.t), rel=1e-7)
+
+
+def swings(twice: bool, gap: float = 0.0) -> Callable[[float, Any, Any], list[Any]]:
+    """A pendulum whose length may be said twice, with a multiplier each."""
+
+    def equations(t: float, u: Any, du: Any) -> list[Any]:
+        x, y, v, w, p, q = u
+        pull = p + 2.0 * q if twice else p
+        length = x**2 + y**2 - 1.0
+        last = 2.0 * length - gap if twice else q
+        return [du[0] - v, du[1] - w, du[2] + x * pull, du[3] + y * pull + 9.81, length, last]
+
+    return equations
+
+
+@pytest.mark.parametrize("declared", [None, 3])
+def test_a_length_that_is_said_twice_is_one_constraint(declared: int | None) -> None:
+    start = [1.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+    once = ds.solve(swings(False), u0=start, **RUN)
+    if declared is None:
+        twice = ds.solve(swings(True), u0=start, **RUN)
+    else:
+
+        class Twice(ds.ProblemDAE):
+            index = declared
+
+            def __init__(self) -> None:
+                super().__init__(4, 2)
+
+            def eval_f(self, u: Any, du: Any, t: float) -> list[Any]:
+                return swings(True)(t, u, du)
+
+        twice = ds.solve(Twice, u0=start, **RUN)
+    assert twice.success
+    assert "'equation 5'; 'u[5]' is not determined by the equations" in twice.message
+    assert twice.u[-1, :4] == pytest.approx(once.u[-1, :4], rel=1e-6)
+    assert twice.u[-1, 4] == pytest.approx(once.u[-1, 4], rel=1e-5)
+    assert (twice.u[:, 5] == 0.0).all()
+    assert ds.initial(swings(True), u0=start).u == pytest.approx(start)
+
+
+def test_a_length_that_is_said_twice_and_differs_is_refused_with_both_names() -> None:
+    with pytest.raises(ds.InconsistentStateError, match="'equation 4', 'equation 5'"):
+        ds.solve(swings(True, 0.1), u0=[1.0, 0.0, 0.0, 0.0, 0.0, 0.0], **RUN)
+
+
+def sources(other: float = 5.0) -> ds.Model:
+    m = ds.Model("sources")
+    v, i, j, q = m.variables("v i j q", start=[None, None, None, 0.0])
+    m.equation(v - 5.0, name="first")
+    m.equation(v - other, name="second")
+    m.equation(i + j - v / 2.0, name="load")
+    m.equation(m.der(q) - i - j, name="charge")
+    return m
+
+
+def test_sources_side_by_side_share_their_current_as_they_start() -> None:
+    run = ds.solve(sources(), **RUN)
+    assert run.values("q")[-1] == pytest.approx(2.5)
+    assert "'second'; 'j' is not determined by the equations" in run.message
+    run = ds.solve(sources(), u0={"j": 2.0, "q": 1.0}, **RUN)
+    assert [run.values(name)[-1] for name in "ijq"] == pytest.approx([0.5, 2.0, 3.5])
+    with pytest.raises(ds.InconsistentStateError, match="'first', 'second'"):
+        ds.solve(sources(6.0), **RUN)

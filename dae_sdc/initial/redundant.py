@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InconsistentStateError
+from dae_sdc.expressions.dag import PRIME, Leaf
 from dae_sdc.initial.consistent import listed
 from dae_sdc.structure.rank import LinearRows, independent_rows
+from dae_sdc.structure.signature import StructureError
 
 # Cost of an equation for an unknown that it does not contain, where equations are chosen.
 NOT_CONTAINED = 1e6
 # Cost of each equation before another one that serves as well.
 COST_OF_LATER = 1e-6
+R = TypeVar("R")
+FROZEN_RATE = 0x2F1A7C5D9E3B  # Any number that is no rate at which linear equations happen to be singular.
 
 
 def square(model: Any) -> Any:
@@ -67,13 +71,62 @@ def _with(model: Any, kept: Sequence[int]) -> Any:
     return other
 
 
+def closed(model: Any) -> Any:
+    """A model in which unknowns that are open, as some equations follow from others, stay as they start.
+
+    An equation that is a function of others is left out, and ``der(z) = 0`` takes its place, where z is an
+    unknown without which the others determine all unknowns. Other models are returned as they are.
+    """
+    graph, count = model.graph, len(model.names)
+    gradients: list[dict[tuple[int, int], int]] = []
+    for root in model.roots:
+        leaves = ((graph.leaves[leaf], graph.value[slope]) for leaf, slope in graph.gradient(root).items())
+        gradients.append({(leaf.index, leaf.order): value for leaf, value in leaves if leaf.kind == "u"})
+    numbers = {jet: at for at, jet in enumerate(sorted(set().union(*gradients)))}
+    rows = independent_rows({numbers[jet]: value for jet, value in row.items()} for row in gradients)
+    if len(model.roots) != count or len(rows) == count:
+        return model
+    # Coefficients frozen at a random point: a derivative of order k is the k-th power of a number times it.
+    columns: list[dict[int, int]] = [{} for _ in range(count)]
+    for i in rows:
+        for (j, order), value in gradients[i].items():
+            columns[j][i] = (columns[j].get(i, 0) + value * pow(FROZEN_RATE, order, PRIME)) % PRIME
+    highest = [max((order for at, order in numbers if at == j), default=0) for j in range(count)]
+    ordered = sorted(range(count), key=lambda j: -highest[j])
+    determined = {ordered[at] for at in independent_rows(columns[j] for j in ordered)}
+    left = sorted(set(range(count)) - set(rows))
+    if len(determined) + len(left) != count:
+        return model
+    other = _with(model, rows)
+    other.simplified_roots = {}
+    for j in sorted(set(range(count)) - determined):
+        other.add_root(graph.leaf(Leaf("u", j, 1)), f"der({model.names[j]}) = 0")
+    other.held = tuple(model.names[j] for j in sorted(set(range(count)) - determined))
+    return other
+
+
+def of_closed(find: Callable[[Any], R], model: Any) -> R:
+    """What is found of a model; where its equations do not determine all unknowns, of the closed one."""
+    try:
+        return find(model)
+    except StructureError:
+        other = closed(model)
+        if other is model:
+            raise
+    return find(other)
+
+
 def left_out(model: Any) -> str:
-    """What is said of equations that were left out; empty where there are none."""
-    if not model.redundant:
-        return ""
-    names = [name for name, _ in model.redundant]
-    follow = "they follow" if len(names) > 1 else "it follows"
-    return f"left out, as {follow} from the others: {listed(names)}"
+    """What is said of equations that were left out, and of unknowns that stay as they start, if any."""
+    parts = []
+    if model.redundant:
+        names = [name for name, _ in model.redundant]
+        follow = "they follow" if len(names) > 1 else "it follows"
+        parts.append(f"left out, as {follow} from the others: {listed(names)}")
+    if model.held:
+        are = "are" if len(model.held) > 1 else "is"
+        parts.append(f"{listed(model.held)} {are} not determined by the equations, and kept as at the start")
+    return "; ".join(parts)
 
 
 def require_implied(system: Any, x: Vector) -> None:
@@ -102,7 +155,12 @@ def require_implied(system: Any, x: Vector) -> None:
     with np.errstate(all="ignore"):
         matrix, values = part.dense(whole, columns)[count:known], part.values(whole)[count:known]
         whole[first:] = np.linalg.lstsq(matrix, -values, rcond=None)[0]
-        values, terms = part.values(whole), part.terms(whole)
+        values, terms, least = part.values(whole), part.terms(whole), np.zeros(len(wider.jets))
+    # At rest there is rounding alone: of rates that would change the unknowns by their sizes in the interval.
+    span = float(system.model.interval[1] - system.model.interval[0])
+    for at, (j, k) in enumerate(wider.jets):
+        least[at] = abs(whole[wider.place[j, k - 1]]) / span if (j, k - 1) in wider.place else 0.0
+    terms[known:] += abs(part.jacobian(whole).tocsr()[known:]) @ least
     open_rows = np.flatnonzero(~(np.abs(values[known:]) <= 1e3 * system.tolerance * terms[known:]))
     for row in open_rows[:1].tolist():
         matrix = part.jacobian(whole).toarray()[[*range(known), known + row]]
@@ -142,25 +200,46 @@ def square_function(problem: Any, near: Any) -> Any:
         chosen = square(model)
         if chosen is model:
             return problem
-        kept = [model.equation_names.index(name) for name in chosen.equation_names]
-        other = copy.copy(problem)
-        other.function = _Chosen(given, kept)
-        other.equation_names = chosen.equation_names
-        left = [name for name, _ in chosen.redundant]
-        other.redundant = tuple(zip(left, model.sympy([root for _, root in chosen.redundant]), strict=True))
-        return other
+        return _with_chosen(problem, model, chosen)
     return problem
 
 
-class _Chosen:
-    """Some values of a function F(t, u, du)."""
+def closed_function(problem: Any, model: Any) -> Any:
+    """A function in place of a problem that was read as a model, see :func:`closed`; None if that stays."""
+    from dae_sdc.model.functions import FunctionProblem
 
-    def __init__(self, function: Any, kept: Sequence[int]) -> None:
-        self.function, self.kept = function, kept
+    chosen = closed(model)
+    if chosen is model:
+        return None
+    if isinstance(problem, FunctionProblem):
+        return _with_chosen(problem, model, chosen)
+    other = FunctionProblem(lambda t, u, du: problem.eval_f(u, du, t), problem.n, names=problem.names)
+    kept = ("units", "interval", "dt", "newton_tol", "newton_maxiter", "linear_solver", "u_exact")
+    for name in (*kept, *(["nominal"] if problem.given_nominal is not None else [])):
+        setattr(other, name, getattr(problem, name))
+    return _with_chosen(other, model, chosen)
+
+
+def _with_chosen(problem: Any, model: Any, chosen: Any) -> Any:
+    """The problem of a function with the equations that were chosen of those of its model."""
+    kept = [model.equation_names.index(name) for name in chosen.equation_names[: -len(chosen.held) or None]]
+    other = copy.copy(problem)
+    other.function = _Chosen(problem.function, kept, [model.names.index(name) for name in chosen.held])
+    other.equation_names, other.held = chosen.equation_names, chosen.held
+    left = [name for name, _ in chosen.redundant]
+    other.redundant = tuple(zip(left, model.sympy([root for _, root in chosen.redundant]), strict=True))
+    return other
+
+
+class _Chosen:
+    """Some values of a function F(t, u, du), and derivatives of unknowns that are held."""
+
+    def __init__(self, function: Any, kept: Sequence[int], held: Sequence[int]) -> None:
+        self.function, self.kept, self.held = function, kept, held
 
     def __call__(self, t: float, u: Any, du: Any, **parameters: Any) -> list[Any]:
         values = self.function(t, u, du, **parameters)
-        return [values[i] for i in self.kept]
+        return [*(values[i] for i in self.kept), *(du[j] for j in self.held)]
 
 
 def with_redundant(model: Any, problem: Any) -> Any:
@@ -171,4 +250,5 @@ def with_redundant(model: Any, problem: Any) -> Any:
     model = copy.copy(model)
     nodes = model.nodes(expression for _, expression in left)
     model.redundant = tuple(zip((name for name, _ in left), nodes, strict=True))
+    model.held = problem.held
     return model

@@ -123,6 +123,8 @@ class Equations:
         self.simplified_roots: dict[int, int] = {}
         # Names and nodes of equations that follow from the others, and are left out but at the start.
         self.redundant: tuple[tuple[str, int], ...] = ()
+        # Unknowns that the equations do not determine, which stay as they start.
+        self.held: tuple[str, ...] = ()
         self.conditions: tuple[Callable[[Mapping[str, float]], None], ...] = ()
         self.definitions: tuple[Definition, ...] = ()
         self._expressions: list[Any] = []

@@ -20,7 +20,7 @@ from dae_sdc.deadline import limited, under_way
 from dae_sdc.errors import DAEError, InputError, require_number, text_of, words_of
 from dae_sdc.expressions.dag import MOVING, name_and_order, name_of
 from dae_sdc.initial.given import Condition, by_name, is_pattern
-from dae_sdc.initial.redundant import square, square_function, with_redundant
+from dae_sdc.initial.redundant import closed, closed_function, square, square_function, with_redundant
 from dae_sdc.registry import unknown
 from dae_sdc.run.description import SolveOptions, interval_of
 from dae_sdc.run.method import DEFAULT_RTOL, SOLVERS
@@ -259,11 +259,16 @@ def _of_problem(target: Target, request: SolveOptions) -> Equations:
         return Equations(problem, given=given, arguments=arguments, is_trusted=True)
     # What is found of the equations is that of this run, whatever its unit of time.
     problem.interval = interval_of(problem, request.t0, request.t_end)
+    plain = copy.copy(problem)
     equations = (
         Equations(problem, near=state_near(problem, request.u0))
         if settled
         else read(problem, request.u0, request.trace)
     )
+    if equations.model is not None and not equations.is_proved:
+        other = closed_function(plain, equations.model)
+        if other is not None:
+            problem, equations = other, read(other, near, request.trace)
     if problem.index is None or (not equations.is_proved and is_of_user(given)):
         equations = with_index(equations)
     elif equations.model is None:
@@ -322,10 +327,35 @@ def _reduced(equations: Equations, request: SolveOptions, arguments: Mapping[str
 
 @one_at_a_time
 def _of_model(target: Target, request: SolveOptions, index: int | None = None) -> Equations:
-    """The equations of a model, or of one that is simplified already.
+    """The equations of a model, or of one that is simplified already, see :func:`closed`.
 
     An ``index`` is that of equations that must be reduced; raises _NotReducedError where they cannot be.
     """
+    refused: InputError | None = None
+    try:
+        equations = _as_written(target, request, index)
+        if equations.problem.index is not None:
+            return equations
+    except InputError as error:
+        refused = error
+    if target.simplified is None and not isinstance(refused, _NotReducedError):
+        params = dict(request.params or {})
+        settings = {name: params.pop(name) for name in _SETTINGS if name in params}
+        whole: Any = None
+        with suppress(DAEError):
+            whole = target.make_model(params)
+        other = whole if whole is None else closed(whole)
+        if other is not whole:
+            simplify = request.simplify or target.from_tool or None
+            request = replace(request, params=settings, simplify=simplify)
+            return replace(_as_written(Target(other), request, index), from_tool=target.from_tool)
+    if refused is not None:
+        raise refused
+    return equations
+
+
+def _as_written(target: Target, request: SolveOptions, index: int | None) -> Equations:
+    """The equations of a model, as they are or simplified."""
     simplified, params = target.simplified, dict(request.params or {})
     settings = {name: params.pop(name) for name in _SETTINGS if name in params} | _solves(request)
     if simplified is not None:

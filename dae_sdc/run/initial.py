@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
@@ -16,7 +17,7 @@ from dae_sdc.errors import InputError
 from dae_sdc.initial.consistent import Initial
 from dae_sdc.initial.every import SolutionSet
 from dae_sdc.initial.given import of_names
-from dae_sdc.initial.redundant import square, square_function
+from dae_sdc.initial.redundant import of_closed, square, square_function
 from dae_sdc.initial.search import initial_of_model, sets_of_model
 from dae_sdc.options import (
     Guesses,
@@ -199,7 +200,8 @@ def _consistent(options: InitialOptions) -> Initial:
     guesses = of_names(options.guesses, model.names + model.form().names, f"model {model.name}")
     settings |= {"fixed": conditions_in(options.fixed, model, {}), "guesses": guesses}
     processes: dict[str, Any] = {"workers": options.workers, "comm": options.comm}
-    return initial_of_model(model, **settings, every=options.all_solutions, **processes)
+    find = partial(initial_of_model, **settings, every=options.all_solutions, **processes)
+    return of_closed(find, model)
 
 
 @takes(SetsOptions)

@@ -29,7 +29,7 @@ from dae_sdc.errors import (
 )
 from dae_sdc.expressions.dag import name_and_order
 from dae_sdc.initial.given import OfResult, bounds_of, bounds_of_model, expanded, of_names, require_within
-from dae_sdc.initial.redundant import left_out
+from dae_sdc.initial.redundant import left_out, of_closed
 from dae_sdc.options import names_in, pairs
 from dae_sdc.registry import unknown
 from dae_sdc.run.description import SolveOptions, interval_of
@@ -470,9 +470,11 @@ def consistent_values(
     """Consistent values in the order of a problem, see :func:`dae_sdc.run.initial.initial`."""
     from dae_sdc.initial.search import HiddenByRoundingError, initial_of_problem
 
+    asked = {"u0": u0, "fixed": fixed, "guesses": guesses, "search": search}
     if equations.model is not None:
         try:
-            return _values_of_model(equations, equations.model, u0, fixed, guesses, search)
+            find = partial(_values_of_model, equations, **asked)
+            return of_closed(find, equations.model)
         except HiddenByRoundingError:
             if not equations.model.of_function:
                 raise
@@ -481,7 +483,7 @@ def consistent_values(
 
 
 def _values_of_model(
-    equations: Equations, model: Model, u0: Any, fixed: Any, guesses: Any, search: Mapping[str, Any]
+    equations: Equations, model: Model, *, u0: Any, fixed: Any, guesses: Any, search: Mapping[str, Any]
 ) -> Initial:
     """Consistent values of the model of a problem, in the order of the problem."""
     from dae_sdc.initial.search import initial_of_model
