@@ -67,7 +67,7 @@ def _with(model: Any, kept: Sequence[int]) -> Any:
     other._names_of_equations, other._forms = (), {}
     simpler = model.simplified_roots.items()
     other.simplified_roots = {place[i]: root for i, root in simpler if i in place}
-    other.redundant = tuple((names[i], model.roots[i]) for i in left)
+    other.redundant = (*model.redundant, *((names[i], model.roots[i]) for i in left))
     return other
 
 

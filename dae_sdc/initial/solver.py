@@ -544,7 +544,7 @@ class Solver(Steps):
     def near(self, x: Vector) -> list[Vector]:
         """Other solutions beside one, wherever the free values are, for equations that are to follow."""
         system: Any = self.system
-        if not system.model.redundant:
+        if not system.model.redundant or system.model.held:  # what is left out of closed models is a function
             return []
         none = np.zeros_like(self.given.fixed)
         starts = [self._random_start(x) for _ in range(SEARCH.fewest_restarts)]

@@ -652,6 +652,8 @@ def _known_of(model: Model, form: Form) -> _Known:
 
     try:
         analysed = structure(model, differentiation=False)
+        if not analysed.regular and closed(model) is not model:
+            return _Known(form)
         leading = analysed.leading
         # Offsets prove the index where equations are differentiated for algebraic unknowns alone.
         if not analysed.regular or analysed.c.any() or (leading is not None and not leading.points):

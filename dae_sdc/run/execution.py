@@ -237,7 +237,7 @@ class Execution:
         if (
             getattr(cls, "renew", None) is None
             or controllers.keys() != {AdaptivityDAE}
-            or request.hooks
+            or len(request.hooks) > 0
             or request.controller_params
             or plan.saving is not None
             or self.team.size > 1
