@@ -307,6 +307,26 @@ def sources(other: float = 5.0) -> ds.Model:
     return m
 
 
+def test_parameters_that_are_zero_leave_a_circuit_without_ground() -> None:
+    def grounded(t: float, u: Any, du: Any, gmin: float = 0.0) -> list[Any]:
+        a, b, i = u
+        return [a - b + i + gmin * a, b - a - i + gmin * b, a - b - np.sin(t)]
+
+    model = ds.Model("grounded")
+    a, b, i = model.variables("a b i", start=[2.0, 2.0, 0.0])
+    gmin = model.parameter("gmin", 0.0)
+    model.equation(a - b + i + gmin * a, name="node 1")
+    model.equation(b - a - i + gmin * b, name="node 2")
+    model.equation(a - b - sp.sin(model.t), name="source")
+    for problem in (grounded, model):
+        for conductance, start, end in ((0.0, 2.0, 2.0), (1e-3, 0.0, -0.5 * np.sin(1.0))):
+            u0 = {"a": start, "b": start, "i": 0.0}
+            run = ds.solve(problem, params={"gmin": conductance}, u0=u0, **RUN)
+            assert run.success and ("not determined" in run.message) == (conductance == 0.0)
+            assert run["b"][-1] == pytest.approx(end, rel=1e-6)
+            assert run["a"][-1] - run["b"][-1] == pytest.approx(np.sin(1.0), rel=1e-6)
+
+
 def test_sources_side_by_side_share_their_current_as_they_start() -> None:
     run = ds.solve(sources(), **RUN)
     assert run.values("q")[-1] == pytest.approx(2.5)

@@ -77,15 +77,29 @@ def closed(model: Any) -> Any:
     An equation that is a function of others is left out, and ``der(z) = 0`` takes its place, where z is an
     unknown without which the others determine all unknowns. Other models are returned as they are.
     """
-    graph, count = model.graph, len(model.names)
+    values = tuple(parameter.value for parameter in model.parameters_by_name.values())
+    before = getattr(model, "_closed", None)
+    if before is None or before[0] != (values, model.roots):
+        model._closed = before = (values, [*model.roots]), _closed(model, values)
+    return model if before[1] is None else before[1]
+
+
+def _closed(model: Any, parameters: Sequence[Any]) -> Any:
+    """The closed model for values of its parameters; None where that is the model itself."""
+    graph, count = model.graph.copy(), len(model.names)
+    known = {
+        graph.leaf(Leaf("p", k)): graph.constant(value)
+        for k, value in enumerate(parameters)
+        if value is not None and np.isfinite(value)
+    }
     gradients: list[dict[tuple[int, int], int]] = []
-    for root in model.roots:
+    for root in graph.substitute(model.roots, known):
         leaves = ((graph.leaves[leaf], graph.value[slope]) for leaf, slope in graph.gradient(root).items())
         gradients.append({(leaf.index, leaf.order): value for leaf, value in leaves if leaf.kind == "u"})
     numbers = {jet: at for at, jet in enumerate(sorted(set().union(*gradients)))}
     rows = independent_rows({numbers[jet]: value for jet, value in row.items()} for row in gradients)
     if len(model.roots) != count or len(rows) == count:
-        return model
+        return None
     # Coefficients frozen at a random point: a derivative of order k is the k-th power of a number times it.
     columns: list[dict[int, int]] = [{} for _ in range(count)]
     for i in rows:
@@ -96,11 +110,11 @@ def closed(model: Any) -> Any:
     determined = {ordered[at] for at in independent_rows(columns[j] for j in ordered)}
     left = sorted(set(range(count)) - set(rows))
     if len(determined) + len(left) != count:
-        return model
+        return None
     other = _with(model, rows)
     other.simplified_roots = {}
     for j in sorted(set(range(count)) - determined):
-        other.add_root(graph.leaf(Leaf("u", j, 1)), f"der({model.names[j]}) = 0")
+        other.add_root(model.graph.leaf(Leaf("u", j, 1)), f"der({model.names[j]}) = 0")
     other.held = tuple(model.names[j] for j in sorted(set(range(count)) - determined))
     return other
 

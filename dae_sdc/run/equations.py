@@ -334,8 +334,10 @@ def _of_model(target: Target, request: SolveOptions, index: int | None = None) -
     refused: InputError | None = None
     try:
         equations = _as_written(target, request, index)
-        if equations.problem.index is not None:
-            return equations
+        with in_force(equations.parameters):
+            model, is_regular = equations.model, equations.problem.index is not None
+            if not _may_be_open(model, is_regular) or closed(model) is model:
+                return equations
     except InputError as error:
         refused = error
     if target.simplified is None and not isinstance(refused, _NotReducedError):
@@ -652,7 +654,7 @@ def _known_of(model: Model, form: Form) -> _Known:
 
     try:
         analysed = structure(model, differentiation=False)
-        if not analysed.regular and closed(model) is not model:
+        if _may_be_open(model, bool(analysed.regular)) and closed(model) is not model:
             return _Known(form)
         leading = analysed.leading
         # Offsets prove the index where equations are differentiated for algebraic unknowns alone.
@@ -675,6 +677,13 @@ def _known_of(model: Model, form: Form) -> _Known:
     if max(repaired, default=0) != index:  # the repair has differentiated constraints away
         repaired = ()
     return _Known(form, index, repaired, turns, repaired=True)
+
+
+def _may_be_open(model: Any, is_regular: bool) -> bool:
+    """Whether equations may leave unknowns open: those that are regular for other values where some are 0."""
+    if not hasattr(model, "roots"):
+        return False
+    return not is_regular or any(one.value == 0.0 for one in model.parameters_by_name.values())
 
 
 def _mixes(model: Model) -> bool:
