@@ -10,7 +10,7 @@ import pytest
 
 import dae_sdc as ds
 from dae_sdc.problems.power import WSCC9BusSystem
-from dae_sdc.run import target
+from dae_sdc.run import execution, target
 
 
 @pytest.fixture
@@ -90,3 +90,53 @@ def test_newton_failures_that_shorter_steps_cure_do_not_call_for_fewer_nodes() -
     """In front of the jumps of its gates every second step of the charge pump fails."""
     solution = ds.solve("charge-pump", rtol=1e-6)
     assert solution.success and "fewer_nodes" not in solution.stats
+
+
+KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "kernels": ("robertson", {"rtol": 1e-6, "t_end": 100.0}),
+    "other parameters": ("robertson", {"rtol": 1e-6, "t_end": 100.0, "params": {"newton_tol": 1e-9}}),
+    "index 3": ("pendulum", {"rtol": 1e-8}),
+    "model": ("transistor-amplifier", {"rtol": 1e-5, "t_end": 0.01}),
+    "output times": ("pendulum", {"rtol": 1e-5, "points": 30, "dense": False}),
+    "embedded pair": ("simple", {"rtol": 1e-6, "sweeper": "esdirk43"}),
+    "function": (
+        lambda t, u, du, k=1.0: [du[0] + k * u[0], u[1] - u[0] ** 2],
+        {"u0": [1.0, 1.0], "t_end": 2.0, "rtol": 1e-7, "params": {"k": 1.5}},
+    ),
+}
+
+
+def test_runs_are_those_of_a_new_process_whatever_ran_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    idle: dict[Any, Any] = {}
+    monkeypatch.setattr(execution, "_IDLE", idle)
+    alone = {}
+    for name, (problem, options) in KINDS.items():
+        idle.clear()
+        alone[name] = ds.solve(problem, **options)
+    idle.clear()
+    failing = {"u0": [1.0, 1.0], "t_end": 2.0, "rtol": 1e-7}
+    for name in (*KINDS, *reversed(KINDS), *KINDS):
+        problem, options = KINDS[name]
+        other = ds.solve(lambda t, u, du: [du[0] - u[0] ** 2, u[1] - u[0]], **failing)
+        assert not other.success  # its solution ends at t = 1
+        run = ds.solve(problem, **options)
+        for part in ("t", "u", "du"):
+            np.testing.assert_array_equal(getattr(run, part), getattr(alone[name], part))
+        assert (run.message, run.stats, run.parameters) == (
+            alone[name].message,
+            alone[name].stats,
+            alone[name].parameters,
+        )
+    assert 0 < len(idle) <= execution.MOST_IDLE
+
+
+def test_controllers_of_few_kinds_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(execution, "_IDLE", {})
+    monkeypatch.setattr(execution, "MOST_IDLE", 2)
+    for problem in ("simple", "robertson", "pendulum"):
+        ds.solve(problem, rtol=1e-4, t_end=0.1)
+    assert len(execution._IDLE) == 2
+    assert [type(one.MS[0].levels[0].prob).__name__ for one in execution._IDLE.values()] == [
+        "Robertson",
+        "Pendulum2D",
+    ]

@@ -189,12 +189,13 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
                 whole = methods_of(control, ConvergenceController, ("convergence_control",))
                 self._checks += (whole or methods_of(control, ConvergenceController, CHECKS)).values()
         self._find_calls()
+        self._new_sweeper = dict(vars(self.MS[0].levels[0].sweep))
 
     def renew(self, problem: Any, adaptivity: Mapping[str, Any], tolerance: Any) -> None:
         """Be as new, for a run of another problem of the same kind with the same method."""
         level = self.MS[0].levels[0]
         level._Level__prob = problem
-        level.sweep.renew(tolerance)
+        level.sweep.__dict__ = {**self._new_sweeper, "tolerance": tolerance}
         self.adaptivity.renew(adaptivity)
         self.active_hooks = self.hooks[:] = [type(hook)() for hook in self.active_hooks]
         self._find_calls()

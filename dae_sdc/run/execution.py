@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
@@ -58,6 +58,7 @@ from dae_sdc.run.start import Start
 from dae_sdc.run.tracing import check_at_states
 from dae_sdc.sharing import Lock, TimeBar, bar_of, told_before
 from dae_sdc.sweepers.direct import DirectMethod
+from dae_sdc.sweepers.runge_kutta import RungeKuttaDAE
 from dae_sdc.sweepers.tolerance import less_accurate
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ too."""
 MOST_IDLE = 16  # Controllers that are kept for the next runs of their kind.
 MOST_UNKNOWNS = 200  # Largest number of unknowns of their problems.
 
-_IDLE: dict[Any, SteppingController] = {}
+_IDLE: Final[dict[Any, SteppingController]] = {}
 
 
 class Carried(NamedTuple):
@@ -218,9 +219,11 @@ class Execution:
         with unchecked():  # what has been computed is kept
             solution = self.solution(record, message, self._work(controller, levels), log, located)
             check_at_states(self.problem, solution.t, solution.u, solution.du)
-        if kind is not None and not message and len(_IDLE) < MOST_IDLE:
+        if kind is not None and not message:
             record.end()
             _IDLE[kind] = controller
+            for oldest in list(_IDLE)[:-MOST_IDLE]:
+                _IDLE.pop(oldest, None)
         if solution.success and self.typical is not None:
             solution = solution.with_remark(self._in_transients(solution, located))
         last = float(solution.t[-1]), solution.u[-1]
@@ -235,7 +238,8 @@ class Execution:
         description = plan.setup.description
         cls, controllers = description["sweeper_class"], description["convergence_controllers"]
         if (
-            getattr(cls, "renew", None) is None
+            not (isinstance(cls, type) and issubclass(cls, RungeKuttaDAE))
+            or not cls.__module__.startswith("dae_sdc.")
             or controllers.keys() != {AdaptivityDAE}
             or len(request.hooks) > 0
             or request.controller_params

@@ -104,11 +104,6 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         self._used = self.method
         self._turns: bool | None = None
         self._switched: SwitchedSteps | None = None
-        self._new = dict(self.__dict__)
-
-    def renew(self, tolerance: Any) -> None:
-        """Be as new, for a run of another problem to a tolerance."""
-        self.__dict__ = {**self._new, "_new": self._new, "tolerance": tolerance}
 
     @classmethod
     def get_Butcher_tableau(cls) -> Any:
