@@ -335,3 +335,54 @@ def test_sources_side_by_side_share_their_current_as_they_start() -> None:
     assert [run.values(name)[-1] for name in "ijq"] == pytest.approx([0.5, 2.0, 3.5])
     with pytest.raises(ds.InconsistentStateError, match="'first', 'second'"):
         ds.solve(sources(6.0), **RUN)
+
+
+def random_circuit(seed: int, grounded: bool) -> tuple[Callable[[float, Any, Any], list[Any]], int, int]:
+    """Nodes joined by resistors, capacitors, inductors, sources and diodes; numbers of nodes and unknowns."""
+    source = np.random.default_rng(seed)
+    nodes = int(source.integers(3, 8))
+    pairs = [(int(source.integers(0, k)), k) for k in range(1, nodes)]  # all nodes hang together
+    pairs += [tuple(source.choice(nodes, 2, replace=False)) for _ in range(int(source.integers(1, nodes)))]
+    parts = [(str(source.choice(list("RCRLVD"))), a, b, float(source.uniform(0.5, 2.0))) for a, b in pairs]
+    parts += [("V", 0, nodes - 1, 1.0)] * all(kind != "V" for kind, *_ in parts)
+    count = nodes + sum(kind in "LV" for kind, *_ in parts)
+
+    def equations(t: float, u: Any, du: Any) -> list[Any]:
+        balances, laws, k = [0.0] * nodes, list[Any](), nodes
+        for kind, a, b, size in parts:
+            v, rate = u[a] - u[b], du[a] - du[b]
+            if kind in "LV":
+                current = u[k]
+                laws.append(size * du[k] - v if kind == "L" else v - size * np.sin(2.0 * t))
+                k += 1
+            elif kind == "D":
+                current = 1e-3 * (np.exp(v / 0.5) - 1.0 + v)
+            else:
+                current = v / size if kind == "R" else size * rate
+            balances[a] = balances[a] + current
+            balances[b] = balances[b] - current
+        if grounded:
+            balances[-1] = u[0]
+        return [*balances, *laws]
+
+    return equations, nodes, count
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_circuit_without_ground_is_as_with_one_or_is_refused_as_with_one(seed: int) -> None:
+    ends = []
+    for grounded in (False, True):
+        equations, nodes, count = random_circuit(seed, grounded)
+        try:
+            run = ds.solve(equations, u0=np.zeros(count), t_end=1.0, rtol=1e-7)
+        except ds.InconsistentStateError as error:  # sources in a loop that differ
+            assert "does not follow from the other equations: at most times it contradicts" in str(error)
+            ends.append(None)
+            continue
+        assert run.success
+        assert ("is not determined by the equations" in run.message) != grounded
+        ends.append(np.append(run.u[-1, :nodes] - run.u[-1, 0], run.u[-1, nodes:]))
+    floating, fixed = ends
+    assert (floating is None) == (fixed is None)
+    if floating is not None and fixed is not None:
+        assert np.abs(floating - fixed).max() <= 1e-6 * (1.0 + np.abs(fixed).max())

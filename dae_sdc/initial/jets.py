@@ -134,9 +134,10 @@ class ModelJets:
         self.repairs: tuple[str, ...] = ()
         self.unknowns = len(model.names)
         if not found.regular:
-            repaired, left = repair(model, start=begin), model.redundant
+            repaired, left, held = repair(model, start=begin), model.redundant, model.held
             expressions = model.sympy([root for _, root in left])
             model, found = repaired.model, repaired.structure
+            model.held = held
             model.redundant = tuple(
                 (name, root) for (name, _), root in zip(left, model.nodes(expressions), strict=True)
             )

@@ -15,7 +15,7 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InconsistentStateError
 from dae_sdc.expressions.dag import PRIME, Leaf
 from dae_sdc.initial.consistent import listed
-from dae_sdc.structure.rank import LinearRows, independent_rows
+from dae_sdc.structure.rank import Echelon, LinearRows, independent_rows
 from dae_sdc.structure.signature import StructureError
 
 # Cost of an equation for an unknown that it does not contain, where equations are chosen.
@@ -92,30 +92,47 @@ def _closed(model: Any, parameters: Sequence[Any]) -> Any:
         for k, value in enumerate(parameters)
         if value is not None and np.isfinite(value)
     }
-    gradients: list[dict[tuple[int, int], int]] = []
+    gradients: list[dict[Leaf, int]] = []
     for root in graph.substitute(model.roots, known):
-        leaves = ((graph.leaves[leaf], graph.value[slope]) for leaf, slope in graph.gradient(root).items())
-        gradients.append({(leaf.index, leaf.order): value for leaf, value in leaves if leaf.kind == "u"})
-    numbers = {jet: at for at, jet in enumerate(sorted(set().union(*gradients)))}
-    rows = independent_rows({numbers[jet]: value for jet, value in row.items()} for row in gradients)
-    if len(model.roots) != count or len(rows) == count:
+        gradient = graph.gradient(root)
+        gradients.append({graph.leaves[leaf]: graph.value[slope] for leaf, slope in gradient.items()})
+    jets = sorted({leaf for row in gradients for leaf in row if leaf.kind == "u"})
+    # Behind the columns of time and of the equations, of which a row that depends keeps those it depends on.
+    numbers = {jet: 1 + count + at for at, jet in enumerate(jets)}
+    echelon, rows, left = Echelon(), list[int](), dict[int, dict[int, int]]()
+    for i, gradient in enumerate(gradients):
+        row = {numbers.get(leaf, 0): value for leaf, value in gradient.items() if value} | {1 + i: 1}
+        if echelon.add(row, 1 + count) is None:
+            left[i] = row
+        else:
+            rows.append(i)
+    if len(model.roots) != count or not left:
         return None
     # Coefficients frozen at a random point: a derivative of order k is the k-th power of a number times it.
     columns: list[dict[int, int]] = [{} for _ in range(count)]
     for i in rows:
-        for (j, order), value in gradients[i].items():
-            columns[j][i] = (columns[j].get(i, 0) + value * pow(FROZEN_RATE, order, PRIME)) % PRIME
-    highest = [max((order for at, order in numbers if at == j), default=0) for j in range(count)]
-    ordered = sorted(range(count), key=lambda j: -highest[j])
+        for leaf in gradients[i].keys() & numbers.keys():
+            slope = gradients[i][leaf] * pow(FROZEN_RATE, leaf.order, PRIME)
+            columns[leaf.index][i] = (columns[leaf.index].get(i, 0) + slope) % PRIME
+    highest = {jet.index: jet.order for jet in jets}
+    ordered = sorted(range(count), key=lambda j: -highest.get(j, 0))
     determined = {ordered[at] for at in independent_rows(columns[j] for j in ordered)}
-    left = sorted(set(range(count)) - set(rows))
-    if len(determined) + len(left) != count:
+    held = sorted(set(range(count)) - determined)
+    if len(held) != len(left):
         return None
+    names = model.equation_names
+    for i, row in left.items():
+        if row.get(0):
+            others = listed([names[k - 1] for k in sorted(row) if 0 < k != 1 + i])
+            raise InconsistentStateError(
+                f"'{names[i]}' of model {model.name} does not follow from the other equations: at most times "
+                f"it {f'contradicts {others}' if others else 'holds for no values'}; remove one"
+            )
     other = _with(model, rows)
     other.simplified_roots = {}
-    for j in sorted(set(range(count)) - determined):
+    for j in held:
         other.add_root(model.graph.leaf(Leaf("u", j, 1)), f"der({model.names[j]}) = 0")
-    other.held = tuple(model.names[j] for j in sorted(set(range(count)) - determined))
+    other.held = tuple(model.names[j] for j in held)
     return other
 
 
@@ -151,6 +168,7 @@ def require_implied(system: Any, x: Vector) -> None:
     from dae_sdc.initial.jets import Part
 
     graph, left = system.model.graph, system.model.redundant
+    left = left[: len(left) - len(system.model.held)]  # what is left out of closed models is a function
     if not left:
         return
     offsets, first = system.analysis, len(system.jets)
@@ -169,12 +187,7 @@ def require_implied(system: Any, x: Vector) -> None:
     with np.errstate(all="ignore"):
         matrix, values = part.dense(whole, columns)[count:known], part.values(whole)[count:known]
         whole[first:] = np.linalg.lstsq(matrix, -values, rcond=None)[0]
-        values, terms, least = part.values(whole), part.terms(whole), np.zeros(len(wider.jets))
-    # At rest there is rounding alone: of rates that would change the unknowns by their sizes in the interval.
-    span = float(system.model.interval[1] - system.model.interval[0])
-    for at, (j, k) in enumerate(wider.jets):
-        least[at] = abs(whole[wider.place[j, k - 1]]) / span if (j, k - 1) in wider.place else 0.0
-    terms[known:] += abs(part.jacobian(whole).tocsr()[known:]) @ least
+        values, terms = part.values(whole), part.terms(whole)
     open_rows = np.flatnonzero(~(np.abs(values[known:]) <= 1e3 * system.tolerance * terms[known:]))
     for row in open_rows[:1].tolist():
         matrix = part.jacobian(whole).toarray()[[*range(known), known + row]]

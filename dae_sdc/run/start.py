@@ -437,10 +437,12 @@ def _of_functions(equations: Equations, request: SolveOptions, u0: Any) -> Value
         settings["bounds"] = request.bounds
         found = nearest(partial(consistent_values, equations, **settings), complete)
         return found.values, told(found, names)
-    redundant = equations.model is not None and bool(equations.model.redundant)
-    if redundant and near is not None and bool(np.isfinite(near).all()):
+    model = equations.model
+    if model is not None and model.redundant and near is not None and bool(np.isfinite(near).all()):
         whole = consistent_values(equations, u0=near, t0=t0, restarts=0, bounds=request.bounds)
-        if whole.violated:
+        left = {name for name, _ in model.redundant}
+        # What is left out of a closed model is a function of the others, which are looked at below.
+        if whole.violated and not (model.held and left.isdisjoint(one.equation for one in whole.violated)):
             raise refused(f"u0 of {type(problem).__name__}", whole)
     if near is None or not has_hidden_constraints(problem) or not np.isfinite(near).all():
         return None
