@@ -111,6 +111,14 @@ def unknown(kind: str, name: str, known: Iterable[object]) -> str:
     return f"unknown {kind} '{name}'; {lead}: {brief(names, MOST_NAMES)}"
 
 
+def place_of(kind: str, name: str, known: Iterable[str]) -> int:
+    """The place of a name among those that there are; InputError for another name."""
+    names = list(known)
+    if name not in names:
+        raise InputError(unknown(kind, name, names))
+    return names.index(name)
+
+
 def nearest_file(path: Path) -> str:
     """The file beside one that does not exist whose name is most like it; empty if there is none."""
     others: list[str] = []

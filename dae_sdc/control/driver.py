@@ -210,12 +210,10 @@ class _Observe(Hooks):  # type: ignore[misc]
     driver: StepDriver
 
     def pre_run(self, step: Any, level_number: int) -> None:
-        """Begin a run."""
         super().pre_run(step, level_number)
         self.driver.begin(step)
 
     def post_step(self, step: Any, level_number: int) -> None:
-        """Hand the state on which the next block begins to the controller."""
         super().post_step(step, level_number)
         self.driver.hand_on(step, self)
 
@@ -342,16 +340,16 @@ class StepDriver(Control):
     def _follow(self, S: Any) -> None:
         """Judge a step when it is done."""
         slot = S.status.slot
-        if self._ended and slot not in self._judged:
-            if S.status.done:
-                self._judged.add(slot)
-                S.status.restart = True
-                self._repetitions[slot] = S.status.restarts_in_a_row + 1
-            else:
+        if slot in self._judged:
+            return
+        if not S.status.done:
+            if self._ended:
                 _stop_computing(S)
-        elif S.status.done and slot not in self._judged:
-            self._judged.add(slot)
-            self._repetitions[slot] = S.status.restarts_in_a_row + 1
+            return
+        self._judged.add(slot)
+        self._repetitions[slot] = S.status.restarts_in_a_row + 1
+        S.status.restart = S.status.restart or self._ended
+        if not self._ended:
             self._judge(S)
 
     def _judge(self, S: Any) -> None:

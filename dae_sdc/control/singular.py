@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeGuard
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeGuard
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -50,29 +50,8 @@ class Place(NamedTuple):
     du: Vector
 
 
-class Watched(Protocol):
-    """Determinants whose zeros are singular points of a problem, followed along a run."""
-
-    needs_derivatives: bool
-
-    def __len__(self) -> int:
-        """Number of determinants."""
-
-    def values(self, place: Place) -> Vector:
-        """The determinants, NaN where one has no value."""
-
-    def begin(self, place: Place) -> None:
-        """Begin a run."""
-
-    def follow(self, place: Place) -> int:
-        """Go on to the end of a step; see :meth:`dae_sdc.structure.determinants.Follower.follow`."""
-
-    def deficiency(self, at: int, place: Place, others: list[Place], least: float) -> Deficiency | None:
-        """How a rank falls at a place; None where it does not."""
-
-
 class _ModelDeterminants:
-    """The determinants of the system Jacobian of a model."""
+    """The determinants of the system Jacobian of a model, whose zeros are followed along a run."""
 
     def __init__(self, problem: ModelProblem) -> None:
         model, states = problem.origin.model, problem.form.states
@@ -88,6 +67,7 @@ class _ModelDeterminants:
         return len(self._determinants)
 
     def values(self, place: Place) -> Vector:
+        """The determinants, NaN where one has no value."""
         values: Vector = self._follower.values(*place, self._problem.packed_parameters)
         return values
 
@@ -95,9 +75,11 @@ class _ModelDeterminants:
         self._follower.begin(*place, self._problem.packed_parameters)
 
     def follow(self, place: Place) -> int:
+        """Go on to the end of a step; see :meth:`dae_sdc.structure.determinants.Follower.follow`."""
         return int(self._follower.follow(*place, self._problem.packed_parameters))
 
     def deficiency(self, at: int, place: Place, others: list[Place], least: float) -> Deficiency | None:
+        """How a rank falls at a place; None where it does not."""
         return self._determinants.deficiency(at, place, others, self._problem.packed_parameters, least)
 
 
@@ -153,6 +135,9 @@ class _SaddleDeterminant:
         state = tuple(zip(self._problem.names, values, strict=False))
         labels = tuple(f"equation {i}" if i < first else names[i - first] for i in rows)
         return Deficiency(what, size - nullity, size, labels, state)
+
+
+Watched = _ModelDeterminants | _SaddleDeterminant
 
 
 def _is_of_a_model(problem: Any) -> TypeGuard[ModelProblem]:
@@ -461,7 +446,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         self._tried = np.inf
 
     def _look_at(self, L: Any) -> None:
-        """Choose by sweeper and problem how to watch; InputError where there is nothing to look for."""
+        """Choose by sweeper and problem how to watch."""
         sweeper, problem = type(L.sweep), L.prob
         keeps = hasattr(sweeper, "on_manifold")
         self.way = self.asked or ("pass" if keeps else default_way(problem)) or "stop"
@@ -793,8 +778,11 @@ def impasse(problem: ProblemDAE, t: Vector, u: Vector, du: Vector) -> str:
     value, direction = last
     if not (REGULAR_BEFORE <= before < np.inf and value <= SINGULAR_DROP * before):
         return ""
+    size = np.abs(direction)  # of the changes of unknowns in units of their sizes
+    order = np.argsort(-size, kind="stable")[:MOST_NAMED_AT_IMPASSE]
+    names = ", ".join(f"'{problem.names[j]}'" for j in order if size[j] >= NAMED_PART * size.max())
     return (
-        f"; near t={t[-1]:.6g} the equations no longer determine {_named(problem.names, direction)}: the "
+        f"; near t={t[-1]:.6g} the equations no longer determine {names}: the "
         f"smallest singular value of their algebraic part has fallen from {before:.1g} to {value:.1g}; a "
         f"solution ends or folds back there, or passes with an infinite slope"
     )
@@ -821,11 +809,3 @@ def _weakest(problem: ProblemDAE, t: float, u: Vector, du: Vector, sizes: Vector
     algebraic = left[:, rank:].T @ (stiffness / rows[:, None]) @ right[rank:].T
     _, found, directions = np.linalg.svd(algebraic)
     return float(found[-1]), np.asarray(directions[-1] @ right[rank:])
-
-
-def _named(names: Sequence[str], direction: Vector) -> str:
-    """The unknowns that change most along a direction, in units of their sizes."""
-    size = np.abs(direction)
-    order = np.argsort(-size, kind="stable")
-    chosen = [f"'{names[j]}'" for j in order[:MOST_NAMED_AT_IMPASSE] if size[j] >= NAMED_PART * size.max()]
-    return ", ".join(chosen)

@@ -188,7 +188,6 @@ def require_one_at_a_time(setup: Setup, steps: int | None) -> None:
 
 
 def _write_checkpoint(path: Path, run: Mapping[str, Any], state: Mapping[str, Any]) -> None:
-    """Write the description and the state of a run, completely or not at all."""
     arrays: list[Any] = []
     about = {
         "format": FORMAT,
@@ -239,26 +238,14 @@ def _check_same_run(path: Path, written: Mapping[str, Any], wanted: Mapping[str,
     """Raise ResultFileError, with the first difference, for the checkpoint of another run."""
     for name in wanted:
         before, now = written.get(name), wanted[name]
-        if not same_run(before, now):
+        if not same(before, now):
             if isinstance(before, Mapping) and isinstance(now, Mapping):
-                name, before, now = _difference(name, before, now)
+                pairs = {f"{name} {key}": (before.get(key), now.get(key)) for key in [*now, *before]}
+                name, (before, now) = next(pair for pair in pairs.items() if not same(*pair[1]))
             raise ResultFileError(
                 f"{path} is the checkpoint of another run: {name} was {_shown(before)}, and is now "
                 f"{_shown(now)}; give what it was, or another file"
             )
-
-
-def same_run(before: Any, now: Any) -> bool:
-    """Whether two descriptions of runs are equal."""
-    if isinstance(before, Mapping) and isinstance(now, Mapping):
-        return before.keys() == now.keys() and all(same_run(before[key], now[key]) for key in now)
-    return same(before, now)
-
-
-def _difference(name: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, Any, Any]:
-    keys = dict.fromkeys([*now, *before])
-    key = next(key for key in keys if not same_run(before.get(key), now.get(key)))
-    return f"{name} {key}", before.get(key), now.get(key)
 
 
 def _shown(value: Any) -> str:
