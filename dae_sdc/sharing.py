@@ -12,7 +12,7 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from time import monotonic, sleep
@@ -180,13 +180,8 @@ class Meter(Protocol):
         """Count ``n`` pieces."""
 
 
-class _Unseen:
-    def update(self, n: float = 1) -> None:
-        """Nobody looks."""
-
-
 _meters: ContextVar[Callable[[int, str], AbstractContextManager[Meter]]] = ContextVar(
-    "_meters", default=lambda total, unit: nullcontext(_Unseen())
+    "_meters", default=lambda total, unit: tqdm(total=total, unit=unit, disable=True)
 )
 
 

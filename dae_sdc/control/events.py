@@ -715,8 +715,7 @@ class LocateEvents(RepeatingControl):
         # The states at both ends, to the last bit.
         states[0], states[len(curve.points) - 1] = L.u[0], L.uend
         times = [time + theta * dt for theta in thetas]
-        watches = [*self.events, *self.switches]
-        table = np.empty((len(watches), len(thetas)))
+        table = np.empty((len(self.events) + len(self.switches), len(thetas)))
         for row, event in zip(table, self.params.events, strict=False):
             function = _checked(event)
             row[:] = [function(u, t) for u, t in zip(states, times, strict=True)]
@@ -724,7 +723,7 @@ class LocateEvents(RepeatingControl):
             rows = [self._switch_values(P, u, t) for u, t in zip(states, times, strict=True)]
             table[len(self.events) :] = np.array(rows).T
 
-        scans = self._scans(watches, L, curve, thetas, table, floor)
+        scans = self._scans(L, curve, thetas, table, floor)
         stops = [(theta, scan.watch) for scan in scans if (theta := scan.stop()) is not None]
         first = min((theta for theta, _ in stops), default=np.inf)
         if first < 1.0 - near:
@@ -769,16 +768,10 @@ class LocateEvents(RepeatingControl):
         return partial(self._switch_value, P, self.switches.index(watch))
 
     def _scans(
-        self,
-        watches: list[_Watch],
-        L: Any,
-        curve: Curve,
-        thetas: tuple[float, ...],
-        table: Vector,
-        floor: float,
+        self, L: Any, curve: Curve, thetas: tuple[float, ...], table: Vector, floor: float
     ) -> list[_Scan]:
         """What :meth:`_Watch.scan` gives for functions that are not far from 0 along a step."""
-        scans = []
+        watches, scans = [*self.events, *self.switches], []
         for i, is_resolved in _near_zero(watches, curve, table):
             watch, values = watches[i], table[i].tolist()
             function = self._function(L.prob, watch)

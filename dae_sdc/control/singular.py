@@ -26,7 +26,7 @@ from dae_sdc.dae.memory import uncounted
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import InputError, SingularMatrixError
-from dae_sdc.registry import unknown
+from dae_sdc.registry import place_of
 from dae_sdc.structure.determinants import DETERMINANTS, Deficiency, Determinants, null_rows, rounded
 from dae_sdc.structure.parabola import foretold
 from dae_sdc.sweepers.steps_ahead import MOST_STEPS, Taken
@@ -158,8 +158,7 @@ def watched(problem: Any) -> Watched | None:
 
 def require_way(way: Any, problem: Any) -> None:
     """Raise InputError for an unknown way, or a problem that is neither of a model nor quasilinear."""
-    if way not in WAYS:
-        raise InputError(unknown("way at singular points", way, WAYS))
+    place_of("way at singular points", way, WAYS)
     if not (_is_of_a_model(problem) or isinstance(problem, QuasilinearProblem)):
         raise InputError(
             f"singular points are looked for in models and quasilinear equations; {type(problem).__name__} "
@@ -451,6 +450,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         keeps = hasattr(sweeper, "on_manifold")
         self.way = self.asked or ("pass" if keeps else default_way(problem)) or "stop"
         require_way(self.way, problem)
+        self._hesitant = HESITANT_STEP if self.way == "pass" else 2.0 * CREEPING_STEP
         self.n_slopes = accurate_slopes(sweeper, problem)
         # Solutions may branch at the very end of a step, and the method may be on the wrong one.
         self.refuses = not (keeps or self.asked == "pass") and getattr(problem, "kind", "") in FIRST_ORDER
@@ -504,11 +504,6 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         if self._steps.watched is None or not self._steps.last:
             return 0.0, 0.0
         return self._hesitant, self._steps.longest()
-
-    @property
-    def _hesitant(self) -> float:
-        passes = self.way == "pass"
-        return HESITANT_STEP if passes else 2.0 * CREEPING_STEP
 
     @property
     def looks(self) -> bool:

@@ -20,7 +20,7 @@ from dae_sdc.errors import ConvergenceError, InputError, SingularMatrixError
 from dae_sdc.expressions.dag import name_and_order
 from dae_sdc.initial.jets import ModelJets, offsets_stages
 from dae_sdc.initial.projection import dense
-from dae_sdc.registry import unknown
+from dae_sdc.registry import place_of
 from dae_sdc.structure.rank import equilibration
 
 # Singular value, relative to the largest, that counts as 0, of matrices that are known to round-off.
@@ -513,12 +513,12 @@ class LinearSystem:
             raise InputError("the outputs do not depend on the inputs, or on each other: no zeros") from None
 
     def _chosen(self, input: str | None, output: str | None) -> tuple[list[int], list[int]]:
-        places = []
-        for what, name, names in (("input", input, self.inputs), ("output", output, self.outputs)):
-            if name is not None and name not in names:
-                raise InputError(unknown(what, name, names))
-            places.append(list(range(len(names))) if name is None else [names.index(name)])
-        return places[0], places[1]
+        asked = (("input", input, self.inputs), ("output", output, self.outputs))
+        columns, rows = (
+            list(range(len(names))) if name is None else [place_of(what, name, names)]
+            for what, name, names in asked
+        )
+        return columns, rows
 
     def transfer(self, s: Any) -> Complex:
         r"""The transfer function :math:`G(s) = C (s E - A)^{-1} B + D`.

@@ -88,8 +88,22 @@ class Saving:
         return checkpoints
 
     def _write(self, state: Mapping[str, Any]) -> None:
+        arrays: list[Any] = []
+        about = {
+            "format": FORMAT,
+            "version": VERSION,
+            "made_by": provenance()["dae_sdc"],
+            "steps": len(state["record"]["t"]),
+            "time": state["time"],
+            "run": _packed(self.run, arrays),
+            "state": _packed(state, arrays),
+        }
+        header = np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)
+        named = {f"array{number}": array for number, array in enumerate(arrays)}
+        checksum = np.array(_checksum([header, *arrays]))
         try:
-            _write_checkpoint(self.path, self.run, state)
+            with replacing(self.path) as (file,):
+                np.savez(file, allow_pickle=False, header=header, checksum=checksum, **named)
         except InputError as error:  # the run is worth more than this checkpoint
             if not isinstance(error.__cause__, OSError):
                 raise
@@ -185,24 +199,6 @@ def require_one_at_a_time(setup: Setup, steps: int | None) -> None:
             "checkpoints are written in runs of one step at a time on one level; leave steps, coarse_nodes, "
             "parallel='steps' and other step size controllers out, or checkpoint"
         )
-
-
-def _write_checkpoint(path: Path, run: Mapping[str, Any], state: Mapping[str, Any]) -> None:
-    arrays: list[Any] = []
-    about = {
-        "format": FORMAT,
-        "version": VERSION,
-        "made_by": provenance()["dae_sdc"],
-        "steps": len(state["record"]["t"]),
-        "time": state["time"],
-        "run": _packed(run, arrays),
-        "state": _packed(state, arrays),
-    }
-    header = np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)
-    named = {f"array{number}": array for number, array in enumerate(arrays)}
-    checksum = np.array(_checksum([header, *arrays]))
-    with replacing(path) as (file,):
-        np.savez(file, allow_pickle=False, header=header, checksum=checksum, **named)
 
 
 def read_checkpoint(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -330,12 +330,7 @@ class Solution(Tabulated):
     def result(self) -> Result:
         """The solution as a result table of kind "solution"."""
         n = self.u.shape[1]
-        columns: list[tuple[Any, ...]] = [
-            ("t", "f8"),
-            ("u", "f8", (n,)),
-            ("du", "f8", (n,)),
-            ("residual", "f8"),
-        ]
+        columns: list[Any] = [("t", "f8"), ("u", "f8", (n,)), ("du", "f8", (n,)), ("residual", "f8")]
         columns += [(name, "i8") for name in ("sweeps", *COUNTERS)]
         units_of_others = () if self.unknowns is None else self.unknowns.units_of_removed
         if units_of_others:
@@ -344,7 +339,6 @@ class Solution(Tabulated):
         data["t"], data["u"], data["du"] = self.t, self.u, self.du
         for name, values in self.per_step.items():
             data[name] = values
-        time_unit = self.parameters.get("time_unit", "s")
         parameters = {
             **self.parameters,
             "success": self.success,
@@ -357,7 +351,7 @@ class Solution(Tabulated):
             data["others"] = eliminated_values(self)
             others = list(self.all_names[n:])
             parameters |= {"others": others, "other_units": list(units_of_others)}
-        return Result("solution", data, {"t": time_unit}, parameters, command_line())
+        return Result("solution", data, {"t": parameters.get("time_unit", "s")}, parameters, command_line())
 
     def save(self, path: str | Path) -> Path:
         """Write the solution to a .npy file with a .json beside it.
@@ -387,7 +381,12 @@ class Solution(Tabulated):
         if dense is None or not wanted or str(path).endswith(".csv"):
             return result.save(path)
         arrays: dict[str, Any] = {"checksum": np.array(checksum(result.data)), **dense.arrays()}
-        arrays |= _samples_of_eliminated(self)
+        # Values of the eliminated unknowns between the steps, which a file without equations cannot tell.
+        if isinstance(self.unknowns, SavedUnknowns):
+            arrays |= self.unknowns.samples
+        elif self.unknowns is not None and self.unknowns.removed:
+            fine = for_picture(self)
+            arrays |= zip(SAMPLES, (fine.t, eliminated_values(fine)), strict=True)
         return result.save_with(path, lambda file: np.savez(file, **arrays))
 
     @classmethod
@@ -433,16 +432,6 @@ def for_picture(solution: Solution, logarithmic: bool = False) -> Solution:
     return whole.at(dense.spread(PICTURE_POINTS, logarithmic))
 
 
-def _samples_of_eliminated(solution: Solution) -> dict[str, Vector]:
-    """Values of the eliminated unknowns between the steps, which a file without equations cannot tell."""
-    if isinstance(solution.unknowns, SavedUnknowns):
-        return dict(solution.unknowns.samples)
-    if solution.unknowns is None or not solution.unknowns.removed:
-        return {}
-    fine = for_picture(solution)
-    return dict(zip(SAMPLES, (fine.t, eliminated_values(fine)), strict=True))
-
-
 def file_between(path: str | os.PathLike[str]) -> Path:
     """The file for values between the steps that belongs to a ``.npy`` file, whose suffix may be left out."""
     source = Path(path)
@@ -450,7 +439,6 @@ def file_between(path: str | os.PathLike[str]) -> Path:
 
 
 def _fields_of_file(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The fields of a :class:`Solution` from its files."""
     result = load(path)
     if result.kind != "solution":
         raise ResultFileError(f"{path} holds a result of kind '{result.kind}'; give a file of a solution")

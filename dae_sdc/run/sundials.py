@@ -8,7 +8,7 @@ import io
 import re
 import sys
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -30,7 +30,7 @@ from dae_sdc.dae.values import undefined
 from dae_sdc.deadline import check_at, limits_call, unchecked
 from dae_sdc.errors import EvaluationError, InputError, SolveError
 from dae_sdc.options import HIGHEST_ORDER, Output, Start, Steps, Times, about, redeclared, takes
-from dae_sdc.registry import unknown
+from dae_sdc.registry import place_of
 from dae_sdc.run.callbacks import (
     MOST_INNER_STEPS,
     SPARSE_FROM,
@@ -137,8 +137,7 @@ def integrate(
 ) -> Solution:
     """The solution for options that were checked, see :func:`sundials`, of a problem with its start."""
     solver, out = request.solver, request.out
-    if solver not in SOLVERS:
-        raise InputError(unknown("solver of SUNDIALS", solver, SOLVERS))
+    place_of("solver of SUNDIALS", solver, SOLVERS)
     if not installed():
         raise InputError(f"'{solver}' needs the package scikit-sundae: pip install 'dae_sdc[bench]'")
     if own is None:
@@ -252,7 +251,7 @@ class _Runs:
             absolute = rtol * np.maximum(sizes, GLOBAL_ERROR.least_size * nominal)
         return replace(self.task, tolerance=replace(before, rtol=rtol, atol=absolute))
 
-    def _record(self, task: Task, watched: list[float] | None = None) -> _Record:
+    def _record(self, task: Task, watched: Sequence[float] = ()) -> _Record:
         return _Record(task, self.keeps, self.times, self.work, watched)
 
     def _run(self, record: _Record) -> str:
@@ -332,8 +331,7 @@ class Task:
     def carry_out(self, record: _Record, bar: Any) -> None:
         """Integrate all pieces between break points."""
         name = self.solver.upper()
-        driver = _IdaDriver(self) if self.solver == "ida" else _CvodeDriver(self)
-        record.driver = driver
+        driver = record.driver = _IdaDriver(self) if self.solver == "ida" else _CvodeDriver(self)
         u, last, given = self.start, 0.0, self.options()
         with _OUTPUT, redirect_stdout(_WithoutMessages(sys.stdout)):
             # scikit-sundae warns that the exact Jacobian replaces that by differences.
@@ -369,19 +367,14 @@ class _Record:
     """The steps of a run, with interpolants on all of them, or only on those that contain output times."""
 
     def __init__(
-        self,
-        task: Task,
-        keeps: bool,
-        times: Vector | None,
-        work: list[int],
-        watched: list[float] | None = None,
+        self, task: Task, keeps: bool, times: Vector | None, work: list[int], watched: Sequence[float] = ()
     ) -> None:
         self.task, self.keeps, self.times = task, keeps, times
         self.scheme = Scheme((0.0, *INNER, 1.0), (), task.problem.n)
         self.t, self.u, self.du = [task.t0], [task.start], [np.full(task.problem.n, np.nan)]
         self.steps: list[StepData] = []
         self.driver: _IdaDriver | _CvodeDriver | None = None
-        self.work, self.watched = [work], watched or []
+        self.work, self.watched = [work], watched
         self.seen: list[tuple[Vector, Vector]] = [(task.start, task.slope)] if watched else []
 
     def step(self, solver: Any, begin: float, end: float, start: Vector, u: Vector, du: Vector) -> None:
@@ -417,7 +410,7 @@ class _Record:
         self.correct(self.t, u, du)
         return u, du
 
-    def correct(self, t: list[float], u: Vector, du: Vector) -> None:
+    def correct(self, t: Sequence[float], u: Vector, du: Vector) -> None:
         """Compute unknowns of index 2 from hidden constraints, in place."""
         if self.constraints is not None:
             self.constraints.correct(np.array(t[1:]), u[1:], du[1:], -np.diff(t))
