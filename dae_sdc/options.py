@@ -721,17 +721,7 @@ class Saving(Group):
 def takes(record: Callable[P, T]) -> Callable[[Callable[[T], R]], Callable[P, R]]:
     """Decorator for a function of one record: it is called with the fields of the record by their names.
 
-    Parameters
-    ----------
-    record : type
-        A frozen dataclass whose fields are the options.
-
-    Returns
-    -------
-    callable
-        The decorator. What it makes has the fields for its signature, and in its docstring "{options}" is
-        replaced by the section Parameters. Whatever cannot be used is an InputError of one line, as by
-        :func:`dae_sdc.arguments.checked`.
+    Whatever cannot be used is an InputError of one line, as by :func:`dae_sdc.arguments.checked`.
     """
 
     def decorate(function: Callable[[T], R]) -> Callable[P, R]:

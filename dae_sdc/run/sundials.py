@@ -243,7 +243,6 @@ class _Runs:
         return found if self.keeps else replace(found, dense=None)
 
     def _to(self, rtol: float, sizes: Vector | None) -> Task:
-        """The task with another tolerance."""
         before = self.task.tolerance
         absolute = before.atol * (rtol / before.rtol)
         if self.sized and sizes is not None:
@@ -314,12 +313,14 @@ class Task:
         least = slope_at(self.problem, self.start, self.t0)
         return with_algebraic_slopes(self.problem, self.start, least, self.t0, self.t_end - self.t0)
 
-    def options(self) -> dict[str, Any]:
-        """Arguments of the solver besides the equations."""
-        sizes, tolerance, problem = self.sizes, self.tolerance, self.problem
+    def carry_out(self, record: _Record, bar: Any) -> None:
+        """Integrate all pieces between break points."""
+        name = self.solver.upper()
+        driver = record.driver = _IdaDriver(self) if self.solver == "ida" else _CvodeDriver(self)
+        u, last, sizes, tolerance, problem = self.start, 0.0, self.sizes, self.tolerance, self.problem
         left_out = np.array([name in tolerance.left_out for name in problem.names])
         scale = np.broadcast_to(tolerance.atol / tolerance.rtol, (problem.n,))
-        return {
+        given = {
             "rtol": tolerance.rtol,
             "atol": weighted(tolerance.rtol, scale, left_out),
             "max_order": sizes.max_order or HIGHEST_ORDER,
@@ -327,12 +328,6 @@ class Task:
             "first_step": first_step(sizes.dt) or 0.0,
             "max_step": sizes.dt_max or 0.0,
         }
-
-    def carry_out(self, record: _Record, bar: Any) -> None:
-        """Integrate all pieces between break points."""
-        name = self.solver.upper()
-        driver = record.driver = _IdaDriver(self) if self.solver == "ida" else _CvodeDriver(self)
-        u, last, given = self.start, 0.0, self.options()
         with _OUTPUT, redirect_stdout(_WithoutMessages(sys.stdout)):
             # scikit-sundae warns that the exact Jacobian replaces that by differences.
             with filtering("ignore", UserWarning):
