@@ -197,20 +197,38 @@ StateFunction = Callable[[MeshDAE, float], float]  # Of the state and the time.
 LineFunction = Callable[[float], float]  # Of the place in a step, in units of the step.
 
 
+class AcceptedStep(NamedTuple):
+    """An accepted step: its level, start and size, the states at both ends, and u' at the start."""
+
+    level: Any
+    time: float
+    dt: float
+    start: Any
+    end: Any
+    slope: Any
+    n_slopes: int
+
+    @classmethod
+    def of(cls, L: Any, n_slopes: int) -> AcceptedStep:
+        """The step that a level has taken."""
+        return cls(L, L.time, L.dt, L.u[0], L.uend, L.f[0], n_slopes)
+
+
 class Curve:
     """u on a step, and a little beyond its end."""
 
-    def __init__(self, L: Any, n_slopes: int) -> None:
-        self.time, self.dt, self.n_diff = L.time, L.dt, L.prob.n_diff
-        start, end, polynomial = L.u[0].view(np.ndarray), L.uend.view(np.ndarray), L.uend.polynomial
+    def __init__(self, step: AcceptedStep) -> None:
+        L, self.time, self.dt, *_, n_slopes = step
+        self.n_diff = L.prob.n_diff
+        start, end, polynomial = step.start.view(np.ndarray), step.end.view(np.ndarray), step.end.polynomial
         collocation = getattr(L.sweep, "collocation", True)
         data = step_data(self.time, self.dt, start, end, polynomial, collocation, n_slopes)
         self._scheme, self._rows = data.scheme, data.rows
         # Dense output takes slopes that the method does not give from difference quotients with later steps.
         self.is_guess = data.scheme == HERMITE
         if self.is_guess:
-            before = L.u[0].polynomial
-            first = L.f[0] if before is None else before.derivative_at_end()
+            before = step.start.polynomial
+            first = step.slope if before is None else before.derivative_at_end()
             slopes = self.dt * np.array([first, polynomial.derivative_at_end()])
             # The method gives no derivative of unknowns that a constraint fixes.
             slopes[:, n_slopes:] = 0.0
@@ -692,7 +710,7 @@ class LocateEvents(RepeatingControl):
         L = S.levels[0]
         if self._aim is None:
             self._usual = L.dt
-        return self._look(L, Curve(L, self.params.n_slopes))
+        return self._look(L, Curve(AcceptedStep.of(L, self.params.n_slopes)))
 
     def leave_step(self) -> None:
         """Forget the zero that a step was to end at, as something else lets it be repeated."""

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeGuard
 from weakref import WeakKeyDictionary
 
@@ -20,7 +19,7 @@ from scipy.optimize import brentq, minimize_scalar
 from dae_sdc.constrained.manifold import STEPS_WATCHED
 from dae_sdc.constrained.quasilinear import QuasilinearProblem
 from dae_sdc.control.adaptivity import AdaptivityDAE
-from dae_sdc.control.events import Curve, accurate_slopes
+from dae_sdc.control.events import AcceptedStep, Curve, accurate_slopes
 from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.memory import uncounted
 from dae_sdc.dae.problem import ProblemDAE
@@ -229,22 +228,6 @@ def passage(watched: Watched, at: int, place: Place, others: list[Place], least:
     return None if deficiency is None else Passage(place.t, deficiency)
 
 
-class AcceptedStep(NamedTuple):
-    """An accepted step: its level, start and size, the states at both ends, and u' at the start."""
-
-    level: Any
-    time: float
-    dt: float
-    start: Any
-    end: Any
-    slope: Any
-    n_slopes: int
-
-    def end_place(self, watched: Watched) -> Place:
-        """The end, with u' where it is needed."""
-        return end_of(self.end, self.time + self.dt, watched)
-
-
 StepsInARow = Sequence[AcceptedStep]
 Path = Callable[[float], Place]  # The place at a distance.
 
@@ -253,7 +236,8 @@ class WatchedStep:
     """An accepted step, and the states along it."""
 
     def __init__(self, step: AcceptedStep, watched: Watched, straight: bool) -> None:
-        self.start, self.end = end_of(step.start, step.time, watched), step.end_place(watched)
+        self.start = end_of(step.start, step.time, watched)
+        self.end = end_of(step.end, step.time + step.dt, watched)
         self._made, self._straight = step, straight
         self._curve: Curve | None = None
 
@@ -265,10 +249,7 @@ class WatchedStep:
         if self._straight or theta in (0.0, 1.0):
             return Place(t, u0 + theta * (u1 - u0), du)
         if self._curve is None:
-            step = self._made
-            parts = {"time": step.time, "dt": step.dt, "prob": step.level.prob, "sweep": step.level.sweep}
-            level = SimpleNamespace(**parts, u=[step.start], uend=step.end, f=[step.slope])
-            self._curve = Curve(level, step.n_slopes)
+            self._curve = Curve(self._made)
         return Place(t, self._curve.state(theta).view(np.ndarray), du)
 
 
@@ -386,7 +367,7 @@ class RecentSteps:
         watched = self.watched
         if watched is None or len(self.last) < LEAST_STEPS:
             return None
-        places = [step.end_place(watched) for step in self.last]
+        places = [end_of(step.end, step.time + step.dt, watched) for step in self.last]
         sizes = np.abs([watched.values(place) for place in places])
         fades = (sizes[-1] <= FADED_VALUE * sizes[0]) & (np.diff(sizes, axis=0) < 0.0).all(axis=0)
         last, first, numbers = places[-1], places[0], np.flatnonzero(fades).tolist()
@@ -526,7 +507,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         problem = L.prob
         watched = self._steps.watched if problem is self._problem else self._take(problem)
         if watched is not None:
-            self._see(AcceptedStep(L, L.time, L.dt, L.u[0], L.uend, L.f[0], self.n_slopes), watched)
+            self._see(AcceptedStep.of(L, self.n_slopes), watched)
 
     def _see(self, step: AcceptedStep, watched: Watched) -> None:
         """Look for singular points on an accepted step."""
@@ -537,7 +518,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         if not recent or not (step.start is recent[-1].end or np.array_equal(step.start, recent[-1].end)):
             self._steps.clear()
             watched.begin(end_of(step.start, step.time, watched))
-        end = step.end_place(watched)
+        end = end_of(step.end, step.time + step.dt, watched)
         if self.refuses and isinstance(watched, _SaddleDeterminant):
             problem.saddle_point(end.t, problem.state_parts(end.u)[0])
         marks = watched.follow(end)

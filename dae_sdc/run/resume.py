@@ -19,7 +19,7 @@ from dae_sdc.control.hooks import StepRecord
 from dae_sdc.errors import InputError, ResultFileError
 from dae_sdc.options import Saving as SavingOptions
 from dae_sdc.run.description import Setup
-from dae_sdc.run.files import check_place, opened, read_archive, replacing
+from dae_sdc.run.files import check_place, damaged, opened, read_archive, replacing
 from dae_sdc.run.processes import Ranks
 from dae_sdc.run.results import provenance
 from dae_sdc.sharing import tell
@@ -203,31 +203,28 @@ def require_one_at_a_time(setup: Setup, steps: int | None) -> None:
 
 def read_checkpoint(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """The description and the state of a run in a checkpoint."""
-    damaged = f"{path} is damaged or no checkpoint; delete it to begin the run at its start"
+    broken = f"{path} is damaged or no checkpoint; delete it to begin the run at its start"
     try:
-        with opened(path) as file:
-            found = read_archive(file)
-        about = json.loads(found["header"].tobytes())
-        if about["format"] != FORMAT:
-            raise ResultFileError(damaged)
-        version = about["version"]
-        if version != VERSION:
-            raise ResultFileError(
-                f"{path} is a checkpoint of version {version}, written by dae_sdc {about.get('made_by')}; "
-                f"this one reads version {VERSION}; use the dae_sdc that wrote it"
-            )
-        arrays = [found[f"array{number}"] for number in range(len(found) - 2)]
-        if int(found["checksum"]) != _checksum([found["header"], *arrays]):
-            raise ResultFileError(damaged)
-        run, state = _unpacked(about["run"], arrays), _unpacked(about["state"], arrays)
-        check_state(state)
-        return run, state
+        with damaged(broken):
+            with opened(path) as file:
+                stored = read_archive(file)
+            about = json.loads(stored["header"].tobytes())
+            if about["format"] != FORMAT:
+                raise ResultFileError(broken)
+            version = about["version"]
+            if version != VERSION:
+                raise ResultFileError(
+                    f"{path} is a checkpoint of version {version}, written by dae_sdc {about.get('made_by')}"
+                    f"; this one reads version {VERSION}; use the dae_sdc that wrote it"
+                )
+            arrays = [stored[f"array{number}"] for number in range(len(stored) - 2)]
+            if int(stored["checksum"]) != _checksum([stored["header"], *arrays]):
+                raise ResultFileError(broken)
+            run, state = _unpacked(about["run"], arrays), _unpacked(about["state"], arrays)
+            check_state(state)
+            return run, state
     except OSError as error:
         raise ResultFileError(f"cannot read {path}: {error.strerror or error}; check the file") from None
-    except ResultFileError:  # is a ValueError too
-        raise
-    except (ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError, RecursionError):
-        raise ResultFileError(damaged) from None
 
 
 def _check_same_run(path: Path, written: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:

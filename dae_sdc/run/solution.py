@@ -23,7 +23,7 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEWarning, InputError, ResultFileError
 from dae_sdc.expressions.dag import name_and_order, name_of
 from dae_sdc.registry import unknown
-from dae_sdc.run.files import is_texts, opened, read_archive
+from dae_sdc.run.files import damaged, is_texts, opened, read_archive
 from dae_sdc.run.results import BESIDE, Result, Table, Tabulated, View, checksum, command_line, load
 from dae_sdc.run.unknowns import SavedUnknowns, Unknowns
 from dae_sdc.text import brief
@@ -504,7 +504,7 @@ def _wrong_parameters(parameters: Mapping[str, Any], n: int) -> list[str]:
 
 def _load_dense(path: Path, result: Result) -> tuple[DenseOutput, dict[str, Vector]]:
     """The polynomials in a file, and samples of eliminated unknowns."""
-    try:
+    with damaged(f"{path} is damaged; restore it, or delete it to load the values at the steps alone"):
         with opened(path) as file:
             arrays = read_archive(file)
         belongs, dense = int(arrays.pop("checksum")), DenseOutput.from_arrays(arrays)
@@ -516,12 +516,6 @@ def _load_dense(path: Path, result: Result) -> tuple[DenseOutput, dict[str, Vect
             *result.data["others"].shape[1:],
         ):
             raise ValueError("has another number of eliminated unknowns")
-    except ResultFileError:  # is a ValueError too
-        raise
-    except (ValueError, KeyError, IndexError, TypeError, OverflowError):
-        raise ResultFileError(
-            f"{path} is damaged; restore it, or delete it to load the values at the steps alone"
-        ) from None
     if belongs != checksum(result.data):
         raise ResultFileError(
             f"{path} belongs to another solution; restore the files, or delete it to load the values at the "
