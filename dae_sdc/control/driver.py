@@ -407,7 +407,15 @@ class StepDriver(Control):
             if self.events.finished:
                 vars(controller)["step_is_active"] = lambda *_: False
         if self.adaptivity is not None:
-            self._keep_end(S, now, Tend)
+            end, L = self.adaptivity.t_end, S.levels[0]
+            if abs(end - Tend) > SAME_TIME * abs(end):
+                raise InputError(
+                    f"AdaptivityDAE has t_end={end:g}, but the controller runs to Tend={Tend:g}; give it that"
+                )
+            if not S.status.restart:
+                self.adaptivity.check_scales(L)
+            if comm is not None and now + L.params.dt >= end - SAME_TIME * L.params.dt:
+                L.params.dt = last_step(now, end)
             return
         self._repeating = self.sizes.repeats
         chosen = [step.levels[0].status.dt_new for step in controller.steps]
@@ -436,18 +444,6 @@ class StepDriver(Control):
         if comm.Get_rank() != last:
             self._take(state)
         return float(time)
-
-    def _keep_end(self, S: Any, now: float, Tend: float) -> None:
-        """Check that the end of the run is the one that step sizes are chosen for, and let them meet it."""
-        end, L = self.adaptivity.t_end, S.levels[0]
-        if abs(end - Tend) > SAME_TIME * abs(end):
-            raise InputError(
-                f"AdaptivityDAE has t_end={end:g}, but the controller runs to Tend={Tend:g}; give it that"
-            )
-        if not S.status.restart:
-            self.adaptivity.check_scales(L)
-        if self._comm is not None and now + L.params.dt >= end - SAME_TIME * L.params.dt:
-            L.params.dt = last_step(now, end)
 
     def post_run_processing(self, controller: Any, S: Any, **kwargs: Any) -> None:
         """Let the controller run again, and give all ranks the events of the run."""

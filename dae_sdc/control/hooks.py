@@ -41,30 +41,37 @@ def add_at_end(hook: Hooks, step: Any, L: Any, name: str, value: Any) -> None:
 
 
 class _LogGroupError(Hooks):  # type: ignore[misc]
-    """Global error of one part of the state at the end of the step, after each step or iteration."""
+    """Global error of one part of the state."""
 
     part: ClassVar[str]
-    moment: ClassVar[str] = "post_step"
+    suffix: ClassVar[str] = "post_step"
 
+    def _log(self, step: Any, level_number: int) -> None:
+        L = step.levels[level_number]
+        L.sweep.compute_end_point()
+        exact = L.prob.state(L.prob.u_exact(L.time + L.dt))
+        error = getattr(exact, self.part) - getattr(L.uend, self.part)
+        name = f"e_global_{'differential' if self.part == 'diff' else 'algebraic'}_{self.suffix}"
+        add_at_end(self, step, L, name, float(np.abs(error).max(initial=0.0)))
+
+
+class _LogErrorPostStep(_LogGroupError):
     def post_step(self, step: Any, level_number: int) -> None:
+        """Log the error at the end of the step."""
         super().post_step(step, level_number)
-        self._log("post_step", step, level_number)
+        self._log(step, level_number)
+
+
+class _LogErrorPostIteration(_LogGroupError):
+    suffix = "post_iteration"
 
     def post_iteration(self, step: Any, level_number: int) -> None:
+        """Log the error at the end of the step as it stands after this iteration."""
         super().post_iteration(step, level_number)
-        self._log("post_iteration", step, level_number)
-
-    def _log(self, moment: str, step: Any, level_number: int) -> None:
-        if moment == self.moment:
-            L = step.levels[level_number]
-            L.sweep.compute_end_point()
-            exact = L.prob.state(L.prob.u_exact(L.time + L.dt))
-            error = getattr(exact, self.part) - getattr(L.uend, self.part)
-            name = f"e_global_{'differential' if self.part == 'diff' else 'algebraic'}_{moment}"
-            add_at_end(self, step, L, name, float(np.abs(error).max(initial=0.0)))
+        self._log(step, level_number)
 
 
-class LogGlobalErrorPostStepDifferentialVariable(_LogGroupError):
+class LogGlobalErrorPostStepDifferentialVariable(_LogErrorPostStep):
     """Largest error of the differential unknowns after each step, as ``e_global_differential_post_step``.
 
     Examples
@@ -78,7 +85,7 @@ class LogGlobalErrorPostStepDifferentialVariable(_LogGroupError):
     part = "diff"
 
 
-class LogGlobalErrorPostStepAlgebraicVariable(_LogGroupError):
+class LogGlobalErrorPostStepAlgebraicVariable(_LogErrorPostStep):
     """Largest error of the algebraic unknowns after each step, as ``e_global_algebraic_post_step``.
 
     Examples
@@ -92,7 +99,7 @@ class LogGlobalErrorPostStepAlgebraicVariable(_LogGroupError):
     part = "alg"
 
 
-class LogGlobalErrorPostIterationDifferentialVariable(_LogGroupError):
+class LogGlobalErrorPostIterationDifferentialVariable(_LogErrorPostIteration):
     """Largest error of the differential unknowns after each iteration.
 
     It is logged as ``e_global_differential_post_iteration``.
@@ -105,10 +112,10 @@ class LogGlobalErrorPostIterationDifferentialVariable(_LogGroupError):
     ['e_global_differential_post_iteration']
     """
 
-    part, moment = "diff", "post_iteration"
+    part = "diff"
 
 
-class LogGlobalErrorPostIterationAlgebraicVariable(_LogGroupError):
+class LogGlobalErrorPostIterationAlgebraicVariable(_LogErrorPostIteration):
     """Largest error of the algebraic unknowns after each iteration.
 
     It is logged as ``e_global_algebraic_post_iteration``.
@@ -121,7 +128,7 @@ class LogGlobalErrorPostIterationAlgebraicVariable(_LogGroupError):
     ['e_global_algebraic_post_iteration']
     """
 
-    part, moment = "alg", "post_iteration"
+    part = "alg"
 
 
 class LogSolutionAtNodes(Hooks):  # type: ignore[misc]
