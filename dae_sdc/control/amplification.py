@@ -30,13 +30,10 @@ from dae_sdc.sweepers.tableaux import METHODS, Tableau
 class WatchAmplification(Hooks):  # type: ignore[misc]
     """Ends a run whose method lets errors grow in every step, which no estimate of one step can see.
 
-    Where the kernel of dF/du' is the same at all times, implicit methods forget errors of algebraic unknowns
-    within some steps, or keep them. Where it turns, at index 2 and higher, they may grow by a factor per step
-    that does not tend to 1 with h, or slower than 1 + O(h): the numerical solution leaves the true one
-    exponentially in the number of steps, smoothly, so that error estimates, which compare two solutions of
-    one step, stay small. dF/du' is looked at after 1, 2, 4, 8, ... accepted steps and at the end, for
-    problems whose ``index`` is 2 or more or not given. From where it has changed, the growth is calculated,
-    and multiplied up along the run.
+    Where the kernel of dF/du' turns, at index 2 and higher, errors of algebraic unknowns may grow by a factor
+    per step that does not tend to 1 with h, so smoothly that estimates of one step stay small. dF/du' is
+    looked at after 1, 2, 4, 8, ... accepted steps and at the end; from where it has changed, the growth is
+    calculated, and multiplied up along the run.
 
     References
     ----------

@@ -154,16 +154,13 @@ class Unknowns:
         index = {name: j for j, name in enumerate(model.names)}
         roots = [graph.total_derivative(model.roots[i], order) for i, order in equations]
         cols = {graph.variable(index[name], order): at for at, (name, order) in enumerate(jets)}
-        places, slopes = [], []
-        for row, root in enumerate(roots):
-            for leaf, slope in graph.gradient(root).items():
-                if leaf in cols:
-                    places.append((row, cols[leaf]))
-                    slopes.append(slope)
+        gradients = enumerate(map(graph.gradient, roots))
+        entries = [(row, leaf, slope) for row, slopes in gradients for leaf, slope in slopes.items()]
+        entries = [(row, cols[leaf], slope) for row, leaf, slope in entries if leaf in cols]
         count, points = len(jets), len(t)
         x = np.array([known.get(jet, guesses.get(jet, np.zeros(points))) for jet in jets])
         x[~np.isfinite(x)] = 0.0
-        rows_, cols_ = (list(column) for column in zip(*places, strict=True)) if places else ([], [])
+        rows_, cols_, slopes = map(list, zip(*entries, strict=True)) if entries else ([], [], [])
         change = np.full(x.shape, np.inf)
         # Equations without an unknown of the stage are satisfied by the stages before.
         for _ in range(MOST_ITERATIONS):
