@@ -111,8 +111,8 @@ def unknown(kind: str, name: str, known: Iterable[object]) -> str:
     return f"unknown {kind} '{name}'; {lead}: {brief(names, MOST_NAMES)}"
 
 
-def place_of(kind: str, name: str, known: Iterable[str]) -> int:
-    """The place of a name among those that there are; InputError for another name."""
+def require_name(kind: str, name: str, known: Iterable[str]) -> int:
+    """Refuse a name that is not among those that there are; returns its place among them."""
     names = list(known)
     if name not in names:
         raise InputError(unknown(kind, name, names))

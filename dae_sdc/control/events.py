@@ -26,7 +26,7 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.dae.values import read_only
 from dae_sdc.errors import InputError, SolveError
-from dae_sdc.registry import place_of
+from dae_sdc.registry import require_name
 from dae_sdc.sweepers.restart import consistent_restart, jump_behind
 from dae_sdc.sweepers.switching import RESTART_STEP
 
@@ -218,10 +218,9 @@ class Curve:
     """u on a step, and a little beyond its end."""
 
     def __init__(self, step: AcceptedStep) -> None:
-        L, self.time, self.dt, *_, n_slopes = step
-        self.n_diff = L.prob.n_diff
+        self.time, self.dt, self.n_diff = step.time, step.dt, step.level.prob.n_diff
         start, end, polynomial = step.start.view(np.ndarray), step.end.view(np.ndarray), step.end.polynomial
-        collocation = getattr(L.sweep, "collocation", True)
+        n_slopes, collocation = step.n_slopes, getattr(step.level.sweep, "collocation", True)
         data = step_data(self.time, self.dt, start, end, polynomial, collocation, n_slopes)
         self._scheme, self._rows = data.scheme, data.rows
         # Dense output takes slopes that the method does not give from difference quotients with later steps.
@@ -937,7 +936,7 @@ def _changed(P: ProblemDAE, watches: Sequence[_Watch], u: MeshDAE, t: float) -> 
         new = watch.event.change(state, t)
         if isinstance(new, Mapping):
             for name, value in new.items():
-                state[place_of(f"unknown in the change of event '{watch.name}'", name, P.names)] = value
+                state[require_name(f"unknown in the change of event '{watch.name}'", name, P.names)] = value
         elif new is not None:
             if np.shape(new) != (P.n,):
                 raise InputError(

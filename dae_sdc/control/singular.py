@@ -25,7 +25,7 @@ from dae_sdc.dae.memory import uncounted
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import InputError, SingularMatrixError
-from dae_sdc.registry import place_of
+from dae_sdc.registry import require_name
 from dae_sdc.structure.determinants import DETERMINANTS, Deficiency, Determinants, null_rows, rounded
 from dae_sdc.structure.parabola import foretold
 from dae_sdc.sweepers.steps_ahead import MOST_STEPS, Taken
@@ -157,7 +157,7 @@ def watched(problem: Any) -> Watched | None:
 
 def require_way(way: Any, problem: Any) -> None:
     """Raise InputError for an unknown way, or a problem that is neither of a model nor quasilinear."""
-    place_of("way at singular points", way, WAYS)
+    require_name("way at singular points", way, WAYS)
     if not (_is_of_a_model(problem) or isinstance(problem, QuasilinearProblem)):
         raise InputError(
             f"singular points are looked for in models and quasilinear equations; {type(problem).__name__} "

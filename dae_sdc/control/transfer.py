@@ -17,7 +17,7 @@ from scipy.optimize import minimize
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import EndDerivative, MeshDAE, Vector, attach, interpolation_matrix
 from dae_sdc.errors import InputError
-from dae_sdc.registry import place_of
+from dae_sdc.registry import require_name
 from dae_sdc.sweepers.collocation import qdelta_matrix
 from dae_sdc.sweepers.sdc import SpectralDeferredCorrectionDAE
 
@@ -148,7 +148,7 @@ class TransferDAE(BaseTransfer):  # type: ignore[misc]
     ) -> None:
         _check_levels(fine_level, coarse_level)
         for name in base_transfer_params:
-            place_of("base_transfer_params entry", name, PARAMETERS)
+            require_name("base_transfer_params entry", name, PARAMETERS)
         parameters = {"match_sweep": False, **base_transfer_params}
         try:
             super().__init__(

@@ -19,7 +19,7 @@ from dae_sdc.errors import DAEError, InputError, require_number
 from dae_sdc.initial.projection import dense
 from dae_sdc.linear.equilibrium import Rest, Steady, row_scales
 from dae_sdc.linear.system import DEPENDENT_BY_DIFFERENCES, DEPENDENT_POLES, by_ranks
-from dae_sdc.registry import place_of
+from dae_sdc.registry import require_name
 from dae_sdc.sharing import meter
 
 PART_OF_RANGE: Final = 1e-6  # Change of the parameter in differences, relative to its range.
@@ -58,7 +58,7 @@ class Branch:
 
     def __getitem__(self, name: Any) -> Vector:
         """Values of an unknown, shape (K,)."""
-        return np.asarray(self.u[:, place_of("unknown", str(name), self.names)])
+        return np.asarray(self.u[:, require_name("unknown", str(name), self.names)])
 
     def __str__(self) -> str:
         ends = f"{self.values[0]:.6g} to {self.values[-1]:.6g}"
@@ -82,11 +82,11 @@ class ParameterOfProblem:
         self.name = name
         self._of_model = getattr(problem, "values", None)
         if self._of_model is not None:
-            place_of("parameter", name, self._of_model)
+            require_name("parameter", name, self._of_model)
             return
         value = None if name.startswith("_") else getattr(problem, name, None)
         if not isinstance(value, float | int) or isinstance(value, bool):
-            place_of("parameter", name, problem.parameter_units)
+            require_name("parameter", name, problem.parameter_units)
 
     @property
     def value(self) -> float:

@@ -20,7 +20,7 @@ from dae_sdc.errors import ConvergenceError, InputError, SingularMatrixError
 from dae_sdc.expressions.dag import name_and_order
 from dae_sdc.initial.jets import ModelJets, offsets_stages
 from dae_sdc.initial.projection import dense
-from dae_sdc.registry import place_of
+from dae_sdc.registry import require_name
 from dae_sdc.structure.rank import equilibration
 
 # Singular value, relative to the largest, that counts as 0, of matrices that are known to round-off.
@@ -501,7 +501,7 @@ class LinearSystem:
     def _chosen(self, input: str | None, output: str | None) -> tuple[list[int], list[int]]:
         asked = (("input", input, self.inputs), ("output", output, self.outputs))
         columns, rows = (
-            list(range(len(names))) if name is None else [place_of(what, name, names)]
+            list(range(len(names))) if name is None else [require_name(what, name, names)]
             for what, name, names in asked
         )
         return columns, rows

@@ -23,7 +23,7 @@ from dae_sdc.linear.equilibrium import Steady
 from dae_sdc.linear.linearized import Linearizer, LinearModel, LinearProblem, State, inputs_of
 from dae_sdc.linear.system import LinearSystem
 from dae_sdc.options import ResultFile, add_options, count, given_options, option, takes
-from dae_sdc.registry import place_of
+from dae_sdc.registry import require_name
 from dae_sdc.run.equations import Equations, equations_near, with_model
 from dae_sdc.run.results import Result, check_target, put_down, say_written, tabulated
 from dae_sdc.run.solution import Solution
@@ -231,7 +231,7 @@ def _linearizer(equations: Equations, inputs: Any, coordinates: Sequence[str]) -
     else:
         linearizer = LinearModel(equations.model, inputs_of(inputs), equations.labels)
     for name in coordinates:
-        place_of("coordinate", name, linearizer.names)
+        require_name("coordinate", name, linearizer.names)
     return linearizer
 
 

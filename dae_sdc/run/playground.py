@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from dae_sdc.options import about, add_options, given_options, takes
-from dae_sdc.registry import place_of
+from dae_sdc.registry import require_name
 from dae_sdc.run.convergence import errors
 from dae_sdc.run.description import RunOptions
 from dae_sdc.run.results import say_written
@@ -60,7 +60,7 @@ def playground(options: PlaygroundOptions) -> Solution:
     >>> solution = ds.playground("fully-implicit")  # doctest: +SKIP
     >>> print(solution.stats["sweeps"])  # doctest: +SKIP
     """
-    place_of("playground", options.name, PLAYGROUNDS)
+    require_name("playground", options.name, PLAYGROUNDS)
     return solve(**{**PLAYGROUNDS[options.name], **options.chosen(without=("name",))})
 
 

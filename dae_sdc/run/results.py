@@ -27,7 +27,7 @@ from dae_sdc.arguments import checked, shown
 from dae_sdc.dae.memory import COUNTERS
 from dae_sdc.errors import InputError, ResultFileError
 from dae_sdc.imports import function_at
-from dae_sdc.registry import place_of
+from dae_sdc.registry import require_name
 from dae_sdc.run.files import check_place, damaged, is_texts, opened, partial_name, read_array, replacing
 from dae_sdc.sharing import tell
 from dae_sdc.text import aligned, html_picture, html_table, html_view
@@ -324,7 +324,7 @@ class Result(Tabulated):
             If there is no such column.
         """
         columns = {name: self.data[name] for name in self.data.dtype.names or ()} | self.columns()
-        place_of("name", name, columns)
+        require_name("name", name, columns)
         return columns[name]
 
     @property

@@ -32,7 +32,7 @@ from dae_sdc.options import (
     redeclared,
     takes,
 )
-from dae_sdc.registry import place_of
+from dae_sdc.registry import require_name
 from dae_sdc.run.equations import Equations, equations_near, with_model
 from dae_sdc.run.results import Result, check_target, put_down, say_written, tabulated
 from dae_sdc.sharing import bar_of, metering, one_at_a_time
@@ -177,7 +177,7 @@ def guess_of(problem: ProblemDAE, values: Any, t: float) -> Vector:
 
 def _place(problem: ProblemDAE, name: str) -> int:
     title = getattr(problem, "model_name", type(problem).__name__)
-    return place_of(f"unknown of {title}", name, problem.names)
+    return require_name(f"unknown of {title}", name, problem.names)
 
 
 def _hidden(equations: Equations, t: float) -> Hidden | None:

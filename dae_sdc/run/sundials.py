@@ -30,7 +30,7 @@ from dae_sdc.dae.values import undefined
 from dae_sdc.deadline import check_at, limits_call, unchecked
 from dae_sdc.errors import EvaluationError, InputError, SolveError
 from dae_sdc.options import HIGHEST_ORDER, Output, Start, Steps, Times, about, redeclared, takes
-from dae_sdc.registry import place_of
+from dae_sdc.registry import require_name
 from dae_sdc.run.callbacks import (
     MOST_INNER_STEPS,
     SPARSE_FROM,
@@ -137,7 +137,7 @@ def integrate(
 ) -> Solution:
     """The solution for options that were checked, see :func:`sundials`, of a problem with its start."""
     solver, out = request.solver, request.out
-    place_of("solver of SUNDIALS", solver, SOLVERS)
+    require_name("solver of SUNDIALS", solver, SOLVERS)
     if not installed():
         raise InputError(f"'{solver}' needs the package scikit-sundae: pip install 'dae_sdc[bench]'")
     if own is None:
