@@ -436,10 +436,10 @@ class Steps(Sequence[dict[str, Any]]):
         self.dense.extend(dense)
 
     def _room(self, count: int, n: int) -> slice:
-        """The places of new rows, for which the arrays grow by a quarter where they are full."""
+        """The places of new rows, for which the arrays grow by an eighth where they are full."""
         first, self._used = self._used, self._used + count
         if self._used > len(self._values):
-            size = max(FEWEST_ROWS, self._used + self._used // 4)
+            size = max(FEWEST_ROWS, self._used + self._used // 8)
             self._values.resize((size, 2 * n + 2), refcheck=False)  # nobody has a view of them
             self._counts.resize((size, len(COUNTS)), refcheck=False)
         return slice(first, self._used)
@@ -455,15 +455,17 @@ class Steps(Sequence[dict[str, Any]]):
 
     def columns(self, start: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """All rows as arrays by name, with the values of ``start`` in front; without ``dense``."""
-        values, counts = self._values[: self._used], self._counts[: self._used]
+        values, counts = [self._values[: self._used]], [self._counts[: self._used]]
         if start is not None:
             row = np.concatenate([[start["t"], start["residual"]], start["u"], start["du"]])
-            values = np.concatenate([row[None], values.reshape(-1, len(row))])
-            counts = np.concatenate([np.zeros((1, len(COUNTS)), dtype=np.int64), counts])
-        n = values.shape[1] // 2 - 1
+            values = [row[None], values[0].reshape(-1, len(row))]
+            counts.insert(0, np.zeros((1, len(COUNTS)), dtype=np.int64))
+        n = values[0].shape[1] // 2 - 1
         place: dict[str, Any] = {"t": 0, "residual": 1, "u": slice(2, 2 + n), "du": slice(2 + n, None)}
-        columns = {name: values[:, at].copy() for name, at in place.items()}
-        return columns | {name: counts[:, at].copy() for at, name in enumerate(COUNTS)}
+        columns = {name: np.concatenate([part[:, at] for part in values]) for name, at in place.items()}
+        return columns | {
+            name: np.concatenate([part[:, at] for part in counts]) for at, name in enumerate(COUNTS)
+        }
 
     def forget(self, first: int) -> None:
         """Drop the rows before ``first``."""
