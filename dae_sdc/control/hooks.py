@@ -384,7 +384,7 @@ def unconverged(step: Any) -> ConvergenceError | None:
 
 
 COUNTS = ("sweeps", *COUNTERS)  # Counters of a step.
-FEWEST_ROWS = 64  # Rows for which the first arrays have room.
+FEWEST_ROWS = 64  # Rows by which the arrays of steps grow at least.
 
 
 class Steps(Sequence[dict[str, Any]]):
@@ -436,10 +436,10 @@ class Steps(Sequence[dict[str, Any]]):
         self.dense.extend(dense)
 
     def _room(self, count: int, n: int) -> slice:
-        """The places of new rows, for which the arrays grow by an eighth where they are full."""
+        """The places of new rows, for which the arrays grow by a sixteenth where they are full."""
         first, self._used = self._used, self._used + count
         if self._used > len(self._values):
-            size = max(FEWEST_ROWS, self._used + self._used // 8)
+            size = self._used + max(FEWEST_ROWS, self._used // 16)
             self._values.resize((size, 2 * n + 2), refcheck=False)  # nobody has a view of them
             self._counts.resize((size, len(COUNTS)), refcheck=False)
         return slice(first, self._used)
