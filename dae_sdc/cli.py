@@ -269,19 +269,6 @@ def _dispatch(arguments: list[str]) -> int:
     """Split at the verb, which is the first argument that is no option, and run it."""
     at = next((i for i, text in enumerate(arguments) if not text.startswith("-")), len(arguments))
     verbs = find_verbs()
-    parser = _main_parser(verbs)
-    options = parser.parse_args(arguments[:at])
-    if options.version:
-        from dae_sdc import __version__
-
-        print(f"{PROGRAM} {__version__}")
-        return 0
-    if at == len(arguments):
-        parser.error("no verb given")
-    return _run_verb(arguments[at], verbs, arguments[at + 1 :])
-
-
-def _main_parser(verbs: Mapping[str, Verb]) -> Parser:
     lines = ["verbs, each with an example:"]
     for name, verb in verbs.items():
         lines += [f"  {name:<12} {verb.summary}", f"  {'':<12} {verb.example}"]
@@ -294,7 +281,15 @@ def _main_parser(verbs: Mapping[str, Verb]) -> Parser:
     )
     parser.add_argument("--version", action="store_true", help="print the version and exit")
     add_debug(parser)
-    return parser
+    options = parser.parse_args(arguments[:at])
+    if options.version:
+        from dae_sdc import __version__
+
+        print(f"{PROGRAM} {__version__}")
+        return 0
+    if at == len(arguments):
+        parser.error("no verb given")
+    return _run_verb(arguments[at], verbs, arguments[at + 1 :])
 
 
 def add_debug(parser: argparse.ArgumentParser) -> None:

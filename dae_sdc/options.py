@@ -103,27 +103,15 @@ def names_of_options(record: Any) -> list[str]:
     return list(_fields(record))
 
 
-@functools.cache
-def _bounded(record: Any) -> Sequence[tuple[str, Any, Check]]:
-    known = [(name, one.default, one.metadata["option"].check) for name, one in _fields(record).items()]
-    return [(name, default, check) for name, default, check in known if check is not None]
-
-
-@functools.cache
-def _silent(record: Any) -> frozenset[str]:
-    """Names of the options that the parameters of a result leave out."""
-    return frozenset(name for name, one in _fields(record).items() if not one.metadata["option"].told)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Group:
     """Options that belong together; making one looks at their bounds."""
 
     def __post_init__(self) -> None:
         kind: Any = type(self)
-        for name, default, check in _bounded(kind):
-            value = getattr(self, name)
-            if value is not default and value is not None:
+        for name, one in _fields(kind).items():
+            check, value = one.metadata["option"].check, getattr(self, name)
+            if check is not None and value is not one.default and value is not None:
                 check(name, value)
 
     def of(self, group: Any, **changes: Any) -> dict[str, Any]:
@@ -144,7 +132,8 @@ class Group:
         """The chosen options that the parameters of a result include, as numbers and texts."""
         kind: Any = type(self)
         told: dict[str, Any] = {}
-        for name, value in self.chosen(without=_silent(kind)).items():
+        silent = [name for name, one in _fields(kind).items() if not one.metadata["option"].told]
+        for name, value in self.chosen(without=silent).items():
             if isinstance(value, PLAIN):
                 told[name] = value
             elif isinstance(value, list | tuple) and all(isinstance(entry, PLAIN) for entry in value):
@@ -732,17 +721,7 @@ class Saving(Group):
 def takes(record: Callable[P, T]) -> Callable[[Callable[[T], R]], Callable[P, R]]:
     """Decorator for a function of one record: it is called with the fields of the record by their names.
 
-    Parameters
-    ----------
-    record : type
-        A frozen dataclass whose fields are the options.
-
-    Returns
-    -------
-    callable
-        The decorator. What it makes has the fields for its signature, and in its docstring "{options}" is
-        replaced by the section Parameters. Whatever cannot be used is an InputError of one line, as by
-        :func:`dae_sdc.arguments.checked`.
+    Whatever cannot be used is an InputError of one line, as by :func:`dae_sdc.arguments.checked`.
     """
 
     def decorate(function: Callable[[T], R]) -> Callable[P, R]:

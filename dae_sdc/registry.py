@@ -111,6 +111,14 @@ def unknown(kind: str, name: str, known: Iterable[object]) -> str:
     return f"unknown {kind} '{name}'; {lead}: {brief(names, MOST_NAMES)}"
 
 
+def require_name(kind: str, name: str, known: Iterable[str]) -> int:
+    """Refuse a name that is not among those that there are; returns its place among them."""
+    names = list(known)
+    if name not in names:
+        raise InputError(unknown(kind, name, names))
+    return names.index(name)
+
+
 def nearest_file(path: Path) -> str:
     """The file beside one that does not exist whose name is most like it; empty if there is none."""
     others: list[str] = []

@@ -12,7 +12,7 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from time import monotonic, sleep
@@ -180,13 +180,8 @@ class Meter(Protocol):
         """Count ``n`` pieces."""
 
 
-class _Unseen:
-    def update(self, n: float = 1) -> None:
-        """Nobody looks."""
-
-
 _meters: ContextVar[Callable[[int, str], AbstractContextManager[Meter]]] = ContextVar(
-    "_meters", default=lambda total, unit: nullcontext(_Unseen())
+    "_meters", default=lambda total, unit: tqdm(total=total, unit=unit, disable=True)
 )
 
 
@@ -397,7 +392,8 @@ _OF_THE_INTERVAL = "{percentage:3.0f}%|{bar}| [{elapsed}<{remaining}{postfix}]"
 
 def bar_of(total: int, unit: str, progress: bool | None, done: int = 0) -> Any:
     """A bar of so many runs, steps or other pieces of work."""
-    return tqdm(total=total, initial=done, unit=unit, disable=_disable(progress), leave=False)
+    disable = None if progress is None else not progress  # tqdm looks for a terminal itself where it is None
+    return tqdm(total=total, initial=done, unit=unit, disable=disable, leave=False)
 
 
 class TimeBar:
@@ -405,7 +401,8 @@ class TimeBar:
 
     def __init__(self, t0: float, t_end: float, progress: bool | None) -> None:
         self.t0, self.length, self.steps = t0, t_end - t0, 0
-        self._bar = tqdm(total=1.0, bar_format=_OF_THE_INTERVAL, disable=_disable(progress), leave=False)
+        disable = None if progress is None else not progress
+        self._bar = tqdm(total=1.0, bar_format=_OF_THE_INTERVAL, disable=disable, leave=False)
 
     def __enter__(self) -> TimeBar:
         return self
@@ -427,8 +424,3 @@ def each(pieces: Sequence[T], unit: str, progress: bool | None) -> Iterator[T]:
         for piece in pieces:
             yield piece
             bar.update(1)
-
-
-def _disable(progress: bool | None) -> bool | None:
-    """What tqdm is told; it looks for a terminal itself where that is None."""
-    return None if progress is None else not progress

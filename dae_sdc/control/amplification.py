@@ -30,13 +30,10 @@ from dae_sdc.sweepers.tableaux import METHODS, Tableau
 class WatchAmplification(Hooks):  # type: ignore[misc]
     """Ends a run whose method lets errors grow in every step, which no estimate of one step can see.
 
-    Where the kernel of dF/du' is the same at all times, implicit methods forget errors of algebraic unknowns
-    within some steps, or keep them. Where it turns, at index 2 and higher, they may grow by a factor per step
-    that does not tend to 1 with h, or slower than 1 + O(h): the numerical solution leaves the true one
-    exponentially in the number of steps, smoothly, so that error estimates, which compare two solutions of
-    one step, stay small. dF/du' is looked at after 1, 2, 4, 8, ... accepted steps and at the end, for
-    problems whose ``index`` is 2 or more or not given. From where it has changed, the growth is calculated,
-    and multiplied up along the run.
+    Where the kernel of dF/du' turns, at index 2 and higher, errors of algebraic unknowns may grow by a factor
+    per step that does not tend to 1 with h, so smoothly that estimates of one step stay small. dF/du' is
+    looked at after 1, 2, 4, 8, ... accepted steps and at the end; from where it has changed, the growth is
+    calculated, and multiplied up along the run.
 
     References
     ----------
@@ -87,12 +84,11 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
             return
         if not self._accepted:
             self._begin(L)
-            if not self._next:
-                return
-        self._accepted += 1
-        if self._mass is None:
-            self._record(L)
-        self._check_where_due(L)
+        if self._next:
+            self._accepted += 1
+            if self._mass is None:
+                self._record(L)
+            self._check_where_due(L)
 
     def _check_where_due(self, L: Any) -> None:
         if self._accepted >= self._next:
@@ -117,7 +113,6 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
             self._begin_record(L)
 
     def _begin_record(self, L: Any) -> None:
-        """Record the start of a step."""
         assert self._step is not None
         kept = self.options.steps_ahead(self._step) + self.options.steps + 1
         self._recorded = deque([(float(L.time), *self._start(L))], kept)
@@ -131,7 +126,6 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
         return start, slope
 
     def _record(self, L: Any) -> None:
-        """Record the end of a step."""
         slope = L.uend.polynomial.derivative_at_end()
         self._recorded.append((float(L.time + L.dt), L.uend.view(np.ndarray).copy(), slope))
 
@@ -168,7 +162,10 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
         steps, before = self._accepted - self._calculated, self._rate if self._calculated else rate
         self._logarithm = max(0.0, self._logarithm + 0.5 * steps * (before + rate))
         self._calculated, self._rate = self._accepted, rate
-        ahead = rate * self._ahead(piece, float(L.dt)) if rate > 0.0 else 0.0
+        count, left = self.options.steps_ahead(self._step) + self.options.steps, 0.0
+        if piece.linear:  # whose growth was calculated over the steps ahead at the start
+            left = min(float(count), (self.t_end - piece.times[-1]) / float(L.dt) + 0.5)
+        ahead = rate * max(0.0, min(count - self._accepted, left)) if rate > 0.0 else 0.0
         if self._logarithm + ahead > log(self.options.most_growth):
             self._remark = None
             raise StepSizeError(self._message(piece, L.sweep, float(L.dt), rate))
@@ -191,13 +188,6 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
         # Where the matrices depend on u, nothing is known of them ahead.
         end = self.t_end if last - begin < count * h and piece.linear else last
         return growth_of_method(piece, step, begin, min(h, (end - begin) / count), index)
-
-    def _ahead(self, piece: Piece, h: float) -> float:
-        """Number of steps ahead over which growth was calculated: those at the start, of linear equations."""
-        assert self._step is not None
-        count = self.options.steps_ahead(self._step) + self.options.steps
-        left = min(float(count), (self.t_end - piece.times[-1]) / h + 0.5) if piece.linear else 0.0
-        return max(0.0, min(count - self._accepted, left))
 
     def remark(self) -> str:
         """Text on errors that had begun to grow, for the message of a run that ends for another reason."""

@@ -42,11 +42,8 @@ class Checkpoints:
         self.every, self.always = every or CHECKPOINT_EVERY, every is not None
         self.write, self.start = write, start
         self.comm = None if comm is None or comm.Get_size() == 1 else comm
+        self._root = self.comm is None or self.comm.Get_rank() == 0
         self._due = perf_counter() + FIRST_CHECKPOINT_AFTER
-
-    @property
-    def _root(self) -> bool:
-        return self.comm is None or self.comm.Get_rank() == 0
 
     def attach(self, problem: ProblemDAE, record: StepRecord) -> None:
         """Set the problem and the record of a run that has not begun."""
@@ -134,7 +131,6 @@ class Checkpoints:
         }
 
     def _total(self, counts: Any) -> Any:
-        """The sum over the ranks."""
         if self.comm is None:
             return counts
         total = np.empty_like(counts)
@@ -181,15 +177,15 @@ def restore_record(record: StepRecord, packed: Mapping[str, Any]) -> None:
     record.rejected = int(packed["rejected"])
     columns = {name: packed[name] for name in ("t", "u", "du", "residual", "sweeps")}
     columns |= dict(zip(COUNTERS, packed["work"].T, strict=True))
-    record.rows.fill(columns, _steps(packed["dense"]) if record.dense else [])
-
-
-def _steps(packed: Mapping[str, Any]) -> list[StepData]:
-    schemes = [Scheme(tuple(a), tuple(b), first, tuple(c)) for a, b, first, c in packed["schemes"]]
-    ranges = pairwise(accumulate(packed["counts"].tolist(), initial=0))
-    steps = zip(packed["place"].tolist(), packed["scheme"].tolist(), ranges, strict=True)
-    rows = packed["rows"]
-    return [StepData(time, dt, schemes[number], rows[a:b]) for (time, dt), number, (a, b) in steps]
+    steps: list[StepData] = []
+    if record.dense:
+        dense = packed["dense"]
+        schemes = [Scheme(tuple(a), tuple(b), first, tuple(c)) for a, b, first, c in dense["schemes"]]
+        ranges = pairwise(accumulate(dense["counts"].tolist(), initial=0))
+        parts = zip(dense["place"].tolist(), dense["scheme"].tolist(), ranges, strict=True)
+        rows = dense["rows"]
+        steps = [StepData(t, dt, schemes[number], rows[a:b]) for (t, dt), number, (a, b) in parts]
+    record.rows.fill(columns, steps)
 
 
 # --- what a problem has chosen ------------------------------------------------------------------------------
@@ -220,7 +216,9 @@ def _copied(value: Any) -> Any:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two plain values are equal; NaN equals NaN."""
+    """Whether two plain values, or mappings to such, are equal; NaN equals NaN."""
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
         return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):

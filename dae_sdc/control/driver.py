@@ -210,12 +210,10 @@ class _Observe(Hooks):  # type: ignore[misc]
     driver: StepDriver
 
     def pre_run(self, step: Any, level_number: int) -> None:
-        """Begin a run."""
         super().pre_run(step, level_number)
         self.driver.begin(step)
 
     def post_step(self, step: Any, level_number: int) -> None:
-        """Hand the state on which the next block begins to the controller."""
         super().post_step(step, level_number)
         self.driver.hand_on(step, self)
 
@@ -342,16 +340,16 @@ class StepDriver(Control):
     def _follow(self, S: Any) -> None:
         """Judge a step when it is done."""
         slot = S.status.slot
-        if self._ended and slot not in self._judged:
-            if S.status.done:
-                self._judged.add(slot)
-                S.status.restart = True
-                self._repetitions[slot] = S.status.restarts_in_a_row + 1
-            else:
+        if slot in self._judged:
+            return
+        if not S.status.done:
+            if self._ended:
                 _stop_computing(S)
-        elif S.status.done and slot not in self._judged:
-            self._judged.add(slot)
-            self._repetitions[slot] = S.status.restarts_in_a_row + 1
+            return
+        self._judged.add(slot)
+        self._repetitions[slot] = S.status.restarts_in_a_row + 1
+        S.status.restart = S.status.restart or self._ended
+        if not self._ended:
             self._judge(S)
 
     def _judge(self, S: Any) -> None:
@@ -409,7 +407,15 @@ class StepDriver(Control):
             if self.events.finished:
                 vars(controller)["step_is_active"] = lambda *_: False
         if self.adaptivity is not None:
-            self._keep_end(S, now, Tend)
+            end, L = self.adaptivity.t_end, S.levels[0]
+            if abs(end - Tend) > SAME_TIME * abs(end):
+                raise InputError(
+                    f"AdaptivityDAE has t_end={end:g}, but the controller runs to Tend={Tend:g}; give it that"
+                )
+            if not S.status.restart:
+                self.adaptivity.check_scales(L)
+            if comm is not None and now + L.params.dt >= end - SAME_TIME * L.params.dt:
+                L.params.dt = last_step(now, end)
             return
         self._repeating = self.sizes.repeats
         chosen = [step.levels[0].status.dt_new for step in controller.steps]
@@ -438,18 +444,6 @@ class StepDriver(Control):
         if comm.Get_rank() != last:
             self._take(state)
         return float(time)
-
-    def _keep_end(self, S: Any, now: float, Tend: float) -> None:
-        """Check that the end of the run is the one that step sizes are chosen for, and let them meet it."""
-        end, L = self.adaptivity.t_end, S.levels[0]
-        if abs(end - Tend) > SAME_TIME * abs(end):
-            raise InputError(
-                f"AdaptivityDAE has t_end={end:g}, but the controller runs to Tend={Tend:g}; give it that"
-            )
-        if not S.status.restart:
-            self.adaptivity.check_scales(L)
-        if self._comm is not None and now + L.params.dt >= end - SAME_TIME * L.params.dt:
-            L.params.dt = last_step(now, end)
 
     def post_run_processing(self, controller: Any, S: Any, **kwargs: Any) -> None:
         """Let the controller run again, and give all ranks the events of the run."""

@@ -26,7 +26,7 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.dae.values import read_only
 from dae_sdc.errors import InputError, SolveError
-from dae_sdc.registry import unknown
+from dae_sdc.registry import require_name
 from dae_sdc.sweepers.restart import consistent_restart, jump_behind
 from dae_sdc.sweepers.switching import RESTART_STEP
 
@@ -197,20 +197,37 @@ StateFunction = Callable[[MeshDAE, float], float]  # Of the state and the time.
 LineFunction = Callable[[float], float]  # Of the place in a step, in units of the step.
 
 
+class AcceptedStep(NamedTuple):
+    """An accepted step: its level, start and size, the states at both ends, and u' at the start."""
+
+    level: Any
+    time: float
+    dt: float
+    start: Any
+    end: Any
+    slope: Any
+    n_slopes: int
+
+    @classmethod
+    def of(cls, L: Any, n_slopes: int) -> AcceptedStep:
+        """The step that a level has taken."""
+        return cls(L, L.time, L.dt, L.u[0], L.uend, L.f[0], n_slopes)
+
+
 class Curve:
     """u on a step, and a little beyond its end."""
 
-    def __init__(self, L: Any, n_slopes: int) -> None:
-        self.time, self.dt, self.n_diff = L.time, L.dt, L.prob.n_diff
-        start, end, polynomial = L.u[0].view(np.ndarray), L.uend.view(np.ndarray), L.uend.polynomial
-        collocation = getattr(L.sweep, "collocation", True)
+    def __init__(self, step: AcceptedStep) -> None:
+        self.time, self.dt, self.n_diff = step.time, step.dt, step.level.prob.n_diff
+        start, end, polynomial = step.start.view(np.ndarray), step.end.view(np.ndarray), step.end.polynomial
+        n_slopes, collocation = step.n_slopes, getattr(step.level.sweep, "collocation", True)
         data = step_data(self.time, self.dt, start, end, polynomial, collocation, n_slopes)
         self._scheme, self._rows = data.scheme, data.rows
         # Dense output takes slopes that the method does not give from difference quotients with later steps.
         self.is_guess = data.scheme == HERMITE
         if self.is_guess:
-            before = L.u[0].polynomial
-            first = L.f[0] if before is None else before.derivative_at_end()
+            before = step.start.polynomial
+            first = step.slope if before is None else before.derivative_at_end()
             slopes = self.dt * np.array([first, polynomial.derivative_at_end()])
             # The method gives no derivative of unknowns that a constraint fixes.
             slopes[:, n_slopes:] = 0.0
@@ -254,6 +271,8 @@ class _Crossing(NamedTuple):
 class _Watch:
     """One function along a run: on which side of its zeros it is."""
 
+    event: Event | None = None  # That of the user; None for a switch.
+
     def __init__(self, name: str, side: int = 0, may_rest: bool = False) -> None:
         self.name, self.side = name, side
         self.size = 0.0  # largest in the run
@@ -265,6 +284,10 @@ class _Watch:
         self.states: list[Vector] = []
         self.sides: list[int] = []
         self.within: list[tuple[float, float] | None] = []
+
+    def counts(self, side: int) -> bool:
+        """Whether a zero is wanted after which the function has this sign; those of all switches are."""
+        return self.event is None or self.event.counts(side)
 
     def keep(self, t: float, u: Vector, side: int, within: tuple[float, float] | None = None) -> None:
         """Record a zero, and the ends of its step where the dense output there is not known yet."""
@@ -443,6 +466,23 @@ def _leaves(value: LineFunction, a: float, b: float, at_a: float) -> float:
     return b if at_a else a
 
 
+class _Scan(NamedTuple):
+    """A function on a step: values at the samples, and what :meth:`_Watch.scan` gives."""
+
+    watch: _Watch
+    values: list[float]
+    crossings: list[_Crossing]
+    state: tuple[int, float, float]
+
+    def stop(self) -> float | None:
+        """Where in the step the run must stop for the function; None if it need not."""
+        event = self.watch.event
+        counted = [crossing.theta for crossing in self.crossings if self.watch.counts(crossing.side)]
+        missing = 1 if event is None or event.change is not None else event.last - len(self.watch.times)
+        needed = event is None or event.change is not None or event.last
+        return counted[missing - 1] if needed and len(counted) >= missing else None
+
+
 class Sliding(NamedTuple):
     """Where a run has ended because both sides of a switch lead back to its zero."""
 
@@ -581,6 +621,8 @@ class LocateEvents(RepeatingControl):
             P.start_step(u0, t0)
         self._timed_values = getattr(P, "timed_values", ())
         self.events = [_Watch(event.name) for event in self.params.events]
+        for watch, event in zip(self.events, self.params.events, strict=True):
+            watch.event = event
         self.finished, self.message, self._aim, self._switched = False, "", None, []
         self._usual, self.doubtful, self.sliding = L.params.dt, {}, None
         if all(watch.tolerance == 0.0 for watch in self.switches):
@@ -596,8 +638,11 @@ class LocateEvents(RepeatingControl):
 
     def get_state(self) -> dict[str, Any]:
         """Zeros found, and state on which later steps depend, for a checkpoint between two steps."""
+        saved = {name: getattr(self, name) for name in SAVED}
         watches = [dict(vars(watch)) for watch in self.watches]
-        return {name: getattr(self, name) for name in SAVED} | {"watches": watches}
+        for watch in watches:
+            watch.pop("event", None)
+        return saved | {"watches": watches}
 
     def set_state(self, kept: Mapping[str, Any]) -> None:
         """Restore what :meth:`get_state` gave."""
@@ -664,7 +709,7 @@ class LocateEvents(RepeatingControl):
         L = S.levels[0]
         if self._aim is None:
             self._usual = L.dt
-        return self._look(L, Curve(L, self.params.n_slopes))
+        return self._look(L, Curve(AcceptedStep.of(L, self.params.n_slopes)))
 
     def leave_step(self) -> None:
         """Forget the zero that a step was to end at, as something else lets it be repeated."""
@@ -687,44 +732,44 @@ class LocateEvents(RepeatingControl):
         # The states at both ends, to the last bit.
         states[0], states[len(curve.points) - 1] = L.u[0], L.uend
         times = [time + theta * dt for theta in thetas]
-        watches = [*self.events, *self.switches]
-        table = np.empty((len(watches), len(thetas)))
-        for i, event in enumerate(self.params.events):
+        table = np.empty((len(self.events) + len(self.switches), len(thetas)))
+        for row, event in zip(table, self.params.events, strict=False):
             function = _checked(event)
-            table[i] = [function(u, t) for u, t in zip(states, times, strict=True)]
+            row[:] = [function(u, t) for u, t in zip(states, times, strict=True)]
         if self.switches:
             rows = [self._switch_values(P, u, t) for u, t in zip(states, times, strict=True)]
             table[len(self.events) :] = np.array(rows).T
 
-        scans = self._scans(watches, L, curve, thetas, table, floor)
-        stops: list[tuple[float, _Watch]] = []
-        for number, (crossings, _) in scans.items():
-            watch = watches[number]
-            stop = self._stop(number, watch, crossings)
-            if stop is not None:
-                stops.append((stop, watch))
+        scans = self._scans(L, curve, thetas, table, floor)
+        stops = [(theta, scan.watch) for scan in scans if (theta := scan.stop()) is not None]
         first = min((theta for theta, _ in stops), default=np.inf)
         if first < 1.0 - near:
             leader = next(watch for theta, watch in stops if theta == first)
             if first <= max(START_SLACK, floor):
-                return self._stop_at_start(L, watches, scans, first)
+                return self._stop_at_start(L, scans, first)
             attempts = aim.attempts + 1 if aim is not None else 1
             self._aim = _Aim(leader, aim.whole if aim is not None else dt, attempts)
             return first * dt
         if aim is not None and all(watch is not aim.watch or theta > 1.0 + near for theta, watch in stops):
-            further = _further(aim, _along(self._function(P, watches.index(aim.watch)), L, curve))
+            further = _further(aim, _along(self._function(P, aim.watch), L, curve))
             if further is not None and 1.0 + near < further and further * dt < aim.whole:
                 self._aim = _Aim(aim.watch, aim.whole, aim.attempts + 1)
                 return further * dt
         self._aim = None
-        for number, (crossings, state) in scans.items():
-            watch, values = watches[number], table[number].tolist()
+        for watch, values, crossings, state in scans:
             watch.set_side(state)
             if crossings and crossings[-1].theta >= 1.0 - near:
                 # The run goes on from the zero itself, on whichever side of it rounding has put the state.
                 last = max(abs(values[-1]), abs(values[len(curve.points) - 1]))
                 watch.tolerance = max(watch.noise, 2.0 * last)
-        self._take(L, curve, watches, scans, 1.0 if aim is None and not stops else 1.0 - near)
+        end = 1.0 if aim is None and not stops else 1.0 - near  # zeros from here on count as being there
+        for watch, _, crossings, _ in scans:
+            for theta, side in crossings:
+                if watch.counts(side) and theta >= end:
+                    self._keep(watch, L.time + L.dt, L.uend, side)
+                elif watch.counts(side):
+                    within = (L.time, L.time + L.dt) if curve.is_guess else None
+                    self._keep(watch, L.time + theta * L.dt, curve.state(theta), side, within)
         confirm = getattr(P, "confirm_jumps", None)
         if confirm is not None:
             noise = [max(ZERO_VALUE * watch.size, watch.tolerance) for watch in self.switches]
@@ -733,32 +778,27 @@ class LocateEvents(RepeatingControl):
                 confirm(states[far], L.uend.polynomial.derivative_at_end(), times[far])
         return None
 
-    def _function(self, P: ProblemDAE, number: int) -> StateFunction:
-        """An event function, or behind these a switch, of the state and the time."""
-        if number < len(self.events):
-            return _checked(self.params.events[number])
-        return partial(self._switch_value, P, number - len(self.events))
+    def _function(self, P: ProblemDAE, watch: _Watch) -> StateFunction:
+        """What is watched, as a function of the state and the time."""
+        if watch.event is not None:
+            return _checked(watch.event)
+        return partial(self._switch_value, P, self.switches.index(watch))
 
     def _scans(
-        self,
-        watches: list[_Watch],
-        L: Any,
-        curve: Curve,
-        thetas: tuple[float, ...],
-        table: Vector,
-        floor: float,
-    ) -> dict[int, tuple[list[_Crossing], tuple[int, float, float]]]:
-        """By number, what :meth:`_Watch.scan` gives for functions that are not far from 0 along a step."""
-        scans = {}
+        self, L: Any, curve: Curve, thetas: tuple[float, ...], table: Vector, floor: float
+    ) -> list[_Scan]:
+        """What :meth:`_Watch.scan` gives for functions that are not far from 0 along a step."""
+        watches, scans = [*self.events, *self.switches], []
         for i, is_resolved in _near_zero(watches, curve, table):
-            function = self._function(L.prob, i)
-            known: tuple[Sequence[float], Sequence[float]] = thetas, table[i].tolist()
+            watch, values = watches[i], table[i].tolist()
+            function = self._function(L.prob, watch)
+            known: tuple[Sequence[float], Sequence[float]] = thetas, values
             if not is_resolved:
                 try:
-                    known = _refined(watches[i].name, function, curve, *known)
+                    known = _refined(watch.name, function, curve, *known)
                 except InputError:
-                    self.doubtful.setdefault(watches[i].name, curve.time)
-            scans[i] = watches[i].scan(_along(function, L, curve), *known, floor)
+                    self.doubtful.setdefault(watch.name, curve.time)
+            scans.append(_Scan(watch, values, *watch.scan(_along(function, L, curve), *known, floor)))
         return scans
 
     @property
@@ -767,63 +807,31 @@ class LocateEvents(RepeatingControl):
         parts = [f"'{name}' changes so often from t={t:.6g} on" for name, t in self.doubtful.items()]
         return f"{', '.join(parts)} that zeros may be missing; bound the steps by dt_max" if parts else ""
 
-    def _stop(self, number: int, watch: _Watch, crossings: list[_Crossing]) -> float | None:
-        """Where in the step the run must stop for a function; None if it need not."""
-        if number >= len(self.events):
-            return crossings[0].theta if crossings else None
-        event = self.params.events[number]
-        counted = [crossing for crossing in crossings if event.counts(crossing.side)]
-        if event.change is not None:
-            return counted[0].theta if counted else None
-        missing = event.last - len(watch.times)
-        return counted[missing - 1].theta if event.last and len(counted) >= missing else None
-
-    def _stop_at_start(self, L: Any, watches: list[_Watch], scans: dict[int, Any], first: float) -> float:
+    def _stop_at_start(self, L: Any, scans: list[_Scan], first: float) -> float:
         """A switch or a terminal event at the very start of the step: it is repeated on the other branch."""
-        for number, (crossings, state) in scans.items():
+        for watch, _, crossings, state in scans:
             if not crossings or crossings[0].theta > first:
                 continue
-            watch = watches[number]
             if watch.leaves:
                 raise _comes_to_rest(watch, L.time)
             side, nominal = crossings[0].side, watch.tolerance > 0.0 and not crossings[0].side
             if nominal:  # it was at 0 and turns out to rest there
                 watch.set_side((side, state[2], state[2]))
                 self._switched.append(watch)
-            elif self._counts(number, side):
+            elif watch.counts(side):
                 watch.set_side((side, state[2], state[2]))
-                self._keep(number, watch, L.time, L.u[0], side)
+                self._keep(watch, L.time, L.u[0], side)
         self._aim = None
         return float(L.dt)
 
-    def _take(self, L: Any, curve: Curve, watches: list[_Watch], scans: dict[int, Any], end: float) -> None:
-        """Keep the zeros on an accepted step; those from ``end`` on count as being at its end."""
-        for number, (crossings, _) in scans.items():
-            watch = watches[number]
-            for theta, side in crossings:
-                if not self._counts(number, side):
-                    continue
-                if theta >= end:
-                    self._keep(number, watch, L.time + L.dt, L.uend, side)
-                else:
-                    within = (L.time, L.time + L.dt) if curve.is_guess else None
-                    self._keep(number, watch, L.time + theta * L.dt, curve.state(theta), side, within)
-
-    def _counts(self, number: int, side: int) -> bool:
-        """Whether a zero is wanted; those of all switches are."""
-        return number >= len(self.events) or self.params.events[number].counts(side)
-
-    def _keep(self, number: int, watch: _Watch, t: float, u: Vector, side: int, within: Any = None) -> None:
+    def _keep(self, watch: _Watch, t: float, u: Vector, side: int, within: Any = None) -> None:
         """Record a zero of an event, which may be the last, or of a switch, whose other branch is taken."""
         watch.keep(t, u, side, within)
-        if number >= len(self.events):
-            self._switched.append(watch)
-            return
-        event = self.params.events[number]
-        if event.last and len(watch.times) == event.last and not self.finished:
+        event = watch.event
+        if event is not None and event.last and len(watch.times) == event.last and not self.finished:
             self.finished = True
             self.message = f"the run ended at event '{watch.name}' at t={t:.10g}"
-        elif event.change is not None:
+        elif event is None or event.change is not None:
             self._switched.append(watch)
 
     # --- after a step ---------------------------------------------------------------------------------------
@@ -840,8 +848,7 @@ class LocateEvents(RepeatingControl):
             self._check_progress(t)
             if self._slides(t, u):
                 return u
-            pairs = zip(self.events, self.params.events, strict=True)
-            changed = [pair for pair in pairs if pair[0] in self._switched]
+            changed = [watch for watch in self.events if watch in self._switched]
             self._switched.clear()
             if changed:
                 u = _changed(P, changed, u, t)
@@ -849,12 +856,12 @@ class LocateEvents(RepeatingControl):
             u = consistent_restart(P, u, t, RESTART_STEP * self._usual, bool(changed))
             stopped = False
             # Unknowns may have jumped across another switch, or the zero of an event that changes them.
-            self._take_jumps(len(self.events), self.switches, self._switch_values(P, u, t), t, u)
-            for watch, event in changed:
-                _leave_zero(watch, event, u, t, RATE_STEP * self._usual)
+            self._take_jumps(self.switches, self._switch_values(P, u, t), t, u)
+            for watch in changed:
+                _leave_zero(watch, u, t, RATE_STEP * self._usual)
             if not self._switched:
                 values = [_checked(event)(u, t) for event in self.params.events]
-                self._take_jumps(0, self.events, values, t, u)
+                self._take_jumps(self.events, values, t, u)
         timed = getattr(P, "timed_values", ())
         for watch, old, new in zip(self.timed, self._timed_values, timed, strict=True):
             if new != old:
@@ -863,15 +870,13 @@ class LocateEvents(RepeatingControl):
         self._steps.restart()
         return u
 
-    def _take_jumps(
-        self, first: int, watches: list[_Watch], values: list[float], t: float, u: Vector
-    ) -> None:
-        """Keep the zeros of functions, numbered from ``first`` on, that are on their other side now."""
-        for number, (watch, value) in enumerate(zip(watches, values, strict=True), first):
+    def _take_jumps(self, watches: list[_Watch], values: list[float], t: float, u: Vector) -> None:
+        """Keep the zeros of functions that are on their other side now."""
+        for watch, value in zip(watches, values, strict=True):
             if watch.side * value < -max(watch.noise, watch.tolerance):
                 watch.side = -watch.side
-                if self._counts(number, watch.side):
-                    self._keep(number, watch, t, u, watch.side)
+                if watch.counts(watch.side):
+                    self._keep(watch, t, u, watch.side)
 
     def _slides(self, t: float, u: MeshDAE) -> bool:
         """Whether the run ends where both sides of a switch lead back to its zero."""
@@ -922,18 +927,16 @@ class LocateEvents(RepeatingControl):
         return values
 
 
-def _changed(P: ProblemDAE, pairs: Sequence[tuple[_Watch, Event]], u: MeshDAE, t: float) -> MeshDAE:
+def _changed(P: ProblemDAE, watches: Sequence[_Watch], u: MeshDAE, t: float) -> MeshDAE:
     """The state after the changes of events at a time."""
     state = type(u)(u)
     state.polynomial = u.polynomial
-    for watch, event in pairs:
-        assert event.change is not None  # others change nothing
-        new = event.change(state, t)
+    for watch in watches:
+        assert watch.event is not None and watch.event.change is not None  # others change nothing
+        new = watch.event.change(state, t)
         if isinstance(new, Mapping):
             for name, value in new.items():
-                if name not in P.names:
-                    raise InputError(unknown(f"unknown in the change of event '{watch.name}'", name, P.names))
-                state[P.names.index(name)] = value
+                state[require_name(f"unknown in the change of event '{watch.name}'", name, P.names)] = value
         elif new is not None:
             if np.shape(new) != (P.n,):
                 raise InputError(
@@ -944,15 +947,16 @@ def _changed(P: ProblemDAE, pairs: Sequence[tuple[_Watch, Event]], u: MeshDAE, t
     bad = np.flatnonzero(~np.isfinite(state.view(np.ndarray)))
     if bad.size:
         raise SolveError(
-            f"the change of event '{pairs[0][0].name}' gives {state[bad[0]]} for '{P.names[bad[0]]}' at "
+            f"the change of event '{watches[0].name}' gives {state[bad[0]]} for '{P.names[bad[0]]}' at "
             f"t={t:.10g}; check it there"
         )
     return state
 
 
-def _leave_zero(watch: _Watch, event: Event, u: MeshDAE, t: float, step: float) -> None:
+def _leave_zero(watch: _Watch, u: MeshDAE, t: float, step: float) -> None:
     """Set the side of its zero on which the function of an event goes on after its change."""
-    function = _checked(event)
+    assert watch.event is not None
+    function = _checked(watch.event)
     value, small = function(u, t), max(watch.noise, 8.0 * EPS * watch.size)
     watch.side, watch.tolerance = int(np.sign(value)), 0.0
     if abs(value) > small or u.polynomial is None:

@@ -384,24 +384,24 @@ def unconverged(step: Any) -> ConvergenceError | None:
 
 
 COUNTS = ("sweeps", *COUNTERS)  # Counters of a step.
-_FIRST, _LARGEST = 64, 1 << 21  # Rows of the first array, and bytes of the largest.
+FEWEST_ROWS = 64  # Rows by which the arrays of steps grow at least.
 
 
 class Steps(Sequence[dict[str, Any]]):
     """Rows of accepted steps, which are mappings when read: end, state, u', residual, counts, dense data."""
 
     def __init__(self) -> None:
-        self.dense: list[StepData] = []
         self.clear()
 
     def clear(self) -> None:
         """Forget all."""
-        self._parts: list[tuple[Vector, NDArray[np.int64]]] = []
-        self._used = self._before = 0
-        self.dense = []
+        # In a row of the first, whose last rows are not used yet: end of the step, residual, u and u'.
+        self._values, self._counts = np.empty((0, 2)), np.empty((0, len(COUNTS)), dtype=np.int64)
+        self._used = 0
+        self.dense: list[StepData] = []
 
     def __len__(self) -> int:
-        return self._before + self._used
+        return self._used
 
     @overload
     def __getitem__(self, at: int) -> dict[str, Any]: ...
@@ -410,79 +410,62 @@ class Steps(Sequence[dict[str, Any]]):
     def __getitem__(self, at: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
         if isinstance(at, slice):
             return [self[number] for number in range(len(self))[at]]
-        number = left = range(len(self))[at]
-        at_part = 0
-        while left >= len(self._parts[at_part][0]):
-            left -= len(self._parts[at_part][0])
-            at_part += 1
-        values, counts = self._parts[at_part]
-        n = values.shape[1] // 2 - 1
-        row = {"t": float(values[left, 0]), "u": values[left, 2 : 2 + n].copy()}
-        row |= {"du": values[left, 2 + n :].copy(), "residual": float(values[left, 1])}
-        row |= dict(zip(COUNTS, counts[left].tolist(), strict=True))
+        number = range(len(self))[at]
+        values, counts = self._values[number].copy(), self._counts[number].tolist()
+        n = len(values) // 2 - 1
+        row = {"t": float(values[0]), "u": values[2 : 2 + n], "du": values[2 + n :]}
+        row |= {"residual": float(values[1]), **dict(zip(COUNTS, counts, strict=True))}
         return row | ({"dense": self.dense[number]} if self.dense else {})
 
     def append(self, row: Mapping[str, Any]) -> None:
         """Add a step."""
-        self._make_room(len(row["u"]))
         n = len(row["u"])
-        values, counts = self._parts[-1]
-        own = values[self._used]
+        own = self._values[self._room(1, n)][0]
         own[0], own[1], own[2 : 2 + n], own[2 + n :] = row["t"], row["residual"], row["u"], row["du"]
-        counts[self._used] = [row[name] for name in COUNTS]
+        self._counts[self._used - 1] = [row[name] for name in COUNTS]
         if "dense" in row:
             self.dense.append(row["dense"])
-        self._used += 1
 
     def extend(self, ends: Vector, u: Vector, du: Vector, counts: Any, dense: Sequence[StepData]) -> None:
         """Add steps that were solved without sweeps, whose residual is not known and counts as 0."""
         # Shapes: ends (K,), u and du (K, n), counts (K, 5).
-        done, n = 0, u.shape[1]
-        while done < len(ends):
-            self._make_room(n)
-            rows, of_rows = self._parts[-1]
-            count = min(len(rows) - self._used, len(ends) - done)
-            now, new = slice(self._used, self._used + count), slice(done, done + count)
-            rows[now, 0], rows[now, 1], of_rows[now, 0] = ends[new], 0.0, 0
-            rows[now, 2 : 2 + n], rows[now, 2 + n :], of_rows[now, 1:] = u[new], du[new], counts[new]
-            self._used, done = self._used + count, done + count
+        n = u.shape[1]
+        new = self._room(len(ends), n)
+        values, self._counts[new, 0], self._counts[new, 1:] = self._values[new], 0, counts
+        values[:, 0], values[:, 1], values[:, 2 : 2 + n], values[:, 2 + n :] = ends, 0.0, u, du
         self.dense.extend(dense)
 
-    def _make_room(self, n: int) -> None:
-        """Begin another array where the last one is full."""
-        if self._parts and self._used < len(self._parts[-1][0]):
-            return
-        self._before += self._used
-        width = 2 * n + 2
-        most = max(1, _LARGEST // (8 * width))
-        size = min(max(_FIRST, self._before // 4), most)
-        self._parts.append((np.empty((size, width)), np.empty((size, len(COUNTS)), dtype=np.int64)))
-        self._used = 0
+    def _room(self, count: int, n: int) -> slice:
+        """The places of new rows, for which the arrays grow by a sixteenth where they are full."""
+        first, self._used = self._used, self._used + count
+        if self._used > len(self._values):
+            size = self._used + max(FEWEST_ROWS, self._used // 16)
+            self._values.resize((size, 2 * n + 2), refcheck=False)  # nobody has a view of them
+            self._counts.resize((size, len(COUNTS)), refcheck=False)
+        return slice(first, self._used)
 
     def fill(self, columns: Mapping[str, Any], dense: Sequence[StepData]) -> None:
         """Replace all rows by those of whole columns."""
         self.clear()
         if len(columns["t"]):
-            values = np.column_stack([columns[name] for name in ("t", "residual", "u", "du")])
-            counts = np.column_stack([columns[name] for name in COUNTS])
-            self._parts, self._used = [(values.astype(float), counts.astype(np.int64))], len(values)
-            self.dense = list(dense)
+            values = [columns[name] for name in ("t", "residual", "u", "du")]
+            self._values = np.column_stack(values).astype(float)
+            self._counts = np.column_stack([columns[name] for name in COUNTS]).astype(np.int64)
+            self._used, self.dense = len(self._values), list(dense)
 
     def columns(self, start: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """All rows as arrays by name, with the values of ``start`` in front; without ``dense``."""
-        parts = [(values[: self._used], counts[: self._used]) for values, counts in self._parts[-1:]]
-        parts = self._parts[:-1] + parts
+        values, counts = [self._values[: self._used]], [self._counts[: self._used]]
         if start is not None:
             row = np.concatenate([[start["t"], start["residual"]], start["u"], start["du"]])
-            parts.insert(0, (row[None], np.zeros((1, len(COUNTS)), dtype=np.int64)))
-        if not parts:
-            parts = [(np.zeros((0, 2)), np.zeros((0, len(COUNTS)), dtype=np.int64))]
-        n = parts[0][0].shape[1] // 2 - 1
+            values = [row[None], values[0].reshape(-1, len(row))]
+            counts.insert(0, np.zeros((1, len(COUNTS)), dtype=np.int64))
+        n = values[0].shape[1] // 2 - 1
         place: dict[str, Any] = {"t": 0, "residual": 1, "u": slice(2, 2 + n), "du": slice(2 + n, None)}
-        columns = {name: np.concatenate([values[:, at] for values, _ in parts]) for name, at in place.items()}
-        for at, name in enumerate(COUNTS):
-            columns[name] = np.concatenate([counts[:, at] for _, counts in parts])
-        return columns
+        columns = {name: np.concatenate([part[:, at] for part in values]) for name, at in place.items()}
+        return columns | {
+            name: np.concatenate([part[:, at] for part in counts]) for at, name in enumerate(COUNTS)
+        }
 
     def forget(self, first: int) -> None:
         """Drop the rows before ``first``."""

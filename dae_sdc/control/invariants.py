@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -21,20 +21,12 @@ from dae_sdc.dae.state import EndDerivative, MeshDAE, StepPolynomial, Vector, at
 from dae_sdc.errors import InconsistentStateError, InputError, SolveError
 from dae_sdc.initial.projection import EquationFunctions, Projection, project
 
-
-@dataclass(frozen=True)
-class CompletionOptions:
-    """Settings of :func:`complete`."""
-
-    most_iterations: int = 25  # Largest number of steps of Newton's method.
-    most_halvings: int = 12  # Largest number of times that a step is halved.
-    # Correction, relative to 1 + the value, at which the iteration has converged.
-    newton_correction_tolerance: float = 1e-12
-    # Part of the predicted decrease of the residual that a step must achieve.
-    sufficient_decrease: float = 1e-4
-
-
-COMPLETION = CompletionOptions()
+MOST_COMPLETION_ITERATIONS = 25  # Largest number of steps of Newton's method of :func:`complete`.
+MOST_HALVINGS = 12  # Largest number of times that such a step is halved.
+# Correction, relative to 1 + the value, at which the iteration has converged.
+COMPLETION_TOLERANCE = 1e-12
+# Part of the predicted decrease of the residual that a step must achieve.
+SUFFICIENT_DECREASE = 1e-4
 
 
 def complete(problem: ProblemDAE, u: Vector, du: Vector, t: float) -> tuple[Vector, Vector] | None:
@@ -43,7 +35,7 @@ def complete(problem: ProblemDAE, u: Vector, du: Vector, t: float) -> tuple[Vect
     first = problem.n_diff
     place, slope = np.array(u, dtype=np.float64), np.array(du, dtype=np.float64)
     residual = problem.evaluate(attach(place, first), attach(slope, first), t).copy()
-    for _ in range(COMPLETION.most_iterations):
+    for _ in range(MOST_COMPLETION_ITERATIONS):
         if not np.isfinite(residual).all():
             return None
         try:
@@ -52,20 +44,20 @@ def complete(problem: ProblemDAE, u: Vector, du: Vector, t: float) -> tuple[Vect
         except SolveError:
             return None
         sizes = 1.0 + np.abs(np.concatenate([slope[:first], place[first:]]))
-        if bool((np.abs(change) <= COMPLETION.newton_correction_tolerance * sizes).all()):
+        if bool((np.abs(change) <= COMPLETION_TOLERANCE * sizes).all()):
             return place, slope
         now, part = float(np.abs(residual).max()), 1.0
-        for _ in range(COMPLETION.most_halvings):
+        for _ in range(MOST_HALVINGS):
             new_place, new_slope = place.copy(), slope.copy()
             new_slope[:first] += part * change[:first]
             new_place[first:] += part * change[first:]
             found = problem.evaluate(attach(new_place, first), attach(new_slope, first), t).copy()
-            if float(np.abs(found).max()) <= (1.0 - COMPLETION.sufficient_decrease * part) * now:
+            if float(np.abs(found).max()) <= (1.0 - SUFFICIENT_DECREASE * part) * now:
                 break
             part *= 0.5
         else:
             # No improvement means divergence or round-off: with small corrections it is round-off.
-            small = np.abs(change) <= np.sqrt(COMPLETION.newton_correction_tolerance) * sizes
+            small = np.abs(change) <= np.sqrt(COMPLETION_TOLERANCE) * sizes
             return (place, slope) if bool(small.all()) else None
         place, slope, residual = new_place, new_slope, found
     return None
@@ -105,7 +97,6 @@ class _WatchInvariants(Hooks):  # type: ignore[misc]
     control: Invariants
 
     def pre_run(self, step: Any, level_number: int) -> None:
-        """Refuse a start that violates an invariant."""
         super().pre_run(step, level_number)
         L = step.levels[0]
         if not step.status.first or L.status.time is None:
@@ -125,20 +116,17 @@ class _WatchInvariants(Hooks):  # type: ignore[misc]
             )
 
     def post_step(self, step: Any, level_number: int) -> None:
-        """Log the drift of an accepted step."""
         super().post_step(step, level_number)
         if step.status.get("restart"):
             return
         L = step.levels[level_number]
         known = step.status.get("drift")
         after = largest_invariant(L.prob, L.uend, L.time + L.dt) if known is None else known[1]
+        add_at_end(self, step, L, "drift", after)
         if known is None:
             self.control.note(after, after)
-        entries = {"drift": after}
-        if known is not None:
-            entries["drift_before_projection"] = known[0]
-        for name, value in entries.items():
-            add_at_end(self, step, L, name, value)
+        else:
+            add_at_end(self, step, L, "drift_before_projection", known[0])
 
 
 def _checked_jacobian(problem: Any, values: Vector, u: MeshDAE, t: float) -> Any:

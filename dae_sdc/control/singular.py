@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeGuard
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -20,13 +19,13 @@ from scipy.optimize import brentq, minimize_scalar
 from dae_sdc.constrained.manifold import STEPS_WATCHED
 from dae_sdc.constrained.quasilinear import QuasilinearProblem
 from dae_sdc.control.adaptivity import AdaptivityDAE
-from dae_sdc.control.events import Curve, accurate_slopes
+from dae_sdc.control.events import AcceptedStep, Curve, accurate_slopes
 from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.memory import uncounted
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import InputError, SingularMatrixError
-from dae_sdc.registry import unknown
+from dae_sdc.registry import require_name
 from dae_sdc.structure.determinants import DETERMINANTS, Deficiency, Determinants, null_rows, rounded
 from dae_sdc.structure.parabola import foretold
 from dae_sdc.sweepers.steps_ahead import MOST_STEPS, Taken
@@ -50,29 +49,8 @@ class Place(NamedTuple):
     du: Vector
 
 
-class Watched(Protocol):
-    """Determinants whose zeros are singular points of a problem, followed along a run."""
-
-    needs_derivatives: bool
-
-    def __len__(self) -> int:
-        """Number of determinants."""
-
-    def values(self, place: Place) -> Vector:
-        """The determinants, NaN where one has no value."""
-
-    def begin(self, place: Place) -> None:
-        """Begin a run."""
-
-    def follow(self, place: Place) -> int:
-        """Go on to the end of a step; see :meth:`dae_sdc.structure.determinants.Follower.follow`."""
-
-    def deficiency(self, at: int, place: Place, others: list[Place], least: float) -> Deficiency | None:
-        """How a rank falls at a place; None where it does not."""
-
-
 class _ModelDeterminants:
-    """The determinants of the system Jacobian of a model."""
+    """The determinants of the system Jacobian of a model, whose zeros are followed along a run."""
 
     def __init__(self, problem: ModelProblem) -> None:
         model, states = problem.origin.model, problem.form.states
@@ -88,6 +66,7 @@ class _ModelDeterminants:
         return len(self._determinants)
 
     def values(self, place: Place) -> Vector:
+        """The determinants, NaN where one has no value."""
         values: Vector = self._follower.values(*place, self._problem.packed_parameters)
         return values
 
@@ -95,9 +74,11 @@ class _ModelDeterminants:
         self._follower.begin(*place, self._problem.packed_parameters)
 
     def follow(self, place: Place) -> int:
+        """Go on to the end of a step; see :meth:`dae_sdc.structure.determinants.Follower.follow`."""
         return int(self._follower.follow(*place, self._problem.packed_parameters))
 
     def deficiency(self, at: int, place: Place, others: list[Place], least: float) -> Deficiency | None:
+        """How a rank falls at a place; None where it does not."""
         return self._determinants.deficiency(at, place, others, self._problem.packed_parameters, least)
 
 
@@ -155,6 +136,9 @@ class _SaddleDeterminant:
         return Deficiency(what, size - nullity, size, labels, state)
 
 
+Watched = _ModelDeterminants | _SaddleDeterminant
+
+
 def _is_of_a_model(problem: Any) -> TypeGuard[ModelProblem]:
     """Whether a problem was made from a model; without importing SymPy, which takes long."""
     models = sys.modules.get("dae_sdc.model.problem")  # if it was never imported, it made nothing
@@ -173,8 +157,7 @@ def watched(problem: Any) -> Watched | None:
 
 def require_way(way: Any, problem: Any) -> None:
     """Raise InputError for an unknown way, or a problem that is neither of a model nor quasilinear."""
-    if way not in WAYS:
-        raise InputError(unknown("way at singular points", way, WAYS))
+    require_name("way at singular points", way, WAYS)
     if not (_is_of_a_model(problem) or isinstance(problem, QuasilinearProblem)):
         raise InputError(
             f"singular points are looked for in models and quasilinear equations; {type(problem).__name__} "
@@ -245,22 +228,6 @@ def passage(watched: Watched, at: int, place: Place, others: list[Place], least:
     return None if deficiency is None else Passage(place.t, deficiency)
 
 
-class AcceptedStep(NamedTuple):
-    """An accepted step: its level, start and size, the states at both ends, and u' at the start."""
-
-    level: Any
-    time: float
-    dt: float
-    start: Any
-    end: Any
-    slope: Any
-    n_slopes: int
-
-    def end_place(self, watched: Watched) -> Place:
-        """The end, with u' where it is needed."""
-        return end_of(self.end, self.time + self.dt, watched)
-
-
 StepsInARow = Sequence[AcceptedStep]
 Path = Callable[[float], Place]  # The place at a distance.
 
@@ -269,7 +236,8 @@ class WatchedStep:
     """An accepted step, and the states along it."""
 
     def __init__(self, step: AcceptedStep, watched: Watched, straight: bool) -> None:
-        self.start, self.end = end_of(step.start, step.time, watched), step.end_place(watched)
+        self.start = end_of(step.start, step.time, watched)
+        self.end = end_of(step.end, step.time + step.dt, watched)
         self._made, self._straight = step, straight
         self._curve: Curve | None = None
 
@@ -281,10 +249,7 @@ class WatchedStep:
         if self._straight or theta in (0.0, 1.0):
             return Place(t, u0 + theta * (u1 - u0), du)
         if self._curve is None:
-            step = self._made
-            parts = {"time": step.time, "dt": step.dt, "prob": step.level.prob, "sweep": step.level.sweep}
-            level = SimpleNamespace(**parts, u=[step.start], uend=step.end, f=[step.slope])
-            self._curve = Curve(level, step.n_slopes)
+            self._curve = Curve(self._made)
         return Place(t, self._curve.state(theta).view(np.ndarray), du)
 
 
@@ -402,7 +367,7 @@ class RecentSteps:
         watched = self.watched
         if watched is None or len(self.last) < LEAST_STEPS:
             return None
-        places = [step.end_place(watched) for step in self.last]
+        places = [end_of(step.end, step.time + step.dt, watched) for step in self.last]
         sizes = np.abs([watched.values(place) for place in places])
         fades = (sizes[-1] <= FADED_VALUE * sizes[0]) & (np.diff(sizes, axis=0) < 0.0).all(axis=0)
         last, first, numbers = places[-1], places[0], np.flatnonzero(fades).tolist()
@@ -461,11 +426,12 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         self._tried = np.inf
 
     def _look_at(self, L: Any) -> None:
-        """Choose by sweeper and problem how to watch; InputError where there is nothing to look for."""
+        """Choose by sweeper and problem how to watch."""
         sweeper, problem = type(L.sweep), L.prob
         keeps = hasattr(sweeper, "on_manifold")
         self.way = self.asked or ("pass" if keeps else default_way(problem)) or "stop"
         require_way(self.way, problem)
+        self._hesitant = HESITANT_STEP if self.way == "pass" else 2.0 * CREEPING_STEP
         self.n_slopes = accurate_slopes(sweeper, problem)
         # Solutions may branch at the very end of a step, and the method may be on the wrong one.
         self.refuses = not (keeps or self.asked == "pass") and getattr(problem, "kind", "") in FIRST_ORDER
@@ -521,11 +487,6 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         return self._hesitant, self._steps.longest()
 
     @property
-    def _hesitant(self) -> float:
-        passes = self.way == "pass"
-        return HESITANT_STEP if passes else 2.0 * CREEPING_STEP
-
-    @property
     def looks(self) -> bool:
         """Whether something is watched."""
         return self._steps.watched is not None
@@ -546,7 +507,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         problem = L.prob
         watched = self._steps.watched if problem is self._problem else self._take(problem)
         if watched is not None:
-            self._see(AcceptedStep(L, L.time, L.dt, L.u[0], L.uend, L.f[0], self.n_slopes), watched)
+            self._see(AcceptedStep.of(L, self.n_slopes), watched)
 
     def _see(self, step: AcceptedStep, watched: Watched) -> None:
         """Look for singular points on an accepted step."""
@@ -557,7 +518,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         if not recent or not (step.start is recent[-1].end or np.array_equal(step.start, recent[-1].end)):
             self._steps.clear()
             watched.begin(end_of(step.start, step.time, watched))
-        end = step.end_place(watched)
+        end = end_of(step.end, step.time + step.dt, watched)
         if self.refuses and isinstance(watched, _SaddleDeterminant):
             problem.saddle_point(end.t, problem.state_parts(end.u)[0])
         marks = watched.follow(end)
@@ -793,8 +754,11 @@ def impasse(problem: ProblemDAE, t: Vector, u: Vector, du: Vector) -> str:
     value, direction = last
     if not (REGULAR_BEFORE <= before < np.inf and value <= SINGULAR_DROP * before):
         return ""
+    size = np.abs(direction)  # of the changes of unknowns in units of their sizes
+    order = np.argsort(-size, kind="stable")[:MOST_NAMED_AT_IMPASSE]
+    names = ", ".join(f"'{problem.names[j]}'" for j in order if size[j] >= NAMED_PART * size.max())
     return (
-        f"; near t={t[-1]:.6g} the equations no longer determine {_named(problem.names, direction)}: the "
+        f"; near t={t[-1]:.6g} the equations no longer determine {names}: the "
         f"smallest singular value of their algebraic part has fallen from {before:.1g} to {value:.1g}; a "
         f"solution ends or folds back there, or passes with an infinite slope"
     )
@@ -821,11 +785,3 @@ def _weakest(problem: ProblemDAE, t: float, u: Vector, du: Vector, sizes: Vector
     algebraic = left[:, rank:].T @ (stiffness / rows[:, None]) @ right[rank:].T
     _, found, directions = np.linalg.svd(algebraic)
     return float(found[-1]), np.asarray(directions[-1] @ right[rank:])
-
-
-def _named(names: Sequence[str], direction: Vector) -> str:
-    """The unknowns that change most along a direction, in units of their sizes."""
-    size = np.abs(direction)
-    order = np.argsort(-size, kind="stable")
-    chosen = [f"'{names[j]}'" for j in order[:MOST_NAMED_AT_IMPASSE] if size[j] >= NAMED_PART * size.max()]
-    return ", ".join(chosen)

@@ -17,7 +17,7 @@ from scipy.optimize import minimize
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import EndDerivative, MeshDAE, Vector, attach, interpolation_matrix
 from dae_sdc.errors import InputError
-from dae_sdc.registry import unknown
+from dae_sdc.registry import require_name
 from dae_sdc.sweepers.collocation import qdelta_matrix
 from dae_sdc.sweepers.sdc import SpectralDeferredCorrectionDAE
 
@@ -148,8 +148,7 @@ class TransferDAE(BaseTransfer):  # type: ignore[misc]
     ) -> None:
         _check_levels(fine_level, coarse_level)
         for name in base_transfer_params:
-            if name not in PARAMETERS:
-                raise InputError(unknown("base_transfer_params entry", name, PARAMETERS))
+            require_name("base_transfer_params entry", name, PARAMETERS)
         parameters = {"match_sweep": False, **base_transfer_params}
         try:
             super().__init__(
@@ -296,10 +295,9 @@ def two_level_error(
 def matched_diagonal(quad_type: str, num_nodes: int, coarse_nodes: int, coarse_qdelta: str = "LU") -> Vector:
     """Diagonal Q_Delta of a fine level for sweeps with a coarse correction between them, shape (M,).
 
-    MIN-SR-S makes the spectral radius of I - Q_Delta^{-1} Q vanish. Between two sweeps of MLSDC and PFASST
-    lies a coarse correction, and the operator that decides is :func:`two_level_error`: for 5 and 3
-    RADAU-RIGHT nodes with LU on the coarse level its spectral radius is 0.63 with MIN-SR-S. The diagonal here
-    minimises that one instead, to below 0.1. Without the coarse correction its sweeps diverge.
+    MIN-SR-S makes the spectral radius of I - Q_Delta^{-1} Q vanish, and this that of :func:`two_level_error`
+    as small as can be: for 5 and 3 RADAU-RIGHT nodes with LU on the coarse level below 0.1, where MIN-SR-S
+    has 0.63. Without the coarse correction its sweeps diverge.
 
     References
     ----------
@@ -325,14 +323,12 @@ def matched_diagonal(quad_type: str, num_nodes: int, coarse_nodes: int, coarse_q
 def matched_restriction(
     quad_type: str, num_nodes: int, coarse_nodes: int, qdelta: str = "LU", coarse_qdelta: str = "LU"
 ) -> Vector:
-    """Restriction of residuals for a given fine Q_Delta, shape (coarse M, M).
+    """Restriction of residuals for a given fine Q_Delta, exact to degree coarse M, shape (coarse M, M).
 
-    Residuals of constraints are integrals of the unknowns, so a restriction that is exact for polynomials of
-    degree coarse M makes a coarse correction exact that the coarse level can represent. Interpolation is
-    exact to degree M - 1; the freedom beyond degree coarse M is used to minimise the spectral radius of
-    :func:`two_level_error`, for LU with 5 and 3 RADAU-RIGHT nodes from 0.45 to 0.10. Rows of nodes at the
-    ends of the step remain those of interpolation.
+    What is left free minimises the spectral radius of :func:`two_level_error`, for LU with 5 and 3
+    RADAU-RIGHT nodes from 0.45 to 0.10. Rows of nodes at the ends of the step are those of interpolation.
     """
+    # Residuals of constraints are integrals of the unknowns, of which the coarse level represents the degree.
     fine, coarse, interpolation = _collocations(quad_type, num_nodes, coarse_nodes)
     spare = null_space(np.vander(fine.nodes, coarse_nodes + 1).T).T
     inner = np.flatnonzero((coarse.nodes > 0.0) & (coarse.nodes < 1.0))

@@ -19,7 +19,7 @@ from dae_sdc.errors import DAEError, InputError, require_number
 from dae_sdc.initial.projection import dense
 from dae_sdc.linear.equilibrium import Rest, Steady, row_scales
 from dae_sdc.linear.system import DEPENDENT_BY_DIFFERENCES, DEPENDENT_POLES, by_ranks
-from dae_sdc.registry import unknown
+from dae_sdc.registry import require_name
 from dae_sdc.sharing import meter
 
 PART_OF_RANGE: Final = 1e-6  # Change of the parameter in differences, relative to its range.
@@ -58,9 +58,7 @@ class Branch:
 
     def __getitem__(self, name: Any) -> Vector:
         """Values of an unknown, shape (K,)."""
-        if str(name) not in self.names:
-            raise InputError(unknown("unknown", str(name), self.names))
-        return np.asarray(self.u[:, self.names.index(str(name))])
+        return np.asarray(self.u[:, require_name("unknown", str(name), self.names)])
 
     def __str__(self) -> str:
         ends = f"{self.values[0]:.6g} to {self.values[-1]:.6g}"
@@ -83,13 +81,12 @@ class ParameterOfProblem:
         self.problem: Any = problem
         self.name = name
         self._of_model = getattr(problem, "values", None)
-        known = list(self._of_model) if self._of_model is not None else list(problem.parameter_units)
-        if name not in known and not (self._of_model is None and self._is_number(name)):
-            raise InputError(unknown("parameter", name, known))
-
-    def _is_number(self, name: str) -> bool:
-        value = None if name.startswith("_") else getattr(self.problem, name, None)
-        return isinstance(value, float | int) and not isinstance(value, bool)
+        if self._of_model is not None:
+            require_name("parameter", name, self._of_model)
+            return
+        value = None if name.startswith("_") else getattr(problem, name, None)
+        if not isinstance(value, float | int) or isinstance(value, bool):
+            require_name("parameter", name, problem.parameter_units)
 
     @property
     def value(self) -> float:
@@ -114,13 +111,11 @@ class _Path:
         self.rows = np.ones(0)
 
     def residual(self, values: Vector) -> Vector:
-        """The scaled equations."""
         self.parameter.value = float(values[-1])
         found = self.rest.residual(values[:-1])
         return np.asarray(found / self.rows if self.rows.size else found)
 
     def jacobian(self, values: Vector) -> Vector:
-        """Their derivatives by unknowns and parameter."""
         step = PART_OF_RANGE * self.span
         sides = [self.residual(np.append(values[:-1], values[-1] + sign * step)) for sign in (1.0, -1.0)]
         self.parameter.value = float(values[-1])
@@ -129,7 +124,6 @@ class _Path:
         return np.column_stack([scaled, (sides[0] - sides[1]) / (2.0 * step)])
 
     def poles(self, values: Vector) -> npt.NDArray[np.complex128]:
-        """The finite poles."""
         self.parameter.value = float(values[-1])
         n = self.rest.problem.n
         mass, stiffness = (

@@ -368,7 +368,7 @@ def _polished(rest: Rest, x: Vector) -> Vector:
     return np.asarray(np.where(np.abs(x) <= VANISHING_SIZE * rest.sizes, 0.0, x))
 
 
-def pseudo_transient(rest: Rest, x: Vector) -> tuple[Vector, int]:
+def pseudo_transient(rest: Rest, x: Vector) -> Vector:
     r"""Implicit Euler steps that grow as the residual of the steady equations becomes smaller.
 
     .. math:: F(t, u_{k+1}, v + (u_{k+1} - u_k) / h_k) = 0, \qquad h_{k+1} = h_k \|R_{k-1}\| / \|R_k\|
@@ -383,7 +383,7 @@ def pseudo_transient(rest: Rest, x: Vector) -> tuple[Vector, int]:
     begin, end = map(float, rest.problem.interval)
     h = FIRST_TRANSIENT_STEP * (end - begin)
     before, tried = _worst(rest, x), NEWTON_AGAIN
-    for count in range(1, TRANSIENT_STEPS + 1):
+    for _ in range(TRANSIENT_STEPS):
         new = _euler_step(rest, x, h)
         if new is None:
             h *= SHRINKING_RESIDUAL
@@ -393,12 +393,12 @@ def pseudo_transient(rest: Rest, x: Vector) -> tuple[Vector, int]:
             tried = NEWTON_AGAIN * now
             near, worst = newton(rest, x)
             if worst <= RELATIVE_REST_RESIDUAL:
-                return near, count
+                return near
         h *= min(LARGEST_TRANSIENT_GROWTH, max(1.5, before / now if now else np.inf))
         before = now
         if h > LONGEST_TRANSIENT_STEP * (end - begin):
             break
-    return x, count
+    return x
 
 
 def _worst(rest: Rest, x: Vector) -> float:
@@ -431,6 +431,10 @@ def _euler_step(rest: Rest, x: Vector, h: float) -> Vector | None:
 
 def homotopy(rest: Rest, x: Vector) -> Vector:
     """The end of a path to a steady state, see :func:`dae_sdc.dae.paths.newton_homotopy`."""
+    if len(x) > MOST_PATH_UNKNOWNS:
+        raise ConvergenceError(f"for at most {MOST_PATH_UNKNOWNS} unknowns")
+    if len(x) != len(rest.equation_names):
+        raise ConvergenceError("for as many equations as unknowns")
     return newton_homotopy(rest.residual, lambda values: dense(rest.jacobian(values)), x, rest.sizes)
 
 
@@ -440,20 +444,16 @@ def steady_state(
     u0: Vector,
     *,
     t: float,
-    du: Vector | None = None,
-    fixed: Booleans | None = None,
-    turning: Booleans | None = None,
-    hidden: Hidden | None = None,
+    du: Vector,
+    fixed: Booleans,
+    turning: Booleans,
+    hidden: Hidden | None,
 ) -> Steady:
     """A steady state near a guess, see :func:`dae_sdc.run.steady.steady_state`."""
     # Unknowns that are ``fixed`` keep the values of the guess, and those that are ``turning`` do but have a
-    # derivative to be found.
-    n = problem.n
-    fixed, turning = (np.zeros(n, dtype=bool) if one is None else one for one in (fixed, turning))
-    given = np.zeros(n) if du is None else du
-    # Hidden constraints have the derivatives of algebraic unknowns too, which follow.
-    rated = turning if hidden is None else turning | ((np.arange(n) >= problem.n_diff) & (given == 0.0))
-    rest = Rest(problem, t, given, ~(fixed | turning), rated, u0, hidden)
+    # derivative to be found. Hidden constraints have the derivatives of algebraic unknowns too, which follow.
+    rated = turning if hidden is None else turning | ((np.arange(problem.n) >= problem.n_diff) & (du == 0.0))
+    rest = Rest(problem, t, du, ~(fixed | turning), rated, u0, hidden)
     with uncounted(problem), np.errstate(over="ignore", invalid="ignore"):
         rest, x, done = _search(rest)
         u, rates = rest.state(x)
@@ -465,34 +465,19 @@ def steady_state(
 
 def _search(rest: Rest) -> tuple[Rest, Vector, tuple[str, ...]]:
     """Values at which the equations hold, by the first method that finds some, with conservation laws."""
-    begin = rest.begin
-    done: list[str] = []
-
-    def accepted(x: Vector, what: str) -> Vector | None:
-        x, worst = newton(rest, x)
-        if worst <= RELATIVE_REST_RESIDUAL:
-            done.append(what)
-            return x
-        done.append(f"{what}: {_left(rest, x, worst)}")
-        return None
-
-    methods: dict[str, Callable[[], Vector]] = {
-        "Newton's method": lambda: begin,
-        "pseudo-transient continuation": lambda: pseudo_transient(rest, begin)[0],
-        "homotopy": lambda: homotopy(rest, begin),
+    begin, done = rest.begin, list[str]()
+    methods: dict[str, Callable[[Rest, Vector], Vector]] = {
+        "Newton's method": lambda rest, x: x,
+        "pseudo-transient continuation": pseudo_transient,
+        "homotopy": homotopy,
     }
     for name, method in methods.items():
-        if name == "homotopy" and len(begin) > MOST_PATH_UNKNOWNS:
-            done.append(f"{name}: for at most {MOST_PATH_UNKNOWNS} unknowns")
-            continue
-        if name == "homotopy" and len(begin) != len(rest.equation_names):
-            done.append(f"{name}: for as many equations as unknowns")
-            continue
         try:
             with under_way(f"a steady state was sought by {name}", ", or give a guess near it"):
-                x = accepted(method(), name)
-            if x is not None:
-                return *_lawful(rest, x), tuple(done)
+                x, worst = newton(rest, method(rest, begin))
+            if worst <= RELATIVE_REST_RESIDUAL:
+                return *_lawful(rest, x), (*done, name)
+            done.append(f"{name}: {_left(rest, x, worst)}")
         except (EvaluationError, ConvergenceError, SingularMatrixError, np.linalg.LinAlgError) as error:
             done.append(f"{name}: {error}")
     raise ConvergenceError(

@@ -193,7 +193,10 @@ class Linearizer(ABC):
     ) -> tuple[Minimal, int, str]:
         """The minimal form at a state, the index, and a remark where it is that of frozen matrices."""
         form, index = by_ranks(*self.matrices(state), self.dependent)
-        return in_coordinates(form, self.names, preferred), index, _frozen(index, state)
+        most = LARGEST_RATE_AT_REST * max(1.0, np.abs(state.u).max(initial=0.0))
+        moves = index >= 2 and np.abs(state.du).max(initial=0.0) > most
+        remark = "poles of matrices frozen at a state that moves: from index 2 on not those of the motion"
+        return in_coordinates(form, self.names, preferred), index, remark if moves else ""
 
     def near(self, state: State) -> State:
         """The consistent state near a given one; the given one where hidden constraints are not known."""
@@ -258,10 +261,10 @@ class LinearModel(Linearizer):
     def jets(self, t: float) -> ModelJets | None:
         """The differentiated equations; None where offsets do not hold."""
         if t not in self._systems:
-            found: ModelJets | None = None
+            self._systems = {t: None}
             with suppress(StructureError, InputError):
-                found = ModelJets(self.extended, t)
-            self._systems = {t: None if found is None or found.repairs else found}
+                system = ModelJets(self.extended, t)
+                self._systems[t] = None if system.repairs else system
         return self._systems[t]
 
     @cached_property
@@ -272,11 +275,11 @@ class LinearModel(Linearizer):
         return analysed.index if known is None else known
 
     def matrices(self, state: State) -> tuple[Any, Any, Any]:
-        """E, A and B at a state, sparse."""
+        """See :class:`Linearizer`; the equations of the inputs come last."""
         full, rates = np.nan_to_num(self.problem.start_values), np.zeros(self.problem.n)
         full[self.places], rates[self.places] = state.u, state.du
         rest = Rest.at(self.problem, state.t, full, rates)
-        rows = slice(len(self.states))  # the equations of the inputs come last
+        rows = slice(len(self.states))
         with uncounted(self.problem):
             mass, stiffness = (sparse.csc_matrix(half)[rows] for half in rest.halves(full, rates))
         return mass[:, self.places], -stiffness[:, self.places], -stiffness[:, self.input_places]
@@ -290,7 +293,7 @@ class LinearModel(Linearizer):
         return consistent(system, x)
 
     def near(self, state: State) -> State:
-        """The consistent state near a given one; the given one where hidden constraints are not known."""
+        """See :class:`Linearizer`."""
         system = self.jets(state.t)
         if system is None:
             return state
@@ -360,13 +363,3 @@ class LinearProblem(Linearizer):
                 raise InputError(unknown("input, which is a parameter or an equation,", equation, known))
             column[problem.equation_names.index(equation)] = factor
         return column
-
-
-def _frozen(index: int, state: State) -> str:
-    """What to say of poles of constant matrices at a state that moves."""
-    moves = np.abs(state.du).max(initial=0.0) > LARGEST_RATE_AT_REST * max(
-        1.0, np.abs(state.u).max(initial=0.0)
-    )
-    if index < 2 or not moves:
-        return ""
-    return "poles of matrices frozen at a state that moves: from index 2 on not those of the motion"

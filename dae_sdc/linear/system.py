@@ -20,7 +20,7 @@ from dae_sdc.errors import ConvergenceError, InputError, SingularMatrixError
 from dae_sdc.expressions.dag import name_and_order
 from dae_sdc.initial.jets import ModelJets, offsets_stages
 from dae_sdc.initial.projection import dense
-from dae_sdc.registry import unknown
+from dae_sdc.registry import require_name
 from dae_sdc.structure.rank import equilibration
 
 # Singular value, relative to the largest, that counts as 0, of matrices that are known to round-off.
@@ -29,8 +29,6 @@ DEPENDENT_BY_DIFFERENCES = 1e-7  # The bound where the matrices are finite diffe
 # Smallest pivot of a stage, relative to the largest, with which coordinates are chosen by offsets.
 WEAKEST_PIVOT = 1e-11
 PREFERENCE = 1e-5  # Factor of the pivots of unknowns that are to be coordinates.
-
-Stacks = tuple[Vector, ...]  # Matrices that belong to an input, its first derivative, and so on.
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,9 +43,9 @@ class Minimal:
     # E, A: shape (r, r). Matrices, E regular.
     E: Vector
     A: Vector
-    B: Stacks  # Shape (r, m). One matrix for the inputs v, one for their first derivatives, and so on.
+    B: Vector  # Shape (K, r, m). One matrix for the inputs v, one for their first derivatives, and so on.
     S: Vector  # Shape (n, r). All unknowns from the coordinates.
-    W: Stacks  # Shape (n, m). What inputs and their derivatives add to the unknowns.
+    W: Vector  # Shape (K, n, m). What inputs and their derivatives add to the unknowns.
 
     def poles(self) -> npt.NDArray[np.complex128]:
         """The finite poles, by size."""
@@ -65,17 +63,12 @@ class Minimal:
     def with_rate(self, number: int) -> Minimal:
         """Append the derivative of unknown ``number`` to the unknowns."""
         row = np.linalg.solve(self.E.T, self.S[number]) if len(self.A) else self.S[number]
-        rates = list(_added([row @ part for part in self.B], [part[number] for part in self.W], 1))
-        length = max(len(rates), len(self.W))
-        rates = _padded(rates, length, rates[0].shape)
-        wide = _padded(list(self.W), length, self.W[0].shape)
-        return replace(
-            self,
-            S=np.vstack([self.S, row @ self.A]),
-            W=tuple(np.vstack([one, rate]) for one, rate in zip(wide, rates, strict=True)),
-        )
+        rates = _added(np.array([row @ part for part in self.B]), self.W[:, number], 1)
+        wide = _added(np.zeros((len(rates), *self.W.shape[1:])), self.W, 0)
+        W = np.concatenate([wide, rates[:, None]], axis=1)
+        return replace(self, S=np.vstack([self.S, row @ self.A]), W=W)
 
-    def standard(self, C: Vector, D: Vector) -> tuple[Vector, Vector, Vector, Stacks]:
+    def standard(self, C: Vector, D: Vector) -> tuple[Vector, Vector, Vector, Vector]:
         r"""The matrices of :math:`z' = A z + B v, \; y = C z + \sum_k D_k v^{(k)}` with outputs C x + D v.
 
         The coordinates are shifted by inputs, so that no derivative of an input is left in their equations.
@@ -83,24 +76,19 @@ class Minimal:
         A = np.asarray(np.linalg.solve(self.E, self.A), dtype=np.float64)
         stack = [np.asarray(np.linalg.solve(self.E, part), dtype=np.float64) for part in self.B]
         own = C @ self.S
-        through = _added([D], [C @ part for part in self.W], 0)
+        through = _added(D[None], C @ self.W, 0)
         for k in range(len(stack) - 1, 0, -1):
             # z = w + B_k v^(k-1) takes the highest derivative out.
-            through = _added(through, [own @ stack[k]], k - 1)
+            through = _added(through, (own @ stack[k])[None], k - 1)
             stack[k - 1] = stack[k - 1] + A @ stack[k]
         return A, stack[0], own, _trimmed(through)
 
 
-def _padded(stack: list[Vector], length: int, shape: Any) -> list[Vector]:
-    return [*stack, *(np.zeros(shape) for _ in range(length - len(stack)))]
-
-
-def _added(stack: Sequence[Vector], more: Sequence[Vector], later: int) -> list[Vector]:
-    """The sum of two stacks, the second of derivatives that are ``later`` orders higher."""
-    length = max(len(stack), len(more) + later)
-    total = [part.copy() for part in _padded(list(stack), length, (stack or more)[0].shape)]
-    for k, part in enumerate(more):
-        total[k + later] += part
+def _added(stack: Vector, more: Vector, later: int) -> Vector:
+    """The sum of two stacks of matrices, the second of derivatives that are ``later`` orders higher."""
+    total = np.zeros((max(len(stack), len(more) + later), *stack.shape[1:]))
+    total[: len(stack)] = stack
+    total[later : later + len(more)] += more
     return total
 
 
@@ -122,7 +110,7 @@ def by_ranks(E: Any, A: Any, B: Any, dependent: float = DEPENDENT_POLES) -> tupl
     rows, cols = equilibration(np.abs(E) / largest[0] + np.abs(A) / largest[1])
     E, A, B = E * rows[:, None] * cols, A * rows[:, None] * cols, B * rows[:, None]
     size = [float(np.linalg.norm(one, 2)) or 1.0 for one in (E, A)]
-    S, stack, W, steps = np.eye(n), [B], [np.zeros((n, B.shape[1]))], 0
+    S, stack, W, steps = np.eye(n), B[None], np.zeros((1, n, B.shape[1])), 0
     while True:
         left, values, _ = np.linalg.svd(E)
         rank = int((values > dependent * size[0]).sum())
@@ -134,13 +122,11 @@ def by_ranks(E: Any, A: Any, B: Any, dependent: float = DEPENDENT_POLES) -> tupl
             raise SingularMatrixError("the equations are dependent: s E - A is singular for every s")
         bound, free = right[: len(sizes)], right[len(sizes) :].T
         # x = free z + sum_k X_k v^(k)
-        shift = [-bound.T @ ((turn.T @ (rest.T @ part)) / sizes[:, None]) for part in stack]
-        W = _added(W, [S @ one for one in shift], 0)
-        stack = _added([kept.T @ part for part in stack], [kept.T @ A @ one for one in shift], 0)
-        stack = _added(stack, [-kept.T @ E @ one for one in shift], 1)
+        shift = -bound.T @ ((turn.T @ (rest.T @ stack)) / sizes[:, None])
+        W = _added(W, S @ shift, 0)
+        stack = _added(_added(kept.T @ stack, kept.T @ A @ shift, 0), -kept.T @ E @ shift, 1)
         S, E, A, steps = S @ free, kept.T @ E @ free, kept.T @ A @ free, steps + 1
-    unscaled = cols[:, None]
-    return Minimal((), E, A, _trimmed(stack), S * unscaled, tuple(part * unscaled for part in W)), steps
+    return Minimal((), E, A, _trimmed(stack), S * cols[:, None], W * cols[:, None]), steps
 
 
 def in_coordinates(form: Minimal, names: Sequence[str], preferred: Sequence[str] = ()) -> Minimal:
@@ -209,7 +195,7 @@ def by_offsets(
         everything[:, :r], rates[:, :r] = everything[:, :r] @ to_free, rates[:, :r] @ to_free
     unknowns = everything[[place[state] for state in states]]
     parts = [slice(r + k * m, r + (k + 1) * m) for k in range(order + 1)]
-    B, W = (_trimmed([rows[:, part] for part in parts]) for rows in (rates, unknowns))
+    B, W = (_trimmed(np.array([rows[:, part] for part in parts])) for rows in (rates, unknowns))
     return Minimal(names, np.eye(r), rates[:, :r], B, unknowns[:, :r], W)
 
 
@@ -239,11 +225,11 @@ def _along_constraints(system: ModelJets, at_free: Any, everything: Vector) -> t
     return np.asarray(np.linalg.inv(np.vstack(values)[:, :r])), np.vstack(rates)
 
 
-def _trimmed(stack: list[Vector]) -> Stacks:
+def _trimmed(stack: Vector) -> Vector:
     """A stack without the highest derivatives of inputs that do not count."""
     while len(stack) > 1 and not stack[-1].any():
-        stack.pop()
-    return tuple(stack)
+        stack = stack[:-1]
+    return stack
 
 
 def _free(system: ModelJets, matrix: Any, weights: Vector) -> npt.NDArray[np.bool_]:
@@ -331,7 +317,7 @@ class StateSpace(NamedTuple):
     D: Vector
     # Shape (p, m). What the first, second, ... derivative of the inputs adds; empty where the system is
     # proper.
-    of_derivatives: Stacks
+    of_derivatives: tuple[Vector, ...]
     # The unknowns that are the coordinates z, up to what derivatives of inputs add to them.
     coordinates: tuple[str, ...]
 
@@ -513,12 +499,12 @@ class LinearSystem:
             raise InputError("the outputs do not depend on the inputs, or on each other: no zeros") from None
 
     def _chosen(self, input: str | None, output: str | None) -> tuple[list[int], list[int]]:
-        places = []
-        for what, name, names in (("input", input, self.inputs), ("output", output, self.outputs)):
-            if name is not None and name not in names:
-                raise InputError(unknown(what, name, names))
-            places.append(list(range(len(names))) if name is None else [names.index(name)])
-        return places[0], places[1]
+        asked = (("input", input, self.inputs), ("output", output, self.outputs))
+        columns, rows = (
+            list(range(len(names))) if name is None else [require_name(what, name, names)]
+            for what, name, names in asked
+        )
+        return columns, rows
 
     def transfer(self, s: Any) -> Complex:
         r"""The transfer function :math:`G(s) = C (s E - A)^{-1} B + D`.

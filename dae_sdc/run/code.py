@@ -28,13 +28,10 @@ def code_digest(problem: Any) -> str:
 def _parts(value: Any, known: set[int]) -> Iterator[str]:
     if isinstance(value, bool | int | float | complex | str | np.number):
         yield repr(value)
-        return
-    if id(value) in known:
-        return
-    known.add(id(value))
-    reader = next((reader for kind, reader in _READERS if isinstance(value, kind)), None)
-    if reader is not None:
-        yield from reader(value, known)
+    elif id(value) not in known:
+        known.add(id(value))
+        reader = next((reader for kind, reader in _READERS if isinstance(value, kind)), None)
+        yield from () if reader is None else reader(value, known)
 
 
 def _of_all(values: Iterable[Any], known: set[int]) -> Iterator[str]:

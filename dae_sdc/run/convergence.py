@@ -122,20 +122,17 @@ def convergence(options: ConvergenceOptions) -> Result:
         references = References(study.parameters, options.reference, options.t_end, options.params)
         for (problem, sweeper, how), setup, sizes in zip(runs, setups, sizes_of, strict=True):
             reference = references.of(problem)
-            solutions: list[Solution] = []
-            by_group: list[dict[str, float]] = []
+            runs_done: list[tuple[float, Solution, dict[str, float]]] = []
             at_round_off = study.parameters.get("at_round_off", [])
             for dt in sizes:
                 solution = solve(problem, sweeper=sweeper, dt=dt, t_end=t_end, **team, **how)
                 study.note(f"{setup.label['problem']} with dt={dt:g}", solution)
-                solutions.append(solution)
-                by_group.append(errors(setup.problem, solution, reference))
+                runs_done.append((dt, solution, errors(setup.problem, solution, reference)))
                 references.tell()
                 bar.update(1)
-                done = len(solutions)
-                rows, left_out = _rows(setup, sizes[:done], solutions, by_group, reference)
+                rows, left_out = _rows(setup, runs_done, reference)
                 study.parameters["at_round_off"] = at_round_off + left_out
-                study.add(rows, last=done == len(sizes))
+                study.add(rows, last=len(runs_done) == len(sizes))
     return study.result()
 
 
@@ -237,14 +234,11 @@ def fit_order(dts: Vector, errors: Vector, floor: float = 0.0) -> tuple[float, f
 
 
 def _rows(
-    setup: Setup,
-    sizes: list[float],
-    solutions: list[Solution],
-    by_group: list[dict[str, float]],
-    reference: Reference | None,
+    setup: Setup, runs: list[tuple[float, Solution, dict[str, float]]], reference: Reference | None
 ) -> tuple[list[tuple[Any, ...]], list[str]]:
-    """Rows of one combination, and the step sizes left out of its fits."""
+    """Rows of one combination, from step sizes, solutions and errors, and the sizes left out of its fits."""
     expected = setup.expected()
+    sizes, solutions, by_group = zip(*runs, strict=True)
     rows: list[tuple[Any, ...]] = []
     left_out: list[str] = []
     for group in setup.problem.groups:

@@ -28,7 +28,7 @@ from dae_sdc.options import (
     redeclared,
     takes,
 )
-from dae_sdc.registry import unknown
+from dae_sdc.registry import require_name
 from dae_sdc.run.convergence import several
 from dae_sdc.run.description import check_interval, describe, number_of_steps
 from dae_sdc.run.method import SOLVERS
@@ -193,8 +193,7 @@ def _cases(
     left_out: list[str] = []
     for name in CASES if names is None else names:
         sweeper, _, formulation = name.partition("/")
-        if sweeper not in SOLVERS and sweeper not in SWEEPERS:
-            raise InputError(unknown("sweeper", sweeper, [*SWEEPERS, *SOLVERS]))
+        require_name("sweeper", sweeper, [*SWEEPERS, *SOLVERS])
         if sweeper in SOLVERS and not installed():
             raise InputError(f"'{sweeper}' needs the package scikit-sundae: pip install 'dae_sdc[bench]'")
         settings = {"rtol": rtol}

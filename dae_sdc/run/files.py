@@ -156,6 +156,17 @@ def opened(path: Path) -> Iterator[BinaryIO]:
         raise ResultFileError(f"{str(path)!r} cannot be the name of a file; give another") from None
 
 
+@contextmanager
+def damaged(message: str) -> Iterator[None]:
+    """Raise ResultFileError with a message for whatever the content of a damaged file leads to."""
+    try:
+        yield
+    except ResultFileError:  # is a ValueError too
+        raise
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
+        raise ResultFileError(message) from None
+
+
 def is_texts(value: Any, count: int | None = None) -> bool:
     """Whether a value from a file is a list of texts, of as many as there should be."""
     is_list = isinstance(value, list) and all(isinstance(text, str) for text in value)

@@ -64,16 +64,37 @@ def info(name: str | None = None) -> str:
         return "\n".join(f"{key:<12} {value}" for key, value in provenance().items())
     if name == MACHINE:
         return "\n".join(f"{key:<16} {value}" for key, value in _machine().items())
+    lines, about = _described(name)
+    return "\n".join([*lines, "", _plain(about or "")])
+
+
+Description = tuple[list[str], str | None]  # Lines, and a docstring.
+
+
+def _described(name: str) -> Description:
     if is_file(name):
-        return _in_file(name)
+        target = resolve(name)
+        about = inspect.getdoc(target.thing) or "" if callable(target.thing) else ""
+        if target.problem is not None:
+            return _problem(name, target.make_problem({}))
+        if target.function is not None:
+            from dae_sdc.model.functions import problem_of_function
+
+            return _problem(name, problem_of_function(target.function), about)
+        return _model(name, make_model(name)), about
     if name in PROBLEMS:
         return _problem(name, make_problem(name))
     if name in MODELS:
-        return _model(name, make_model(name), inspect.getdoc(MODELS[name]) or "")
+        return _model(name, make_model(name)), inspect.getdoc(MODELS[name])
     if name in SWEEPERS:
-        return _sweeper(name, SWEEPERS[name])
+        sweeper: type[Any] = SWEEPERS[name]
+        more = sweeper.summary() if issubclass(sweeper, DirectMethod) else []
+        return [f"{name}: class {sweeper.__name__}", *more], inspect.getdoc(sweeper)
     if name in QDELTA_GENERATORS:
-        return _qdelta(name)
+        generator = QDELTA_GENERATORS[name]
+        aliases = [other for other, kind in QDELTA_GENERATORS.items() if kind is generator and other != name]
+        more = [f"other names: {', '.join(aliases)}"] if aliases else []
+        return [f"{name}: preconditioner {generator.__name__} of qmat", *more], inspect.getdoc(generator)
     known = [*PROBLEMS, *MODELS, *SWEEPERS, *QDELTA_GENERATORS, MACHINE]
     raise InputError(unknown("problem, model, sweeper or preconditioner", name, known))
 
@@ -95,7 +116,7 @@ def _machine() -> dict[str, str]:
     }
 
 
-def _problem(name: str, problem: ProblemDAE, of_function: str | None = None) -> str:
+def _problem(name: str, problem: ProblemDAE, of_function: str | None = None) -> Description:
     """What is known of a problem; of one made of a function with its docstring."""
     known = f"class {type(problem).__name__}, index {problem.index}, {problem.n_diff} differential and "
     known = f"{known}{problem.n_alg} algebraic" if of_function is None else f"a function of {problem.n}"
@@ -112,31 +133,16 @@ def _problem(name: str, problem: ProblemDAE, of_function: str | None = None) -> 
     lines += _parameters([(key, values.get(key), unit) for key, unit in problem.parameter_units.items()])
     if name in MODELS:
         lines.append("also given by its equations: structure, reduce, simplify and initial read them")
-    about = inspect.getdoc(type(problem)) or "" if of_function is None else of_function
-    return "\n".join([*lines, "", _plain(about)])
+    return lines, inspect.getdoc(type(problem)) if of_function is None else of_function
 
 
-def _in_file(name: str) -> str:
-    """What is known of the equations in a file: of a problem or function, or of a model."""
-    target = resolve(name)
-    about = inspect.getdoc(target.thing) or "" if callable(target.thing) else ""
-    if target.problem is not None:
-        return _problem(name, target.make_problem({}))
-    if target.function is not None:
-        from dae_sdc.model.functions import problem_of_function
-
-        return _problem(name, problem_of_function(target.function), about)
-    return _model(name, make_model(name), about)
-
-
-def _model(name: str, model: Model, about: str) -> str:
-    lines = [
+def _model(name: str, model: Model) -> list[str]:
+    return [
         f"{name}: {model.title}".removesuffix(": "),
         f"model of {len(model.roots)} equations, {_interval(model.interval, 's')}",
         "unknowns: " + ", ".join(f"{v.name} [{v.unit or 1}]" for v in model.variables_by_name.values()),
         *_parameters([(p.name, p.value, p.unit) for p in model.parameters_by_name.values()]),
     ]
-    return "\n".join([*lines, "", _plain(about)])
 
 
 def _interval(interval: tuple[float, float], unit: str) -> str:
@@ -147,15 +153,6 @@ def _parameters(rows: Sequence[tuple[str, Any, str]]) -> list[str]:
     return (
         ["parameters:", *(f"  {key} = {value} {unit}".rstrip() for key, value, unit in rows)] if rows else []
     )
-
-
-def _qdelta(name: str) -> str:
-    generator = QDELTA_GENERATORS[name]
-    aliases = [other for other, kind in QDELTA_GENERATORS.items() if kind is generator and other != name]
-    lines = [f"{name}: preconditioner {generator.__name__} of qmat"]
-    if aliases:
-        lines.append(f"other names: {', '.join(aliases)}")
-    return "\n".join([*lines, "", _plain(inspect.getdoc(generator) or "")])
 
 
 # Patterns of TeX and their replacements in plain text, in the order of application.
@@ -211,13 +208,6 @@ def _without_tex(formula: str) -> str:
         while before != formula:  # from the inside out
             before, formula = formula, re.sub(pattern, instead, formula)
     return re.sub(r"(?<=\S) +(?==)", " ", re.sub(r"(?<=\S)  +", "  ", formula))
-
-
-def _sweeper(name: str, sweeper: type[Any]) -> str:
-    lines = [f"{name}: class {sweeper.__name__}"]
-    if issubclass(sweeper, DirectMethod):
-        lines += sweeper.summary()
-    return "\n".join([*lines, "", _plain(inspect.getdoc(sweeper) or "")])
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -266,22 +266,16 @@ def _simplified(model: str, params: Mapping[str, Any] | None, given: Iterable[st
 
 def main(args: argparse.Namespace) -> int:
     """Run ``dae-sdc initial``."""
-    with limited(Limit(**given_options(args, Limit)).time_limit):
-        return _shown(args)
-
-
-def _shown(args: argparse.Namespace) -> int:
-    """What the verb shows, and its exit code."""
     given = given_options(args, InitialOptions)
-    if args.simplify:
-        named = [*given.get("fixed", ()), *given.get("guesses", ())]
-        given["equations"] = _simplified(args.equations, given.pop("params", None), named)
-    if args.singular:
-        own = {name: value for name, value in given.items() if name in names_of_options(SetsOptions)}
-        sets = solution_sets(given["equations"], **own)
-        print(*sets or ["all blocks are linear"], sep="\n")
-        if not args.all_solutions:
-            return 0
-    print(initial(**{"progress": None, **given}))
-    say_written(args.out)
+    with limited(Limit(**given_options(args, Limit)).time_limit):
+        if args.simplify:
+            named = [*given.get("fixed", ()), *given.get("guesses", ())]
+            given["equations"] = _simplified(args.equations, given.pop("params", None), named)
+        if args.singular:
+            own = {name: value for name, value in given.items() if name in names_of_options(SetsOptions)}
+            sets = solution_sets(given["equations"], **own)
+            print(*sets or ["all blocks are linear"], sep="\n")
+        if args.all_solutions or not args.singular:
+            print(initial(**{"progress": None, **given}))
+            say_written(args.out)
     return 0

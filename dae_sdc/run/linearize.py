@@ -23,7 +23,7 @@ from dae_sdc.linear.equilibrium import Steady
 from dae_sdc.linear.linearized import Linearizer, LinearModel, LinearProblem, State, inputs_of
 from dae_sdc.linear.system import LinearSystem
 from dae_sdc.options import ResultFile, add_options, count, given_options, option, takes
-from dae_sdc.registry import unknown
+from dae_sdc.registry import require_name
 from dae_sdc.run.equations import Equations, equations_near, with_model
 from dae_sdc.run.results import Result, check_target, put_down, say_written, tabulated
 from dae_sdc.run.solution import Solution
@@ -231,8 +231,7 @@ def _linearizer(equations: Equations, inputs: Any, coordinates: Sequence[str]) -
     else:
         linearizer = LinearModel(equations.model, inputs_of(inputs), equations.labels)
     for name in coordinates:
-        if name not in linearizer.names:
-            raise InputError(unknown("coordinate", name, linearizer.names))
+        require_name("coordinate", name, linearizer.names)
     return linearizer
 
 
@@ -249,20 +248,18 @@ def _state(equations: Equations, linearizer: Linearizer, options: LinearizeOptio
     if isinstance(at, Steady | Initial):
         state = _by_names(linearizer, at.t if t is None else require_number("t", t), at.names, at.u, at.du)
         return state if isinstance(at, Steady) else linearizer.near(state)
-    problem = equations.problem
+    problem, names = equations.problem, equations.problem.names
+    rates: dict[str, Any] = {}
     time = float(problem.interval[0]) if t is None else require_number("t0", t)
     if isinstance(at, Mapping):
-        rates = {name: value for name, value in at.items() if str(name) not in problem.names}
-        u = guess_of(problem, {name: value for name, value in at.items() if name not in rates}, time)
-    else:
-        rates, u = {}, guess_of(problem, at, time)
-    names = problem.names
-    du = np.zeros(len(names))
+        rates = {str(name): value for name, value in at.items() if str(name) not in names}
+        at = {name: value for name, value in at.items() if str(name) in names}
+    u, du = guess_of(problem, at, time), np.zeros(len(names))
+    place = {f"der({unknown})": j for j, unknown in enumerate(names)}
     for name, value in rates.items():
-        places = [j for j, unknown in enumerate(names) if str(name) == f"der({unknown})"]
-        if not places:
+        if name not in place:
             raise InputError(f"there is no unknown {name} at which to linearise; it has {', '.join(names)}")
-        du[places[0]] = require_number(str(name), value)
+        du[place[name]] = require_number(name, value)
     return linearizer.near(_by_names(linearizer, time, names, u, du))
 
 
@@ -302,7 +299,6 @@ COLUMNS = (("what", "U9"), ("input", "U64"), ("output", "U64"), ("at", "f8"), ("
 
 
 def _table(system: LinearSystem, omega: Vector | None, end: float | None) -> Result:
-    """The linear system as a result of kind "linear-system"."""
     rows: list[tuple[Any, ...]] = [("pole", "", "", 0.0, pole.real, pole.imag) for pole in system.poles]
     omega = system.frequencies() if omega is None else omega
     values = system.frequency_response(omega)

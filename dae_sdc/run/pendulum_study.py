@@ -19,7 +19,7 @@ from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError, ReferenceRangeError, require_number
 from dae_sdc.options import Multistep, Output, Steps, highest_order, option, redeclared, takes
-from dae_sdc.registry import unknown
+from dae_sdc.registry import require_name
 from dae_sdc.run.convergence import several
 from dae_sdc.run.description import describe, number_of_steps
 from dae_sdc.run.method import SOLVERS
@@ -188,8 +188,7 @@ def _methods(options: PendulumOptions) -> tuple[list[Method], list[str]]:
     methods: list[Method] = []
     for name in names:
         sweeper, _, corrector = name.partition("/")
-        if sweeper not in (*SOLVERS, REFERENCE) and sweeper not in SWEEPERS:
-            raise InputError(unknown("sweeper", sweeper, [*SWEEPERS, *SOLVERS, REFERENCE]))
+        require_name("sweeper", sweeper, [*SWEEPERS, *SOLVERS, REFERENCE])
         if corrector and sweeper in (*SOLVERS, REFERENCE):
             raise InputError(f"'{sweeper}' has no choice of correctors; leave '/{corrector}' away")
         if sweeper in SOLVERS:

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from dae_sdc.errors import InputError
 from dae_sdc.options import about, add_options, given_options, takes
-from dae_sdc.registry import unknown
+from dae_sdc.registry import require_name
 from dae_sdc.run.convergence import errors
 from dae_sdc.run.description import RunOptions
 from dae_sdc.run.results import say_written
@@ -61,8 +60,7 @@ def playground(options: PlaygroundOptions) -> Solution:
     >>> solution = ds.playground("fully-implicit")  # doctest: +SKIP
     >>> print(solution.stats["sweeps"])  # doctest: +SKIP
     """
-    if options.name not in PLAYGROUNDS:
-        raise InputError(unknown("playground", options.name, PLAYGROUNDS))
+    require_name("playground", options.name, PLAYGROUNDS)
     return solve(**{**PLAYGROUNDS[options.name], **options.chosen(without=("name",))})
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
 from dae_sdc.imports import by_launcher, launched
-from dae_sdc.registry import unknown
+from dae_sdc.registry import require_name
 from dae_sdc.sharing import python, surroundings
 from dae_sdc.sweepers.parallel import WAYS, load_mpi, no_mpi, split_communicator
 
@@ -89,8 +89,7 @@ def on_root(comm: Any, action: Callable[[], object]) -> None:
 
 def _ranks_of_a_step(parallel: str, size: int, num_nodes: int, steps: int | None) -> int:
     """Number of ranks that share the nodes of a step; InputError if ranks, nodes and steps do not fit."""
-    if parallel not in WAYS:
-        raise InputError(unknown("way to run in parallel", parallel, WAYS))
+    require_name("way to run in parallel", parallel, WAYS)
     if parallel == "nodes":
         if size > num_nodes:
             raise InputError(

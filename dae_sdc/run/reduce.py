@@ -115,7 +115,13 @@ def main(args: argparse.Namespace) -> int:
         reduction = reduce(model_of(names[0], params, args.simplify), **given)
         print(reduction)
         if args.equations:
-            _show_equations(reduction)
+            if reduction.goal != "stages":
+                print("\nequations", *(f"  0 = {e}" for e in reduction.model.expressions), sep="\n")
+            print("\ninvariants")
+            for name, expression in zip(reduction.invariant_names, reduction.invariants, strict=True):
+                print(f"  {name}: {expression}")
+            if reduction.veil_expressions:
+                print("\nveils", *(f"  {symbol} = {e}" for symbol, e in reduction.veil_expressions), sep="\n")
         return 0
     if args.equations:
         raise InputError("equations are those of one model; name one, or leave --equations away")
@@ -141,13 +147,3 @@ def _row(reduction: Reduction) -> tuple[str, ...]:
     cells = (str(number) for number in numbers)
     times = f"{reduction.seconds:.3f}", f"{perf_counter() - begin:.2f}"
     return (reduction.name, str(len(reduction.names)), reduction.method, *cells, *times)
-
-
-def _show_equations(reduction: Reduction) -> None:
-    if reduction.goal != "stages":
-        print("\nequations", *(f"  0 = {e}" for e in reduction.model.expressions), sep="\n")
-    print("\ninvariants")
-    for name, expression in zip(reduction.invariant_names, reduction.invariants, strict=True):
-        print(f"  {name}: {expression}")
-    if reduction.veil_expressions:
-        print("\nveils", *(f"  {symbol} = {e}" for symbol, e in reduction.veil_expressions), sep="\n")

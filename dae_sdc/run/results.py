@@ -27,8 +27,8 @@ from dae_sdc.arguments import checked, shown
 from dae_sdc.dae.memory import COUNTERS
 from dae_sdc.errors import InputError, ResultFileError
 from dae_sdc.imports import function_at
-from dae_sdc.registry import unknown
-from dae_sdc.run.files import check_place, is_texts, opened, partial_name, read_array, replacing
+from dae_sdc.registry import require_name
+from dae_sdc.run.files import check_place, damaged, is_texts, opened, partial_name, read_array, replacing
 from dae_sdc.sharing import tell
 from dae_sdc.text import aligned, html_picture, html_table, html_view
 
@@ -324,8 +324,7 @@ class Result(Tabulated):
             If there is no such column.
         """
         columns = {name: self.data[name] for name in self.data.dtype.names or ()} | self.columns()
-        if name not in columns:
-            raise InputError(unknown("name", name, columns))
+        require_name("name", name, columns)
         return columns[name]
 
     @property
@@ -598,16 +597,13 @@ def _load_array(path: Path) -> NDArray[np.void]:
 
 def _load_sidecar(path: Path, sidecar: Path) -> dict[str, Any]:
     try:
-        with opened(sidecar) as file:
-            about = json.loads(file.read())
+        with damaged(f"{sidecar} is not readable JSON; restore it or run the study again"):
+            with opened(sidecar) as file:
+                about = json.loads(file.read())
     except FileNotFoundError:
         raise ResultFileError(
             f"{path} has no {sidecar.name} beside it; keep both files of a result together"
         ) from None
-    except ResultFileError:  # is a ValueError too
-        raise
-    except (ValueError, RecursionError):
-        raise ResultFileError(f"{sidecar} is not readable JSON; restore it or run the study again") from None
     if not isinstance(about, dict) or about.get("format") != _FORMAT:
         raise ResultFileError(
             f"{sidecar} was not written by dae_sdc; {path} needs the sidecar it was saved with"

@@ -19,7 +19,7 @@ from dae_sdc.control.hooks import StepRecord
 from dae_sdc.errors import InputError, ResultFileError
 from dae_sdc.options import Saving as SavingOptions
 from dae_sdc.run.description import Setup
-from dae_sdc.run.files import check_place, opened, read_archive, replacing
+from dae_sdc.run.files import check_place, damaged, opened, read_archive, replacing
 from dae_sdc.run.processes import Ranks
 from dae_sdc.run.results import provenance
 from dae_sdc.sharing import tell
@@ -88,8 +88,22 @@ class Saving:
         return checkpoints
 
     def _write(self, state: Mapping[str, Any]) -> None:
+        arrays: list[Any] = []
+        about = {
+            "format": FORMAT,
+            "version": VERSION,
+            "made_by": provenance()["dae_sdc"],
+            "steps": len(state["record"]["t"]),
+            "time": state["time"],
+            "run": _packed(self.run, arrays),
+            "state": _packed(state, arrays),
+        }
+        header = np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)
+        named = {f"array{number}": array for number, array in enumerate(arrays)}
+        checksum = np.array(_checksum([header, *arrays]))
         try:
-            _write_checkpoint(self.path, self.run, state)
+            with replacing(self.path) as (file,):
+                np.savez(file, allow_pickle=False, header=header, checksum=checksum, **named)
         except InputError as error:  # the run is worth more than this checkpoint
             if not isinstance(error.__cause__, OSError):
                 raise
@@ -187,78 +201,44 @@ def require_one_at_a_time(setup: Setup, steps: int | None) -> None:
         )
 
 
-def _write_checkpoint(path: Path, run: Mapping[str, Any], state: Mapping[str, Any]) -> None:
-    """Write the description and the state of a run, completely or not at all."""
-    arrays: list[Any] = []
-    about = {
-        "format": FORMAT,
-        "version": VERSION,
-        "made_by": provenance()["dae_sdc"],
-        "steps": len(state["record"]["t"]),
-        "time": state["time"],
-        "run": _packed(run, arrays),
-        "state": _packed(state, arrays),
-    }
-    header = np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)
-    named = {f"array{number}": array for number, array in enumerate(arrays)}
-    checksum = np.array(_checksum([header, *arrays]))
-    with replacing(path) as (file,):
-        np.savez(file, allow_pickle=False, header=header, checksum=checksum, **named)
-
-
 def read_checkpoint(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """The description and the state of a run in a checkpoint."""
-    damaged = f"{path} is damaged or no checkpoint; delete it to begin the run at its start"
+    broken = f"{path} is damaged or no checkpoint; delete it to begin the run at its start"
     try:
-        with opened(path) as file:
-            found = read_archive(file)
-        about = json.loads(found["header"].tobytes())
-        if about["format"] != FORMAT:
-            raise ResultFileError(damaged)
-        version = about["version"]
-        if version != VERSION:
-            raise ResultFileError(
-                f"{path} is a checkpoint of version {version}, written by dae_sdc {about.get('made_by')}; "
-                f"this one reads version {VERSION}; use the dae_sdc that wrote it"
-            )
-        arrays = [found[f"array{number}"] for number in range(len(found) - 2)]
-        if int(found["checksum"]) != _checksum([found["header"], *arrays]):
-            raise ResultFileError(damaged)
-        run, state = _unpacked(about["run"], arrays), _unpacked(about["state"], arrays)
-        check_state(state)
-        return run, state
+        with damaged(broken):
+            with opened(path) as file:
+                stored = read_archive(file)
+            about = json.loads(stored["header"].tobytes())
+            if about["format"] != FORMAT:
+                raise ResultFileError(broken)
+            version = about["version"]
+            if version != VERSION:
+                raise ResultFileError(
+                    f"{path} is a checkpoint of version {version}, written by dae_sdc {about.get('made_by')}"
+                    f"; this one reads version {VERSION}; use the dae_sdc that wrote it"
+                )
+            arrays = [stored[f"array{number}"] for number in range(len(stored) - 2)]
+            if int(stored["checksum"]) != _checksum([stored["header"], *arrays]):
+                raise ResultFileError(broken)
+            run, state = _unpacked(about["run"], arrays), _unpacked(about["state"], arrays)
+            check_state(state)
+            return run, state
     except OSError as error:
         raise ResultFileError(f"cannot read {path}: {error.strerror or error}; check the file") from None
-    except ResultFileError:  # is a ValueError too
-        raise
-    except (ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError, RecursionError):
-        raise ResultFileError(damaged) from None
 
 
 def _check_same_run(path: Path, written: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
     """Raise ResultFileError, with the first difference, for the checkpoint of another run."""
     for name in wanted:
         before, now = written.get(name), wanted[name]
-        if not same_run(before, now):
+        if not same(before, now):
             if isinstance(before, Mapping) and isinstance(now, Mapping):
-                name, before, now = _difference(name, before, now)
+                pairs = {f"{name} {key}": (before.get(key), now.get(key)) for key in [*now, *before]}
+                name, (before, now) = next(pair for pair in pairs.items() if not same(*pair[1]))
             raise ResultFileError(
                 f"{path} is the checkpoint of another run: {name} was {_shown(before)}, and is now "
                 f"{_shown(now)}; give what it was, or another file"
             )
-
-
-def same_run(before: Any, now: Any) -> bool:
-    """Whether two descriptions of runs are equal."""
-    if isinstance(before, Mapping) and isinstance(now, Mapping):
-        return before.keys() == now.keys() and all(same_run(before[key], now[key]) for key in now)
-    return same(before, now)
-
-
-def _difference(name: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, Any, Any]:
-    keys = dict.fromkeys([*now, *before])
-    key = next(key for key in keys if not same_run(before.get(key), now.get(key)))
-    return f"{name} {key}", before.get(key), now.get(key)
 
 
 def _shown(value: Any) -> str:

@@ -23,7 +23,7 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEWarning, InputError, ResultFileError
 from dae_sdc.expressions.dag import name_and_order, name_of
 from dae_sdc.registry import unknown
-from dae_sdc.run.files import is_texts, opened, read_archive
+from dae_sdc.run.files import damaged, is_texts, opened, read_archive
 from dae_sdc.run.results import BESIDE, Result, Table, Tabulated, View, checksum, command_line, load
 from dae_sdc.run.unknowns import SavedUnknowns, Unknowns
 from dae_sdc.text import brief
@@ -330,12 +330,7 @@ class Solution(Tabulated):
     def result(self) -> Result:
         """The solution as a result table of kind "solution"."""
         n = self.u.shape[1]
-        columns: list[tuple[Any, ...]] = [
-            ("t", "f8"),
-            ("u", "f8", (n,)),
-            ("du", "f8", (n,)),
-            ("residual", "f8"),
-        ]
+        columns: list[Any] = [("t", "f8"), ("u", "f8", (n,)), ("du", "f8", (n,)), ("residual", "f8")]
         columns += [(name, "i8") for name in ("sweeps", *COUNTERS)]
         units_of_others = () if self.unknowns is None else self.unknowns.units_of_removed
         if units_of_others:
@@ -344,7 +339,6 @@ class Solution(Tabulated):
         data["t"], data["u"], data["du"] = self.t, self.u, self.du
         for name, values in self.per_step.items():
             data[name] = values
-        time_unit = self.parameters.get("time_unit", "s")
         parameters = {
             **self.parameters,
             "success": self.success,
@@ -357,7 +351,7 @@ class Solution(Tabulated):
             data["others"] = eliminated_values(self)
             others = list(self.all_names[n:])
             parameters |= {"others": others, "other_units": list(units_of_others)}
-        return Result("solution", data, {"t": time_unit}, parameters, command_line())
+        return Result("solution", data, {"t": parameters.get("time_unit", "s")}, parameters, command_line())
 
     def save(self, path: str | Path) -> Path:
         """Write the solution to a .npy file with a .json beside it.
@@ -387,7 +381,12 @@ class Solution(Tabulated):
         if dense is None or not wanted or str(path).endswith(".csv"):
             return result.save(path)
         arrays: dict[str, Any] = {"checksum": np.array(checksum(result.data)), **dense.arrays()}
-        arrays |= _samples_of_eliminated(self)
+        # Values of the eliminated unknowns between the steps, which a file without equations cannot tell.
+        if isinstance(self.unknowns, SavedUnknowns):
+            arrays |= self.unknowns.samples
+        elif self.unknowns is not None and self.unknowns.removed:
+            fine = for_picture(self)
+            arrays |= zip(SAMPLES, (fine.t, eliminated_values(fine)), strict=True)
         return result.save_with(path, lambda file: np.savez(file, **arrays))
 
     @classmethod
@@ -433,16 +432,6 @@ def for_picture(solution: Solution, logarithmic: bool = False) -> Solution:
     return whole.at(dense.spread(PICTURE_POINTS, logarithmic))
 
 
-def _samples_of_eliminated(solution: Solution) -> dict[str, Vector]:
-    """Values of the eliminated unknowns between the steps, which a file without equations cannot tell."""
-    if isinstance(solution.unknowns, SavedUnknowns):
-        return dict(solution.unknowns.samples)
-    if solution.unknowns is None or not solution.unknowns.removed:
-        return {}
-    fine = for_picture(solution)
-    return dict(zip(SAMPLES, (fine.t, eliminated_values(fine)), strict=True))
-
-
 def file_between(path: str | os.PathLike[str]) -> Path:
     """The file for values between the steps that belongs to a ``.npy`` file, whose suffix may be left out."""
     source = Path(path)
@@ -450,7 +439,6 @@ def file_between(path: str | os.PathLike[str]) -> Path:
 
 
 def _fields_of_file(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The fields of a :class:`Solution` from its files."""
     result = load(path)
     if result.kind != "solution":
         raise ResultFileError(f"{path} holds a result of kind '{result.kind}'; give a file of a solution")
@@ -516,7 +504,7 @@ def _wrong_parameters(parameters: Mapping[str, Any], n: int) -> list[str]:
 
 def _load_dense(path: Path, result: Result) -> tuple[DenseOutput, dict[str, Vector]]:
     """The polynomials in a file, and samples of eliminated unknowns."""
-    try:
+    with damaged(f"{path} is damaged; restore it, or delete it to load the values at the steps alone"):
         with opened(path) as file:
             arrays = read_archive(file)
         belongs, dense = int(arrays.pop("checksum")), DenseOutput.from_arrays(arrays)
@@ -528,12 +516,6 @@ def _load_dense(path: Path, result: Result) -> tuple[DenseOutput, dict[str, Vect
             *result.data["others"].shape[1:],
         ):
             raise ValueError("has another number of eliminated unknowns")
-    except ResultFileError:  # is a ValueError too
-        raise
-    except (ValueError, KeyError, IndexError, TypeError, OverflowError):
-        raise ResultFileError(
-            f"{path} is damaged; restore it, or delete it to load the values at the steps alone"
-        ) from None
     if belongs != checksum(result.data):
         raise ResultFileError(
             f"{path} belongs to another solution; restore the files, or delete it to load the values at the "

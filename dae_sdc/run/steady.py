@@ -32,7 +32,7 @@ from dae_sdc.options import (
     redeclared,
     takes,
 )
-from dae_sdc.registry import unknown
+from dae_sdc.registry import require_name
 from dae_sdc.run.equations import Equations, equations_near, with_model
 from dae_sdc.run.results import Result, check_target, put_down, say_written, tabulated
 from dae_sdc.sharing import bar_of, metering, one_at_a_time
@@ -176,11 +176,8 @@ def guess_of(problem: ProblemDAE, values: Any, t: float) -> Vector:
 
 
 def _place(problem: ProblemDAE, name: str) -> int:
-    """The number of an unknown."""
-    if name not in problem.names:
-        title = getattr(problem, "model_name", type(problem).__name__)
-        raise InputError(unknown(f"unknown of {title}", name, problem.names))
-    return problem.names.index(name)
+    title = getattr(problem, "model_name", type(problem).__name__)
+    return require_name(f"unknown of {title}", name, problem.names)
 
 
 def _hidden(equations: Equations, t: float) -> Hidden | None:
@@ -268,7 +265,6 @@ def _range(vary: Mapping[str, Any] | None) -> tuple[str, float, float]:
 
 
 def _table(branch: Branch, options: BranchOptions) -> Result:
-    """The branch as a result of kind "branch"."""
     n = branch.u.shape[1]
     columns = [("value", "f8"), ("u", "f8", (n,)), ("unstable", "i8"), ("special", "U8"), ("frequency", "f8")]
     states = zip(branch.values, branch.u, branch.unstable, strict=True)

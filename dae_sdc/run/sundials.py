@@ -8,7 +8,7 @@ import io
 import re
 import sys
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -30,7 +30,7 @@ from dae_sdc.dae.values import undefined
 from dae_sdc.deadline import check_at, limits_call, unchecked
 from dae_sdc.errors import EvaluationError, InputError, SolveError
 from dae_sdc.options import HIGHEST_ORDER, Output, Start, Steps, Times, about, redeclared, takes
-from dae_sdc.registry import unknown
+from dae_sdc.registry import require_name
 from dae_sdc.run.callbacks import (
     MOST_INNER_STEPS,
     SPARSE_FROM,
@@ -137,8 +137,7 @@ def integrate(
 ) -> Solution:
     """The solution for options that were checked, see :func:`sundials`, of a problem with its start."""
     solver, out = request.solver, request.out
-    if solver not in SOLVERS:
-        raise InputError(unknown("solver of SUNDIALS", solver, SOLVERS))
+    require_name("solver of SUNDIALS", solver, SOLVERS)
     if not installed():
         raise InputError(f"'{solver}' needs the package scikit-sundae: pip install 'dae_sdc[bench]'")
     if own is None:
@@ -170,8 +169,8 @@ def integrate(
     kept = own.n <= DENSE_LIMIT if request.dense is None else request.dense
     label: dict[str, Any] = {"problem": name or problem_name(own), "sweeper": solver, "quad": ""}
     label |= {"nodes": 0, "qdelta": "", "rtol": tolerance.rtol, "atol": tolerance.atol}
-    label |= {"leave_out": list(tolerance.left_out), "max_order": task.max_order}
-    runs = _Runs(task, request, label, kept, times, sized)
+    label |= {"leave_out": list(tolerance.left_out), "max_order": request.max_order or HIGHEST_ORDER}
+    runs = _Runs(task, request, label, kept, times, sized, counts_of(own))
     with unchecked():
         record, message, remark = runs.carry_out()
         found = runs.solution(record, message)
@@ -199,9 +198,7 @@ class _Runs:
     keeps: bool
     times: Vector | None
     sized: bool
-
-    def __post_init__(self) -> None:
-        self.work = counts_of(self.task.problem)
+    work: list[int]  # Counts of the problem before the first run.
 
     def carry_out(self) -> tuple[_Record, str, str]:
         """The last run, the message if it ended early, and what is to be said of its errors."""
@@ -240,14 +237,12 @@ class _Runs:
         return kept, "", remark
 
     def solution(self, record: _Record, message: str) -> Solution:
-        """The solution of a run."""
         found = record.solution(message, self.label, self.given.dense)
         if self.times is not None:
             found = found.at(self.times)
         return found if self.keeps else replace(found, dense=None)
 
     def _to(self, rtol: float, sizes: Vector | None) -> Task:
-        """The task with another tolerance."""
         before = self.task.tolerance
         absolute = before.atol * (rtol / before.rtol)
         if self.sized and sizes is not None:
@@ -255,7 +250,7 @@ class _Runs:
             absolute = rtol * np.maximum(sizes, GLOBAL_ERROR.least_size * nominal)
         return replace(self.task, tolerance=replace(before, rtol=rtol, atol=absolute))
 
-    def _record(self, task: Task, watched: list[float] | None = None) -> _Record:
+    def _record(self, task: Task, watched: Sequence[float] = ()) -> _Record:
         return _Record(task, self.keeps, self.times, self.work, watched)
 
     def _run(self, record: _Record) -> str:
@@ -299,15 +294,11 @@ class Task:
     rate: Vector
     tolerance: Tolerance  # Accuracy, and unknowns whose error does not count.
     sizes: Steps  # First and largest step size, and highest order.
-    pieces: tuple[float, ...] = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.pieces = (self.t0, *stops_of(self.problem, self.t0, self.t_end), self.t_end)
-
-    @property
-    def max_order(self) -> int:
-        """Highest order."""
-        return self.sizes.max_order or HIGHEST_ORDER
+    @cached_property
+    def pieces(self) -> tuple[float, ...]:
+        """Ends of the parts of the interval between break points."""
+        return (self.t0, *stops_of(self.problem, self.t0, self.t_end), self.t_end)
 
     @property
     def switches(self) -> bool:
@@ -322,26 +313,21 @@ class Task:
         least = slope_at(self.problem, self.start, self.t0)
         return with_algebraic_slopes(self.problem, self.start, least, self.t0, self.t_end - self.t0)
 
-    def options(self) -> dict[str, Any]:
-        """Arguments of the solver besides the equations."""
-        sizes, tolerance, problem = self.sizes, self.tolerance, self.problem
+    def carry_out(self, record: _Record, bar: Any) -> None:
+        """Integrate all pieces between break points."""
+        name = self.solver.upper()
+        driver = record.driver = _IdaDriver(self) if self.solver == "ida" else _CvodeDriver(self)
+        u, last, sizes, tolerance, problem = self.start, 0.0, self.sizes, self.tolerance, self.problem
         left_out = np.array([name in tolerance.left_out for name in problem.names])
         scale = np.broadcast_to(tolerance.atol / tolerance.rtol, (problem.n,))
-        return {
+        given = {
             "rtol": tolerance.rtol,
             "atol": weighted(tolerance.rtol, scale, left_out),
-            "max_order": self.max_order,
+            "max_order": sizes.max_order or HIGHEST_ORDER,
             "max_num_steps": MOST_INNER_STEPS,
             "first_step": first_step(sizes.dt) or 0.0,
             "max_step": sizes.dt_max or 0.0,
         }
-
-    def carry_out(self, record: _Record, bar: Any) -> None:
-        """Integrate all pieces between break points."""
-        name = self.solver.upper()
-        driver = _IdaDriver(self) if self.solver == "ida" else _CvodeDriver(self)
-        record.driver = driver
-        u, last, given = self.start, 0.0, self.options()
         with _OUTPUT, redirect_stdout(_WithoutMessages(sys.stdout)):
             # scikit-sundae warns that the exact Jacobian replaces that by differences.
             with filtering("ignore", UserWarning):
@@ -365,7 +351,7 @@ class Task:
                         continue
                     reached = min(float(found.t), end)
                     record.step(solver, time, reached, start, u, driver.derivative(found))
-                    driver.finished()
+                    driver.watches = True
                     time, last, start = reached, reached - time, u
                     bar.reach(time)
                     if time < self.t_end:
@@ -376,20 +362,14 @@ class _Record:
     """The steps of a run, with interpolants on all of them, or only on those that contain output times."""
 
     def __init__(
-        self,
-        task: Task,
-        keeps: bool,
-        times: Vector | None,
-        work: list[int],
-        watched: list[float] | None = None,
+        self, task: Task, keeps: bool, times: Vector | None, work: list[int], watched: Sequence[float] = ()
     ) -> None:
         self.task, self.keeps, self.times = task, keeps, times
         self.scheme = Scheme((0.0, *INNER, 1.0), (), task.problem.n)
         self.t, self.u, self.du = [task.t0], [task.start], [np.full(task.problem.n, np.nan)]
         self.steps: list[StepData] = []
         self.driver: _IdaDriver | _CvodeDriver | None = None
-        self.work = [work]
-        self.watched = watched or []
+        self.work, self.watched = [work], watched
         self.seen: list[tuple[Vector, Vector]] = [(task.start, task.slope)] if watched else []
 
     def step(self, solver: Any, begin: float, end: float, start: Vector, u: Vector, du: Vector) -> None:
@@ -400,12 +380,12 @@ class _Record:
             side: Any = "left" if begin == self.task.t0 else "right"
             asked = np.searchsorted(self.times, begin, side=side)
             keeps = bool(asked < np.searchsorted(self.times, end, side="right"))
-        first, last = len(self.seen), bisect_right(self.watched, end)
-        if keeps or first < last:
+        watched = self.watched[len(self.seen) : bisect_right(self.watched, end)]
+        if keeps or watched:
             # The end of the step is read last; otherwise the next call would return it once more.
-            watched = [solver.step(time, method="normal") for time in self.watched[first:last]]
             assert self.driver is not None
-            self.seen += [(np.array(found.y), self.driver.interpolated_slope(found)) for found in watched]
+            for found in (solver.step(time, method="normal") for time in watched):
+                self.seen.append((np.array(found.y), self.driver.interpolated_slope(found)))
             times = [begin + theta * size for theta in INNER] if keeps else []
             inner = [np.array(solver.step(time, method="normal").y) for time in times]
             solver.step(end, method="normal")
@@ -417,7 +397,6 @@ class _Record:
         self.work.append(counts_of(self.task.problem))
 
     def sizes(self) -> Vector:
-        """The largest value of every unknown."""
         return np.asarray(np.abs(np.array(self.u)).max(axis=0))
 
     def states(self) -> tuple[Vector, Vector]:
@@ -426,7 +405,7 @@ class _Record:
         self.correct(self.t, u, du)
         return u, du
 
-    def correct(self, t: list[float], u: Vector, du: Vector) -> None:
+    def correct(self, t: Sequence[float], u: Vector, du: Vector) -> None:
         """Compute unknowns of index 2 from hidden constraints, in place."""
         if self.constraints is not None:
             self.constraints.correct(np.array(t[1:]), u[1:], du[1:], -np.diff(t))
@@ -442,7 +421,6 @@ class _Record:
         return hidden_constraints(problem, self.task.t0, self.sizes(), any_size=False)
 
     def solution(self, message: str, label: Mapping[str, Any], saves_dense: bool | None) -> Solution:
-        """The solution up to the last step."""
         task, problem = self.task, self.task.problem
         work = np.diff(np.array(self.work), axis=0, prepend=[self.work[0]])
         per_step: dict[str, Any] = {name: work[:, i] for i, name in enumerate(COUNTERS)}
@@ -550,22 +528,18 @@ class _Driver:
         self.sparse = self.problem.n >= SPARSE_FROM and self.equations.pattern is not None
         self.rejected = 0
         self.slope = task.slope
-        self._latest, self._watches = task.t0, False
-
-    def finished(self) -> None:
-        """Note that a step was accepted."""
-        self._watches = True
+        self._latest = task.t0
+        self.watches = False  # Whether a step was accepted.
 
     def watch(self, t: float) -> None:
         """Count a rejected attempt if F is evaluated at an earlier time than before."""
-        if t < self._latest and self._watches:
+        if t < self._latest and self.watches:
             self.rejected += 1
         self._latest = t
 
 
 class _IdaDriver(_Driver):
     def make(self, module: Any, options: dict[str, Any]) -> Any:
-        """The integrator of scikit-sundae."""
         problem, equations = self.problem, self.equations
         if self.sparse:
             options |= {"linsolver": "sparse", "sparsity": equations.pattern}
@@ -596,12 +570,11 @@ class _IdaDriver(_Driver):
             self.slope = (
                 slope_at(self.problem, u, t) if known is None else np.array(known.derivative_at_end())
             )
-        self._latest, self._watches = t, True
+        self._latest, self.watches = t, True
         solver.init_step(t, u, self.slope)
         return u
 
     def derivative(self, found: Any) -> Vector:
-        """u' at the end of a step."""
         return np.array(found.yp)
 
     interpolated_slope = derivative
@@ -616,7 +589,12 @@ class _CvodeDriver(_Driver):
         self._zero, self._residual = np.zeros(n), np.empty(n)
         self._mass: Any = None
         self._find_mass(self.task.t0, self.task.start)
-        if self._singular():
+        if self.sparse:
+            singular = self._diagonal is not None and not np.all(self._diagonal)
+        else:  # whatever the units of the equations are
+            rows = self._size.max(axis=1, keepdims=True)
+            singular = not rows.all() or int(np.linalg.matrix_rank(self._mass / rows)) < n
+        if singular:
             raise InputError(
                 f"CVODE takes ordinary differential equations; dF/du' of {type(problem).__name__} is "
                 f"singular at t={self.task.t0:.6g}; use 'ida'"
@@ -647,7 +625,7 @@ class _CvodeDriver(_Driver):
         self._find_mass(t, u)
         self.slope = self.f(t, u)
         # CVODE's choice of its first step evaluates f at times that are no attempts at a step.
-        self._latest, self._watches = t, False
+        self._latest, self.watches = t, False
         solver.init_step(t, u)
         return u
 
@@ -689,13 +667,6 @@ class _CvodeDriver(_Driver):
         off = self._size.sum() - np.abs(diagonal).sum()
         self._diagonal: Any = diagonal if off == 0.0 else None
         self._factors = superlu(mass) if self.sparse and off else None
-
-    def _singular(self) -> bool:
-        """Whether M is singular, independently of the units of the equations."""
-        if self.sparse:
-            return self._diagonal is not None and not np.all(self._diagonal)
-        rows = self._size.max(axis=1, keepdims=True)
-        return not rows.all() or int(np.linalg.matrix_rank(self._mass / rows)) < self.problem.n
 
     def _solve(self, right: Vector) -> Vector:
         """M^(-1) times a vector or matrix; NaN where M is singular."""

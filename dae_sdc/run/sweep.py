@@ -42,7 +42,7 @@ from dae_sdc.options import (
     takes,
 )
 from dae_sdc.polynomials.pool import run_jobs
-from dae_sdc.registry import unknown
+from dae_sdc.registry import require_name
 from dae_sdc.run.code import code_digest
 from dae_sdc.run.results import unknowns_over_time
 from dae_sdc.run.solve import solve
@@ -311,8 +311,7 @@ def draws_of(request: SweepOptions, over: dict[str, Any]) -> tuple[str, ...]:
 
 def _points_of_cube(sampler: str, number: int, dimension: int, seed: int) -> Vector:
     """Points inside the unit cube, shape (number, dimension), the first of more points with the same seed."""
-    if sampler not in SAMPLERS:
-        raise InputError(unknown("sampler", sampler, SAMPLERS))
+    require_name("sampler", sampler, SAMPLERS)
     source = np.random.default_rng(seed)
     if sampler == "random":
         cube = source.random((number, dimension))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dae_sdc.dae.memory import COUNTERS
 from dae_sdc.errors import InputError, ResultFileError
-from dae_sdc.registry import unknown
+from dae_sdc.registry import require_name, unknown
 from dae_sdc.run.files import is_texts, partial_name
 from dae_sdc.run.results import (
     Result,
@@ -153,10 +153,8 @@ class Sweep(Tabulated):
 
     def values(self, name: str) -> NDArray[np.float64]:
         """Values of an unknown in all runs at all times, shape (S, K); raises InputError if there is none."""
-        unknowns = unknowns_over_time(self.result)
-        if name not in unknowns:
-            raise InputError(unknown("name", name, self.all_names))
-        return unknowns[name][1]
+        require_name("name", name, self.all_names)
+        return unknowns_over_time(self.result)[name][1]
 
     def quantile(self, name: str, q: Any) -> NDArray[np.float64]:
         """Quantiles over the runs of an unknown at all times, of the runs that have reached each time.

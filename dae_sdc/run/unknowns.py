@@ -7,10 +7,10 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from dae_sdc.arguments import shown
 from dae_sdc.control.events import Event
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 
 Jet = tuple[str, int]  # Name of an unknown and order of a derivative.
+Jets = Mapping[Jet, Vector]  # Their values at all points, each of shape (K,).
 MOST_ENTRIES = 2_000_000  # Largest number of entries of the matrices that are solved at once.
 
 MOST_ITERATIONS = 12
@@ -53,7 +54,6 @@ class Unknowns:
         self.simplified = simplified
         self.parameters = dict(parameters)
         self.names: tuple[str, ...] = simplified.original.names
-        self._offsets: tuple[list[int], list[int]] | None = None
         self._known: tuple[Any, dict[Jet, Vector]] | None = None
 
     def __deepcopy__(self, memo: Any) -> Unknowns:
@@ -104,36 +104,30 @@ class Unknowns:
         missing = [jet for jet in needed if jet not in known]
         if not missing:
             return known
-        rates = {
-            (name, order + 1): du[:, at] for at, (name, order) in enumerate(map(name_and_order, entries))
-        }
-        if self._offsets is None:
-            from dae_sdc.structure.analysis import structure
-
-            analysed = structure(self.simplified.model, differentiation=False)
-            # Without a regular system Jacobian the offsets tell nothing.
-            self._offsets = (analysed.c.tolist(), analysed.d.tolist()) if analysed.regular else ([], [])
+        jets = enumerate(map(name_and_order, entries))
+        rates = {(name, order + 1): du[:, at] for at, (name, order) in jets}
         c, d = self._offsets
         if c:
             orders = dict(zip(self.simplified.model.names, d, strict=True))
             last = max(order - orders[name] for name, order in missing)
-            known.update(self._derivatives(max(0, last), c, d, t, known, rates))
+            known.update(self._derivatives(max(0, last), t, known, rates))
         for jet in missing:
             if jet in rates and (jet not in known or not np.isfinite(known[jet]).all()):
                 values = known.get(jet, rates[jet])
                 known[jet] = np.where(np.isfinite(values), values, rates[jet])
         return known
 
-    def _derivatives(
-        self,
-        last: int,
-        c: Sequence[int],
-        d: Sequence[int],
-        t: Vector,
-        known: Mapping[Jet, Vector],
-        rates: Mapping[Jet, Vector],
-    ) -> dict[Jet, Vector]:
+    @cached_property
+    def _offsets(self) -> tuple[list[int], list[int]]:
+        """Those of the equations and unknowns; empty where the system Jacobian is singular."""
+        from dae_sdc.structure.analysis import structure
+
+        analysed = structure(self.simplified.model, differentiation=False)
+        return (analysed.c.tolist(), analysed.d.tolist()) if analysed.regular else ([], [])
+
+    def _derivatives(self, last: int, t: Vector, known: Jets, rates: Jets) -> dict[Jet, Vector]:
         """Values of the derivatives up to order d_j + last; NaN where they cannot be computed."""
+        c, d = self._offsets
         names, size = self.simplified.model.names, max(1, MOST_ENTRIES // max(1, len(c)) ** 2)
         parts = []
         for begin in range(0, len(t), size):
@@ -153,28 +147,20 @@ class Unknowns:
         return {jet: np.concatenate([part[jet] for part in parts]) for jet in parts[0]}
 
     def _stage(
-        self,
-        equations: Sequence[tuple[int, int]],
-        jets: Sequence[Jet],
-        t: Vector,
-        known: Mapping[Jet, Vector],
-        guesses: Mapping[Jet, Vector],
-    ) -> npt.NDArray[np.float64]:
+        self, equations: Sequence[tuple[int, int]], jets: Sequence[Jet], t: Vector, known: Jets, guesses: Jets
+    ) -> Vector:
         """Values of jets by Newton's method at all points, shape (jets, K)."""
         model, graph = self.simplified.model, self.simplified.model.graph
         index = {name: j for j, name in enumerate(model.names)}
         roots = [graph.total_derivative(model.roots[i], order) for i, order in equations]
         cols = {graph.variable(index[name], order): at for at, (name, order) in enumerate(jets)}
-        places, slopes = [], []
-        for row, root in enumerate(roots):
-            for leaf, slope in graph.gradient(root).items():
-                if leaf in cols:
-                    places.append((row, cols[leaf]))
-                    slopes.append(slope)
+        gradients = enumerate(map(graph.gradient, roots))
+        entries = [(row, leaf, slope) for row, slopes in gradients for leaf, slope in slopes.items()]
+        entries = [(row, cols[leaf], slope) for row, leaf, slope in entries if leaf in cols]
         count, points = len(jets), len(t)
         x = np.array([known.get(jet, guesses.get(jet, np.zeros(points))) for jet in jets])
         x[~np.isfinite(x)] = 0.0
-        rows_, cols_ = (list(column) for column in zip(*places, strict=True)) if places else ([], [])
+        rows_, cols_, slopes = map(list, zip(*entries, strict=True)) if entries else ([], [], [])
         change = np.full(x.shape, np.inf)
         # Equations without an unknown of the stage are satisfied by the stages before.
         for _ in range(MOST_ITERATIONS):
@@ -187,9 +173,7 @@ class Unknowns:
                 break
         return np.where(np.abs(change) <= ACCEPTED_CORRECTION * (1.0 + np.abs(x)), x, np.nan)
 
-    def _values(
-        self, nodes: Sequence[int], t: Vector, known: Mapping[Jet, Vector]
-    ) -> npt.NDArray[np.float64]:
+    def _values(self, nodes: Sequence[int], t: Vector, known: Jets) -> Vector:
         """Values of expressions at all points, shape (nodes, K)."""
         model, zero = self.simplified.model, np.zeros(len(t))
         parameters = [
@@ -235,7 +219,7 @@ class SavedUnknowns:
         return np.interp(t, times, table[:, self.removed.index(name)])
 
 
-def _solved(matrix: npt.NDArray[np.float64], rhs: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _solved(matrix: Vector, rhs: Vector) -> Vector:
     """Solutions of many linear systems, by least squares where they are not square or are singular."""
     scale = np.abs(matrix).max(axis=2, initial=0.0)
     scale = np.where(scale > 0.0, scale, 1.0)
