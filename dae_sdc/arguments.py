@@ -250,8 +250,7 @@ def checked() -> Callable[[Callable[P, R]], Callable[P, R]]:
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
             name, known = function.__name__, names_of(function)
-            parameters = _signature(function).parameters.values()
-            if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+            if not _takes_any(function):
                 for given in kwargs:
                     if given not in known:
                         own = own_word(given)
@@ -270,3 +269,8 @@ def checked() -> Callable[[Callable[P, R]], Callable[P, R]]:
         return call
 
     return decorate
+
+
+@functools.lru_cache(maxsize=256)
+def _takes_any(function: Callable[..., Any]) -> bool:
+    return any(one.kind is one.VAR_KEYWORD for one in _signature(function).parameters.values())
