@@ -387,7 +387,7 @@ def _as_written(target: Target, request: SolveOptions, index: int | None) -> Equ
             if not model.names:  # all of them are constants, and something must be left to solve
                 model, simplified = simplified.original, None
         elif simplified is None and not as_it_is:
-            model = target.make_model(params)
+            model = target.model_with(params)
         if simplified is None and hasattr(model, "roots"):
             model = square(model)
         problem, remark = _problem_of_model(model, request, settings, index)

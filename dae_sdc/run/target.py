@@ -117,6 +117,12 @@ class Target:
         """The model that a name stands for, the same in all runs; otherwise what was given."""
         return _shared_model(self.text) if self.text and self.is_model else self.thing
 
+    def model_with(self, params: Mapping[str, Any]) -> Model:
+        """The model for values of its parameters, for a name the same in all runs with these."""
+        if self.text and self.is_model and all(isinstance(one, str | int | float) for one in params.values()):
+            return _shared_model(self.text, *sorted(params.items()))
+        return self.make_model(params)
+
     def make_problem(self, params: Mapping[str, Any]) -> ProblemDAE:
         """The problem, with values of its parameters and settings of its nonlinear solves."""
         if self.is_new:
@@ -223,8 +229,8 @@ def is_file(text: str) -> bool:
 
 
 @functools.lru_cache(maxsize=16)
-def _shared_model(text: str) -> Model:
-    return make_model(text)
+def _shared_model(text: str, *params: tuple[str, Any]) -> Model:
+    return make_model(text, dict(params))
 
 
 @functools.lru_cache(maxsize=16)
