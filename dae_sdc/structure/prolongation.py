@@ -34,9 +34,10 @@ def differentiated(graph: Graph, roots: Iterable[int]) -> Graph:
     """A copy of a graph for derivatives, so that no expression with some that cancel is reused elsewhere."""
     for root in roots:
         graph.slopes(root)
-    known: tuple[int, Graph] | None = graph.remembered.get("differentiated")
+    known: tuple[int, Graph] | None = graph.remembered.pop("differentiated", None)
     if known is None or known[0] != len(graph):
-        known = graph.remembered["differentiated"] = len(graph), graph.copy()
+        known = len(graph), graph.copy()
+    graph.remembered["differentiated"] = known
     return known[1]
 
 
