@@ -144,7 +144,7 @@ def square_function(problem: Any, near: Any) -> Any:
             return problem
         kept = [model.equation_names.index(name) for name in chosen.equation_names]
         other = copy.copy(problem)
-        other.function = _Chosen(given, kept)
+        other.function = functools.partial(_values, given, kept)
         other.equation_names = chosen.equation_names
         left = [name for name, _ in chosen.redundant]
         other.redundant = tuple(zip(left, model.sympy([root for _, root in chosen.redundant]), strict=True))
@@ -152,15 +152,10 @@ def square_function(problem: Any, near: Any) -> Any:
     return problem
 
 
-class _Chosen:
+def _values(function: Any, kept: Sequence[int], t: float, u: Any, du: Any, **parameters: Any) -> list[Any]:
     """Some values of a function F(t, u, du)."""
-
-    def __init__(self, function: Any, kept: Sequence[int]) -> None:
-        self.function, self.kept = function, kept
-
-    def __call__(self, t: float, u: Any, du: Any, **parameters: Any) -> list[Any]:
-        values = self.function(t, u, du, **parameters)
-        return [values[i] for i in self.kept]
+    values = function(t, u, du, **parameters)
+    return [values[i] for i in kept]
 
 
 def with_redundant(model: Any, problem: Any) -> Any:

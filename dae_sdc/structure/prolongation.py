@@ -9,21 +9,19 @@ from math import comb, factorial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sparse
 
 from dae_sdc.deadline import check
 from dae_sdc.expressions.codegen import Compiled, compile_program
 from dae_sdc.expressions.dag import Leaf
 from dae_sdc.expressions.graph import Input
-from dae_sdc.structure.rank import LinearRows
+from dae_sdc.structure.rank import Floats, LinearRows
 from dae_sdc.structure.scalars import NoValueError, Reals, Residues, many_digits, values_of
 from dae_sdc.structure.signature import Integers
 
 if TYPE_CHECKING:
     from dae_sdc.expressions.graph import Graph
 
-Floats = npt.NDArray[np.float64]
 Jet = tuple[int, int]  # An unknown and the order of a derivative.
 # Partial derivatives of an expression by x_j^(k), with the keys (j, k), and the derivatives of these.
 Partials: TypeAlias = dict[Jet, list[int]]
