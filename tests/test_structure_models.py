@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from pathlib import Path
@@ -18,16 +17,15 @@ import dae_sdc as ds
 from dae_sdc.cli import main
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import InputError
-from dae_sdc.expressions.dag import Leaf, Op
+from dae_sdc.expressions.dag import PRIME, Leaf, Op
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.model.model import Model
 from dae_sdc.plotting.structure import blocked_signature
 from dae_sdc.problems._models import MODELS
 from dae_sdc.run.target import make_model
 from dae_sdc.structure.analysis import leading_values
-from dae_sdc.structure.prolongation import Tape, evaluate
 from dae_sdc.structure.repair import METHODS, System, repair
-from dae_sdc.structure.series import PRIME, Arithmetic, NoValueError
+from dae_sdc.structure.scalars import Reals, Residues, many_digits, values_of
 from dae_sdc.structure.signature import StructureError
 
 # --- the table ------------------------------------------------------------------------------------
@@ -209,7 +207,7 @@ def test_singular_systems_are_no_daes() -> None:
         ds.repair(model)
 
 
-# --- series in a finite field ---------------------------------------------------------------------
+# --- values in a finite field, and with many digits -------------------------------------------------
 
 BINARY = [op for op in Op if op.arity == 2 and op not in (Op.MIN, Op.MAX, Op.LT, Op.LE)]
 UNARY = [op for op in Op if op.arity == 1 and op not in (Op.INTPOW, Op.SIGN, Op.FLOOR)]
@@ -222,7 +220,7 @@ def leaf_graph() -> tuple[Graph, int, int]:
 
 
 @pytest.mark.parametrize("op", [*UNARY, *BINARY, Op.INTPOW, Op.MIN, Op.MAX, Op.SELECT])
-def test_series_agree_with_derivatives_of_the_graph(op: Op) -> None:
+def test_derivatives_of_the_graph_are_those_of_values_with_many_digits(op: Op) -> None:
     graph, a, b = leaf_graph()
     if op is Op.INTPOW:
         node = graph.div(a, graph.integer_power(b, 3))
@@ -232,60 +230,70 @@ def test_series_agree_with_derivatives_of_the_graph(op: Op) -> None:
         node = graph.power(a, graph.constant(Fraction(1, 3)))
     else:
         node = graph.call(op, a, b) if op.arity == 2 else graph.call(op, a)
-    order = 3
-    rates = [graph.total_derivative(node, k) for k in range(order + 1)]
-    tape = Tape(graph, [node, *rates])
-    # At one point for all of them, where square roots exist.
-    for point in range(40):
-        ring = Arithmetic(order, point, exact_roots=True)
-        found = tape.evaluate(ring, ring.leaf)
-        if None not in found:
-            break
-    else:
-        pytest.fail("no point with square roots")
-    series, *values = (one for one in found if one is not None)
-    series = series + [0] * (order + 1 - len(series))
-    for k in range(order + 1):
-        assert series[k] * math.factorial(k) % PRIME == values[k][0]
+    context, time = many_digits(), 0.4
+    # a = x y' + t lies between 0.1 and 0.9, but for acosh, and b = y' - p below it.
+    size = 4.0 if op is Op.ACOSH else 0.5
+
+    def along(node: int, t: Any) -> Any:
+        curves = [lambda s: size * context.cos(s), lambda s: context.sin(s) + s * s / 5]
+
+        def value(leaf: Leaf) -> Any:
+            if leaf.kind == "p":
+                return context.mpf(1) / 3
+            return t if leaf.kind == "t" else context.diff(curves[leaf.index], t, leaf.order)
+
+        values = values_of(graph, [node], Reals(context, value))
+        assert values is not None
+        return values[0]
+
+    for order in range(1, 4):
+        expected = context.diff(lambda t: along(node, t), time, order)
+        assert context.almosteq(
+            along(graph.total_derivative(node, order), context.mpf(time)), expected, 1e-12
+        )
 
 
 @pytest.mark.parametrize("exponent", [-1, 0, 1])
 def test_powers_whose_exponents_differ_by_1_differ_by_a_factor(exponent: int) -> None:
     graph, a, b = leaf_graph()
     nodes = [graph.call(Op.POW, a, b), graph.call(Op.POW, a, graph.add(b, graph.constant(exponent))), a]
-    (power, _), (other, _), (base, _) = evaluate(graph, nodes, 2)
-    ring = Arithmetic(2)
-    assert other == ring.mul(power, ring.power(base, exponent))
+    power, other, base = values_of(graph, nodes, Residues()) or ()
+    assert other == power * pow(base, exponent, PRIME) % PRIME
 
 
-def test_identities_of_functions_hold_in_series() -> None:
+def test_identities_of_functions_hold_in_the_field() -> None:
     graph, a, _ = leaf_graph()
-    sine, cosine = graph.call(Op.SIN, a), graph.call(Op.COS, a)
-    up, down = graph.call(Op.COSH, a), graph.call(Op.SINH, a)
-    ((s, _), (c, _), (h, _), (g, _), (e, _)) = evaluate(
-        graph, [sine, cosine, up, down, graph.call(Op.EXP, a)], 4
-    )
-    ring = Arithmetic(4)
-    assert ring.add(ring.mul(s, s), ring.mul(c, c)) == [1, 0, 0, 0, 0]
-    assert ring.add(ring.mul(h, h), ring.negative(ring.mul(g, g))) == [1, 0, 0, 0, 0]
-    assert ring.add(h, g) == e
+    nodes = [graph.call(op, a) for op in (Op.SIN, Op.COS, Op.COSH, Op.SINH, Op.EXP)]
+    for order in range(5):
+        rates = [graph.total_derivative(node, order) for node in nodes]
+        s, c, h, g, e = values_of(graph, [*rates], Residues()) or ()
+        assert (h + g) % PRIME == e
+        if not order:
+            assert (s * s + c * c) % PRIME == (h * h - g * g) % PRIME == 1
 
 
 def test_a_power_with_a_variable_exponent_obeys_its_differential_equation() -> None:
     graph, a, b = leaf_graph()
-    nodes = [graph.call(Op.POW, a, b), graph.call(Op.LOG, a), b]
-    (power, rates), (log, log_rates), (exponent, _) = evaluate(graph, nodes, 4)
-    ring = Arithmetic(3)
-    slope = ring.mul(power, ring.derivative(ring.mul(exponent, log)))
-    assert ring.derivative(power)[:3] == slope[:3]
-    # The exponent does not contain x, so that its derivative is that of the base alone.
-    expected = Arithmetic(4).mul(Arithmetic(4).mul(exponent, power), log_rates[0, 0])
-    assert rates[0, 0] == expected
+    power, log = graph.call(Op.POW, a, b), graph.call(Op.LOG, a)
+    slope = graph.mul(power, graph.total_derivative(graph.mul(b, log)))
+    for order in range(3):
+        nodes = [graph.total_derivative(power, order + 1), graph.total_derivative(slope, order)]
+        found = values_of(graph, nodes, Residues())
+        assert found is not None
+        assert found[0] == found[1]
 
 
-def test_a_series_that_has_no_inverse() -> None:
-    with pytest.raises(NoValueError):
-        Arithmetic(2).inverse([0, 1])
+def test_what_divides_by_zero_has_no_value_unless_it_is_not_chosen() -> None:
+    graph, a, _ = leaf_graph()
+    same, context = graph.sub(graph.variable(3), graph.variable(4)), many_digits()
+    quotient = graph.div(a, same)
+    chosen = graph.call(Op.SELECT, graph.call(Op.LT, same, a), a, quotient)
+    numbers = Reals(context, lambda leaf: context.mpf(1))
+    assert values_of(graph, [quotient], numbers) is None
+    assert values_of(graph, [chosen], numbers) == [2]
+    field = Residues()
+    field.leaf = lambda leaf: 1  # type: ignore[method-assign]
+    assert values_of(graph, [quotient], field) is None
 
 
 # --- repairs --------------------------------------------------------------------------------------

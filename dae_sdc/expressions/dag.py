@@ -334,10 +334,10 @@ class Nodes:
     def below(self, nodes: Iterable[int], mark: int = 0, known: Container[int] = ()) -> list[int]:
         """All nodes that some nodes are made of, themselves included, operands first."""
         stack = [node for node in nodes if node not in known and (not mark or self.mark[node] & mark)]
-        seen = set(stack)
+        seen, ops, args = set(stack), self.op, self.args
         while stack:
             node = stack.pop()
-            for arg in self.operands(node):
+            for arg in args[node] if ops[node] is not Op.INTPOW else args[node][:1]:
                 if arg not in seen and arg not in known and (not mark or self.mark[arg] & mark):
                     seen.add(arg)
                     stack.append(arg)

@@ -126,14 +126,16 @@ class Graph(Derivatives):
         slots.update({node: len(given) + at for at, node in enumerate([*fixed, *idle])})
         constants = np.concatenate([constants, np.zeros(len(idle))])
         first = len(given) + len(constants)
-        code: list[list[int]] = []
+        code: list[tuple[int, ...]] = []
         for node in order:
             if node in slots:
                 continue
-            op = self.op[node]
-            row = [*[slots[arg] for arg in self.operands(node)], *self.args[node][op.arity :]]
+            op, args = self.op[node], self.args[node]
             slots[node] = first + len(code)
-            code.append([int(op), *row, *[0] * (3 - len(row))])
+            if len(args) == 2:
+                code.append((op, slots[args[0]], args[1] if op is Op.INTPOW else slots[args[1]], 0))
+            else:
+                code.append((op, *[slots[arg] for arg in args], *[0] * (3 - len(args))))
         outputs = [slots[node] for node in nodes]
         return Program(
             tuple(given),

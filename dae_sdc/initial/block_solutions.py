@@ -22,9 +22,8 @@ from dae_sdc.initial.solver import SEARCH, Given
 from dae_sdc.initial.systems import NotPolynomialError, Reader, nearest_angle, reader_of
 from dae_sdc.polynomials.homotopy import solve_polynomials
 from dae_sdc.structure.blocks import find_blocks, strong_components
-from dae_sdc.structure.prolongation import Tape
 from dae_sdc.structure.rank import Span
-from dae_sdc.structure.series import RealArithmetic, many_digits
+from dae_sdc.structure.scalars import Reals, many_digits, values_of
 
 # Distance, in units of the sizes of values, of the points that give the usual sizes of derivatives.
 SURROUNDING_DISTANCE = 0.1
@@ -259,9 +258,8 @@ class ManyDigits:
 
     def __init__(self, part: Part, cols: Sequence[int], x: Vector) -> None:
         system = part.system
-        self._context = many_digits()
-        self._tape = Tape(system.model.graph, [*part.roots, *part.slopes.values()])
-        self._slopes = len(part.slopes)
+        self._context, self._graph = many_digits(), system.model.graph
+        self._nodes = [*part.roots, *part.slopes.values()]
         self._known = leaf_values(system, x)
         place = {j: at for at, j in enumerate(cols)}
         self._place = {system.jets[j]: at for j, at in place.items()}
@@ -269,16 +267,16 @@ class ManyDigits:
 
     def solve(self, start: Vector) -> Vector | None:
         """The solution by Newton's method, rounded; None if that does not converge quadratically."""
-        mp, n, ring = self._context, len(self._place), RealArithmetic(0, self._context)
+        mp, n = self._context, len(self._place)
         y = [mp.mpf(float(value)) for value in start]
 
-        def series(leaf: Leaf) -> list[Any]:
+        def value(leaf: Leaf) -> Any:
             at = self._place.get((leaf.index, leaf.order)) if leaf.kind == "u" else None
-            return [mp.mpf(self._known(leaf)) if at is None else y[at]]
+            return mp.mpf(self._known(leaf)) if at is None else y[at]
 
         for _ in range(MOST_NEWTON_STEPS):
-            found = [one[0] for one in self._tape.evaluate(ring, series) if one is not None]
-            if len(found) < n + self._slopes:
+            found = values_of(self._graph, self._nodes, Reals(mp, value))
+            if found is None:
                 return None
             matrix = mp.zeros(n, n)
             for e, i, at in self._entries:

@@ -13,26 +13,14 @@ from dae_sdc.dae.scales import balanced
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import SingularMatrixError
 from dae_sdc.initial.jets import Integers, JetSystem
-from dae_sdc.initial.projection import dense
+from dae_sdc.initial.projection import DIAGONAL_SHIFT, MOST_DENSE_ENTRIES, dense
 from dae_sdc.initial.solver import Booleans
 from dae_sdc.structure.rank import LinearRows
 
-
-@dataclass(frozen=True)
-class FollowingOptions:
-    """Settings of :func:`follow` and :func:`alike`."""
-
-    most_iterations: int = 8  # Largest number of Gauss-Newton steps in a stage.
-    # Relative step at which the iteration has converged; residuals that remain are contradictions.
-    settled: float = 1e-6
-    # Largest number of entries of a matrix that is factorised as a dense one.
-    most_dense_entries: int = 400_000
-    # Subtracted from zeros on the diagonal of sparse systems, so that dependent rows can be factorised.
-    diagonal_shift: float = 1e-13
-    agreement: float = 0.1  # Relative difference of two passes up to which their results count as equal.
-
-
-FOLLOWING = FollowingOptions()
+MOST_FOLLOWING_STEPS = 8  # Largest number of Gauss-Newton steps in a stage.
+# Relative step at which the iteration has converged; residuals that remain are contradictions.
+SETTLED_STEP = 1e-6
+AGREEMENT = 0.1  # Relative difference of two passes up to which their results count as equal.
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +57,7 @@ def _follow_stage(
     scale: Vector | None = None
     units: tuple[Vector, Vector] | None = None
     left, settled = np.zeros(0), False
-    for _ in range(FOLLOWING.most_iterations):
+    for _ in range(MOST_FOLLOWING_STEPS):
         values = system.values(x, number)
         if not np.isfinite(values).all():
             break
@@ -91,12 +79,12 @@ def _follow_stage(
         if step is None:
             break
         x[jets] += step
-        settled = bool((np.abs(step) <= FOLLOWING.settled * (sizes[jets] + np.abs(x[jets]))).all())
+        settled = bool((np.abs(step) <= SETTLED_STEP * (sizes[jets] + np.abs(x[jets]))).all())
     return Followed(x, number, left, certain=False)
 
 
 def _is_large(matrix: Any) -> bool:
-    return bool(np.prod(matrix.shape) > FOLLOWING.most_dense_entries)
+    return bool(np.prod(matrix.shape) > MOST_DENSE_ENTRIES)
 
 
 def _units(matrix: Any, system: JetSystem, jets: Integers) -> tuple[Vector, Vector]:
@@ -134,7 +122,7 @@ def _step(matrix: Any, values: Vector, units: tuple[Vector, Vector], dependent: 
     try:
         if _is_large(matrix):
             rows = sparse.csr_matrix(matrix)
-            step = -LinearRows(rows, dependent, FOLLOWING.diagonal_shift, scales=1.0 / columns).solve(values)
+            step = -LinearRows(rows, dependent, DIAGONAL_SHIFT, scales=1.0 / columns).solve(values)
         else:
             scaled = dense(matrix) / factors[:, None] / columns
             # A QR factorisation is cheaper than singular values.
@@ -149,4 +137,4 @@ def alike(first: Vector | None, second: Vector | None) -> bool:
     """Whether the results of two passes, with different steps of differences, agree."""
     if first is None or second is None or first.shape != second.shape:
         return False
-    return float(np.linalg.norm(second - first)) <= FOLLOWING.agreement * float(np.linalg.norm(first))
+    return float(np.linalg.norm(second - first)) <= AGREEMENT * float(np.linalg.norm(first))

@@ -251,22 +251,20 @@ def _with_chosen(problem: Any, model: Any, chosen: Any) -> Any:
     """The problem of a function with the equations that were chosen of those of its model."""
     kept = [model.equation_names.index(name) for name in chosen.equation_names[: -len(chosen.held) or None]]
     other = copy.copy(problem)
-    other.function = _Chosen(problem.function, kept, [model.names.index(name) for name in chosen.held])
+    held = [model.names.index(name) for name in chosen.held]
+    other.function = functools.partial(_values, problem.function, kept, held)
     other.equation_names, other.held = chosen.equation_names, chosen.held
     left = [name for name, _ in chosen.redundant]
     other.redundant = tuple(zip(left, model.sympy([root for _, root in chosen.redundant]), strict=True))
     return other
 
 
-class _Chosen:
+def _values(
+    function: Any, kept: Sequence[int], held: Sequence[int], t: float, u: Any, du: Any, **parameters: Any
+) -> list[Any]:
     """Some values of a function F(t, u, du), and derivatives of unknowns that are held."""
-
-    def __init__(self, function: Any, kept: Sequence[int], held: Sequence[int]) -> None:
-        self.function, self.kept, self.held = function, kept, held
-
-    def __call__(self, t: float, u: Any, du: Any, **parameters: Any) -> list[Any]:
-        values = self.function(t, u, du, **parameters)
-        return [*(values[i] for i in self.kept), *(du[j] for j in self.held)]
+    values = function(t, u, du, **parameters)
+    return [*(values[i] for i in kept), *(du[j] for j in held)]
 
 
 def with_redundant(model: Any, problem: Any) -> Any:

@@ -24,7 +24,7 @@ from dae_sdc.structure.blocks import (
 )
 from dae_sdc.structure.consistent import Leading, Start, leading_rank
 from dae_sdc.structure.differentiation import Differentiation, differentiate, differentiate_at_points, varies
-from dae_sdc.structure.prolongation import evaluate
+from dae_sdc.structure.prolongation import residues
 from dae_sdc.structure.rank import (
     RankTest,
     choose_states,
@@ -32,7 +32,7 @@ from dae_sdc.structure.rank import (
     floating_rank,
     is_singular,
 )
-from dae_sdc.structure.series import NoValueError
+from dae_sdc.structure.scalars import NoValueError
 from dae_sdc.structure.signature import (
     Integers,
     ModelWithGraph,
@@ -322,16 +322,16 @@ def leading_values(model: ModelWithGraph, c: Integers, d: Integers) -> dict[tupl
     """The system Jacobian at a random point of the finite field: entries by equation and unknown."""
     # Shapes: c and d (n,).
     try:
-        outputs = evaluate(model.graph, model.roots, 0)
+        partials = residues(model.graph, model.roots)
     except NoValueError:
         raise InputError(
             "an equation divides by something that is 0 for all values; write it without the quotient"
         ) from None
     return {
-        (i, j): series[0]
-        for i, (_, partials) in enumerate(outputs)
-        for (j, k), series in partials.items()
-        if k == d[j] - c[i] and series[0]
+        (i, j): slope
+        for i, slopes in enumerate(partials)
+        for (j, k), (slope,) in slopes.items()
+        if k == d[j] - c[i] and slope
     }
 
 

@@ -24,8 +24,7 @@ from dae_sdc.errors import SingularMatrixError
 from dae_sdc.expressions.dag import UNKNOWN, Leaf
 from dae_sdc.structure.blocks import Block
 from dae_sdc.structure.prolongation import Jet, Point, Prolongation
-from dae_sdc.structure.rank import NO_ROWS, RankTest, ReducedRows
-from dae_sdc.structure.series import Floats
+from dae_sdc.structure.rank import NO_ROWS, Floats, RankTest, ReducedRows
 from dae_sdc.structure.signature import Integers, ModelWithGraph
 
 USUAL_NUMBERS = (1e-3, 1e3)  # Sizes of numbers whose unit is 1.

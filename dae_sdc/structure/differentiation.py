@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
-from math import perm
+from math import comb
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,9 +16,9 @@ import scipy.sparse as sparse
 from dae_sdc.deadline import check
 from dae_sdc.expressions.dag import PRIME, UNKNOWN
 from dae_sdc.structure.consistent import RealEchelon, Start, find_points, prolonged
-from dae_sdc.structure.prolongation import Point, Prolongation, evaluate
+from dae_sdc.structure.prolongation import Point, Prolongation, residues
 from dae_sdc.structure.rank import Echelon, WorkLimitError, equilibrated_singular_values
-from dae_sdc.structure.series import NoValueError
+from dae_sdc.structure.scalars import NoValueError
 from dae_sdc.structure.signature import Signature
 
 if TYPE_CHECKING:
@@ -69,17 +69,17 @@ def _search(
     highest = _highest(signature)
     shift = max(highest)
     try:
-        outputs = evaluate(graph, roots, most)
+        partials = residues(graph, roots, most)
     except NoValueError:
         return Differentiation(None, None)
     determined = constraints = 0
     for k in range(most + 1):
-        for _, partials in outputs:
+        for slopes in partials:
             row: dict[int, int] = {}
-            for (j, q), series in partials.items():
-                for m in range(max(0, k - len(series) + 1), k + 1):
+            for (j, q), rates in slopes.items():
+                for m in range(k + 1):
                     at = (q + m - highest[j] + shift) * n + j
-                    row[at] = (row.get(at, 0) + series[k - m] * perm(q + m, q)) % PRIME
+                    row[at] = (row.get(at, 0) + rates[k - m] * comb(k, m)) % PRIME
             lead = echelon.add({at: value for at, value in row.items() if value})
             if lead is not None:
                 level = lead // n - shift

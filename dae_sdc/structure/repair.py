@@ -21,9 +21,9 @@ from dae_sdc.model.sympy_input import to_sympy
 from dae_sdc.registry import unknown
 from dae_sdc.structure.analysis import Structure, analyse, is_nonlinear, leading_values, structure
 from dae_sdc.structure.consistent import Start, dependent_rows, independent_columns
-from dae_sdc.structure.prolongation import evaluate
+from dae_sdc.structure.prolongation import residues
 from dae_sdc.structure.rank import Echelon, Span, independent_rows
-from dae_sdc.structure.series import NoValueError
+from dae_sdc.structure.scalars import NoValueError
 from dae_sdc.structure.signature import Integers, ModelWithGraph, StructureError, derivative_name, listed
 
 METHODS = ("auto", "lc", "augmentation")
@@ -389,12 +389,11 @@ def _augment(
 def _determine(graph: Graph, nodes: Sequence[int], unknowns: range) -> bool:
     """Whether as many expressions as unknowns determine these: their Jacobian is regular."""
     try:
-        outputs = evaluate(graph, nodes, 0)
+        partials = residues(graph, nodes)
     except NoValueError:
         return False
     rows = [
-        {j: series[0] for (j, _), series in partials.items() if j in unknowns and series[0]}
-        for _, partials in outputs
+        {j: slope for (j, _), (slope,) in slopes.items() if j in unknowns and slope} for slopes in partials
     ]
     return len(independent_rows(rows)) == len(rows)
 
