@@ -323,17 +323,12 @@ class PartDerivatives(QuasilinearParts):
     def _derived_dg_dt(self, t: float, q: Vector, v: Vector | None, factor: float = 1.0) -> Vector:
         if self._rates_vanish:
             return np.zeros(self.n_constraints)
-        if self._takes_complex("g", t, q, v, time=True):
-            rate = complex_slope(lambda s: self._g_at(t + s, q, v))
-        else:
-            step = factor * FIRST_DIFFERENCE * self._scales(q)[1]
-            rate = np.asarray(slope(lambda s: self._g_at(t + s, q, v), step))
+        exact = self._takes_complex("g", t, q, v, time=True)
+        rate = _slope(lambda s: self._g_at(t + s, q, v), exact, factor * self._scales(q)[1])
         if v is None or "g" not in self._with_velocity:
             return rate
-        if self._takes_complex("g", t, q, v):
-            return rate + complex_slope(lambda s: self._g_at(t, q + s * v, v))
-        step = factor * FIRST_DIFFERENCE * self._reach(q, v)
-        return np.asarray(rate + slope(lambda s: self._g_at(t, q + s * v, v), step))
+        exact = self._takes_complex("g", t, q, v)
+        return rate + _slope(lambda s: self._g_at(t, q + s * v, v), exact, factor * self._reach(q, v))
 
     def _derived_d2g(self, t: float, q: Vector, v: Vector, factor: float = 1.0) -> Vector:
         """g_tt + 2 g_tq v + g_qq(v, v); the last two are the slope at 0 of g_q(t + 2 s, q + s v) v."""
@@ -341,30 +336,27 @@ class PartDerivatives(QuasilinearParts):
         if self._source_of("dg"):
             if self._takes_complex("dg", t, q, v):
                 changes = complex_slope(lambda s: self._at_complex("dg", t, q + s * v, v) @ v)
-                rates = slope(lambda s: self._part("dg", t + s, q) @ v, FIRST_DIFFERENCE * time)
-                changes = changes + 2.0 * rates
+                changes = changes + 2.0 * _slope(lambda s: self._part("dg", t + s, q) @ v, False, time)
             else:
-                changes = slope(
-                    lambda s: self._part("dg", t + 2.0 * s, q + s * v) @ v, FIRST_DIFFERENCE * reach
-                )
+                changes = _slope(lambda s: self._part("dg", t + 2.0 * s, q + s * v) @ v, False, reach)
         elif self._takes_complex("g", t, q, v):
 
             def along(s: float) -> Vector:
                 return complex_slope(lambda h: self._g_at(t + 2.0 * s, q + (s + h) * v, v))
 
-            changes = slope(along, FIRST_DIFFERENCE * reach)
+            changes = _slope(along, False, reach)
         else:
             return np.asarray(curvature(lambda s: self._g_at(t + s, q + s * v, v), SECOND_DIFFERENCE * reach))
         if self._rates_vanish:
-            return np.asarray(changes)
+            return changes
         if self._source_of("dg_dt"):
-            explicit = slope(lambda s: self._part("dg_dt", t + s, q), FIRST_DIFFERENCE * time)
+            explicit = _slope(lambda s: self._part("dg_dt", t + s, q), False, time)
         elif self._takes_complex("g", t, q, v, time=True):
 
             def rate(s: float) -> Vector:
                 return complex_slope(lambda h: self._g_at(t + s + h, q, v))
 
-            explicit = slope(rate, FIRST_DIFFERENCE * time)
+            explicit = _slope(rate, False, time)
         else:
             explicit = curvature(lambda s: self._g_at(t + s, q, v), SECOND_DIFFERENCE * time)
         return np.asarray(changes + explicit)
@@ -463,6 +455,11 @@ class PartDerivatives(QuasilinearParts):
                 f"differentiation {expected[worst]:.6g}; correct it, or leave it out"
             )
         return True
+
+
+def _slope(function: Callable[[Any], Any], exact: bool, length: float) -> Vector:
+    """f'(0) by a complex step, which is ``exact``, or by differences over a part of a length."""
+    return complex_slope(function) if exact else np.asarray(slope(function, FIRST_DIFFERENCE * length))
 
 
 def _relative_difference(given: Vector, expected: Vector) -> Vector:
@@ -654,7 +651,8 @@ class CompiledParts(PartDerivatives):
         own, functions = constraint_machine(), self._functions()
         workspace = self._make_workspace(functions)
         memory = workspace.memory
-        memory.second_order, memory.multiplied = "A" in self._with_velocity, "B" in functions
+        memory.start, memory.rows = self._size if "A" in self._with_velocity else 0, self._shapes["A"][0]
+        memory.multiplied = "B" in functions
         memory.form = getattr(own, self._last_rows().upper())
         memory.A, memory.h = functions["A"].address, functions["h"].address
         if self._source_of("B"):
