@@ -9,11 +9,18 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from dae_sdc.compiled.machine_newton import dense_solve, lapack, lapack_factor, lapack_solve, largest_of
+from dae_sdc.compiled.machine_newton import (
+    LARGEST_LOOP,
+    dense_solve,
+    halves_at,
+    lapack,
+    lapack_factor,
+    lapack_solve,
+    largest_of,
+)
 from dae_sdc.dae import pointwise
 from dae_sdc.dae.compiling import (
     RecordView,
-    call_jacobian,
     call_residual,
     doubles,
     integers,
@@ -97,7 +104,7 @@ def rate_of_square(a: Any) -> Any:
     n, right, value, largest = a.n, doubles(a.right), doubles(a.value), 0.0
     for j in range(n):
         right[j] = value[j]
-    dense_solve(n, a.dgetrs, a.small, a.lu, a.pivots, a.right)
+    dense_solve(n, LARGEST_LOOP, a.dgetrs, a.small, a.lu, a.pivots, a.right)
     for j in range(n):
         if doubles(a.algebraic)[j] == 0.0:
             size = abs(right[j]) / doubles(a.sizes)[j]
@@ -173,11 +180,10 @@ def make_nearest(a: Any) -> Any:
 
 @_view.method()
 def _refactor(a: Any) -> Any:
-    n, mass, stiffness = a.n, doubles(a.mass), doubles(a.stiffness)
-    call_jacobian(a.jacobian, a.time, a.here, a.here + 8 * n, 0.0, a.p, a.mass)
-    call_jacobian(a.jacobian, a.time, a.here, a.here + 8 * n, a.scale, a.p, a.stiffness)
+    n, stiffness, point = a.n, doubles(a.stiffness), (a.time, a.here, a.here + 8 * a.n)
+    halves_at(a.jacobian, *point, a.scale, a.p, a.mass, a.stiffness, n * n)
     for k in range(n * n):
-        stiffness[k] = (stiffness[k] - mass[k]) / a.scale
+        stiffness[k] /= a.scale
         if not abs(stiffness[k]) < np.inf:
             return False
     a.doubtful = 0
@@ -191,7 +197,7 @@ def _find_change(a: Any) -> Any:
     if a.determined != 0:
         for j in range(n):
             right[j] = value[j]
-        dense_solve(n, a.dgetrs, a.small, a.lu, a.pivots, a.right)
+        dense_solve(n, LARGEST_LOOP, a.dgetrs, a.small, a.lu, a.pivots, a.right)
         follows = FOLLOWS * a.h if a.follows != 0 else 0.0
         for j in range(n):
             algebraic = doubles(a.algebraic)[j] > 0.0

@@ -58,14 +58,6 @@ def part(name: str, meaning: str, velocity: bool = False) -> Callable[..., npt.A
     return method
 
 
-class GivenPart(NamedTuple):
-    """How a class gives a part, "method", "kernel" or "", with its name there and the shape of the part."""
-
-    source: str
-    name: str
-    shape: tuple[int, ...]
-
-
 class QuasilinearParts(ProblemDAE):
     """The parts of a :class:`~dae_sdc.constrained.quasilinear.QuasilinearProblem` and their evaluation."""
 
@@ -135,9 +127,9 @@ class QuasilinearParts(ProblemDAE):
         absent = {"daen1": ("B", "d2g"), "daeq1": ("B", "d2g"), "daeq2": ("d2g",), "nohol": ("d2g",)}
         return tuple(name for name in PARTS if name not in absent.get(self.kind, ()))
 
-    def given_part(self, name: str) -> GivenPart:
-        """How the class gives one of :data:`PARTS`."""
-        return GivenPart(self._source_of(name), self._user_names.get(name, name), self._shapes[name])
+    def given_part(self, name: str) -> tuple[str, str, tuple[int, ...]]:
+        """How the class gives one of :data:`PARTS`: "method", "kernel" or "", its name and its shape."""
+        return self._source_of(name), self._user_names.get(name, name), self._shapes[name]
 
     def part_arguments(self, name: str, q: Vector, v: Vector | None) -> tuple[Vector, ...]:
         """What the method of a part takes behind the time, from positions and velocities."""
@@ -168,6 +160,21 @@ class QuasilinearParts(ProblemDAE):
         if array.shape != shape:
             raise InputError(f"{label} of {type(self).__name__} must return shape {shape}; got {array.shape}")
         return array
+
+    def _run(
+        self, address: int, name: str, t: float, q: Any, v: Any, p: Vector, kind: Any = np.float64
+    ) -> Vector:
+        """A part by the C function at an address, for numbers of a kind."""
+        out, place = np.empty(self._shapes[name], dtype=kind), np.array(q, dtype=kind)
+        rate = place if v is None else np.array(v, dtype=kind)
+        for array in (place, rate):
+            if array.shape != (self._size,):
+                raise InputError(
+                    f"{type(self).__name__} has {self._size} functions; got an array of shape {array.shape}"
+                )
+        arrays = place.view(np.float64), rate.view(np.float64), p, out.reshape(-1).view(np.float64)
+        machine().residual_at(address, float(t), *arrays)
+        return out
 
     def _complex_kernel(self, name: str) -> Any:
         kernel: Any = getattr(type(self), f"{self._user_names.get(name, name)}_kernel")
@@ -363,15 +370,10 @@ class PartDerivatives(QuasilinearParts):
 
     def _at_complex(self, name: str, t: float, q: Any, v: Any = None) -> Any:
         """A part for complex u and u'; derivatives that no class gives are differences of order 6."""
-        given, shape = self._source_of(name), self._shapes[name]
+        given = self._source_of(name)
         if given == "kernel":
-            out = np.empty(shape, dtype=np.complex128)
-            place = np.array(q, dtype=np.complex128).view(np.float64)
-            rate = place if v is None else np.array(v, dtype=np.complex128).view(np.float64)
             address = self._complex_kernel(name).address
-            parts = (place, rate, self.packed_parameters, out.reshape(-1).view(np.float64))
-            machine().residual_at(address, float(t), *parts)
-            return out
+            return self._run(address, name, t, q, v, self.packed_parameters, np.complex128)
         if given == "method":
             method: Callable[..., Any] = getattr(self, name)
             return np.asarray(method(t, q, v) if name in self._with_velocity else method(t, q))
@@ -576,32 +578,16 @@ class CompiledParts(PartDerivatives):
         label = self._user_names.get(name, name)
         if self._source_of(name) == "kernel":
             kernel: Any = getattr(type(self), f"{label}_kernel")
-            return self._run(
-                compile_kernel(kernel, "residual").address, name, t, q, v, self.packed_parameters
-            )
+            address = compile_kernel(kernel, "residual").address
+            return self._run(address, name, t, q, v, self.packed_parameters)
         if name not in ("dg", "dg_dt", "d2g"):
             arguments = ", ".join(self._arguments[label])
             raise InputError(f"{type(self).__name__} defines no {label}({arguments})")
         if self._compiles_derivatives:
             pointers = self.pointers()
             return self._run(int(pointers.addresses[PARTS.index(name)]), name, t, q, v, pointers.p)
-        q = np.asarray(q, dtype=float)
-        if v is not None:
-            v = np.asarray(v, dtype=float)
         derive: Callable[..., Vector] = getattr(self, f"_derived_{name}")
-        return derive(t, q, v)
-
-    def _run(self, address: int, name: str, t: float, q: Any, v: Any, p: Vector) -> Vector:
-        out = np.empty(self._shapes[name])
-        place = np.array(q, dtype=np.float64)
-        rate = place if v is None else np.array(v, dtype=np.float64)
-        for array in (place, rate):
-            if array.shape != (self._size,):
-                raise InputError(
-                    f"{type(self).__name__} has {self._size} functions; got an array of shape {array.shape}"
-                )
-        machine().residual_at(address, float(t), place, rate, p, out.reshape(-1))
-        return out
+        return derive(t, np.asarray(q, dtype=float), None if v is None else np.asarray(v, dtype=float))
 
     def _make_workspace(self, functions: dict[str, Any]) -> Any:
         """The workspace of compiled derivatives of constraints."""

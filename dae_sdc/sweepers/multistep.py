@@ -57,8 +57,8 @@ class FixedPoint(ModifiedNewton):
         system.save()
         self._system = system
         self._take_kept(None)
-        aged = self._matrix.numbers.is_aged > 0.0 and not self._constant
-        fresh = self._matrix.factors is None or aged
+        aged = self.matrix.numbers.is_aged > 0.0 and not self._constant
+        fresh = self.matrix.factors is None or aged
         if fresh:
             self._renew()
         rate = self._iterate(system)
@@ -75,7 +75,7 @@ class FixedPoint(ModifiedNewton):
 
     def _iterate(self, system: ImplicitSystem) -> float | None:
         """Iterate; None where it has converged, otherwise the contraction."""
-        kept, goal, counters = self._matrix, self.problem.newton_tol, self.problem.work_counters
+        kept, goal, counters = self.matrix, self.problem.newton_tol, self.problem.work_counters
         assert kept.factors is not None
         sizes: list[float] = []
         growing, rate = 0, np.inf
@@ -108,12 +108,12 @@ class FixedPoint(ModifiedNewton):
 
     def _renew(self) -> None:
         """Evaluate and factorise dF/du' at the iterate."""
-        before = self._matrix.linearization
+        before = self.matrix.linearization
         self.linearize_here()
         if before is not None:
             change: Any = abs(self._linearization.mass - before.mass).max()
             self._constant = bool(change <= EQUAL_MATRICES * abs(before.mass).max())
-        self._matrix.numbers.is_aged = 0.0
+        self.matrix.numbers.is_aged = 0.0
         self.factor()
 
     def _iteration_matrix(self) -> Matrix:

@@ -172,7 +172,7 @@ class StepsAhead:
         """Whether steps can be taken ahead from a state."""
         method = self._together.plain
         goes = None if method is None else getattr(method.stages, "goes_ahead", None)
-        if goes is None or not goes(value, method.weights):
+        if goes is None or not goes(value):
             return False
         if method is not self._method:
             self._method, m, n = method, method.stages.m, method.stages.n
