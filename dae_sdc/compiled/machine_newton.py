@@ -402,19 +402,10 @@ def sparse_work(view: Any) -> tuple[Any, Any]:
 
     @within_compiled
     def factors(parts: Any, n: Any) -> Any:
-        return TriangularFactors(
-            view(parts[0]),
-            short_integers(parts[1]),
-            short_integers(parts[2]),
-            view(parts[3]),
-            short_integers(parts[4]),
-            short_integers(parts[5]),
-            view(parts[6]),
-            short_integers(parts[7]),
-            short_integers(parts[8]),
-            doubles(parts[9]),
-            n,
-        )
+        lower = view(parts[0]), short_integers(parts[1]), short_integers(parts[2])
+        upper = view(parts[3]), short_integers(parts[4]), short_integers(parts[5])
+        order = short_integers(parts[7]), short_integers(parts[8])
+        return TriangularFactors(*lower, *upper, view(parts[6]), *order, doubles(parts[9]), n)
 
     @within_compiled
     def refactor(parts_at: Any, pattern_at: Any, n: Any, data_at: Any, work_at: Any) -> Any:

@@ -499,16 +499,10 @@ class Pointers(NamedTuple):
     # Where functions in Python leave an exception; to be checked when compiled code has returned.
     failure: CallbackFailure
     owners: tuple[Any, ...]  # What must live as long as the addresses are used.
-
-
-class _Compiled:
-    """Pointers of one problem and the numbers they were made with; a copy of a problem makes its own."""
-
-    def __init__(self, source: Vector, pointers: Pointers) -> None:
-        self.source, self.pointers = source, pointers
+    source: Vector  # The parameters of the problem that they were made with.
 
     def __reduce__(self) -> Any:
-        return no_copy, ()
+        return no_copy, ()  # A copy of a problem makes its own.
 
 
 @functools.cache
@@ -523,16 +517,16 @@ class CompiledParts(PartDerivatives):
     def _begin_parts(self) -> None:
         super()._begin_parts()
         self._failure = CallbackFailure()
-        self._compiled: _Compiled | None = None
+        self._pointers: Pointers | None = None
         self._equations_compile: bool | None = None
         self._workspace_of_parts: Any = None
 
     def pointers(self) -> Pointers:
         """The parts of the equations as C functions, for solvers that use the quasilinear form."""
-        source, known = self.packed_parameters, self._compiled
+        source, known = self.packed_parameters, self._pointers
         if known is None or known.source is not source:
-            known = self._compiled = _Compiled(source, self._make_pointers(source))
-        return known.pointers
+            known = self._pointers = self._make_pointers(source)
+        return known
 
     def _make_pointers(self, source: Vector) -> Pointers:
         addresses = np.zeros(8, dtype=np.int64)
@@ -550,7 +544,7 @@ class CompiledParts(PartDerivatives):
             addresses[PARTS.index("d2g")] = addresses[PARTS.index("dg_dt")]
         kind = "daeq1" if self.kind == "daen1" else self.kind
         owners = (*functions.values(), owner)
-        return Pointers(kind, self._size, self.n_constraints, addresses, p, self._failure, owners)
+        return Pointers(kind, self._size, self.n_constraints, addresses, p, self._failure, owners, source)
 
     def _functions(self) -> dict[str, Any]:
         """The parts as C functions with their ``address``, by name."""

@@ -139,6 +139,7 @@ class FixedPoint(ModifiedNewton):
 CORRECTORS = ("newton", "fixed-point")  # Names of the ways to solve implicit equations.
 # Names of the methods that take the first k - 1 steps, before a k-step formula has its past.
 STARTING_PROCEDURES = ("collocation", "explicit-euler")
+CHOICES = {"corrector": CORRECTORS, "starting_procedure": STARTING_PROCEDURES}  # The first for any DAE.
 
 EQUAL_STEPS = 1e-9  # Difference of times and of step sizes, in steps, up to which they are equal.
 # Difference of times allowed in addition, relative to the time, for rounding in sums of step sizes.
@@ -188,7 +189,7 @@ class MultistepDAE(DirectSweeper):
 
     def __init__(self, params: dict[str, Any], level: Any) -> None:
         given = dict(params)
-        for option, known in (("corrector", CORRECTORS), ("starting_procedure", STARTING_PROCEDURES)):
+        for option, known in CHOICES.items():
             value = given.pop(option, known[0])
             if value not in known:
                 raise InputError(unknown(option, value, known))
@@ -224,10 +225,7 @@ class MultistepDAE(DirectSweeper):
 
     def _bind(self, problem: ProblemDAE, *_: Any) -> None:
         if not is_ordinary(problem):
-            for option, default in (
-                ("corrector", CORRECTORS[0]),
-                ("starting_procedure", STARTING_PROCEDURES[0]),
-            ):
+            for option, (default, _) in CHOICES.items():
                 if getattr(self, option) != default:
                     raise InputError(
                         f"{option}='{getattr(self, option)}' is for ordinary differential equations, "
