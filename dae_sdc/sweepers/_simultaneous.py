@@ -54,7 +54,7 @@ from dae_sdc.dae.state import (
 )
 from dae_sdc.errors import SingularMatrixError
 from dae_sdc.sharing import once
-from dae_sdc.sweepers import simultaneous as own, step_sizes, steps_ahead, tolerance
+from dae_sdc.sweepers import simultaneous as own, steps_ahead, tolerance
 from dae_sdc.sweepers.simultaneous import (
     NOT_JUDGED,
     RELATIVE_ROUND_OFF,
@@ -62,7 +62,6 @@ from dae_sdc.sweepers.simultaneous import (
     Simultaneous,
     StepNumbers,
 )
-from dae_sdc.sweepers.step_sizes import StepSizes
 from dae_sdc.sweepers.teams import EVALUATE, FACTORIZE, FILTER, SOLVE, SPREAD, Team
 from dae_sdc.sweepers.tolerance import Weights
 
@@ -133,10 +132,10 @@ class StagesMemory(ctypes.Structure):
     ]
 
 
-_view, _sizes_view = RecordView(StagesMemory), RecordView(StepSizes)
+_view, _sizes_view = RecordView(StagesMemory), RecordView(steps_ahead.StepSizes)
 stages_at, sizes_of_steps_at = _view.at, _sizes_view.at
 
-SIZES = ctypes.sizeof(StepSizes) // 8  # Numbers of the sizes of steps.
+SIZES = ctypes.sizeof(steps_ahead.StepSizes) // 8  # Numbers of the sizes of steps.
 
 TINY = float(np.finfo(float).tiny)
 
@@ -868,16 +867,10 @@ def _solve_and_judge(a: Any, t0: Any, h: Any, first: Any, again: Any, looks: Any
 
 
 for _function in (
-    *(step_sizes.begin_approach, step_sizes.approached, step_sizes.next_size, step_sizes.time_slack),
-    *(step_sizes.end_of_step, step_sizes.clipped, own.solved_and_judged, steps_ahead.take_steps),
-    *(
-        steps_ahead.decided,
-        steps_ahead.count_solved,
-        steps_ahead.solved_ahead,
-        steps_ahead.accepted_ahead,
-        steps_ahead.rejected_ahead,
-        steps_ahead.shortest,
-    ),
+    *(steps_ahead.begin_approach, steps_ahead.approached, steps_ahead.next_size, steps_ahead.time_slack),
+    *(steps_ahead.end_of_step, steps_ahead.clipped, steps_ahead.take_steps, steps_ahead.decided),
+    *(steps_ahead.count_solved, steps_ahead.solved_ahead, steps_ahead.accepted_ahead),
+    *(steps_ahead.rejected_ahead, steps_ahead.shortest, own.solved_and_judged),
     *(own.corrections, own.iterate, own.linearize_near, own.advance, own.estimate, own.error_at_end),
     *(own.defect, own.judge, own.renew, own.slope),
 ):

@@ -225,11 +225,11 @@ class MultistepDAE(DirectSweeper):
 
     def _bind(self, problem: ProblemDAE, *_: Any) -> None:
         if not is_ordinary(problem):
-            for option, (default, _) in CHOICES.items():
-                if getattr(self, option) != default:
+            for option, known in CHOICES.items():
+                if getattr(self, option) != known[0]:
                     raise InputError(
                         f"{option}='{getattr(self, option)}' is for ordinary differential equations, "
-                        f"index 0; {_described(problem)}; use {option}='{default}'"
+                        f"index 0; {_described(problem)}; use {option}='{known[0]}'"
                     )
         self._system = NodeSystem(problem, problem.n)
         self._newton = ModifiedNewton(problem, trust=False)
