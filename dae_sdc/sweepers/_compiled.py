@@ -103,21 +103,14 @@ def _add_to_row(to: Any, first: Any, last: Any, factor: Any, values: Any) -> Any
         target[i] += factor * source[i]
 
 
-@compiled_as(sweep.largest_difference)
-def _largest_difference(first: Any, second: Any, count: Any) -> Any:
-    one, other, result = doubles(first), doubles(second), 0.0
-    for i in range(count):
-        size = abs(one[i] - other[i])
-        if not size <= result:
-            result = size
-    return result
-
-
-@compiled_as(sweep.raise_norm)
-def _raise_norm(norms: Any, m: Any, least: Any) -> Any:
-    known = doubles(norms)
-    if known[m] < least:
-        known[m] = least
+@compiled_as(sweep.add_defects)
+def _add_defects(a: Any, low: Any, high: Any, norms: Any) -> Any:
+    largest = doubles(norms)
+    for m in range(low, high):
+        u, mixed = doubles(sweep.row(a.u, m)), doubles(sweep.row(a.mixed, m))
+        for i in range(a.n_integrated):
+            if largest[m] < abs(u[i] - mixed[i]):
+                largest[m] = abs(u[i] - mixed[i])
 
 
 @compiled_as(sweep.combine)
@@ -173,7 +166,7 @@ def _measure(w: Any, low: Any, high: Any) -> Any:
 for _function in (
     *(sweep.integrate, sweep.put_integrated, sweep.continue_polynomial, sweep.right_sides),
     *(sweep.guide_point, sweep.start_from, sweep.collect, sweep.solve_nodes, sweep.finish),
-    *(sweep.place_measured, sweep.add_defects, sweep.residual_norms, sweep.residual),
+    *(sweep.place_measured, sweep.residual_norms, sweep.residual),
     *(sweep.keep_old, sweep.look_at_change),
 ):
     within_compiled(_function)
