@@ -24,8 +24,8 @@ from dae_sdc.problems.linear import (
     index_1_residual,
 )
 from dae_sdc.run.method import default_nodes, default_sweeper
-from dae_sdc.sweepers import step_sizes
-from dae_sdc.sweepers.step_sizes import StepSizes
+from dae_sdc.sweepers import steps_ahead
+from dae_sdc.sweepers.steps_ahead import StepSizes
 from dae_sdc.sweepers.tableaux import METHODS
 from dae_sdc.sweepers.tolerance import (
     SETTINGS,
@@ -673,17 +673,17 @@ def unsolved(rate: float) -> Outcome:
 @pytest.mark.parametrize("error", [0.3, 0.03, 0.003])
 def test_the_first_step_is_followed_by_one_of_the_tolerance(error: float) -> None:
     accepted, size = StepSizes().take(good(error), 0.1)
-    assert accepted and size == pytest.approx(0.1 * step_sizes.SAFETY * error ** (-1.0 / ORDER))
+    assert accepted and size == pytest.approx(0.1 * steps_ahead.SAFETY * error ** (-1.0 / ORDER))
 
 
 def test_growth_is_limited() -> None:
-    assert StepSizes().take(good(1e-9), 0.1) == (True, about(0.1 * step_sizes.LARGEST_FACTOR))
+    assert StepSizes().take(good(1e-9), 0.1) == (True, about(0.1 * steps_ahead.LARGEST_FACTOR))
 
 
 def test_a_size_that_would_hardly_grow_is_kept() -> None:
     barely, clearly = (
-        (step_sizes.SAFETY / factor) ** ORDER
-        for factor in (step_sizes.KEPT_GROWTH - 0.01, step_sizes.KEPT_GROWTH + 0.01)
+        (steps_ahead.SAFETY / factor) ** ORDER
+        for factor in (steps_ahead.KEPT_GROWTH - 0.01, steps_ahead.KEPT_GROWTH + 0.01)
     )
     assert StepSizes().take(good(barely), 0.1) == (True, 0.1)
     assert StepSizes().take(good(clearly), 0.1)[1] > 0.12
@@ -693,9 +693,9 @@ def test_a_size_that_would_hardly_grow_is_kept() -> None:
 
 def test_iterations_make_steps_shorter() -> None:
     size = StepSizes().take(good(1e-3, effort=1.0), 0.1)[1]
-    assert size == pytest.approx(0.1 * step_sizes.SAFETY * 0.7 * 1e-3 ** (-1.0 / ORDER))
+    assert size == pytest.approx(0.1 * steps_ahead.SAFETY * 0.7 * 1e-3 ** (-1.0 / ORDER))
     assert StepSizes().take(good(1e-9, rate=0.15), 0.1)[1] == pytest.approx(
-        0.1 * step_sizes.WANTED_CONTRACTION / 0.15
+        0.1 * steps_ahead.WANTED_CONTRACTION / 0.15
     )
     # Slow iterations do not shorten a step that succeeded with them.
     assert StepSizes().take(good(1e-9, rate=0.6), 0.1) == (True, 0.1)
@@ -706,15 +706,15 @@ def test_errors_that_grow_are_foreseen() -> None:
     sizes = StepSizes()
     sizes.take(good(0.05), 0.1)
     size = sizes.take(good(0.5), 0.11)[1]
-    assert size == pytest.approx(0.11 * step_sizes.SAFETY * 0.5**-0.25 * (0.11 / 0.1) * (0.05 / 0.5) ** 0.25)
-    assert size < 0.11 * step_sizes.SAFETY * 0.5**-0.25
+    assert size == pytest.approx(0.11 * steps_ahead.SAFETY * 0.5**-0.25 * (0.11 / 0.1) * (0.05 / 0.5) ** 0.25)
+    assert size < 0.11 * steps_ahead.SAFETY * 0.5**-0.25
 
 
 def test_a_rejected_step_is_repeated_shorter_and_followed_by_none_that_is_longer() -> None:
     sizes = StepSizes()
     sizes.take(good(0.5), 0.1)
     accepted, again = sizes.take(good(3.0), 0.1)
-    assert not accepted and again == pytest.approx(0.1 * step_sizes.SAFETY * 3.0**-0.25)
+    assert not accepted and again == pytest.approx(0.1 * steps_ahead.SAFETY * 3.0**-0.25)
     assert sizes.take(good(1e-6), again) == (True, again)
     assert sizes.take(good(1e-6), again)[1] > again
 
@@ -725,7 +725,8 @@ def test_shrinking_is_limited(error: float) -> None:
     sizes.take(good(0.5), 0.1)
     accepted, again = sizes.take(good(error), 0.1)
     assert (
-        not accepted and 0.1 * step_sizes.SMALLEST_FACTOR * (1.0 - 1e-12) <= again <= 0.1 * step_sizes.SAFETY
+        not accepted
+        and 0.1 * steps_ahead.SMALLEST_FACTOR * (1.0 - 1e-12) <= again <= 0.1 * steps_ahead.SAFETY
     )
 
 
@@ -750,10 +751,10 @@ def test_where_iterations_failed_sizes_come_back_slowly() -> None:
     sizes.take(good(0.5), 1.0)
     failed, size = sizes.take(unsolved(0.6), 1.0)
     assert not failed and size == pytest.approx(0.5)
-    limit, growth = 0.5, step_sizes.LIMIT_GROWTH
+    limit, growth = 0.5, steps_ahead.LIMIT_GROWTH
     for _ in range(4):
         size = sizes.take(good(1e-6), size)[1]
-        limit, growth = limit * growth, growth * step_sizes.LIMIT_GROWTH
+        limit, growth = limit * growth, growth * steps_ahead.LIMIT_GROWTH
         assert size <= limit * (1.0 + 1e-12)
     assert size > 0.5
     for _ in range(20):
@@ -769,11 +770,11 @@ def test_behind_a_kink_the_tolerance_of_the_user_counts() -> None:
     sizes = StepSizes()
     sizes.take(good(0.005, slack=slack), 1.0)
     # As the last step foretells, or somewhat more: smooth.
-    assert sizes.take(good(0.005 * 0.9 * step_sizes.KINK_RATIO, slack=slack), 1.0)[0]
+    assert sizes.take(good(0.005 * 0.9 * steps_ahead.KINK_RATIO, slack=slack), 1.0)[0]
     sizes.take(good(0.005, slack=slack), 1.0)
     # A kink, where the estimate of a lower order is no bound.
-    assert not sizes.take(good(0.005 * 1.1 * step_sizes.KINK_RATIO, slack=slack), 1.0)[0]
-    for _ in range(int(step_sizes.WARY_STEPS)):
+    assert not sizes.take(good(0.005 * 1.1 * steps_ahead.KINK_RATIO, slack=slack), 1.0)[0]
+    for _ in range(int(steps_ahead.WARY_STEPS)):
         assert not sizes.take(good(0.02, slack=slack), 1.0)[0]
         assert sizes.take(good(0.005, slack=slack), 1.0)[0]
     assert sizes.take(good(0.02, slack=slack), 1.0)[0]

@@ -15,7 +15,7 @@ from dae_sdc.errors import DAEWarning, InputError
 from dae_sdc.run.convergence import fit_order, fitted_points
 from dae_sdc.sweepers.amplification import AmplificationOptions, Piece, amplification, pencil_index
 from dae_sdc.sweepers.step_error import StepError, operators_at
-from dae_sdc.sweepers.step_sizes import StepSizes, approached
+from dae_sdc.sweepers.steps_ahead import StepSizes, approached
 from dae_sdc.sweepers.tableaux import METHODS
 from dae_sdc.sweepers.tolerance import Tolerance
 

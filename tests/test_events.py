@@ -15,7 +15,7 @@ import dae_sdc as ds
 from dae_sdc.control import events
 from dae_sdc.errors import InputError
 from dae_sdc.problems import DiscontinuousTestDAE, Pendulum2D, WSCC9BusSystem
-from dae_sdc.sweepers.switching import consistent_restart
+from dae_sdc.sweepers.restart import consistent_restart
 
 T_SWITCH = float(np.arccosh(50.0))
 SWEEPERS = ("fully-implicit", "semi-implicit", "radau-iia-9", "esdirk43")

@@ -596,17 +596,14 @@ def remains(matrix: Any, factors: Any, rhs: Array, x: Array) -> float:
 def test_an_exact_preconditioner_needs_one_product(solver: str, case: str) -> None:
     matrix = CASES[case]()
     rhs = matrix @ np.cos(np.arange(matrix.shape[0]))
-    found = krylov(lambda v: matrix @ v, rhs, factorize(matrix, solver), tolerance=1e-8)
-    assert found.converged and found.products == 1
-    check_solution(matrix, found.x, rhs)
+    x, products = krylov(lambda v: matrix @ v, rhs, factorize(matrix, solver), tolerance=1e-8)
+    assert products == 1
+    check_solution(matrix, x, rhs)
 
 
-@pytest.mark.parametrize("restart", [3, 20])
 @pytest.mark.parametrize("tolerance", [1e-3, 1e-7, 1e-11])
 @pytest.mark.parametrize("case", ["line", "flow"])
-def test_the_factors_of_another_step_size_lead_to_the_tolerance(
-    case: str, tolerance: float, restart: int
-) -> None:
+def test_the_factors_of_another_step_size_lead_to_the_tolerance(case: str, tolerance: float) -> None:
     make, size = (line, 400) if case == "line" else (flow, 10)
     matrix, factors = make(size, c=0.05), factorize(make(size, c=0.06, t=0.2))
     rhs = matrix @ np.cos(np.arange(matrix.shape[0]))
@@ -616,53 +613,35 @@ def test_the_factors_of_another_step_size_lead_to_the_tolerance(
         seen.append(float(np.linalg.norm(v)))
         return matrix @ v
 
-    found = krylov(apply, rhs, factors, tolerance, maxiter=60, restart=restart)
-    assert found.converged and found.residual <= tolerance
-    assert found.products == len(seen) <= 60
+    x, products = krylov(apply, rhs, factors, tolerance, 60)
+    assert products == len(seen) < 60
     np.testing.assert_allclose(seen, 1.0, rtol=matrix.shape[0] * EPS)
     np.testing.assert_array_equal(rhs, kept)
     # The solves behind the products leave errors of their own: n eps times the condition of the factors.
     condition = np.linalg.cond(equilibrated(matrix))
     slack = matrix.shape[0] * EPS * condition
-    assert remains(matrix, factors, rhs, found.x) <= tolerance + slack
-    looser = krylov(apply, rhs, factors, 10.0 * tolerance, maxiter=60, restart=restart)
-    assert looser.products <= found.products
+    assert remains(matrix, factors, rhs, x) <= tolerance + slack
+    assert krylov(apply, rhs, factors, 10.0 * tolerance, 60)[1] <= products
     exact = factorize(matrix).solve(rhs)
-    assert np.linalg.norm(found.x - exact) <= 2.0 * (tolerance + slack) * np.linalg.norm(exact) * condition
+    assert np.linalg.norm(x - exact) <= 2.0 * (tolerance + slack) * np.linalg.norm(exact) * condition
 
 
-def test_an_iteration_that_is_stopped_says_so_and_how_far_it_came() -> None:
+def test_an_iteration_that_is_stopped_has_come_as_far_as_its_products_lead() -> None:
     matrix, factors = line(400, c=0.05), factorize(line(400, c=0.5))
     rhs = np.cos(np.arange(400))
     sizes = []
-    for maxiter in (1, 2, 4):
-        found = krylov(lambda v: matrix @ v, rhs, factors, 1e-13, maxiter)
-        assert not found.converged and found.products == maxiter
-        np.testing.assert_allclose(found.residual, remains(matrix, factors, rhs, found.x), rtol=1e-6)
-        sizes.append(found.residual)
+    for most in (1, 2, 4):
+        x, products = krylov(lambda v: matrix @ v, rhs, factors, 1e-13, most)
+        assert products == most
+        sizes.append(remains(matrix, factors, rhs, x))
     assert 1.0 > sizes[0] > sizes[1] > sizes[2] > 1e-13
 
 
-def test_the_residual_is_true_where_orthogonality_is_lost() -> None:
-    """Eigenvalues over twelve orders and no preconditioner: never solved, and never claimed to be."""
-    n = 100
-    matrix = np.diag(np.logspace(-12, 0, n)) + np.diag(np.full(n - 1, 0.3), 1)
-    rhs = np.ones(n)
-    factors = factorize(np.eye(n))
-    for restart in (5, 50):
-        found = krylov(lambda v: matrix @ v, rhs, factors, 1e-14, 50, restart)
-        actual = remains(matrix, factors, rhs, found.x)
-        rounding = 50 * EPS * np.abs(matrix).sum(axis=1).max() * np.linalg.norm(found.x) / np.linalg.norm(rhs)
-        assert abs(actual - found.residual) <= rounding
-        assert found.converged == (found.residual <= 1e-14)
-
-
 def test_a_singular_matrix_is_not_solved() -> None:
-    factors = factorize(np.eye(5))
-    nothing = krylov(lambda v: np.zeros(5), np.ones(5), factors)
-    assert not nothing.converged and nothing.residual == 1.0 and nothing.products == 1
-    across = krylov(lambda v: np.array([v[1], 0.0]), np.array([0.0, 1.0]), factorize(np.eye(2)))
-    assert not across.converged and across.residual == pytest.approx(1.0)
+    x, products = krylov(lambda v: np.zeros(5), np.ones(5), factorize(np.eye(5)))
+    assert not x.any() and products == 1
+    across, _ = krylov(lambda v: np.array([v[1], 0.0]), np.array([0.0, 1.0]), factorize(np.eye(2)))
+    assert not across[1]
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
@@ -680,19 +659,18 @@ def test_products_that_are_not_finite_end_the_iteration(bad: float, when: int) -
 
     rhs = np.cos(np.arange(400))
     with np.errstate(invalid="ignore"):
-        found = krylov(apply, rhs, factors, 1e-13, maxiter=8, restart=8)
-    assert not found.converged
-    assert np.isfinite(found.x).all()
-    assert found.residual == pytest.approx(remains(matrix, factors, rhs, found.x), rel=1e-6)
-    assert (found.residual == 1.0) == (when == 1)
+        x, products = krylov(apply, rhs, factors, 1e-13, 8)
+    assert products == when
+    assert np.isfinite(x).all()
+    assert x.any() == (when > 1)
+    assert remains(matrix, factors, rhs, x) <= 1.0
 
 
 def test_a_right_hand_side_that_is_zero_or_not_finite() -> None:
     factors = factorize(np.eye(3))
-    zero = krylov(lambda v: v, np.zeros(3), factors)
-    assert zero.converged and zero.products == 0 and not zero.x.any()
-    undefined = krylov(lambda v: v, np.array([1.0, np.nan, 0.0]), factors)
-    assert not undefined.converged and undefined.products == 0
+    for rhs in (np.zeros(3), np.array([1.0, np.nan, 0.0])):
+        x, products = krylov(lambda v: v, rhs, factors)
+        assert products == 0 and not x.any()
 
 
 def test_units_of_the_equations_change_nothing() -> None:
@@ -700,12 +678,12 @@ def test_units_of_the_equations_change_nothing() -> None:
     matrix, old = line(400, c=0.05), line(400, c=0.08)
     units = sparse.diags_array(2.0 ** np.random.default_rng(6).integers(-3, 4, 400))
     rhs = np.cos(np.arange(400))
-    one = krylov(lambda v: matrix @ v, rhs, factorize(old), 1e-9)
+    one, count = krylov(lambda v: matrix @ v, rhs, factorize(old), 1e-9)
     scaled = sparse.csc_matrix(units @ matrix)
-    other = krylov(lambda v: scaled @ v, units @ rhs, factorize(sparse.csc_matrix(units @ old)), 1e-9)
-    assert one.products == other.products
+    other, same = krylov(lambda v: scaled @ v, units @ rhs, factorize(sparse.csc_matrix(units @ old)), 1e-9)
+    assert count == same
     slack = 400 * EPS * np.linalg.cond(old.toarray()) * np.linalg.cond(units.toarray())
-    assert np.abs(one.x - other.x).max() <= slack * np.abs(one.x).max()
+    assert np.abs(one - other).max() <= slack * np.abs(one).max()
 
 
 def test_directional_differences_serve_as_products() -> None:
@@ -719,12 +697,12 @@ def test_directional_differences_serve_as_products() -> None:
         return (P.evaluate(u + h * c * v, du + h * v, 0.3) - base) / h
 
     rhs = np.cos(np.arange(400.0))
-    found = krylov(apply, rhs, factorize(line(400, c=0.06)), tolerance=1e-6)
-    assert found.converged and 1 < found.products < 15
-    assert remains(line(400, c=0.05), factorize(line(400, c=0.06)), rhs, found.x) <= 1e-6 + 1e3 * h
+    x, products = krylov(apply, rhs, factorize(line(400, c=0.06)), tolerance=1e-6)
+    assert 1 < products < 15
+    assert remains(line(400, c=0.05), factorize(line(400, c=0.06)), rhs, x) <= 1e-6 + 1e3 * h
 
 
-@pytest.mark.parametrize("name", ["tolerance", "maxiter", "restart"])
+@pytest.mark.parametrize("name", ["tolerance", "most"])
 @pytest.mark.parametrize("value", [0, -1, float("nan")])
 def test_limits_that_are_not_positive_are_refused(name: str, value: float) -> None:
     limits: Any = {name: value}

@@ -206,7 +206,7 @@ def test_the_number_of_kept_matrices_is_bounded() -> None:
     limit = MOST_KEPT_MATRICES
     for c in np.geomspace(1e-3, 1.0, 3 * limit):
         node.solve([1.0, -1.0, 0.5], [0.0, 0.0, 0.0], float(c))
-        assert len(node.newton._kept) <= limit
+        assert len(node.newton.kept) <= limit
 
 
 class Stiffening(ProblemDAE):

@@ -43,9 +43,8 @@ from dae_sdc.sweepers.tolerance import Weights
 
 pytest.importorskip("numba")
 
-from dae_sdc.sweepers import _sparse_stages
-from dae_sdc.sweepers._simultaneous import MachineStages
-from dae_sdc.sweepers._sparse_stages import MOST_SHORT_LIVED, SparseStages
+from dae_sdc.sweepers import _simultaneous
+from dae_sdc.sweepers._simultaneous import MOST_SHORT_LIVED, MachineStages, SparseStages
 
 Array = npt.NDArray[Any]
 
@@ -140,7 +139,7 @@ class Calls:
 @pytest.fixture
 def superlu(monkeypatch: pytest.MonkeyPatch) -> Calls:
     calls = Calls()
-    monkeypatch.setattr(_sparse_stages, "sparse_factors", calls)
+    monkeypatch.setattr(_simultaneous, "sparse_factors", calls)
     return calls
 
 
@@ -377,7 +376,7 @@ def test_full_factors_stay_with_superlu(monkeypatch: pytest.MonkeyPatch, superlu
     kept = stages_of(problem)
     expected = [step(kept, problem.u_exact(0.25), 0.25, h) for h in (1e-2, 2e-2)]
     assert superlu.count == 1
-    monkeypatch.setattr(_sparse_stages, "LARGEST_ROW_FILL", 0)
+    monkeypatch.setattr(_simultaneous, "LARGEST_ROW_FILL", 0)
     stages = stages_of(NavierStokes(cells=6))
     for h, numbers in zip((1e-2, 2e-2), expected, strict=True):
         close(step(stages, problem.u_exact(0.25), 0.25, h), numbers)
@@ -481,7 +480,7 @@ def test_what_is_raised_on_the_way_arrives(monkeypatch: pytest.MonkeyPatch) -> N
 
     stages = stages_of(Swapping())
     with monkeypatch.context() as changed, pytest.raises(KeyboardInterrupt):
-        changed.setattr(_sparse_stages, "sparse_factors", interrupted)
+        changed.setattr(_simultaneous, "sparse_factors", interrupted)
         swap(stages, 0)
     swap(stages, 0)
 

@@ -17,7 +17,7 @@ import pytest
 import dae_sdc as ds
 from dae_sdc.errors import InputError
 from dae_sdc.sweepers import teams
-from dae_sdc.sweepers.rank_team import contiguous, team_of
+from dae_sdc.sweepers.parallel import contiguous, team_of
 from dae_sdc.sweepers.runge_kutta import RadauIIA5DAE
 from dae_sdc.sweepers.teams import FACTORIZE, SOLVE, TEAM, Threads, Trial
 
@@ -149,12 +149,12 @@ def test_the_result_says_what_was_chosen_and_why(monkeypatch: pytest.MonkeyPatch
     assert small.parameters["sharing"] == (
         f"serial: 5 unknowns are fewer than {least}, from which on sharing pays"
     )
-    monkeypatch.setattr("dae_sdc.sweepers.rank_team.cores", lambda: 2)
+    monkeypatch.setattr("dae_sdc.sweepers.parallel.cores", lambda: 2)
     settings: dict[str, Any] = {"params": {"sections": least}, "rtol": 1e-6}
     large, alone = (ds.solve("transmission-line", threads=way, **settings) for way in ("auto", None))
     np.testing.assert_array_equal(large.u, alone.u)
     assert "of the serial time on 2 threads" in large.parameters["sharing"]
-    monkeypatch.setattr("dae_sdc.sweepers.rank_team.cores", lambda: 1)
+    monkeypatch.setattr("dae_sdc.sweepers.parallel.cores", lambda: 1)
     assert team_of(10**4, 3, threads="auto")[1] == "serial: this process has one core"
     other = ds.solve("simple", sweeper="semi-implicit", rtol=1e-4, threads="auto")
     assert other.parameters["sharing"] == "serial: 'semi-implicit' on one rank has nothing to share"
@@ -166,8 +166,8 @@ def test_the_choice_of_a_small_problem_looks_at_no_machine_and_costs_next_to_not
     def must_not_be_asked() -> int:
         raise AssertionError
 
-    monkeypatch.setattr("dae_sdc.sweepers.rank_team.cores", must_not_be_asked)
-    monkeypatch.setattr("dae_sdc.sweepers.rank_team.load_mpi", must_not_be_asked)
+    monkeypatch.setattr("dae_sdc.sweepers.parallel.cores", must_not_be_asked)
+    monkeypatch.setattr("dae_sdc.sweepers.parallel.load_mpi", must_not_be_asked)
 
     def calls(**how: str) -> int:
         """Calls of functions in a run: unlike times, these do not depend on what else the machine does."""

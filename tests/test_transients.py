@@ -16,7 +16,7 @@ from benchmarks.studies.truth.study import repeat
 from dae_sdc.model.functions import problem_of_function
 from dae_sdc.run.equations import read
 from dae_sdc.sweepers.step_error import multipliers
-from dae_sdc.sweepers.step_sizes import StepSizes, approached
+from dae_sdc.sweepers.steps_ahead import StepSizes, approached
 
 LEAK, SATURATION, THERMAL = 1e-6, 1e-9, 0.04
 

@@ -13,7 +13,13 @@ import numpy as np
 from numba import types
 from numba.extending import get_cython_function_address
 
-from dae_sdc.compiled.triangular import RowPattern, TriangularFactors, refactorize, solve_triangular
+from dae_sdc.compiled.triangular import (
+    REFACTORIZED,
+    RowPattern,
+    TriangularFactors,
+    refactorize,
+    solve_triangular,
+)
 from dae_sdc.dae import newton
 from dae_sdc.dae.compiling import (
     RecordView,
@@ -77,9 +83,10 @@ class NodesMemory(ctypes.Structure):
 _view, _kept = RecordView(NodesMemory), RecordView(KeptNumbers)
 nodes_at, kept_at = _view.at, _kept.at
 
-# Largest system whose triangular solves are loops here: LAPACK takes a microsecond to begin.
-LARGEST_LOOPED_SOLVE = 32
-LARGEST_LOOP_SOLVE = 24  # The largest such system of stages and of pairs at single times.
+# LARGEST_NODE_LOOP, LARGEST_LOOP: largest system of a node, and of stages and pairs at single times, whose
+# triangular solves are loops here: LAPACK takes a microsecond to begin.
+LARGEST_NODE_LOOP = 32
+LARGEST_LOOP = 24
 
 
 def lapack(name: str) -> int:
@@ -122,9 +129,9 @@ def loop_solve(n: Any, factors: Any, pivots: Any, x: Any) -> Any:
 
 
 @within_compiled
-def dense_solve(n: Any, function: Any, small: Any, factors: Any, pivots: Any, x: Any) -> Any:
-    """Solve with real LU factors in place, from addresses: by loops where the system is small."""
-    if n <= LARGEST_LOOP_SOLVE:
+def dense_solve(n: Any, most: Any, function: Any, small: Any, factors: Any, pivots: Any, x: Any) -> Any:
+    """Solve with real LU factors in place, from addresses: by loops up to ``most`` unknowns."""
+    if n <= most:
         loop_solve(n, doubles(factors), short_integers(pivots), doubles(x))
     else:
         lapack_solve(function, small, factors, pivots, x)
@@ -176,13 +183,11 @@ def _correct(nodes: Any) -> Any:
     delta, value = doubles(nodes.delta), doubles(nodes.value)
     for i in range(n):
         delta[i] = value[i]
-    factors, pivots = nodes.factors + 8 * n * n * slot, nodes.pivots + 4 * n * slot
     if nodes.substitute != 0:
         call_at(nodes.substitute, (nodes.own, slot))
-    elif n > LARGEST_LOOPED_SOLVE:
-        lapack_solve(nodes.getrs, nodes.small, factors, pivots, nodes.delta)
     else:
-        loop_solve(n, doubles(factors), short_integers(pivots), delta)
+        factors, pivots = nodes.factors + 8 * n * n * slot, nodes.pivots + 4 * n * slot
+        dense_solve(n, LARGEST_NODE_LOOP, nodes.getrs, nodes.small, factors, pivots, nodes.delta)
     if nodes.weights != 0:
         return nodes.differential * largest_weighted(delta, doubles(nodes.weights), n)
     size = nodes.differential * largest_of(delta, 0, split)
@@ -249,17 +254,24 @@ def _newest_age(nodes: Any) -> Any:
 
 
 @within_compiled
+def halves_at(
+    kernel: Any, time: Any, u: Any, du: Any, c: Any, p: Any, mass_at: Any, at: Any, size: Any
+) -> Any:
+    """Both halves of a Jacobian at a point, with so many entries, the one by u times c; from addresses."""
+    call_jacobian(kernel, time, u, du, 0.0, p, mass_at)
+    call_jacobian(kernel, time, u, du, c, p, at)
+    mass, stiffness = doubles(mass_at), doubles(at)
+    for i in range(size):
+        stiffness[i] -= mass[i]
+
+
+@within_compiled
 def linearize_at(nodes: Any, time: Any, u: Any, du: Any, slot: Any) -> Any:
     """Both halves of the Jacobian at a point into a slot."""
     nodes.counts.jacobian += 1
-    size = nodes.entries
-    mass_at, stiffness_at = nodes.masses + 8 * size * slot, nodes.stiffnesses + 8 * size * slot
-    for c in range(2):
-        out = mass_at if c == 0 else stiffness_at
-        call_jacobian(nodes.jacobian, time, u, du, float(c), nodes.p, out)
-    mass, stiffness = doubles(mass_at), doubles(stiffness_at)
-    for i in range(size):
-        stiffness[i] -= mass[i]
+    size, offset = nodes.entries, 8 * nodes.entries * slot
+    places = nodes.masses + offset, nodes.stiffnesses + offset
+    halves_at(nodes.jacobian, time, u, du, 1.0, nodes.p, *places, size)
 
 
 @_view.method()
@@ -347,14 +359,8 @@ def begin_solve(nodes: Any, m: Any) -> Any:
         doubles(nodes.ages)[m] += 1.0
 
 
-for _function in (newton.factorize_anew, newton.iterate, solve_triangular, refactorize):
+for _function in (newton.factorize_anew, newton.iterate):
     within_compiled(_function)
-
-
-@within_compiled
-def solve_at_node(address: Any, m: Any) -> Any:
-    """Solve at node m from the iterate in place; False, with the iterate as it was, if that fails."""
-    return call_at(nodes_at(address).solve_at, (address, m)) != 0
 
 
 # Types of C functions of an integer that take the address of their memory first.
@@ -362,6 +368,7 @@ AT = types.int64(types.int64, types.int64)
 
 
 def _solve_at(address: Any, m: Any) -> Any:
+    """Solve at node m from the iterate in place; 0, with the iterate as it was, if that fails."""
     nodes = nodes_at(address)
     begin_solve(nodes, m)
     goals = (nodes.tolerance, nodes.residual_tolerance, nodes.forcing)
@@ -384,61 +391,58 @@ def solver_functions() -> tuple[Any, Any]:
         return c_function(_solve_at, AT), c_function(_factorize_at, AT)
 
 
-def factors_view(view: Any) -> Any:
-    """A compiled function that makes factors from addresses and size; ``view`` is that of their values."""
-
-    @within_compiled
-    def factors(parts: Any, n: Any) -> Any:
-        return TriangularFactors(
-            view(parts[0]),
-            short_integers(parts[1]),
-            short_integers(parts[2]),
-            view(parts[3]),
-            short_integers(parts[4]),
-            short_integers(parts[5]),
-            view(parts[6]),
-            short_integers(parts[7]),
-            short_integers(parts[8]),
-            doubles(parts[9]),
-            n,
-        )
-
-    return factors
-
-
 # How many arrays factors and row patterns have.
 PARTS, ROW_PARTS = len(TriangularFactors._fields) - 1, len(RowPattern._fields)
 
-real_factors = factors_view(doubles)
+refactorized, solved = within_compiled(refactorize), within_compiled(solve_triangular)
 
 
-@within_compiled
-def row_pattern_of(parts: Any) -> Any:
-    """The row pattern of three addresses."""
-    return RowPattern(short_integers(parts[0]), short_integers(parts[1]), short_integers(parts[2]))
+def sparse_work(view: Any) -> tuple[Any, Any]:
+    """Compiled functions that factorise and solve in place, from addresses; ``view`` is that of numbers."""
+
+    @within_compiled
+    def factors(parts: Any, n: Any) -> Any:
+        lower = view(parts[0]), short_integers(parts[1]), short_integers(parts[2])
+        upper = view(parts[3]), short_integers(parts[4]), short_integers(parts[5])
+        order = short_integers(parts[7]), short_integers(parts[8])
+        return TriangularFactors(*lower, *upper, view(parts[6]), *order, doubles(parts[9]), n)
+
+    @within_compiled
+    def refactor(parts_at: Any, pattern_at: Any, n: Any, data_at: Any, work_at: Any) -> Any:
+        places = integers(pattern_at)
+        pattern = RowPattern(short_integers(places[0]), short_integers(places[1]), short_integers(places[2]))
+        made = factors(integers(parts_at), n)
+        return refactorized(pattern, made, view(data_at), view(work_at)) == REFACTORIZED
+
+    @within_compiled
+    def substitute(parts_at: Any, n: Any, x_at: Any, work_at: Any) -> None:
+        solved(factors(integers(parts_at), n), view(x_at), view(x_at), view(work_at))
+
+    return refactor, substitute
+
+
+refactor_real, substitute_real = sparse_work(doubles)
 
 
 def _substitute(address: Any, slot: Any) -> Any:
     nodes = nodes_at(address)
-    delta, parts = doubles(nodes.delta), integers(nodes.triangles + 8 * PARTS * slot)
-    solve_triangular(real_factors(parts, nodes.n), delta, delta, doubles(nodes.work))
+    substitute_real(nodes.triangles + 8 * PARTS * slot, nodes.n, nodes.delta, nodes.work)
     return 1
 
 
 def _refactorize_at(address: Any, slot: Any) -> Any:
     nodes = nodes_at(address)
     size, c = nodes.entries, doubles(nodes.coefficients)[nodes.node]
-    parts = integers(nodes.triangles + 8 * PARTS * slot)
-    if parts[0] == 0 or (not c > 0.0 and nodes.n_integrated < nodes.n):
+    parts, pattern = nodes.triangles + 8 * PARTS * slot, nodes.patterns + 8 * ROW_PARTS * slot
+    if integers(parts)[0] == 0 or (not c > 0.0 and nodes.n_integrated < nodes.n):
         return 0
     mass, stiffness = doubles(nodes.masses + 8 * size * slot), doubles(nodes.stiffnesses + 8 * size * slot)
     data = doubles(nodes.data)
     for i in range(size):
         data[i] = mass[i] + c * stiffness[i]
-    pattern = row_pattern_of(integers(nodes.patterns + 8 * ROW_PARTS * slot))
     nodes.counts.factorization += 1
     integers(nodes.renewed)[slot] = 1
-    return 1 if refactorize(pattern, real_factors(parts, nodes.n), data, doubles(nodes.work)) == 0 else 0
+    return 1 if refactor_real(parts, pattern, nodes.n, nodes.data, nodes.work) else 0
 
 
 @once

@@ -9,11 +9,10 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from dae_sdc.compiled.machine_newton import dense_solve, lapack, lapack_factor, lapack_solve, largest_of
+from dae_sdc.compiled import machine_newton as mn
 from dae_sdc.dae import pointwise
 from dae_sdc.dae.compiling import (
     RecordView,
-    call_jacobian,
     call_residual,
     doubles,
     integers,
@@ -77,7 +76,7 @@ def factorize_square(a: Any, follows: Any) -> Any:
             matrix[k] = stiffness[k] if algebraic[j] > 0.0 else mass[k] + follows * stiffness[k]
             lu[j * n + i] = matrix[k]
             largest = max(largest, abs(matrix[k]))
-    if not lapack_factor(a.dgetrf, a.small, a.lu, a.pivots):
+    if not mn.lapack_factor(a.dgetrf, a.small, a.lu, a.pivots):
         return False
     for j in range(n):
         if not abs(lu[j * n + j]) > n * EPS * largest:
@@ -97,7 +96,7 @@ def rate_of_square(a: Any) -> Any:
     n, right, value, largest = a.n, doubles(a.right), doubles(a.value), 0.0
     for j in range(n):
         right[j] = value[j]
-    dense_solve(n, a.dgetrs, a.small, a.lu, a.pivots, a.right)
+    mn.dense_solve(n, mn.LARGEST_LOOP, a.dgetrs, a.small, a.lu, a.pivots, a.right)
     for j in range(n):
         if doubles(a.algebraic)[j] == 0.0:
             size = abs(right[j]) / doubles(a.sizes)[j]
@@ -125,7 +124,7 @@ def make_square(a: Any) -> Any:
         for j in range(n):
             total += matrix[i * n + j] * right[j]
         left = max(left, abs(total))
-    if not left <= TRUSTED * largest_of(value, 0, n):
+    if not left <= TRUSTED * mn.largest_of(value, 0, n):
         return False
     if UNLIKELY_RATE < rate and rate < np.inf:
         if factorize_square(a, FOLLOWS * a.h) and rate_of_square(a) <= SPARED * rate:
@@ -168,16 +167,15 @@ def make_nearest(a: Any) -> Any:
     for j in range(n):
         lu[j * m + j] += 1.0
         lu[(n + j) * m + n + j] += WEIGHT
-    return lapack_factor(a.dgetrf, a.small + 16, a.lu, a.pivots)
+    return mn.lapack_factor(a.dgetrf, a.small + 16, a.lu, a.pivots)
 
 
 @_view.method()
 def _refactor(a: Any) -> Any:
-    n, mass, stiffness = a.n, doubles(a.mass), doubles(a.stiffness)
-    call_jacobian(a.jacobian, a.time, a.here, a.here + 8 * n, 0.0, a.p, a.mass)
-    call_jacobian(a.jacobian, a.time, a.here, a.here + 8 * n, a.scale, a.p, a.stiffness)
+    n, stiffness, point = a.n, doubles(a.stiffness), (a.time, a.here, a.here + 8 * a.n)
+    mn.halves_at(a.jacobian, *point, a.scale, a.p, a.mass, a.stiffness, n * n)
     for k in range(n * n):
-        stiffness[k] = (stiffness[k] - mass[k]) / a.scale
+        stiffness[k] /= a.scale
         if not abs(stiffness[k]) < np.inf:
             return False
     a.doubtful = 0
@@ -191,7 +189,7 @@ def _find_change(a: Any) -> Any:
     if a.determined != 0:
         for j in range(n):
             right[j] = value[j]
-        dense_solve(n, a.dgetrs, a.small, a.lu, a.pivots, a.right)
+        mn.dense_solve(n, mn.LARGEST_LOOP, a.dgetrs, a.small, a.lu, a.pivots, a.right)
         follows = FOLLOWS * a.h if a.follows != 0 else 0.0
         for j in range(n):
             algebraic = doubles(a.algebraic)[j] > 0.0
@@ -201,7 +199,7 @@ def _find_change(a: Any) -> Any:
         for j in range(n):
             right[j] = right[n + j] = 0.0
             right[2 * n + j] = -doubles(a.row_scale)[j] * value[j]
-        lapack_solve(a.dgetrs, a.small + 16, a.lu, a.pivots, a.right)
+        mn.lapack_solve(a.dgetrs, a.small + 16, a.lu, a.pivots, a.right)
         for j in range(n):
             step[j], step[n + j] = sizes[j] * right[n + j], sizes[j] * right[j] / a.h
     change, rate = 0.0, 0.0
@@ -223,7 +221,7 @@ def _move(a: Any) -> Any:
         for j in range(2 * n):
             here[j] = there[j] + share * step[j]
         a.evaluate()
-        if largest_of(value, 0, n) < np.inf:
+        if mn.largest_of(value, 0, n) < np.inf:
             return share
         if share < pointwise.SMALLEST_SHARE:
             return 0.0
@@ -275,7 +273,7 @@ class MachinePoints(PointwiseEquations):
         n, kernels = problem.n, problem.kernels
         memory: Any = PointMemory(residual=kernels.residual, jacobian=kernels.jacobian, n=n)
         memory.square = int(problem.index == int(self.algebraic.any()))
-        memory.dgetrf, memory.dgetrs = lapack("dgetrf"), lapack("dgetrs")
+        memory.dgetrf, memory.dgetrs = mn.lapack("dgetrf"), mn.lapack("dgetrs")
         self._owners, self._pairs = kernels, np.empty((2, n))
         small = np.array([[count, 1, 0, ord("N")] for count in (n, 3 * n)], dtype=np.int32)
         arrays = {name: np.empty((n, n)) for name in ("mass", "stiffness", "matrix")}

@@ -34,7 +34,8 @@ class PartsMemory(ctypes.Structure):
         "n m",  # numbers: of functions u and of constraints
         "n_u",  # number of u in implicit equations, which are equations in (u, u', w); 0 for others
         "by_velocity",  # whether constraints bind u', so that dg is their derivative by u'
-        "second_order multiplied",  # whether the equations are of second order, and have multipliers
+        "start rows",  # numbers: of unknowns before the highest derivative in x', and of rows of A
+        "multiplied",  # whether the equations have multipliers
         "form",  # which equations stand last, one of the four above
         "g dg A h",
         "B",  # 0 where it is the transpose of dg
@@ -225,9 +226,7 @@ def _derivative(own: Any, t: Any, u: Any, v: Any, p: Any, out: Any) -> None:
 
 def _residual(own: Any, t: Any, u: Any, du: Any, p: Any, out: Any) -> None:
     """F(t, x, x') of the formulation, x = (u, lambda) or (u, u', lambda, mu)."""
-    n, m, form, multiplied = own.n, own.m, own.form, own.multiplied != 0
-    start = n if own.second_order != 0 else 0  # of the highest derivative in x'
-    rows = n if multiplied else n - m
+    n, m, form, multiplied, start, rows = own.n, own.m, own.form, own.multiplied != 0, own.start, own.rows
     here, rate, numbers = address_of(u), address_of(u) + 8 * start, address_of(p)
     a, b, h = doubles(own.A_value), doubles(own.B_value), doubles(own.h_value)
     g, rest = doubles(own.dg_value), doubles(own.rest_value)
@@ -312,9 +311,7 @@ def _slopes(own: Any, real: Any, stepped: Any, count: Any, t: Any, u: Any, v: An
 @within_compiled
 def _linear_entries(own: Any, t: Any, u: Any, du: Any, c: Any, p: Any, out: Any, size: Any) -> None:
     """The entries of the Jacobian that do not need derivatives of A, B, h and dg, into a matrix of zeros."""
-    n, m, form, multiplied = own.n, own.m, own.form, own.multiplied != 0
-    start = n if own.second_order != 0 else 0
-    rows = n if multiplied else n - m
+    n, m, form, multiplied, start, rows = own.n, own.m, own.form, own.multiplied != 0, own.start, own.rows
     first, last = start + n, start + rows
     here, rate, numbers = address_of(u), address_of(u) + 8 * start, address_of(p)
     a, b, g = doubles(own.A_value), doubles(own.B_value), doubles(own.dg_value)
@@ -346,13 +343,12 @@ def _linear_entries(own: Any, t: Any, u: Any, du: Any, c: Any, p: Any, out: Any,
                 out[(last + k) * size + bound + j] = c * g[k * n + j]
     if form == BOTH:
         last += m
-        for k in range(m):
-            for i in range(n):
-                out[i * size + first + m + k] = c * g[k * n + i]
     if form == HIDDEN or form == BOTH:
         for k in range(m):
             for j in range(n):
                 out[(last + k) * size + n + j] = c * g[k * n + j]
+                if form == BOTH:
+                    out[j * size + first + m + k] = c * g[k * n + j]
 
 
 @within_compiled
@@ -360,9 +356,7 @@ def _add_slopes(
     own: Any, t: Any, u: Any, du: Any, v: Any, c: Any, p: Any, out: Any, size: Any, j: Any
 ) -> None:
     """Add what A, B, h and the constraints contribute to column j, which belongs to u or u'."""
-    n, m, form, multiplied = own.n, own.m, own.form, own.multiplied != 0
-    start = n if own.second_order != 0 else 0
-    rows = n if multiplied else n - m
+    n, m, form, multiplied, start, rows = own.n, own.m, own.form, own.multiplied != 0, own.start, own.rows
     first, last = start + n, start + rows + (m if form == BOTH else 0)
     transposed = multiplied and own.B == 0
     slope = doubles(own.slope)
@@ -409,10 +403,8 @@ def _jacobian(t: float, u: Any, du: Any, c: float, p: Any, out: Any) -> None:
         out[0] = np.nan
         return
     own = parts_at(address_in(p[-1]))
-    n, m = own.n, own.m
-    start = n if own.second_order != 0 else 0
-    rows = n if own.multiplied != 0 else n - m
-    size = start + rows + (2 * m if own.form == BOTH else m)
+    start, rows = own.start, own.rows
+    size = start + rows + (2 * own.m if own.form == BOTH else own.m)
     for i in range(size * size):
         out[i] = 0.0
     _linear_entries(own, t, u, du, c, p, out, size)
@@ -423,7 +415,7 @@ def _jacobian(t: float, u: Any, du: Any, c: float, p: Any, out: Any) -> None:
             out[i * size + rows + i] = -c
         return
     v, numbers = doubles(address_of(u) + 8 * start), address_of(p)
-    for j in range(start + n):
+    for j in range(start + own.n):
         _add_slopes(own, t, u, du, v, c, numbers, out, size, j)
 
 

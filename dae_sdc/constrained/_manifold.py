@@ -384,20 +384,19 @@ def lift(s: Any, t: Any, z: Any, u: Any, v: Any) -> Any:
     """From local coordinates to u and v, which hold guesses; G and the factors of [G; U^T] are left there."""
     n, m, form = s.n, s.m, s.form
     d = n - m
-    if not s.chart:
+    if not s.chart or form == NONHOLONOMIC:
         copy(z, n, u)
-        if form >= SECOND:
-            copy(entries_from(z, n), n, v)
-        evaluate_constraint_jacobian(s, t, u, v)
-        return SOLVED
-    if form == NONHOLONOMIC:
-        copy(z, n, u)
-        status = correct(s, t, entries_from(z, n), u, v, v)
-    else:
-        status = correct(s, t, z, u, v, u)
+        z = entries_from(z, n)
+    status = SOLVED
+    if s.chart:
+        status = correct(s, t, z, u, v, v if form == NONHOLONOMIC else u)
+    elif form >= SECOND:
+        copy(z, n, v)
     if status != SOLVED:
         return status
     evaluate_constraint_jacobian(s, t, u, v)
+    if not s.chart:
+        return SOLVED
     if not factor_chart(s):
         return SINGULAR
     if form == SECOND:
@@ -423,28 +422,23 @@ def moving(s: Any, t: Any, u: Any, v: Any, out: Any) -> None:
 @within_compiled
 def factor_saddle(s: Any, t: Any, u: Any, v: Any) -> Any:
     """Factors of [A B; G 0], or of [A; G], with G as it was evaluated last."""
-    n, m = s.n, s.m
-    A, B, G, saddle = doubles(s.A_value), doubles(s.B_value), doubles(s.dg_value), doubles(s.saddle)
-    evaluate(s, s.A, t, u, v, A)
-    if s.form == FIRST:
-        size = n
-        copy(A, (n - m) * n, saddle)
-        copy(G, m * n, entries_from(saddle, (n - m) * n))
-    else:
-        size = n + m
-        if s.B != 0:
-            evaluate(s, s.B, t, u, v, B)
-        fill_saddle(s, s.B != 0)
-    s.marks.counts.factorization += 1
-    return factor(s, saddle, integers(s.saddle_pivots), size) < 0
+    evaluate(s, s.A, t, u, v, doubles(s.A_value))
+    if s.B != 0:
+        evaluate(s, s.B, t, u, v, doubles(s.B_value))
+    return factor_filled(s, s.B != 0)
 
 
 @within_compiled
-def fill_saddle(s: Any, has_B: Any) -> None:
-    """The matrix [A B; G 0] of what was evaluated last, with G^T for B where there is none."""
-    n, m = s.n, s.m
+def factor_filled(s: Any, has_B: Any) -> Any:
+    """Factors of that matrix as it was evaluated last, with G^T for B where there is none."""
+    n, m, pivots = s.n, s.m, integers(s.saddle_pivots)
     A, B, G, saddle = doubles(s.A_value), doubles(s.B_value), doubles(s.dg_value), doubles(s.saddle)
     size = n + m
+    s.marks.counts.factorization += 1
+    if s.form == FIRST:
+        copy(A, (n - m) * n, saddle)
+        copy(G, m * n, entries_from(saddle, (n - m) * n))
+        return factor(s, saddle, pivots, n) < 0
     clear(saddle, size * size)
     for i in range(n):
         for j in range(n):
@@ -452,6 +446,7 @@ def fill_saddle(s: Any, has_B: Any) -> None:
         for j in range(m):
             saddle[i * size + n + j] = B[i * m + j] if has_B else G[j * n + i]
             saddle[(n + j) * size + i] = G[j * n + i]
+    return factor(s, saddle, pivots, size) < 0
 
 
 @within_compiled
@@ -494,39 +489,26 @@ def accelerate(s: Any, t: Any, u: Any, v: Any, a: Any, multipliers: Any) -> Any:
 
 
 @within_compiled
-def local_slope(s: Any, v: Any, a: Any, out: Any) -> None:
-    """z' from the derivatives: v and a, or u' alone in ``a``."""
+def local(s: Any, first: Any, second: Any, of_state: Any, out: Any) -> None:
+    """Local coordinates of a state (u, v), or their rates from (u', v'); the second is not read without v."""
     n, form = s.n, s.form
-    if not s.chart:
-        if form >= SECOND:
-            copy(v, n, out)
-            copy(a, n, entries_from(out, n))
-        else:
-            copy(a, n, out)
-    elif form == SECOND:
-        project_on_chart(s, v, False, out)
-        project_on_chart(s, a, False, entries_from(out, n - s.m))
-    elif form == NONHOLONOMIC:
-        copy(v, n, out)
-        project_on_chart(s, a, False, entries_from(out, n))
+    whole = not s.chart or form == NONHOLONOMIC
+    if whole:
+        copy(first, n, out)
     else:
-        project_on_chart(s, a, False, out)
+        project_on_chart(s, first, of_state, out)
+    if form >= SECOND:
+        rest = entries_from(out, n if whole else n - s.m)
+        if s.chart:
+            project_on_chart(s, second, of_state and whole, rest)
+        else:
+            copy(second, n, rest)
 
 
 @within_compiled
-def localize(s: Any, u: Any, v: Any, out: Any) -> None:
-    """Local coordinates of a state."""
-    n, form = s.n, s.form
-    if not s.chart or form == NONHOLONOMIC:
-        copy(u, n, out)
-        if s.chart:
-            project_on_chart(s, v, True, entries_from(out, n))
-        elif form >= SECOND:
-            copy(v, n, entries_from(out, n))
-    else:
-        project_on_chart(s, u, True, out)
-        if form == SECOND:
-            project_on_chart(s, v, False, entries_from(out, n - s.m))
+def local_slope(s: Any, v: Any, a: Any, out: Any) -> None:
+    """z' from the derivatives: v and a, or u' alone in ``a``."""
+    local(s, v if s.form >= SECOND else a, a, False, out)
 
 
 @within_compiled
@@ -585,7 +567,7 @@ def stages(s: Any, t: Any, h: Any) -> Any:
     """All stages, and the end of the step before any projection."""
     sign, K, size = s.marks.chart_sign, doubles(s.K), s.coordinates
     times, weights, z, z1 = doubles(s.stage_times), doubles(s.stage_weights), doubles(s.z), doubles(s.z1)
-    localize(s, doubles(s.u0), doubles(s.v0), doubles(s.z0))
+    local(s, doubles(s.u0), doubles(s.v0), True, doubles(s.z0))
     local_slope(s, doubles(s.v0), doubles(s.a0), K)
     u, v, a, multipliers = doubles(s.u), doubles(s.v), doubles(s.a), doubles(s.multipliers)
     for i in range(1, s.stages):
@@ -643,15 +625,15 @@ def estimate(s: Any, h: Any) -> Any:
 
 
 @within_compiled
-def project(s: Any, t: Any, u: Any, v: Any, x: Any) -> Any:
-    """Move ``x``, which is ``u`` or, nonholonomic, ``v``, along A^-1 B to where g = 0."""
+def project(s: Any, t: Any, u: Any, v: Any, x: Any, along: Any) -> Any:
+    """Move ``x``, which is ``u`` or, nonholonomic, ``v``, along A^-1 B, evaluated ``along`` x, to g = 0."""
     n, m, rhs, value = s.n, s.m, doubles(s.rhs), doubles(s.g_value)
     at = n - m if s.form == FIRST else n
     s.last_change = np.inf
     for _ in range(CORRECTOR_ITERATIONS):
         evaluate(s, s.g, t, u, v, value)
         evaluate_constraint_jacobian(s, t, u, v)
-        if not factor_saddle(s, t, u, v):
+        if not (factor_saddle(s, t, u, v) if along else factor_filled(s, True)):
             return SINGULAR
         clear(rhs, at)
         negate(value, m, entries_from(rhs, at))
@@ -685,12 +667,12 @@ def project_state(s: Any, t: Any, u: Any, v: Any, a: Any, multipliers: Any) -> A
     """The projections of the method for a state, and the derivative there."""
     form, status = s.form, SOLVED
     if s.positions and form != NONHOLONOMIC:
-        status = project(s, t, u, v, u)
+        status = project(s, t, u, v, u, True)
     if status == SOLVED and s.velocities:
         if form == SECOND:
             status = project_velocity(s, t, u, v)
         elif form == NONHOLONOMIC:
-            status = project(s, t, u, v, v)
+            status = project(s, t, u, v, v, True)
     if status != SOLVED:
         return status
     evaluate_constraint_jacobian(s, t, u, v)
@@ -777,7 +759,6 @@ def rattle(place: Any, t: Any, h: Any) -> Any:
     s = memory_at(place)
     n, m = s.n, s.m
     u0, v0, u1, v1, a = doubles(s.u0), doubles(s.v0), doubles(s.u1), doubles(s.v1), doubles(s.a)
-    rhs, value, saddle = doubles(s.rhs), doubles(s.g_value), doubles(s.saddle)
     evaluate_constraint_jacobian(s, t, u0, v0)
     if not factor_saddle(s, t, u0, v0):
         return SINGULAR
@@ -789,23 +770,10 @@ def rattle(place: Any, t: Any, h: Any) -> Any:
         u1[i] = u0[i] + h * (v0[i] + 0.5 * h * a[i])
         for j in range(m):
             B[i * m + j] = B[i * m + j] if own else G[j * n + i]
-    status = SLOW
-    s.last_change = s.least_log_determinant = np.inf
-    for _ in range(CORRECTOR_ITERATIONS):
-        evaluate(s, s.g, t + h, u1, v0, value)
-        evaluate_constraint_jacobian(s, t + h, u1, v0)
-        fill_saddle(s, True)
-        clear(rhs, n)
-        negate(value, m, entries_from(rhs, n))
-        s.marks.counts.factorization += 1
-        if factor(s, saddle, integers(s.saddle_pivots), n + m) >= 0:
-            return SINGULAR
-        solve_saddle(s, rhs, n + m)
-        status = improve(s, u1)
-        if status != GOING:
-            break
+    s.least_log_determinant = np.inf
+    status = project(s, t + h, u1, v0, u1, False)
     if status != SOLVED:
-        return SLOW if status == GOING else status
+        return status
     for i in range(n):
         v1[i] = (u1[i] - u0[i]) / h
     evaluate(s, s.h, t + h, u1, v1, a)

@@ -58,14 +58,6 @@ def part(name: str, meaning: str, velocity: bool = False) -> Callable[..., npt.A
     return method
 
 
-class GivenPart(NamedTuple):
-    """How a class gives a part, "method", "kernel" or "", with its name there and the shape of the part."""
-
-    source: str
-    name: str
-    shape: tuple[int, ...]
-
-
 class QuasilinearParts(ProblemDAE):
     """The parts of a :class:`~dae_sdc.constrained.quasilinear.QuasilinearProblem` and their evaluation."""
 
@@ -135,9 +127,9 @@ class QuasilinearParts(ProblemDAE):
         absent = {"daen1": ("B", "d2g"), "daeq1": ("B", "d2g"), "daeq2": ("d2g",), "nohol": ("d2g",)}
         return tuple(name for name in PARTS if name not in absent.get(self.kind, ()))
 
-    def given_part(self, name: str) -> GivenPart:
-        """How the class gives one of :data:`PARTS`."""
-        return GivenPart(self._source_of(name), self._user_names.get(name, name), self._shapes[name])
+    def given_part(self, name: str) -> tuple[str, str, tuple[int, ...]]:
+        """How the class gives one of :data:`PARTS`: "method", "kernel" or "", its name and its shape."""
+        return self._source_of(name), self._user_names.get(name, name), self._shapes[name]
 
     def part_arguments(self, name: str, q: Vector, v: Vector | None) -> tuple[Vector, ...]:
         """What the method of a part takes behind the time, from positions and velocities."""
@@ -168,6 +160,21 @@ class QuasilinearParts(ProblemDAE):
         if array.shape != shape:
             raise InputError(f"{label} of {type(self).__name__} must return shape {shape}; got {array.shape}")
         return array
+
+    def _run(
+        self, address: int, name: str, t: float, q: Any, v: Any, p: Vector, kind: Any = np.float64
+    ) -> Vector:
+        """A part by the C function at an address, for numbers of a kind."""
+        out, place = np.empty(self._shapes[name], dtype=kind), np.array(q, dtype=kind)
+        rate = place if v is None else np.array(v, dtype=kind)
+        for array in (place, rate):
+            if array.shape != (self._size,):
+                raise InputError(
+                    f"{type(self).__name__} has {self._size} functions; got an array of shape {array.shape}"
+                )
+        arrays = place.view(np.float64), rate.view(np.float64), p, out.reshape(-1).view(np.float64)
+        machine().residual_at(address, float(t), *arrays)
+        return out
 
     def _complex_kernel(self, name: str) -> Any:
         kernel: Any = getattr(type(self), f"{self._user_names.get(name, name)}_kernel")
@@ -323,17 +330,12 @@ class PartDerivatives(QuasilinearParts):
     def _derived_dg_dt(self, t: float, q: Vector, v: Vector | None, factor: float = 1.0) -> Vector:
         if self._rates_vanish:
             return np.zeros(self.n_constraints)
-        if self._takes_complex("g", t, q, v, time=True):
-            rate = complex_slope(lambda s: self._g_at(t + s, q, v))
-        else:
-            step = factor * FIRST_DIFFERENCE * self._scales(q)[1]
-            rate = np.asarray(slope(lambda s: self._g_at(t + s, q, v), step))
+        exact = self._takes_complex("g", t, q, v, time=True)
+        rate = _slope(lambda s: self._g_at(t + s, q, v), exact, factor * self._scales(q)[1])
         if v is None or "g" not in self._with_velocity:
             return rate
-        if self._takes_complex("g", t, q, v):
-            return rate + complex_slope(lambda s: self._g_at(t, q + s * v, v))
-        step = factor * FIRST_DIFFERENCE * self._reach(q, v)
-        return np.asarray(rate + slope(lambda s: self._g_at(t, q + s * v, v), step))
+        exact = self._takes_complex("g", t, q, v)
+        return rate + _slope(lambda s: self._g_at(t, q + s * v, v), exact, factor * self._reach(q, v))
 
     def _derived_d2g(self, t: float, q: Vector, v: Vector, factor: float = 1.0) -> Vector:
         """g_tt + 2 g_tq v + g_qq(v, v); the last two are the slope at 0 of g_q(t + 2 s, q + s v) v."""
@@ -341,45 +343,37 @@ class PartDerivatives(QuasilinearParts):
         if self._source_of("dg"):
             if self._takes_complex("dg", t, q, v):
                 changes = complex_slope(lambda s: self._at_complex("dg", t, q + s * v, v) @ v)
-                rates = slope(lambda s: self._part("dg", t + s, q) @ v, FIRST_DIFFERENCE * time)
-                changes = changes + 2.0 * rates
+                changes = changes + 2.0 * _slope(lambda s: self._part("dg", t + s, q) @ v, False, time)
             else:
-                changes = slope(
-                    lambda s: self._part("dg", t + 2.0 * s, q + s * v) @ v, FIRST_DIFFERENCE * reach
-                )
+                changes = _slope(lambda s: self._part("dg", t + 2.0 * s, q + s * v) @ v, False, reach)
         elif self._takes_complex("g", t, q, v):
 
             def along(s: float) -> Vector:
                 return complex_slope(lambda h: self._g_at(t + 2.0 * s, q + (s + h) * v, v))
 
-            changes = slope(along, FIRST_DIFFERENCE * reach)
+            changes = _slope(along, False, reach)
         else:
             return np.asarray(curvature(lambda s: self._g_at(t + s, q + s * v, v), SECOND_DIFFERENCE * reach))
         if self._rates_vanish:
-            return np.asarray(changes)
+            return changes
         if self._source_of("dg_dt"):
-            explicit = slope(lambda s: self._part("dg_dt", t + s, q), FIRST_DIFFERENCE * time)
+            explicit = _slope(lambda s: self._part("dg_dt", t + s, q), False, time)
         elif self._takes_complex("g", t, q, v, time=True):
 
             def rate(s: float) -> Vector:
                 return complex_slope(lambda h: self._g_at(t + s + h, q, v))
 
-            explicit = slope(rate, FIRST_DIFFERENCE * time)
+            explicit = _slope(rate, False, time)
         else:
             explicit = curvature(lambda s: self._g_at(t + s, q, v), SECOND_DIFFERENCE * time)
         return np.asarray(changes + explicit)
 
     def _at_complex(self, name: str, t: float, q: Any, v: Any = None) -> Any:
         """A part for complex u and u'; derivatives that no class gives are differences of order 6."""
-        given, shape = self._source_of(name), self._shapes[name]
+        given = self._source_of(name)
         if given == "kernel":
-            out = np.empty(shape, dtype=np.complex128)
-            place = np.array(q, dtype=np.complex128).view(np.float64)
-            rate = place if v is None else np.array(v, dtype=np.complex128).view(np.float64)
             address = self._complex_kernel(name).address
-            parts = (place, rate, self.packed_parameters, out.reshape(-1).view(np.float64))
-            machine().residual_at(address, float(t), *parts)
-            return out
+            return self._run(address, name, t, q, v, self.packed_parameters, np.complex128)
         if given == "method":
             method: Callable[..., Any] = getattr(self, name)
             return np.asarray(method(t, q, v) if name in self._with_velocity else method(t, q))
@@ -465,6 +459,11 @@ class PartDerivatives(QuasilinearParts):
         return True
 
 
+def _slope(function: Callable[[Any], Any], exact: bool, length: float) -> Vector:
+    """f'(0) by a complex step, which is ``exact``, or by differences over a part of a length."""
+    return complex_slope(function) if exact else np.asarray(slope(function, FIRST_DIFFERENCE * length))
+
+
 def _relative_difference(given: Vector, expected: Vector) -> Vector:
     """Differences of two derivatives of constraints in units of the sizes of their rows."""
     size = np.maximum(np.abs(given), np.abs(expected)).reshape(len(given), -1).max(axis=1)
@@ -500,16 +499,10 @@ class Pointers(NamedTuple):
     # Where functions in Python leave an exception; to be checked when compiled code has returned.
     failure: CallbackFailure
     owners: tuple[Any, ...]  # What must live as long as the addresses are used.
-
-
-class _Compiled:
-    """Pointers of one problem and the numbers they were made with; a copy of a problem makes its own."""
-
-    def __init__(self, source: Vector, pointers: Pointers) -> None:
-        self.source, self.pointers = source, pointers
+    source: Vector  # The parameters of the problem that they were made with.
 
     def __reduce__(self) -> Any:
-        return no_copy, ()
+        return no_copy, ()  # A copy of a problem makes its own.
 
 
 @functools.cache
@@ -524,16 +517,16 @@ class CompiledParts(PartDerivatives):
     def _begin_parts(self) -> None:
         super()._begin_parts()
         self._failure = CallbackFailure()
-        self._compiled: _Compiled | None = None
+        self._pointers: Pointers | None = None
         self._equations_compile: bool | None = None
         self._workspace_of_parts: Any = None
 
     def pointers(self) -> Pointers:
         """The parts of the equations as C functions, for solvers that use the quasilinear form."""
-        source, known = self.packed_parameters, self._compiled
+        source, known = self.packed_parameters, self._pointers
         if known is None or known.source is not source:
-            known = self._compiled = _Compiled(source, self._make_pointers(source))
-        return known.pointers
+            known = self._pointers = self._make_pointers(source)
+        return known
 
     def _make_pointers(self, source: Vector) -> Pointers:
         addresses = np.zeros(8, dtype=np.int64)
@@ -551,7 +544,7 @@ class CompiledParts(PartDerivatives):
             addresses[PARTS.index("d2g")] = addresses[PARTS.index("dg_dt")]
         kind = "daeq1" if self.kind == "daen1" else self.kind
         owners = (*functions.values(), owner)
-        return Pointers(kind, self._size, self.n_constraints, addresses, p, self._failure, owners)
+        return Pointers(kind, self._size, self.n_constraints, addresses, p, self._failure, owners, source)
 
     def _functions(self) -> dict[str, Any]:
         """The parts as C functions with their ``address``, by name."""
@@ -579,32 +572,16 @@ class CompiledParts(PartDerivatives):
         label = self._user_names.get(name, name)
         if self._source_of(name) == "kernel":
             kernel: Any = getattr(type(self), f"{label}_kernel")
-            return self._run(
-                compile_kernel(kernel, "residual").address, name, t, q, v, self.packed_parameters
-            )
+            address = compile_kernel(kernel, "residual").address
+            return self._run(address, name, t, q, v, self.packed_parameters)
         if name not in ("dg", "dg_dt", "d2g"):
             arguments = ", ".join(self._arguments[label])
             raise InputError(f"{type(self).__name__} defines no {label}({arguments})")
         if self._compiles_derivatives:
             pointers = self.pointers()
             return self._run(int(pointers.addresses[PARTS.index(name)]), name, t, q, v, pointers.p)
-        q = np.asarray(q, dtype=float)
-        if v is not None:
-            v = np.asarray(v, dtype=float)
         derive: Callable[..., Vector] = getattr(self, f"_derived_{name}")
-        return derive(t, q, v)
-
-    def _run(self, address: int, name: str, t: float, q: Any, v: Any, p: Vector) -> Vector:
-        out = np.empty(self._shapes[name])
-        place = np.array(q, dtype=np.float64)
-        rate = place if v is None else np.array(v, dtype=np.float64)
-        for array in (place, rate):
-            if array.shape != (self._size,):
-                raise InputError(
-                    f"{type(self).__name__} has {self._size} functions; got an array of shape {array.shape}"
-                )
-        machine().residual_at(address, float(t), place, rate, p, out.reshape(-1))
-        return out
+        return derive(t, np.asarray(q, dtype=float), None if v is None else np.asarray(v, dtype=float))
 
     def _make_workspace(self, functions: dict[str, Any]) -> Any:
         """The workspace of compiled derivatives of constraints."""
@@ -654,7 +631,8 @@ class CompiledParts(PartDerivatives):
         own, functions = constraint_machine(), self._functions()
         workspace = self._make_workspace(functions)
         memory = workspace.memory
-        memory.second_order, memory.multiplied = "A" in self._with_velocity, "B" in functions
+        memory.start, memory.rows = self._size if "A" in self._with_velocity else 0, self._shapes["A"][0]
+        memory.multiplied = "B" in functions
         memory.form = getattr(own, self._last_rows().upper())
         memory.A, memory.h = functions["A"].address, functions["h"].address
         if self._source_of("B"):

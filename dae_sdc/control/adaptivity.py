@@ -18,16 +18,16 @@ from dae_sdc.errors import InputError, SolveError, StepSizeError
 from dae_sdc.sharing import tell
 from dae_sdc.sweepers.direct import DirectMethod, require_problem
 from dae_sdc.sweepers.restart import jump_behind
-from dae_sdc.sweepers.step_sizes import (
+from dae_sdc.sweepers.steps_ahead import (
     MOST_REJECTIONS,
     STEP_ROUNDING,
     TIME_ROUNDING,
     StepSizes,
+    Taken,
     approached,
     clipped,
     end_of_step,
 )
-from dae_sdc.sweepers.steps_ahead import Taken
 from dae_sdc.sweepers.tolerance import TINY, Outcome, Tolerance
 
 FIRST_AHEAD = 2  # Steps that the first call of compiled code takes, whose time is not known yet.

@@ -27,8 +27,7 @@ from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.dae.values import read_only
 from dae_sdc.errors import InputError, SolveError
 from dae_sdc.registry import require_name
-from dae_sdc.sweepers.restart import consistent_restart, jump_behind
-from dae_sdc.sweepers.switching import RESTART_STEP
+from dae_sdc.sweepers.restart import RESTART_STEP, consistent_restart, jump_behind
 
 EPS = float(np.finfo(float).eps)
 

@@ -24,8 +24,7 @@ from dae_sdc.control.events import LocateEvents
 from dae_sdc.control.hooks import StepRecord
 from dae_sdc.control.singular import WatchSingularPoints
 from dae_sdc.errors import StepSizeError
-from dae_sdc.sweepers.step_sizes import TIME_SLACK, time_slack
-from dae_sdc.sweepers.steps_ahead import FULL, MOST_STEPS, REACHED, UNFINISHED, Taken
+from dae_sdc.sweepers.steps_ahead import FULL, MOST_STEPS, REACHED, TIME_SLACK, UNFINISHED, Taken, time_slack
 
 
 class FixedSteps(Control):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -352,27 +352,18 @@ def _name_null_space(matrix: npt.NDArray[np.float64]) -> str:
     return f"{int(np.abs(left[:, -1]).argmax())},{int(np.abs(right[-1]).argmax())}"
 
 
-class KrylovSolution(NamedTuple):
-    """What :func:`krylov` found."""
-
-    x: Vector  # Shape (n,). The solution, or the best approximation in the space that was searched.
-    products: int  # Number of products with the matrix.
-    residual: float  # Norm of M^{-1} (b - A x) relative to that of M^{-1} b, with the preconditioner M.
-    converged: bool  # Whether ``residual`` is not above the tolerance.
-
-
 def krylov(
     apply: Callable[[Vector], Vector],
     rhs: Vector,
     preconditioner: Factorization,
     tolerance: float = 1e-10,
-    maxiter: int = 30,
-    restart: int = 20,
-) -> KrylovSolution:
-    """Solve A x = b by GMRES, preconditioned from the left with the factors of another matrix M.
+    most: int = 30,
+) -> tuple[Vector, int]:
+    """The best solution of A x = b in a Krylov space, by GMRES without restarts, and the products with A.
 
-    Preconditioning from the left makes M^{-1} (b - A x) small, nearly the error in x. Like the corrections by
-    which a Newton iteration is judged it does not depend on the units of the equations, as b - A x does.
+    Factors of another matrix M precondition it from the left, which makes M^{-1} (b - A x) small, nearly the
+    error in x. Like the corrections by which a Newton iteration is judged it does not depend on the units of
+    the equations, as b - A x does.
 
     References
     ----------
@@ -384,85 +375,48 @@ def krylov(
     of MGS-GMRES, SIAM J. Matrix Anal. Appl. 28 (2006) 264, for orthogonalising once.
     """
     # Shapes: rhs (n,).
-    for name, value in (("tolerance", tolerance), ("maxiter", maxiter), ("restart", restart)):
+    for name, value in (("tolerance", tolerance), ("most", most)):
         if not value > 0:
             raise InputError(f"{name} must be positive; got {value!r}")
     residual = preconditioner.solve(rhs)
-    x = np.zeros(residual.size)
-    whole = size = float(dnrm2(residual))
-    products = 0
-    if whole == 0.0:
-        return KrylovSolution(x, 0, 0.0, True)
-    while products < maxiter and size < np.inf:
-        basis, hessenberg, best = _arnoldi(
-            apply, preconditioner, residual, size, tolerance * whole, min(restart, maxiter - products)
-        )
-        products += len(hessenberg)
-        if not best:
-            # Nothing of the space is of use: a product is not finite, or lies across the residual.
-            break
-        # The preconditioned residual, size e_1 - H y in the basis.
-        remains = np.zeros(len(best) + 1)
-        remains[0] = size
-        for k, weight in enumerate(best):
-            daxpy(basis[k], x, a=weight)
-            remains[: k + 2] -= weight * np.array(hessenberg[k])
-        residual = dscal(remains[0], basis[0])
-        for k in range(1, min(len(remains), len(basis))):
-            daxpy(basis[k], residual, a=remains[k])
-        before, size = size, float(dnrm2(residual))
-        if size <= tolerance * whole or not size < before:
-            break
-    return KrylovSolution(x, products, size / whole, size <= tolerance * whole)
-
-
-def _arnoldi(
-    apply: Callable[[Vector], Vector],
-    preconditioner: Factorization,
-    start: Vector,
-    size: float,
-    goal: float,
-    steps: int,
-) -> tuple[list[Vector], list[list[float]], list[float]]:
-    """An orthonormal basis, of arrays that solves return, its Hessenberg matrix, and best weights."""
-    basis = [dscal(1.0 / size, start)]
-    hessenberg: list[list[float]] = []
+    x, whole, products = np.zeros(residual.size), float(dnrm2(residual)), 0
+    if not 0.0 < whole < np.inf:
+        return x, 0
+    # An orthonormal basis of arrays that solves return, and its Hessenberg matrix, made triangular.
+    basis, target = [dscal(1.0 / whole, residual)], [whole]
     triangle: list[list[float]] = []
     rotations: list[tuple[float, float]] = []
-    target = [size]
-    for _ in range(steps):
+    while products < most and abs(target[-1]) > tolerance * whole:
         vector = preconditioner.solve(apply(basis[-1]))
-        before = float(dnrm2(vector))
-        column = []
+        products += 1
+        before, column = float(dnrm2(vector)), []
         for other in basis:
-            weight = float(ddot(other, vector))
-            column.append(weight)
-            daxpy(other, vector, a=-weight)
+            column.append(float(ddot(other, vector)))
+            daxpy(other, vector, a=-column[-1])
         norm = float(dnrm2(vector))
         column.append(norm)
-        hessenberg.append(column)
         if not math.isfinite(sum(column)):
             break
-        turned = column.copy()
         for k, (cosine, sine) in enumerate(rotations):
-            turned[k], turned[k + 1] = (
-                cosine * turned[k] + sine * turned[k + 1],
-                cosine * turned[k + 1] - sine * turned[k],
+            column[k], column[k + 1] = (
+                cosine * column[k] + sine * column[k + 1],
+                cosine * column[k + 1] - sine * column[k],
             )
-        length = math.hypot(turned[-2], turned[-1])
+        length = math.hypot(column[-2], column[-1])
         if length <= EPS * before:
             # The product adds nothing: the matrix is singular on this space.
             break
-        cosine, sine = turned[-2] / length, turned[-1] / length
+        cosine, sine = column[-2] / length, column[-1] / length
         rotations.append((cosine, sine))
-        triangle.append([*turned[:-2], length])
+        triangle.append([*column[:-2], length])
         target[-1:] = [cosine * target[-1], -sine * target[-1]]
-        if norm > 0.0:
-            basis.append(dscal(1.0 / norm, vector))
-        if abs(target[-1]) <= goal or norm <= EPS * before:
+        if norm <= EPS * before:
             break
-    best = [0.0] * len(triangle)
+        basis.append(dscal(1.0 / norm, vector))
+    weights = [0.0] * len(triangle)
     for k in reversed(range(len(triangle))):
-        value = target[k] - sum(triangle[j][k] * best[j] for j in range(k + 1, len(triangle)))
-        best[k] = value / triangle[k][k]
-    return basis, hessenberg, best
+        value = target[k] - sum(triangle[j][k] * weights[j] for j in range(k + 1, len(triangle)))
+        weights[k] = value / triangle[k][k]
+    for k, weight in enumerate(weights):
+        daxpy(basis[k], x, a=weight)
+    return x, products

@@ -296,7 +296,8 @@ class ModifiedNewton:
     # Whether the residual is checked when the corrections are small: with a wrong Jacobian it may be large.
     # Sweeps, which measure the residual of the whole step, do without.
     verifies: bool = True
-    _kept: dict[Any, KeptMatrix] = field(default_factory=dict)
+    kept: dict[Any, KeptMatrix] = field(default_factory=dict)  # By the keys of systems.
+    matrix: KeptMatrix = field(default_factory=KeptMatrix)  # The one of the last solve.
     _remembered: dict[Any, KeptMatrix] = field(default_factory=dict)
     _linearization: Any = None
     last_linearization: Any = None  # The Jacobian used last.
@@ -309,40 +310,31 @@ class ModifiedNewton:
         noise = self.problem.noise
         return wanted if noise is None else max(wanted, NOISE_CORRECTION * noise.relative)
 
-    @property
-    def matrix_in_use(self) -> KeptMatrix:
-        """The matrix of the last solve."""
-        return self._matrix
-
     def kept_matrix(self, key: Any) -> KeptMatrix | None:
         """The matrix kept for a key; with GMRES the one that serves all."""
-        return self._kept.get(None if self.problem.linear_solver == "gmres" else key)
-
-    def kept_matrices(self) -> list[KeptMatrix]:
-        """All matrices that are kept."""
-        return list(self._kept.values())
+        return self.kept.get(None if self.problem.linear_solver == "gmres" else key)
 
     def forget(self, *keys: Any) -> None:
         """Drop the matrices of these keys, all if there are none, and the last Jacobian."""
         self._linearization = None
-        for key in keys or list(self._kept):
-            self._kept.pop(key, None)
+        for key in keys or list(self.kept):
+            self.kept.pop(key, None)
 
     def remember(self) -> None:
         """Keep what is known of the matrices now, for :meth:`recall`."""
         self._remembered = {
             key: KeptMatrix(kept.factors, kept.linearization, copy(kept.numbers))
-            for key, kept in self._kept.items()
+            for key, kept in self.kept.items()
         }
 
     def recall(self) -> None:
         """Return to the matrices of the last :meth:`remember`; works once."""
-        self._kept, self._remembered = self._remembered, {}
+        self.kept, self._remembered = self._remembered, {}
 
     @property
     def keeps_state(self) -> bool:
         """Whether :meth:`get_state` is complete: only where all Jacobians and factors are dense."""
-        known = [one for one in self._kept.values() if one.factors is not None]
+        known = [one for one in self.kept.values() if one.factors is not None]
         points = [one.linearization for one in known] + [self._linearization, self.last_linearization]
         first = [point[0] if isinstance(point, list) else point for point in points]
         dense = all(point is None or isinstance(point.mass, np.ndarray) for point in first)
@@ -365,7 +357,7 @@ class ModifiedNewton:
             return places[id(linearization)]
 
         kept = []
-        for key, one in self._kept.items():
+        for key, one in self.kept.items():
             factors = one.factors.parts() if isinstance(one.factors, DenseLU) else None
             kept.append((key, np.frombuffer(one.numbers).tolist(), place(one.linearization), factors))
         newest, used = place(self._linearization), place(self.last_linearization)
@@ -378,7 +370,7 @@ class ModifiedNewton:
             parts = [Linearization(mass, stiffness) for mass, stiffness in halves]
             points.append(parts if several else parts[0])
         points.append(None)
-        self._kept = {
+        self.kept = {
             key: KeptMatrix(
                 None if factors is None else DenseLU.of_parts(*factors), points[place], KeptNumbers(*numbers)
             )
@@ -421,16 +413,14 @@ class ModifiedNewton:
 
     def _take_kept(self, key: Any) -> None:
         """Use the matrix kept for a key; with GMRES a single preconditioner serves all keys."""
-        if self.problem.linear_solver == "gmres":
-            key = None
-        kept = self._kept.get(key)
+        kept = self.kept_matrix(key)
         if kept is None:
-            if len(self._kept) >= MOST_KEPT_MATRICES:
-                self._kept.clear()
-            kept = self._kept[key] = KeptMatrix()
+            if len(self.kept) >= MOST_KEPT_MATRICES:
+                self.kept.clear()
+            kept = self.kept[None if self.problem.linear_solver == "gmres" else key] = KeptMatrix()
         elif kept.factors is not None:
             self.last_linearization = kept.linearization
-        self._matrix = kept
+        self.matrix = kept
 
     # --- the operations of dae_sdc.dae.newton ------------------------------------------------------------
 
@@ -444,7 +434,7 @@ class ModifiedNewton:
 
     def _solved(self, residual: Vector) -> Vector:
         """The correction for a residual at the iterate."""
-        system, factors = self._system, self._matrix.factors
+        system, factors = self._system, self.matrix.factors
         assert factors is not None
         if self.problem.linear_solver != "gmres":
             self.problem.work_counters["solve"].niter += 1
@@ -456,10 +446,10 @@ class ModifiedNewton:
             step = ROOT_EPS * size / (largest(v) or 1.0)
             return (system.changed(v, -step) - residual) / step
 
-        correction = krylov(product, residual, factors, GMRES_TOLERANCE, GMRES_PRODUCTS)
-        self.problem.work_counters["solve"].niter += correction.products + 1
+        correction, products = krylov(product, residual, factors, GMRES_TOLERANCE, GMRES_PRODUCTS)
+        self.problem.work_counters["solve"].niter += products + 1
         # One that has not converged shows in the contraction, and brings a new preconditioner.
-        return correction.x
+        return correction
 
     def move(self) -> None:
         """Subtract the correction."""
@@ -472,7 +462,7 @@ class ModifiedNewton:
     def at_round_off(self) -> bool:
         """Whether the residual at the iterate is nothing but round-off, or below its tolerance."""
         system = self._system
-        scale = system.magnitude(self._matrix.linearization)
+        scale = system.magnitude(self.matrix.linearization)
         # The terms of an equation may all be what rounding leaves of 0.
         least = self.residual_tolerance if self.residual_tolerance < np.inf else 0.0
         allowed = np.maximum(BACKWARD_ERROR * scale, least)
@@ -486,7 +476,7 @@ class ModifiedNewton:
 
     def kept_numbers(self) -> Any:
         """What is known of the matrix in use."""
-        return self._matrix.numbers
+        return self.matrix.numbers
 
     def newest_age(self) -> float:
         """Number of the newest linearisation; a guide can always give one."""
@@ -502,7 +492,7 @@ class ModifiedNewton:
         """Factorise; raises SingularMatrixError instead of returning False."""
         if self._linearization is None and self.guide is not None:
             self._linearization = self.guide()
-        kept, matrix = self._matrix, self._iteration_matrix()
+        kept, matrix = self.matrix, self._iteration_matrix()
         self.problem.work_counters["factorization"].niter += 1
         chosen = self.problem.linear_solver
         try:

@@ -129,7 +129,7 @@ class PointwiseEquations:
         self.problem = problem
         self.sizes = np.where(sizes > 0.0, sizes, float(np.max(sizes, initial=0.0)) or 1.0)
         self.algebraic = problem.is_algebraic
-        self._kept: _Factors | None = None
+        self._kept: _Determined | _Nearest | None = None
 
     def correct(self, t: Vector, u: Vector, du: Vector, h: Vector) -> NDArray[np.bool_]:
         """Make values at several times satisfy the equations, see :meth:`Pointwise.correct`."""
@@ -184,7 +184,7 @@ class PointwiseEquations:
                 change, _ = point.factors.change(point.residual)
         return np.where(np.abs(change) < self.sizes, np.abs(change) / self.sizes, 1.0)
 
-    def factors(self, parts: Linearization, residual: Vector, h: float) -> _Factors:
+    def factors(self, parts: Linearization, residual: Vector, h: float) -> _Determined | _Nearest:
         """What gives the changes of u and u' of Newton iterations."""
         algebraic = self.algebraic
         # At index 1 the derivatives of all unknowns cannot follow from F.
@@ -223,7 +223,7 @@ class Point:
         u: Vector,
         du: Vector,
         h: float,
-        factors: _Factors | None,
+        factors: _Determined | _Nearest | None,
     ) -> None:
         self.equations, self.t, self.h, self.factors = equations, t, h, factors
         self.here, self._there = np.array([u, du]), np.empty((2, len(u)))
@@ -267,16 +267,6 @@ class Point:
             share, step = 0.5 * share, 0.5 * step
 
 
-class _Factors(Protocol):
-    """Factors of the equations of a change."""
-
-    determined: bool
-    h: float
-
-    def change(self, residual: Vector) -> tuple[Vector, Vector]:
-        """Changes of u and u' that remove a residual, shape (n,) each."""
-
-
 class _Determined:
     """Newton's method for y' and z; y changes by ``follows`` times the change of y'."""
 
@@ -300,7 +290,7 @@ class _Determined:
         return bool(np.abs(left).max(initial=0.0) <= trusted * np.abs(residual).max(initial=0.0))
 
     def change(self, residual: Vector) -> tuple[Vector, Vector]:
-        """See :class:`_Factors`."""
+        """Changes of u and u' that remove a residual, shape (n,) each."""
         change = -self._factors.solve(residual)
         return self._share * change, np.where(self._algebraic, 0.0, change)
 
@@ -339,7 +329,7 @@ class _Nearest:
             self._solve = lambda right: dgetrs(lu, pivots, right)[0]
 
     def change(self, residual: Vector) -> tuple[Vector, Vector]:
-        """See :class:`_Factors`."""
+        """See :class:`_Determined`."""
         n, D = len(residual), self._sizes
         right = np.zeros(3 * n)
         right[2 * n :] = -self._scale * residual

@@ -58,8 +58,7 @@ from dae_sdc.run.target import problem_name, resolve
 from dae_sdc.run.tracing import check_at_states
 from dae_sdc.sharing import Lock, TimeBar, filtering
 from dae_sdc.structure.signature import listed
-from dae_sdc.sweepers.restart import consistent_restart
-from dae_sdc.sweepers.switching import RESTART_STEP
+from dae_sdc.sweepers.restart import RESTART_STEP, consistent_restart
 from dae_sdc.sweepers.tolerance import SETTINGS, Tolerance
 
 if TYPE_CHECKING:

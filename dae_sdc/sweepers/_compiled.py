@@ -20,7 +20,15 @@ from dae_sdc.compiled.triangular import (
     copy_for,
     superlu_factors,
 )
-from dae_sdc.dae.compiling import RecordView, compiled_as, compiled_lightly, doubles, kept, within_compiled
+from dae_sdc.dae.compiling import (
+    RecordView,
+    call_at,
+    compiled_as,
+    compiled_lightly,
+    doubles,
+    kept,
+    within_compiled,
+)
 from dae_sdc.dae.memory import address, fields, tell_addresses
 from dae_sdc.dae.newton import KeptNumbers
 from dae_sdc.dae.problem import ProblemDAE
@@ -95,21 +103,14 @@ def _add_to_row(to: Any, first: Any, last: Any, factor: Any, values: Any) -> Any
         target[i] += factor * source[i]
 
 
-@compiled_as(sweep.largest_difference)
-def _largest_difference(first: Any, second: Any, count: Any) -> Any:
-    one, other, result = doubles(first), doubles(second), 0.0
-    for i in range(count):
-        size = abs(one[i] - other[i])
-        if not size <= result:
-            result = size
-    return result
-
-
-@compiled_as(sweep.raise_norm)
-def _raise_norm(norms: Any, m: Any, least: Any) -> Any:
-    known = doubles(norms)
-    if known[m] < least:
-        known[m] = least
+@compiled_as(sweep.add_defects)
+def _add_defects(a: Any, low: Any, high: Any, norms: Any) -> Any:
+    largest = doubles(norms)
+    for m in range(low, high):
+        u, mixed = doubles(sweep.row(a.u, m)), doubles(sweep.row(a.mixed, m))
+        for i in range(a.n_integrated):
+            if largest[m] < abs(u[i] - mixed[i]):
+                largest[m] = abs(u[i] - mixed[i])
 
 
 @compiled_as(sweep.combine)
@@ -149,7 +150,7 @@ def _begin_sweep(w: Any, number: Any) -> Any:
 
 @_view.method()
 def _solve_at(w: Any, m: Any) -> Any:
-    return mn.solve_at_node(w.nodes, m)
+    return call_at(mn.nodes_at(w.nodes).solve_at, (w.nodes, m)) != 0
 
 
 @_view.method()
@@ -165,7 +166,7 @@ def _measure(w: Any, low: Any, high: Any) -> Any:
 for _function in (
     *(sweep.integrate, sweep.put_integrated, sweep.continue_polynomial, sweep.right_sides),
     *(sweep.guide_point, sweep.start_from, sweep.collect, sweep.solve_nodes, sweep.finish),
-    *(sweep.place_measured, sweep.add_defects, sweep.residual_norms, sweep.residual),
+    *(sweep.place_measured, sweep.residual_norms, sweep.residual),
     *(sweep.keep_old, sweep.look_at_change),
 ):
     within_compiled(_function)
@@ -229,8 +230,7 @@ class CompiledNodes(PythonNodes):
         nodes.n, nodes.n_integrated, nodes.entries = n, n_integrated, entries
         nodes.capacity, nodes.split, nodes.guided = kept, problem.n_diff, diagonal
         self._remembered: list[tuple[Any, Any]] = []
-        # The objects whose addresses stand in memory, to notice when an address must be written again.
-        self._known: dict[str, Any] = {}
+        self._scaled: Any = None  # Q times the step size of the arrays whose addresses stand in memory.
         self._make_matrices()
         tell_addresses(nodes, self._kept | self._ages | self._buffers)
 
@@ -253,18 +253,11 @@ class CompiledNodes(PythonNodes):
         super().measure_by(weights, unit)
         self._nodes.weights, self._nodes.unit = address(weights), unit
 
-    def _is_new(self, name: str, value: Any) -> bool:
-        """Whether ``value`` is another object than in the last call with this name."""
-        if value is self._known.get(name):
-            return False
-        self._known[name] = value
-        return True
-
     def prepare(self, place: Place) -> None:
-        last_u, last_first = self._known.get("u"), self._memory.arrays.u.place
         super().prepare(place)
         a, nodes, memory = place.arrays, self._nodes, self._memory.arrays
-        if self._is_new("step size", a.dt_q):
+        if a.dt_q is not self._scaled:
+            self._scaled = a.dt_q
             for name in ("right_side", "mixed", "dt_q", "dt_delta", "guide"):
                 tell_rows(getattr(memory, name), getattr(a, name))
             memory.num_nodes, memory.n, memory.n_integrated = a.num_nodes, a.n, a.n_integrated
@@ -272,19 +265,13 @@ class CompiledNodes(PythonNodes):
             memory.u.stride = memory.du.stride = nodes.stride = a.u.strides[0] // 8
             memory.integral.stride = a.n_integrated
             nodes.first, nodes.guide = a.first, memory.guide.place
-        if self._is_new("u", a.u):
-            self._last = last_u, last_first
-            memory.u.place = nodes.u = first = address(a.u)
-            memory.du.place = nodes.du = first + 8 * a.n
-            memory.integral.place = address(a.integral)
-        if self._is_new("start", a.start):
-            memory.start = address(a.start)
+        memory.u.place = nodes.u = first = address(a.u)
+        memory.du.place = nodes.du = first + 8 * a.n
+        memory.integral.place, memory.start = address(a.integral), address(a.start)
         memory.keeps, memory.has_tau = a.keeps, a.has_tau
         if a.has_tau:
             tell_rows(memory.tau, a.tau)
-        p = self.problem.packed_parameters
-        if self._is_new("p", p):
-            nodes.p = address(p)
+        nodes.p, nodes.times = address(self.problem.packed_parameters), address(place.times)
         nodes.tau = 0
         if place.tau[0] is not None:
             self._tau = np.array(place.tau)
@@ -298,8 +285,6 @@ class CompiledNodes(PythonNodes):
             self._buffers["slots"][:] = [self._slots.setdefault(key, len(self._slots)) for key in keys]
             nodes.coefficients = address(place.coefficients)
             self._slots_of = place.coefficients
-        if self._is_new("times", place.times):
-            nodes.times = address(place.times)
         nodes.tolerance, nodes.residual_tolerance, most, nodes.forcing = place.limits
         nodes.maxiter = int(most)
 
@@ -326,15 +311,11 @@ class CompiledNodes(PythonNodes):
             elif name == "before":
                 for part in ("u", "du", "integral"):
                     tell_rows(getattr(memory.before, part), getattr(value, part))
-            elif self._is_new(name, value):
-                if name == "norms":
-                    memory.norms = address(value)
-                else:
-                    tell_rows(memory.goal.old, value.old)
-                    memory.goal.weights, memory.goal.numbers = (
-                        address(value.weights),
-                        addressof(value.numbers),
-                    )
+            elif name == "norms":
+                memory.norms = address(value)
+            else:
+                tell_rows(memory.goal.old, value.old)
+                memory.goal.weights, memory.goal.numbers = address(value.weights), addressof(value.numbers)
         try:
             return entry_point(function)(self._own, *numbers)
         finally:
@@ -343,18 +324,10 @@ class CompiledNodes(PythonNodes):
     def _locate(self, last: Continuation) -> None:
         memory = self._memory.last
         memory.wanted = last.wanted
-        if last.wanted != CONTINUE:
-            return
-        memory.nodes = last.nodes
-        if self._is_new("matrix", last.matrix):
-            tell_rows(memory.matrix, last.matrix)
-        known, first = self._last
-        if last.value is known:
-            memory.value.place, memory.derivative.place = first, first + 8 * self._nodes.n
-            memory.value.stride = memory.derivative.stride = self._nodes.stride
-        else:
-            tell_rows(memory.value, last.value)
-            tell_rows(memory.derivative, last.derivative)
+        if last.wanted == CONTINUE:
+            memory.nodes = last.nodes
+            for part in ("matrix", "value", "derivative"):
+                tell_rows(getattr(memory, part), getattr(last, part))
 
     def _used(self) -> list[Any]:
         """The arrays that hold the state of the matrices, as far as they are in use."""
@@ -441,7 +414,7 @@ class SparseNodes(CompiledNodes):
             newton.forget(float(self.place.coefficients[m]))
         super().solve_at(m)
         self._nodes.split = self.system.split
-        self._take_over(slot, newton.matrix_in_use)
+        self._take_over(slot, newton.matrix)
         return True
 
     def _factors_in(self, slot: int) -> Operators | None:
@@ -509,7 +482,7 @@ class SparseNodes(CompiledNodes):
         self._kept["triangles"][len(self._remembered_slots) :] = 0
         self._factors = self._remembered_factors
         for newton in self.newtons.values():
-            for matrix in newton.kept_matrices():
+            for matrix in newton.kept.values():
                 for slot, (_, _, origin) in self._factors.items():
                     if matrix.factors is origin:
                         matrix.numbers = self._numbers(slot)

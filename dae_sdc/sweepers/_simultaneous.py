@@ -1,17 +1,29 @@
-"""The operations of :mod:`dae_sdc.sweepers.simultaneous` on a record in memory, compiled. Imports numba."""
+"""The operations of :mod:`dae_sdc.sweepers.simultaneous` on a record in memory, compiled. Imports numba.
+
+Sparse matrices are factorised and solved with by C functions of their own, see :class:`SparseStages`.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import functools
+import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numba import types
+from scipy import sparse
 
 from dae_sdc.compiled import machine_newton as mn
+from dae_sdc.compiled.triangular import (
+    LARGEST_ROW_FILL,
+    RowPattern,
+    TriangularFactors,
+    copy_for,
+    superlu_factors,
+)
 from dae_sdc.dae import newton_checks
 from dae_sdc.dae.compiling import (
     RecordView,
@@ -27,7 +39,8 @@ from dae_sdc.dae.compiling import (
     short_integers,
     within_compiled,
 )
-from dae_sdc.dae.memory import Counts, address, fields, tell_addresses
+from dae_sdc.dae.linear import sparse_factors
+from dae_sdc.dae.memory import CallbackFailure, Counts, address, fields, tell_addresses
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.scales import KEPT_RATE
 from dae_sdc.dae.state import (
@@ -35,11 +48,13 @@ from dae_sdc.dae.state import (
     MeshDAE,
     StepPolynomial,
     Vector,
+    attach,
     coefficients_of_last,
     lagrange_weights,
 )
+from dae_sdc.errors import SingularMatrixError
 from dae_sdc.sharing import once
-from dae_sdc.sweepers import simultaneous as own, step_sizes, steps_ahead, tolerance
+from dae_sdc.sweepers import simultaneous as own, steps_ahead, tolerance
 from dae_sdc.sweepers.simultaneous import (
     NOT_JUDGED,
     RELATIVE_ROUND_OFF,
@@ -47,7 +62,6 @@ from dae_sdc.sweepers.simultaneous import (
     Simultaneous,
     StepNumbers,
 )
-from dae_sdc.sweepers.step_sizes import StepSizes
 from dae_sdc.sweepers.teams import EVALUATE, FACTORIZE, FILTER, SOLVE, SPREAD, Team
 from dae_sdc.sweepers.tolerance import Weights
 
@@ -55,8 +69,6 @@ TIME_PART_AT_INDEX_4 = tolerance.SETTINGS.time_part_at_index_4
 
 # Error of the last stage, in units of that allowed to Newton's method, behind which no doubt remains.
 CERTAIN = 1e-3
-# Size of memory that stages of several steps share: asking for memory and for its address takes time.
-POOL_BYTES = 1 << 16
 
 
 class StagesMemory(ctypes.Structure):
@@ -66,7 +78,7 @@ class StagesMemory(ctypes.Structure):
         ("numbers", StepNumbers),
         ("counts", Counts),
         ("run", RunNumbers),
-        *fields(ctypes.c_double, "called_time called_step"),  # of the step that a C function is called for
+        *fields(ctypes.c_double, "called_time called_step"),  # of the step that ``working`` is called for
         *fields(ctypes.c_double, "time step"),  # where F is evaluated in parts
         *fields(ctypes.c_double, "time_before step_before"),  # start and size of the step before
         *fields(
@@ -74,7 +86,7 @@ class StagesMemory(ctypes.Structure):
         ),  # see dae_sdc.sweepers.tolerance.Weights and Scales
         *fields(
             ctypes.c_int64,
-            "own advancing judging",  # addresses of this structure, and of C functions
+            "own working",  # addresses of this structure, and of :data:`working`
             # Of steps that are taken one after the other: their number and the most; the sizes of steps, as
             # numbers and as they were when a step began; rows of numbers, see ``begin_step``; their stages;
             # and the estimates of errors, where they are kept.
@@ -108,7 +120,7 @@ class StagesMemory(ctypes.Structure):
             "pair_lu pair_pivots",  # the factors of the pairs are complex, (P, n, n)
             "eigenvalues row",  # complex, (P,) and (1 or P + 1, n)
             "coefficients",  # of the stiffness in each matrix, the real one first; complex, (P + 1,)
-            # Functions for sparse matrices, 0 with dense ones: see dae_sdc.sweepers._sparse_stages.
+            # Functions for sparse matrices, see SparseStages; 0 with dense ones.
             "refactorize substitute multiply",
             "repivot solve_outside",  # in Python: new pivots, and solves with factors of SuperLU
             "indices starts",  # of the CSC pattern, integers of 32 bits
@@ -120,10 +132,10 @@ class StagesMemory(ctypes.Structure):
     ]
 
 
-_view, _sizes_view = RecordView(StagesMemory), RecordView(StepSizes)
+_view, _sizes_view = RecordView(StagesMemory), RecordView(steps_ahead.StepSizes)
 stages_at, sizes_of_steps_at = _view.at, _sizes_view.at
 
-SIZES = ctypes.sizeof(StepSizes) // 8  # Numbers of the sizes of steps.
+SIZES = ctypes.sizeof(steps_ahead.StepSizes) // 8  # Numbers of the sizes of steps.
 
 TINY = float(np.finfo(float).tiny)
 
@@ -209,15 +221,6 @@ def _take_guess(a: Any) -> Any:
     put(a, 0, a.n)
 
 
-@within_compiled
-def evaluate_stage(a: Any, i: Any) -> Any:
-    """F at stage i; whether it is finite."""
-    row = 8 * i * a.n
-    out, time = a.value + row, a.time + a.step * doubles(a.c)[i]
-    call_residual(a.residual, time, a.u + row, a.du + row, a.p, out)
-    return finite(doubles(out), a.n)
-
-
 @_view.method()
 def _residuals(a: Any, t0: Any, h: Any) -> Any:
     a.counts.rhs += a.m
@@ -231,7 +234,7 @@ def solve_real(a: Any, x_at: Any) -> Any:
     if a.substitute != 0:
         call_at(a.substitute, (a.own, 0, x_at))
     else:
-        mn.dense_solve(a.n, a.dgetrs, a.small, a.real_lu, a.real_pivots, x_at)
+        mn.dense_solve(a.n, mn.LARGEST_LOOP, a.dgetrs, a.small, a.real_lu, a.real_pivots, x_at)
 
 
 @within_compiled
@@ -245,7 +248,7 @@ def solve_pair(a: Any, k: Any, x_at: Any) -> Any:
     lu, pivots = a.pair_lu + 16 * n * n * k, a.pair_pivots + 4 * n * k
     if a.substitute != 0:
         call_at(a.substitute, (a.own, k + 1, row_at))
-    elif n <= mn.LARGEST_LOOP_SOLVE:
+    elif n <= mn.LARGEST_LOOP:
         mn.loop_solve(n, complexes(lu), short_integers(pivots), row)
     else:
         mn.lapack_solve(a.zgetrs, small, lu, pivots, row_at)
@@ -382,7 +385,7 @@ def solved_at_end(a: Any) -> Any:
             lu[j * n + i] = rows[i * n + j]
     if not mn.lapack_factor(a.dgetrf, a.small, a.end_lu, a.end_pivots):
         return False
-    mn.dense_solve(n, a.dgetrs, a.small, a.end_lu, a.end_pivots, a.error)
+    mn.dense_solve(n, mn.LARGEST_LOOP, a.dgetrs, a.small, a.end_lu, a.end_pivots, a.error)
     return True
 
 
@@ -428,12 +431,8 @@ def linearize_at(a: Any, time: Any, u_at: Any, du_at: Any, h: Any) -> Any:
     a.counts.jacobian += 1
     # dF/du from a Jacobian at the coefficient of its first use, so that no digits are lost there.
     c = h * a.numbers.gamma
-    call_jacobian(a.jacobian, time, u_at, du_at, 0.0, a.p, a.mass)
-    call_jacobian(a.jacobian, time, u_at, du_at, c, a.p, a.stiffness)
-    mass, stiffness = doubles(a.mass), doubles(a.stiffness)
-    for i in range(a.entries):
-        stiffness[i] -= mass[i]
-    return finite(stiffness, a.entries)
+    mn.halves_at(a.jacobian, time, u_at, du_at, c, a.p, a.mass, a.stiffness, a.entries)
+    return finite(doubles(a.stiffness), a.entries)
 
 
 @_view.method()
@@ -509,21 +508,16 @@ def factorize_dense(a: Any, k: Any) -> Any:
 
 
 @within_compiled
-def factorize_part(a: Any, k: Any) -> Any:
-    """Factorise matrix k; False where it is singular."""
-    if a.refactorize == 0:
-        return factorize_dense(a, k)
-    which = (a.own, k, 0)
-    return call_at(a.refactorize, which) != 0 or call_at(a.repivot, which) != 0
-
-
-@within_compiled
 def do_part(a: Any, kind: Any, part: Any) -> Any:
     """Do one part of a piece of work; False where F is not finite or a matrix is singular."""
     if kind == EVALUATE:
-        return evaluate_stage(a, part)
+        row, time = 8 * part * a.n, a.time + a.step * doubles(a.c)[part]
+        call_residual(a.residual, time, a.u + row, a.du + row, a.p, a.value + row)
+        return finite(doubles(a.value + row), a.n)
     if kind == FACTORIZE:
-        return factorize_part(a, part)
+        if a.refactorize == 0:
+            return factorize_dense(a, part)
+        return call_at(a.refactorize, (a.own, part, 0)) != 0 or call_at(a.repivot, (a.own, part, 0)) != 0
     if kind == SOLVE:
         solve_part(a, part)
     elif kind == SPREAD:
@@ -855,49 +849,44 @@ def _error_between(a: Any) -> Any:
 
 
 @within_compiled
-def call_with(a: Any, function: Any, t0: Any, h: Any, first: Any, again: Any, looks: Any) -> Any:
-    """Call a C function for a step."""
+def call_with(a: Any, what: Any, t0: Any, h: Any, first: Any, again: Any, looks: Any) -> Any:
+    """Call :data:`working` for a step."""
     a.called_time, a.called_step = t0, h
-    return call_at(function, (a.own, first, (1 if again else 0) + (2 if looks else 0)))
+    return call_at(a.working, (a.own, what, first + (4 if again else 0) + (8 if looks else 0)))
 
 
 @_view.method()
 def _judge(a: Any, t0: Any, h: Any, first: Any, again: Any, looks: Any) -> Any:
-    call_with(a, a.judging, t0, h, first, again, looks)
+    call_with(a, own.JUDGE, t0, h, first, again, looks)
     return a.numbers.error
 
 
 @_view.method()
 def _solve_and_judge(a: Any, t0: Any, h: Any, first: Any, again: Any, looks: Any) -> Any:
-    return call_with(a, a.advancing, t0, h, first, again, looks)
+    return call_with(a, own.ADVANCE, t0, h, first, again, looks)
 
 
 for _function in (
-    *(step_sizes.begin_approach, step_sizes.approached, step_sizes.next_size, step_sizes.time_slack),
-    *(step_sizes.end_of_step, step_sizes.clipped, own.solved_and_judged, steps_ahead.take_steps),
-    *(
-        steps_ahead.decided,
-        steps_ahead.count_solved,
-        steps_ahead.solved_ahead,
-        steps_ahead.accepted_ahead,
-        steps_ahead.rejected_ahead,
-        steps_ahead.shortest,
-    ),
+    *(steps_ahead.begin_approach, steps_ahead.approached, steps_ahead.next_size, steps_ahead.time_slack),
+    *(steps_ahead.end_of_step, steps_ahead.clipped, steps_ahead.take_steps, steps_ahead.decided),
+    *(steps_ahead.count_solved, steps_ahead.solved_ahead, steps_ahead.accepted_ahead),
+    *(steps_ahead.rejected_ahead, steps_ahead.shortest, own.solved_and_judged),
     *(own.corrections, own.iterate, own.linearize_near, own.advance, own.estimate, own.error_at_end),
     *(own.defect, own.judge, own.renew, own.slope),
 ):
     within_compiled(_function)
 
 
-def _judge_at(address: Any, first: Any, flags: Any) -> Any:
-    a = stages_at(address)
-    own.judge(a, a.called_time, a.called_step, first, flags & 1 != 0, flags & 2 != 0)
-    return 1
+CALLED = types.int64(*(types.int64,) * 3)  # Signature of C functions, which get the address of stages first.
 
 
-def _advance_at(address: Any, first: Any, flags: Any) -> Any:
+def _work_at(address: Any, what: Any, flags: Any) -> Any:
     a = stages_at(address)
-    return own.solved_and_judged(a, a.called_time, a.called_step, first, flags & 1 != 0, flags & 2 != 0)
+    step = a.called_time, a.called_step, flags & 3, flags & 4 != 0, flags & 8 != 0
+    if what == own.ADVANCE:
+        return own.solved_and_judged(a, *step)
+    own.judge(a, *step)
+    return 0
 
 
 def _act(address: Any, what: Any, t0: Any, h: Any, first: Any, again: Any, looks: Any) -> Any:
@@ -924,10 +913,8 @@ def _act(address: Any, what: Any, t0: Any, h: Any, first: Any, again: Any, looks
 
 
 with lightly_optimized():
-    # Called by address from several places: the compiler would optimise a copy of them at each.
-    advancing, judging = (
-        c_function(function, types.int64(*(types.int64,) * 3)) for function in (_advance_at, _judge_at)
-    )
+    # Called by address from several places: the compiler would optimise a copy of it at each.
+    working = c_function(_work_at, CALLED)
     act = kept(
         _act, types.float64(*(types.int64,) * 2, *(types.float64,) * 2, types.int64, *(types.boolean,) * 2)
     )
@@ -944,17 +931,7 @@ def _part_at(address: Any, kind: Any, part: Any) -> Any:
 @once
 def part_function() -> Any:
     """The C function that does one part of a piece of work, compiled when work is first shared."""
-    integer = types.int64
-    return c_function(_part_at, integer(integer, integer, integer))
-
-
-class _Placed(NamedTuple):
-    """The stages of a step: u and u', shape (M, n), and their addresses."""
-
-    u: Vector
-    du: Vector
-    u_at: int
-    du_at: int
+    return c_function(_part_at, CALLED)
 
 
 class MachineStages(Simultaneous):
@@ -970,13 +947,13 @@ class MachineStages(Simultaneous):
         self.numbers, self.counts, memory.own = memory.numbers, memory.counts, ctypes.addressof(memory)
         self.run = memory.run
         memory.residual, memory.jacobian = kernels.residual, kernels.jacobian
-        memory.advancing, memory.judging = advancing.address, judging.address
+        memory.working = working.address
         memory.m, memory.n, memory.n_diff, memory.pairs = len(c), n, problem.n_diff, len(self.pairs)
         memory.chunks = 1 if team is None else team.at_once
         memory.several, memory.checks = int(memory.chunks > 1), int(self.checked.any())
         memory.between = len(self.places)
         self._copies = len(self.pairs) + 1 if memory.several else 1
-        self._raised: BaseException | None = None
+        self._failure = CallbackFailure()
         self._shared = None if team is None else python_answer(self, type(self)._share_parts)
         self._arrays: dict[str, Any] = {
             **{name: getattr(self, name) for name in KNOWN},
@@ -992,9 +969,7 @@ class MachineStages(Simultaneous):
             "row": np.empty((self._copies, n), dtype=np.complex128),
         }
         self._parameters: Any = None
-        self._pool, self._pool_at, self._used = np.empty((0, 2, *self.guess.shape)), 0, 0
-        self._latest: _Placed | None = None
-        self._known_before: tuple[_Placed | None, _Placed | None] = (None, None)
+        self._before: tuple[Vector, Vector] | None = None  # the stages of the step before
         self._by_numpy = False  # whether NumPy made the matrices, which compiled code does not have
         self._told: dict[
             str, Weights
@@ -1032,9 +1007,7 @@ class MachineStages(Simultaneous):
         shared = None if self.team is None or self.team.idle else self._shared
         self._memory.share = 0 if shared is None else ctypes.cast(shared, ctypes.c_void_p).value
         result: float = act(self._memory.own, what, t0, h, *judging)
-        if self._raised is not None:
-            raised, self._raised = self._raised, None
-            raise raised
+        self._failure.check()
         return result
 
     def _share_parts(self, kind: int, count: int) -> int:
@@ -1050,22 +1023,12 @@ class MachineStages(Simultaneous):
 
     def _do_part(self, kind: int, part: int) -> int:
         done: int = part_function().ctypes(self._memory.own, kind, part)
-        if self._raised is not None:
-            raised, self._raised = self._raised, None
-            raise raised
+        self._failure.check()
         return done
 
     def _allocate(self) -> None:
-        if self._used == len(self._pool):
-            self._pool = np.empty((max(1, POOL_BYTES // (2 * self.guess.nbytes)), 2, *self.guess.shape))
-            self._pool_at, self._used = address(self._pool), 0
-        number, size = self._used, self.guess.nbytes
-        self.du, self.u = self._pool[number, 0], self._pool[number, 1]
-        memory, place = self._memory, self._pool_at + 2 * number * size
-        memory.du, memory.u = place, place + size
-        self._used += 1
-        self._known_before = self._known_before[0], self._latest
-        self._latest = _Placed(self.u, self.du, memory.u, memory.du)
+        super()._allocate()
+        self._memory.du, self._memory.u = address(self.du), address(self.u)
 
     def begin(self, u0: MeshDAE, t0: float, h: float) -> bool:
         return False if self._advanced is not None else super().begin(u0, t0, h)
@@ -1083,35 +1046,19 @@ class MachineStages(Simultaneous):
         act(self._memory.own, own.CONTINUE, t0, h, 0, False, False)
 
     def _take_step_before(self, before: StepPolynomial) -> None:
-        # Its stages are those of the last step, or of one that was repeated since.
-        for placed in self._known_before:
-            if placed is not None and placed.u is before.value and placed.du is before.derivative:
-                self._known_before = placed, None
-                break
-        else:
-            u, du = np.ascontiguousarray(before.value), np.ascontiguousarray(before.derivative)
-            placed = _Placed(u, du, address(u), address(du))
         memory = self._memory
-        memory.u_before, memory.du_before = placed.u_at, placed.du_at
+        self._before = u, du = np.ascontiguousarray(before.value), np.ascontiguousarray(before.derivative)
+        memory.u_before, memory.du_before = address(u), address(du)
         memory.time_before, memory.step_before = before.time, before.dt
-
-    def weighs(self, weights: Weights) -> bool:
-        """Whether compiled code writes these weights."""
-        return weights.scales.unknowns is self._arrays["sizes"]
 
     def weigh(self, weights: Weights, h: float, first: bool) -> None:
         if self._advanced is not None:
-            return
-        if not self.weighs(weights):
-            super().weigh(weights, h, first)
             return
         self._begin_weights(weights)
         act(self._memory.own, own.WEIGH, 0.0, h, 0, not first, False)
         self._end_weights(weights)
 
     def weigh_within(self, weights: Weights, h: float) -> bool:
-        if not self.weighs(weights):
-            return super().weigh_within(weights, h)
         return bool(act(self._memory.own, own.WITHIN, 0.0, h, *NOT_JUDGED))
 
     def _begin_weights(self, weights: Weights) -> None:
@@ -1131,10 +1078,10 @@ class MachineStages(Simultaneous):
 
     # --- steps taken ahead ----------------------------------------------------------------------------------
 
-    def goes_ahead(self, value: Any, weights: Weights) -> bool:
+    def goes_ahead(self, value: Any) -> bool:
         """Whether steps can be taken ahead from a state."""
         idle = self.team is None and not self._by_numpy and self._advanced is None
-        return idle and self.continues(value.polynomial) and self.weighs(weights)
+        return idle and self.continues(value.polynomial)
 
     def judge_by(self, prefix: str, weights: Weights | None, mask: Any = 1.0) -> bool:
         """Tell compiled code by which weights errors of some unknowns, 1 in the mask, count, if by any."""
@@ -1235,8 +1182,8 @@ def python_answer(stages: Any, method: Callable[[Any, int, int], int]) -> Any:
         assert own is not None, "it is called by its own compiled code alone"
         try:
             return method(own, k, argument)
-        except BaseException as raised:
-            own._raised = raised
+        except BaseException as error:
+            own._failure.keep(error)
             return 0
 
     return ANSWER(call)
@@ -1250,3 +1197,210 @@ KNOWN = (
     *("at_end", "to_middle", "weights", "error", "estimated", "c", "A", "inverse", "checked"),
     *("places", "value_between", "slope_between"),
 )
+
+# --- sparse matrices ----------------------------------------------------------------------------------------
+
+PAYING_FACTORIZATIONS = 4  # Factorisations with one pivot order from which on its reuse saves time.
+# Number of pivot orders in succession that served fewer factorisations, after which SuperLU is used.
+MOST_SHORT_LIVED = 4
+
+# Arrays that the next step may depend on, besides the factors.
+REMEMBERED = ("mass", "stiffness", "coefficients", "lasted")
+
+refactor_complex, substitute_complex = mn.sparse_work(complexes)
+
+
+def _refactorize_at(address: Any, k: Any, _: Any) -> Any:
+    a = stages_at(address)
+    n, size, own_part = a.n, a.entries, 16 * a.several * k
+    parts, pattern = a.triangles + 8 * mn.PARTS * k, a.patterns + 8 * mn.ROW_PARTS * k
+    if integers(parts)[0] == 0:
+        return 0
+    if k > a.pairs:
+        return int(mn.refactor_real(parts, pattern, n, a.end_matrix, a.scratch))
+    data_at, scratch = a.data + own_part * size, a.scratch + 3 * own_part * n
+    mass, stiffness, coefficient = doubles(a.mass), doubles(a.stiffness), complexes(a.coefficients)[k]
+    if k == 0:
+        data, factor = doubles(data_at), coefficient.real
+        for i in range(size):
+            data[i] = mass[i] + factor * stiffness[i]
+        regular = mn.refactor_real(parts, pattern, n, data_at, scratch)
+    else:
+        values = complexes(data_at)
+        for i in range(size):
+            values[i] = mass[i] + coefficient * stiffness[i]
+        regular = refactor_complex(parts, pattern, n, data_at, scratch)
+    if regular:
+        integers(a.lasted)[k] += 1
+    return int(regular)
+
+
+def _substitute_at(address: Any, k: Any, x_at: Any) -> Any:
+    a = stages_at(address)
+    parts, n = a.triangles + 8 * mn.PARTS * k, a.n
+    if integers(parts)[0] == 0:
+        return call_at(a.solve_outside, (address, k, x_at))
+    if k == 0 or k > a.pairs:
+        mn.substitute_real(parts, n, x_at, a.scratch)
+    else:
+        substitute_complex(parts, n, x_at, a.scratch + 48 * n * a.several * k)
+    return 1
+
+
+def _multiply_at(address: Any, x_at: Any, out_at: Any) -> Any:
+    a = stages_at(address)
+    x, out, mass = doubles(x_at), doubles(out_at), doubles(a.mass)
+    indices, starts = short_integers(a.indices), short_integers(a.starts)
+    for i in range(a.n):
+        out[i] = 0.0
+    for j in range(a.n):
+        for entry in range(starts[j], starts[j + 1]):
+            out[indices[entry]] += mass[entry] * x[j]
+    return 1
+
+
+@once
+def functions() -> tuple[Any, Any, Any]:
+    """The C functions to factorise matrix k, solve with it, and multiply with dF/du', compiled when used."""
+    made: Any = (c_function(function, CALLED) for function in (_refactorize_at, _substitute_at, _multiply_at))
+    return tuple(made)
+
+
+class SparseStages(MachineStages):
+    """:class:`~dae_sdc.sweepers._simultaneous.MachineStages` with kernels of a CSC pattern."""
+
+    # SuperLU chooses the pivots of the real matrix. With these the complex matrices are factorised too, and
+    # those of the next steps, in compiled code; one whose pivots get too small gets its own. Factors that are
+    # rather full stay with SuperLU, which works on blocks, and so does a matrix that needs new pivots all the
+    # time.
+
+    def _make_matrices(self) -> None:
+        problem, memory, count = self.problem, self._memory, len(self.pairs) + 1
+        pattern = self._pattern = problem.sparsity
+        entries = self._entries = len(pattern.indices)
+        self._arrays |= {
+            "mass": np.zeros(entries),
+            "stiffness": np.zeros(entries),
+            "end_matrix": np.empty(entries),
+            "indices": pattern.indices.astype(np.int32),
+            "starts": pattern.indptr.astype(np.int32),
+            "data": np.empty((self._copies, entries), dtype=np.complex128),
+            "scratch": np.empty((self._copies, 3 * problem.n), dtype=np.complex128),
+            "triangles": np.zeros((count + 1, mn.PARTS), dtype=np.int64),
+            "patterns": np.zeros((count + 1, mn.ROW_PARTS), dtype=np.int64),
+            "lasted": np.zeros(count, dtype=np.int64),
+        }
+        self._kept: dict[int, tuple[TriangularFactors, RowPattern]] = {}
+        self._outside: dict[int, Any] = {}
+        self._vain = [0] * count
+        self._checked = False
+        self._real_is_done = False
+        self._first = threading.Lock()
+        self._called = tuple(
+            python_answer(self, method) for method in (SparseStages._repivot, SparseStages._solve_outside)
+        )
+        memory.repivot, memory.solve_outside = (
+            ctypes.cast(function, ctypes.c_void_p).value for function in self._called
+        )
+        memory.refactorize, memory.substitute, memory.multiply = (made.address for made in functions())
+        memory.entries = entries
+        tell_addresses(memory, self._arrays)
+
+    def _act(self, what: int, t0: float, h: float, judging: tuple[int, bool, bool] = NOT_JUDGED) -> float:
+        pattern = self.problem.sparsity
+        if pattern is not self._pattern or len(pattern.indices) != self._entries:
+            self._make_matrices()
+            self.forget()
+        self._time = t0 + 0.5 * h
+        return super()._act(what, t0, h, judging)
+
+    def get_state(self) -> dict[str, Any]:
+        kept = [(k, list(factors[:-1]), list(pattern)) for k, (factors, pattern) in self._kept.items()]
+        about = {"kept": kept, "outside": list(self._outside), "vain": self._vain, "checked": self._checked}
+        return self._kept_arrays(REMEMBERED) | about
+
+    def set_state(self, kept: Mapping[str, Any]) -> None:
+        super().set_state({name: kept[name] for name in map(str.upper, ("numbers", *REMEMBERED))})
+        for k, factors, pattern in kept["kept"]:
+            self._put(k, TriangularFactors(*(*factors, self.problem.n)), RowPattern(*pattern))
+        for k in kept["outside"]:
+            self._outside[k] = sparse_factors(self._matrix(k))
+        self._vain, self._checked = kept["vain"], kept["checked"]
+
+    def _known(self, k: int) -> bool:
+        return k in self._kept or k in self._outside
+
+    def _do_part(self, kind: int, part: int) -> int:
+        if kind != FACTORIZE or (part and self._known(part)):
+            return super()._do_part(kind, part)
+        # The complex matrices begin with the pivots of the real one, in whichever order they come. A rank
+        # that has no share in that needs it too, at this step size: pivots may depend on the size.
+        with self._first:
+            if not self._real_is_done:
+                self._real_is_done = super()._do_part(kind, 0) != 0
+            found = int(self._real_is_done)
+        return super()._do_part(kind, part) if part else found
+
+    def _share_parts(self, kind: int, count: int) -> int:
+        self._real_is_done = False
+        if kind == FACTORIZE and not self._known(0) and self.team is not None and self.team.separate:
+            # The pivots that all matrices begin with are those of the first one, on every rank.
+            self.team.everywhere(lambda: self._do_part(kind, 0))
+        return super()._share_parts(kind, count)
+
+    # --- called by compiled code ----------------------------------------------------------------------------
+
+    def _repivot(self, k: int, _: int) -> int:
+        """Factorise matrix k with pivots of its own; 0 where it is singular."""
+        if not self._checked:  # The method of the problem itself compares its sparsity pattern.
+            n_diff, (du, u) = self.problem.n_diff, self._arrays["work"]
+            jacobian: Any = self.problem.jacobian
+            jacobian(attach(u, n_diff), attach(du, n_diff), self._time, 1.0)
+            self._checked = True
+        known = k in self._kept
+        if not known and k not in self._outside and 0 in self._kept:
+            factors, pattern = self._kept[0]
+            self._put(k, copy_for(factors, np.complex128), pattern)
+            if functions()[0].ctypes(self._memory.own, k, 0):
+                return 1
+        elif known:
+            lasted = self._arrays["lasted"]
+            self._vain[k] = self._vain[k] + 1 if lasted[k] < PAYING_FACTORIZATIONS else 0
+            lasted[k] = 0
+        matrix = self._matrix(k)
+        if not np.isfinite(matrix.data).all():
+            return 0
+        try:
+            lu = sparse_factors(matrix)
+            if lu.nnz > LARGEST_ROW_FILL * self.problem.n or self._vain[k] >= MOST_SHORT_LIVED:
+                self._outside[k] = lu
+                self._kept.pop(k, None)
+                self._arrays["triangles"][k :: len(self.pairs) + 1] = 0
+            else:
+                self._put(k, *superlu_factors(lu, matrix))
+        except SingularMatrixError:
+            return 0
+        return 1
+
+    def _matrix(self, k: int) -> Any:
+        c = self._arrays["coefficients"][k]
+        data = self._arrays["mass"] + (c if k else c.real) * self._arrays["stiffness"]
+        parts = (data, self._arrays["indices"], self._arrays["starts"])
+        return sparse.csc_matrix(parts, shape=self._pattern.shape)
+
+    def _put(self, k: int, factors: TriangularFactors, pattern: RowPattern) -> None:
+        self._kept[k] = factors, pattern
+        placed = {k: factors}
+        # The pivots may differ from rank to rank, and with them the rounding of the last stage.
+        if k == 0 and self._memory.checks and not (self.team is not None and self.team.separate):
+            placed[len(self.pairs) + 1] = self._of_end = copy_for(factors)
+        for place, parts in placed.items():
+            self._arrays["triangles"][place] = [address(part) for part in parts[:-1]]
+            self._arrays["patterns"][place] = [address(part) for part in pattern]
+
+    def _solve_outside(self, k: int, x_at: int) -> int:
+        """Solve with SuperLU's factors of matrix k in place: for a complex row, but for the first matrix."""
+        memory: Any = (ctypes.c_double * (self.problem.n * (2 if k else 1))).from_address(x_at)
+        x = np.frombuffer(memory, dtype=np.complex128 if k else np.float64)
+        x[:] = self._outside[k].solve(x)
+        return 1

@@ -57,8 +57,8 @@ class FixedPoint(ModifiedNewton):
         system.save()
         self._system = system
         self._take_kept(None)
-        aged = self._matrix.numbers.is_aged > 0.0 and not self._constant
-        fresh = self._matrix.factors is None or aged
+        aged = self.matrix.numbers.is_aged > 0.0 and not self._constant
+        fresh = self.matrix.factors is None or aged
         if fresh:
             self._renew()
         rate = self._iterate(system)
@@ -75,7 +75,7 @@ class FixedPoint(ModifiedNewton):
 
     def _iterate(self, system: ImplicitSystem) -> float | None:
         """Iterate; None where it has converged, otherwise the contraction."""
-        kept, goal, counters = self._matrix, self.problem.newton_tol, self.problem.work_counters
+        kept, goal, counters = self.matrix, self.problem.newton_tol, self.problem.work_counters
         assert kept.factors is not None
         sizes: list[float] = []
         growing, rate = 0, np.inf
@@ -108,12 +108,12 @@ class FixedPoint(ModifiedNewton):
 
     def _renew(self) -> None:
         """Evaluate and factorise dF/du' at the iterate."""
-        before = self._matrix.linearization
+        before = self.matrix.linearization
         self.linearize_here()
         if before is not None:
             change: Any = abs(self._linearization.mass - before.mass).max()
             self._constant = bool(change <= EQUAL_MATRICES * abs(before.mass).max())
-        self._matrix.numbers.is_aged = 0.0
+        self.matrix.numbers.is_aged = 0.0
         self.factor()
 
     def _iteration_matrix(self) -> Matrix:
@@ -139,6 +139,7 @@ class FixedPoint(ModifiedNewton):
 CORRECTORS = ("newton", "fixed-point")  # Names of the ways to solve implicit equations.
 # Names of the methods that take the first k - 1 steps, before a k-step formula has its past.
 STARTING_PROCEDURES = ("collocation", "explicit-euler")
+CHOICES = {"corrector": CORRECTORS, "starting_procedure": STARTING_PROCEDURES}  # The first for any DAE.
 
 EQUAL_STEPS = 1e-9  # Difference of times and of step sizes, in steps, up to which they are equal.
 # Difference of times allowed in addition, relative to the time, for rounding in sums of step sizes.
@@ -188,7 +189,7 @@ class MultistepDAE(DirectSweeper):
 
     def __init__(self, params: dict[str, Any], level: Any) -> None:
         given = dict(params)
-        for option, known in (("corrector", CORRECTORS), ("starting_procedure", STARTING_PROCEDURES)):
+        for option, known in CHOICES.items():
             value = given.pop(option, known[0])
             if value not in known:
                 raise InputError(unknown(option, value, known))
@@ -224,14 +225,11 @@ class MultistepDAE(DirectSweeper):
 
     def _bind(self, problem: ProblemDAE, *_: Any) -> None:
         if not is_ordinary(problem):
-            for option, default in (
-                ("corrector", CORRECTORS[0]),
-                ("starting_procedure", STARTING_PROCEDURES[0]),
-            ):
-                if getattr(self, option) != default:
+            for option, known in CHOICES.items():
+                if getattr(self, option) != known[0]:
                     raise InputError(
                         f"{option}='{getattr(self, option)}' is for ordinary differential equations, "
-                        f"index 0; {_described(problem)}; use {option}='{default}'"
+                        f"index 0; {_described(problem)}; use {option}='{known[0]}'"
                     )
         self._system = NodeSystem(problem, problem.n)
         self._newton = ModifiedNewton(problem, trust=False)

@@ -24,11 +24,11 @@ from dae_sdc.sweepers.amplification import kernel_turns
 from dae_sdc.sweepers.coupled import CoupledStages, starting_derivative
 from dae_sdc.sweepers.direct import DirectMethod, refuse_diagonalisation
 from dae_sdc.sweepers.nodes import ShownRows, rows_of
-from dae_sdc.sweepers.rank_team import team_of
+from dae_sdc.sweepers.parallel import team_of
+from dae_sdc.sweepers.restart import SwitchedSteps
 from dae_sdc.sweepers.sdc import SWEEPERS
 from dae_sdc.sweepers.step_error import StepError, kept_operators
 from dae_sdc.sweepers.steps_ahead import CRAWLING_CONTRACTION, StepsAhead
-from dae_sdc.sweepers.switching import SwitchedSteps
 from dae_sdc.sweepers.tableaux import DEFECT_TOLERANCE, METHODS, Tableau, tableau_of_bases
 from dae_sdc.sweepers.together import FewerNodes, StagesTogether
 from dae_sdc.sweepers.tolerance import Outcome, Tolerance, Weights

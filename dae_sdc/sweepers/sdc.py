@@ -34,7 +34,6 @@ from dae_sdc.sweepers.solvers import PythonNodes
 from dae_sdc.sweepers.step_sweeps import (
     RESIDUAL_TYPES as RESIDUAL_TYPES,
     AccuracyGoal,
-    StepResidual,
     StepSweeps,
 )
 from dae_sdc.sweepers.tolerance import Outcome, Tolerance
@@ -191,7 +190,7 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
         watch = JacobianWatch(problem, self.tolerance is not None)
         accuracy = None if self.tolerance is None else AccuracyGoal(iterate, self.tolerance, name, watch)
         predictor = Predictor(iterate, self.params, None if accuracy is None else accuracy.errors)
-        return StepSweeps(iterate, predictor, StepResidual(iterate), accuracy, watch, self.params)
+        return StepSweeps(iterate, predictor, accuracy, watch, self.params)
 
     # --- the interface of a sweeper in pySDC ----------------------------------------------------------------
 
@@ -382,7 +381,7 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
 
     def node_residuals(self) -> Vector:
         """F - tau at :meth:`node_values`, shape (M, n); all processes that share nodes have to call this."""
-        return self._received().residual.rows()
+        return self._received().residual_rows()
 
     def place(self, u0: MeshDAE, values: Vector, derivatives: Vector) -> None:
         """Replace this level's iterate by the values that a transfer between levels brings."""

@@ -16,10 +16,10 @@ from dae_sdc.sweepers import sweep
 from dae_sdc.sweepers.collocation import qdelta_matrix, transient_growth
 from dae_sdc.sweepers.iterate import Predictor, StepIterate
 from dae_sdc.sweepers.nodes import OK, RESIDUAL_FAILED, SWEEP_FAILED, Stages
+from dae_sdc.sweepers.restart import SwitchedSteps
 from dae_sdc.sweepers.simultaneous import eigenbasis
 from dae_sdc.sweepers.step_error import StepError, multipliers, only_rounding
 from dae_sdc.sweepers.sweep import CONVERGED, GOING_ON, MOST_SWEEPS, TOO_SLOW, Continuation
-from dae_sdc.sweepers.switching import SwitchedSteps
 from dae_sdc.sweepers.tolerance import Outcome, Tolerance
 
 # A node's solve may stop at this fraction of its first correction, by the index of the problem: the next
@@ -229,93 +229,27 @@ RESIDUAL_ROUND_OFF = 64.0 * float(np.finfo(float).eps)
 RESIDUAL_TYPES = ("full_abs", "last_abs", "full_rel", "last_rel")
 
 
-class StepResidual:
-    """F(t_m, u_0 + dt sum_j q_mj U_j, U_m) at the nodes of a step, z as it is there, and its norms."""
-
-    # Where nodes keep other values than u_0 + dt sum_j q_mj U_j, the norms include the difference.
-
-    # Shapes: norms (M,).
-
-    def __init__(self, iterate: StepIterate) -> None:
-        self.iterate = iterate
-        self.norms = np.zeros(iterate.num_nodes)
-        self.value = np.inf
-        self._rows = np.empty((iterate.num_nodes, iterate.problem.n))
-
-    def owned_norms(self) -> list[float]:
-        """Norms at the nodes of this process."""
-        iterate = self.iterate
-        own = iterate.nodes.owned
-        if iterate.norms_known:
-            return self.norms.tolist()
-        iterate.integrate()
-        iterate.prepare(iterate.stages)
-        if iterate.surroundings.coupled:
-            # Transfers between levels need the residuals themselves.
-            self._rows[iterate.owned] = iterate.solver.measured(own.start, own.stop)
-            iterate.residuals_known, iterate.residuals_shared = True, False
-            self.norms[iterate.owned] = np.abs(self._rows[iterate.owned]).max(axis=1, initial=0.0)
-            if iterate.keeps:
-                sweep.add_defects(iterate.arrays(iterate.stages), own.start, own.stop, self.norms)
-        else:
-            iterate.solver.run(sweep.residual_norms, own.start, own.stop, norms=self.norms)
-        return list(self.norms[iterate.owned].tolist())
-
-    def rows(self) -> Vector:
-        """F - tau at all nodes, shape (M, n), for every process that shares them; all have to call this."""
-        iterate = self.iterate
-        failure: Exception | None = None
-        if not iterate.residuals_known or iterate.level.status.updated:
-            iterate.residuals_shared = False
-            try:
-                self.owned_norms()
-            except Exception as error:
-                failure = error
-        if not iterate.residuals_shared:
-            iterate.nodes.complete_rows(self._rows, iterate.stages, failure)
-            iterate.residuals_shared = True
-        return self._rows
-
-    def compute(self, norms: list[float]) -> float:
-        """The residual from the norms at all nodes, as the level's ``residual_type`` says."""
-        L = self.iterate.level
-        kind = L.params.residual_type
-        value = sweep.residual(norms, len(norms), kind[0] == "l")
-        if kind.endswith("rel"):
-            return value / abs(L.u[0]) if L.u[0].any() else np.inf
-        return value
-
-    def explain_not_finite(self) -> None:
-        """Raise the error for a residual that is not finite after a sweep, with time, node and equation."""
-        iterate = self.iterate
-        L, P, stages = iterate.level, iterate.problem, iterate.stages
-        rows = P.evaluate_nodes(iterate.node_values(), stages.du, iterate.times)
-        bad = np.argwhere(~np.isfinite(rows))
-        if not bad.size:
-            raise InputError("a relative residual_type needs an initial value other than zero; use full_abs")
-        node, i = bad[0]
-        raise EvaluationError(
-            f"eval_f of {type(P).__name__} returned {rows[node, i]} in '{P.equation_names[i]}' at "
-            f"t={iterate.times[node]:.6g}, node {node + 1} of the step from {L.time:.6g}; reduce dt"
-        )
-
-
 class StepSweeps:
     """Predicts and sweeps the steps of a level, for one problem."""
+
+    # The residual is F(t_m, u_0 + dt sum_j q_mj U_j, U_m) at the nodes, z as it is there. Where nodes keep
+    # other values than u_0 + dt sum_j q_mj U_j, its norms include the difference.
+
+    # Shapes: norms (M,).
 
     def __init__(
         self,
         iterate: StepIterate,
         predictor: Predictor,
-        residual: StepResidual,
         accuracy: AccuracyGoal | None,
         watch: JacobianWatch,
         params: Any,
     ) -> None:
-        self.iterate, self.predictor, self.residual = iterate, predictor, residual
-        self.accuracy, self._watch, self._params = accuracy, watch, params
-        self.solver = iterate.solver
+        self.iterate, self.predictor, self.accuracy = iterate, predictor, accuracy
+        self._watch, self._params, self.solver = watch, params, iterate.solver
         problem = iterate.problem
+        self.norms, self.value = np.zeros(iterate.num_nodes), np.inf
+        self._rows = np.empty((iterate.num_nodes, problem.n))
         located = params.locate_switches and type(problem).switches is not ProblemDAE.switches
         self._switched = SwitchedSteps(problem, iterate.num_nodes) if located else None
         self._sweeps_of_last_step = 0
@@ -350,13 +284,13 @@ class StepSweeps:
         if accuracy is not None and most:
             most = MOST_SWEEPS
         iterate.in_prediction = not iterate.constrained and not iterate.keeps_node_value
-        restol, residual = L.params.restol, self.residual
+        restol = L.params.restol
         while iterate.sweeps < most and iterate.stands_alone():
             self._advance(most - iterate.sweeps)
             if accuracy is not None:
                 if accuracy.status != GOING_ON:
                     break
-            elif residual.value <= restol or residual.value == np.inf:
+            elif self.value <= restol or self.value == np.inf:
                 break
         iterate.in_prediction = False
 
@@ -385,9 +319,9 @@ class StepSweeps:
         if began_provisionally:
             # The iterate reached from provisional starts may be far from the solution: from index 2 on such
             # starts violate constraints. So predict again from the final one, and keep the better iterate.
-            reached, sweeps, norms = iterate.stages, iterate.sweeps, self.norms()
+            reached, sweeps, norms = iterate.stages, iterate.sweeps, self._all_norms()
             self.predict()
-            if max(norms) <= max(self.norms()):
+            if max(norms) <= max(self._all_norms()):
                 iterate.show(reached)
                 iterate.sweeps, iterate.extrapolated = sweeps, False
         try:
@@ -452,7 +386,7 @@ class StepSweeps:
                 done, status, _ = solver.sweeps(last, began, most, goal=accuracy.goal)
             else:
                 asked = L.params.restol * scale, kind[0] == "l"
-                done, _, value = solver.sweeps(last, began, most, *asked, norms=self.residual.norms)
+                done, _, value = solver.sweeps(last, began, most, *asked, norms=self.norms)
         except SolveError:
             iterate.sweeps = solver.number
             stages.integral_known = False
@@ -465,7 +399,7 @@ class StepSweeps:
             accuracy.take_status(status)
         else:
             iterate.norms_known = True
-            self.residual.value = value / scale if scale > 0.0 else np.inf
+            self.value = value / scale if scale > 0.0 else np.inf
 
     def _sweep(self, most: int) -> None:
         """One sweep, of a step that exchanges values with other steps, levels or processes."""
@@ -527,7 +461,7 @@ class StepSweeps:
 
     def measure(self) -> None:
         """Put the residual into the status of the level."""
-        iterate, residual = self.iterate, self.residual
+        iterate = self.iterate
         L = iterate.level
         iterate.adopt()
         if not L.status.updated and iterate.starts_at(L.u[0]):
@@ -535,9 +469,9 @@ class StepSweeps:
         self.predictor.receive()
         if L.params.residual_type not in RESIDUAL_TYPES:
             raise InputError(unknown("residual_type", L.params.residual_type, RESIDUAL_TYPES))
-        value = residual.value if iterate.norms_known else residual.compute(self.norms())
+        value = self.value if iterate.norms_known else self._residual_of(self._all_norms())
         if value == np.inf and iterate.sweeps:
-            residual.explain_not_finite()
+            self._explain_not_finite()
         if iterate.extrapolated and not iterate.sweeps and value <= L.params.restol:
             # Steps that only continue the last polynomial would all have errors of ``restol``, where a sweep
             # leaves much less: the residual is just above that, unless it is at round-off.
@@ -547,17 +481,17 @@ class StepSweeps:
                 value = float(np.nextafter(L.params.restol, np.inf))
         L.status.residual = value
 
-    def norms(self) -> list[float]:
+    def _all_norms(self) -> list[float]:
         """Norms of the residual at all nodes."""
         # Processes that share the nodes send them with the values of another sweep, done ahead where one will
         # be needed: after fewer sweeps than the last step had.
         iterate, nodes = self.iterate, self.iterate.nodes
         if not nodes.shared:
-            return self.residual.owned_norms()
+            return self._owned_norms()
         stages = iterate.stages
         failure, state = None, OK
         try:
-            stages.norms[iterate.owned] = self.residual.owned_norms()
+            stages.norms[iterate.owned] = self._owned_norms()
         except Exception as error:
             failure, state = error, RESIDUAL_FAILED
         runs_ahead = iterate.may_run_ahead and not iterate.surroundings.coupled
@@ -582,3 +516,60 @@ class StepSweeps:
             else:  # the sweep is repeated when it is asked for, and raises its error then
                 iterate.forget_ahead()
         return list(carrier.norms.tolist())
+
+    def _owned_norms(self) -> list[float]:
+        """Norms at the nodes of this process."""
+        iterate = self.iterate
+        own = iterate.nodes.owned
+        if iterate.norms_known:
+            return self.norms.tolist()
+        iterate.integrate()
+        iterate.prepare(iterate.stages)
+        if iterate.surroundings.coupled:
+            # Transfers between levels need the residuals themselves.
+            self._rows[iterate.owned] = iterate.solver.measured(own.start, own.stop)
+            iterate.residuals_known, iterate.residuals_shared = True, False
+            self.norms[iterate.owned] = np.abs(self._rows[iterate.owned]).max(axis=1, initial=0.0)
+            if iterate.keeps:
+                sweep.add_defects(iterate.arrays(iterate.stages), own.start, own.stop, self.norms)
+        else:
+            iterate.solver.run(sweep.residual_norms, own.start, own.stop, norms=self.norms)
+        return list(self.norms[iterate.owned].tolist())
+
+    def residual_rows(self) -> Vector:
+        """F - tau at all nodes, shape (M, n), for every process that shares them; all have to call this."""
+        iterate = self.iterate
+        failure: Exception | None = None
+        if not iterate.residuals_known or iterate.level.status.updated:
+            iterate.residuals_shared = False
+            try:
+                self._owned_norms()
+            except Exception as error:
+                failure = error
+        if not iterate.residuals_shared:
+            iterate.nodes.complete_rows(self._rows, iterate.stages, failure)
+            iterate.residuals_shared = True
+        return self._rows
+
+    def _residual_of(self, norms: list[float]) -> float:
+        """The residual from the norms at all nodes, as the level's ``residual_type`` says."""
+        L = self.iterate.level
+        kind = L.params.residual_type
+        value = sweep.residual(norms, len(norms), kind[0] == "l")
+        if kind.endswith("rel"):
+            return value / abs(L.u[0]) if L.u[0].any() else np.inf
+        return value
+
+    def _explain_not_finite(self) -> None:
+        """Raise the error for a residual that is not finite after a sweep, with time, node and equation."""
+        iterate = self.iterate
+        L, P, stages = iterate.level, iterate.problem, iterate.stages
+        rows = P.evaluate_nodes(iterate.node_values(), stages.du, iterate.times)
+        bad = np.argwhere(~np.isfinite(rows))
+        if not bad.size:
+            raise InputError("a relative residual_type needs an initial value other than zero; use full_abs")
+        node, i = bad[0]
+        raise EvaluationError(
+            f"eval_f of {type(P).__name__} returned {rows[node, i]} in '{P.equation_names[i]}' at "
+            f"t={iterate.times[node]:.6g}, node {node + 1} of the step from {L.time:.6g}; reduce dt"
+        )

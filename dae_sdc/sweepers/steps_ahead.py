@@ -1,17 +1,18 @@
-"""Steps that are taken one after the other in one call, with the decisions of the controller.
+"""The sizes of steps from the errors of the last ones, and steps one after the other in one call.
 
-They are the plain ones: solved without doubt, accepted, between two times that are to be met. The step with
+The functions are Python in the part that numba compiles, on numbers in memory that both of them know. Steps
+ahead are the plain ones: solved without doubt, accepted, between two times that are to be met. The step with
 which something else happens is left to the controller, from its begin or from where its stages are solved.
 """
 
 from __future__ import annotations
 
 import ctypes
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from dae_sdc.dae.memory import COUNTERS
+from dae_sdc.dae.memory import COUNTERS, fields
 from dae_sdc.dae.state import MeshDAE, StepPolynomial, Vector, attach
 from dae_sdc.sweepers.simultaneous import (
     GROWN_STEP,
@@ -20,15 +21,240 @@ from dae_sdc.sweepers.simultaneous import (
     SMALL_STEP_ERROR,
     SOLVED,
 )
-from dae_sdc.sweepers.step_sizes import (
-    MOST_REJECTIONS,
-    STEP_ROUNDING,
-    StepSizes,
-    approached,
-    clipped,
-    end_of_step,
-    next_size,
-)
+from dae_sdc.sweepers.tolerance import Outcome
+
+SAFETY = 0.9  # Part taken of the step size at which an estimate would just meet its tolerance.
+# LARGEST_FACTOR, SMALLEST_FACTOR: bounds of the next step size in units of the last.
+LARGEST_FACTOR = 8.0
+SMALLEST_FACTOR = 0.2
+# Growth up to which a step size is kept, and with it the factors of the iteration matrices.
+KEPT_GROWTH = 1.2
+# Contraction of the iterations that a step size is chosen for where the error would allow more.
+WANTED_CONTRACTION = 0.3
+# Factor per step by which the limit that failed iterations have set grows, and this growth itself.
+LIMIT_GROWTH = 1.15
+# Ratio of an error to its forecast from the last step above which the solution has a kink.
+KINK_RATIO = 10.0
+# Error of a step below which a rejection of the next one shows that the solution is not smooth.
+SMOOTH_ERROR = 0.05
+# Steps after a kink that have to meet the tolerance of the user, not that of a smooth solution.
+WARY_STEPS = 8.0
+# Least error that a forecast starts from: smaller ones are not the leading term.
+LEAST_FORETOLD_ERROR = 1e-6
+# Ratio of the error of a shorter step to that of the same step before above which it does not go with the
+# step: it comes from the start of the step, or from rounding.
+NOT_REDUCED = 0.97
+LEAST_STEP_ERROR = 1e-2  # Least error that the PI controller takes for that of the last step.
+
+# Distance from a time to be met, in steps, by which the last step may be stretched.
+TIME_SLACK = 1e-10
+# Distance between two times, relative to them, up to which they count as equal.
+TIME_ROUNDING = 8.0 * float(np.finfo(float).eps)
+MOST_REJECTIONS = 60  # Rejections in a row after which a run is given up.
+STEP_ROUNDING = 16.0 * float(np.finfo(float).eps)  # Size of a step, relative to the time, that changes it.
+
+FALL = 10.0  # Factor between the step sizes at which times of an approach are remembered.
+# Least number of accepted steps between two such times: fewer are a drop into a fast transient.
+LEAST_FALLING_STEPS = 3.0
+# LEAST_RATIO, MOST_RATIO: bounds of the ratio of successive intervals between them, which is ``1 / FALL`` for
+# sizes in proportion to the time left.
+LEAST_RATIO = 0.02
+MOST_RATIO = 0.5
+# Time left, relative to that since the steps began to fall, at which the run ends. A pole of any order can be
+# approached as near as one likes, layers of a finite width as near as they are thin.
+NEARNESS = 3e-8
+# Relative time left at which the run ends where the round-off of the time, relative to what is left, is
+# larger than the tolerance, and so is what it changes of the solution.
+UNRESOLVED_NEARNESS = 1e-5
+RECOVERY_OF_STEPS = 3.0  # Growth from the smallest size, in units of ``FALL``, that ends an approach.
+# Factor by which u' must have grown since the steps began to fall, to more than the tolerance in that time:
+# before a jump of the equations, which a step gets over in the end, it does not grow.
+GROWTH_OF_SLOPE = 30.0
+EPS = float(np.finfo(float).eps)
+
+
+class StepSizes(ctypes.Structure):
+    """What the size of the next step depends on: a PI controller with limits, and times to be met.
+
+    References
+    ----------
+    K. Gustafsson, Control-theoretic techniques for stepsize selection in implicit Runge-Kutta methods, ACM
+    Trans. Math. Softw. 20 (1994) 496; E. Hairer, G. Wanner, Solving Ordinary Differential Equations II
+    (1996), eq. (IV.8.25);
+    K. Gustafsson, G. Soderlind, Control strategies for the iterative solution of nonlinear equations in ODE
+    solvers, SIAM J. Sci. Comput. 18 (1997) 23.
+    """
+
+    _fields_ = fields(
+        ctypes.c_double,
+        # Of the last accepted step; errors at the end and between the nodes of one that was rejected.
+        "last_dt last_error plain_error error_before between_before",
+        "limit relief rejections rough",  # of the size after failed iterations, and steps that are wary
+        "wanted most target meets halved missed",  # the next size, its bound, and the time to be met
+        # Steps that shrink with the time left to a point: see :func:`approached`.
+        "rtol next least falling begin slope times first second third",
+    )
+
+    def __init__(self, rtol: float = 1e-6) -> None:
+        super().__init__()
+        self.rtol, self.most, self.target = rtol, np.inf, np.inf
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin as at the start of a run."""
+        self.plain_error, self.relief, self.rejections, self.rough = np.inf, LIMIT_GROWTH, 0.0, 0.0
+        self.error_before = self.between_before = np.inf
+        self.forget()
+        self.forget_approach()
+
+    def forget(self) -> None:
+        """Forget the sizes and errors of the steps so far."""
+        self.limit, self.last_dt, self.last_error = np.inf, 0.0, 0.0
+
+    def forget_approach(self) -> None:
+        """Forget the times by which steps may approach a point."""
+        self.next = self.least = np.inf
+        self.falling, self.begin, self.slope, self.times = 0.0, np.nan, 0.0, 0.0
+
+    def take(self, outcome: Outcome, dt: float) -> tuple[bool, float]:
+        """Accept or reject a step, and choose the size of the next or of its repetition."""
+        about = float(outcome.order), outcome.slack, outcome.effort, outcome.rate, outcome.between
+        return next_size(self, outcome.solved, outcome.error, *about, dt), self.wanted
+
+    @property
+    def _numbers(self) -> Vector:
+        """All numbers, in the memory of this object."""
+        memory: Any = self
+        return np.frombuffer(memory, dtype=np.float64)
+
+    def get_state(self) -> Vector:
+        """State on which later calls depend, for a checkpoint, shape (any,)."""
+        return np.array(self._numbers)
+
+    def set_state(self, kept: Any) -> None:
+        """Restore what :meth:`get_state` gave."""
+        self._numbers[:] = kept
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        return type(self).from_buffer_copy(self)
+
+
+def next_size(
+    x: Any, solved: Any, error: Any, order: Any, slack: Any, effort: Any, rate: Any, between: Any, dt: Any
+) -> Any:
+    """Whether a step is accepted; the size of the next or of its repetition is ``wanted`` then."""
+    if not solved:
+        x.rejections += 1.0
+        # The contraction of simplified Newton iterations grows with the step.
+        slower = WANTED_CONTRACTION / rate if rate > 0.0 else 0.5
+        x.wanted = dt * (min(0.7, max(0.1, slower)) if x.last_dt > 0.0 else 0.1)
+        x.limit, x.relief, x.rough = x.wanted, LIMIT_GROWTH, WARY_STEPS
+        return False
+    plain = error
+    error = max(error, 1e-10)
+    expected = x.plain_error * (dt / x.last_dt) ** order if x.last_dt > 0.0 else np.inf
+    if error > KINK_RATIO * expected or (error > 1.0 and x.plain_error < SMOOTH_ERROR):
+        x.rough = WARY_STEPS
+    if x.rough > 0.0 and plain <= NOT_REDUCED * x.error_before:
+        error *= slack
+    if between <= NOT_REDUCED * x.between_before:
+        error = max(error, between)
+    if not error <= 1.0:
+        x.rejections += 1.0
+        x.error_before = plain
+        if between > 0.0:
+            x.between_before = between
+        if not error < np.inf or (x.last_dt == 0.0 and x.rejections <= 1.0):
+            x.wanted = dt * 0.1
+        else:
+            x.wanted = dt * min(SAFETY, max(SMALLEST_FACTOR, SAFETY * error ** (-1.0 / order)))
+        return False
+    safety = SAFETY * min(1.0, 2.1 / (2.0 + effort))
+    factor = safety * error ** (-1.0 / order)
+    if x.last_dt > 0.0:
+        factor = min(factor, safety * (dt / x.last_dt) * (x.last_error / (error * error)) ** (1.0 / order))
+    if rate > 0.0:
+        factor = min(factor, max(1.0, WANTED_CONTRACTION / rate))
+    factor = min(LARGEST_FACTOR, max(SMALLEST_FACTOR, factor))
+    if x.rejections > 0.0:
+        factor = min(factor, 1.0)
+    x.rejections, x.error_before, x.between_before = 0.0, np.inf, np.inf
+    x.rough = max(0.0, x.rough - 1.0)
+    x.last_dt, x.last_error = dt, max(LEAST_STEP_ERROR, error)
+    x.plain_error = max(LEAST_FORETOLD_ERROR, plain)
+    x.limit *= x.relief
+    x.relief *= LIMIT_GROWTH
+    x.wanted = min(dt * factor, x.limit)
+    if dt <= x.wanted and x.wanted <= KEPT_GROWTH * dt:
+        x.wanted = dt
+    return True
+
+
+def clipped(x: Any, time: Any) -> Any:
+    """The step wanted, or the one that leads to the next time to be met in one or two steps."""
+    wanted, left = min(x.wanted, x.most), x.target - time
+    # The second of two equal steps is as good as the first; halves of halves would never get there.
+    meets = wanted >= left * (1.0 - TIME_SLACK) or (x.halved > 0.0 and wanted > 0.5 * left)
+    halved = not meets and wanted > 0.5 * left
+    x.meets, x.halved = 1.0 if meets else 0.0, 1.0 if halved else 0.0
+    if meets and x.missed > 0.0:
+        # A function of time may have changed its value at the very time that is to be met.
+        left -= 0.5 * TIME_ROUNDING * abs(x.target)
+    return left if meets else 0.5 * left if halved else wanted
+
+
+def time_slack(dt: Any, time: Any) -> Any:
+    """Distance up to which the end of a step of size ``dt`` and another time count as equal."""
+    return TIME_SLACK * dt + TIME_ROUNDING * abs(time)
+
+
+def end_of_step(x: Any, time: Any, dt: Any) -> Any:
+    """The time that an accepted step has come to: where it meets one, that."""
+    end = time + dt
+    # An event may have ended the step just there.
+    meets = x.meets > 0.0 or abs(end - x.target) <= time_slack(dt, end)
+    return x.target if meets else end
+
+
+def approached(x: Any, w: Any, time: Any, dt: Any) -> Any:
+    """The time that accepted steps approach in proportion to the time left to it, or NaN.
+
+    The sum of such steps converges, so that a run never gets there, unless a step passes the point by chance:
+    at a pole, or at a root of a solution under a fractional power. The largest u' of a differential unknown
+    at the end of the step, relative to its size, is ``w.end_slope()``.
+    """
+    x.falling += 1.0
+    if dt > RECOVERY_OF_STEPS * FALL * x.least or x.times == 0.0:
+        begin_approach(x, time, dt, w.end_slope())
+    x.least = min(x.least, dt)
+    if dt > x.next:
+        return np.nan
+    if x.falling < LEAST_FALLING_STEPS:
+        begin_approach(x, time, dt, w.end_slope())
+        return np.nan
+    x.next, x.falling, x.times = dt / FALL, 0.0, x.times + 1.0
+    x.first, x.second, x.third = x.second, x.third, time
+    if x.times < 3.0:
+        return np.nan
+    before, last = x.second - x.first, x.third - x.second
+    if not (LEAST_RATIO * before <= last and last <= MOST_RATIO * before):
+        return np.nan
+    left = last * last / (before - last)
+    elapsed, rounding = time - x.begin, EPS * abs(time)
+    unresolved = rounding > x.rtol * left and rounding * w.end_slope() > x.rtol
+    if left > (UNRESOLVED_NEARNESS if unresolved else NEARNESS) * elapsed:
+        return np.nan
+    least = x.rtol / elapsed
+    if x.slope < np.inf:
+        least = max(x.slope, least)
+    return time + left if w.end_slope() > GROWTH_OF_SLOPE * least else np.nan
+
+
+def begin_approach(x: Any, time: Any, dt: Any, slope: Any) -> Any:
+    """Remember the time at which steps may begin to fall."""
+    x.times, x.third, x.begin, x.falling, x.slope = 1.0, time, time, 0.0, slope
+    x.least, x.next = dt, dt / FALL
+
 
 FULL, BEGINNING, UNFINISHED, REACHED = range(4)
 """How steps end: without memory for more; with one to be begun, or to be judged; at a time to be met."""
@@ -172,7 +398,7 @@ class StepsAhead:
         """Whether steps can be taken ahead from a state."""
         method = self._together.plain
         goes = None if method is None else getattr(method.stages, "goes_ahead", None)
-        if goes is None or not goes(value, method.weights):
+        if goes is None or not goes(value):
             return False
         if method is not self._method:
             self._method, m, n = method, method.stages.m, method.stages.n

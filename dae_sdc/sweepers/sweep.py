@@ -89,14 +89,11 @@ def add_to_row(to: Any, first: int, last: int, factor: float, values: Any) -> No
         daxpy(values[first:last], to[first:last], a=factor)
 
 
-def largest_difference(first: Any, second: Any, count: int) -> float:
-    """Largest difference of the first ``count`` entries of two rows; NaN if a difference is NaN."""
-    return float(np.abs(first[:count] - second[:count]).max(initial=0.0))
-
-
-def raise_norm(norms: Any, m: int, least: float) -> None:
-    """Raise the norm of node m to at least ``least``."""
-    norms[m] = max(norms[m], least)
+def add_defects(a: SweepArrays, low: int, high: int, norms: Any) -> None:
+    """Include the distance of kept values from u_0 + dt sum_j q_mj U_j in ``norms``; F may not show it."""
+    k = a.n_integrated
+    for m in range(low, high):
+        norms[m] = max(norms[m], float(np.abs(a.u[m, :k] - a.mixed[m, :k]).max(initial=0.0)))
 
 
 def combine(matrix: Any, count: int, rows: Any, to: Any, size: int, first: int, last: int) -> None:
@@ -217,12 +214,6 @@ def residual_norms(s: Any, low: int, high: int) -> None:
     w.measure(low, high)
     if w.arrays.keeps:
         add_defects(w.arrays, low, high, w.norms)
-
-
-def add_defects(a: SweepArrays, low: int, high: int, norms: Any) -> None:
-    """Include the distance of kept values from u_0 + dt sum_j q_mj U_j in ``norms``; F may not show it."""
-    for m in range(low, high):
-        raise_norm(norms, m, largest_difference(row(a.u, m), row(a.mixed, m), a.n_integrated))
 
 
 def residual(norms: Any, count: int, only_last: bool) -> float:

@@ -40,12 +40,9 @@ def stage_solver(problem: ProblemDAE, A: Any, c: Any, team: Team | None = None) 
     pattern = problem.sparsity
     if problem.solver_kernels is None or (pattern is not None and getattr(pattern, "format", "") != "csc"):
         return Simultaneous(problem, A, c, team)
-    # These import numba.
-    if pattern is None:
-        cls: type[Simultaneous] = importlib.import_module("dae_sdc.sweepers._simultaneous").MachineStages
-    else:
-        cls = importlib.import_module("dae_sdc.sweepers._sparse_stages").SparseStages
-    return cls(problem, A, c, team)
+    machine = importlib.import_module("dae_sdc.sweepers._simultaneous")  # imports numba
+    kind: type[Simultaneous] = machine.MachineStages if pattern is None else machine.SparseStages
+    return kind(problem, A, c, team)
 
 
 class StagesTogether:

@@ -39,7 +39,7 @@ class UpdatedNewton(ModifiedNewton):
         super().solve(system)
 
     def factor(self) -> bool:
-        self._pairs.pop(id(self._matrix), None)
+        self._pairs.pop(id(self.matrix), None)
         return super().factor()
 
     def restore(self) -> None:
@@ -48,13 +48,13 @@ class UpdatedNewton(ModifiedNewton):
 
     def correct(self) -> float:
         self._residual = self._system.residual()
-        pairs = self._pairs.setdefault(id(self._matrix), [])
+        pairs = self._pairs.setdefault(id(self.matrix), [])
         delta = self._solved(self._residual)
         allowed = self._system.tolerated(1.0)
         squared = np.where((allowed > 0.0) & np.isfinite(allowed), allowed, 1.0) ** -2.0
         for s, r in pairs:
             delta = delta + r * ((s * squared) @ delta)
-        if self._last is not None and self._last[1] is self._matrix and len(pairs) < MOST_PAIRS:
+        if self._last is not None and self._last[1] is self.matrix and len(pairs) < MOST_PAIRS:
             s = -self._last[0]
             weighted = s * squared
             product = weighted @ (delta + s)
@@ -63,7 +63,7 @@ class UpdatedNewton(ModifiedNewton):
                 pairs.append((s, r))
                 delta = delta + r * (weighted @ delta)
         self._delta = delta
-        self._last = delta.copy(), self._matrix
+        self._last = delta.copy(), self.matrix
         size = self._system.size(delta)
         self._history.append(size)
         return size
