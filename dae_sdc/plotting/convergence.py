@@ -105,9 +105,11 @@ def loglog(result: Result) -> Figure:
         figure = style.figure(max(4.5 * across, 5.2), height * down + 0.3, drawn.common)
         for axes, group in zip(style.panels(figure, len(named), down, across), named, strict=True):
             _panel(axes, data, group, drawn)
-            axes.set_title(GROUPS.get(group, style.text(group)))
-            axes.set_xlabel(style.label("time step dt", result.units.get("dt")))
-            axes.set_ylabel(style.error_label(result))
+            axes.set(
+                title=GROUPS.get(group, style.text(group)),
+                xlabel=style.label("time step dt", result.units.get("dt")),
+                ylabel=style.error_label(result),
+            )
     return figure
 
 
@@ -221,9 +223,7 @@ def _curve(axes: Any, rows: NDArray[np.void], column: str, number: int, label: s
 
 def _finish(axes: Any, title: str, ylabel: str, values: NDArray[np.float64]) -> None:
     style.mark_limits(axes, values)
-    axes.set_title(title)
-    axes.set_xlabel("sweep")
-    axes.set_ylabel(ylabel)
+    axes.set(title=title, xlabel="sweep", ylabel=ylabel)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     style.few_ticks(axes)
 
@@ -255,9 +255,7 @@ def drift(result: Result) -> Figure:
         for axes, name in zip(panels, shown, strict=True):
             for number, case in enumerate(cases):
                 _history(axes, data[data["case"] == case], name, number, len(cases), case)
-            axes.set_yscale("log")
-            axes.set_title(PANELS[name])
-            axes.set_xlabel(style.label("t", result.units.get("t")))
+            axes.set(yscale="log", title=PANELS[name], xlabel=style.label("t", result.units.get("t")))
             style.mark_limits(axes, data[name])
         panels[0].set_ylabel("largest error in a part of the interval")
         style.legend_below(figure, panels[0], min(4, len(cases)))

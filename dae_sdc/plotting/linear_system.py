@@ -132,11 +132,8 @@ def bode(result: Result) -> Figure:
             if omega.min() <= frequency <= omega.max() and damping < 1.0:
                 for axes in (upper, lower):
                     axes.axvline(frequency, color=style.GREY, linewidth=0.7, linestyle=":", zorder=1)
-        upper.set_xscale("log")
-        upper.set_yscale("log")
-        upper.set_ylabel("magnitude")
-        lower.set_ylabel("phase [degrees]")
-        lower.set_xlabel("angular frequency [rad/s]")
+        upper.set(xscale="log", yscale="log", ylabel="magnitude")
+        lower.set(ylabel="phase [degrees]", xlabel="angular frequency [rad/s]")
         lower.yaxis.set_major_locator(MaxNLocator(steps=[1, 1.5, 3, 4.5, 9, 10]))
         style.legend_below(figure, upper, 1 if len(upper.get_legend_handles_labels()[1]) < 3 else 2)
     return figure
@@ -206,8 +203,7 @@ def poles(result: Result) -> Figure:
         for part, limit in (("re", axes.set_xlim), ("im", axes.set_ylim)):
             if np.abs(shown[part]).max() <= NO_PART * largest:
                 limit(-0.6 * largest, 0.6 * largest)
-        axes.set_xlabel("real part [1/s]")
-        axes.set_ylabel("imaginary part [rad/s]")
+        axes.set(xlabel="real part [1/s]", ylabel="imaginary part [rad/s]")
         figure.legend(loc="outside lower center", ncols=3)
     return figure
 
