@@ -152,7 +152,23 @@ class Starts:
         self.found: dict[int, dict[int, Start]] = {}
         self.limits: dict[int, tuple[tuple[float, str] | None, tuple[float, str] | None]] = {}
         for j, relation in enumerate(final):
-            self._move(j, relation)
+            # Start values move to the kept unknowns.
+            variable = self._variable(j)
+            for order, value in variable.start.items():
+                fixed, name = order in variable.fixed, name_of(variable.name, order)
+                offset = 0.0 if order else self._constant(relation.offset, fixed)
+                scale = self._constant(relation.factor, fixed)
+                if offset is None or scale is None:
+                    continue
+                if relation.factor == self.model.graph.zero:
+                    if fixed and not agree(value, offset):
+                        raise InputError(
+                            f"model {self.model.name} fixes the start of {name} at {value:.10g}, but its "
+                            f"equations say {name} = {offset:.10g}; drop fixed or correct the start"
+                        )
+                    continue
+                here = Start((value - offset) / scale, fixed, name)
+                self._enter(relation.of, order + relation.order, here, own=relation.of == j)
         for j, relation in enumerate(final):
             if relation.factor != model.graph.zero and not relation.order:
                 self._bound(j, relation)
@@ -161,24 +177,6 @@ class Starts:
         """Lower and upper bound of kept unknown j."""
         low, high = self.limits.get(j, (None, None))
         return (None if low is None else low[0]), (None if high is None else high[0])
-
-    def _move(self, j: int, relation: Relation) -> None:
-        variable = self._variable(j)
-        for order, value in variable.start.items():
-            fixed, name = order in variable.fixed, name_of(variable.name, order)
-            offset = 0.0 if order else self._constant(relation.offset, fixed)
-            scale = self._constant(relation.factor, fixed)
-            if offset is None or scale is None:
-                continue
-            if relation.factor == self.model.graph.zero:
-                if fixed and not agree(value, offset):
-                    raise InputError(
-                        f"model {self.model.name} fixes the start of {name} at {value:.10g}, but its "
-                        f"equations say {name} = {offset:.10g}; drop fixed or correct the start"
-                    )
-                continue
-            here = Start((value - offset) / scale, fixed, name)
-            self._enter(relation.of, order + relation.order, here, own=relation.of == j)
 
     def _enter(self, kept: int, order: int, new: Start, own: bool) -> None:
         column = self.found.setdefault(kept, {})

@@ -206,7 +206,15 @@ class Timetable:
             left, right = changes(value, looked)
             at_left = border(left) if left.size else left
             on_left = at_left == (np.round(at_left) if is_level else 0.0)
-            self._add(np.where(on_left, left, right), name)
+            times = np.where(on_left, left, right)
+            times = np.unique(times[(times > self.t0 + self.slack) & (times < self.t_end - self.slack)])
+            known = np.concatenate([[-np.inf], self.times, [np.inf]])
+            place = np.searchsorted(known, times)
+            new = times[np.minimum(times - known[place - 1], known[place] - times) > 2.0 * self.slack]
+            new = new[np.diff(new, prepend=-np.inf) > 2.0 * self.slack]
+            self.times = np.sort(np.concatenate([self.times, new]))
+            if self.times.size > MOST_TIMES:
+                raise self._too_many(name)
         edges = np.concatenate([[t0], self.times, [t_end]])
         self.values = jumps.timed_values(parameters, 0.5 * (edges[1:] + edges[:-1]))[count:].T
 
@@ -245,17 +253,6 @@ class Timetable:
         ends = np.array([self.t0 + near, self.t_end - near])
         every = np.unique(np.concatenate([times, ends, self.times - near, self.times + near]))
         return every[(every > self.t0) & (every < self.t_end)]
-
-    def _add(self, times: Vector, name: str) -> None:
-        """Take times that are not known yet, but for rounding."""
-        times = np.unique(times[(times > self.t0 + self.slack) & (times < self.t_end - self.slack)])
-        known = np.concatenate([[-np.inf], self.times, [np.inf]])
-        place = np.searchsorted(known, times)
-        new = times[np.minimum(times - known[place - 1], known[place] - times) > 2.0 * self.slack]
-        new = new[np.diff(new, prepend=-np.inf) > 2.0 * self.slack]
-        self.times = np.sort(np.concatenate([self.times, new]))
-        if self.times.size > MOST_TIMES:
-            raise self._too_many(name)
 
     def _too_many(self, name: str) -> InputError:
         return InputError(

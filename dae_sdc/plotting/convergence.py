@@ -133,7 +133,23 @@ def _panel(axes: Any, data: NDArray[np.void], group: str, found: Curves) -> None
             level = float(np.median(np.log10(error[usable]) - order * np.log10(dt[usable])))
             lowest[order] = min(level, lowest.get(order, math.inf))
     style.mark_limits(axes, data["error"][member])
-    _limits(axes, data["dt"][member], style.clipped(data["error"][member]))
+    dt = data["dt"][member]
+    error = style.clipped(data["error"][member])
+    low, high = math.log10(np.min(dt)), math.log10(np.max(dt))
+    span = max(high - low, 0.5)
+    axes.set_xlim(10 ** (low - 0.24 * span), 10 ** (high + 0.06 * span))
+    steps = np.unique(dt)
+    if len(steps) <= 2 * _MOST_TICKS:
+        ticks = steps[:: -(1 + (len(steps) - 1) // _MOST_TICKS)].tolist()
+        axes.xaxis.set_major_locator(FixedLocator(ticks))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
+    finite = error[np.isfinite(error)]
+    if len(finite):
+        below, above = math.log10(np.min(finite)), math.log10(np.max(finite))
+        pad = max(0.08 * (above - below), 0.3)
+        axes.set_ylim(10 ** (below - pad - 0.5), 10 ** (above + pad))
+    style.few_ticks(axes)
     for order, level in sorted(lowest.items()):
         _reference(axes, order, level, data["dt"][member])
     title = "configuration, order measured (expected)"
@@ -155,25 +171,6 @@ def _reference(axes: Any, order: float, level: float, dt: NDArray[np.float64]) -
     look |= {"xytext": (-3, 0), "textcoords": "offset points", "ha": "right", "va": "center"}
     look["bbox"] = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
     axes.annotate(f"order {order:g}", (start, 10 ** heights[0]), **look)
-
-
-def _limits(axes: Any, dt: NDArray[np.float64], error: NDArray[np.float64]) -> None:
-    """Room for the orders at the left, whole decades upwards, and ticks at the time steps themselves."""
-    low, high = math.log10(np.min(dt)), math.log10(np.max(dt))
-    span = max(high - low, 0.5)
-    axes.set_xlim(10 ** (low - 0.24 * span), 10 ** (high + 0.06 * span))
-    steps = np.unique(dt)
-    if len(steps) <= 2 * _MOST_TICKS:
-        ticks = steps[:: -(1 + (len(steps) - 1) // _MOST_TICKS)].tolist()
-        axes.xaxis.set_major_locator(FixedLocator(ticks))
-        axes.xaxis.set_minor_locator(NullLocator())
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
-    finite = error[np.isfinite(error)]
-    if len(finite):
-        below, above = math.log10(np.min(finite)), math.log10(np.max(finite))
-        pad = max(0.08 * (above - below), 0.3)
-        axes.set_ylim(10 ** (below - pad - 0.5), 10 ** (above + pad))
-    style.few_ticks(axes)
 
 
 def _order(slope: float, expected: float) -> str:
@@ -254,19 +251,19 @@ def drift(result: Result) -> Figure:
         panels = figure.subplots(1, len(shown), squeeze=False, sharex=True)[0]
         for axes, name in zip(panels, shown, strict=True):
             for number, case in enumerate(cases):
-                _history(axes, data[data["case"] == case], name, number, len(cases), case)
+                rows = data[data["case"] == case]
+                every = max(1, len(rows) // _MARKERS)
+                # Markers of different curves stand side by side.
+                look = style.curve(number) | {"linewidth": 1.0, "markersize": 4.0}
+                if np.isfinite(rows[name]).any() or not np.isfinite(rows["constraint"]).any():
+                    style.mark_failed(axes, rows["t"], rows[name], look["color"])
+                look |= {
+                    "label": style.text(case),
+                    "markevery": (number * every // max(1, len(cases)), every),
+                }
+                axes.plot(rows["t"], style.clipped(rows[name]), **look)
             axes.set(yscale="log", title=PANELS[name], xlabel=style.label("t", result.units.get("t")))
             style.mark_limits(axes, data[name])
         panels[0].set_ylabel("largest error in a part of the interval")
         style.legend_below(figure, panels[0], min(4, len(cases)))
     return figure
-
-
-def _history(axes: Any, rows: NDArray[np.void], name: str, number: int, count: int, case: str) -> None:
-    every = max(1, len(rows) // _MARKERS)
-    # Markers of different curves stand side by side.
-    look = style.curve(number) | {"linewidth": 1.0, "markersize": 4.0}
-    if np.isfinite(rows[name]).any() or not np.isfinite(rows["constraint"]).any():
-        style.mark_failed(axes, rows["t"], rows[name], look["color"])
-    look |= {"label": style.text(case), "markevery": (number * every // max(1, count), every)}
-    axes.plot(rows["t"], style.clipped(rows[name]), **look)

@@ -391,7 +391,19 @@ def pendulum(result: Result, method: str | None = None) -> Figure:
     down = math.ceil(len(rows) / across)
     with style.styled():
         # A panel alone is too narrow for one line.
-        title = ("\n" if across == 1 else ", ").join(filter(None, _title(result, rows)))
+        first, about = rows[0], result.parameters
+        parts = []
+        dt, interval = about.get("dt"), about.get("interval")
+        if first["starting_procedure"]:
+            parts.append(f"started by {style.text(first['starting_procedure'])}")
+        adaptive = "rtol" in (first.dtype.names or ()) and np.isfinite(first["rtol"])
+        if first["sweeper"] != REFERENCE and isinstance(dt, int | float) and not adaptive:
+            parts.append(f"dt={dt:g}")
+        if isinstance(interval, list) and len(interval) == 2:
+            parts.append(f"t = {interval[0]:g} to {interval[1]:g}")
+        title = ("\n" if across == 1 else ", ").join(
+            filter(None, (f"elastic pendulum, {style.text(first['method'])}", ", ".join(parts)))
+        )
         figure = style.figure(1.0 + 2.8 * across, 1.2 + 2.9 * down, title)
         panels = style.panels(figure, len(rows), down, across)
         compares = False
@@ -410,20 +422,6 @@ def pendulum(result: Result, method: str | None = None) -> Figure:
             handles.append(Line2D([], [], linestyle="", label=label, **look))
         figure.legend(handles=handles, loc="outside lower center", ncols=2 if across == 1 else 4)
     return figure
-
-
-def _title(result: Result, rows: NDArray[np.void]) -> tuple[str, str]:
-    first, about = rows[0], result.parameters
-    parts = []
-    dt, interval = about.get("dt"), about.get("interval")
-    if first["starting_procedure"]:
-        parts.append(f"started by {style.text(first['starting_procedure'])}")
-    adaptive = "rtol" in (first.dtype.names or ()) and np.isfinite(first["rtol"])
-    if first["sweeper"] != REFERENCE and isinstance(dt, int | float) and not adaptive:
-        parts.append(f"dt={dt:g}")
-    if isinstance(interval, list) and len(interval) == 2:
-        parts.append(f"t = {interval[0]:g} to {interval[1]:g}")
-    return f"elastic pendulum, {style.text(first['method'])}", ", ".join(parts)
 
 
 def _panel(axes: Any, row: np.void, other: np.void | None) -> None:

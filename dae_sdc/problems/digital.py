@@ -538,7 +538,12 @@ class TwoBitAdder(DigitalCircuit):
     def __init__(self, *values: Any, **settings: Any) -> None:
         super().__init__(*values, **settings)
         n = self.n_diff
-        self.sparsity = self._pattern()
+        n = self.circuit.nodes
+        own = [(k, k) for k in range(n)]
+        pairs = [*own, *((n + i, j) for i, j in own)]
+        pairs += [(i, n + j) for i, j in self.circuit.reached()]
+        pairs += [(n + i, n + j) for i, j in self.circuit.charged()]
+        self.sparsity = pattern(2 * n, *np.array(sorted(set(pairs))).T)
         floating = {n + node for group in self.circuit.floating() for node in group}
         self.variable_index = tuple(2 if i in floating else 1 for i in range(2 * n))
 
@@ -561,12 +566,3 @@ class TwoBitAdder(DigitalCircuit):
             u[place], digits[place] = output, known
         u.flags.writeable = digits.flags.writeable = False
         return end._replace(u=u, digits=digits, source=ADDER_OUTPUTS_SOURCE)
-
-    def _pattern(self) -> Any:
-        """Sparsity pattern of the Jacobian: potentials in all equations, and the charge of the same node."""
-        n = self.circuit.nodes
-        own = [(k, k) for k in range(n)]
-        pairs = [*own, *((n + i, j) for i, j in own)]
-        pairs += [(i, n + j) for i, j in self.circuit.reached()]
-        pairs += [(n + i, n + j) for i, j in self.circuit.charged()]
-        return pattern(2 * n, *np.array(sorted(set(pairs))).T)
