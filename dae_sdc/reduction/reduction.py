@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, Final, Literal
 
@@ -15,6 +15,7 @@ from dae_sdc.errors import InputError, require_count
 from dae_sdc.expressions.dag import Leaf, Op, name_of
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.model.model import Model
+from dae_sdc.model.problem import Shared
 from dae_sdc.model.sympy_input import TIME, Unknown, from_sympy, sympified
 from dae_sdc.reduction.factor import LIMIT, GrowthError, Rounding, Veiled, veil, written_with_veils
 from dae_sdc.reduction.problem import (
@@ -53,7 +54,8 @@ Form = Literal["implicit", "semi-explicit", "explicit", "ode"]
 Method = Literal["auto", "separation", "fraction-free", "stages"]
 
 
-class Reduction:
+@dataclass(eq=False, repr=False)
+class Reduction(Shared):
     """A model whose index has been reduced.
 
     Made by :func:`reduce_index`. Besides what is listed here it has the texts, parameters and start values of
@@ -83,28 +85,24 @@ class Reduction:
     (1, ('length', 'der(length)', 'der(length, 2)'))
     """
 
-    def __init__(
-        self,
-        source: Model,
-        base: Graph,
-        method: str,
-        goal: Goal,
-        system: Separated | Staged,
-        extra: Sequence[tuple[str, int]],
-        limit: int | None,
-        reason: str,
-        seconds: float,
-        rounded: bool = False,
-    ) -> None:
-        self.source, self.method, self.system = source, method, system
-        self._base = base  # the equations before the reduction
-        self.goal: Goal = goal if isinstance(system, Separated) else "stages"
-        self.reason, self.seconds = reason, seconds
-        self._extra, self._limit, self.rounded = list(extra), limit, rounded
-        self._assembled: dict[bool | None, Assembled] = {}
-        self._pivoted: dict[Any, Reduction] = {}
-        if isinstance(system, Separated):
-            self._pivoted[system.pivots] = self
+    source: Model
+    _base: Graph  # The equations before the reduction.
+    method: str
+    goal: Goal
+    system: Separated | Staged
+    _extra: list[tuple[str, int]]  # Invariants that were given.
+    _limit: int | None
+    reason: str
+    seconds: float
+    rounded: bool = False
+    _pivoted: dict[Any, Reduction] = field(default_factory=dict)  # Of the same equations, by their pivots.
+    _assembled: dict[bool | None, Assembled] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.system, Separated):
+            self._pivoted[self.system.pivots] = self
+        else:
+            self.goal = "stages"
 
     # What a problem needs of a model
 
@@ -157,11 +155,8 @@ class Reduction:
         )
         key = system.pivots
         if key not in self._pivoted:
-            seconds = time.perf_counter() - begin
-            reason = "pivots chosen at a point"
-            parts = self.source, self._base, self.method, self.goal, system, self._extra, self._limit
-            self._pivoted[key] = pivoted = Reduction(*parts, reason, seconds, self.rounded)
-            pivoted._pivoted = self._pivoted
+            reason, seconds = "pivots chosen at a point", time.perf_counter() - begin
+            replace(self, system=system, reason=reason, seconds=seconds)  # which enters itself
         return self._pivoted[key]
 
     # Description
@@ -251,9 +246,6 @@ class Reduction:
         for name, node in () if system.solved else system.constraints:
             reduced.equation(written[node], name=name)
         return reduced
-
-    def __deepcopy__(self, memo: Any) -> Reduction:
-        return self  # nothing in it changes
 
     def __repr__(self) -> str:
         return f"<Reduction of {self.name} by {self.method}, index {self.index}>"
