@@ -140,13 +140,11 @@ def channel_current(
     bulk_source: float,
     gate_drain: float,
     bulk_drain: float,
-    forward: float,
-    backward: float,
-    threshold: float,
-    body: float,
-    potential: float,
+    p: Vector,
+    at: int,
 ) -> float:
-    """Current through the channel of a transistor, from source to drain, in the model of Shichman, Hodges."""
+    """Current through a channel from source to drain, in the model of Shichman, Hodges; p[at] is its gain."""
+    forward, backward, threshold, body, potential = p[at], p[at + 1], p[at + 2], p[at + 3], p[at + 4]
     if drop >= 0.0:
         gain, v = forward, drop
         over = gate_source - threshold - body * (math.sqrt(potential - bulk_source) - math.sqrt(potential))
@@ -188,16 +186,7 @@ def add_currents(t: float, u: Vector, first: int, p: Vector, out: Vector) -> Non
         at_drain = potential(drain, t, u, first, p, lines)
         at_gate = potential(gate, t, u, first, p, lines)
         current = channel_current(
-            right - left,
-            at_gate - left,
-            low - at_source,
-            at_gate - right,
-            high - at_drain,
-            p[kind],
-            p[kind + 1],
-            p[kind + 2],
-            p[kind + 3],
-            p[kind + 4],
+            right - left, at_gate - left, low - at_source, at_gate - right, high - at_drain, p, kind
         )
         into_source = channel * (left - at_source)
         into_drain = channel * (right - at_drain)
