@@ -170,17 +170,10 @@ def jumps_as_programs(sided: Sided, names: Sequence[str], given: Callable[[Leaf]
     levels = np.array([place for place, i in enumerate(watched.tolist()) if floors[i]], dtype=np.intp)
     outputs = [sided.borders[i] for i in watched] + [sided.arguments[watched[place]] for place in levels]
     plain = [sided.jumps[i].border for i in timed] + [sided.jumps[i].node for i in timed]
-    return Jumps(
-        np.array([jump.values for jump in sided.jumps]),
-        tuple(names),
-        watched,
-        levels,
-        graph.program(outputs, given),
-        timed,
-        np.array(sided.affine, dtype=bool)[timed],
-        graph.program(plain, given) if timed.size else None,
-        tuple(sided.jumps),
-    )
+    values, affine = np.array([jump.values for jump in sided.jumps]), np.array(sided.affine, dtype=bool)
+    borders, timetable = graph.program(outputs, given), graph.program(plain, given) if timed.size else None
+    parts = borders, timed, affine[timed], timetable, tuple(sided.jumps)
+    return Jumps(values, tuple(names), watched, levels, *parts)
 
 
 class Timetable:

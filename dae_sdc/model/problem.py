@@ -142,17 +142,11 @@ def form_of(
     ]
     dense = n <= DENSE if dense is None else dense
     pattern, outputs = jacobian_outputs(graph, rows, given, n, dense, graph.leaf(_C), defined)
-    return Form(
-        tuple(states),
-        n_diff,
-        tuple(name_of(model.names[j], k) for j, k in states),
-        tuple(unit_of_rate(model.units[j], k) for j, k in states),
-        names_of_rows,
-        graph.program(rows, given),
-        graph.program(written(graph, outputs), given),
-        pattern,
-        jumps_as_programs(sided, texts, given) if sided.jumps else None,
-    )
+    names = tuple(name_of(model.names[j], k) for j, k in states)
+    units = tuple(unit_of_rate(model.units[j], k) for j, k in states)
+    programs = graph.program(rows, given), graph.program(written(graph, outputs), given)
+    jumps = jumps_as_programs(sided, texts, given) if sided.jumps else None
+    return Form(tuple(states), n_diff, names, units, names_of_rows, *programs, pattern, jumps)
 
 
 def _sided(model: Any, follows: Callable[[Leaf], bool], unsure: bool = True) -> Sided:

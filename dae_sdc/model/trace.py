@@ -168,15 +168,8 @@ def trace_problem(problem: ProblemDAE, u0: Vector | None = None, *, name: str = 
     _add_equations(model, problem, residual)
     reads.seal()
     point = _compare(problem, model, start)
-    return Traced(
-        model,
-        tuple(symbols.used),
-        tuple(numbers),
-        paths.branches,
-        reads if reads.complete else None,
-        start,
-        point,
-    )
+    seen = reads if reads.complete else None
+    return Traced(model, tuple(symbols.used), tuple(numbers), paths.branches, seen, start, point)
 
 
 def add_equations(model: Model, problem: ProblemDAE, symbols: Iterable[str]) -> None:

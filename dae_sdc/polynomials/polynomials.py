@@ -421,18 +421,12 @@ class Homotopy:
                 ends = asm.sum(zip(new, coordinates, strict=True))
                 begins = asm.sum(zip(old, coordinates, strict=True))
                 changes.append(asm.plus(asm.number(gamma), begins, asm.times(minus, ends)))
-        constants = np.array(asm.constants, dtype=np.complex128)
-        equations = Equations(
-            code=np.array(asm.code, dtype=np.int64).reshape(-1, 4),
-            constants=constants[:, 0].copy(),
-            remainders=constants[:, 1].copy(),
-            own=np.array(
-                own, dtype=np.complex128, order="C"
-            ),  # a copy, because the tracker is compiled for writable arrays
-            jacobian=np.array(jacobian, dtype=np.int64),
-            values=np.array(values, dtype=np.int64),
-            changes=np.array(changes, dtype=np.int64),
-        )
+        code = np.array(asm.code, dtype=np.int64).reshape(-1, 4)
+        constants, remainders = np.array(asm.constants, dtype=np.complex128).T.copy()
+        # A copy, because the tracker is compiled for writable arrays.
+        numbers = np.array(own, dtype=np.complex128, order="C")
+        places = (np.array(part, dtype=np.int64) for part in (jacobian, values, changes))
+        equations = Equations(code, constants, remainders, numbers, *places)
         forms = after if after is not None else np.zeros((1, 0, size)) if slices is None else slices[None]
         return cls(target, equations, np.asarray(forms, dtype=np.complex128), exact)
 

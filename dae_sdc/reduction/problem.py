@@ -161,17 +161,9 @@ def assemble_separated(
                 watch += others
     if dense is None and pivots and len(layout.states) <= MOST_DENSE:
         dense = True
-    return _assemble(
-        graph,
-        layout,
-        len(states),
-        model,
-        rows,
-        [*system.invariants, *extra],
-        [*pivots, *watch],
-        dense,
-        rivals=tuple(slice(s.start + len(pivots), s.stop + len(pivots)) for s in rivals),
-    )
+    invariants, watched = [*system.invariants, *extra], [*pivots, *watch]
+    moved = tuple(slice(s.start + len(pivots), s.stop + len(pivots)) for s in rivals)
+    return _assemble(graph, layout, len(states), model, rows, invariants, watched, dense, rivals=moved)
 
 
 def assemble_stages(
@@ -212,19 +204,10 @@ def assemble_stages(
         for i in choice.rows:
             del equations[i, system.c[i] + number]
     rows += [(name_of(system.names[i], order), node) for (i, order), node in equations.items()]
-    entries = sorted(system.slopes)
-    return _assemble(
-        graph,
-        layout,
-        len(differential),
-        model,
-        rows,
-        [*system.invariants, *extra],
-        [system.slopes[key] for key in entries],
-        dense,
-        choices=tuple(system.choices),
-        entries=tuple(entries),
-    )
+    invariants, entries = [*system.invariants, *extra], tuple(sorted(system.slopes))
+    watched, selected = [system.slopes[key] for key in entries], tuple(system.choices)
+    parts = graph, layout, len(differential), model, rows, invariants, watched, dense
+    return _assemble(*parts, choices=selected, entries=entries)
 
 
 LARGEST_RATE = 1e-8  # Largest rate of an invariant, relative to the sum of the sizes of its terms.

@@ -144,15 +144,9 @@ class Reduction(Shared):
         begin = time.perf_counter()
         # In the same graph an equal expression would be found, which divides by the pivots of before.
         graph = self._base.copy()
-        system = _separated(
-            graph,
-            self.source,
-            self.goal,
-            self.method == "fraction-free",
-            self._limit,
-            partial(graph.numeric, values=value, known={}),
-            rounded=self.rounded,
-        )
+        divides, values = self.method == "fraction-free", partial(graph.numeric, values=value, known={})
+        parts = graph, self.source, self.goal, divides, self._limit, values
+        system = _separated(*parts, rounded=self.rounded)
         key = system.pivots
         if key not in self._pivoted:
             reason, seconds = "pivots chosen at a point", time.perf_counter() - begin
@@ -373,19 +367,9 @@ def _separated(
     rounded: bool = False,
 ) -> Separated:
     """A separation; of equations of a function with all unknowns as differential ones, in their order."""
-    rounding = _rounding(graph, model) if rounded else None
-    system = separate(
-        graph,
-        model.roots,
-        len(model.names),
-        model.equation_names,
-        goal,
-        fraction_free,
-        limit,
-        values,
-        most,
-        rounding,
-    )
+    rounding, n = _rounding(graph, model) if rounded else None, len(model.names)
+    equations = graph, model.roots, n, model.equation_names
+    system = separate(*equations, goal, fraction_free, limit, values, most, rounding)
     return replace(system, algebraic=()) if model.of_function and goal == "implicit" else system
 
 

@@ -165,18 +165,9 @@ def separate(
         outputs = [node for row in plain_rows for node in row.values()] + plain_right + factored.rest
         cost = veil(graph, [*outputs, *(node for _, node in hidden)], limit)
         passes.append(Pass(differentiated, len(factored.rows), kept, cost))
-        ended = Separated(
-            graph,
-            orders,
-            tuple(zip((name_of(*origin) for origin in sources), plain_rows, plain_right, strict=True)),
-            factored,
-            (),
-            {},
-            tuple(hidden),
-            kept,
-            tuple(passes),
-            tuple(factors),
-        )
+        named = tuple(zip((name_of(*origin) for origin in sources), plain_rows, plain_right, strict=True))
+        parts = tuple(hidden), kept, tuple(passes), tuple(factors)
+        ended = Separated(graph, orders, named, factored, (), {}, *parts)
         if not factored.rest:
             return ended
         new_rows, new_right = _differentiated(graph, factored.rest, orders)
