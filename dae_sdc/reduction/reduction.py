@@ -17,7 +17,15 @@ from dae_sdc.expressions.graph import Graph
 from dae_sdc.model.model import Model
 from dae_sdc.model.problem import Shared
 from dae_sdc.model.sympy_input import TIME, Unknown, from_sympy, sympified
-from dae_sdc.reduction.factor import LIMIT, GrowthError, Rounding, Veiled, veil, written_with_veils
+from dae_sdc.reduction.factor import (
+    LIMIT,
+    Elimination,
+    GrowthError,
+    Rounding,
+    Veiled,
+    veil,
+    written_with_veils,
+)
 from dae_sdc.reduction.problem import (
     Assembled,
     ReducedProblem,
@@ -144,9 +152,10 @@ class Reduction(Shared):
         begin = time.perf_counter()
         # In the same graph an equal expression would be found, which divides by the pivots of before.
         graph = self._base.copy()
-        divides, values = self.method == "fraction-free", partial(graph.numeric, values=value, known={})
-        parts = graph, self.source, self.goal, divides, self._limit, values
-        system = _separated(*parts, rounded=self.rounded)
+        rounding = _rounding(graph, self.source) if self.rounded else None
+        values = partial(graph.numeric, values=value, known={})
+        how = Elimination(values, self.method == "fraction-free", rounding)
+        system = _separated(graph, self.source, self.goal, how, self._limit)
         key = system.pivots
         if key not in self._pivoted:
             reason, seconds = "pivots chosen at a point", time.perf_counter() - begin
@@ -323,11 +332,10 @@ def reduce_index(
             stages = model.graph.copy()
             stage(stages, model, analysed)
             most = ALLOWED_GROWTH[form] + ALLOWED_MULTIPLE * (len(stages) - len(model.graph))
-        values = _values_at(graph, model, at)
-        how = "separation" if method == "auto" else method
+        rounding = _rounding(graph, model) if rounded else None
+        how = Elimination(_values_at(graph, model, at), method == "fraction-free", rounding, most)
         try:
-            divides = how == "fraction-free"
-            system = _separated(graph, model, form, divides, limit, values, most, rounded)
+            system = _separated(graph, model, form, how, limit)
         except GrowthError:
             if rounded:
                 raise
@@ -341,7 +349,8 @@ def reduce_index(
                 _check_constancy(model, analysed, invariants)
                 reason = "expressions stay small" if method == "auto" else reason
                 seconds = time.perf_counter() - begin
-                return Reduction(model, base, how, form, system, extra, limit, reason, seconds, rounded)
+                taken = "separation" if method == "auto" else method
+                return Reduction(model, base, taken, form, system, extra, limit, reason, seconds, rounded)
             reason = "constraints that may jump stay as they are"
     if not analysed.regular:
         repaired = repair(model)
@@ -356,20 +365,9 @@ def reduce_index(
     return Reduction(model, graph, "stages", form, staged, extra, limit, reason, seconds)
 
 
-def _separated(
-    graph: Graph,
-    model: Model,
-    goal: Goal,
-    fraction_free: bool,
-    limit: int | None,
-    values: Callable[[Sequence[int]], Any] | None,
-    most: int | None = None,
-    rounded: bool = False,
-) -> Separated:
+def _separated(graph: Graph, model: Model, goal: Goal, how: Elimination, limit: int | None) -> Separated:
     """A separation; of equations of a function with all unknowns as differential ones, in their order."""
-    rounding, n = _rounding(graph, model) if rounded else None, len(model.names)
-    equations = graph, model.roots, n, model.equation_names
-    system = separate(*equations, goal, fraction_free, limit, values, most, rounding)
+    system = separate(graph, model.roots, model.equation_names, goal, how, limit)
     return replace(system, algebraic=()) if model.of_function and goal == "implicit" else system
 
 
