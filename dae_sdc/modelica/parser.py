@@ -360,15 +360,15 @@ class _ClassParser(EquationParser):
             self._elements(definition)
             while self.now.text in _SECTIONS and self.now.text != "end" and self.now.kind == "word":
                 self._section(definition)
-            name, kind = definition.name, definition.kind
+            own, kind = definition.name, definition.kind
             if self.now.text != "end":
                 self.refuse()
-                self.fail(f"an equation or end {name} is missing before {shown(self.now)}")
+                self.fail(f"an equation or end {own} is missing before {shown(self.now)}")
             self.take()
-            at, other = self.now.at, ".".join(self._dotted(f"the name {name} behind end"))
-            if other != name:
+            at, other = self.now.at, ".".join(self._dotted(f"the name {own} behind end"))
+            if other != own:
                 line = self.source.line(definition.at)
-                self.fail(f"end {other} ends {kind} {name} of line {line}; write end {name}", at)
+                self.fail(f"end {other} ends {kind} {own} of line {line}; write end {own}", at)
             counts = Counter(item.name for item in definition.elements if isinstance(item, syntax.Component))
             for item in definition.elements:
                 # Flat texts declare the elements of an array one by one, with subscripts in the names.
