@@ -100,6 +100,10 @@ class Op(IntEnum):
 
 # Smooth functions whose names in lower case are those of :mod:`math` and mpmath.
 FUNCTIONS: Final = tuple(op for op in Op if Op.EXP <= op <= Op.ATANH)
+COMPARISONS: Final = frozenset({Op.LT, Op.LE})
+STEPS: Final = COMPARISONS | {Op.SIGN, Op.FLOOR}  # what jumps and is constant between its jumps
+CHOICES: Final = frozenset({Op.SELECT, Op.MIN, Op.MAX})
+NOT_ANALYTIC: Final = STEPS | CHOICES | {Op.ABS}
 
 
 class Cost(NamedTuple):

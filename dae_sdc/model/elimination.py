@@ -11,7 +11,7 @@ import numpy as np
 import sympy
 
 from dae_sdc.errors import InputError
-from dae_sdc.expressions.dag import MOVING, Leaf, Op, name_of
+from dae_sdc.expressions.dag import MOVING, NOT_ANALYTIC, Leaf, name_of
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.model.model import Model
 
@@ -222,8 +222,6 @@ HIGHEST_REQUIRED_ORDER: Final = 3
 # Largest ratio of the error of an eliminated unknown to the errors of the derivatives that give it.
 LARGEST_ERROR_FACTOR: Final = 100.0
 
-_ROUGH: Final = frozenset({Op.SELECT, Op.MIN, Op.MAX, Op.ABS, Op.SIGN, Op.FLOOR, Op.LT, Op.LE})
-
 
 def sum_of(graph: Graph, terms: Iterable[tuple[int, int]], offset: int) -> int:
     """Node of the sum of products and an offset."""
@@ -384,7 +382,7 @@ class LinearElimination:
         if candidate.unknown in self._barred and any(k for _, k in jets):
             return False
         rough = any(
-            self.graph.op[node] in _ROUGH for node in self.graph.below([candidate.expression], MOVING)
+            self.graph.op[node] in NOT_ANALYTIC for node in self.graph.below([candidate.expression], MOVING)
         )
         if rough and (order or len(others) > 1):
             return False

@@ -13,12 +13,8 @@ from dae_sdc.dae.branches import EPS, changes, samples
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.codegen import Compiled, compile_program
-from dae_sdc.expressions.dag import MOVING, TIME, Leaf, Op
+from dae_sdc.expressions.dag import COMPARISONS, MOVING, STEPS, TIME, Leaf, Op
 from dae_sdc.expressions.graph import Graph, Input, Program
-
-# Operations that jump.
-_COMPARISONS: Final = frozenset({Op.LT, Op.LE})
-_STEPS: Final = _COMPARISONS | {Op.SIGN, Op.FLOOR}
 
 MOST_TIMES: Final = 1_000_000  # Times in a run at which conditions of time alone change.
 BORDER_POINTS: Final = 64  # Number of points of a border at which the two branches are compared.
@@ -48,19 +44,19 @@ def jumps_of(
     """The jumps of expressions as functions of time and of a state, inner ones first."""
     # A choice whose two branches agree where its comparison changes has a kink and no jump: step size control
     # handles kinks without locating them. Within the border of a jump kinks count too.
-    outer = {node for node in roots if graph.op[node] in _COMPARISONS}
+    outer = {node for node in roots if graph.op[node] in COMPARISONS}
     for node in graph.below(roots):
         op, operands = graph.op[node], graph.operands(node)
         if op in (Op.SIGN, Op.FLOOR):
             outer.add(node)
         for at, operand in enumerate(operands):
             chooses = op is Op.SELECT and at == 0
-            if graph.op[operand] not in _COMPARISONS:
+            if graph.op[operand] not in COMPARISONS:
                 continue
             agree = _agree(graph, operand, operands[1], operands[2], parameter, unsure) if chooses else False
             if not (agree or (agree is None and not unsure)):
                 outer.add(operand)
-    nodes = [node for node in graph.below(sorted(outer), MOVING) if graph.op[node] in _STEPS]
+    nodes = [node for node in graph.below(sorted(outer), MOVING) if graph.op[node] in STEPS]
     return [_jump(graph, node) for node in nodes if all(follows(leaf) for leaf in graph.leaves_of(node))]
 
 

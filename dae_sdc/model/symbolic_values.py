@@ -165,7 +165,7 @@ _OPERATIONS: Final[dict[str, Op]] = {
     **{"fabs": Op.ABS, "float_power": Op.POW, "where": Op.SELECT, "less": Op.LT, "less_equal": Op.LE},
     **{"maximum": Op.MAX, "fmax": Op.MAX, "minimum": Op.MIN, "fmin": Op.MIN},
 }
-_UNARY: Final[dict[str, Callable[[Scalar], Any]]] = {
+_UNARY: Final[dict[str, Callable[[Any], Any]]] = {
     **dict.fromkeys(("positive", "conjugate"), lambda x: x),
     **dict.fromkeys(("deg2rad", "radians"), lambda x: x * (math.pi / 180.0)),
     **dict.fromkeys(("rad2deg", "degrees"), lambda x: x * (180.0 / math.pi)),

@@ -27,12 +27,8 @@ _ZERO, _ONE, _MINUS_ONE = sympy.S.Zero, sympy.S.One, sympy.S.NegativeOne
 TRUTHS: Final = (sympy.true, sympy.false)  # The constant conditions.
 
 _COMPARISONS: Final[dict[str, Any]] = {
-    "<": sympy.StrictLessThan,
-    "<=": sympy.LessThan,
-    ">": sympy.StrictGreaterThan,
-    ">=": sympy.GreaterThan,
-    "==": sympy.Equality,
-    "<>": sympy.Unequality,
+    **{"<": sympy.StrictLessThan, "<=": sympy.LessThan, "==": sympy.Equality},
+    **{">": sympy.StrictGreaterThan, ">=": sympy.GreaterThan, "<>": sympy.Unequality},
 }
 
 

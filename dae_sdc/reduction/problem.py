@@ -205,9 +205,9 @@ def assemble_stages(
             del equations[i, system.c[i] + number]
     rows += [(name_of(system.names[i], order), node) for (i, order), node in equations.items()]
     invariants, entries = [*system.invariants, *extra], tuple(sorted(system.slopes))
-    watched, selected = [system.slopes[key] for key in entries], tuple(system.choices)
-    parts = graph, layout, len(differential), model, rows, invariants, watched, dense
-    return _assemble(*parts, choices=selected, entries=entries)
+    watched = [system.slopes[key] for key in entries]
+    kept = {"choices": tuple(system.choices), "entries": entries}
+    return _assemble(graph, layout, len(differential), model, rows, invariants, watched, dense, **kept)
 
 
 LARGEST_RATE = 1e-8  # Largest rate of an invariant, relative to the sum of the sizes of its terms.

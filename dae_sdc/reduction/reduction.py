@@ -12,7 +12,7 @@ import numpy as np
 
 from dae_sdc.deadline import under_way
 from dae_sdc.errors import InputError, require_count
-from dae_sdc.expressions.dag import Leaf, Op, name_of
+from dae_sdc.expressions.dag import STEPS, Leaf, Op, name_of
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.model.model import Model
 from dae_sdc.model.problem import Shared
@@ -53,8 +53,6 @@ ALLOWED_MULTIPLE: Final = 4
 
 # Points at which an entry must be a rounding error to count as 0, in equations whose numbers are rounded.
 POINTS_OF_ROUNDING: Final = 3
-
-_STEPS: Final = frozenset((Op.SELECT, Op.SIGN, Op.FLOOR, Op.LT, Op.LE))
 
 MOST_SEPARATED: Final = 200  # Number of equations up to which separation is tried.
 
@@ -342,8 +340,8 @@ def reduce_index(
             reason = "expressions would grow"
         else:
             # Derivatives of choices and steps do not show their jumps.
-            hidden = graph.below([node for _, node in system.hidden])
-            jumps = method == "auto" and analysed.regular and any(graph.op[node] in _STEPS for node in hidden)
+            hidden = {graph.op[node] for node in graph.below([node for _, node in system.hidden])}
+            jumps = method == "auto" and analysed.regular and hidden & (STEPS | {Op.SELECT})
             if not jumps:
                 _check_orders(graph, extra, system.orders, model)
                 _check_constancy(model, analysed, invariants)
