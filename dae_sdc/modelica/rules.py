@@ -38,9 +38,9 @@ def _sum(values: Values, item: Operation, scope: Scope) -> Value:
             if len(texts) < len(item.parts) or not all(isinstance(text, str) for text in texts):
                 values.fail(item.at, "a string where a number is expected")
             return "".join(texts)
-        terms.append(
-            values.wrapped(part.at, arithmetic.each, arithmetic.minus, value) if sign == "-" else value
-        )
+        if sign == "-":
+            value = values.wrapped(part.at, arithmetic.each, arithmetic.minus, value)
+        terms.append(value)
     return values.wrapped(item.at, arithmetic.add, terms)
 
 

@@ -153,9 +153,8 @@ def channel_current(
         over = gate_drain - threshold - body * (math.sqrt(potential - bulk_drain) - math.sqrt(potential))
     if over <= 0.0:
         return 0.0
-    if over <= v:
-        return -gain * over * over * (1.0 + MODULATION * v)
-    return -gain * v * (2.0 * over - v) * (1.0 + MODULATION * v)
+    current: float = -gain * over * over if over <= v else -gain * v * (2.0 * over - v)
+    return current * (1.0 + MODULATION * v)
 
 
 @inlined

@@ -253,14 +253,11 @@ def _solved(matrix: npt.NDArray[np.float64], rhs: npt.NDArray[np.float64]) -> np
 
 
 # Functions by the names that expressions may call.
+_OF_NUMPY = "sin cos tan sinh cosh tanh exp log log10 arcsin arccos arctan arctan2 sqrt abs"
 FUNCTIONS: Mapping[str, Any] = {
-    **{
-        name: getattr(np, name)
-        for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "log", "log10")
-    },
+    **{name: getattr(np, name) for name in _OF_NUMPY.split()},
     **{name: getattr(np, f"arc{name[1:]}") for name in ("asin", "acos", "atan", "atan2")},
-    **{name: getattr(np, name) for name in ("arcsin", "arccos", "arctan", "arctan2")},
-    **{"sqrt": np.sqrt, "abs": np.abs, "min": min, "max": max},
+    **{"min": min, "max": max},
 }
 
 MOST_FIXED_ORDERS = 4  # Number of derivatives of an unknown, from 0 on, that a fixed expression may have.
