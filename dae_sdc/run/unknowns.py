@@ -262,10 +262,8 @@ FUNCTIONS: Mapping[str, Any] = {
 
 MOST_FIXED_ORDERS = 4  # Number of derivatives of an unknown, from 0 on, that a fixed expression may have.
 # Functions of SymPy with names of their own.
-SYMPY: Mapping[str, str] = {
-    **{"abs": "Abs", "min": "Min", "max": "Max"},
-    **{"arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2"},
-}
+_ARCS = {"arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2"}
+SYMPY: Mapping[str, str] = {"abs": "Abs", "min": "Min", "max": "Max", **_ARCS}
 
 CONSTANTS: Mapping[str, float] = {"pi": float(np.pi), "e": float(np.e)}
 
