@@ -17,9 +17,9 @@ import dae_sdc as ds
 from dae_sdc import cli
 from dae_sdc.errors import InputError
 from dae_sdc.plotting import mechanism
-from dae_sdc.plotting.mechanism import evaluate
 from dae_sdc.plotting.solution import patterns_of, thinned
 from dae_sdc.run.results import Result
+from dae_sdc.run.unknowns import compiled_expression, evaluated
 
 STATE = [("t", "f8"), ("residual", "f8"), ("sweeps", "i8")]
 WORK = [(name, "i8") for name in ("rhs", "newton", "jacobian", "factorization", "solve")]
@@ -258,6 +258,11 @@ def test_a_mechanism_is_drawn_and_moves(tmp_path: Path, monkeypatch: pytest.Monk
 def test_points_are_found_by_their_names() -> None:
     pendulum = table({"x1": np.zeros(4), "y1": np.ones(4), "x2": np.ones(4), "y2": np.zeros(4)})
     assert legend(pendulum.plot("mechanism"))[:2] == ["1", "2"]
+
+
+def evaluate(text: str, values: dict[str, float]) -> Any:
+    code, names = compiled_expression(text, list(values), f"the formula '{text}'")
+    return evaluated(code, [values[name] for name in names])
 
 
 @pytest.mark.parametrize(

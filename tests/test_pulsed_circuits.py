@@ -184,14 +184,16 @@ def test_channel_current_is_continuous_and_has_ten_times_less_gain_backward() ->
     forward, backward = 1.748e-3, 1.748e-4
     device = (forward, backward, 0.2, 0.035, 1.01)
     over = 3.0 - 0.2 - 0.035 * (math.sqrt(1.01 + 2.5) - math.sqrt(1.01))
-    flat = channel_current(over, 3.0, -2.5, 3.0 - over, -2.5 - over, *device)
+    flat = channel_current(over, 3.0, -2.5, 3.0 - over, -2.5 - over, device, 0)
     assert flat == pytest.approx(-forward * over**2 * (1.0 + 0.02 * over), rel=1e-14)
-    assert channel_current(over * (1.0 - 1e-9), 3.0, -2.5, 0.0, 0.0, *device) == pytest.approx(flat, rel=1e-8)
+    assert channel_current(over * (1.0 - 1e-9), 3.0, -2.5, 0.0, 0.0, device, 0) == pytest.approx(
+        flat, rel=1e-8
+    )
     # Source and drain exchanged: the opposite current, with the gain of the other direction.
-    back = channel_current(-1.5, 1.5, -1.0, 3.0, -2.5, *device)
-    there = channel_current(1.5, 3.0, -2.5, 1.5, -1.0, *device)
+    back = channel_current(-1.5, 1.5, -1.0, 3.0, -2.5, device, 0)
+    there = channel_current(1.5, 3.0, -2.5, 1.5, -1.0, device, 0)
     assert back / backward == pytest.approx(-there / forward, rel=1e-14)
-    assert channel_current(1.0, 0.1, -2.5, -0.9, -3.5, *device) == 0.0
+    assert channel_current(1.0, 0.1, -2.5, -0.9, -3.5, device, 0) == 0.0
     assert junction_capacitance(1e-12, 1.0) == pytest.approx(junction_capacitance(-1e-12, 1.0), abs=1e-11)
 
 

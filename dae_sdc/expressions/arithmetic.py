@@ -12,12 +12,15 @@ from typing import Any, Final
 
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.dag import (
+    CHOICES,
     CONSTANTS,
     FUNCTIONS,
     IRRATIONAL,
     MOVING,
+    NOT_ANALYTIC,
     PARAMETER,
     PRIME,
+    STEPS,
     Nodes,
     Op,
     Roots,
@@ -307,7 +310,7 @@ class Expressions(Nodes):
         if a == args[-1] and op in (Op.MIN, Op.MAX, Op.LT, Op.LE):
             return a if op in (Op.MIN, Op.MAX) else self.constant(int(op is Op.LE))
         values = [self.numbers.get(arg) for arg in args]
-        if op not in (Op.ABS, Op.SIGN, Op.FLOOR, Op.MIN, Op.MAX, Op.LT, Op.LE) or None in values:
+        if op not in NOT_ANALYTIC or None in values:
             return None
         first, *others = (
             Fraction(CONSTANTS[v]) if isinstance(v, str) else v for v in values if v is not None
@@ -348,7 +351,6 @@ LARGEST_OPERAND: Final = 1e6
 LARGEST_OF_TANH: Final = 30.0
 
 _ZERO_TEST_POINTS: Final = 2
-_NOT_ANALYTIC: Final = frozenset({Op.SELECT, Op.MIN, Op.MAX, Op.ABS, Op.SIGN, Op.FLOOR, Op.LT, Op.LE})
 
 
 class Digits:
@@ -389,7 +391,7 @@ class Digits:
         if number is not None:
             return context.mpf(number.numerator) / number.denominator
         operands = [self._values[arg][point] for arg in expressions.operands(node)]
-        if op in _NOT_ANALYTIC:
+        if op in NOT_ANALYTIC:
             share = operands[0] if op is Op.SELECT else self._number(expressions.value[node])
             if op is Op.ABS:
                 return share * operands[0]
@@ -433,8 +435,6 @@ def _functions(context: Any) -> dict[Op, Callable[..., Any]]:
     }
 
 
-_PIECEWISE_CONSTANT: Final = frozenset({Op.SIGN, Op.FLOOR, Op.LT, Op.LE})
-_CHOICES: Final = frozenset({Op.SELECT, Op.MIN, Op.MAX})
 _ZERO_WITH_FIRST: Final = frozenset({Op.NEG, Op.DIV, Op.INTPOW, Op.SQRT, Op.ABS, Op.SINH, Op.ATAN, Op.ASINH})
 _NEVER_ZERO: Final = frozenset({Op.EXP, Op.COSH, Op.INPUT, Op.CONSTANT})
 
@@ -542,7 +542,7 @@ class Derivatives(Expressions):
         while stack:
             node = stack.pop()
             operands = self.operands(node)
-            if self.op[node] in _CHOICES:
+            if self.op[node] in CHOICES:
                 operands = self._branches(node)[1:]
                 branches.update(arg for arg in operands if (arg, mark) not in self._gradients)
             for arg in operands:
@@ -566,7 +566,7 @@ class Derivatives(Expressions):
                 if not self.is_zero(outer):
                     found[node] = outer
                 continue
-            if self.op[node] in _CHOICES:
+            if self.op[node] in CHOICES:
                 parts = self._chosen(node, outer, mark)
             else:
                 parts = self._partials(node, outer)
@@ -581,7 +581,7 @@ class Derivatives(Expressions):
         ends: set[int] = set()
         while stack:
             node = stack.pop()
-            if self.op[node] in _CHOICES:
+            if self.op[node] in CHOICES:
                 for branch in self._branches(node)[1:]:
                     ends.update(self._gradient(branch, mark))
                 continue
@@ -628,7 +628,7 @@ class Derivatives(Expressions):
             y, x = args
             over = self.div(outer, self._add(self.integer_power(x, 2), self.integer_power(y, 2)))
             return [(y, self._mul(over, x)), (x, self.neg(self._mul(over, y)))]
-        if op in _PIECEWISE_CONSTANT:
+        if op in STEPS:
             return []
         return [(args[0], self._times_slope(node, outer))]
 
@@ -665,13 +665,13 @@ class Derivatives(Expressions):
                 totals[node] = self.one if leaf.kind == "t" else self.variable(leaf.index, leaf.order + 1)
                 continue
             branches = self.operands(node)
-            if self.op[node] in _CHOICES:
+            if self.op[node] in CHOICES:
                 branches = self._branches(node)[1:]
             missing = [arg for arg in branches if arg not in totals]
             if missing:
                 stack.extend(missing)
                 continue
-            if self.op[node] in _CHOICES:
+            if self.op[node] in CHOICES:
                 rates = [totals[branch] for branch in branches]
                 totals[node] = self.call(Op.SELECT, self._branches(node)[0], *rates)
             else:

@@ -260,10 +260,26 @@ def compile_program(program: Program, form: Form, how: How = "auto") -> Compiled
 @under_way("equations were compiled")
 def _compile(program: Program, form: Form) -> tuple[int, tuple[Any, ...]]:
     size = len(program.code) + len(program.outputs)
-    content = assembled(
-        _text(program, form), 1 if size <= LONGEST_OPTIMISED else 0, keep=size >= SHORTEST_KEPT
-    )
-    return linked(content, "kernel")
+    plan = _Plan(program)
+    place, byte = pointer("double"), pointer("i8")
+    parameters = parameters_of(form)
+    lines = [*declarations(), f"declare {byte} @malloc(i64)", f"declare void @free({byte})"]
+    constants = [literal(value) for value in program.constants.tolist()]
+    for number in range(plan.chunks):
+        lines.append(f"define internal void @part{number}({parameters}, {place} %w) nounwind {{")
+        lines += _chunk(program, plan, constants, number)
+        lines += ["ret void", "}"]
+    lines.append(f"define void @kernel({parameters}) nounwind {{")
+    if plan.memory > MOST_IN_FRAME:
+        lines += [f"%m = call {byte} @malloc(i64 {8 * plan.memory})", f"%w = bitcast {byte} %m to {place}"]
+    else:
+        lines.append(f"%w = alloca double, i64 {max(1, plan.memory)}")
+    lines += [f"call void @part{number}({parameters}, {place} %w)" for number in range(plan.chunks)]
+    if plan.memory > MOST_IN_FRAME:
+        lines.append(f"call void @free({byte} %m)")
+    lines += ["ret void", "}"]
+    optimise = int(size <= LONGEST_OPTIMISED)
+    return linked(assembled("\n".join(lines), optimise, keep=size >= SHORTEST_KEPT), "kernel")
 
 
 def _interpret(program: Program, form: Form) -> tuple[int, tuple[Any, ...]]:
@@ -341,10 +357,8 @@ class _Plan:
         np.maximum.at(last, program.outputs[late], late_chunk)
         self.bounds = np.searchsorted(chunk, np.arange(self.chunks + 1)).tolist()
         self.late = [late[late_chunk == at].tolist() for at in range(self.chunks)] if len(late) else []
-        self._place(chunk, last[first + self.kept])
-
-    def _place(self, chunk: npt.NDArray[np.int64], last: npt.NDArray[np.int64]) -> None:
-        """Give results that later functions need a place in memory, and free it after the last one."""
+        # Results that later functions need have a place in memory, which is free after the last one.
+        last = last[first + self.kept]
         self.places: dict[int, int] = {}
         self.memory = 0
         free: list[int] = []
@@ -359,29 +373,6 @@ class _Plan:
                 free, self.memory = [self.memory], self.memory + 1
             place = self.places[self.first + int(self.kept[row])] = free.pop()
             ends[end].append(place)
-
-
-def _text(program: Program, form: Form) -> str:
-    """The program in LLVM's assembly language."""
-    plan = _Plan(program)
-    place, byte = pointer("double"), pointer("i8")
-    parameters = parameters_of(form)
-    lines = [*declarations(), f"declare {byte} @malloc(i64)", f"declare void @free({byte})"]
-    constants = [literal(value) for value in program.constants.tolist()]
-    for number in range(plan.chunks):
-        lines.append(f"define internal void @part{number}({parameters}, {place} %w) nounwind {{")
-        lines += _chunk(program, plan, constants, number)
-        lines += ["ret void", "}"]
-    lines.append(f"define void @kernel({parameters}) nounwind {{")
-    if plan.memory > MOST_IN_FRAME:
-        lines += [f"%m = call {byte} @malloc(i64 {8 * plan.memory})", f"%w = bitcast {byte} %m to {place}"]
-    else:
-        lines.append(f"%w = alloca double, i64 {max(1, plan.memory)}")
-    lines += [f"call void @part{number}({parameters}, {place} %w)" for number in range(plan.chunks)]
-    if plan.memory > MOST_IN_FRAME:
-        lines.append(f"call void @free({byte} %m)")
-    lines += ["ret void", "}"]
-    return "\n".join(lines)
 
 
 def _chunk(program: Program, plan: _Plan, constants: list[str], number: int) -> list[str]:

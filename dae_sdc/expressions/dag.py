@@ -100,6 +100,10 @@ class Op(IntEnum):
 
 # Smooth functions whose names in lower case are those of :mod:`math` and mpmath.
 FUNCTIONS: Final = tuple(op for op in Op if Op.EXP <= op <= Op.ATANH)
+COMPARISONS: Final = frozenset({Op.LT, Op.LE})
+STEPS: Final = COMPARISONS | {Op.SIGN, Op.FLOOR}  # what jumps and is constant between its jumps
+CHOICES: Final = frozenset({Op.SELECT, Op.MIN, Op.MAX})
+NOT_ANALYTIC: Final = STEPS | CHOICES | {Op.ABS}
 
 
 class Cost(NamedTuple):
@@ -186,9 +190,25 @@ def of_function(op: Op, values: tuple[int, ...]) -> int:
     negative = a > _LARGEST_POSITIVE
     size = PRIME - a if negative else a
     if op in (Op.SIN, Op.COS, Op.TAN):
-        return _circle(op, size, negative)
+        half = random_residue("angle", size)
+        square = half * half % PRIME
+        if op is Op.COS:
+            return (1 - square) * pow(1 + square, -1, PRIME) % PRIME
+        sine = 2 * half * pow((1 + square) if op is Op.SIN else (1 - square), -1, PRIME) % PRIME
+        return PRIME - sine if negative else sine
     if op in (Op.EXP, Op.SINH, Op.COSH, Op.TANH):
-        return _hyperbola(op, size, negative)
+        growing = random_residue("exp", size)
+        shrinking = pow(growing, -1, PRIME)
+        if op is Op.EXP:
+            return shrinking if negative else growing
+        if op is Op.COSH:
+            return (growing + shrinking) * _INVERSE_OF_2 % PRIME
+        odd = (growing - shrinking) % PRIME
+        if op is Op.SINH:
+            odd = odd * _INVERSE_OF_2 % PRIME
+        else:
+            odd = odd * pow(growing + shrinking, -1, PRIME) % PRIME
+        return (PRIME - odd) % PRIME if negative else odd
     if op in _ODD:
         residue = random_residue(op.name, size)
         return PRIME - residue if negative else residue
@@ -198,30 +218,6 @@ def of_function(op: Op, values: tuple[int, ...]) -> int:
 def root(value: int, numerator: int, denominator: int) -> int:
     """The power of ``value`` with a fraction between 0 and 1 as its exponent."""
     return pow(random_residue("root", value, denominator), numerator, PRIME)
-
-
-def _circle(op: Op, size: int, negative: bool) -> int:
-    half = random_residue("angle", size)
-    square = half * half % PRIME
-    if op is Op.COS:
-        return (1 - square) * pow(1 + square, -1, PRIME) % PRIME
-    sine = 2 * half * pow((1 + square) if op is Op.SIN else (1 - square), -1, PRIME) % PRIME
-    return PRIME - sine if negative else sine
-
-
-def _hyperbola(op: Op, size: int, negative: bool) -> int:
-    growing = random_residue("exp", size)
-    shrinking = pow(growing, -1, PRIME)
-    if op is Op.EXP:
-        return shrinking if negative else growing
-    if op is Op.COSH:
-        return (growing + shrinking) * _INVERSE_OF_2 % PRIME
-    odd = (growing - shrinking) % PRIME
-    if op is Op.SINH:
-        odd = odd * _INVERSE_OF_2 % PRIME
-    else:
-        odd = odd * pow(growing + shrinking, -1, PRIME) % PRIME
-    return (PRIME - odd) % PRIME if negative else odd
 
 
 CONSTANTS: Final[dict[str, float]] = {"pi": math.pi}  # Numbers that are no fractions, by their names.

@@ -11,7 +11,7 @@ import numpy as np
 import sympy
 
 from dae_sdc.errors import InputError
-from dae_sdc.expressions.dag import MOVING, Leaf, Op, name_of
+from dae_sdc.expressions.dag import MOVING, NOT_ANALYTIC, Leaf, name_of
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.model.model import Model
 
@@ -152,7 +152,23 @@ class Starts:
         self.found: dict[int, dict[int, Start]] = {}
         self.limits: dict[int, tuple[tuple[float, str] | None, tuple[float, str] | None]] = {}
         for j, relation in enumerate(final):
-            self._move(j, relation)
+            # Start values move to the kept unknowns.
+            variable = self._variable(j)
+            for order, value in variable.start.items():
+                fixed, name = order in variable.fixed, name_of(variable.name, order)
+                offset = 0.0 if order else self._constant(relation.offset, fixed)
+                scale = self._constant(relation.factor, fixed)
+                if offset is None or scale is None:
+                    continue
+                if relation.factor == self.model.graph.zero:
+                    if fixed and not agree(value, offset):
+                        raise InputError(
+                            f"model {self.model.name} fixes the start of {name} at {value:.10g}, but its "
+                            f"equations say {name} = {offset:.10g}; drop fixed or correct the start"
+                        )
+                    continue
+                here = Start((value - offset) / scale, fixed, name)
+                self._enter(relation.of, order + relation.order, here, own=relation.of == j)
         for j, relation in enumerate(final):
             if relation.factor != model.graph.zero and not relation.order:
                 self._bound(j, relation)
@@ -161,24 +177,6 @@ class Starts:
         """Lower and upper bound of kept unknown j."""
         low, high = self.limits.get(j, (None, None))
         return (None if low is None else low[0]), (None if high is None else high[0])
-
-    def _move(self, j: int, relation: Relation) -> None:
-        variable = self._variable(j)
-        for order, value in variable.start.items():
-            fixed, name = order in variable.fixed, name_of(variable.name, order)
-            offset = 0.0 if order else self._constant(relation.offset, fixed)
-            scale = self._constant(relation.factor, fixed)
-            if offset is None or scale is None:
-                continue
-            if relation.factor == self.model.graph.zero:
-                if fixed and not agree(value, offset):
-                    raise InputError(
-                        f"model {self.model.name} fixes the start of {name} at {value:.10g}, but its "
-                        f"equations say {name} = {offset:.10g}; drop fixed or correct the start"
-                    )
-                continue
-            here = Start((value - offset) / scale, fixed, name)
-            self._enter(relation.of, order + relation.order, here, own=relation.of == j)
 
     def _enter(self, kept: int, order: int, new: Start, own: bool) -> None:
         column = self.found.setdefault(kept, {})
@@ -223,8 +221,6 @@ class Starts:
 HIGHEST_REQUIRED_ORDER: Final = 3
 # Largest ratio of the error of an eliminated unknown to the errors of the derivatives that give it.
 LARGEST_ERROR_FACTOR: Final = 100.0
-
-_ROUGH: Final = frozenset({Op.SELECT, Op.MIN, Op.MAX, Op.ABS, Op.SIGN, Op.FLOOR, Op.LT, Op.LE})
 
 
 def sum_of(graph: Graph, terms: Iterable[tuple[int, int]], offset: int) -> int:
@@ -386,7 +382,7 @@ class LinearElimination:
         if candidate.unknown in self._barred and any(k for _, k in jets):
             return False
         rough = any(
-            self.graph.op[node] in _ROUGH for node in self.graph.below([candidate.expression], MOVING)
+            self.graph.op[node] in NOT_ANALYTIC for node in self.graph.below([candidate.expression], MOVING)
         )
         if rough and (order or len(others) > 1):
             return False

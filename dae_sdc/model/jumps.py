@@ -13,12 +13,8 @@ from dae_sdc.dae.branches import EPS, changes, samples
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.codegen import Compiled, compile_program
-from dae_sdc.expressions.dag import MOVING, TIME, Leaf, Op
+from dae_sdc.expressions.dag import COMPARISONS, MOVING, STEPS, TIME, Leaf, Op
 from dae_sdc.expressions.graph import Graph, Input, Program
-
-# Operations that jump.
-_COMPARISONS: Final = frozenset({Op.LT, Op.LE})
-_STEPS: Final = _COMPARISONS | {Op.SIGN, Op.FLOOR}
 
 MOST_TIMES: Final = 1_000_000  # Times in a run at which conditions of time alone change.
 BORDER_POINTS: Final = 64  # Number of points of a border at which the two branches are compared.
@@ -48,19 +44,19 @@ def jumps_of(
     """The jumps of expressions as functions of time and of a state, inner ones first."""
     # A choice whose two branches agree where its comparison changes has a kink and no jump: step size control
     # handles kinks without locating them. Within the border of a jump kinks count too.
-    outer = {node for node in roots if graph.op[node] in _COMPARISONS}
+    outer = {node for node in roots if graph.op[node] in COMPARISONS}
     for node in graph.below(roots):
         op, operands = graph.op[node], graph.operands(node)
         if op in (Op.SIGN, Op.FLOOR):
             outer.add(node)
         for at, operand in enumerate(operands):
             chooses = op is Op.SELECT and at == 0
-            if graph.op[operand] not in _COMPARISONS:
+            if graph.op[operand] not in COMPARISONS:
                 continue
             agree = _agree(graph, operand, operands[1], operands[2], parameter, unsure) if chooses else False
             if not (agree or (agree is None and not unsure)):
                 outer.add(operand)
-    nodes = [node for node in graph.below(sorted(outer), MOVING) if graph.op[node] in _STEPS]
+    nodes = [node for node in graph.below(sorted(outer), MOVING) if graph.op[node] in STEPS]
     return [_jump(graph, node) for node in nodes if all(follows(leaf) for leaf in graph.leaves_of(node))]
 
 
@@ -170,17 +166,10 @@ def jumps_as_programs(sided: Sided, names: Sequence[str], given: Callable[[Leaf]
     levels = np.array([place for place, i in enumerate(watched.tolist()) if floors[i]], dtype=np.intp)
     outputs = [sided.borders[i] for i in watched] + [sided.arguments[watched[place]] for place in levels]
     plain = [sided.jumps[i].border for i in timed] + [sided.jumps[i].node for i in timed]
-    return Jumps(
-        np.array([jump.values for jump in sided.jumps]),
-        tuple(names),
-        watched,
-        levels,
-        graph.program(outputs, given),
-        timed,
-        np.array(sided.affine, dtype=bool)[timed],
-        graph.program(plain, given) if timed.size else None,
-        tuple(sided.jumps),
-    )
+    values, affine = np.array([jump.values for jump in sided.jumps]), np.array(sided.affine, dtype=bool)
+    borders, timetable = graph.program(outputs, given), graph.program(plain, given) if timed.size else None
+    parts = borders, timed, affine[timed], timetable, tuple(sided.jumps)
+    return Jumps(values, tuple(names), watched, levels, *parts)
 
 
 class Timetable:
@@ -206,7 +195,15 @@ class Timetable:
             left, right = changes(value, looked)
             at_left = border(left) if left.size else left
             on_left = at_left == (np.round(at_left) if is_level else 0.0)
-            self._add(np.where(on_left, left, right), name)
+            times = np.where(on_left, left, right)
+            times = np.unique(times[(times > self.t0 + self.slack) & (times < self.t_end - self.slack)])
+            known = np.concatenate([[-np.inf], self.times, [np.inf]])
+            place = np.searchsorted(known, times)
+            new = times[np.minimum(times - known[place - 1], known[place] - times) > 2.0 * self.slack]
+            new = new[np.diff(new, prepend=-np.inf) > 2.0 * self.slack]
+            self.times = np.sort(np.concatenate([self.times, new]))
+            if self.times.size > MOST_TIMES:
+                raise self._too_many(name)
         edges = np.concatenate([[t0], self.times, [t_end]])
         self.values = jumps.timed_values(parameters, 0.5 * (edges[1:] + edges[:-1]))[count:].T
 
@@ -245,17 +242,6 @@ class Timetable:
         ends = np.array([self.t0 + near, self.t_end - near])
         every = np.unique(np.concatenate([times, ends, self.times - near, self.times + near]))
         return every[(every > self.t0) & (every < self.t_end)]
-
-    def _add(self, times: Vector, name: str) -> None:
-        """Take times that are not known yet, but for rounding."""
-        times = np.unique(times[(times > self.t0 + self.slack) & (times < self.t_end - self.slack)])
-        known = np.concatenate([[-np.inf], self.times, [np.inf]])
-        place = np.searchsorted(known, times)
-        new = times[np.minimum(times - known[place - 1], known[place] - times) > 2.0 * self.slack]
-        new = new[np.diff(new, prepend=-np.inf) > 2.0 * self.slack]
-        self.times = np.sort(np.concatenate([self.times, new]))
-        if self.times.size > MOST_TIMES:
-            raise self._too_many(name)
 
     def _too_many(self, name: str) -> InputError:
         return InputError(

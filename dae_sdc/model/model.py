@@ -264,26 +264,24 @@ class Equations:
         if point is not None:
             entries = self.graph.numeric(nodes, self.values(point).__getitem__)
         else:
-            entries = self._random(nodes)
+            leaves = sorted(self.graph.leaves_of(*nodes))
+            best = np.full(len(nodes), np.nan)
+            for attempt in range(MOST_RANDOM_POINTS):
+                source = np.random.default_rng(attempt)
+                # Positive values in the first attempts, where roots and logarithms are defined.
+                values = source.uniform(0.2, 1.0, len(leaves)) * source.choice(
+                    (1, 1 if attempt < 3 else -1), len(leaves)
+                )
+                entries = self.graph.numeric(
+                    nodes, dict(zip(leaves, values.tolist(), strict=True)).__getitem__
+                )
+                if np.isfinite(entries).sum() > np.isfinite(best).sum() or attempt == 0:
+                    best = entries
+                if np.isfinite(best).all():
+                    break
+            entries = best
         rows, cols = np.array(list(slopes), dtype=np.int64).reshape(-1, 2).T
         return sparse.csc_matrix((entries, (rows, cols)), shape=shape)
-
-    def _random(self, nodes: Sequence[int]) -> npt.NDArray[np.float64]:
-        """Values at a random point where all expressions have one."""
-        leaves = sorted(self.graph.leaves_of(*nodes))
-        best = np.full(len(nodes), np.nan)
-        for attempt in range(MOST_RANDOM_POINTS):
-            source = np.random.default_rng(attempt)
-            # Positive values in the first attempts, where roots and logarithms are defined.
-            values = source.uniform(0.2, 1.0, len(leaves)) * source.choice(
-                (1, 1 if attempt < 3 else -1), len(leaves)
-            )
-            entries = self.graph.numeric(nodes, dict(zip(leaves, values.tolist(), strict=True)).__getitem__)
-            if np.isfinite(entries).sum() > np.isfinite(best).sum() or attempt == 0:
-                best = entries
-            if np.isfinite(best).all():
-                break
-        return best
 
     def values(self, point: Mapping[Any, float]) -> dict[Leaf, float]:
         """Values of all leaves of the equations at a point, see :meth:`system_jacobian`."""

@@ -6,7 +6,7 @@ import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -29,8 +29,15 @@ ROUNDING: Final = 1e-13  # Bound on rounding errors of an equation, relative to 
 _C = Leaf("c")
 
 
+class Shared:
+    """What copies of an object share, because nothing but caches changes in it."""
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        return self
+
+
 @dataclass(frozen=True, eq=False)
-class Form:
+class Form(Shared):
     """A model as a system of first order, F(t, u, u') = 0."""
 
     # Unknown of the model and order of the derivative for every entry of u, differential ones first.
@@ -52,9 +59,6 @@ class Form:
     # Cache of the equations with their derivatives, by time and values of the parameters.
     systems: dict[Any, Any] = field(default_factory=dict, repr=False)
     constant_mass: bool = False  # Whether dF/du' depends neither on time nor on unknowns.
-
-    def __deepcopy__(self, memo: Any) -> Form:
-        return self  # immutable but for its cache
 
     @functools.cached_property
     def compiled(self) -> tuple[Compiled, Compiled]:
@@ -138,17 +142,11 @@ def form_of(
     ]
     dense = n <= DENSE if dense is None else dense
     pattern, outputs = jacobian_outputs(graph, rows, given, n, dense, graph.leaf(_C), defined)
-    return Form(
-        tuple(states),
-        n_diff,
-        tuple(name_of(model.names[j], k) for j, k in states),
-        tuple(unit_of_rate(model.units[j], k) for j, k in states),
-        names_of_rows,
-        graph.program(rows, given),
-        graph.program(written(graph, outputs), given),
-        pattern,
-        jumps_as_programs(sided, texts, given) if sided.jumps else None,
-    )
+    names = tuple(name_of(model.names[j], k) for j, k in states)
+    units = tuple(unit_of_rate(model.units[j], k) for j, k in states)
+    programs = graph.program(rows, given), graph.program(written(graph, outputs), given)
+    jumps = jumps_as_programs(sided, texts, given) if sided.jumps else None
+    return Form(tuple(states), n_diff, names, units, names_of_rows, *programs, pattern, jumps)
 
 
 def _sided(model: Any, follows: Callable[[Leaf], bool], unsure: bool = True) -> Sided:
@@ -209,14 +207,11 @@ def unit_of_rate(unit: str, order: int) -> str:
     return f"{unit}/s" if order == 1 else f"{unit}/s^{order}"
 
 
-class Origin:
-    """The model from which a problem was made, shared by copies of the problem."""
+class Origin(Shared):
+    """The model from which a problem was made."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
-
-    def __deepcopy__(self, memo: Any) -> Origin:
-        return self  # it is immutable
 
     def __reduce__(self) -> Any:
         return Origin, (None,)

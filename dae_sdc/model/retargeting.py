@@ -423,9 +423,7 @@ def _is_plain_object(value: Any) -> bool:
         return False
     if _is_foreign(cls, _NOT_OF_USERS):
         return False
-    if isinstance(
-        value, np.ndarray | np.ufunc | Scalar | _Object | _Class | _Super | _Module | _Sparse | _Refused
-    ):
+    if isinstance(value, np.ndarray | np.ufunc | Scalar | _Substitute | _Sparse):
         return False
     own = {name for one in cls.__mro__[:-1] for name in vars(one)}
     return not own & {"__getitem__", "__len__", "__iter__", "__add__", "__mul__", "__getattr__"}
@@ -439,6 +437,10 @@ class _Substitute:
 
     def __init__(self, *of: Any) -> None:
         self.__dict__["_of"] = of
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        what = {_Module: " of a module", _Class: " of a class"}.get(type(self), "")
+        raise Untraceable(f"sets {name}{what}: state that changes between calls")
 
 
 class _Module(_Substitute):
@@ -454,21 +456,15 @@ class _Module(_Substitute):
             return value if isinstance(value, type) else _WithLists(value)
         return found
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        raise Untraceable(f"sets {name} of a module: state that changes between calls")
 
-
-class _Refused:
+class _Refused(_Substitute):
     """What equations do not have, such as a random number, in a function that is called with expressions."""
 
-    def __init__(self, reason: str) -> None:
-        self.__dict__["_reason"] = reason
-
     def __getattr__(self, name: str) -> Any:
-        raise Untraceable(self.__dict__["_reason"])
+        raise Untraceable(*self.__dict__["_of"])
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise Untraceable(self.__dict__["_reason"])
+        raise Untraceable(*self.__dict__["_of"])
 
 
 class _Object(_Substitute):
@@ -500,9 +496,6 @@ class _Object(_Substitute):
         work.reads.note(target, "attribute", name, value)
         return work.of(value)
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        raise Untraceable(f"sets {name}: state that changes between calls")
-
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.__getattr__("__call__")(*args, **kwargs)
 
@@ -524,9 +517,6 @@ class _Class(_Substitute):
         value = getattr(target, name)
         work.reads.note(target, "attribute", name, value)
         return work.of(value)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        raise Untraceable(f"sets {name} of a class: state that changes between calls")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         work, target = self.__dict__["_of"]

@@ -412,7 +412,15 @@ class _TrivialElimination:
                 first = next(iter(self.later))
                 del self.later[first]
                 self._use(first, derivatives=True)
-        self._finish()
+        final = self._final()
+        self.moved = Starts(self.model, final, self.constants)
+        self.rows = {i: self._put(i, final.__getitem__) for i, alive in enumerate(self.live) if alive}
+        expressions: dict[int, int] = {}
+        if self.level != "trivial":
+            explicit = self.level == "explicit"
+            further = LinearElimination(self.constants, self.rows, self.moved.found, explicit, self.barred)
+            self.rows, expressions = further.roots, further.told()
+        self.nodes = [self._node(relation, expressions) for relation in final]
 
     # Equations
 
@@ -603,18 +611,6 @@ class _TrivialElimination:
                 relation = self._chained(relation, back)
             final.append(relation)
         return final
-
-    def _finish(self) -> None:
-        """Substitute the relations into the other equations, and eliminate by linear ones."""
-        final = self._final()
-        self.moved = Starts(self.model, final, self.constants)
-        self.rows = {i: self._put(i, final.__getitem__) for i, alive in enumerate(self.live) if alive}
-        expressions: dict[int, int] = {}
-        if self.level != "trivial":
-            explicit = self.level == "explicit"
-            further = LinearElimination(self.constants, self.rows, self.moved.found, explicit, self.barred)
-            self.rows, expressions = further.roots, further.told()
-        self.nodes = [self._node(relation, expressions) for relation in final]
 
     def branches_lost(self) -> set[int]:
         """Unknowns that were replaced by derivatives in which equations have become nonlinear."""

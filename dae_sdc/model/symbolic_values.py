@@ -35,13 +35,10 @@ class NumberNeeded(BaseException):
         self.parameters = parameters
 
 
-class Scalar:
-    """An expression that is used like a number."""
+class _InNumPy:
+    """What NumPy hands to this module, where one of its functions is called with it."""
 
-    __slots__ = ("graph", "node")
-
-    def __init__(self, graph: Graph, node: int) -> None:
-        self.graph, self.node = graph, node
+    __slots__ = ()
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         return _ufunc(ufunc, method, inputs, kwargs)
@@ -49,27 +46,30 @@ class Scalar:
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         return _function(func, args, kwargs)
 
+
+class Scalar(_InNumPy):
+    """An expression that is used like a number."""
+
+    __slots__ = ("graph", "node")
+
+    def __init__(self, graph: Graph, node: int) -> None:
+        self.graph, self.node = graph, node
+
     def __getattr__(self, name: str) -> Any:
         # NumPy calls methods with the names of its functions on the elements of object arrays.
-        if name in _UNARY:
+        if name in _UNARY or (name in _OPERATIONS and _OPERATIONS[name].arity == 1):
             return lambda: _elementwise(name, self)
         if name in ("real", "T"):
             return self
         raise AttributeError(name)
 
-    def conjugate(self) -> Scalar:
-        """The expression, which is real."""
+    def __pos__(self) -> Scalar:
         return self
 
-    def item(self) -> Scalar:
-        """The expression, as a NumPy scalar returns its number."""
-        return self
+    conjugate = item = __pos__  # it is real, and returned as a NumPy scalar returns its number
 
     def __hash__(self) -> int:
         return id(self)
-
-    def __pos__(self) -> Scalar:
-        return self
 
     def __neg__(self) -> Any:
         return _elementwise("negative", self)
@@ -159,121 +159,50 @@ def node_of(graph: Graph, value: Any) -> int:
     return graph.constant(int(number) if isinstance(number, bool) else number)
 
 
-# The functions of NumPy, by their names, as expressions
-
-
-def _log(graph: Graph, x: int, base: float) -> int:
-    return graph.div(graph.call(Op.LOG, x), graph.constant(math.log(base)))
-
-
-def _half(graph: Graph, x: int) -> int:
-    return graph.mul(graph.constant(Fraction(1, 2)), x)
-
-
-def _expm1(graph: Graph, x: int) -> int:  # exp(x) - 1 loses the digits of a small x
-    half = _half(graph, x)
-    return graph.mul(graph.constant(2), graph.call(Op.SINH, half), graph.call(Op.EXP, half))
-
-
-def _scaled(factor: float) -> Callable[[Graph, int], int]:
-    return lambda graph, x: graph.mul(graph.constant(factor), x)
-
-
-def _not(graph: Graph, x: int) -> int:
-    return graph.call(Op.SELECT, x, graph.zero, graph.one)
-
-
-def _cbrt(graph: Graph, x: int) -> int:
-    root = graph.power(graph.call(Op.ABS, x), graph.constant(Fraction(1, 3)))
-    return graph.mul(graph.call(Op.SIGN, x), root)
-
-
-def _operation(op: Op) -> Callable[..., int]:
-    return lambda graph, *nodes: graph.call(op, *nodes)
-
-
-def _named(arity: int) -> dict[str, Callable[..., int]]:
-    """The operations with a NumPy function, by the name of that function."""
-    ops = [op for op in Op if op.arity == arity and isinstance(op.numpy, np.ufunc)]
-    return {op.numpy.__name__: _operation(op) for op in ops}
-
-
-_UNARY: Final[dict[str, Callable[[Graph, int], int]]] = {
-    **_named(1),
-    "fabs": _operation(Op.ABS),
-    **dict.fromkeys(("positive", "conjugate"), lambda graph, x: x),
-    **dict.fromkeys(("deg2rad", "radians"), _scaled(math.pi / 180.0)),
-    **dict.fromkeys(("rad2deg", "degrees"), _scaled(180.0 / math.pi)),
-    "square": lambda graph, x: graph.integer_power(x, 2),
-    "reciprocal": lambda graph, x: graph.div(graph.one, x),
-    "ceil": lambda graph, x: graph.neg(graph.call(Op.FLOOR, graph.neg(x))),
-    "exp2": lambda graph, x: graph.power(graph.constant(2), x),
-    "log2": lambda graph, x: _log(graph, x, 2.0),
-    "log10": lambda graph, x: _log(graph, x, 10.0),
-    "log1p": lambda graph, x: graph.call(Op.LOG, graph.add(graph.one, x)),
-    "expm1": _expm1,
-    "cbrt": _cbrt,
-    "logical_not": _not,
-    "expit": lambda graph, x: _half(graph, graph.add(graph.one, graph.call(Op.TANH, _half(graph, x)))),
+# The functions of NumPy, by their names, that are operations of the graph.
+_OPERATIONS: Final[dict[str, Op]] = {
+    **{op.numpy.__name__: op for op in Op if isinstance(op.numpy, np.ufunc)},
+    **{"fabs": Op.ABS, "float_power": Op.POW, "where": Op.SELECT, "less": Op.LT, "less_equal": Op.LE},
+    **{"maximum": Op.MAX, "fmax": Op.MAX, "minimum": Op.MIN, "fmin": Op.MIN},
 }
-
-
-def _both(graph: Graph, a: int, b: int) -> int:
-    return graph.call(Op.SELECT, a, graph.call(Op.SELECT, b, graph.one, graph.zero), graph.zero)
-
-
-def _equal(graph: Graph, a: int, b: int) -> int:
-    return _both(graph, graph.call(Op.LE, a, b), graph.call(Op.LE, b, a))
-
-
-def _floor_divide(graph: Graph, a: int, b: int) -> int:
-    return graph.call(Op.FLOOR, graph.div(a, b))
-
-
-def _copysign(graph: Graph, a: int, b: int) -> int:
-    size = graph.call(Op.ABS, a)
-    return graph.call(Op.SELECT, graph.call(Op.LT, b, graph.zero), graph.neg(size), size)
-
-
-def _logaddexp(graph: Graph, a: int, b: int) -> int:
-    apart = graph.neg(graph.call(Op.ABS, graph.sub(a, b)))
-    return graph.add(
-        graph.call(Op.MAX, a, b), graph.call(Op.LOG, graph.add(graph.one, graph.call(Op.EXP, apart)))
-    )
-
-
-def _heaviside(graph: Graph, x: int, middle: int) -> int:
-    above = graph.call(Op.SELECT, graph.call(Op.LT, graph.zero, x), graph.one, middle)
-    return graph.call(Op.SELECT, graph.call(Op.LT, x, graph.zero), graph.zero, above)
-
-
-_OTHERS: Final[dict[str, Callable[..., int]]] = {
-    **_named(2),
-    "subtract": lambda graph, a, b: graph.sub(a, b),
-    "float_power": _operation(Op.POW),
-    **dict.fromkeys(("maximum", "fmax"), _operation(Op.MAX)),
-    **dict.fromkeys(("minimum", "fmin"), _operation(Op.MIN)),
-    "less": _operation(Op.LT),
-    "less_equal": _operation(Op.LE),
-    "greater": lambda graph, a, b: graph.call(Op.LT, b, a),
-    "greater_equal": lambda graph, a, b: graph.call(Op.LE, b, a),
-    "equal": _equal,
-    "not_equal": lambda graph, a, b: _not(graph, _equal(graph, a, b)),
-    **dict.fromkeys(("logical_and", "bitwise_and"), _both),
+_UNARY: Final[dict[str, Callable[[Any], Any]]] = {
+    **dict.fromkeys(("positive", "conjugate"), lambda x: x),
+    **dict.fromkeys(("deg2rad", "radians"), lambda x: x * (math.pi / 180.0)),
+    **dict.fromkeys(("rad2deg", "degrees"), lambda x: x * (180.0 / math.pi)),
+    "square": lambda x: x**2,
+    "reciprocal": lambda x: 1 / x,
+    "ceil": lambda x: -(-x).floor(),
+    "exp2": lambda x: 2**x,
+    "log2": lambda x: x.log() / math.log(2.0),
+    "log10": lambda x: x.log() / math.log(10.0),
+    "log1p": lambda x: (1 + x).log(),
+    "expm1": lambda x: 2 * (x / 2).sinh() * (x / 2).exp(),  # exp(x) - 1 loses the digits of a small x
+    "cbrt": lambda x: x.sign() * abs(x) ** Fraction(1, 3),
+    "logical_not": lambda x: _elementwise("where", x, 0, 1),
+    "expit": lambda x: (1 + (x / 2).tanh()) / 2,
+}
+_OTHERS: Final[dict[str, Callable[..., Any]]] = {
+    "subtract": lambda a, b: Scalar(a.graph, a.graph.sub(a.node, b.node)),
+    "greater": lambda a, b: b < a,
+    "greater_equal": lambda a, b: b <= a,
+    "equal": lambda a, b: (a <= b) & (b <= a),
+    "not_equal": lambda a, b: (a == b).logical_not(),
     **dict.fromkeys(
-        ("logical_or", "bitwise_or"),
-        lambda graph, a, b: _not(graph, _both(graph, _not(graph, a), _not(graph, b))),
+        ("logical_and", "bitwise_and"),
+        lambda a, b: _elementwise("where", a, _elementwise("where", b, 1, 0), 0),
     ),
-    "hypot": lambda graph, a, b: graph.call(
-        Op.SQRT, graph.add(graph.integer_power(a, 2), graph.integer_power(b, 2))
+    **dict.fromkeys(
+        ("logical_or", "bitwise_or"), lambda a, b: (a.logical_not() & b.logical_not()).logical_not()
     ),
-    "floor_divide": _floor_divide,
-    "remainder": lambda graph, a, b: graph.sub(a, graph.mul(b, _floor_divide(graph, a, b))),
-    "copysign": _copysign,
-    "logaddexp": _logaddexp,
-    "heaviside": _heaviside,
-    "clip": lambda graph, x, low, high: graph.call(Op.MIN, graph.call(Op.MAX, x, low), high),
-    "where": _operation(Op.SELECT),
+    "hypot": lambda a, b: (a**2 + b**2).sqrt(),
+    "floor_divide": lambda a, b: (a / b).floor(),
+    "remainder": lambda a, b: a - b * (a // b),
+    "copysign": lambda a, b: _elementwise("where", b < 0, -abs(a), abs(a)),
+    "logaddexp": lambda a, b: _elementwise("maximum", a, b) + (1 + (-abs(a - b)).exp()).log(),
+    "heaviside": lambda x, middle: _elementwise(
+        "where", x < 0, 0, _elementwise("where", _elementwise("less", 0, x), 1, middle)
+    ),
+    "clip": lambda x, low, high: _elementwise("minimum", _elementwise("maximum", x, low), high),
 }
 
 
@@ -285,13 +214,16 @@ def _elementwise(name: str, *values: Any) -> Any:
             return 0.5 + 0.5 * math.tanh(0.5 * values[0])
         result = getattr(np, name)(*values)
         return result.item() if isinstance(result, np.generic | np.ndarray) else result
-    graph = symbol.graph
-    function = _UNARY.get(name) or _OTHERS.get(name)
-    if function is None:
+    op, function = _OPERATIONS.get(name), _UNARY.get(name) or _OTHERS.get(name)
+    if op is None and function is None:
         raise Untraceable(f"calls {name}, which has no expression")
-    if name == "clip":  # a bound may be None
-        values = tuple(value for value in values if value is not None)
-    return Scalar(graph, function(graph, *(node_of(graph, value) for value in values)))
+    graph = symbol.graph
+    # A bound of clip may be None.
+    nodes = [node_of(graph, value) for value in values if name != "clip" or value is not None]
+    if op is not None:
+        return Scalar(graph, graph.call(op, *nodes))
+    assert function is not None
+    return function(*(Scalar(graph, node) for node in nodes))
 
 
 def array_of(values: Any) -> SymbolArray:
@@ -320,7 +252,7 @@ def has_symbols(value: Any, depth: int = 4) -> bool:
     )
 
 
-class SymbolArray(np.ndarray[Any, Any]):
+class SymbolArray(_InNumPy, np.ndarray[Any, Any]):
     """An array whose entries are expressions or numbers."""
 
     n_diff: int | None = None
@@ -328,12 +260,6 @@ class SymbolArray(np.ndarray[Any, Any]):
     def __array_finalize__(self, other: Any) -> None:
         if isinstance(other, SymbolArray) and other.shape == self.shape:
             self.n_diff = other.n_diff
-
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return _ufunc(ufunc, method, inputs, kwargs)
-
-    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return _function(func, args, kwargs)
 
     def _parts(self) -> int:
         if self.n_diff is None:
@@ -498,10 +424,6 @@ def _objects(values: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
     return [np.asarray(_plain(value), dtype=object) for value in values]
 
 
-def _einsum(subscripts: str, *operands: Any, **kwargs: Any) -> Any:
-    return _wrapped(np.einsum(subscripts, *_objects(operands), optimize=False))
-
-
 def _interp(*args: Any, **kwargs: Any) -> Any:
     raise Untraceable("reads a table")
 
@@ -509,7 +431,9 @@ def _interp(*args: Any, **kwargs: Any) -> Any:
 _FUNCTIONS: Final[dict[Any, Callable[..., Any]]] = {
     np.where: _where,
     np.clip: _clip,
-    np.einsum: _einsum,
+    np.einsum: lambda subscripts, *operands, **kwargs: _wrapped(
+        np.einsum(subscripts, *_objects(operands), optimize=False)
+    ),
     np.linalg.norm: _norm,
     np.linalg.solve: lambda a, b: _eliminated(a, b)[0],
     np.linalg.inv: lambda a: _eliminated(a, np.eye(len(a)))[0],

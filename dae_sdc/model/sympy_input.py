@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final
@@ -17,6 +18,7 @@ from dae_sdc.arguments import checked
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.dag import Leaf, Op, name_of
 from dae_sdc.expressions.graph import Graph
+from dae_sdc.model.symbolic_values import Scalar
 
 TIME: Any = sympy.Symbol("t", real=True)  # Time.
 
@@ -122,7 +124,10 @@ def derivative(expression: Any, order: int = 1) -> Any:
 
 
 # The operation of each of SymPy's classes.
-OPERATIONS: Final[dict[type, Op]] = {getattr(sympy, op.sympy): op for op in Op if op.sympy}
+OPERATIONS: Final[dict[type, Op]] = {
+    **{getattr(sympy, op.sympy): op for op in Op if op.sympy},
+    sympy.ITE: Op.SELECT,
+}
 
 _TRUTHS: Final = (sympy.core.relational.Relational, BooleanTrue, BooleanFalse)
 
@@ -206,9 +211,15 @@ def _built(graph: Graph, item: Any, parts: list[int]) -> int:
         return graph.power(parts[0], exponent)
     if not parts and item.is_number:  # is_number is evaluated last: SymPy computes it by recursion
         return _number(graph, item)
-    build, op = _OTHERS.get(type(item)), OPERATIONS.get(type(item))
-    if build is not None:
-        return build(graph, item, parts)
+    if isinstance(item, BooleanTrue | BooleanFalse):
+        return graph.constant(bool(item))
+    if isinstance(item, sympy.Piecewise):
+        return _piecewise(graph, item, parts)
+    if isinstance(item, sympy.Heaviside):
+        return _heaviside(graph, item, parts)
+    formula, op = _FORMULAS.get(type(item)), OPERATIONS.get(type(item))
+    if formula is not None:
+        return formula(*(Scalar(graph, part) for part in parts)).node
     if op is None:
         raise InputError(f"{type(item).__name__} in {_short(item)} cannot be used in an equation")
     if op in (Op.MIN, Op.MAX):
@@ -253,45 +264,25 @@ def _heaviside(graph: Graph, item: Any, parts: list[int]) -> int:
     return graph.call(Op.SELECT, graph.call(Op.LT, parts[0], graph.zero), graph.zero, right)
 
 
-def _equal(graph: Graph, a: int, b: int) -> int:
-    return graph.mul(graph.call(Op.LE, a, b), graph.call(Op.LE, b, a))
-
-
-def _quotient(over: Op | None, under: Op) -> Callable[[Graph, Any, list[int]], int]:
-    def build(graph: Graph, item: Any, parts: list[int]) -> int:
-        above = graph.one if over is None else graph.call(over, parts[0])
-        return graph.div(above, graph.call(under, parts[0]))
-
-    return build
-
-
-_OTHERS: Final[Mapping[type, Callable[[Graph, Any, list[int]], int]]] = {
-    sympy.Piecewise: _piecewise,
-    sympy.Heaviside: _heaviside,
-    BooleanTrue: lambda graph, item, parts: graph.one,
-    BooleanFalse: lambda graph, item, parts: graph.zero,
-    sympy.StrictGreaterThan: lambda graph, item, parts: graph.call(Op.LT, *parts[::-1]),
-    sympy.GreaterThan: lambda graph, item, parts: graph.call(Op.LE, *parts[::-1]),
-    sympy.Equality: lambda graph, item, parts: _equal(graph, *parts),
-    sympy.Unequality: lambda graph, item, parts: graph.sub(graph.one, _equal(graph, *parts)),
-    sympy.And: lambda graph, item, parts: graph.mul(*parts),
+# SymPy's classes that are no operation of the graph, as formulas of scalars.
+_FORMULAS: Final[Mapping[type, Callable[..., Scalar]]] = {
+    sympy.StrictGreaterThan: lambda a, b: b < a,
+    sympy.GreaterThan: lambda a, b: b <= a,
+    sympy.Equality: lambda a, b: (a <= b) * (b <= a),
+    sympy.Unequality: lambda a, b: 1 - (a <= b) * (b <= a),
+    sympy.And: lambda *parts: functools.reduce(operator.mul, parts),
     # Conditions are 0 or 1, and any of them holds where 1 - (1 - a) (1 - b) ... is 1.
-    sympy.Or: lambda graph, item, parts: graph.sub(
-        graph.one, graph.mul(*(graph.sub(graph.one, part) for part in parts))
-    ),
-    sympy.Not: lambda graph, item, parts: graph.sub(graph.one, parts[0]),
-    Homotopy: lambda graph, item, parts: parts[0],
-    sympy.ITE: lambda graph, item, parts: graph.call(Op.SELECT, *parts),
-    sympy.ceiling: lambda graph, item, parts: graph.neg(graph.call(Op.FLOOR, graph.neg(parts[0]))),
-    sympy.Mod: lambda graph, item, parts: graph.sub(
-        parts[0], graph.mul(parts[1], graph.call(Op.FLOOR, graph.div(*parts)))
-    ),
-    sympy.cot: _quotient(Op.COS, Op.SIN),
-    sympy.sec: _quotient(None, Op.COS),
-    sympy.csc: _quotient(None, Op.SIN),
-    sympy.coth: _quotient(Op.COSH, Op.SINH),
-    sympy.sech: _quotient(None, Op.COSH),
-    sympy.csch: _quotient(None, Op.SINH),
+    sympy.Or: lambda *parts: 1 - functools.reduce(operator.mul, [1 - part for part in parts]),
+    sympy.Not: lambda a: 1 - a,
+    Homotopy: lambda actual, simplified: actual,
+    sympy.ceiling: lambda a: -(-a).floor(),
+    sympy.Mod: lambda a, b: a - b * (a / b).floor(),
+    sympy.cot: lambda a: a.cos() / a.sin(),
+    sympy.sec: lambda a: 1 / a.cos(),
+    sympy.csc: lambda a: 1 / a.sin(),
+    sympy.coth: lambda a: a.cosh() / a.sinh(),
+    sympy.sech: lambda a: 1 / a.cosh(),
+    sympy.csch: lambda a: 1 / a.sinh(),
 }
 
 

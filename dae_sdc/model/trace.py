@@ -24,7 +24,7 @@ from dae_sdc.errors import DAEError, InputError, MisreadError, require_number, w
 from dae_sdc.expressions.dag import Leaf, name_and_order
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.model.model import Model
-from dae_sdc.model.problem import ROUNDING, Form, FormEquations, SwitchingEquations
+from dae_sdc.model.problem import ROUNDING, Form, FormEquations, Shared, SwitchingEquations
 from dae_sdc.model.retargeting import Reads, Retargeting, given_by_library, parameter_names, state_of
 from dae_sdc.model.symbolic_values import (
     ExecutionPaths,
@@ -90,7 +90,7 @@ _Start = tuple[Vector | None, Vector | None]
 
 
 @dataclass(frozen=True)
-class Traced:
+class Traced(Shared):
     """The equations that a residual in plain Python computes."""
 
     model: Model  # The equations, with unknowns in the order of the problem.
@@ -104,9 +104,6 @@ class Traced:
     # State and derivative near which the equations were compared with the function.
     start: _Start = (None, None)
     point: tuple[Any, ...] = ()  # State, derivative, time, and the value of the function there.
-
-    def __deepcopy__(self, memo: Any) -> Traced:
-        return self  # it is immutable
 
     def __reduce__(self) -> Any:
         # What a function reads is known by objects of this process.
@@ -171,15 +168,8 @@ def trace_problem(problem: ProblemDAE, u0: Vector | None = None, *, name: str = 
     _add_equations(model, problem, residual)
     reads.seal()
     point = _compare(problem, model, start)
-    return Traced(
-        model,
-        tuple(symbols.used),
-        tuple(numbers),
-        paths.branches,
-        reads if reads.complete else None,
-        start,
-        point,
-    )
+    seen = reads if reads.complete else None
+    return Traced(model, tuple(symbols.used), tuple(numbers), paths.branches, seen, start, point)
 
 
 def add_equations(model: Model, problem: ProblemDAE, symbols: Iterable[str]) -> None:

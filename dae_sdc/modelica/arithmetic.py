@@ -27,12 +27,8 @@ _ZERO, _ONE, _MINUS_ONE = sympy.S.Zero, sympy.S.One, sympy.S.NegativeOne
 TRUTHS: Final = (sympy.true, sympy.false)  # The constant conditions.
 
 _COMPARISONS: Final[dict[str, Any]] = {
-    "<": sympy.StrictLessThan,
-    "<=": sympy.LessThan,
-    ">": sympy.StrictGreaterThan,
-    ">=": sympy.GreaterThan,
-    "==": sympy.Equality,
-    "<>": sympy.Unequality,
+    **{"<": sympy.StrictLessThan, "<=": sympy.LessThan, "==": sympy.Equality},
+    **{">": sympy.StrictGreaterThan, ">=": sympy.GreaterThan, "<>": sympy.Unequality},
 }
 
 
@@ -233,22 +229,16 @@ CONSTANTS: Final[dict[str, Any]] = {
     "e": sympy.E,
     "D2R": _DEGREE,
     "R2D": _DEGREES,
-    "g_n": rational("9.80665"),
-    "eps": rational("2.220446049250313e-16"),
-    "small": rational("1e-60"),
-    "inf": rational("1e60"),
-    "T_zero": rational("-273.15"),
-    "c": rational("299792458"),
-    "G": rational("6.67430e-11"),
-    "h": rational("6.62607015e-34"),
-    "k": rational("1.380649e-23"),
-    "q": rational("1.602176634e-19"),
-    "F": rational("96485.33212331001"),
-    "R": rational("8.31446261815324"),
-    "N_A": rational("6.02214076e23"),
-    "sigma": rational("5.670374419e-8"),
-    "mu_0": rational("1.25663706212e-6"),
-    "epsilon_0": rational("8.8541878128e-12"),
+    **{
+        name: rational(text)
+        for name, text in (
+            *(("g_n", "9.80665"), ("eps", "2.220446049250313e-16"), ("small", "1e-60"), ("inf", "1e60")),
+            *(("T_zero", "-273.15"), ("c", "299792458"), ("G", "6.67430e-11"), ("h", "6.62607015e-34")),
+            *(("k", "1.380649e-23"), ("q", "1.602176634e-19"), ("F", "96485.33212331001")),
+            *(("R", "8.31446261815324"), ("N_A", "6.02214076e23"), ("sigma", "5.670374419e-8")),
+            *(("mu_0", "1.25663706212e-6"), ("epsilon_0", "8.8541878128e-12")),
+        )
+    },
 }
 # Functions of numbers by name, each with the number of its arguments.
 FUNCTIONS: Final[dict[str, tuple[int, Callable[..., Any]]]] = {

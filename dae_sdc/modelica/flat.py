@@ -353,7 +353,21 @@ class Flat:
         for variable in self.variables:
             if variable.variability:
                 values.symbol(variable)
-        self.equations = self._vanishing()  # Expressions that are zero.
+        equations: list[Vanishing] = []
+        connections = Connections(self.values)
+        for variable in self.variables:
+            if variable.value is not None and not variable.variability:
+                at = variable.value.expression.at
+                value = self.values.as_number(self.values.bound(variable.value), at)
+                equations.append(Vanishing(at, plus([self.values.symbol(variable), minus(value)]), ""))
+        for item, scope in self._written:
+            for equation in vanishing(self.values, item, scope, connections.connect):
+                equations.append(equation)
+                if len(equations) > MOST_ELEMENTS:
+                    self.source.fail(item.at, f"there are more than {MOST_ELEMENTS} equations")
+        for table in self._tables:
+            equations += table.equations(self.values)
+        self.equations = [*equations, *connections.equations(self._flows)]  # Expressions that are zero.
         # Start values by the initial equations: place in the text, unknown or derivative, value.
         self.starts = [start for item, scope in self._initial for start in starts(values, item, scope)]
 
@@ -552,24 +566,6 @@ class Flat:
         return Instance(shown, None, {"u": u, "y": [*table.outputs]})
 
     # Equations
-
-    def _vanishing(self) -> list[Vanishing]:
-        """The equations of all components: of declarations, sections, tables and connections."""
-        equations: list[Vanishing] = []
-        connections = Connections(self.values)
-        for variable in self.variables:
-            if variable.value is not None and not variable.variability:
-                at = variable.value.expression.at
-                value = self.values.as_number(self.values.bound(variable.value), at)
-                equations.append(Vanishing(at, plus([self.values.symbol(variable), minus(value)]), ""))
-        for item, scope in self._written:
-            for equation in vanishing(self.values, item, scope, connections.connect):
-                equations.append(equation)
-                if len(equations) > MOST_ELEMENTS:
-                    self.source.fail(item.at, f"there are more than {MOST_ELEMENTS} equations")
-        for table in self._tables:
-            equations += table.equations(self.values)
-        return [*equations, *connections.equations(self._flows)]
 
 
 def _rank(element: Component | Extends) -> int:

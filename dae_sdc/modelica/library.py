@@ -122,74 +122,36 @@ class Change:
         return Change(strong.at, valued.bound, parts, strong.final or self.final, valued.each)
 
 
-_NAMES_BY_UNIT: Final = {
-    "Pa": "AbsolutePressure Pressure Stress",
-    "m/s2": "Acceleration",
-    "S": "Admittance Conductance",
-    "mol": "AmountOfSubstance",
-    "rad": "Angle",
-    "rad/s2": "AngularAcceleration",
-    "rad/s": "AngularFrequency AngularVelocity",
-    "kg.m2/s": "AngularMomentum",
-    "m2": "Area",
-    "F": "Capacitance",
-    "C": "Charge ElectricCharge",
-    "W/(m2.K)": "CoefficientOfHeatTransfer",
-    "mol/m3": "Concentration",
-    "S/m": "Conductivity",
-    "A": "Current ElectricCurrent MagnetomotiveForce",
-    "kg/m3": "Density",
-    "m": "Diameter Distance Height Length Position Radius Thickness",
-    "1": "DimensionlessRatio Efficiency Emissivity MassFraction MoleFraction PerUnit RelativePermeability",
-    "s": "Duration Period Time",
-    "Pa.s": "DynamicViscosity",
-    "V/m": "ElectricFieldStrength",
-    "V": "ElectricPotential PotentialDifference Voltage",
-    "N.m/A": "ElectricalTorqueConstant",
-    "J": "Energy Enthalpy Heat InternalEnergy Work",
-    "W": "EnthalpyFlowRate HeatFlowRate Power",
-    "J/K": "Entropy HeatCapacity",
-    "N": "Force",
-    "Hz": "Frequency",
-    "W/m2": "HeatFlux",
-    "Ohm": "Impedance Resistance",
-    "N.s": "Impulse",
-    "H": "Inductance",
-    "kg.m2": "Inertia MomentOfInertia",
-    "m/s3": "Jerk",
-    "m2/s": "KinematicViscosity",
-    "1/K": "LinearTemperatureCoefficient",
-    "A/m": "MagneticFieldStrength",
-    "Wb": "MagneticFlux",
-    "T": "MagneticFluxDensity",
-    "kg": "Mass",
-    "kg/s": "MassFlowRate",
-    "J/mol": "MolarEnergy",
-    "mol/s": "MolarFlowRate",
-    "J/(mol.K)": "MolarHeatCapacity",
-    "kg/mol": "MolarMass",
-    "kg.m/s": "Momentum",
-    "H-1": "Reluctance",
-    "Ohm.m": "Resistivity",
-    "N.m.s/rad": "RotationalDampingConstant",
-    "N.m/rad": "RotationalSpringConstant",
-    "J/kg": "SpecificEnergy SpecificEnthalpy",
-    "J/(kg.K)": "SpecificEntropy SpecificHeatCapacity",
-    "m3/kg": "SpecificVolume",
-    "K": "Temperature TemperatureDifference ThermodynamicTemperature",
-    "W/K": "ThermalConductance",
-    "W/(m.K)": "ThermalConductivity",
-    "K/W": "ThermalResistance",
-    "N.m": "Torque",
-    "N.s/m": "TranslationalDampingConstant",
-    "N/m": "TranslationalSpringConstant",
-    "m/s": "Velocity",
-    "m3": "Volume",
-    "m3/s": "VolumeFlowRate",
-}
+# Units with the types of ``Modelica.Units.SI`` that have them.
+_TYPES_BY_UNIT: Final = """
+Pa: AbsolutePressure Pressure Stress; m/s2: Acceleration; S: Admittance Conductance; mol: AmountOfSubstance;
+rad: Angle; rad/s2: AngularAcceleration; rad/s: AngularFrequency AngularVelocity; kg.m2/s: AngularMomentum;
+m2: Area; F: Capacitance; C: Charge ElectricCharge; W/(m2.K): CoefficientOfHeatTransfer;
+mol/m3: Concentration; S/m: Conductivity; A: Current ElectricCurrent MagnetomotiveForce; kg/m3: Density;
+m: Diameter Distance Height Length Position Radius Thickness;
+1: DimensionlessRatio Efficiency Emissivity MassFraction MoleFraction PerUnit RelativePermeability;
+s: Duration Period Time; Pa.s: DynamicViscosity; V/m: ElectricFieldStrength;
+V: ElectricPotential PotentialDifference Voltage; N.m/A: ElectricalTorqueConstant;
+J: Energy Enthalpy Heat InternalEnergy Work; W: EnthalpyFlowRate HeatFlowRate Power;
+J/K: Entropy HeatCapacity; N: Force; Hz: Frequency; W/m2: HeatFlux; Ohm: Impedance Resistance; N.s: Impulse;
+H: Inductance; kg.m2: Inertia MomentOfInertia; m/s3: Jerk; m2/s: KinematicViscosity;
+1/K: LinearTemperatureCoefficient; A/m: MagneticFieldStrength; Wb: MagneticFlux; T: MagneticFluxDensity;
+kg: Mass; kg/s: MassFlowRate; J/mol: MolarEnergy; mol/s: MolarFlowRate; J/(mol.K): MolarHeatCapacity;
+kg/mol: MolarMass; kg.m/s: Momentum; H-1: Reluctance; Ohm.m: Resistivity;
+N.m.s/rad: RotationalDampingConstant; N.m/rad: RotationalSpringConstant;
+J/kg: SpecificEnergy SpecificEnthalpy; J/(kg.K): SpecificEntropy SpecificHeatCapacity;
+m3/kg: SpecificVolume; K: Temperature TemperatureDifference ThermodynamicTemperature;
+W/K: ThermalConductance; W/(m.K): ThermalConductivity; K/W: ThermalResistance; N.m: Torque;
+N.s/m: TranslationalDampingConstant; N/m: TranslationalSpringConstant; m/s: Velocity; m3: Volume;
+m3/s: VolumeFlowRate
+"""
 
-# Units of the types of ``Modelica.Units.SI``, by the names of the types.
-UNITS: Final = {name: unit for unit, names in _NAMES_BY_UNIT.items() for name in names.split()}
+# These units by the names of the types.
+UNITS: Final = {
+    name: unit.strip()
+    for unit, _, names in (entry.partition(":") for entry in _TYPES_BY_UNIT.split(";"))
+    for name in names.split()
+}
 # Packages with the types of :data:`UNITS`.
 UNIT_PACKAGES: Final = ("Modelica.Units.SI", "Modelica.SIunits", "SI", "SIunits")
 # The supported tables of the library by path, with their type in :class:`Basic`.

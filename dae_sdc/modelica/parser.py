@@ -246,7 +246,19 @@ class EquationParser(ExpressionParser):
         if text in REFUSED_CALLS and self.behind.text == "(":
             self.fail(REFUSED_CALLS[text])
         if text == "if" and self.now.kind == "word":
-            return self._if_equation()
+            self.deeper()
+            at, branches, other = self.now.at, [], None
+            self.take()
+            while True:
+                condition = self.expression()
+                self.need("then", "behind a condition")
+                branches.append((condition, self.equations(("elseif", "else", "end"))))
+                if not self.takes("elseif"):
+                    break
+            if self.takes("else"):
+                other = self.equations(("end",))
+            self._end("if", "if-equation", at)
+            return syntax.IfEquation(at, branches, other)
         if text == "for":
             self.deeper()
             self.take()
@@ -270,22 +282,6 @@ class EquationParser(ExpressionParser):
             self.fail(f"{left_side.function} is called as an equation, which is not understood", at)
         self.need("=", "in an equation")
         return syntax.Equal(at, left_side, self.expression(), self.note())
-
-    def _if_equation(self) -> syntax.IfEquation:
-        """An if-equation, whose first word is next."""
-        self.deeper()
-        at, branches, other = self.now.at, [], None
-        self.take()
-        while True:
-            condition = self.expression()
-            self.need("then", "behind a condition")
-            branches.append((condition, self.equations(("elseif", "else", "end"))))
-            if not self.takes("elseif"):
-                break
-        if self.takes("else"):
-            other = self.equations(("end",))
-        self._end("if", "if-equation", at)
-        return syntax.IfEquation(at, branches, other)
 
     def _end(self, word: str, what: str, at: int) -> None:
         """Take ``end if`` or ``end for`` of an equation that begins at the place ``at``."""
@@ -350,9 +346,35 @@ class _ClassParser(EquationParser):
         at, name = self.now.at, self._dotted(f"the name of a {token.text}")
         definition = syntax.ClassDefinition(at, token.text, ".".join(name), partial=partial)
         if self.takes("="):
-            self._short(definition)
+            at, causality, flow = self.now.at, "", False
+            while self.now.text in ("input", "output", "flow"):
+                word = self.take().text
+                flow, causality = flow or word == "flow", causality if word == "flow" else word
+            self.refuse()
+            base, sizes = self._type()
+            definition.short = syntax.Extends(at, base, self._modifications(), causality, flow, sizes)
+            definition.description = self.note()
+            self._annotation(definition)
         else:
-            self._long(definition)
+            definition.description = self.note()
+            self._elements(definition)
+            while self.now.text in _SECTIONS and self.now.text != "end" and self.now.kind == "word":
+                self._section(definition)
+            own, kind = definition.name, definition.kind
+            if self.now.text != "end":
+                self.refuse()
+                self.fail(f"an equation or end {own} is missing before {shown(self.now)}")
+            self.take()
+            at, other = self.now.at, ".".join(self._dotted(f"the name {own} behind end"))
+            if other != own:
+                line = self.source.line(definition.at)
+                self.fail(f"end {other} ends {kind} {own} of line {line}; write end {own}", at)
+            counts = Counter(item.name for item in definition.elements if isinstance(item, syntax.Component))
+            for item in definition.elements:
+                # Flat texts declare the elements of an array one by one, with subscripts in the names.
+                if isinstance(item, syntax.Component) and counts[item.name] > 1 and item.sizes:
+                    if all(isinstance(size, syntax.Number) for size in item.sizes):
+                        item.name, item.sizes = syntax.spelled([(item.name, item.sizes)]), []
         self.depth -= 1
         return definition
 
@@ -363,40 +385,6 @@ class _ClassParser(EquationParser):
             self.count(words)
             words.append(self.word("a name"))
         return words
-
-    def _short(self, definition: syntax.ClassDefinition) -> None:
-        """Parse the right-hand side of ``type A = B``."""
-        at, causality, flow = self.now.at, "", False
-        while self.now.text in ("input", "output", "flow"):
-            word = self.take().text
-            flow, causality = flow or word == "flow", causality if word == "flow" else word
-        self.refuse()
-        base, sizes = self._type()
-        definition.short = syntax.Extends(at, base, self._modifications(), causality, flow, sizes)
-        definition.description = self.note()
-        self._annotation(definition)
-
-    def _long(self, definition: syntax.ClassDefinition) -> None:
-        """Parse declarations and sections up to ``end`` and the name of the class."""
-        definition.description = self.note()
-        self._elements(definition)
-        while self.now.text in _SECTIONS and self.now.text != "end" and self.now.kind == "word":
-            self._section(definition)
-        name, kind = definition.name, definition.kind
-        if self.now.text != "end":
-            self.refuse()
-            self.fail(f"an equation or end {name} is missing before {shown(self.now)}")
-        self.take()
-        at, other = self.now.at, ".".join(self._dotted(f"the name {name} behind end"))
-        if other != name:
-            line = self.source.line(definition.at)
-            self.fail(f"end {other} ends {kind} {name} of line {line}; write end {name}", at)
-        counts = Counter(item.name for item in definition.elements if isinstance(item, syntax.Component))
-        for item in definition.elements:
-            # Flat texts declare the elements of an array one by one, with subscripts in the names.
-            if isinstance(item, syntax.Component) and counts[item.name] > 1 and item.sizes:
-                if all(isinstance(size, syntax.Number) for size in item.sizes):
-                    item.name, item.sizes = syntax.spelled([(item.name, item.sizes)]), []
 
     def _section(self, definition: syntax.ClassDefinition) -> None:
         if self.now.text == "annotation":
@@ -415,7 +403,25 @@ class _ClassParser(EquationParser):
         elif token.text in ("public", "protected"):
             self._elements(definition)
         elif token.text == "algorithm":
-            self._algorithm(definition, token)
+            if definition.kind != "function":
+                self.fail(
+                    f"an algorithm section in {definition.kind} {definition.name} is not understood; "
+                    "write equations",
+                    token.at,
+                )
+            definition.algorithm = token.at
+            while self.now.text not in _SECTIONS and self.now.kind != "end":
+                self.refuse()
+                if self.now.text in ("if", "for") or self.now.text in REFUSED_CALLS:
+                    self.fail(
+                        f"{self.now.text} in the algorithm of {definition.name} is not understood; "
+                        "write NAME := EXPRESSION"
+                    )
+                at, name = self.now.at, self.name()
+                self.need(":=", "in an algorithm")
+                definition.statements.append(syntax.Assignment(at, name, self.expression()))
+                self.note()
+                self.need(";", "behind an assignment")
         else:  # flat texts declare the functions of the language by external "builtin"
             if definition.kind != "function" or self.now.text != '"builtin"':
                 self.p -= 1
@@ -425,54 +431,30 @@ class _ClassParser(EquationParser):
                 self.take()
             self.need(";", "behind an external function")
 
-    def _algorithm(self, definition: syntax.ClassDefinition, token: Token) -> None:
-        if definition.kind != "function":
-            self.fail(
-                f"an algorithm section in {definition.kind} {definition.name} is not understood; "
-                "write equations",
-                token.at,
-            )
-        definition.algorithm = token.at
-        while self.now.text not in _SECTIONS and self.now.kind != "end":
-            self.refuse()
-            if self.now.text in ("if", "for") or self.now.text in REFUSED_CALLS:
-                self.fail(
-                    f"{self.now.text} in the algorithm of {definition.name} is not understood; "
-                    "write NAME := EXPRESSION"
-                )
-            at, name = self.now.at, self.name()
-            self.need(":=", "in an algorithm")
-            definition.statements.append(syntax.Assignment(at, name, self.expression()))
-            self.note()
-            self.need(";", "behind an assignment")
-
     # Declarations
 
     def _elements(self, definition: syntax.ClassDefinition) -> None:
         while self.now.kind != "end" and self.now.text not in _SECTIONS:
             at = self.now.at
             if self.takes("import"):
-                definition.imports.append(self._import())
+                at, first = self.now.at, self.name()
+                alias, name = "", str(first)
+                if self.takes("="):
+                    if len(first.parts) > 1:
+                        self.fail(f"the name {first} before = has dots; an import has one word there", at)
+                    alias, name = first.parts[0][0], str(self.name())
+                elif self.takes("."):
+                    self.need("*", "at the end of an import")
+                elif not self.takes(".*"):
+                    alias = first.parts[-1][0]
+                self.note()
+                definition.imports.append(syntax.Import(at, name, alias))
             elif self.takes("extends"):
                 definition.elements.append(syntax.Extends(at, self.name(), self._modifications()))
                 self.skip_annotation()
             else:
                 self._element(definition)
             self.need(";", "behind a declaration")
-
-    def _import(self) -> syntax.Import:
-        at, first = self.now.at, self.name()
-        alias, name = "", str(first)
-        if self.takes("="):
-            if len(first.parts) > 1:
-                self.fail(f"the name {first} before = has dots; an import has one word there", at)
-            alias, name = first.parts[0][0], str(self.name())
-        elif self.takes("."):
-            self.need("*", "at the end of an import")
-        elif not self.takes(".*"):
-            alias = first.parts[-1][0]
-        self.note()
-        return syntax.Import(at, name, alias)
 
     def _element(self, definition: syntax.ClassDefinition) -> None:
         """Parse a class in a class, or components of one type."""

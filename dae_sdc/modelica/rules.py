@@ -12,34 +12,8 @@ import sympy
 from dae_sdc.expressions.dag import Leaf
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.model.sympy_input import TIME, Unknown, from_sympy, homotopy, to_sympy
-from dae_sdc.modelica import syntax
-from dae_sdc.modelica.arithmetic import (
-    FUNCTIONS,
-    MOST_ELEMENTS,
-    Value,
-    add,
-    choice,
-    compared,
-    cross,
-    divided,
-    each,
-    elements,
-    extreme,
-    filled,
-    identity,
-    is_condition,
-    joined,
-    minus,
-    multiply,
-    multiply_elements,
-    opposite,
-    plus,
-    power,
-    sizes,
-    times,
-    transpose,
-    work_of,
-)
+from dae_sdc.modelica import arithmetic, syntax
+from dae_sdc.modelica.arithmetic import Value
 from dae_sdc.modelica.library import Scope
 from dae_sdc.modelica.syntax import Call, Operation, Precedence, similar
 from dae_sdc.modelica.values import Rule, Values
@@ -64,8 +38,10 @@ def _sum(values: Values, item: Operation, scope: Scope) -> Value:
             if len(texts) < len(item.parts) or not all(isinstance(text, str) for text in texts):
                 values.fail(item.at, "a string where a number is expected")
             return "".join(texts)
-        terms.append(values.wrapped(part.at, each, minus, value) if sign == "-" else value)
-    return values.wrapped(item.at, add, terms)
+        if sign == "-":
+            value = values.wrapped(part.at, arithmetic.each, arithmetic.minus, value)
+        terms.append(value)
+    return values.wrapped(item.at, arithmetic.add, terms)
 
 
 def _product(values: Values, item: Operation, scope: Scope) -> Value:
@@ -74,41 +50,43 @@ def _product(values: Values, item: Operation, scope: Scope) -> Value:
         value = values.value(part, scope)
         if sign == "/":
             by = values.as_number(value, part.at)
-            before = values.wrapped(item.at, multiply, over)
-            over = [values.wrapped(part.at, each, partial(divided, by=by), before)]
+            before = values.wrapped(item.at, arithmetic.multiply, over)
+            over = [values.wrapped(part.at, arithmetic.each, partial(arithmetic.divided, by=by), before)]
         elif sign == ".*" and isinstance(value, list):
-            before = values.wrapped(item.at, multiply, over)
-            over = [values.wrapped(item.at, multiply_elements, before, value)]
+            before = values.wrapped(item.at, arithmetic.multiply, over)
+            over = [values.wrapped(item.at, arithmetic.multiply_elements, before, value)]
         else:
             over.append(value)
-    values.spend(work_of(over), item.at)
-    return values.wrapped(item.at, multiply, over)
+    values.spend(arithmetic.work_of(over), item.at)
+    return values.wrapped(item.at, arithmetic.multiply, over)
 
 
 def _power(values: Values, item: Operation, scope: Scope) -> Value:
     (_, base), (_, exponent) = item.parts
     value, by = values.value(base, scope), values.number(exponent, scope)
-    return values.wrapped(item.at, power, values.as_number(value, item.at), by)
+    return values.wrapped(item.at, arithmetic.power, values.as_number(value, item.at), by)
 
 
 def _comparison(values: Values, item: Operation, scope: Scope) -> Value:
     (_, first), (sign, second) = item.parts
     left, right = values.value(first, scope), values.value(second, scope)
-    if sign in ("==", "<>") and is_condition(left) and is_condition(right):
-        same = [[left, right], [opposite(left), opposite(right)]]
-        equal = joined(False, [joined(True, pair) for pair in same])
-        return equal if sign == "==" else opposite(equal)
-    return compared(sign, values.as_number(left, first.at), values.as_number(right, second.at))
+    if sign in ("==", "<>") and arithmetic.is_condition(left) and arithmetic.is_condition(right):
+        same = [[left, right], [arithmetic.opposite(left), arithmetic.opposite(right)]]
+        equal = arithmetic.joined(False, [arithmetic.joined(True, pair) for pair in same])
+        return equal if sign == "==" else arithmetic.opposite(equal)
+    return arithmetic.compared(sign, values.as_number(left, first.at), values.as_number(right, second.at))
 
 
 def _conditions(values: Values, item: Operation, scope: Scope) -> Value:
     conditions = [values.condition(part, scope) for _, part in item.parts]
-    return joined(item.precedence is Precedence.AND, conditions)
+    return arithmetic.joined(item.precedence is Precedence.AND, conditions)
 
 
 _OPERATIONS: Final[dict[Precedence, Rule]] = {
     **dict.fromkeys((Precedence.OR, Precedence.AND), _conditions),
-    Precedence.NOT: lambda values, item, scope: opposite(values.condition(item.parts[0][1], scope)),
+    Precedence.NOT: lambda values, item, scope: arithmetic.opposite(
+        values.condition(item.parts[0][1], scope)
+    ),
     Precedence.COMPARISON: _comparison,
     Precedence.SUM: _sum,
     Precedence.PRODUCT: _product,
@@ -137,19 +115,25 @@ def _chosen(values: Values, branches: list[tuple[Any, Value, int]], at: int) -> 
             _chosen(values, [(test, value[k], where) for test, value, where in branches], at)
             for k in range(len(first))
         ]
-    if is_condition(first) and all(map(is_condition, others)):
+    if arithmetic.is_condition(first) and all(map(arithmetic.is_condition, others)):
         holds = others[-1]
         for test, value, _ in reversed(branches[:-1]):
-            holds = joined(False, [joined(True, [test, value]), joined(True, [opposite(test), holds])])
+            holds = arithmetic.joined(
+                False,
+                [
+                    arithmetic.joined(True, [test, value]),
+                    arithmetic.joined(True, [arithmetic.opposite(test), holds]),
+                ],
+            )
         return holds
     pairs = [(test, values.as_number(value, where)) for test, value, where in branches]
-    return choice(pairs[:-1], pairs[-1][1])
+    return arithmetic.choice(pairs[:-1], pairs[-1][1])
 
 
 def _array(values: Values, item: syntax.Array, scope: Scope) -> Value:
     if not item.indices:
         return [values.value(part, scope) for part in item.items]
-    too_many = f"an array of more than {MOST_ELEMENTS} elements"
+    too_many = f"an array of more than {arithmetic.MOST_ELEMENTS} elements"
     scopes = values.scopes(item.indices, scope, item.at, too_many)
     return [values.value(item.items[0], inner) for inner in scopes]
 
@@ -177,7 +161,7 @@ def _call(values: Values, item: Call, scope: Scope) -> Value:
     # x(t) is the unknown x.
     argument = item.arguments[0] if len(item.arguments) == 1 and not item.named else None
     of_time = isinstance(argument, syntax.Name) and str(argument) in ("t", "time")
-    variable = values.lookup(item.function, scope) if of_time and text not in FUNCTIONS else None
+    variable = values.lookup(item.function, scope) if of_time and text not in arithmetic.FUNCTIONS else None
     return _built_in(values, item, scope) if variable is None else values.of_member(variable, item.function)
 
 
@@ -188,10 +172,10 @@ def _built_in(values: Values, item: Call, scope: Scope) -> Value:
         if name in _CALLS:
             return _CALLS[name](values, item, scope)
         short = name.removeprefix("Modelica.Math.")
-        if short in FUNCTIONS:
-            count, function = FUNCTIONS[short]
+        if short in arithmetic.FUNCTIONS:
+            count, function = arithmetic.FUNCTIONS[short]
             if short == "arctan" and len(item.arguments) == 2:
-                count, function = FUNCTIONS["atan2"]
+                count, function = arithmetic.FUNCTIONS["atan2"]
             numbers = [values.as_number(value, item.at) for value in _arguments(values, item, scope, count)]
             return values.wrapped(item.at, function, *numbers)
     text = str(item.function)
@@ -200,7 +184,7 @@ def _built_in(values: Values, item: Call, scope: Scope) -> Value:
     if values.lookup(item.function, scope) is not None:
         values.fail(item.at, f"{text} is a variable and no function; write * for a product")
     plain = text.removeprefix("Modelica.Math.")
-    hint = similar(plain, [*FUNCTIONS, *_CALLS]) or "; write the function into this file"
+    hint = similar(plain, [*arithmetic.FUNCTIONS, *_CALLS]) or "; write the function into this file"
     values.fail(item.at, f"there is no function {text}{hint}")
 
 
@@ -328,20 +312,24 @@ def _piecewise(values: Values, item: Call, scope: Scope) -> Value:
 
 def _extreme(values: Values, item: Call, scope: Scope) -> Value:
     arguments = _arguments(values, item, scope)
-    numbers = [values.as_number(value, item.at) for value in elements(arguments)]
+    numbers = [values.as_number(value, item.at) for value in arithmetic.elements(arguments)]
     if not numbers or (len(numbers) < 2 and not isinstance(arguments[0], list)):
         values.fail(item.at, f"{item.function} takes 2 arguments, or an array with elements")
-    return extreme(item.function.parts[-1][0] == "max", numbers)
+    return arithmetic.extreme(item.function.parts[-1][0] == "max", numbers)
 
 
 def _total(values: Values, item: Call, scope: Scope) -> Value:
-    numbers = [values.as_number(value, item.at) for value in elements(_arguments(values, item, scope, 1))]
-    return values.wrapped(item.at, plus if item.function.parts[-1][0] == "sum" else times, numbers)
+    numbers = [
+        values.as_number(value, item.at) for value in arithmetic.elements(_arguments(values, item, scope, 1))
+    ]
+    return values.wrapped(
+        item.at, arithmetic.plus if item.function.parts[-1][0] == "sum" else arithmetic.times, numbers
+    )
 
 
 def _size(values: Values, item: Call, scope: Scope) -> Value:
     arguments = _arguments(values, item, scope)
-    counts = [sympy.Integer(count) for count in sizes(arguments[0])] if arguments else []
+    counts = [sympy.Integer(count) for count in arithmetic.sizes(arguments[0])] if arguments else []
     if len(arguments) == 1:
         return counts
     is_pair = len(arguments) == 2
@@ -358,10 +346,10 @@ def _filled(values: Values, item: Call, scope: Scope) -> Value:
     counted = item.arguments[1:] if name == "fill" else item.arguments
     counts = [values.integer(part, scope, f"the size in {name}") for part in counted]
     if name == "identity":
-        return values.wrapped(item.at, identity, counts[0])
+        return values.wrapped(item.at, arithmetic.identity, counts[0])
     value = values.value(item.arguments[0], scope) if name == "fill" else sympy.Integer(int(name == "ones"))
     values.spend(math.prod(counts), item.at)
-    return values.wrapped(item.at, filled, value, counts)
+    return values.wrapped(item.at, arithmetic.filled, value, counts)
 
 
 def _of_arrays(function: Callable[..., Value], count: int) -> Rule:
@@ -390,8 +378,8 @@ _CALLS: Final[dict[str, Rule]] = {
     **dict.fromkeys(("sum", "product"), _total),
     "size": _size,
     **dict.fromkeys(("zeros", "ones", "fill", "identity"), _filled),
-    "transpose": _of_arrays(transpose, 1),
-    "cross": _of_arrays(cross, 2),
+    "transpose": _of_arrays(arithmetic.transpose, 1),
+    "cross": _of_arrays(arithmetic.cross, 2),
 }
 # The rule of every form.
 RULES: Final[Mapping[type, Rule]] = {

@@ -12,21 +12,8 @@ import sympy
 from dae_sdc.errors import InputError, require_number
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.model.sympy_input import TIME, Unknown, from_sympy
-from dae_sdc.modelica import syntax
-from dae_sdc.modelica.arithmetic import (
-    CONSTANTS,
-    MOST_ELEMENTS,
-    TRUTHS,
-    Value,
-    extent,
-    interpolate,
-    is_condition,
-    moving_in,
-    rational,
-    scalar,
-    sizes,
-    symbols_in,
-)
+from dae_sdc.modelica import arithmetic, syntax
+from dae_sdc.modelica.arithmetic import Value
 from dae_sdc.modelica.library import Bound, Instance, Library, Scope, Variable, member
 from dae_sdc.modelica.syntax import similar
 
@@ -73,8 +60,13 @@ class Values:
             value = self._rules[type(expression)](self, expression, scope)
         finally:
             self._depth -= 1
-        if isinstance(value, list) and (count := math.prod(sizes(value))) > MOST_ELEMENTS:
-            self.fail(expression.at, f"an array of {count} elements; at most {MOST_ELEMENTS} are read")
+        if (
+            isinstance(value, list)
+            and (count := math.prod(arithmetic.sizes(value))) > arithmetic.MOST_ELEMENTS
+        ):
+            self.fail(
+                expression.at, f"an array of {count} elements; at most {arithmetic.MOST_ELEMENTS} are read"
+            )
         return value
 
     def number(self, expression: syntax.Expression, scope: Scope) -> Any:
@@ -84,13 +76,13 @@ class Values:
     def literal(self, item: syntax.Number) -> Any:
         """The exact value of a number in the text."""
         if item.text not in self._literals:
-            self._literals[item.text] = self.wrapped(item.at, rational, item.text)
+            self._literals[item.text] = self.wrapped(item.at, arithmetic.rational, item.text)
         return self._literals[item.text]
 
     def condition(self, expression: syntax.Expression, scope: Scope) -> Any:
         """The value of an expression that must be a condition."""
         value = self.value(expression, scope)
-        if not is_condition(value):
+        if not arithmetic.is_condition(value):
             self.fail(expression.at, "a condition is expected here, such as x > 0")
         return value
 
@@ -134,7 +126,7 @@ class Values:
     def check(self, value: Any, at: int) -> Any:
         """The value itself; an error if the expression is too deep or too long."""
         if isinstance(value, sympy.Basic) and value.args:
-            depth, size = extent(value, self._extents)
+            depth, size = arithmetic.extent(value, self._extents)
             self.spend(size, at)
             if depth > DEEPEST_VALUE or size > LONGEST_VALUE:
                 self.fail(
@@ -153,7 +145,7 @@ class Values:
 
     def as_number(self, value: Value, at: int) -> Any:
         """The value itself if it is one number; an error with the line otherwise."""
-        return self.wrapped(at, scalar, value)
+        return self.wrapped(at, arithmetic.scalar, value)
 
     def numeric(self, value: Any, at: int, what: str) -> float:
         """The numerical value of an expression of parameters."""
@@ -179,12 +171,12 @@ class Values:
 
     def decided(self, value: Value, at: int, what: str) -> Any:
         """Whether a condition of structural parameters holds; the arguments are those of :meth:`numeric`."""
-        if value in TRUTHS:
+        if value in arithmetic.TRUTHS:
             return value
-        if not is_condition(value):
+        if not arithmetic.is_condition(value):
             self.fail(at, f"{what} must be true or false")
         holds = self.numeric(value, at, what)
-        self.structural.update(symbol.name for symbol in symbols_in(value))
+        self.structural.update(symbol.name for symbol in arithmetic.symbols_in(value))
         return sympy.true if holds else sympy.false
 
     def integer(self, expression: syntax.Expression, scope: Scope, what: str) -> int:
@@ -193,7 +185,7 @@ class Values:
         number = self.numeric(value, expression.at, what)
         if number != round(number) or abs(number) > 1e9:
             self.fail(expression.at, f"{what} must be an integer; got {number:.10g}")
-        self.structural.update(symbol.name for symbol in symbols_in(value))
+        self.structural.update(symbol.name for symbol in arithmetic.symbols_in(value))
         return round(number)
 
     def range(self, item: syntax.Range, scope: Scope) -> range:
@@ -205,8 +197,10 @@ class Values:
         if step == 0:
             self.fail(item.at, "a range with step 0; correct the step")
         numbers = range(start, stop + (1 if step > 0 else -1), step)
-        if len(numbers) > MOST_ELEMENTS:
-            self.fail(item.at, f"a range of {len(numbers)} numbers; at most {MOST_ELEMENTS} are read")
+        if len(numbers) > arithmetic.MOST_ELEMENTS:
+            self.fail(
+                item.at, f"a range of {len(numbers)} numbers; at most {arithmetic.MOST_ELEMENTS} are read"
+            )
         self.spend(len(numbers), item.at)
         return numbers
 
@@ -222,7 +216,7 @@ class Values:
                 if not isinstance(turns, list):
                     self.fail(where.at, "an index needs a range, such as 1:3")
                 scopes += [around.inner({name: k}) for k in turns]
-            if len(scopes) > MOST_ELEMENTS:
+            if len(scopes) > arithmetic.MOST_ELEMENTS:
                 self.fail(at, too_many)
         return scopes
 
@@ -232,7 +226,7 @@ class Values:
         places = [self.numeric(a, at, "a place in a table") for a, _ in checked]
         if not places or any(b <= a for a, b in pairwise(places)):
             self.fail(at, "the places in a table must increase; sort them and remove equal ones")
-        return self.wrapped(at, interpolate, checked, x, hold)
+        return self.wrapped(at, arithmetic.interpolate, checked, x, hold)
 
     # Names
 
@@ -241,7 +235,7 @@ class Values:
         parts = name.parts
         if scope.locals is not None and parts[0][0] in scope.locals:
             value = scope.locals[parts[0][0]]
-            self.spend(math.prod(sizes(value)), name.at)
+            self.spend(math.prod(arithmetic.sizes(value)), name.at)
             if len(parts) > 1:
                 self.fail(name.at, f"{parts[0][0]} has no parts; write it without a dot")
             return self._picked(value, parts[0][1], scope, name)
@@ -256,7 +250,7 @@ class Values:
             return self._picked(self._constant(*constant), parts[-1][1], scope, name)
         standard = self.library.standard(words, scope.definition)
         if standard is not None:
-            return CONSTANTS[standard]
+            return arithmetic.CONSTANTS[standard]
         if words == ["t"]:
             return TIME
         if words == ["Pi"]:
@@ -269,7 +263,7 @@ class Values:
         if text in ("pi", "e", "g_n"):
             return self.source.error(name.at, f"there is no {text} here; write Modelica.Constants.{text}")
         if text.startswith("Modelica.Constants."):
-            hint = similar(text[len("Modelica.Constants.") :], CONSTANTS)
+            hint = similar(text[len("Modelica.Constants.") :], arithmetic.CONSTANTS)
             return self.source.error(name.at, f"{text} is not known{hint}")
         members = scope.instance.members if scope.instance is not None else ()
         hint = similar(text, [*members, *(scope.locals or ()), "time"]) or "; declare it"
@@ -377,10 +371,10 @@ class Values:
         if variable.variability == "constant":
             self.numbers[variable] = self.numeric(value, at, what)
             return value
-        moving = moving_in(value)
+        moving = arithmetic.moving_in(value)
         if moving:
             self.fail(at, f"{what} depends on {moving[0]}, which is no parameter")
-        if symbols_in(value):
+        if arithmetic.symbols_in(value):
             return value
         return self._independent(variable, self.numeric(value, at, what), at)
 
@@ -391,7 +385,7 @@ class Values:
             self.fail(at, f"the value of {variable.shown} must be {kind}; got {number:.10g}")
         self.numbers[variable] = number
         if variable.name in self.structural:
-            return self.wrapped(at, rational, repr(number))
+            return self.wrapped(at, arithmetic.rational, repr(number))
         return sympy.Symbol(variable.name, real=True)
 
     def _constant(self, component: syntax.Component, definition: syntax.ClassDefinition) -> Value:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,7 @@ from numpy.typing import NDArray
 
 from dae_sdc.errors import ResultFileError
 from dae_sdc.plotting import style
-from dae_sdc.run.results import CONFIGURATION, Result
+from dae_sdc.run.results import CONFIGURATION, Result, combinations_of
 
 # Columns of texts in every study.
 KEYS = tuple(name for name, _ in CONFIGURATION if name not in ("group", "dt"))
@@ -41,30 +40,18 @@ GROUPS = {
 }
 
 
-@dataclass(frozen=True)
-class Curves:
-    """The curves of a study."""
-
-    common: str  # Settings that all curves share, for the title.
-    labels: tuple[str, ...]  # Settings in which each curve differs from others.
-    rows: tuple[NDArray[np.intp], ...]  # Row numbers of each curve.
+Curve = tuple[str, NDArray[np.void]]  # The settings in which it differs from others, and its rows.
 
 
-def curves(data: NDArray[np.void], keys: Sequence[str] = KEYS, unit: str | None = None) -> Curves:
-    """Split the rows of a study into curves, in the order of their first rows."""
-    found: dict[tuple[object, ...], list[int]] = {}
-    for number in range(len(data)):
-        found.setdefault(tuple(data[key][number].item() for key in keys), []).append(number)
-    differing = [position for position in range(len(keys)) if len({key[position] for key in found}) > 1]
-    same = [position for position in range(len(keys)) if position not in differing]
-    if not differing:
-        differing = [keys.index("sweeper")]
-    first = next(iter(found), ())
-    return Curves(
-        common=_join(keys, first, same if first else [], unit),
-        labels=tuple(_join(keys, key, differing, unit) or "curve" for key in found),
-        rows=tuple(np.array(rows, dtype=np.intp) for rows in found.values()),
-    )
+def curves(
+    data: NDArray[np.void], keys: Sequence[str] = KEYS, unit: str | None = None
+) -> tuple[str, list[Curve]]:
+    """The settings that all curves of a study share, and its curves, in the order of their first rows."""
+    found, places = list(combinations_of(data, keys)), range(len(keys))
+    differing = [place for place in places if len({key[place] for key, _ in found}) > 1]
+    common = _join(keys, found[0][0], [place for place in places if place not in differing], unit)
+    differing = differing or [keys.index("sweeper")]
+    return common, [(_join(keys, key, differing, unit) or "curve", rows) for key, rows in found]
 
 
 def groups(data: NDArray[np.void]) -> list[str]:
@@ -98,30 +85,32 @@ def loglog(result: Result) -> Figure:
     style.require_range(result, "dt", 1.0 / style.CEILING)
     data = result.data
     named = groups(data)
-    drawn = curves(data)
+    common, drawn = curves(data)
     down, across = style.panels_of(len(named))
     with style.styled():
-        height = 3.7 + 0.175 * (len(drawn.labels) + 1)
-        figure = style.figure(max(4.5 * across, 5.2), height * down + 0.3, drawn.common)
+        height = 3.7 + 0.175 * (len(drawn) + 1)
+        figure = style.figure(max(4.5 * across, 5.2), height * down + 0.3, common)
         for axes, group in zip(style.panels(figure, len(named), down, across), named, strict=True):
             _panel(axes, data, group, drawn)
-            axes.set_title(GROUPS.get(group, style.text(group)))
-            axes.set_xlabel(style.label("time step dt", result.units.get("dt")))
-            axes.set_ylabel(style.error_label(result))
+            axes.set(
+                title=GROUPS.get(group, style.text(group)),
+                xlabel=style.label("time step dt", result.units.get("dt")),
+                ylabel=style.error_label(result),
+            )
     return figure
 
 
-def _panel(axes: Any, data: NDArray[np.void], group: str, found: Curves) -> None:
-    member = data["group"] == group
+def _panel(axes: Any, data: NDArray[np.void], group: str, drawn: Sequence[Curve]) -> None:
+    data = data[data["group"] == group]
     lines: list[Any] = []
     lowest: dict[float, float] = {}
-    for number, (label, every) in enumerate(zip(found.labels, found.rows, strict=True)):
-        rows = every[member[every]]
+    for number, (label, every) in enumerate(drawn):
+        rows = every[every["group"] == group]
         if not len(rows):
             continue
-        rows = rows[np.argsort(data["dt"][rows])]
-        dt, error = data["dt"][rows].astype(float), style.clipped(data["error"][rows])
-        slope, expected = float(data["slope"][rows[0]]), float(data["expected"][rows[0]])
+        rows = rows[np.argsort(rows["dt"])]
+        dt, error = rows["dt"].astype(float), style.clipped(rows["error"])
+        slope, expected = float(rows["slope"][0]), float(rows["expected"][0])
         look = style.curve(number)
         lines += axes.loglog(dt, error, label=f"{label}, {_order(slope, expected)}", **look)
         style.mark_failed(axes, dt, error, look["color"])
@@ -130,10 +119,25 @@ def _panel(axes: Any, data: NDArray[np.void], group: str, found: Curves) -> None
         if 0 < order <= _STEEPEST and usable.any():
             level = float(np.median(np.log10(error[usable]) - order * np.log10(dt[usable])))
             lowest[order] = min(level, lowest.get(order, math.inf))
-    style.mark_limits(axes, data["error"][member])
-    _limits(axes, data["dt"][member], style.clipped(data["error"][member]))
+    style.mark_limits(axes, data["error"])
+    dt, error = data["dt"], style.clipped(data["error"])
+    low, high = math.log10(np.min(dt)), math.log10(np.max(dt))
+    span = max(high - low, 0.5)
+    axes.set_xlim(10 ** (low - 0.24 * span), 10 ** (high + 0.06 * span))
+    steps = np.unique(dt)
+    if len(steps) <= 2 * _MOST_TICKS:
+        ticks = steps[:: -(1 + (len(steps) - 1) // _MOST_TICKS)].tolist()
+        axes.xaxis.set_major_locator(FixedLocator(ticks))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
+    finite = error[np.isfinite(error)]
+    if len(finite):
+        below, above = math.log10(np.min(finite)), math.log10(np.max(finite))
+        pad = max(0.08 * (above - below), 0.3)
+        axes.set_ylim(10 ** (below - pad - 0.5), 10 ** (above + pad))
+    style.few_ticks(axes)
     for order, level in sorted(lowest.items()):
-        _reference(axes, order, level, data["dt"][member])
+        _reference(axes, order, level, dt)
     title = "configuration, order measured (expected)"
     axes.legend(handles=lines, loc="upper center", bbox_to_anchor=(0.5, -0.17), title=title)
 
@@ -155,25 +159,6 @@ def _reference(axes: Any, order: float, level: float, dt: NDArray[np.float64]) -
     axes.annotate(f"order {order:g}", (start, 10 ** heights[0]), **look)
 
 
-def _limits(axes: Any, dt: NDArray[np.float64], error: NDArray[np.float64]) -> None:
-    """Room for the orders at the left, whole decades upwards, and ticks at the time steps themselves."""
-    low, high = math.log10(np.min(dt)), math.log10(np.max(dt))
-    span = max(high - low, 0.5)
-    axes.set_xlim(10 ** (low - 0.24 * span), 10 ** (high + 0.06 * span))
-    steps = np.unique(dt)
-    if len(steps) <= 2 * _MOST_TICKS:
-        ticks = steps[:: -(1 + (len(steps) - 1) // _MOST_TICKS)].tolist()
-        axes.xaxis.set_major_locator(FixedLocator(ticks))
-        axes.xaxis.set_minor_locator(NullLocator())
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
-    finite = error[np.isfinite(error)]
-    if len(finite):
-        below, above = math.log10(np.min(finite)), math.log10(np.max(finite))
-        pad = max(0.08 * (above - below), 0.3)
-        axes.set_ylim(10 ** (below - pad - 0.5), 10 ** (above + pad))
-    style.few_ticks(axes)
-
-
 def _order(slope: float, expected: float) -> str:
     measured = f"order {slope:{'.2f' if abs(slope) < 1e3 else '.3g'}}" if math.isfinite(slope) else "no order"
     return f"{measured} ({expected:g})" if math.isfinite(expected) else measured
@@ -185,29 +170,29 @@ def semilogy(result: Result) -> Figure:
     style.require_range(result, "sweep", -style.CEILING)
     data = result.data
     named = groups(data)
-    drawn = curves(data, (*KEYS, "dt"), result.units.get("dt"))
+    common, drawn = curves(data, (*KEYS, "dt"), result.units.get("dt"))
+    labels = [label for label, _ in drawn]
     down, across = style.panels_of(len(named) + 1)
     width = max(4.2 * across, 5.0)
-    longest = max(len(label) for label in drawn.labels)
-    columns = max(1, min(len(drawn.labels), int((width - 0.4) / (0.066 * longest + 0.75))))
+    columns = max(1, min(len(labels), int((width - 0.4) / (0.066 * max(map(len, labels)) + 0.75))))
     with style.styled():
-        legend = 0.175 * math.ceil(len(drawn.labels) / columns)
-        figure = style.figure(width, 3.4 * down + legend + 0.4, drawn.common)
+        legend = 0.175 * math.ceil(len(labels) / columns)
+        figure = style.figure(width, 3.4 * down + legend + 0.4, common)
         *grid, residual = style.panels(figure, len(named) + 1, down, across)
         lines = []
-        for number, (label, rows) in enumerate(zip(drawn.labels, drawn.rows, strict=True)):
-            group_of = data["group"][rows]
+        for number, (label, rows) in enumerate(drawn):
             for axes, group in zip(grid, named, strict=True):
-                if np.any(group_of == group):
-                    _curve(axes, data[rows[group_of == group]], "error", number, label)
+                if group in rows["group"]:
+                    _curve(axes, rows[rows["group"] == group], "error", number, label)
             # every group repeats the residual of its configuration, so one of them is enough
-            lines.append(_curve(residual, data[rows[group_of == group_of[0]]], "residual", number, label))
+            first = rows[rows["group"] == rows["group"][0]]
+            lines.append(_curve(residual, first, "residual", number, label))
         for axes, group in zip(grid, named, strict=True):
             title, values = GROUPS.get(group, style.text(group)), data["error"][data["group"] == group]
             _finish(axes, title, style.error_label(result), values)
         ylabel = style.label("residual", result.units.get("residual"))
         _finish(residual, "residual", ylabel, data["residual"])
-        figure.legend(lines, drawn.labels, loc="outside lower center", ncols=columns)
+        figure.legend(lines, labels, loc="outside lower center", ncols=columns)
     return figure
 
 
@@ -221,9 +206,7 @@ def _curve(axes: Any, rows: NDArray[np.void], column: str, number: int, label: s
 
 def _finish(axes: Any, title: str, ylabel: str, values: NDArray[np.float64]) -> None:
     style.mark_limits(axes, values)
-    axes.set_title(title)
-    axes.set_xlabel("sweep")
-    axes.set_ylabel(ylabel)
+    axes.set(title=title, xlabel="sweep", ylabel=ylabel)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     style.few_ticks(axes)
 
@@ -254,21 +237,19 @@ def drift(result: Result) -> Figure:
         panels = figure.subplots(1, len(shown), squeeze=False, sharex=True)[0]
         for axes, name in zip(panels, shown, strict=True):
             for number, case in enumerate(cases):
-                _history(axes, data[data["case"] == case], name, number, len(cases), case)
-            axes.set_yscale("log")
-            axes.set_title(PANELS[name])
-            axes.set_xlabel(style.label("t", result.units.get("t")))
+                rows = data[data["case"] == case]
+                every = max(1, len(rows) // _MARKERS)
+                # Markers of different curves stand side by side.
+                look = style.curve(number) | {"linewidth": 1.0, "markersize": 4.0}
+                if np.isfinite(rows[name]).any() or not np.isfinite(rows["constraint"]).any():
+                    style.mark_failed(axes, rows["t"], rows[name], look["color"])
+                look |= {
+                    "label": style.text(case),
+                    "markevery": (number * every // max(1, len(cases)), every),
+                }
+                axes.plot(rows["t"], style.clipped(rows[name]), **look)
+            axes.set(yscale="log", title=PANELS[name], xlabel=style.label("t", result.units.get("t")))
             style.mark_limits(axes, data[name])
         panels[0].set_ylabel("largest error in a part of the interval")
         style.legend_below(figure, panels[0], min(4, len(cases)))
     return figure
-
-
-def _history(axes: Any, rows: NDArray[np.void], name: str, number: int, count: int, case: str) -> None:
-    every = max(1, len(rows) // _MARKERS)
-    # Markers of different curves stand side by side.
-    look = style.curve(number) | {"linewidth": 1.0, "markersize": 4.0}
-    if np.isfinite(rows[name]).any() or not np.isfinite(rows["constraint"]).any():
-        style.mark_failed(axes, rows["t"], rows[name], look["color"])
-    look |= {"label": style.text(case), "markevery": (number * every // max(1, count), every)}
-    axes.plot(rows["t"], style.clipped(rows[name]), **look)

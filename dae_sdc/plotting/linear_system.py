@@ -126,28 +126,20 @@ def bode(result: Result) -> Figure:
             size = np.where(np.isfinite(values) & (np.abs(values) > _SMALLEST), np.abs(values), np.nan)
             absent = "" if np.isfinite(size).any() else ": 0"
             upper.plot(rows["at"], size, label=f"{_label(result, source, output)}{absent}", **look)
-            lower.plot(rows["at"], _phase(values), **look)
+            finite = np.isfinite(values) & (np.abs(values) > 0.0)
+            degrees = np.full(len(values), np.nan)
+            degrees[finite] = np.degrees(np.unwrap(np.angle(values[finite])))
+            lower.plot(rows["at"], degrees, **look)
         omega = result.data["at"][result.data["what"] == "frequency"]
         for frequency, damping, _ in about["modes"]:
             if omega.min() <= frequency <= omega.max() and damping < 1.0:
                 for axes in (upper, lower):
                     axes.axvline(frequency, color=style.GREY, linewidth=0.7, linestyle=":", zorder=1)
-        upper.set_xscale("log")
-        upper.set_yscale("log")
-        upper.set_ylabel("magnitude")
-        lower.set_ylabel("phase [degrees]")
-        lower.set_xlabel("angular frequency [rad/s]")
+        upper.set(xscale="log", yscale="log", ylabel="magnitude")
+        lower.set(ylabel="phase [degrees]", xlabel="angular frequency [rad/s]")
         lower.yaxis.set_major_locator(MaxNLocator(steps=[1, 1.5, 3, 4.5, 9, 10]))
         style.legend_below(figure, upper, 1 if len(upper.get_legend_handles_labels()[1]) < 3 else 2)
     return figure
-
-
-def _phase(values: Any) -> Any:
-    """Phases in degrees without jumps."""
-    finite = np.isfinite(values) & (np.abs(values) > 0.0)
-    degrees = np.full(len(values), np.nan)
-    degrees[finite] = np.degrees(np.unwrap(np.angle(values[finite])))
-    return degrees
 
 
 def nyquist(result: Result) -> Figure:
@@ -206,8 +198,7 @@ def poles(result: Result) -> Figure:
         for part, limit in (("re", axes.set_xlim), ("im", axes.set_ylim)):
             if np.abs(shown[part]).max() <= NO_PART * largest:
                 limit(-0.6 * largest, 0.6 * largest)
-        axes.set_xlabel("real part [1/s]")
-        axes.set_ylabel("imaginary part [rad/s]")
+        axes.set(xlabel="real part [1/s]", ylabel="imaginary part [rad/s]")
         figure.legend(loc="outside lower center", ncols=3)
     return figure
 
@@ -264,7 +255,13 @@ def branch(result: Result, show: str | Sequence[str] | None = None) -> Figure:
         figure = style.figure(1.4 + 3.4 * across, 1.4 + 2.7 * down, title)
         panels = style.panels(figure, len(chosen), down, across, sharex=True)
         for axes, j in zip(panels, chosen, strict=True):
-            _line(axes, line["value"], line["u"][:, j], line["unstable"])
+            x = line["value"]
+            unstable = line["unstable"]
+            looks = np.where(unstable < 0, 2, np.where(unstable > 0, 1, 0))
+            begin = 0
+            for end in [*(np.flatnonzero(np.diff(looks)) + 1).tolist(), len(x)]:
+                axes.plot(x[begin : end + 1], line["u"][:, j][begin : end + 1], **_LOOKS[int(looks[begin])])
+                begin = end
             for kind, (marker, _) in _MARKS.items():
                 rows = data[data["special"] == kind]
                 axes.plot(rows["value"], rows["u"][:, j], marker, **mark)
@@ -280,15 +277,6 @@ def _moving(u: Any) -> list[int]:
     change = np.where(sizes > NOTHING, np.ptp(u, axis=0) / np.maximum(sizes, NOTHING), 0.0)
     order = [int(j) for j in np.argsort(-change, kind="stable") if change[j] > 1e-9]
     return sorted(order[:MOST_PANELS]) or [0]
-
-
-def _line(axes: Any, x: Any, y: Any, unstable: Any) -> None:
-    """The branch in pieces of one look, which meet."""
-    looks = np.where(unstable < 0, 2, np.where(unstable > 0, 1, 0))
-    begin = 0
-    for end in [*(np.flatnonzero(np.diff(looks)) + 1).tolist(), len(x)]:
-        axes.plot(x[begin : end + 1], y[begin : end + 1], **_LOOKS[int(looks[begin])])
-        begin = end
 
 
 _LOOKS: tuple[dict[str, Any], ...] = (

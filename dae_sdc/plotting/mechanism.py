@@ -13,11 +13,8 @@ Plot: pendulum of pendulum, trajectories by method
 
 from __future__ import annotations
 
-import ast
 import math
-import operator
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +23,7 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from dae_sdc.errors import InputError, ResultFileError
-from dae_sdc.options import names_in as names_in_text
+from dae_sdc.options import names_in
 from dae_sdc.plotting import style
 from dae_sdc.plotting.solution import (
     STEP,
@@ -42,78 +39,8 @@ from dae_sdc.plotting.solution import (
     runs_of,
     some_of,
 )
-from dae_sdc.registry import unknown
 from dae_sdc.run.results import Result
-
-OPERATIONS: Mapping[type[ast.AST], Callable[..., Any]] = {
-    **{ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv},
-    **{ast.Pow: operator.pow, ast.USub: operator.neg, ast.UAdd: operator.pos},
-}
-
-# Functions that a formula may call.
-FUNCTIONS: Mapping[str, Callable[..., Any]] = {
-    name: getattr(np, name)
-    for name in ("sin", "cos", "tan", "arcsin", "arccos", "arctan", "arctan2", "sqrt", "exp", "log", "abs")
-}
-
-_PLACE = "_name_{}_"
-
-
-def names_in(formula: str, known: Sequence[str]) -> list[str]:
-    """The known names in a formula, longer ones first where one is part of another."""
-    return [known[place] for place in _marked(formula, known)[1]]
-
-
-def evaluate(formula: str, values: Mapping[str, Any]) -> Any:
-    """The value of a formula."""
-    known = list(values)
-    text, places = _marked(formula, known)
-    own = {_PLACE.format(place): values[known[place]] for place in places} | {"pi": np.pi}
-    try:
-        tree = ast.parse(text.replace("^", "**").strip(), mode="eval").body
-    except SyntaxError:
-        raise InputError(f"'{formula}' is no formula; write it with names, numbers and + - * / **") from None
-    return _value(tree, own, formula, known)
-
-
-def _marked(formula: str, known: Sequence[str]) -> tuple[str, list[int]]:
-    """The formula with a plain word in the place of each known name, and which names are in it."""
-    marked: list[int] = []
-    if not known:
-        return formula, marked
-    longest = sorted(range(len(known)), key=lambda place: -len(known[place]))
-    pattern = "|".join(re.escape(known[place]) for place in longest)
-    places = {name: place for place, name in enumerate(known)}
-
-    def mark(match: re.Match[str]) -> str:
-        place = places[match[0]]
-        if place not in marked:
-            marked.append(place)
-        return _PLACE.format(place)
-
-    return re.sub(rf"(?<![\w.])(?:{pattern})(?![\w.(\[])", mark, formula), marked
-
-
-def _value(node: ast.AST, own: Mapping[str, Any], formula: str, known: Sequence[str]) -> Any:
-    match node:
-        case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
-            return float(number)
-        case ast.Name(id=name) if name in own:
-            return own[name]
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATIONS:
-            return OPERATIONS[type(op)](*(_value(part, own, formula, known) for part in (left, right)))
-        case ast.UnaryOp(op=op, operand=operand) if type(op) in OPERATIONS:
-            return OPERATIONS[type(op)](_value(operand, own, formula, known))
-        case ast.Call(func=ast.Name(id=name), args=[*arguments], keywords=[]) if name in FUNCTIONS:
-            return FUNCTIONS[name](*(_value(part, own, formula, known) for part in arguments))
-        case ast.Name(id=name):
-            raise InputError(unknown("name", name, known))
-        case _:
-            raise InputError(
-                f"'{ast.unparse(node)}' in the formula '{formula}' is not known; write it with names, "
-                f"numbers, + - * / ** and {', '.join(FUNCTIONS)}"
-            )
-
+from dae_sdc.run.unknowns import compiled_expression, evaluated
 
 START: dict[str, Any] = {"marker": "o", "color": "0.2", "markerfacecolor": "white", "markersize": 5.0}
 END: dict[str, Any] = {"marker": "s", "color": "0.2", "markersize": 4.5}
@@ -298,7 +225,7 @@ def _texts(points: str) -> dict[str, tuple[str, str]]:
     found = {}
     for number, text in enumerate((part for part in points.split(";") if part.strip()), start=1):
         name, equals, right = text.partition("=")
-        parts = names_in_text(right if equals else text)
+        parts = names_in(right if equals else text)
         if len(parts) != 2:
             raise InputError(f"a point is NAME=X,Y with points separated by semicolons; got '{text.strip()}'")
         found[name.strip() if equals else f"P{number}"] = (parts[0], parts[1])
@@ -327,14 +254,22 @@ def _points(run: Run, texts: Mapping[str, tuple[str, str]]) -> tuple[Values, lis
     """Times, and points along the solution."""
     params = run.result.parameters.get("params", {})
     numbers = {name: value for name, value in params.items() if isinstance(value, int | float)}
-    known = [*run.unknowns, *run.rates]
-    names = dict.fromkeys(name for pair in texts.values() for text in pair for name in names_in(text, known))
+    known = list(dict.fromkeys([*run.unknowns, *run.rates, *numbers]))
+    formulas = {
+        text: compiled_expression(text, known, f"the formula '{text}'")
+        for pair in texts.values()
+        for text in pair
+    }
+    names = dict.fromkeys(name for _, used in formulas.values() for name in used)
     chosen = [one for one in map(run.find, names) if one is not None]
     times, curves = run.curves(chosen)
     values = {**numbers, **{one.name: column for one, column in zip(chosen, curves, strict=True)}}
     found = []
     for name, pair in texts.items():
-        both = (np.asarray(evaluate(text, values), dtype=float) for text in pair)
+        codes = (formulas[text] for text in pair)
+        both = (
+            np.asarray(evaluated(code, [values[one] for one in used], times), float) for code, used in codes
+        )
         x, y = (np.broadcast_to(column, times.shape) for column in both)
         if not (np.isfinite(x).any() and np.isfinite(y).any()):
             raise InputError(f"point {name} is nowhere: {pair[0]}, {pair[1]} are not finite")
@@ -391,7 +326,19 @@ def pendulum(result: Result, method: str | None = None) -> Figure:
     down = math.ceil(len(rows) / across)
     with style.styled():
         # A panel alone is too narrow for one line.
-        title = ("\n" if across == 1 else ", ").join(filter(None, _title(result, rows)))
+        first, about = rows[0], result.parameters
+        parts = []
+        dt, interval = about.get("dt"), about.get("interval")
+        if first["starting_procedure"]:
+            parts.append(f"started by {style.text(first['starting_procedure'])}")
+        adaptive = "rtol" in (first.dtype.names or ()) and np.isfinite(first["rtol"])
+        if first["sweeper"] != REFERENCE and isinstance(dt, int | float) and not adaptive:
+            parts.append(f"dt={dt:g}")
+        if isinstance(interval, list) and len(interval) == 2:
+            parts.append(f"t = {interval[0]:g} to {interval[1]:g}")
+        title = ("\n" if across == 1 else ", ").join(
+            filter(None, (f"elastic pendulum, {style.text(first['method'])}", ", ".join(parts)))
+        )
         figure = style.figure(1.0 + 2.8 * across, 1.2 + 2.9 * down, title)
         panels = style.panels(figure, len(rows), down, across)
         compares = False
@@ -410,20 +357,6 @@ def pendulum(result: Result, method: str | None = None) -> Figure:
             handles.append(Line2D([], [], linestyle="", label=label, **look))
         figure.legend(handles=handles, loc="outside lower center", ncols=2 if across == 1 else 4)
     return figure
-
-
-def _title(result: Result, rows: NDArray[np.void]) -> tuple[str, str]:
-    first, about = rows[0], result.parameters
-    parts = []
-    dt, interval = about.get("dt"), about.get("interval")
-    if first["starting_procedure"]:
-        parts.append(f"started by {style.text(first['starting_procedure'])}")
-    adaptive = "rtol" in (first.dtype.names or ()) and np.isfinite(first["rtol"])
-    if first["sweeper"] != REFERENCE and isinstance(dt, int | float) and not adaptive:
-        parts.append(f"dt={dt:g}")
-    if isinstance(interval, list) and len(interval) == 2:
-        parts.append(f"t = {interval[0]:g} to {interval[1]:g}")
-    return f"elastic pendulum, {style.text(first['method'])}", ", ".join(parts)
 
 
 def _panel(axes: Any, row: np.void, other: np.void | None) -> None:

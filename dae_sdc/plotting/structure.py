@@ -66,7 +66,19 @@ def signature(analysed: Structure, title: str = "") -> Figure:
                 axes.text(x, y, str(order), ha="center", va="center", weight=weight, color=colour)
             look: dict[str, Any] = {"marker": "s", "facecolor": "none", "edgecolor": "0.2"}
             axes.scatter(np.arange(n), np.arange(n), s=170, linewidth=0.7, **look)
-            _label(axes, analysed, rows, cols)
+            places = np.arange(analysed.size)
+            axes.set_yticks(places, [style.text(analysed.equation_names[i]) for i in rows])
+            axes.set_xticks(places, [style.text(analysed.names[j]) for j in cols], rotation=90)
+            axes.tick_params(length=0)
+            note = "orders of derivative; coloured: system Jacobian, framed: transversal"
+            axes.set_xlabel(note, fontsize=style.SMALL, color=style.GREY)
+            beside, above = axes.secondary_yaxis("right"), axes.secondary_xaxis("top")
+            beside.set_yticks(places, [str(value) for value in analysed.c[rows]])
+            above.set_xticks(places, [str(value) for value in analysed.d[cols]])
+            beside.set_ylabel("c: differentiations of the equation")
+            above.set_xlabel("d: order that is determined")
+            for extra in (beside, above):
+                extra.tick_params(length=0)
         else:
             size = float(np.clip(4e4 / n**1.5, 0.05, 8.0))
             for chosen, colour, label in ((~leads, _OTHER, "other"), (leads, _LEADING, "system Jacobian")):
@@ -98,22 +110,6 @@ def _order(analysed: Structure) -> tuple[Any, Any]:
     return rows, analysed.transversal[rows]
 
 
-def _label(axes: Any, analysed: Structure, rows: Any, cols: Any) -> None:
-    places = np.arange(analysed.size)
-    axes.set_yticks(places, [style.text(analysed.equation_names[i]) for i in rows])
-    axes.set_xticks(places, [style.text(analysed.names[j]) for j in cols], rotation=90)
-    axes.tick_params(length=0)
-    note = "orders of derivative; coloured: system Jacobian, framed: transversal"
-    axes.set_xlabel(note, fontsize=style.SMALL, color=style.GREY)
-    beside, above = axes.secondary_yaxis("right"), axes.secondary_xaxis("top")
-    beside.set_yticks(places, [str(value) for value in analysed.c[rows]])
-    above.set_xticks(places, [str(value) for value in analysed.d[cols]])
-    beside.set_ylabel("c: differentiations of the equation")
-    above.set_xlabel("d: order that is determined")
-    for extra in (beside, above):
-        extra.tick_params(length=0)
-
-
 def _frame(axes: Any, blocks: Iterable[Block], row_place: Any, **look: Any) -> None:
     corners = [(int(row_place[block.rows].min()) - 0.5, block.size) for block in blocks]
     squares = [Rectangle((first, first), size, size) for first, size in corners]
@@ -142,26 +138,22 @@ def main(args: argparse.Namespace) -> int:
         names, alone = models_of(args)
         params = given_options(args, Parameters).get("params")
         if alone:
-            _show(names[0], params, args)
+            model = model_of(names[0], params, args.simplify)
+            analysed = structure(model, differentiation=args.differentiation)
+            print(f"{model.name}: {model.title}" if model.title else model.name)
+            print(analysed)
+            if args.repair and not analysed.regular:
+                mended = repair(model, method=args.repair)
+                print("\nrepaired:", *(f"  {step}" for step in mended.steps), "", mended.structure, sep="\n")
+                analysed = mended.structure
+            if args.plot:
+                blocked_signature(analysed, args.plot, title=model.name)
+                print(f"written to {args.plot}")
         elif args.plot:
             raise InputError("a picture shows one model; name one, or leave --plot away")
         else:
             _tabulate(names, params, args)
     return 0
-
-
-def _show(name: str, params: dict[str, object] | None, args: argparse.Namespace) -> None:
-    model = model_of(name, params, args.simplify)
-    analysed = structure(model, differentiation=args.differentiation)
-    print(f"{model.name}: {model.title}" if model.title else model.name)
-    print(analysed)
-    if args.repair and not analysed.regular:
-        mended = repair(model, method=args.repair)
-        print("\nrepaired:", *(f"  {step}" for step in mended.steps), "", mended.structure, sep="\n")
-        analysed = mended.structure
-    if args.plot:
-        blocked_signature(analysed, args.plot, title=model.name)
-        print(f"written to {args.plot}")
 
 
 def _tabulate(names: list[str], params: dict[str, object] | None, args: argparse.Namespace) -> None:

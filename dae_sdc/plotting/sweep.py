@@ -145,7 +145,13 @@ def end_values(result: Result, show: str | Sequence[str] | None = None) -> Figur
 def _panels(runs: Sweep, chosen: list[str] | None) -> tuple[Figure, Any, list[str]]:
     """A figure with a panel for each name that is chosen, or else of the first unknowns, and the names."""
     names = list(runs.all_names[:DRAWN_UNKNOWNS]) if chosen is None else chosen
-    title = _title(runs, len(runs.all_names) - len(names) if chosen is None else 0)
+    hidden = len(runs.all_names) - len(names) if chosen is None else 0
+    failed, left = int((runs.data["done"] & ~runs.success).sum()), int((~runs.data["done"]).sum())
+    parts = [style.headline(runs.result.parameters), "1 run" if len(runs) == 1 else f"{len(runs)} runs"]
+    parts += [f"{failed} failed (crosses)"] if failed else []
+    parts += [f"{left} not run yet"] if left else []
+    parts += [f"{hidden} more unknowns not drawn"] if hidden else []
+    title = ", ".join(parts)
     figure = style.figure(8.0, 0.9 + 1.9 * len(names), title)
     return figure, figure.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0], names
 
@@ -239,15 +245,6 @@ def _unit(runs: Sweep, name: str) -> str:
     inner = name.partition("(")[2].removesuffix(")") if name not in runs.units else ""
     own = "t" if name == "t_end" else inner or name
     return style.bracket(runs.units.get(own))
-
-
-def _title(runs: Sweep, hidden: int) -> str:
-    failed, left = int((runs.data["done"] & ~runs.success).sum()), int((~runs.data["done"]).sum())
-    parts = [style.headline(runs.result.parameters), "1 run" if len(runs) == 1 else f"{len(runs)} runs"]
-    parts += [f"{failed} failed (crosses)"] if failed else []
-    parts += [f"{left} not run yet"] if left else []
-    parts += [f"{hidden} more unknowns not drawn"] if hidden else []
-    return ", ".join(parts)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

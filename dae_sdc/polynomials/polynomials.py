@@ -92,7 +92,24 @@ class PolynomialSystem:
         # Exact coefficients minus these doubles and, where that is not 0, the exact ones as SymPy numbers.
         self.remainders: Complexes = np.zeros_like(self.coefficients)
         self.exact: dict[tuple[int, int], Any] = {}
-        self._prepare()
+        # One table of monomials for the polynomials and all their derivatives.
+        rows, columns = self.coefficients.shape[0], self.exponents.shape[1]
+        tables, weights = [self.exponents], [np.zeros((0, 0), dtype=np.complex128)] * (columns + 1)
+        weights[0] = self.coefficients
+        for j in range(columns):
+            lowered = self.exponents.copy()
+            lowered[:, j] = np.maximum(lowered[:, j] - 1, 0)
+            tables.append(lowered)
+            weights[j + 1] = self.coefficients * self.exponents[:, j]
+        table, place = np.unique(np.concatenate(tables), axis=0, return_inverse=True)
+        places = place.reshape(columns + 1, -1)
+        joined = np.zeros((len(table), columns + 1, rows), dtype=np.complex128)
+        for j, weight in enumerate(weights):
+            np.add.at(joined[:, j], places[j], weight.T)
+        needed = joined.any(axis=(1, 2))
+        self._table = table[needed]
+        self._weights = joined[needed].reshape(-1, (columns + 1) * rows)
+        self._highest = int(self._table.max(initial=0))
 
     @classmethod
     def from_sympy(cls, expressions: Sequence[Any], variables: Sequence[Any]) -> PolynomialSystem:
@@ -158,26 +175,6 @@ class PolynomialSystem:
             system.exact[place] = value
             system.remainders[place] = complex((value - _rational(system.coefficients[place])).evalf(17))
         return system
-
-    def _prepare(self) -> None:
-        """Make one table of monomials for the polynomials and all their derivatives."""
-        rows, columns = self.coefficients.shape[0], self.exponents.shape[1]
-        tables, weights = [self.exponents], [np.zeros((0, 0), dtype=np.complex128)] * (columns + 1)
-        weights[0] = self.coefficients
-        for j in range(columns):
-            lowered = self.exponents.copy()
-            lowered[:, j] = np.maximum(lowered[:, j] - 1, 0)
-            tables.append(lowered)
-            weights[j + 1] = self.coefficients * self.exponents[:, j]
-        table, place = np.unique(np.concatenate(tables), axis=0, return_inverse=True)
-        places = place.reshape(columns + 1, -1)
-        joined = np.zeros((len(table), columns + 1, rows), dtype=np.complex128)
-        for j, weight in enumerate(weights):
-            np.add.at(joined[:, j], places[j], weight.T)
-        needed = joined.any(axis=(1, 2))
-        self._table = table[needed]
-        self._weights = joined[needed].reshape(-1, (columns + 1) * rows)
-        self._highest = int(self._table.max(initial=0))
 
     @property
     def equations(self) -> int:
@@ -424,18 +421,12 @@ class Homotopy:
                 ends = asm.sum(zip(new, coordinates, strict=True))
                 begins = asm.sum(zip(old, coordinates, strict=True))
                 changes.append(asm.plus(asm.number(gamma), begins, asm.times(minus, ends)))
-        constants = np.array(asm.constants, dtype=np.complex128)
-        equations = Equations(
-            code=np.array(asm.code, dtype=np.int64).reshape(-1, 4),
-            constants=constants[:, 0].copy(),
-            remainders=constants[:, 1].copy(),
-            own=np.array(
-                own, dtype=np.complex128, order="C"
-            ),  # a copy, because the tracker is compiled for writable arrays
-            jacobian=np.array(jacobian, dtype=np.int64),
-            values=np.array(values, dtype=np.int64),
-            changes=np.array(changes, dtype=np.int64),
-        )
+        code = np.array(asm.code, dtype=np.int64).reshape(-1, 4)
+        constants, remainders = np.array(asm.constants, dtype=np.complex128).T.copy()
+        # A copy, because the tracker is compiled for writable arrays.
+        numbers = np.array(own, dtype=np.complex128, order="C")
+        places = (np.array(part, dtype=np.int64) for part in (jacobian, values, changes))
+        equations = Equations(code, constants, remainders, numbers, *places)
         forms = after if after is not None else np.zeros((1, 0, size)) if slices is None else slices[None]
         return cls(target, equations, np.asarray(forms, dtype=np.complex128), exact)
 

@@ -41,7 +41,24 @@ def run_jobs(
     if comm is not None:
         if workers > 1:
             raise InputError("give workers or comm, not both: with comm, the ranks are the workers")
-        return _by_ranks(function, jobs, comm)
+        error: Exception | None = None
+        mine: list[tuple[int, Result]] = []
+        try:
+            with limited():
+                mine = [(number, function(jobs[number])) for number in range(comm.rank, len(jobs), comm.size)]
+        except Exception as raised:  # the other ranks wait, and must be told
+            error = raised
+        late = isinstance(error, TimeLimitError)
+        gathered = comm.allgather((mine, None if error is None else _told(error), late))
+        if error is not None:
+            raise error
+        for rank, (_, failure, late) in enumerate(gathered):
+            if late:
+                raise TimeLimitError(failure)
+            if failure is not None:
+                raise RemoteError(f"rank {rank} of {comm.size}: {failure}")
+        done = dict(pair for part, *_ in gathered for pair in part)
+        return [done[number] for number in range(len(jobs))]
     if min(workers, len(jobs)) > 1:
         return _by_workers(function, jobs, min(workers, len(jobs)), arrived)
     results = []
@@ -50,27 +67,6 @@ def run_jobs(
         results.append(function(job))
         arrived(number, results[-1])
     return results
-
-
-def _by_ranks(function: Callable[[Job], Result], jobs: Sequence[Job], comm: Any) -> list[Result]:
-    error: Exception | None = None
-    mine: list[tuple[int, Result]] = []
-    try:
-        with limited():
-            mine = [(number, function(jobs[number])) for number in range(comm.rank, len(jobs), comm.size)]
-    except Exception as raised:  # the other ranks wait, and must be told
-        error = raised
-    late = isinstance(error, TimeLimitError)
-    gathered = comm.allgather((mine, None if error is None else _told(error), late))
-    if error is not None:
-        raise error
-    for rank, (_, failure, late) in enumerate(gathered):
-        if late:
-            raise TimeLimitError(failure)
-        if failure is not None:
-            raise RemoteError(f"rank {rank} of {comm.size}: {failure}")
-    done = dict(pair for part, *_ in gathered for pair in part)
-    return [done[number] for number in range(len(jobs))]
 
 
 def _told(error: Exception) -> str:

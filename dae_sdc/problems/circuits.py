@@ -272,11 +272,8 @@ class TwoTransistorAmplifier(Amplifier):
                 *((SUPPLY, 6, self.R_8), (7, GROUND, self.R_9)),
             ],
             [
-                (0, 1, self.C_1),
-                (2, GROUND, self.C_2),
-                (3, 4, self.C_3),
-                (5, GROUND, self.C_4),
-                (6, 7, self.C_5),
+                *((0, 1, self.C_1), (2, GROUND, self.C_2), (3, 4, self.C_3)),
+                *((5, GROUND, self.C_4), (6, 7, self.C_5)),
             ],
             [(1, 2, 3), (4, 5, 6)],
         )

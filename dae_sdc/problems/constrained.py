@@ -236,8 +236,8 @@ def seven_A(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
 
 def seven_h(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
     out[0], out[1], out[2], out[3], out[4], out[5], out[6] = squeezer_moments(
-        *(v[0], v[1], v[3], v[4], v[5], v[6]),
-        *(np.sin(u[1]), np.cos(u[3]), np.cos(u[5]), np.sin(u[2]), np.cos(u[2])),
+        (v[0], v[1], v[3], v[4], v[5], v[6]),
+        (np.sin(u[1]), np.cos(u[3]), np.cos(u[5]), np.sin(u[2]), np.cos(u[2])),
     )
 
 

@@ -140,13 +140,11 @@ def channel_current(
     bulk_source: float,
     gate_drain: float,
     bulk_drain: float,
-    forward: float,
-    backward: float,
-    threshold: float,
-    body: float,
-    potential: float,
+    p: Vector,
+    at: int,
 ) -> float:
-    """Current through the channel of a transistor, from source to drain, in the model of Shichman, Hodges."""
+    """Current through a channel from source to drain, in the model of Shichman, Hodges; p[at] is its gain."""
+    forward, backward, threshold, body, potential = p[at], p[at + 1], p[at + 2], p[at + 3], p[at + 4]
     if drop >= 0.0:
         gain, v = forward, drop
         over = gate_source - threshold - body * (math.sqrt(potential - bulk_source) - math.sqrt(potential))
@@ -155,9 +153,8 @@ def channel_current(
         over = gate_drain - threshold - body * (math.sqrt(potential - bulk_drain) - math.sqrt(potential))
     if over <= 0.0:
         return 0.0
-    if over <= v:
-        return -gain * over * over * (1.0 + MODULATION * v)
-    return -gain * v * (2.0 * over - v) * (1.0 + MODULATION * v)
+    current: float = -gain * over * over if over <= v else -gain * v * (2.0 * over - v)
+    return current * (1.0 + MODULATION * v)
 
 
 @inlined
@@ -188,16 +185,7 @@ def add_currents(t: float, u: Vector, first: int, p: Vector, out: Vector) -> Non
         at_drain = potential(drain, t, u, first, p, lines)
         at_gate = potential(gate, t, u, first, p, lines)
         current = channel_current(
-            right - left,
-            at_gate - left,
-            low - at_source,
-            at_gate - right,
-            high - at_drain,
-            p[kind],
-            p[kind + 1],
-            p[kind + 2],
-            p[kind + 3],
-            p[kind + 4],
+            right - left, at_gate - left, low - at_source, at_gate - right, high - at_drain, p, kind
         )
         into_source = channel * (left - at_source)
         into_drain = channel * (right - at_drain)
@@ -538,7 +526,12 @@ class TwoBitAdder(DigitalCircuit):
     def __init__(self, *values: Any, **settings: Any) -> None:
         super().__init__(*values, **settings)
         n = self.n_diff
-        self.sparsity = self._pattern()
+        n = self.circuit.nodes
+        own = [(k, k) for k in range(n)]
+        pairs = [*own, *((n + i, j) for i, j in own)]
+        pairs += [(i, n + j) for i, j in self.circuit.reached()]
+        pairs += [(n + i, n + j) for i, j in self.circuit.charged()]
+        self.sparsity = pattern(2 * n, *np.array(sorted(set(pairs))).T)
         floating = {n + node for group in self.circuit.floating() for node in group}
         self.variable_index = tuple(2 if i in floating else 1 for i in range(2 * n))
 
@@ -561,12 +554,3 @@ class TwoBitAdder(DigitalCircuit):
             u[place], digits[place] = output, known
         u.flags.writeable = digits.flags.writeable = False
         return end._replace(u=u, digits=digits, source=ADDER_OUTPUTS_SOURCE)
-
-    def _pattern(self) -> Any:
-        """Sparsity pattern of the Jacobian: potentials in all equations, and the charge of the same node."""
-        n = self.circuit.nodes
-        own = [(k, k) for k in range(n)]
-        pairs = [*own, *((n + i, j) for i, j in own)]
-        pairs += [(i, n + j) for i, j in self.circuit.reached()]
-        pairs += [(n + i, n + j) for i, j in self.circuit.charged()]
-        return pattern(2 * n, *np.array(sorted(set(pairs))).T)

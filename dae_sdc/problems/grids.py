@@ -173,15 +173,11 @@ class TransmissionLine(SolvedProblem):
 
     def __init__(self, *values: Any, **settings: Any) -> None:
         super().__init__(*values, **settings)
-        self.sparsity = self._pattern()
-
-    def _pattern(self) -> Any:
-        """Sparsity pattern of the Jacobian: each equation has its own voltage and those of its neighbours."""
         n = self.n_diff
         k = np.arange(n)
         rows = [k, n + k, n + k[1:], k, k[:-1], n + k]
         columns = [k, k, k[:-1], n + k, n + k[1:], n + k]
-        return pattern(2 * n, np.concatenate(rows), np.concatenate(columns))
+        self.sparsity = pattern(2 * n, np.concatenate(rows), np.concatenate(columns))
 
     def kernel_parameters(self) -> npt.ArrayLike:
         """Size, constants of the equations, whether there is a wave, and its phases."""
@@ -437,25 +433,6 @@ class NavierStokes(SolvedProblem):
 
     def __init__(self, *values: Any, **settings: Any) -> None:
         super().__init__(*values, **settings)
-        self._build()
-
-    def fields(self, state: npt.ArrayLike) -> tuple[Vector, Vector, Vector]:
-        """u of shape (m - 1, m), v of shape (m, m - 1) and p of shape (m, m), first index along x."""
-        m, k = self._cells, self._half
-        values = np.asarray(state).view(np.ndarray)
-        pressure = np.append(values[2 * k :], 0.0).reshape(m, m)
-        return values[:k].reshape(m - 1, m), values[k : 2 * k].reshape(m, m - 1), pressure
-
-    def pack(self, u: Vector, v: Vector, p: Vector) -> MeshDAE:
-        """The state of fields with the shapes of :meth:`fields`; pressures less that of the last cell."""
-        pressure = p.ravel()[:-1] - p[-1, -1]
-        return attach(np.concatenate([u.ravel(), v.ravel(), pressure]), self.n_diff)
-
-    def _build(self) -> None:
-        """Set the pattern of the Jacobian, the exact solution, and the force and sources for it.
-
-        The discrete operators are Kronecker products; the compiled equations are written row by row.
-        """
         m = self._cells
         cell, line = sparse.eye_array(m), sparse.eye_array(m - 1)
         # Difference and mean from the m - 1 faces of a row to its m cells; zero on the walls.
@@ -505,6 +482,18 @@ class NavierStokes(SolvedProblem):
         gradient = -(divergence.T @ self._pressure)
         force = np.column_stack([*parts, *(-(laplacian @ part) for part in parts), *pairs, gradient])
         self._sources = np.concatenate([force.ravel(), divergence @ parts[2]])
+
+    def fields(self, state: npt.ArrayLike) -> tuple[Vector, Vector, Vector]:
+        """u of shape (m - 1, m), v of shape (m, m - 1) and p of shape (m, m), first index along x."""
+        m, k = self._cells, self._half
+        values = np.asarray(state).view(np.ndarray)
+        pressure = np.append(values[2 * k :], 0.0).reshape(m, m)
+        return values[:k].reshape(m - 1, m), values[k : 2 * k].reshape(m, m - 1), pressure
+
+    def pack(self, u: Vector, v: Vector, p: Vector) -> MeshDAE:
+        """The state of fields with the shapes of :meth:`fields`; pressures less that of the last cell."""
+        pressure = p.ravel()[:-1] - p[-1, -1]
+        return attach(np.concatenate([u.ravel(), v.ravel(), pressure]), self.n_diff)
 
     def _modes(self) -> tuple[Vector, Vector]:
         """The velocities y_1, y_2 and y_3 as columns, and the pressure z_1 with zero in the last cell."""

@@ -193,20 +193,10 @@ def squeezer_masses(cth: float, sph: float, som: float) -> tuple[float, ...]:
 
 
 @inlined
-def squeezer_moments(
-    vbe: float,
-    vth: float,
-    vph: float,
-    vde: float,
-    vom: float,
-    vep: float,
-    sth: float,
-    cph: float,
-    com: float,
-    sga: float,
-    cga: float,
-) -> tuple[float, ...]:
+def squeezer_moments(v: tuple[float, ...], s: tuple[float, ...]) -> tuple[float, ...]:
     """Right-hand sides f(q, v) of the seven angles: motor, spring, and terms quadratic in the velocities."""
+    vbe, vth, vph, vde, vom, vep = v
+    sth, cph, com, sga, cga = s
     xd, yd = _SD * cga + _SC * sga + _XB, _SD * sga - _SC * cga + _YB
     length = np.sqrt((xd - _XC) ** 2 + (yd - _YC) ** 2)
     force = -_C0 * (length - _L0) / length
@@ -290,7 +280,7 @@ def andrews_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) ->
     sines = squeezer_sines(u[0], th, u[2], ph, u[4], om, u[6])
     m11, m21, m22, m33, m44, m54, m55, m66, m76, m77 = squeezer_masses(np.cos(th), np.sin(ph), np.sin(om))
     f1, f2, f3, f4, f5, f6, f7 = squeezer_moments(
-        *(u[7], u[8], u[10], u[11], u[12], u[13]), *(np.sin(th), np.cos(ph), np.cos(om), sines[4], sines[5])
+        (u[7], u[8], u[10], u[11], u[12], u[13]), (np.sin(th), np.cos(ph), np.cos(om), sines[4], sines[5])
     )
     xbe, xth, ybe, yth, xga, yga, xph, xde, yph, yde, xom, xep, yom, yep = squeezer_gradient(sines)
     sx, sy = l1 + l3 + l5, l2 + l4 + l6

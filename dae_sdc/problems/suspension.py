@@ -23,19 +23,10 @@ ASSUMPTIONS: Final = ("rigid", "quasi-static", "dynamic")
 # car.
 PLACES: Final[Mapping[str, tuple[float, float, float]]] = MappingProxyType(
     {
-        "LF": (0.15, 0.25, 0.12),
-        "LR": (-0.15, 0.25, 0.12),
-        "LO": (0.0, 0.62, 0.10),
-        "UF": (0.12, 0.28, 0.30),
-        "UR": (-0.12, 0.28, 0.30),
-        "UO": (-0.01, 0.60, 0.33),
-        "T": (0.10, 0.25, 0.16),
-        "TO": (0.08, 0.60, 0.15),
-        "W": (0.0, 0.68, 0.21),
-        "R": (0.0, 0.24, 0.42),
-        "RP": (0.0, 0.33, 0.47),
-        "RS": (0.0, 0.26, 0.51),
-        "S": (0.0, 0.0, 0.42),
+        **{"LF": (0.15, 0.25, 0.12), "LR": (-0.15, 0.25, 0.12), "LO": (0.0, 0.62, 0.10)},
+        **{"UF": (0.12, 0.28, 0.30), "UR": (-0.12, 0.28, 0.30), "UO": (-0.01, 0.60, 0.33)},
+        **{"T": (0.10, 0.25, 0.16), "TO": (0.08, 0.60, 0.15), "W": (0.0, 0.68, 0.21)},
+        **{"R": (0.0, 0.24, 0.42), "RP": (0.0, 0.33, 0.47), "RS": (0.0, 0.26, 0.51), "S": (0.0, 0.0, 0.42)},
     }
 )
 # Rods between the body and the wheel carrier.
@@ -52,22 +43,12 @@ _RADIUS: Final = 0.21
 # with bumps of a height and a length at a speed.
 _PARAMETERS: Final[Mapping[str, tuple[float, str]]] = MappingProxyType(
     {
-        "m_body": (300.0, "kg"),
-        "m_wheel": (35.0, "kg"),
-        "J_across": (1.2, "kg m^2"),
-        "J_along": (0.4, "kg m^2"),
-        "g": (9.81, "m/s^2"),
-        "k": (5e4, "N/m"),
-        "c": (3e3, "N s/m"),
-        "preload": (5249.65, "N"),
-        "k_tyre": (2e5, "N/m"),
-        "load": (0.0, "N"),
-        **dict.fromkeys(("F_x", "F_y", "F_z"), (0.0, "N")),
+        **{"m_body": (300.0, "kg"), "m_wheel": (35.0, "kg")},
+        **{"J_across": (1.2, "kg m^2"), "J_along": (0.4, "kg m^2"), "g": (9.81, "m/s^2")},
+        **{"k": (5e4, "N/m"), "c": (3e3, "N s/m"), "preload": (5249.65, "N"), "k_tyre": (2e5, "N/m")},
+        **dict.fromkeys(("load", "F_x", "F_y", "F_z"), (0.0, "N")),
         **dict.fromkeys(("M_x", "M_y", "M_z"), (0.0, "N m")),
-        "road": (0.0, "m"),
-        "bump": (0.02, "m"),
-        "speed": (10.0, "m/s"),
-        "wave": (2.0, "m"),
+        **{"road": (0.0, "m"), "bump": (0.02, "m"), "speed": (10.0, "m/s"), "wave": (2.0, "m")},
     }
 )
 

@@ -31,15 +31,15 @@ RAIL_RADIUS = 0.06  # Radius of the head of the rails in m.
 FORCE = 1e4  # Unit of the multipliers in N.
 PI = 3.1415926  # The number pi with the digits of the Test Set, on which its reference values depend.
 
+Reals = tuple[float, ...]
 _CONE = math.tan(CONICITY)
 _RAIL_CENTRE = HALF_GAUGE + RAIL_RADIUS * math.sin(CONICITY)
 
 
 @inlined
-def _contact(
-    side: float, x: float, sth: float, cth: float, sph: float, cph: float, psi: float, xi: float
-) -> tuple[float, ...]:
+def _contact(side: float, x: float, angles: Reals, psi: float, xi: float) -> Reals:
     """R_s, S_s', S_s'', Q_s4, Q_s5, sine and cosine of the contact angle, and the two contact equations."""
+    sth, cth, sph, cph = angles
     spsi, cpsi = np.sin(psi), np.cos(psi)
     radius = NOMINAL_RADIUS + _CONE * (HALF_GAUGE - side * xi)
     place = x + xi * cth * cph + radius * (cth * sph * cpsi - sth * spsi)
@@ -59,14 +59,8 @@ def _contact(
 
 @inlined
 def _creep(
-    side: float,
-    speed: float,
-    mu: float,
-    rates: tuple[float, ...],
-    turned: tuple[float, ...],
-    contact: tuple[float, ...],
-    normal: float,
-) -> tuple[float, ...]:
+    side: float, speed: float, mu: float, rates: Reals, turned: Reals, contact: Reals, normal: float
+) -> Reals:
     """Creep force in one contact: across, upwards and along the track.
 
     ``rates`` are the velocities vx, vy, vz, vtheta, vphi and the spin, ``turned`` is (theta, sin phi,
@@ -109,19 +103,10 @@ def _creep(
 
 
 @inlined
-def _torque(
-    sth: float,
-    cth: float,
-    sph: float,
-    cph: float,
-    psi: float,
-    xi: float,
-    radius: float,
-    t1: float,
-    t2: float,
-    t3: float,
-) -> tuple[float, ...]:
+def _torque(angles: Reals, psi: float, xi: float, radius: float, force: Reals) -> Reals:
     """Torque of one creep force about the vertical axis, the track and the axle."""
+    sth, cth, sph, cph = angles
+    t1, t2, t3 = force
     spsi, cpsi = radius * np.sin(psi), radius * np.cos(psi)
     yaw = (-xi * cth + spsi * sth * cph) * t3 - (xi * sth + spsi * cth * cph) * t1 - spsi * sph * t2
     roll = (xi * cph + cpsi * sph) * t2 + (xi * sth * sph - cpsi * sth * cph) * t3
@@ -136,18 +121,19 @@ def wheelset_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -
     psir, xir, psil, xil = u[11], u[12], u[13], u[14]
     e1, e2 = FORCE * u[15], FORCE * u[16]
     spin = speed / NOMINAL_RADIUS + u[10]
-    sth, cth, sph, cph = np.sin(theta), np.cos(theta), np.sin(u[4]), np.cos(u[4])
-    rl, sl, bl, ql4, ql5, sdl, cdl, awayl, skewl = _contact(1.0, x, sth, cth, sph, cph, psil, xil)
-    rr, sr, br, qr4, qr5, sdr, cdr, awayr, skewr = _contact(-1.0, x, sth, cth, sph, cph, psir, xir)
+    sph, cph = np.sin(u[4]), np.cos(u[4])
+    angles = np.sin(theta), np.cos(theta), sph, cph
+    rl, sl, bl, ql4, ql5, sdl, cdl, awayl, skewl = _contact(1.0, x, angles, psil, xil)
+    rr, sr, br, qr4, qr5, sdr, cdr, awayr, skewr = _contact(-1.0, x, angles, psir, xir)
     # The sum (w1, w2) of the constraint forces across and upwards is resolved into the two normal forces.
     w1, w2 = sl * e1 + sr * e2, -e1 - e2
     crossed = -sdl * cdr - sdr * cdl
     nl, nr = (cdr * w1 - sdr * w2) / crossed, (-cdl * w1 - sdl * w2) / crossed
     rates, turned = (vx, vy, vz, vth, vph, spin), (theta, sph, cph)
-    fl1, fl2, fl3 = _creep(1.0, speed, mu, rates, turned, (psil, xil, rl, sl, bl, sdl, cdl), nl)
-    fr1, fr2, fr3 = _creep(-1.0, speed, mu, rates, turned, (psir, xir, rr, sr, br, sdr, cdr), nr)
-    yawl, rolll, turnl = _torque(sth, cth, sph, cph, psil, xil, rl, fl1, fl2, fl3)
-    yawr, rollr, turnr = _torque(sth, cth, sph, cph, psir, xir, rr, fr1, fr2, fr3)
+    fl1, fl2, fl3 = left = _creep(1.0, speed, mu, rates, turned, (psil, xil, rl, sl, bl, sdl, cdl), nl)
+    fr1, fr2, fr3 = right = _creep(-1.0, speed, mu, rates, turned, (psir, xir, rr, sr, br, sdr, cdr), nr)
+    yawl, rolll, turnl = _torque(angles, psil, xil, rl, left)
+    yawr, rollr, turnr = _torque(angles, psir, xir, rr, right)
     yaw = yawl + yawr + ql4 * e1 + qr4 * e2 - 2.0 * ARM * ARM * SPRING_Z * theta * cph
     yaw += (2.0 * INERTIA - AXIAL_INERTIA) * vth * vph * sph - AXIAL_INERTIA * spin * vph
     roll = rolll + rollr + ql5 * e1 + qr5 * e2 + AXIAL_INERTIA * spin * vth * cph

@@ -263,14 +263,18 @@ class GrowthError(InputError):
     """Expressions became larger than allowed."""
 
 
+@dataclass(frozen=True)
+class Elimination:
+    """How equations are eliminated."""
+
+    values: Values | None = None  # Values at a point, at which pivots must not be small.
+    fraction_free: bool = False  # Whether rows are multiplied by pivots rather than divided.
+    rounding: Rounding | None = None  # Of the numbers in the equations.
+    most: int | None = None  # Nodes by which the graph may grow.
+
+
 def eliminate(
-    graph: Graph,
-    rows: Sequence[Row],
-    right: Sequence[int],
-    fraction_free: bool = False,
-    values: Values | None = None,
-    most: int | None = None,
-    rounding: Rounding | None = None,
+    graph: Graph, rows: Sequence[Row], right: Sequence[int], how: Elimination, most: int | None = None
 ) -> Factored:
     r"""Bring A x = b to E x = g, 0 = a by Gaussian elimination.
 
@@ -284,7 +288,7 @@ def eliminate(
     Science 3 (1957).
     """
     matrix = SparseRows(graph, rows)
-    left, holders = matrix.rows, matrix.holders
+    left, holders, rounding = matrix.rows, matrix.holders, how.rounding
     scales = np.zeros(0) if rounding is None else rounding.negligible(left)[1]
     side = list(right)
     factored = Factored()
@@ -293,7 +297,7 @@ def eliminate(
         return width * max(0, height - 1) + height * max(0, width - 1)
 
     while True:
-        strong = None if values is None else matrix.strong(matrix.sizes(values), WEAK_ALONE)
+        strong = None if how.values is None else matrix.strong(matrix.sizes(how.values), WEAK_ALONE)
         chosen = matrix.cheapest(price, strong or None)
         if chosen is None:
             break
@@ -308,7 +312,7 @@ def eliminate(
         factored.places.append(at)
         in_row = [node for j, node in base.items() if j != column]
         factored.rivals.append(in_row or [left[i][column] for i in below])
-        divides = not fraction_free or pivot in graph.numbers
+        divides = not how.fraction_free or pivot in graph.numbers
         for i in below:
             factor, keep = left[i][column], pivot
             if divides:

@@ -18,14 +18,7 @@ from dae_sdc.expressions.codegen import Compiled, compile_program, parameters_of
 from dae_sdc.expressions.dag import Leaf, name_of
 from dae_sdc.expressions.graph import Graph, Input, Program, magnitudes
 from dae_sdc.model.jumps import Sided, timetable_of
-from dae_sdc.model.problem import (
-    DENSE,
-    Form,
-    ModelProblem,
-    Origin,
-    form_of,
-    jacobian_outputs,
-)
+from dae_sdc.model.problem import DENSE, Form, ModelProblem, Origin, Shared, form_of, jacobian_outputs
 from dae_sdc.reduction.separate import Goal, Jet, Separated
 from dae_sdc.reduction.stages import Choice, Selection, Staged
 from dae_sdc.sharing import one_at_a_time
@@ -38,7 +31,7 @@ MOST_DENSE = 150
 
 
 @dataclass(frozen=True, eq=False)
-class Assembled:
+class Assembled(Shared):
     """A reduced system as programs."""
 
     form: Form  # Residual and Jacobian.
@@ -51,9 +44,6 @@ class Assembled:
     rivals: tuple[slice, ...] = ()
     choices: tuple[Choice, ...] = ()  # Choices of dummies; their weights follow the parameters of the model.
     entries: tuple[tuple[int, int], ...] = ()  # Which entries of the system Jacobian are watched.
-
-    def __deepcopy__(self, memo: Any) -> Assembled:
-        return self  # nothing in it changes
 
     @functools.cached_property
     def invariants(self) -> Compiled:
@@ -171,17 +161,9 @@ def assemble_separated(
                 watch += others
     if dense is None and pivots and len(layout.states) <= MOST_DENSE:
         dense = True
-    return _assemble(
-        graph,
-        layout,
-        len(states),
-        model,
-        rows,
-        [*system.invariants, *extra],
-        [*pivots, *watch],
-        dense,
-        rivals=tuple(slice(s.start + len(pivots), s.stop + len(pivots)) for s in rivals),
-    )
+    invariants, watched = [*system.invariants, *extra], [*pivots, *watch]
+    moved = tuple(slice(s.start + len(pivots), s.stop + len(pivots)) for s in rivals)
+    return _assemble(graph, layout, len(states), model, rows, invariants, watched, dense, rivals=moved)
 
 
 def assemble_stages(
@@ -222,19 +204,10 @@ def assemble_stages(
         for i in choice.rows:
             del equations[i, system.c[i] + number]
     rows += [(name_of(system.names[i], order), node) for (i, order), node in equations.items()]
-    entries = sorted(system.slopes)
-    return _assemble(
-        graph,
-        layout,
-        len(differential),
-        model,
-        rows,
-        [*system.invariants, *extra],
-        [system.slopes[key] for key in entries],
-        dense,
-        choices=tuple(system.choices),
-        entries=tuple(entries),
-    )
+    invariants, entries = [*system.invariants, *extra], tuple(sorted(system.slopes))
+    watched = [system.slopes[key] for key in entries]
+    kept = {"choices": tuple(system.choices), "entries": entries}
+    return _assemble(graph, layout, len(differential), model, rows, invariants, watched, dense, **kept)
 
 
 LARGEST_RATE = 1e-8  # Largest rate of an invariant, relative to the sum of the sizes of its terms.
@@ -316,14 +289,10 @@ LARGEST_VIOLATION: Final = 1e-8
 WORSENED_PIVOT: Final = 0.1
 
 
-class _Count:
+class _Count(Shared):
     """A number that a problem shares with its copies."""
 
-    def __init__(self) -> None:
-        self.value = 0
-
-    def __deepcopy__(self, memo: Any) -> _Count:
-        return self
+    value = 0
 
 
 class ReducedProblem(ModelProblem):

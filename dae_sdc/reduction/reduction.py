@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, Final, Literal
 
@@ -12,11 +12,20 @@ import numpy as np
 
 from dae_sdc.deadline import under_way
 from dae_sdc.errors import InputError, require_count
-from dae_sdc.expressions.dag import Leaf, Op, name_of
+from dae_sdc.expressions.dag import STEPS, Leaf, Op, name_of
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.model.model import Model
+from dae_sdc.model.problem import Shared
 from dae_sdc.model.sympy_input import TIME, Unknown, from_sympy, sympified
-from dae_sdc.reduction.factor import LIMIT, GrowthError, Rounding, Veiled, veil, written_with_veils
+from dae_sdc.reduction.factor import (
+    LIMIT,
+    Elimination,
+    GrowthError,
+    Rounding,
+    Veiled,
+    veil,
+    written_with_veils,
+)
 from dae_sdc.reduction.problem import (
     Assembled,
     ReducedProblem,
@@ -45,15 +54,14 @@ ALLOWED_MULTIPLE: Final = 4
 # Points at which an entry must be a rounding error to count as 0, in equations whose numbers are rounded.
 POINTS_OF_ROUNDING: Final = 3
 
-_STEPS: Final = frozenset((Op.SELECT, Op.SIGN, Op.FLOOR, Op.LT, Op.LE))
-
 MOST_SEPARATED: Final = 200  # Number of equations up to which separation is tried.
 
 Form = Literal["implicit", "semi-explicit", "explicit", "ode"]
 Method = Literal["auto", "separation", "fraction-free", "stages"]
 
 
-class Reduction:
+@dataclass(eq=False, repr=False)
+class Reduction(Shared):
     """A model whose index has been reduced.
 
     Made by :func:`reduce_index`. Besides what is listed here it has the texts, parameters and start values of
@@ -83,28 +91,24 @@ class Reduction:
     (1, ('length', 'der(length)', 'der(length, 2)'))
     """
 
-    def __init__(
-        self,
-        source: Model,
-        base: Graph,
-        method: str,
-        goal: Goal,
-        system: Separated | Staged,
-        extra: Sequence[tuple[str, int]],
-        limit: int | None,
-        reason: str,
-        seconds: float,
-        rounded: bool = False,
-    ) -> None:
-        self.source, self.method, self.system = source, method, system
-        self._base = base  # the equations before the reduction
-        self.goal: Goal = goal if isinstance(system, Separated) else "stages"
-        self.reason, self.seconds = reason, seconds
-        self._extra, self._limit, self.rounded = list(extra), limit, rounded
-        self._assembled: dict[bool | None, Assembled] = {}
-        self._pivoted: dict[Any, Reduction] = {}
-        if isinstance(system, Separated):
-            self._pivoted[system.pivots] = self
+    source: Model
+    _base: Graph  # The equations before the reduction.
+    method: str
+    goal: Goal
+    system: Separated | Staged
+    _extra: list[tuple[str, int]]  # Invariants that were given.
+    _limit: int | None
+    reason: str
+    seconds: float
+    rounded: bool = False
+    _pivoted: dict[Any, Reduction] = field(default_factory=dict)  # Of the same equations, by their pivots.
+    _assembled: dict[bool | None, Assembled] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.system, Separated):
+            self._pivoted[self.system.pivots] = self
+        else:
+            self.goal = "stages"
 
     # What a problem needs of a model
 
@@ -146,22 +150,14 @@ class Reduction:
         begin = time.perf_counter()
         # In the same graph an equal expression would be found, which divides by the pivots of before.
         graph = self._base.copy()
-        system = _separated(
-            graph,
-            self.source,
-            self.goal,
-            self.method == "fraction-free",
-            self._limit,
-            partial(graph.numeric, values=value, known={}),
-            rounded=self.rounded,
-        )
+        rounding = _rounding(graph, self.source) if self.rounded else None
+        values = partial(graph.numeric, values=value, known={})
+        how = Elimination(values, self.method == "fraction-free", rounding)
+        system = _separated(graph, self.source, self.goal, how, self._limit)
         key = system.pivots
         if key not in self._pivoted:
-            seconds = time.perf_counter() - begin
-            reason = "pivots chosen at a point"
-            parts = self.source, self._base, self.method, self.goal, system, self._extra, self._limit
-            self._pivoted[key] = pivoted = Reduction(*parts, reason, seconds, self.rounded)
-            pivoted._pivoted = self._pivoted
+            reason, seconds = "pivots chosen at a point", time.perf_counter() - begin
+            replace(self, system=system, reason=reason, seconds=seconds)  # which enters itself
         return self._pivoted[key]
 
     # Description
@@ -252,9 +248,6 @@ class Reduction:
             reduced.equation(written[node], name=name)
         return reduced
 
-    def __deepcopy__(self, memo: Any) -> Reduction:
-        return self  # nothing in it changes
-
     def __repr__(self) -> str:
         return f"<Reduction of {self.name} by {self.method}, index {self.index}>"
 
@@ -337,25 +330,25 @@ def reduce_index(
             stages = model.graph.copy()
             stage(stages, model, analysed)
             most = ALLOWED_GROWTH[form] + ALLOWED_MULTIPLE * (len(stages) - len(model.graph))
-        values = _values_at(graph, model, at)
-        how = "separation" if method == "auto" else method
+        rounding = _rounding(graph, model) if rounded else None
+        how = Elimination(_values_at(graph, model, at), method == "fraction-free", rounding, most)
         try:
-            divides = how == "fraction-free"
-            system = _separated(graph, model, form, divides, limit, values, most, rounded)
+            system = _separated(graph, model, form, how, limit)
         except GrowthError:
             if rounded:
                 raise
             reason = "expressions would grow"
         else:
             # Derivatives of choices and steps do not show their jumps.
-            hidden = graph.below([node for _, node in system.hidden])
-            jumps = method == "auto" and analysed.regular and any(graph.op[node] in _STEPS for node in hidden)
+            hidden = {graph.op[node] for node in graph.below([node for _, node in system.hidden])}
+            jumps = method == "auto" and analysed.regular and hidden & (STEPS | {Op.SELECT})
             if not jumps:
                 _check_orders(graph, extra, system.orders, model)
                 _check_constancy(model, analysed, invariants)
                 reason = "expressions stay small" if method == "auto" else reason
                 seconds = time.perf_counter() - begin
-                return Reduction(model, base, how, form, system, extra, limit, reason, seconds, rounded)
+                taken = "separation" if method == "auto" else method
+                return Reduction(model, base, taken, form, system, extra, limit, reason, seconds, rounded)
             reason = "constraints that may jump stay as they are"
     if not analysed.regular:
         repaired = repair(model)
@@ -370,30 +363,9 @@ def reduce_index(
     return Reduction(model, graph, "stages", form, staged, extra, limit, reason, seconds)
 
 
-def _separated(
-    graph: Graph,
-    model: Model,
-    goal: Goal,
-    fraction_free: bool,
-    limit: int | None,
-    values: Callable[[Sequence[int]], Any] | None,
-    most: int | None = None,
-    rounded: bool = False,
-) -> Separated:
+def _separated(graph: Graph, model: Model, goal: Goal, how: Elimination, limit: int | None) -> Separated:
     """A separation; of equations of a function with all unknowns as differential ones, in their order."""
-    rounding = _rounding(graph, model) if rounded else None
-    system = separate(
-        graph,
-        model.roots,
-        len(model.names),
-        model.equation_names,
-        goal,
-        fraction_free,
-        limit,
-        values,
-        most,
-        rounding,
-    )
+    system = separate(graph, model.roots, model.equation_names, goal, how, limit)
     return replace(system, algebraic=()) if model.of_function and goal == "implicit" else system
 
 

@@ -21,12 +21,10 @@ from dae_sdc.errors import InputError
 from dae_sdc.expressions.dag import name_of
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.reduction.factor import (
-    LIMIT,
+    Elimination,
     Factored,
     GrowthError,
-    Rounding,
     Row,
-    Values,
     Veiled,
     eliminate,
     generic_rank,
@@ -129,20 +127,12 @@ def back_substituted(graph: Graph, upper: Factored) -> dict[int, int]:
 
 
 def separate(
-    graph: Graph,
-    roots: Sequence[int],
-    n: int,
-    names: Sequence[str],
-    goal: Goal = "implicit",
-    fraction_free: bool = False,
-    limit: int | None = LIMIT,
-    values: Values | None = None,
-    most: int | None = None,
-    rounding: Rounding | None = None,
+    graph: Graph, roots: Sequence[int], names: Sequence[str], goal: Goal, how: Elimination, limit: int | None
 ) -> Separated:
     """Reduce the index of equations by separation."""
+    n, rounding = len(roots), how.rounding
     orders = _linear_orders(graph, roots, n)
-    bound = None if most is None else len(graph) + most
+    bound = None if how.most is None else len(graph) + how.most
     rows, right = _quasilinear(graph, roots, orders)
     origins = [(name, 0) for name in names]
     hidden: list[tuple[str, int]] = []
@@ -153,7 +143,7 @@ def separate(
         if rounding is not None:
             for i, j in rounding.negligible(rows)[0]:
                 del rows[i][j]
-        factored = eliminate(graph, rows, right, fraction_free, values, bound, rounding)
+        factored = eliminate(graph, rows, right, how, bound)
         factored.rest = [graph.neg(node) for node in factored.rest]  # with the signs of the equations
         factors.append(factored)
         # The rows as they were before have the same solutions, and no pivots in denominators.
@@ -165,18 +155,9 @@ def separate(
         outputs = [node for row in plain_rows for node in row.values()] + plain_right + factored.rest
         cost = veil(graph, [*outputs, *(node for _, node in hidden)], limit)
         passes.append(Pass(differentiated, len(factored.rows), kept, cost))
-        ended = Separated(
-            graph,
-            orders,
-            tuple(zip((name_of(*origin) for origin in sources), plain_rows, plain_right, strict=True)),
-            factored,
-            (),
-            {},
-            tuple(hidden),
-            kept,
-            tuple(passes),
-            tuple(factors),
-        )
+        named = tuple(zip((name_of(*origin) for origin in sources), plain_rows, plain_right, strict=True))
+        parts = tuple(hidden), kept, tuple(passes), tuple(factors)
+        ended = Separated(graph, orders, named, factored, (), {}, *parts)
         if not factored.rest:
             return ended
         new_rows, new_right = _differentiated(graph, factored.rest, orders)
@@ -190,7 +171,8 @@ def separate(
             if len(absent) == len(factored.rest):
                 if goal == "semi-explicit":
                     return ended
-                solved = _solved(graph, factored.rest, new_rows, [(j, orders[j] - 1) for j in absent], values)
+                unknowns = [(j, orders[j] - 1) for j in absent]
+                solved = _solved(graph, factored.rest, new_rows, unknowns, Elimination(how.values))
                 if solved is not None:
                     return replace(ended, solved=solved)
         if len(passes) > sum(orders) + 1:
@@ -204,7 +186,7 @@ def separate(
         origins = sources + [(name, order + 1) for name, order in left_over]
         if bound is not None and len(graph) > bound:
             raise GrowthError(
-                f"the expressions have grown by more than {most} parts; take the method 'stages'"
+                f"the expressions have grown by more than {how.most} parts; take the method 'stages'"
             )
 
 
@@ -276,7 +258,7 @@ def _solved(
     rest: Sequence[int],
     slopes: Sequence[Row],
     unknowns: Sequence[tuple[int, int]],
-    values: Values | None,
+    how: Elimination,
 ) -> dict[int, int] | None:
     """The algebraic unknowns from equations that are linear in them; None where they are not."""
     leaves = {graph.variable(j, k): j for j, k in unknowns}
@@ -285,5 +267,5 @@ def _solved(
     if any(graph.depends(node) & algebraic for row in rows for node in row.values()):
         return None
     constant = graph.substitute(list(rest), dict.fromkeys(leaves, graph.zero))
-    factored = eliminate(graph, rows, [graph.neg(node) for node in constant], values=values)
+    factored = eliminate(graph, rows, [graph.neg(node) for node in constant], how)
     return back_substituted(graph, factored)

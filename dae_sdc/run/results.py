@@ -556,8 +556,10 @@ def _check_columns(source: Path, kind: str, data: NDArray[np.void]) -> None:
 
 def combinations_of(data: NDArray[np.void], keys: Sequence[str]) -> Iterator[tuple[Any, NDArray[np.void]]]:
     """Every combination of values in the columns ``keys``, in the order of its first row, with its rows."""
-    for key in dict.fromkeys(tuple(row[name] for name in keys) for row in data):
-        yield key, data[np.all([data[name] == value for name, value in zip(keys, key, strict=True)], axis=0)]
+    found: dict[Any, list[int]] = {}
+    for number, row in enumerate(data):
+        found.setdefault(tuple(row[name] for name in keys), []).append(number)
+    yield from ((key, data[rows]) for key, rows in found.items())
 
 
 def _load_array(path: Path) -> NDArray[np.void]:

@@ -237,18 +237,17 @@ def _solved(matrix: Vector, rhs: Vector) -> Vector:
 
 
 # Functions by the names that expressions may call.
+_OF_NUMPY = "sin cos tan sinh cosh tanh exp log log10 arcsin arccos arctan arctan2 sqrt abs"
 FUNCTIONS: Mapping[str, Any] = {
-    **{
-        name: getattr(np, name)
-        for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "log", "log10")
-    },
+    **{name: getattr(np, name) for name in _OF_NUMPY.split()},
     **{name: getattr(np, f"arc{name[1:]}") for name in ("asin", "acos", "atan", "atan2")},
-    **{"sqrt": np.sqrt, "abs": np.abs, "min": min, "max": max},
+    **{"min": min, "max": max},
 }
 
 MOST_FIXED_ORDERS = 4  # Number of derivatives of an unknown, from 0 on, that a fixed expression may have.
 # Functions of SymPy with names of their own.
-SYMPY: Mapping[str, str] = {"abs": "Abs", "min": "Min", "max": "Max"}
+_ARCS = {"arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2"}
+SYMPY: Mapping[str, str] = {"abs": "Abs", "min": "Min", "max": "Max", **_ARCS}
 
 CONSTANTS: Mapping[str, float] = {"pi": float(np.pi), "e": float(np.e)}
 
@@ -335,7 +334,7 @@ def function_of(
     removed = () if unknowns is None else unknowns.removed
     numbers = _parameters(problem)
     known = [*problem.names, *removed, *(name for name in numbers if name not in problem.names)]
-    compiled, places = _compiled(text, known, f"event {shown(text)}")
+    compiled, places = compiled_expression(text, known, f"event {shown(text)}")
     place_of = {name: at for at, name in enumerate(problem.names)}
 
     def value(name: str, u: Any, t: float) -> Any:
@@ -349,13 +348,10 @@ def function_of(
         return numbers[name]
 
     def function(u: Any, t: float) -> float:
-        values = {_PLACE.format(at): value(name, u, t) for at, name in enumerate(places)}
-        every = {**FUNCTIONS, **CONSTANTS, **dict.fromkeys(TIME, t), **values, "__builtins__": {}}
-        with np.errstate(all="ignore"):
-            try:
-                return float(eval(compiled, every))
-            except ArithmeticError:
-                return float("nan")
+        try:
+            return float(evaluated(compiled, [value(name, u, t) for name in places], t))
+        except ArithmeticError:
+            return float("nan")
 
     try:
         function(np.ones(problem.n), 0.0)
@@ -364,7 +360,14 @@ def function_of(
     return function
 
 
-def _compiled(text: str, known: Sequence[str], what: str) -> tuple[Any, list[str]]:
+def evaluated(code: Any, values: Sequence[Any], t: Any = np.nan) -> Any:
+    """The value of an expression, by its code, for values of the names in it."""
+    names = {_PLACE.format(at): value for at, value in enumerate(values)}
+    with np.errstate(all="ignore"):
+        return eval(code, {**FUNCTIONS, **CONSTANTS, **dict.fromkeys(TIME, t), **names, "__builtins__": {}})
+
+
+def compiled_expression(text: str, known: Sequence[str], what: str) -> tuple[Any, list[str]]:
     """The code of an expression, and the names that stand for its variables ``u__0``, ``u__1``, ..."""
     # Names such as Main.joint.phi and der(x) are no names of Python; the longest go first.
     names = "|".join(map(re.escape, sorted(known, key=len, reverse=True))) or r"(?!)"
@@ -426,7 +429,7 @@ def _condition(text: Any, model: Any, names: Mapping[str, str]) -> Any:
     symbols = {name_of(label, order): (name, order) for label, name in names.items() for order in orders}
     known = [*symbols, *(name for name in model.parameters_by_name if name not in symbols)]
     try:
-        code, places = _compiled(text, known, f"the fixed '{text}'")
+        code, places = compiled_expression(text, known, f"the fixed '{text}'")
     except InputError:
         if is_pattern(text):
             return text
@@ -470,7 +473,7 @@ def _check(tree: ast.AST, what: str, known: Sequence[str], written: Callable[[as
             raise InputError(f"{what} has no sign that changes; write x - 0.5 for x > 0.5")
         plain = isinstance(node, _PARTS)
         if isinstance(node, ast.Constant):
-            plain = isinstance(node.value, int | float)
+            plain = type(node.value) in (int, float)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             if node.func.id not in (*FUNCTIONS, "der"):
                 raise InputError(f"{what}: {unknown('function', node.func.id, FUNCTIONS)}")
