@@ -4,21 +4,233 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import math
+import multiprocessing
+import os
+import re
+import signal
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import traceback
+import warnings
+from collections import deque
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from time import perf_counter
+from time import monotonic, perf_counter, process_time
 from typing import Any
 
 import numpy as np
 from tqdm import tqdm
 
 import dae_sdc
-from benchmarks.measuring.outcomes import Finding
-from benchmarks.measuring.workers import SLOWER, carry_out
 from benchmarks.study import Benchmark, by_name
+from dae_sdc.errors import DAEError, DAEWarning, InputError
 from dae_sdc.run.results import Result, check_target, command_line
+
+DONE, REFUSED, FAILED, WRONG, CRASHED = "done", "refused", "failed", "WRONG", "CRASHED"
+OUTCOMES = (DONE, REFUSED, FAILED, WRONG, CRASHED)
+BAD = (WRONG, CRASHED)
+
+# Text of a library under dae_sdc, in which no user finds a cause
+RAW = re.compile(
+    r"\b(numpy|scipy|numba|llvmlite|LAPACK|d[gs]e[a-z]{3}\d?|daxpy|offx|Traceback|object has no attribute|"
+    r"unexpected keyword|positional argument|not subscriptable|index out of|out of bounds|must be same rank|"
+    r"could not be broadcast|this is a defect)\b"
+)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The outcome of one run."""
+
+    outcome: str  # One of OUTCOMES
+    message: str = ""  # What the package or the judge said; empty for what is right and needs no word
+    error: float = float("nan")  # Largest error in units of what is allowed; NaN where there is none
+    steps: int = 0  # Steps that were taken
+    solves: int = 0  # Integrations that the run consists of
+    seconds: float = 0.0  # Time that it took on the processor
+    warned: str = ""  # Warnings that are none of dae_sdc
+    more: Mapping[str, Any] = field(default_factory=dict)  # What a study tells of it besides, by column
+
+    @property
+    def kind(self) -> str:
+        """The class of the message: without its numbers and names."""
+        text = re.sub(r"'[^']*'|\"[^\"]*\"|\([^()]*\)", "..", self.message)
+        text = re.sub(r"[-+]?\b\d[\d.]*(e[-+]?\d+)?\b|\bnan\b|\binf\b", "#", text)
+        text = re.sub(r"\b(x|du|u|equation |der)[#\[\]]*#\]?", "..", text)
+        return " ".join(text.split())[:110]
+
+
+def judged(run: Callable[[], Finding]) -> Finding:
+    """What came of a run, whatever it raised."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = outcome_of(run)
+    raw = [
+        f"{one.category.__name__}: {one.message}"
+        for one in caught
+        if not issubclass(one.category, DAEWarning)
+    ]
+    return replace(found, warned=raw[0].splitlines()[0][:200] if raw else "")
+
+
+def outcome_of(run: Callable[[], Finding]) -> Finding:
+    """What came of a run, without the warnings that it let through."""
+    try:
+        found = run()
+    except InputError as error:
+        found = Finding(REFUSED, str(error), solves=1)
+    except DAEError as error:
+        found = Finding(FAILED, str(error), solves=1)
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        where = next((f for f in reversed(frames) if "dae_sdc" in f.filename), frames[-1])
+        place = f"{where.filename.rpartition('dae_sdc/')[2]}:{where.lineno}"
+        return Finding(CRASHED, f"{type(error).__name__} at {place}: {str(error)[:300]}", solves=1)
+    if found.outcome in (REFUSED, FAILED):
+        if not found.message.strip():
+            return replace(found, outcome=CRASHED, message="no message")
+        if RAW.search(found.message):
+            return replace(found, outcome=CRASHED, message=f"raw text: {found.message[:300]}")
+    return found
+
+
+def lines_by_message(rows: Iterable[Any], column: str = "message") -> dict[str, list[str]]:
+    """The lines of rows by the class of their message, those of the class that has most first."""
+    lines: dict[str, list[str]] = {}
+    for row in rows:
+        lines.setdefault(Finding("", str(row[column])).kind, []).append(str(row["line"]))
+    return dict(sorted(lines.items(), key=lambda entry: -len(entry[1])))
+
+
+def done_of(rows: Collection[Any]) -> str:
+    """How many runs of some are done."""
+    done = sum(row["outcome"] == DONE for row in rows)
+    return f"{done} of {len(rows)} done ({done / len(rows):.1%})"
+
+
+GRACE = 2.0  # Seconds that a process gets to end
+SLOWER = 20.0  # How much longer than its time on a processor a run may take on a busy machine
+STARTING = 600.0  # Seconds that a new process gets to import what it needs
+READY = "ready"
+Runner = Callable[[str], Finding]
+
+
+def timed(run: Runner, line: str) -> Finding:
+    """What came of a run, with the time it took on the processor."""
+    began = process_time()
+    found = run(line)
+    return replace(found, seconds=process_time() - began)
+
+
+def allow(seconds: float) -> None:
+    """Let this process end itself when it has worked for some seconds more, where the system can do that."""
+    with suppress(ImportError):
+        import resource
+
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        most = resource.getrlimit(resource.RLIMIT_CPU)[1]
+        until = math.ceil(used.ru_utime + used.ru_stime + seconds)
+        resource.setrlimit(resource.RLIMIT_CPU, (until, most))
+
+
+def _serve(pipe: Connection, run: Runner, seconds: float) -> None:
+    """Answer lines with findings until there are no more."""
+    for name in ("OMP", "OPENBLAS", "MKL", "NUMBA"):
+        os.environ[f"{name}_NUM_THREADS"] = "1"
+    with suppress(EOFError, OSError, KeyboardInterrupt):
+        pipe.send(READY)
+        while True:
+            line = pipe.recv()
+            allow(seconds)
+            pipe.send(timed(run, line))
+
+
+class _Worker:
+    """A process that does the lines of a group, one after the other."""
+
+    def __init__(self, run: Runner, seconds: float) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.pipe, there = context.Pipe()
+        self.process = context.Process(target=_serve, args=(there, run, seconds), daemon=True)
+        self.process.start()
+        there.close()
+        self.line, self.deadline = "", 0.0  # What it does, and until when
+        self.fresh, self.lost = True, False  # Whether it has done nothing yet, and is of no more use
+
+    def give(self, line: str, seconds: float) -> None:
+        self.line = line
+        self.pipe.send(line)
+        self.deadline = monotonic() + (STARTING if self.fresh else seconds)
+
+    def ended(self, seconds: float) -> Finding | None:
+        """What came of the line of a process that is ready or late; None where it only begins to work."""
+        code = -getattr(signal, "SIGXCPU", 0)
+        self.lost = True
+        if self.pipe.poll():
+            try:
+                finding = self.pipe.recv()
+                self.fresh = self.lost = False
+                return None if finding == READY else finding
+            except (EOFError, OSError):
+                self.process.join(GRACE)
+        if self.process.exitcode not in (code, None):
+            return Finding(CRASHED, f"the process ended with code {self.process.exitcode}", solves=1)
+        return Finding(FAILED, "time limit", seconds=seconds, solves=1)
+
+    def end(self) -> None:
+        """End the process: one that has nothing to do may tidy up first."""
+        with suppress(OSError):
+            self.pipe.close()
+        if not self.line:
+            self.process.join(GRACE)
+        self.process.kill()
+        self.process.join()
+
+
+def carry_out(
+    run: Runner, lines: Sequence[str], workers: int, seconds: float, slower: float = SLOWER
+) -> Generator[tuple[str, Finding], None, None]:
+    """Do runs and give what came of them, in the order in which they end."""
+    if workers < 1:
+        yield from ((line, timed(run, line)) for line in lines)
+        return
+    # Lines that follow one another and are about one DAE have one process, which keeps what it compiled.
+    waiting = deque(deque(group) for _, group in groupby(lines, key=lambda line: line.split(":")[:2]))
+    busy: dict[_Worker, deque[str]] = {}  # With the lines that are left of its group
+    idle: list[_Worker] = []
+    try:
+        while waiting or busy:
+            while waiting and len(busy) < workers:
+                worker, group = idle.pop() if idle else _Worker(run, seconds), waiting.popleft()
+                worker.give(group.popleft(), slower * seconds)
+                busy[worker] = group
+            timeout = max(0.0, min(worker.deadline for worker in busy) - monotonic())
+            ready = wait([worker.pipe for worker in busy], timeout)
+            for worker, group in list(busy.items()):
+                if worker.pipe not in ready and monotonic() <= worker.deadline:
+                    continue
+                finding = worker.ended(seconds)
+                if finding is None:
+                    worker.deadline = monotonic() + slower * seconds
+                    continue
+                yield worker.line, finding
+                del busy[worker]
+                if worker.lost:
+                    worker.end()
+                    worker = _Worker(run, seconds)
+                worker.line = ""
+                if group:
+                    worker.give(group.popleft(), slower * seconds)
+                    busy[worker] = group
+                else:
+                    idle.append(worker)
+    finally:
+        for worker in (*busy, *idle):
+            worker.end()
 
 
 class Runs(Benchmark):

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.stats import binom
 
 from benchmarks.measuring.clock import Spent, stopwatch, undisturbed
-from benchmarks.measuring.families import FAMILIES
+from benchmarks.measuring.steps import FAMILIES
 from benchmarks.study import Layout, Option, Table, chosen, require_positive, study
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import DAEError, require_count

@@ -13,6 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from benchmarks.measuring.clock import Clock
+from benchmarks.measuring.ranks import Work
 from benchmarks.measuring.steps import (
     COMPILED,
     SWEEPER_METHODS,
@@ -22,7 +23,6 @@ from benchmarks.measuring.steps import (
     several_sizes,
     steps_of,
 )
-from benchmarks.measuring.timing import Work
 from benchmarks.study import Table, chosen, study
 from dae_sdc.compiled import triangular
 from dae_sdc.dae import linear, newton
@@ -65,7 +65,7 @@ LONG = 1e-3  # Seconds that a call is repeated for when it is timed by itself
     "profile",
     "problem:U32 backend:U16 n:i8 dt steps:i8 part:U32 inside:U32 time[s] share[1] calls",
     example="--problems simple --repetitions 1",
-    picture=Picture("bench", "benchmarks.pictures.steps:profile", "the parts of a step"),
+    picture=Picture("bench", "benchmarks.pictures:profile", "the parts of a step"),
 )
 def profile(
     rows: Table,

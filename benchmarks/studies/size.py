@@ -17,9 +17,8 @@ from pySDC.implementations.controller_classes.controller_nonMPI import controlle
 from benchmarks.measuring import ida
 from benchmarks.measuring.clock import in_turn, stopwatch, undisturbed
 from benchmarks.measuring.cold import in_a_new_process
-from benchmarks.measuring.families import FAMILIES, WARM
-from benchmarks.measuring.steps import HOOKS, STEPS, Steps
-from benchmarks.measuring.timing import Work, record_of
+from benchmarks.measuring.ranks import Work, record_of
+from benchmarks.measuring.steps import FAMILIES, HOOKS, STEPS, WARM, Steps
 from benchmarks.study import Layout, Table, chosen, require_positive, study
 from dae_sdc.control.hooks import CheckInitialValue
 from dae_sdc.dae.memory import COUNTERS
@@ -64,7 +63,7 @@ COMPARED = Layout(
     "source:U16 solver:U16 n:i8 nodes:i8 dt[ms] steps:i8 time[s] time_cold[s] time_run[s] memory[B] "
     "memory_before[B] exponent[1] accuracy[V] tolerance error[V] ratio[1] sweeps " + " ".join(COUNTERS),
     example="--sizes 10,20 --repetitions 1",
-    picture=Picture("bench", "benchmarks.pictures.size:size", "time and memory against unknowns"),
+    picture=Picture("bench", "benchmarks.pictures:size", "time and memory against unknowns"),
 )
 def size(
     rows: Table,

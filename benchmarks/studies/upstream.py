@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
 
 from benchmarks.measuring.clock import stopwatch, undisturbed
+from benchmarks.measuring.ranks import record_of
 from benchmarks.measuring.steps import distance
-from benchmarks.measuring.timing import record_of
 from benchmarks.study import Layout, Table, chosen, study
 from dae_sdc.control.hooks import StepRecord
 from dae_sdc.dae.problem import PROBLEMS

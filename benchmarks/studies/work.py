@@ -7,6 +7,7 @@ from itertools import product
 from statistics import median
 
 from benchmarks.measuring.clock import in_turn
+from benchmarks.measuring.ranks import Work
 from benchmarks.measuring.steps import (
     COMPILED,
     NUMPY,
@@ -18,7 +19,6 @@ from benchmarks.measuring.steps import (
     several_sizes,
     steps_of,
 )
-from benchmarks.measuring.timing import Work
 from benchmarks.study import Layout, Table, chosen, study
 from dae_sdc.dae.memory import COUNTERS
 from dae_sdc.dae.problem import PROBLEMS
@@ -42,7 +42,7 @@ TEXT = Layout(
     "problem:U32 sweeper:U32 qdelta:U16 backend:U16 nodes:i8 n:i8 dt steps:i8 time[s] time_sweep[s] sweeps "
     f"iterations {' '.join(COUNTERS)} ratio[1] difference[1]",
     example="--problems simple --sweeper semi-implicit --repetitions 1",
-    picture=Picture("bench", "benchmarks.pictures.steps:work", "time of a step by problem"),
+    picture=Picture("bench", "benchmarks.pictures:work", "time of a step by problem"),
 )
 def work(
     rows: Table,

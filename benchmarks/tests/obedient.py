@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from benchmarks.measuring.outcomes import DONE, Finding
+from benchmarks.measuring.runs import DONE, Finding
 
 
 def obey(line: str) -> Finding:

@@ -14,11 +14,21 @@ from obedient import obey
 
 import dae_sdc as ds
 from benchmarks.__main__ import main as benchmark
-from benchmarks.measuring.workers import carry_out
+from benchmarks.measuring.runs import carry_out
 from benchmarks.studies.faults import cases, study
-from benchmarks.studies.faults.cases import DONE, HANG, LINES, LOST, NONSENSE, RAW, TOLD, TORN
+from benchmarks.studies.faults.cases import (
+    DONE,
+    HANG,
+    LINES,
+    LOST,
+    NONSENSE,
+    PACKAGE,
+    RAW,
+    TOLD,
+    TORN,
+    process,
+)
 from benchmarks.studies.faults.kinds import commands, functions, kills
-from benchmarks.studies.faults.processes import PACKAGE, process
 from dae_sdc import cli
 from dae_sdc.errors import InputError
 

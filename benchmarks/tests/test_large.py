@@ -10,9 +10,8 @@ import pytest
 
 import dae_sdc as ds
 from benchmarks.measuring import ida
-from benchmarks.measuring.cold import carry_out
-from benchmarks.measuring.families import FAMILIES
-from benchmarks.measuring.sizes import common_sizes, largest_error
+from benchmarks.measuring.cold import carry_out, common_sizes, largest_error
+from benchmarks.measuring.steps import FAMILIES
 from benchmarks.studies.large import large
 from dae_sdc.errors import RemoteError
 

@@ -23,12 +23,11 @@ import pytest
 import dae_sdc as ds
 from benchmarks.measuring import cold, ida, processes
 from benchmarks.measuring.clock import Clock, TimeLimit, cost, limited
-from benchmarks.measuring.plain_functions import first_change
 from benchmarks.measuring.steps import Steps, distance, steps_of
 from benchmarks.studies import polynomials, size as sizes, start as start_up
 from benchmarks.studies.size import exponents, numbers_of_steps, size
 from benchmarks.studies.start import CHILD, in_a_fresh_process, start
-from benchmarks.studies.traced import traced
+from benchmarks.studies.traced import first_change, traced
 from benchmarks.studies.upstream import UPSTREAM
 from benchmarks.study import Table
 from dae_sdc import deadline

@@ -5,17 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.measuring import shares
-from benchmarks.measuring.families import FAMILIES
-from benchmarks.measuring.shares import SERIAL, THREADS, Case, Row, Run
-from benchmarks.measuring.timing import VALUES, Call, InTurn, Timing
+from benchmarks.measuring import ranks
+from benchmarks.measuring.ranks import SERIAL, THREADS, VALUES, Call, Case, InTurn, Row, Timing
+from benchmarks.measuring.steps import FAMILIES
 from benchmarks.studies.parallel import SPANS
 
 CASE = Case("transmission-line", {"sections": 20}, 1e-6)
 
 
 def test_threads_take_turns_with_serial_runs() -> None:
-    rows = list(shares.alone(CASE, [2], 1, None))
+    rows = list(ranks.alone(CASE, [2], 1, None))
     assert [row["way"] for row in rows][:2] == [SERIAL, THREADS]
     assert rows[0]["ratio"] == 1.0 and all(row["equal"] for row in rows[:2])
     for row in rows:
@@ -45,7 +44,7 @@ def test_a_row_has_the_busiest_and_the_least_times(monkeypatch: pytest.MonkeyPat
 
 
 def test_runs_have_nothing_of_each_other() -> None:
-    run = Run(CASE, SERIAL)
+    run = ranks.Integration(CASE, SERIAL)
     first, second = run(), run()
     np.testing.assert_array_equal(first.end, second.end)
     assert (first.steps, first.factorizations) == (second.steps, second.factorizations)

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.studies.quasi_newton import _machine
-from benchmarks.studies.quasi_newton.steps import counted
-from benchmarks.studies.quasi_newton.study import UPDATES, random_contacts
+from benchmarks.studies.quasi_newton.study import UPDATES, counted, random_contacts
 from dae_sdc.problems.tyre import BrushTyre
 
 NAMES = list(UPDATES)

@@ -17,8 +17,8 @@ import pytest
 
 from benchmarks.__main__ import main
 from benchmarks.measuring import processes
-from benchmarks.measuring.families import FAMILIES
-from benchmarks.measuring.timing import BEST_SERIAL, expected_calls
+from benchmarks.measuring.ranks import BEST_SERIAL, expected_calls
+from benchmarks.measuring.steps import FAMILIES
 from benchmarks.studies.scaling import costs
 from benchmarks.studies.scaling.costs import Network, SweepCost
 from benchmarks.studies.scaling.study import (
@@ -219,7 +219,7 @@ def test_the_table_and_the_text_have_everything(result: Result) -> None:
 
 @with_mpi
 def test_the_picture_shows_points_and_lines(result: Result) -> None:
-    from benchmarks.pictures.scaling import scaling as draw
+    from benchmarks.pictures import scaling as draw
 
     figure = draw(result)
     assert len(figure.axes) == 4 * len(FAMILIES)

@@ -21,11 +21,10 @@ import pytest
 import dae_sdc as ds
 from benchmarks.__main__ import main
 from benchmarks.measuring import ida, processes
-from benchmarks.measuring.outcomes import BAD, DONE, WRONG
+from benchmarks.measuring.runs import BAD, DONE, WRONG
 from benchmarks.measuring.steps import STEPS
 from benchmarks.studies.profile import CALLS, LEFT, PARTS, STEP
-from benchmarks.studies.starts.chains import Chain
-from benchmarks.studies.starts.generated import Given, judged
+from benchmarks.studies.starts.generated import Chain, Given, judged
 from benchmarks.study import OPTIONS, STUDIES
 from dae_sdc.cli import Parser
 from dae_sdc.errors import InputError, ResultFileError

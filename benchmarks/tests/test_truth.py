@@ -16,17 +16,14 @@ from obedient import obey
 
 import dae_sdc as ds
 from benchmarks.__main__ import main as benchmark
-from benchmarks.measuring.outcomes import BAD, CRASHED, DONE, FAILED, REFUSED, WRONG, Finding, judged
-from benchmarks.measuring.workers import carry_out
+from benchmarks.measuring.runs import BAD, CRASHED, DONE, FAILED, REFUSED, WRONG, Finding, carry_out, judged
 from benchmarks.studies.truth import solves, study
 from benchmarks.studies.truth.checks import plain
 from benchmarks.studies.truth.checks.structures import dependent, disguised
-from benchmarks.studies.truth.draw import signal
-from benchmarks.studies.truth.families.circuits import BRIDGES, CIRCUITS, END, netlists
+from benchmarks.studies.truth.draw import Trig, signal
+from benchmarks.studies.truth.families.circuits import BRIDGES, CIRCUITS, END, ReducedCircuit, netlists
 from benchmarks.studies.truth.families.square_waves import IDIOMS, Pulses, response
 from benchmarks.studies.truth.generated import FAMILIES, Units, differences
-from benchmarks.studies.truth.netlists import ReducedCircuit
-from benchmarks.studies.truth.signals import Trig
 from benchmarks.studies.truth.written import WRITTEN, Written, held, solved
 from dae_sdc.errors import InputError, NewtonError
 from dae_sdc.run.results import load

@@ -61,7 +61,7 @@ DIGITS = Layout("scd:>5.2f|error:>8.1e")
     "problem:U32 solver:U24 weights:U8 n:i8 index:i8 rtol[1] success:i8 time[s] runs:i8 error[1] scd[1] "
     "steps rejected rhs jacobian factorization message:U120",
     example="--problems simple --rtols 1e-3,1e-5 --repetitions 1",
-    picture=Picture("bench", "benchmarks.pictures.peers:peers", "time against error by solver"),
+    picture=Picture("bench", "benchmarks.pictures:peers", "time against error by solver"),
     options={
         "sweepers": Option("methods of this package besides its default", flag="sweeper"),
         "others": Option("peers to compare with", flag="peer"),

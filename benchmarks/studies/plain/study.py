@@ -64,7 +64,7 @@ print(json.dumps([after - before for before, after in zip(marks, marks[1:])]))
     "problem:U32 solver:U24 weights:U24 n:i8 index:i8 rtol[1] success:i8 time[s] runs:i8 error[1] steps rhs "
     "message:U120",
     example="--problems ladder-10 --rtols 1e-3,1e-5 --accuracies 1e-3 --repetitions 1 --processes 1",
-    picture=Picture("bench", "benchmarks.pictures.peers:peers", "time against error of plain functions"),
+    picture=Picture("bench", "benchmarks.pictures:peers", "time against error of plain functions"),
     options={
         "processes": Option(
             "fresh processes of each problem for the time of the first call",

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.measuring.families import FAMILIES
 from benchmarks.measuring.processes import rows_of
-from benchmarks.measuring.timing import BEST_SERIAL
+from benchmarks.measuring.ranks import BEST_SERIAL
+from benchmarks.measuring.steps import FAMILIES
 from benchmarks.studies.scaling.costs import (
     TRANSFER,
     Network,
@@ -78,7 +78,7 @@ ASSUMPTIONS = (
     "bytes:i8[B] messages_expected:i8 messages_notes_expected:i8 bytes_expected:i8[B] equal:? time[s] "
     "model[s] exchange_share speedup efficiency",
     example="--problems transmission-line --sizes 10,100 --repetitions 1",
-    picture=Picture("bench", "benchmarks.pictures.scaling:scaling", "times and speed-up against ranks"),
+    picture=Picture("bench", "benchmarks.pictures:scaling", "times and speed-up against ranks"),
 )
 def scaling(
     rows: Table,
@@ -108,7 +108,7 @@ def scaling(
     asked["repetitions"] = repetitions
     measured = []
     with rows.bar(len(works) * (2 * len(cores) + (qdelta != BEST_SERIAL)), "row") as bar:
-        with closing(rows_of("benchmarks.measuring.timing", asked, ranks, patience)) as news:
+        with closing(rows_of("benchmarks.measuring.ranks", asked, ranks, patience)) as news:
             for row in news:
                 measured.append(row)
                 bar.update(1)

@@ -12,9 +12,9 @@ import numpy as np
 from scipy.optimize import root
 
 from benchmarks.measuring.clock import in_turn, stopwatch
-from benchmarks.measuring.outcomes import Finding
 from benchmarks.measuring.races import Outcome, carry_out
-from benchmarks.studies.truth.signals import Vector
+from benchmarks.measuring.runs import Finding
+from benchmarks.studies.truth.draw import Vector
 from dae_sdc.errors import InputError
 from dae_sdc.run.sundials import MODULE, installed
 

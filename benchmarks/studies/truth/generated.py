@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 import dae_sdc as ds
-from benchmarks.measuring.outcomes import Finding
-from benchmarks.studies.truth.draw import Generator
-from benchmarks.studies.truth.signals import Numbers, Signals, Symbols, Vector
+from benchmarks.measuring.runs import Finding
+from benchmarks.studies.truth.draw import Generator, Numbers, Signals, Symbols, Vector
 from dae_sdc.registry import Registry
 
 # H(u, u', t, functions), an array of n terms of numbers or of expressions

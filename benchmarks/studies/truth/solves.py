@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 import dae_sdc as ds
-from benchmarks.measuring.outcomes import DONE, FAILED, WRONG, Finding
+from benchmarks.measuring.runs import DONE, FAILED, WRONG, Finding
+from benchmarks.studies.truth.draw import Vector
 from benchmarks.studies.truth.generated import FAMILIES, Generated
-from benchmarks.studies.truth.signals import Vector
 from dae_sdc.errors import InputError
 from dae_sdc.sweepers.collocation import expected_orders
 from dae_sdc.sweepers.direct import DirectMethod

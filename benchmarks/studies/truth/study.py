@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.measuring.outcomes import BAD, OUTCOMES, REFUSED, Finding, judged, lines_by_message
-from benchmarks.measuring.runs import runs
+from benchmarks.measuring.runs import BAD, OUTCOMES, REFUSED, Finding, judged, lines_by_message, runs
 from benchmarks.studies.truth import solves
 from benchmarks.studies.truth.generated import FAMILIES, KINDS, Kind
 from benchmarks.studies.truth.written import WRITTEN

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import dae_sdc as ds
-from benchmarks.measuring.outcomes import Finding
+from benchmarks.measuring.runs import Finding
 from benchmarks.studies.faults.cases import Case, Random, called, choice, kind
 from benchmarks.studies.faults.kinds.commands import in_this_process, write_sources
 

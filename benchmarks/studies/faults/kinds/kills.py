@@ -14,9 +14,24 @@ from typing import Any
 import numpy as np
 
 import dae_sdc as ds
-from benchmarks.measuring.outcomes import Finding
-from benchmarks.studies.faults.cases import DONE, HANG, LINES, LOST, RAW, TORN, Case, Random, choice, kind
-from benchmarks.studies.faults.processes import PROCESS_LIMIT, finish, process, start, words
+from benchmarks.measuring.runs import Finding
+from benchmarks.studies.faults.cases import (
+    DONE,
+    HANG,
+    LINES,
+    LOST,
+    PROCESS_LIMIT,
+    RAW,
+    TORN,
+    Case,
+    Random,
+    choice,
+    finish,
+    kind,
+    process,
+    start,
+    words,
+)
 from dae_sdc.errors import DAEError
 
 SOLVE = "solve simple --sweeper semi-implicit --nodes 2 --out run.npy --dt"

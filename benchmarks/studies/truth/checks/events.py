@@ -18,10 +18,9 @@ import numpy as np
 from scipy.optimize import brentq
 
 import dae_sdc as ds
-from benchmarks.measuring.outcomes import DONE, FAILED, WRONG, Finding
-from benchmarks.studies.truth.draw import Generator
+from benchmarks.measuring.runs import DONE, FAILED, WRONG, Finding
+from benchmarks.studies.truth.draw import Generator, Vector
 from benchmarks.studies.truth.generated import KINDS, Kind
-from benchmarks.studies.truth.signals import Vector
 from benchmarks.studies.truth.solves import DEFAULT, MARGIN, PATIENCE, drawn, generate, options_of, rtol_of
 
 VARIANTS = ("crossing", "direction", "terminal", "second", "at-start", "pair", "tangent", "several", "fast")

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 import dae_sdc as ds
-from benchmarks.measuring.outcomes import BAD, WRONG, Finding, done_of, outcome_of
+from benchmarks.measuring.runs import BAD, WRONG, Finding, done_of, outcome_of
+from benchmarks.studies.truth.draw import Vector
 from benchmarks.studies.truth.generated import KINDS, Generated, Kind, Units, derivative
-from benchmarks.studies.truth.signals import Vector
 from benchmarks.studies.truth.solves import drawn, generate, rtol_of
 from benchmarks.studies.truth.written import solved
 from dae_sdc.errors import InputError

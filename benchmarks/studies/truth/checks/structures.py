@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import dae_sdc as ds
-from benchmarks.measuring.outcomes import DONE, REFUSED, WRONG, Finding
+from benchmarks.measuring.runs import DONE, REFUSED, WRONG, Finding
 from benchmarks.studies.truth import draw
 from benchmarks.studies.truth.generated import KINDS, Generated, Kind
 from benchmarks.studies.truth.solves import drawn, generate, model_of

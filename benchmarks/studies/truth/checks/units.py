@@ -17,10 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import dae_sdc as ds
-from benchmarks.measuring.outcomes import DONE, FAILED, WRONG, Finding
-from benchmarks.studies.truth.draw import Generator
+from benchmarks.measuring.runs import DONE, FAILED, WRONG, Finding
+from benchmarks.studies.truth.draw import Generator, Vector
 from benchmarks.studies.truth.generated import KINDS, Kind, Units
-from benchmarks.studies.truth.signals import Vector
 from benchmarks.studies.truth.solves import (
     DEFAULT,
     PATIENCE,

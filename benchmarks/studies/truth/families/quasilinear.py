@@ -16,10 +16,9 @@ import numpy as np
 
 import dae_sdc as ds
 from benchmarks.studies.truth import draw
-from benchmarks.studies.truth.families.mechanics import mechanics
-from benchmarks.studies.truth.families.nonlinear import index_1
+from benchmarks.studies.truth.draw import Signals, Vector, identity, wave
+from benchmarks.studies.truth.families.nonlinear import index_1, mechanics
 from benchmarks.studies.truth.generated import Generated, family
-from benchmarks.studies.truth.signals import Signals, Vector, identity, wave
 
 
 def _typed(dae: Generated, name: str, base: type[Any], *sizes: int, **parts: Callable[..., Any]) -> Generated:

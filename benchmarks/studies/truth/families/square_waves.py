@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.studies.truth.signals import Vector
+from benchmarks.studies.truth.draw import Vector
 from benchmarks.studies.truth.written import WRITTEN, Written, WrittenFamily
 
 Intervals = list[tuple[float, float]]

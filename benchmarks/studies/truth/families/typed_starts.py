@@ -21,8 +21,7 @@ from typing import Any
 import numpy as np
 from scipy.integrate import solve_ivp
 
-from benchmarks.studies.truth.draw import Generator
-from benchmarks.studies.truth.signals import Vector
+from benchmarks.studies.truth.draw import Generator, Vector
 from benchmarks.studies.truth.written import WRITTEN, Written, WrittenFamily
 
 GRAVITY = 9.81
