@@ -12,14 +12,15 @@ import signal
 import sys
 import traceback
 import warnings
-from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
-from itertools import groupby
-from multiprocessing.connection import Connection, wait
+from itertools import chain, groupby
+from multiprocessing.connection import Connection
 from pathlib import Path
-from time import monotonic, perf_counter, process_time
+from queue import SimpleQueue
+from threading import Event, Thread
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
@@ -68,34 +69,31 @@ def judged(run: Callable[[], Finding]) -> Finding:
     """What came of a run, whatever it raised."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = outcome_of(run)
-    raw = [
-        f"{one.category.__name__}: {one.message}"
-        for one in caught
-        if not issubclass(one.category, DAEWarning)
-    ]
-    return replace(found, warned=raw[0].splitlines()[0][:200] if raw else "")
+        finding = outcome_of(run)
+    strange = (each for each in caught if not issubclass(each.category, DAEWarning))
+    said = next((f"{each.category.__name__}: {each.message}" for each in strange), "")
+    return replace(finding, warned=said.partition("\n")[0][:200])
 
 
 def outcome_of(run: Callable[[], Finding]) -> Finding:
     """What came of a run, without the warnings that it let through."""
     try:
-        found = run()
+        finding = run()
     except InputError as error:
-        found = Finding(REFUSED, str(error), solves=1)
+        finding = Finding(REFUSED, str(error), solves=1)
     except DAEError as error:
-        found = Finding(FAILED, str(error), solves=1)
+        finding = Finding(FAILED, str(error), solves=1)
     except Exception as error:
         frames = traceback.extract_tb(error.__traceback__)
         where = next((f for f in reversed(frames) if "dae_sdc" in f.filename), frames[-1])
         place = f"{where.filename.rpartition('dae_sdc/')[2]}:{where.lineno}"
         return Finding(CRASHED, f"{type(error).__name__} at {place}: {str(error)[:300]}", solves=1)
-    if found.outcome in (REFUSED, FAILED):
-        if not found.message.strip():
-            return replace(found, outcome=CRASHED, message="no message")
-        if RAW.search(found.message):
-            return replace(found, outcome=CRASHED, message=f"raw text: {found.message[:300]}")
-    return found
+    if finding.outcome in (REFUSED, FAILED):
+        if not finding.message.strip():
+            return replace(finding, outcome=CRASHED, message="no message")
+        if RAW.search(finding.message):
+            return replace(finding, outcome=CRASHED, message=f"raw text: {finding.message[:300]}")
+    return finding
 
 
 def lines_by_message(rows: Iterable[Any], column: str = "message") -> dict[str, list[str]]:
@@ -122,70 +120,62 @@ Runner = Callable[[str], Finding]
 def timed(run: Runner, line: str) -> Finding:
     """What came of a run, with the time it took on the processor."""
     began = process_time()
-    found = run(line)
-    return replace(found, seconds=process_time() - began)
-
-
-def allow(seconds: float) -> None:
-    """Let this process end itself when it has worked for some seconds more, where the system can do that."""
-    with suppress(ImportError):
-        import resource
-
-        used = resource.getrusage(resource.RUSAGE_SELF)
-        most = resource.getrlimit(resource.RLIMIT_CPU)[1]
-        until = math.ceil(used.ru_utime + used.ru_stime + seconds)
-        resource.setrlimit(resource.RLIMIT_CPU, (until, most))
+    finding = run(line)
+    return replace(finding, seconds=process_time() - began)
 
 
 def _serve(pipe: Connection, run: Runner, seconds: float) -> None:
-    """Answer lines with findings until there are no more."""
+    """Answer lines with findings, and end where one takes too many seconds on the processor."""
     for name in ("OMP", "OPENBLAS", "MKL", "NUMBA"):
         os.environ[f"{name}_NUM_THREADS"] = "1"
     with suppress(EOFError, OSError, KeyboardInterrupt):
         pipe.send(READY)
         while True:
             line = pipe.recv()
-            allow(seconds)
+            with suppress(ImportError):  # where the system has no such limits
+                import resource
+
+                used, most = (
+                    resource.getrusage(resource.RUSAGE_SELF),
+                    resource.getrlimit(resource.RLIMIT_CPU)[1],
+                )
+                until = math.ceil(used.ru_utime + used.ru_stime + seconds)
+                resource.setrlimit(resource.RLIMIT_CPU, (until, most))
             pipe.send(timed(run, line))
 
 
 class _Worker:
-    """A process that does the lines of a group, one after the other."""
+    """A process that does lines, one after the other, until one of them takes too long or ends it."""
 
-    def __init__(self, run: Runner, seconds: float) -> None:
+    def __init__(self, run: Runner, seconds: float, slower: float) -> None:
         context = multiprocessing.get_context("spawn")
         self.pipe, there = context.Pipe()
         self.process = context.Process(target=_serve, args=(there, run, seconds), daemon=True)
         self.process.start()
         there.close()
-        self.line, self.deadline = "", 0.0  # What it does, and until when
-        self.fresh, self.lost = True, False  # Whether it has done nothing yet, and is of no more use
+        self.seconds, self.waits = seconds, [STARTING, slower * seconds]  # for READY and for a finding
+        self.lost = False
 
-    def give(self, line: str, seconds: float) -> None:
-        self.line = line
-        self.pipe.send(line)
-        self.deadline = monotonic() + (STARTING if self.fresh else seconds)
-
-    def ended(self, seconds: float) -> Finding | None:
-        """What came of the line of a process that is ready or late; None where it only begins to work."""
-        code = -getattr(signal, "SIGXCPU", 0)
+    def do(self, line: str) -> Finding:
+        try:
+            self.pipe.send(line)
+            while self.pipe.poll(self.waits[0]):
+                answer: Finding = self.pipe.recv()
+                if len(self.waits) == 1:
+                    return answer
+                self.waits.pop(0)
+        except (EOFError, OSError):
+            self.process.join(GRACE)
         self.lost = True
-        if self.pipe.poll():
-            try:
-                finding = self.pipe.recv()
-                self.fresh = self.lost = False
-                return None if finding == READY else finding
-            except (EOFError, OSError):
-                self.process.join(GRACE)
-        if self.process.exitcode not in (code, None):
+        if self.process.exitcode not in (-getattr(signal, "SIGXCPU", 0), None):
             return Finding(CRASHED, f"the process ended with code {self.process.exitcode}", solves=1)
-        return Finding(FAILED, "time limit", seconds=seconds, solves=1)
+        return Finding(FAILED, "time limit", seconds=self.seconds, solves=1)
 
     def end(self) -> None:
         """End the process: one that has nothing to do may tidy up first."""
         with suppress(OSError):
             self.pipe.close()
-        if not self.line:
+        if not self.lost:
             self.process.join(GRACE)
         self.process.kill()
         self.process.join()
@@ -199,38 +189,46 @@ def carry_out(
         yield from ((line, timed(run, line)) for line in lines)
         return
     # Lines that follow one another and are about one DAE have one process, which keeps what it compiled.
-    waiting = deque(deque(group) for _, group in groupby(lines, key=lambda line: line.split(":")[:2]))
-    busy: dict[_Worker, deque[str]] = {}  # With the lines that are left of its group
-    idle: list[_Worker] = []
-    try:
-        while waiting or busy:
-            while waiting and len(busy) < workers:
-                worker, group = idle.pop() if idle else _Worker(run, seconds), waiting.popleft()
-                worker.give(group.popleft(), slower * seconds)
-                busy[worker] = group
-            timeout = max(0.0, min(worker.deadline for worker in busy) - monotonic())
-            ready = wait([worker.pipe for worker in busy], timeout)
-            for worker, group in list(busy.items()):
-                if worker.pipe not in ready and monotonic() <= worker.deadline:
-                    continue
-                finding = worker.ended(seconds)
-                if finding is None:
-                    worker.deadline = monotonic() + slower * seconds
-                    continue
-                yield worker.line, finding
-                del busy[worker]
+    groups = [list(group) for _, group in groupby(lines, key=lambda line: line.split(":")[:2])]
+    waiting = iter(groups)
+    ended: SimpleQueue[tuple[str, Finding] | Exception] = SimpleQueue()
+    busy: set[_Worker] = set()
+    stopped = Event()
+
+    def work() -> None:
+        """Take groups with a process that this thread waits for, and with a new one where it is lost."""
+        worker = None
+        try:
+            for line in chain.from_iterable(waiting):
+                if stopped.is_set():
+                    break
+                if worker is None or worker.lost:
+                    worker = _Worker(run, seconds, slower)
+                    busy.add(worker)
+                ended.put((line, worker.do(line)))
                 if worker.lost:
                     worker.end()
-                    worker = _Worker(run, seconds)
-                worker.line = ""
-                if group:
-                    worker.give(group.popleft(), slower * seconds)
-                    busy[worker] = group
-                else:
-                    idle.append(worker)
+            if worker is not None:
+                worker.end()
+        except Exception as error:  # the thread that waits for findings raises it
+            ended.put(error)
+
+    threads = [Thread(target=work, daemon=True) for _ in range(min(workers, len(groups)))]
+    try:
+        for thread in threads:
+            thread.start()
+        for _ in lines:
+            answer = ended.get()
+            if isinstance(answer, Exception):
+                raise answer
+            yield answer
     finally:
-        for worker in (*busy, *idle):
-            worker.end()
+        stopped.set()
+        for thread in threads:
+            while thread.is_alive():
+                for worker in list(busy):
+                    worker.process.kill()
+                thread.join(0.1)
 
 
 class Runs(Benchmark):
@@ -242,9 +240,8 @@ class Runs(Benchmark):
         measure: Callable[..., Mapping[str, Any]],
         columns: str,  # "line" and "outcome" are two of them
         *,
-        repeat: Callable[
-            [str], Finding
-        ],  # Does the run of a line; a function of a module, for other processes
+        # Does the run of a line; a function of a module, for other processes
+        repeat: Callable[[str], Finding],
         row: Callable[[str, Finding], tuple[Any, ...]],  # The values of the columns
         bad: Sequence[str],  # Outcomes that must not be
         # What came of a run whose process may have ended before it could say so
@@ -264,17 +261,16 @@ class Runs(Benchmark):
         """Those of the function, and how its runs are carried out."""
         return [*super().arguments, *by_name(self.carried_out)]
 
-    def planned(self, **arguments: Any) -> tuple[list[str], Mapping[str, Any]]:
+    def planned(self, arguments: Mapping[str, Any]) -> tuple[list[str], Mapping[str, Any]]:
+        """The lines of the runs that are asked for, and what is asked."""
         lines: list[str] = []
-        return lines, self.measure(lines, **arguments)
+        names = {argument.name for argument in by_name(self.measure)}
+        return lines, self.measure(lines, **{name: arguments[name] for name in arguments if name in names})
 
     def result(self, arguments: Mapping[str, Any], out: str | Path | None, progress: bool) -> Result:
         if out is not None:
             check_target(out)
-        of_the_runs = {argument.name for argument in by_name(self.measure)}
-        lines, about = self.planned(**{name: arguments[name] for name in arguments if name in of_the_runs})
-        how = {name: value for name, value in arguments.items() if name not in of_the_runs}
-        result = self.carried_out(lines, about, progress, **how)
+        result = self.carried_out(*self.planned(arguments), progress, **arguments)
         if out is not None:
             result.save(out)
         return result
@@ -287,6 +283,7 @@ class Runs(Benchmark):
         *,
         workers: int = 2,
         time_limit: float = 60.0,  # Seconds that a run may take on a processor
+        **_: Any,
     ) -> Result:
         """Do runs; an interrupt ends them, and what is done counts."""
         rows, began = [], perf_counter()
@@ -298,33 +295,26 @@ class Runs(Benchmark):
                 finding = self.judged(line, ended)
                 rows.append((line, self.row(line, finding)))
                 if progress and finding.outcome in self.bad_outcomes:
-                    bar.write(
-                        f"{finding.outcome:8s} {line}\n         {finding.message[:200]}", file=sys.stderr
-                    )
+                    text = f"{finding.outcome:8s} {line}\n         {finding.message[:200]}"
+                    bar.write(text, file=sys.stderr)
                 bar.update()
         place = {line: i for i, line in enumerate(self.order(lines))}
         rows.sort(key=lambda row: place[row[0]])
-        parameters = {
-            "study": self.name,
-            **about,
-            **{"workers": workers, "time_limit": time_limit, "elapsed": perf_counter() - began},
-            **{"package": str(Path(dae_sdc.__file__).parent), "complete": len(rows) == len(lines)},
-        }
+        parameters = {"study": self.name, **about, "workers": workers, "time_limit": time_limit}
+        parameters |= {"elapsed": perf_counter() - began, "package": str(Path(dae_sdc.__file__).parent)}
+        parameters["complete"] = len(rows) == len(lines)
         data = np.array([row for _, row in rows], dtype=self.columns)
         return Result("bench", data, {"seconds": "s"}, parameters, command_line())
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         super().add_arguments(parser)
-        parser.add_argument(
-            "--list", action="store_true", help="print the lines of the runs, and run nothing"
-        )
+        text = "print the lines of the runs, and run nothing"
+        parser.add_argument("--list", action="store_true", help=text)
 
     def main(self, args: argparse.Namespace) -> int:
         if not args.list:
             return super().main(args)
-        asked = {argument.name for argument in by_name(self.measure)}
-        arguments = {name: value for name, value in self.asked(args).items() if name in asked}
-        print(*self.planned(**arguments)[0], sep="\n")
+        print(*self.planned(self.asked(args))[0], sep="\n")
         return 0
 
     def any_bad(self, result: Result) -> bool:
