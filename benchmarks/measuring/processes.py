@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -50,13 +50,55 @@ def without_error(answer: dict[str, Any]) -> dict[str, Any]:
     return answer
 
 
-def ask_fresh(child: str, asked: Any, cache: str | os.PathLike[str] | None, patience: float) -> Any:
-    """Ask a program that is a text, in a process that keeps byte code and has a cache of numba of its own."""
-    given = environment()
-    given.pop("PYTHONDONTWRITEBYTECODE", None)
+# It is handed to Python as text: to start a module of this package would import the package before the clock.
+FRESH = """
+import importlib.util, json, sys, time
+
+asked = json.load(sys.stdin)
+clock, known, answer = getattr(time, asked["clock"]), None, []
+if asked["file"]:
+    spec = importlib.util.spec_from_file_location("problems", asked["file"])
+    known = sys.modules["problems"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(known)
+marks = [clock()]
+if not known:
+    from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
+    marks.append(clock())
+import dae_sdc as ds
+marks.append(clock())
+for name in asked["problems"]:
+    target, how = name, {}
+    if known:
+        problem = known.PLAIN[name]
+        target, how = problem.function, {"u0": problem.start, "t_end": problem.t_end, "rtol": asked["rtol"]}
+    times = [after - before for before, after in zip(marks, marks[1:])]
+    for _ in range(2):
+        begin = clock()
+        solution = ds.solve(target, **how)
+        times.append(clock() - begin)
+        if not solution.success:
+            sys.exit(f"{name}: {solution.message}")
+    answer.append(times)
+print(json.dumps(answer))
+"""
+
+
+def in_a_fresh_process(
+    problems: Sequence[str],
+    cache: str | os.PathLike[str] | None,
+    patience: float = PATIENCE,
+    clock: str = "perf_counter",
+    file: str = "",  # Where problems that are plain functions stand
+    rtol: float = 0.0,  # Tolerance of these
+) -> list[list[float]]:
+    """Seconds in a new process for imports, that of pySDC first, and two solves of each problem."""
+    variables = environment()
+    variables.pop("PYTHONDONTWRITEBYTECODE", None)
     if cache is not None:
-        given["NUMBA_CACHE_DIR"] = os.fspath(cache)
-    return ask(("-c", child), asked, "a fresh process", patience, given)
+        variables["NUMBA_CACHE_DIR"] = os.fspath(cache)
+    asked = {"problems": list(problems), "clock": clock, "file": file, "rtol": rtol}
+    times: list[list[float]] = ask(("-c", FRESH), asked, "a fresh process", patience, variables)
+    return times
 
 
 def ask(arguments: tuple[str, ...], asked: Any, who: str, patience: float, given: Mapping[str, str]) -> Any:

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
 
 from benchmarks.measuring import ida
-from benchmarks.measuring.clock import in_turn, stopwatch, undisturbed
+from benchmarks.measuring.clock import in_turn
 from benchmarks.measuring.cold import in_a_new_process
-from benchmarks.measuring.ranks import Work, record_of
+from benchmarks.measuring.ranks import Work, record_of, timed_run
 from benchmarks.measuring.steps import FAMILIES, HOOKS, STEPS, WARM, Steps
 from benchmarks.study import Layout, Table, chosen, require_positive, study
 from dae_sdc.control.hooks import CheckInitialValue
@@ -180,12 +180,11 @@ def run_here(setup: Setup, steps: int) -> tuple[float, NDArray[np.float64], dict
     params = {**CONTROLLER, "hook_class": [CheckInitialValue, *HOOKS]}
     controller = controller_nonMPI(1, params, setup.with_step(dt))
     u0 = problem.state(problem.u_exact(t0))
-    with undisturbed(), stopwatch() as spent:
-        end, _ = controller.run(u0=u0, t0=t0, Tend=t_end - 0.5 * dt)
+    timing, _ = timed_run(controller, u0, t0, t_end - 0.5 * dt)
     counters = controller.MS[0].levels[0].prob.work_counters
     counts = {name: float(counters[name].niter) for name in COUNTERS}
     counts["sweeps"] = float(sum(row["sweeps"] for row in record_of(controller).rows))
-    return spent.wall, end.view(np.ndarray).copy(), counts
+    return timing.wall, timing.end, counts
 
 
 def fewest_steps(setup: Setup, accuracy: float) -> tuple[int, float]:

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
 
-from benchmarks.measuring.clock import stopwatch, undisturbed
-from benchmarks.measuring.ranks import record_of
+from benchmarks.measuring.ranks import record_of, timed_run
 from benchmarks.measuring.steps import distance
 from benchmarks.study import Layout, Table, chosen, study
 from dae_sdc.control.hooks import StepRecord
@@ -40,11 +39,11 @@ SWEEPER_MODULES = {
 class Case:
     """One piece of work that both implementations do."""
 
-    problem: str  # Name here
+    problem: str
     module: str  # Module of pySDC.projects.DAE.problems; the classes have the same names
-    dt: float  # Step size in the time unit of the problem
-    steps: int  # Number of steps
-    sweeper: str = "fully-implicit"  # Name of the sweeper
+    dt: float  # In the time unit of the problem
+    steps: int
+    sweeper: str = "fully-implicit"
     params: Mapping[str, Any] = field(default_factory=dict)  # Parameters here, where defaults differ
 
 
@@ -94,9 +93,8 @@ class _Run:
         self.problem = self.controller.MS[0].levels[0].prob
 
     def __call__(self, u0: Any, t0: float, t_end: float) -> tuple[float, Any, Mapping[Any, Any]]:
-        with undisturbed(), stopwatch() as spent:
-            end, stats = self.controller.run(u0=u0, t0=t0, Tend=t_end)
-        return spent.wall, end, stats
+        timing, stats = timed_run(self.controller, u0, t0, t_end)
+        return timing.wall, timing.end, stats
 
     def evaluations(self, u0: Any, t0: float, t_end: float) -> int:
         """Residual evaluations of a run, seen from outside: not every problem upstream counts its own."""

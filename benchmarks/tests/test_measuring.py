@@ -23,10 +23,11 @@ import pytest
 import dae_sdc as ds
 from benchmarks.measuring import cold, ida, processes
 from benchmarks.measuring.clock import Clock, TimeLimit, cost, limited
+from benchmarks.measuring.processes import FRESH, in_a_fresh_process
 from benchmarks.measuring.steps import Steps, distance, steps_of
 from benchmarks.studies import polynomials, size as sizes, start as start_up
 from benchmarks.studies.size import exponents, numbers_of_steps, size
-from benchmarks.studies.start import CHILD, in_a_fresh_process, start
+from benchmarks.studies.start import start
 from benchmarks.studies.traced import first_change, traced
 from benchmarks.studies.upstream import UPSTREAM
 from benchmarks.study import Table
@@ -304,20 +305,15 @@ def test_a_fresh_process_keeps_byte_code_and_has_the_cache_that_it_is_given(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
-    monkeypatch.setattr(
-        start_up,
-        "CHILD",
-        "import json, os, sys\n"
-        "names = 'NUMBA_CACHE_DIR', 'PYTHONDONTWRITEBYTECODE'\n"
-        "print(json.dumps([json.load(sys.stdin), *map(os.environ.get, names)]))",
-    )
+    tells = "import json, os, sys; names = 'NUMBA_CACHE_DIR', 'PYTHONDONTWRITEBYTECODE'\n"
+    tells += "print(json.dumps([json.load(sys.stdin)['problems'], *map(os.environ.get, names)]))"
+    monkeypatch.setattr(processes, "FRESH", tells)
     found: Any = in_a_fresh_process(["a", "b"], tmp_path)
     assert found == [["a", "b"], str(tmp_path), None]
-    monkeypatch.setattr(start_up, "CHILD", "import time; time.sleep(60)")
+    monkeypatch.setattr(processes, "FRESH", "import time; time.sleep(60)")
     with pytest.raises(RemoteError, match=r"took more than 0\.2 s"):
         in_a_fresh_process([], None, patience=0.2)
-    compile(CHILD, "<child>", "exec")
-    assert CHILD.index("import controller_nonMPI") < CHILD.index("import dae_sdc")
+    assert FRESH.index("import controller_nonMPI") < FRESH.index("import dae_sdc")
 
 
 def test_a_linear_solver_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -337,7 +333,7 @@ def test_a_polynomial_system_is_held_against_what_is_known(monkeypatch: pytest.M
 STARTS = {
     "cold": "from benchmarks.measuring.cold import in_a_new_process\n"
     "print(in_a_new_process(dict(problem='simple', params={}, t_end=0.1, dt=0.1))['sweeps'] > 0)",
-    "start": "from benchmarks.studies.start import in_a_fresh_process\n"
+    "start": "from benchmarks.measuring.processes import in_a_fresh_process\n"
     "print(len(in_a_fresh_process(['simple'], None)) == 1)",
 }
 

@@ -1,4 +1,4 @@
-"""Studies that compare runs: with many unknowns, on threads and ranks, with "auto", and on plain functions."""
+"""Studies that compare runs: many unknowns, threads and ranks, "auto", and plain functions."""
 
 from __future__ import annotations
 
@@ -317,10 +317,10 @@ def test_the_best_way_of_each_solver_counts_at_equal_error() -> None:
 
 
 def test_first_calls_are_those_of_fresh_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    (imported, first, second), sizes = MODULE.in_a_fresh_process("ladder-10", None), []
+    (imported, first, second), sizes = MODULE.first_call("ladder-10", None), []
     assert imported > 0.0 and first > second > 0.0
     with pytest.raises(RemoteError, match="a fresh process ended with code 1"):
-        MODULE.in_a_fresh_process("nothing", None)
+        MODULE.first_call("nothing", None)
 
     def fresh(name: str, cache: str | None) -> list[float]:
         sizes.append(cache)
@@ -328,7 +328,7 @@ def test_first_calls_are_those_of_fresh_processes(monkeypatch: pytest.MonkeyPatc
             raise RemoteError("on purpose")
         return [float(len(sizes))] * 3
 
-    monkeypatch.setattr(MODULE, "in_a_fresh_process", fresh)
+    monkeypatch.setattr(MODULE, "first_call", fresh)
     monkeypatch.setattr(MODULE.Race, "measure", lambda *args: None)
     found = plain(problems=["robertson", "ladder-10"], processes=3, cold=True)
     assert found.parameters["first"] == {"robertson": {"warm": [2.0] * 3, "cold": [4.0] * 3}}

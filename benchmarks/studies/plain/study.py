@@ -17,7 +17,7 @@ import numpy as np
 from scipy.integrate import solve_ivp
 
 from benchmarks.measuring.clock import stopwatch
-from benchmarks.measuring.processes import PATIENCE, ask_fresh
+from benchmarks.measuring.processes import in_a_fresh_process
 from benchmarks.measuring.races import Contender, Equal, Outcome, PeerFailure, Race, equal
 from benchmarks.studies.plain import problems as plain_problems
 from benchmarks.studies.plain.problems import PLAIN, PlainProblem, Posed, Vector
@@ -35,28 +35,6 @@ DEFAULT, UNTRACED, IDA, RADAU = "dae_sdc", "dae_sdc, trace=False", "ida", "scipy
 ATOLS = (1.0, 1e-3)
 WANTED_RATIO = 0.5  # Part of the time of the best peer that the default may take
 FIRST_RTOL = 1e-6  # Tolerance of the runs in fresh processes
-
-
-# It is handed to Python as text: to start a module of this package would import the package before the clock.
-CHILD = """
-import importlib.util, json, sys
-from time import process_time
-
-asked = json.load(sys.stdin)
-found = importlib.util.spec_from_file_location("plain_problems", asked["file"])
-module = sys.modules["plain_problems"] = importlib.util.module_from_spec(found)
-found.loader.exec_module(module)
-problem = module.PLAIN[asked["problem"]]
-marks = [process_time()]
-import dae_sdc as ds
-marks.append(process_time())
-for _ in range(2):
-    solution = ds.solve(problem.function, u0=problem.start, t_end=problem.t_end, rtol=asked["rtol"])
-    marks.append(process_time())
-    if not solution.success:
-        sys.exit(solution.message)
-print(json.dumps([after - before for before, after in zip(marks, marks[1:])]))
-"""
 
 
 @study(
@@ -178,20 +156,21 @@ def _race(rows: Table, name: str, accuracy: float, repetitions: int, time_limit:
     return Race(rows, about, contenders, score, repetitions, time_limit, accuracy)
 
 
+def first_call(name: str, cache: str | None) -> list[float]:
+    """Seconds of the processor for the import and the first two solves in a new process."""
+    how: dict[str, Any] = {"clock": "process_time", "rtol": FIRST_RTOL}
+    (times,) = in_a_fresh_process([name], cache, file=str(plain_problems.__file__), **how)
+    return times
+
+
 def _first_calls(rows: Table, name: str, processes: int, cold: bool) -> None:
     with rows.or_left_out(f"first call of {name}"):
-        warm = [in_a_fresh_process(name, None) for _ in range(processes)]
-        found = {"warm": [median(column) for column in zip(*warm, strict=True)]} if warm else {}
+        warm = [first_call(name, None) for _ in range(processes)]
+        times = {"warm": [median(column) for column in zip(*warm, strict=True)]} if warm else {}
         if cold:
             with TemporaryDirectory(prefix="dae_sdc-plain-") as folder:
-                found["cold"] = in_a_fresh_process(name, folder)
-        rows.parameters["first"][name] = found
-
-
-def in_a_fresh_process(name: str, cache: str | None, patience: float = PATIENCE) -> list[float]:
-    """Seconds of the processor for the import and the first two solves in a new process."""
-    asked = {"file": str(plain_problems.__file__), "problem": name, "rtol": FIRST_RTOL}
-    return list(ask_fresh(CHILD, asked, cache, patience))
+                times["cold"] = first_call(name, folder)
+        rows.parameters["first"][name] = times
 
 
 def equal_errors(result: Result) -> list[Equal]:
