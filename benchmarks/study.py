@@ -56,47 +56,38 @@ def require_below_one(name: str, value: object) -> None:
 class Option:
     """An option of the command line for a parameter of a study, which gives its type and default."""
 
-    help: str  # What it is
+    help: str
     flag: str = ""  # Its name; that of the parameter with hyphens if empty
-    metavar: str | None = None  # What stands for its value in the help
-    # Whether it is given once for each value, instead of all values separated by commas
-    repeated: bool = False
-    # What reads its text, where the annotation of the parameter does not say it
-    read: Callable[[str], Any] | None = None
-    # What refuses a value of the parameter, or of each of a sequence, and what such a value is called
-    check: Callable[[str, Any], object] | None = None
-    what: str = ""
+    metavar: str | None = None
+    repeated: bool = False  # Whether each value is given by itself, instead of all separated by commas
+    read: Callable[[str], Any] | None = None  # What reads its text, where the annotation does not say it
+    check: Callable[[str, Any], object] | None = None  # What refuses a value, or each of a sequence
+    what: str = ""  # What each of a sequence is called
 
     def require(self, name: str, value: Any) -> None:
         """Refuse what cannot be a value of the parameter of a name."""
         if self.check is None or value is None:
             return
-        if not hasattr(value, "__len__"):
-            self.check(name, value)
-            return
-        if not len(value):
+        several = hasattr(value, "__len__")
+        if several and not len(value):
             raise InputError(f"need at least one {self.what}")
-        for each in value:
-            self.check(f"the {self.what}", each)
+        for each in value if several else [value]:
+            self.check(f"the {self.what}" if several else name, each)
 
     def add_to(self, parser: argparse.ArgumentParser, parameter: inspect.Parameter) -> None:
         flag = f"--{self.flag or parameter.name.replace('_', '-')}"
         if parameter.annotation == "bool":
             parser.add_argument(flag, dest=parameter.name, action="store_true", help=self.help, default=None)
             return
-        default = parameter.default
-        shown = "" if default is None else f" ({_shown(default)})"
         kind = self.read or next(read for name, read in READERS if name in str(parameter.annotation))
         how: dict[str, Any] = {"action": "append"} if self.repeated else {"type": kind}
-        parser.add_argument(flag, dest=parameter.name, help=self.help + shown, metavar=self.metavar, **how)
-
-
-def _shown(default: Any) -> str:
-    if isinstance(default, str):
-        return default
-    values = [default] if isinstance(default, int | float) else list(default)
-    few = values if len(values) < 6 else [*values[:2], "...", values[-1]]
-    return ",".join(f"{value:g}" if isinstance(value, float) else str(value) for value in few)
+        text = self.help
+        if (default := parameter.default) is not None:
+            values = [default] if isinstance(default, str | int | float) else list(default)
+            few = values if len(values) < 6 else [*values[:2], "...", values[-1]]
+            shown = (f"{value:g}" if isinstance(value, float) else str(value) for value in few)
+            text += f" ({','.join(shown)})"
+        parser.add_argument(flag, dest=parameter.name, help=text, metavar=self.metavar, **how)
 
 
 # Options by the name of the parameter that they stand for; every study has those of its own parameters
@@ -108,9 +99,7 @@ OPTIONS: Mapping[str, Option] = {
     "qdelta": Option("preconditioner Q_Delta; 'dae-sdc list qdelta' shows all"),
     "sweeper": Option("method; 'dae-sdc list sweepers' shows all"),
     "sweepers": Option("methods, separated by commas (all that take the problem)", flag="sweeper"),
-    "linear_solvers": Option(
-        "linear solvers, separated by commas (all that are installed)", flag="linear-solver"
-    ),
+    "linear_solvers": Option("linear solvers, separated by commas (all that are installed)", "linear-solver"),
     "sizes": Option(
         "numbers of unknowns, separated by commas", check=require_count, what="number of unknowns"
     ),
@@ -203,11 +192,10 @@ class Benchmark:
         return inspect.cleandoc(self.measure.__doc__ or "")
 
     @property
-    def parameters(self) -> Iterator[tuple[inspect.Parameter, Option]]:
+    def parameters(self) -> list[tuple[inspect.Parameter, Option]]:
         """The parameters of the study that have an option."""
-        for name, parameter in inspect.signature(self.run).parameters.items():
-            if name in self.options:
-                yield parameter, self.options[name]
+        every = inspect.signature(self.run).parameters.items()
+        return [(parameter, self.options[name]) for name, parameter in every if name in self.options]
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         for parameter, option in self.parameters:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import sympy as sp
 
@@ -22,13 +21,10 @@ of_expressions = PolynomialSystem.from_sympy
 TEXT = Layout("system=case:<20|seeds={right} of {seeds}:>9|certified:>9|s={time:.2f} {time_longest:.2f}:>13")
 
 
-@dataclass(frozen=True)
-class Case:
-    """A system, what is looked for, and what is known."""
-
-    name: str  # Name in tables
+class Case(NamedTuple):
+    name: str
     what: str  # What is looked for
-    system: Callable[[], PolynomialSystem]  # Makes the polynomials
+    system: Callable[[], PolynomialSystem]
     known: str  # What must be found, as WAYS tell it
 
 
@@ -86,12 +82,9 @@ def six_components() -> PolynomialSystem:
     """A sphere, a twisted cubic, three lines and a point."""
     x, y, z = sp.symbols("x y z")
     half, sphere = sp.Rational(1, 2), x**2 + y**2 + z**2 - 1
-    given = [
-        (y - x**2) * sphere * (x - half),
-        (z - x**3) * sphere * (y - half),
-        (y - x**2) * (z - x**3) * sphere * (z - half),
-    ]
-    return of_expressions([sp.expand(one) for one in given], [x, y, z])
+    cubic, twisted = (y - x**2) * sphere, (z - x**3) * sphere
+    factors = cubic * (x - half), twisted * (y - half), cubic * (z - x**3) * (z - half)
+    return of_expressions([sp.expand(product) for product in factors], [x, y, z])
 
 
 def _solutions(system: PolynomialSystem, seed: int) -> tuple[str, int]:
@@ -172,24 +165,20 @@ CASES: tuple[Case, ...] = (
 def polynomials(rows: Table, *, problems: Sequence[str] | None = None, repetitions: int = 20) -> None:
     """Solve and decompose polynomial systems whose solutions are known, with many seeds."""
     names = chosen("polynomial system", problems, [case.name for case in CASES])
-    with rows.bar(len(names) * repetitions, "system") as bar:
-        for case in (case for case in CASES if case.name in names):
-            bar.set_postfix_str(case.name)
-            system, times, wrong, proved = case.system(), [], [], []
-            for seed in range(repetitions):
-                with stopwatch() as spent:
-                    found, certified = WAYS[case.what](system, seed)
-                times.append(spent.processor)
-                proved.append(certified)
-                if found != case.known:
-                    wrong.append(f"seed {seed}: {found}")
-                bar.update(1)
-            rows.put(
-                **{"case": case.name, "what": case.what, "known": case.known, "seeds": repetitions},
-                **{"right": repetitions - len(wrong), "certified": min(proved)},
-                **{"time": sorted(times)[len(times) // 2], "time_longest": max(times)},
-                found="; ".join(wrong)[:120],
-            )
+    for case in rows.each([case for case in CASES if case.name in names], "system"):
+        system, times, wrong, proved = case.system(), [], [], []
+        for seed in range(repetitions):
+            with stopwatch() as spent:
+                answer, certified = WAYS[case.what](system, seed)
+            times.append(spent.processor)
+            proved.append(certified)
+            wrong += [f"seed {seed}: {answer}"] if answer != case.known else []
+        rows.put(
+            **{"case": case.name, "what": case.what, "known": case.known, "seeds": repetitions},
+            **{"right": repetitions - len(wrong), "certified": min(proved)},
+            **{"time": sorted(times)[len(times) // 2], "time_longest": max(times)},
+            found="; ".join(wrong)[:120],
+        )
 
 
 @polynomials.reports

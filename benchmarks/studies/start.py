@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from benchmarks.measuring.processes import in_a_fresh_process
 from benchmarks.study import Layout, Table, chosen, study
@@ -14,6 +13,7 @@ from dae_sdc.errors import RemoteError
 from dae_sdc.run.results import Result
 
 COLD, WARM = "cold", "warm"  # Numba's cache is empty, or holds what the process before compiled
+NOT_COUNTED = "the process that is not counted"
 TIMES = ("import_pysdc", "import_dae_sdc", "first", "second")  # As a fresh process tells them
 TEXT = Layout(
     "problem:<19|cache:<5|import pySDC=import_pysdc:>12.3f|import dae_sdc=import_dae_sdc:>14.4f|"
@@ -40,16 +40,13 @@ def start(
     interpreter itself starts is not included.
     """
     names = chosen("problem", problems, PROBLEMS)
-    with rows.bar(2 * len(names) * repetitions + 1, "process") as bar:
-        with TemporaryDirectory(prefix="dae_sdc-start-") as folder:
-            with rows.or_left_out("the process that is not counted"):
-                in_a_fresh_process(names, folder)
-        bar.update(1)
-        for name in names:
-            _measure(rows, name, repetitions, bar)
+    with TemporaryDirectory(prefix="dae_sdc-start-") as folder, rows.or_left_out(NOT_COUNTED):
+        in_a_fresh_process(names, folder)
+    for name in rows.each(names, "problem"):
+        _measure(rows, name, repetitions)
 
 
-def _measure(rows: Table, problem: str, repetitions: int, bar: Any) -> None:
+def _measure(rows: Table, problem: str, repetitions: int) -> None:
     """The two rows of one problem; none, with the reason in the table, where a process fails."""
     caches: dict[str, list[list[float]]] = {COLD: [], WARM: []}
     for _ in range(repetitions):
@@ -60,13 +57,10 @@ def _measure(rows: Table, problem: str, repetitions: int, bar: Any) -> None:
                 except RemoteError as error:
                     rows.leave_out(f"{problem}, {cache}", error)
                     return
-                bar.update(1)
     for cache, times in caches.items():
         columns = dict(zip(TIMES, zip(*times, strict=True), strict=True))
-        rows.put(
-            **{"problem": problem, "cache": cache, "first_least": min(columns["first"])},
-            **{name: median(column) for name, column in columns.items()},
-        )
+        medians = {name: median(column) for name, column in columns.items()}
+        rows.put(problem=problem, cache=cache, first_least=min(columns["first"]), **medians)
 
 
 @start.reports

@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import time as clock_of_the_machine
-from dataclasses import replace
 from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
@@ -324,7 +323,7 @@ def test_a_linear_solver_that_is_not_installed_is_named(monkeypatch: pytest.Monk
 
 
 def test_a_polynomial_system_is_held_against_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    wrong = replace(polynomials.CASES[0], known="31 solutions, 16 real")
+    wrong = polynomials.CASES[0]._replace(known="31 solutions, 16 real")
     monkeypatch.setattr(polynomials, "CASES", (wrong,))
     (row,) = polynomials.polynomials(repetitions=1).data
     assert (row["right"], row["found"]) == (0, "seed 0: 32 solutions, 16 real")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from functools import partial
 from itertools import product
 from statistics import median
@@ -92,9 +91,10 @@ KINDS = {"ours": ModifiedNewton, "BGM in solve": UpdatedNewton, "BGM stays": Las
 def counted(kind: str, problem: str, sweeper: str) -> Solution:
     """A run at rtol = 1e-6 with an iteration in Python."""
     how: dict[str, Any] = {} if sweeper == "esdirk43" else {"backend": "numpy"}
-    with ExitStack() as patches:
-        for module in (solvers, runge_kutta):
-            patches.enter_context(patch.object(module, "ModifiedNewton", KINDS[kind]))
+    stages, sweeps = (
+        patch.object(module, "ModifiedNewton", KINDS[kind]) for module in (runge_kutta, solvers)
+    )
+    with stages, sweeps:
         return solve(problem, sweeper=sweeper, rtol=1e-6, **how)
 
 
@@ -166,20 +166,18 @@ def quasi_newton(
     """
     names = chosen("problem", problems, dict.fromkeys(problem for problem, _ in STEPS))
     runs = [(problem, sweeper) for problem, sweeper in STEPS if problem in names]
-    with rows.bar(2 * len(ribs) + (5 in ribs) + len(runs), "part") as bar:
-        for n in ribs:
-            tyre = BrushTyre(ribs=n)
-            random = random_contacts(tyre, contacts, seed)
-            _measure(rows, "cold", tyre, random, repetitions)
-            bar.update(1)
-            _measure(rows, "warm", tyre, contacts_of_a_run(tyre), repetitions)
-            bar.update(1)
-            if n == 5:
-                _measure(rows, "unit", tyre, random, repetitions)
-                bar.update(1)
-        for problem, sweeper in runs:
-            _measure_steps(rows, problem, sweeper, repetitions)
-            bar.update(1)
+    for n in rows.each(ribs, "tyre"):
+        tyre = BrushTyre(ribs=n)
+        random = random_contacts(tyre, contacts, seed)
+        _measure(rows, "cold", tyre, random, repetitions)
+        times = np.linspace(*tyre.interval, 1001)  # 1 ms apart
+        states = np.array(solve(tyre, rtol=1e-6, t_eval=times).u)
+        run = Cases(times, states, np.tile(tyre.packed_parameters, (len(times), 1)))
+        _measure(rows, "warm", tyre, run, repetitions)
+        if n == 5:
+            _measure(rows, "unit", tyre, random, repetitions)
+    for problem, sweeper in rows.each(runs, "run"):
+        _measure_steps(rows, problem, sweeper, repetitions)
 
 
 def random_contacts(tyre: BrushTyre, count: int, seed: int) -> Cases:
@@ -199,13 +197,6 @@ def random_contacts(tyre: BrushTyre, count: int, seed: int) -> Cases:
         state[6 + n : 6 + 2 * n] = 0.75 * deflections
         state[6 + 2 * n :] = 1.0 - speed / (omega * (tyre.R - deflections / 3.0))
     return Cases(np.zeros(count), states, parameters)
-
-
-def contacts_of_a_run(tyre: BrushTyre) -> Cases:
-    """Contacts along a run, 1 ms apart."""
-    times = np.linspace(*tyre.interval, 1001)
-    states = solve(tyre, rtol=1e-6, t_eval=times).u
-    return Cases(times, np.array(states), np.tile(tyre.packed_parameters, (len(times), 1)))
 
 
 def _measure(rows: Table, part: str, tyre: BrushTyre, cases: Cases, repetitions: int) -> None:
