@@ -42,7 +42,6 @@ def require(result: Result, of: str) -> None:
 
 
 def parameters_of(about: Mapping[str, Any], *names: str) -> str:
-    """Parameters of a study for the title of its picture."""
     words = [f"{'M=' * (name == 'nodes')}{style.text(about.get(name, '?'))}" for name in names]
     return ", ".join(words)
 
@@ -277,7 +276,6 @@ def scaling(result: Result) -> Figure:
 
 
 def _sweeps(axes: Any, rows: Rows) -> None:
-    """Computing and wall time of a sweep against n, measured and modelled."""
     measured = rows[rows["source"] == "measured"]
     shared = measured[measured["ranks"] > 1]
     measured = measured[np.isin(measured["qdelta"], shared["qdelta"])] if len(shared) else measured
@@ -309,7 +307,6 @@ def _ranks(axes: Any, rows: Rows, what: str) -> None:
 
 
 def _steps(axes: Any, rows: Rows) -> None:
-    """Speed-up of PFASST against the number of steps."""
     axes.set(title="PFASST: speed-up", xlabel="steps P", ylabel="speed-up [-]")
     if not len(rows):
         return
@@ -328,13 +325,11 @@ _OURS, _LIKE, _UNLIKE = "-", (0, (5, 1.5)), (0, (1.2, 1.2))
 
 
 def problems(result: Result) -> list[str]:
-    """Names of the problems in a result of the study "peers", each of which has a picture."""
     require(result, "a comparison with peers")
     return list(dict.fromkeys(result.data["problem"].tolist()))
 
 
 def peers(result: Result, problem: str | None = None) -> Figure:
-    """Draw what the study "peers" found for one problem."""
     known = problems(result)
     chosen = known[0] if problem is None else problem
     rows, about = result.data[result.data["problem"] == chosen], result.parameters
@@ -366,7 +361,6 @@ def peers(result: Result, problem: str | None = None) -> Figure:
 
 
 def _draw(axes: Any, rows: NDArray[np.void], solver: str, look: dict[str, Any]) -> bool:
-    """The runs of a solver, if there are any."""
     errors, times = style.clipped(rows["error"]), style.clipped(1e3 * rows["time"])
     shown = np.isfinite(errors) & np.isfinite(times)
     if not shown.any():

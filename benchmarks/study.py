@@ -116,7 +116,6 @@ OPTIONS: Mapping[str, Option] = {
 
 
 def by_name(function: Callable[..., Any]) -> list[inspect.Parameter]:
-    """The arguments that a function takes by their names alone."""
     parameters = inspect.signature(function).parameters.values()
     return [parameter for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
 
@@ -145,7 +144,6 @@ class Benchmark:
 
     @property
     def arguments(self) -> list[inspect.Parameter]:
-        """What the study can be asked."""
         return by_name(self.measure)
 
     def _checked(self) -> Callable[..., Result]:
@@ -193,7 +191,6 @@ class Benchmark:
 
     @property
     def parameters(self) -> list[tuple[inspect.Parameter, Option]]:
-        """The parameters of the study that have an option."""
         every = inspect.signature(self.run).parameters.items()
         return [(parameter, self.options[name]) for name, parameter in every if name in self.options]
 
@@ -202,7 +199,6 @@ class Benchmark:
             option.add_to(parser, parameter)
 
     def asked(self, args: argparse.Namespace) -> dict[str, Any]:
-        """The options that a command gives."""
         named = {parameter.name: getattr(args, parameter.name) for parameter, _ in self.parameters}
         return {name: value for name, value in named.items() if value is not None}
 

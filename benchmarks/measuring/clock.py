@@ -26,8 +26,6 @@ T = TypeVar("T")
 
 @dataclass
 class Spent:
-    """Seconds of a block."""
-
     wall: float = 0.0  # By the clock
     processor: float = 0.0  # Of all threads of this process
 

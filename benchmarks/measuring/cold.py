@@ -21,7 +21,6 @@ from dae_sdc.run.target import make_problem
 
 
 def nominal_of(problem: ProblemDAE) -> Any:
-    """The ``nominal`` values of a problem, 1 where it gives none."""
     return np.asarray(problem.nominal, dtype=np.float64)
 
 

@@ -175,7 +175,6 @@ def rows_of(module: str, asked: Any, ranks: int, patience: float) -> Generator[d
 
 
 def _end(process: subprocess.Popen[bytes], grace: float = 5.0) -> None:
-    """End a launcher and what it has started."""
     if process.poll() is not None:
         return
     process.terminate()  # the launcher ends its ranks

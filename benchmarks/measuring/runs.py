@@ -45,8 +45,6 @@ RAW = re.compile(
 
 @dataclass(frozen=True)
 class Finding:
-    """The outcome of one run."""
-
     outcome: str  # One of OUTCOMES
     message: str = ""  # What the package or the judge said; empty for what is right and needs no word
     error: float = float("nan")  # Largest error in units of what is allowed; NaN where there is none
@@ -105,7 +103,6 @@ def lines_by_message(rows: Iterable[Any], column: str = "message") -> dict[str, 
 
 
 def done_of(rows: Collection[Any]) -> str:
-    """How many runs of some are done."""
     done = sum(row["outcome"] == DONE for row in rows)
     return f"{done} of {len(rows)} done ({done / len(rows):.1%})"
 

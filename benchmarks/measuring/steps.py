@@ -24,8 +24,6 @@ LEFT_OUT = 0.6  # Share of the streets outside of its tree that the network of p
 
 @dataclass(frozen=True)
 class Family:
-    """A problem of any size."""
-
     sweeper: str
     dt: float  # In which the flow in a square passes about one cell of the finest grid
     restol: float
@@ -100,7 +98,6 @@ class Steps(Run):
 
 
 def sdc_sweepers() -> list[str]:
-    """Names of all sweepers that iterate."""
     return [name for name, cls in SWEEPERS.items() if issubclass(cls, SpectralDeferredCorrectionDAE)]
 
 

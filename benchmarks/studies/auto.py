@@ -75,7 +75,6 @@ def low(values: Sequence[float]) -> float:
 
 
 def timed(run: Callable[[], object], repeats: int) -> Spent:
-    """Mean times of a run that is repeated."""
     with undisturbed(), stopwatch() as spent:
         for _ in range(repeats):
             run()
@@ -83,8 +82,6 @@ def timed(run: Callable[[], object], repeats: int) -> Spent:
 
 
 class _Case:
-    """A problem, and the part of its interval that is integrated."""
-
     def __init__(self, problem: str, params: Mapping[str, Any], time_limit: float) -> None:
         self.problem, self.params, self.part = problem, dict(params), 1.0
         self._end: dict[str, Any] = {}

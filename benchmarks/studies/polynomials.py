@@ -79,7 +79,6 @@ def slider_crank(ratio: int) -> PolynomialSystem:
 
 
 def six_components() -> PolynomialSystem:
-    """A sphere, a twisted cubic, three lines and a point."""
     x, y, z = sp.symbols("x y z")
     half, sphere = sp.Rational(1, 2), x**2 + y**2 + z**2 - 1
     cubic, twisted = (y - x**2) * sphere, (z - x**3) * sphere

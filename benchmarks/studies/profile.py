@@ -135,7 +135,6 @@ def _measure(rows: Table, what: Work, backend: str, nodes: int, qdelta: str, rep
 
 
 def _put_timers_around_hooks(clock: Clock, run: Steps) -> None:
-    """Timers around all methods of hooks, which are called most often."""
     for hook in run.controller.hooks:
         for name in HOOK_METHODS:
             kept = hook is run.record and name == "post_step"
@@ -143,7 +142,6 @@ def _put_timers_around_hooks(clock: Clock, run: Steps) -> None:
 
 
 def _put_timers(clock: Clock, run: Steps) -> None:
-    """Timers around all else that takes part in a step."""
     controller, sweep, problem = run.controller, run.level.sweep, run.level.prob
     clock.time(controller, "run", CONTROLLER)
     for convergence in controller.convergence_controllers:

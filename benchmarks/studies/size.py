@@ -199,7 +199,6 @@ def fewest_steps(setup: Setup, accuracy: float) -> tuple[int, float]:
 
 
 def _compare(rows: Table, n: int, nodes: int, accuracy: float, repetitions: int) -> None:
-    """The rows of both sides at one accuracy."""
     how: dict[str, Any] = {"sweeper": SWEEPER, "nodes": nodes, "qdelta": QDELTA}
     how |= {"params": FAMILIES[PROBLEM].params(n), "restol": accuracy, "newton_tol": 0.1 * accuracy}
     setup = swept_at_once(describe(PROBLEM, **how))

@@ -47,7 +47,6 @@ def start(
 
 
 def _measure(rows: Table, problem: str, repetitions: int) -> None:
-    """The two rows of one problem; none, with the reason in the table, where a process fails."""
     caches: dict[str, list[list[float]]] = {COLD: [], WARM: []}
     for _ in range(repetitions):
         with TemporaryDirectory(prefix="dae_sdc-start-") as folder:

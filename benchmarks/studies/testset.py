@@ -23,8 +23,6 @@ from dae_sdc.run.target import make_problem
 
 
 class PublishedRun(NamedTuple):
-    """Work of one published run."""
-
     solver: str  # Name of the code
     # rtol, atol: its tolerances
     rtol: float
@@ -42,8 +40,6 @@ class PublishedRun(NamedTuple):
 
 
 class Published(NamedTuple):
-    """Published figures of a problem."""
-
     source: str  # Where the ladder was printed
     note: str  # What to know when its scores are compared with those of dae_sdc.problems._library.scd
     ladder: tuple[PublishedRun, ...]  # Runs of one code at a row of tolerances

@@ -37,8 +37,6 @@ SWEEPER_MODULES = {
 
 @dataclass(frozen=True)
 class Case:
-    """One piece of work that both implementations do."""
-
     problem: str
     module: str  # Module of pySDC.projects.DAE.problems; the classes have the same names
     dt: float  # In the time unit of the problem
@@ -155,7 +153,6 @@ def _compare(
     n_diff, n = ours.problem.n_diff, ours.problem.n
 
     def packed(state: Any) -> NDArray[np.float64]:
-        """The unknowns of a state of either side."""
         values = state.view(np.ndarray)
         return np.concatenate([values[0][:n_diff], values[1][: n - n_diff]]) if values.ndim == 2 else values
 

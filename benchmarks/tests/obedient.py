@@ -8,7 +8,6 @@ from benchmarks.measuring.runs import DONE, Finding
 
 
 def obey(line: str) -> Finding:
-    """A run that does what its line says."""
     if line.endswith("die"):
         os._exit(3)
     while line.endswith("work"):

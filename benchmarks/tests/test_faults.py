@@ -40,7 +40,6 @@ def of_the_package(text: str) -> Callable[[], Any]:
 
 
 def solution(success: bool, value: float, message: str) -> Any:
-    """A solution that says so."""
     found = ds.Solution.__new__(ds.Solution)
     for name, given in {"success": success, "u": np.array([[value]]), "message": message}.items():
         object.__setattr__(found, name, given)

@@ -293,8 +293,6 @@ def left(model: Model, value: Mapping[tuple[str, int], npt.ArrayLike], t: npt.Ar
 
 
 class Values(dict[tuple[str, int], npt.ArrayLike]):
-    """Values of unknowns and their derivatives in a solution."""
-
     def __init__(self, solution: ds.Solution) -> None:
         self.solution = solution
 

@@ -395,7 +395,6 @@ def test_times_to_the_error_of_the_default() -> None:
 
 
 def stub(name: str, *, rtol: float, atol: Any, sweeper: str = "default") -> Solution:
-    """The exact solution with an error of rtol."""
     problem = make_problem(name)
     t0, t_end = problem.interval
     u = np.array([problem.u_exact(t0), np.array(problem.u_exact(t_end)) * (1.0 + rtol)])

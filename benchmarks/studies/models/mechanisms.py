@@ -64,7 +64,6 @@ class Lagrange:
         return Motion(self, t, *(np.array(column).T for column in columns))
 
     def coordinates(self, free: Sequence[float]) -> Sequence[float]:
-        """All coordinates from the free ones."""
         return free if self.closed is None else self.closed(free)
 
     def _state(self, free: int) -> Callable[[float, Vector], tuple[Vector, Vector, Vector, Vector]]:
@@ -126,7 +125,6 @@ class Motion:
         return np.broadcast_to(np.asarray(values, dtype=float), self.t.shape)
 
     def along(self, vector: Sequence[Vector], axis: Any) -> Vector:
-        """The part of a vector along an axis of expressions, shape (K,)."""
         return np.asarray(np.sum([f * self(x) for f, x in zip(vector, axis, strict=True)], axis=0))
 
 
@@ -295,7 +293,6 @@ def centrifuge(flight: Flight) -> dict[str, Any]:
 
 
 def dragged_pendulum(flight: Flight) -> dict[str, Any]:
-    """The angle from the vertical and the one about it."""
     m, length, g = (flight.value(name) for name in "mLg")
     drag = flight.value("c_d") * flight.value("rho") * flight.value("A") / 2.0
     (theta, phi), (swing, turn) = q, v = _symbols(2)

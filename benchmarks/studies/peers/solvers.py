@@ -79,8 +79,6 @@ class Case:
 
 @dataclass(frozen=True)
 class Peer:
-    """A solver that can be compared."""
-
     name: str  # Name in tables
     module: str  # The module it needs
     package: str  # The package that brings the module
@@ -100,12 +98,10 @@ PEERS: Registry[Peer] = Registry("peer", "benchmarks.studies.peers")
 
 
 def known_peers() -> tuple[Peer, ...]:
-    """All peers, first those that evaluate the same equations as all others."""
     return tuple(sorted((peer for _, peer in PEERS.items()), key=lambda peer: not peer.like))
 
 
 def missing(peer: Peer) -> bool:
-    """Whether the module of a peer is not installed."""
     return importlib.util.find_spec(peer.module) is None
 
 
@@ -114,8 +110,6 @@ def version(peer: Peer) -> str:
 
 
 class Ida(Peer):
-    """IDA of SUNDIALS through scikit-sundae."""
-
     def settings(self, case: Case) -> str:
         return ", ".join(f"{name}={value}" for name, value in ida.settings(case.sparse).items())
 
@@ -298,7 +292,6 @@ class SemiExplicit:
 
     @staticmethod
     def _regular(casadi: Any, matrix: Any, t: Any, u: Any, case: Case) -> bool:
-        """Whether a matrix of expressions is, at the start."""
         at_start = np.array(casadi.Function("m", [t, u], [matrix])(case.t0, case.start))
         return int(np.linalg.matrix_rank(at_start)) == len(at_start)
 
@@ -312,7 +305,6 @@ class SemiExplicit:
         return [float(atol[i]) for i in (*self.differential, *self.algebraic)]
 
     def end(self, x: Vector, z: Vector) -> Vector:
-        """The unknowns of the problem from x and z."""
         joined = np.empty(len(x) + len(z))
         joined[self.differential], joined[self.algebraic] = x, z
         return joined if self.turn is None else self.turn @ joined

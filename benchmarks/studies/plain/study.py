@@ -149,7 +149,6 @@ def _race(rows: Table, name: str, accuracy: float, repetitions: int, time_limit:
         rows.leave_out(f"{name}, {RADAU}", problem.without_radau)
 
     def score(end: Vector) -> dict[str, float]:
-        """Largest error relative to the sizes of the unknowns."""
         return {"error": float((np.abs(end - exact) / sizes).max())}
 
     about = {"problem": name, "n": len(problem.start), "index": problem.index}

@@ -73,7 +73,6 @@ def _place(c: Any, time: Any, state: Any, p: Any) -> None:
 
 @_view.method(_nrt=True)
 def _evaluate(c: Any, x: Any, f: Any) -> None:
-    """The residual at x into f."""
     c.evaluations += 1
     vector(c.u, c.n)[c.n - c.m :] = x
     call_residual(c.residual, c.time, c.u, c.du, c.p, c.out)
@@ -82,7 +81,6 @@ def _evaluate(c: Any, x: Any, f: Any) -> None:
 
 @_view.method(_nrt=True)
 def _differentiate(c: Any) -> None:
-    """The Jacobian at the iterate into ``matrix``."""
     c.jacobians += 1
     vector(c.u, c.n)[c.n - c.m :] = vector(c.x, c.m)
     call_jacobian(c.jacobian, c.time, c.u, c.du, 1.0, c.p, c.whole)
@@ -102,14 +100,12 @@ def _correct(c: Any) -> Any:
 
 @_view.method(_nrt=True)
 def _solve(c: Any) -> None:
-    """The correction for the residual ``f``."""
     vector(c.delta, c.m)[:] = vector(c.f, c.m)
     lapack_solve(c.getrs, c.small, c.factors, c.pivots, c.delta)
 
 
 @_view.method(_nrt=True)
 def _size(c: Any) -> Any:
-    """Largest weighted entry of the correction."""
     return np.abs(vector(c.delta, c.m) * vector(c.weights, c.m)).max()
 
 

@@ -79,8 +79,6 @@ class UpdatedNewton(ModifiedNewton):
 
 
 class LastingNewton(UpdatedNewton):
-    """An :class:`UpdatedNewton` whose updates stay until a matrix is factorised anew."""
-
     stays = True
 
 
@@ -200,7 +198,6 @@ def random_contacts(tyre: BrushTyre, count: int, seed: int) -> Cases:
 
 
 def _measure(rows: Table, part: str, tyre: BrushTyre, cases: Cases, repetitions: int) -> None:
-    """A row for each method on the contacts of a part."""
     from benchmarks.studies.quasi_newton import _machine
 
     contact = _machine.contact_of(tyre)
@@ -233,8 +230,6 @@ def _measure(rows: Table, part: str, tyre: BrushTyre, cases: Cases, repetitions:
 
 
 def _measure_steps(rows: Table, problem: str, sweeper: str, repetitions: int) -> None:
-    """A row for each kind of iteration on a run."""
-
     def timed(kind: str) -> tuple[float, Any]:
         with stopwatch() as spent:
             solution = counted(kind, problem, sweeper)

@@ -34,7 +34,6 @@ class Network:
     bandwidth: float  # Bytes a second; may be infinite
 
     def message(self, size: float) -> float:
-        """Seconds of a message of ``size`` bytes between two ranks."""
         return self.latency + size / self.bandwidth
 
     def gather(self, ranks: int, size: float) -> float:

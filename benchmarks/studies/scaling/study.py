@@ -220,7 +220,6 @@ def _predictions(
 
 @scaling.reports
 def report(result: Result) -> Iterator[str]:
-    """The tables of a result of :func:`scaling`, and its assumptions."""
     data, about = result.data, result.parameters
     rows, fits = data[data["source"] == "measured"], about["fits"]
     yield f"M={about['nodes']}, {about['qdelta']}; ms a sweep, medians of {about['repetitions']} runs in turn"

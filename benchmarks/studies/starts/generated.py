@@ -84,7 +84,6 @@ class Chain:
         return w, dw
 
     def residual(self, t: Any, x: Any, dx: Any, functions: Any = NUMBERS) -> Any:
-        """F(t, x, x')."""
         w, dw = self.bent(x, dx, functions)
         parts = zip(self.members, self.parts, strict=True)
         rows = functions.stack([member.residual(w[part], dw[part], t, functions) for member, part in parts])

@@ -143,8 +143,6 @@ class Numbers:
 
 
 class Symbols:
-    """The same functions, for arrays of expressions of SymPy."""
-
     sin, cos, exp, tanh = map(entrywise, (sp.sin, sp.cos, sp.exp, sp.tanh))
     matrix = staticmethod(entrywise(_rational))
 
@@ -195,7 +193,6 @@ def rotation(rng: Generator, n: int) -> Exact:
 
 
 def well_conditioned(rng: Generator, n: int) -> Exact:
-    """An orthogonal matrix with rows scaled by 1/2 to 2: condition at most 4."""
     scales = rng.choice(np.array([Fraction(k, 2) for k in (1, 2, 3, 4)], dtype=object), n)
     return np.asarray(scales[:, None] * rotation(rng, n), dtype=object)
 

@@ -52,7 +52,6 @@ def options_of(method: str) -> dict[str, Any]:
 
 @lru_cache(maxsize=4)
 def model_of(dae: Generated) -> Any:
-    """Its model, which is compiled once."""
     return dae.model()
 
 

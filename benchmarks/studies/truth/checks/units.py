@@ -18,18 +18,10 @@ import numpy as np
 
 import dae_sdc as ds
 from benchmarks.measuring.runs import DONE, FAILED, WRONG, Finding
+from benchmarks.studies.truth import solves
 from benchmarks.studies.truth.draw import Generator, Vector
 from benchmarks.studies.truth.generated import KINDS, Kind, Units
-from benchmarks.studies.truth.solves import (
-    DEFAULT,
-    PATIENCE,
-    drawn,
-    generate,
-    options_of,
-    ratios,
-    rtol_of,
-    smallest_step,
-)
+from benchmarks.studies.truth.solves import DEFAULT, drawn, generate, rtol_of
 from dae_sdc.constrained.quasilinear import QuasilinearProblem
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.run.target import make_problem
@@ -47,11 +39,7 @@ VARIANTS = ("one", "each", "time", "all")
 CATALOGUE = "catalogue"
 
 # Problems of the catalogue that take too long without compiled code
-SLOW = (
-    *("two-bit-adder", "water-tube", "slider-crank", "wheelset", "ring-modulator", "navier-stokes"),
-    "nand-gate",
-)
-
+SLOW = "two-bit-adder water-tube slider-crank wheelset ring-modulator navier-stokes nand-gate".split()
 PER_SEED = 2
 
 
@@ -66,7 +54,6 @@ def units_of(n: int, variant: str, rng: Generator) -> Units:
 
 
 def nearly_one(n: int, number: int) -> Units:
-    """Units that differ from 1 by rounding alone."""
     rng = np.random.default_rng([number, n, 41])
     return Units(1.0 + ROUNDED * rng.standard_normal(n), 1.0 + ROUNDED * float(rng.standard_normal()))
 
@@ -78,7 +65,7 @@ class InOtherUnits(ProblemDAE):
         super().__init__(base.n_diff, base.n_alg, **settings)
         self.base, self.scale, self.second = base, units.unknowns, units.time
         self.index, self.variable_index, self.names = base.index, base.variable_index, base.names
-        self.interval = (base.interval[0] * self.second, base.interval[1] * self.second)
+        self.interval = base.interval[0] * self.second, base.interval[1] * self.second
         self.sparsity = base.sparsity
 
     def _own(self, u: Any) -> Any:
@@ -104,16 +91,15 @@ class InOtherUnits(ProblemDAE):
 
 
 class Outcome(NamedTuple):
-    # success, message: how it ended
     success: bool
     message: str
-    steps: int  # Number of steps
+    steps: int
     error: float = np.inf  # Largest relative error of an unknown
     contract: float = 0.0  # Largest error in units of what is allowed
 
 
 def _solved(problem: Any, u0: Any, method: str, rtol: float) -> Any:
-    return ds.solve(problem, u0=u0, rtol=rtol, time_limit=PATIENCE, **options_of(method))
+    return ds.solve(problem, u0=u0, rtol=rtol, time_limit=solves.PATIENCE, **solves.options_of(method))
 
 
 def _generated(family: str, seed: int, method: str, rtol: float, units: Units | None) -> Outcome:
@@ -128,7 +114,8 @@ def _generated(family: str, seed: int, method: str, rtol: float, units: Units | 
     size = np.abs(exact).max(axis=0)
     error = np.abs(values - exact).max(axis=0) / np.where(size > 0.0, size, 1.0)
     # In the units of the DAE as generated.
-    contract = ratios(dae, values - exact, exact, rtol, smallest_step(times, *dae.interval))
+    smallest = solves.smallest_step(times, *dae.interval)
+    contract = solves.ratios(dae, values - exact, exact, rtol, smallest)
     return Outcome(True, "", steps, float(error.max()), float(contract.max()))
 
 
@@ -215,12 +202,9 @@ def plan(families: list[str], seeds: range, quick: bool) -> Iterator[str]:
 
 
 def summary(rows: Any) -> list[str]:
-    lines = []
-    for title, chosen in (
-        ("generated", rows["family"] != CATALOGUE),
-        ("catalogue", rows["family"] == CATALOGUE),
-        ("all", rows["family"] != ""),
-    ):
+    lines, of_catalogue = [], rows["family"] == CATALOGUE
+    parts = {"generated": ~of_catalogue, "catalogue": of_catalogue, "all": rows["family"] != ""}
+    for title, chosen in parts.items():
         part = rows[chosen & (rows["message"] != NEITHER)]
         if len(part):
             same = int((part["outcome"] == DONE).sum())

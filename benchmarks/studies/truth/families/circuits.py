@@ -179,7 +179,6 @@ class ReducedCircuit:
         return np.asarray(self._left @ (self.G + (self.D * slopes) @ self.D.T))
 
     def _matrix(self, slopes: Vector) -> Vector:
-        """Derivative of the equations that are left in w' and z."""
         return np.hstack([self._left @ self.E @ self.Y @ self.N, self._linear(slopes) @ self.Z])
 
     def _diodes(self, x: Vector) -> tuple[Vector, Vector]:
@@ -189,7 +188,6 @@ class ReducedCircuit:
         return current, slopes
 
     def solved(self, t: float, w: Vector) -> tuple[Vector, Vector]:
-        """w' and x at a time and w, by Newton's method that halves its steps."""
         law = [float(element.law(t)) for element in self.sources]  # type: ignore[misc]
         slope = [float(element.slope(t)) for element in self.sources]  # type: ignore[misc]
         bound = self.right @ (self.W.T @ self.Z.T @ self.S)
@@ -278,7 +276,6 @@ SMALL = {"R": 1e3, "C": 1e-6, "L": 1.0, "V": 1.0, "I": 1e-3}
 
 
 def logarithmic(rng: Generator, low: float, high: float) -> float:
-    """A random number, with few digits, that is as often in one decade as in another."""
     return float(f"{np.exp(rng.uniform(np.log(low), np.log(high))):.2g}")
 
 

@@ -55,21 +55,25 @@ def index_1(rng: draw.Generator) -> Generated:
     return Generated(terms, solution, p, (1,) * (p + m), p)
 
 
-@family("hessenberg-2", 2, 3)
-def _index_2(rng: draw.Generator) -> Generated:
+def index_2(rng: draw.Generator, least: int, sign: int) -> tuple[Generated, Any]:
+    """One with so many free values at least, and K; with the sign -1 f depends on y alone."""
     m = int(rng.integers(1, 3))
-    p = m + int(rng.integers(0, 3))
+    p = m + int(rng.integers(least, 3))
     J, U = draw.damped(rng, p), draw.rotation(rng, p)
-    f, g = draw.nonlinear(rng, p, p + m), draw.nonlinear(rng, m, p)
+    inputs = p + m if sign > 0 else p
+    f, g = draw.nonlinear(rng, p, inputs), draw.nonlinear(rng, m, p)
     G, K = U[:m], U[:m].T * Fraction(3, 2)  # g_y f_z is near 3/2 I
     solution = draw.signals(rng, p + m)
 
     def terms(u: Any, du: Any, t: Any, functions: Any) -> Any:
         y = u[:p]
-        speed = functions.matrix(J) @ y + functions.matrix(K) @ u[p:] + f(u, functions)
+        speed = functions.matrix(J) @ y + sign * (functions.matrix(K) @ u[p:]) + f(u[:inputs], functions)
         return functions.stack([du[:p] - speed, functions.matrix(G) @ y + g(y, functions)])
 
-    return Generated(terms, solution, p, (1,) * p + (2,) * m, p - m)
+    return Generated(terms, solution, p, (1,) * p + (2,) * m, p - m), K
+
+
+family("hessenberg-2", 2, 3)(lambda rng: index_2(rng, 0, 1)[0])
 
 
 @family("hessenberg-3", 3, 3)

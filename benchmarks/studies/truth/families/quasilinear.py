@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -17,7 +16,7 @@ import numpy as np
 import dae_sdc as ds
 from benchmarks.studies.truth import draw
 from benchmarks.studies.truth.draw import Signals, Vector, identity, wave
-from benchmarks.studies.truth.families.nonlinear import index_1, mechanics
+from benchmarks.studies.truth.families.nonlinear import index_1, index_2, mechanics
 from benchmarks.studies.truth.generated import Generated, family
 
 
@@ -85,19 +84,8 @@ def _daeq1(rng: draw.Generator) -> Generated:
 
 @family("quasi-daeq2", 2, 7)
 def _daeq2(rng: draw.Generator) -> Generated:
-    m = int(rng.integers(1, 3))
-    p = m + int(rng.integers(1, 3))
-    J, U = draw.damped(rng, p), draw.rotation(rng, p)
-    f, bound = draw.nonlinear(rng, p, p), draw.nonlinear(rng, m, p)
-    G, K = U[:m], U[:m].T * Fraction(3, 2)
-    solution = draw.signals(rng, p + m)
-
-    def terms(u: Any, du: Any, t: Any, functions: Any) -> Any:
-        y = u[:p]
-        motion = du[:p] - functions.matrix(J) @ y + functions.matrix(K) @ u[p:] - f(y, functions)
-        return functions.stack([motion, functions.matrix(G) @ y + bound(y, functions)])
-
-    dae = Generated(terms, solution, p, (1,) * p + (2,) * m, p - m)
+    dae, K = index_2(rng, 1, -1)
+    p, m = dae.n_diff, dae.n - dae.n_diff
     return _typed(
         *(dae, "WithMultipliers", ds.QuasiFirstOrderProblem, p, m),
         A=lambda t, y: np.eye(p),

@@ -157,7 +157,6 @@ IDIOMS: dict[str, Idiom] = {
 
 
 def response(on: Intervals, a: float, x0: float, times: Vector) -> Vector:
-    """X(t) of x' + a x = w with w = 1 in the intervals, from x0 at t = 0; shape of the times."""
     x = x0 * np.exp(-a * times)
     for first, last in on:
         begin, end = (np.clip(times, max(first, 0.0), max(border, 0.0)) for border in (first, last))

@@ -137,7 +137,6 @@ class Mechanism:
         return right[self.m :].T
 
     def motion(self, q: Vector, v: Vector, end: float) -> Callable[[Vector], Vector]:
-        """(q, v, lambda) at times of shape (K,), shape (K, 2 n + m), from a consistent start."""
         n = self.n
 
         def rates(t: float, state: Vector) -> Vector:
