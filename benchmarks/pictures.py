@@ -6,17 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from matplotlib import ticker
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import (
-    FixedLocator,
-    FuncFormatter,
-    LogLocator,
-    NullFormatter,
-    NullLocator,
-    ScalarFormatter,
-)
 from numpy.typing import NDArray
 
 from benchmarks.measuring.races import front
@@ -71,9 +64,9 @@ def curves(
 
 def decimal(axis: Any, subs: tuple[float, ...] = (1.0,), numticks: int = 9) -> None:
     """Mark a logarithmic axis by decimal numbers."""
-    axis.set_major_locator(LogLocator(subs=subs, numticks=numticks))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axis.set_minor_formatter(NullFormatter())
+    axis.set_major_locator(ticker.LogLocator(subs=subs, numticks=numticks))
+    axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(ticker.NullFormatter())
 
 
 def logarithmic(axes: Any, x: str, y: str, room: float = 0.0) -> None:
@@ -142,7 +135,7 @@ def _times(axes: Any, rows: Rows, lines: Sequence[Any]) -> None:
     axes.set_xlabel("time of a step [ms]")
     decimal(axes.xaxis, (1.0, 2.0, 5.0), 12)
     axes.margins(x=0.12)
-    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_minor_locator(ticker.NullLocator())
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="y", visible=False)
 
@@ -303,7 +296,7 @@ def _ranks(axes: Any, rows: Rows, what: str) -> None:
     curves(axes, measured[measured["pinned"]], "ranks", what, ["n"], looks=looks, **FULL)
     axes.set_ylim(0.5, min(most, 1.6 * max([*predicted[what], *measured[what], 1.0])) + 0.2)
     axes.set_xlabel("ranks P")
-    axes.xaxis.set_major_locator(FixedLocator(list(range(1, most + 1))))
+    axes.xaxis.set_major_locator(ticker.FixedLocator(list(range(1, most + 1))))
 
 
 def _steps(axes: Any, rows: Rows) -> None:
@@ -315,10 +308,10 @@ def _steps(axes: Any, rows: Rows) -> None:
     curves(axes, rows, "ranks", "speedup", ["n"], **LINE)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log", base=2)
-    axes.xaxis.set_major_locator(FixedLocator(ticks))
+    axes.xaxis.set_major_locator(ticker.FixedLocator(ticks))
     for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(ScalarFormatter())
-        axis.set_minor_locator(NullLocator())
+        axis.set_major_formatter(ticker.ScalarFormatter())
+        axis.set_minor_locator(ticker.NullLocator())
 
 
 _OURS, _LIKE, _UNLIKE = "-", (0, (5, 1.5)), (0, (1.2, 1.2))
@@ -350,7 +343,7 @@ def peers(result: Result, problem: str | None = None) -> Figure:
                 without.append(solver)
         logarithmic(axes, "error at the end, relative to scale + |u|", "time of a run [ms]")
         axes.invert_xaxis()
-        axes.xaxis.set_minor_formatter(NullFormatter())
+        axes.xaxis.set_minor_formatter(ticker.NullFormatter())
         handles = axes.get_legend_handles_labels()[0]
         if handles:
             figure.legend(loc="outside right center")

@@ -12,17 +12,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from benchmarks.measuring import steps
 from benchmarks.measuring.clock import Clock
 from benchmarks.measuring.ranks import Work
-from benchmarks.measuring.steps import (
-    COMPILED,
-    SWEEPER_METHODS,
-    Steps,
-    backends,
-    measured,
-    several_sizes,
-    steps_of,
-)
+from benchmarks.measuring.steps import COMPILED, SWEEPER_METHODS, Steps
 from benchmarks.study import Table, chosen, study
 from dae_sdc.compiled import triangular
 from dae_sdc.dae import linear, newton
@@ -87,17 +80,17 @@ def profile(
     """
     rows.parameters |= {"restol": RESTOL, "timers": {}}
     cases = [
-        (steps_of(name, params, sweeper, RESTOL), backend)
+        (steps.steps_of(name, params, sweeper, RESTOL), backend)
         for name in chosen("problem", problems, PROBLEMS)
-        for params in several_sizes(name, sizes)
-        for backend in backends(name, params)
+        for params in steps.several_sizes(name, sizes)
+        for backend in steps.backends(name, params)
     ]
     for work, backend in rows.each(cases, "case"):
         _measure(rows, work, backend, nodes, qdelta, repetitions)
 
 
 def _measure(rows: Table, what: Work, backend: str, nodes: int, qdelta: str, repetitions: int) -> None:
-    run = measured(rows, what, nodes, qdelta, backend)
+    run = steps.measured(rows, what, nodes, qdelta, backend)
     if run is None:
         return
     plain, around_hooks, clocks = [], [], []

@@ -6,19 +6,10 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from statistics import median
 
+from benchmarks.measuring import steps
 from benchmarks.measuring.clock import in_turn
 from benchmarks.measuring.ranks import Work
-from benchmarks.measuring.steps import (
-    COMPILED,
-    NUMPY,
-    Steps,
-    backends,
-    distance,
-    measured,
-    sdc_sweepers,
-    several_sizes,
-    steps_of,
-)
+from benchmarks.measuring.steps import COMPILED, NUMPY, Steps
 from benchmarks.study import Layout, Table, chosen, study
 from dae_sdc.dae.memory import COUNTERS
 from dae_sdc.dae.problem import PROBLEMS
@@ -60,7 +51,7 @@ def work(
     same state; the backends take turns. Hooks are those of :func:`dae_sdc.run.solve.solve`.
     """
     names = chosen("problem", problems, PROBLEMS)
-    kinds = chosen("SDC sweeper", sweepers, sdc_sweepers())
+    kinds = chosen("SDC sweeper", sweepers, steps.sdc_sweepers())
     qdeltas = [qdelta] if isinstance(qdelta, str) else list(qdelta)
     if not qdeltas:
         raise InputError("need at least one Q_Delta")
@@ -68,18 +59,18 @@ def work(
     cases = [
         (name, params, sweeper, kind)
         for name in names
-        for params in several_sizes(name, sizes)
+        for params in steps.several_sizes(name, sizes)
         for sweeper, kind in product(kinds, qdeltas)
     ]
     rows.parameters["time_units"] = {name: PROBLEMS[name].time_unit for name in names}
     for name, params, sweeper, kind in rows.each(cases, "case"):
-        _measure(rows, steps_of(name, params, sweeper, RESTOL), nodes, kind, repetitions)
+        _measure(rows, steps.steps_of(name, params, sweeper, RESTOL), nodes, kind, repetitions)
 
 
 def _measure(rows: Table, what: Work, nodes: int, qdelta: str, repetitions: int) -> None:
     runs: dict[str, Steps] = {}
-    for backend in backends(what.problem, what.params):
-        run = measured(rows, what, nodes, qdelta, backend)
+    for backend in steps.backends(what.problem, what.params):
+        run = steps.measured(rows, what, nodes, qdelta, backend)
         if run is None:
             continue
         for other in runs.values():
@@ -101,7 +92,7 @@ def _measure(rows: Table, what: Work, nodes: int, qdelta: str, repetitions: int)
         if backend == COMPILED and NUMPY in runs:
             pairs = zip(times[NUMPY], times[COMPILED], strict=True)
             row["ratio"] = median(slow / fast for slow, fast in pairs)
-            row["difference"] = distance(ends[COMPILED], ends[NUMPY])
+            row["difference"] = steps.distance(ends[COMPILED], ends[NUMPY])
         rows.put(**row)
 
 

@@ -16,18 +16,7 @@ import dae_sdc as ds
 from benchmarks.__main__ import main as benchmark
 from benchmarks.measuring.runs import carry_out
 from benchmarks.studies.faults import cases, study
-from benchmarks.studies.faults.cases import (
-    DONE,
-    HANG,
-    LINES,
-    LOST,
-    NONSENSE,
-    PACKAGE,
-    RAW,
-    TOLD,
-    TORN,
-    process,
-)
+from benchmarks.studies.faults.cases import DONE, HANG, LINES, LOST, NONSENSE, RAW, TOLD, TORN
 from benchmarks.studies.faults.kinds import commands, functions, kills
 from dae_sdc import cli
 from dae_sdc.errors import InputError
@@ -35,7 +24,7 @@ from dae_sdc.errors import InputError
 
 def of_the_package(text: str) -> Callable[[], Any]:
     """A statement that stands, as far as a trace tells, in a file of the package."""
-    code = compile(text, str(PACKAGE / "dae_sdc" / "planted.py"), "exec")
+    code = compile(text, str(cases.PACKAGE / "dae_sdc" / "planted.py"), "exec")
     return lambda: exec(code, {"InputError": InputError})
 
 
@@ -101,7 +90,7 @@ def test_a_hang_is_seen_in_this_process_and_in_one_that_a_case_starts() -> None:
     ended = dict(carry_out(obey, ["a:0:work", "a:0:die"], 1, 1.0))
     assert study.named("function:0", ended["a:0:work"]).outcome == HANG
     assert study.named("function:0", ended["a:0:die"]).outcome == RAW
-    assert process([sys.executable, "-c", "import time; time.sleep(60)"], limit=0.3) is None
+    assert cases.process([sys.executable, "-c", "import time; time.sleep(60)"], limit=0.3) is None
 
 
 def test_results_that_are_torn_lost_or_left_over_are_seen(
@@ -141,7 +130,7 @@ def test_a_killed_run_that_spoils_its_result_is_seen(
     monkeypatch.chdir(tmp_path / "here")
     short = "import shutil; [shutil.copy(f'../whole/run.{kind}', '.') for kind in ('npy', 'json')]"
     long = f"import time; from pathlib import Path; {does}; Path('partial').mkdir(); time.sleep(60)"
-    monkeypatch.setattr(kills, "words", lambda *line: [sys.executable, "-c", " ".join(line)])
+    monkeypatch.setattr(cases, "words", lambda *line: [sys.executable, "-c", " ".join(line)])
     found = kills.judged(long, short, kills.Kill(9, first=True, delay=0.0, before=True))
     assert found.outcome == outcome, found.message
 

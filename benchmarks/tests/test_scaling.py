@@ -21,12 +21,7 @@ from benchmarks.measuring.ranks import BEST_SERIAL, expected_calls
 from benchmarks.measuring.steps import FAMILIES
 from benchmarks.studies.scaling import costs
 from benchmarks.studies.scaling.costs import Network, SweepCost
-from benchmarks.studies.scaling.study import (
-    PREDICTED_RANKS,
-    PREDICTED_STEPS,
-    evaluate,
-    scaling,
-)
+from benchmarks.studies.scaling.study import PREDICTED_RANKS, PREDICTED_STEPS, evaluate, scaling
 from dae_sdc.errors import InputError, RemoteError
 from dae_sdc.run.results import Result, load
 from dae_sdc.run.target import make_problem

@@ -12,16 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.measuring.races import (
-    ALL_WEIGHTS,
-    COUNTS,
-    Contender,
-    Equal,
-    Outcome,
-    PeerFailure,
-    Race,
-    equal,
-)
+from benchmarks.measuring import races
+from benchmarks.measuring.races import Contender, Equal, Outcome, Race
 from benchmarks.studies.peers.solvers import PEERS, Case, Peer, known_peers, missing, version
 from benchmarks.study import Layout, Option, Table, chosen, study
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
@@ -175,14 +167,16 @@ def _race(
         solution = solve(name, rtol=rtol, atol=float(atol[0]) if (scale == scale[0]).all() else atol, **named)
         time = process_time() - tic
         if not solution.success:
-            raise PeerFailure(solution.message)
-        return Outcome(time, solution.u[-1], **{name: float(solution.stats[name]) for name in COUNTS})
+            raise races.PeerFailure(solution.message)
+        return Outcome(time, solution.u[-1], **{name: float(solution.stats[name]) for name in races.COUNTS})
 
     def of_a_peer(peer: Peer, excluded: NDArray[np.bool_], rtol: float, count: bool) -> Outcome:
         return peer.run(case, rtol, weighted(rtol, scale, excluded), count)
 
-    contenders = [Contender(DEFAULT, ALL_WEIGHTS, partial(ours, {}))]
-    contenders += [Contender(method, ALL_WEIGHTS, partial(ours, {"sweeper": method})) for method in methods]
+    contenders = [Contender(DEFAULT, races.ALL_WEIGHTS, partial(ours, {}))]
+    contenders += [
+        Contender(method, races.ALL_WEIGHTS, partial(ours, {"sweeper": method})) for method in methods
+    ]
     for peer in others:
         for weights, excluded in case.exclusions.items():
             contenders.append(Contender(peer.name, weights, partial(of_a_peer, peer, excluded)))
@@ -203,7 +197,7 @@ def equal_accuracy(result: Result) -> list[Equal]:
         if len(run):
             others = (*about["ours"], *about["unlike"])
             error = float(run["error"][0])
-            times.append(equal(rows, error, about["default"], about["like"], others, rtol=rtol))
+            times.append(races.equal(rows, error, about["default"], about["like"], others, rtol=rtol))
         elif len(here):
             ratio = math.inf if np.isin(good["solver"], about["like"]).any() else math.nan
             times.append(Equal(str(problem), math.nan, {}, ratio, rtol))

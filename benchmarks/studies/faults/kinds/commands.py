@@ -14,24 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measuring.runs import Finding
-from benchmarks.studies.faults.cases import (
-    DONE,
-    HANG,
-    LOST,
-    PACKAGE,
-    TOLD,
-    Case,
-    Random,
-    choice,
-    command_ended,
-    environment,
-    finish,
-    kind,
-    process,
-    raw,
-    start,
-    words,
-)
+from benchmarks.studies.faults import cases
+from benchmarks.studies.faults.cases import DONE, HANG, LOST, TOLD, Case, Random, choice, kind
 from benchmarks.studies.faults.values import NO_NUMBER_TEXTS, NUMBER_TEXTS, TEXTS
 from dae_sdc import cli
 
@@ -129,26 +113,26 @@ def in_this_process(line: list[str], nonsense: str = "") -> Finding:
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else 1
         except BaseException as error:
-            return raw(error)
-    return command_ended(code, said.getvalue(), nonsense)
+            return cases.raw(error)
+    return cases.command_ended(code, said.getvalue(), nonsense)
 
 
 def in_a_process(line: list[str], stream: str, nonsense: str = "") -> Finding:
-    command = words(*line)
+    command = cases.words(*line)
     closing = {"closed": 'exec "$@" >&-', "both closed": 'exec "$@" >&- 2>&-'}.get(stream)
     if closing:
         command = ["sh", "-c", closing, "sh", *command]
     with open("/dev/full" if stream == "full" else os.devnull, "wb") as taker:
-        child = start(command, stdout=subprocess.PIPE if stream in ("read", "early") else taker)
+        child = cases.start(command, stdout=subprocess.PIPE if stream in ("read", "early") else taker)
     if stream == "early" and child.stdout is not None:
         child.stdout.close()
         child.stdout = None
-    done = finish(child)
+    done = cases.finish(child)
     if done is None:
         return Finding(HANG, "no end")
     if stream == "both closed" and done[0] >= 0:
         return Finding(TOLD if done[0] else DONE)
-    return command_ended(*done, nonsense)
+    return cases.command_ended(*done, nonsense)
 
 
 @kind("command", 25.0)
@@ -190,7 +174,7 @@ problems run tempfile logging sitecustomize token
 
 
 def variables(**changes: str | None) -> dict[str, Any]:
-    return {"env": environment(**changes)}
+    return {"env": cases.environment(**changes)}
 
 
 def _shadow(rng: Random) -> dict[str, Any]:
@@ -216,7 +200,7 @@ def _damaged_cache(rng: Random) -> dict[str, Any]:
     place = Path("cache").absolute()
     place.mkdir(mode=0o700)
     given = variables(NUMBA_CACHE_DIR=str(place))
-    process(words(*COMMANDS[2].split()), **given)
+    cases.process(cases.words(*COMMANDS[2].split()), **given)
     for path in sorted(place.rglob("*.*")):
         if path.is_file() and rng.random() < 0.5:
             whole = path.read_bytes()
@@ -232,7 +216,7 @@ def _broken_mpi(rng: Random) -> dict[str, Any]:
     text = choice(rng, texts)
     (package / "__init__.py").write_text(choice(rng, ["", text]), encoding="utf-8")
     (package / "MPI.py").write_text(text, encoding="utf-8")
-    return variables(PYTHONPATH=f"{package.parent}{os.pathsep}{PACKAGE}")
+    return variables(PYTHONPATH=f"{package.parent}{os.pathsep}{cases.PACKAGE}")
 
 
 def _few_files(rng: Random) -> dict[str, Any]:
@@ -262,7 +246,7 @@ CHANGES: Mapping[str, Callable[[Random], dict[str, Any]]] = {
     ),
     "a broken MPI": _broken_mpi,
     "few open files": _few_files,
-    "no environment": lambda rng: {"env": {"PYTHONPATH": str(PACKAGE)}},
+    "no environment": lambda rng: {"env": {"PYTHONPATH": str(cases.PACKAGE)}},
     "no path for programs": lambda rng: variables(PATH=""),
     "temporary files nowhere": lambda rng: variables(TMPDIR=_nowhere()),
     "variables of another MPI": lambda rng: variables(
@@ -283,10 +267,11 @@ def surroundings(rng: Random) -> Case:
     def run() -> Finding:
         write_sources()
         given = CHANGES[change](rng)
-        done = process(words(*line.replace("model.mo", str(Path("model.mo").absolute())).split()), **given)
+        words = line.replace("model.mo", str(Path("model.mo").absolute())).split()
+        done = cases.process(cases.words(*words), **given)
         if done is None:
             return Finding(HANG, "no end")
-        finding = command_ended(*done)
+        finding = cases.command_ended(*done)
         writes = ("run.npy" in line or "a.png" in line) and "written" in change
         if finding.outcome == TOLD and not writes:
             return Finding(LOST, f"it does not run: {finding.message}")
