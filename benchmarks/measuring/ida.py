@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.measuring.clock import limited
-from benchmarks.measuring.cold import largest_error, nominal_of
+from benchmarks.measuring.processes import largest_error, nominal_of
 from benchmarks.measuring.races import Outcome, PeerFailure
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.errors import InputError

@@ -1,4 +1,4 @@
-"""Processes of their own, one or as many as MPI has ranks, that answer in JSON."""
+"""Processes of their own, for a solve or as many as MPI has ranks, that answer in JSON."""
 
 from __future__ import annotations
 
@@ -16,8 +16,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.measuring.clock import stopwatch
+from dae_sdc.dae.memory import COUNTERS
+from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.errors import DAEError, InputError, RemoteError
 from dae_sdc.imports import launched
+from dae_sdc.run.solve import solve
+from dae_sdc.run.target import make_problem
 from dae_sdc.sharing import python, surroundings
 
 ROOT = Path(__file__).resolve().parents[2]  # The directory that benchmarks lies in
@@ -131,13 +139,13 @@ def launcher() -> str:
     )
 
 
-def rows_of(module: str, asked: Any, ranks: int, patience: float) -> Generator[dict[str, Any], None, None]:
-    """What the ranks of a measuring module print, row by row; they are gone when this ends in any way."""
+def rows_of(asked: Any, ranks: int, patience: float) -> Generator[dict[str, Any], None, None]:
+    """What :mod:`benchmarks.measuring.ranks` prints, row by row; all ranks are gone when this ends."""
     if launched() > 1:
         raise InputError("studies of ranks start their processes themselves; start them without mpirun")
     how: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "start_new_session": True}
     with TemporaryDirectory(prefix="dae_sdc-") as errors, TemporaryFile() as complaints:
-        command = [launcher(), "-n", str(ranks), *python("-m", module, errors)]
+        command = [launcher(), "-n", str(ranks), *python("-m", "benchmarks.measuring.ranks", errors)]
         variables = {**MORE_RANKS_THAN_CORES, **environment(), **ONE_THREAD}
         # Without a buffer, lines that wait() does not see cannot be left in it.
         process = subprocess.Popen(command, stderr=complaints, env=variables, bufsize=0, **how)
@@ -183,3 +191,64 @@ def _end(process: subprocess.Popen[bytes], grace: float = 5.0) -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+
+
+def nominal_of(problem: ProblemDAE) -> Any:
+    return np.asarray(problem.nominal, dtype=np.float64)
+
+
+def largest_error(problem: ProblemDAE, found: NDArray[np.float64], exact: NDArray[np.float64]) -> float:
+    """Largest error of an unknown in units of its nominal value."""
+    return float(np.abs((found - exact) / nominal_of(problem)).max())
+
+
+def common_sizes(problem: ProblemDAE, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The size of the largest unknown, for all of them: each in units of its nominal value."""
+    # Shapes: values (n,).
+    nominal = np.broadcast_to(nominal_of(problem), values.shape)
+    return np.asarray(nominal * np.abs(values / nominal).max(), dtype=np.float64)
+
+
+def peak_memory() -> float:
+    """Largest memory of this process so far, in bytes."""
+    # On Linux, getrusage begins with the memory of the process that started this one.
+    with suppress(OSError), open("/proc/self/status", encoding="ascii", errors="replace") as file:
+        for line in file:
+            if line.startswith("VmHWM:"):
+                return 1024.0 * float(line.split()[1])
+    try:
+        import resource
+    except ImportError:
+        return float("nan")
+    largest = float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+    return largest if sys.platform == "darwin" else 1024.0 * largest
+
+
+def carry_out(problem: str, params: Any, t_end: float, warm: Any = None, **settings: Any) -> dict[str, Any]:
+    """Solve once and say what it took; raises DAEError where that fails."""
+    if warm is not None:
+        solve(problem, params=warm, t_end=t_end, **settings)
+    before = peak_memory()
+    with stopwatch() as spent:
+        solution = solve(problem, params=params, t_end=t_end, **settings)
+    memory = peak_memory()
+    if not solution.success:
+        raise DAEError(solution.message)
+    exact = make_problem(problem, params)
+    took = {"time": spent.wall, "processor": spent.processor, "memory": memory, "memory_before": before}
+    took["error"] = largest_error(exact, solution.u[-1], np.asarray(exact.u_exact(t_end)))
+    return took | {name: solution.stats[name] for name in ("steps", "sweeps", *COUNTERS)}
+
+
+def in_a_new_process(asked: Mapping[str, Any], patience: float = PATIENCE) -> dict[str, Any]:
+    """What :func:`carry_out` gives in a new process."""
+    module = ("-m", "benchmarks.measuring.processes")
+    return without_error(ask(module, asked, "a solve in a process of its own", patience, environment()))
+
+
+if __name__ == "__main__":
+    try:
+        answer = carry_out(**json.load(sys.stdin))
+    except DAEError as error:
+        answer = as_answer(error)
+    print(json.dumps(answer))

@@ -25,8 +25,7 @@ from pySDC.implementations.controller_classes.controller_nonMPI import controlle
 
 from benchmarks.measuring import ida
 from benchmarks.measuring.clock import TimeLimit, limited, stopwatch, tied, undisturbed
-from benchmarks.measuring.cold import common_sizes
-from benchmarks.measuring.processes import as_answer
+from benchmarks.measuring.processes import as_answer, common_sizes
 from benchmarks.measuring.races import PeerFailure
 from dae_sdc.control.adaptivity import stops_of
 from dae_sdc.control.hooks import CheckInitialValue, RequireConvergence, StepRecord

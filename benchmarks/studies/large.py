@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks.measuring import ida
 from benchmarks.measuring.clock import TimeLimit, stopwatch
-from benchmarks.measuring.cold import in_a_new_process
+from benchmarks.measuring.processes import in_a_new_process
 from benchmarks.measuring.steps import FAMILIES
 from benchmarks.study import Layout, Option, Table, chosen, study
 from dae_sdc.errors import InputError

@@ -73,7 +73,7 @@ def parallel(
     for case, ranks in rows.each(list(product(_cases(problems, sizes), (1, *workers))), "job"):
         request = {"case": case, **asked}
         try:
-            with closing(rows_of("benchmarks.measuring.ranks", request, ranks, PATIENCE)) as news:
+            with closing(rows_of(request, ranks, PATIENCE)) as news:
                 for row in news:
                     rows.put(**row)
         except InputError:

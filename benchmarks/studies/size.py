@@ -16,7 +16,7 @@ from pySDC.implementations.controller_classes.controller_nonMPI import controlle
 
 from benchmarks.measuring import ida
 from benchmarks.measuring.clock import in_turn
-from benchmarks.measuring.cold import in_a_new_process
+from benchmarks.measuring.processes import in_a_new_process
 from benchmarks.measuring.ranks import Work, record_of, timed_run
 from benchmarks.measuring.steps import FAMILIES, HOOKS, STEPS, WARM, Steps
 from benchmarks.study import Layout, Table, chosen, require_positive, study

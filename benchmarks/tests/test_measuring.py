@@ -20,7 +20,7 @@ import pySDC.projects.DAE.problems as theirs
 import pytest
 
 import dae_sdc as ds
-from benchmarks.measuring import cold, ida, processes
+from benchmarks.measuring import ida, processes
 from benchmarks.measuring.clock import Clock, TimeLimit, cost, limited
 from benchmarks.measuring.processes import FRESH, in_a_fresh_process
 from benchmarks.measuring.steps import Steps, distance, steps_of
@@ -219,28 +219,28 @@ ASKED = {"problem": "simple", "params": {}, "t_end": 0.1, "dt": 0.05, "sweeper":
 
 def test_a_new_process_solves_and_tells_its_memory() -> None:
     big = np.ones(40_000_000)  # of which a new process must know nothing
-    found = cold.in_a_new_process(ASKED)
+    found = processes.in_a_new_process(ASKED)
     assert found["error"] < 1e-6 and found["sweeps"] > 0 and found["rhs"] > 0
     assert found["memory"] >= found["memory_before"] > 1e6
     if Path("/proc/self/status").exists():
         assert found["memory"] < big.nbytes
-    assert cold.peak_memory() > 1e6
+    assert processes.peak_memory() > 1e6
 
 
 def test_what_goes_wrong_in_a_new_process_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="unknown problem 'nothing'"):
-        cold.in_a_new_process({**ASKED, "problem": "nothing"})
+        processes.in_a_new_process({**ASKED, "problem": "nothing"})
     with pytest.raises(RemoteError, match="ended after 1 iterations with residual"):
-        cold.in_a_new_process({**ASKED, "maxiter": 1, "restol": 1e-12})
+        processes.in_a_new_process({**ASKED, "maxiter": 1, "restol": 1e-12})
     fake = tmp_path / "python"
     fake.write_text("#!/bin/sh\necho broken >&2\nexit 3\n")
     fake.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(fake))
     with pytest.raises(RemoteError, match="ended with code 3: broken"):
-        cold.in_a_new_process(ASKED)
+        processes.in_a_new_process(ASKED)
     fake.write_text("#!/bin/sh\nexec sleep 60\n")
     with pytest.raises(RemoteError, match=r"took more than 0\.2 s"):
-        cold.in_a_new_process(ASKED, patience=0.2)
+        processes.in_a_new_process(ASKED, patience=0.2)
 
 
 def test_every_pair_of_processes_has_a_cache_of_its_own(
@@ -330,7 +330,7 @@ def test_a_polynomial_system_is_held_against_what_is_known(monkeypatch: pytest.M
 
 
 STARTS = {
-    "cold": "from benchmarks.measuring.cold import in_a_new_process\n"
+    "cold": "from benchmarks.measuring.processes import in_a_new_process\n"
     "print(in_a_new_process(dict(problem='simple', params={}, t_end=0.1, dt=0.1))['sweeps'] > 0)",
     "start": "from benchmarks.measuring.processes import in_a_fresh_process\n"
     "print(len(in_a_fresh_process(['simple'], None)) == 1)",

@@ -14,7 +14,7 @@ import pytest
 import dae_sdc as ds
 from benchmarks.measuring import ida, ranks
 from benchmarks.measuring.clock import Spent
-from benchmarks.measuring.cold import carry_out, common_sizes, largest_error
+from benchmarks.measuring.processes import carry_out, common_sizes, largest_error
 from benchmarks.measuring.ranks import SERIAL, THREADS, VALUES, Call, Case, InTurn, Row, Timing
 from benchmarks.measuring.steps import FAMILIES
 from benchmarks.studies import auto as study

@@ -99,7 +99,7 @@ def scaling(
     asked["repetitions"] = repetitions
     measured = []
     with rows.bar(len(works) * (2 * len(cores) + (qdelta != BEST_SERIAL)), "row") as bar:
-        with closing(rows_of("benchmarks.measuring.ranks", asked, ranks, patience)) as news:
+        with closing(rows_of(asked, ranks, patience)) as news:
             for row in news:
                 measured.append(row)
                 bar.update(1)

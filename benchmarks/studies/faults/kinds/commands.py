@@ -15,8 +15,19 @@ from typing import Any
 
 from benchmarks.measuring.runs import Finding
 from benchmarks.studies.faults import cases
-from benchmarks.studies.faults.cases import DONE, HANG, LOST, TOLD, Case, Random, choice, kind
-from benchmarks.studies.faults.values import NO_NUMBER_TEXTS, NUMBER_TEXTS, TEXTS
+from benchmarks.studies.faults.cases import (
+    DONE,
+    HANG,
+    LOST,
+    NO_NUMBER_TEXTS,
+    NUMBER_TEXTS,
+    TEXTS,
+    TOLD,
+    Case,
+    Random,
+    choice,
+    kind,
+)
 from dae_sdc import cli
 
 BASES = """

@@ -8,8 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 import dae_sdc as ds
-from benchmarks.studies.faults.cases import Case, Random, called, choice, kind
-from benchmarks.studies.faults.values import NO_NUMBERS, NOTHING, VALUES
+from benchmarks.studies.faults.cases import NO_NUMBERS, NOTHING, VALUES, Case, Random, called, choice, kind
 from dae_sdc.arguments import kind_of
 from dae_sdc.run.description import describe
 from dae_sdc.run.solve import solve

@@ -9,8 +9,7 @@ from typing import Any
 import sympy as sp
 
 import dae_sdc as ds
-from benchmarks.studies.faults.cases import Case, Random, called, choice, kind
-from benchmarks.studies.faults.values import VALUES
+from benchmarks.studies.faults.cases import VALUES, Case, Random, called, choice, kind
 
 NAMES = (
     *("", " ", "a b", "a\nb", "x y", "\udcff", "x" * 5000, "\\", "x'", 'x"'),

@@ -11,8 +11,7 @@ import numpy as np
 import scipy.sparse as sparse
 
 import dae_sdc as ds
-from benchmarks.studies.faults.cases import Case, Random, called, choice, kind
-from benchmarks.studies.faults.values import VALUES
+from benchmarks.studies.faults.cases import VALUES, Case, Random, called, choice, kind
 
 
 class Ring(ds.ProblemDAE):
