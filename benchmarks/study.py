@@ -137,7 +137,7 @@ class Benchmark:
         self.columns, self.units = columns_of(columns)
         self.options = {**OPTIONS, **(options or {})}
         self.tell: Report = lambda result: ()
-        self.run = self._checked()
+        self.run = checked()(self._run())
         STUDIES.add(name, self)
         if picture is not None:
             PICTURES.add(name, picture)
@@ -146,8 +146,8 @@ class Benchmark:
     def arguments(self) -> list[inspect.Parameter]:
         return by_name(self.measure)
 
-    def _checked(self) -> Callable[..., Result]:
-        """The run of the study, whose arguments are checked as their annotations and options say."""
+    def _run(self) -> Callable[..., Result]:
+        """The run of the study, whose arguments are checked as their options say."""
 
         def run(*, out: str | Path | None = None, progress: bool = False, **arguments: Any) -> Result:
             for name, value in arguments.items():
@@ -157,7 +157,7 @@ class Benchmark:
 
         run.__module__, run.__name__ = self.measure.__module__, self.measure.__name__
         run.__signature__ = inspect.Signature([*self.arguments, *by_name(run)])  # type: ignore[attr-defined]
-        return checked()(run)
+        return run
 
     def __call__(self, **arguments: Any) -> Result:
         return self.run(**arguments)

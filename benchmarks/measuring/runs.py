@@ -251,7 +251,7 @@ class Runs(Benchmark):
     ) -> None:
         self.repeat, self.row, self.judged, self.slower = repeat, row, judged, slower
         self.order, self.here, self.bad_outcomes = order, here, bad
-        super().__init__(name, measure, columns, bad=self.any_bad, **how)
+        super().__init__(name, measure, columns, bad=lambda result: len(self.bad_rows(result)) > 0, **how)
 
     @property
     def arguments(self) -> list[inspect.Parameter]:
@@ -314,11 +314,11 @@ class Runs(Benchmark):
         print(*self.planned(self.asked(args))[0], sep="\n")
         return 0
 
-    def any_bad(self, result: Result) -> bool:
-        return bool(np.isin(result.data["outcome"], self.bad_outcomes).any())
+    def bad_rows(self, result: Result) -> Any:
+        return result.data[np.isin(result.data["outcome"], self.bad_outcomes)]
 
     def bad_lines(self, result: Result) -> list[str]:
-        bad = result.data[np.isin(result.data["outcome"], self.bad_outcomes)]
+        bad = self.bad_rows(result)
         how = f", each repeated by python -m benchmarks {self.name} --only LINE" * bool(len(bad))
         lines = ["", f"{len(bad)} bad{how}"]
         for row in bad:

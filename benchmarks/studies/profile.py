@@ -111,7 +111,14 @@ def _measure(rows: Table, what: Work, backend: str, nodes: int, qdelta: str, rep
     parts = {name: min(times.get(name, 0.0) for times in found) / what.steps for name in PARTS}
     calls = {name: clock.calls.get(name, 0) / what.steps for name in PARTS}
     # Python still evaluates and factorises outside of the compiled calls.
-    alone = _alone(run, run.work_of_a_step()) if parts[CALLS] > 0.0 else {}
+    alone: dict[str, list[float]] = {}
+    if parts[CALLS] > 0.0:
+        counts = run.work_of_a_step()
+        counted = (counts[name] for name in ("rhs", "jacobian", "factorization", "solve"))
+        t = run.t0 + 0.5 * what.dt
+        u, du = np.array(run.level.prob.u_exact(t)), np.array(run.level.prob.du_exact(t))
+        seconds = time_kernels(run.level.prob, u, du, t, what.dt)
+        alone = {name: both for name, *both in zip(INSIDE, seconds, counted, strict=True)}
     parts[LEFT] = whole - sum(parts[name] for name in PARTS if name != LEFT)
     common = {"problem": what.problem, "backend": backend, "n": run.problem.n, "dt": what.dt}
     common["steps"] = what.steps
@@ -154,16 +161,6 @@ def _put_timers(clock: Clock, run: Steps) -> None:
     clock.time(newton, "factorize", FACTORING)
     for factors in (linear.DenseLU, linear.SparseLU):
         clock.time(factors, "solve", SOLVING)
-
-
-def _alone(run: Steps, counts: dict[str, float]) -> dict[str, tuple[float, float]]:
-    """Seconds of a call and number of calls a step of what a compiled sweep is made of."""
-    problem: ProblemDAE = run.level.prob
-    time = run.t0 + 0.5 * run.work.dt
-    u, du = np.array(problem.u_exact(time)), np.array(problem.du_exact(time))
-    seconds = time_kernels(problem, u, du, time, run.work.dt)
-    counted = (counts[name] for name in ("rhs", "jacobian", "factorization", "solve"))
-    return dict(zip(INSIDE, zip(seconds, counted, strict=True), strict=True))
 
 
 def time_kernels(problem: ProblemDAE, u: Any, du: Any, t: float, c: float) -> list[float]:
@@ -219,10 +216,15 @@ def report(result: Result) -> Iterator[str]:
     yield f"{'':<35}" + "".join(f"{name:>22}" for name, _, _ in keys)
     yield f"{'':<35}" + "".join(f"{f'n={n}, {backend}':>22}" for _, n, backend in keys)
     for part, inside in [(part, "") for part in (STEP, *PARTS)] + [(part, CALLS) for part in INSIDE]:
-        found = [cells.get((*key, part, inside)) for key in keys]
-        if any(cell is not None for cell in found):
-            text = f"{'  of these, ' if inside else ''}{part}"
-            yield f"{text:<35}" + "".join(_cell(cell, part) for cell in found)
+        text, texts = f"{'  of these, ' if inside else ''}{part}", []
+        for key in keys:
+            row = cells.get((*key, part, inside))
+            count = "" if row is None or part in (STEP, LEFT) else f"({row['calls']:.1f})"
+            texts.append(
+                "-" if row is None else f"{1e6 * row['time']:.1f}{100 * row['share']:>4.0f} %{count:>8}"
+            )
+        if set(texts) != {"-"}:
+            yield f"{text:<35}" + "".join(f"{cell:>22}" for cell in texts)
     timers = ", ".join(f"{1e6 * about['timers'][f'{p}, n={n}, {b}']:.0f}" for p, n, b in keys)
     yield f"the timers themselves, taken off: {timers} us a step"
     if any(cell[2] == COMPILED for cell in cells):
@@ -230,10 +232,3 @@ def report(result: Result) -> Iterator[str]:
             "'of these': parts of the compiled sweeps, timed alone at the numbers of calls counted; "
             "factorising and\nsolving from Python, less what a call from there costs: 0 where it is no more"
         )
-
-
-def _cell(row: Any, part: str) -> str:
-    if row is None:
-        return f"{'-':>22}"
-    count = "" if part in (STEP, LEFT) else f"({row['calls']:.1f})"
-    return f"{1e6 * row['time']:>8.1f}{100 * row['share']:>4.0f} %{count:>8}"

@@ -308,16 +308,6 @@ def outcome(chain: Chain, given: Given, ask: Callable[[], Any]) -> Finding:
     return finding
 
 
-def _square(chain: Chain, given: Given) -> Square | None:
-    """The equations as they are for what is not held, where these are as many."""
-    values = np.array([name not in given.held for name in chain.names])
-    few = int(values.sum() + chain.moved.sum()) == chain.n
-    if any(name.startswith("der(") for name in given.held) or chain.index > 1 or not few:
-        return None
-    x = np.array([given.held.get(name, given.guesses.get(name, 0.0)) for name in chain.names])
-    return Square(chain.here, x, np.zeros(chain.n), values, chain.moved)
-
-
 def plan(rng: Generator, count: int) -> Iterator[str]:
     """Lines of random starts; one of six is a chain."""
     families = [name for name in FAMILIES if not name.startswith("quasi")]  # with known hidden constraints
@@ -342,6 +332,12 @@ def repeat(line: str) -> Finding:
     chain, bounded = Chain(name, int(seed), int(count or 1)), len(parts) == 6
     rng = np.random.default_rng([int(seed), 22, *f"{family}{variant}{size}{bounded}".encode()])
     given = drawn(chain, variant, size, bounded, rng)
-    square = _square(chain, given) if variant == DETERMINES else None
+    square, values = None, np.array([name not in given.held for name in chain.names])
+    few = int(values.sum() + chain.moved.sum()) == chain.n and not any(
+        name[:4] == "der(" for name in given.held
+    )
+    if variant == DETERMINES and chain.index <= 1 and few:  # as many as what is not held
+        x = np.array([given.held.get(name, given.guesses.get(name, 0.0)) for name in chain.names])
+        square = Square(chain.here, x, np.zeros(chain.n), values, chain.moved)
     about = {"n": chain.n, "index": chain.index, "held": len(given.held)}
     return compared(lambda: outcome(chain, given, lambda: started(chain, form, given)), square, about, 1)

@@ -35,11 +35,6 @@ def kind_of(line: str) -> str:
     return way if way in KINDS else "solve"
 
 
-def method_class(line: str) -> str:
-    method = line.split(":")[3]
-    return next((name for name, starts in GROUPS if method.startswith(starts)), "manifold")
-
-
 def repeat(line: str) -> Finding:
     parts, kind = line.split(":"), kind_of(line)
     if len(parts) < 3 or not parts[1].isdigit() or (kind == "solve" and len(parts) != 5):
@@ -135,7 +130,11 @@ def report(result: Result) -> list[str]:
         + ", ".join(f"{number} {name}" for name, number in totals.items())
     ]
     solved, others = data[data["kind"] == "solve"], data[data["kind"] != "solve"]
-    lines += _table("solves", solved, np.array([method_class(line) for line in solved["line"].tolist()]))
+    methods = [line.split(":")[3] for line in solved["line"].tolist()]
+    classes = [
+        next((name for name, heads in GROUPS if each.startswith(heads)), "manifold") for each in methods
+    ]
+    lines += _table("solves", solved, np.array(classes))
     lines += _table("others", others, others["kind"])
     lines += ["", *_messages(data)]
     noisy = data[data["warned"] != ""]

@@ -53,11 +53,6 @@ def units_of(n: int, variant: str, rng: Generator) -> Units:
     return Units(unknowns, second)
 
 
-def nearly_one(n: int, number: int) -> Units:
-    rng = np.random.default_rng([number, n, 41])
-    return Units(1.0 + ROUNDED * rng.standard_normal(n), 1.0 + ROUNDED * float(rng.standard_normal()))
-
-
 class InOtherUnits(ProblemDAE):
     """A problem of the catalogue whose unknowns and time are told in other units, without ``nominal``."""
 
@@ -152,7 +147,9 @@ def run(family: str, seed: int, variant: str, method: str = DEFAULT, size: str =
     else:
         n, key = generate(family, seed).n, [VARIANTS.index(variant), *family.encode()]
     units = units_of(n, variant, np.random.default_rng([seed, *key]))
-    told = f"({told}unknowns times {_short(units.unknowns)}, time times {units.time:g})"
+    shown = units.unknowns[: 1 if (units.unknowns == units.unknowns[0]).all() else 8]
+    factors = ", ".join(f"{value:g}" for value in shown)
+    told = f"({told}unknowns times {factors}, time times {units.time:g})"
     base, other = ask(None), ask(units)
     if not (base.success or other.success):
         return Finding(DONE, NEITHER, steps=other.steps, solves=1)
@@ -163,7 +160,9 @@ def run(family: str, seed: int, variant: str, method: str = DEFAULT, size: str =
     if not said:
         return Finding(DONE, "", steps=other.steps, solves=1)
     for k in range(RUNS):
-        if not _difference(ask(nearly_one(n, k)), other, rtol):
+        rng = np.random.default_rng([k, n, 41])
+        change = rng.standard_normal(n), float(rng.standard_normal())
+        if not _difference(ask(Units(*(1.0 + ROUNDED * each for each in change))), other, rtol):
             return Finding(DONE, f"{BY_ROUNDING}: {said} {told}", steps=other.steps, solves=k + 2)
     return Finding(FAILED, f"{DIFFERS}: {said} {told}", steps=other.steps, solves=RUNS + 1)
 
@@ -180,11 +179,6 @@ def _difference(first: Outcome, second: Outcome, rtol: float) -> str:
     if max(ratio, 1.0 / ratio) > ERRORS:
         said.append(f"error {second.error:.2g} for {first.error:.2g}")
     return " and ".join(said)
-
-
-def _short(values: Vector) -> str:
-    same = (values == values[0]).all()
-    return f"{values[0]:g}" if same else ", ".join(f"{value:g}" for value in values[:8])
 
 
 def plan(families: list[str], seeds: range, quick: bool) -> Iterator[str]:

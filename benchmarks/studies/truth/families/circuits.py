@@ -220,13 +220,6 @@ class ReducedCircuit:
         self._guess = point
         return point[:states], x
 
-    def _sensitivity(self, x: Vector) -> Vector:
-        """Derivative of x by w at a time."""
-        _, slopes = self._diodes(x)
-        by_w = self._linear(slopes) @ self.Y @ self.N
-        z = np.linalg.solve(self._matrix(slopes), by_w)[self.N.shape[1] :]
-        return np.asarray(self.Y @ self.N - self.Z @ z)
-
     def solution(self, w0: Vector, end: float) -> tuple[Callable[[Vector], Vector], ...]:
         """x at times of shape (K,), shape (K, n), by LSODA at a tight tolerance, and its error.
 
@@ -243,9 +236,12 @@ class ReducedCircuit:
             return np.array([self.solved(float(t), w)[1] for t, w in zip(times, states, strict=True)])
 
         def left_open(times: Vector) -> Vector:
-            at = np.searchsorted(places, times).clip(0, PLACES - 1)
-            points = zip(values(times), at, strict=True)
-            return np.array([np.abs(self._sensitivity(x)) @ errors[:, k] for x, k in points])
+            rows, basis = [], self.Y @ self.N
+            for x, k in zip(values(times), np.searchsorted(places, times).clip(0, PLACES - 1), strict=True):
+                _, slopes = self._diodes(x)
+                z = np.linalg.solve(self._matrix(slopes), self._linear(slopes) @ basis)[basis.shape[1] :]
+                rows.append(np.abs(basis - self.Z @ z) @ errors[:, k])  # derivative of x by w
+            return np.array(rows)
 
         fine: Any = None
         places, errors = np.linspace(0.0, end, PLACES), np.zeros((len(w0), PLACES))
