@@ -220,11 +220,10 @@ def report(result: Result) -> Iterator[str]:
         for key in keys:
             row = cells.get((*key, part, inside))
             count = "" if row is None or part in (STEP, LEFT) else f"({row['calls']:.1f})"
-            texts.append(
-                "-" if row is None else f"{1e6 * row['time']:.1f}{100 * row['share']:>4.0f} %{count:>8}"
-            )
+            cell = "" if row is None else f"{1e6 * row['time']:.1f}{100 * row['share']:>4.0f} %{count:>8}"
+            texts.append(cell or "-")
         if set(texts) != {"-"}:
-            yield f"{text:<35}" + "".join(f"{cell:>22}" for cell in texts)
+            yield f"{text:<35}" + "".join(f"{each:>22}" for each in texts)
     timers = ", ".join(f"{1e6 * about['timers'][f'{p}, n={n}, {b}']:.0f}" for p, n, b in keys)
     yield f"the timers themselves, taken off: {timers} us a step"
     if any(cell[2] == COMPILED for cell in cells):

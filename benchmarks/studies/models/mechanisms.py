@@ -139,8 +139,8 @@ def motor_crank(flight: Flight) -> dict[str, Any]:
     charge, current = sp.symbols("q_e i")
     voltage = _step(flight) - main.R.R * current - main.EMF.k * turn
     system["kinetic"] += main.L.L * current**2 / 2
-    forces, starts = {crank: main.EMF.k * current, charge: voltage}, [(0.0, "Main.L.i")]
-    starts += [("Main.Crank.theta", "Main.Crank.w")]
+    forces = {crank: main.EMF.k * current, charge: voltage}
+    starts = (0.0, "Main.L.i"), ("Main.Crank.theta", "Main.Crank.w")
     motion = Motion(flight, starts, (charge, *q), (current, *v), forces=forces, **system)
     force = motion.pulls[0]
     return {
@@ -369,7 +369,7 @@ class _Bars:
         return kinetic, potential
 
     def values(self, motion: Motion) -> dict[str, Vector]:
-        values = {}
+        values: dict[str, Vector] = {}
         for name, (x, y) in self.centres.items():
             values |= motion.named([f"{name}.{turn}" for turn in ("phi", "w", "z")], self.angles[name])
             for axis, place in (("x", x), ("y", y)):
@@ -436,7 +436,7 @@ def _triplets(flight: Flight) -> dict[str, Any]:
         friction = flight.value(f"pin{k}.d") * (turns[k] - turns[k - 1])
         forces[angles[k]] -= friction
         forces[angles[k - 1]] += friction
-    starts = [("bar2.x", "bar2.vx"), ("bar2.y", "bar2.vy"), *names]
+    starts: list[Start] = [("bar2.x", "bar2.vx"), ("bar2.y", "bar2.vy"), *names]
     motion = Motion(flight, starts, bars.q, bars.v, kinetic, potential, forces)
     first, third = bars.push(motion, names[:1]), bars.push(motion, names[2:])
     bend = angles[1] - angles[0]

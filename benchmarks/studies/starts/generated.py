@@ -333,10 +333,9 @@ def repeat(line: str) -> Finding:
     rng = np.random.default_rng([int(seed), 22, *f"{family}{variant}{size}{bounded}".encode()])
     given = drawn(chain, variant, size, bounded, rng)
     square, values = None, np.array([name not in given.held for name in chain.names])
-    few = int(values.sum() + chain.moved.sum()) == chain.n and not any(
-        name[:4] == "der(" for name in given.held
-    )
-    if variant == DETERMINES and chain.index <= 1 and few:  # as many as what is not held
+    rates_held = any(name.startswith("der(") for name in given.held)
+    many = int(values.sum() + chain.moved.sum())  # values and derivatives that peers look for
+    if variant == DETERMINES and chain.index <= 1 and many == chain.n and not rates_held:
         x = np.array([given.held.get(name, given.guesses.get(name, 0.0)) for name in chain.names])
         square = Square(chain.here, x, np.zeros(chain.n), values, chain.moved)
     about = {"n": chain.n, "index": chain.index, "held": len(given.held)}

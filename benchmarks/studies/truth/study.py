@@ -131,9 +131,7 @@ def report(result: Result) -> list[str]:
     ]
     solved, others = data[data["kind"] == "solve"], data[data["kind"] != "solve"]
     methods = [line.split(":")[3] for line in solved["line"].tolist()]
-    classes = [
-        next((name for name, heads in GROUPS if each.startswith(heads)), "manifold") for each in methods
-    ]
+    classes = [next((name for name, heads in GROUPS if m.startswith(heads)), "manifold") for m in methods]
     lines += _table("solves", solved, np.array(classes))
     lines += _table("others", others, others["kind"])
     lines += ["", *_messages(data)]
