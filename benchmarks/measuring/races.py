@@ -135,9 +135,8 @@ class Race:
             if first.startswith(InputError.__name__):
                 contender.stopped = ""
                 if contender.weights in ("", ALL_WEIGHTS):
-                    self.rows.leave_out(
-                        f"{self.about['problem']}, {contender.solver}", first.partition(": ")[2]
-                    )
+                    where = f"{self.about['problem']}, {contender.solver}"
+                    self.rows.leave_out(where, first.partition(": ")[2])
                 return ""
             if first.startswith(TOO_LONG):
                 contender.stopped = f"not tried: {first} at {rtol:g}"

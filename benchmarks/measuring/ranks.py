@@ -271,9 +271,7 @@ class Run:
 class Integration:
     """The run of a case from its start, each time with a new controller, whose making is not timed."""
 
-    def __init__(
-        self, case: Case, way: str, threads: int | None = None, comm: TimedComm | None = None
-    ) -> None:
+    def __init__(self, case: Case, way: str, threads: int = 0, comm: TimedComm | None = None) -> None:
         self.comm = comm
         method: dict[str, Any] = {"sweeper": default_sweeper(case.rtol, None)}
         if way == SWEEPS:
@@ -288,7 +286,7 @@ class Integration:
         stops = stops_of(problem, self.t0, self.t_end)
         self.setup = adapted_to(setup, tolerance, Steps(), self.t_end, stops)
         self.sharing = {} if comm is None else {"comm": comm}
-        self.sharing |= {} if threads is None else {"threads": threads}
+        self.sharing |= {"threads": threads} if threads else {}
 
     def __call__(self) -> Timing:
         description = self.setup.with_step(self.t_end - self.t0)
@@ -517,9 +515,8 @@ def measured(asked: dict[str, Any], comm: Any) -> Iterator[dict[str, Any]]:
     if "case" in asked:
         case, how = Case(**asked["case"]), (asked["repetitions"], asked["core"])
         by_one = comm.Get_size() == 1
-        yield from (
-            alone(case, asked["threads"], *how) if by_one else together(case, asked["ways"], *how, comm)
-        )
+        of_ranks = () if by_one else together(case, asked["ways"], *how, comm)
+        yield from alone(case, asked["threads"], *how) if by_one else of_ranks
 
 
 def main() -> int:

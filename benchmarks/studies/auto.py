@@ -42,7 +42,6 @@ TEXT = Layout(
 class Pairs:
     """Times of two runs in turn, in pairs of which each second one begins with the other run."""
 
-    # first, second: the runs
     first: Callable[[], object]
     second: Callable[[], object]
     times: list[tuple[Spent, Spent]] = field(default_factory=list)  # What they took
@@ -50,11 +49,9 @@ class Pairs:
     def measure(self, count: int, repeats: int) -> None:
         """Add ``count`` pairs; each time is the mean of ``repeats`` runs."""
         for _ in range(count):
-            if len(self.times) % 2:
-                later = timed(self.second, repeats)
-                self.times.append((timed(self.first, repeats), later))
-            else:
-                self.times.append((timed(self.first, repeats), timed(self.second, repeats)))
+            turned = len(self.times) % 2
+            pair = [timed(run, repeats) for run in (self.first, self.second)[:: -1 if turned else 1]]
+            self.times.append((pair[turned], pair[1 - turned]))
 
     def ratios(self) -> tuple[list[float], list[float]]:
         """Ratios of the second run to the first in every pair: of times of the clock, and of computing."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
@@ -63,9 +63,7 @@ def large(
         before = _measure(rows, problem, rtol, n, {} if n == sizes[0] else before, **how)
 
 
-def _measure(
-    rows: Table, problem: str, rtol: float, n: int, before: Mapping[str, Any], **how: Any
-) -> dict[str, Any]:
+def _measure(rows: Table, problem: str, rtol: float, n: int, before: Any, **how: Any) -> dict[str, Any]:
     """Put a row with the growth since that of the size before, and return it; nothing where a run fails."""
     family = FAMILIES[problem]
     made: Any = make_problem(problem, family.params(n))

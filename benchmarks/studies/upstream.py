@@ -134,14 +134,11 @@ def upstream(
     names = chosen("problem of this study", problems, sorted({case.problem for case in UPSTREAM}))
     cases = [case for case in UPSTREAM if case.problem in names]
     rows.parameters |= {"restol": RESTOL, "newton_tol": NEWTON_TOL}
-    with rows.bar(len(cases) * repetitions, "pair") as bar:
-        for case in cases:
-            _compare(rows, case, nodes, qdelta, adapted, repetitions, bar)
+    for case in rows.each(cases, "case"):
+        _compare(rows, case, nodes, qdelta, adapted, repetitions)
 
 
-def _compare(
-    rows: Table, case: Case, nodes: int, qdelta: str, adapted: bool, repetitions: int, bar: Any
-) -> None:
+def _compare(rows: Table, case: Case, nodes: int, qdelta: str, adapted: bool, repetitions: int) -> None:
     cls, own_sweeper = PROBLEMS[case.problem], SWEEPERS[case.sweeper]
     theirs_class = _upstream_class("problems", case.module, cls.__name__)
     there = {"problem": theirs_class, "sweeper": _upstream_class("sweepers", *SWEEPER_MODULES[case.sweeper])}
@@ -170,7 +167,6 @@ def _compare(
         time, end, _ = ours(u0, *span)
         time_upstream, end_upstream, stats = theirs(theirs_u0, *span)
         times.append((time / case.steps, time_upstream / case.steps))
-        bar.update(1)
     # What both iterate towards: the same discretisation, iterated until round-off.
     exact = _Run(case, plain | {"sweeper": own_sweeper}, nodes, qdelta, (), CONVERGED, CONVERGED)
     limit = packed(exact(u0, *span)[1])

@@ -95,9 +95,8 @@ class Switch(Ramp):
 
 def ran(peer: Peer, case: Case, rtol: float, weights: str = "all", count: bool = True) -> Outcome:
     scale = np.ones(case.problem.n)
-    found = carry_out(
-        lambda: peer.run(case, rtol, weighted(rtol, scale, case.exclusions[weights]), count), 20.0
-    )
+    atol = weighted(rtol, scale, case.exclusions[weights])
+    found = carry_out(lambda: peer.run(case, rtol, atol, count), 20.0)
     assert isinstance(found, Outcome), found
     return found
 

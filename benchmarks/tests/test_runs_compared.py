@@ -44,9 +44,8 @@ def test_growth_of_a_run_and_of_one_step_are_told_apart(monkeypatch: pytest.Monk
 
     study: Any = importlib.import_module("benchmarks.studies.large")
     monkeypatch.setattr(study, "in_a_new_process", pretend)
-    found = large(
-        problems=["pipe-network"], sizes=[1000, 10_000, 100_000], rtols=[1e-6], compared=1, repetitions=1
-    )
+    sizes = [1000, 10_000, 100_000]
+    found = large(problems=["pipe-network"], sizes=sizes, rtols=[1e-6], compared=1, repetitions=1)
     rows = found.data
     np.testing.assert_allclose(rows["exponent_step"][1:], 1.5, rtol=1e-12)
     np.testing.assert_allclose(rows["exponent"][1:], 1.75, atol=2e-3)

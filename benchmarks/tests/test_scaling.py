@@ -106,9 +106,8 @@ def test_amdahl_holds_with_equality_for_equal_nodes_and_no_messages() -> None:
     part = cost.replicated_part(100, 8)
     assert part == pytest.approx(1 / 9)
     for p in (1, 2, 4, 8):
-        assert cost.computing(100, 8) / cost.computing(100, 8, p) == pytest.approx(
-            1 / (part + (1 - part) / p)
-        )
+        bound = 1 / (part + (1 - part) / p)
+        assert cost.computing(100, 8) / cost.computing(100, 8, p) == pytest.approx(bound)
 
 
 def test_pfasst_keeps_to_its_closed_forms_and_limits() -> None:

@@ -127,9 +127,7 @@ def repeat(line: str) -> Finding:
     return Finding(finding.outcome, f"{text} -> {finding.message}" if finding.message else text)
 
 
-def called(
-    call: Callable[[], Any], *, nonsense: str = "", own: tuple[type[BaseException], ...] = ()
-) -> Finding:
+def called(call: Callable[[], Any], nonsense: str = "", own: tuple[type[BaseException], ...] = ()) -> Finding:
     with warnings.catch_warnings(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
         warnings.simplefilter("ignore")
         try:
@@ -270,15 +268,12 @@ NO_NUMBERS = frozenset(
     "nan|text|empty text|text of a number|text of lines|text with a zero byte|text of half a letter|long text"
     "|bytes|complex|object|function|function that raises|class|exception|module|symbol|matrix of symbols|path"
     "|nan of SymPy|directory|list of texts|list of itself|dict|dict of numbers|array of texts"
-    "|array of objects|list of nan|array of nan|nan of NumPy|array of dates|list of None|set|Decimal".split(
-        "|"
-    )
+    "|array of objects|list of nan|array of nan|nan of NumPy|array of dates|list of None|set"
+    "|Decimal".split("|")
 )
 
 # What is of no use to any option of the package
-NOTHING = frozenset(
-    "object|exception|module|bytes|nan|complex|nan of NumPy|array of dates|Decimal".split("|")
-)
+NOTHING = {*"object|exception|module|bytes|nan|complex|nan of NumPy|array of dates|Decimal".split("|")}
 
 # Words for command lines; none is a path outside the current directory and its parent
 TEXTS = (
@@ -289,9 +284,7 @@ TEXTS = (
     *"a.png a.pdf .npy -o @file".split(),
 )
 
-NO_NUMBER_TEXTS = frozenset(
-    {"", " ", "nan", "text", "\u00e9", "NaN,NaN", "a=b", "--", "'", '"', "{", "%s", "LU", "*"}
-)
+NO_NUMBER_TEXTS = {"", " ", "nan", "text", "\u00e9", "NaN,NaN", "a=b", "--", "'", '"', "{", "%s", "LU", "*"}
 
 # Words that look like numbers
 NUMBER_TEXTS = "nan inf -inf -1 0 1 2 0.5 1e999 1e300 1e-300 -1e-300 0x10 1_000 3 100 -0.0 5e-324".split()

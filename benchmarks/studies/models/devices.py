@@ -57,14 +57,13 @@ def _heat(flight: Flight) -> Mapping[str, Any]:
     omega = 2.0 * np.pi / flight.value("weather.period")
     start = [flight(f"{part}.T")[0] for part in parts]
     given = (outside * mean + [0.0, 0.0, 0.0, heater]) / capacity
-    found = _response(
-        conductance / capacity[:, None], given, outside * swing / capacity, omega, start, flight.t
-    )
+    matrix, sine = conductance / capacity[:, None], outside * swing / capacity
+    temperatures = _response(matrix, given, sine, omega, start, flight.t)
     weather = mean + swing * np.sin(omega * flight.t)
-    brick, insulation, plaster, room = found
+    brick, insulation, plaster, room = temperatures
     rate = (inner * (plaster - room) + window * (weather - room) + heater) / capacity[3]
     return {
-        **{f"{part}.T": values for part, values in zip(parts, found, strict=True)},
+        **{f"{part}.T": values for part, values in zip(parts, temperatures, strict=True)},
         **{"weather.port.T": weather, "window.dT": room - weather},
         **{"outer_film.Q_flow": outer * (weather - brick), "outer_joint.dT": brick - insulation},
         "inner_joint.Q_flow": second * (insulation - plaster),

@@ -109,9 +109,8 @@ def _robot(flight: Flight) -> dict[str, Any]:
 
 def _by_angle(values: Callable[[Flight, Any, Any], Sequence[Any]]) -> Callable[[Flight], dict[str, Any]]:
     """Values of all unknowns, in their order, from the sine and the cosine of time."""
-    return lambda flight: dict(
-        zip(flight.model.names, values(flight, np.sin(flight.t), np.cos(flight.t)), strict=True)
-    )
+    both = np.sin, np.cos
+    return lambda f: dict(zip(f.model.names, values(f, *(each(f.t) for each in both)), strict=True))
 
 
 def _reissig(flight: Flight) -> dict[str, Any]:

@@ -174,9 +174,8 @@ def _race(
         return peer.run(case, rtol, weighted(rtol, scale, excluded), count)
 
     contenders = [Contender(DEFAULT, races.ALL_WEIGHTS, partial(ours, {}))]
-    contenders += [
-        Contender(method, races.ALL_WEIGHTS, partial(ours, {"sweeper": method})) for method in methods
-    ]
+    for method in methods:
+        contenders.append(Contender(method, races.ALL_WEIGHTS, partial(ours, {"sweeper": method})))
     for peer in others:
         for weights, excluded in case.exclusions.items():
             contenders.append(Contender(peer.name, weights, partial(of_a_peer, peer, excluded)))

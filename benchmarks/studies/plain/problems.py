@@ -234,9 +234,7 @@ PLAIN: Mapping[str, PlainProblem] = {
         reference=lambda: np.array(PENDULUM_END),
         ida={
             "index 1": Posed(pendulum_index_1, PENDULUM_START, PENDULUM_SLOPE, {"algebraic_idx": [4]}),
-            "index 0": Posed(
-                pendulum_index_0, PENDULUM_START[:4], PENDULUM_SLOPE[:4], unknowns=pendulum_unknowns
-            ),
+            "index 0": Posed(pendulum_index_0, PENDULUM_START[:4], PENDULUM_SLOPE[:4], {}, pendulum_unknowns),
         },
         radau={"index 0": Posed(pendulum_rates, PENDULUM_START[:4], unknowns=pendulum_unknowns)},
     ),

@@ -89,10 +89,8 @@ KINDS = {"ours": ModifiedNewton, "BGM in solve": UpdatedNewton, "BGM stays": Las
 def counted(kind: str, problem: str, sweeper: str) -> Solution:
     """A run at rtol = 1e-6 with an iteration in Python."""
     how: dict[str, Any] = {} if sweeper == "esdirk43" else {"backend": "numpy"}
-    stages, sweeps = (
-        patch.object(module, "ModifiedNewton", KINDS[kind]) for module in (runge_kutta, solvers)
-    )
-    with stages, sweeps:
+    here = {"ModifiedNewton": KINDS[kind]}
+    with patch.multiple(runge_kutta, **here), patch.multiple(solvers, **here):
         return solve(problem, sweeper=sweeper, rtol=1e-6, **how)
 
 

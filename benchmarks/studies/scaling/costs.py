@@ -104,10 +104,8 @@ def fit_sweep(
         fits.append((float(deviation), exponent, found / scale))
     # Noise must not look like growth: the smallest exponent that fits nearly as well as any.
     limit = ENOUGH * min(deviation for deviation, _, _ in fits) + 1e-9
-    _, exponent, (controller, replicated, fixed, growing) = next(fit for fit in fits if fit[0] <= limit)
-    cost = SweepCost(
-        float(controller), float(replicated), float(fixed), float(growing), exponent, tuple(shares)
-    )
+    _, exponent, terms = next(fit for fit in fits if fit[0] <= limit)
+    cost = SweepCost(*terms.tolist(), exponent, tuple(shares))
     model = [cost.computing(size, nodes, int(p)) for size, p in zip(sizes, np.asarray(ranks), strict=True)]
     return cost, np.array(model) / times - 1.0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
@@ -40,11 +40,9 @@ class Square:
     """Equations F(u, u') = 0 with as many values and derivatives to be found, and guesses of all."""
 
     residual: Callable[[Any, Any], Any]
-    # u, du: guesses
-    u: Vector
+    u: Vector  # Guesses
     du: Vector
-    # values, rates: which are to be found
-    values: Any
+    values: Any  # Which are to be found
     rates: Any
 
     def rows(self, u: Vector, du: Vector) -> Vector:
@@ -84,9 +82,7 @@ def timed(run: Callable[[], Vector]) -> Outcome:
     return Outcome(spent.processor, end)
 
 
-def compared(
-    start: Callable[[], Finding], square: Square | None, about: Mapping[str, Any], repetitions: int
-) -> Finding:
+def compared(start: Callable[[], Finding], square: Square | None, about: Any, repetitions: int) -> Finding:
     """A start with its time and, in turn with it, those of peers on the same equations."""
 
     def ours() -> tuple[float, Finding]:

@@ -247,9 +247,10 @@ class ReducedCircuit:
         places, errors = np.linspace(0.0, end, PLACES), np.zeros((len(w0), PLACES))
         if len(w0):
             how: dict[str, Any] = {"method": "LSODA", "dense_output": True}
-            coarse, fine = (
+            runs = (
                 solve_ivp(slope, (0.0, end), w0, rtol=r, atol=1e-2 * r, **how) for r in (LESS_TIGHT, TIGHT)
             )
+            coarse, fine = runs
             if not (coarse.success and fine.success):
                 raise ArithmeticError(f"the reference of a circuit was not computed: {fine.message}")
             errors = maximum_filter1d(OPEN * np.abs(coarse.sol(places) - fine.sol(places)), NEARBY)
