@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import math
 from collections.abc import Iterator, Sequence
@@ -23,15 +22,12 @@ from dae_sdc.run.target import make_problem
 
 
 class PublishedRun(NamedTuple):
-    solver: str  # Name of the code
-    # rtol, atol: its tolerances
+    solver: str
     rtol: float
     atol: float
-    # steps, failed: all steps, and those of them that were rejected
-    steps: int
+    steps: int  # Also rejected ones
     failed: int
-    # fev, jac: evaluations of residual and Jacobian
-    fev: int
+    fev: int  # Evaluations of the residual
     jac: int
     lu: int | None  # Factorisations; None where not printed
     scd: float | None  # Significant correct digits at the end; None where not printed or without meaning
@@ -46,16 +42,10 @@ class Published(NamedTuple):
     reference_runs: tuple[PublishedRun, ...]  # Runs that made the official reference value
 
 
-@functools.cache
-def _stored() -> dict[str, dict[str, Any]]:
-    content = Path(__file__).with_name("testset_published.json").read_text(encoding="utf-8")
-    stored: dict[str, dict[str, Any]] = json.loads(content)
-    return stored
-
-
 def published(name: str) -> Published:
     """Published figures of the problem registered as ``name``; without runs where none are known."""
-    figures: dict[str, Any] = {"source": "", "note": "", **_stored().get(name, {})}
+    stored = json.loads(Path(__file__).with_name("testset_published.json").read_text(encoding="utf-8"))
+    figures: dict[str, Any] = {"source": "", "note": "", **stored.get(name, {})}
     for part in ("ladder", "reference_runs"):
         figures[part] = tuple(PublishedRun(**row) for row in figures.get(part, ()))
     return Published(**figures)

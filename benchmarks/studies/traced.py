@@ -25,20 +25,15 @@ def plain_function(name: str) -> tuple[Any, Any]:
     own = cls()
     p = np.array(own.kernel_parameters(), dtype=float)
     kernel = cls.residual_kernel
-    given = {} if kernel else {part: own.given_part(part) for part in PARTS}
-    kernels = {
-        part: (getattr(cls, f"{one.name}_kernel"), one.shape)
-        for part, one in given.items()
-        if one.source == "kernel"
-    }
+    parts = {} if kernel else {name: own.given_part(name) for name in PARTS}
+    kernels = {name: part for name, part in parts.items() if part.source == "kernel"}
 
     def value(part: str, t: float, q: Any, v: Any = None) -> Any:
         if part not in kernels:  # B of mechanics
             return value("dg", t, q, v).T
-        function, shape = kernels[part]
-        out = np.zeros(int(np.prod(shape)))
-        function(t, q, q if v is None else v, p, out)
-        return out.reshape(shape)
+        out = np.zeros(int(np.prod(kernels[part].shape)))
+        getattr(cls, f"{kernels[part].name}_kernel")(t, q, q if v is None else v, p, out)
+        return out.reshape(kernels[part].shape)
 
     def of_parts(self: Any, u: Any, du: Any, t: float) -> Any:
         return own.residual_of_parts(t, u, du, value)
@@ -51,12 +46,11 @@ def plain_function(name: str) -> tuple[Any, Any]:
     def begin(self: Any, **settings: Any) -> None:
         ProblemDAE.__init__(self, own.n_diff, own.n_alg, **{"newton_tol": own.newton_tol, **settings})
 
-    made: dict[str, Any] = {"__init__": begin, "interval": own.interval, "dt": own.dt}
-    made["eval_f"] = of_parts if kernel is None else of_kernel
-    made["u_exact"] = lambda self, t: own.u_exact(t)
-    if own.given_nominal is not None:
-        made["nominal"] = np.asarray(own.nominal)
-    return own, type("Plain", (ProblemDAE,), made)
+    members: dict[str, Any] = {"__init__": begin, "interval": own.interval, "dt": own.dt}
+    members["eval_f"] = of_parts if kernel is None else of_kernel
+    members["u_exact"] = lambda self, t: own.u_exact(t)
+    members |= {} if own.given_nominal is None else {"nominal": np.asarray(own.nominal)}
+    return own, type("Plain", (ProblemDAE,), members)
 
 
 def first_change(name: str, **run: Any) -> float:

@@ -92,9 +92,7 @@ def damaged(rng: Random, path: Path, damage: str) -> None:
         case "other words" if path.suffix == ".json":
             about = inner = json.loads(content)
             while isinstance(inner, (dict, list)) and inner:
-                key: Any = (
-                    choice(rng, list(inner)) if isinstance(inner, dict) else int(rng.integers(len(inner)))
-                )
+                key: Any = choice(rng, inner if isinstance(inner, dict) else range(len(inner)))
                 if not isinstance(inner[key], (dict, list)) or not inner[key] or rng.random() < 0.3:
                     inner[key] = choice(rng, NONSENSE_JSON)
                     break

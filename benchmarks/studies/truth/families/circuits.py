@@ -246,11 +246,9 @@ class ReducedCircuit:
         fine: Any = None
         places, errors = np.linspace(0.0, end, PLACES), np.zeros((len(w0), PLACES))
         if len(w0):
-            how: dict[str, Any] = {"method": "LSODA", "dense_output": True}
-            runs = (
-                solve_ivp(slope, (0.0, end), w0, rtol=r, atol=1e-2 * r, **how) for r in (LESS_TIGHT, TIGHT)
-            )
-            coarse, fine = runs
+            how: dict[str, Any] = {"t_span": (0.0, end), "method": "LSODA", "dense_output": True}
+            tolerances = ({"rtol": rtol, "atol": 1e-2 * rtol} for rtol in (LESS_TIGHT, TIGHT))
+            coarse, fine = (solve_ivp(slope, y0=w0, **how, **tolerance) for tolerance in tolerances)
             if not (coarse.success and fine.success):
                 raise ArithmeticError(f"the reference of a circuit was not computed: {fine.message}")
             errors = maximum_filter1d(OPEN * np.abs(coarse.sol(places) - fine.sol(places)), NEARBY)
