@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.measuring.clock import stopwatch
+from benchmarks.measuring.clock import clocked
 from dae_sdc.dae.memory import COUNTERS
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.errors import DAEError, InputError, RemoteError
@@ -229,8 +229,7 @@ def carry_out(problem: str, params: Any, t_end: float, warm: Any = None, **setti
     if warm is not None:
         solve(problem, params=warm, t_end=t_end, **settings)
     before = peak_memory()
-    with stopwatch() as spent:
-        solution = solve(problem, params=params, t_end=t_end, **settings)
+    spent, solution = clocked(lambda: solve(problem, params=params, t_end=t_end, **settings))
     memory = peak_memory()
     if not solution.success:
         raise DAEError(solution.message)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
 
 from benchmarks.measuring import ida
-from benchmarks.measuring.clock import TimeLimit, limited, stopwatch, tied, undisturbed
+from benchmarks.measuring.clock import TimeLimit, clocked, limited, stopwatch, tied, undisturbed
 from benchmarks.measuring.processes import as_answer, common_sizes
 from benchmarks.measuring.races import PeerFailure
 from dae_sdc.control.adaptivity import stops_of
@@ -285,7 +285,7 @@ class Integration:
         tolerance = Tolerance.checked(problem, case.rtol, None, ())
         stops = stops_of(problem, self.t0, self.t_end)
         self.setup = adapted_to(setup, tolerance, Steps(), self.t_end, stops)
-        self.sharing = {} if comm is None else {"comm": comm}
+        self.sharing: dict[str, Any] = {} if comm is None else {"comm": comm}
         self.sharing |= {"threads": threads} if threads else {}
 
     def __call__(self) -> Timing:
@@ -313,8 +313,7 @@ def blocks_of(case: Case, way: str, comm: TimedComm) -> Callable[[], Timing]:
 
     def run() -> Timing:
         comm.calls.clear()
-        with stopwatch() as spent:
-            solution = solve(case.problem, **how)
+        spent, solution = clocked(lambda: solve(case.problem, **how))
         if not solution.success:
             raise InputError(solution.message)
         counts = {"steps": solution.stats["steps"], "factorizations": solution.stats["factorization"]}

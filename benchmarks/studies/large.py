@@ -9,7 +9,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.measuring import ida
-from benchmarks.measuring.clock import TimeLimit, stopwatch
+from benchmarks.measuring.clock import TimeLimit, clocked
 from benchmarks.measuring.processes import in_a_new_process
 from benchmarks.measuring.steps import FAMILIES
 from benchmarks.study import Layout, Option, Table, chosen, study
@@ -91,8 +91,7 @@ def _measure(rows: Table, problem: str, rtol: float, n: int, before: Any, **how:
         if k:
             runs.append(in_a_new_process(asked, LONGEST))
         if other is not None:
-            with stopwatch() as spent:
-                error = other.error(tolerance)
+            spent, error = clocked(lambda: other.error(tolerance))
             theirs.append((spent.processor, error))
     time, steps = median(run["processor"] for run in runs), runs[0]["steps"]
     row = {"problem": problem, "n": made.n, "rtol": rtol, "time": time, "steps": steps}

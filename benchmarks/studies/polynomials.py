@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import sympy as sp
 
-from benchmarks.measuring.clock import stopwatch
+from benchmarks.measuring.clock import clocked
 from benchmarks.study import Layout, Option, Table, chosen, study
 from dae_sdc.errors import require_count
 from dae_sdc.polynomials.homotopy import solve_polynomials
@@ -167,8 +167,7 @@ def polynomials(rows: Table, *, problems: Sequence[str] | None = None, repetitio
     for case in rows.each([case for case in CASES if case.name in names], "system"):
         system, times, wrong, proved = case.system(), [], [], []
         for seed in range(repetitions):
-            with stopwatch() as spent:
-                answer, certified = WAYS[case.what](system, seed)
+            spent, (answer, certified) = clocked(partial(WAYS[case.what], system, seed))
             times.append(spent.processor)
             proved.append(certified)
             wrong += [f"seed {seed}: {answer}"] if answer != case.known else []

@@ -101,15 +101,12 @@ def size(
     if compared and not ida.installed():
         rows.leave_out("comparison with IDA", "scikit-sundae is not installed: pip install 'dae_sdc[bench]'")
         compared = []
-    with rows.bar(len(sizes) + len(compared), "size") as bar:
-        for number in sizes:
-            _grow(rows, number, nodes, solvers, repetitions)
-            bar.update(1)
-        rows.parameters["exponents"] = exponents(rows.data)
-        for number in compared:
-            for m, accuracy in product(dict.fromkeys((nodes, NODES_COMPARED)), accuracies):
-                _compare(rows, number, m, accuracy, repetitions)
-            bar.update(1)
+    for number in rows.each(sizes, "size"):
+        _grow(rows, number, nodes, solvers, repetitions)
+    rows.parameters["exponents"] = exponents(rows.data)
+    every = product(compared, dict.fromkeys((nodes, NODES_COMPARED)), accuracies)
+    for number, m, accuracy in rows.each(list(every), "comparison"):
+        _compare(rows, number, m, accuracy, repetitions)
 
 
 def available() -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.measuring.clock import stopwatch
+from benchmarks.measuring.clock import clocked
 from benchmarks.study import Layout, Table, chosen, study
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.errors import InputError
@@ -110,16 +110,15 @@ def published_work(about: Published, digits: float) -> tuple[float, float]:
 
 def _measure(rows: Table, name: str, rtol: float, time_limit: float) -> None:
     problem = make_problem(name)
-    with stopwatch() as spent:
-        found = solve(name, rtol=rtol, time_limit=time_limit)
+    spent, solution = clocked(lambda: solve(name, rtol=rtol, time_limit=time_limit))
     about = {"problem": name, "n": problem.n, "index": problem.index or 0, "rtol": rtol, "time": spent.wall}
-    about |= {"success": int(found.success), "method": str(found.parameters["sweeper"])}
-    about |= {key: found.stats[key] for key in ("steps", "rejected", "rhs", "jacobian", "factorization")}
-    about |= {"required": required_digits(problem, rtol), "message": found.message}
-    if found.success:
-        digits = scd(problem, found.u[-1])
+    about |= {"success": int(solution.success), "method": str(solution.parameters["sweeper"])}
+    about |= {key: solution.stats[key] for key in ("steps", "rejected", "rhs", "jacobian", "factorization")}
+    about |= {"required": required_digits(problem, rtol), "message": solution.message}
+    if solution.success:
+        digits = scd(problem, solution.u[-1])
         steps, fev = published_work(published(name), digits)
-        about |= {"scd": digits, "scd_differential": digits_reached(problem, found.u[-1])}
+        about |= {"scd": digits, "scd_differential": digits_reached(problem, solution.u[-1])}
         about |= {"steps_published": steps, "rhs_published": fev}
     rows.put(**about)
 

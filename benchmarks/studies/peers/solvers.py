@@ -11,6 +11,7 @@ import importlib.metadata
 import importlib.util
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from time import process_time
 from typing import Any
 
@@ -50,10 +51,6 @@ class Case:
             self.slope = slope_at(problem, self.start, self.t0)
 
     @property
-    def index(self) -> tuple[int, ...]:
-        return tuple(self.problem.variable_index)
-
-    @property
     def switches(self) -> bool:
         """Whether the branch of the equations is chosen by the state at the start of a step."""
         return type(self.problem).start_step is not ProblemDAE.start_step and len(self.pieces) == 2
@@ -61,16 +58,14 @@ class Case:
     @property
     def exclusions(self) -> dict[str, NDArray[np.bool_]]:
         """Which unknowns a peer's error test may leave out, by names for tables; at first none."""
-        problem, index = self.problem, np.array(self.index)
+        problem, index = self.problem, np.array(self.problem.variable_index)
         choices = {"all": np.zeros(problem.n, dtype=bool)}
-        for highest in sorted(set(self.index), reverse=True)[1:]:
-            choices[f"<={highest}"] = index > highest
+        choices |= {f"<={highest}": index > highest for highest in np.unique(index)[-2::-1]}
         choices["diff"] = np.arange(problem.n) >= problem.n_diff
-        found: dict[str, NDArray[np.bool_]] = {}
+        names: dict[bytes, str] = {}
         for name, mask in choices.items():
-            if not mask.all() and not any(np.array_equal(mask, other) for other in found.values()):
-                found[name] = mask
-        return found
+            names.setdefault(mask.tobytes(), name)
+        return {name: choices[name] for name in names.values() if not choices[name].all()}
 
     @property
     def sparse(self) -> bool:
@@ -148,7 +143,7 @@ class ScipyDae(Peer):
 
         jac = self._jacobian(equations, case.sparse)
         u, work = case.start, dict.fromkeys(("steps", "rhs", "jacobian", "factorization"), 0.0)
-        for t, end in zip(case.pieces, case.pieces[1:], strict=False):
+        for t, end in pairwise(case.pieces):
             equations.begin(u, t)
             slope = case.slope if t == case.t0 else slope_at(problem, u, t)
             # At rest, its own choice of a first step is the whole piece, whatever happens on the way.

@@ -95,18 +95,15 @@ def peers(
     rows.parameters |= {"like": [peer.name for peer in here if peer.like]}
     rows.parameters |= {"unlike": [peer.name for peer in here if not peer.like]}
     rows.parameters |= {"versions": list(dict.fromkeys(map(version, here)))}
-    with rows.bar(len(names) * len(tolerances), "ladder") as bar:
-        for name in names:
-            try:
-                race = _race(rows, name, methods, here, repetitions, time_limit)
-            except InputError as reason:
-                rows.leave_out(name, reason)
-                bar.update(len(tolerances))
-                continue
-            race.warm_up(tolerances[0], rows.parameters["ours"])
-            for rtol in tolerances:
-                race.measure(rtol)
-                bar.update(1)
+    for name in rows.each(names, "problem"):
+        try:
+            race = _race(rows, name, methods, here, repetitions, time_limit)
+        except InputError as reason:
+            rows.leave_out(name, reason)
+            continue
+        race.warm_up(tolerances[0], rows.parameters["ours"])
+        for rtol in tolerances:
+            race.measure(rtol)
 
 
 def default_problems() -> list[str]:

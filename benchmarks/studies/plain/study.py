@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from scipy.integrate import solve_ivp
 
-from benchmarks.measuring.clock import stopwatch
+from benchmarks.measuring.clock import clocked, stopwatch
 from benchmarks.measuring.processes import in_a_fresh_process
 from benchmarks.measuring.races import Contender, Equal, Outcome, PeerFailure, Race, equal
 from benchmarks.studies.plain import problems as plain_problems
@@ -97,9 +97,8 @@ def plain(
 
 
 def here(problem: PlainProblem, trace: bool | None, rtol: float, count: bool = False) -> Outcome:
-    function: Any = problem.function
-    with stopwatch() as spent:
-        run = solve(function, u0=problem.start, t_end=problem.t_end, rtol=rtol, trace=trace)
+    function, how = problem.function, {"u0": problem.start, "t_end": problem.t_end, "rtol": rtol}
+    spent, run = clocked(lambda: solve(function, trace=trace, **how))
     if not run.success:
         raise PeerFailure(run.message)
     return Outcome(spent.processor, run.u[-1], steps=run.stats["steps"], rhs=run.stats["rhs"])

@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from benchmarks.measuring.clock import in_turn, stopwatch
+from benchmarks.measuring.clock import clocked, in_turn
 from benchmarks.study import Layout, Option, Table, chosen, study
 from dae_sdc.dae.newton import ImplicitSystem, ModifiedNewton
 from dae_sdc.dae.state import Vector
@@ -89,7 +89,7 @@ KINDS = {"ours": ModifiedNewton, "BGM in solve": UpdatedNewton, "BGM stays": Las
 def counted(kind: str, problem: str, sweeper: str) -> Solution:
     """A run at rtol = 1e-6 with an iteration in Python."""
     how: dict[str, Any] = {} if sweeper == "esdirk43" else {"backend": "numpy"}
-    here = {"ModifiedNewton": KINDS[kind]}
+    here: dict[str, Any] = {"ModifiedNewton": KINDS[kind]}
     with patch.multiple(runge_kutta, **here), patch.multiple(solvers, **here):
         return solve(problem, sweeper=sweeper, rtol=1e-6, **how)
 
@@ -208,41 +208,35 @@ def _measure(rows: Table, part: str, tyre: BrushTyre, cases: Cases, repetitions:
         own = {"newton": (_machine.NEWTON, False), "ours": (_machine.OURS, False)}
         methods = own | {"D-ours": (_machine.OURS, True)} | methods
 
-    def solved(method: int, damped: bool) -> tuple[float, Any]:
-        with stopwatch() as spent:
-            found = _machine.run(contact, tuple(cases), method, damped, warm, start, settings)
-        return spent.processor, found
+    def solved(method: int, damped: bool) -> Any:
+        return _machine.run(contact, tuple(cases), method, damped, warm, start, settings)
 
     solved(0, False)  # compiles
     count = len(cases.times)
-    runs = {name: partial(solved, *how) for name, how in methods.items()}
+    runs = {name: partial(clocked, partial(solved, *how)) for name, how in methods.items()}
     for name, done in in_turn(runs, repetitions).items():
-        _, found = done[-1]
-        good = found[found[:, 0] > 0]
+        solves = done[-1][1]
+        good = solves[solves[:, 0] > 0]
         means = good[:, 1:].mean(axis=0) if len(good) else np.full(3, np.nan)
         rows.put(
             **{"part": part, "case": "", "method": name, "ribs": tyre.ribs, "runs": count},
             **{"success": 100.0 * len(good) / count, "evaluations": means[0], "jacobians": means[1]},
-            **{"iterations": means[2], "time": 1e6 * median(time for time, _ in done) / count},
+            **{"iterations": means[2], "time": 1e6 * median(spent.processor for spent, _ in done) / count},
         )
 
 
 def _measure_steps(rows: Table, problem: str, sweeper: str, repetitions: int) -> None:
-    def timed(kind: str) -> tuple[float, Any]:
-        with stopwatch() as spent:
-            solution = counted(kind, problem, sweeper)
-        return spent.processor, solution
-
-    runs = {kind: partial(timed, kind) for kind in KINDS}
+    """A row for each kind of iteration on a run."""
+    runs = {kind: partial(clocked, partial(counted, kind, problem, sweeper)) for kind in KINDS}
     in_turn(runs, 1)  # compiles
     for kind, done in in_turn(runs, repetitions).items():
-        _, solution = done[-1]
+        solution = done[-1][1]
         stats = solution.stats
         rows.put(
             **{"part": "steps", "case": f"{problem}, {sweeper}", "method": kind, "ribs": 0, "runs": 1},
             **{"success": 100.0 * solution.success, "iterations": stats["newton"]},
             **{"evaluations": stats["rhs"], "jacobians": stats["jacobian"]},
-            time=median(time for time, _ in done),
+            time=median(spent.processor for spent, _ in done),
         )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import root
 
-from benchmarks.measuring.clock import in_turn, stopwatch
+from benchmarks.measuring.clock import Spent, clocked, in_turn
 from benchmarks.measuring.races import Outcome, carry_out
 from benchmarks.measuring.runs import Finding
 from benchmarks.studies.truth.draw import Vector
@@ -75,29 +75,21 @@ class Square:
         return self.rows(np.asarray(start.y), np.asarray(start.yp))
 
 
-def timed(run: Callable[[], Vector]) -> Outcome:
-    """Seconds of a peer, and the equations after it."""
-    with stopwatch() as spent:
-        end = run()
-    return Outcome(spent.processor, end)
-
-
 def compared(start: Callable[[], Finding], square: Square | None, about: Any, repetitions: int) -> Finding:
     """A start with its time and, in turn with it, those of peers on the same equations."""
 
-    def ours() -> tuple[float, Finding]:
-        with stopwatch() as spent:
-            finding = start()
-        return spent.processor, finding
+    def by(peer: Callable[[], Vector]) -> Outcome:
+        spent, end = clocked(peer)
+        return Outcome(spent.processor, end)
 
-    runs: dict[str, Callable[[], Any]] = {"": ours}
+    runs: dict[str, Callable[[], Any]] = {"": lambda: clocked(start)}
     if square is not None:
-        runs["root"] = lambda: carry_out(lambda: timed(square.by_root), LONGEST)
+        runs["root"] = lambda: carry_out(lambda: by(square.by_root), LONGEST)
         if installed():
-            runs["ida"] = lambda: carry_out(lambda: timed(square.by_ida), LONGEST)
+            runs["ida"] = lambda: carry_out(lambda: by(square.by_ida), LONGEST)
     done = in_turn(runs, repetitions)
-    starts: list[tuple[float, Finding]] = done.pop("")
-    more = {**about, "time": median(time for time, _ in starts)}
+    starts: list[tuple[Spent, Finding]] = done.pop("")
+    more = {**about, "time": median(spent.processor for spent, _ in starts)}
     for name, ends in done.items():
         last = ends[-1]
         if isinstance(last, str) and last.startswith(InputError.__name__):

@@ -70,8 +70,11 @@ def run(family: str, seed: int, variant: str, method: str = DEFAULT, size: str =
     def above(level: float, u: Any, t: Any) -> Any:
         return u[j] - level
 
-    exact: list[Callable[[float], float]] = [lambda t, a=a: float(dae.solution(t)[j]) - a for a in levels]
-    events = [ds.Event(partial(above, a), terminal, direction, f"level {a:.4g}") for a in levels]
+    def exceeds(level: float, t: float) -> float:
+        return float(above(level, dae.solution(t), t))
+
+    exact: list[Callable[[float], float]] = [partial(exceeds, level) for level in levels]
+    events = [ds.Event(partial(above, level), terminal, direction, f"level {level:.4g}") for level in levels]
     options: dict[str, Any] = {"u0": dae.solution(start), "rtol": rtol, "time_limit": PATIENCE}
     if variant == "fast":
         w = float(rng.uniform(20.0, 60.0))
