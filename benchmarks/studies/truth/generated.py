@@ -93,10 +93,6 @@ class Generated:
         model.equations(*self.residual(u, du, model.t, SYMBOLS))
         return model
 
-    def with_rows(self, mix: Callable[[Any, Any, Any, Any], Any], family: str) -> Generated:
-        """The same DAE with other, equivalent equations."""
-        return replace(self, mix=mix, family=family)
-
     def reordered(self, order: Sequence[int]) -> Generated:
         """The same DAE with its unknowns in another order; ``order`` holds their present places."""
         back, constraints, mix = np.argsort(order), self.constraints, self.mix

@@ -53,7 +53,7 @@ def scrambled(given: Generated) -> Generated:
     def mix(mixed: Any, *at: Any) -> Any:
         return (mixed if dae.mix is None else dae.mix(mixed, *at))[rows]
 
-    return dae.with_rows(mix, given.family)
+    return replace(dae, mix=mix)
 
 
 def told_of(given: Generated, form: str) -> Told:

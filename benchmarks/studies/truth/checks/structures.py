@@ -9,6 +9,7 @@ warning says that it cannot be trusted.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,7 @@ def disguised(dae: Generated, salt: int) -> Generated:
             rows[i] = rows[i] + c[0] * rows[j]
         return rows
 
-    return dae.with_rows(mix, f"{dae.family}-mixed-{salt}")
+    return replace(dae, mix=mix, family=f"{dae.family}-mixed-{salt}")
 
 
 def dependent(dae: Generated, salt: int) -> Generated:
@@ -56,7 +57,7 @@ def dependent(dae: Generated, salt: int) -> Generated:
         rows[i] = rows[j] + (functions.sin(u[place : place + 1])[0] if varies else 2) * rows[k]
         return rows
 
-    return dae.with_rows(mix, f"{dae.family}-dependent-{salt}")
+    return replace(dae, mix=mix, family=f"{dae.family}-dependent-{salt}")
 
 
 def run(family: str, seed: int, variant: str, salt: str = "0") -> Finding:

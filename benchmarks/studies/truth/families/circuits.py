@@ -13,6 +13,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -37,8 +38,7 @@ class Element:
     """A resistor R, capacitor C, inductor L, voltage source V, current source I or diode D."""
 
     kind: str  # Its letter
-    # a, b: nodes from which and to which its current flows; 0 is ground
-    a: int
+    a: int  # Nodes from which and to which its current flows; 0 is ground
     b: int
     value: float = 1.0  # Resistance, capacitance, inductance or amplitude
     # Of a source its signal(t), of a diode its current(v); both work on numbers of any kind
@@ -406,16 +406,14 @@ def _circuit(seed: int, variant: str) -> Written:
         elements, second = in_si(elements), 1e-3
         units = np.array([1e-3 if name.startswith("i") else 1.0 for name in names])
 
-    def reference(times: Vector) -> Vector:
-        return np.asarray(solution(np.asarray(times) / second)[:, columns] * units)
+    def told(values: Callable[[Vector], Vector], times: Vector) -> Vector:
+        return np.asarray(values(np.asarray(times) / second)[:, columns] * units)
 
-    def slack(times: Vector) -> Vector:
-        return np.asarray(error(np.asarray(times) / second)[:, columns] * units)
-
-    values = reference(np.zeros(1))[0]
+    values = told(solution, np.zeros(1))[0]
     values[np.abs(values) < ROUNDING] = 0.0  # a circuit at rest starts from 0
     start = dict(zip(names, values.tolist(), strict=True))
-    return Written(equations(elements, driven), start, END * second, reference, slack)
+    of_time = partial(told, solution), partial(told, error)
+    return Written(equations(elements, driven), start, END * second, *of_time)
 
 
 WRITTEN.add("circuits", WrittenFamily(_circuit, CIRCUITS, per_seed=8, ways=tuple(WAYS)))

@@ -24,12 +24,11 @@ EVER = math.inf
 
 @dataclass(frozen=True, eq=False)
 class Pulses:
-    # p, d: length of a pulse or a period, and its duty cycle
-    p: float
-    d: float
+    p: float  # Length of a pulse or a period
+    d: float  # Duty cycle
     k: int  # Number of a pulse
     table: Vector  # Times at which a wave changes that is not periodic
-    end: float  # Time at which the run ends
+    end: float
 
     def pulse(self, first: float, last: float) -> Intervals:
         return [(first * self.p, last * self.p)]
@@ -170,21 +169,19 @@ def _square_wave(of_state: bool, seed: int, variant: str) -> Written:
     pulses = Pulses(p, d, k, np.cumsum(rng.uniform(0.3, 0.9, 16)), float(rng.uniform(4.2, 5.8)))
     a, x0 = float(rng.uniform(0.3, 3.0)), float(rng.uniform(-0.5, 1.5))
     wave, on = partial(IDIOMS[variant].wave, pulses), IDIOMS[variant].on(pulses)
-    start = {"x": x0, "y": x0**2 + 1.0}
+    start = {"x": x0, "y": x0**2 + 1.0, "s": 0.0}
+    if not of_state:
+        del start["s"]
 
-    def of_time(t: Any, u: Any, du: Any) -> Any:
-        return [du[0] + a * u[0] - wave(t), u[1] - u[0] ** 2 - 1.0]
-
-    def of_clock(t: Any, u: Any, du: Any) -> Any:
-        return [du[0] + a * u[0] - wave(u[2]), u[1] - u[0] ** 2 - 1.0, du[2] - 1.0]
+    def function(t: Any, u: Any, du: Any) -> Any:
+        clock = [du[2] - 1.0] if of_state else []
+        return [du[0] + a * u[0] - wave(u[2] if of_state else t), u[1] - u[0] ** 2 - 1.0, *clock]
 
     def reference(times: Vector) -> Vector:
         x = response(on, a, x0, times)
-        return np.array([x, x**2 + 1.0, times] if of_state else [x, x**2 + 1.0]).T
+        return np.array([x, x**2 + 1.0, times][: len(start)]).T
 
-    if of_state:
-        return Written(of_clock, {**start, "s": 0.0}, pulses.end, reference)
-    return Written(of_time, start, pulses.end, reference)
+    return Written(function, start, pulses.end, reference)
 
 
 for _name, _of_state in (("square-waves-time", False), ("square-waves-state", True)):

@@ -36,9 +36,7 @@ MOST_SENSITIVE = 100.0  # Largest change of the solution by a change of the star
 
 @dataclass(frozen=True, eq=False)
 class Mechanism:
-    # shape (p, d): points at the start, in a plane or in space, of which those that are fixed come last; the
-    # second coordinate points up
-    places: Vector
+    places: Vector  # shape (p, d): points at the start, those last that are fixed; the second axis points up
     masses: tuple[float, ...]  # Those of the other points
     bars: tuple[tuple[int, int], ...]  # Pairs of points
     slides: tuple[tuple[int, int], ...] = ()  # (i, k): coordinate k of point i stays what it is
@@ -245,13 +243,8 @@ def _typed_start(seed: int, variant: str) -> Written:
     names += [f"mu{k}" for k in range(further)]
     start = dict(zip(names, [*typed.tolist(), *[0.0] * further], strict=True))
 
-    def reference(times: Vector) -> Vector:
-        return padded(motion(times))
-
-    def left_open(times: Vector) -> Vector:
-        return padded(slack * sensitivity(times))
-
-    return Written(mechanism.function(formulation), start, end, reference, left_open)
+    solution, left_open = (lambda t: padded(motion(t))), (lambda t: padded(slack * sensitivity(t)))
+    return Written(mechanism.function(formulation), start, end, solution, left_open)
 
 
 WRITTEN.add("typed-starts", WrittenFamily(_typed_start, VARIANTS, tolerances=(1e-6, 1e-8, 1e-10)))
