@@ -16,7 +16,6 @@ from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError, SolveError
 from dae_sdc.run.study import Study
-from dae_sdc.sweepers.sdc import SWEEPERS, SpectralDeferredCorrectionDAE
 
 WARM = 3  # Steps before those that are measured
 LEFT_OUT = 0.6  # Share of the streets outside of its tree that the network of pipes has none in
@@ -77,11 +76,6 @@ class Steps(Run):
         super().__init__(work, nodes, qdelta, hooks=HOOKS, at_once=True, **settings)
         self.record = record_of(self.controller)
 
-    def begin_as(self, other: Steps) -> None:
-        """Begin at the state at which another run begins, and do the steps once."""
-        self.u0 = other.u0
-        self()
-
     def work_of_a_step(self) -> dict[str, float]:
         """Sweeps, iterations of the controller and the work counters, means over the steps."""
         iterations, rows, steps = sum(self().sweeps[1:]), self.record.rows, self.work.steps
@@ -95,10 +89,6 @@ class Steps(Run):
                 clock.time(self.level.sweep, name, "sweeper")
             self()
         return clock.times()["sweeper"] / self.work.steps
-
-
-def sdc_sweepers() -> list[str]:
-    return [name for name, cls in SWEEPERS.items() if issubclass(cls, SpectralDeferredCorrectionDAE)]
 
 
 def several_sizes(problem: str, sizes: Sequence[int] | None) -> list[dict[str, Any]]:

@@ -126,9 +126,9 @@ def _measure(rows: Table, what: Work, backend: str, nodes: int, qdelta: str, rep
     for name in PARTS:
         if calls[name] or name == LEFT:
             rows.put(**common, part=name, time=parts[name], share=parts[name] / whole, calls=calls[name])
-    for name, (seconds, count) in alone.items():
+    for name, (each, count) in alone.items():
         inner = max(count - calls[name], 0.0)
-        time = seconds * inner
+        time = each * inner
         rows.put(**common, part=name, inside=CALLS, time=time, share=time / whole, calls=inner)
     key = f"{what.problem}, n={run.problem.n}, {backend}"
     rows.parameters["timers"][key] = a_call * clock.number / what.steps

@@ -129,9 +129,6 @@ def report(result: Result) -> Iterator[str]:
         told = (f"{gain:.1f}" if row["done"] > 0.99 else f"> {gain:.1f}") if far else "stops"
         reason = "" if row["equations"] == "traced" else f"  {row['equations']}"
         yield f"{TEXT.line(row, ratio=ratio, gain=told)}{reason}"
-    means = _mean(ratios), _mean(gains[comes_far])
+    logs = np.log(ratios), np.log(gains[comes_far])
+    means = [np.exp(values.mean()) if len(values) else np.nan for values in logs]
     yield f"geometric means: read / own {means[0]:.2f}; called / read {means[1]:.1f} or more"
-
-
-def _mean(values: Any) -> float:
-    return float(np.exp(np.log(values).mean())) if len(values) else np.nan

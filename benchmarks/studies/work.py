@@ -17,6 +17,7 @@ from dae_sdc.errors import InputError
 from dae_sdc.plotting.plot import Picture
 from dae_sdc.run.results import Result
 from dae_sdc.sweepers.parallel import DIAGONAL
+from dae_sdc.sweepers.sdc import SWEEPERS, SpectralDeferredCorrectionDAE
 
 RESTOL = 1e-9
 
@@ -51,7 +52,8 @@ def work(
     same state; the backends take turns. Hooks are those of :func:`dae_sdc.run.solve.solve`.
     """
     names = chosen("problem", problems, PROBLEMS)
-    kinds = chosen("SDC sweeper", sweepers, steps.sdc_sweepers())
+    iterating = [name for name, cls in SWEEPERS.items() if issubclass(cls, SpectralDeferredCorrectionDAE)]
+    kinds = chosen("SDC sweeper", sweepers, iterating)
     qdeltas = [qdelta] if isinstance(qdelta, str) else list(qdelta)
     if not qdeltas:
         raise InputError("need at least one Q_Delta")
@@ -73,8 +75,9 @@ def _measure(rows: Table, what: Work, nodes: int, qdelta: str, repetitions: int)
         run = steps.measured(rows, what, nodes, qdelta, backend)
         if run is None:
             continue
-        for other in runs.values():
-            run.begin_as(other)
+        for other in runs.values():  # from the same state
+            run.u0 = other.u0
+            run()
         runs[backend] = run
     timings = in_turn(runs, repetitions)
     times = {backend: [timing.wall / what.steps for timing in of] for backend, of in timings.items()}

@@ -132,7 +132,7 @@ def test_steps_are_repeated_from_the_same_state() -> None:
     assert run.time_in_the_sweeper() > 0.0
     assert "predict" not in vars(run.level.sweep)
     other = Steps(steps_of("simple", {}, "semi-implicit", 1e-9), 3, "MIN-SR-S")
-    other.begin_as(run)
+    other.u0 = run.u0
     assert distance(other().end, first.end) < 1e-8
 
 

@@ -264,7 +264,8 @@ class SemiExplicit:
         columns = np.flatnonzero(pattern.any(axis=0))
         others = np.setdiff1d(np.arange(n), rows)
         inner = mass[rows.tolist(), columns.tolist()]
-        if len(rows) == len(columns) and self._regular(casadi, inner, t, u, case):
+        at_start = np.array(casadi.Function("m", [t, u], [inner])(case.t0, case.start))
+        if len(rows) == len(columns) and np.linalg.matrix_rank(at_start) == len(rows):
             self.turn: Vector | None = None
             self.differential, self.algebraic = columns, np.setdiff1d(np.arange(n), columns)
             x, z = u[columns.tolist()], u[self.algebraic.tolist()]
@@ -284,11 +285,6 @@ class SemiExplicit:
         first = self._turned(case.start)
         self.x0, self.z0 = first[self.differential], first[self.algebraic]
         self.slope = self._turned(case.slope)[self.differential]
-
-    @staticmethod
-    def _regular(casadi: Any, matrix: Any, t: Any, u: Any, case: Case) -> bool:
-        at_start = np.array(casadi.Function("m", [t, u], [matrix])(case.t0, case.start))
-        return int(np.linalg.matrix_rank(at_start)) == len(at_start)
 
     def _turned(self, u: Vector) -> Vector:
         return u if self.turn is None else self.turn.T @ u

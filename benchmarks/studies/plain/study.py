@@ -97,7 +97,8 @@ def plain(
 
 
 def here(problem: PlainProblem, trace: bool | None, rtol: float, count: bool = False) -> Outcome:
-    function, how = problem.function, {"u0": problem.start, "t_end": problem.t_end, "rtol": rtol}
+    function: Any = problem.function
+    how: dict[str, Any] = {"u0": problem.start, "t_end": problem.t_end, "rtol": rtol}
     spent, run = clocked(lambda: solve(function, trace=trace, **how))
     if not run.success:
         raise PeerFailure(run.message)

@@ -236,13 +236,8 @@ def weights_of(which: Any, h: Any, s: Any, y: Any, hy: Any, f: Any, before: Any,
         z[:] = y
     elif which == 2:
         # Martinez' test: the good update where steps are more nearly orthogonal than changes of F.
-        z[:] = y
-        if before[2, 0] > 0.0:
-            steps = abs(s @ before[0]) * (y @ y)
-            if steps < abs(y @ before[1]) * abs(s @ hy):
-                z[:] = s @ h
-        else:
-            z[:] = s @ h
+        steps, changes = abs(s @ before[0]) * (y @ y), abs(y @ before[1]) * abs(s @ hy)
+        z[:] = s @ h if before[2, 0] == 0.0 or steps < changes else y
     elif which == 3:
         z[:] = f
     elif which == 4:
@@ -269,11 +264,7 @@ def updated(h: Any, s: Any, hy: Any, y: Any, z: Any) -> Any:
 
 @compiled
 def quasi_newton(c: Any, which: Any, damped: Any, goal: Any, maxiter: Any) -> Any:
-    """Iterate with an inverse that is updated; whether it has converged.
-
-    ``which`` is the place of the update in :data:`~benchmarks.studies.quasi_newton.study.UPDATES`; that of
-    Eirola and Nevanlinna is made along the next step, with a second evaluation.
-    """
+    """Iterate with an inverse that gets the update ``which``; whether it has converged."""
     m, h, x, f = c.m, square(c.inverse, c.m), vector(c.x, c.m), vector(c.f, c.m)
     trial, after, z, before = np.empty(m), np.empty(m), np.empty(m), np.zeros((3, m))
     c.evaluate(x, f)
@@ -295,7 +286,7 @@ def quasi_newton(c: Any, which: Any, damped: Any, goal: Any, maxiter: Any) -> An
             return False
         s, y = fraction * step, after - f
         x[:], f[:] = trial, after
-        if which == 7:
+        if which == 7:  # that of Eirola and Nevanlinna is made along the next step
             s = -(h @ after)
             trial[:] = x + s
             c.evaluate(trial, after)
@@ -321,11 +312,9 @@ def invert(c: Any, size: Any) -> None:
 
 
 def run(contact: ArrayMemory, cases: Any, *how: Any) -> Any:
-    """Solve at states in turn; for each whether it has converged, evaluations, Jacobians and iterations.
-
-    Told how: the method, whether it is damped, whether it begins where the case before has ended, the size of
-    the first inverse, and largest correction, residual and number of iterations.
-    """
+    """Solve at states in turn; for each whether it has converged, evaluations, Jacobians and iterations."""
+    # How: the method, whether it is damped, whether it begins where the case before has ended, the size of
+    # the first inverse, and largest correction, residual and number of iterations.
     return _run(contact.address, cases, *how)
 
 
@@ -334,7 +323,7 @@ def _run(where: Any, cases: Any, method: Any, damped: Any, warm: Any, start: Any
     (times, states, p), (tolerance, goal, maxiter) = cases, goals
     c = contact_at(where)
     x, f = vector(c.x, c.m), vector(c.f, c.m)
-    found = np.zeros((len(states), 4), np.int64)
+    table = np.zeros((len(states), 4), np.int64)
     known = False
     for k in range(len(states)):
         c.evaluations, c.jacobians, c.iterations = 0, 0, 0
@@ -361,8 +350,8 @@ def _run(where: Any, cases: Any, method: Any, damped: Any, warm: Any, start: Any
             if solved:
                 break
         known = solved
-        found[k, 0], found[k, 1], found[k, 2], found[k, 3] = solved, c.evaluations, c.jacobians, c.iterations
+        table[k, 0], table[k, 1], table[k, 2], table[k, 3] = solved, c.evaluations, c.jacobians, c.iterations
         if solved:
             c.evaluate(x, f)
-            found[k, 0] = c.largest_residual() <= 10.0 * goal
-    return found
+            table[k, 0] = c.largest_residual() <= 10.0 * goal
+    return table

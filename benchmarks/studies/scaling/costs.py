@@ -73,10 +73,6 @@ class SweepCost:
         alike = self.controller + self.replicated * nodes * n
         return alike + largest_share(self.shares, nodes, ranks) * nodes * node
 
-    def replicated_part(self, n: float, nodes: int) -> float:
-        """Part of a serial sweep that is done on every rank; its inverse bounds the speed-up (Amdahl)."""
-        return (self.controller + self.replicated * nodes * n) / self.computing(n, nodes)
-
 
 def largest_share(shares: Sequence[float], nodes: int, ranks: int) -> float:
     """Largest part of the work at the nodes that one rank has."""
@@ -105,7 +101,8 @@ def fit_sweep(
     # Noise must not look like growth: the smallest exponent that fits nearly as well as any.
     limit = ENOUGH * min(deviation for deviation, _, _ in fits) + 1e-9
     _, exponent, terms = next(fit for fit in fits if fit[0] <= limit)
-    cost = SweepCost(*terms.tolist(), exponent, tuple(shares))
+    coefficients = dict(zip(("controller", "replicated", "fixed", "growing"), terms.tolist(), strict=True))
+    cost = SweepCost(**coefficients, exponent=exponent, shares=tuple(shares))
     model = [cost.computing(size, nodes, int(p)) for size, p in zip(sizes, np.asarray(ranks), strict=True)]
     return cost, np.array(model) / times - 1.0
 
