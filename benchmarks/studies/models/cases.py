@@ -65,8 +65,7 @@ class Case:
     model: str  # Name
     checks: tuple[Check, ...]  # At least one
     params: Mapping[str, Any] = field(default_factory=dict)  # Arguments of the model
-    # Arguments of dae_sdc.run.solve.solve
-    settings: Mapping[str, Any] = field(default_factory=lambda: {"rtol": 1e-8})
+    settings: Mapping[str, Any] = field(default_factory=lambda: {"rtol": 1e-8})  # Arguments of solve
     t_end: float | None = None  # End of the simulation; that of the model if not given
 
     @property

@@ -22,8 +22,7 @@ class Posed:
     start: Any  # Value at the start
     slope: Any = ()  # Derivative at the start, for IDA
     options: Mapping[str, Any] = field(default_factory=dict)  # Options of the solver besides tolerances
-    # The unknowns of the problem from time and state of the solver
-    unknowns: Callable[[float, Vector], Any] = lambda t, y: y
+    unknowns: Callable[[float, Vector], Any] = lambda t, y: y  # From time and state of the solver
 
 
 @dataclass(frozen=True)
@@ -33,13 +32,9 @@ class PlainProblem:
     start: Sequence[float]  # Consistent value at t = 0
     t_end: float  # End
     index: int  # Differentiation index of F
-    # Sizes of the unknowns, relative to which errors at the end count; times rtol they are the absolute
-    # tolerances of peers
-    sizes: Sequence[float]
-    # The value at the end, from another source than the solvers that are compared
-    reference: Callable[[], Vector]
-    # ida, radau: ways to give it to IDA and to SciPy's Radau, by what tells them apart
-    ida: Mapping[str, Posed]
+    sizes: Sequence[float]  # In whose units errors at the end count; times rtol the tolerances of peers
+    reference: Callable[[], Vector]  # The value at the end, from another source than these solvers
+    ida: Mapping[str, Posed]  # Ways to give it to IDA and to SciPy's Radau, by what tells them apart
     radau: Mapping[str, Posed] = field(default_factory=dict)
     without_radau: str = ""  # Why SciPy cannot take it
 

@@ -60,12 +60,10 @@ class SweepCost:
 
     controller: float  # t_0 in seconds
     replicated: float  # r in seconds
-    # fixed, growing, exponent: a and b in seconds, and p
-    fixed: float
-    growing: float
-    exponent: float
-    # s_m as measured, for one number of nodes; for another they are interpolated over m / M
-    shares: tuple[float, ...] = (1.0,)
+    fixed: float  # a in seconds
+    growing: float  # b in seconds
+    exponent: float  # p
+    shares: tuple[float, ...] = (1.0,)  # s_m as measured; for other numbers of nodes interpolated over m / M
 
     def computing(self, n: float, nodes: int, ranks: int = 1) -> float:
         """Seconds of one sweep on the rank that has most to do."""

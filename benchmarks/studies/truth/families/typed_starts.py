@@ -26,7 +26,7 @@ from benchmarks.studies.truth.written import WRITTEN, Written, WrittenFamily
 
 GRAVITY = 9.81
 TIGHT = 1e-13
-# Formulations: constraints of places; of speeds; both, with a second multiplier that is 0
+# Constraints of places; of speeds; both, with a second multiplier that is 0
 INDEX_3, INDEX_2, GGL = "index-3", "index-2", "ggl"
 DIGITS = ("6", "8", "10")
 MOVED = 1e-5  # By how much starts are moved to see what that makes of the solution
