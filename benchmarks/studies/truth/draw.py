@@ -1,4 +1,4 @@
-"""What DAEs are drawn from: functions of time, matrices far from singular, bounded nonlinear maps."""
+"""What DAEs are drawn from: functions of time with exact derivatives, regular matrices, bounded maps."""
 
 from __future__ import annotations
 
