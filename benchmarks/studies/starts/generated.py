@@ -1,8 +1,8 @@
 """Starts of generated DAEs: what is held and guessed is drawn from a line, and what comes back is judged.
 
 Members w_i of a family stand in a row, w = phi(T x): T = I + C couples the unknowns of every second member to
-those of its neighbours, phi is x, a square with a second solution, or an exponential function, and is x at the
-truth but for a constant. The rows of the other members get those of their neighbours besides. So all
+those of its neighbours, phi is x, a square with a second solution, or an exponential function, and is x at
+the truth but for a constant. The rows of the other members get those of their neighbours besides. So all
 constraints and hidden constraints of x are those of the members at w.
 """
 
