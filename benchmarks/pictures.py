@@ -35,8 +35,7 @@ def require(result: Result, of: str) -> None:
 
 
 def parameters_of(about: Mapping[str, Any], *names: str) -> str:
-    words = [f"{'M=' * (name == 'nodes')}{style.text(about.get(name, '?'))}" for name in names]
-    return ", ".join(words)
+    return ", ".join(f"{'M=' * (name == 'nodes')}{style.text(about.get(name, '?'))}" for name in names)
 
 
 def curves(
@@ -55,8 +54,8 @@ def curves(
     """Draw a column, times a factor, over another, one curve for each combination of values."""
     for number, (key, curve) in enumerate(combinations_of(rows, apart)):
         curve = np.sort(curve, order=x)
-        place = number if looks is None else looks[key]
-        shown = style.curve(place) | {"label": style.text(label(*key)) or None} | look
+        shown = style.curve(number if looks is None else looks[key])
+        shown |= {"label": style.text(label(*key)) or None} | look
         if shown["markerfacecolor"] == "full":
             shown["markerfacecolor"] = shown["color"]
         axes.plot(curve[x], style.clipped(factor * curve[y]), **shown)
@@ -215,13 +214,11 @@ def size(result: Result) -> Figure:
         for axes in runs:
             ours, ida = (compared[compared["solver"] == name] for name in ("dae_sdc", "ida"))
             looks = {key: number for number, (key, _) in enumerate(combinations_of(ours, RUN))}
-            own: dict[str, Any] = {"linestyle": "-", "markerfacecolor": "full"}
+            how: dict[str, Any] = {"x": "n", "y": "time_run", "apart": RUN, "factor": 1e3, "looks": looks}
+            full = {"linestyle": "-", "markerfacecolor": "full"}
+            curves(axes, ours, label="M={}, error {:.0e}".format, **how, **full)
             other: dict[str, Any] = {"linestyle": ":", "markerfacecolor": "white", "linewidth": 1.0}
-            for rows, label, look in (
-                (ours, "M={}, error {:.0e}".format, own),
-                (ida, "IDA, as accurate".format, other),
-            ):
-                curves(axes, rows, "n", "time_run", RUN, label, factor=1e3, looks=looks, **look)
+            curves(axes, ida, label="IDA, as accurate".format, **how, **other)
             logarithmic(axes, "unknowns n", "time of the run [ms]", room=0.45)
             axes.set_title("whole run at equal accuracy")
         for axes in (times, memory, *runs):
@@ -274,12 +271,10 @@ def _sweeps(axes: Any, rows: Rows) -> None:
     measured = measured[np.isin(measured["qdelta"], shared["qdelta"])] if len(shared) else measured
     free, pinned = measured[~measured["pinned"]], measured[measured["pinned"]]
     # Computing of ranks tied to one core is least disturbed; wall time is what was waited.
-    for of, column, label, look in (
-        (free, "model", lambda p: f"{p} rank{'s' if p > 1 else ''}, model", LINE),
-        (pinned, "undisturbed", lambda p: "computing (process time)", FULL),
-        (free, "wall", lambda p: "wall time, shared cores", HOLLOW),
-    ):
-        curves(axes, of, "n", column, ["ranks"], label, factor=1e3, **look)
+    how: dict[str, Any] = {"x": "n", "apart": ["ranks"], "factor": 1e3}
+    curves(axes, free, y="model", label=lambda p: f"{p} rank{'s' * (p > 1)}, model", **how, **LINE)
+    curves(axes, pinned, y="undisturbed", label=lambda p: "computing (process time)", **how, **FULL)
+    curves(axes, free, y="wall", label=lambda p: "wall time, shared cores", **how, **HOLLOW)
     logarithmic(axes, "unknowns n", "time of a sweep [ms]", room=0.6)
     axes.legend(loc="upper left", handlelength=2.2)
 

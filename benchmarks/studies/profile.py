@@ -25,19 +25,15 @@ from dae_sdc.plotting.plot import Picture
 from dae_sdc.run.results import Result
 
 RESTOL = 1e-9
-CONTROLLER, HOOKS, CONVERGENCE, KEEPING = "controller", "hooks", "convergence controllers", "keeping the step"
-SWEEPER_PART, CALLS = "sweeper, Python", "compiled sweeps"
-EQUATIONS, JACOBIANS, FACTORING = "equations", "Jacobians", "factorisations"
-SOLVING, LEFT, STEP = "solves with the factors", "left over", "step"
-
-# Parts of a step that add up to it
-PARTS = (
-    *(CONTROLLER, HOOKS, CONVERGENCE, KEEPING, SWEEPER_PART, CALLS),
-    *(EQUATIONS, JACOBIANS, FACTORING, SOLVING, LEFT),
-)
-
+STEP, CALLS, LEFT = "step", "compiled sweeps", "left over"
 # Parts that are inside of a compiled sweep, where there is one
-INSIDE = (EQUATIONS, JACOBIANS, FACTORING, SOLVING)
+INSIDE = (EQUATIONS, JACOBIANS, FACTORING, SOLVING) = (
+    *("equations", "Jacobians", "factorisations", "solves with the factors"),
+)
+OUTSIDE = (CONTROLLER, HOOKS, CONVERGENCE, KEEPING, SWEEPER_PART) = (
+    *("controller", "hooks", "convergence controllers", "keeping the step", "sweeper, Python"),
+)
+PARTS = (*OUTSIDE, CALLS, *INSIDE, LEFT)  # Parts of a step that add up to it
 
 # By which pySDC's controllers use convergence controllers
 CONVERGENCE_METHODS = (

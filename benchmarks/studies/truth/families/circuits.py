@@ -9,8 +9,8 @@ put into the laws of the elements. Half of them are told in SI units, the others
 References have nothing in common with what the package does: nodal analysis, modified for inductors and
 voltage sources, has the form E x' + G x + D g(D^T x) = S s(t) with a symmetric E. With Z its null space and
 Y the rest, x = Y y + Z z, and with W the left null space of Z^T (G + D D^T) Z, which is that of loops of
-capacitors and voltage sources and of cut sets of inductors and current sources, the constraints W^T Z^T (G Y y
-- S s) = 0 are linear. So y = B^+ r(t) + N w, and the equations that are left are ordinary ones for w.
+capacitors and voltage sources and of cut sets of inductors and current sources, the constraints
+W^T Z^T (G Y y - S s) = 0 are linear: y = B^+ r(t) + N w, and what is left is an ordinary equation for w.
 
 D. Estevez Schwarz, C. Tischendorf: Structural analysis of electric circuits and consequences for MNA,
 International Journal of Circuit Theory and Applications 28 (2000) 131-162.
