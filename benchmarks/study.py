@@ -261,7 +261,17 @@ class Table(Study):
             self.leave_out(what, error)
 
 
-PART = re.compile(r"\{(\w+)(?:\*([\d.e-]+))?(?::([^}]*))?\}")  # {key*factor:format} of a text
+class _Values(dict[str, Any]):
+    """What was computed, and the values of a row, by ``key`` or ``key*factor``."""
+
+    def __init__(self, row: Any, computed: Mapping[str, Any]) -> None:
+        super().__init__(computed)
+        self.row = row
+
+    def __missing__(self, text: str) -> Any:
+        key, _, factor = text.partition("*")
+        value = self[key] if key in self else self.row[key]
+        return float(factor) * value if factor else value
 
 
 class Layout:
@@ -275,36 +285,27 @@ class Layout:
         for cell in text.split("|"):
             name, _, form = cell.rpartition(":")
             title, _, key = name.rpartition("=")
-            key, _, factor = (key, "", "") if "{" in key else key.partition("*")
             width = re.match(r"[<>]\d+", form)
             assert width is not None, cell
-            self.cells.append((title or key, key, factor, form, width[0]))
+            self.cells.append((title or key.partition("*")[0], key, form, width[0]))
 
     def head(self) -> str:
-        return " ".join(f"{title:{width}}" for title, _, _, _, width in self.cells)
+        return " ".join(f"{title:{width}}" for title, _, _, width in self.cells)
 
     def line(self, row: Any, **computed: Any) -> str:
         """The line of a row, with what was computed by key in the place of what is there."""
-        texts = []
-        for _, key, factor, form, width in self.cells:
-            if "{" in key:
-                value: Any = PART.sub(lambda part: f"{_times(row[part[1]], part[2]):{part[3] or ''}}", key)
-            else:
-                value = computed[key] if key in computed else row[key]
+        values, texts = _Values(row, computed), []
+        for _, key, form, width in self.cells:
+            value: Any = key.format_map(values) if "{" in key else values[key]
             if isinstance(value, bool | np.bool_):
-                texts.append(f"{'yes' if value else 'no':{width}}")
+                value, form = "yes" if value else "no", width
             elif self.nan is not None and isinstance(value, float) and math.isnan(value):
-                texts.append(f"{self.nan:{width}}")
-            else:
-                texts.append(f"{_times(value, factor):{form}}")
+                value, form = self.nan, width
+            texts.append(f"{value:{form}}")
         return " ".join(texts)
 
     def lines(self, rows: Iterable[Any]) -> list[str]:
         return [self.head(), *(self.line(row) for row in rows)]
-
-
-def _times(value: Any, factor: str | None) -> Any:
-    return float(factor) * value if factor else value
 
 
 def chosen(what: str, given: Sequence[str] | None, known: Iterable[str]) -> list[str]:

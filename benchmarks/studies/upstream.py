@@ -89,16 +89,12 @@ class _Run:
         quiet = {"logger_level": QUIET, "hook_class": list(hooks)}
         self.controller = controller_nonMPI(1, controller_params=quiet, description=description)
         self.problem = self.controller.MS[0].levels[0].prob
+        start = PROBLEMS[case.problem].interval[0]
+        self.span = start, start + (case.steps - 0.5) * case.dt
 
-    def __call__(self, u0: Any, t0: float, t_end: float) -> tuple[float, Any, Mapping[Any, Any]]:
-        timing, stats = timed_run(self.controller, u0, t0, t_end)
+    def __call__(self, u0: Any) -> tuple[float, Any, Mapping[Any, Any]]:
+        timing, stats = timed_run(self.controller, u0, *self.span)
         return timing.wall, timing.end, stats
-
-    def evaluations(self, u0: Any, t0: float, t_end: float) -> int:
-        """Residual evaluations of a run, seen from outside: not every problem upstream counts its own."""
-        with patch.object(self.problem, "eval_f", Mock(side_effect=self.problem.eval_f)) as counted:
-            self(u0, t0, t_end)
-        return int(counted.call_count)
 
 
 def _upstream_class(folder: str, module: str, name: str) -> Any:
@@ -153,28 +149,29 @@ def _compare(rows: Table, case: Case, nodes: int, qdelta: str, adapted: bool, re
         values = state.view(np.ndarray)
         return np.concatenate([values[0][:n_diff], values[1][: n - n_diff]]) if values.ndim == 2 else values
 
-    start = PROBLEMS[case.problem].interval[0]
-    span = (start, start + (case.steps - 0.5) * case.dt)
-    theirs_u0 = theirs.problem.u_exact(start)
+    theirs_u0 = theirs.problem.u_exact(theirs.span[0])
     u0 = ours.problem.state(packed(theirs_u0))
     counting = _Run(case, here, nodes, qdelta, [StepRecord])
-    counting(u0, *span)
+    counting(u0)
     steps = record_of(counting.controller).rows
-    ours(u0, *span)
-    rhs_upstream = theirs.evaluations(theirs_u0, *span) / case.steps
+    ours(u0)
+    # Seen from outside: not every problem upstream counts its own residual evaluations.
+    with patch.object(theirs.problem, "eval_f", Mock(side_effect=theirs.problem.eval_f)) as counted:
+        theirs(theirs_u0)
     times = []
     for _ in range(repetitions):
-        time, end, _ = ours(u0, *span)
-        time_upstream, end_upstream, stats = theirs(theirs_u0, *span)
+        time, end, _ = ours(u0)
+        time_upstream, end_upstream, stats = theirs(theirs_u0)
         times.append((time / case.steps, time_upstream / case.steps))
     # What both iterate towards: the same discretisation, iterated until round-off.
     exact = _Run(case, plain | {"sweeper": own_sweeper}, nodes, qdelta, (), CONVERGED, CONVERGED)
-    limit = packed(exact(u0, *span)[1])
+    limit = packed(exact(u0)[1])
     ratios = [upstream / own for own, upstream in times]
     rows.put(
         **{"problem": case.problem, "sweeper": case.sweeper, "n": n, "dt": case.dt, "steps": case.steps},
         **dict(zip(("time", "time_upstream"), np.median(times, axis=0).tolist(), strict=True)),
-        **{"ratio": median(ratios), "ratio_least": min(ratios), "rhs_upstream": rhs_upstream},
+        **{"ratio": median(ratios), "ratio_least": min(ratios)},
+        rhs_upstream=counted.call_count / case.steps,
         **{name: sum(row[name] for row in steps) / len(steps) for name in ("sweeps", "rhs")},
         sweeps_upstream=float(np.mean([value for key, value in stats.items() if key.type == "niter"])),
         difference=distance(packed(end), packed(end_upstream)),
