@@ -215,7 +215,7 @@ def size(result: Result) -> Figure:
             ours, ida = (compared[compared["solver"] == name] for name in ("dae_sdc", "ida"))
             looks = {key: number for number, (key, _) in enumerate(combinations_of(ours, RUN))}
             how: dict[str, Any] = {"x": "n", "y": "time_run", "apart": RUN, "factor": 1e3, "looks": looks}
-            full = {"linestyle": "-", "markerfacecolor": "full"}
+            full: dict[str, Any] = {"linestyle": "-", "markerfacecolor": "full"}
             curves(axes, ours, label="M={}, error {:.0e}".format, **how, **full)
             other: dict[str, Any] = {"linestyle": ":", "markerfacecolor": "white", "linewidth": 1.0}
             curves(axes, ida, label="IDA, as accurate".format, **how, **other)

@@ -149,7 +149,7 @@ def test_a_line_repeats_its_case_and_other_numbers_make_others() -> None:
 def test_what_the_kinds_name_exists() -> None:
     functions_named = {*functions.QUICK, *functions.MUST_STAY}
     assert functions_named <= set(functions.functions())
-    given = {(name, key) for name, cases in functions.QUICK.items() for case in cases for key in case}
+    given = {(name, key) for name, several in functions.QUICK.items() for case in several for key in case}
     assert not {(name, key) for name, key in given if key not in functions.parameters(name)}
     verbs = {line.split()[0] for line in commands.BASES if not line.startswith("-")} - {"nonsense"}
     assert verbs | set(commands.LONG) <= set(cli.find_verbs())

@@ -15,70 +15,17 @@ from typing import Any
 
 from benchmarks.measuring.runs import Finding
 from benchmarks.studies.faults import cases
-from benchmarks.studies.faults.cases import (
-    DONE,
-    HANG,
-    LOST,
-    NO_NUMBER_TEXTS,
-    NUMBER_TEXTS,
-    TEXTS,
-    TOLD,
-    Case,
-    Random,
-    choice,
-    kind,
-)
+from benchmarks.studies.faults.cases import DONE, HANG, LOST, TEXTS, TOLD, Case, Random, choice, kind
 from dae_sdc import cli
 
-BASES = """
-solve simple --dt 0.1 --t-end 0.2
-solve simple --dt 0.1 --t-end 0.2 --out run.npy
-solve simple --rtol 1e-3 --t-end 0.2 --time-limit 20 --points 3
-solve pendulum --dt 0.1 --t-end 0.2 --sweeper semi-implicit --nodes 2
-solve own.py:Own --rtol 1e-3 --time-limit 20
-solve model.mo --rtol 1e-3 --t-end 0.1 --time-limit 20 --params k=2
-convergence hessenberg-1 --nodes 2 --dt 0.2,0.1 --t-end 0.2
-iterations simple --nodes 2 --dt 0.1 --t-end 0.2 --maxiter 3
-structure pendulum
-structure model.mo
-reduce pendulum
-simplify rlc-circuit
-initial pendulum --fixed x=0.6 --guesses y=0.5
-initial model.mo
-info pendulum
-list problems
-plot linear run.npy -o a.png
-drift rigid-pendulum --case radau-iia-9/ggl --t-end 0.05 --points 2
-playground synchronous-machine --t-end 0.02
-accuracy --sweeper none
-pendulum-study --sweeper none
-nonsense
---version
---help
-""".strip().splitlines()
-
-MODEL = "model M parameter Real k=1; Real x(start=1), y; equation der(x)=-k*x; y=2*x; end M;\n"
-
-OWN = """import dae_sdc as ds
-
-class Own(ds.ProblemDAE):
-    index = 1
-    dt = 0.1
-
-    def __init__(self, **settings):
-        super().__init__(1, 1, **settings)
-
-    def eval_f(self, u, du, t):
-        return [du[0] + u[0], u[1] - u[0]]
-"""
-
+BASES, COMMANDS = (cases.tables()["lines"][name].strip().splitlines() for name in ("bases", "commands"))
 LONG = ("accuracy", "pendulum-study")  # Verbs that take minutes without the words that stand above
 STREAMS = ("read", "closed", "full", "early", "both closed")
 
 
 def write_sources() -> None:
-    Path("model.mo").write_text(MODEL, encoding="utf-8")
-    Path("own.py").write_text(OWN, encoding="utf-8")
+    for path, source in (("model.mo", "model"), ("own.py", "own")):
+        Path(path).write_text(cases.tables()["sources"][source], encoding="utf-8")
 
 
 @lru_cache
@@ -99,10 +46,10 @@ def mutated(rng: Random, line: list[str]) -> tuple[list[str], str]:
         action = choice(rng, known)
         flag = action.option_strings[-1]
         if action.type in (float, int) and rng.random() < 0.6:
-            text = choice(rng, NUMBER_TEXTS)
+            text = choice(rng, cases.tables()["words"]["numbers"].split())
         if action.nargs == 0 and rng.random() < 0.8:
             return [*line, flag], ""
-        why = f"{flag} {text!r}" if action.type in (float, int) and text in NO_NUMBER_TEXTS else ""
+        why = f"{flag} {text!r}" if action.type in (float, int) and text in cases.NO_NUMBER_TEXTS else ""
         return [*line, f"{flag}={text}"] if text.startswith("-") else [*line, flag, text], why
     if way < 0.65:
         return line[:at] + line[at + 1 :], ""
@@ -165,23 +112,7 @@ def command(rng: Random) -> Case:
     return Case(f"dae-sdc {' '.join(map(repr, line))}{place}", run)
 
 
-COMMANDS = (
-    "solve simple --dt 0.1 --t-end 0.2",
-    "solve simple --rtol 1e-3 --t-end 0.2 --out run.npy",
-    "solve model.mo --rtol 1e-3 --t-end 0.1",
-    "convergence hessenberg-1 --nodes 2 --dt 0.2,0.1 --t-end 0.2",
-    "structure pendulum",
-    "initial pendulum --fixed x=0.6",
-    "initial model.mo --all-solutions --workers 2",
-    "structure pendulum --plot a.png",
-    "info",
-    "list",
-)
-
-SHADOWS = """
-numpy random dae_sdc pickle json scipy mpi4py sympy numba types typing enum abc io matplotlib pySDC qmat
-problems run tempfile logging sitecustomize token
-""".split()
+SHADOWS = cases.tables()["words"]["modules"].split()
 
 
 def variables(**changes: str | None) -> dict[str, Any]:

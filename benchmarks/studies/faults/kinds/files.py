@@ -6,7 +6,7 @@ import atexit
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import redirect_stdout
 from functools import lru_cache
 from io import StringIO
@@ -15,7 +15,7 @@ from typing import Any
 
 import dae_sdc as ds
 from benchmarks.measuring.runs import Finding
-from benchmarks.studies.faults.cases import Case, Random, called, choice, kind
+from benchmarks.studies.faults.cases import Case, Random, called, choice, functions_of, kind, tables
 from benchmarks.studies.faults.kinds.commands import in_this_process, write_sources
 
 NONSENSE_JSON: tuple[Any, ...] = (
@@ -34,24 +34,6 @@ def originals() -> Path:
         ds.convergence("hessenberg-1", nodes=2, dt=[0.2, 0.1], out=place / "study.npy")
         ds.iterations("simple", nodes=2, dt=0.1, t_end=0.2, maxiter=3, out=place / "sweeps.npy")
     return place
-
-
-# What reads files: which ones, and how, by a call or by a command line
-TAKERS: Mapping[str, tuple[str, Callable[[], Any] | str]] = {
-    "load a solution": ("run.npy run.json", lambda: ds.load("run.npy")),
-    "Solution.load": ("run.npy run.json run.dense.npz", lambda: ds.Solution.load("run.npy")),
-    "load a study": ("study.npy study.json", lambda: ds.load("study.npy")),
-    "plot a solution": ("run.npy run.json", lambda: ds.plot("linear", "run.npy", out="a.png")),
-    "plot a study": ("study.npy study.json", lambda: ds.plot("loglog", "study.npy", out="a.png")),
-    "resume": ("state.npz", lambda: ds.solve("simple", dt=0.1, checkpoint="state.npz", resume=True)),
-    "command plot": ("run.npy run.json", "plot linear run.npy -o a.png"),
-    "command plot sweeps": ("sweeps.npy sweeps.json", "plot semilogy sweeps.npy -o a.png"),
-    "command resume": ("state.npz", "solve simple --dt 0.1 --checkpoint state.npz --resume"),
-    "command solve over it": ("run.npy run.json run.dense.npz", "solve simple --dt 0.1 --out run.npy"),
-    "command structure": ("model.mo", "structure model.mo"),
-    "read_modelica": ("model.mo", lambda: ds.structure(ds.read_modelica("model.mo"))),
-    "command solve": ("own.py", "solve own.py:Own --dt 0.1"),
-}
 
 
 # What is done to a file, and whether what reads it must notice
@@ -105,8 +87,9 @@ def damaged(rng: Random, path: Path, damage: str) -> None:
 
 @kind("file", 9.0)
 def file(rng: Random) -> Case:
-    taker, damage = choice(rng, TAKERS), choice(rng, DAMAGES)
-    read, take = TAKERS[taker]
+    readers = tables()["readers"]
+    taker, damage = choice(rng, readers), choice(rng, DAMAGES)
+    read, take = readers[taker]
     name = choice(rng, read.split())
 
     def run() -> Finding:
@@ -116,6 +99,8 @@ def file(rng: Random) -> Case:
         # A new result may take the place of a damaged one, and comments of a source may be random.
         must_see = DAMAGES[damage] and "over it" not in taker and name != "own.py"
         why = f"{name} {damage}" if must_see else ""
-        return in_this_process(take.split(), why) if isinstance(take, str) else called(take, nonsense=why)
+        if taker.startswith("command"):
+            return in_this_process(take.split(), why)
+        return called(functions_of({taker: take}, ds=ds)[taker], nonsense=why)
 
     return Case(f"{taker}, {name} {damage}", run)
