@@ -44,7 +44,7 @@ class Published(NamedTuple):
 
 def published(name: str) -> Published:
     """Published figures of the problem registered as ``name``; without runs where none are known."""
-    stored = json.loads(Path(__file__).with_name("testset_published.json").read_text(encoding="utf-8"))
+    stored = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
     figures: dict[str, Any] = {"source": "", "note": "", **stored.get(name, {})}
     for part in ("ladder", "reference_runs"):
         figures[part] = tuple(PublishedRun(**row) for row in figures.get(part, ()))

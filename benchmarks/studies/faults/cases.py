@@ -204,9 +204,7 @@ def of_itself() -> list[Any]:
     return entries
 
 
-def functions_of(
-    texts: Mapping[str, str], arguments: str = "", **names: Any
-) -> dict[str, Callable[..., Any]]:
+def functions_of(texts: Mapping[str, str], arguments: str = "", **names: Any) -> dict[str, Any]:
     """What Python makes of texts, anew in each call, so that no case changes what another one gets."""
     names |= {"nan": math.nan, "inf": math.inf, "np": np, "sp": sp, "math": math, "Path": Path}
     names |= {"Fraction": Fraction, "Decimal": Decimal, "of_itself": of_itself}
