@@ -7,7 +7,6 @@ import importlib
 import io
 import os
 import subprocess
-from collections.abc import Callable, Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from functools import lru_cache
 from pathlib import Path
@@ -119,25 +118,25 @@ def variables(**changes: str | None) -> dict[str, Any]:
     return {"env": cases.environment(**changes)}
 
 
-def _shadow(rng: Random) -> dict[str, Any]:
+def shadow(rng: Random) -> dict[str, Any]:
     name = choice(rng, SHADOWS)
     Path(f"{name}.py").write_text("raise RuntimeError('shadowed')\n", encoding="utf-8")
     return {}
 
 
-def _nowhere() -> str:
+def nowhere() -> str:
     """A directory that does not exist and that nobody can make, not even root."""
     Path("file").write_text("", encoding="utf-8")
     return str(Path("file").absolute() / "below")
 
 
-def _deep(rng: Random) -> dict[str, Any]:
+def deep(rng: Random) -> dict[str, Any]:
     place = Path(*["d\u00e9 'x'"] * 20)
     place.mkdir(parents=True)
     return {"cwd": str(place.absolute())}
 
 
-def _damaged_cache(rng: Random) -> dict[str, Any]:
+def damaged_cache(rng: Random) -> dict[str, Any]:
     """A directory of compiled code of which some files are cut, filled with other bytes, or emptied."""
     place = Path("cache").absolute()
     place.mkdir(mode=0o700)
@@ -151,7 +150,7 @@ def _damaged_cache(rng: Random) -> dict[str, Any]:
     return given
 
 
-def _broken_mpi(rng: Random) -> dict[str, Any]:
+def broken_mpi(rng: Random) -> dict[str, Any]:
     package = Path("fake").absolute() / "mpi4py"
     package.mkdir(parents=True)
     texts = "raise ImportError('no libmpi')", "raise RuntimeError('broken')", "import nothing_of_this_name"
@@ -161,44 +160,14 @@ def _broken_mpi(rng: Random) -> dict[str, Any]:
     return variables(PYTHONPATH=f"{package.parent}{os.pathsep}{cases.PACKAGE}")
 
 
-def _few_files(rng: Random) -> dict[str, Any]:
+def few_files(rng: Random) -> dict[str, Any]:
     import resource
 
     return {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))}
 
 
 # What is changed, as options of a new process
-CHANGES: Mapping[str, Callable[[Random], dict[str, Any]]] = {
-    "a file that has the name of a module": _shadow,
-    "a directory that cannot be written to": lambda rng: {"cwd": "/proc"},
-    "no home": lambda rng: variables(HOME=_nowhere(), XDG_CACHE_HOME=None, XDG_CONFIG_HOME=None),
-    "HOME missing": lambda rng: variables(HOME=None),
-    "a cache that is no directory": lambda rng: variables(NUMBA_CACHE_DIR=_nowhere()),
-    "a damaged cache": _damaged_cache,
-    "an odd locale": lambda rng: variables(
-        LC_ALL=choice(rng, ["xx_YY.UTF-99", "C", "POSIX", "tr_TR.UTF-8", "de_DE.ISO-8859-1", ""]),
-        PYTHONIOENCODING=choice(rng, ["ascii", "latin-1", "utf-16", None]),
-        PYTHONUTF8="0",
-    ),
-    "no terminal and no display": lambda rng: variables(
-        TERM=None, DISPLAY=None, MPLBACKEND=choice(rng, [None, "TkAgg"])
-    ),
-    "odd sizes of the terminal": lambda rng: variables(
-        COLUMNS=choice(rng, ["0", "-1", "x", "1"]), LINES="0", TERM="dumb"
-    ),
-    "a broken MPI": _broken_mpi,
-    "few open files": _few_files,
-    "no environment": lambda rng: {"env": {"PYTHONPATH": str(cases.PACKAGE)}},
-    "no path for programs": lambda rng: variables(PATH=""),
-    "temporary files nowhere": lambda rng: variables(TMPDIR=_nowhere()),
-    "variables of another MPI": lambda rng: variables(
-        OMPI_COMM_WORLD_SIZE="x", PMI_SIZE=choice(rng, ["", "x", "1"])
-    ),
-    "optimised": lambda rng: variables(PYTHONOPTIMIZE="2"),
-    "warnings as errors": lambda rng: variables(PYTHONWARNINGS="error::dae_sdc.errors.DAEWarning"),
-    "an own hash seed": lambda rng: variables(PYTHONHASHSEED="123"),
-    "a deep directory": _deep,
-}
+CHANGES = cases.functions_of(cases.tables()["changes"], "rng", **globals())
 
 
 @kind("surroundings", 3.0, most=100)
