@@ -132,12 +132,9 @@ def _serve(pipe: Connection, run: Runner, seconds: float) -> None:
             with suppress(ImportError):  # where the system has no such limits
                 import resource
 
-                used, most = (
-                    resource.getrusage(resource.RUSAGE_SELF),
-                    resource.getrlimit(resource.RLIMIT_CPU)[1],
-                )
+                used = resource.getrusage(resource.RUSAGE_SELF)
                 until = math.ceil(used.ru_utime + used.ru_stime + seconds)
-                resource.setrlimit(resource.RLIMIT_CPU, (until, most))
+                resource.setrlimit(resource.RLIMIT_CPU, (until, resource.getrlimit(resource.RLIMIT_CPU)[1]))
             pipe.send(timed(run, line))
 
 
