@@ -25,15 +25,20 @@ def plain_function(name: str) -> tuple[Any, Any]:
     own = cls()
     p = np.array(own.kernel_parameters(), dtype=float)
     kernel = cls.residual_kernel
-    parts = {} if kernel else {name: own.given_part(name) for name in PARTS}
-    kernels = {name: part for name, part in parts.items() if part.source == "kernel"}
+    given = {} if kernel else {part: own.given_part(part) for part in PARTS}
+    kernels = {
+        part: (getattr(cls, f"{one.name}_kernel"), one.shape)
+        for part, one in given.items()
+        if one.source == "kernel"
+    }
 
     def value(part: str, t: float, q: Any, v: Any = None) -> Any:
         if part not in kernels:  # B of mechanics
             return value("dg", t, q, v).T
-        out = np.zeros(int(np.prod(kernels[part].shape)))
-        getattr(cls, f"{kernels[part].name}_kernel")(t, q, q if v is None else v, p, out)
-        return out.reshape(kernels[part].shape)
+        function, shape = kernels[part]
+        out = np.zeros(int(np.prod(shape)))
+        function(t, q, q if v is None else v, p, out)
+        return out.reshape(shape)
 
     def of_parts(self: Any, u: Any, du: Any, t: float) -> Any:
         return own.residual_of_parts(t, u, du, value)
