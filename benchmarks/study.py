@@ -56,47 +56,38 @@ def require_below_one(name: str, value: object) -> None:
 class Option:
     """An option of the command line for a parameter of a study, which gives its type and default."""
 
-    help: str  # What it is
+    help: str
     flag: str = ""  # Its name; that of the parameter with hyphens if empty
-    metavar: str | None = None  # What stands for its value in the help
-    # Whether it is given once for each value, instead of all values separated by commas
-    repeated: bool = False
-    # What reads its text, where the annotation of the parameter does not say it
-    read: Callable[[str], Any] | None = None
-    # What refuses a value of the parameter, or of each of a sequence, and what such a value is called
-    check: Callable[[str, Any], object] | None = None
-    what: str = ""
+    metavar: str | None = None
+    repeated: bool = False  # Whether each value is given by itself, instead of all separated by commas
+    read: Callable[[str], Any] | None = None  # What reads its text, where the annotation does not say it
+    check: Callable[[str, Any], object] | None = None  # What refuses a value, or each of a sequence
+    what: str = ""  # What each of a sequence is called
 
     def require(self, name: str, value: Any) -> None:
         """Refuse what cannot be a value of the parameter of a name."""
         if self.check is None or value is None:
             return
-        if not hasattr(value, "__len__"):
-            self.check(name, value)
-            return
-        if not len(value):
+        several = hasattr(value, "__len__")
+        if several and not len(value):
             raise InputError(f"need at least one {self.what}")
-        for each in value:
-            self.check(f"the {self.what}", each)
+        for each in value if several else [value]:
+            self.check(f"the {self.what}" if several else name, each)
 
     def add_to(self, parser: argparse.ArgumentParser, parameter: inspect.Parameter) -> None:
         flag = f"--{self.flag or parameter.name.replace('_', '-')}"
         if parameter.annotation == "bool":
             parser.add_argument(flag, dest=parameter.name, action="store_true", help=self.help, default=None)
             return
-        default = parameter.default
-        shown = "" if default is None else f" ({_shown(default)})"
         kind = self.read or next(read for name, read in READERS if name in str(parameter.annotation))
         how: dict[str, Any] = {"action": "append"} if self.repeated else {"type": kind}
-        parser.add_argument(flag, dest=parameter.name, help=self.help + shown, metavar=self.metavar, **how)
-
-
-def _shown(default: Any) -> str:
-    if isinstance(default, str):
-        return default
-    values = [default] if isinstance(default, int | float) else list(default)
-    few = values if len(values) < 6 else [*values[:2], "...", values[-1]]
-    return ",".join(f"{value:g}" if isinstance(value, float) else str(value) for value in few)
+        text = self.help
+        if (default := parameter.default) is not None:
+            values = [default] if isinstance(default, str | int | float) else list(default)
+            few = values if len(values) < 6 else [*values[:2], "...", values[-1]]
+            shown = (f"{value:g}" if isinstance(value, float) else str(value) for value in few)
+            text += f" ({','.join(shown)})"
+        parser.add_argument(flag, dest=parameter.name, help=text, metavar=self.metavar, **how)
 
 
 # Options by the name of the parameter that they stand for; every study has those of its own parameters
@@ -108,9 +99,7 @@ OPTIONS: Mapping[str, Option] = {
     "qdelta": Option("preconditioner Q_Delta; 'dae-sdc list qdelta' shows all"),
     "sweeper": Option("method; 'dae-sdc list sweepers' shows all"),
     "sweepers": Option("methods, separated by commas (all that take the problem)", flag="sweeper"),
-    "linear_solvers": Option(
-        "linear solvers, separated by commas (all that are installed)", flag="linear-solver"
-    ),
+    "linear_solvers": Option("linear solvers, separated by commas (all that are installed)", "linear-solver"),
     "sizes": Option(
         "numbers of unknowns, separated by commas", check=require_count, what="number of unknowns"
     ),
@@ -127,7 +116,6 @@ OPTIONS: Mapping[str, Option] = {
 
 
 def by_name(function: Callable[..., Any]) -> list[inspect.Parameter]:
-    """The arguments that a function takes by their names alone."""
     parameters = inspect.signature(function).parameters.values()
     return [parameter for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
 
@@ -149,18 +137,17 @@ class Benchmark:
         self.columns, self.units = columns_of(columns)
         self.options = {**OPTIONS, **(options or {})}
         self.tell: Report = lambda result: ()
-        self.run = self._checked()
+        self.run = checked()(self._run())
         STUDIES.add(name, self)
         if picture is not None:
             PICTURES.add(name, picture)
 
     @property
     def arguments(self) -> list[inspect.Parameter]:
-        """What the study can be asked."""
         return by_name(self.measure)
 
-    def _checked(self) -> Callable[..., Result]:
-        """The run of the study, whose arguments are checked as their annotations and options say."""
+    def _run(self) -> Callable[..., Result]:
+        """The run of the study, whose arguments are checked as their options say."""
 
         def run(*, out: str | Path | None = None, progress: bool = False, **arguments: Any) -> Result:
             for name, value in arguments.items():
@@ -170,7 +157,7 @@ class Benchmark:
 
         run.__module__, run.__name__ = self.measure.__module__, self.measure.__name__
         run.__signature__ = inspect.Signature([*self.arguments, *by_name(run)])  # type: ignore[attr-defined]
-        return checked()(run)
+        return run
 
     def __call__(self, **arguments: Any) -> Result:
         return self.run(**arguments)
@@ -203,18 +190,15 @@ class Benchmark:
         return inspect.cleandoc(self.measure.__doc__ or "")
 
     @property
-    def parameters(self) -> Iterator[tuple[inspect.Parameter, Option]]:
-        """The parameters of the study that have an option."""
-        for name, parameter in inspect.signature(self.run).parameters.items():
-            if name in self.options:
-                yield parameter, self.options[name]
+    def parameters(self) -> list[tuple[inspect.Parameter, Option]]:
+        every = inspect.signature(self.run).parameters.items()
+        return [(parameter, self.options[name]) for name, parameter in every if name in self.options]
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         for parameter, option in self.parameters:
             option.add_to(parser, parameter)
 
     def asked(self, args: argparse.Namespace) -> dict[str, Any]:
-        """The options that a command gives."""
         named = {parameter.name: getattr(args, parameter.name) for parameter, _ in self.parameters}
         return {name: value for name, value in named.items() if value is not None}
 
@@ -277,7 +261,17 @@ class Table(Study):
             self.leave_out(what, error)
 
 
-PART = re.compile(r"\{(\w+)(?:\*([\d.e-]+))?(?::([^}]*))?\}")  # {key*factor:format} of a text
+class _Values(dict[str, Any]):
+    """What was computed, and the values of a row, by ``key`` or ``key*factor``."""
+
+    def __init__(self, row: Any, computed: Mapping[str, Any]) -> None:
+        super().__init__(computed)
+        self.row = row
+
+    def __missing__(self, text: str) -> Any:
+        key, _, factor = text.partition("*")
+        value = self[key] if key in self else self.row[key]
+        return float(factor) * value if factor else value
 
 
 class Layout:
@@ -291,36 +285,27 @@ class Layout:
         for cell in text.split("|"):
             name, _, form = cell.rpartition(":")
             title, _, key = name.rpartition("=")
-            key, _, factor = (key, "", "") if "{" in key else key.partition("*")
             width = re.match(r"[<>]\d+", form)
             assert width is not None, cell
-            self.cells.append((title or key, key, factor, form, width[0]))
+            self.cells.append((title or key.partition("*")[0], key, form, width[0]))
 
     def head(self) -> str:
-        return " ".join(f"{title:{width}}" for title, _, _, _, width in self.cells)
+        return " ".join(f"{title:{width}}" for title, _, _, width in self.cells)
 
     def line(self, row: Any, **computed: Any) -> str:
         """The line of a row, with what was computed by key in the place of what is there."""
-        texts = []
-        for _, key, factor, form, width in self.cells:
-            if "{" in key:
-                value: Any = PART.sub(lambda part: f"{_times(row[part[1]], part[2]):{part[3] or ''}}", key)
-            else:
-                value = computed[key] if key in computed else row[key]
+        values, texts = _Values(row, computed), []
+        for _, key, form, width in self.cells:
+            value: Any = key.format_map(values) if "{" in key else values[key]
             if isinstance(value, bool | np.bool_):
-                texts.append(f"{'yes' if value else 'no':{width}}")
+                value, form = "yes" if value else "no", width
             elif self.nan is not None and isinstance(value, float) and math.isnan(value):
-                texts.append(f"{self.nan:{width}}")
-            else:
-                texts.append(f"{_times(value, factor):{form}}")
+                value, form = self.nan, width
+            texts.append(f"{value:{form}}")
         return " ".join(texts)
 
     def lines(self, rows: Iterable[Any]) -> list[str]:
         return [self.head(), *(self.line(row) for row in rows)]
-
-
-def _times(value: Any, factor: str | None) -> Any:
-    return float(factor) * value if factor else value
 
 
 def chosen(what: str, given: Sequence[str] | None, known: Iterable[str]) -> list[str]:

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sparse
 
 import dae_sdc as ds
-from benchmarks.measuring.plain_functions import first_change, plain_function
+from benchmarks.studies.traced import first_change, plain_function
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.run.equations import read
 from dae_sdc.run.method import default_sweeper

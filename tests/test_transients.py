@@ -11,7 +11,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import dae_sdc as ds
-from benchmarks.measuring.outcomes import DONE, REFUSED
+from benchmarks.measuring.runs import DONE, REFUSED
 from benchmarks.studies.truth.study import repeat
 from dae_sdc.model.functions import problem_of_function
 from dae_sdc.run.equations import read

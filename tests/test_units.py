@@ -9,7 +9,7 @@ import pytest
 from helpers.other_units import InOtherUnits
 
 import dae_sdc as ds
-from benchmarks.measuring.outcomes import DONE
+from benchmarks.measuring.runs import DONE
 from benchmarks.studies.truth.study import repeat
 from dae_sdc.dae.consistency import check_consistent
 from dae_sdc.dae.scales import Terms, balanced_sizes

@@ -26,8 +26,6 @@ T = TypeVar("T")
 
 @dataclass
 class Spent:
-    """Seconds of a block."""
-
     wall: float = 0.0  # By the clock
     processor: float = 0.0  # Of all threads of this process
 
@@ -40,13 +38,20 @@ def stopwatch() -> Iterator[Spent]:
     spent.wall, spent.processor = perf_counter() - tic, process_time() - busy
 
 
+def clocked(run: Callable[[], T]) -> tuple[Spent, T]:
+    """What a run takes and gives."""
+    with stopwatch() as spent:
+        answer = run()
+    return spent, answer
+
+
 def in_turn(runs: Mapping[str, Callable[[], T]], repetitions: int) -> dict[str, list[T]]:
     """What runs give that take turns, so that what disturbs the machine disturbs all of them."""
-    given: dict[str, list[T]] = {name: [] for name in runs}
+    answers: dict[str, list[T]] = {name: [] for name in runs}
     for _ in range(repetitions):
         for name, run in runs.items():
-            given[name].append(run())
-    return given
+            answers[name].append(run())
+    return answers
 
 
 @contextmanager

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.measuring.clock import limited
+from benchmarks.measuring.processes import largest_error, nominal_of
 from benchmarks.measuring.races import Outcome, PeerFailure
-from benchmarks.measuring.sizes import largest_error, nominal_of
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.errors import InputError
 from dae_sdc.run.callbacks import MOST_INNER_STEPS, Equations, ida_jacobian, slope_at

@@ -1,4 +1,4 @@
-"""Processes of their own, one or as many as MPI has ranks, that answer in JSON."""
+"""Processes of their own, for a solve or as many as MPI has ranks, that answer in JSON."""
 
 from __future__ import annotations
 
@@ -9,15 +9,23 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
 from multiprocessing.connection import wait
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.measuring.clock import clocked
+from dae_sdc.dae.memory import COUNTERS
+from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.errors import DAEError, InputError, RemoteError
 from dae_sdc.imports import launched
+from dae_sdc.run.solve import solve
+from dae_sdc.run.target import make_problem
 from dae_sdc.sharing import python, surroundings
 
 ROOT = Path(__file__).resolve().parents[2]  # The directory that benchmarks lies in
@@ -50,13 +58,55 @@ def without_error(answer: dict[str, Any]) -> dict[str, Any]:
     return answer
 
 
-def ask_fresh(child: str, asked: Any, cache: str | os.PathLike[str] | None, patience: float) -> Any:
-    """Ask a program that is a text, in a process that keeps byte code and has a cache of numba of its own."""
-    given = environment()
-    given.pop("PYTHONDONTWRITEBYTECODE", None)
+# It is handed to Python as text: to start a module of this package would import the package before the clock.
+FRESH = """
+import importlib.util, json, sys, time
+
+asked = json.load(sys.stdin)
+clock, known, answer = getattr(time, asked["clock"]), None, []
+if asked["file"]:
+    spec = importlib.util.spec_from_file_location("problems", asked["file"])
+    known = sys.modules["problems"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(known)
+marks = [clock()]
+if not known:
+    from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
+    marks.append(clock())
+import dae_sdc as ds
+marks.append(clock())
+for name in asked["problems"]:
+    target, how = name, {}
+    if known:
+        problem = known.PLAIN[name]
+        target, how = problem.function, {"u0": problem.start, "t_end": problem.t_end, "rtol": asked["rtol"]}
+    times = [after - before for before, after in zip(marks, marks[1:])]
+    for _ in range(2):
+        begin = clock()
+        solution = ds.solve(target, **how)
+        times.append(clock() - begin)
+        if not solution.success:
+            sys.exit(f"{name}: {solution.message}")
+    answer.append(times)
+print(json.dumps(answer))
+"""
+
+
+def in_a_fresh_process(
+    problems: Sequence[str],
+    cache: str | os.PathLike[str] | None,
+    patience: float = PATIENCE,
+    clock: str = "perf_counter",
+    file: str = "",  # Where problems that are plain functions stand
+    rtol: float = 0.0,  # Tolerance of these
+) -> list[list[float]]:
+    """Seconds in a new process for imports, that of pySDC first, and two solves of each problem."""
+    variables = environment()
+    variables.pop("PYTHONDONTWRITEBYTECODE", None)
     if cache is not None:
-        given["NUMBA_CACHE_DIR"] = os.fspath(cache)
-    return ask(("-c", child), asked, "a fresh process", patience, given)
+        variables["NUMBA_CACHE_DIR"] = os.fspath(cache)
+    asked = {"problems": list(problems), "clock": clock, "file": file, "rtol": rtol}
+    times: list[list[float]] = ask(("-c", FRESH), asked, "a fresh process", patience, variables)
+    return times
 
 
 def ask(arguments: tuple[str, ...], asked: Any, who: str, patience: float, given: Mapping[str, str]) -> Any:
@@ -89,13 +139,13 @@ def launcher() -> str:
     )
 
 
-def rows_of(module: str, asked: Any, ranks: int, patience: float) -> Generator[dict[str, Any], None, None]:
-    """What the ranks of a measuring module print, row by row; they are gone when this ends in any way."""
+def rows_of(asked: Any, ranks: int, patience: float) -> Generator[dict[str, Any], None, None]:
+    """What :mod:`benchmarks.measuring.ranks` prints, row by row; all ranks are gone when this ends."""
     if launched() > 1:
         raise InputError("studies of ranks start their processes themselves; start them without mpirun")
     how: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "start_new_session": True}
     with TemporaryDirectory(prefix="dae_sdc-") as errors, TemporaryFile() as complaints:
-        command = [launcher(), "-n", str(ranks), *python("-m", module, errors)]
+        command = [launcher(), "-n", str(ranks), *python("-m", "benchmarks.measuring.ranks", errors)]
         variables = {**MORE_RANKS_THAN_CORES, **environment(), **ONE_THREAD}
         # Without a buffer, lines that wait() does not see cannot be left in it.
         process = subprocess.Popen(command, stderr=complaints, env=variables, bufsize=0, **how)
@@ -133,7 +183,6 @@ def rows_of(module: str, asked: Any, ranks: int, patience: float) -> Generator[d
 
 
 def _end(process: subprocess.Popen[bytes], grace: float = 5.0) -> None:
-    """End a launcher and what it has started."""
     if process.poll() is not None:
         return
     process.terminate()  # the launcher ends its ranks
@@ -142,3 +191,63 @@ def _end(process: subprocess.Popen[bytes], grace: float = 5.0) -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+
+
+def nominal_of(problem: ProblemDAE) -> Any:
+    return np.asarray(problem.nominal, dtype=np.float64)
+
+
+def largest_error(problem: ProblemDAE, found: NDArray[np.float64], exact: NDArray[np.float64]) -> float:
+    """Largest error of an unknown in units of its nominal value."""
+    return float(np.abs((found - exact) / nominal_of(problem)).max())
+
+
+def common_sizes(problem: ProblemDAE, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The size of the largest unknown, for all of them: each in units of its nominal value."""
+    # Shapes: values (n,).
+    nominal = np.broadcast_to(nominal_of(problem), values.shape)
+    return np.asarray(nominal * np.abs(values / nominal).max(), dtype=np.float64)
+
+
+def peak_memory() -> float:
+    """Largest memory of this process so far, in bytes."""
+    # On Linux, getrusage begins with the memory of the process that started this one.
+    with suppress(OSError), open("/proc/self/status", encoding="ascii", errors="replace") as file:
+        for line in file:
+            if line.startswith("VmHWM:"):
+                return 1024.0 * float(line.split()[1])
+    try:
+        import resource
+    except ImportError:
+        return float("nan")
+    largest = float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+    return largest if sys.platform == "darwin" else 1024.0 * largest
+
+
+def carry_out(problem: str, params: Any, t_end: float, warm: Any = None, **settings: Any) -> dict[str, Any]:
+    """Solve once and say what it took; raises DAEError where that fails."""
+    if warm is not None:
+        solve(problem, params=warm, t_end=t_end, **settings)
+    before = peak_memory()
+    spent, solution = clocked(lambda: solve(problem, params=params, t_end=t_end, **settings))
+    memory = peak_memory()
+    if not solution.success:
+        raise DAEError(solution.message)
+    exact = make_problem(problem, params)
+    took = {"time": spent.wall, "processor": spent.processor, "memory": memory, "memory_before": before}
+    took["error"] = largest_error(exact, solution.u[-1], np.asarray(exact.u_exact(t_end)))
+    return took | {name: solution.stats[name] for name in ("steps", "sweeps", *COUNTERS)}
+
+
+def in_a_new_process(asked: Mapping[str, Any], patience: float = PATIENCE) -> dict[str, Any]:
+    """What :func:`carry_out` gives in a new process."""
+    module = ("-m", "benchmarks.measuring.processes")
+    return without_error(ask(module, asked, "a solve in a process of its own", patience, environment()))
+
+
+if __name__ == "__main__":
+    try:
+        answer = carry_out(**json.load(sys.stdin))
+    except DAEError as error:
+        answer = as_answer(error)
+    print(json.dumps(answer))

@@ -36,8 +36,7 @@ class PeerFailure(Exception):
 class Outcome:
     time: float  # Seconds of the whole run, its set-up included
     end: Vector  # shape (n,): Value at the end
-    # steps, rejected, rhs, jacobian, factorization: work; NaN where the solver does not tell
-    steps: float = math.nan
+    steps: float = math.nan  # Work, where the solver tells it
     rejected: float = math.nan
     rhs: float = math.nan
     jacobian: float = math.nan
@@ -48,13 +47,10 @@ class Outcome:
 class Contender:
     """A solver with a way to give it the problem, or a choice of what its error test looks at."""
 
-    # solver, weights: names in the table
-    solver: str
+    solver: str  # Names in the table
     weights: str
-    # Integrates with a tolerance, and counts what costs time to count if the second argument says so
-    run: Callable[[float, bool], Outcome]
-    # Why no further tolerance is tried, None while they are; nothing is said of it where it is empty
-    stopped: str | None = None
+    run: Callable[[float, bool], Outcome]  # Integrates with a tolerance, and counts what costs time if asked
+    stopped: str | None = None  # Why no further tolerance is tried, "" if nothing is said of it
 
 
 @contextmanager
@@ -93,8 +89,7 @@ class Race:
     rows: Table
     about: Mapping[str, Any]  # The columns that all rows share
     contenders: Sequence[Contender]
-    # Columns from the value at the end, of which "error" is one
-    score: Callable[[Vector], Mapping[str, float]]
+    score: Callable[[Vector], Mapping[str, float]]  # Columns from the value at the end, one of them "error"
     repetitions: int
     time_limit: float
     accuracy: float = 0.0  # Error from which on no tighter tolerance is tried
@@ -107,14 +102,14 @@ class Race:
 
     def measure(self, rtol: float) -> None:
         """The rows of a tolerance; the runs take turns, but those that take long are not repeated."""
-        firsts = [self._first(contender, rtol) for contender in self.contenders]
-        times: list[list[float]] = [[] for _ in firsts]
+        runs: list[tuple[Contender, Outcome | str, list[float]]]
+        runs = [(contender, self._first(contender, rtol), []) for contender in self.contenders]
         for _ in range(self.repetitions):
-            for contender, first, spent in zip(self.contenders, firsts, times, strict=True):
+            for contender, first, spent in runs:
                 if isinstance(first, Outcome) and first.time < LONG * self.time_limit:
                     again = carry_out(partial(contender.run, rtol, False), self.time_limit)
                     spent += [again.time] if isinstance(again, Outcome) else []
-        for contender, first, spent in zip(self.contenders, firsts, times, strict=True):
+        for contender, first, spent in runs:
             row = {**self.about, "solver": contender.solver, "weights": contender.weights, "rtol": rtol}
             if isinstance(first, str):
                 if first:
@@ -135,9 +130,8 @@ class Race:
             if first.startswith(InputError.__name__):
                 contender.stopped = ""
                 if contender.weights in ("", ALL_WEIGHTS):
-                    self.rows.leave_out(
-                        f"{self.about['problem']}, {contender.solver}", first.partition(": ")[2]
-                    )
+                    where = f"{self.about['problem']}, {contender.solver}"
+                    self.rows.leave_out(where, first.partition(": ")[2])
                 return ""
             if first.startswith(TOO_LONG):
                 contender.stopped = f"not tried: {first} at {rtol:g}"
@@ -181,8 +175,7 @@ class Equal:
     problem: str
     error: float
     times: Mapping[str, float]
-    # Our time to that of the fastest peer; 0 if only we get there, infinite if only they do, NaN if none
-    ratio: float
+    ratio: float  # Our time to that of the best peer; 0 if only we get there, infinite if only they do
     rtol: float = math.nan  # Tolerance at which we reached the error, where it is ours
 
     def best(self, solvers: Iterable[str]) -> tuple[str, float]:

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.stats import binom
 
 from benchmarks.measuring.clock import Spent, stopwatch, undisturbed
-from benchmarks.measuring.families import FAMILIES
+from benchmarks.measuring.steps import FAMILIES
 from benchmarks.study import Layout, Option, Table, chosen, require_positive, study
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import DAEError, require_count
@@ -42,7 +42,6 @@ TEXT = Layout(
 class Pairs:
     """Times of two runs in turn, in pairs of which each second one begins with the other run."""
 
-    # first, second: the runs
     first: Callable[[], object]
     second: Callable[[], object]
     times: list[tuple[Spent, Spent]] = field(default_factory=list)  # What they took
@@ -50,11 +49,9 @@ class Pairs:
     def measure(self, count: int, repeats: int) -> None:
         """Add ``count`` pairs; each time is the mean of ``repeats`` runs."""
         for _ in range(count):
-            if len(self.times) % 2:
-                later = timed(self.second, repeats)
-                self.times.append((timed(self.first, repeats), later))
-            else:
-                self.times.append((timed(self.first, repeats), timed(self.second, repeats)))
+            turned = len(self.times) % 2
+            pair = [timed(run, repeats) for run in (self.first, self.second)[:: -1 if turned else 1]]
+            self.times.append((pair[turned], pair[1 - turned]))
 
     def ratios(self) -> tuple[list[float], list[float]]:
         """Ratios of the second run to the first in every pair: of times of the clock, and of computing."""
@@ -75,7 +72,6 @@ def low(values: Sequence[float]) -> float:
 
 
 def timed(run: Callable[[], object], repeats: int) -> Spent:
-    """Mean times of a run that is repeated."""
     with undisturbed(), stopwatch() as spent:
         for _ in range(repeats):
             run()
@@ -83,8 +79,6 @@ def timed(run: Callable[[], object], repeats: int) -> Spent:
 
 
 class _Case:
-    """A problem, and the part of its interval that is integrated."""
-
     def __init__(self, problem: str, params: Mapping[str, Any], time_limit: float) -> None:
         self.problem, self.params, self.part = problem, dict(params), 1.0
         self._end: dict[str, Any] = {}

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
 from benchmarks.measuring import ida
-from benchmarks.measuring.clock import TimeLimit, stopwatch
-from benchmarks.measuring.cold import in_a_new_process
-from benchmarks.measuring.families import FAMILIES
+from benchmarks.measuring.clock import TimeLimit, clocked
+from benchmarks.measuring.processes import in_a_new_process
+from benchmarks.measuring.steps import FAMILIES
 from benchmarks.study import Layout, Option, Table, chosen, study
 from dae_sdc.errors import InputError
 from dae_sdc.run.results import Result
@@ -63,9 +63,7 @@ def large(
         before = _measure(rows, problem, rtol, n, {} if n == sizes[0] else before, **how)
 
 
-def _measure(
-    rows: Table, problem: str, rtol: float, n: int, before: Mapping[str, Any], **how: Any
-) -> dict[str, Any]:
+def _measure(rows: Table, problem: str, rtol: float, n: int, before: Any, **how: Any) -> dict[str, Any]:
     """Put a row with the growth since that of the size before, and return it; nothing where a run fails."""
     family = FAMILIES[problem]
     made: Any = make_problem(problem, family.params(n))
@@ -93,8 +91,7 @@ def _measure(
         if k:
             runs.append(in_a_new_process(asked, LONGEST))
         if other is not None:
-            with stopwatch() as spent:
-                error = other.error(tolerance)
+            spent, error = clocked(lambda: other.error(tolerance))
             theirs.append((spent.processor, error))
     time, steps = median(run["processor"] for run in runs), runs[0]["steps"]
     row = {"problem": problem, "n": made.n, "rtol": rtol, "time": time, "steps": steps}

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.measuring.families import FAMILIES
 from benchmarks.measuring.processes import rows_of
-from benchmarks.measuring.shares import LEVELS, RANKS, STEPS, SWEEPS
+from benchmarks.measuring.ranks import LEVELS, RANKS, STEPS, SWEEPS
+from benchmarks.measuring.steps import FAMILIES
 from benchmarks.study import Layout, Option, Table, chosen, study
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import DAEError, InputError, require_count, require_number
@@ -73,7 +73,7 @@ def parallel(
     for case, ranks in rows.each(list(product(_cases(problems, sizes), (1, *workers))), "job"):
         request = {"case": case, **asked}
         try:
-            with closing(rows_of("benchmarks.measuring.shares", request, ranks, PATIENCE)) as news:
+            with closing(rows_of(request, ranks, PATIENCE)) as news:
                 for row in news:
                     rows.put(**row)
         except InputError:

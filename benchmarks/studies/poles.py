@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from itertools import product
 from typing import Any
 from unittest.mock import patch
 
@@ -57,16 +57,12 @@ def collocation(nodes: int) -> tuple[Vector, Vector]:
 
 
 def radii(A: Vector, T: Vector) -> tuple[float, float]:
-    """The largest spectral radii of the iteration with T for u' = lambda u, on two axes.
-
-    The errors of the stages are multiplied by h lambda (I - h lambda T)^-1 (A - T).
-    """
-    # Shapes: A and T (M, M).
+    """The largest spectral radii of h lambda (I - h lambda T)^-1 (A - T), by which errors are multiplied."""
     identity = np.eye(len(A))
 
     def largest(z: npt.NDArray[np.complexfloating[Any, Any]]) -> float:
-        product = np.linalg.solve(identity - z[:, None, None] * T, z[:, None, None] * (A - T))
-        return float(np.abs(np.linalg.eigvals(product)).max())
+        matrices = np.linalg.solve(identity - z[:, None, None] * T, z[:, None, None] * (A - T))
+        return float(np.abs(np.linalg.eigvals(matrices)).max())
 
     return largest(1j * SAMPLES), largest(-SAMPLES + 0j)
 
@@ -83,9 +79,9 @@ def distinct(nodes: int) -> Vector:
 def diagonal(nodes: int) -> Vector:
     """The diagonal matrix MIN-SR-S of G. Caklovic, T. Lunet, S. Goetschel, D. Ruprecht (2024)."""
     A, c = collocation(nodes)
-    kinds = {"nodeType": "LEGENDRE", "quadType": "RADAU-RIGHT"}
-    made = QDELTA_GENERATORS["MIN-SR-S"](Q=A, nodes=c, nNodes=nodes, **kinds)
-    return np.asarray(made.genCoeffs(), dtype=np.float64)
+    generator: Any = QDELTA_GENERATORS["MIN-SR-S"]
+    how = {"nNodes": nodes, "nodeType": "LEGENDRE", "quadType": "RADAU-RIGHT"}
+    return np.asarray(generator(Q=A, nodes=c, **how).genCoeffs(), dtype=np.float64)
 
 
 @functools.cache
@@ -107,8 +103,7 @@ def equal(nodes: int) -> Vector:
     for _ in range(3):
         # The simplex collapses at kinks of the largest value: it is set up anew.
         x = minimize(worst, x, method="Nelder-Mead", options={"maxfev": 2000, "adaptive": True}).x
-    found: Vector = matrix(x)
-    return found
+    return matrix(x)
 
 
 # What stands for A in Newton's matrix, by name
@@ -121,7 +116,7 @@ WAYS: Mapping[str, Callable[[int], Vector]] = {
 
 
 class CountedStages(Simultaneous):
-    """:class:`~dae_sdc.sweepers.simultaneous.Simultaneous` in Python, with its tolerance in these runs."""
+    """Stages in Python, with their tolerance in these runs, whose linear algebra is counted."""
 
     T: Vector
     work: Counter[str]
@@ -201,33 +196,25 @@ def poles(
     chosen("problem of this study", problems, CASES)
     chosen("way", ways, WAYS)
     rows.parameters["nodes"] = MEASURED_NODES
-    with rows.bar(len(ways) * (len(problems) + 1), "run") as bar:
-        for way in ways:
-            for nodes in (nodes for nodes in NODES if way != "equal" or nodes == MEASURED_NODES):
-                _put(rows, way, nodes, radii(collocation(nodes)[0], WAYS[way](nodes)))
-            bar.update(1)
-        for problem in problems:
-            for way in ways:
-                with rows.or_left_out(f"{problem} by {way}", SingularMatrixError):
-                    _run(rows, problem, way, time_limit)
-                bar.update(1)
+    for problem, way in rows.each([*product(("", *problems), ways)], "run"):
+        if problem:
+            with rows.or_left_out(f"{problem} by {way}", SingularMatrixError):
+                rows.put(**_run(problem, way, time_limit), way=way, nodes=MEASURED_NODES)
+            continue
+        counted = {name: -1 for name, kind in poles.columns if kind == "i8"}
+        for nodes in (nodes for nodes in NODES if way != "equal" or nodes == MEASURED_NODES):
+            imaginary, real = radii(collocation(nodes)[0], WAYS[way](nodes))
+            rows.put(**counted | {"n": 0, "way": way, "nodes": nodes}, imaginary=imaginary, real=real)
 
 
-def _put(rows: Any, way: str, nodes: int, radius: tuple[float, float], **found: Any) -> None:
-    counted = {name: -1 for name, kind in poles.columns if kind == "i8"}
-    about = {"problem": "", "n": 0, "error": np.nan, "way": way, "nodes": nodes}
-    rows.put(**{**counted, **about, **found}, imaginary=radius[0], real=radius[1])
-
-
-def _run(rows: Any, problem: str, way: str, time_limit: float) -> None:
+def _run(problem: str, way: str, time_limit: float) -> dict[str, Any]:
     case = CASES[problem]
     made: Any = make_problem(problem, case.get("params", {}))
     work: Counter[str] = Counter(dict.fromkeys(COUNTED, 0))
     base = CountedStages if way == "A" else TriangularStages
     kind = type("Stages", (base,), {"T": WAYS[way](MEASURED_NODES), "work": work})
-    with ExitStack() as patches:
-        patches.enter_context(patch.object(together, "stage_solver", kind))
-        patches.enter_context(patch.object(simultaneous, "MOST_NEWTON_ITERATIONS", MOST_ITERATIONS))
+    iterations = patch.object(simultaneous, "MOST_NEWTON_ITERATIONS", MOST_ITERATIONS)
+    with patch.object(together, "stage_solver", kind), iterations:
         sweeper = f"radau-iia-{2 * MEASURED_NODES - 1}"
         solution = solve(problem, sweeper=sweeper, dense=False, time_limit=time_limit, **case)
     if not solution.success:
@@ -235,8 +222,7 @@ def _run(rows: Any, problem: str, way: str, time_limit: float) -> None:
     exact = np.asarray(made.u_exact(float(solution.t[-1])))
     error = float(np.abs(np.asarray(solution.u[-1]) - exact).max() / np.abs(exact).max())
     steps = {name: solution.stats[name] for name in ("steps", "rejected")}
-    about = {"problem": problem, "n": made.n, "error": error}
-    _put(rows, way, MEASURED_NODES, (np.nan, np.nan), **about, **steps, **work)
+    return {"problem": problem, "n": made.n, "error": error, **steps, **work}
 
 
 @poles.reports

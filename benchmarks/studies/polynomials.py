@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import sympy as sp
 
-from benchmarks.measuring.clock import stopwatch
+from benchmarks.measuring.clock import clocked
 from benchmarks.study import Layout, Option, Table, chosen, study
 from dae_sdc.errors import require_count
 from dae_sdc.polynomials.homotopy import solve_polynomials
@@ -22,13 +23,10 @@ of_expressions = PolynomialSystem.from_sympy
 TEXT = Layout("system=case:<20|seeds={right} of {seeds}:>9|certified:>9|s={time:.2f} {time_longest:.2f}:>13")
 
 
-@dataclass(frozen=True)
-class Case:
-    """A system, what is looked for, and what is known."""
-
-    name: str  # Name in tables
+class Case(NamedTuple):
+    name: str
     what: str  # What is looked for
-    system: Callable[[], PolynomialSystem]  # Makes the polynomials
+    system: str  # What makes it
     known: str  # What must be found, as WAYS tell it
 
 
@@ -83,15 +81,11 @@ def slider_crank(ratio: int) -> PolynomialSystem:
 
 
 def six_components() -> PolynomialSystem:
-    """A sphere, a twisted cubic, three lines and a point."""
     x, y, z = sp.symbols("x y z")
     half, sphere = sp.Rational(1, 2), x**2 + y**2 + z**2 - 1
-    given = [
-        (y - x**2) * sphere * (x - half),
-        (z - x**3) * sphere * (y - half),
-        (y - x**2) * (z - x**3) * sphere * (z - half),
-    ]
-    return of_expressions([sp.expand(one) for one in given], [x, y, z])
+    cubic, twisted = (y - x**2) * sphere, (z - x**3) * sphere
+    factors = cubic * (x - half), twisted * (y - half), cubic * (z - x**3) * (z - half)
+    return of_expressions([sp.expand(product) for product in factors], [x, y, z])
 
 
 def _solutions(system: PolynomialSystem, seed: int) -> tuple[str, int]:
@@ -127,40 +121,8 @@ WAYS: dict[str, Callable[[PolynomialSystem, int], tuple[str, int]]] = {
     "singular points": _singular_points,
 }
 
-# Systems and what algebra says of them; six components: an example of Sommese, Verschelde and Wampler
-CASES: tuple[Case, ...] = (
-    Case("katsura-5", "solutions", lambda: katsura(5), "32 solutions, 16 real"),
-    Case("cyclic-5", "solutions", lambda: cyclic(5), "70 solutions, 10 real"),
-    Case("cyclic-6", "solutions", lambda: cyclic(6), "156 solutions, 24 real"),
-    Case("katsura-8", "solutions", lambda: katsura(8), "256 solutions, 84 real"),
-    Case("noon-5", "solutions", lambda: noon(5), "233 solutions, 11 real"),
-    Case("reimer-5", "solutions", lambda: reimer(5), "144 solutions, 24 real"),
-    Case("chandra-6", "solutions", lambda: chandrasekhar(6), "32 solutions, 32 real"),
-    *(
-        Case(f"wilkinson-{n}", "solutions", partial(product_of, *range(1, n + 1)), f"{n} solutions, {n} real")
-        for n in (10, 15, 20)
-    ),
-    Case("four-roots", "solutions", lambda: product_of(3, "1/2 + 5*I", "I", "7*I"), "4 solutions, 1 real"),
-    Case("sixfold-root", "solutions", lambda: product_of(*[3] * 6), "1 solutions, 1 real, multiplicities 6"),
-    Case(
-        "six-roots",
-        "solutions",
-        lambda: product_of(-15, -15, "489*I/10", *["369/10 - 103*I/10"] * 2, "sqrt(2)"),
-        "4 solutions, 2 real, multiplicities 2 2",
-    ),
-    Case("slider-crank", "components", lambda: slider_crank(2), "dimension 1: degrees 4"),
-    Case("equal-bars", "components", lambda: slider_crank(1), "dimension 1: degrees 2 2"),
-    Case(
-        "six-components",
-        "components",
-        six_components,
-        "dimension 2: degrees 2; dimension 1: degrees 3 1 1 1; dimension 0: degrees 1",
-    ),
-    Case("slider-crank-points", "singular points", lambda: slider_crank(2), "0 points, elsewhere 3"),
-    Case(
-        "equal-bars-points", "singular points", lambda: slider_crank(1), "2 points of ranks 2 2, elsewhere 3"
-    ),
-)
+_TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+CASES = tuple(Case(name, what, system, known) for name, (what, system, known) in _TABLE.items())
 
 
 @study(
@@ -172,24 +134,19 @@ CASES: tuple[Case, ...] = (
 def polynomials(rows: Table, *, problems: Sequence[str] | None = None, repetitions: int = 20) -> None:
     """Solve and decompose polynomial systems whose solutions are known, with many seeds."""
     names = chosen("polynomial system", problems, [case.name for case in CASES])
-    with rows.bar(len(names) * repetitions, "system") as bar:
-        for case in (case for case in CASES if case.name in names):
-            bar.set_postfix_str(case.name)
-            system, times, wrong, proved = case.system(), [], [], []
-            for seed in range(repetitions):
-                with stopwatch() as spent:
-                    found, certified = WAYS[case.what](system, seed)
-                times.append(spent.processor)
-                proved.append(certified)
-                if found != case.known:
-                    wrong.append(f"seed {seed}: {found}")
-                bar.update(1)
-            rows.put(
-                **{"case": case.name, "what": case.what, "known": case.known, "seeds": repetitions},
-                **{"right": repetitions - len(wrong), "certified": min(proved)},
-                **{"time": sorted(times)[len(times) // 2], "time_longest": max(times)},
-                found="; ".join(wrong)[:120],
-            )
+    for case in rows.each([case for case in CASES if case.name in names], "system"):
+        system, times, wrong, proved = eval(case.system), [], [], []
+        for seed in range(repetitions):
+            spent, (answer, certified) = clocked(partial(WAYS[case.what], system, seed))
+            times.append(spent.processor)
+            proved.append(certified)
+            wrong += [f"seed {seed}: {answer}"] if answer != case.known else []
+        rows.put(
+            **{"case": case.name, "what": case.what, "known": case.known, "seeds": repetitions},
+            **{"right": repetitions - len(wrong), "certified": min(proved)},
+            **{"time": sorted(times)[len(times) // 2], "time_longest": max(times)},
+            found="; ".join(wrong)[:120],
+        )
 
 
 @polynomials.reports

@@ -12,17 +12,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from benchmarks.measuring import steps
 from benchmarks.measuring.clock import Clock
-from benchmarks.measuring.steps import (
-    COMPILED,
-    SWEEPER_METHODS,
-    Steps,
-    backends,
-    measured,
-    several_sizes,
-    steps_of,
-)
-from benchmarks.measuring.timing import Work
+from benchmarks.measuring.ranks import Work
+from benchmarks.measuring.steps import COMPILED, SWEEPER_METHODS, Steps
 from benchmarks.study import Table, chosen, study
 from dae_sdc.compiled import triangular
 from dae_sdc.dae import linear, newton
@@ -32,19 +25,15 @@ from dae_sdc.plotting.plot import Picture
 from dae_sdc.run.results import Result
 
 RESTOL = 1e-9
-CONTROLLER, HOOKS, CONVERGENCE, KEEPING = "controller", "hooks", "convergence controllers", "keeping the step"
-SWEEPER_PART, CALLS = "sweeper, Python", "compiled sweeps"
-EQUATIONS, JACOBIANS, FACTORING = "equations", "Jacobians", "factorisations"
-SOLVING, LEFT, STEP = "solves with the factors", "left over", "step"
-
-# Parts of a step that add up to it
-PARTS = (
-    *(CONTROLLER, HOOKS, CONVERGENCE, KEEPING, SWEEPER_PART, CALLS),
-    *(EQUATIONS, JACOBIANS, FACTORING, SOLVING, LEFT),
-)
-
+STEP, CALLS, LEFT = "step", "compiled sweeps", "left over"
 # Parts that are inside of a compiled sweep, where there is one
-INSIDE = (EQUATIONS, JACOBIANS, FACTORING, SOLVING)
+INSIDE = (EQUATIONS, JACOBIANS, FACTORING, SOLVING) = (
+    *("equations", "Jacobians", "factorisations", "solves with the factors"),
+)
+OUTSIDE = (CONTROLLER, HOOKS, CONVERGENCE, KEEPING, SWEEPER_PART) = (
+    *("controller", "hooks", "convergence controllers", "keeping the step", "sweeper, Python"),
+)
+PARTS = (*OUTSIDE, CALLS, *INSIDE, LEFT)  # Parts of a step that add up to it
 
 # By which pySDC's controllers use convergence controllers
 CONVERGENCE_METHODS = (
@@ -65,7 +54,7 @@ LONG = 1e-3  # Seconds that a call is repeated for when it is timed by itself
     "profile",
     "problem:U32 backend:U16 n:i8 dt steps:i8 part:U32 inside:U32 time[s] share[1] calls",
     example="--problems simple --repetitions 1",
-    picture=Picture("bench", "benchmarks.pictures.steps:profile", "the parts of a step"),
+    picture=Picture("bench", "benchmarks.pictures:profile", "the parts of a step"),
 )
 def profile(
     rows: Table,
@@ -87,17 +76,17 @@ def profile(
     """
     rows.parameters |= {"restol": RESTOL, "timers": {}}
     cases = [
-        (steps_of(name, params, sweeper, RESTOL), backend)
+        (steps.steps_of(name, params, sweeper, RESTOL), backend)
         for name in chosen("problem", problems, PROBLEMS)
-        for params in several_sizes(name, sizes)
-        for backend in backends(name, params)
+        for params in steps.several_sizes(name, sizes)
+        for backend in steps.backends(name, params)
     ]
     for work, backend in rows.each(cases, "case"):
         _measure(rows, work, backend, nodes, qdelta, repetitions)
 
 
 def _measure(rows: Table, what: Work, backend: str, nodes: int, qdelta: str, repetitions: int) -> None:
-    run = measured(rows, what, nodes, qdelta, backend)
+    run = steps.measured(rows, what, nodes, qdelta, backend)
     if run is None:
         return
     plain, around_hooks, clocks = [], [], []
@@ -118,7 +107,14 @@ def _measure(rows: Table, what: Work, backend: str, nodes: int, qdelta: str, rep
     parts = {name: min(times.get(name, 0.0) for times in found) / what.steps for name in PARTS}
     calls = {name: clock.calls.get(name, 0) / what.steps for name in PARTS}
     # Python still evaluates and factorises outside of the compiled calls.
-    alone = _alone(run, run.work_of_a_step()) if parts[CALLS] > 0.0 else {}
+    alone: dict[str, list[float]] = {}
+    if parts[CALLS] > 0.0:
+        counts = run.work_of_a_step()
+        counted = (counts[name] for name in ("rhs", "jacobian", "factorization", "solve"))
+        t = run.t0 + 0.5 * what.dt
+        u, du = np.array(run.level.prob.u_exact(t)), np.array(run.level.prob.du_exact(t))
+        seconds = time_kernels(run.level.prob, u, du, t, what.dt)
+        alone = {name: both for name, *both in zip(INSIDE, seconds, counted, strict=True)}
     parts[LEFT] = whole - sum(parts[name] for name in PARTS if name != LEFT)
     common = {"problem": what.problem, "backend": backend, "n": run.problem.n, "dt": what.dt}
     common["steps"] = what.steps
@@ -126,16 +122,15 @@ def _measure(rows: Table, what: Work, backend: str, nodes: int, qdelta: str, rep
     for name in PARTS:
         if calls[name] or name == LEFT:
             rows.put(**common, part=name, time=parts[name], share=parts[name] / whole, calls=calls[name])
-    for name, (seconds, count) in alone.items():
+    for name, (each, count) in alone.items():
         inner = max(count - calls[name], 0.0)
-        time = seconds * inner
+        time = each * inner
         rows.put(**common, part=name, inside=CALLS, time=time, share=time / whole, calls=inner)
     key = f"{what.problem}, n={run.problem.n}, {backend}"
     rows.parameters["timers"][key] = a_call * clock.number / what.steps
 
 
 def _put_timers_around_hooks(clock: Clock, run: Steps) -> None:
-    """Timers around all methods of hooks, which are called most often."""
     for hook in run.controller.hooks:
         for name in HOOK_METHODS:
             kept = hook is run.record and name == "post_step"
@@ -143,7 +138,6 @@ def _put_timers_around_hooks(clock: Clock, run: Steps) -> None:
 
 
 def _put_timers(clock: Clock, run: Steps) -> None:
-    """Timers around all else that takes part in a step."""
     controller, sweep, problem = run.controller, run.level.sweep, run.level.prob
     clock.time(controller, "run", CONTROLLER)
     for convergence in controller.convergence_controllers:
@@ -163,16 +157,6 @@ def _put_timers(clock: Clock, run: Steps) -> None:
     clock.time(newton, "factorize", FACTORING)
     for factors in (linear.DenseLU, linear.SparseLU):
         clock.time(factors, "solve", SOLVING)
-
-
-def _alone(run: Steps, counts: dict[str, float]) -> dict[str, tuple[float, float]]:
-    """Seconds of a call and number of calls a step of what a compiled sweep is made of."""
-    problem: ProblemDAE = run.level.prob
-    time = run.t0 + 0.5 * run.work.dt
-    u, du = np.array(problem.u_exact(time)), np.array(problem.du_exact(time))
-    seconds = time_kernels(problem, u, du, time, run.work.dt)
-    counted = (counts[name] for name in ("rhs", "jacobian", "factorization", "solve"))
-    return dict(zip(INSIDE, zip(seconds, counted, strict=True), strict=True))
 
 
 def time_kernels(problem: ProblemDAE, u: Any, du: Any, t: float, c: float) -> list[float]:
@@ -228,10 +212,14 @@ def report(result: Result) -> Iterator[str]:
     yield f"{'':<35}" + "".join(f"{name:>22}" for name, _, _ in keys)
     yield f"{'':<35}" + "".join(f"{f'n={n}, {backend}':>22}" for _, n, backend in keys)
     for part, inside in [(part, "") for part in (STEP, *PARTS)] + [(part, CALLS) for part in INSIDE]:
-        found = [cells.get((*key, part, inside)) for key in keys]
-        if any(cell is not None for cell in found):
-            text = f"{'  of these, ' if inside else ''}{part}"
-            yield f"{text:<35}" + "".join(_cell(cell, part) for cell in found)
+        text, texts = f"{'  of these, ' if inside else ''}{part}", []
+        for key in keys:
+            row = cells.get((*key, part, inside))
+            count = "" if row is None or part in (STEP, LEFT) else f"({row['calls']:.1f})"
+            cell = "" if row is None else f"{1e6 * row['time']:.1f}{100 * row['share']:>4.0f} %{count:>8}"
+            texts.append(cell or "-")
+        if set(texts) != {"-"}:
+            yield f"{text:<35}" + "".join(f"{each:>22}" for each in texts)
     timers = ", ".join(f"{1e6 * about['timers'][f'{p}, n={n}, {b}']:.0f}" for p, n, b in keys)
     yield f"the timers themselves, taken off: {timers} us a step"
     if any(cell[2] == COMPILED for cell in cells):
@@ -239,10 +227,3 @@ def report(result: Result) -> Iterator[str]:
             "'of these': parts of the compiled sweeps, timed alone at the numbers of calls counted; "
             "factorising and\nsolving from Python, less what a call from there costs: 0 where it is no more"
         )
-
-
-def _cell(row: Any, part: str) -> str:
-    if row is None:
-        return f"{'-':>22}"
-    count = "" if part in (STEP, LEFT) else f"({row['calls']:.1f})"
-    return f"{1e6 * row['time']:>8.1f}{100 * row['share']:>4.0f} %{count:>8}"

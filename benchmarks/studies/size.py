@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
 
 from benchmarks.measuring import ida
-from benchmarks.measuring.clock import in_turn, stopwatch, undisturbed
-from benchmarks.measuring.cold import in_a_new_process
-from benchmarks.measuring.families import FAMILIES, WARM
-from benchmarks.measuring.steps import HOOKS, STEPS, Steps
-from benchmarks.measuring.timing import Work, record_of
+from benchmarks.measuring.clock import in_turn
+from benchmarks.measuring.processes import in_a_new_process
+from benchmarks.measuring.ranks import Work, record_of, timed_run
+from benchmarks.measuring.steps import FAMILIES, HOOKS, STEPS, WARM, Steps
 from benchmarks.study import Layout, Table, chosen, require_positive, study
 from dae_sdc.control.hooks import CheckInitialValue
 from dae_sdc.dae.memory import COUNTERS
@@ -64,7 +63,7 @@ COMPARED = Layout(
     "source:U16 solver:U16 n:i8 nodes:i8 dt[ms] steps:i8 time[s] time_cold[s] time_run[s] memory[B] "
     "memory_before[B] exponent[1] accuracy[V] tolerance error[V] ratio[1] sweeps " + " ".join(COUNTERS),
     example="--sizes 10,20 --repetitions 1",
-    picture=Picture("bench", "benchmarks.pictures.size:size", "time and memory against unknowns"),
+    picture=Picture("bench", "benchmarks.pictures:size", "time and memory against unknowns"),
 )
 def size(
     rows: Table,
@@ -102,15 +101,12 @@ def size(
     if compared and not ida.installed():
         rows.leave_out("comparison with IDA", "scikit-sundae is not installed: pip install 'dae_sdc[bench]'")
         compared = []
-    with rows.bar(len(sizes) + len(compared), "size") as bar:
-        for number in sizes:
-            _grow(rows, number, nodes, solvers, repetitions)
-            bar.update(1)
-        rows.parameters["exponents"] = exponents(rows.data)
-        for number in compared:
-            for m, accuracy in product(dict.fromkeys((nodes, NODES_COMPARED)), accuracies):
-                _compare(rows, number, m, accuracy, repetitions)
-            bar.update(1)
+    for number in rows.each(sizes, "size"):
+        _grow(rows, number, nodes, solvers, repetitions)
+    rows.parameters["exponents"] = exponents(rows.data)
+    every = product(compared, dict.fromkeys((nodes, NODES_COMPARED)), accuracies)
+    for number, m, accuracy in rows.each(list(every), "comparison"):
+        _compare(rows, number, m, accuracy, repetitions)
 
 
 def available() -> list[str]:
@@ -181,12 +177,11 @@ def run_here(setup: Setup, steps: int) -> tuple[float, NDArray[np.float64], dict
     params = {**CONTROLLER, "hook_class": [CheckInitialValue, *HOOKS]}
     controller = controller_nonMPI(1, params, setup.with_step(dt))
     u0 = problem.state(problem.u_exact(t0))
-    with undisturbed(), stopwatch() as spent:
-        end, _ = controller.run(u0=u0, t0=t0, Tend=t_end - 0.5 * dt)
+    timing, _ = timed_run(controller, u0, t0, t_end - 0.5 * dt)
     counters = controller.MS[0].levels[0].prob.work_counters
     counts = {name: float(counters[name].niter) for name in COUNTERS}
     counts["sweeps"] = float(sum(row["sweeps"] for row in record_of(controller).rows))
-    return spent.wall, end.view(np.ndarray).copy(), counts
+    return timing.wall, timing.end, counts
 
 
 def fewest_steps(setup: Setup, accuracy: float) -> tuple[int, float]:
@@ -201,7 +196,6 @@ def fewest_steps(setup: Setup, accuracy: float) -> tuple[int, float]:
 
 
 def _compare(rows: Table, n: int, nodes: int, accuracy: float, repetitions: int) -> None:
-    """The rows of both sides at one accuracy."""
     how: dict[str, Any] = {"sweeper": SWEEPER, "nodes": nodes, "qdelta": QDELTA}
     how |= {"params": FAMILIES[PROBLEM].params(n), "restol": accuracy, "newton_tol": 0.1 * accuracy}
     setup = swept_at_once(describe(PROBLEM, **how))

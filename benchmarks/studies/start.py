@@ -3,46 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import Any
 
-from benchmarks.measuring.processes import PATIENCE, ask_fresh
+from benchmarks.measuring.processes import in_a_fresh_process
 from benchmarks.study import Layout, Table, chosen, study
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import RemoteError
 from dae_sdc.run.results import Result
 
 COLD, WARM = "cold", "warm"  # Numba's cache is empty, or holds what the process before compiled
-TIMES = ("import_pysdc", "import_dae_sdc", "first", "second")
+NOT_COUNTED = "the process that is not counted"
+TIMES = ("import_pysdc", "import_dae_sdc", "first", "second")  # As a fresh process tells them
 TEXT = Layout(
     "problem:<19|cache:<5|import pySDC=import_pysdc:>12.3f|import dae_sdc=import_dae_sdc:>14.4f|"
     "first solve=first:>11.3f|least=first_least:>8.3f|second:>8.4f"
 )
-
-# It is handed to Python as text: to start a module of this package would import the package before the clock.
-CHILD = """
-import json, sys
-from time import perf_counter
-
-marks = [perf_counter()]
-from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
-marks.append(perf_counter())
-import dae_sdc as ds
-marks.append(perf_counter())
-found = []
-for problem in json.load(sys.stdin):
-    times = [after - before for before, after in zip(marks, marks[1:])]
-    for _ in range(2):
-        begin = perf_counter()
-        solution = ds.solve(problem)
-        times.append(perf_counter() - begin)
-        if not solution.success:
-            sys.exit(f"{problem}: {solution.message}")
-    found.append(times)
-print(json.dumps(found))
-"""
 
 
 @study(
@@ -64,41 +40,26 @@ def start(
     interpreter itself starts is not included.
     """
     names = chosen("problem", problems, PROBLEMS)
-    with rows.bar(2 * len(names) * repetitions + 1, "process") as bar:
-        with TemporaryDirectory(prefix="dae_sdc-start-") as folder:
-            with rows.or_left_out("the process that is not counted"):
-                in_a_fresh_process(names, folder)
-        bar.update(1)
-        for name in names:
-            _measure(rows, name, repetitions, bar)
+    with TemporaryDirectory(prefix="dae_sdc-start-") as folder, rows.or_left_out(NOT_COUNTED):
+        in_a_fresh_process(names, folder)
+    for name in rows.each(names, "problem"):
+        _measure(rows, name, repetitions)
 
 
-def _measure(rows: Table, problem: str, repetitions: int, bar: Any) -> None:
-    """The two rows of one problem; none, with the reason in the table, where a process fails."""
-    found: dict[str, list[list[float]]] = {COLD: [], WARM: []}
+def _measure(rows: Table, problem: str, repetitions: int) -> None:
+    caches: dict[str, list[list[float]]] = {COLD: [], WARM: []}
     for _ in range(repetitions):
         with TemporaryDirectory(prefix="dae_sdc-start-") as folder:
-            for cache, times in found.items():
+            for cache, times in caches.items():
                 try:
                     times += in_a_fresh_process([problem], folder)
                 except RemoteError as error:
                     rows.leave_out(f"{problem}, {cache}", error)
                     return
-                bar.update(1)
-    for cache, times in found.items():
+    for cache, times in caches.items():
         columns = dict(zip(TIMES, zip(*times, strict=True), strict=True))
-        rows.put(
-            **{"problem": problem, "cache": cache, "first_least": min(columns["first"])},
-            **{name: median(column) for name, column in columns.items()},
-        )
-
-
-def in_a_fresh_process(
-    problems: Sequence[str], cache: str | Path | None, patience: float = PATIENCE
-) -> list[list[float]]:
-    """Import pySDC and this package in a new process, and solve every problem twice."""
-    found: list[list[float]] = ask_fresh(CHILD, list(problems), cache, patience)
-    return found
+        medians = {name: median(column) for name, column in columns.items()}
+        rows.put(problem=problem, cache=cache, first_least=min(columns["first"]), **medians)
 
 
 @start.reports

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Sequence
 from itertools import product
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.measuring.clock import stopwatch
-from benchmarks.measuring.published import Published, published
+from benchmarks.measuring.clock import clocked
 from benchmarks.study import Layout, Table, chosen, study
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.errors import InputError
@@ -18,6 +19,37 @@ from dae_sdc.problems._library import scd, scd_differential
 from dae_sdc.run.results import Result
 from dae_sdc.run.solve import solve
 from dae_sdc.run.target import make_problem
+
+
+class PublishedRun(NamedTuple):
+    solver: str
+    rtol: float
+    atol: float
+    steps: int  # Also rejected ones
+    failed: int
+    fev: int  # Evaluations of the residual
+    jac: int
+    lu: int | None  # Factorisations; None where not printed
+    scd: float | None  # Significant correct digits at the end; None where not printed or without meaning
+    reported_failure: bool = False  # Whether the code said that it failed on its way
+    formulation: int | None = None  # Index of the formulation, where a problem has several
+
+
+class Published(NamedTuple):
+    source: str  # Where the ladder was printed
+    note: str  # What to know when its scores are compared with those of dae_sdc.problems._library.scd
+    ladder: tuple[PublishedRun, ...]  # Runs of one code at a row of tolerances
+    reference_runs: tuple[PublishedRun, ...]  # Runs that made the official reference value
+
+
+def published(name: str) -> Published:
+    """Published figures of the problem registered as ``name``; without runs where none are known."""
+    stored = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
+    figures: dict[str, Any] = {"source": "", "note": "", **stored.get(name, {})}
+    for part in ("ladder", "reference_runs"):
+        figures[part] = tuple(PublishedRun(**row) for row in figures.get(part, ()))
+    return Published(**figures)
+
 
 HEAD = Layout("problem:<20|n:>4|index:>5|rtol:>6.0e")
 WORK = Layout(
@@ -78,16 +110,15 @@ def published_work(about: Published, digits: float) -> tuple[float, float]:
 
 def _measure(rows: Table, name: str, rtol: float, time_limit: float) -> None:
     problem = make_problem(name)
-    with stopwatch() as spent:
-        found = solve(name, rtol=rtol, time_limit=time_limit)
+    spent, solution = clocked(lambda: solve(name, rtol=rtol, time_limit=time_limit))
     about = {"problem": name, "n": problem.n, "index": problem.index or 0, "rtol": rtol, "time": spent.wall}
-    about |= {"success": int(found.success), "method": str(found.parameters["sweeper"])}
-    about |= {key: found.stats[key] for key in ("steps", "rejected", "rhs", "jacobian", "factorization")}
-    about |= {"required": required_digits(problem, rtol), "message": found.message}
-    if found.success:
-        digits = scd(problem, found.u[-1])
+    about |= {"success": int(solution.success), "method": str(solution.parameters["sweeper"])}
+    about |= {key: solution.stats[key] for key in ("steps", "rejected", "rhs", "jacobian", "factorization")}
+    about |= {"required": required_digits(problem, rtol), "message": solution.message}
+    if solution.success:
+        digits = scd(problem, solution.u[-1])
         steps, fev = published_work(published(name), digits)
-        about |= {"scd": digits, "scd_differential": digits_reached(problem, found.u[-1])}
+        about |= {"scd": digits, "scd_differential": digits_reached(problem, solution.u[-1])}
         about |= {"steps_published": steps, "rhs_published": fev}
     rows.put(**about)
 

@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
 
-from benchmarks.measuring.clock import stopwatch, undisturbed
+from benchmarks.measuring.ranks import record_of, timed_run
 from benchmarks.measuring.steps import distance
-from benchmarks.measuring.timing import record_of
 from benchmarks.study import Layout, Table, chosen, study
 from dae_sdc.control.hooks import StepRecord
 from dae_sdc.dae.problem import PROBLEMS
@@ -38,13 +37,11 @@ SWEEPER_MODULES = {
 
 @dataclass(frozen=True)
 class Case:
-    """One piece of work that both implementations do."""
-
-    problem: str  # Name here
+    problem: str
     module: str  # Module of pySDC.projects.DAE.problems; the classes have the same names
-    dt: float  # Step size in the time unit of the problem
-    steps: int  # Number of steps
-    sweeper: str = "fully-implicit"  # Name of the sweeper
+    dt: float  # In the time unit of the problem
+    steps: int
+    sweeper: str = "fully-implicit"
     params: Mapping[str, Any] = field(default_factory=dict)  # Parameters here, where defaults differ
 
 
@@ -92,17 +89,12 @@ class _Run:
         quiet = {"logger_level": QUIET, "hook_class": list(hooks)}
         self.controller = controller_nonMPI(1, controller_params=quiet, description=description)
         self.problem = self.controller.MS[0].levels[0].prob
+        start = PROBLEMS[case.problem].interval[0]
+        self.span = start, start + (case.steps - 0.5) * case.dt
 
-    def __call__(self, u0: Any, t0: float, t_end: float) -> tuple[float, Any, Mapping[Any, Any]]:
-        with undisturbed(), stopwatch() as spent:
-            end, stats = self.controller.run(u0=u0, t0=t0, Tend=t_end)
-        return spent.wall, end, stats
-
-    def evaluations(self, u0: Any, t0: float, t_end: float) -> int:
-        """Residual evaluations of a run, seen from outside: not every problem upstream counts its own."""
-        with patch.object(self.problem, "eval_f", Mock(side_effect=self.problem.eval_f)) as counted:
-            self(u0, t0, t_end)
-        return int(counted.call_count)
+    def __call__(self, u0: Any) -> tuple[float, Any, Mapping[Any, Any]]:
+        timing, stats = timed_run(self.controller, u0, *self.span)
+        return timing.wall, timing.end, stats
 
 
 def _upstream_class(folder: str, module: str, name: str) -> Any:
@@ -138,14 +130,11 @@ def upstream(
     names = chosen("problem of this study", problems, sorted({case.problem for case in UPSTREAM}))
     cases = [case for case in UPSTREAM if case.problem in names]
     rows.parameters |= {"restol": RESTOL, "newton_tol": NEWTON_TOL}
-    with rows.bar(len(cases) * repetitions, "pair") as bar:
-        for case in cases:
-            _compare(rows, case, nodes, qdelta, adapted, repetitions, bar)
+    for case in rows.each(cases, "case"):
+        _compare(rows, case, nodes, qdelta, adapted, repetitions)
 
 
-def _compare(
-    rows: Table, case: Case, nodes: int, qdelta: str, adapted: bool, repetitions: int, bar: Any
-) -> None:
+def _compare(rows: Table, case: Case, nodes: int, qdelta: str, adapted: bool, repetitions: int) -> None:
     cls, own_sweeper = PROBLEMS[case.problem], SWEEPERS[case.sweeper]
     theirs_class = _upstream_class("problems", case.module, cls.__name__)
     there = {"problem": theirs_class, "sweeper": _upstream_class("sweepers", *SWEEPER_MODULES[case.sweeper])}
@@ -157,33 +146,32 @@ def _compare(
     n_diff, n = ours.problem.n_diff, ours.problem.n
 
     def packed(state: Any) -> NDArray[np.float64]:
-        """The unknowns of a state of either side."""
         values = state.view(np.ndarray)
         return np.concatenate([values[0][:n_diff], values[1][: n - n_diff]]) if values.ndim == 2 else values
 
-    start = PROBLEMS[case.problem].interval[0]
-    span = (start, start + (case.steps - 0.5) * case.dt)
-    theirs_u0 = theirs.problem.u_exact(start)
+    theirs_u0 = theirs.problem.u_exact(theirs.span[0])
     u0 = ours.problem.state(packed(theirs_u0))
     counting = _Run(case, here, nodes, qdelta, [StepRecord])
-    counting(u0, *span)
+    counting(u0)
     steps = record_of(counting.controller).rows
-    ours(u0, *span)
-    rhs_upstream = theirs.evaluations(theirs_u0, *span) / case.steps
+    ours(u0)
+    # Seen from outside: not every problem upstream counts its own residual evaluations.
+    with patch.object(theirs.problem, "eval_f", Mock(side_effect=theirs.problem.eval_f)) as counted:
+        theirs(theirs_u0)
     times = []
     for _ in range(repetitions):
-        time, end, _ = ours(u0, *span)
-        time_upstream, end_upstream, stats = theirs(theirs_u0, *span)
+        time, end, _ = ours(u0)
+        time_upstream, end_upstream, stats = theirs(theirs_u0)
         times.append((time / case.steps, time_upstream / case.steps))
-        bar.update(1)
     # What both iterate towards: the same discretisation, iterated until round-off.
     exact = _Run(case, plain | {"sweeper": own_sweeper}, nodes, qdelta, (), CONVERGED, CONVERGED)
-    limit = packed(exact(u0, *span)[1])
+    limit = packed(exact(u0)[1])
     ratios = [upstream / own for own, upstream in times]
     rows.put(
         **{"problem": case.problem, "sweeper": case.sweeper, "n": n, "dt": case.dt, "steps": case.steps},
         **dict(zip(("time", "time_upstream"), np.median(times, axis=0).tolist(), strict=True)),
-        **{"ratio": median(ratios), "ratio_least": min(ratios), "rhs_upstream": rhs_upstream},
+        **{"ratio": median(ratios), "ratio_least": min(ratios)},
+        rhs_upstream=counted.call_count / case.steps,
         **{name: sum(row[name] for row in steps) / len(steps) for name in ("sweeps", "rhs")},
         sweeps_upstream=float(np.mean([value for key, value in stats.items() if key.type == "niter"])),
         difference=distance(packed(end), packed(end_upstream)),

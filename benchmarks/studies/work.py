@@ -6,19 +6,10 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from statistics import median
 
+from benchmarks.measuring import steps
 from benchmarks.measuring.clock import in_turn
-from benchmarks.measuring.steps import (
-    COMPILED,
-    NUMPY,
-    Steps,
-    backends,
-    distance,
-    measured,
-    sdc_sweepers,
-    several_sizes,
-    steps_of,
-)
-from benchmarks.measuring.timing import Work
+from benchmarks.measuring.ranks import Work
+from benchmarks.measuring.steps import COMPILED, NUMPY, Steps
 from benchmarks.study import Layout, Table, chosen, study
 from dae_sdc.dae.memory import COUNTERS
 from dae_sdc.dae.problem import PROBLEMS
@@ -26,6 +17,7 @@ from dae_sdc.errors import InputError
 from dae_sdc.plotting.plot import Picture
 from dae_sdc.run.results import Result
 from dae_sdc.sweepers.parallel import DIAGONAL
+from dae_sdc.sweepers.sdc import SWEEPERS, SpectralDeferredCorrectionDAE
 
 RESTOL = 1e-9
 
@@ -42,7 +34,7 @@ TEXT = Layout(
     "problem:U32 sweeper:U32 qdelta:U16 backend:U16 nodes:i8 n:i8 dt steps:i8 time[s] time_sweep[s] sweeps "
     f"iterations {' '.join(COUNTERS)} ratio[1] difference[1]",
     example="--problems simple --sweeper semi-implicit --repetitions 1",
-    picture=Picture("bench", "benchmarks.pictures.steps:work", "time of a step by problem"),
+    picture=Picture("bench", "benchmarks.pictures:work", "time of a step by problem"),
 )
 def work(
     rows: Table,
@@ -60,7 +52,8 @@ def work(
     same state; the backends take turns. Hooks are those of :func:`dae_sdc.run.solve.solve`.
     """
     names = chosen("problem", problems, PROBLEMS)
-    kinds = chosen("SDC sweeper", sweepers, sdc_sweepers())
+    iterating = [name for name, cls in SWEEPERS.items() if issubclass(cls, SpectralDeferredCorrectionDAE)]
+    kinds = chosen("SDC sweeper", sweepers, iterating)
     qdeltas = [qdelta] if isinstance(qdelta, str) else list(qdelta)
     if not qdeltas:
         raise InputError("need at least one Q_Delta")
@@ -68,22 +61,23 @@ def work(
     cases = [
         (name, params, sweeper, kind)
         for name in names
-        for params in several_sizes(name, sizes)
+        for params in steps.several_sizes(name, sizes)
         for sweeper, kind in product(kinds, qdeltas)
     ]
     rows.parameters["time_units"] = {name: PROBLEMS[name].time_unit for name in names}
     for name, params, sweeper, kind in rows.each(cases, "case"):
-        _measure(rows, steps_of(name, params, sweeper, RESTOL), nodes, kind, repetitions)
+        _measure(rows, steps.steps_of(name, params, sweeper, RESTOL), nodes, kind, repetitions)
 
 
 def _measure(rows: Table, what: Work, nodes: int, qdelta: str, repetitions: int) -> None:
     runs: dict[str, Steps] = {}
-    for backend in backends(what.problem, what.params):
-        run = measured(rows, what, nodes, qdelta, backend)
+    for backend in steps.backends(what.problem, what.params):
+        run = steps.measured(rows, what, nodes, qdelta, backend)
         if run is None:
             continue
-        for other in runs.values():
-            run.begin_as(other)
+        for other in runs.values():  # from the same state
+            run.u0 = other.u0
+            run()
         runs[backend] = run
     timings = in_turn(runs, repetitions)
     times = {backend: [timing.wall / what.steps for timing in of] for backend, of in timings.items()}
@@ -101,7 +95,7 @@ def _measure(rows: Table, what: Work, nodes: int, qdelta: str, repetitions: int)
         if backend == COMPILED and NUMPY in runs:
             pairs = zip(times[NUMPY], times[COMPILED], strict=True)
             row["ratio"] = median(slow / fast for slow, fast in pairs)
-            row["difference"] = distance(ends[COMPILED], ends[NUMPY])
+            row["difference"] = steps.distance(ends[COMPILED], ends[NUMPY])
         rows.put(**row)
 
 

@@ -14,23 +14,21 @@ from obedient import obey
 
 import dae_sdc as ds
 from benchmarks.__main__ import main as benchmark
-from benchmarks.measuring.workers import carry_out
+from benchmarks.measuring.runs import carry_out
 from benchmarks.studies.faults import cases, study
 from benchmarks.studies.faults.cases import DONE, HANG, LINES, LOST, NONSENSE, RAW, TOLD, TORN
 from benchmarks.studies.faults.kinds import commands, functions, kills
-from benchmarks.studies.faults.processes import PACKAGE, process
 from dae_sdc import cli
 from dae_sdc.errors import InputError
 
 
 def of_the_package(text: str) -> Callable[[], Any]:
     """A statement that stands, as far as a trace tells, in a file of the package."""
-    code = compile(text, str(PACKAGE / "dae_sdc" / "planted.py"), "exec")
+    code = compile(text, str(cases.PACKAGE / "dae_sdc" / "planted.py"), "exec")
     return lambda: exec(code, {"InputError": InputError})
 
 
 def solution(success: bool, value: float, message: str) -> Any:
-    """A solution that says so."""
     found = ds.Solution.__new__(ds.Solution)
     for name, given in {"success": success, "u": np.array([[value]]), "message": message}.items():
         object.__setattr__(found, name, given)
@@ -92,7 +90,7 @@ def test_a_hang_is_seen_in_this_process_and_in_one_that_a_case_starts() -> None:
     ended = dict(carry_out(obey, ["a:0:work", "a:0:die"], 1, 1.0))
     assert study.named("function:0", ended["a:0:work"]).outcome == HANG
     assert study.named("function:0", ended["a:0:die"]).outcome == RAW
-    assert process([sys.executable, "-c", "import time; time.sleep(60)"], limit=0.3) is None
+    assert cases.process([sys.executable, "-c", "import time; time.sleep(60)"], limit=0.3) is None
 
 
 def test_results_that_are_torn_lost_or_left_over_are_seen(
@@ -132,7 +130,7 @@ def test_a_killed_run_that_spoils_its_result_is_seen(
     monkeypatch.chdir(tmp_path / "here")
     short = "import shutil; [shutil.copy(f'../whole/run.{kind}', '.') for kind in ('npy', 'json')]"
     long = f"import time; from pathlib import Path; {does}; Path('partial').mkdir(); time.sleep(60)"
-    monkeypatch.setattr(kills, "words", lambda *line: [sys.executable, "-c", " ".join(line)])
+    monkeypatch.setattr(cases, "words", lambda *line: [sys.executable, "-c", " ".join(line)])
     found = kills.judged(long, short, kills.Kill(9, first=True, delay=0.0, before=True))
     assert found.outcome == outcome, found.message
 
@@ -151,7 +149,7 @@ def test_a_line_repeats_its_case_and_other_numbers_make_others() -> None:
 def test_what_the_kinds_name_exists() -> None:
     functions_named = {*functions.QUICK, *functions.MUST_STAY}
     assert functions_named <= set(functions.functions())
-    given = {(name, key) for name, cases in functions.QUICK.items() for case in cases for key in case}
+    given = {(name, key) for name, several in functions.QUICK.items() for case in several for key in case}
     assert not {(name, key) for name, key in given if key not in functions.parameters(name)}
     verbs = {line.split()[0] for line in commands.BASES if not line.startswith("-")} - {"nonsense"}
     assert verbs | set(commands.LONG) <= set(cli.find_verbs())

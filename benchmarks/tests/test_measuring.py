@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import time as clock_of_the_machine
-from dataclasses import replace
 from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
@@ -21,14 +20,14 @@ import pySDC.projects.DAE.problems as theirs
 import pytest
 
 import dae_sdc as ds
-from benchmarks.measuring import cold, ida, processes
+from benchmarks.measuring import ida, processes
 from benchmarks.measuring.clock import Clock, TimeLimit, cost, limited
-from benchmarks.measuring.plain_functions import first_change
+from benchmarks.measuring.processes import FRESH, in_a_fresh_process
 from benchmarks.measuring.steps import Steps, distance, steps_of
 from benchmarks.studies import polynomials, size as sizes, start as start_up
 from benchmarks.studies.size import exponents, numbers_of_steps, size
-from benchmarks.studies.start import CHILD, in_a_fresh_process, start
-from benchmarks.studies.traced import traced
+from benchmarks.studies.start import start
+from benchmarks.studies.traced import first_change, traced
 from benchmarks.studies.upstream import UPSTREAM
 from benchmarks.study import Table
 from dae_sdc import deadline
@@ -133,7 +132,7 @@ def test_steps_are_repeated_from_the_same_state() -> None:
     assert run.time_in_the_sweeper() > 0.0
     assert "predict" not in vars(run.level.sweep)
     other = Steps(steps_of("simple", {}, "semi-implicit", 1e-9), 3, "MIN-SR-S")
-    other.begin_as(run)
+    other.u0 = run.u0
     assert distance(other().end, first.end) < 1e-8
 
 
@@ -220,28 +219,28 @@ ASKED = {"problem": "simple", "params": {}, "t_end": 0.1, "dt": 0.05, "sweeper":
 
 def test_a_new_process_solves_and_tells_its_memory() -> None:
     big = np.ones(40_000_000)  # of which a new process must know nothing
-    found = cold.in_a_new_process(ASKED)
+    found = processes.in_a_new_process(ASKED)
     assert found["error"] < 1e-6 and found["sweeps"] > 0 and found["rhs"] > 0
     assert found["memory"] >= found["memory_before"] > 1e6
     if Path("/proc/self/status").exists():
         assert found["memory"] < big.nbytes
-    assert cold.peak_memory() > 1e6
+    assert processes.peak_memory() > 1e6
 
 
 def test_what_goes_wrong_in_a_new_process_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="unknown problem 'nothing'"):
-        cold.in_a_new_process({**ASKED, "problem": "nothing"})
+        processes.in_a_new_process({**ASKED, "problem": "nothing"})
     with pytest.raises(RemoteError, match="ended after 1 iterations with residual"):
-        cold.in_a_new_process({**ASKED, "maxiter": 1, "restol": 1e-12})
+        processes.in_a_new_process({**ASKED, "maxiter": 1, "restol": 1e-12})
     fake = tmp_path / "python"
     fake.write_text("#!/bin/sh\necho broken >&2\nexit 3\n")
     fake.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(fake))
     with pytest.raises(RemoteError, match="ended with code 3: broken"):
-        cold.in_a_new_process(ASKED)
+        processes.in_a_new_process(ASKED)
     fake.write_text("#!/bin/sh\nexec sleep 60\n")
     with pytest.raises(RemoteError, match=r"took more than 0\.2 s"):
-        cold.in_a_new_process(ASKED, patience=0.2)
+        processes.in_a_new_process(ASKED, patience=0.2)
 
 
 def test_every_pair_of_processes_has_a_cache_of_its_own(
@@ -305,20 +304,15 @@ def test_a_fresh_process_keeps_byte_code_and_has_the_cache_that_it_is_given(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
-    monkeypatch.setattr(
-        start_up,
-        "CHILD",
-        "import json, os, sys\n"
-        "names = 'NUMBA_CACHE_DIR', 'PYTHONDONTWRITEBYTECODE'\n"
-        "print(json.dumps([json.load(sys.stdin), *map(os.environ.get, names)]))",
-    )
+    tells = "import json, os, sys; names = 'NUMBA_CACHE_DIR', 'PYTHONDONTWRITEBYTECODE'\n"
+    tells += "print(json.dumps([json.load(sys.stdin)['problems'], *map(os.environ.get, names)]))"
+    monkeypatch.setattr(processes, "FRESH", tells)
     found: Any = in_a_fresh_process(["a", "b"], tmp_path)
     assert found == [["a", "b"], str(tmp_path), None]
-    monkeypatch.setattr(start_up, "CHILD", "import time; time.sleep(60)")
+    monkeypatch.setattr(processes, "FRESH", "import time; time.sleep(60)")
     with pytest.raises(RemoteError, match=r"took more than 0\.2 s"):
         in_a_fresh_process([], None, patience=0.2)
-    compile(CHILD, "<child>", "exec")
-    assert CHILD.index("import controller_nonMPI") < CHILD.index("import dae_sdc")
+    assert FRESH.index("import controller_nonMPI") < FRESH.index("import dae_sdc")
 
 
 def test_a_linear_solver_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -329,16 +323,16 @@ def test_a_linear_solver_that_is_not_installed_is_named(monkeypatch: pytest.Monk
 
 
 def test_a_polynomial_system_is_held_against_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    wrong = replace(polynomials.CASES[0], known="31 solutions, 16 real")
+    wrong = polynomials.CASES[0]._replace(known="31 solutions, 16 real")
     monkeypatch.setattr(polynomials, "CASES", (wrong,))
     (row,) = polynomials.polynomials(repetitions=1).data
     assert (row["right"], row["found"]) == (0, "seed 0: 32 solutions, 16 real")
 
 
 STARTS = {
-    "cold": "from benchmarks.measuring.cold import in_a_new_process\n"
+    "cold": "from benchmarks.measuring.processes import in_a_new_process\n"
     "print(in_a_new_process(dict(problem='simple', params={}, t_end=0.1, dt=0.1))['sweeps'] > 0)",
-    "start": "from benchmarks.studies.start import in_a_fresh_process\n"
+    "start": "from benchmarks.measuring.processes import in_a_fresh_process\n"
     "print(len(in_a_fresh_process(['simple'], None)) == 1)",
 }
 

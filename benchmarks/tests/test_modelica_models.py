@@ -1,31 +1,186 @@
-"""Models in files of Modelica: sizes, index, degrees of freedom, start, and checks that notice."""
+"""The library of models through its study; and of those in files of Modelica sizes, structure and start."""
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 from helpers.timing import within
-from measured import measured
 
 import dae_sdc as ds
-from benchmarks.studies.models import devices, mechanisms
-from benchmarks.studies.models.cases import ALLOWED, Flight
+from benchmarks.__main__ import main
+from benchmarks.studies.models import devices, mechanisms, study
+from benchmarks.studies.models.cases import ALLOWED, Case, Check, Flight
+from benchmarks.studies.models.study import CASES, LENGTH, models
 from dae_sdc import problems
+from dae_sdc.errors import InputError
 from dae_sdc.expressions.dag import Leaf, name_of
 from dae_sdc.model.model import Model
 from dae_sdc.model.simplified import simplify
 from dae_sdc.modelica.reader import read_modelica
+from dae_sdc.problems._models import MODELS
+from dae_sdc.reduction.reduction import reduce_index
+from dae_sdc.run.results import load
 from dae_sdc.run.target import make_model
 from dae_sdc.structure.analysis import structure
 
+
+@functools.cache
+def measured(label: str) -> tuple[Any, Flight]:
+    """What the study of models tells of one case, a row for each check, and how the model went."""
+    (case,) = (case for case in study.CASES if case.label == label)
+    kept: list[Flight] = []
+
+    def keep(flight: Flight) -> float:
+        kept.append(flight)
+        return 0.0
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(study, "CASES", (replace(case, checks=(*case.checks, Check("kept", keep, 1.0))),))
+        rows = study.models(problems=[label]).data
+    assert kept, f"{label}: {rows['message'][0]}"
+    return rows[:-1], kept[0]
+
+
+# Not solved here to their ends; python -m benchmarks models does
+SLOW = {"torus-particle", "ring-modulator", "charges-on-sphere-20", "op-amp-cascade-100"}
+QUICK = [case.label for case in CASES if case.label not in SLOW]
+
+
+def test_every_model_of_the_library_has_a_check() -> None:
+    assert {case.model for case in CASES} == set(MODELS)
+    labels = [case.label for case in CASES]
+    assert len(set(labels)) == len(labels) and set(labels) >= SLOW
+    for case in CASES:
+        assert case.checks, case.label
+        assert all(0.0 < check.allowed <= 1e-4 for check in case.checks), case.label
+
+
+@pytest.mark.parametrize("label", QUICK)
+def test_a_model_is_reduced_started_simulated_and_right(label: str) -> None:
+    data, _ = measured(label)
+    assert len(data) == len(next(case for case in CASES if case.label == label).checks)
+    for row in data:
+        assert row["passed"] == 1 and row["error"] <= row["allowed"], (row["check"], row["error"])
+        assert row["time_reduction"] < 10.0
+        # What is handed on fulfils what was hidden, to round-off of derivatives as high as those of pendula.
+        assert row["drift"] <= min(1e-8, max(1e-12, row["drift_before"]))
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_start_values_are_complete_and_what_vanishes_has_names(name: str) -> None:
+    model = MODELS[name]()
+    found = ds.initial(model, restarts=0)
+    assert not found.guessed  # something is given for every value that is free
+    names = reduce_index(model).invariant_names
+    assert len(set(names)) == len(names) and all(names)
+
+
+@pytest.mark.parametrize("project", [True, False])
+def test_the_torus_is_followed_with_order_five(project: bool) -> None:
+    # Radau IIA methods are stiffly accurate: order 5 at index 1, which projection on smooth sets leaves.
+    model = make_model("torus-particle")
+    reduced = reduce_index(model)
+    errors = []
+    for dt in (0.2, 0.1, 0.05):
+        problem = reduced.problem(newton_tol=1e-13)
+        settings: dict[str, Any] = {"sweeper": "radau-iia-5", "dt": dt, "t_end": 4.0, "project": project}
+        found = ds.solve(problem, u0=problem.u_exact(0.0), **settings)
+        exact = study._torus(Flight(model, found))
+        errors.append(max(np.abs(Flight(model, found)(name) - exact[name]).max() for name in exact))
+        assert (found.stats["drift"] < 1e-9) == project
+    orders = np.log2(np.array(errors[:-1]) / errors[1:])
+    assert np.all(np.abs(orders - 5.0) < 0.3), orders
+
+
+def test_pendula_hold_their_lengths_while_they_swing() -> None:
+    case = next(case for case in CASES if case.label == "pendula-4")
+    assert case.checks[0].allowed == LENGTH == 1e-12
+    model = make_model("pendula", {"count": 2})
+    problem = reduce_index(model).problem()
+    u0, _ = study._start(model, problem)
+    flight = Flight(model, study._solved(case, problem, u0, project=True, time_limit=60.0))
+    # The second's length is no constant: the tension of the first changes it, twice a swing.
+    assert np.ptp(np.hypot(flight("x2"), flight("y2"))) > 1e-3
+    assert study._lengths(flight) <= LENGTH
+
+
+def test_a_circuit_with_capacitances_is_an_ode() -> None:
+    found = ds.structure("ring-modulator", params={"cs": 2e-12})
+    assert (found.index, found.differentiation_index, found.dof) == (0, 0, 15)
+    for cs in (-1.0, math.inf):
+        with pytest.raises(InputError, match="cs of RingModulator must "):
+            make_model("ring-modulator", {"cs": cs})
+
+
+def test_what_is_wrong_does_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    axis = next(case for case in CASES if case.label == "car-axis")
+    crank = next(case for case in CASES if case.label == "slider-crank-4")
+    cases = (
+        replace(axis, settings={"rtol": 1e-2}),
+        replace(crank, checks=(Check("cannot be", lambda flight: math.nan, 1.0),)),
+        # A tolerance at which it cannot be solved in a time that short.
+        replace(axis, model="seven-body", settings={"rtol": 1e-8}),
+    )
+    monkeypatch.setattr(study, "CASES", cases)
+    found = models(problems=["car-axis", "slider-crank-4"])
+    assert found.data["passed"].tolist() == [0, 0]
+    said = models.report(found)
+    assert "not reached: car-axis (end value of the test set), slider-crank-4 (cannot be)" in said
+    late = models(problems=["seven-body"], time_limit=1e-3)
+    assert late.data["passed"].tolist() == [0] and "time limit" in late.data["message"][0]
+    assert "not reached: seven-body" in models.report(late)
+
+
+def test_solutions_are_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, table = tmp_path / "solutions", tmp_path / "models.npy"
+    arguments = ["models", "--problems", "reissig,op-amp-cascade-10"]
+    assert main([*arguments, "--solutions", str(folder), "--out", str(table)]) == 0
+    printed = capsys.readouterr().out
+    assert "reissig" in printed and "not reached: none" in printed
+    assert load(table).parameters["study"] == "models"
+    saved = sorted(path.name for path in folder.glob("*.npy"))
+    assert saved == ["op-amp-cascade-10.npy", "reissig.npy"]
+    assert len(load(folder / "reissig.npy").data) >= 400
+    assert ds.plot("linear", folder / "reissig.npy").axes
+
+
+def test_drift_on_the_torus_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    long = next(case for case in CASES if case.label == "torus-particle")
+    assert long.t_end == 200.0 * math.pi and long.settings["dt"] == 0.05
+    monkeypatch.setattr(study, "CASES", (replace(long, t_end=20.0),))
+    found = models(solutions=tmp_path)
+    assert found.data["passed"].tolist() == [1]
+    kept = load(tmp_path / "torus-particle-drift.npy")
+    largest = {
+        case: kept.data[kept.data["case"] == case]["constraint"].max()
+        for case in ("projected", "not projected")
+    }
+    assert largest["projected"] < 1e-12 < 1e-9 < largest["not projected"]
+    assert ds.plot("drift", tmp_path / "torus-particle-drift.npy").axes
+
+
+def test_what_cannot_be_used_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("")
+    with pytest.raises(InputError, match="cannot make the directory"):
+        models(problems=["reissig"], solutions=tmp_path / "taken")
+
+
+def test_names_of_rows() -> None:
+    check = (Check("none", lambda flight: 0.0, 1.0),)
+    assert Case("pendula", check, {"count": 3}).label == "pendula-3"
+    assert Case("pendula", check).label == "pendula"
+
+
 FILES = Path(problems.__file__).parent / "modelica"
-CASES = {case.model: case for case in (*mechanisms.CASES, *devices.CASES)}
+FILED = {case.model: case for case in (*mechanisms.CASES, *devices.CASES)}
 
 
 class Size(NamedTuple):
@@ -81,8 +236,8 @@ def flown(name: str) -> Flight:
 
 
 def test_every_case_has_a_size_and_parameters() -> None:
-    assert list(CASES) == list(SIZES)
-    assert all(check.allowed == ALLOWED == 1e-7 for case in CASES.values() for check in case.checks)
+    assert list(FILED) == list(SIZES)
+    assert all(check.allowed == ALLOWED == 1e-7 for case in FILED.values() for check in case.checks)
 
 
 @pytest.mark.parametrize("name", SIZES)
@@ -117,7 +272,7 @@ def test_start_values_of_the_file_are_kept(name: str) -> None:
 
 @pytest.mark.parametrize("name", SIZES)
 def test_the_check_notices_a_parameter_that_differs(name: str) -> None:
-    (check,) = CASES[name].checks
+    (check,) = FILED[name].checks
     for parameter in SIZES[name].noticed.split():
         other = make_model(name, {parameter: 1.01 * flown(name).value(parameter)})
         error = check.error(Flight(other, flown(name).solution))
@@ -137,8 +292,6 @@ def left(model: Model, value: Mapping[tuple[str, int], npt.ArrayLike], t: npt.Ar
 
 
 class Values(dict[tuple[str, int], npt.ArrayLike]):
-    """Values of unknowns and their derivatives in a solution."""
-
     def __init__(self, solution: ds.Solution) -> None:
         self.solution = solution
 
@@ -171,7 +324,7 @@ def test_the_equations_of_the_file_hold_for_all_unknowns(name: str) -> None:
 def test_a_file_is_solved_as_in_the_study_with_other_parameters_too(
     name: str, changed: dict[str, float]
 ) -> None:
-    path, case = FILES / f"{name}.mo", CASES[name]
+    path, case = FILES / f"{name}.mo", FILED[name]
     found = ds.solve(str(path), reduce=True, project=True, params=changed, **case.settings)
     assert found.success, found.message
     flight = Flight(read_modelica(path, parameters=changed), found)

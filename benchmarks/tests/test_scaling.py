@@ -17,16 +17,11 @@ import pytest
 
 from benchmarks.__main__ import main
 from benchmarks.measuring import processes
-from benchmarks.measuring.families import FAMILIES
-from benchmarks.measuring.timing import BEST_SERIAL, expected_calls
+from benchmarks.measuring.ranks import BEST_SERIAL, expected_calls
+from benchmarks.measuring.steps import FAMILIES
 from benchmarks.studies.scaling import costs
 from benchmarks.studies.scaling.costs import Network, SweepCost
-from benchmarks.studies.scaling.study import (
-    PREDICTED_RANKS,
-    PREDICTED_STEPS,
-    evaluate,
-    scaling,
-)
+from benchmarks.studies.scaling.study import PREDICTED_RANKS, PREDICTED_STEPS, evaluate, scaling
 from dae_sdc.errors import InputError, RemoteError
 from dae_sdc.run.results import Result, load
 from dae_sdc.run.target import make_problem
@@ -100,7 +95,7 @@ def test_speed_up_of_sweeps_keeps_to_its_limits(n: int) -> None:
     free = Network(0.0, float("inf"))
     times = [costs.sweep_time(COST, free, n, 8, p, 5.0) for p in range(1, 9)]
     assert all(later <= earlier for earlier, later in pairwise(times))
-    bound = 1.0 / COST.replicated_part(n, 8)
+    bound = serial / (COST.controller + COST.replicated * 8 * n)  # Amdahl
     for p, time in enumerate(times, start=1):
         assert serial / time <= min(p, bound) + 1e-12
         assert costs.sweep_time(COST, NETWORK, n, 8, p, 5.0) >= time
@@ -108,12 +103,11 @@ def test_speed_up_of_sweeps_keeps_to_its_limits(n: int) -> None:
 
 def test_amdahl_holds_with_equality_for_equal_nodes_and_no_messages() -> None:
     cost = SweepCost(1e-3, 0.0, 1e-3, 0.0, 1.0)
-    part = cost.replicated_part(100, 8)
-    assert part == pytest.approx(1 / 9)
+    part = 1 / 9  # of a serial sweep is done on every rank
+    assert cost.controller == pytest.approx(part * cost.computing(100, 8))
     for p in (1, 2, 4, 8):
-        assert cost.computing(100, 8) / cost.computing(100, 8, p) == pytest.approx(
-            1 / (part + (1 - part) / p)
-        )
+        bound = 1 / (part + (1 - part) / p)
+        assert cost.computing(100, 8) / cost.computing(100, 8, p) == pytest.approx(bound)
 
 
 def test_pfasst_keeps_to_its_closed_forms_and_limits() -> None:
@@ -219,7 +213,7 @@ def test_the_table_and_the_text_have_everything(result: Result) -> None:
 
 @with_mpi
 def test_the_picture_shows_points_and_lines(result: Result) -> None:
-    from benchmarks.pictures.scaling import scaling as draw
+    from benchmarks.pictures import scaling as draw
 
     figure = draw(result)
     assert len(figure.axes) == 4 * len(FAMILIES)

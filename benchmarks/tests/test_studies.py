@@ -10,7 +10,6 @@ import inspect
 import math
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,11 +20,10 @@ import pytest
 import dae_sdc as ds
 from benchmarks.__main__ import main
 from benchmarks.measuring import ida, processes
-from benchmarks.measuring.outcomes import BAD, DONE, WRONG
+from benchmarks.measuring.runs import BAD, DONE, WRONG
 from benchmarks.measuring.steps import STEPS
 from benchmarks.studies.profile import CALLS, LEFT, PARTS, STEP
-from benchmarks.studies.starts.chains import Chain
-from benchmarks.studies.starts.generated import Given, judged
+from benchmarks.studies.starts.generated import Chain, Given, judged
 from benchmarks.study import OPTIONS, STUDIES
 from dae_sdc.cli import Parser
 from dae_sdc.errors import InputError, ResultFileError
@@ -64,12 +62,6 @@ LEFT_OUT = {
 ELSEWHERE = ("start", "scaling")  # Carried out in test_measuring.py and test_scaling.py
 
 Rows = Any
-SHOWS: dict[str, Callable[[Rows, dict[str, Any], str], None]] = {}
-
-
-def shows(function: Callable[[Rows, dict[str, Any], str], None]) -> None:
-    """Enter what the run of a study must show in its rows, its parameters and its text; it is no test."""
-    SHOWS[function.__name__.replace("_", "-")] = function
 
 
 @pytest.mark.parametrize("name", [name for name in STUDIES if name not in ELSEWHERE])
@@ -88,8 +80,8 @@ def test_a_study_is_carried_out_printed_saved_and_drawn(
     left_out = about.get("left_out", [])
     for said, expected in zip(left_out, LEFT_OUT.get(name, []), strict=True):
         assert said.startswith(expected) and f"left out: {said}" in printed
-    if name in SHOWS:
-        SHOWS[name](result.data, about, printed)
+    if shows := globals().get(f"shows_{name.replace('-', '_')}"):
+        shows(result.data, about, printed)
     if study.picture is not None:
         assert main(["plot", name, str(out), "-o", str(picture)]) == 0
         pictures = list(tmp_path.glob("study*.png"))  # one of each problem, if the picture is of one
@@ -99,15 +91,13 @@ def test_a_study_is_carried_out_printed_saved_and_drawn(
             assert len(axes.get_yticklabels())
 
 
-@shows
-def auto(rows: Rows, about: dict[str, Any], text: str) -> None:
+def shows_auto(rows: Rows, about: dict[str, Any], text: str) -> None:
     (row,) = rows
     assert row["n"] == 3 and row["part"] == 1.0 and row["equal"] and row["choice"].startswith("serial: 3")
     assert row["serial"] > 0.0 and row["wall"] > 0.0 and row["computing"] > 0.0
 
 
-@shows
-def work(rows: Rows, about: dict[str, Any], text: str) -> None:
+def shows_work(rows: Rows, about: dict[str, Any], text: str) -> None:
     known = {tuple(row) for row in rows[["problem", "sweeper", "backend"]].tolist()}
     for problem in ("simple", "transmission-line", "problematic-f"):
         for sweeper in ("semi-implicit", "fully-implicit"):
@@ -127,8 +117,7 @@ def work(rows: Rows, about: dict[str, Any], text: str) -> None:
     assert (rows["steps"] == STEPS).all() and "0.1 ms" in text and "0.05 s" in text
 
 
-@shows
-def profile(rows: Rows, about: dict[str, Any], text: str) -> None:
+def shows_profile(rows: Rows, about: dict[str, Any], text: str) -> None:
     seen = set()
     for key, own in combinations_of(rows, ("problem", "backend")):
         (whole,) = own[own["part"] == STEP]
@@ -146,8 +135,7 @@ def profile(rows: Rows, about: dict[str, Any], text: str) -> None:
         assert word in text
 
 
-@shows
-def size(rows: Rows, about: dict[str, Any], text: str) -> None:
+def shows_size(rows: Rows, about: dict[str, Any], text: str) -> None:
     steps, compared = rows[rows["source"] == "step"], rows[rows["source"] == "accuracy"]
     assert steps["n"].tolist() == [10, 20] and (steps["error"] < 1e-5).all()
     for name in ("time", "time_cold", "memory", "memory_before", "sweeps", "rhs", "newton", "factorization"):
@@ -167,8 +155,7 @@ def size(rows: Rows, about: dict[str, Any], text: str) -> None:
     assert "linsolver=sparse" in text and "ida/ours" in text and "jacfn=exact" in text
 
 
-@shows
-def upstream(rows: Rows, about: dict[str, Any], text: str) -> None:
+def shows_upstream(rows: Rows, about: dict[str, Any], text: str) -> None:
     (row,) = rows
     assert row["n"] == 2 and row["rhs_upstream"] > row["rhs"] > row["sweeps"]
     assert "discontinuous " in text and "geometric mean" in text
@@ -177,14 +164,12 @@ def upstream(rows: Rows, about: dict[str, Any], text: str) -> None:
     assert max(own["error"], own["error_upstream"], own["difference"]) < 1e-9
 
 
-@shows
-def traced(rows: Rows, about: dict[str, Any], text: str) -> None:
+def shows_traced(rows: Rows, about: dict[str, Any], text: str) -> None:
     assert (rows["equations"] == "traced").all() and (rows["steps"] == rows["steps_traced"]).all()
     assert (rows["done"] == 1.0).all() and "geometric means" in text
 
 
-@shows
-def poles(rows: Rows, about: dict[str, Any], text: str) -> None:
+def shows_poles(rows: Rows, about: dict[str, Any], text: str) -> None:
     own, real = rows[rows["problem"] != ""]
     assert own["complex_factorizations"] > 0
     assert real["complex_factorizations"] == real["complex_solves"] == 0
@@ -192,14 +177,12 @@ def poles(rows: Rows, about: dict[str, Any], text: str) -> None:
     assert real["real_solves"] > own["real_solves"] + own["complex_solves"]
 
 
-@shows
-def parallel(rows: Rows, about: dict[str, Any], text: str) -> None:
+def shows_parallel(rows: Rows, about: dict[str, Any], text: str) -> None:
     ranks = rows[rows["way"] == "ranks"]
     assert len(ranks) and ranks["equal"].all() and (ranks["workers"] == 2).all()
 
 
-@shows
-def starts(rows: Rows, about: dict[str, Any], text: str) -> None:
+def shows_starts(rows: Rows, about: dict[str, Any], text: str) -> None:
     assert len(rows) == 3 and not np.isin(rows["outcome"], BAD).any() and (rows["time"] > 0.0).all()
     assert set(rows["kind"].tolist()) == {"generated"} and "0 bad" in text
 
@@ -218,8 +201,7 @@ def test_a_start_that_is_not_consistent_is_told_apart() -> None:
         found.u[j] -= 1e-6
 
 
-@shows
-def plain(rows: Rows, about: dict[str, Any], text: str) -> None:
+def shows_plain(rows: Rows, about: dict[str, Any], text: str) -> None:
     solvers = {"dae_sdc", "dae_sdc, trace=False"} | ({"ida"} if ida.installed() else set())
     assert set(rows["solver"].tolist()) == solvers and set(rows["n"].tolist()) == {8}
     (own,) = rows[rows["solver"] == "dae_sdc"]
@@ -227,8 +209,7 @@ def plain(rows: Rows, about: dict[str, Any], text: str) -> None:
     assert own["error"] <= 1e-3 and own["rtol"] == 1e-4
 
 
-@shows
-def peers(rows: Rows, about: dict[str, Any], text: str) -> None:
+def shows_peers(rows: Rows, about: dict[str, Any], text: str) -> None:
     assert about["rtols"] == [1e-4, 1e-6] and not (rows["solver"] == "rattle").any()
     keys = rows[["problem", "solver", "weights", "rtol"]].tolist()
     assert len(keys) == len(set(keys))
@@ -244,8 +225,7 @@ def peers(rows: Rows, about: dict[str, Any], text: str) -> None:
     assert "at most 1 on" in text
 
 
-@shows
-def testset(rows: Rows, about: dict[str, Any], text: str) -> None:
+def shows_testset(rows: Rows, about: dict[str, Any], text: str) -> None:
     for row in rows:
         name, rtol = str(row["problem"]), float(row["rtol"])
         solution, problem = ds.solve(name, rtol=rtol), make_problem(name)
@@ -260,13 +240,11 @@ def testset(rows: Rows, about: dict[str, Any], text: str) -> None:
     assert "short of what is required: none" in text
 
 
-@shows
-def polynomials(rows: Rows, about: dict[str, Any], text: str) -> None:
+def shows_polynomials(rows: Rows, about: dict[str, Any], text: str) -> None:
     assert text.count("2 of 2") == 2 and "32 solutions, 16 real" in text and "degrees 2 2" in text
 
 
-@shows
-def quasi_newton(rows: Rows, about: dict[str, Any], text: str) -> None:
+def shows_quasi_newton(rows: Rows, about: dict[str, Any], text: str) -> None:
     cold = rows[(rows["part"] == "cold") & (rows["ribs"] == 5)]
     assert set(cold["method"]) >= {"ours", "D-ours", "newton", "BGM", "D-BCM"}
     assert cold["success"][cold["method"] == "D-ours"] > 90.0
@@ -373,7 +351,8 @@ def test_what_was_finished_before_an_interrupt_is_kept(
 def test_every_file_of_a_study_registers_it(checkout: Path) -> None:
     folder = checkout / "benchmarks" / "studies"
     found = {path.stem.replace("_", "-") for path in folder.iterdir() if path.stem[0] not in "._"}
-    assert set(STUDIES) == found and {*SHOWS, *RUNS, *LEFT_OUT} <= found
+    shown = {name[6:].replace("_", "-") for name in globals() if name.startswith("shows_")}
+    assert set(STUDIES) == found and {*shown, *RUNS, *LEFT_OUT} <= found
     page = (checkout / "benchmarks" / "README.md").read_text(encoding="utf-8")
     for name, study in STUDIES.items():
         assert f"`{name}`" in page

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 import dae_sdc as ds
-from benchmarks.measuring.published import Published, PublishedRun, published
 from benchmarks.studies.testset import (
+    Published,
+    PublishedRun,
     digits_reached,
+    published,
     published_work,
     required_digits,
     testset as study,

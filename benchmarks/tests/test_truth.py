@@ -16,17 +16,14 @@ from obedient import obey
 
 import dae_sdc as ds
 from benchmarks.__main__ import main as benchmark
-from benchmarks.measuring.outcomes import BAD, CRASHED, DONE, FAILED, REFUSED, WRONG, Finding, judged
-from benchmarks.measuring.workers import carry_out
+from benchmarks.measuring.runs import BAD, CRASHED, DONE, FAILED, REFUSED, WRONG, Finding, carry_out, judged
 from benchmarks.studies.truth import solves, study
 from benchmarks.studies.truth.checks import plain
 from benchmarks.studies.truth.checks.structures import dependent, disguised
-from benchmarks.studies.truth.draw import signal
-from benchmarks.studies.truth.families.circuits import BRIDGES, CIRCUITS, END, netlists
+from benchmarks.studies.truth.draw import Trig, signal
+from benchmarks.studies.truth.families.circuits import BRIDGES, CIRCUITS, END, ReducedCircuit, netlists
 from benchmarks.studies.truth.families.square_waves import IDIOMS, Pulses, response
 from benchmarks.studies.truth.generated import FAMILIES, Units, differences
-from benchmarks.studies.truth.netlists import ReducedCircuit
-from benchmarks.studies.truth.signals import Trig
 from benchmarks.studies.truth.written import WRITTEN, Written, held, solved
 from dae_sdc.errors import InputError, NewtonError
 from dae_sdc.run.results import load
@@ -43,10 +40,8 @@ def residuals(dae: Written, times: Any, h: float) -> Any:
 
 
 def series(trig: Trig, t: float) -> float:
-    angles = {w: float(w) * t for w in trig.terms}
-    return sum(
-        float(a) * np.cos(angles[w]) + float(b) * np.sin(angles[w]) for w, (a, b) in trig.terms.items()
-    )
+    terms = [(float(w), pair) for w, pair in trig.terms.items()]
+    return sum(float(a) * np.cos(w * t) + float(b) * np.sin(w * t) for w, (a, b) in terms)
 
 
 def test_signals_add_multiply_and_differentiate_as_functions_do() -> None:
@@ -234,9 +229,8 @@ def test_errors_are_held_against_the_tolerance_and_the_index_of_the_unknown() ->
             assert found.outcome == outcome, found.message
     error[:] = np.nan
     assert solves.judge(given, Told(given, t, error), 1e-6).outcome == WRONG
-    assert solves.judge(given, Told(given, t[:-1], error[:-1]), 1e-6).message.startswith(
-        "success, but the run ended"
-    )
+    early = solves.judge(given, Told(given, t[:-1], error[:-1]), 1e-6)
+    assert early.message.startswith("success, but the run ended")
 
 
 def test_written_daes_are_held_to_the_tolerance_in_every_unknown_whatever_its_index() -> None:
@@ -387,9 +381,8 @@ def test_nothing_wrong_comes_back_as_if_it_were_right(tmp_path: Path) -> None:
 
 def test_every_planned_run_has_its_own_line_and_is_understood() -> None:
     for quick in (True, False):
-        lines = study.planned(
-            ["pencil-1", "quasi-daeq1", "circuits"], range(2), ["solve", *study.KINDS], quick
-        )
+        families = ["pencil-1", "quasi-daeq1", "circuits"]
+        lines = study.planned(families, range(2), ["solve", *study.KINDS], quick)
         assert len(set(lines)) == len(lines)
         assert all(len(line) <= 96 for line in lines)
         kinds = {study.kind_of(line) for line in lines}

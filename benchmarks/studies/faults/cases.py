@@ -3,24 +3,73 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 import re
+import signal
+import subprocess
+import sys
 import tempfile
+import tomllib
 import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import chdir, redirect_stderr, redirect_stdout
+from contextlib import chdir, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import sympy as sp
 
-from benchmarks.measuring.outcomes import RAW as RAW_TEXT, Finding
-from benchmarks.studies.faults.processes import PACKAGE
+import dae_sdc
+from benchmarks.measuring.runs import RAW as RAW_TEXT, Finding
 from dae_sdc.errors import DAEError, InputError
 from dae_sdc.registry import Registry
 from dae_sdc.run.solution import Solution
+
+PROCESS_LIMIT = 60.0  # Seconds that a process of a case may take
+PACKAGE = Path(dae_sdc.__file__).resolve().parents[1]
+
+
+def environment(**changes: str | None) -> dict[str, str]:
+    """Variables for processes that use this package; None leaves one out."""
+    given = {"MPLBACKEND": "Agg", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(PACKAGE), **changes}
+    return {name: value for name, value in {**os.environ, **given}.items() if value is not None}
+
+
+def words(*arguments: str) -> list[str]:
+    """The command line in a new process, which imports nothing from the current directory."""
+    return [sys.executable, "-P", "-m", "dae_sdc", *arguments]
+
+
+def start(command: Sequence[str], **options: Any) -> subprocess.Popen[str]:
+    """A process in a session of its own, of which standard error is kept."""
+    given = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "env": environment(), **options}
+    given |= {"stderr": subprocess.PIPE, "start_new_session": True, "text": True, "errors": "replace"}
+    return subprocess.Popen(command, **given)
+
+
+def finish(child: subprocess.Popen[str], limit: float = PROCESS_LIMIT) -> tuple[int, str] | None:
+    """Exit code and standard error of a process, None if it does not end in time; all it started is ended."""
+    with child:
+        try:
+            _, said = child.communicate(timeout=limit)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+    return child.returncode, said
+
+
+def process(command: Sequence[str], limit: float = PROCESS_LIMIT, **options: Any) -> tuple[int, str] | None:
+    return finish(start(command, **options), limit)
+
 
 DONE, TOLD = "done", "told"
 RAW, LINES, HANG, NONSENSE, TORN, LOST = "RAW", "LINES", "HANG", "NONSENSE", "TORN", "LOST"
@@ -80,9 +129,7 @@ def repeat(line: str) -> Finding:
     return Finding(finding.outcome, f"{text} -> {finding.message}" if finding.message else text)
 
 
-def called(
-    call: Callable[[], Any], *, nonsense: str = "", own: tuple[type[BaseException], ...] = ()
-) -> Finding:
+def called(call: Callable[[], Any], nonsense: str = "", own: tuple[type[BaseException], ...] = ()) -> Finding:
     with warnings.catch_warnings(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
         warnings.simplefilter("ignore")
         try:
@@ -144,3 +191,30 @@ def command_ended(code: int, said: str, nonsense: str = "") -> Finding:
     if not messages and (lines or code == 141):
         return Finding(TOLD, lines[-1][:300] if lines else "nobody reads on")
     return Finding(LINES, f"exit code {code} with {len(messages)} lines: {said[:300]!r}")
+
+
+@cache
+def tables() -> dict[str, Any]:
+    return tomllib.loads(Path(__file__).with_name("tables.toml").read_text(encoding="utf-8"))
+
+
+def of_itself() -> list[Any]:
+    entries: list[Any] = []
+    entries.append(entries)
+    return entries
+
+
+def functions_of(texts: Mapping[str, str], arguments: str = "", **names: Any) -> dict[str, Any]:
+    """What Python makes of texts, anew in each call, so that no case changes what another one gets."""
+    names |= {"nan": math.nan, "inf": math.inf, "np": np, "sp": sp, "math": math, "Path": Path}
+    names |= {"Fraction": Fraction, "Decimal": Decimal, "of_itself": of_itself}
+    # They count as functions of this study, which stands for the user.
+    codes = {name: compile(f"lambda {arguments}: {text}", __file__, "eval") for name, text in texts.items()}
+    return {name: eval(code, names) for name, code in codes.items()}
+
+
+VALUES = functions_of(tables()["values"])
+NO_NUMBERS, NOTHING = tables()["names"]["no_numbers"], tables()["names"]["nothing"]
+TEXTS = ("", " ", "a\nb", "\udcff", "\t", "a b", "9" * 5000, "x" * 5000, "9" * 30, "a'b\"c")
+TEXTS += tuple(tables()["words"]["texts"].split())  # Words for command lines
+NO_NUMBER_TEXTS = {"", " ", "nan", "text", "\u00e9", "NaN,NaN", "a=b", "--", "'", '"', "{", "%s", "LU", "*"}

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.measuring.outcomes import CRASHED, FAILED, Finding
-from benchmarks.measuring.runs import runs
+from benchmarks.measuring.runs import CRASHED, FAILED, Finding, runs
 from benchmarks.studies.faults.cases import BAD, HANG, KINDS, OUTCOMES, RAW, case_of, repeat
 from benchmarks.study import Option
 from dae_sdc.run.results import Result

@@ -34,6 +34,22 @@ class Flight:
     def value(self, parameter: str) -> float:
         return float(self.model.parameters_by_name[parameter].required(self.model.name))
 
+    @property
+    def parameters(self) -> Any:
+        """Their values by attributes, as ``parameters.guide.height``."""
+        return _Parameters(self, "")
+
+
+@dataclass(frozen=True)
+class _Parameters:
+    flight: Flight
+    prefix: str
+
+    def __getattr__(self, name: str) -> Any:
+        path = f"{self.prefix}{name}"
+        known = path in self.flight.model.parameters_by_name
+        return self.flight.value(path) if known else _Parameters(self.flight, f"{path}.")
+
 
 @dataclass(frozen=True)
 class Check:
@@ -49,8 +65,7 @@ class Case:
     model: str  # Name
     checks: tuple[Check, ...]  # At least one
     params: Mapping[str, Any] = field(default_factory=dict)  # Arguments of the model
-    # Arguments of dae_sdc.run.solve.solve
-    settings: Mapping[str, Any] = field(default_factory=lambda: {"rtol": 1e-8})
+    settings: Mapping[str, Any] = field(default_factory=lambda: {"rtol": 1e-8})  # Arguments of solve
     t_end: float | None = None  # End of the simulation; that of the model if not given
 
     @property

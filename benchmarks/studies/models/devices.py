@@ -27,9 +27,9 @@ def _response(matrix: Any, constant: Any, sine: Any, omega: float, x0: Any, t: V
 
 def _rlc(flight: Flight) -> Mapping[str, Any]:
     """Current of the coil and voltage of the capacitor; all else follows from Kirchhoff's laws."""
-    amplitude, series, load = (flight.value(name) for name in ("source.V", "wire.R", "load.R"))
-    inductance, capacitance = flight.value("coil.L"), flight.value("capacitor.C")
-    omega = 2.0 * np.pi * flight.value("source.f")
+    p = flight.parameters
+    amplitude, series, load, inductance, capacitance = p.source.V, p.wire.R, p.load.R, p.coil.L, p.capacitor.C
+    omega = 2.0 * np.pi * p.source.f
     matrix = [[-series / inductance, -1.0 / inductance], [1.0 / capacitance, -1.0 / (load * capacitance)]]
     start = [flight("coil.i")[0], flight("capacitor.v")[0]]
     current, voltage = _response(matrix, [0.0, 0.0], [amplitude / inductance, 0.0], omega, start, flight.t)
@@ -47,24 +47,23 @@ def _heat(flight: Flight) -> Mapping[str, Any]:
     """Temperatures of a chain of four capacities between the weather and, by the window, the weather."""
     parts = ("brick", "insulation", "plaster", "room")
     joints = ("outer_film", "outer_joint", "inner_joint", "inner_film")
+    p = flight.parameters
     capacity = np.array([flight.value(f"{part}.C") for part in parts])
     outer, first, second, inner = (flight.value(f"{joint}.G") for joint in joints)
-    window, heater = flight.value("window.G"), flight.value("heater.Q")
+    window, heater = p.window.G, p.heater.Q
     joined = np.diag([first, second, inner], 1) + np.diag([first, second, inner], -1)
     conductance = joined - np.diag([outer + first, first + second, second + inner, inner + window])
     outside = np.array([outer, 0.0, 0.0, window])
-    mean, swing = flight.value("weather.T_mean"), flight.value("weather.swing")
-    omega = 2.0 * np.pi / flight.value("weather.period")
+    mean, swing, omega = p.weather.T_mean, p.weather.swing, 2.0 * np.pi / p.weather.period
     start = [flight(f"{part}.T")[0] for part in parts]
     given = (outside * mean + [0.0, 0.0, 0.0, heater]) / capacity
-    found = _response(
-        conductance / capacity[:, None], given, outside * swing / capacity, omega, start, flight.t
-    )
+    matrix, sine = conductance / capacity[:, None], outside * swing / capacity
+    temperatures = _response(matrix, given, sine, omega, start, flight.t)
     weather = mean + swing * np.sin(omega * flight.t)
-    brick, insulation, plaster, room = found
+    brick, insulation, plaster, room = temperatures
     rate = (inner * (plaster - room) + window * (weather - room) + heater) / capacity[3]
     return {
-        **{f"{part}.T": values for part, values in zip(parts, found, strict=True)},
+        **{f"{part}.T": values for part, values in zip(parts, temperatures, strict=True)},
         **{"weather.port.T": weather, "window.dT": room - weather},
         **{"outer_film.Q_flow": outer * (weather - brick), "outer_joint.dT": brick - insulation},
         "inner_joint.Q_flow": second * (insulation - plaster),
@@ -76,15 +75,16 @@ def _heat(flight: Flight) -> Mapping[str, Any]:
 
 def _motor(flight: Flight) -> Mapping[str, Any]:
     """Current and speed of the motor; its angle is that of the equations integrated once over time."""
-    voltage, resistance, inductance = (flight.value(name) for name in ("source.V", "resistor.R", "coil.L"))
-    k, inertia, friction = (flight.value(name) for name in ("emf.k", "load.J", "bearing.d"))
+    p = flight.parameters
+    voltage, resistance, inductance = p.source.V, p.resistor.R, p.coil.L
+    k, inertia, friction = p.emf.k, p.load.J, p.bearing.d
     matrix = [[-resistance / inductance, -k / inductance], [k / inertia, -friction / inertia]]
     start = [flight("coil.i")[0], flight("load.w")[0]]
 
     def free(x0: npt.ArrayLike, given: float, since: Vector) -> Vector:
         return _response(matrix, [given / inductance, 0.0], [0.0, 0.0], 1.0, x0, since)
 
-    begin = max(flight.value("source.startTime"), flight.t[0])
+    begin = max(p.source.startTime, flight.t[0])
     after = np.maximum(flight.t - begin, 0.0)
     at_step = free(start, 0.0, np.array([begin - flight.t[0]]))[:, 0]
     before = free(start, 0.0, flight.t - flight.t[0])
@@ -105,13 +105,11 @@ def _motor(flight: Flight) -> Mapping[str, Any]:
 def _ice(flight: Flight) -> Mapping[str, Any]:
     """Enthalpies of the three layers, with the temperatures by interpolation between the melting points."""
     layers = ("top", "middle", "bottom")
-    mass, solid, liquid, fusion = (flight.value(f"top.{name}") for name in ("m", "c_ice", "c_water", "h_f"))
-    flow = flight.value("top.C_flow")
-    reach = 1.0 - np.exp(-flight.value("top.UA") / flow)
-    joint = flight.value("upper.G")
-    walls = np.array([flight.value(f"wall_{layer}.G") for layer in layers])
-    around, mean = flight.value("cellar.T"), flight.value("brine.T_mean")
-    swing, period = flight.value("brine.swing"), flight.value("brine.period")
+    p, top = flight.parameters, flight.parameters.top
+    mass, solid, liquid, fusion, flow, joint = top.m, top.c_ice, top.c_water, top.h_f, top.C_flow, p.upper.G
+    reach = 1.0 - np.exp(-top.UA / flow)
+    walls = np.array([p.wall_top.G, p.wall_middle.G, p.wall_bottom.G])
+    around, mean, swing, period = p.cellar.T, p.brine.T_mean, p.brine.swing, p.brine.period
 
     def temperature(h: Any) -> Any:
         return np.interp(h, [-1e3 * solid, 0.0, fusion, fusion + 1e3 * liquid], [-1e3, 0.0, 0.0, 1e3])

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -20,113 +19,78 @@ from dae_sdc.dae.state import Vector
 TIME = sp.Symbol("t")
 _TURNS = ("theta", "w", "alpha")  # What the thesis calls an angle, its velocity and acceleration
 Point = tuple[Any, Any]
+Start = str | tuple[str | float, str | float]
 
 
-@dataclass(frozen=True)
-class Lagrange:
-    r"""A mechanism by its energies.
+class Motion:
+    r"""The motion of a mechanism by its energies, at the times of a flight.
 
     .. math::
         \frac{d}{dt} \frac{\partial T}{\partial v} - \frac{\partial (T - V)}{\partial q}
         = Q + \left(\frac{\partial h}{\partial q}\right)^T \mu, \qquad h(q) = 0
     """
 
-    # q, v: coordinates and their rates; coordinates that loops do not determine come first
-    q: Sequence[Any]
-    v: Sequence[Any]
-    # kinetic, potential: energies T and V, which do not depend on time
-    kinetic: Any
-    potential: Any
-    # Generalized forces Q by coordinate, of coordinates, rates and time
-    forces: Mapping[Any, Any] = field(default_factory=dict)
-    loops: Sequence[Any] = ()  # What vanishes where loops are closed, h
-    # All coordinates from the free ones; needed with loops
-    closed: Callable[[Sequence[float]], Sequence[float]] | None = None
-
-    def move(self, flight: Flight, *starts: str | tuple[str | float, str | float]) -> Motion:
-        """Solve for the free coordinates at the times of a flight.
-
-        They start at numbers, or where unknowns do, for each coordinate and rate; the name of a part stands
-        for its angle and angular velocity.
-        """
-        pairs = [(f"{each}.phi", f"{each}.w") if isinstance(each, str) else each for each in starts]
-        q0, v0 = zip(*pairs, strict=True)
-        start = [flight(value)[0] if isinstance(value, str) else value for value in (*q0, *v0)]
-        free, t = len(q0), flight.t
-        state = self._state(free)
-
-        def rates(time: float, y: Vector) -> Vector:
-            _, v, a, _ = state(time, y)
-            return np.concatenate([v[:free], a[:free]])
-
-        y, _ = integrated(flight, rates, start)
-        columns = zip(*(state(float(time), each) for time, each in zip(t, y.T, strict=True)), strict=True)
-        return Motion(self, t, *(np.array(column).T for column in columns))
-
-    def coordinates(self, free: Sequence[float]) -> Sequence[float]:
-        """All coordinates from the free ones."""
-        return free if self.closed is None else self.closed(free)
-
-    def _state(self, free: int) -> Callable[[float, Vector], tuple[Vector, Vector, Vector, Vector]]:
-        """Coordinates, rates, accelerations and multipliers from the free coordinates and rates."""
-        q, v = sp.Matrix(self.q), sp.Matrix(self.v)
-        momentum = sp.Matrix([self.kinetic]).jacobian(v).T
-        slope = sp.Matrix([self.kinetic - self.potential]).jacobian(q).T
-        force = sp.Matrix([self.forces.get(x, 0) for x in self.q])
-        loops = sp.Matrix(len(self.loops), 1, list(self.loops))
-        turns = loops.jacobian(q) if self.loops else sp.zeros(0, len(self.q))
-        parts = [momentum.jacobian(v), force + slope - momentum.jacobian(q) * v, turns]
-        parts.append((turns * v).jacobian(q) * v if self.loops else loops)
-        evaluate = sp.lambdify([self.q, self.v, TIME], [part.tolist() for part in parts], "math", cse=True)
-        held = len(self.loops)
+    def __init__(
+        self,
+        flight: Flight,
+        starts: Sequence[Start],  # Of free coordinates: unknowns or numbers, or a part whose angle it is
+        q: Sequence[Any],  # Coordinates, those first that loops do not determine, and their rates
+        v: Sequence[Any],
+        kinetic: Any,
+        potential: Any,
+        forces: Mapping[Any, Any] | None = None,  # Generalized forces by coordinate
+        loops: Sequence[Any] = (),  # What vanishes where loops are closed
+        closed: Callable[[Sequence[float]], Sequence[float]] = lambda free: free,  # All q from the free ones
+    ) -> None:
+        self.symbols, self.t = [q, v, sp.symbols(f"a:{len(q)}"), TIME], flight.t
+        free, held = len(starts), len(loops)
+        rates, places = sp.Matrix(v), sp.Matrix(q)
+        momentum = sp.Matrix([kinetic]).jacobian(rates).T
+        force = sp.Matrix([kinetic - potential]).jacobian(places).T
+        force += sp.Matrix([(forces or {}).get(x, 0) for x in q])
+        turns = sp.Matrix(held, 1, list(loops)).jacobian(places) if held else sp.zeros(0, len(q))
+        drift = (turns * rates).jacobian(places) * rates if held else sp.zeros(0, 1)
+        parts = [momentum.jacobian(rates), force - momentum.jacobian(places) * rates, turns, drift]
+        evaluate = sp.lambdify([q, v, TIME], [part.tolist() for part in parts], "math", cse=True)
 
         def state(time: float, y: Vector) -> tuple[Vector, Vector, Vector, Vector]:
-            own = y[:free].tolist()
-            q = np.array(self.coordinates(own))
-            v = np.concatenate([y[free:], np.zeros(held)])
+            """Coordinates, rates, accelerations and multipliers."""
+            place, speed = np.array(closed(y[:free].tolist())), np.concatenate([y[free:], np.zeros(held)])
             if held:
-                *_, turn, _ = evaluate(q.tolist(), v.tolist(), time)
-                turn = np.array(turn)
-                v[free:] = np.linalg.solve(turn[:, free:], -turn[:, :free] @ v[:free])
-            mass, force, turn, drift = evaluate(q.tolist(), v.tolist(), time)
+                turn = np.array(evaluate(place.tolist(), speed.tolist(), time)[2])
+                speed[free:] = np.linalg.solve(turn[:, free:], -turn[:, :free] @ speed[:free])
+            mass, right, turn, bend = evaluate(place.tolist(), speed.tolist(), time)
             turn = np.reshape(turn, (held, len(q)))
             matrix = np.block([[np.array(mass), -turn.T], [turn, np.zeros((held, held))]])
-            right = np.concatenate([np.ravel(force), -np.ravel(drift)])
-            found = np.linalg.solve(matrix, right)
-            return q, v, found[: len(q)], found[len(q) :]
+            both = np.linalg.solve(matrix, np.concatenate([np.ravel(right), -np.ravel(bend)]))
+            return place, speed, both[: len(q)], both[len(q) :]
 
-        return state
+        def slope(time: float, y: Vector) -> Vector:
+            _, speed, change, _ = state(time, y)
+            return np.concatenate([speed[:free], change[:free]])
 
-
-@dataclass(frozen=True)
-class Motion:
-    system: Lagrange  # The mechanism
-    t: Vector  # shape (K,): Times
-    # q, v, a: shape (n, K): Coordinates, rates and accelerations
-    q: Vector
-    v: Vector
-    a: Vector
-    pulls: Vector  # shape (m, K): Multipliers of the loops
-
-    def rate(self, expression: Any) -> Any:
-        """The derivative of an expression of coordinates, rates and time with respect to time."""
-        q, v = self.system.q, self.system.v
-        a = sp.symbols(f"a:{len(q)}")
-        moved = [expression.diff(x) * y for x, y in zip((*q, *v), (*v, *a), strict=True)]
-        return sp.Add(*moved) + expression.diff(TIME)
+        pairs = [(f"{each}.phi", f"{each}.w") if isinstance(each, str) else each for each in starts]
+        first = [pair[order] for order in (0, 1) for pair in pairs]
+        begin = [flight(each)[0] if isinstance(each, str) else each for each in first]
+        y, _ = integrated(flight, slope, begin)
+        columns = zip(*(state(float(t), each) for t, each in zip(self.t, y.T, strict=True)), strict=True)
+        # Coordinates, rates and accelerations, shape (n, K), and multipliers of the loops, shape (m, K)
+        *self.values, self.pulls = (np.array(column).T for column in columns)
 
     def __call__(self, expression: Any, order: int = 0) -> Vector:
         """An expression of coordinates and time, or its first or second derivative, shape (K,)."""
-        expression = sp.sympify(expression)
+        expression, (q, v, a, _) = sp.sympify(expression), self.symbols
         for _ in range(order):
-            expression = self.rate(expression)
-        q, v = self.system.q, self.system.v
-        a = sp.symbols(f"a:{len(q)}")
-        values = sp.lambdify([q, v, a, TIME], expression, "numpy", cse=True)(self.q, self.v, self.a, self.t)
+            moved = [expression.diff(x) * y for x, y in zip((*q, *v), (*v, *a), strict=True)]
+            expression = sp.Add(*moved) + expression.diff(TIME)
+        values = sp.lambdify(self.symbols, expression, "numpy", cse=True)(*self.values, self.t)
         return np.broadcast_to(np.asarray(values, dtype=float), self.t.shape)
 
+    def named(self, names: Sequence[str], expression: Any) -> dict[str, Vector]:
+        """An expression and its derivatives, by name."""
+        return {name: self(expression, order) for order, name in enumerate(names)}
+
     def along(self, vector: Sequence[Vector], axis: Any) -> Vector:
-        """The part of a vector along an axis of expressions, shape (K,)."""
         return np.asarray(np.sum([f * self(x) for f, x in zip(vector, axis, strict=True)], axis=0))
 
 
@@ -134,101 +98,100 @@ def _symbols(count: int) -> tuple[Sequence[Any], Sequence[Any]]:
     return sp.symbols(f"q:{count}"), sp.symbols(f"v:{count}")
 
 
-def _crank_and_rod(l1: float, l2: float, j1: float, j2: float, j12: float, t1: float, t2: float) -> Lagrange:
+def _crank_and_rod(
+    q: Sequence[Any],
+    v: Sequence[Any],
+    l1: float,
+    l2: float,
+    j1: float,
+    j2: float,
+    j12: float,
+    t1: float,
+    t2: float,
+) -> dict[str, Any]:
     """A slider crank by its lengths, inertias and weights; the multiplier is the force of its guide."""
-    (crank, rod), (w1, w2) = q, v = _symbols(2)
-    return Lagrange(
-        q,
-        v,
-        j1 * w1**2 / 2 + j2 * w2**2 / 2 + j12 * w1 * w2 * sp.cos(crank - rod),
-        t1 * sp.sin(crank) + t2 * sp.sin(rod),
-        loops=[l1 * sp.sin(crank) + l2 * sp.sin(rod)],
-        closed=lambda own: [own[0], -math.asin(l1 / l2 * math.sin(own[0]))],
-    )
+    (crank, rod), (w1, w2) = q, v
+    return {
+        "kinetic": j1 * w1**2 / 2 + j2 * w2**2 / 2 + j12 * w1 * w2 * sp.cos(crank - rod),
+        "potential": t1 * sp.sin(crank) + t2 * sp.sin(rod),
+        "loops": [l1 * sp.sin(crank) + l2 * sp.sin(rod)],
+        "closed": lambda free: [*free, -math.asin(l1 / l2 * math.sin(free[-1]))],
+    }
 
 
 def _slider_crank(flight: Flight) -> dict[str, Any]:
-    l1, l2, *others = (flight.value(x) for x in ("l1", "l2", "J1", "J2", "J12", "T1", "T2"))
-    system = _crank_and_rod(l1, l2, *others)
-    crank, rod = system.q
-    motion = system.move(flight, "crank")
-    place = l1 * sp.cos(crank) + l2 * sp.cos(rod)
+    p, ((crank, rod), v) = flight.parameters, _symbols(2)
+    system = _crank_and_rod((crank, rod), v, p.l1, p.l2, p.J1, p.J2, p.J12, p.T1, p.T2)
+    motion = Motion(flight, ["crank"], (crank, rod), v, **system)
     return {
-        **{"crank.phi": motion(crank), "crank.w": motion(crank, 1), "crank.z": motion(crank, 2)},
+        **motion.named(("crank.phi", "crank.w", "crank.z"), crank),
         **{"rod.phi": motion(rod), "rod.z": motion(rod, 2), "bearing.w": motion(crank, 1)},
-        **{f"slider.{name}": motion(place, order) for order, name in enumerate("sva")},
+        **motion.named(("slider.s", "slider.v", "slider.a"), p.l1 * sp.cos(crank) + p.l2 * sp.cos(rod)),
         **{"guide.f_n": motion.pulls[0], "guide.frame.f_y": -motion.pulls[0]},
     }
 
 
 def motor_crank(flight: Flight) -> dict[str, Any]:
     """A crank of length 1 and a rod of length 2 behind a motor, whose charge is a coordinate."""
-    base = _crank_and_rod(1.0, 2.0, 3.25, 6.0, 3.0, 24.0, 29.0)
-    (crank, rod), (turn, _) = base.q, base.v
+    main, (q, v) = flight.parameters.Main, _symbols(2)
+    (crank, rod), (turn, _) = q, v
+    system = _crank_and_rod(q, v, 1.0, 2.0, 3.25, 6.0, 3.0, 24.0, 29.0)
     charge, current = sp.symbols("q_e i")
-    resistance, inductance, k = (flight.value(f"Main.{name}") for name in ("R.R", "L.L", "EMF.k"))
-    voltage = _step(flight) - resistance * current - k * turn
-    system = replace(
-        base,
-        q=(charge, *base.q),
-        v=(current, *base.v),
-        kinetic=base.kinetic + inductance * current**2 / 2,
-        forces={crank: k * current, charge: voltage},
-        closed=lambda own: [own[0], *base.coordinates(own[1:])],
-    )
-    motion = system.move(flight, (0.0, "Main.L.i"), ("Main.Crank.theta", "Main.Crank.w"))
-    place, force = sp.cos(crank) + 2.0 * sp.cos(rod), motion.pulls[0]
+    voltage = _step(flight) - main.R.R * current - main.EMF.k * turn
+    system["kinetic"] += main.L.L * current**2 / 2
+    forces = {crank: main.EMF.k * current, charge: voltage}
+    starts = (0.0, "Main.L.i"), ("Main.Crank.theta", "Main.Crank.w")
+    motion = Motion(flight, starts, (charge, *q), (current, *v), forces=forces, **system)
+    force = motion.pulls[0]
     return {
-        **{f"Main.Crank.{name}": motion(crank, order) for order, name in enumerate(_TURNS)},
-        **{f"Main.Rod.{name}": motion(rod, order) for order, name in enumerate(_TURNS)},
-        **{"Main.Crank.tau": k * motion(current), "Main.EMF.v": k * motion(turn)},
-        **{"Main.Slider.x": motion(place), "Main.Slider.v": motion(place, 1)},
+        **motion.named([f"Main.Crank.{name}" for name in _TURNS], crank),
+        **motion.named([f"Main.Rod.{name}" for name in _TURNS], rod),
+        **{"Main.Crank.tau": main.EMF.k * motion(current), "Main.EMF.v": main.EMF.k * motion(turn)},
+        **motion.named(("Main.Slider.x", "Main.Slider.v"), sp.cos(crank) + 2.0 * sp.cos(rod)),
         **{"Main.Slider.F": force, "Main.Guide.F": -force, "Main.L.i": motion(current)},
         **{"Main.L.v": motion(voltage), "Main.Source.i": -motion(current)},
     }
 
 
 def _spatial_slider_crank(flight: Flight) -> dict[str, Any]:
-    g, r, length, height = (flight.value(x) for x in ("g", "r", "L", "guide.height"))
-    rod, slider, crank = (flight.value(f"{x}.m") for x in ("rod", "slider", "crank"))
-    (phi, place), (w, speed) = q, v = _symbols(2)
+    p, (q, v) = flight.parameters, _symbols(2)
+    g, r, length, height, rod = p.g, p.r, p.L, p.guide.height, p.rod.m
+    (phi, place), (w, speed) = q, v
     ends = sp.Matrix([0, r * sp.cos(phi), r * sp.sin(phi)]), sp.Matrix([place, 0, height])
     v1, v2 = (end.jacobian(sp.Matrix(q)) * sp.Matrix(v) for end in ends)
     across = ends[1] - ends[0]
-    kinetic = flight.value("crank.J") * w**2 / 2 + slider * speed**2 / 2
+    kinetic = p.crank.J * w**2 / 2 + p.slider.m * speed**2 / 2
     kinetic += rod / 6 * (v1.dot(v1) + v1.dot(v2) + v2.dot(v2))
-    potential = crank * g * ends[0][2] / 2 + rod * g * (ends[0][2] + height) / 2
-    forces = {phi: flight.value("motor.T") - flight.value("motor.k") * w}
-    forces[place] = -flight.value("slider.d") * speed
+    potential = p.crank.m * g * ends[0][2] / 2 + rod * g * (ends[0][2] + height) / 2
+    forces = {phi: p.motor.T - p.motor.k * w, place: -p.slider.d * speed}
 
-    def closed(own: Sequence[float]) -> list[float]:
-        aside, below = r * math.cos(own[0]), height - r * math.sin(own[0])
-        return [own[0], math.sqrt(length**2 - aside**2 - below**2)]
+    def closed(free: Sequence[float]) -> list[float]:
+        aside, below = r * math.cos(free[0]), height - r * math.sin(free[0])
+        return [free[0], math.sqrt(length**2 - aside**2 - below**2)]
 
     loops = [(across.dot(across) - length**2) / 2]
-    motion = Lagrange(q, v, kinetic, potential, forces, loops, closed).move(flight, "crank")
+    motion = Motion(flight, ["crank"], q, v, kinetic, potential, forces, loops, closed)
     pull = -motion.pulls[0]
     lift = rod / 6 * motion(ends[0][2], 2) + pull * motion(across[2]) + rod * g / 2
     return {
         **{"crank.phi": motion(phi), "crank.w": motion(w), "crank.z": motion(phi, 2)},
-        **{f"slider.{name}": motion(place, order) for order, name in enumerate("sva")},
+        **motion.named(("slider.s", "slider.v", "slider.a"), place),
         **{"ball1.y": motion(ends[0][1]), "ball1.az": motion(ends[0][2], 2), "rod.uz": motion(across[2])},
-        **{"rod.pull": pull, "ball2.fz": lift, "guide.fz": lift + slider * g},
-        "ball2.fx": -slider * motion(place, 2) - flight.value("slider.d") * motion(speed),
+        **{"rod.pull": pull, "ball2.fz": lift, "guide.fz": lift + p.slider.m * g},
+        "ball2.fx": -p.slider.m * motion(place, 2) - p.slider.d * motion(speed),
     }
 
 
 def _rotating_pendulum(flight: Flight) -> dict[str, Any]:
-    g, length, m, speed, d = (flight.value(x) for x in ("g", "l", "m", "motor.speed", "hinge.d"))
-    (phi,), (w,) = q, v = _symbols(1)
-    kinetic = m * length**2 * (w**2 + (speed * sp.sin(phi)) ** 2) / 2
-    potential = -m * g * length * sp.cos(phi)
-    motion = Lagrange(q, v, kinetic, potential, {phi: -d * w}).move(flight, "hinge")
-    s, c = sp.sin(phi), sp.cos(phi)
-    turn = speed * TIME
+    p, (q, v) = flight.parameters, _symbols(1)
+    g, length, m, speed = p.g, p.l, p.m, p.motor.speed
+    (phi,), (w,) = q, v
+    s, c, turn = sp.sin(phi), sp.cos(phi), speed * TIME
+    kinetic = m * length**2 * (w**2 + (speed * s) ** 2) / 2
+    motion = Motion(flight, ["hinge"], q, v, kinetic, -m * g * length * c, {phi: -p.hinge.d * w})
     side = 2 * m * length * speed * w * c
     return {
-        **{"hinge.phi": motion(phi), "hinge.w": motion(w), "hinge.t": motion(-d * w)},
+        **{"hinge.phi": motion(phi), "hinge.w": motion(w), "hinge.t": motion(-p.hinge.d * w)},
         **{"shaft.phi": speed * flight.t, "shaft.w": speed + 0 * flight.t, "ball.z": motion(-length * c)},
         **{"ball.x": motion(length * s * sp.cos(turn)), "ball.vy": motion(length * s * sp.sin(turn), 1)},
         **{"ball.ax": motion(length * s * sp.cos(turn), 2), "bearing.fz": motion(-m * length * c, 2) + m * g},
@@ -239,25 +202,25 @@ def _rotating_pendulum(flight: Flight) -> dict[str, Any]:
 
 
 def _step(flight: Flight) -> Any:
-    begin, height = flight.value("Main.Step.T0"), flight.value("Main.Step.height")
-    return sp.Piecewise((height, TIME >= begin), (0.0, True))
+    step = flight.parameters.Main.Step
+    return sp.Piecewise((step.height, TIME >= step.T0), (0.0, True))
 
 
 def spring_damper(flight: Flight) -> dict[str, Any]:
     """One mass in one coordinate; the damping between places of the table, which is that of the thesis."""
-    mass, stiffness = flight.value("Main.Mass.m"), flight.value("Main.Spring.c")
-    (place,), (speed,) = q, v = _symbols(1)
+    main, (q, v) = flight.parameters.Main, _symbols(1)
+    (place,), (speed,) = q, v
     table = [(0.0, 750.0), (0.05, 500.0), (0.1, 250.0), (0.2, 75.0), (0.25, 250.0), (0.3, 650.0)]
     pieces = [(table[0][1], place < table[0][0])]
     for (x, y), (end, other) in pairwise(table):
         pieces.append((y + (other - y) / (end - x) * (place - x), place < end))
     damping = sp.Piecewise(*pieces, (table[-1][1], True))
+    energies = main.Mass.m * speed**2 / 2, main.Spring.c * place**2 / 2
     forces = {place: _step(flight) - damping * speed}
-    system = Lagrange(q, v, mass * speed**2 / 2, stiffness * place**2 / 2, forces)
-    motion = system.move(flight, ("Main.Mass.s", "Main.Mass.v"))
-    pull, damped = stiffness * motion(place), motion(damping * speed)
+    motion = Motion(flight, [("Main.Mass.s", "Main.Mass.v")], q, v, *energies, forces)
+    pull, damped = main.Spring.c * motion(place), motion(damping * speed)
     return {
-        **{f"Main.Mass.{name}": motion(place, order) for order, name in enumerate("sva")},
+        **motion.named(("Main.Mass.s", "Main.Mass.v", "Main.Mass.a"), place),
         **{"Main.Spring.f": pull, "Main.Spring.flange_a.f": -pull, "Main.Fixed.f": pull + damped},
         **{"Main.Damper.d": motion(damping), "Main.Damper.f": damped, "Main.Damper.v_rel": motion(speed)},
     }
@@ -265,23 +228,21 @@ def spring_damper(flight: Flight) -> dict[str, Any]:
 
 def centrifuge(flight: Flight) -> dict[str, Any]:
     """Rotor and hinge by their angles; the forces in cylindrical coordinates."""
-    inertia, arm = flight.value("Main.Rotor.J"), flight.value("Main.Rotor.R")
-    m, own, length = (flight.value(f"Main.Gondola.{name}") for name in "mIl")
-    hinge, bearing, g = flight.value("Main.Hinge.d"), flight.value("Main.Bearing.d"), flight.value("g")
-    gain, fastest, ramp = (flight.value(f"Main.Motor.{name}") for name in ("k", "w_max", "T"))
-    (phi, theta), (turn, swing) = q, v = _symbols(2)
-    radius, height = arm + length * sp.sin(theta), -length * sp.cos(theta)
-    motor = gain * (fastest * (1.0 - sp.exp(-TIME / ramp)) - turn)
+    main, g, (q, v) = flight.parameters.Main, flight.parameters.g, _symbols(2)
+    inertia, m, own, length = main.Rotor.J, main.Gondola.m, main.Gondola.I, main.Gondola.l
+    (phi, theta), (turn, swing) = q, v
+    radius, height = main.Rotor.R + length * sp.sin(theta), -length * sp.cos(theta)
+    motor = main.Motor.k * (main.Motor.w_max * (1.0 - sp.exp(-TIME / main.Motor.T)) - turn)
     kinetic = (inertia + own + m * radius**2) * turn**2 / 2 + (own + m * length**2) * swing**2 / 2
-    forces = {phi: motor - bearing * turn, theta: -hinge * swing}
-    system = Lagrange(q, v, kinetic, m * g * height, forces)
-    motion = system.move(flight, ("Main.Rotor.phi", "Main.Rotor.w"), ("Main.Hinge.theta", "Main.Hinge.w"))
+    forces = {phi: motor - main.Bearing.d * turn, theta: -main.Hinge.d * swing}
+    starts = [("Main.Rotor.phi", "Main.Rotor.w"), ("Main.Hinge.theta", "Main.Hinge.w")]
+    motion = Motion(flight, starts, q, v, kinetic, m * g * height, forces)
     place = {"x": radius * sp.cos(phi), "y": radius * sp.sin(phi), "z": height}
     force = [m * motion(place[name], 2) for name in "xy"]
     along = motion.along(force, (sp.cos(phi), sp.sin(phi)))
     across = motion.along(force, (-sp.sin(phi), sp.cos(phi)))
     return {
-        **{f"Main.Rotor.{name}": motion(phi, order) for order, name in enumerate(("phi", *_TURNS[1:]))},
+        **motion.named(("Main.Rotor.phi", "Main.Rotor.w", "Main.Rotor.alpha"), phi),
         **{f"Main.Gondola.{name}": motion(x) for name, x in place.items()},
         **{f"Main.Gondola.v_{name}": motion(place[name], 1) for name in "xz"},
         **{"Main.Rotor.tau": inertia * motion(phi, 2), "Main.Motor.tau": motion(motor)},
@@ -295,18 +256,17 @@ def centrifuge(flight: Flight) -> dict[str, Any]:
 
 
 def dragged_pendulum(flight: Flight) -> dict[str, Any]:
-    """The angle from the vertical and the one about it."""
-    m, length, g = (flight.value(name) for name in "mLg")
-    drag = flight.value("c_d") * flight.value("rho") * flight.value("A") / 2.0
-    (theta, phi), (swing, turn) = q, v = _symbols(2)
+    p, (q, v) = flight.parameters, _symbols(2)
+    m, length, g, drag = p.m, p.L, p.g, p.c_d * p.rho * p.A / 2.0
+    (theta, phi), (swing, turn) = q, v
     wide, height = length * sp.sin(theta), -length * sp.cos(theta)
     speed = sp.sqrt((length * swing) ** 2 + (wide * turn) ** 2)
     forces = {theta: -drag * speed * length**2 * swing, phi: -drag * speed * wide**2 * turn}
-    system = Lagrange(q, v, m * speed**2 / 2, m * g * height, forces)
     x, y, z, v_x, v_y, v_z = (float(flight(name)[0]) for name in ("x", "y", "z", "v_x", "v_y", "v_z"))
     far = math.hypot(x, y)
+    # The angle from the vertical and the one about it
     starts = (math.atan2(far, -z), v_z / far), (math.atan2(y, x), (x * v_y - y * v_x) / far**2)
-    motion = system.move(flight, *starts)
+    motion = Motion(flight, starts, q, v, m * speed**2 / 2, m * g * height, forces)
     place = {"x": wide * sp.cos(phi), "y": wide * sp.sin(phi), "z": height}
     force = motion(m * (speed**2 - g * height) / length**2)
     return {
@@ -319,23 +279,20 @@ def dragged_pendulum(flight: Flight) -> dict[str, Any]:
 
 
 def _furuta(flight: Flight) -> dict[str, Any]:
-    g, r, a, arm = (flight.value(x) for x in ("g", "r", "a", "arm.J"))
-    m, across, along = (flight.value(f"pendulum.{x}") for x in ("m", "I", "I3"))
-    (phi, swing), (turn, w) = q, v = _symbols(2)
-    s, c = sp.sin(swing), sp.cos(swing)
+    p, (q, v) = flight.parameters, _symbols(2)
+    r, arm, m, along = p.r, p.arm.J, p.pendulum.m, p.pendulum.I3
+    (phi, swing), (turn, w) = q, v
+    s, c, up = sp.sin(swing), sp.cos(swing), sp.Matrix([0, 0, 1])
     radial, tangent = sp.Matrix([sp.cos(phi), sp.sin(phi), 0]), sp.Matrix([-sp.sin(phi), sp.cos(phi), 0])
-    up = sp.Matrix([0, 0, 1])
-    place = r * radial + a * (s * tangent - c * up)
+    place = r * radial + p.a * (s * tangent - c * up)
     speed = place.jacobian(sp.Matrix(q)) * sp.Matrix(v)
-    spin = across * (w**2 + (turn * s) ** 2) + along * (turn * c) ** 2
-    drive = flight.value("motor.T") * sp.sin(flight.value("motor.speed") * TIME)
-    friction = flight.value("arm.d") * turn
+    spin = p.pendulum.I * (w**2 + (turn * s) ** 2) + along * (turn * c) ** 2
+    drive, friction = p.motor.T * sp.sin(p.motor.speed * TIME), p.arm.d * turn
     kinetic = arm * turn**2 / 2 + m * speed.dot(speed) / 2 + spin / 2
-    forces = {phi: drive - friction, swing: -flight.value("hinge.d") * w}
-    motion = Lagrange(q, v, kinetic, m * g * place[2], forces).move(flight, "arm", "hinge")
+    forces = {phi: drive - friction, swing: -p.hinge.d * w}
+    motion = Motion(flight, ["arm", "hinge"], q, v, kinetic, m * p.g * place[2], forces)
     accelerations = [motion(x, 2) for x in place]
-    force = [m * accelerations[0], m * accelerations[1], m * (accelerations[2] + g)]
-
+    force = [m * accelerations[0], m * accelerations[1], m * (accelerations[2] + p.g)]
     return {
         **{"arm.phi": motion(phi), "arm.w": motion(turn), "arm.z": motion(phi, 2)},
         **{"hinge.phi": motion(swing), "hinge.w": motion(w), "hinge.y": motion(r * sp.sin(phi))},
@@ -349,34 +306,32 @@ def _furuta(flight: Flight) -> dict[str, Any]:
 
 
 def _gimbal(flight: Flight) -> dict[str, Any]:
-    outer, weight, c1, c3 = (flight.value(x) for x in ("outer.J", "weight.T", "rotor.J1", "rotor.J3"))
-    ring = [flight.value(f"inner.J{k}") for k in (1, 2, 3)]
-    (alpha, beta, _), (a, b, w) = q, v = _symbols(3)
+    p, (q, v) = flight.parameters, _symbols(3)
+    outer, c1 = p.outer.J, p.rotor.J1
+    (alpha, beta, _), (a, b, w) = q, v
     s, c = sp.sin(beta), sp.cos(beta)
     rates = sp.Matrix([b, a * s, a * c])
     spin = rates + sp.Matrix([0, 0, w])
-    momentum = sp.Matrix([c1 * spin[0], c1 * spin[1], c3 * spin[2]])
+    momentum = sp.Matrix([c1 * spin[0], c1 * spin[1], p.rotor.J3 * spin[2]])
     kinetic = outer * a**2 / 2 + momentum.dot(spin) / 2
-    kinetic += sum(j * x**2 for j, x in zip(ring, rates, strict=True)) / 2
-    friction = {x: -flight.value(f"bearing{k}.d") * y for k, (x, y) in enumerate(zip(q, v, strict=True), 1)}
+    kinetic += sum(j * x**2 for j, x in zip((p.inner.J1, p.inner.J2, p.inner.J3), rates, strict=True)) / 2
     names = [f"bearing{k}" for k in (1, 2, 3)]
-    motion = Lagrange(q, v, kinetic, weight * c, friction).move(flight, *names)
+    friction = {x: -flight.value(f"{name}.d") * y for name, x, y in zip(names, q, v, strict=True)}
+    motion = Motion(flight, names, q, v, kinetic, p.weight.T * c, friction)
     # The momentum of the rotor in space, along the axes of the inner ring in space.
-    first = sp.Matrix([sp.cos(alpha), sp.sin(alpha), 0])
+    first, up = sp.Matrix([sp.cos(alpha), sp.sin(alpha), 0]), sp.Matrix([0, 0, 1])
     across = sp.Matrix([-sp.sin(alpha), sp.cos(alpha), 0])
-    up = sp.Matrix([0, 0, 1])
     axes = [first, c * across + s * up, c * up - s * across]
     whole = sum((x * axis for x, axis in zip(momentum, axes, strict=True)), sp.zeros(3, 1))
     torque = [motion(x, 1) for x in whole]
-
     return {
         **{f"{name}.phi": motion(x) for name, x in zip(names, q, strict=True)},
         **{f"{name}.w": motion(x) for name, x in zip(names, v, strict=True)},
         **{"outer.phi": motion(alpha), "outer.z": motion(alpha, 2), "inner.w2": motion(a * s)},
         **{"inner.z3": motion(a * c, 1), "rotor.w3": motion(a * c + w), "rotor.z2": motion(a * s, 1)},
         **{f"bearing3.t{k + 1}": motion.along(torque, axes[k]) for k in (0, 1)},
-        "weight.t": motion(weight * s),
-        "outer.frame_b.t": outer * motion(alpha, 2) + flight.value("bearing1.d") * motion(a),
+        "weight.t": motion(p.weight.T * s),
+        "outer.frame_b.t": outer * motion(alpha, 2) + p.bearing1.d * motion(a),
     }
 
 
@@ -414,13 +369,12 @@ class _Bars:
         return kinetic, potential
 
     def values(self, motion: Motion) -> dict[str, Vector]:
-        found = {}
+        values: dict[str, Vector] = {}
         for name, (x, y) in self.centres.items():
-            angle = self.angles[name]
-            for order, (turn, place) in enumerate((("phi", ""), ("w", "v"), ("z", "a"))):
-                found[f"{name}.{turn}"] = motion(angle, order)
-                found[f"{name}.{place}x"], found[f"{name}.{place}y"] = motion(x, order), motion(y, order)
-        return found
+            values |= motion.named([f"{name}.{turn}" for turn in ("phi", "w", "z")], self.angles[name])
+            for axis, place in (("x", x), ("y", y)):
+                values |= motion.named([f"{name}.{order}{axis}" for order in ("", "v", "a")], place)
+        return values
 
     def push(self, motion: Motion, names: Sequence[str]) -> tuple[Vector, Vector]:
         """The force in both directions that moves some bars, beside their weight."""
@@ -455,7 +409,7 @@ def _five_pendula(flight: Flight) -> dict[str, Any]:
     end = bars.support("support")
     for name in names:
         end = bars.put(name, end)
-    motion = Lagrange(bars.q, bars.v, *bars.energies()).move(flight, *names)
+    motion = Motion(flight, names, bars.q, bars.v, *bars.energies())
     whole, last = bars.push(motion, names), bars.push(motion, names[3:])
     return {
         **bars.values(motion),
@@ -482,8 +436,8 @@ def _triplets(flight: Flight) -> dict[str, Any]:
         friction = flight.value(f"pin{k}.d") * (turns[k] - turns[k - 1])
         forces[angles[k]] -= friction
         forces[angles[k - 1]] += friction
-    system = Lagrange(bars.q, bars.v, kinetic, potential, forces)
-    motion = system.move(flight, ("bar2.x", "bar2.vx"), ("bar2.y", "bar2.vy"), *names)
+    starts: list[Start] = [("bar2.x", "bar2.vx"), ("bar2.y", "bar2.vy"), *names]
+    motion = Motion(flight, starts, bars.q, bars.v, kinetic, potential, forces)
     first, third = bars.push(motion, names[:1]), bars.push(motion, names[2:])
     bend = angles[1] - angles[0]
     return {
@@ -508,11 +462,10 @@ def _pendula_loop(flight: Flight) -> dict[str, Any]:
         met = _met(elbow, second, lengths[2], lengths[3])
         return [*own, _angle(elbow, met), _angle(second, met)]
 
-    kinetic, potential = bars.energies()
     loops = [a - b for a, b in zip(end, other, strict=True)]
     friction = {bars.q[0]: -flight.value("pin1.d") * bars.v[0]}
-    system = Lagrange(bars.q, bars.v, kinetic, potential, friction, loops, closed)
-    motion = system.move(flight, "bar1", "bar2")
+    system = (*bars.energies(), friction, loops, closed)
+    motion = Motion(flight, ["bar1", "bar2"], bars.q, bars.v, *system)
     weight = bars.push(motion, ["bar1", "bar2", "bar3"])
     return {
         **bars.values(motion),
@@ -537,11 +490,10 @@ def _two_loops(flight: Flight) -> dict[str, Any]:
         hanging = [_angle(places[k], points[k]) for k in (1, 2)]
         return [*own, *hanging, *(_angle(points[k], points[k + 1]) for k in (0, 1))]
 
-    kinetic, potential = bars.energies()
     loops = [rods[k][i] - ends[k + 1][i] for k in (0, 1) for i in (0, 1)]
     friction = {bars.q[1]: -flight.value("pin2.d") * bars.v[1]}
-    system = Lagrange(bars.q, bars.v, kinetic, potential, friction, loops, closed)
-    motion = system.move(flight, "pendulum1")
+    system = (*bars.energies(), friction, loops, closed)
+    motion = Motion(flight, ["pendulum1"], bars.q, bars.v, *system)
     pulls = motion.pulls
     weight = bars.push(motion, ["pendulum3"])
     return {

@@ -11,6 +11,7 @@ import importlib.metadata
 import importlib.util
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from time import process_time
 from typing import Any
 
@@ -50,10 +51,6 @@ class Case:
             self.slope = slope_at(problem, self.start, self.t0)
 
     @property
-    def index(self) -> tuple[int, ...]:
-        return tuple(self.problem.variable_index)
-
-    @property
     def switches(self) -> bool:
         """Whether the branch of the equations is chosen by the state at the start of a step."""
         return type(self.problem).start_step is not ProblemDAE.start_step and len(self.pieces) == 2
@@ -61,16 +58,14 @@ class Case:
     @property
     def exclusions(self) -> dict[str, NDArray[np.bool_]]:
         """Which unknowns a peer's error test may leave out, by names for tables; at first none."""
-        problem, index = self.problem, np.array(self.index)
+        problem, index = self.problem, np.array(self.problem.variable_index)
         choices = {"all": np.zeros(problem.n, dtype=bool)}
-        for highest in sorted(set(self.index), reverse=True)[1:]:
-            choices[f"<={highest}"] = index > highest
+        choices |= {f"<={highest}": index > highest for highest in np.unique(index)[-2::-1]}
         choices["diff"] = np.arange(problem.n) >= problem.n_diff
-        found: dict[str, NDArray[np.bool_]] = {}
+        names: dict[bytes, str] = {}
         for name, mask in choices.items():
-            if not mask.all() and not any(np.array_equal(mask, other) for other in found.values()):
-                found[name] = mask
-        return found
+            names.setdefault(mask.tobytes(), name)
+        return {name: choices[name] for name in names.values() if not choices[name].all()}
 
     @property
     def sparse(self) -> bool:
@@ -79,8 +74,6 @@ class Case:
 
 @dataclass(frozen=True)
 class Peer:
-    """A solver that can be compared."""
-
     name: str  # Name in tables
     module: str  # The module it needs
     package: str  # The package that brings the module
@@ -100,12 +93,10 @@ PEERS: Registry[Peer] = Registry("peer", "benchmarks.studies.peers")
 
 
 def known_peers() -> tuple[Peer, ...]:
-    """All peers, first those that evaluate the same equations as all others."""
     return tuple(sorted((peer for _, peer in PEERS.items()), key=lambda peer: not peer.like))
 
 
 def missing(peer: Peer) -> bool:
-    """Whether the module of a peer is not installed."""
     return importlib.util.find_spec(peer.module) is None
 
 
@@ -114,8 +105,6 @@ def version(peer: Peer) -> str:
 
 
 class Ida(Peer):
-    """IDA of SUNDIALS through scikit-sundae."""
-
     def settings(self, case: Case) -> str:
         return ", ".join(f"{name}={value}" for name, value in ida.settings(case.sparse).items())
 
@@ -154,7 +143,7 @@ class ScipyDae(Peer):
 
         jac = self._jacobian(equations, case.sparse)
         u, work = case.start, dict.fromkeys(("steps", "rhs", "jacobian", "factorization"), 0.0)
-        for t, end in zip(case.pieces, case.pieces[1:], strict=False):
+        for t, end in pairwise(case.pieces):
             equations.begin(u, t)
             slope = case.slope if t == case.t0 else slope_at(problem, u, t)
             # At rest, its own choice of a first step is the whole piece, whatever happens on the way.
@@ -275,7 +264,8 @@ class SemiExplicit:
         columns = np.flatnonzero(pattern.any(axis=0))
         others = np.setdiff1d(np.arange(n), rows)
         inner = mass[rows.tolist(), columns.tolist()]
-        if len(rows) == len(columns) and self._regular(casadi, inner, t, u, case):
+        at_start = np.array(casadi.Function("m", [t, u], [inner])(case.t0, case.start))
+        if len(rows) == len(columns) and np.linalg.matrix_rank(at_start) == len(rows):
             self.turn: Vector | None = None
             self.differential, self.algebraic = columns, np.setdiff1d(np.arange(n), columns)
             x, z = u[columns.tolist()], u[self.algebraic.tolist()]
@@ -296,12 +286,6 @@ class SemiExplicit:
         self.x0, self.z0 = first[self.differential], first[self.algebraic]
         self.slope = self._turned(case.slope)[self.differential]
 
-    @staticmethod
-    def _regular(casadi: Any, matrix: Any, t: Any, u: Any, case: Case) -> bool:
-        """Whether a matrix of expressions is, at the start."""
-        at_start = np.array(casadi.Function("m", [t, u], [matrix])(case.t0, case.start))
-        return int(np.linalg.matrix_rank(at_start)) == len(at_start)
-
     def _turned(self, u: Vector) -> Vector:
         return u if self.turn is None else self.turn.T @ u
 
@@ -312,7 +296,6 @@ class SemiExplicit:
         return [float(atol[i]) for i in (*self.differential, *self.algebraic)]
 
     def end(self, x: Vector, z: Vector) -> Vector:
-        """The unknowns of the problem from x and z."""
         joined = np.empty(len(x) + len(z))
         joined[self.differential], joined[self.algebraic] = x, z
         return joined if self.turn is None else self.turn @ joined

@@ -12,16 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.measuring.races import (
-    ALL_WEIGHTS,
-    COUNTS,
-    Contender,
-    Equal,
-    Outcome,
-    PeerFailure,
-    Race,
-    equal,
-)
+from benchmarks.measuring import races
+from benchmarks.measuring.races import Contender, Equal, Outcome, Race
 from benchmarks.studies.peers.solvers import PEERS, Case, Peer, known_peers, missing, version
 from benchmarks.study import Layout, Option, Table, chosen, study
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
@@ -61,7 +53,7 @@ DIGITS = Layout("scd:>5.2f|error:>8.1e")
     "problem:U32 solver:U24 weights:U8 n:i8 index:i8 rtol[1] success:i8 time[s] runs:i8 error[1] scd[1] "
     "steps rejected rhs jacobian factorization message:U120",
     example="--problems simple --rtols 1e-3,1e-5 --repetitions 1",
-    picture=Picture("bench", "benchmarks.pictures.peers:peers", "time against error by solver"),
+    picture=Picture("bench", "benchmarks.pictures:peers", "time against error by solver"),
     options={
         "sweepers": Option("methods of this package besides its default", flag="sweeper"),
         "others": Option("peers to compare with", flag="peer"),
@@ -103,18 +95,15 @@ def peers(
     rows.parameters |= {"like": [peer.name for peer in here if peer.like]}
     rows.parameters |= {"unlike": [peer.name for peer in here if not peer.like]}
     rows.parameters |= {"versions": list(dict.fromkeys(map(version, here)))}
-    with rows.bar(len(names) * len(tolerances), "ladder") as bar:
-        for name in names:
-            try:
-                race = _race(rows, name, methods, here, repetitions, time_limit)
-            except InputError as reason:
-                rows.leave_out(name, reason)
-                bar.update(len(tolerances))
-                continue
-            race.warm_up(tolerances[0], rows.parameters["ours"])
-            for rtol in tolerances:
-                race.measure(rtol)
-                bar.update(1)
+    for name in rows.each(names, "problem"):
+        try:
+            race = _race(rows, name, methods, here, repetitions, time_limit)
+        except InputError as reason:
+            rows.leave_out(name, reason)
+            continue
+        race.warm_up(tolerances[0], rows.parameters["ours"])
+        for rtol in tolerances:
+            race.measure(rtol)
 
 
 def default_problems() -> list[str]:
@@ -175,14 +164,15 @@ def _race(
         solution = solve(name, rtol=rtol, atol=float(atol[0]) if (scale == scale[0]).all() else atol, **named)
         time = process_time() - tic
         if not solution.success:
-            raise PeerFailure(solution.message)
-        return Outcome(time, solution.u[-1], **{name: float(solution.stats[name]) for name in COUNTS})
+            raise races.PeerFailure(solution.message)
+        return Outcome(time, solution.u[-1], **{name: float(solution.stats[name]) for name in races.COUNTS})
 
     def of_a_peer(peer: Peer, excluded: NDArray[np.bool_], rtol: float, count: bool) -> Outcome:
         return peer.run(case, rtol, weighted(rtol, scale, excluded), count)
 
-    contenders = [Contender(DEFAULT, ALL_WEIGHTS, partial(ours, {}))]
-    contenders += [Contender(method, ALL_WEIGHTS, partial(ours, {"sweeper": method})) for method in methods]
+    contenders = [Contender(DEFAULT, races.ALL_WEIGHTS, partial(ours, {}))]
+    for method in methods:
+        contenders.append(Contender(method, races.ALL_WEIGHTS, partial(ours, {"sweeper": method})))
     for peer in others:
         for weights, excluded in case.exclusions.items():
             contenders.append(Contender(peer.name, weights, partial(of_a_peer, peer, excluded)))
@@ -203,7 +193,7 @@ def equal_accuracy(result: Result) -> list[Equal]:
         if len(run):
             others = (*about["ours"], *about["unlike"])
             error = float(run["error"][0])
-            times.append(equal(rows, error, about["default"], about["like"], others, rtol=rtol))
+            times.append(races.equal(rows, error, about["default"], about["like"], others, rtol=rtol))
         elif len(here):
             ratio = math.inf if np.isin(good["solver"], about["like"]).any() else math.nan
             times.append(Equal(str(problem), math.nan, {}, ratio, rtol))

@@ -22,8 +22,7 @@ class Posed:
     start: Any  # Value at the start
     slope: Any = ()  # Derivative at the start, for IDA
     options: Mapping[str, Any] = field(default_factory=dict)  # Options of the solver besides tolerances
-    # The unknowns of the problem from time and state of the solver
-    unknowns: Callable[[float, Vector], Any] = lambda t, y: y
+    unknowns: Callable[[float, Vector], Any] = lambda t, y: y  # From time and state of the solver
 
 
 @dataclass(frozen=True)
@@ -33,13 +32,9 @@ class PlainProblem:
     start: Sequence[float]  # Consistent value at t = 0
     t_end: float  # End
     index: int  # Differentiation index of F
-    # Sizes of the unknowns, relative to which errors at the end count; times rtol they are the absolute
-    # tolerances of peers
-    sizes: Sequence[float]
-    # The value at the end, from another source than the solvers that are compared
-    reference: Callable[[], Vector]
-    # ida, radau: ways to give it to IDA and to SciPy's Radau, by what tells them apart
-    ida: Mapping[str, Posed]
+    sizes: Sequence[float]  # In whose units errors at the end count; times rtol the tolerances of peers
+    reference: Callable[[], Vector]  # The value at the end, from another source than these solvers
+    ida: Mapping[str, Posed]  # Ways to give it to IDA and to SciPy's Radau, by what tells them apart
     radau: Mapping[str, Posed] = field(default_factory=dict)
     without_radau: str = ""  # Why SciPy cannot take it
 
@@ -234,9 +229,7 @@ PLAIN: Mapping[str, PlainProblem] = {
         reference=lambda: np.array(PENDULUM_END),
         ida={
             "index 1": Posed(pendulum_index_1, PENDULUM_START, PENDULUM_SLOPE, {"algebraic_idx": [4]}),
-            "index 0": Posed(
-                pendulum_index_0, PENDULUM_START[:4], PENDULUM_SLOPE[:4], unknowns=pendulum_unknowns
-            ),
+            "index 0": Posed(pendulum_index_0, PENDULUM_START[:4], PENDULUM_SLOPE[:4], {}, pendulum_unknowns),
         },
         radau={"index 0": Posed(pendulum_rates, PENDULUM_START[:4], unknowns=pendulum_unknowns)},
     ),

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from scipy.integrate import solve_ivp
 
-from benchmarks.measuring.clock import stopwatch
-from benchmarks.measuring.processes import PATIENCE, ask_fresh
+from benchmarks.measuring.clock import clocked, stopwatch
+from benchmarks.measuring.processes import in_a_fresh_process
 from benchmarks.measuring.races import Contender, Equal, Outcome, PeerFailure, Race, equal
 from benchmarks.studies.plain import problems as plain_problems
 from benchmarks.studies.plain.problems import PLAIN, PlainProblem, Posed, Vector
@@ -37,34 +37,12 @@ WANTED_RATIO = 0.5  # Part of the time of the best peer that the default may tak
 FIRST_RTOL = 1e-6  # Tolerance of the runs in fresh processes
 
 
-# It is handed to Python as text: to start a module of this package would import the package before the clock.
-CHILD = """
-import importlib.util, json, sys
-from time import process_time
-
-asked = json.load(sys.stdin)
-found = importlib.util.spec_from_file_location("plain_problems", asked["file"])
-module = sys.modules["plain_problems"] = importlib.util.module_from_spec(found)
-found.loader.exec_module(module)
-problem = module.PLAIN[asked["problem"]]
-marks = [process_time()]
-import dae_sdc as ds
-marks.append(process_time())
-for _ in range(2):
-    solution = ds.solve(problem.function, u0=problem.start, t_end=problem.t_end, rtol=asked["rtol"])
-    marks.append(process_time())
-    if not solution.success:
-        sys.exit(solution.message)
-print(json.dumps([after - before for before, after in zip(marks, marks[1:])]))
-"""
-
-
 @study(
     "plain",
     "problem:U32 solver:U24 weights:U24 n:i8 index:i8 rtol[1] success:i8 time[s] runs:i8 error[1] steps rhs "
     "message:U120",
     example="--problems ladder-10 --rtols 1e-3,1e-5 --accuracies 1e-3 --repetitions 1 --processes 1",
-    picture=Picture("bench", "benchmarks.pictures.peers:peers", "time against error of plain functions"),
+    picture=Picture("bench", "benchmarks.pictures:peers", "time against error of plain functions"),
     options={
         "processes": Option(
             "fresh processes of each problem for the time of the first call",
@@ -120,8 +98,8 @@ def plain(
 
 def here(problem: PlainProblem, trace: bool | None, rtol: float, count: bool = False) -> Outcome:
     function: Any = problem.function
-    with stopwatch() as spent:
-        run = solve(function, u0=problem.start, t_end=problem.t_end, rtol=rtol, trace=trace)
+    how: dict[str, Any] = {"u0": problem.start, "t_end": problem.t_end, "rtol": rtol}
+    spent, run = clocked(lambda: solve(function, trace=trace, **how))
     if not run.success:
         raise PeerFailure(run.message)
     return Outcome(spent.processor, run.u[-1], steps=run.stats["steps"], rhs=run.stats["rhs"])
@@ -171,27 +149,27 @@ def _race(rows: Table, name: str, accuracy: float, repetitions: int, time_limit:
         rows.leave_out(f"{name}, {RADAU}", problem.without_radau)
 
     def score(end: Vector) -> dict[str, float]:
-        """Largest error relative to the sizes of the unknowns."""
         return {"error": float((np.abs(end - exact) / sizes).max())}
 
     about = {"problem": name, "n": len(problem.start), "index": problem.index}
     return Race(rows, about, contenders, score, repetitions, time_limit, accuracy)
 
 
+def first_call(name: str, cache: str | None) -> list[float]:
+    """Seconds of the processor for the import and the first two solves in a new process."""
+    how: dict[str, Any] = {"clock": "process_time", "rtol": FIRST_RTOL}
+    (times,) = in_a_fresh_process([name], cache, file=str(plain_problems.__file__), **how)
+    return times
+
+
 def _first_calls(rows: Table, name: str, processes: int, cold: bool) -> None:
     with rows.or_left_out(f"first call of {name}"):
-        warm = [in_a_fresh_process(name, None) for _ in range(processes)]
-        found = {"warm": [median(column) for column in zip(*warm, strict=True)]} if warm else {}
+        warm = [first_call(name, None) for _ in range(processes)]
+        times = {"warm": [median(column) for column in zip(*warm, strict=True)]} if warm else {}
         if cold:
             with TemporaryDirectory(prefix="dae_sdc-plain-") as folder:
-                found["cold"] = in_a_fresh_process(name, folder)
-        rows.parameters["first"][name] = found
-
-
-def in_a_fresh_process(name: str, cache: str | None, patience: float = PATIENCE) -> list[float]:
-    """Seconds of the processor for the import and the first two solves in a new process."""
-    asked = {"file": str(plain_problems.__file__), "problem": name, "rtol": FIRST_RTOL}
-    return list(ask_fresh(CHILD, asked, cache, patience))
+                times["cold"] = first_call(name, folder)
+        rows.parameters["first"][name] = times
 
 
 def equal_errors(result: Result) -> list[Equal]:

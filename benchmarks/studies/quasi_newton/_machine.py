@@ -73,7 +73,6 @@ def _place(c: Any, time: Any, state: Any, p: Any) -> None:
 
 @_view.method(_nrt=True)
 def _evaluate(c: Any, x: Any, f: Any) -> None:
-    """The residual at x into f."""
     c.evaluations += 1
     vector(c.u, c.n)[c.n - c.m :] = x
     call_residual(c.residual, c.time, c.u, c.du, c.p, c.out)
@@ -82,7 +81,6 @@ def _evaluate(c: Any, x: Any, f: Any) -> None:
 
 @_view.method(_nrt=True)
 def _differentiate(c: Any) -> None:
-    """The Jacobian at the iterate into ``matrix``."""
     c.jacobians += 1
     vector(c.u, c.n)[c.n - c.m :] = vector(c.x, c.m)
     call_jacobian(c.jacobian, c.time, c.u, c.du, 1.0, c.p, c.whole)
@@ -102,14 +100,12 @@ def _correct(c: Any) -> Any:
 
 @_view.method(_nrt=True)
 def _solve(c: Any) -> None:
-    """The correction for the residual ``f``."""
     vector(c.delta, c.m)[:] = vector(c.f, c.m)
     lapack_solve(c.getrs, c.small, c.factors, c.pivots, c.delta)
 
 
 @_view.method(_nrt=True)
 def _size(c: Any) -> Any:
-    """Largest weighted entry of the correction."""
     return np.abs(vector(c.delta, c.m) * vector(c.weights, c.m)).max()
 
 
@@ -240,13 +236,8 @@ def weights_of(which: Any, h: Any, s: Any, y: Any, hy: Any, f: Any, before: Any,
         z[:] = y
     elif which == 2:
         # Martinez' test: the good update where steps are more nearly orthogonal than changes of F.
-        z[:] = y
-        if before[2, 0] > 0.0:
-            steps = abs(s @ before[0]) * (y @ y)
-            if steps < abs(y @ before[1]) * abs(s @ hy):
-                z[:] = s @ h
-        else:
-            z[:] = s @ h
+        steps, changes = abs(s @ before[0]) * (y @ y), abs(y @ before[1]) * abs(s @ hy)
+        z[:] = s @ h if before[2, 0] == 0.0 or steps < changes else y
     elif which == 3:
         z[:] = f
     elif which == 4:
@@ -273,11 +264,7 @@ def updated(h: Any, s: Any, hy: Any, y: Any, z: Any) -> Any:
 
 @compiled
 def quasi_newton(c: Any, which: Any, damped: Any, goal: Any, maxiter: Any) -> Any:
-    """Iterate with an inverse that is updated; whether it has converged.
-
-    ``which`` is the place of the update in :data:`~benchmarks.studies.quasi_newton.study.UPDATES`; that of
-    Eirola and Nevanlinna is made along the next step, with a second evaluation.
-    """
+    """Iterate with an inverse that gets the update ``which``; whether it has converged."""
     m, h, x, f = c.m, square(c.inverse, c.m), vector(c.x, c.m), vector(c.f, c.m)
     trial, after, z, before = np.empty(m), np.empty(m), np.empty(m), np.zeros((3, m))
     c.evaluate(x, f)
@@ -299,7 +286,7 @@ def quasi_newton(c: Any, which: Any, damped: Any, goal: Any, maxiter: Any) -> An
             return False
         s, y = fraction * step, after - f
         x[:], f[:] = trial, after
-        if which == 7:
+        if which == 7:  # that of Eirola and Nevanlinna is made along the next step
             s = -(h @ after)
             trial[:] = x + s
             c.evaluate(trial, after)
@@ -325,11 +312,9 @@ def invert(c: Any, size: Any) -> None:
 
 
 def run(contact: ArrayMemory, cases: Any, *how: Any) -> Any:
-    """Solve at states in turn; for each whether it has converged, evaluations, Jacobians and iterations.
-
-    Told how: the method, whether it is damped, whether it begins where the case before has ended, the size of
-    the first inverse, and largest correction, residual and number of iterations.
-    """
+    """Solve at states in turn; for each whether it has converged, evaluations, Jacobians and iterations."""
+    # How: the method, whether it is damped, whether it begins where the case before has ended, the size of
+    # the first inverse, and largest correction, residual and number of iterations.
     return _run(contact.address, cases, *how)
 
 
@@ -338,7 +323,7 @@ def _run(where: Any, cases: Any, method: Any, damped: Any, warm: Any, start: Any
     (times, states, p), (tolerance, goal, maxiter) = cases, goals
     c = contact_at(where)
     x, f = vector(c.x, c.m), vector(c.f, c.m)
-    found = np.zeros((len(states), 4), np.int64)
+    table = np.zeros((len(states), 4), np.int64)
     known = False
     for k in range(len(states)):
         c.evaluations, c.jacobians, c.iterations = 0, 0, 0
@@ -365,8 +350,8 @@ def _run(where: Any, cases: Any, method: Any, damped: Any, warm: Any, start: Any
             if solved:
                 break
         known = solved
-        found[k, 0], found[k, 1], found[k, 2], found[k, 3] = solved, c.evaluations, c.jacobians, c.iterations
+        table[k, 0], table[k, 1], table[k, 2], table[k, 3] = solved, c.evaluations, c.jacobians, c.iterations
         if solved:
             c.evaluate(x, f)
-            found[k, 0] = c.largest_residual() <= 10.0 * goal
-    return found
+            table[k, 0] = c.largest_residual() <= 10.0 * goal
+    return table

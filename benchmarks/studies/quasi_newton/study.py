@@ -8,16 +8,91 @@ from functools import partial
 from itertools import product
 from statistics import median
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 
-from benchmarks.measuring.clock import in_turn, stopwatch
-from benchmarks.studies.quasi_newton.steps import KINDS, counted
+from benchmarks.measuring.clock import clocked, in_turn
 from benchmarks.study import Layout, Option, Table, chosen, study
+from dae_sdc.dae.newton import ImplicitSystem, ModifiedNewton
+from dae_sdc.dae.state import Vector
 from dae_sdc.errors import require_count
 from dae_sdc.problems.tyre import GRAVITY_OF_CAR, BrushTyre
 from dae_sdc.run.results import Result
+from dae_sdc.run.solution import Solution
 from dae_sdc.run.solve import solve
+from dae_sdc.sweepers import runge_kutta, solvers
+
+MOST_PAIRS = 10  # Most updates of one factorisation
+SMALLEST_DENOMINATOR = 1e-8  # Size of s^T H y relative to s^T s below which a matrix is not updated
+
+
+class UpdatedNewton(ModifiedNewton):
+    """A modified Newton iteration whose kept matrices get the good update of Broyden in every iteration.
+
+    H_k+1 g = H_k g - v_k (s_k^T H_k g) / (s_k^T H_k y_k) with v_k = H_k F_k+1, in the weights of the
+    unknowns, so that an update costs two inner products. Updates of a solve are dropped when it ends, in a
+    subclass they stay until a matrix is factorised anew.
+    """
+
+    stays = False
+
+    def __init__(self, *values: Any, **settings: Any) -> None:
+        super().__init__(*values, **settings)
+        self._pairs: dict[int, list[tuple[Vector, Vector]]] = {}
+
+    def solve(self, system: ImplicitSystem) -> None:
+        self._last: tuple[Vector, Any] | None = None
+        if not self.stays:
+            self._pairs.clear()
+        super().solve(system)
+
+    def factor(self) -> bool:
+        self._pairs.pop(id(self.matrix), None)
+        return super().factor()
+
+    def restore(self) -> None:
+        super().restore()
+        self._last = None
+
+    def correct(self) -> float:
+        self._residual = self._system.residual()
+        pairs = self._pairs.setdefault(id(self.matrix), [])
+        delta = self._solved(self._residual)
+        allowed = self._system.tolerated(1.0)
+        squared = np.where((allowed > 0.0) & np.isfinite(allowed), allowed, 1.0) ** -2.0
+        for s, r in pairs:
+            delta = delta + r * ((s * squared) @ delta)
+        if self._last is not None and self._last[1] is self.matrix and len(pairs) < MOST_PAIRS:
+            s = -self._last[0]
+            weighted = s * squared
+            product = weighted @ (delta + s)
+            if abs(product) > SMALLEST_DENOMINATOR * (weighted @ s):
+                r = -delta / product
+                pairs.append((s, r))
+                delta = delta + r * (weighted @ delta)
+        self._delta = delta
+        self._last = delta.copy(), self.matrix
+        size = self._system.size(delta)
+        self._history.append(size)
+        return size
+
+
+class LastingNewton(UpdatedNewton):
+    stays = True
+
+
+# Iterations by name
+KINDS = {"ours": ModifiedNewton, "BGM in solve": UpdatedNewton, "BGM stays": LastingNewton}
+
+
+def counted(kind: str, problem: str, sweeper: str) -> Solution:
+    """A run at rtol = 1e-6 with an iteration in Python."""
+    how: dict[str, Any] = {} if sweeper == "esdirk43" else {"backend": "numpy"}
+    here: dict[str, Any] = {"ModifiedNewton": KINDS[kind]}
+    with patch.multiple(runge_kutta, **here), patch.multiple(solvers, **here):
+        return solve(problem, sweeper=sweeper, rtol=1e-6, **how)
+
 
 # Updates H + (s - H y) z^T / (z^T y) of the inverse H, in the order in which compiled code knows them
 UPDATES: Mapping[str, str] = {
@@ -87,20 +162,18 @@ def quasi_newton(
     """
     names = chosen("problem", problems, dict.fromkeys(problem for problem, _ in STEPS))
     runs = [(problem, sweeper) for problem, sweeper in STEPS if problem in names]
-    with rows.bar(2 * len(ribs) + (5 in ribs) + len(runs), "part") as bar:
-        for n in ribs:
-            tyre = BrushTyre(ribs=n)
-            random = random_contacts(tyre, contacts, seed)
-            _measure(rows, "cold", tyre, random, repetitions)
-            bar.update(1)
-            _measure(rows, "warm", tyre, contacts_of_a_run(tyre), repetitions)
-            bar.update(1)
-            if n == 5:
-                _measure(rows, "unit", tyre, random, repetitions)
-                bar.update(1)
-        for problem, sweeper in runs:
-            _measure_steps(rows, problem, sweeper, repetitions)
-            bar.update(1)
+    for n in rows.each(ribs, "tyre"):
+        tyre = BrushTyre(ribs=n)
+        random = random_contacts(tyre, contacts, seed)
+        _measure(rows, "cold", tyre, random, repetitions)
+        times = np.linspace(*tyre.interval, 1001)  # 1 ms apart
+        states = np.array(solve(tyre, rtol=1e-6, t_eval=times).u)
+        run = Cases(times, states, np.tile(tyre.packed_parameters, (len(times), 1)))
+        _measure(rows, "warm", tyre, run, repetitions)
+        if n == 5:
+            _measure(rows, "unit", tyre, random, repetitions)
+    for problem, sweeper in rows.each(runs, "run"):
+        _measure_steps(rows, problem, sweeper, repetitions)
 
 
 def random_contacts(tyre: BrushTyre, count: int, seed: int) -> Cases:
@@ -122,15 +195,7 @@ def random_contacts(tyre: BrushTyre, count: int, seed: int) -> Cases:
     return Cases(np.zeros(count), states, parameters)
 
 
-def contacts_of_a_run(tyre: BrushTyre) -> Cases:
-    """Contacts along a run, 1 ms apart."""
-    times = np.linspace(*tyre.interval, 1001)
-    states = solve(tyre, rtol=1e-6, t_eval=times).u
-    return Cases(times, np.array(states), np.tile(tyre.packed_parameters, (len(times), 1)))
-
-
 def _measure(rows: Table, part: str, tyre: BrushTyre, cases: Cases, repetitions: int) -> None:
-    """A row for each method on the contacts of a part."""
     from benchmarks.studies.quasi_newton import _machine
 
     contact = _machine.contact_of(tyre)
@@ -143,43 +208,35 @@ def _measure(rows: Table, part: str, tyre: BrushTyre, cases: Cases, repetitions:
         own = {"newton": (_machine.NEWTON, False), "ours": (_machine.OURS, False)}
         methods = own | {"D-ours": (_machine.OURS, True)} | methods
 
-    def solved(method: int, damped: bool) -> tuple[float, Any]:
-        with stopwatch() as spent:
-            found = _machine.run(contact, tuple(cases), method, damped, warm, start, settings)
-        return spent.processor, found
+    def solved(method: int, damped: bool) -> Any:
+        return _machine.run(contact, tuple(cases), method, damped, warm, start, settings)
 
     solved(0, False)  # compiles
     count = len(cases.times)
-    runs = {name: partial(solved, *how) for name, how in methods.items()}
+    runs = {name: partial(clocked, partial(solved, *how)) for name, how in methods.items()}
     for name, done in in_turn(runs, repetitions).items():
-        _, found = done[-1]
-        good = found[found[:, 0] > 0]
+        solves = done[-1][1]
+        good = solves[solves[:, 0] > 0]
         means = good[:, 1:].mean(axis=0) if len(good) else np.full(3, np.nan)
         rows.put(
             **{"part": part, "case": "", "method": name, "ribs": tyre.ribs, "runs": count},
             **{"success": 100.0 * len(good) / count, "evaluations": means[0], "jacobians": means[1]},
-            **{"iterations": means[2], "time": 1e6 * median(time for time, _ in done) / count},
+            **{"iterations": means[2], "time": 1e6 * median(spent.processor for spent, _ in done) / count},
         )
 
 
 def _measure_steps(rows: Table, problem: str, sweeper: str, repetitions: int) -> None:
     """A row for each kind of iteration on a run."""
-
-    def timed(kind: str) -> tuple[float, Any]:
-        with stopwatch() as spent:
-            solution = counted(kind, problem, sweeper)
-        return spent.processor, solution
-
-    runs = {kind: partial(timed, kind) for kind in KINDS}
+    runs = {kind: partial(clocked, partial(counted, kind, problem, sweeper)) for kind in KINDS}
     in_turn(runs, 1)  # compiles
     for kind, done in in_turn(runs, repetitions).items():
-        _, solution = done[-1]
+        solution = done[-1][1]
         stats = solution.stats
         rows.put(
             **{"part": "steps", "case": f"{problem}, {sweeper}", "method": kind, "ribs": 0, "runs": 1},
             **{"success": 100.0 * solution.success, "iterations": stats["newton"]},
             **{"evaluations": stats["rhs"], "jacobians": stats["jacobian"]},
-            time=median(time for time, _ in done),
+            time=median(spent.processor for spent, _ in done),
         )
 
 

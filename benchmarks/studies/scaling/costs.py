@@ -34,7 +34,6 @@ class Network:
     bandwidth: float  # Bytes a second; may be infinite
 
     def message(self, size: float) -> float:
-        """Seconds of a message of ``size`` bytes between two ranks."""
         return self.latency + size / self.bandwidth
 
     def gather(self, ranks: int, size: float) -> float:
@@ -61,22 +60,16 @@ class SweepCost:
 
     controller: float  # t_0 in seconds
     replicated: float  # r in seconds
-    # fixed, growing, exponent: a and b in seconds, and p
-    fixed: float
-    growing: float
-    exponent: float
-    # s_m as measured, for one number of nodes; for another they are interpolated over m / M
-    shares: tuple[float, ...] = (1.0,)
+    fixed: float  # a in seconds
+    growing: float  # b in seconds
+    exponent: float  # p
+    shares: tuple[float, ...] = (1.0,)  # s_m as measured; for other numbers of nodes interpolated over m / M
 
     def computing(self, n: float, nodes: int, ranks: int = 1) -> float:
         """Seconds of one sweep on the rank that has most to do."""
         node: float = self.fixed + self.growing * n**self.exponent
         alike = self.controller + self.replicated * nodes * n
         return alike + largest_share(self.shares, nodes, ranks) * nodes * node
-
-    def replicated_part(self, n: float, nodes: int) -> float:
-        """Part of a serial sweep that is done on every rank; its inverse bounds the speed-up (Amdahl)."""
-        return (self.controller + self.replicated * nodes * n) / self.computing(n, nodes)
 
 
 def largest_share(shares: Sequence[float], nodes: int, ranks: int) -> float:
@@ -105,10 +98,9 @@ def fit_sweep(
         fits.append((float(deviation), exponent, found / scale))
     # Noise must not look like growth: the smallest exponent that fits nearly as well as any.
     limit = ENOUGH * min(deviation for deviation, _, _ in fits) + 1e-9
-    _, exponent, (controller, replicated, fixed, growing) = next(fit for fit in fits if fit[0] <= limit)
-    cost = SweepCost(
-        float(controller), float(replicated), float(fixed), float(growing), exponent, tuple(shares)
-    )
+    _, exponent, terms = next(fit for fit in fits if fit[0] <= limit)
+    coefficients = dict(zip(("controller", "replicated", "fixed", "growing"), terms.tolist(), strict=True))
+    cost = SweepCost(**coefficients, exponent=exponent, shares=tuple(shares))
     model = [cost.computing(size, nodes, int(p)) for size, p in zip(sizes, np.asarray(ranks), strict=True)]
     return cost, np.array(model) / times - 1.0
 

@@ -15,20 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.measuring.families import FAMILIES
 from benchmarks.measuring.processes import rows_of
-from benchmarks.measuring.timing import BEST_SERIAL
-from benchmarks.studies.scaling.costs import (
-    TRANSFER,
-    Network,
-    SweepCost,
-    fit_network,
-    fit_sweep,
-    pfasst,
-    row_bytes,
-    sent_bytes,
-    sweep_time,
-)
+from benchmarks.measuring.ranks import BEST_SERIAL
+from benchmarks.measuring.steps import FAMILIES
+from benchmarks.studies.scaling import costs
+from benchmarks.studies.scaling.costs import Network, SweepCost
 from benchmarks.study import Layout, Table, chosen, study
 from dae_sdc.errors import InputError, SolveError
 from dae_sdc.plotting.plot import Picture
@@ -64,7 +55,7 @@ ASSUMPTIONS = (
     "are ready; no overlap of messages and computing",
     "PFASST: two levels in the nodes, all unknowns on both; the ranks of a step do not share its nodes; the "
     "predictor is one coarse sweep a step in turn",
-    f"PFASST: transfers and the FAS correction cost {TRANSFER:g} of the sweeps on both levels",
+    f"PFASST: transfers and the FAS correction cost {costs.TRANSFER:g} of the sweeps on both levels",
     f"PFASST: iterations, of the slowest step of a block, are those counted with about {COUNTED_AT} unknowns "
     "and LU on both levels; serial steps have LU, too, and their sweeps cost what the measured ones do",
 )
@@ -78,7 +69,7 @@ ASSUMPTIONS = (
     "bytes:i8[B] messages_expected:i8 messages_notes_expected:i8 bytes_expected:i8[B] equal:? time[s] "
     "model[s] exchange_share speedup efficiency",
     example="--problems transmission-line --sizes 10,100 --repetitions 1",
-    picture=Picture("bench", "benchmarks.pictures.scaling:scaling", "times and speed-up against ranks"),
+    picture=Picture("bench", "benchmarks.pictures:scaling", "times and speed-up against ranks"),
 )
 def scaling(
     rows: Table,
@@ -108,7 +99,7 @@ def scaling(
     asked["repetitions"] = repetitions
     measured = []
     with rows.bar(len(works) * (2 * len(cores) + (qdelta != BEST_SERIAL)), "row") as bar:
-        with closing(rows_of("benchmarks.measuring.timing", asked, ranks, patience)) as news:
+        with closing(rows_of(asked, ranks, patience)) as news:
             for row in news:
                 measured.append(row)
                 bar.update(1)
@@ -143,12 +134,12 @@ def evaluate(
     """Fit the model to what was measured, and predict."""
     # Latency and bandwidth come from the exchanges by themselves.
     exchanges = [
-        (row["ranks"], row_bytes(n, row["nodes"]), row[name])
+        (row["ranks"], costs.row_bytes(n, row["nodes"]), row[name])
         for row in measured
         for name, n in (("exchange", row["n"]), ("exchange_notes", 0))
         if row["ranks"] > 1 and not row["pinned"] and row[name] > 0.0
     ]
-    network, deviations = fit_network(*zip(*exchanges, strict=True))
+    network, deviations = costs.fit_network(*zip(*exchanges, strict=True))
     fits: dict[str, Any] = {"network": {**asdict(network), "deviation": float(np.abs(deviations).max())}}
     rows: list[dict[str, Any]] = []
     predictions: list[dict[str, Any]] = []
@@ -171,7 +162,7 @@ def _cost(rows: Sequence[Mapping[str, Any]]) -> tuple[SweepCost, float]:
     n, ranks = ([row[name] for row in used] for name in ("n", "ranks"))
     # A sweep that was computed ahead and dropped is work, too.
     seconds = [row["undisturbed"] / (row["sweeps"] + row["dropped"]) for row in used]
-    cost, deviations = fit_sweep(n, ranks, seconds, used[0]["nodes"], (mean / mean.sum()).tolist())
+    cost, deviations = costs.fit_sweep(n, ranks, seconds, used[0]["nodes"], (mean / mean.sum()).tolist())
     return cost, float(np.abs(deviations).max())
 
 
@@ -181,13 +172,13 @@ def _measured_row(row: Mapping[str, Any], cost: SweepCost, network: Network) -> 
     exchanged = row["messages"] * row["exchange"] + row["messages_notes"] * row["exchange_notes"]
     speedup = row["undisturbed"] / row["ratio_least"] / (row["undisturbed"] + exchanged)
     values, notes = row["expected"]
-    model = sweep_time(cost, network, n, nodes, ranks, sweeps / row["steps"])
+    model = costs.sweep_time(cost, network, n, nodes, ranks, sweeps / row["steps"])
     names = [name for name, _ in scaling.columns]
     return {
         **{name: row[name] for name in (*names[1:8], *names[15:26], "equal")},
         **{name: row[name] / sweeps for name in names[8:15]},  # times of a run, told by sweep
         **{"source": "measured", "messages_expected": values, "messages_notes_expected": notes},
-        **{"bytes_expected": sent_bytes(n, nodes, ranks, values, notes), "time": row["wall"]},
+        **{"bytes_expected": costs.sent_bytes(n, nodes, ranks, values, notes), "time": row["wall"]},
         **{"model": (sweeps + row["dropped"]) / sweeps * model, "speedup": speedup},
         "exchange_share": exchanged / (exchanged + row["undisturbed"]),
         "efficiency": speedup / ranks,
@@ -207,20 +198,19 @@ def _predictions(
         about = {"problem": measurements[0]["problem"], "n": n}
         cases = [(measured, ranks) for ranks in range(1, measured + 1)]
         for nodes, ranks in cases + [(ranks, ranks) for ranks in PREDICTED_RANKS if ranks != measured]:
-            time = sweep_time(cost, network, n, nodes, ranks, per_step)
+            time = costs.sweep_time(cost, network, n, nodes, ranks, per_step)
             speedup = cost.computing(n, nodes) / time
             gain = {"model": time, "speedup": speedup, "efficiency": speedup / ranks}
             yield about | {"source": "nodes", "nodes": nodes, "ranks": ranks, "steps": 1} | gain
         for steps in PREDICTED_STEPS:
             needed = iterations[1], iterations[steps]
-            speedup = pfasst(cost, network, n, (measured, min(COARSE_NODES, measured)), steps, needed)
+            speedup = costs.pfasst(cost, network, n, (measured, min(COARSE_NODES, measured)), steps, needed)
             gain = {"speedup": speedup, "efficiency": speedup / steps}
             yield about | {"source": "pfasst", "nodes": measured, "ranks": steps, "steps": steps} | gain
 
 
 @scaling.reports
 def report(result: Result) -> Iterator[str]:
-    """The tables of a result of :func:`scaling`, and its assumptions."""
     data, about = result.data, result.parameters
     rows, fits = data[data["source"] == "measured"], about["fits"]
     yield f"M={about['nodes']}, {about['qdelta']}; ms a sweep, medians of {about['repetitions']} runs in turn"

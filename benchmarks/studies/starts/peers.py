@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from scipy.optimize import root
 
-from benchmarks.measuring.clock import in_turn, stopwatch
-from benchmarks.measuring.outcomes import Finding
+from benchmarks.measuring.clock import Spent, clocked, in_turn
 from benchmarks.measuring.races import Outcome, carry_out
-from benchmarks.studies.truth.signals import Vector
+from benchmarks.measuring.runs import Finding
+from benchmarks.studies.truth.draw import Vector
 from dae_sdc.errors import InputError
 from dae_sdc.run.sundials import MODULE, installed
 
@@ -40,11 +40,9 @@ class Square:
     """Equations F(u, u') = 0 with as many values and derivatives to be found, and guesses of all."""
 
     residual: Callable[[Any, Any], Any]
-    # u, du: guesses
-    u: Vector
+    u: Vector  # Guesses
     du: Vector
-    # values, rates: which are to be found
-    values: Any
+    values: Any  # Which are to be found
     rates: Any
 
     def rows(self, u: Vector, du: Vector) -> Vector:
@@ -77,31 +75,21 @@ class Square:
         return self.rows(np.asarray(start.y), np.asarray(start.yp))
 
 
-def timed(run: Callable[[], Vector]) -> Outcome:
-    """Seconds of a peer, and the equations after it."""
-    with stopwatch() as spent:
-        end = run()
-    return Outcome(spent.processor, end)
-
-
-def compared(
-    start: Callable[[], Finding], square: Square | None, about: Mapping[str, Any], repetitions: int
-) -> Finding:
+def compared(start: Callable[[], Finding], square: Square | None, about: Any, repetitions: int) -> Finding:
     """A start with its time and, in turn with it, those of peers on the same equations."""
 
-    def ours() -> tuple[float, Finding]:
-        with stopwatch() as spent:
-            finding = start()
-        return spent.processor, finding
+    def by(peer: Callable[[], Vector]) -> Outcome:
+        spent, end = clocked(peer)
+        return Outcome(spent.processor, end)
 
-    runs: dict[str, Callable[[], Any]] = {"": ours}
+    runs: dict[str, Callable[[], Any]] = {"": lambda: clocked(start)}
     if square is not None:
-        runs["root"] = lambda: carry_out(lambda: timed(square.by_root), LONGEST)
+        runs["root"] = lambda: carry_out(lambda: by(square.by_root), LONGEST)
         if installed():
-            runs["ida"] = lambda: carry_out(lambda: timed(square.by_ida), LONGEST)
+            runs["ida"] = lambda: carry_out(lambda: by(square.by_ida), LONGEST)
     done = in_turn(runs, repetitions)
-    starts: list[tuple[float, Finding]] = done.pop("")
-    more = {**about, "time": median(time for time, _ in starts)}
+    starts: list[tuple[Spent, Finding]] = done.pop("")
+    more = {**about, "time": median(spent.processor for spent, _ in starts)}
     for name, ends in done.items():
         last = ends[-1]
         if isinstance(last, str) and last.startswith(InputError.__name__):

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 import dae_sdc as ds
-from benchmarks.measuring.outcomes import DONE, WRONG, Finding
+from benchmarks.measuring.runs import DONE, WRONG, Finding
 from benchmarks.studies.starts.peers import Square, compared, terms
-from benchmarks.studies.truth.netlists import Element, equations, unknowns
+from benchmarks.studies.truth.families.circuits import Element, equations, unknowns
 from dae_sdc.errors import InputError
 from dae_sdc.initial.given import by_name
 from dae_sdc.model.functions import FunctionProblem

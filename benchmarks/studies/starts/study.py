@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.measuring.outcomes import BAD, FAILED, OUTCOMES, Finding, judged, lines_by_message
-from benchmarks.measuring.runs import runs
+from benchmarks.measuring.runs import BAD, FAILED, OUTCOMES, Finding, judged, lines_by_message, runs
 from benchmarks.studies.starts import generated, plants
 from benchmarks.study import Layout, Option, chosen as known_names
 from dae_sdc.errors import require_count

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 import dae_sdc as ds
-from benchmarks.measuring.outcomes import Finding
-from benchmarks.studies.truth.draw import Generator
-from benchmarks.studies.truth.signals import Numbers, Signals, Symbols, Vector
+from benchmarks.measuring.runs import Finding
+from benchmarks.studies.truth.draw import Generator, Numbers, Signals, Symbols, Vector
 from dae_sdc.registry import Registry
 
 # H(u, u', t, functions), an array of n terms of numbers or of expressions
@@ -34,8 +33,8 @@ class Generated:
 
     terms: Terms  # H(u, u', t, functions), shape (n,): polymorphic in numbers and expressions
     solution: Signals  # shape (n,): u_e(t)
-    n_diff: int  # Number of differential unknowns, which come first
-    variable_index: tuple[int, ...]  # Index of each unknown
+    n_diff: int  # Differential unknowns come first
+    variable_index: tuple[int, ...]
     dof: int  # Number of values that are free at the start
     # mix(F, u, t, functions) makes equivalent equations of the rows F
     mix: Callable[[Any, Any, Any, Any], Any] | None = None
@@ -45,11 +44,11 @@ class Generated:
     # What theory says of fixed steps: "table" (the orders of the records hold) or "one" (order 1 at index
     # 1, nothing above)
     orders: str = "table"
-    interval: tuple[float, float] = (0.0, 2.0)  # Start and end
+    interval: tuple[float, float] = (0.0, 2.0)
     # problem_class(generated) makes a problem of another type of the same unknowns, which knows its index
     problem_class: Callable[[Any], ds.ProblemDAE] | None = None
-    family: str = ""  # Its family
-    seed: int = 0  # What it was drawn from
+    family: str = ""
+    seed: int = 0
 
     @property
     def n(self) -> int:
@@ -83,20 +82,16 @@ class Generated:
         """The DAE as a problem, which knows its index or does not."""
         if self.problem_class is not None and units is None:
             return self.problem_class(self)
-        return GeneratedProblem(self, declared, units or Units(np.ones(self.n)))
+        known = (self.index, self.variable_index) if declared else ()
+        return GeneratedProblem(Told(self, units or Units(np.ones(self.n)), *known))
 
     def model(self) -> Any:
-        """The DAE as a model that begins at the exact solution."""
         model = ds.Model(f"{self.family}-{self.seed}", interval=self.interval)
         unknowns = model.variables(list(self.names), start=self.solution(self.interval[0]).tolist())
         u = np.array(unknowns, dtype=object)
         du = np.array([model.der(x) for x in unknowns], dtype=object)
         model.equations(*self.residual(u, du, model.t, SYMBOLS))
         return model
-
-    def with_rows(self, mix: Callable[[Any, Any, Any, Any], Any], family: str) -> Generated:
-        """The same DAE with other, equivalent equations."""
-        return replace(self, mix=mix, family=family)
 
     def reordered(self, order: Sequence[int]) -> Generated:
         """The same DAE with its unknowns in another order; ``order`` holds their present places."""
@@ -156,26 +151,55 @@ def constraints_of(terms: Terms, solution: Signals, p: int, hidden: int) -> Call
     return lambda u, t: np.concatenate([rows(np.asarray(u), t) for rows in every])
 
 
-class GeneratedProblem(ds.ProblemDAE):
-    """A generated DAE as a user would write it: ``eval_f``, and what is declared."""
+@dataclass(frozen=True, eq=False)
+class Told:
+    """A generated DAE and what its user tells of it."""
 
-    def __init__(self, generated: Generated, declared: bool, units: Units, **settings: Any) -> None:
-        super().__init__(generated.n_diff, generated.n - generated.n_diff, **settings)
-        self.generated, self.names = generated, generated.names
-        self.scale, self.second = units.unknowns, units.time
-        if declared:
-            self.index, self.variable_index = generated.index, generated.variable_index
-        self.interval = (generated.interval[0] * self.second, generated.interval[1] * self.second)
+    given: Generated
+    units: Units
+    index: int | None = None
+    indices: tuple[int, ...] | None = None  # Of the unknowns
+
+    def residual(self, t: Any, u: Any, du: Any) -> Any:
+        """F(t, u, u') in these units."""
+        second, scale = self.units.time, self.units.unknowns
+        return self.given.residual(u / scale, du * (second / scale), t / second)
+
+    def exact(self, times: Vector) -> Vector:
+        """The solution at times of shape (K,), shape (K, n)."""
+        return np.array([self.given.solution(t / self.units.time) for t in times]) * self.units.unknowns
+
+
+class PlainProblem(ds.ProblemDAE):
+    """A generated DAE as a class with ``eval_f``, names of its unknowns, and what is told."""
+
+    def __init__(self, told: Told, n_diff: int | None = None, **settings: Any) -> None:
+        n = told.given.n
+        super().__init__(n if n_diff is None else n_diff, 0 if n_diff is None else n - n_diff, **settings)
+        self.told, self.names = told, told.given.names
+        if told.index is not None:
+            self.index = told.index
+        if told.indices is not None:
+            self.variable_index = told.indices
 
     def eval_f(self, u: Any, du: Any, t: float) -> Any:
-        slope = np.asarray(du) * self.second / self.scale
-        return self.generated.residual(np.asarray(u) / self.scale, slope, t / self.second)
+        return self.told.residual(t, np.asarray(u), np.asarray(du))
+
+
+class GeneratedProblem(PlainProblem):
+    """One that knows its interval and its solution."""
+
+    def __init__(self, told: Told, **settings: Any) -> None:
+        super().__init__(told, told.given.n_diff, **settings)
+        start, end = told.given.interval
+        self.interval = start * told.units.time, end * told.units.time
 
     def u_exact(self, t: float) -> Any:
-        return self.generated.solution(t / self.second) * self.scale
+        return self.told.exact(np.array([t]))[0]
 
     def du_exact(self, t: float) -> Any:
-        return self.generated.slope(t / self.second) * self.scale / self.second
+        units = self.told.units
+        return self.told.given.slope(t / units.time) * units.unknowns / units.time
 
 
 # Every family by its name: a function that makes a DAE from a seed

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 import dae_sdc as ds
-from benchmarks.measuring.outcomes import DONE, FAILED, WRONG, Finding
+from benchmarks.measuring.runs import DONE, FAILED, WRONG, Finding
+from benchmarks.studies.truth.draw import Vector
 from benchmarks.studies.truth.generated import FAMILIES, Generated
-from benchmarks.studies.truth.signals import Vector
 from dae_sdc.errors import InputError
 from dae_sdc.sweepers.collocation import expected_orders
 from dae_sdc.sweepers.direct import DirectMethod
@@ -52,7 +52,6 @@ def options_of(method: str) -> dict[str, Any]:
 
 @lru_cache(maxsize=4)
 def model_of(dae: Generated) -> Any:
-    """Its model, which is compiled once."""
     return dae.model()
 
 
@@ -145,11 +144,9 @@ def judge(dae: Generated, solution: Any, rtol: float) -> Finding:
     return right_or_wrong(solution, names, values - exact, ratio, ".2g")
 
 
-def ratios(
-    dae: Generated, error: Vector, exact: Vector, rtol: float, h: float, places: Any = slice(None)
-) -> Vector:
+def ratios(dae: Generated, error: Vector, exact: Vector, rtol: float, h: float, at: Any = ...) -> Vector:
     """Errors in units of what the contract allows of unknowns at some places, both of shape (K, j)."""
-    amplified = max(1.0, dae.tau / h) ** (np.array(dae.variable_index)[places] - 1)
+    amplified = max(1.0, dae.tau / h) ** (np.array(dae.variable_index)[at] - 1)
     # An answer that is off by the whole of it is wrong, however short the steps are.
     allowed: Vector = np.minimum(MARGIN * rtol * amplified, 1.0) * (1.0 + np.abs(exact))
     return np.abs(error) / allowed

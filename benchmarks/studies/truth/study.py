@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.measuring.outcomes import BAD, OUTCOMES, REFUSED, Finding, judged, lines_by_message
-from benchmarks.measuring.runs import runs
+from benchmarks.measuring.runs import BAD, OUTCOMES, REFUSED, Finding, judged, lines_by_message, runs
 from benchmarks.studies.truth import solves
 from benchmarks.studies.truth.generated import FAMILIES, KINDS, Kind
 from benchmarks.studies.truth.written import WRITTEN
@@ -34,11 +33,6 @@ def kind_of(line: str) -> str:
     """What a line asks for: a solve, or one of the other kinds of runs."""
     way = (line.split(":") + [""] * 3)[2]
     return way if way in KINDS else "solve"
-
-
-def method_class(line: str) -> str:
-    method = line.split(":")[3]
-    return next((name for name, starts in GROUPS if method.startswith(starts)), "manifold")
 
 
 def repeat(line: str) -> Finding:
@@ -136,7 +130,9 @@ def report(result: Result) -> list[str]:
         + ", ".join(f"{number} {name}" for name, number in totals.items())
     ]
     solved, others = data[data["kind"] == "solve"], data[data["kind"] != "solve"]
-    lines += _table("solves", solved, np.array([method_class(line) for line in solved["line"].tolist()]))
+    methods = [line.split(":")[3] for line in solved["line"].tolist()]
+    classes = [next((name for name, heads in GROUPS if m.startswith(heads)), "manifold") for m in methods]
+    lines += _table("solves", solved, np.array(classes))
     lines += _table("others", others, others["kind"])
     lines += ["", *_messages(data)]
     noisy = data[data["warned"] != ""]

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 import dae_sdc as ds
-from benchmarks.measuring.outcomes import BAD, DONE, REFUSED, WRONG, Finding, done_of
+from benchmarks.measuring.runs import BAD, DONE, REFUSED, WRONG, Finding, done_of
+from benchmarks.studies.truth.draw import Vector
 from benchmarks.studies.truth.generated import KINDS, Kind
-from benchmarks.studies.truth.signals import Vector
 from benchmarks.studies.truth.solves import MARGIN, PATIENCE, right_or_wrong, rtol_of, unfinished
 from dae_sdc.errors import DAEWarning, InputError
 from dae_sdc.registry import Registry

@@ -10,62 +10,21 @@ import subprocess
 from contextlib import redirect_stderr, redirect_stdout
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
-from benchmarks.measuring.outcomes import Finding
-from benchmarks.studies.faults.cases import DONE, HANG, TOLD, Case, Random, choice, command_ended, kind, raw
-from benchmarks.studies.faults.processes import finish, start, words
-from benchmarks.studies.faults.values import NO_NUMBER_TEXTS, NUMBER_TEXTS, TEXTS
+from benchmarks.measuring.runs import Finding
+from benchmarks.studies.faults import cases
+from benchmarks.studies.faults.cases import DONE, HANG, LOST, TEXTS, TOLD, Case, Random, choice, kind
 from dae_sdc import cli
 
-BASES = """
-solve simple --dt 0.1 --t-end 0.2
-solve simple --dt 0.1 --t-end 0.2 --out run.npy
-solve simple --rtol 1e-3 --t-end 0.2 --time-limit 20 --points 3
-solve pendulum --dt 0.1 --t-end 0.2 --sweeper semi-implicit --nodes 2
-solve own.py:Own --rtol 1e-3 --time-limit 20
-solve model.mo --rtol 1e-3 --t-end 0.1 --time-limit 20 --params k=2
-convergence hessenberg-1 --nodes 2 --dt 0.2,0.1 --t-end 0.2
-iterations simple --nodes 2 --dt 0.1 --t-end 0.2 --maxiter 3
-structure pendulum
-structure model.mo
-reduce pendulum
-simplify rlc-circuit
-initial pendulum --fixed x=0.6 --guesses y=0.5
-initial model.mo
-info pendulum
-list problems
-plot linear run.npy -o a.png
-drift rigid-pendulum --case radau-iia-9/ggl --t-end 0.05 --points 2
-playground synchronous-machine --t-end 0.02
-accuracy --sweeper none
-pendulum-study --sweeper none
-nonsense
---version
---help
-""".strip().splitlines()
-
-MODEL = "model M parameter Real k=1; Real x(start=1), y; equation der(x)=-k*x; y=2*x; end M;\n"
-
-OWN = """import dae_sdc as ds
-
-class Own(ds.ProblemDAE):
-    index = 1
-    dt = 0.1
-
-    def __init__(self, **settings):
-        super().__init__(1, 1, **settings)
-
-    def eval_f(self, u, du, t):
-        return [du[0] + u[0], u[1] - u[0]]
-"""
-
+BASES, COMMANDS = (cases.tables()["lines"][name].strip().splitlines() for name in ("bases", "commands"))
 LONG = ("accuracy", "pendulum-study")  # Verbs that take minutes without the words that stand above
 STREAMS = ("read", "closed", "full", "early", "both closed")
 
 
 def write_sources() -> None:
-    Path("model.mo").write_text(MODEL, encoding="utf-8")
-    Path("own.py").write_text(OWN, encoding="utf-8")
+    for path, source in (("model.mo", "model"), ("own.py", "own")):
+        Path(path).write_text(cases.tables()["sources"][source], encoding="utf-8")
 
 
 @lru_cache
@@ -86,10 +45,10 @@ def mutated(rng: Random, line: list[str]) -> tuple[list[str], str]:
         action = choice(rng, known)
         flag = action.option_strings[-1]
         if action.type in (float, int) and rng.random() < 0.6:
-            text = choice(rng, NUMBER_TEXTS)
+            text = choice(rng, cases.tables()["words"]["numbers"].split())
         if action.nargs == 0 and rng.random() < 0.8:
             return [*line, flag], ""
-        why = f"{flag} {text!r}" if action.type in (float, int) and text in NO_NUMBER_TEXTS else ""
+        why = f"{flag} {text!r}" if action.type in (float, int) and text in cases.NO_NUMBER_TEXTS else ""
         return [*line, f"{flag}={text}"] if text.startswith("-") else [*line, flag, text], why
     if way < 0.65:
         return line[:at] + line[at + 1 :], ""
@@ -111,26 +70,26 @@ def in_this_process(line: list[str], nonsense: str = "") -> Finding:
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else 1
         except BaseException as error:
-            return raw(error)
-    return command_ended(code, said.getvalue(), nonsense)
+            return cases.raw(error)
+    return cases.command_ended(code, said.getvalue(), nonsense)
 
 
 def in_a_process(line: list[str], stream: str, nonsense: str = "") -> Finding:
-    command = words(*line)
+    command = cases.words(*line)
     closing = {"closed": 'exec "$@" >&-', "both closed": 'exec "$@" >&- 2>&-'}.get(stream)
     if closing:
         command = ["sh", "-c", closing, "sh", *command]
     with open("/dev/full" if stream == "full" else os.devnull, "wb") as taker:
-        child = start(command, stdout=subprocess.PIPE if stream in ("read", "early") else taker)
+        child = cases.start(command, stdout=subprocess.PIPE if stream in ("read", "early") else taker)
     if stream == "early" and child.stdout is not None:
         child.stdout.close()
         child.stdout = None
-    done = finish(child)
+    done = cases.finish(child)
     if done is None:
         return Finding(HANG, "no end")
     if stream == "both closed" and done[0] >= 0:
         return Finding(TOLD if done[0] else DONE)
-    return command_ended(*done, nonsense)
+    return cases.command_ended(*done, nonsense)
 
 
 @kind("command", 25.0)
@@ -150,3 +109,83 @@ def command(rng: Random) -> Case:
 
     place = f" with standard output {stream}" if alone else ""
     return Case(f"dae-sdc {' '.join(map(repr, line))}{place}", run)
+
+
+SHADOWS = cases.tables()["words"]["modules"].split()
+
+
+def variables(**changes: str | None) -> dict[str, Any]:
+    return {"env": cases.environment(**changes)}
+
+
+def shadow(rng: Random) -> dict[str, Any]:
+    name = choice(rng, SHADOWS)
+    Path(f"{name}.py").write_text("raise RuntimeError('shadowed')\n", encoding="utf-8")
+    return {}
+
+
+def nowhere() -> str:
+    """A directory that does not exist and that nobody can make, not even root."""
+    Path("file").write_text("", encoding="utf-8")
+    return str(Path("file").absolute() / "below")
+
+
+def deep(rng: Random) -> dict[str, Any]:
+    place = Path(*["d\u00e9 'x'"] * 20)
+    place.mkdir(parents=True)
+    return {"cwd": str(place.absolute())}
+
+
+def damaged_cache(rng: Random) -> dict[str, Any]:
+    """A directory of compiled code of which some files are cut, filled with other bytes, or emptied."""
+    place = Path("cache").absolute()
+    place.mkdir(mode=0o700)
+    given = variables(NUMBA_CACHE_DIR=str(place))
+    cases.process(cases.words(*COMMANDS[2].split()), **given)
+    for path in sorted(place.rglob("*.*")):
+        if path.is_file() and rng.random() < 0.5:
+            whole = path.read_bytes()
+            others = [b"", whole[: len(whole) // 2], whole[:-3], b"\x80" * 50, whole[::-1]]
+            path.write_bytes(choice(rng, others))
+    return given
+
+
+def broken_mpi(rng: Random) -> dict[str, Any]:
+    package = Path("fake").absolute() / "mpi4py"
+    package.mkdir(parents=True)
+    texts = "raise ImportError('no libmpi')", "raise RuntimeError('broken')", "import nothing_of_this_name"
+    text = choice(rng, texts)
+    (package / "__init__.py").write_text(choice(rng, ["", text]), encoding="utf-8")
+    (package / "MPI.py").write_text(text, encoding="utf-8")
+    return variables(PYTHONPATH=f"{package.parent}{os.pathsep}{cases.PACKAGE}")
+
+
+def few_files(rng: Random) -> dict[str, Any]:
+    import resource
+
+    return {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))}
+
+
+# What is changed, as options of a new process
+CHANGES = cases.functions_of(cases.tables()["changes"], "rng", **globals())
+
+
+@kind("surroundings", 3.0, most=100)
+def surroundings(rng: Random) -> Case:
+    """A command that works, in surroundings that should not matter to it."""
+    change, line = choice(rng, CHANGES), choice(rng, COMMANDS)
+
+    def run() -> Finding:
+        write_sources()
+        given = CHANGES[change](rng)
+        words = line.replace("model.mo", str(Path("model.mo").absolute())).split()
+        done = cases.process(cases.words(*words), **given)
+        if done is None:
+            return Finding(HANG, "no end")
+        finding = cases.command_ended(*done)
+        writes = ("run.npy" in line or "a.png" in line) and "written" in change
+        if finding.outcome == TOLD and not writes:
+            return Finding(LOST, f"it does not run: {finding.message}")
+        return finding
+
+    return Case(f"{line} with {change}", run)

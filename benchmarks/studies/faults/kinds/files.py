@@ -6,7 +6,7 @@ import atexit
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import redirect_stdout
 from functools import lru_cache
 from io import StringIO
@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import dae_sdc as ds
-from benchmarks.measuring.outcomes import Finding
-from benchmarks.studies.faults.cases import Case, Random, called, choice, kind
+from benchmarks.measuring.runs import Finding
+from benchmarks.studies.faults.cases import Case, Random, called, choice, functions_of, kind, tables
 from benchmarks.studies.faults.kinds.commands import in_this_process, write_sources
 
 NONSENSE_JSON: tuple[Any, ...] = (
@@ -36,96 +36,71 @@ def originals() -> Path:
     return place
 
 
-# What reads files: which ones, and how, by a call or by a command line
-TAKERS: Mapping[str, tuple[str, Callable[[], Any] | str]] = {
-    "load a solution": ("run.npy run.json", lambda: ds.load("run.npy")),
-    "Solution.load": ("run.npy run.json run.dense.npz", lambda: ds.Solution.load("run.npy")),
-    "load a study": ("study.npy study.json", lambda: ds.load("study.npy")),
-    "plot a solution": ("run.npy run.json", lambda: ds.plot("linear", "run.npy", out="a.png")),
-    "plot a study": ("study.npy study.json", lambda: ds.plot("loglog", "study.npy", out="a.png")),
-    "resume": ("state.npz", lambda: ds.solve("simple", dt=0.1, checkpoint="state.npz", resume=True)),
-    "command plot": ("run.npy run.json", "plot linear run.npy -o a.png"),
-    "command plot sweeps": ("sweeps.npy sweeps.json", "plot semilogy sweeps.npy -o a.png"),
-    "command resume": ("state.npz", "solve simple --dt 0.1 --checkpoint state.npz --resume"),
-    "command solve over it": ("run.npy run.json run.dense.npz", "solve simple --dt 0.1 --out run.npy"),
-    "command structure": ("model.mo", "structure model.mo"),
-    "read_modelica": ("model.mo", lambda: ds.structure(ds.read_modelica("model.mo"))),
-    "command solve": ("own.py", "solve own.py:Own --dt 0.1"),
-}
-
-
-def _flipped(rng: Random, path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    first = min(len(content), 200) if rng.random() < 0.6 else len(content)
-    for _ in range(int(rng.integers(1, 5))):
-        content[int(rng.integers(first))] ^= 1 << int(rng.integers(8))
-    path.write_bytes(content)
-
-
-def _cut(rng: Random, path: Path) -> None:
-    content = path.read_bytes()
-    path.write_bytes(content[: int(rng.integers(0, max(1, 9 * len(content) // 10)))])
-
-
-def _directory(rng: Random, path: Path) -> None:
-    path.unlink()
-    path.mkdir()
-
-
-def _link(rng: Random, path: Path) -> None:
-    path.unlink()
-    path.symlink_to(choice(rng, [path.name, "missing", "."]))
-
-
-def _foreign(rng: Random, path: Path) -> None:
-    other = choice(rng, sorted(path.parent.iterdir()))
-    if other.is_file():
-        path.write_bytes(other.read_bytes())
-
-
-def _word(rng: Random, path: Path) -> None:
-    """Another value in a sidecar, or another piece of a text."""
-    if path.suffix == ".json":
-        about = inner = json.loads(path.read_text(encoding="utf-8"))
-        while isinstance(inner, (dict, list)) and inner:
-            key: Any = choice(rng, list(inner)) if isinstance(inner, dict) else int(rng.integers(len(inner)))
-            if not isinstance(inner[key], (dict, list)) or not inner[key] or rng.random() < 0.3:
-                inner[key] = choice(rng, NONSENSE_JSON)
-                break
-            inner = inner[key]
-        path.write_text(json.dumps(about), encoding="utf-8")
-        return
-    content = path.read_bytes()
-    at, length = int(rng.integers(len(content))), int(rng.integers(1, 12))
-    path.write_bytes(content[:at] + rng.bytes(length) + content[at + length :])
-
-
 # What is done to a file, and whether what reads it must notice
-DAMAGES: Mapping[str, tuple[Callable[[Random, Path], Any], bool]] = {
-    **{"bits flipped": (_flipped, False), "cut": (_cut, True)},
-    "emptied": (lambda rng, path: path.write_bytes(b""), True),
-    "missing": (lambda rng, path: path.unlink(), False),
-    **{"a directory": (_directory, True), "a link": (_link, False), "another file": (_foreign, False)},
-    "random bytes": (lambda rng, path: path.write_bytes(rng.bytes(int(rng.integers(1, 400)))), True),
-    "longer": (lambda rng, path: path.write_bytes(path.read_bytes() + rng.bytes(50)), False),
-    "other words": (_word, False),
+DAMAGES: Mapping[str, bool] = {
+    **{"bits flipped": False, "cut": True, "emptied": True, "missing": False, "a directory": True},
+    **{"a link": False, "another file": False, "random bytes": True, "longer": False, "other words": False},
 }
+
+
+def damaged(rng: Random, path: Path, damage: str) -> None:
+    content = path.read_bytes()
+    match damage:
+        case "bits flipped":
+            flipped = bytearray(content)
+            first = min(len(content), 200) if rng.random() < 0.6 else len(content)
+            for _ in range(int(rng.integers(1, 5))):
+                flipped[int(rng.integers(first))] ^= 1 << int(rng.integers(8))
+            path.write_bytes(flipped)
+        case "cut":
+            path.write_bytes(content[: int(rng.integers(0, max(1, 9 * len(content) // 10)))])
+        case "emptied":
+            path.write_bytes(b"")
+        case "missing":
+            path.unlink()
+        case "a directory":
+            path.unlink()
+            path.mkdir()
+        case "a link":
+            path.unlink()
+            path.symlink_to(choice(rng, [path.name, "missing", "."]))
+        case "another file":
+            other = choice(rng, sorted(path.parent.iterdir()))
+            path.write_bytes(other.read_bytes() if other.is_file() else content)
+        case "random bytes":
+            path.write_bytes(rng.bytes(int(rng.integers(1, 400))))
+        case "longer":
+            path.write_bytes(content + rng.bytes(50))
+        case "other words" if path.suffix == ".json":
+            about = inner = json.loads(content)
+            while isinstance(inner, (dict, list)) and inner:
+                key: Any = choice(rng, inner if isinstance(inner, dict) else range(len(inner)))
+                if not isinstance(inner[key], (dict, list)) or not inner[key] or rng.random() < 0.3:
+                    inner[key] = choice(rng, NONSENSE_JSON)
+                    break
+                inner = inner[key]
+            path.write_text(json.dumps(about), encoding="utf-8")
+        case "other words":
+            at, length = int(rng.integers(len(content))), int(rng.integers(1, 12))
+            path.write_bytes(content[:at] + rng.bytes(length) + content[at + length :])
 
 
 @kind("file", 9.0)
 def file(rng: Random) -> Case:
-    taker, damage = choice(rng, TAKERS), choice(rng, DAMAGES)
-    read, take = TAKERS[taker]
+    readers = tables()["readers"]
+    taker, damage = choice(rng, readers), choice(rng, DAMAGES)
+    read, take = readers[taker]
     name = choice(rng, read.split())
 
     def run() -> Finding:
         shutil.copytree(originals(), ".", dirs_exist_ok=True)
         write_sources()
-        do, noticed = DAMAGES[damage]
-        do(rng, Path(name))
+        damaged(rng, Path(name), damage)
         # A new result may take the place of a damaged one, and comments of a source may be random.
-        must_see = noticed and "over it" not in taker and name != "own.py"
+        must_see = DAMAGES[damage] and "over it" not in taker and name != "own.py"
         why = f"{name} {damage}" if must_see else ""
-        return in_this_process(take.split(), why) if isinstance(take, str) else called(take, nonsense=why)
+        if taker.startswith("command"):
+            return in_this_process(take.split(), why)
+        return called(functions_of({taker: take}, ds=ds)[taker], nonsense=why)
 
     return Case(f"{taker}, {name} {damage}", run)

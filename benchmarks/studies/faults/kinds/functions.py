@@ -8,41 +8,13 @@ from functools import lru_cache
 from typing import Any
 
 import dae_sdc as ds
-from benchmarks.studies.faults.cases import Case, Random, called, choice, kind
-from benchmarks.studies.faults.values import NO_NUMBERS, NOTHING, VALUES
+from benchmarks.studies.faults import cases
+from benchmarks.studies.faults.cases import VALUES, Case, Random, called, choice, kind
 from dae_sdc.arguments import kind_of
 from dae_sdc.run.description import describe
 from dae_sdc.run.solve import solve
 
-_STUDY = {"sweeper": "semi-implicit", "nodes": 2, "t_end": 0.2}
-
-# Arguments with which a function is quick; functions that are not here get all they need from the table
-QUICK: Mapping[str, tuple[dict[str, Any], ...]] = {
-    "solve": (
-        {"problem": "simple", "dt": 0.1, "t_end": 0.2},
-        {"problem": "simple", "rtol": 1e-3, "t_end": 0.2, "time_limit": 20.0},
-        {"problem": "hessenberg-1", "sweeper": "bdf2", "dt": 0.1, "t_end": 0.5},
-        {"problem": "pendulum", "sweeper": "esdirk43", "rtol": 1e-3, "t_end": 0.05, "time_limit": 20.0},
-    ),
-    "sundials": ({"problem": "hessenberg-1", "rtol": 1e-3, "t_end": 0.2, "time_limit": 20.0},),
-    "structure": ({"model": "pendulum"}, {"model": "rlc-circuit"}, {"model": [[0, 1], [1, 0]]}),
-    "repair": ({"model": "gear-petzold"}, {"model": "pendulum"}),
-    "initial": ({"equations": "pendulum"}, {"equations": "rlc-circuit"}, {"equations": "simple"}),
-    "solution_sets": ({"model": "pendulum", "fixed": {"x": 0.6}},),
-    "reduce": ({"model": "pendulum"}, {"model": "rlc-circuit", "form": "explicit"}),
-    "simplify": ({"model": "rlc-circuit"},),
-    "convergence": ({"problem": "hessenberg-1", "dt": [0.2, 0.1], **_STUDY},),
-    "iterations": ({"problem": "simple", "dt": 0.1, "maxiter": 3, **_STUDY},),
-    "drift": ({"case": ["radau-iia-9/ggl"], "t_end": 0.05, "points": 2},),
-    "playground": ({"name": "synchronous-machine", "t_end": 0.02},),
-    "pendulum_study": ({"k": [1.0], "sweeper": ["bdf2"], "dt": 0.05, "rtol": [1e-2], "max_order": [1]},),
-    "accuracy": ({"sweeper": "none", "nodes": 2},),
-    "info": ({"name": "pendulum"},),
-    "load": ({"path": "missing.npy"},),
-    "plot": ({"show": "x", "out": "a.png"},),
-    "read_modelica": ({"source": "model M Real x(start=1); equation der(x)=-x; end M;"},),
-    "read_modelica_text": ({"text": "model M Real x(start=1); equation der(x)=-x; end M;"},),
-}
+QUICK: Mapping[str, list[dict[str, Any]]] = cases.tables()["quick"]
 
 # Arguments without which a function would take minutes
 MUST_STAY: Mapping[str, tuple[str, ...]] = {"accuracy": ("sweeper",), "pendulum_study": ("dt",)}
@@ -87,7 +59,7 @@ def function(rng: Random) -> Case:
     if rng.random() < 0.03:
         given["nodez"] = "1"
     # What nobody can mean as an argument of its annotation.
-    useless = {key: NO_NUMBERS if known.get(key) in NUMBERS else NOTHING for key in given}
+    useless = {key: cases.NO_NUMBERS if known.get(key) in NUMBERS else cases.NOTHING for key in given}
     bad = [f"{key} = {value}" for key, value in given.items() if value in useless[key]]
     shown = {**{key: repr(value) for key, value in base.items()}, **given}
     text = ", ".join(f"{key}={value}" for key, value in shown.items())

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 import dae_sdc as ds
-from benchmarks.measuring.outcomes import Finding
+from benchmarks.measuring.runs import Finding
+from benchmarks.studies.faults import cases
 from benchmarks.studies.faults.cases import DONE, HANG, LINES, LOST, RAW, TORN, Case, Random, choice, kind
-from benchmarks.studies.faults.processes import PROCESS_LIMIT, finish, process, start, words
 from dae_sdc.errors import DAEError
 
 SOLVE = "solve simple --sweeper semi-implicit --nodes 2 --out run.npy --dt"
@@ -82,24 +82,25 @@ class Kill:
 
 def ended(command: list[str], kill: Kill) -> tuple[bool, tuple[int, str] | None]:
     """End a run, which has begun to write files or not; its exit code and what it said."""
-    child = start(command)
-    limit = time.monotonic() + PROCESS_LIMIT / 2
+    child = cases.start(command)
+    limit = time.monotonic() + cases.PROCESS_LIMIT / 2
     while kill.first and child.poll() is None and time.monotonic() < limit and not left(Path()):
         time.sleep(0.001)
     begun = bool(left(Path()))
     time.sleep(kill.delay)
     child.send_signal(kill.number)
-    done = finish(child)
+    done = cases.finish(child)
     time.sleep(0.1)
     return begun, done
 
 
 def judged(long: str, short: str, kill: Kill, ranks: int = 1) -> Finding:
     """What comes of ending a run in the current directory, and of the short one that follows."""
-    place, again = Path(), words(*short.split())
-    if kill.before and (process(again) or (1, ""))[0] != 0:
+    place, again = Path(), cases.words(*short.split())
+    if kill.before and (cases.process(again) or (1, ""))[0] != 0:
         return Finding(RAW, "the short run fails")
-    begun, done = ended([*(["mpirun", "-n", str(ranks)] if ranks > 1 else []), *words(*long.split())], kill)
+    launched = ["mpirun", "-n", str(ranks)] if ranks > 1 else []
+    begun, done = ended([*launched, *cases.words(*long.split())], kill)
     if done is None:
         return Finding(HANG, "it does not end")
     if kill.before and not (place / "run.npy").exists():
@@ -114,7 +115,7 @@ def judged(long: str, short: str, kill: Kill, ranks: int = 1) -> Finding:
     must_say = begun and ranks == 1 and kill.number != signal.SIGKILL and code != 0 and not over
     if must_say and ("Traceback" in said or len(said.strip().splitlines()) != 1):
         return Finding(LINES, said[-300:])
-    next_run = process(again)
+    next_run = cases.process(again)
     if next_run is None or next_run[0] != 0:
         return Finding(RAW, f"the next run: {next_run}")
     if left(place) or torn(place) or not finished(place):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from itertools import count
 from typing import Any
 
@@ -11,8 +10,7 @@ import numpy as np
 import scipy.sparse as sparse
 
 import dae_sdc as ds
-from benchmarks.studies.faults.cases import Case, Random, called, choice, kind
-from benchmarks.studies.faults.values import VALUES
+from benchmarks.studies.faults.cases import VALUES, Case, Random, called, choice, functions_of, kind, tables
 
 
 class Ring(ds.ProblemDAE):
@@ -55,11 +53,7 @@ EXTRA: Mapping[str, Callable[..., Any]] = {
 
 METHODS = ("eval_f", "eval_f", "eval_f", "u_exact", "du_exact", *EXTRA)
 
-ATTRIBUTES = """
-index names units equation_names interval dt nominal variable_index sparsity noise switch_names title
-time_unit parameter_units reference jacobian_is_derived residual_kernel jacobian_kernel breakpoints invariants
-jacobian residual_nodes eval_f u_exact switches
-""".split()
+ATTRIBUTES = tables()["words"]["attributes"].split()
 
 
 class Own(Exception):
@@ -82,9 +76,6 @@ RAISED: tuple[BaseException, ...] = (
 ENDS = (KeyboardInterrupt, SystemExit, GeneratorExit, OwnBase)  # What no library may catch
 
 
-WITHIN = {"nan": np.nan, "inf": np.inf, "None": None, "text": "1.0", "complex": 1j, "row": [1.0, 2.0]}
-
-
 def _with_entry(entry: Any, value: Any, at: int) -> Any:
     listed = list(value) if np.ndim(value) else [value]
     listed[at % len(listed)] = entry
@@ -97,52 +88,14 @@ def _out_of_range(row: int) -> Any:
     return matrix
 
 
+TOOLS: dict[str, Any] = {"sparse": sparse, "with_entry": _with_entry, "out_of_range": _out_of_range}
 # What a function returns in the place of what is right
 RETURNED: Mapping[str, Callable[[Any, int], Any]] = {
     **{name: lambda right, at, make=make: make() for name, make in VALUES.items()},  # type: ignore[misc]
-    "one more": lambda right, at: [*np.atleast_1d(right), 0.0],
-    "one less": lambda right, at: list(np.atleast_1d(right))[:-1],
-    "column": lambda right, at: np.reshape(right, (-1, 1)),
-    "row of rows": lambda right, at: np.asarray(right)[None],
-    **{f"{name} within": partial(_with_entry, entry) for name, entry in WITHIN.items()},
-    "integers": lambda right, at: np.asarray(right).astype(int),
-    "half precision": lambda right, at: np.asarray(right, dtype=np.float16),
-    "sparse": lambda right, at: sparse.csc_matrix(np.atleast_2d(right)),
-    "rows out of range": lambda right, at: _out_of_range(7),
-    "rows below zero": lambda right, at: _out_of_range(-2),
-    "1e308": lambda right, at: np.asarray(right) + 1e308,
-    "random": lambda right, at: np.random.default_rng().standard_normal(np.shape(right)),
-    "same": lambda right, at: np.zeros(np.shape(right)),
+    **functions_of(tables()["returned"], "right, at", **TOOLS),
 }
-
-PATTERNS: Mapping[str, Callable[[], Any]] = {
-    "rows out of range": lambda: _out_of_range(7),
-    "rows below zero": lambda: _out_of_range(-2),
-    "other shape": lambda: sparse.csc_matrix(np.eye(4)),
-    "not square": lambda: sparse.csr_matrix(np.ones((3, 2))),
-    "empty": lambda: sparse.coo_matrix((3, 3)),
-    "too few": lambda: sparse.csc_matrix(np.eye(3)),
-    "coordinates": lambda: sparse.coo_array(np.ones((3, 3))),
-    "list of lists": lambda: [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
-    "nan": lambda: sparse.csc_matrix(np.full((3, 3), np.nan)),
-    "texts": lambda: np.full((3, 3), "a"),
-}
-
-_QUICK: dict[str, Any] = {"rtol": 1e-3, "time_limit": 10.0}
-ACTIONS: Mapping[str, Callable[[Any], Any]] = {
-    "solve": lambda p: ds.solve(p, dt=0.1),
-    "solve semi-implicit": lambda p: ds.solve(p, dt=0.1, sweeper="semi-implicit", nodes=2),
-    "solve in steps": lambda p: ds.solve(p, dt=0.1, nodes=2, steps=2),
-    "solve to a tolerance": lambda p: ds.solve(p, rtol=1e-3, time_limit=10.0),
-    "solve undeclared": lambda p: ds.solve(p, sweeper="esdirk43", t_eval=[0.0, 0.1], **_QUICK),
-    "solve from u0": lambda p: ds.solve(p, rtol=1e-3, u0=[0.0, 1.0, 0.0], dense=True, time_limit=10.0),
-    "solve projected": lambda p: ds.solve(p, dt=0.1, project=True, sweeper="radau-iia-5"),
-    "solve sparse": lambda p: ds.solve(p, dt=0.1, sweeper="bdf2", params={"linear_solver": "superlu"}),
-    "solve by ida": lambda p: ds.sundials(p, rtol=1e-3),
-    "initial": ds.initial,
-    "convergence": lambda p: ds.convergence(p, nodes=2, dt=[0.1, 0.05]),
-    "event": lambda p: ds.solve(p, rtol=1e-3, events=lambda u, t: u[0] - 0.1, time_limit=10.0),
-}
+PATTERNS = functions_of(tables()["patterns"], **TOOLS)
+ACTIONS = functions_of(tables()["actions_of_problems"], "p", ds=ds)
 
 
 def _wrong(method: str, after: int, fault: Callable[[Any], Any]) -> dict[str, Any]:

@@ -18,10 +18,9 @@ import numpy as np
 from scipy.optimize import brentq
 
 import dae_sdc as ds
-from benchmarks.measuring.outcomes import DONE, FAILED, WRONG, Finding
-from benchmarks.studies.truth.draw import Generator
+from benchmarks.measuring.runs import DONE, FAILED, WRONG, Finding
+from benchmarks.studies.truth.draw import Generator, Vector
 from benchmarks.studies.truth.generated import KINDS, Kind
-from benchmarks.studies.truth.signals import Vector
 from benchmarks.studies.truth.solves import DEFAULT, MARGIN, PATIENCE, drawn, generate, options_of, rtol_of
 
 VARIANTS = ("crossing", "direction", "terminal", "second", "at-start", "pair", "tangent", "several", "fast")
@@ -68,14 +67,14 @@ def run(family: str, seed: int, variant: str, method: str = DEFAULT, size: str =
     terminal: bool | int = {"terminal": True, "second": 2}.get(variant, False)
     direction = float(rng.choice((-1, 1))) if variant == "direction" else 0.0
 
-    def exceeds(level: float, t: float) -> float:
-        return float(dae.solution(t)[j]) - level
+    def above(level: float, u: Any, t: Any) -> Any:
+        return u[j] - level
 
-    def above(level: float) -> Callable[[Any, Any], Any]:
-        return lambda u, t: u[j] - level
+    def exceeds(level: float, t: float) -> float:
+        return float(above(level, dae.solution(t), t))
 
     exact: list[Callable[[float], float]] = [partial(exceeds, level) for level in levels]
-    events = [ds.Event(above(level), terminal, direction, f"level {level:.4g}") for level in levels]
+    events = [ds.Event(partial(above, level), terminal, direction, f"level {level:.4g}") for level in levels]
     options: dict[str, Any] = {"u0": dae.solution(start), "rtol": rtol, "time_limit": PATIENCE}
     if variant == "fast":
         w = float(rng.uniform(20.0, 60.0))

@@ -9,15 +9,13 @@ and time in units of 1e-12 to 1e12. The index that is found where nothing is dec
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-import dae_sdc as ds
-from benchmarks.measuring.outcomes import BAD, WRONG, Finding, done_of, outcome_of
-from benchmarks.studies.truth.generated import KINDS, Generated, Kind, Units, derivative
-from benchmarks.studies.truth.signals import Vector
+from benchmarks.measuring.runs import BAD, WRONG, Finding, done_of, outcome_of
+from benchmarks.studies.truth.generated import KINDS, Generated, Kind, PlainProblem, Told, Units, derivative
 from benchmarks.studies.truth.solves import drawn, generate, rtol_of
 from benchmarks.studies.truth.written import solved
 from dae_sdc.errors import InputError
@@ -39,40 +37,6 @@ INDEX = "index"  # With which messages begin that tell what was found of the ind
 RIGHT, NOT_SURE = f"{INDEX} right", f"{INDEX} not sure"
 
 
-@dataclass(frozen=True, eq=False)
-class Told:
-    """A generated DAE and what its user tells of it."""
-
-    given: Generated  # The DAE
-    units: Units  # Units of unknowns and time
-    index: int | None = None  # Declared index
-    indices: tuple[int, ...] | None = None  # Declared index of each unknown
-
-    def residual(self, t: Any, u: Any, du: Any) -> Any:
-        """F(t, u, u') in these units."""
-        second, scale = self.units.time, self.units.unknowns
-        return self.given.residual(u / scale, du * (second / scale), t / second)
-
-    def exact(self, times: Vector) -> Vector:
-        """The solution at times of shape (K,), shape (K, n)."""
-        return np.array([self.given.solution(t / self.units.time) for t in times]) * self.units.unknowns
-
-
-class PlainProblem(ds.ProblemDAE):
-    """A generated DAE as a class with ``eval_f``, names of its unknowns, and what is declared."""
-
-    def __init__(self, told: Told, **settings: Any) -> None:
-        super().__init__(told.given.n, 0, **settings)
-        self.told, self.names = told, told.given.names
-        if told.index is not None:
-            self.index = told.index
-        if told.indices is not None:
-            self.variable_index = told.indices
-
-    def eval_f(self, u: Any, du: Any, t: float) -> Any:
-        return self.told.residual(t, u, du)
-
-
 class WithJacobian(PlainProblem):
     def jacobian(self, u: Any, du: Any, t: float, c: float) -> Any:
         """dF/du' + c dF/du by complex steps, as exact as a formula."""
@@ -86,10 +50,10 @@ def scrambled(given: Generated) -> Generated:
     rows = rng.permutation(given.n)
     dae = given.reordered(rng.permutation(given.n).tolist())
 
-    def mix(found: Any, *at: Any) -> Any:
-        return (found if dae.mix is None else dae.mix(found, *at))[rows]
+    def mix(mixed: Any, *at: Any) -> Any:
+        return (mixed if dae.mix is None else dae.mix(mixed, *at))[rows]
 
-    return dae.with_rows(mix, given.family)
+    return replace(dae, mix=mix)
 
 
 def told_of(given: Generated, form: str) -> Told:
@@ -120,17 +84,14 @@ def run(family: str, seed: int, form: str, reading: str, size: str) -> Finding:
     start, end = (t * told.units.time for t in given.interval)
     values = told.exact(np.array([start]))[0]
     given.residual(given.solution(start), given.slope(start), start)  # makes matrices of numbers once
-    called = form.startswith("function")
+    called, kind = form.startswith("function"), WithJacobian if JACOBIAN in form else PlainProblem
 
     def function(t: Any, u: Any, du: Any) -> Any:
         return told.residual(t, u, du)
 
-    def problem() -> ds.ProblemDAE:
-        return (WithJacobian if JACOBIAN in form else PlainProblem)(told)
-
     said, mistaken = "", False
     if form.partition("+")[0] in UNDECLARED:
-        plain = FunctionProblem(function, given.n, given.names) if called else problem()
+        plain = FunctionProblem(function, given.n, given.names) if called else kind(told)
         plain.interval = start, end  # as a run has it
         equations = read(plain, values, trace)
         index = equations.problem.index
@@ -143,7 +104,7 @@ def run(family: str, seed: int, form: str, reading: str, size: str) -> Finding:
     def solve() -> Finding:
         u0 = dict(zip(given.names, values.tolist(), strict=True))
         options: dict[str, Any] = {"u0": u0, "t0": start, "trace": trace, "rtol": rtol_of(size)}
-        target: Any = function if called else problem()
+        target: Any = function if called else kind(told)
         return solved(target, told.exact, end=end, scale=told.units.unknowns, **options)
 
     finding = outcome_of(solve)

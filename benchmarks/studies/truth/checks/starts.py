@@ -13,12 +13,10 @@ from dataclasses import replace
 import numpy as np
 
 import dae_sdc as ds
-from benchmarks.measuring.outcomes import DONE, REFUSED, Finding
-from benchmarks.studies.starts.chains import Chain
-from benchmarks.studies.starts.generated import Given, outcome
-from benchmarks.studies.truth.draw import Generator
+from benchmarks.measuring.runs import DONE, REFUSED, Finding
+from benchmarks.studies.starts.generated import Chain, Given, outcome
+from benchmarks.studies.truth.draw import Generator, Vector
 from benchmarks.studies.truth.generated import KINDS, Kind
-from benchmarks.studies.truth.signals import Vector
 from benchmarks.studies.truth.solves import drawn, generate, model_of
 
 VARIANTS = ("exact", "near", "fixed", "free", "impossible", "zero", "problem")

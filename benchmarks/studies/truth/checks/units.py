@@ -17,20 +17,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import dae_sdc as ds
-from benchmarks.measuring.outcomes import DONE, FAILED, WRONG, Finding
-from benchmarks.studies.truth.draw import Generator
+from benchmarks.measuring.runs import DONE, FAILED, WRONG, Finding
+from benchmarks.studies.truth import solves
+from benchmarks.studies.truth.draw import Generator, Vector
 from benchmarks.studies.truth.generated import KINDS, Kind, Units
-from benchmarks.studies.truth.signals import Vector
-from benchmarks.studies.truth.solves import (
-    DEFAULT,
-    PATIENCE,
-    drawn,
-    generate,
-    options_of,
-    ratios,
-    rtol_of,
-    smallest_step,
-)
+from benchmarks.studies.truth.solves import DEFAULT, drawn, generate, rtol_of
 from dae_sdc.constrained.quasilinear import QuasilinearProblem
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.run.target import make_problem
@@ -48,11 +39,7 @@ VARIANTS = ("one", "each", "time", "all")
 CATALOGUE = "catalogue"
 
 # Problems of the catalogue that take too long without compiled code
-SLOW = (
-    *("two-bit-adder", "water-tube", "slider-crank", "wheelset", "ring-modulator", "navier-stokes"),
-    "nand-gate",
-)
-
+SLOW = "two-bit-adder water-tube slider-crank wheelset ring-modulator navier-stokes nand-gate".split()
 PER_SEED = 2
 
 
@@ -66,12 +53,6 @@ def units_of(n: int, variant: str, rng: Generator) -> Units:
     return Units(unknowns, second)
 
 
-def nearly_one(n: int, number: int) -> Units:
-    """Units that differ from 1 by rounding alone."""
-    rng = np.random.default_rng([number, n, 41])
-    return Units(1.0 + ROUNDED * rng.standard_normal(n), 1.0 + ROUNDED * float(rng.standard_normal()))
-
-
 class InOtherUnits(ProblemDAE):
     """A problem of the catalogue whose unknowns and time are told in other units, without ``nominal``."""
 
@@ -79,7 +60,7 @@ class InOtherUnits(ProblemDAE):
         super().__init__(base.n_diff, base.n_alg, **settings)
         self.base, self.scale, self.second = base, units.unknowns, units.time
         self.index, self.variable_index, self.names = base.index, base.variable_index, base.names
-        self.interval = (base.interval[0] * self.second, base.interval[1] * self.second)
+        self.interval = base.interval[0] * self.second, base.interval[1] * self.second
         self.sparsity = base.sparsity
 
     def _own(self, u: Any) -> Any:
@@ -105,16 +86,15 @@ class InOtherUnits(ProblemDAE):
 
 
 class Outcome(NamedTuple):
-    # success, message: how it ended
     success: bool
     message: str
-    steps: int  # Number of steps
+    steps: int
     error: float = np.inf  # Largest relative error of an unknown
     contract: float = 0.0  # Largest error in units of what is allowed
 
 
 def _solved(problem: Any, u0: Any, method: str, rtol: float) -> Any:
-    return ds.solve(problem, u0=u0, rtol=rtol, time_limit=PATIENCE, **options_of(method))
+    return ds.solve(problem, u0=u0, rtol=rtol, time_limit=solves.PATIENCE, **solves.options_of(method))
 
 
 def _generated(family: str, seed: int, method: str, rtol: float, units: Units | None) -> Outcome:
@@ -129,7 +109,8 @@ def _generated(family: str, seed: int, method: str, rtol: float, units: Units | 
     size = np.abs(exact).max(axis=0)
     error = np.abs(values - exact).max(axis=0) / np.where(size > 0.0, size, 1.0)
     # In the units of the DAE as generated.
-    contract = ratios(dae, values - exact, exact, rtol, smallest_step(times, *dae.interval))
+    smallest = solves.smallest_step(times, *dae.interval)
+    contract = solves.ratios(dae, values - exact, exact, rtol, smallest)
     return Outcome(True, "", steps, float(error.max()), float(contract.max()))
 
 
@@ -166,7 +147,9 @@ def run(family: str, seed: int, variant: str, method: str = DEFAULT, size: str =
     else:
         n, key = generate(family, seed).n, [VARIANTS.index(variant), *family.encode()]
     units = units_of(n, variant, np.random.default_rng([seed, *key]))
-    told = f"({told}unknowns times {_short(units.unknowns)}, time times {units.time:g})"
+    shown = units.unknowns[: 1 if (units.unknowns == units.unknowns[0]).all() else 8]
+    factors = ", ".join(f"{value:g}" for value in shown)
+    told = f"({told}unknowns times {factors}, time times {units.time:g})"
     base, other = ask(None), ask(units)
     if not (base.success or other.success):
         return Finding(DONE, NEITHER, steps=other.steps, solves=1)
@@ -177,7 +160,10 @@ def run(family: str, seed: int, variant: str, method: str = DEFAULT, size: str =
     if not said:
         return Finding(DONE, "", steps=other.steps, solves=1)
     for k in range(RUNS):
-        if not _difference(ask(nearly_one(n, k)), other, rtol):
+        rng = np.random.default_rng([k, n, 41])
+        unknowns = 1.0 + ROUNDED * rng.standard_normal(n)
+        rounded = Units(unknowns, 1.0 + ROUNDED * float(rng.standard_normal()))
+        if not _difference(ask(rounded), other, rtol):
             return Finding(DONE, f"{BY_ROUNDING}: {said} {told}", steps=other.steps, solves=k + 2)
     return Finding(FAILED, f"{DIFFERS}: {said} {told}", steps=other.steps, solves=RUNS + 1)
 
@@ -196,11 +182,6 @@ def _difference(first: Outcome, second: Outcome, rtol: float) -> str:
     return " and ".join(said)
 
 
-def _short(values: Vector) -> str:
-    same = (values == values[0]).all()
-    return f"{values[0]:g}" if same else ", ".join(f"{value:g}" for value in values[:8])
-
-
 def plan(families: list[str], seeds: range, quick: bool) -> Iterator[str]:
     for family, seed, _ in drawn(families, seeds, quick, PER_SEED):
         rng = np.random.default_rng([seed, 14, *family.encode()])
@@ -216,12 +197,9 @@ def plan(families: list[str], seeds: range, quick: bool) -> Iterator[str]:
 
 
 def summary(rows: Any) -> list[str]:
-    lines = []
-    for title, chosen in (
-        ("generated", rows["family"] != CATALOGUE),
-        ("catalogue", rows["family"] == CATALOGUE),
-        ("all", rows["family"] != ""),
-    ):
+    lines, of_catalogue = [], rows["family"] == CATALOGUE
+    parts = {"generated": ~of_catalogue, "catalogue": of_catalogue, "all": rows["family"] != ""}
+    for title, chosen in parts.items():
         part = rows[chosen & (rows["message"] != NEITHER)]
         if len(part):
             same = int((part["outcome"] == DONE).sum())

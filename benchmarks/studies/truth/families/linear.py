@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.studies.truth import draw
+from benchmarks.studies.truth.draw import Exact, Signals, identity, product
 from benchmarks.studies.truth.generated import Generated, family
-from benchmarks.studies.truth.signals import Exact, Signals, identity, product
 
 
 def _weierstrass(rng: draw.Generator, index: int) -> tuple[Exact, Exact, list[int], int]:

@@ -8,14 +8,16 @@ p, those of a duty cycle d p of each p.
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.studies.truth.signals import Vector
+from benchmarks.studies.truth.draw import Vector
 from benchmarks.studies.truth.written import WRITTEN, Written, WrittenFamily
 
 Intervals = list[tuple[float, float]]
@@ -24,12 +26,11 @@ EVER = math.inf
 
 @dataclass(frozen=True, eq=False)
 class Pulses:
-    # p, d: length of a pulse or a period, and its duty cycle
-    p: float
-    d: float
+    p: float  # Length of a pulse or a period
+    d: float  # Duty cycle
     k: int  # Number of a pulse
     table: Vector  # Times at which a wave changes that is not periodic
-    end: float  # Time at which the run ends
+    end: float
 
     def pulse(self, first: float, last: float) -> Intervals:
         return [(first * self.p, last * self.p)]
@@ -65,7 +66,7 @@ class Idiom:
     on: Callable[[Pulses], Intervals]  # on(pulses) gives the intervals in which it is 1
 
 
-def _matched(q: Pulses, s: Any) -> Any:
+def matched(q: Pulses, s: Any) -> Any:
     match math.floor(s / q.p):
         case 1 | 3:
             return 1.0
@@ -73,7 +74,7 @@ def _matched(q: Pulses, s: Any) -> Any:
             return 0.0
 
 
-def _listed(q: Pulses, s: Any) -> Any:
+def listed(q: Pulses, s: Any) -> Any:
     k, value = np.floor(s / q.p), 0.0
     for i in (0, 2):
         if k == i:
@@ -81,83 +82,27 @@ def _listed(q: Pulses, s: Any) -> Any:
     return value
 
 
-def _sawtooth(q: Pulses, s: Any) -> Any:
+def sawtooth(q: Pulses, s: Any) -> Any:
     phase = s / q.p
     phase = phase - np.floor(phase)
     return 1.0 if phase < q.d else 0.0
 
 
-def _larger(q: Pulses, s: Any) -> Any:
+def larger(q: Pulses, s: Any) -> Any:
     w = np.pi / q.p
     return np.where(np.maximum(np.sin(w * s), np.cos(w * s)) == np.sin(w * s), 1.0, 0.0)
 
 
-IDIOMS: dict[str, Idiom] = {
-    "floor-equal": Idiom(lambda q, s: 1.0 if np.floor(s / q.p) == q.k else 0.0, at(0, 1)),
-    "floor-unequal": Idiom(lambda q, s: 0.0 if np.floor(s / q.p) != q.k else 1.0, at(0, 1)),
-    "floor-above": Idiom(lambda q, s: np.where(np.floor(s / q.p) > q.k, 1.0, 0.0), at(1, EVER)),
-    "floor-from": Idiom(lambda q, s: np.where(np.floor(s / q.p) >= q.k, 1.0, 0.0), at(0, EVER)),
-    "floor-below": Idiom(lambda q, s: np.where(np.floor(s / q.p) < q.k, 1.0, 0.0), until(0)),
-    "floor-to": Idiom(lambda q, s: np.where(np.floor(s / q.p) <= q.k, 1.0, 0.0), until(1)),
-    "ceil-equal": Idiom(lambda q, s: np.where(np.ceil(s / q.p) == q.k, 1.0, 0.0), at(-1, 0)),
-    "ceil-unequal": Idiom(lambda q, s: 0.0 if np.ceil(s / q.p) != q.k else 1.0, at(-1, 0)),
-    "ceil-above": Idiom(lambda q, s: np.where(np.ceil(s / q.p) > q.k, 1.0, 0.0), at(0, EVER)),
-    "ceil-from": Idiom(lambda q, s: np.where(np.ceil(s / q.p) >= q.k, 1.0, 0.0), at(-1, EVER)),
-    "ceil-below": Idiom(lambda q, s: 1.0 if np.ceil(s / q.p) < q.k else 0.0, until(-1)),
-    "ceil-to": Idiom(lambda q, s: np.where(np.ceil(s / q.p) <= q.k, 1.0, 0.0), until(0)),
-    "round-equal": Idiom(lambda q, s: np.where(np.round(s / q.p) == q.k, 1.0, 0.0), at(-0.5, 0.5)),
-    "floor-in": Idiom(
-        lambda q, s: 1.0 if np.floor(s / q.p) in (1.0, 3.0) else 0.0,
-        lambda q: q.pulse(1, 2) + q.pulse(3, 4),
-    ),
-    "match": Idiom(_matched, lambda q: q.pulse(1, 2) + q.pulse(3, 4)),
-    "loop-equal": Idiom(_listed, lambda q: q.pulse(0, 1) + q.pulse(2, 3)),
-    "parity-equal": Idiom(lambda q, s: 1.0 if np.floor(s / q.p) % 2 == 0 else 0.0, every_other),
-    "parity-below": Idiom(lambda q, s: np.where(np.floor(s / q.p) % 2 < 0.5, 1.0, 0.0), every_other),
-    "power": Idiom(lambda q, s: 0.5 + 0.5 * (-1.0) ** np.floor(s / q.p), every_other),
-    "modulo": Idiom(lambda q, s: np.where(s % (2 * q.p) < q.p, 1.0, 0.0), every_other),
-    "floordiv": Idiom(lambda q, s: np.where((s // q.p) % 2 == 0, 1.0, 0.0), every_other),
-    "int": Idiom(lambda q, s: 1.0 if int(s / q.p) % 2 == 0 else 0.0, every_other),
-    "duty-modulo": Idiom(lambda q, s: np.where(s % q.p < q.d * q.p, 1.0, 0.0), duty),
-    "duty-remainder": Idiom(lambda q, s: 1.0 if np.remainder(s, q.p) <= q.d * q.p else 0.0, duty),
-    "duty-sawtooth": Idiom(_sawtooth, duty),
-    "searchsorted": Idiom(
-        lambda q, s: np.searchsorted(q.table, s) % 2 * 1.0,
-        lambda q: list(zip(q.table[::2].tolist(), q.table[1::2].tolist(), strict=True)),
-    ),
-    "where-sine": Idiom(lambda q, s: np.where(np.sin(np.pi * s / q.p) > 0, 1.0, 0.0), every_other),
-    "sign-sine": Idiom(lambda q, s: 0.5 + 0.5 * np.sign(np.sin(np.pi * s / q.p)), every_other),
-    "heaviside": Idiom(
-        lambda q, s: np.heaviside(s - q.k * q.p, 0.5) - np.heaviside(s - (q.k + 1) * q.p, 0.5),
-        at(0, 1),
-    ),
-    "max-equal": Idiom(lambda q, s: np.where(np.maximum(s, q.k * q.p) == s, 1.0, 0.0), at(0, EVER)),
-    "min-equal": Idiom(lambda q, s: np.where(np.minimum(s, q.k * q.p) == s, 1.0, 0.0), until(0)),
-    "max-of-waves": Idiom(_larger, lambda q: q.arcs(0.25, 1.25)),
-    "clip-equal": Idiom(
-        lambda q, s: np.where(np.clip(s, 0.0, q.k * q.p) == q.k * q.p, 1.0, 0.0), at(0, EVER)
-    ),
-    "clip-sine": Idiom(
-        lambda q, s: np.where(np.clip(np.sin(np.pi * s / q.p), -0.5, 0.5) == 0.5, 1.0, 0.0),
-        lambda q: q.arcs(1 / 6, 5 / 6),
-    ),
-    "sign-max": Idiom(lambda q, s: np.sign(np.maximum(s - q.k * q.p, 0.0)), at(0, EVER)),
-    "select": Idiom(
-        lambda q, s: np.select([s < q.k * q.p, s < (q.k + 1) * q.p], [0.0 * s, 1.0 + 0.0 * s], 0.0),
-        at(0, 1),
-    ),
-    "logical-and": Idiom(
-        lambda q, s: np.where(np.logical_and(s >= q.k * q.p, s < (q.k + 1) * q.p), 1.0, 0.0), at(0, 1)
-    ),
-    "absolute": Idiom(lambda q, s: np.where(abs(s - (q.k + 0.5) * q.p) < 0.5 * q.p, 1.0, 0.0), at(0, 1)),
-    "nested-where": Idiom(
-        lambda q, s: np.where(s < q.k * q.p, 0.0, np.where(s > (q.k + 1) * q.p, 0.0, 1.0)), at(0, 1)
-    ),
-}
+def _of(texts: list[str]) -> Idiom:
+    codes = (compile(text, __file__, "eval") for text in (f"lambda q, s: {texts[0]}", texts[1]))
+    return Idiom(*(eval(code, globals()) for code in codes))
+
+
+_TABLE = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+IDIOMS = {name: _of(texts) for name, texts in tomllib.loads(_TABLE).items()}
 
 
 def response(on: Intervals, a: float, x0: float, times: Vector) -> Vector:
-    """X(t) of x' + a x = w with w = 1 in the intervals, from x0 at t = 0; shape of the times."""
     x = x0 * np.exp(-a * times)
     for first, last in on:
         begin, end = (np.clip(times, max(first, 0.0), max(border, 0.0)) for border in (first, last))
@@ -171,21 +116,19 @@ def _square_wave(of_state: bool, seed: int, variant: str) -> Written:
     pulses = Pulses(p, d, k, np.cumsum(rng.uniform(0.3, 0.9, 16)), float(rng.uniform(4.2, 5.8)))
     a, x0 = float(rng.uniform(0.3, 3.0)), float(rng.uniform(-0.5, 1.5))
     wave, on = partial(IDIOMS[variant].wave, pulses), IDIOMS[variant].on(pulses)
-    start = {"x": x0, "y": x0**2 + 1.0}
+    start = {"x": x0, "y": x0**2 + 1.0, "s": 0.0}
+    if not of_state:
+        del start["s"]
 
-    def of_time(t: Any, u: Any, du: Any) -> Any:
-        return [du[0] + a * u[0] - wave(t), u[1] - u[0] ** 2 - 1.0]
-
-    def of_clock(t: Any, u: Any, du: Any) -> Any:
-        return [du[0] + a * u[0] - wave(u[2]), u[1] - u[0] ** 2 - 1.0, du[2] - 1.0]
+    def function(t: Any, u: Any, du: Any) -> Any:
+        clock = [du[2] - 1.0] if of_state else []
+        return [du[0] + a * u[0] - wave(u[2] if of_state else t), u[1] - u[0] ** 2 - 1.0, *clock]
 
     def reference(times: Vector) -> Vector:
         x = response(on, a, x0, times)
-        return np.array([x, x**2 + 1.0, times] if of_state else [x, x**2 + 1.0]).T
+        return np.array([x, x**2 + 1.0, times][: len(start)]).T
 
-    if of_state:
-        return Written(of_clock, {**start, "s": 0.0}, pulses.end, reference)
-    return Written(of_time, start, pulses.end, reference)
+    return Written(function, start, pulses.end, reference)
 
 
 for _name, _of_state in (("square-waves-time", False), ("square-waves-state", True)):

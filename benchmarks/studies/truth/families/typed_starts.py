@@ -21,13 +21,12 @@ from typing import Any
 import numpy as np
 from scipy.integrate import solve_ivp
 
-from benchmarks.studies.truth.draw import Generator
-from benchmarks.studies.truth.signals import Vector
+from benchmarks.studies.truth.draw import Generator, Vector
 from benchmarks.studies.truth.written import WRITTEN, Written, WrittenFamily
 
 GRAVITY = 9.81
 TIGHT = 1e-13
-# Formulations: constraints of places; of speeds; both, with a second multiplier that is 0
+# Constraints of places; of speeds; both, with a second multiplier that is 0
 INDEX_3, INDEX_2, GGL = "index-3", "index-2", "ggl"
 DIGITS = ("6", "8", "10")
 MOVED = 1e-5  # By how much starts are moved to see what that makes of the solution
@@ -37,9 +36,7 @@ MOST_SENSITIVE = 100.0  # Largest change of the solution by a change of the star
 
 @dataclass(frozen=True, eq=False)
 class Mechanism:
-    # shape (p, d): points at the start, in a plane or in space, of which those that are fixed come last; the
-    # second coordinate points up
-    places: Vector
+    places: Vector  # shape (p, d): points at the start, those last that are fixed; the second axis points up
     masses: tuple[float, ...]  # Those of the other points
     bars: tuple[tuple[int, int], ...]  # Pairs of points
     slides: tuple[tuple[int, int], ...] = ()  # (i, k): coordinate k of point i stays what it is
@@ -138,7 +135,6 @@ class Mechanism:
         return right[self.m :].T
 
     def motion(self, q: Vector, v: Vector, end: float) -> Callable[[Vector], Vector]:
-        """(q, v, lambda) at times of shape (K,), shape (K, 2 n + m), from a consistent start."""
         n = self.n
 
         def rates(t: float, state: Vector) -> Vector:
@@ -247,13 +243,8 @@ def _typed_start(seed: int, variant: str) -> Written:
     names += [f"mu{k}" for k in range(further)]
     start = dict(zip(names, [*typed.tolist(), *[0.0] * further], strict=True))
 
-    def reference(times: Vector) -> Vector:
-        return padded(motion(times))
-
-    def left_open(times: Vector) -> Vector:
-        return padded(slack * sensitivity(times))
-
-    return Written(mechanism.function(formulation), start, end, reference, left_open)
+    solution, left_open = (lambda t: padded(motion(t))), (lambda t: padded(slack * sensitivity(t)))
+    return Written(mechanism.function(formulation), start, end, solution, left_open)
 
 
 WRITTEN.add("typed-starts", WrittenFamily(_typed_start, VARIANTS, tolerances=(1e-6, 1e-8, 1e-10)))
