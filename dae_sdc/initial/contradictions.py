@@ -20,7 +20,7 @@ from dae_sdc.structure.rank import LinearRows
 MOST_FOLLOWING_STEPS = 8  # Largest number of Gauss-Newton steps in a stage.
 # Relative step at which the iteration has converged; residuals that remain are contradictions.
 SETTLED_STEP = 1e-6
-AGREEMENT = 0.1  # Relative difference of two passes up to which their results count as equal.
+EQUAL_PASSES = 0.1  # Relative difference of two passes up to which their results count as equal.
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,4 +137,4 @@ def alike(first: Vector | None, second: Vector | None) -> bool:
     """Whether the results of two passes, with different steps of differences, agree."""
     if first is None or second is None or first.shape != second.shape:
         return False
-    return float(np.linalg.norm(second - first)) <= AGREEMENT * float(np.linalg.norm(first))
+    return float(np.linalg.norm(second - first)) <= EQUAL_PASSES * float(np.linalg.norm(first))

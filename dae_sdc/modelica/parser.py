@@ -410,18 +410,7 @@ class _ClassParser(EquationParser):
                     token.at,
                 )
             definition.algorithm = token.at
-            while self.now.text not in _SECTIONS and self.now.kind != "end":
-                self.refuse()
-                if self.now.text in ("if", "for") or self.now.text in REFUSED_CALLS:
-                    self.fail(
-                        f"{self.now.text} in the algorithm of {definition.name} is not understood; "
-                        "write NAME := EXPRESSION"
-                    )
-                at, name = self.now.at, self.name()
-                self.need(":=", "in an algorithm")
-                definition.statements.append(syntax.Assignment(at, name, self.expression()))
-                self.note()
-                self.need(";", "behind an assignment")
+            self._assignments(definition)
         else:  # flat texts declare the functions of the language by external "builtin"
             if definition.kind != "function" or self.now.text != '"builtin"':
                 self.p -= 1
@@ -430,6 +419,20 @@ class _ClassParser(EquationParser):
             while self.now.text != ";" and self.now.kind != "end":
                 self.take()
             self.need(";", "behind an external function")
+
+    def _assignments(self, definition: syntax.ClassDefinition) -> None:
+        while self.now.text not in _SECTIONS and self.now.kind != "end":
+            self.refuse()
+            if self.now.text in ("if", "for") or self.now.text in REFUSED_CALLS:
+                self.fail(
+                    f"{self.now.text} in the algorithm of {definition.name} is not understood; "
+                    "write NAME := EXPRESSION"
+                )
+            at, name = self.now.at, self.name()
+            self.need(":=", "in an algorithm")
+            definition.statements.append(syntax.Assignment(at, name, self.expression()))
+            self.note()
+            self.need(";", "behind an assignment")
 
     # Declarations
 

@@ -20,13 +20,14 @@ from dae_sdc.deadline import limited, under_way
 from dae_sdc.errors import DAEError, InputError, require_number, text_of, words_of
 from dae_sdc.expressions.dag import MOVING, name_and_order, name_of
 from dae_sdc.initial.given import Condition, by_name, is_pattern
-from dae_sdc.initial.redundant import closed, closed_function, square, square_function, with_redundant
+from dae_sdc.initial.redundant import closed_function, square_function, with_redundant
 from dae_sdc.registry import unknown
 from dae_sdc.run.description import SolveOptions, interval_of
 from dae_sdc.run.method import DEFAULT_RTOL, SOLVERS
 from dae_sdc.run.target import Target, calculated, is_plain_function, resolve
 from dae_sdc.run.unknowns import Unknowns
 from dae_sdc.sharing import one_at_a_time
+from dae_sdc.structure.dependent import closed, square
 
 if TYPE_CHECKING:
     from dae_sdc.initial.derivative_arrays import ArrayProblem

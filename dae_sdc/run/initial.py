@@ -17,7 +17,7 @@ from dae_sdc.errors import InputError
 from dae_sdc.initial.consistent import Initial
 from dae_sdc.initial.every import SolutionSet
 from dae_sdc.initial.given import of_names
-from dae_sdc.initial.redundant import of_closed, square, square_function
+from dae_sdc.initial.redundant import square_function
 from dae_sdc.initial.search import initial_of_model, sets_of_model
 from dae_sdc.options import (
     Guesses,
@@ -47,6 +47,7 @@ from dae_sdc.run.start import consistent_values, guesses_of
 from dae_sdc.run.target import ModelLike, Target, is_file, make_model, resolve
 from dae_sdc.run.unknowns import conditions_in
 from dae_sdc.sharing import bar_of, metering, one_at_a_time
+from dae_sdc.structure.dependent import of_closed, square
 
 if TYPE_CHECKING:
     from dae_sdc.model.model import Model

@@ -29,7 +29,7 @@ from dae_sdc.errors import (
 )
 from dae_sdc.expressions.dag import name_and_order
 from dae_sdc.initial.given import OfResult, bounds_of, bounds_of_model, expanded, of_names, require_within
-from dae_sdc.initial.redundant import left_out, of_closed
+from dae_sdc.initial.redundant import left_out
 from dae_sdc.options import names_in, pairs
 from dae_sdc.registry import unknown
 from dae_sdc.run.description import SolveOptions, interval_of
@@ -39,6 +39,7 @@ from dae_sdc.run.solution import Solution, derivative_at_start
 from dae_sdc.run.target import calculated
 from dae_sdc.run.unknowns import conditions_in
 from dae_sdc.sharing import one_at_a_time
+from dae_sdc.structure.dependent import of_closed
 from dae_sdc.text import brief
 
 if TYPE_CHECKING:

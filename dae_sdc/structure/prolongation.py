@@ -154,7 +154,7 @@ class Prolongation:
 
     @cached_property
     def _of_rows_and_entries(self) -> tuple[list[int], Compiled]:
-        """The same of the rows and the terms of their Jacobian matrix."""
+        """Nodes of the rows and terms of their Jacobian matrix, and a function that has their values."""
         nodes = [*self._of_rows[0], *self._entries[2]]
         return nodes, self._compiled(nodes)
 
