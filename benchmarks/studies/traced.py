@@ -27,9 +27,9 @@ def plain_function(name: str) -> tuple[Any, Any]:
     kernel = cls.residual_kernel
     given = {} if kernel else {part: own.given_part(part) for part in PARTS}
     kernels = {
-        part: (getattr(cls, f"{one.name}_kernel"), one.shape)
-        for part, one in given.items()
-        if one.source == "kernel"
+        part: (getattr(cls, f"{name}_kernel"), shape)
+        for part, (source, name, shape) in given.items()
+        if source == "kernel"
     }
 
     def value(part: str, t: float, q: Any, v: Any = None) -> Any:

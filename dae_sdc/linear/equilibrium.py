@@ -432,9 +432,9 @@ def _euler_step(rest: Rest, x: Vector, h: float) -> Vector | None:
 def homotopy(rest: Rest, x: Vector) -> Vector:
     """The end of a path to a steady state, see :func:`dae_sdc.dae.paths.newton_homotopy`."""
     if len(x) > MOST_PATH_UNKNOWNS:
-        raise ConvergenceError(f"for at most {MOST_PATH_UNKNOWNS} unknowns")
+        raise ConvergenceError(f"only for at most {MOST_PATH_UNKNOWNS} unknowns")
     if len(x) != len(rest.equation_names):
-        raise ConvergenceError("for as many equations as unknowns")
+        raise ConvergenceError("only for as many equations as unknowns")
     return newton_homotopy(rest.residual, lambda values: dense(rest.jacobian(values)), x, rest.sizes)
 
 
