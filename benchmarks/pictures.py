@@ -272,7 +272,7 @@ def _sweeps(axes: Any, rows: Rows) -> None:
     free, pinned = measured[~measured["pinned"]], measured[measured["pinned"]]
     # Computing of ranks tied to one core is least disturbed; wall time is what was waited.
     how: dict[str, Any] = {"x": "n", "apart": ["ranks"], "factor": 1e3}
-    curves(axes, free, y="model", label=lambda p: f"{p} rank{'s' * (p > 1)}, model", **how, **LINE)
+    curves(axes, free, y="model", label=lambda p: f"{p} rank{'s' if p > 1 else ''}, model", **how, **LINE)
     curves(axes, pinned, y="undisturbed", label=lambda p: "computing (process time)", **how, **FULL)
     curves(axes, free, y="wall", label=lambda p: "wall time, shared cores", **how, **HOLLOW)
     logarithmic(axes, "unknowns n", "time of a sweep [ms]", room=0.6)
