@@ -95,6 +95,7 @@ def test_newton_failures_that_shorter_steps_cure_do_not_call_for_fewer_nodes() -
 KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
     "kernels": ("robertson", {"rtol": 1e-6, "t_end": 100.0}),
     "other parameters": ("robertson", {"rtol": 1e-6, "t_end": 100.0, "params": {"newton_tol": 1e-9}}),
+    "another tolerance": ("robertson", {"rtol": 1e-8, "t_end": 100.0}),
     "index 3": ("pendulum", {"rtol": 1e-8}),
     "model": ("transistor-amplifier", {"rtol": 1e-5, "t_end": 0.01}),
     "output times": ("pendulum", {"rtol": 1e-5, "points": 30, "dense": False}),
