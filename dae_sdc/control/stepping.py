@@ -212,8 +212,8 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         record: StepRecord | None = None
         self._watch: WatchSingularPoints | None = None
         self._growth: WatchAmplification | None = None
-        plain = self._direct
-        plain = plain and all(isinstance(each, AdaptivityDAE | CheckConvergence) for each in self._order)
+        judges = AdaptivityDAE | CheckConvergence
+        plain = self._direct and all(isinstance(each, judges) for each in self._order)
         for hook in looking:
             if isinstance(hook, StepRecord) and record is None:
                 record = hook

@@ -120,7 +120,9 @@ class Target:
     def model_with(self, params: Mapping[str, Any]) -> Model:
         """The model for values of its parameters, for a name the same in all runs with these."""
         if self.text and self.is_model and all(isinstance(one, str | int | float) for one in params.values()):
-            return _shared_model(self.text, *sorted(params.items()))
+            return _shared_model(
+                self.text, *((name, params[name], type(params[name])) for name in sorted(params))
+            )
         return self.make_model(params)
 
     def make_problem(self, params: Mapping[str, Any]) -> ProblemDAE:
@@ -229,8 +231,8 @@ def is_file(text: str) -> bool:
 
 
 @functools.lru_cache(maxsize=16)
-def _shared_model(text: str, *params: tuple[str, Any]) -> Model:
-    return make_model(text, dict(params))
+def _shared_model(text: str, *params: tuple[str, Any, type]) -> Model:
+    return make_model(text, {name: value for name, value, _ in params})  # 1 and 1.0 are not the same argument
 
 
 @functools.lru_cache(maxsize=16)

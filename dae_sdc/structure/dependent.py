@@ -82,6 +82,8 @@ def closed(model: Any) -> Any:
 
 def _closed(model: Any, parameters: Sequence[Any]) -> Any:
     """The closed model for values of its parameters; None where that is the model itself."""
+    if len(model.roots) != len(model.names):
+        return None
     graph, count = model.graph.copy(), len(model.names)
     known = {
         graph.leaf(Leaf("p", k)): graph.constant(value)
@@ -102,7 +104,7 @@ def _closed(model: Any, parameters: Sequence[Any]) -> Any:
             left[i] = row
         else:
             rows.append(i)
-    if len(model.roots) != count or not left:
+    if not left:
         return None
     # Coefficients frozen at a random point: a derivative of order k is the k-th power of a number times it.
     columns: list[dict[int, int]] = [{} for _ in range(count)]
