@@ -20,6 +20,8 @@ import pytest
 from pySDC.core.hooks import Hooks
 
 import dae_sdc as ds
+from dae_sdc.control import hooks
+from dae_sdc.run import execution
 from dae_sdc import cli
 from dae_sdc.run.files import replacing
 from dae_sdc.run.resume import read_checkpoint
@@ -63,6 +65,52 @@ def test_a_run_that_does_not_end_lies_beside_the_finished_one(tmp_path: Path, de
     assert names(tmp_path) == files
 
 
+@pytest.mark.parametrize("sampled", [False, True])
+def test_an_interrupt_in_any_line_of_the_steps_leaves_whole_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sampled: bool
+) -> None:
+    monkeypatch.setattr(execution, "WINDOW", 11)
+    settings: dict[str, Any] = {"dt": 0.1, "t_end": 1.5, "out": tmp_path / "run.npy", "dense": not sampled}
+    if sampled:
+        settings["t_eval"] = np.linspace(0.0, 1.5, 61)
+    whole, left, lengths = ds.solve("simple", **settings), 0, set()
+
+    def trace(frame: Any, event: str, _: Any) -> Any:
+        nonlocal left
+        if frame.f_code.co_filename != hooks.__file__:
+            return None if event == "call" else trace
+        left -= event == "line"
+        if left == 0:
+            raise KeyboardInterrupt
+        return trace
+
+    for line in range(1, 100_000, 13):
+        left = line
+        sys.settrace(trace)
+        try:
+            ds.solve("simple", **settings)
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(None)
+        if left > 0:
+            break
+        partial = tmp_path / "run.partial.npy"
+        if partial.exists():
+            steps = ds.Solution.load(partial)
+            count = len(steps.t)
+            lengths.add(count)
+            # Values between the last steps depend on the steps that would have followed.
+            bound = 1e-4 if sampled else 0.0
+            for name in ("t", "u", "du"):
+                np.testing.assert_allclose(
+                    getattr(steps, name), getattr(whole, name)[:count], bound, err_msg=f"{name}, line {line}"
+                )
+            assert sampled or np.array_equal(steps.per_step["newton"], whole.per_step["newton"][:count]), line
+            partial.unlink()
+    assert len(lengths) >= 10
+
+
 def test_where_there_is_a_partial_result_alone_it_is_named(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         ds.solve("simple", dt=0.1, hooks=[Broken], out=tmp_path / "run.npy")
@@ -98,6 +146,8 @@ def test_a_study_that_does_not_end_lies_beside_the_finished_one(
 RERUN = """
 import sys
 import dae_sdc as ds
+from dae_sdc.control import hooks
+from dae_sdc.run import execution
 ds.solve("simple", dt=0.1)
 print("ready", flush=True)
 while True:
@@ -458,6 +508,8 @@ def test_a_run_that_reaches_no_time_asked_for_leaves_its_start(dense: bool, tmp_
 LIMITED = """
 import resource, warnings
 import dae_sdc as ds
+from dae_sdc.control import hooks
+from dae_sdc.run import execution
 
 ds.solve("simple", dt=0.1, t_end=0.2)  # what it compiles is kept
 resource.setrlimit(resource.RLIMIT_FSIZE, (600, 600))

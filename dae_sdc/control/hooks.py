@@ -395,13 +395,19 @@ class Steps(Sequence[dict[str, Any]]):
 
     def clear(self) -> None:
         """Forget all."""
-        # In a row of the first, whose last rows are not used yet: end of the step, residual, u and u'.
+        # In a row of the first: end of the step, residual, u and u'. Rows from ``_used`` on are not rows yet:
+        # it changes last, so that an interrupt finds whole ones only.
         self._values, self._counts = np.empty((0, 2)), np.empty((0, len(COUNTS)), dtype=np.int64)
+        self._dense: list[StepData] = []
         self._used = 0
-        self.dense: list[StepData] = []
 
     def __len__(self) -> int:
         return self._used
+
+    @property
+    def dense(self) -> list[StepData]:
+        """What dense output needs of each step; empty where it is not kept."""
+        return self._dense[: self._used]
 
     @overload
     def __getitem__(self, at: int) -> dict[str, Any]: ...
@@ -415,16 +421,18 @@ class Steps(Sequence[dict[str, Any]]):
         n = len(values) // 2 - 1
         row = {"t": float(values[0]), "u": values[2 : 2 + n], "du": values[2 + n :]}
         row |= {"residual": float(values[1]), **dict(zip(COUNTS, counts, strict=True))}
-        return row | ({"dense": self.dense[number]} if self.dense else {})
+        return row | ({"dense": self._dense[number]} if self._dense else {})
 
     def append(self, row: Mapping[str, Any]) -> None:
         """Add a step."""
         n = len(row["u"])
-        own = self._values[self._room(1, n)][0]
-        own[0], own[1], own[2 : 2 + n], own[2 + n :] = row["t"], row["residual"], row["u"], row["du"]
-        self._counts[self._used - 1] = [row[name] for name in COUNTS]
+        new = self._room(1, n)
+        values = self._values[new.start]
+        values[0], values[1], values[2 : 2 + n], values[2 + n :] = row["t"], row["residual"], row["u"], row["du"]
+        self._counts[new.start] = [row[name] for name in COUNTS]
         if "dense" in row:
-            self.dense.append(row["dense"])
+            self._dense[new] = [row["dense"]]
+        self._used = new.stop
 
     def extend(self, ends: Vector, u: Vector, du: Vector, counts: Any, dense: Sequence[StepData]) -> None:
         """Add steps that were solved without sweeps, whose residual is not known and counts as 0."""
@@ -433,25 +441,27 @@ class Steps(Sequence[dict[str, Any]]):
         new = self._room(len(ends), n)
         values, self._counts[new, 0], self._counts[new, 1:] = self._values[new], 0, counts
         values[:, 0], values[:, 1], values[:, 2 : 2 + n], values[:, 2 + n :] = ends, 0.0, u, du
-        self.dense.extend(dense)
+        self._dense[new] = dense
+        self._used = new.stop
 
     def _room(self, count: int, n: int) -> slice:
         """The places of new rows, for which the arrays grow by a sixteenth where they are full."""
-        first, self._used = self._used, self._used + count
-        if self._used > len(self._values):
-            size = self._used + max(FEWEST_ROWS, self._used // 16)
+        stop = self._used + count
+        if stop > len(self._counts):
+            size = stop + max(FEWEST_ROWS, stop // 16)
             self._values.resize((size, 2 * n + 2), refcheck=False)  # nobody has a view of them
             self._counts.resize((size, len(COUNTS)), refcheck=False)
-        return slice(first, self._used)
+        return slice(self._used, stop)
 
     def fill(self, columns: Mapping[str, Any], dense: Sequence[StepData]) -> None:
         """Replace all rows by those of whole columns."""
-        self.clear()
-        if len(columns["t"]):
-            values = [columns[name] for name in ("t", "residual", "u", "du")]
-            self._values = np.column_stack(values).astype(float)
-            self._counts = np.column_stack([columns[name] for name in COUNTS]).astype(np.int64)
-            self._used, self.dense = len(self._values), list(dense)
+        if not len(columns["t"]):
+            self.clear()
+            return
+        values = np.column_stack([columns[name] for name in ("t", "residual", "u", "du")]).astype(float)
+        counts = np.column_stack([columns[name] for name in COUNTS]).astype(np.int64)
+        kept, used = list(dense), len(values)
+        self._values, self._counts, self._dense, self._used = values, counts, kept, used
 
     def columns(self, start: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """All rows as arrays by name, with the values of ``start`` in front; without ``dense``."""
@@ -467,10 +477,12 @@ class Steps(Sequence[dict[str, Any]]):
             name: np.concatenate([part[:, at] for part in counts]) for at, name in enumerate(COUNTS)
         }
 
-    def forget(self, first: int) -> None:
-        """Drop the rows before ``first``."""
+    def since(self, first: int) -> Steps:
+        """A copy without the rows before ``first``."""
         columns = {name: values[first:] for name, values in self.columns().items()}
-        self.fill(columns, self.dense[first:])
+        copy = Steps()
+        copy.fill(columns, self._dense[first : self._used])
+        return copy
 
 
 WINDOW = 512  # Number of steps that are kept until values are sampled from them.
@@ -512,14 +524,15 @@ class Samples:
         # Where the kept steps begin, and from how many of them values were sampled.
         self._start, self._settled = (self.t0, self.u0, self.du0), 0
 
-    def advance(self, rows: Steps) -> None:
+    def advance(self, record: StepRecord) -> None:
         """Sample values from steps with enough others after them, and drop steps no longer needed."""
-        stop = len(rows) - STENCIL
-        columns = self._look(rows, stop)
+        stop = len(record.rows) - STENCIL
+        columns = self._look(record.rows, stop)
         first = stop - STENCIL
-        self._start = columns["t"][first - 1], columns["u"][first - 1], columns["du"][first - 1]
-        self._settled = STENCIL
-        rows.forget(first)
+        start = columns["t"][first - 1], columns["u"][first - 1], columns["du"][first - 1]
+        kept = record.rows.since(first)
+        # In one assignment, so that an interrupt finds all of them before or after it.
+        self._start, self._settled, record.rows = start, STENCIL, kept
 
     def ended(self, rows: Steps) -> Samples:
         """A copy as if the run had ended with its last step; this object may continue."""
@@ -535,22 +548,22 @@ class Samples:
         values, slopes = columns["u"].reshape(-1, n), columns["du"].reshape(-1, n)
         dense = DenseOutput(t, u0, ends, values, rows.dense, du0, slopes, self.n_slopes)
         new = slice(settled, stop)
-        self.steps += stop - settled
-        self.largest = np.maximum(self.largest, np.abs(values[new]).max(axis=0, initial=0.0))
+        largest = np.maximum(self.largest, np.abs(values[new]).max(axis=0, initial=0.0))
+        total = {name: self.total[name] + int(columns[name][new].sum()) for name in COUNTS}
+        steps, done = self.steps + stop - settled, self.done
         of_step = np.searchsorted(self.times, ends[new])
         within = of_step < len(self.times)
-        for name, summary in self.per_step.items():
-            gather = np.maximum if name == "residual" else np.add
-            gather.at(summary, of_step[within], columns[name][new][within])
-        for name in COUNTS:
-            self.total[name] += int(columns[name][new].sum())
         last = float(ends[stop - 1]) if stop else self.t0
-        slack = round_off_of_times(self.t0, last, self.steps) if ended else 0.0
+        slack = round_off_of_times(self.t0, last, steps) if ended else 0.0
         upto = int(np.searchsorted(self.times, last + slack, side="right"))
         if upto > self.done:
             chosen = slice(self.done, upto)
             times = np.minimum(self.times[chosen], last)
             self.u[chosen], self.du[chosen] = dense(times), dense.derivative(times)
             self.sizes[chosen] = dense.sizes_at(times)
-            self.done = upto
+            done = upto
+        for name, summary in self.per_step.items():
+            gather = np.maximum if name == "residual" else np.add
+            gather.at(summary, of_step[within], columns[name][new][within])
+        self.steps, self.largest, self.total, self.done = steps, largest, total, done
         return columns

@@ -138,7 +138,7 @@ class RunRecord(StepRecord):
         else:
             self.bar.update(1)
         if self.run.samples is not None and len(self.rows) >= WINDOW:
-            self.run.samples.advance(self.rows)
+            self.run.samples.advance(self)
         self.run.save_now_and_then(self)
 
 
