@@ -30,7 +30,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, Self, TypeVar
 
 from dae_sdc.arguments import checked, shown
 from dae_sdc.errors import InputError, require_count, require_number, require_tolerance
@@ -98,6 +98,13 @@ def _fields(record: Any) -> Mapping[str, Field[Any]]:
     return {one.name: one for one in sorted(options, key=lambda one: bool(one.kw_only))}
 
 
+@functools.cache
+def _checks(record: Any) -> Mapping[str, tuple[Check, Any]]:
+    """The checks of options that have bounds, by name, with the defaults."""
+    bounded = {name: (one.metadata["option"].check, one.default) for name, one in _fields(record).items()}
+    return {name: (check, default) for name, (check, default) in bounded.items() if check is not None}
+
+
 def names_of_options(record: Any) -> list[str]:
     """The names of the options of a record or group."""
     return list(_fields(record))
@@ -108,11 +115,16 @@ class Group:
     """Options that belong together; making one looks at their bounds."""
 
     def __post_init__(self) -> None:
-        kind: Any = type(self)
-        for name, one in _fields(kind).items():
-            check, value = one.metadata["option"].check, getattr(self, name)
-            if check is not None and value is not one.default and value is not None:
+        for name, (check, default) in _checks(type(self)).items():
+            value = getattr(self, name)
+            if value is not default and value is not None:
                 check(name, value)
+
+    def changed(self, **changes: Any) -> Self:
+        """A copy with other values of some options, which have been looked at before."""
+        copy = object.__new__(type(self))
+        copy.__dict__.update(self.__dict__, **changes)
+        return copy
 
     def of(self, group: Any, **changes: Any) -> dict[str, Any]:
         """The values of the options in a group, some of them changed, by name."""

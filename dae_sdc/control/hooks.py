@@ -428,7 +428,8 @@ class Steps(Sequence[dict[str, Any]]):
         n = len(row["u"])
         new = self._room(1, n)
         values = self._values[new.start]
-        values[0], values[1], values[2 : 2 + n], values[2 + n :] = row["t"], row["residual"], row["u"], row["du"]
+        values[:2] = row["t"], row["residual"]
+        values[2 : 2 + n], values[2 + n :] = row["u"], row["du"]
         self._counts[new.start] = [row[name] for name in COUNTS]
         if "dense" in row:
             self._dense[new] = [row["dense"]]

@@ -269,7 +269,7 @@ class _Arcs:
             times = np.array([self.start.t_end])
         interval: dict[str, Any] = {"t0": start.t0, "t_end": start.t_end, "t_eval": times, "points": None}
         others: dict[str, Any] = dict.fromkeys(("u0", "params", "dt", "out"))
-        request = replace(self.request, events=(), **interval, **others)
+        request = self.request.changed(events=(), **interval, **others)
         return plan_of(request, mode.equations, start, False, tuple(events))
 
     # --- the whole ------------------------------------------------------------------------------------------

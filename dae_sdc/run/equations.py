@@ -317,7 +317,7 @@ def _reduced(equations: Equations, request: SolveOptions, arguments: Mapping[str
     if request.u0 is not None and equations.near is None:
         problem.state(request.u0)  # raises
     settings = {name: value for name, value in arguments.items() if name in _SETTINGS}
-    own = replace(request, simplify=None, params=settings)
+    own = request.changed(simplify=None, params=settings)
     try:
         reduced = _of_model(Target(model), own, problem.index)
         return replace(reduced, origin=equations.origin, labels=equations.labels, near=equations.near)
@@ -350,7 +350,7 @@ def _of_model(target: Target, request: SolveOptions, index: int | None = None) -
         other = whole if whole is None else closed(whole)
         if other is not whole:
             simplify = request.simplify or target.from_tool or None
-            request = replace(request, params=settings, simplify=simplify)
+            request = request.changed(params=settings, simplify=simplify)
             return replace(_as_written(Target(other), request, index), from_tool=target.from_tool)
     if refused is not None:
         raise refused

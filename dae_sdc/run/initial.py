@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -180,7 +180,7 @@ def start_result(start: Initial) -> Result:
 
 
 def _consistent(options: InitialOptions) -> Initial:
-    options = replace(options, guesses=guesses_of(options.guesses))
+    options = options.changed(guesses=guesses_of(options.guesses))
     equations: Any = options.equations
     if isinstance(equations, str) and not is_file(equations) and equations not in {*MODELS, *PROBLEMS}:
         raise InputError(unknown("model or problem", equations, {*MODELS, *PROBLEMS}))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -95,10 +94,10 @@ def with_method(request: SolveOptions, problem: ProblemDAE, measured: bool) -> t
         of_steps = request.chosen().keys() & {"rtol", "dt", "hooks", "convergence_controllers"}
         shared = ("threads", *(("parallel", "comm") if measured else ()))
         if not of_steps and asked.keys() <= {"nodes"} and not request.chosen(Parallel, without=shared):
-            request = replace(request, rtol=DEFAULT_RTOL)
+            request = request.changed(rtol=DEFAULT_RTOL)
         if isinstance(problem, QuasilinearProblem) and not asked and not request.convergence_controllers:
             sweeper, reason = explicit_method(problem)
-            request = replace(request, sweeper=sweeper) if sweeper else request
+            request = request.changed(sweeper=sweeper) if sweeper else request
     if request.rtol is None:
         bounds = [name for name in ("atol", "leave_out", "dt_max") if name in request.chosen()]
         if bounds:
@@ -106,13 +105,13 @@ def with_method(request: SolveOptions, problem: ProblemDAE, measured: bool) -> t
         return request, reason
     rtol = require_number("rtol", request.rtol)
     if request.sweeper is None:
-        return replace(request, sweeper=default_sweeper(rtol, request.nodes), nodes=None), reason
+        return request.changed(sweeper=default_sweeper(rtol, request.nodes), nodes=None), reason
     if sweeps_nodes(request.sweeper):
         unused = [name for name in ("restol", "residual_type") if getattr(request, name) is not None]
         if unused:
             raise InputError(f"{', '.join(unused)} have no effect with rtol, which tells when sweeps end")
         if request.nodes is None:
-            request = replace(request, nodes=default_nodes(rtol))
+            request = request.changed(nodes=default_nodes(rtol))
     return request, reason
 
 

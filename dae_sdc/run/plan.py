@@ -98,7 +98,7 @@ def plan_of(
         if getattr(request, name) is not None:
             raise InputError(f"{name} belongs to the sweepers 'ida' and 'cvode'; leave it out")
     if equations.given is None:  # the problem has them already
-        request = replace(request, params=None, newton_tol=None, linear_solver=None)
+        request = request.changed(params=None, newton_tol=None, linear_solver=None)
     unnamed = request.sweeper is None and request.nodes is None
     problem, by_class = equations.problem, isinstance(equations.given, type)
     request, chosen_for = with_method(request, problem, measured)

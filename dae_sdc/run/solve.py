@@ -76,13 +76,13 @@ def _with_other_ways(request: SolveOptions) -> Solution:
     except MisreadError as error:
         if request.trace is not None:
             raise
-        other, how, why = replace(request, trace=False), "with the function called", str(error)
+        other, how, why = request.changed(trace=False), "with the function called", str(error)
     except NotReducibleError as error:
         if request.reduce is not None:
             raise
-        other, how, why = replace(request, reduce=False), "without reduction of the index", str(error)
+        other, how, why = request.changed(reduce=False), "without reduction of the index", str(error)
     except NotSimplifiedError as error:
-        other, how, why = replace(request, simplify=False), "without simplification", str(error)
+        other, how, why = request.changed(simplify=False), "without simplification", str(error)
     solution = _with_other_ways(other)
     said = f"solved {how}: {why.partition(';')[0]}"
     return replace(solution, message="; ".join(filter(None, (solution.message, said))))
@@ -93,7 +93,7 @@ def _solved(request: SolveOptions) -> Solution:
     measured = request.parallel == AUTO
     if measured:
         several = request.comm is not None or launched() > 1
-        request = replace(request, parallel="nodes" if several else None)
+        request = request.changed(parallel="nodes" if several else None)
     # What is wrong on one rank alone must end the others too.
     comm = everyone(request.parallel, request.comm)
     several_ranks = comm is not None and comm.Get_size() > 1
@@ -147,7 +147,7 @@ def _prepared_everywhere(request: SolveOptions, comm: Any) -> tuple[SolveOptions
     if stages is not None and len({one[:2] for one in found}) == 1:
         return stages
     if request.trace is None and not any(ends for *_, ends, _ in found):
-        return _prepared_everywhere(replace(request, trace=False), comm)
+        return _prepared_everywhere(request.changed(trace=False), comm)
     if any(failed):
         raise_everywhere(comm, failed.index(True), failure)
     raise InputError("the ranks were given different equations or starts; give all of them the same")

@@ -116,7 +116,7 @@ def start_of(equations: Equations, request: SolveOptions) -> Start:
                 u0 = dict(zip(equations.labels.values(), equations.near.tolist(), strict=True))
             parts = (u0, request.fixed, request.guesses, request.bounds)
             u0, fixed, guesses, bounds = map(equations.named_in_model, parts)
-            request = replace(request, u0=u0, fixed=fixed, guesses=guesses, bounds=bounds)
+            request = request.changed(u0=u0, fixed=fixed, guesses=guesses, bounds=bounds)
         values = _of_model(equations, request)
     remark = ""
     if values is not None:
@@ -146,7 +146,7 @@ def _with_names(equations: Equations, request: SolveOptions) -> SolveOptions:
     }
     given |= {} if by_name is None else {"u0": by_name}
     kind = f"unknown of {title}"
-    return replace(request, **{what: expanded(values, names, kind) for what, values in given.items()})
+    return request.changed(**{what: expanded(values, names, kind) for what, values in given.items()})
 
 
 def guesses_of(given: Any) -> Any:
@@ -209,20 +209,20 @@ def with_given_start(request: SolveOptions) -> SolveOptions:
     if time is not None and request.t0 not in (None, time):
         raise InputError(f"u0 is a start at t={time:.6g}, but t0 is {request.t0:.6g}; leave t0 out")
     if values is not request.u0:
-        request = replace(request, u0=values, t0=request.t0 if time is None else time)
+        request = request.changed(u0=values, t0=request.t0 if time is None else time)
     if request.start not in (None, *STARTS):
         raise InputError(unknown("start", str(request.start), STARTS))
     if request.start == "given" and request.is_made_consistent:
         raise InputError("fixed and guesses belong to start='consistent'; leave them or start='given' out")
     if isinstance(request.fixed, Iterable) and not isinstance(request.fixed, Mapping | str):
-        request = replace(request, fixed=tuple(request.fixed))
+        request = request.changed(fixed=tuple(request.fixed))
     numbers = request.fixed if isinstance(request.fixed, Mapping) else {}
     for other in ("guesses", "u0") if numbers else ():
         values = getattr(request, other)
         twice = sorted(set(numbers) & set(values)) if isinstance(values, Mapping) else []
         if twice:
             raise InputError(f"{twice[0]} is in fixed and in {other}; give it once")
-    return request if request.guesses is None else replace(request, guesses=guesses_of(request.guesses))
+    return request if request.guesses is None else request.changed(guesses=guesses_of(request.guesses))
 
 
 def _start_in(text: str | Path) -> tuple[dict[str, float], float | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,12 @@ SENSITIVITY = 100.0
 NUDGE = 1e-13  # Relative change of the unknowns for that.
 
 
+@lru_cache(maxsize=16)
+def _moves(count: int, n: int) -> Vector:
+    """The same random numbers from -1 to 1 in every run, shape (count, 3, n)."""
+    return np.random.default_rng(2).uniform(-1.0, 1.0, (count, 3, n))
+
+
 def check_at_states(problem: ProblemDAE, t: Vector, u: Vector, du: Vector) -> None:
     """Compare equations that were read with their function near states of a run; not those that jump."""
     untraced = getattr(type(problem), "untraced", None)
@@ -57,7 +64,7 @@ def check_at_states(problem: ProblemDAE, t: Vector, u: Vector, du: Vector) -> No
     object.__setattr__(function, "__class__", untraced)
     function.__dict__["_parameters"] = None  # it packs its own
     rows = np.unique(np.linspace(len(t) - 1, 0, STATES, endpoint=False).astype(int))
-    moves = np.random.default_rng(2).uniform(-1.0, 1.0, (len(rows), 3, problem.n))
+    moves = _moves(len(rows), problem.n)
     places, rates = (x[rows] * (1.0 + DISTANCE * moves[:, k]) for k, x in enumerate((u, du)))
     nudged = places * (1.0 + NUDGE * moves[:, 2])
 
