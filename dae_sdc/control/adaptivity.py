@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from time import perf_counter
 from typing import Any, ClassVar
 
@@ -253,7 +253,8 @@ class AdaptivityDAE(RepeatingControl):
         if self._driver is not None:
             tolerance.check_start(L.prob, u0)
             if self.params.stops is None:
-                self._targets = [*stops_of(L.prob, t0, self.params.t_end), self.params.t_end]
+                events = () if self._driver.events is None else self._driver.events.params.events
+                self._targets = [*stops_of(L.prob, t0, self.params.t_end, events), self.params.t_end]
         self.sizes = StepSizes(tolerance.rtol)
         self.sizes.most = self.params.dt_max
         self._given, self._restarts = None, False
@@ -451,9 +452,10 @@ def require_estimate(cls: type[Any], problem: Any, nodes: int, name: str = "") -
         )
 
 
-def stops_of(problem: Any, t0: float, t_end: float) -> tuple[float, ...]:
-    """Times between ``t0`` and ``t_end`` at which the equations have a kink or a jump, in order."""
-    times = np.unique(np.asarray(problem.breakpoints(t0, t_end), dtype=np.float64))
+def stops_of(problem: Any, t0: float, t_end: float, events: Iterable[Any] = ()) -> tuple[float, ...]:
+    """Times between ``t0`` and ``t_end`` at which equations have a kink or a jump, or events may happen."""
+    known = [event.times(t0, t_end) for event in events if event.times is not None]
+    times = np.unique(np.concatenate([np.asarray(problem.breakpoints(t0, t_end), dtype=np.float64), *known]))
     if np.isnan(times).any():
         raise InputError(f"{type(problem).__name__}.breakpoints returned nan among its times; check it")
     tiny = 1e-12 * max(abs(t0), abs(t_end), t_end - t0)

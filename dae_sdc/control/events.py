@@ -82,6 +82,12 @@ class Event:
     change : callable, optional
         g(u, t) that changes the state at each event, from which the run goes on: it writes into u, or returns
         the new state or values by the names of unknowns. Algebraic unknowns follow from the others.
+    otherwise : bool
+        Whether it changes nothing where the event before it, or one that this follows in the same way,
+        happens at the same time.
+    times : callable, optional
+        times(t0, t_end) -> the times in the interval at which the function may be 0, if they are known:
+        steps end there, and one at which the run begins is an event too.
 
     Examples
     --------
@@ -96,6 +102,8 @@ class Event:
     direction: float = 0.0
     name: str = ""
     change: Callable[[MeshDAE, float], Any] | None = None
+    otherwise: bool = False
+    times: Callable[[float, float], Sequence[float]] | None = None
 
     @property
     def last(self) -> int:
@@ -119,7 +127,7 @@ def _event(given: Any, place: int) -> Event:
     if isinstance(given, Event):
         event = given
     else:
-        known = ("terminal", "direction", "name", "change")
+        known = ("terminal", "direction", "name", "change", "otherwise", "times")
         about = {name: getattr(given, name) for name in known if hasattr(given, name)}
         event = Event(given, **about)
     label = f"events[{place}]"
@@ -283,6 +291,16 @@ class _Watch:
         self.states: list[Vector] = []
         self.sides: list[int] = []
         self.within: list[tuple[float, float] | None] = []
+
+    @property
+    def changes(self) -> bool:
+        """Whether its zeros change the equations or the state."""
+        return self.event is None or self.event.change is not None
+
+    def is_due(self, t0: float) -> bool:
+        """Whether it happens at the start of a run, of which its times are known."""
+        times = None if self.event is None else self.event.times
+        return times is not None and t0 in times(t0, t0)
 
     def counts(self, side: int) -> bool:
         """Whether a zero is wanted after which the function has this sign; those of all switches are."""
@@ -624,11 +642,20 @@ class LocateEvents(RepeatingControl):
             watch.event = event
         self.finished, self.message, self._aim, self._switched = False, "", None, []
         self._usual, self.doubtful, self.sliding = L.params.dt, {}, None
+        due = [watch for watch in self.events if watch.is_due(t0)]
+        for watch in due:
+            watch.keep(t0, u0, 1)
+        if any(watch.changes for watch in due):
+            u0 = consistent_restart(P, _changed(P, self.events, due, u0, t0), t0, self._restart_step, True)
         if all(watch.tolerance == 0.0 for watch in self.switches):
             return u0
         start = MeshDAE(u0)  # of a jump that has a value of its own on its border
-        jump_behind(P, start, t0, RESTART_STEP * (self.params.span or self._usual))
+        jump_behind(P, start, t0, self._restart_step)
         return start
+
+    @property
+    def _restart_step(self) -> float:
+        return RESTART_STEP * float(self.params.span or self._usual)
 
     @property
     def watches(self) -> list[_Watch]:
@@ -830,7 +857,7 @@ class LocateEvents(RepeatingControl):
         if event is not None and event.last and len(watch.times) == event.last and not self.finished:
             self.finished = True
             self.message = f"the run ended at event '{watch.name}' at t={t:.10g}"
-        elif event is None or event.change is not None:
+        elif watch.changes:
             self._switched.append(watch)
 
     # --- after a step ---------------------------------------------------------------------------------------
@@ -850,7 +877,7 @@ class LocateEvents(RepeatingControl):
             changed = [watch for watch in self.events if watch in self._switched]
             self._switched.clear()
             if changed:
-                u = _changed(P, changed, u, t)
+                u = _changed(P, self.events, changed, u, t)
             P.hold_sides(tuple(watch.side for watch in self.switches))
             u = consistent_restart(P, u, t, RESTART_STEP * self._usual, bool(changed))
             stopped = False
@@ -926,13 +953,20 @@ class LocateEvents(RepeatingControl):
         return values
 
 
-def _changed(P: ProblemDAE, watches: Sequence[_Watch], u: MeshDAE, t: float) -> MeshDAE:
-    """The state after the changes of events at a time."""
+def _changed(
+    P: ProblemDAE, every: Sequence[_Watch], watches: Sequence[_Watch], u: MeshDAE, t: float
+) -> MeshDAE:
+    """The state after the changes of events at a time, some of ``every``."""
     state = type(u)(u)
     state.polynomial = u.polynomial
-    for watch in watches:
-        assert watch.event is not None and watch.event.change is not None  # others change nothing
-        new = watch.event.change(state, t)
+    served = False  # whether an event of the chain of alternatives has happened
+    for watch in every:
+        event = watch.event
+        assert event is not None  # switches are none of them
+        served = served and event.otherwise
+        if watch not in watches or served or event.change is None:
+            continue
+        served, new = True, event.change(state, t)
         if isinstance(new, Mapping):
             for name, value in new.items():
                 state[require_name(f"unknown in the change of event '{watch.name}'", name, P.names)] = value

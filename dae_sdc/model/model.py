@@ -22,6 +22,7 @@ from dae_sdc.model.sympy_input import (
     TIME,
     Homotopy,
     Unknown,
+    as_text,
     derivative,
     from_sympy,
     sympified,
@@ -50,6 +51,7 @@ class Variable:
     maximum: float | None = None
     # Nominal sizes of the unknown and of its derivatives, by order, to which errors are relative at least.
     nominal: dict[int, float] = field(default_factory=dict)
+    discrete: bool = False  # Whether events alone change it.
 
 
 @dataclass(frozen=True)
@@ -588,18 +590,65 @@ class Model(Equations):
         variable.start[order] = _number(self, "start", name_of(name, order), value)
         (variable.fixed.add if fixed else variable.fixed.discard)(order)
 
-    def when(self, function: Any, changes: Mapping[Any, Any], *, direction: float = 0.0) -> None:
-        """Let unknowns change where a function passes zero, an event of every run of the model.
+    def discrete(self, name: str, start: float = 0.0, *, unit: str = "") -> Any:
+        """A new unknown that keeps its value but where :meth:`when` changes it.
 
         Parameters
         ----------
-        function : sympy.Expr or str
-            The function of unknowns, parameters and time.
-        changes : mapping
+        name : str
+            Its name.
+        start : float
+            Its value at the start.
+        unit : str
+            Unit.
+
+        Returns
+        -------
+        sympy.Symbol
+            The symbol of the unknown in equations.
+
+        Examples
+        --------
+        >>> heated = ds.Model("heated", interval=(0.0, 5.0))
+        >>> T = heated.variable("T", start=18.0, fixed=True)
+        >>> on = heated.discrete("on", 1.0)
+        >>> heated.equations(heated.der(T) - 10.0 * on + 0.5 * (T - 10.0))
+        >>> heated.when(T > 21, {on: 0})
+        >>> heated.when(T < 19, {on: 1})
+        >>> [len(event) for event in ds.solve(heated, rtol=1e-8).events]
+        [6, 6]
+        """
+        symbol = self.variable(name, start, fixed=True, unit=unit)
+        self.variables_by_name[name].discrete = True
+        self.equation(self.der(symbol), name=f"{name} between events")
+        return symbol
+
+    def when(
+        self,
+        condition: Any,
+        changes: Mapping[Any, Any] | None = None,
+        *,
+        direction: float = 0.0,
+        otherwise: bool = False,
+        terminal: bool = False,
+    ) -> None:
+        """Let unknowns change where a condition begins to hold, an event of every run of the model.
+
+        Parameters
+        ----------
+        condition : sympy relation, sympy.Expr or str
+            A condition such as ``x < 1``, also several joined by & and |; "sample(start, period)", which
+            holds at equal distances of time; or a function, which passes zero. All of unknowns, parameters
+            and time.
+        changes : mapping, optional
             The new values of unknowns, as expressions of those before, by unknowns or their names. Algebraic
             unknowns follow from the others.
         direction : float
-            Positive: only where the function grows; negative: only where it falls; 0: both.
+            Of a function, positive: only where it grows; negative: only where it falls; 0: both.
+        otherwise : bool
+            Whether nothing changes where the event before it happens at the same time.
+        terminal : bool
+            Whether the run ends there.
 
         Raises
         ------
@@ -615,12 +664,13 @@ class Model(Equations):
         >>> len(ds.solve(ball, rtol=1e-8).events[0])
         3
         """
-        words = ["rising"] if direction > 0.0 else ["falling"] if direction < 0.0 else []
-        for key, value in changes.items():
-            words.append(f"{name_of(*self.unknown(key))} = {value}")
-        if not changes:
+        flags = {"rising": direction > 0.0, "falling": direction < 0.0, "otherwise": otherwise}
+        words = [word for word, holds in {**flags, "terminal": terminal}.items() if holds]
+        for key, value in (changes or {}).items():
+            words.append(f"{name_of(*self.unknown(key))} = {as_text(value)}")
+        if not (changes or terminal):
             raise InputError(f"an event of model {self.name} changes no unknown; give some, by their symbols")
-        self.events += ("; ".join([str(function), *words]),)
+        self.events += ("; ".join([as_text(condition), *words]),)
 
     # Names
 

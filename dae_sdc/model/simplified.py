@@ -358,7 +358,8 @@ def simplify(
     if level not in LEVELS:
         raise InputError(unknown_name("level of simplification", str(level), LEVELS))
     used_level: Level = level if derivatives else "trivial"
-    barred: set[int] = set()
+    # Events change discrete unknowns, which must not follow from others.
+    barred = {j for j, variable in enumerate(model.variables_by_name.values()) if variable.discrete}
     while True:
         elimination = _TrivialElimination(model, used_level, derivatives, fold, barred)
         lost = elimination.branches_lost() - barred
@@ -418,7 +419,10 @@ class _TrivialElimination:
         expressions: dict[int, int] = {}
         if self.level != "trivial":
             explicit = self.level == "explicit"
-            further = LinearElimination(self.constants, self.rows, self.moved.found, explicit, self.barred)
+            unknowns = zip(final, model.variables_by_name.values(), strict=True)
+            kept = {relation.of for relation, variable in unknowns if variable.discrete}
+            about = explicit, self.barred, kept
+            further = LinearElimination(self.constants, self.rows, self.moved.found, *about)
             self.rows, expressions = further.roots, further.told()
         self.nodes = [self._node(relation, expressions) for relation in final]
 
@@ -649,6 +653,7 @@ class _TrivialElimination:
                 low, high = moved.bounds(j)
                 simplified.variable(variable.name, unit=variable.unit, min=low, max=high)
                 simplified.variables_by_name[variable.name].nominal.update(variable.nominal)
+                simplified.variables_by_name[variable.name].discrete = variable.discrete
                 for order, start in sorted(moved.found.get(j, {}).items()):
                     simplified.start(Unknown(variable.name, order), start.value, fixed=start.fixed)
         if not self.fold:

@@ -13,6 +13,7 @@ import sympy
 from sympy.core.function import AppliedUndef
 from sympy.core.numbers import NumberSymbol
 from sympy.logic.boolalg import BooleanFalse, BooleanTrue
+from sympy.printing.str import StrPrinter
 
 from dae_sdc.arguments import checked
 from dae_sdc.errors import InputError
@@ -301,6 +302,47 @@ def to_sympy(graph: Graph, nodes: Sequence[int], symbol: Callable[[Leaf], Any]) 
             parts = [expressions[arg] for arg in graph.operands(node)]
             expressions[node] = _written(graph.op[node], parts, graph.args[node])
     return [_as_number(expressions[node]) for node in nodes]
+
+
+class _TextOfEvents(StrPrinter):  # type: ignore[misc]
+    """Writes expressions as texts of events are read, with all digits of their numbers."""
+
+    def _print_Piecewise(self, expression: Any) -> str:
+        *parts, (last, _) = expression.args
+        choices = [f"{self._print(value)} if {self._print(test)} else " for value, test in parts]
+        return f"({''.join(choices)}{self._print(last)})"
+
+    def _print_And(self, condition: Any) -> str:
+        return f"({' and '.join(map(self._print, condition.args))})"
+
+    def _print_Or(self, condition: Any) -> str:
+        return f"({' or '.join(map(self._print, condition.args))})"
+
+    def _print_Not(self, condition: Any) -> str:
+        return f"(not {self._print(condition.args[0])})"
+
+    def _print_Function(self, expression: Any) -> str:
+        name = type(expression).__name__
+        name = {"ceiling": "ceil"}.get(name, name.lower())
+        return f"{name}({', '.join(map(self._print, expression.args))})"
+
+    _print_Max = _print_Min = _print_Abs = _print_Function
+
+    def _print_Mod(self, expression: Any) -> str:
+        return "(({}) % ({}))".format(*map(self._print, expression.args))
+
+    def _print_Float(self, number: Any) -> str:
+        return repr(float(number))
+
+    def _print_Exp1(self, number: Any) -> str:
+        return "e"
+
+
+def as_text(expression: Any) -> str:
+    """An expression or condition as texts of events have it."""
+    return (
+        expression if isinstance(expression, str) else str(_TextOfEvents().doprint(sympy.sympify(expression)))
+    )
 
 
 def with_pi(expression: Any) -> Any:

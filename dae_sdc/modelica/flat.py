@@ -10,10 +10,12 @@ from typing import Any, Final, NamedTuple
 
 import sympy
 
-from dae_sdc.model.sympy_input import Unknown
+from dae_sdc.model.sympy_input import Unknown, as_text
 from dae_sdc.modelica.arithmetic import MOST_ELEMENTS, Value, choice, elements, minus, moving_in, plus
 from dae_sdc.modelica.library import Basic, Bound, Change, Instance, Library, Member, Scope, Variable
 from dae_sdc.modelica.syntax import (
+    Array,
+    Call,
     ClassDefinition,
     Component,
     Connect,
@@ -25,9 +27,10 @@ from dae_sdc.modelica.syntax import (
     For,
     IfEquation,
     Name,
+    When,
     similar,
 )
-from dae_sdc.modelica.values import Values
+from dae_sdc.modelica.values import BEFORE, Values
 
 _TOO_MANY_TURNS: Final = f"a loop of more than {MOST_ELEMENTS} turns"
 
@@ -56,7 +59,7 @@ def vanishing(
                 yield from vanishing(values, part, inner, connect)
     elif isinstance(equation, Connect):
         connect(equation, scope)
-    else:
+    elif isinstance(equation, IfEquation):
         yield from _chosen(values, equation, scope, where, connect)
 
 
@@ -90,8 +93,9 @@ def _chosen(
         values.fail(equation.at, "an if-equation without else; give equations for all cases")
     bodies = [*(body for _, body in branches), other]
     for part in chain.from_iterable(bodies):
-        if isinstance(part, Connect):
-            values.fail(part.at, "connect depends on an unknown here; move it out of if")
+        if isinstance(part, Connect | When):
+            word = "connect" if isinstance(part, Connect) else "when"
+            values.fail(part.at, f"{word} depends on an unknown here; move it out of if")
     lists = [[item for part in body for item in vanishing(values, part, scope, connect)] for body in bodies]
     if len({len(items) for items in lists}) > 1:
         counts = ", ".join(str(len(items)) for items in lists)
@@ -101,6 +105,104 @@ def _chosen(
         pairs = zip((test for test, _ in branches), alternatives, strict=True)
         expression = values.check(choice(list(pairs), last), equation.at)
         yield Vanishing(items[0].at, expression, where)
+
+
+# When-equations
+
+
+class Reaction(NamedTuple):
+    """What happens where a condition begins to hold."""
+
+    at: int  # Its place in the text.
+    condition: Any  # A condition, or the text of one that holds at equal distances of time.
+    changes: dict[Any, Any]  # New values of unknowns by those before.
+    ends: bool  # Whether the run ends.
+    otherwise: bool  # Whether it is a later branch, or condition, of one when-equation.
+
+
+def whens(values: Values, equation: Equation, scope: Scope) -> Iterator[tuple[When, Scope]]:
+    """The when-equations in an equation, each with the scope of its names."""
+    if isinstance(equation, When):
+        yield equation, scope
+    elif isinstance(equation, For) and _has_when(equation):
+        for inner in values.scopes(equation.indices, scope, equation.at, _TOO_MANY_TURNS):
+            for part in equation.body:
+                yield from whens(values, part, inner)
+    elif isinstance(equation, IfEquation) and _has_when(equation):
+        branches, other = values.branches(equation.branches, equation.other, scope)
+        for part in () if branches else other or ():
+            yield from whens(values, part, scope)
+
+
+def _has_when(equation: Equation) -> bool:
+    parts: list[Equation] = [equation] if isinstance(equation, When) else []
+    if isinstance(equation, For):
+        parts = equation.body
+    elif isinstance(equation, IfEquation):
+        parts = [*chain.from_iterable(body for _, body in equation.branches), *(equation.other or ())]
+    return isinstance(equation, When) or any(map(_has_when, parts))
+
+
+def assigned_by(values: Values, equation: When, scope: Scope) -> Iterator[str]:
+    """The names of the variables that a when-equation assigns."""
+    for item in chain.from_iterable(items for _, items in equation.branches):
+        if isinstance(item, Equal):
+            for target in elements(values.value(item.left, scope)):
+                if not isinstance(target, Unknown) or target.order:
+                    values.fail(item.at, "a when-equation assigns variables; write x = VALUE")
+                yield target.base
+
+
+def reactions_of(values: Values, equation: When, scope: Scope) -> Iterator[Reaction]:
+    """The reactions of a when-equation, in order."""
+    begun = False
+    for test, items in equation.branches:
+        changes: dict[Any, Any] = {}
+        assigned: list[Any] = []
+        for item in items:
+            if isinstance(item, Call) and str(item.function) == "terminate":
+                continue
+            if isinstance(item, Call) and len(item.arguments) != 2:
+                values.fail(item.at, "reinit takes a variable and its value")
+            left, right = (item.left, item.right) if isinstance(item, Equal) else item.arguments
+            targets, news = (elements(values.value(side, scope)) for side in (left, right))
+            if len(targets) != len(news):
+                values.fail(item.at, f"{len(targets)} variables get {len(news)} values; give each its own")
+            for target, value in zip(targets, news, strict=True):
+                if not isinstance(target, Unknown) or target.order or target in changes:
+                    values.fail(item.at, "this must be a variable, which gets one value in a branch")
+                changes[target] = values.as_number(value, item.at)
+                assigned += [target] if isinstance(item, Equal) else []
+        # A name stands for the new value of what is assigned beside it, inside pre(...) for that before.
+        for _ in assigned:
+            new = {target: changes[target] for target in assigned}
+            changes = {
+                target: values.check(value.xreplace(new), equation.at) for target, value in changes.items()
+            }
+        if any(not value.free_symbols.isdisjoint(assigned) for value in changes.values()):
+            values.fail(equation.at, "the values of a when-equation depend on each other; use pre(...)")
+        changes = {target: _before(value) for target, value in changes.items()}
+        ends = any(isinstance(item, Call) and str(item.function) == "terminate" for item in items)
+        for part in test.items if isinstance(test, Array) and not test.indices else [test]:
+            yield Reaction(equation.at, _begins(values, part, scope), changes, ends, begun)
+            begun = True
+
+
+def _before(value: Any) -> Any:
+    """An expression with variables in place of their values before an event."""
+    names = {symbol: symbol.name for symbol in value.free_symbols if symbol.name.startswith(BEFORE)}
+    return value.xreplace({symbol: Unknown(name[len(BEFORE) : -1]) for symbol, name in names.items()})
+
+
+def _begins(values: Values, test: Expression, scope: Scope) -> Any:
+    """The condition of a when-equation, or the text of a sample."""
+    if isinstance(test, Call) and str(test.function) == "sample" and len(test.arguments) == 2:
+        start, period = (as_text(values.number(part, scope)) for part in test.arguments)
+        return f"sample({start}, {period})"
+    condition = values.condition(test, scope)
+    if condition in (sympy.true, sympy.false):
+        values.fail(test.at, "the condition of a when-equation never changes; compare unknowns or time")
+    return _before(condition)
 
 
 # Initial equations
@@ -360,6 +462,18 @@ class Flat:
                 at = variable.value.expression.at
                 value = self.values.as_number(self.values.bound(variable.value), at)
                 equations.append(Vanishing(at, plus([self.values.symbol(variable), minus(value)]), ""))
+        self.whens = [found for item, scope in self._written for found in whens(values, item, scope)]
+        for when, scope in self.whens:
+            values.discrete.update(assigned_by(values, when, scope))
+        for variable in self.variables:
+            if variable.type != "Real" and not variable.variability and variable.name not in values.discrete:
+                self.source.fail(
+                    variable.at,
+                    f"{variable.shown} is a variable of type {variable.type} that no when-equation assigns; "
+                    "only parameters may be, write Real",
+                )
+            if variable.name in values.discrete:
+                equations.append(Vanishing(variable.at, Unknown(variable.name, 1), "", variable.shown))
         for item, scope in self._written:
             for equation in vanishing(self.values, item, scope, connections.connect):
                 equations.append(equation)
@@ -370,6 +484,8 @@ class Flat:
         self.equations = [*equations, *connections.equations(self._flows)]  # Expressions that are zero.
         # Start values by the initial equations: place in the text, unknown or derivative, value.
         self.starts = [start for item, scope in self._initial for start in starts(values, item, scope)]
+        values.at_event = True
+        self.reactions = list(chain.from_iterable(reactions_of(values, *when) for when in self.whens))
 
     # Classes
 
@@ -520,8 +636,8 @@ class Flat:
         source, at = self.source, kind.element.at
         if base.type == "String":
             source.fail(at, f"{shown} is a String, which is not understood; remove it")
-        if base.type != "Real" and not kind.variability:
-            source.fail(at, f"{shown} is a variable of type {base.type}; only parameters may be, write Real")
+        if base.type == "Boolean" and not kind.variability:
+            source.fail(at, f"{shown} is a variable of type Boolean; write an Integer that is 0 or 1")
         attributes = {}
         for word, part in change.parts.items():
             if word not in (*_READ, *_SKIPPED):

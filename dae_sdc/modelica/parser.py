@@ -267,6 +267,8 @@ class EquationParser(ExpressionParser):
             body = self.equations(("end",))
             self._end("for", "loop", at)
             return syntax.For(at, indices, body)
+        if text == "when":
+            return self._when()
         if self.takes("connect"):
             self.need("(", "behind connect")
             left = self.name()
@@ -275,6 +277,12 @@ class EquationParser(ExpressionParser):
             self.need(")", "behind two connectors")
             self.note()
             return syntax.Connect(at, left, right)
+        return self._equal(at)
+
+    def _equal(self, at: int) -> syntax.Equal:
+        """An equation of two sides."""
+        if self.now.text in ("if", "for", "when", "connect") and self.now.kind == "word":
+            self.fail(f"{self.now.text} in a when-equation is not understood; write an if-expression")
         left_side = self.expression()
         if self.now.text in (":=", "=="):
             self.fail(f"{self.now.text} in an equation; write =")
@@ -282,6 +290,28 @@ class EquationParser(ExpressionParser):
             self.fail(f"{left_side.function} is called as an equation, which is not understood", at)
         self.need("=", "in an equation")
         return syntax.Equal(at, left_side, self.expression(), self.note())
+
+    def _when(self) -> syntax.When:
+        """A when-equation."""
+        self.deeper()
+        when = syntax.When(self.take().at, [])
+        while True:
+            condition, reactions = self.expression(), list[syntax.Equal | syntax.Call]()
+            self.need("then", "behind a condition")
+            when.branches.append((condition, reactions))
+            while self.now.kind != "end" and self.now.text not in ("elsewhen", "end"):
+                at, is_call = self.now.at, self.behind.text == "("
+                if is_call and self.now.text in ("assert", "reinit", "terminate"):
+                    call = self.call(self.name())
+                    reactions += [call] if str(call.function) != "assert" else []
+                else:
+                    reactions.append(self._equal(at))
+                self.skip_annotation()
+                self.need(";", "behind an equation")
+            if not self.takes("elsewhen"):
+                break
+        self._end("when", "when-equation", when.at)
+        return when
 
     def _end(self, word: str, what: str, at: int) -> None:
         """Take ``end if`` or ``end for`` of an equation that begins at the place ``at``."""
@@ -472,6 +502,8 @@ class _ClassParser(EquationParser):
             word = self.now.text
             if word == "flow" and not flow:
                 flow = True
+            elif word == "discrete" and not variability:
+                pass  # what changes in when-equations alone is known from these
             elif word in ("parameter", "constant") and not variability:
                 variability = word
             elif word in ("input", "output") and not causality:

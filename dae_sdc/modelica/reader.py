@@ -185,6 +185,12 @@ class _Builder:
                 model.equation(item.expression, name=unique)
             except InputError as error:
                 raise self.source.error(item.at, str(error)) from None
+        for reaction in flat.reactions:
+            about: Any = {"terminal": reaction.ends, "otherwise": reaction.otherwise}
+            try:
+                model.when(reaction.condition, reaction.changes, **about)
+            except InputError as error:
+                raise self.source.error(reaction.at, str(error)) from None
         self.check_inputs(flat)
         return model
 
@@ -257,6 +263,7 @@ class _Builder:
             if truth not in (sympy.true, sympy.false):
                 self.source.fail(fixed.expression.at, f"fixed of {variable.shown} must be true or false")
             is_fixed = truth == sympy.true
+        is_fixed = is_fixed or variable.name in self.values.discrete
         start = self.attribute(variable, "start")
         minimum, maximum = self.attribute(variable, "min"), self.attribute(variable, "max")
         if minimum is not None and maximum is not None and minimum > maximum:
@@ -265,6 +272,7 @@ class _Builder:
             start = 0.0
         ends = {"min": minimum, "max": maximum}
         model.variable(variable.name, start, fixed=is_fixed, unit=self.unit(variable), **ends)
+        model.variables_by_name[variable.name].discrete = variable.name in self.values.discrete
 
     def attribute(self, variable: Variable, word: str) -> float | None:
         bound = variable.attributes.get(word)

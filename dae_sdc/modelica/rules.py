@@ -16,12 +16,12 @@ from dae_sdc.modelica import arithmetic, syntax
 from dae_sdc.modelica.arithmetic import Value
 from dae_sdc.modelica.library import Scope
 from dae_sdc.modelica.syntax import Call, Operation, Precedence, similar
-from dae_sdc.modelica.values import Rule, Values
+from dae_sdc.modelica.values import BEFORE, Rule, Values
 
 HIGHEST_DIFF_ORDER: Final = 10  # Largest order k of a derivative that is written ``diff(x, t$k)``.
 
 _NO_FUNCTIONS: Final = (
-    "pre edge change delay sample initial terminal reinit cardinality previous hold spatialDistribution "
+    "edge change delay sample initial terminal reinit cardinality previous hold spatialDistribution "
     "String actualStream inStream getInstanceName subSample superSample assert terminate"
 ).split()
 
@@ -180,7 +180,7 @@ def _built_in(values: Values, item: Call, scope: Scope) -> Value:
             return values.wrapped(item.at, function, *numbers)
     text = str(item.function)
     if text in _NO_FUNCTIONS:
-        values.fail(item.at, f"{text}(...) is not understood; a model has no events and no memory")
+        values.fail(item.at, f"{text}(...) is not understood here; write it without")
     if values.lookup(item.function, scope) is not None:
         values.fail(item.at, f"{text} is a variable and no function; write * for a product")
     plain = text.removeprefix("Modelica.Math.")
@@ -282,6 +282,14 @@ def _homotopy(values: Values, item: Call, scope: Scope) -> Value:
     return homotopy(found, values.value(simplified, scope))
 
 
+def _before(values: Values, item: Call, scope: Scope) -> Value:
+    """The value before an event; between events discrete variables keep theirs."""
+    (value,) = _arguments(values, item, scope, 1)
+    if not isinstance(value, Unknown) or not (value.base in values.discrete or values.at_event):
+        values.fail(item.at, "pre(...) takes a variable, outside of when-equations one that they assign")
+    return Unknown(f"{BEFORE}{value.base})") if values.at_event else value
+
+
 def _diff(values: Values, item: Call, scope: Scope) -> Value:
     order = 0
     for part in item.arguments[1:]:
@@ -369,6 +377,7 @@ def _interpolate(values: Values, item: Call, scope: Scope) -> Value:
 # Functions with special rules, by name.
 _CALLS: Final[dict[str, Rule]] = {
     "noEvent": lambda values, item, scope: _arguments(values, item, scope, 1)[0],
+    "pre": _before,
     "smooth": lambda values, item, scope: _arguments(values, item, scope, 2)[1],
     "homotopy": _homotopy,
     "diff": _diff,

@@ -109,7 +109,6 @@ DEEPEST_NESTING: Final = 100  # Largest depth of nested brackets, calls, choices
 
 # Calls that are refused where an equation or an assignment is expected, with their messages.
 _REFUSED: Final = {
-    "when": "when-equations are not understood; a model has no events: write the equation for all times",
     "while": "while is not understood; write the values it computes",
     "inner": "inner is not understood; give the component to those that use it by modifications",
     "outer": "outer is not understood; give the component to those that use it by modifications",
@@ -118,7 +117,6 @@ _REFUSED: Final = {
     "constrainedby": "constrainedby is not understood; write the class without it",
     "stream": "stream connectors are not understood; write the balance as equations",
     "external": "external functions are not understood; write the function in Modelica",
-    "discrete": "discrete variables are not understood; write the equation for all times",
     "enumeration": "enumerations are not understood; use Integer parameters",
     "operator": "operator classes are not understood; write a record and functions",
     "expandable": "expandable connectors are not understood; write the variables that are connected",
@@ -127,8 +125,8 @@ _REFUSED: Final = {
 }
 REFUSED_CALLS: Final = {
     "assert": "assert is not understood here; remove it",
-    "terminate": "terminate is not understood; stop the run by its end time",
-    "reinit": "reinit is not understood; a model has no events",
+    "terminate": "terminate stands in a when-equation; write when CONDITION then terminate(...); end when",
+    "reinit": "reinit stands in a when-equation; write when CONDITION then reinit(x, VALUE); end when",
 }
 
 _CLOSING: Final = {"(": ")", "[": "]", "{": "}"}
@@ -424,7 +422,13 @@ class Connect(Part):
     right: Name
 
 
-Equation: TypeAlias = Equal | IfEquation | For | Connect
+class When(Part):
+    """A when-equation: conditions, and what happens where each of them begins to hold."""
+
+    branches: list[tuple[Expression, list[Equal | Call]]]
+
+
+Equation: TypeAlias = Equal | IfEquation | For | Connect | When
 
 
 class Assignment(Part):

@@ -22,6 +22,7 @@ DEEPEST_VALUE: Final = 200  # Largest depth of an expression after substitution 
 LONGEST_VALUE: Final = 200_000
 # Largest number of expressions and elements that are evaluated for one model.
 MOST_EVALUATIONS: Final = 1_000_000
+BEFORE: Final = "pre("  # How the names of values before an event begin.
 Branch = TypeVar("Branch")
 Other = TypeVar("Other")
 Rule: TypeAlias = Callable[["Values", Any, Scope], Value]  # The value of an expression of one form.
@@ -39,6 +40,8 @@ class Values:
         self.structural = structural
         self.variables: dict[str, Variable] = {}
         self.numbers: dict[Variable, float | None] = {}
+        self.discrete: set[str] = set()  # Names of the variables that when-equations assign.
+        self.at_event = False  # Whether what is evaluated stands in a when-equation.
         self._rules = rules
         self._replacing = numbers
         self._work = 0

@@ -471,8 +471,8 @@ class Execution:
     def _in_transients(self, solution: Solution, located: LocateEvents | None) -> str:
         """A remark on unknowns that change too fast at some times for the tolerance of a run."""
         begins = [self.plan.start.t0, *stops_of(self.problem, self.plan.start.t0, self.plan.t_end)]
-        for switch in () if located is None else (*located.switches, *located.timed):
-            begins += switch.times
+        for watch in () if located is None else located.watches:
+            begins += watch.times if watch.changes else []
         about: Any = {"sizes": self.typical, "rtol": self.plan.request.rtol, "begins": np.sort(begins)}
         late = in_transients(self.problem.names, solution.t, solution.u, solution.du, **about)
         return "; ".join(filter(None, [late, _beside_peaks(self.plan, solution, self.typical)]))

@@ -111,7 +111,7 @@ def plan_of(
     start, end = begin.t0, begin.t_end
     times = output_times(request.t_eval, request.points, start, end)
     events = _events_of(request, equations) if events is None else events
-    setup, fixed = _with_steps(request, setup, start, end, bool(events))
+    setup, fixed = _with_steps(request, setup, start, end, events)
     if fixed is None:
         setup.description["sweeper_params"]["tolerance"].check_start(problem, begin.u)
     setup, locates = _locating(request, setup, events, begin, fixed, _may_slide(request, equations, events))
@@ -161,21 +161,20 @@ def _events_of(request: SolveOptions, equations: Equations) -> tuple[Event, ...]
 
 
 def _with_steps(
-    request: SolveOptions, setup: Setup, start: float, end: float, has_events: bool
+    request: SolveOptions, setup: Setup, start: float, end: float, events: tuple[Event, ...]
 ) -> tuple[Setup, dict[str, Any] | None]:
     """The setup with its tolerance, and what tells of fixed steps; None where errors choose steps."""
-    problem = setup.problem
+    problem, stops = setup.problem, stops_of(setup.problem, start, end, events)
     if request.rtol is None:
         size = problem.dt if request.dt is None else require_number("dt", request.dt)
         count = number_of_steps(start, end, size)
-        stops = stops_of(problem, start, end)
         return setup, {"dt": (end - start) / count, "count": count, "t_end": end, "stops": stops}
     if request.steps not in (None, 1):
         raise InputError("with rtol steps are taken one at a time; leave steps out, or give dt instead")
     tolerance = Tolerance.checked(problem, request.rtol, request.atol, request.leave_out or ())
     output = request.t_eval is not None or request.points is not None
-    between = VALUES if output or request.dense else FUNCTIONS if has_events else 0
-    return adapted_to(setup, tolerance, request, end, stops_of(problem, start, end), between), None
+    between = VALUES if output or request.dense else FUNCTIONS if events else 0
+    return adapted_to(setup, tolerance, request, end, stops, between), None
 
 
 CHATTERING = ("slide", "stop")  # What a run does where both sides of a switch lead back to it.
@@ -219,7 +218,9 @@ def _locating(
         return setup, False
     controllers: dict[Any, Mapping[str, Any]] = {}
     if fixed is not None:
-        controllers[FixedSteps] = {**fixed, "meets": bool(getattr(setup.problem, "timed_switch_names", ()))}
+        meets = bool(getattr(setup.problem, "timed_switch_names", ()))
+        meets = meets or any(event.times is not None for event in events)
+        controllers[FixedSteps] = {**fixed, "meets": meets}
     controllers[LocateEvents] = {
         "events": events,
         "span": start.t_end - start.t0,

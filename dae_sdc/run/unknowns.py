@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -241,13 +242,13 @@ _OF_NUMPY = "sin cos tan sinh cosh tanh exp log log10 arcsin arccos arctan arcta
 FUNCTIONS: Mapping[str, Any] = {
     **{name: getattr(np, name) for name in _OF_NUMPY.split()},
     **{name: getattr(np, f"arc{name[1:]}") for name in ("asin", "acos", "atan", "atan2")},
-    **{"min": min, "max": max},
+    **{"min": min, "max": max, "sign": np.sign, "floor": np.floor, "ceil": np.ceil},
 }
 
 MOST_FIXED_ORDERS = 4  # Number of derivatives of an unknown, from 0 on, that a fixed expression may have.
 # Functions of SymPy with names of their own.
 _ARCS = {"arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2"}
-SYMPY: Mapping[str, str] = {"abs": "Abs", "min": "Min", "max": "Max", **_ARCS}
+SYMPY: Mapping[str, str] = {"abs": "Abs", "min": "Min", "max": "Max", "ceil": "ceiling", **_ARCS}
 
 CONSTANTS: Mapping[str, float] = {"pi": float(np.pi), "e": float(np.e)}
 
@@ -255,11 +256,18 @@ TIME = ("time", "t")  # Names of the time, where no unknown or parameter is call
 # Parameters of every problem, which are none of its equations.
 SETTINGS_OF_SOLVES = ("newton_tol", "newton_maxiter")
 
-_WORDS = ("terminal", "rising", "falling")
+_WORDS = ("terminal", "rising", "falling", "otherwise")
 _PARTS = (
     *(ast.Expression, ast.BinOp, ast.UnaryOp, ast.Load),
-    *(ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow, ast.UAdd, ast.USub),
+    *(ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow, ast.Mod, ast.UAdd, ast.USub),
 )
+# Parts of conditions, and of the choice of a value by a condition.
+_CONDITIONS = (
+    *(ast.Compare, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq),
+    *(ast.BoolOp, ast.And, ast.Or, ast.Not, ast.IfExp),
+)
+_SAMPLE = re.compile(r"sample\((.*),(.*)\)")  # A condition that holds at equal distances of time.
+MOST_SAMPLES = 10_000_000
 _PLACE = "u__{}"
 
 
@@ -274,7 +282,7 @@ def events_of(given: Any, problem: ProblemDAE, unknowns: Unknowns | None) -> Any
 
 def _event(text: str, problem: ProblemDAE, unknowns: Unknowns | None) -> Event:
     expression, *parts = text.split(";")
-    terminal, direction, values = 0, 0.0, {}
+    terminal, direction, otherwise, values = 0, 0.0, False, {}
     words: list[str] = []
     for part in parts:
         name, assigns, value = (word.strip() for word in part.partition("="))
@@ -291,20 +299,58 @@ def _event(text: str, problem: ProblemDAE, unknowns: Unknowns | None) -> Event:
         name, _, number = word.partition("=")
         if name not in _WORDS or (number and not (name == "terminal" and number.isdigit())):
             raise InputError(
-                f"after the semicolon of event '{text}' there may be terminal, terminal=2, rising or "
-                f"falling, not '{word}', and changes such as x = 0.5*x"
+                f"after the semicolon of event '{text}' there may be terminal, terminal=2, rising, "
+                f"falling or otherwise, not '{word}', and changes such as x = 0.5*x"
             )
         if name == "terminal":
             terminal = int(number or 1)
+        elif name == "otherwise":
+            otherwise = True
         else:
             direction = 1.0 if name == "rising" else -1.0
-    expression = expression.strip()
+    expression, times = expression.strip(), None
+    sample = _SAMPLE.fullmatch(expression)
+    if sample is not None:
+        function, times = _sampled(expression, *(_constant(part, problem, text) for part in sample.groups()))
+    else:
+        function, holds = _function(expression, problem, unknowns, "event")
+        if holds and direction:
+            raise InputError(
+                f"event '{text}' happens where its condition begins to hold; leave rising and falling out"
+            )
+        direction = -1.0 if holds else direction
 
     def change(u: Any, t: float) -> dict[str, float]:
         return {name: value(u, t) for name, value in values.items()}
 
-    function = function_of(expression, problem, unknowns)
-    return Event(function, terminal, direction, expression, change if values else None)
+    return Event(function, terminal, direction, expression, change if values else None, otherwise, times)
+
+
+def _sampled(text: str, start: float, period: float) -> tuple[Callable[..., float], Callable[..., Vector]]:
+    """A function whose zeros are a time and those that follow it at a distance; its zeros in an interval."""
+    if not period > 0.0:
+        raise InputError(f"event '{text}' has the period {period:g}; give a positive one")
+
+    def function(u: Any, t: float) -> float:
+        number = max(0, round((t - start) / period))
+        return (t - (start + number * period)) / (-period if number % 2 else period)
+
+    def times(t0: float, t_end: float) -> Vector:
+        first, last = (math.floor((t - start) / period) for t in (t0, t_end))
+        if last - first > MOST_SAMPLES:
+            raise InputError(f"event '{text}' happens more than {MOST_SAMPLES} times; give a longer period")
+        every = start + period * np.arange(max(0, first), max(0, last + 2))
+        return every[(t0 <= every) & (every <= t_end)]
+
+    return function, times
+
+
+def _constant(text: str, problem: ProblemDAE, event: str) -> float:
+    """The value of an expression of numbers and parameters."""
+    value = function_of(text, problem)(np.full(problem.n, np.nan), np.nan)
+    if not np.isfinite(value):
+        raise InputError(f"'{text.strip()}' in event '{event}' has no value; give numbers or parameters")
+    return value
 
 
 def _through(
@@ -331,10 +377,17 @@ def function_of(
     text: str, problem: ProblemDAE, unknowns: Unknowns | None = None
 ) -> Callable[[Any, float], float]:
     """The function f(u, t) of an expression."""
+    return _function(text, problem, unknowns, "value")[0]
+
+
+def _function(
+    text: str, problem: ProblemDAE, unknowns: Unknowns | None, use: str
+) -> tuple[Callable[[Any, float], float], bool]:
+    """The function f(u, t) of an expression, and whether that is the condition of an event."""
     removed = () if unknowns is None else unknowns.removed
     numbers = _parameters(problem)
     known = [*problem.names, *removed, *(name for name in numbers if name not in problem.names)]
-    compiled, places = compiled_expression(text, known, f"event {shown(text)}")
+    compiled, places, holds = _compiled(text, known, f"event {shown(text)}", use)
     place_of = {name: at for at, name in enumerate(problem.names)}
 
     def value(name: str, u: Any, t: float) -> Any:
@@ -357,7 +410,24 @@ def function_of(
         function(np.ones(problem.n), 0.0)
     except (TypeError, NameError) as error:
         raise InputError(f"event {shown(text)} cannot be evaluated: {error}") from None
-    return function
+    return function, holds
+
+
+def _distance(condition: ast.expr) -> ast.expr:
+    """An expression that is negative where a condition of comparisons holds, and continuous as its sides."""
+    if isinstance(condition, ast.BoolOp):
+        name = ast.Name("max" if isinstance(condition.op, ast.And) else "min", ast.Load())
+        return ast.Call(name, [_distance(part) for part in condition.values], [])
+    if isinstance(condition, ast.UnaryOp) and isinstance(condition.op, ast.Not):
+        return ast.UnaryOp(ast.USub(), _distance(condition.operand))
+    if not isinstance(condition, ast.Compare) or any(type(op) in (ast.Eq, ast.NotEq) for op in condition.ops):
+        return ast.BoolOp(ast.And(), [condition])  # refused with its name where all of it is checked
+    sides = [condition.left, *condition.comparators]
+    parts: list[ast.expr] = []
+    for sign, left, right in zip(condition.ops, sides, sides[1:], strict=False):
+        less = isinstance(sign, ast.Lt | ast.LtE)
+        parts.append(ast.BinOp(left if less else right, ast.Sub(), right if less else left))
+    return parts[0] if len(parts) == 1 else ast.Call(ast.Name("max", ast.Load()), parts, [])
 
 
 def evaluated(code: Any, values: Sequence[Any], t: Any = np.nan) -> Any:
@@ -369,6 +439,15 @@ def evaluated(code: Any, values: Sequence[Any], t: Any = np.nan) -> Any:
 
 def compiled_expression(text: str, known: Sequence[str], what: str) -> tuple[Any, list[str]]:
     """The code of an expression, and the names that stand for its variables ``u__0``, ``u__1``, ..."""
+    return _compiled(text, known, what)[:2]
+
+
+def _compiled(text: str, known: Sequence[str], what: str, use: str = "") -> tuple[Any, list[str], bool]:
+    """The code of an expression, its names, and whether it was a condition.
+
+    A "value" may have choices by conditions; an "event" may be a condition, of which :func:`_distance` is
+    compiled.
+    """
     # Names such as Main.joint.phi and der(x) are no names of Python; the longest go first.
     names = "|".join(map(re.escape, sorted(known, key=len, reverse=True))) or r"(?!)"
     places: list[str] = []
@@ -387,17 +466,20 @@ def compiled_expression(text: str, known: Sequence[str], what: str) -> tuple[Any
         return re.sub(r"u__(\d+)", lambda found: places[int(found[1])], ast.unparse(node))
 
     try:
-        tree = ast.parse(code, mode="eval")
+        tree = ast.parse(code.strip(), mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise InputError(f"{what} is no expression; write one such as x - 0.5 or x**2 + y**2 - 1") from None
-    _check(tree, what, (*known, *TIME), written)
+    logical = ast.Compare | ast.BoolOp
+    holds = isinstance(getattr(tree.body, "operand", tree.body), logical) and use == "event"
+    tree.body = _distance(tree.body) if holds else tree.body
+    _check(tree, what, (*known, *TIME), written, (*_PARTS, *(_CONDITIONS if use == "value" else ())))
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
             try:
                 node.value = float(node.value)  # whole numbers may become too long to be finished
             except OverflowError:
                 raise InputError(f"{what} has a number too large for a float; give a smaller one") from None
-    return compile(tree, "<expression>", "eval"), places
+    return compile(ast.fix_missing_locations(tree), "<expression>", "eval"), places, holds
 
 
 def conditions_in(fixed: Any, model: Any, labels: Mapping[str, str]) -> Any:
@@ -465,13 +547,19 @@ def _parameters(problem: ProblemDAE) -> dict[str, float]:
     }
 
 
-def _check(tree: ast.AST, what: str, known: Sequence[str], written: Callable[[ast.AST], str]) -> None:
+def _check(
+    tree: ast.AST,
+    what: str,
+    known: Sequence[str],
+    written: Callable[[ast.AST], str],
+    parts: tuple[type[ast.AST], ...],
+) -> None:
     """Refuse whatever an expression may not have."""
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call) and not node.keywords}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Compare | ast.BoolOp):
+        plain = isinstance(node, parts)
+        if isinstance(node, ast.Compare | ast.BoolOp) and not plain:
             raise InputError(f"{what} has no sign that changes; write x - 0.5 for x > 0.5")
-        plain = isinstance(node, _PARTS)
         if isinstance(node, ast.Constant):
             plain = type(node.value) in (int, float)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
