@@ -115,7 +115,8 @@ class Group:
     """Options that belong together; making one looks at their bounds."""
 
     def __post_init__(self) -> None:
-        for name, (check, default) in _checks(type(self)).items():
+        kind: Any = type(self)
+        for name, (check, default) in _checks(kind).items():
             value = getattr(self, name)
             if value is not default and value is not None:
                 check(name, value)

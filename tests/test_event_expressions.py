@@ -54,7 +54,7 @@ def test_an_expression_has_the_value_it_says(text: str, value: float) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("x > 0.5", "write x - 0.5 for x > 0.5"),
+        ("t + (t > 1)", "write x - 0.5 for x > 0.5"),
         ("y - 1", "unknown name 'y'"),
         ("Main.mass.y - 1", r"unknown name 'Main\.mass\.y'; did you mean 'Main\.mass\.x'"),
         ("der(k)", r"unknown name 'der\(k\)'"),
@@ -70,7 +70,7 @@ def test_an_expression_has_the_value_it_says(text: str, value: float) -> None:
         ("'a'", "unknown name"),
         ("sin(x=t)", "unknown name"),
         ("u__7", "unknown name 'u__7'"),
-        ("t; final", "terminal, terminal=2, rising or falling, not 'final'"),
+        ("t; final", "terminal, terminal=2, rising, falling or otherwise, not 'final'"),
         ("t; rising=2", "not 'rising=2'"),
         ("(" * 5000 + "t" + ")" * 5000, "is no expression"),
     ],

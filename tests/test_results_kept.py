@@ -20,9 +20,9 @@ import pytest
 from pySDC.core.hooks import Hooks
 
 import dae_sdc as ds
+from dae_sdc import cli
 from dae_sdc.control import hooks
 from dae_sdc.run import execution
-from dae_sdc import cli
 from dae_sdc.run.files import replacing
 from dae_sdc.run.resume import read_checkpoint
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from itertools import pairwise
@@ -103,7 +103,7 @@ class Event:
     name: str = ""
     change: Callable[[MeshDAE, float], Any] | None = None
     otherwise: bool = False
-    times: Callable[[float, float], Sequence[float]] | None = None
+    times: Callable[[float, float], Iterable[float]] | None = None
 
     @property
     def last(self) -> int:

@@ -116,6 +116,7 @@ class Equations:
 
     def __init__(self, name: str, interval: tuple[float, float]) -> None:
         self.name = name
+        self.title = ""
         self.interval = interval
         self.variables_by_name: dict[str, Variable] = {}
         self.parameters_by_name: dict[str, Parameter] = {}
@@ -306,6 +307,44 @@ class Equations:
             elif leaf.kind == "p":
                 by_leaf[leaf] = self._parameters[leaf.index].required(self.name)
         return by_leaf
+
+    # Text
+
+    def __repr__(self) -> str:
+        return f"<Model {self.name}: {_counts(self)}>"
+
+    def _repr_html_(self) -> str:
+        rows = _rows(self)
+        return html_view(
+            f"{self.title or self.name}: {_counts(self)}",
+            html_table(("unknown", "start", "unit"), rows["unknowns"]),
+            html_table(("parameter", "value", "unit"), rows["parameters"]),
+            html_table(("equation", ""), rows["equations"]),
+        )
+
+    def __str__(self) -> str:
+        title = f" ({self.title})" if self.title else ""
+        lines = [f"{self.name}{title}: {_counts(self)}"]
+        for heading, rows in _rows(self).items():
+            if rows:
+                shown = [(*row[:2], *(f"[{unit}]" if unit else "" for unit in row[2:])) for row in rows]
+                lines += [f"  {heading}", *(f"    {line}" for line in aligned(shown, gap="  ").split("\n"))]
+        return "\n".join(lines)
+
+    def latex(self) -> str:
+        """The equations as LaTeX source for math mode."""
+        if not self._expressions:
+            return r"\begin{aligned}\end{aligned}"
+        try:
+            rows = [f"0 &= {sympy.latex(expression)}" for expression in self.expressions]
+        except RecursionError:
+            raise InputError(
+                f"an equation of {self.name} is nested too deeply to be shown; make unknowns of its parts"
+            ) from None
+        return "\\begin{aligned}\n" + " \\\\\n".join(rows) + "\n\\end{aligned}"
+
+    def _repr_latex_(self) -> str:
+        return f"$\\displaystyle {self.latex()}$"
 
 
 HIGHEST_DERIVATIVE = 100  # Highest order of a derivative in equations.
@@ -711,44 +750,6 @@ class Model(Equations):
             self._forms[key] = first_order(self, dense)
         return self._forms[key]
 
-    # Text
-
-    def __repr__(self) -> str:
-        return f"<Model {self.name}: {_counts(self)}>"
-
-    def _repr_html_(self) -> str:
-        rows = _rows(self)
-        return html_view(
-            f"{self.title or self.name}: {_counts(self)}",
-            html_table(("unknown", "start", "unit"), rows["unknowns"]),
-            html_table(("parameter", "value", "unit"), rows["parameters"]),
-            html_table(("equation", ""), rows["equations"]),
-        )
-
-    def __str__(self) -> str:
-        title = f" ({self.title})" if self.title else ""
-        lines = [f"{self.name}{title}: {_counts(self)}"]
-        for heading, rows in _rows(self).items():
-            if rows:
-                shown = [(*row[:2], *(f"[{unit}]" if unit else "" for unit in row[2:])) for row in rows]
-                lines += [f"  {heading}", *(f"    {line}" for line in aligned(shown, gap="  ").split("\n"))]
-        return "\n".join(lines)
-
-    def latex(self) -> str:
-        """The equations as LaTeX source for math mode."""
-        if not self._expressions:
-            return r"\begin{aligned}\end{aligned}"
-        try:
-            rows = [f"0 &= {sympy.latex(expression)}" for expression in self.expressions]
-        except RecursionError:
-            raise InputError(
-                f"an equation of {self.name} is nested too deeply to be shown; make unknowns of its parts"
-            ) from None
-        return "\\begin{aligned}\n" + " \\\\\n".join(rows) + "\n\\end{aligned}"
-
-    def _repr_latex_(self) -> str:
-        return f"$\\displaystyle {self.latex()}$"
-
 
 def _split(names: str | Iterable[str]) -> list[str]:
     return names.replace(",", " ").split() if isinstance(names, str) else list(names)
@@ -786,12 +787,12 @@ def _for_each(model: Model, what: str, given: Any, names: Sequence[str]) -> list
     return values
 
 
-def _counts(model: Model) -> str:
+def _counts(model: Equations) -> str:
     kinds = {"unknown": model.names, "equation": model.roots, "parameter": model.parameters_by_name}
     return ", ".join(f"{len(parts)} {what}{'' if len(parts) == 1 else 's'}" for what, parts in kinds.items())
 
 
-def _rows(model: Model) -> dict[str, list[tuple[str, ...]]]:
+def _rows(model: Equations) -> dict[str, list[tuple[str, ...]]]:
     """The rows of the tables of unknowns, parameters and equations."""
     equations = zip(model._equation_names, model.expressions, strict=True)
     return {

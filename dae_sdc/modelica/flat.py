@@ -11,7 +11,16 @@ from typing import Any, Final, NamedTuple
 import sympy
 
 from dae_sdc.model.sympy_input import Unknown, as_text
-from dae_sdc.modelica.arithmetic import MOST_ELEMENTS, Value, choice, elements, minus, moving_in, plus
+from dae_sdc.modelica.arithmetic import (
+    MOST_ELEMENTS,
+    Value,
+    choice,
+    elements,
+    is_condition,
+    minus,
+    moving_in,
+    plus,
+)
 from dae_sdc.modelica.library import Basic, Bound, Change, Instance, Library, Member, Scope, Variable
 from dae_sdc.modelica.syntax import (
     Array,
@@ -30,7 +39,7 @@ from dae_sdc.modelica.syntax import (
     When,
     similar,
 )
-from dae_sdc.modelica.values import BEFORE, Values
+from dae_sdc.modelica.values import BEFORE, Values, unknown_of
 
 _TOO_MANY_TURNS: Final = f"a loop of more than {MOST_ELEMENTS} turns"
 
@@ -147,8 +156,8 @@ def assigned_by(values: Values, equation: When, scope: Scope) -> Iterator[str]:
     """The names of the variables that a when-equation assigns."""
     for item in chain.from_iterable(items for _, items in equation.branches):
         if isinstance(item, Equal):
-            for target in elements(values.value(item.left, scope)):
-                if not isinstance(target, Unknown) or target.order:
+            for target in map(unknown_of, elements(values.value(item.left, scope))):
+                if target is None or target.order:
                     values.fail(item.at, "a when-equation assigns variables; write x = VALUE")
                 yield target.base
 
@@ -168,10 +177,15 @@ def reactions_of(values: Values, equation: When, scope: Scope) -> Iterator[React
             targets, news = (elements(values.value(side, scope)) for side in (left, right))
             if len(targets) != len(news):
                 values.fail(item.at, f"{len(targets)} variables get {len(news)} values; give each its own")
-            for target, value in zip(targets, news, strict=True):
-                if not isinstance(target, Unknown) or target.order or target in changes:
+            for target, value in zip(map(unknown_of, targets), news, strict=True):
+                if target is None or target.order or target in changes:
                     values.fail(item.at, "this must be a variable, which gets one value in a branch")
-                changes[target] = values.as_number(value, item.at)
+                truth = is_condition(value)
+                changes[target] = (
+                    choice([(value, sympy.S.One)], sympy.S.Zero)
+                    if truth
+                    else values.as_number(value, item.at)
+                )
                 assigned += [target] if isinstance(item, Equal) else []
         # A name stands for the new value of what is assigned beside it, inside pre(...) for that before.
         for _ in assigned:
@@ -455,25 +469,28 @@ class Flat:
         for variable in self.variables:
             if variable.variability:
                 values.symbol(variable)
+        self.whens = [when for item, scope in self._written for when in whens(values, item, scope)]
+        for when, scope in self.whens:
+            values.discrete.update(assigned_by(values, when, scope))
         equations: list[Vanishing] = []
         connections = Connections(self.values)
+        for variable in self.variables:
+            if variable.name in values.discrete:
+                if variable.value is not None:
+                    self.source.fail(
+                        variable.at, f"{variable.shown} has a value and a when-equation; remove one"
+                    )
+                equations.append(Vanishing(variable.at, Unknown(variable.name, 1), "", variable.shown))
+            elif variable.type != "Real" and not variable.variability:
+                what = f"{variable.shown} is a variable of type {variable.type}"
+                self.source.fail(
+                    variable.at, f"{what} that no when-equation assigns; only parameters may be, write Real"
+                )
         for variable in self.variables:
             if variable.value is not None and not variable.variability:
                 at = variable.value.expression.at
                 value = self.values.as_number(self.values.bound(variable.value), at)
                 equations.append(Vanishing(at, plus([self.values.symbol(variable), minus(value)]), ""))
-        self.whens = [found for item, scope in self._written for found in whens(values, item, scope)]
-        for when, scope in self.whens:
-            values.discrete.update(assigned_by(values, when, scope))
-        for variable in self.variables:
-            if variable.type != "Real" and not variable.variability and variable.name not in values.discrete:
-                self.source.fail(
-                    variable.at,
-                    f"{variable.shown} is a variable of type {variable.type} that no when-equation assigns; "
-                    "only parameters may be, write Real",
-                )
-            if variable.name in values.discrete:
-                equations.append(Vanishing(variable.at, Unknown(variable.name, 1), "", variable.shown))
         for item, scope in self._written:
             for equation in vanishing(self.values, item, scope, connections.connect):
                 equations.append(equation)
@@ -636,8 +653,10 @@ class Flat:
         source, at = self.source, kind.element.at
         if base.type == "String":
             source.fail(at, f"{shown} is a String, which is not understood; remove it")
-        if base.type == "Boolean" and not kind.variability:
-            source.fail(at, f"{shown} is a variable of type Boolean; write an Integer that is 0 or 1")
+        if base.type == "enumeration" and not kind.variability:
+            source.fail(
+                at, f"{shown} is a variable of type enumeration; only parameters may be, write Integer"
+            )
         attributes = {}
         for word, part in change.parts.items():
             if word not in (*_READ, *_SKIPPED):

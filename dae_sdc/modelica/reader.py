@@ -279,8 +279,10 @@ class _Builder:
         if bound is None:
             return None
         at = bound.expression.at
-        value = self.values.as_number(self.values.bound(bound), at)
-        return self.values.numeric(value, at, f"{word} of {variable.shown}")
+        value = self.values.bound(bound)
+        if variable.type == "Boolean" and value in (sympy.true, sympy.false):
+            return float(value == sympy.true)
+        return self.values.numeric(self.values.as_number(value, at), at, f"{word} of {variable.shown}")
 
     def unit(self, variable: Variable) -> str:
         bound = variable.attributes.get("unit")

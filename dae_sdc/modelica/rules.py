@@ -16,7 +16,7 @@ from dae_sdc.modelica import arithmetic, syntax
 from dae_sdc.modelica.arithmetic import Value
 from dae_sdc.modelica.library import Scope
 from dae_sdc.modelica.syntax import Call, Operation, Precedence, similar
-from dae_sdc.modelica.values import BEFORE, Rule, Values
+from dae_sdc.modelica.values import BEFORE, Rule, Values, condition_of, unknown_of
 
 HIGHEST_DIFF_ORDER: Final = 10  # Largest order k of a derivative that is written ``diff(x, t$k)``.
 
@@ -285,9 +285,11 @@ def _homotopy(values: Values, item: Call, scope: Scope) -> Value:
 def _before(values: Values, item: Call, scope: Scope) -> Value:
     """The value before an event; between events discrete variables keep theirs."""
     (value,) = _arguments(values, item, scope, 1)
-    if not isinstance(value, Unknown) or not (value.base in values.discrete or values.at_event):
+    variable = unknown_of(value)
+    if variable is None or not (variable.base in values.discrete or values.at_event):
         values.fail(item.at, "pre(...) takes a variable, outside of when-equations one that they assign")
-    return Unknown(f"{BEFORE}{value.base})") if values.at_event else value
+    before = Unknown(f"{BEFORE}{variable.base})") if values.at_event else variable
+    return before if variable == value else condition_of(before)
 
 
 def _diff(values: Values, item: Call, scope: Scope) -> Value:

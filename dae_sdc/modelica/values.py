@@ -28,6 +28,18 @@ Other = TypeVar("Other")
 Rule: TypeAlias = Callable[["Values", Any, Scope], Value]  # The value of an expression of one form.
 
 
+def condition_of(unknown: Any) -> Any:
+    """The condition that a Boolean variable is, an unknown that is 0 or 1."""
+    return arithmetic.compared(">", unknown, sympy.S.Half)
+
+
+def unknown_of(value: Any) -> Unknown | None:
+    """The unknown that a value is, or that of a Boolean variable; None for another value."""
+    of_condition = isinstance(value, sympy.StrictGreaterThan) and value.args[1] == sympy.S.Half
+    value = value.args[0] if of_condition else value
+    return value if isinstance(value, Unknown) else None
+
+
 class Values:
     """The values of the expressions of a text, by the rules of their forms."""
 
@@ -340,7 +352,9 @@ class Values:
             self._waiting.add(variable)
             try:
                 is_unknown = not variable.variability
-                self._symbols[variable] = Unknown(variable.name) if is_unknown else self._parameter(variable)
+                value = Unknown(variable.name) if is_unknown else self._parameter(variable)
+                holds = is_unknown and variable.type == "Boolean"
+                self._symbols[variable] = condition_of(value) if holds else value
             finally:
                 self._waiting.discard(variable)
         return self._symbols[variable]

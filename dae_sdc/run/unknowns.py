@@ -326,7 +326,9 @@ def _event(text: str, problem: ProblemDAE, unknowns: Unknowns | None) -> Event:
     return Event(function, terminal, direction, expression, change if values else None, otherwise, times)
 
 
-def _sampled(text: str, start: float, period: float) -> tuple[Callable[..., float], Callable[..., Vector]]:
+def _sampled(
+    text: str, start: float, period: float
+) -> tuple[Callable[..., float], Callable[..., list[float]]]:
     """A function whose zeros are a time and those that follow it at a distance; its zeros in an interval."""
     if not period > 0.0:
         raise InputError(f"event '{text}' has the period {period:g}; give a positive one")
@@ -335,12 +337,12 @@ def _sampled(text: str, start: float, period: float) -> tuple[Callable[..., floa
         number = max(0, round((t - start) / period))
         return (t - (start + number * period)) / (-period if number % 2 else period)
 
-    def times(t0: float, t_end: float) -> Vector:
+    def times(t0: float, t_end: float) -> list[float]:
         first, last = (math.floor((t - start) / period) for t in (t0, t_end))
         if last - first > MOST_SAMPLES:
             raise InputError(f"event '{text}' happens more than {MOST_SAMPLES} times; give a longer period")
-        every = start + period * np.arange(max(0, first), max(0, last + 2))
-        return every[(t0 <= every) & (every <= t_end)]
+        every = [start + period * number for number in range(max(0, first), max(0, last + 2))]
+        return [time for time in every if t0 <= time <= t_end]
 
     return function, times
 

@@ -1,0 +1,233 @@
+"""Unknowns that events alone change: thermostats, counters, sampled controllers, and conditions as events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sympy
+from pySDC.core.hooks import Hooks
+
+import dae_sdc as ds
+
+HEATER = """
+model Heater
+  parameter Real P = 10;
+  Real T(start=18, fixed=true);
+  Boolean on(start=true);
+  Integer n(start=0);
+equation
+  der(T) = (if on then P else 0) - 0.5*(T - 10);
+  when T > 21 then
+    on = false;
+  elsewhen T < 19 then
+    on = true;
+  end when;
+  when {on, not on} then
+    n = pre(n) + 1;
+  end when;
+  annotation(experiment(StopTime=5));
+end Heater;
+"""
+SAMPLED = """
+model Sampled
+  parameter Real T = 0.1, K = 2;
+  Real x(start=1, fixed=true), y;
+  discrete Real u(start=0), I(start=0), err;
+equation
+  der(x) = -x + u;
+  y = 3*x;
+  when sample(0, T) then
+    u = K*err + I;
+    err = 1 - y;
+    I = pre(I) + T*err;
+  end when;
+end Sampled;
+"""
+
+
+def heater() -> ds.Model:
+    model = ds.Model("heater", interval=(0.0, 5.0))
+    T, P = model.variable("T", 18.0, fixed=True), model.parameter("P", 10.0)
+    on, n = model.discrete("on", 1.0), model.discrete("n")
+    model.equations(model.der(T) - P * on + (T - 10) / 2)
+    model.when(T > 21, {on: 0, n: n + 1})
+    model.when(T < 19, {on: 1, n: n + 1})
+    return model
+
+
+def heater_of_function(t: float, u: Any, du: Any, P: float = 10.0) -> list[Any]:
+    T, on, _ = u
+    return [du[0] - P * on + 0.5 * (T - 10.0), du[1], du[2]]
+
+
+OF_FUNCTION: dict[str, Any] = {
+    "u0": {"T": 18.0, "on": 1.0, "n": 0.0},
+    "t_end": 5.0,
+    "events": ["T > 21; on = 0; n = n + 1", "T < 19; on = 1; n = n + 1"],
+}
+
+
+def heater_times(until: float = 5.0) -> tuple[list[float], list[float]]:
+    """Times at which the heater is switched off and on: T tends to 30 or 10 at the rate 1/2."""
+    time, offs, ons = 2.0 * np.log((30 - 18) / (30 - 21)), [], []
+    while time < until:
+        offs.append(time)
+        time += 2.0 * np.log((21 - 10) / (19 - 10))
+        ons += [time] if time < until else []
+        time += 2.0 * np.log((30 - 19) / (30 - 21))
+    return offs, ons
+
+
+@pytest.mark.parametrize("rtol", [1e-4, 1e-6, 1e-9])
+@pytest.mark.parametrize("simplify", [True, False])
+@pytest.mark.parametrize("kind", ["model", "modelica", "function"])
+def test_a_thermostat_switches_at_its_times(kind: str, simplify: bool, rtol: float) -> None:
+    settings: dict[str, Any] = OF_FUNCTION if kind == "function" else {"simplify": simplify}
+    equations: Any = {"model": heater, "modelica": lambda: ds.read_modelica_text(HEATER)}.get(
+        kind, lambda: heater_of_function
+    )()
+    run = ds.solve(equations, rtol=rtol, **settings)
+    offs, ons = heater_times()
+    assert run.success
+    for event, times in zip(run.events[:2], (offs, ons), strict=True):
+        assert event.t == pytest.approx(times, rel=10 * rtol)
+    assert run["n"][-1] == len(offs) + len(ons) and run["on"][-1] == 1.0
+    last = 30 - (30 - 19) * np.exp(-0.5 * (5.0 - ons[-1]))
+    assert run["T"][-1] == pytest.approx(last, rel=10 * rtol)
+
+
+def sampled(until: int, T: float = 0.1, K: float = 2.0) -> np.ndarray[Any, Any]:
+    """x, u and I behind each sample of the controller."""
+    x, u, integral, rows = 1.0, 0.0, 0.0, []
+    for _ in range(until):
+        error = 1 - 3 * x
+        integral += T * error
+        u = K * error + integral
+        rows.append((x, u, integral))
+        x = u + (x - u) * np.exp(-T)
+    return np.array(rows)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        *({"rtol": 1e-4}, {"rtol": 1e-6}, {"rtol": 1e-9}, {"rtol": 1e-6, "simplify": False}),
+        *({"rtol": 1e-6, "sweeper": "fully-implicit"}, {"dt": 0.04, "sweeper": "radau-iia-9"}),
+        {"rtol": 1e-6, "params": {"T": 0.25}},
+    ],
+    ids=str,
+)
+def test_a_sampled_controller_acts_from_its_first_sample_on(settings: dict[str, Any]) -> None:
+    T, rtol = settings.get("params", {}).get("T", 0.1), settings.get("rtol", 1e-9)
+    between = np.arange(0.5, 1.0 / T - 0.6) * T
+    run = ds.solve(ds.read_modelica_text(SAMPLED), t_eval=between, t_end=1.0, **settings)
+    x, u, integral = sampled(len(between), T).T
+    assert run.events[0].t == pytest.approx(np.arange(round(1.0 / T) + 1) * T, abs=1e-12)
+    assert run["u"] == pytest.approx(u, rel=10 * rtol) and run["I"] == pytest.approx(integral, rel=10 * rtol)
+    assert run["x"] == pytest.approx(u + (x - u) * np.exp(-T / 2), rel=10 * rtol)
+    assert run["y"] == pytest.approx(3 * run["x"], rel=1e-12)
+
+
+def test_a_sampled_run_goes_on_from_a_checkpoint_as_if_it_had_not_ended(tmp_path: Path) -> None:
+    model = ds.read_modelica_text(SAMPLED)
+    settings: dict[str, Any] = {"rtol": 1e-6, "checkpoint": tmp_path / "c.npy", "every": 3}
+    whole = ds.solve(model, **settings)
+    tmp_path.joinpath("c.npy.npz").unlink()
+
+    class Interrupt(Hooks):  # type: ignore[misc]
+        def post_step(self, step: Any, level_number: int) -> None:
+            if step.levels[0].time > 0.55:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ds.solve(model, hooks=[Interrupt], **settings)
+    resumed = ds.solve(model, resume=True, **settings)
+    assert resumed.parameters["resumed_at"] > 0.3
+    assert np.array_equal(resumed.u, whole.u) and np.array_equal(resumed.t, whole.t)
+
+
+def test_of_alternatives_the_first_happens() -> None:
+    text = """model Two
+      Real x(start=0, fixed=true); Integer a(start=0), b(start=0);
+    equation
+      der(x) = a;
+      when sample(0, 1) then a = pre(a) + 1; b = pre(b);
+      elsewhen sample(0, 0.5) then a = pre(a); b = pre(b) + 1; end when;
+      annotation(experiment(StopTime=2.75));
+    end Two;"""
+    run = ds.solve(ds.read_modelica_text(text), rtol=1e-6)
+    assert (run["a"][-1], run["b"][-1]) == (3.0, 3.0)
+    assert run["x"][-1] == pytest.approx(1 + 2 + 3 * 0.75, rel=1e-9)
+
+
+def test_a_ball_counts_its_bounces_and_stops() -> None:
+    text = """model Ball
+      parameter Real e = 0.8;
+      Real h(start=1, fixed=true), v(start=0, fixed=true); Integer n(start=0);
+    equation
+      der(h) = v; der(v) = -9.81;
+      when h <= 0 then
+        reinit(v, -e*pre(v)); n = pre(n) + 1;
+      end when;
+      when n >= 4 then terminate("enough"); end when;
+      annotation(experiment(StopTime=9));
+    end Ball;"""
+    run = ds.solve(ds.read_modelica_text(text), rtol=1e-8)
+    fall = np.sqrt(2.0 / 9.81)
+    times = fall * (1.0 + 2.0 * np.cumsum([0.0, 0.8, 0.64, 0.512]))
+    assert run.events[0].t == pytest.approx(times, rel=1e-7)
+    assert run.t[-1] == run.events[0].t[-1] and "ended at event" in run.message
+
+
+CONDITIONS: dict[str, Callable[[float], bool]] = {
+    "x > 0.5 and y > 0.5": lambda t: np.sin(t) > 0.5 and np.cos(t) > 0.5,
+    "x > 0.5 or y < -0.5": lambda t: np.sin(t) > 0.5 or np.cos(t) < -0.5,
+    "not (x > 0.5 or y > 0.5)": lambda t: not (np.sin(t) > 0.5 or np.cos(t) > 0.5),
+    "0.25 < x <= 0.75": lambda t: 0.25 < np.sin(t) <= 0.75,
+    "x*y >= 0.3 and not x < 0": lambda t: np.sin(t) * np.cos(t) >= 0.3 and not np.sin(t) < 0,
+}
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_an_event_is_where_a_condition_begins_to_hold(condition: str) -> None:
+    def circle(t: float, u: Any, du: Any) -> list[Any]:
+        return [du[0] - u[1], du[1] + u[0]]
+
+    run = ds.solve(circle, u0={"x": 0.0, "y": 1.0}, t_end=13.0, rtol=1e-9, events=[condition])
+    grid = np.linspace(0.0, 13.0, 130_001)
+    holds = np.array([CONDITIONS[condition](t) for t in grid.tolist()])
+    begins = grid[1:][holds[1:] & ~holds[:-1]]
+    assert len(begins) > 1 and run.events[0].t == pytest.approx(begins, abs=1.1e-4)
+
+
+def test_values_are_chosen_by_conditions_and_keep_all_digits() -> None:
+    model = ds.Model("clock", interval=(0.0, 1.0))
+    x, d = model.variable("x", 0.1, fixed=True), model.discrete("d", 1.0 / 3.0)
+    model.equations(model.der(x) - 1)
+    third = 0.1 + 1.0 / 3.0
+    model.when(x > third, {d: sympy.Piecewise((d + 0.1, d < 0.5), (0, True)), x: sympy.Max(x, 0.1) % 1.0})
+    run = ds.solve(model, rtol=1e-6)
+    assert run.events[0].t == pytest.approx([1.0 / 3.0], rel=1e-14)
+    assert run["d"][-1] == 1.0 / 3.0 + 0.1
+
+
+@pytest.mark.parametrize(
+    ("event", "says"),
+    [
+        ("x > 1; rising", "happens where its condition begins to hold; leave rising and falling out"),
+        ("x == 1", "no sign that changes; write x - 0.5 for x > 0.5"),
+        ("x and x > 1", "no sign that changes"),
+        ("sample(0, 0)", "has the period 0; give a positive one"),
+        ("sample(0, x)", "'x' in event 'sample(0, x)' has no value; give numbers or parameters"),
+        ("sample(0, 1e-9)", "happens more than 10000000 times; give a longer period"),
+        ("x > 1; y = 2", "unknown unknown that event|y"),
+    ],
+)
+def test_what_is_no_event_is_refused(event: str, says: str) -> None:
+    with pytest.raises(ds.InputError) as caught:
+        ds.solve(lambda t, u, du: [du[0] - 1], u0={"x": 0.0}, t_end=1.0, rtol=1e-6, events=[event])
+    assert any(words in str(caught.value) for words in says.split("|")) and "\n" not in str(caught.value)
