@@ -164,6 +164,43 @@ def test_of_alternatives_the_first_happens() -> None:
     assert run["x"][-1] == pytest.approx(1 + 2 + 3 * 0.75, rel=1e-9)
 
 
+@pytest.mark.parametrize("simplify", [True, False])
+def test_values_of_one_time_are_those_behind_it_in_any_order(simplify: bool) -> None:
+    text = """model Chain
+      Real x(start=1, fixed=true), y, z, w;
+      discrete Real a(start=0), b(start=0), c(start=0), d(start=0);
+    equation
+      der(x) = -x + c; y = 3*x; z = 2*b + x; w = z + 1;
+      when sample(0, 0.1) then c = w - pre(c); d = pre(a) + time; end when;
+      when sample(0, 0.1) then b = 1 - a; end when;
+      when sample(0, 0.1) then a = pre(a) + y; end when;
+    end Chain;"""
+    run = ds.solve(ds.read_modelica_text(text), rtol=1e-9, t_end=0.95, simplify=simplify)
+    x, a, b, c, d = 1.0, 0.0, 0.0, 0.0, 0.0
+    for k in range(10):
+        d, a = a + k * 0.1, a + 3 * x
+        b = 1 - a
+        c = 2 * b + x + 1 - c
+        x = c + (x - c) * np.exp(-0.1 if k < 9 else -0.05)
+    assert [run[name][-1] for name in "xabcd"] == pytest.approx([x, a, b, c, d], rel=1e-8)
+
+
+def test_values_that_depend_on_each_other_settle_or_are_refused() -> None:
+    text = """model Loop
+      Real x(start=1, fixed=true), z; discrete Real a(start=0); parameter Real k = 0.1;
+    equation
+      der(x) = -x; z = k*a + 1;
+      when sample(0, 0.5) then reinit(x, a); a = z + pre(a); end when;
+    end Loop;"""
+    model = ds.read_modelica_text(text)
+    run = ds.solve(model, rtol=1e-8, t_end=0.9)
+    a = (1 + 1 / 0.9) / 0.9
+    assert run["a"][-1] == pytest.approx(a, rel=1e-10)
+    assert run["x"][-1] == pytest.approx(a * np.exp(-0.4), rel=1e-7)
+    refused = ds.solve(model, rtol=1e-8, t_end=0.9, params={"k": 1.5})
+    assert not refused.success and "do not settle at t=0: they depend on each other" in refused.message
+
+
 def test_a_ball_counts_its_bounces_and_stops() -> None:
     text = """model Ball
       parameter Real e = 0.8;

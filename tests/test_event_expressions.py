@@ -70,7 +70,7 @@ def test_an_expression_has_the_value_it_says(text: str, value: float) -> None:
         ("'a'", "unknown name"),
         ("sin(x=t)", "unknown name"),
         ("u__7", "unknown name 'u__7'"),
-        ("t; final", "terminal, terminal=2, rising, falling or otherwise, not 'final'"),
+        ("t; final", "terminal, terminal=2, rising, falling, implicit or otherwise, not 'final'"),
         ("t; rising=2", "not 'rising=2'"),
         ("(" * 5000 + "t" + ")" * 5000, "is no expression"),
     ],

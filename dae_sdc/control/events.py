@@ -55,6 +55,8 @@ RATE_STEP = 1e-3
 SMALLEST_ARC = 60  # Binary digits of the smallest part of a step in which a function leaves 0 and comes back.
 MOST_SWITCHES = 100  # Switches without progress after which a run is given up.
 LEAST_PROGRESS_OF_SWITCHES = 1e-9  # Part of the interval between two switches that counts as progress.
+MOST_PASSES = 30  # Times that changes which depend on each other are carried out.
+SETTLED = 1e-12  # Relative change of their values up to which they have settled.
 RETURNS = 3  # Zeros of a switch without progress, each to its other side, between which a solution slides.
 
 # How a function of time alone is sampled within a step, in units of the step.
@@ -82,6 +84,10 @@ class Event:
     change : callable, optional
         g(u, t) that changes the state at each event, from which the run goes on: it writes into u, or returns
         the new state or values by the names of unknowns. Algebraic unknowns follow from the others.
+    implicit : bool
+        Whether ``change`` is g(u, t, before), of the state behind the events of a time and of that before
+        them. It returns two mappings: values that may depend on each other, for which it is called again
+        until they stay, and others that follow.
     otherwise : bool
         Whether it changes nothing where the event before it, or one that this follows in the same way,
         happens at the same time.
@@ -101,7 +107,8 @@ class Event:
     terminal: bool | int = False
     direction: float = 0.0
     name: str = ""
-    change: Callable[[MeshDAE, float], Any] | None = None
+    change: Callable[..., Any] | None = None
+    implicit: bool = False
     otherwise: bool = False
     times: Callable[[float, float], Iterable[float]] | None = None
 
@@ -127,7 +134,7 @@ def _event(given: Any, place: int) -> Event:
     if isinstance(given, Event):
         event = given
     else:
-        known = ("terminal", "direction", "name", "change", "otherwise", "times")
+        known = ("terminal", "direction", "name", "change", "implicit", "otherwise", "times")
         about = {name: getattr(given, name) for name in known if hasattr(given, name)}
         event = Event(given, **about)
     label = f"events[{place}]"
@@ -146,7 +153,7 @@ def _event(given: Any, place: int) -> Event:
         if not callable(function):
             raise InputError(f"{who} must be a function g(u, t); got {function!r}")
         try:
-            inspect.signature(function).bind(None, 0.0)
+            inspect.signature(function).bind(None, 0.0, *([None] if event.implicit and who != label else []))
         except TypeError:
             takes = inspect.signature(function)
             raise InputError(f"{who} must take the state and the time, f(u, t); it takes {takes}") from None
@@ -646,7 +653,8 @@ class LocateEvents(RepeatingControl):
         for watch in due:
             watch.keep(t0, u0, 1)
         if any(watch.changes for watch in due):
-            u0 = consistent_restart(P, _changed(P, self.events, due, u0, t0), t0, self._restart_step, True)
+            u0 = _changed(P, self.events, due, u0, t0, self._restart_step)
+            u0 = consistent_restart(P, u0, t0, self._restart_step, True)
         if all(watch.tolerance == 0.0 for watch in self.switches):
             return u0
         start = MeshDAE(u0)  # of a jump that has a value of its own on its border
@@ -877,7 +885,7 @@ class LocateEvents(RepeatingControl):
             changed = [watch for watch in self.events if watch in self._switched]
             self._switched.clear()
             if changed:
-                u = _changed(P, self.events, changed, u, t)
+                u = _changed(P, self.events, changed, u, t, RESTART_STEP * self._usual)
             P.hold_sides(tuple(watch.side for watch in self.switches))
             u = consistent_restart(P, u, t, RESTART_STEP * self._usual, bool(changed))
             stopped = False
@@ -954,22 +962,26 @@ class LocateEvents(RepeatingControl):
 
 
 def _changed(
-    P: ProblemDAE, every: Sequence[_Watch], watches: Sequence[_Watch], u: MeshDAE, t: float
+    P: ProblemDAE, every: Sequence[_Watch], watches: Sequence[_Watch], u: MeshDAE, t: float, h: float
 ) -> MeshDAE:
     """The state after the changes of events at a time, some of ``every``."""
     state = type(u)(u)
     state.polynomial = u.polynomial
     served = False  # whether an event of the chain of alternatives has happened
+    implicit: list[Event] = []
     for watch in every:
         event = watch.event
         assert event is not None  # switches are none of them
         served = served and event.otherwise
         if watch not in watches or served or event.change is None:
             continue
-        served, new = True, event.change(state, t)
+        served = True
+        if event.implicit:
+            implicit.append(event)
+            continue
+        new = event.change(state, t)
         if isinstance(new, Mapping):
-            for name, value in new.items():
-                state[require_name(f"unknown in the change of event '{watch.name}'", name, P.names)] = value
+            _set(P, state, event, new)
         elif new is not None:
             if np.shape(new) != (P.n,):
                 raise InputError(
@@ -977,6 +989,8 @@ def _changed(
                     f"return {P.n} values, values by name, or nothing where it writes into u"
                 )
             state[:] = new
+    if implicit:
+        state = _settled(P, implicit, state, u, t, h)
     bad = np.flatnonzero(~np.isfinite(state.view(np.ndarray)))
     if bad.size:
         raise SolveError(
@@ -984,6 +998,35 @@ def _changed(
             f"t={t:.10g}; check it there"
         )
     return state
+
+
+def _set(P: ProblemDAE, state: MeshDAE, event: Event, values: Mapping[str, Any]) -> None:
+    for name, value in values.items():
+        state[require_name(f"unknown in the change of event '{event.name}'", name, P.names)] = value
+
+
+def _settled(
+    P: ProblemDAE, events: Sequence[Event], u: MeshDAE, before: MeshDAE, t: float, h: float
+) -> MeshDAE:
+    """The state with implicit changes, whose values are those of the equations behind them."""
+    behind, depends = u, any(getattr(event.change, "depends", True) for event in events)
+    for _ in range(MOST_PASSES):
+        changes = [event.change(behind, t, before) for event in events if event.change is not None]
+        state = type(u)(u)
+        state.polynomial = u.polynomial
+        for event, (values, _) in zip(events, changes, strict=True):
+            _set(P, state, event, values)
+        places = [P.names.index(name) for values, _ in changes for name in values]
+        if not depends or np.allclose(state[places], behind[places], rtol=SETTLED, atol=0.0):
+            for event, (_, others) in zip(events, changes, strict=True):
+                _set(P, state, event, others)
+            return state
+        behind = consistent_restart(P, state, t, h, True)
+    names_of_events = "', '".join(event.name for event in events)
+    raise SolveError(
+        f"the new values of '{names_of_events}' do not settle at t={t:.10g}: they depend on each other; use "
+        f"values before the event, pre(x)"
+    )
 
 
 def _leave_zero(watch: _Watch, u: MeshDAE, t: float, step: float) -> None:

@@ -668,6 +668,7 @@ class Model(Equations):
         changes: Mapping[Any, Any] | None = None,
         *,
         direction: float = 0.0,
+        implicit: bool = False,
         otherwise: bool = False,
         terminal: bool = False,
     ) -> None:
@@ -684,6 +685,9 @@ class Model(Equations):
             unknowns follow from the others.
         direction : float
             Of a function, positive: only where it grows; negative: only where it falls; 0: both.
+        implicit : bool
+            Whether new values are expressions of those behind the events of a time, and of ``pre(x)`` before
+            them, as in Modelica. Unknowns that are not discrete change after all others.
         otherwise : bool
             Whether nothing changes where the event before it happens at the same time.
         terminal : bool
@@ -703,10 +707,13 @@ class Model(Equations):
         >>> len(ds.solve(ball, rtol=1e-8).events[0])
         3
         """
-        flags = {"rising": direction > 0.0, "falling": direction < 0.0, "otherwise": otherwise}
-        words = [word for word, holds in {**flags, "terminal": terminal}.items() if holds]
+        flags = {"rising": direction > 0.0, "falling": direction < 0.0, "terminal": terminal}
+        flags |= {"implicit": implicit, "otherwise": otherwise}
+        words = [word for word, holds in flags.items() if holds]
         for key, value in (changes or {}).items():
-            words.append(f"{name_of(*self.unknown(key))} = {as_text(value)}")
+            name, order = self.unknown(key)
+            follows = implicit and not self.variables_by_name[name].discrete
+            words.append(f"{name_of(name, order)} {':=' if follows else '='} {as_text(value)}")
         if not (changes or terminal):
             raise InputError(f"an event of model {self.name} changes no unknown; give some, by their symbols")
         self.events += ("; ".join([as_text(condition), *words]),)

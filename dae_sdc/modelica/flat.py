@@ -124,7 +124,7 @@ class Reaction(NamedTuple):
 
     at: int  # Its place in the text.
     condition: Any  # A condition, or the text of one that holds at equal distances of time.
-    changes: dict[Any, Any]  # New values of unknowns by those before.
+    changes: dict[Any, Any]  # New values of unknowns.
     ends: bool  # Whether the run ends.
     otherwise: bool  # Whether it is a later branch, or condition, of one when-equation.
 
@@ -162,8 +162,8 @@ def assigned_by(values: Values, equation: When, scope: Scope) -> Iterator[str]:
                 yield target.base
 
 
-def reactions_of(values: Values, equation: When, scope: Scope) -> Iterator[Reaction]:
-    """The reactions of a when-equation, in order."""
+def reactions_of(values: Values, states: set[str], equation: When, scope: Scope) -> Iterator[Reaction]:
+    """The reactions of a when-equation, in order; ``states`` are unknowns whose derivatives occur."""
     begun = False
     for test, items in equation.branches:
         changes: dict[Any, Any] = {}
@@ -180,12 +180,8 @@ def reactions_of(values: Values, equation: When, scope: Scope) -> Iterator[React
             for target, value in zip(map(unknown_of, targets), news, strict=True):
                 if target is None or target.order or target in changes:
                     values.fail(item.at, "this must be a variable, which gets one value in a branch")
-                truth = is_condition(value)
-                changes[target] = (
-                    choice([(value, sympy.S.One)], sympy.S.Zero)
-                    if truth
-                    else values.as_number(value, item.at)
-                )
+                truth = choice([(value, sympy.S.One)], sympy.S.Zero) if is_condition(value) else value
+                changes[target] = values.as_number(truth, item.at)
                 assigned += [target] if isinstance(item, Equal) else []
         # A name stands for the new value of what is assigned beside it, inside pre(...) for that before.
         for _ in assigned:
@@ -195,10 +191,11 @@ def reactions_of(values: Values, equation: When, scope: Scope) -> Iterator[React
             }
         if any(not value.free_symbols.isdisjoint(assigned) for value in changes.values()):
             values.fail(equation.at, "the values of a when-equation depend on each other; use pre(...)")
-        changes = {target: _before(value) for target, value in changes.items()}
+        changes = {target: _behind(value, states) for target, value in changes.items()}
         ends = any(isinstance(item, Call) and str(item.function) == "terminate" for item in items)
         for part in test.items if isinstance(test, Array) and not test.indices else [test]:
-            yield Reaction(equation.at, _begins(values, part, scope), changes, ends, begun)
+            condition = _begins(values, part, scope)
+            yield Reaction(equation.at, condition, changes, ends, begun)
             begun = True
 
 
@@ -206,6 +203,12 @@ def _before(value: Any) -> Any:
     """An expression with variables in place of their values before an event."""
     names = {symbol: symbol.name for symbol in value.free_symbols if symbol.name.startswith(BEFORE)}
     return value.xreplace({symbol: Unknown(name[len(BEFORE) : -1]) for symbol, name in names.items()})
+
+
+def _behind(value: Any, states: set[str]) -> Any:
+    """An expression in which states, which change after all others, have their values before an event."""
+    now = [symbol for symbol in value.free_symbols if isinstance(symbol, Unknown) and symbol.base in states]
+    return value.xreplace({symbol: Unknown(f"{BEFORE}{symbol.base})") for symbol in now if not symbol.order})
 
 
 def _begins(values: Values, test: Expression, scope: Scope) -> Any:
@@ -502,7 +505,10 @@ class Flat:
         # Start values by the initial equations: place in the text, unknown or derivative, value.
         self.starts = [start for item, scope in self._initial for start in starts(values, item, scope)]
         values.at_event = True
-        self.reactions = list(chain.from_iterable(reactions_of(values, *when) for when in self.whens))
+        moving = {symbol for item in self.equations if self.whens for symbol in moving_in(item.expression)}
+        states = {symbol.base for symbol in moving if isinstance(symbol, Unknown) and symbol.order}
+        states -= values.discrete
+        self.reactions = [item for when in self.whens for item in reactions_of(values, states, *when)]
 
     # Classes
 

@@ -186,7 +186,7 @@ class _Builder:
             except InputError as error:
                 raise self.source.error(item.at, str(error)) from None
         for reaction in flat.reactions:
-            about: Any = {"terminal": reaction.ends, "otherwise": reaction.otherwise}
+            about: Any = {"terminal": reaction.ends, "otherwise": reaction.otherwise, "implicit": True}
             try:
                 model.when(reaction.condition, reaction.changes, **about)
             except InputError as error:

@@ -256,7 +256,7 @@ TIME = ("time", "t")  # Names of the time, where no unknown or parameter is call
 # Parameters of every problem, which are none of its equations.
 SETTINGS_OF_SOLVES = ("newton_tol", "newton_maxiter")
 
-_WORDS = ("terminal", "rising", "falling", "otherwise")
+_WORDS = ("terminal", "rising", "falling", "implicit", "otherwise")
 _PARTS = (
     *(ast.Expression, ast.BinOp, ast.UnaryOp, ast.Load),
     *(ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow, ast.Mod, ast.UAdd, ast.USub),
@@ -282,10 +282,14 @@ def events_of(given: Any, problem: ProblemDAE, unknowns: Unknowns | None) -> Any
 
 def _event(text: str, problem: ProblemDAE, unknowns: Unknowns | None) -> Event:
     expression, *parts = text.split(";")
-    terminal, direction, otherwise, values = 0, 0.0, False, {}
+    terminal, direction, values = 0, 0.0, {}
     words: list[str] = []
+    resets: set[str] = set()
     for part in parts:
         name, assigns, value = (word.strip() for word in part.partition("="))
+        if name.endswith(":"):
+            name = name[:-1].strip()
+            resets.add(name)
         if not assigns or name.split()[-1:] in ([word] for word in _WORDS):
             words += part.replace(",", " ").split()
         elif name in problem.names:
@@ -293,6 +297,7 @@ def _event(text: str, problem: ProblemDAE, unknowns: Unknowns | None) -> Event:
         elif unknowns is not None and name in unknowns.removed:
             base, other = _through(name, text, problem, unknowns)
             values[base] = other(function_of(value, problem, unknowns))
+            resets = {base if each == name else each for each in resets}
         else:
             raise InputError(unknown(f"unknown that event '{text}' changes", name, problem.names))
     for word in words:
@@ -300,13 +305,11 @@ def _event(text: str, problem: ProblemDAE, unknowns: Unknowns | None) -> Event:
         if name not in _WORDS or (number and not (name == "terminal" and number.isdigit())):
             raise InputError(
                 f"after the semicolon of event '{text}' there may be terminal, terminal=2, rising, "
-                f"falling or otherwise, not '{word}', and changes such as x = 0.5*x"
+                f"falling, implicit or otherwise, not '{word}', and changes such as x = 0.5*x"
             )
         if name == "terminal":
             terminal = int(number or 1)
-        elif name == "otherwise":
-            otherwise = True
-        else:
+        elif name in ("rising", "falling"):
             direction = 1.0 if name == "rising" else -1.0
     expression, times = expression.strip(), None
     sample = _SAMPLE.fullmatch(expression)
@@ -323,7 +326,15 @@ def _event(text: str, problem: ProblemDAE, unknowns: Unknowns | None) -> Event:
     def change(u: Any, t: float) -> dict[str, float]:
         return {name: value(u, t) for name, value in values.items()}
 
-    return Event(function, terminal, direction, expression, change if values else None, otherwise, times)
+    def implicit(u: Any, t: float, before: Any) -> tuple[dict[str, float], dict[str, float]]:
+        every = {name: value(u, t, before) for name, value in values.items()}
+        others = {name: every.pop(name) for name in resets}
+        return every, others
+
+    about = {name: name in words for name in ("implicit", "otherwise")}
+    acts: Any = implicit if about["implicit"] else change
+    acts.depends = any(getattr(value, "depends", True) for value in values.values())
+    return Event(function, terminal, direction, expression, acts if values else None, **about, times=times)
 
 
 def _sampled(
@@ -357,7 +368,7 @@ def _constant(text: str, problem: ProblemDAE, event: str) -> float:
 
 def _through(
     name: str, text: str, problem: ProblemDAE, unknowns: Unknowns
-) -> tuple[str, Callable[[Callable[[Any, float], float]], Callable[[Any, float], float]]]:
+) -> tuple[str, Callable[[Callable[..., float]], Callable[..., float]]]:
     """The unknown of the state that an eliminated one is a multiple of, and its value for one of that."""
     current, ones = function_of(name, problem, unknowns), np.ones(problem.n)
     slopes = np.array([current(ones + row, 0.0) - current(ones, 0.0) for row in np.eye(problem.n)])
@@ -369,30 +380,31 @@ def _through(
         )
     (j,) = np.flatnonzero(slopes)
 
-    def through(value: Callable[[Any, float], float]) -> Callable[[Any, float], float]:
-        return lambda u, t: float(u[j] + (value(u, t) - current(u, t)) / slopes[j])
+    def through(value: Callable[..., float]) -> Callable[..., float]:
+        return lambda u, *more: float(u[j] + (value(u, *more) - current(u, *more)) / slopes[j])
 
     return among[0], through
 
 
-def function_of(
-    text: str, problem: ProblemDAE, unknowns: Unknowns | None = None
-) -> Callable[[Any, float], float]:
-    """The function f(u, t) of an expression."""
+def function_of(text: str, problem: ProblemDAE, unknowns: Unknowns | None = None) -> Callable[..., float]:
+    """The function f(u, t) of an expression, or f(u, t, before) of one with values before an event."""
     return _function(text, problem, unknowns, "value")[0]
 
 
 def _function(
     text: str, problem: ProblemDAE, unknowns: Unknowns | None, use: str
-) -> tuple[Callable[[Any, float], float], bool]:
-    """The function f(u, t) of an expression, and whether that is the condition of an event."""
+) -> tuple[Callable[..., float], bool]:
+    """The function of an expression, see :func:`function_of`, and whether it is the condition of an event."""
     removed = () if unknowns is None else unknowns.removed
     numbers = _parameters(problem)
     known = [*problem.names, *removed, *(name for name in numbers if name not in problem.names)]
+    known += [f"pre({name})" for name in known] if use == "value" else []
     compiled, places, holds = _compiled(text, known, f"event {shown(text)}", use)
     place_of = {name: at for at, name in enumerate(problem.names)}
 
-    def value(name: str, u: Any, t: float) -> Any:
+    def value(name: str, u: Any, t: float, before: Any) -> Any:
+        if name[:4] == "pre(" and name not in place_of:
+            return value(name[4:-1], before, t, before)
         if name in place_of:
             return u[place_of[name]]
         if unknowns is not None and name in removed:
@@ -402,12 +414,15 @@ def _function(
             )
         return numbers[name]
 
-    def function(u: Any, t: float) -> float:
+    def function(u: Any, t: float, before: Any = None) -> float:
+        before = u if before is None else before
         try:
-            return float(evaluated(compiled, [value(name, u, t) for name in places], t))
+            return float(evaluated(compiled, [value(name, u, t, before) for name in places], t))
         except ArithmeticError:
             return float("nan")
 
+    own: Any = function
+    own.depends = any(name not in numbers and name[:4] != "pre(" for name in places)
     try:
         function(np.ones(problem.n), 0.0)
     except (TypeError, NameError) as error:
