@@ -28,6 +28,7 @@ from dae_sdc.dae.values import read_only
 from dae_sdc.errors import InputError, SolveError
 from dae_sdc.registry import require_name
 from dae_sdc.sweepers.restart import RESTART_STEP, consistent_restart, jump_behind
+from dae_sdc.sweepers.steps_ahead import time_slack
 
 EPS = float(np.finfo(float).eps)
 
@@ -304,10 +305,12 @@ class _Watch:
         """Whether its zeros change the equations or the state."""
         return self.event is None or self.event.change is not None
 
-    def is_due(self, t0: float) -> bool:
-        """Whether it happens at the start of a run, of which its times are known."""
+    def is_due(self, t: float, slack: float) -> bool:
+        """Whether one of its times that are known before has come, and has not been kept."""
         times = None if self.event is None else self.event.times
-        return times is not None and t0 in times(t0, t0)
+        if times is None or (self.times and self.times[-1] >= t - slack):
+            return False
+        return any(True for _ in times(t - slack, t + slack))
 
     def counts(self, side: int) -> bool:
         """Whether a zero is wanted after which the function has this sign; those of all switches are."""
@@ -649,7 +652,7 @@ class LocateEvents(RepeatingControl):
             watch.event = event
         self.finished, self.message, self._aim, self._switched = False, "", None, []
         self._usual, self.doubtful, self.sliding = L.params.dt, {}, None
-        due = [watch for watch in self.events if watch.is_due(t0)]
+        due = [watch for watch in self.events if watch.is_due(t0, 0.0)]
         for watch in due:
             watch.keep(t0, u0, 1)
         if any(watch.changes for watch in due):
@@ -769,7 +772,9 @@ class LocateEvents(RepeatingControl):
         table = np.empty((len(self.events) + len(self.switches), len(thetas)))
         for row, event in zip(table, self.params.events, strict=False):
             function = _checked(event)
-            row[:] = [function(u, t) for u, t in zip(states, times, strict=True)]
+            row[:] = 1.0  # of an event whose times are known, at which steps end
+            if event.times is None:
+                row[:] = [function(u, t) for u, t in zip(states, times, strict=True)]
         if self.switches:
             rows = [self._switch_values(P, u, t) for u, t in zip(states, times, strict=True)]
             table[len(self.events) :] = np.array(rows).T
@@ -872,6 +877,10 @@ class LocateEvents(RepeatingControl):
 
     def carry_on(self, L: Any, t: float, u: MeshDAE) -> MeshDAE:
         """The state to go on from: consistent with the branch after a switch or a breakpoint."""
+        slack = time_slack(L.dt, t)
+        for watch in self.events:
+            if not self.finished and watch.is_due(t, slack):
+                self._keep(watch, t, u, 1)
         if self.finished:
             return u
         stopped = self._steps.at_stop(t)
@@ -891,11 +900,13 @@ class LocateEvents(RepeatingControl):
             stopped = False
             # Unknowns may have jumped across another switch, or the zero of an event that changes them.
             self._take_jumps(self.switches, self._switch_values(P, u, t), t, u)
+            located = [watch for watch in self.events if watch.event is not None and not watch.event.times]
             for watch in changed:
-                _leave_zero(watch, u, t, RATE_STEP * self._usual)
+                if watch in located:
+                    _leave_zero(watch, u, t, RATE_STEP * self._usual)
             if not self._switched:
-                values = [_checked(event)(u, t) for event in self.params.events]
-                self._take_jumps(self.events, values, t, u)
+                values = [self._function(P, watch)(u, t) for watch in located]
+                self._take_jumps(located, values, t, u)
         timed = getattr(P, "timed_values", ())
         for watch, old, new in zip(self.timed, self._timed_values, timed, strict=True):
             if new != old:
