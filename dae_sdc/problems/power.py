@@ -13,7 +13,14 @@ from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.dae.values import unguarded
 from dae_sdc.errors import InputError
-from dae_sdc.problems._library import Parameter, ReferencedProblem, StoredReference, finite, positive
+from dae_sdc.problems._library import (
+    Parameter,
+    ReferencedProblem,
+    StoredReference,
+    finite,
+    positive,
+    tables_of,
+)
 
 Phasors = npt.NDArray[np.complex128]
 
@@ -175,8 +182,10 @@ BRANCHES = (
     *((3, 6, 0.0, 0.0586, 0.0), (6, 7, 0.0119, 0.1008, 0.209), (7, 8, 0.0085, 0.072, 0.149)),
     *((8, 2, 0.0, 0.0625, 0.0), (8, 9, 0.032, 0.161, 0.306), (9, 4, 0.01, 0.085, 0.176)),
 )
-# Power drawn at every bus in pu of 100 MVA.
-LOAD = np.array([0, 0, 0, 0, 0.9 + 0.3j, 0, 1.0 + 0.35j, 0, 1.25 + 0.5j])
+_SYSTEM = tables_of("nine-bus-system")
+# Power drawn at every bus in pu of 100 MVA, and voltages in pu that solve the power flow: bus 1 has 1 pu at
+# angle 0, buses 2 and 3 have 1 pu and give 1.63 and 0.85 pu of active power, and all others draw their loads.
+LOAD, VOLTAGE = (np.array([complex(*z) for z in _SYSTEM["buses"][name]]) for name in ("load", "voltage"))
 SYNCHRONOUS_SPEED = 2.0 * math.pi * 60.0  # Synchronous angular frequency of a grid of 60 Hz in rad/s.
 
 
@@ -192,31 +201,10 @@ def admittance(without: tuple[int, ...] | None = None) -> Phasors:
     return matrix
 
 
-# Bus voltages in pu that solve the power flow: bus 1 has 1 pu at angle 0, buses 2 and 3 have 1 pu and give
-# 1.63 and 0.85 pu of active power, and the powers at the other six buses are those of the loads.
-VOLTAGE: Phasors = np.array(
-    [
-        *(1.0 + 0.0j, 0.9857952451832535 + 0.16795158401780308j, 0.9965349784521269 + 0.0831747360766421j),
-        *(0.986136280322889 - 0.04144590811539255j, 0.9730754282884962 - 0.06833870885676917j),
-        *(1.0028088316632178 + 0.0337151837470881j, 0.9855868874017444 + 0.010692064923282023j),
-        *(0.993996114630963 + 0.06600581842704689j, 0.9548625272990425 - 0.07263340164228717j),
-    ]
-)
-
 # Data of the three generators, their exciters and turbines.
-H = np.array([23.64, 6.4, 3.01])
-Xd = np.array([0.146, 0.8958, 1.3125])
-Xdp = np.array([0.0608, 0.1198, 0.1813])
-Xdpp = np.array([0.0489, 0.0881, 0.1133])
-Xq = np.array([0.0969, 0.8645, 1.2578])
-Xqp = np.array([0.0969, 0.1969, 0.25])
-Xqpp = np.array([0.0396, 0.0887, 0.0833])
-Td0p = np.array([8.960000000000001, 6.0, 5.89])
-Td0pp = np.array([0.115, 0.0337, 0.042])
-Tq0p = np.array([0.31, 0.535, 0.6])
-Tq0pp = np.array([0.033, 0.078, 0.1875])
-Rs = np.array([0.0041, 0.0026, 0.0035])
-Xls = np.array([0.12, 0.102, 0.075])
+H, Xd, Xdp, Xdpp, Xq, Xqp, Xqpp, Td0p, Td0pp, Tq0p, Tq0pp, Rs, Xls = (
+    np.array(values) for values in _SYSTEM["machines"].values()
+)
 Dm = np.array([0.1, 0.2, 0.3]) * 2.0 * H / SYNCHRONOUS_SPEED
 KA, TA, KE, TE, KF, TF, Ax, Bx = (np.full(3, x) for x in (20.0, 0.2, 1.0, 0.314, 0.063, 0.35, 0.0039, 1.555))
 TCH, TSV, RD = (np.full(3, x) for x in (0.1, 0.05, 0.05))
