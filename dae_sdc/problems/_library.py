@@ -226,54 +226,31 @@ def load(name: str) -> Pieces:
         return Pieces(stored["breaks"], stored["coefficients"])
 
 
-class StoredReference:
-    """Reference solution of a problem with its default parameters at any time of the stored interval.
+class ReferencedProblem(LibraryProblem):
+    """A problem with a start for all parameters, and for default ones a solution in ``data/<stored>.npz``.
 
     ``tools/make_references.py`` makes the data; the JSON file beside each states the method and the
     difference of two independent methods. Values are accurate to 1e-11, derivatives to 1e-9, relative to the
-    largest value of the component and of its derivative. At an event, both are those before it. The files in
-    ``dae_sdc/problems/data`` have the name of the problem.
+    largest value of the component and of its derivative. At an event, both are those before it.
     """
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    stored: str = ""
 
-    @property
-    def interval(self) -> tuple[float, float]:
-        """First and last time of the stored data."""
-        breaks = load(self.name).breaks
-        return float(breaks[0]), float(breaks[-1])
-
-    def value(self, problem: LibraryProblem, t: float) -> Vector:
-        """The solution at time ``t``, shape (n,), in the stored range and for default parameters."""
-        x, coefficients, _ = self._piece(problem, t)
-        return np.asarray(chebyshev.chebval(x, coefficients))
-
-    def derivative(self, problem: LibraryProblem, t: float) -> Vector:
-        """The derivative of the solution at time ``t``, shape (n,); raises like :meth:`value`."""
-        x, coefficients, scale = self._piece(problem, t)
-        return np.asarray(chebyshev.chebval(x, chebyshev.chebder(coefficients, scl=scale)))
-
-    def _piece(self, problem: LibraryProblem, t: float) -> tuple[float, Vector, float]:
-        """x in [-1, 1] of ``t`` in its piece, the coefficients of the piece, and dx/dt."""
-        require_defaults(problem)
-        breaks, coefficients = load(self.name)
+    def reference_at(self, t: float, rate: bool = False) -> Vector:
+        """The stored solution, or its derivative, at a time in the stored range, shape (n,)."""
+        require_defaults(self)
+        breaks, coefficients = load(self.stored)
         start, end = breaks[0], breaks[-1]
         # A sum of time steps misses the end of the interval by round-off.
         slack = 1e-9 * (end - start)
         if not start - slack <= t <= end + slack:
             raise ReferenceRangeError(
-                f"the reference of {type(problem).__name__} covers t from {start:g} to {end:g}; got t={t:g}"
+                f"the reference of {type(self).__name__} covers t from {start:g} to {end:g}; got t={t:g}"
             )
         piece = min(max(int(np.searchsorted(breaks, t, side="left")) - 1, 0), len(breaks) - 2)
         scale = 2.0 / float(breaks[piece + 1] - breaks[piece])
-        return (t - float(breaks[piece])) * scale - 1.0, coefficients[piece], scale
-
-
-class ReferencedProblem(LibraryProblem):
-    """A problem with a start for all parameters and a :class:`StoredReference` for the default ones."""
-
-    stored: ClassVar[StoredReference]
+        values = chebyshev.chebder(coefficients[piece], scl=scale) if rate else coefficients[piece]
+        return np.asarray(chebyshev.chebval((t - float(breaks[piece])) * scale - 1.0, values))
 
     def _start(self) -> npt.ArrayLike:
         """The state at t = 0, shape (n,)."""
@@ -285,11 +262,11 @@ class ReferencedProblem(LibraryProblem):
 
     def u_exact(self, t: float) -> MeshDAE:
         """The initial value at t = 0 for any parameters, the stored reference elsewhere."""
-        return self.state(self._start() if t == 0.0 else self.stored.value(self, t))
+        return self.state(self._start() if t == 0.0 else self.reference_at(t))
 
     def du_exact(self, t: float) -> MeshDAE:
         """The derivative at t = 0 for any parameters, that of the stored reference elsewhere."""
-        return self.state(self._initial_derivative() if t == 0.0 else self.stored.derivative(self, t))
+        return self.state(self._initial_derivative() if t == 0.0 else self.reference_at(t, rate=True))
 
 
 _SLACK = 1e-9  # Tolerance for a time to count as an end of the interval, relative to its length.

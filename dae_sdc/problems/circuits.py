@@ -20,7 +20,6 @@ from dae_sdc.errors import InputError, ReferenceRangeError
 from dae_sdc.problems._library import (
     ReferencedProblem,
     ReferenceEnd,
-    StoredReference,
     TestSetProblem,
     finite,
     load_record,
@@ -191,7 +190,7 @@ class OneTransistorAmplifier(Amplifier):
     reference = "Hairer, Wanner 1996, page 377"
     interval = (0.0, 0.1)
     dt = 1e-4
-    stored = StoredReference("one-transistor")
+    stored = "one-transistor"
 
     def components(self) -> Components:
         """The components with the current values of the parameters; nodes are numbered from 0."""
@@ -261,7 +260,7 @@ class TwoTransistorAmplifier(Amplifier):
     reference = "Hairer, Lubich, Roche, LNM 1409 (1989), page 108"
     interval = (0.0, 0.2)
     dt = 1e-4
-    stored = StoredReference("two-transistor")
+    stored = "two-transistor"
 
     def components(self) -> Components:
         """The components with the current values of the parameters; nodes are numbered from 0."""

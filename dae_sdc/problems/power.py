@@ -16,7 +16,6 @@ from dae_sdc.errors import InputError
 from dae_sdc.problems._library import (
     Parameter,
     ReferencedProblem,
-    StoredReference,
     finite,
     positive,
     tables_of,
@@ -137,7 +136,6 @@ class SynchronousMachineInfiniteBus(ReferencedProblem):
     interval = (0.0, 1.0)
     dt = 0.01
     residual_kernel = machine_residual
-    stored = StoredReference("synchronous-machine")
 
     def _check_parameters(self) -> None:
         inductance = np.zeros((6, 6))
@@ -382,7 +380,6 @@ class WSCC9BusSystem(ReferencedProblem):
     dt = 0.01
     switch_names = ("limit of valve 1",)
     residual_kernel = wscc9_residual
-    stored = StoredReference("wscc9")
 
     outage: tuple[int, ...]
 
