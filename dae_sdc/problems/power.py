@@ -135,6 +135,7 @@ class SynchronousMachineInfiniteBus(ReferencedProblem):
     reference = "Kundur, Balu, Lauby 1994, figure 3.18"
     interval = (0.0, 1.0)
     dt = 0.01
+    stored = "synchronous-machine"
     residual_kernel = machine_residual
 
     def _check_parameters(self) -> None:
@@ -378,6 +379,7 @@ class WSCC9BusSystem(ReferencedProblem):
     reference = "Sauer, Pai 1998; MATPOWER case9; Abdulrahman 2020"
     interval = (0.0, 1.0)
     dt = 0.01
+    stored = "wscc9"
     switch_names = ("limit of valve 1",)
     residual_kernel = wscc9_residual
 
