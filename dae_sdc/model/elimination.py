@@ -277,13 +277,12 @@ class LinearElimination:
         roots: Mapping[int, int],
         starts: dict[int, dict[int, Start]],
         explicit: bool,
-        barred: Set[int],
-        kept: Set[int],
+        barred: Set[int] = frozenset(),
     ) -> None:
         self.constants, self.graph, self.starts = constants, constants.graph, starts
         self.roots = dict(roots)
         self.used: list[int] = []
-        self._explicit, self._barred, self._kept = explicit, barred, kept
+        self._explicit, self._barred = explicit, barred
         self._told: dict[int, int] = {}
         self._spans: dict[int, dict[int, int]] = {}
         self._places: dict[int, set[int]] = {}
@@ -379,8 +378,6 @@ class LinearElimination:
         others, jets = self._others(candidate), self.graph.jets_of(candidate.expression)
         m, order = len(jets), self._order(candidate.unknown, others)
         if not self._fits(candidate.unknown, m) or (order and not differentiated):
-            return False
-        if candidate.unknown in self._kept:
             return False
         if candidate.unknown in self._barred and any(k for _, k in jets):
             return False

@@ -419,10 +419,7 @@ class _TrivialElimination:
         expressions: dict[int, int] = {}
         if self.level != "trivial":
             explicit = self.level == "explicit"
-            unknowns = zip(final, model.variables_by_name.values(), strict=True)
-            kept = {relation.of for relation, variable in unknowns if variable.discrete}
-            about = explicit, self.barred, kept
-            further = LinearElimination(self.constants, self.rows, self.moved.found, *about)
+            further = LinearElimination(self.constants, self.rows, self.moved.found, explicit, self.barred)
             self.rows, expressions = further.roots, further.told()
         self.nodes = [self._node(relation, expressions) for relation in final]
 
