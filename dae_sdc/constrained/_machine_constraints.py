@@ -48,10 +48,9 @@ class PartsMemory(ctypes.Structure):
         "bent_dg",  # dg for complex numbers, where d2g is its slope along v alone; 0 elsewhere
         "stepped_u stepped_v found",  # complex, (n,), (n,) and (m,): of derivatives of constraints
         "sums middle",  # (m,)
-        # Of the residual and its Jacobian: values and derivatives of the parts, (2 m,) of the constraints.
-        "A_value B_value h_value dg_value last_value A_slope B_slope h_slope dg_slope last_slope",
+        "A_value B_value h_value dg_value rest_value",  # of the residual and its Jacobian, as those below
         "varied_u varied_v varied_part",  # with room for complex numbers, (n,), (n,) and (n, n)
-        "unit unit_rate column zeros",  # a column of the Jacobian, (2 n + 2 m,)
+        "slope",  # (n, n)
     )
 
 
@@ -69,12 +68,10 @@ class Workspace:
         n, m = memory.n, memory.m
         self.memory, self.functions, self.address = memory, functions, ctypes.addressof(memory)
         self.scales = np.array(scales, dtype=np.float64)
-        parts = {"A": n * n, "B": n * m, "h": n, "dg": m * n, "last": 2 * m}
         sizes = {
             **{"stepped_u": 2 * n, "stepped_v": 2 * n, "found": 2 * m, "sums": m, "middle": m},
-            **{f"{part}_{what}": size for part, size in parts.items() for what in ("value", "slope")},
-            **{"varied_u": 2 * n, "varied_v": 2 * n, "varied_part": 2 * n * n},
-            **dict.fromkeys(("unit", "unit_rate", "column", "zeros"), 2 * n + 2 * m),
+            **{"A_value": n * n, "B_value": n * m, "h_value": n, "dg_value": m * n, "rest_value": m},
+            **{"varied_u": 2 * n, "varied_v": 2 * n, "varied_part": 2 * n * n, "slope": n * n},
         }
         self._arrays = {name: np.zeros(size) for name, size in sizes.items()}
         tell_addresses(memory, self._arrays | {"scales": self.scales})
@@ -238,75 +235,65 @@ def _derivative(own: Any, t: Any, u: Any, v: Any, p: Any, out: Any) -> None:
 # --- residual and Jacobian ------------------------------------------------------------------------
 
 
-@within_compiled
-def _evaluate_parts(own: Any, t: Any, u: Any, p: Any, with_dg: Any) -> None:
-    """Values of the parts that F needs; dg is among them where it is not only differentiated."""
-    form, place, rate = own.form, address_of(u), address_of(u) + 8 * own.start
-    call_residual(own.A, t, place, rate, p, own.A_value)
-    call_residual(own.h, t, place, rate, p, own.h_value)
-    if with_dg:
-        call_residual(own.dg, t, place, rate, p, own.dg_value)
-    if own.B != 0:
-        call_residual(own.B, t, place, rate, p, own.B_value)
-    rates = own.last_value
-    if form == CONSTRAINT or form == BOTH:
-        call_residual(own.g, t, place, rate, p, own.last_value)
-        rates += 8 * own.m
-    if (form == HIDDEN or form == BOTH) and own.rates != 0:
-        call_residual(own.rates, t, place, rate, p, rates)
-    elif form == DERIVATIVE:
-        call_residual(own.rest, t, place, rate, p, own.last_value)
-
-
-@within_compiled
-def _assemble(own: Any, a: Any, b: Any, h: Any, g: Any, last: Any, u: Any, du: Any, out: Any) -> None:
-    """Add to the rows of velocities, and write all others of F, from values of A, B, h, dg and the rest.
-
-    F is linear in these values, and in x and x' for given ones: its derivatives are assembled so too.
-    """
-    n, m, form, start, rows = own.n, own.m, own.form, own.start, own.rows
+def _residual(own: Any, t: Any, u: Any, du: Any, p: Any, out: Any) -> None:
+    """F(t, x, x') of the formulation, x = (u, lambda) or (u, u', lambda, mu)."""
+    n, m, form, multiplied, start, rows = own.n, own.m, own.form, own.multiplied != 0, own.start, own.rows
+    here, rate, numbers = address_of(u), address_of(u) + 8 * start, address_of(p)
+    a, b, h = doubles(own.A_value), doubles(own.B_value), doubles(own.h_value)
+    g, rest = doubles(own.dg_value), doubles(own.rest_value)
+    for i in range(start):
+        out[i] = du[i] - u[n + i]
+    call_residual(own.A, t, here, rate, numbers, own.A_value)
+    call_residual(own.h, t, here, rate, numbers, own.h_value)
     for i in range(rows):
         total = -h[i]
         for j in range(n):
             total += a[i * n + j] * du[start + j]
         out[start + i] = total
-    first, at = start + n, start + rows  # of the multipliers, and of the constraints in F
-    if own.multiplied != 0:
+    if form != CONSTRAINT or (multiplied and own.B == 0):
+        call_residual(own.dg, t, here, rate, numbers, own.dg_value)
+    first = start + n  # of the multipliers
+    if multiplied and own.B != 0:
+        call_residual(own.B, t, here, rate, numbers, own.B_value)
         for i in range(n):
             for k in range(m):
-                out[start + i] += (b[i * m + k] if own.B != 0 else g[k * n + i]) * u[first + k]
-    if form == BOTH:
+                out[start + i] += b[i * m + k] * u[first + k]
+    elif multiplied:
         for k in range(m):
-            out[at + k] = last[k]
+            for i in range(n):
+                out[start + i] += g[k * n + i] * u[first + k]
+    last = start + rows
+    if form == CONSTRAINT or form == BOTH:
+        call_residual(own.g, t, here, rate, numbers, address_of(out) + 8 * last)
+    if form == BOTH:
+        last += m
+        for k in range(m):
             for i in range(n):
                 out[i] += g[k * n + i] * u[first + m + k]
-        at += m
-    moved = 0 if form == CONSTRAINT else n
-    for k in range(m):
-        total = last[at - start - rows + k]
-        for j in range(moved):
-            total += g[k * n + j] * (du[start + j] if form == DERIVATIVE else u[n + j])
-        out[at + k] = total
-
-
-def _residual(own: Any, t: Any, u: Any, du: Any, p: Any, out: Any) -> None:
-    """F(t, x, x') of the formulation, x = (u, lambda) or (u, u', lambda, mu)."""
-    _evaluate_parts(own, t, u, address_of(p), own.form != CONSTRAINT or (own.multiplied != 0 and own.B == 0))
-    for i in range(own.start):
-        out[i] = du[i] - u[own.n + i]
-    values = doubles(own.A_value), doubles(own.B_value), doubles(own.h_value), doubles(own.dg_value)
-    _assemble(own, *values, doubles(own.last_value), u, du, out)
+    if form == HIDDEN or form == BOTH:
+        for k in range(m):
+            rest[k] = 0.0
+        if own.rates != 0:
+            call_residual(own.rates, t, here, rate, numbers, own.rest_value)
+        for k in range(m):
+            for j in range(n):
+                rest[k] += g[k * n + j] * u[n + j]
+            out[last + k] = rest[k]
+    elif form == DERIVATIVE:
+        call_residual(own.rest, t, here, rate, numbers, own.rest_value)
+        for k in range(m):
+            for j in range(n):
+                rest[k] += g[k * n + j] * du[start + j]
+            out[last + k] = rest[k]
 
 
 @within_compiled
-def _slope(
-    own: Any, real: Any, stepped: Any, count: Any, t: Any, u: Any, v: Any, p: Any, j: Any, out: Any
-) -> None:
-    """Derivatives of the entries of a part by the j-th number of (u, u'), to an address."""
+def _slopes(own: Any, real: Any, stepped: Any, count: Any, t: Any, u: Any, v: Any, p: Any, j: Any) -> None:
+    """Derivatives of the entries of a part by the j-th number of (u, u'), into ``slope``."""
     # They are exact where the part has a complex form, and by differences of order 6 elsewhere.
     n = own.n
     value, rate = doubles(own.varied_u), doubles(own.varied_v)
-    found, slope = doubles(own.varied_part), doubles(out)
+    found, slope = doubles(own.varied_part), doubles(own.slope)
     turned = j >= n
     moved, at = (rate, j - n) if turned else (value, j)
     if stepped != 0:
@@ -333,69 +320,114 @@ def _slope(
 
 
 @within_compiled
-def _differentiate_parts(own: Any, t: Any, u: Any, v: Any, p: Any, j: Any) -> None:
-    """Derivatives of the parts by the j-th number of (u, u'), but that of constraints by what dg is for."""
-    n, m, form, rows, turned = own.n, own.m, own.form, own.rows, own.by_velocity != 0
-    last, g = doubles(own.last_slope), doubles(own.dg_slope)
-    for k in range(2 * m):
-        last[k] = 0.0
-    for i in range(m * n):
-        g[i] = 0.0
-    _slope(own, own.A, own.complex_A, rows * n, t, u, v, p, j, own.A_slope)
-    _slope(own, own.h, own.complex_h, rows, t, u, v, p, j, own.h_slope)
-    if own.B != 0:
-        _slope(own, own.B, own.complex_B, n * m, t, u, v, p, j, own.B_slope)
-    if (j < n or turned) and (form != CONSTRAINT or (own.multiplied != 0 and own.B == 0)):
-        _slope(own, own.dg, own.complex_dg, m * n, t, u, v, p, j, own.dg_slope)
-    if j < n and form == CONSTRAINT and turned:
-        _slope(own, own.g, own.complex_g, m, t, u, v, p, j, own.last_slope)
+def _linear_entries(own: Any, t: Any, u: Any, du: Any, c: Any, p: Any, out: Any, size: Any) -> None:
+    """The entries of the Jacobian that do not need derivatives of A, B, h and dg, into a matrix of zeros."""
+    n, m, form, multiplied, start, rows = own.n, own.m, own.form, own.multiplied != 0, own.start, own.rows
+    first, last = start + n, start + rows
+    here, rate, numbers = address_of(u), address_of(u) + 8 * start, address_of(p)
+    a, b, g = doubles(own.A_value), doubles(own.B_value), doubles(own.dg_value)
+    for i in range(start):
+        out[i * size + i] = 1.0
+        out[i * size + n + i] = -c
+    call_residual(own.A, t, here, rate, numbers, own.A_value)
+    for i in range(rows):
+        for j in range(n):
+            out[(start + i) * size + start + j] = a[i * n + j]
+    if c != 0.0 or form == DERIVATIVE:
+        call_residual(own.dg, t, here, rate, numbers, own.dg_value)
+    if form == DERIVATIVE:
+        for k in range(m):
+            for j in range(n):
+                out[(last + k) * size + start + j] = g[k * n + j]
+    if c == 0.0:
+        return
+    transposed = multiplied and own.B == 0
+    if multiplied and not transposed:
+        call_residual(own.B, t, here, rate, numbers, own.B_value)
+    for i in range(n if multiplied else 0):
+        for k in range(m):
+            out[(start + i) * size + first + k] = c * (g[k * n + i] if transposed else b[i * m + k])
+    if form == CONSTRAINT or form == BOTH:
+        bound = n if own.by_velocity != 0 else 0
+        for k in range(m):
+            for j in range(n):
+                out[(last + k) * size + bound + j] = c * g[k * n + j]
+    if form == BOTH:
+        last += m
+    if form == HIDDEN or form == BOTH:
+        for k in range(m):
+            for j in range(n):
+                out[(last + k) * size + n + j] = c * g[k * n + j]
+                if form == BOTH:
+                    out[j * size + first + m + k] = c * g[k * n + j]
+
+
+@within_compiled
+def _add_slopes(
+    own: Any, t: Any, u: Any, du: Any, v: Any, c: Any, p: Any, out: Any, size: Any, j: Any
+) -> None:
+    """Add what A, B, h and the constraints contribute to column j, which belongs to u or u'."""
+    n, m, form, multiplied, start, rows = own.n, own.m, own.form, own.multiplied != 0, own.start, own.rows
+    first, last = start + n, start + rows + (m if form == BOTH else 0)
+    transposed = multiplied and own.B == 0
+    slope = doubles(own.slope)
+    _slopes(own, own.A, own.complex_A, rows * n, t, u, v, p, j)
+    for i in range(rows):
+        for k in range(n):
+            out[(start + i) * size + j] += c * slope[i * n + k] * du[start + k]
+    _slopes(own, own.h, own.complex_h, rows, t, u, v, p, j)
+    for i in range(rows):
+        out[(start + i) * size + j] -= c * slope[i]
+    if multiplied and not transposed:
+        _slopes(own, own.B, own.complex_B, n * m, t, u, v, p, j)
+        for i in range(n):
+            for k in range(m):
+                out[(start + i) * size + j] += c * slope[i * m + k] * u[first + k]
+    if (j < n or own.by_velocity != 0) and (transposed or form != CONSTRAINT):
+        _slopes(own, own.dg, own.complex_dg, m * n, t, u, v, p, j)
+        for k in range(m):
+            for i in range(n):
+                change = c * slope[k * n + i]
+                if transposed:
+                    out[(start + i) * size + j] += change * u[first + k]
+                if form == BOTH:
+                    out[i * size + j] += change * u[first + m + k]
+                if form == HIDDEN or form == BOTH:
+                    out[(last + k) * size + j] += change * u[n + i]
+                elif form == DERIVATIVE:
+                    out[(last + k) * size + j] += change * du[start + i]
+    if j < n and form == CONSTRAINT and own.by_velocity != 0:
+        _slopes(own, own.g, own.complex_g, m, t, u, v, p, j)
     elif j < n and (form == HIDDEN or form == BOTH) and own.rates != 0:
-        rates = own.last_slope + (8 * m if form == BOTH else 0)
-        _slope(own, own.rates, own.complex_rates, m, t, u, v, p, j, rates)
+        _slopes(own, own.rates, own.complex_rates, m, t, u, v, p, j)
     elif form == DERIVATIVE:
-        _slope(own, own.rest, own.complex_rest, m, t, u, v, p, j, own.last_slope)
+        _slopes(own, own.rest, own.complex_rest, m, t, u, v, p, j)
+    else:
+        return
+    for k in range(m):
+        out[(last + k) * size + j] += c * slope[k]
 
 
 def _jacobian(t: float, u: Any, du: Any, c: float, p: Any, out: Any) -> None:
-    """dF/du' + c dF/du of the formulation, column by column."""
+    """dF/du' + c dF/du of the formulation: F is linear in all but u and u' of second order."""
     if p[-2] != SIGN:
         out[0] = np.nan
         return
     own = parts_at(address_in(p[-1]))
-    n, m, form, start, rows = own.n, own.m, own.form, own.start, own.rows
-    size, numbers = start + rows + (2 * m if form == BOTH else m), address_of(p)
-    v = doubles(address_of(u) + 8 * start)
-    transposed = own.multiplied != 0 and own.B == 0
-    _evaluate_parts(own, t, u, numbers, c != 0.0 or form != CONSTRAINT or transposed)
-    x, dx, column = doubles(own.unit), doubles(own.unit_rate), doubles(own.column)
-    zeros, last, g = doubles(own.zeros), doubles(own.last_value), doubles(own.dg_value)
-    values = doubles(own.A_value), doubles(own.B_value), zeros, g
-    slopes = doubles(own.A_slope), doubles(own.B_slope), doubles(own.h_slope), doubles(own.dg_slope)
-    bound = n if own.by_velocity != 0 else 0
-    for j in range(size):
-        for i in range(size):
-            x[i] = dx[i] = 0.0
-        x[j], dx[j] = c, 1.0
-        for k in range(2 * m):
-            last[k] = 0.0
-        if c != 0.0 and bound <= j < bound + n and (form == CONSTRAINT or form == BOTH):
-            for k in range(m):
-                last[k] = c * g[k * n + j - bound]
-        for i in range(start):
-            column[i] = dx[i] - x[n + i]
-        _assemble(own, *values, last, x, dx, column)
-        for i in range(size):
-            out[i * size + j] = column[i]
-        # The A of implicit equations is constant, and h is the second block of u.
-        if c != 0.0 and j < start + n and own.n_u == 0:
-            _differentiate_parts(own, t, u, v, numbers, j)
-            for i in range(start):
-                column[i] = 0.0
-            _assemble(own, *slopes, doubles(own.last_slope), u, du, column)
-            for i in range(size):
-                out[i * size + j] += c * column[i]
-    for i in range(rows if own.n_u != 0 else 0):
-        out[i * size + rows + i] -= c
+    start, rows = own.start, own.rows
+    size = start + rows + (2 * own.m if own.form == BOTH else own.m)
+    for i in range(size * size):
+        out[i] = 0.0
+    _linear_entries(own, t, u, du, c, p, out, size)
+    if c == 0.0:
+        return
+    if own.n_u != 0:  # implicit equations: A is constant, h the second block of u
+        for i in range(rows):
+            out[i * size + rows + i] = -c
+        return
+    v, numbers = doubles(address_of(u) + 8 * start), address_of(p)
+    for j in range(start + own.n):
+        _add_slopes(own, t, u, du, v, c, numbers, out, size, j)
 
 
 _WITH_WORKSPACE = (_dg, _dg_dt, _d2g, _zero, _transposed, _selection, _derivative, _residual)
