@@ -45,7 +45,6 @@ class PartsMemory(ctypes.Structure):
         # Parts for complex numbers; those that the Jacobian takes are 0 where differences are taken.
         "complex_g complex_dg complex_A complex_h complex_B complex_rates complex_rest",
         "scales",  # (n + 1,)
-        "bent_dg",  # dg for complex numbers, where d2g is its slope along v alone; 0 elsewhere
         "stepped_u stepped_v found",  # complex, (n,), (n,) and (m,): of derivatives of constraints
         "sums middle",  # (m,)
         "A_value B_value h_value dg_value rest_value",  # of the residual and its Jacobian, as those below
@@ -157,20 +156,10 @@ def _zero(own: Any, t: Any, u: Any, v: Any, p: Any, out: Any) -> None:
 
 
 def _d2g(own: Any, t: Any, u: Any, v: Any, p: Any, out: Any) -> None:
-    """g_tt + 2 g_tu v + g_uu(v, v), where time is in it by differences of order 6 of exact derivatives."""
+    """g_tt + 2 g_tu v + g_uu(v, v): differences of order 6 of first derivatives that are exact."""
     # The first term is that of g alone, the others the slope at s = 0 of g_u(t + 2 s, u + s v) v.
     n, m, scales = own.n, own.m, doubles(own.scales)
     value, zero, found = doubles(own.stepped_u), doubles(own.stepped_v), doubles(own.found)
-    if own.bent_dg != 0:
-        part = doubles(own.varied_part)
-        for i in range(n):
-            value[2 * i], value[2 * i + 1] = u[i], STEP * v[i]
-        call_residual(own.bent_dg, t, own.stepped_u, own.stepped_u, address_of(p), own.varied_part)
-        for i in range(m):
-            out[i] = 0.0
-            for j in range(n):
-                out[i] += part[2 * (i * n + j) + 1] / STEP * v[j]
-        return
     length = 0.5 * scales[n]
     for i in range(n):
         zero[2 * i] = zero[2 * i + 1] = 0.0

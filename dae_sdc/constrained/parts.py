@@ -595,9 +595,6 @@ class CompiledParts(PartDerivatives):
         if set(self._substitutes().values()) & {"dg", "dg_dt", "d2g"}:
             stepped = functions["complex g"] = self._complex_kernel("g")
             memory.complex_g = stepped.address
-            if self._rates_vanish and self._source_of("dg") == "kernel":
-                bent = functions["complex dg"] = self._complex_kernel("dg")
-                memory.bent_dg = 0 if bent is None else bent.address
         scales, time = self._scales(np.zeros(self._size))
         return own.Workspace(memory, np.append(scales, time), functions)
 
@@ -661,7 +658,8 @@ class CompiledParts(PartDerivatives):
         if last == "derivative":
             fields["d2g" if "d2g" in self._parts_of_kind() else "dg_dt"] = "complex_rest"
         for name, field in fields.items():
-            if self._source_of(name) == "kernel":
-                workspace.functions[f"complex {name}"] = function = self._complex_kernel(name)
+            key = f"complex {name}"
+            if self._source_of(name) == "kernel" and key not in workspace.functions:
+                workspace.functions[key] = function = self._complex_kernel(name)
                 setattr(workspace.memory, field, 0 if function is None else function.address)
         workspace.stepped = True

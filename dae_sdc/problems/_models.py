@@ -7,7 +7,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -27,6 +27,8 @@ A name that :data:`~dae_sdc.dae.problem.PROBLEMS` has too stands for the same eq
 :class:`ModelOfProblem`.
 """
 
+Symbols: TypeAlias = Sequence[Any]
+Expressions: TypeAlias = Mapping[str, Any]
 P = TypeVar("P", bound=ProblemDAE)
 
 
@@ -36,11 +38,19 @@ class ModelOfProblem:
     Unknowns, parameters, interval, step size and start are those of the problem. An unknown "der(x)" of the
     problem is in the model the derivative of its unknown x, and the equation that defines it is left out. The
     equations are read from the kernels of the problem, where ``held`` names parameters that are numbers in
-    them while they are 0, as a derivative times a symbol counts as a derivative.
+    them while they are 0, as a derivative times a symbol counts as a derivative. Or ``equations``, a function
+    of a model and its unknowns as symbols, returns the residuals by the names of the equations.
     """
 
-    def __init__(self, name: str, problem_class: Callable[..., ProblemDAE], held: Sequence[str] = ()) -> None:
-        self.name, self.problem_class, self.held = name, problem_class, held
+    def __init__(
+        self,
+        name: str,
+        problem_class: Callable[..., ProblemDAE],
+        equations: Callable[[Model, Symbols], Expressions] | None = None,
+        held: Sequence[str] = (),
+    ) -> None:
+        self.held = held
+        self.name, self.problem_class, self.equations = name, problem_class, equations
         self.__doc__ = (problem_class.__doc__ or "").partition("\n")[0]
         given = inspect.signature(problem_class).parameters
         units: Mapping[str, str] = getattr(problem_class, "parameter_units", {})
@@ -62,13 +72,17 @@ class ModelOfProblem:
         )
         units = dict(zip(problem.names, problem.units, strict=True))
         own = [name for name in problem.names if name_and_order(name)[1] == 0]
-        model.variables(own, unit=[_plain(units[name]) for name in own])
+        unknowns = model.variables(own, unit=[_plain(units[name]) for name in own])
         values = [getattr(problem, name) for name in self.parameters]
         model.parameters(
             self.parameters, values, unit=[_plain(problem.parameter_units[name]) for name in self.parameters]
         )
-        symbols = [name for name in self.parameters if name not in self.held or getattr(problem, name)]
-        add_equations(model, problem, symbols)
+        if self.equations is not None:
+            for name, expression in self.equations(model, unknowns).items():
+                model.equation(expression, name=name)
+        else:
+            symbols = [name for name in self.parameters if name not in self.held or getattr(problem, name)]
+            add_equations(model, problem, symbols)
         start_at(model, problem.names, np.asarray(problem.u_exact(problem.interval[0])).tolist())
         if problem.given_nominal is not None:
             sizes = np.broadcast_to(np.asarray(problem.given_nominal, dtype=np.float64), (problem.n,))
@@ -127,19 +141,24 @@ def library_model(
     return enter
 
 
-def also_model(name: str, held: Sequence[str] = ()) -> Callable[[type[P]], type[P]]:
+def also_model(
+    name: str,
+    equations: Callable[[Model, Symbols], Expressions] | None = None,
+    held: Sequence[str] = (),
+) -> Callable[[type[P]], type[P]]:
     """Decorator that registers the :class:`ModelOfProblem` of a class."""
 
     def enter(problem_class: type[P]) -> type[P]:
-        MODELS.add(name, ModelOfProblem(name, problem_class, held))
+        MODELS.add(name, ModelOfProblem(name, problem_class, equations, held))
         return problem_class
 
     return enter
 
 
-def constraint_forces(model: Model, constraints: Mapping[str, Any], q: Sequence[Any]) -> list[Any]:
-    """G^T lambda with G = dg/dq, by multipliers that are new unknowns lambda_1, ..."""
-    multipliers = model.variables([f"lambda_{k}" for k in range(1, len(constraints) + 1)], start=0.0)
+def constraint_forces(model: Model, constraints: Expressions, q: Symbols, names: Symbols = ()) -> list[Any]:
+    """G^T lambda with G = dg/dq, by multipliers that have ``names`` or are new unknowns lambda_1, ..."""
+    new = [f"lambda_{k}" for k in range(1, len(constraints) + 1)]
+    multipliers = names or model.variables(new, start=0.0)
     pairs = list(zip(constraints.values(), multipliers, strict=True))
     return [total([expression.diff(x) * factor for expression, factor in pairs]) for x in q]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -18,18 +18,23 @@ from dae_sdc.problems._library import (
     Values,
     finite,
     formulation,
+    load_record,
     positive,
 )
-from dae_sdc.problems._models import also_model
+from dae_sdc.problems._models import Expressions, Symbols, also_model, constraint_forces, total
 from dae_sdc.problems.mechanics import Pendulum2D
 from dae_sdc.problems.mechanisms import (
     ANGLES,
+    squeezer_bend,
     squeezer_gradient,
     squeezer_loops,
     squeezer_masses,
     squeezer_moments,
     squeezer_sines,
 )
+
+if TYPE_CHECKING:
+    from dae_sdc.model.model import Model
 
 # --- rigid pendulum -------------------------------------------------------------------------------
 
@@ -49,6 +54,10 @@ def pendulum_g(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
 
 def pendulum_dg(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
     out[0], out[1] = u[0], u[1]
+
+
+def pendulum_d2g(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    out[0] = v[0] * v[0] + v[1] * v[1]
 
 
 @PROBLEMS.register("rigid-pendulum")
@@ -92,6 +101,7 @@ class RigidPendulum(SolvedProblem, QuasiLagrangeProblem):
     h_kernel = pendulum_h
     g_kernel = pendulum_g
     dg_kernel = pendulum_dg
+    d2g_kernel = pendulum_d2g
 
     def energy(self, q: npt.ArrayLike, v: npt.ArrayLike) -> float:
         """Kinetic and potential energy of unit mass in 1/s^2, zero along the solution from rest at (1, 0)."""
@@ -135,6 +145,13 @@ def torus_g(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
 def torus_dg(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
     c = 1.0 - p[1] / math.sqrt(u[0] * u[0] + u[1] * u[1])
     out[0], out[1], out[2] = 2.0 * c * u[0], 2.0 * c * u[1], 2.0 * u[2]
+
+
+def torus_d2g(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    square = u[0] * u[0] + u[1] * u[1]
+    turn = u[0] * v[1] - u[1] * v[0]
+    bend = p[1] * turn * turn / (square * math.sqrt(square))
+    out[0] = 2.0 * (v[0] * v[0] + v[1] * v[1] + v[2] * v[2] - bend)
 
 
 @also_model("torus-particle")
@@ -186,6 +203,7 @@ class TorusParticle(SolvedProblem, QuasiSecondOrderProblem):
     g_kernel = torus_g
     dg_kernel = torus_dg
     fixed_constraints = True
+    d2g_kernel = torus_d2g
 
     def _check_parameters(self) -> None:
         if self.rho >= self.r:
@@ -241,7 +259,45 @@ def seven_dg(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
     out[33], out[34], out[40], out[41] = xom, xep, yom, yep
 
 
-@also_model("seven-body")
+def seven_d2g(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    out[0], out[1], out[2], out[3], out[4], out[5] = squeezer_bend(
+        squeezer_sines(u[0], u[1], u[2], u[3], u[4], u[5], u[6]),
+        *(v[0], v[0] + v[1], v[2], v[3] + v[4], v[4], v[5] + v[6], v[6]),
+    )
+
+
+def seven_equations(model: Model, u: Symbols) -> Expressions:
+    """Lagrange's equations of the mechanism, and the loops."""
+    from sympy import Matrix, cos, sin, sqrt
+
+    q = be, th, ga, ph, de, om, ep = u[:7]
+    speeds = [model.der(angle) for angle in q]
+    m11, m21, m22, m33, m44, m54, m55, m66, m76, m77 = squeezer_masses(cos(th), sin(ph), sin(om))
+    masses = Matrix.zeros(7, 7)
+    entries = {(0, 0): m11, (1, 0): m21, (1, 1): m22, (2, 2): m33, (3, 3): m44, (4, 3): m54, (4, 4): m55}
+    for (i, j), value in {**entries, (5, 5): m66, (6, 5): m76, (6, 6): m77}.items():
+        masses[i, j] = masses[j, i] = value
+    # The motor turns beta with a constant moment; the spring reaches from a point of the third body.
+    kinetic = (Matrix(speeds).T * masses * Matrix(speeds))[0] / 2
+    xd = 0.02 * cos(ga) + 0.018 * sin(ga) - 0.03635
+    yd = 0.02 * sin(ga) - 0.018 * cos(ga) + 0.03273
+    stretch = sqrt((xd - 0.014) ** 2 + (yd - 0.072) ** 2) - 0.07785
+    potential = 4530 * stretch**2 / 2 - 0.033 * be
+    angles = (be, be + th, ga, ph + de, de, om + ep, ep)
+    sines = [function(angle) for angle in angles for function in (sin, cos)]
+    loops = {f"loop {k}": loop for k, loop in enumerate(squeezer_loops(tuple(sines)), start=1)}
+    pulls = constraint_forces(model, loops, q, u[7:])
+    moments = {}
+    for i, angle in enumerate(q):
+        # The derivative of the momentum comes from the product rule.
+        momentum = total([masses[i, j] * speeds[j] for j in range(7)])
+        force = model.der(momentum) - kinetic.diff(angle) + potential.diff(angle)
+        moments[f"moment {angle}"] = force + pulls[i]
+        model.start(model.der(angle, 2), load_record("andrews").u0[14 + i])
+    return {**moments, **loops}
+
+
+@also_model("seven-body", equations=seven_equations)
 @PROBLEMS.register("seven-body")
 class SevenBody(StoredEnds, QuasiLagrangeProblem):
     r"""Andrews' squeezing mechanism as an Euler-Lagrange problem, index 3.
@@ -280,9 +336,7 @@ class SevenBody(StoredEnds, QuasiLagrangeProblem):
     h_kernel = seven_h
     g_kernel = seven_g
     dg_kernel = seven_dg
-
-    def _first_names(self, names: Sequence[str]) -> list[str]:
-        return [f"{what} {angle}" for what in ("velocity", "moment") for angle in ANGLES]
+    d2g_kernel = seven_d2g
 
     def _arranged(self, values: npt.ArrayLike) -> MeshDAE:
         positions, velocities, _, multipliers = np.split(np.asarray(values), (7, 14, 21))
@@ -327,6 +381,15 @@ def rigid_crank_dg(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> No
     out[49], out[50], out[52] = 1.0, a, -1.0
     out[61] = 1.0
     out[71] = 1.0
+
+
+def rigid_crank_d2g(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    half, other = 0.5 * p[6] * v[2] * v[2], 0.5 * p[7] * v[5] * v[5]
+    x, y, a, b = half * math.cos(u[2]), half * math.sin(u[2]), other * math.cos(u[5]), other * math.sin(u[5])
+    out[0], out[1] = x, y
+    out[2], out[3] = -x - a, -y - b
+    out[4], out[5] = -a, -b
+    out[6], out[7] = 0.0, 0.0
 
 
 @PROBLEMS.register("rigid-slider-crank")
@@ -389,6 +452,7 @@ class RigidSliderCrank(SolvedProblem, QuasiLagrangeProblem):
     h_kernel = rigid_crank_h
     g_kernel = rigid_crank_g
     dg_kernel = rigid_crank_dg
+    d2g_kernel = rigid_crank_d2g
 
     def _check_parameters(self) -> None:
         if self.l1 >= self.l2:

@@ -218,6 +218,47 @@ def fekete_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> 
             out[q + b + 2] += w * z
 
 
+def fekete_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: Vector) -> None:
+    """dF/du' + c dF/du of :class:`Fekete`; row i begins at 8 n i."""
+    n, alpha = int(p[0]), p[1]
+    size, q, lam, mu = 8 * n, 3 * n, 6 * n, 7 * n
+    for k in range(size * size):
+        out[k] = 0.0
+    for i in range(n):
+        for k in range(3 * i, 3 * i + 3):
+            row = size * k
+            out[row + k] = 1.0 - 2.0 * c * u[mu + i]
+            out[row + q + k] = -c
+            out[row + mu + i] = -2.0 * c * u[k]
+            row = size * (q + k)
+            out[row + k] = -2.0 * c * u[lam + i]
+            out[row + q + k] = 1.0 + c * alpha
+            out[row + lam + i] = -2.0 * c * u[k]
+            out[size * (lam + i) + k] = 2.0 * c * u[k]
+            row = size * (mu + i)
+            out[row + k] = 2.0 * c * u[q + k]
+            out[row + q + k] = 2.0 * c * u[k]
+    for i in range(n):
+        a = 3 * i
+        for j in range(i):
+            b = 3 * j
+            x, y, z = u[a] - u[b], u[a + 1] - u[b + 1], u[a + 2] - u[b + 2]
+            w = 1.0 / (x * x + y * y + z * z)
+            f = c * w
+            # The derivative of d / |d|^2 is (1 - 2 d d^T / |d|^2) / |d|^2, a symmetric block.
+            for k in range(3):
+                first, second = size * (q + a + k), size * (q + b + k)
+                rest = -2.0 * f * w * (u[a + k] - u[b + k])
+                for m in range(3):
+                    entry = rest * (u[a + m] - u[b + m])
+                    if m == k:
+                        entry += f
+                    out[first + a + m] -= entry
+                    out[first + b + m] = entry
+                    out[second + a + m] = entry
+                    out[second + b + m] -= entry
+
+
 @PROBLEMS.register("fekete")
 class Fekete(TestSetProblem):
     r"""Twenty charges on the unit sphere that repel each other until they rest, index 2.
@@ -268,6 +309,7 @@ class Fekete(TestSetProblem):
     dt = 0.5
     time_unit = "1"
     residual_kernel = fekete_residual
+    jacobian_kernel = fekete_jacobian
 
     def kernel_parameters(self) -> npt.ArrayLike:
         """The number of points and alpha."""

@@ -250,6 +250,24 @@ def squeezer_gradient(s: tuple[float, ...]) -> tuple[float, ...]:
     )
 
 
+@inlined
+def squeezer_bend(
+    s: tuple[float, ...], vbe: float, vbt: float, vga: float, vpd: float, vde: float, voe: float, vep: float
+) -> tuple[float, ...]:
+    """Second derivatives of the closing conditions along velocities, by :func:`squeezer_sines` and rates."""
+    sbe, cbe, sbt, cbt, sga, cga, spd, cpd, sde, cde, soe, coe, sep, cep = s
+    be, bt, ga, pd, de, oe, ep = vbe**2, vbt**2, vga**2, vpd**2, vde**2, voe**2, vep**2
+    x, y = _D * cbt * bt - _RR * cbe * be, _D * sbt * bt - _RR * sbe * be
+    return (
+        x + _SS * sga * ga,
+        y - _SS * cga * ga,
+        x + _E * spd * pd + _ZT * cde * de,
+        y - _E * cpd * pd + _ZT * sde * de,
+        x + _ZF * coe * oe + _U * sep * ep,
+        y + _ZF * soe * oe - _U * cep * ep,
+    )
+
+
 ANGLES = ("beta", "Theta", "gamma", "Phi", "delta", "Omega", "epsilon")
 
 
