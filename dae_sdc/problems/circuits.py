@@ -663,3 +663,9 @@ class ChargePump(PulsedProblem):
         gate, charge = transistor_charges(V, V - source, V - drain)[0], _CS * source
         current = 0.0 - earlier.slope * _gate_capacitance(V, source)
         return self.state([gate, charge, 0.0 - charge, charge, 0.0 - charge, V, source, drain, current])
+
+    def du_exact(self, t: float) -> MeshDAE:
+        """The derivative at t = 0, which is zero; raises like :meth:`u_exact` elsewhere."""
+        if t != self.interval[0]:
+            raise ReferenceRangeError(f"the derivative of ChargePump is known at t=0 only; got t={t:g}")
+        return self.state(np.zeros(9))
