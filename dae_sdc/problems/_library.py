@@ -298,11 +298,10 @@ class Record(NamedTuple):
 
 
 @functools.cache
-def tables_of(name: str) -> dict[str, dict[str, Any]]:
-    """The tables of ``data/<name>.json``, read once."""
-    text = (resources.files("dae_sdc.problems") / "data" / f"{name}.json").read_text(encoding="utf-8")
-    tables: dict[str, dict[str, Any]] = json.loads(text)
-    return tables
+def _stored() -> dict[str, dict[str, Any]]:
+    content = (resources.files("dae_sdc.problems") / "data" / "testset.json").read_text(encoding="utf-8")
+    stored: dict[str, dict[str, Any]] = json.loads(content)
+    return stored
 
 
 def _constant(values: list[float]) -> Vector:
@@ -314,7 +313,7 @@ def _constant(values: list[float]) -> Vector:
 @functools.cache
 def load_record(name: str) -> Record:
     """The record ``name`` of ``data/testset.json``, read once; its arrays are read-only."""
-    stored = tables_of("testset")[name]
+    stored = _stored()[name]
     end = ReferenceEnd(
         stored["t_end"],
         _constant(stored["u_end"]),

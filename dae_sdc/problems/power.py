@@ -13,13 +13,7 @@ from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.dae.values import unguarded
 from dae_sdc.errors import InputError
-from dae_sdc.problems._library import (
-    Parameter,
-    ReferencedProblem,
-    finite,
-    positive,
-    tables_of,
-)
+from dae_sdc.problems._library import Parameter, ReferencedProblem, finite, positive
 
 Phasors = npt.NDArray[np.complex128]
 
@@ -135,8 +129,8 @@ class SynchronousMachineInfiniteBus(ReferencedProblem):
     reference = "Kundur, Balu, Lauby 1994, figure 3.18"
     interval = (0.0, 1.0)
     dt = 0.01
-    stored = "synchronous-machine"
     residual_kernel = machine_residual
+    stored = "synchronous-machine"
 
     def _check_parameters(self) -> None:
         inductance = np.zeros((6, 6))
@@ -181,10 +175,8 @@ BRANCHES = (
     *((3, 6, 0.0, 0.0586, 0.0), (6, 7, 0.0119, 0.1008, 0.209), (7, 8, 0.0085, 0.072, 0.149)),
     *((8, 2, 0.0, 0.0625, 0.0), (8, 9, 0.032, 0.161, 0.306), (9, 4, 0.01, 0.085, 0.176)),
 )
-_SYSTEM = tables_of("nine-bus-system")
-# Power drawn at every bus in pu of 100 MVA, and voltages in pu that solve the power flow: bus 1 has 1 pu at
-# angle 0, buses 2 and 3 have 1 pu and give 1.63 and 0.85 pu of active power, and all others draw their loads.
-LOAD, VOLTAGE = (np.array([complex(*z) for z in _SYSTEM["buses"][name]]) for name in ("load", "voltage"))
+# Power drawn at every bus in pu of 100 MVA.
+LOAD = np.array([0, 0, 0, 0, 0.9 + 0.3j, 0, 1.0 + 0.35j, 0, 1.25 + 0.5j])
 SYNCHRONOUS_SPEED = 2.0 * math.pi * 60.0  # Synchronous angular frequency of a grid of 60 Hz in rad/s.
 
 
@@ -200,10 +192,49 @@ def admittance(without: tuple[int, ...] | None = None) -> Phasors:
     return matrix
 
 
+def power_flow() -> Phasors:
+    """Bus voltages of the 9-bus system for its set points, shape (9,)."""
+    # Bus 1 has 1 pu at angle 0, buses 2 and 3 have 1 pu and generate 1.63 and 0.85 pu of active power; the
+    # powers at the other six buses are those of the loads.
+    y = admittance()
+    magnitude, angle = np.ones(9), np.zeros(9)
+    wanted = -LOAD + np.array([0, 1.63, 0.85, 0, 0, 0, 0, 0, 0])
+    for _ in range(20):
+        unit = np.exp(1j * angle)
+        v = magnitude * unit
+        current = y @ v
+        lack = wanted - v * np.conj(current)
+        by_angle = 1j * v[:, None] * np.conj(np.diag(current) - y * v)
+        by_magnitude = v[:, None] * np.conj(y * unit) + np.diag(np.conj(current) * unit)
+        slope = np.block(
+            [
+                [by_angle.real[1:, 1:], by_magnitude.real[1:, 3:]],
+                [by_angle.imag[3:, 1:], by_magnitude.imag[3:, 3:]],
+            ]
+        )
+        step = np.linalg.solve(slope, np.concatenate([lack.real[1:], lack.imag[3:]]))
+        angle[1:] += step[:8]
+        magnitude[3:] += step[8:]
+        if np.abs(step).max() < 1e-14:
+            break
+    voltage: Phasors = magnitude * np.exp(1j * angle)
+    return voltage
+
+
 # Data of the three generators, their exciters and turbines.
-H, Xd, Xdp, Xdpp, Xq, Xqp, Xqpp, Td0p, Td0pp, Tq0p, Tq0pp, Rs, Xls = (
-    np.array(values) for values in _SYSTEM["machines"].values()
-)
+H = np.array([23.64, 6.4, 3.01])
+Xd = np.array([0.146, 0.8958, 1.3125])
+Xdp = np.array([0.0608, 0.1198, 0.1813])
+Xdpp = np.array([0.0489, 0.0881, 0.1133])
+Xq = np.array([0.0969, 0.8645, 1.2578])
+Xqp = np.array([0.0969, 0.1969, 0.25])
+Xqpp = np.array([0.0396, 0.0887, 0.0833])
+Td0p = np.array([8.960000000000001, 6.0, 5.89])
+Td0pp = np.array([0.115, 0.0337, 0.042])
+Tq0p = np.array([0.31, 0.535, 0.6])
+Tq0pp = np.array([0.033, 0.078, 0.1875])
+Rs = np.array([0.0041, 0.0026, 0.0035])
+Xls = np.array([0.12, 0.102, 0.075])
 Dm = np.array([0.1, 0.2, 0.3]) * 2.0 * H / SYNCHRONOUS_SPEED
 KA, TA, KE, TE, KF, TF, Ax, Bx = (np.full(3, x) for x in (20.0, 0.2, 1.0, 0.314, 0.063, 0.35, 0.0039, 1.555))
 TCH, TSV, RD = (np.full(3, x) for x in (0.1, 0.05, 0.05))
@@ -379,9 +410,9 @@ class WSCC9BusSystem(ReferencedProblem):
     reference = "Sauer, Pai 1998; MATPOWER case9; Abdulrahman 2020"
     interval = (0.0, 1.0)
     dt = 0.01
-    stored = "wscc9"
     switch_names = ("limit of valve 1",)
     residual_kernel = wscc9_residual
+    stored = "wscc9"
 
     outage: tuple[int, ...]
 
@@ -390,13 +421,16 @@ class WSCC9BusSystem(ReferencedProblem):
         self.limited = self.faulted = False
         before, after = admittance(), admittance(without=self.outage)
         if self.data == "corrected":
-            power = (VOLTAGE * np.conj(before @ VOLTAGE))[:3]
+            voltage = power_flow()
+            injected = voltage * np.conj(before @ voltage)
+            power = injected[:3]
         else:
             order = np.array([1, 2, 3, 4, 9, 5, 8, 7, 6]) - 1
             after = after[np.ix_(order, order)]
+            voltage = power_flow()
             power = np.array([0.71 + 0.24j, 1.63 + 0.14j, 0.85 - 0.03j])
         self.networks = before, after
-        self._initial, *self._set_points = self._equilibrium(power)
+        self._initial, *self._set_points = self._equilibrium(voltage, power)
 
     def _check_parameters(self) -> None:
         self.outage = tuple(self.outage)
@@ -415,9 +449,9 @@ class WSCC9BusSystem(ReferencedProblem):
             )
 
     @staticmethod
-    def _equilibrium(power: Phasors) -> tuple[Vector, Vector, Vector]:
-        """The equilibrium for powers of the generators, and the set points V_ref and P_C."""
-        v = VOLTAGE[:3]
+    def _equilibrium(voltage: Phasors, power: Phasors) -> tuple[Vector, Vector, Vector]:
+        """The equilibrium for given bus voltages and generator powers, and the set points V_ref and P_C."""
+        v = voltage[:3]
         current = np.conj(power / v)
         delta = np.angle(v + (Rs + 1j * Xq) * current)
         # The d axis lags the rotor angle by a quarter turn.
@@ -433,7 +467,7 @@ class WSCC9BusSystem(ReferencedProblem):
         v_r = (KE + Ax * np.exp(Bx * efd)) * efd
         speed = np.full(3, SYNCHRONOUS_SPEED)
         state = [eqp, si1d, edp, si2q, delta, speed, efd, KF / TF * efd, v_r, torque, torque, i_d, i_q]
-        initial = np.concatenate([*state, np.abs(VOLTAGE), np.angle(VOLTAGE)])
+        initial = np.concatenate([*state, np.abs(voltage), np.angle(voltage)])
         return initial, np.abs(v) + v_r / KA, torque
 
     def kernel_parameters(self) -> npt.ArrayLike:
