@@ -503,9 +503,7 @@ def test_names_and_units_of_unknowns_that_are_no_text_are_told(key: str, value: 
         linear(Result("solution", result.data, result.units, wrong, info={}))
 
 
-@pytest.mark.parametrize(
-    "text", ["m\ns", "\x00", "\ud800", "日本", "$\\foo$", "m^{", "a" * 300, "$"]
-)
+@pytest.mark.parametrize("text", ["m\ns", "\x00", "\ud800", "日本", "$\\foo$", "m^{", "a" * 300, "$"])
 def test_texts_of_any_letters_are_drawn(tmp_path: Path, text: str) -> None:
     result = pendulum()
     parameters = {"names": [text, "y", "z", "v", "w"], "units": [text, *["m"] * 4], "nodes": text}

@@ -353,7 +353,7 @@ Keeper = Callable[[], tuple[float, int, list[Path]]]
 
 
 def of_both(cases: Iterable[Any]) -> list[tuple[str, Any]]:
-    """All cases with what reads files faster, the first with the other: both read them by the same function."""
+    """All cases with the faster of KEEPERS, the first with both: both read files by the same function."""
     first, *others = cases
     return [("numba", first), *(("llvm", case) for case in (first, *others))]
 

@@ -149,7 +149,7 @@ def test_small_loads_move_it_as_the_linear_answer_says(assumption: str) -> None:
 
 @cache
 def responses(assumption: str, **params: float) -> Any:
-    """Of x, z, camber and toe to forces and the road, by the matrices alone, whose index nothing here needs."""
+    """Of x, z, camber and toe to forces and the road, by the matrices alone, without their index."""
     model = make_model("suspension", {"assumption": assumption, **params})
     rest, frozen = ds.steady_state(model), LinearModel(model, inputs_of(["F_y", "F_z", "road"]))
     place = [rest.names.index(name) for name in frozen.names]
