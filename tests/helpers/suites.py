@@ -18,13 +18,18 @@ LONG_FIXTURES = {"three_ranks", "agreement", "several_steps", "commands", "told"
 CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
     # The first page and the tutorials on equations; the other pages are long.
     "test_documents.py": {
-        "test_the_examples_of_a_page_run_in_their_order": ("README.md", "docs/tutorial_[cm]*"),
+        "test_the_examples_of_a_page_run_in_their_order": (
+            "README.md",
+            "docs/tutorial_c*",
+            "docs/tutorial_mod*",
+        ),
     },
     # How many of the others, or which.
     "test_adaptive.py": {
         "test_a_guess_far_up_an_exponential_is_no_solution": ("!0.0001-radau-iia-11-Rectifier",),
-        "test_a_potential_between_an_inductor_and_a_diode_that_opens_is_held_at_the_end_of_each_step": ("1",),
+        "test_a_potential_between_an_inductor_and_a_diode_that_opens_is_held_at_the_end_of_each_step": 0,
         "test_iterations_do_not_end_before_what_follows_from_others": 10,
+        "test_the_error_follows_the_tolerance": 40,
         "test_velocities_that_follow_accelerations_may_carry_their_rounding": 0,
     },
     "test_adaptive_sdc.py": {
@@ -50,7 +55,7 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
         "test_attributes_of_a_wrong_type_are_errors_of_one_line": 9,
     },
     "test_bridge.py": {
-        "test_a_capacitor_across_a_source_is_solved": ("1e-06-three nodes", "1e-08-ida"),
+        "test_a_capacitor_across_a_source_is_solved": ("1e-06-three nodes",),
     },
     "test_brush_tyre.py": {
         "test_structure_start_and_rest": 1,
@@ -59,7 +64,7 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
         "test_any_callable_is_solved": 6,
     },
     "test_catalogue.py": {
-        "test_solutions_with_and_without_reduction_end_at_the_same_values": 2,
+        "test_solutions_with_and_without_reduction_end_at_the_same_values": 1,
     },
     "test_certified_roots.py": {
         "test_roots_of_a_polynomial_of_wilkinson_are_right_and_lost_ones_are_counted": ("10",),
@@ -76,6 +81,9 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
         "test_ranks_that_share_nodes_go_on_together": 0,
         "test_sweeps_with_sparse_matrices_begin_anew_at_checkpoints": ("superlu",),
         "test_with_dense_matrices_no_method_notices_a_checkpoint": 5,
+    },
+    "test_cli.py": {
+        "test_lists_need_no_docstrings": 0,
     },
     "test_code_digest.py": {
         "test_another_checkout_with_other_times_lines_and_functions_compiles_nothing": 0,
@@ -96,11 +104,12 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
     },
     "test_declared_index.py": {
         "test_a_failed_run_tells_which_ways_to_reduce_its_index_were_tried": 0,
-        "test_a_jacobian_does_not_switch_reduction_off": 1,
+        "test_a_first_step_of_mixed_rows_is_measured_at_its_start": 2,
+        "test_a_jacobian_does_not_switch_reduction_off": 0,
         "test_called_equations_whose_rows_are_mixed_by_the_unknowns_hold_30_rtol": 0,
         "test_called_linear_equations_of_index_2_hold_30_rtol_in_every_unknown": 3,
         "test_derivatives_of_inputs_that_are_not_smooth_are_taken_beside_where_they_are_not": 2,
-        "test_linear_equations_of_index_2_hold_30_rtol_in_every_unknown": 4,
+        "test_linear_equations_of_index_2_hold_30_rtol_in_every_unknown": 2,
         "test_turning_equations_whose_offsets_are_above_their_index_are_reduced": 1,
     },
     "test_dense_output.py": {
@@ -124,12 +133,13 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
         "test_without_projection_the_velocity_drifts_as_t_and_the_position_as_its_square": 0,
     },
     "test_driven_diodes.py": {
-        "test_a_large_value_of_an_exponential_law_is_no_size_of_an_unknown": 2,
+        "test_a_large_value_of_an_exponential_law_is_no_size_of_an_unknown": 1,
     },
     "test_error_estimates.py": {
         "test_errors_that_grow_in_every_step_end_the_run_with_the_reason": 2,
         "test_fourth_order_pairs_reach_the_tolerance_where_a_kernel_of_index_one_turns": 0,
         "test_noise_below_the_tolerance_costs_nothing": 4,
+        "test_steps_in_fixed_coordinates_forget_errors": 1,
         "test_with_success_turning_coordinates_cost_no_more_than_is_told": 2,
     },
     "test_event_changes.py": {
@@ -154,18 +164,19 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
         "test_a_problem_of_theirs_ends_in_our_sweepers_where_it_ends_in_theirs": (
             "!wscc9-*",
             "!synchronous-machine-*",
+            "!*-ConstrainedDAE",
         ),
         "test_equations_are_read_in_a_description": 6,
     },
     "test_growth_of_errors.py": {
         "test_an_unstable_equation_of_low_index_runs_with_every_method": 0,
-        "test_growth_of_the_solution_itself_is_never_refused": 1,
+        "test_growth_of_the_solution_itself_is_never_refused": 0,
         "test_methods_that_are_stable_run": 4,
-        "test_rows_mixed_by_the_unknowns_are_solved_or_refused": ("2-0.05-gauss-4",),
+        "test_rows_mixed_by_the_unknowns_are_solved_or_refused": ("1-0.05-backward-euler",),
         "test_steps_of_a_fixed_size_in_which_errors_grow_end_the_run": 2,
     },
     "test_hidden_constraints.py": {
-        "test_a_current_of_index_2_is_right_or_told_with_its_error": 3,
+        "test_a_current_of_index_2_is_right_or_told_with_its_error": 1,
         "test_all_unknowns_are_accurate_to_ten_tolerances": 4,
         "test_problems_with_kernels_are_read_where_it_is_asked": 2,
     },
@@ -198,13 +209,14 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
         "test_the_torus_is_not_left_for_long": 0,
     },
     "test_jumps_of_algebraic_unknowns.py": {
+        "test_a_bridge_of_exponential_diodes_runs_by_default": 1,
         "test_a_fold_is_no_jump_of_the_equations": 2,
         "test_a_run_with_jumps_is_resumed_to_the_last_bit": 0,
         "test_an_algebraic_unknown_jumps_where_a_conductance_switches": (
             "function-0.0001",
             "breakpoints-1e-08",
         ),
-        "test_buck_converters_run_by_default": 2,
+        "test_buck_converters_run_by_default": 1,
         "test_jumps_that_nobody_announced_are_counted": 0,
     },
     "test_kernels.py": {
@@ -227,7 +239,7 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
         "test_the_verb_writes_a_file_that_four_pictures_draw": 0,
     },
     "test_manifold.py": {
-        "test_a_crossing_of_wires_is_passed_straight_and_told": 6,
+        "test_a_crossing_of_wires_is_passed_straight_and_told": 2,
         "test_a_run_goes_on_from_a_checkpoint_to_the_last_bit": 4,
         "test_a_wire_that_bends_near_another_is_no_crossing": 1,
         "test_drift_from_the_constraints_over_a_long_time": 0,
@@ -249,11 +261,12 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
         "test_a_text_that_is_only_long_is_read": ("!elements",),
         "test_a_text_that_would_take_forever_is_refused": (
             "!brackets",
+            "!doubling components",
             "!doubling functions",
             "!sums of sums",
         ),
         "test_what_is_not_understood_is_refused_in_one_line": ("!more than 50000_1",),
-        "test_what_is_too_large_is_refused_before_it_costs": ("!value4-*",),
+        "test_what_is_too_large_is_refused_before_it_costs": ("!value3-*", "!value4-*"),
     },
     "test_multistep.py": {
         "test_a_run_grows_as_its_characteristic_root_says": 5,
@@ -312,13 +325,15 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
         "test_the_default_method_solves_any_size_in_a_few_steps": 2,
     },
     "test_plotting.py": {
+        "test_a_value_that_is_cut_is_told_and_others_are_not": 1,
         "test_formats_follow_the_suffix_and_are_the_same_every_time": ("linear-pendulum-.png",),
         "test_many_groups_and_curves_fit_on_the_page": 0,
         "test_pictures_need_no_display_whatever_backend_is_set": 0,
+        "test_settings_of_matplotlib_are_neither_used_nor_changed": 0,
         "test_short_and_unfinished_solutions_are_drawn": 1,
         "test_texts_of_any_letters_are_drawn": 1,
-        "test_the_picture_goes_beside_the_result": 2,
-        "test_time_steps_that_are_a_name_only_may_have_any_value": 1,
+        "test_the_picture_goes_beside_the_result": 1,
+        "test_time_steps_that_are_a_name_only_may_have_any_value": 0,
         "test_unknowns_choose_the_curves_and_lift_the_limit": 0,
         "test_values_of_any_size_are_drawn": 2,
     },
@@ -354,10 +369,12 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
             "![b-h]*-untraced",
             "![i-z]*-traced",
         ),
+        "test_the_command_line_makes_starts_consistent": 0,
         "test_what_does_not_go_together_is_said_in_one_line": ("!no solution",),
     },
     "test_problems.py": {
         "test_a_problem_with_eval_f_alone_passes_the_tests_of_this_file": 0,
+        "test_stored_amplifier_against_an_independent_integration": 1,
     },
     "test_pulsed_circuits.py": {
         "test_ida_reaches_the_end_values": ("!two-bit-adder-*",),
@@ -373,7 +390,7 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
             "Circle",
             "Implicit",
         ),
-        "test_radau_has_the_orders_of_theory_by_component_class": 2,
+        "test_radau_has_the_orders_of_theory_by_component_class": 1,
     },
     "test_reduction.py": {
         "test_end_values_of_the_test_set": 2,
@@ -394,8 +411,8 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
     "test_results_kept.py": {
         "test_a_killed_run_leaves_the_finished_result_and_the_next_one_no_hidden_file": 0,
         "test_a_signal_ends_a_run_with_its_code_and_keeps_what_there_is": 0,
-        "test_a_verb_shows_its_values_and_fails_where_the_disk_is_full": 1,
-        "test_output_times_have_the_same_digits_where_steps_are_forgotten": 1,
+        "test_a_verb_shows_its_values_and_fails_where_the_disk_is_full": 0,
+        "test_output_times_have_the_same_digits_where_steps_are_forgotten": 0,
         "test_runs_in_a_loop_do_not_grow": 0,
         "test_streams_that_take_nothing_keep_the_result": 0,
         "test_what_was_computed_comes_back_from_a_full_disk": 0,
@@ -410,12 +427,16 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
     },
     "test_simplify.py": {
         "test_a_solution_goes_to_another_process_with_all_unknowns": 0,
+        "test_solving_by_the_command_line": 0,
         "test_the_equations_hold_for_what_is_said_of_the_unknowns": 2,
     },
     "test_singular.py": {
         "test_a_run_does_not_creep_onto_the_other_branch": 0,
         "test_equal_bars_stop_where_the_constraint_loses_its_rank": 2,
         "test_regular_models_report_nothing": ("transistor-amplifier",),
+    },
+    "test_singular_points.py": {
+        "test_singular_points_are_those_of_algebra": 8,
     },
     "test_site.py": {
         "test_the_example_of_a_kind_of_picture_draws_it": ("sweep",),
@@ -455,7 +476,7 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
         "test_a_block_that_newtons_method_does_not_solve_is_solved_along_a_path": 0,
         "test_a_failure_names_the_smallest_block_its_guesses_and_what_helps": 0,
         "test_a_failure_without_fixed_values_names_the_block_too": 0,
-        "test_exponential_diodes_start_from_any_voltage": ("!20-*",),
+        "test_exponential_diodes_start_from_any_voltage": 1,
     },
     "test_starts.py": {
         "test_of_all_roots_the_nearest_in_units_of_the_guesses_is_taken": 6,
@@ -469,7 +490,7 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
     "test_steps_ahead.py": {
         "test_solved_steps_are_counted_once": ("!wheelset",),
         "test_steps_are_those_of_the_controller_with_options": 7,
-        "test_steps_of_models_are_those_of_the_controller": 2,
+        "test_steps_of_models_are_those_of_the_controller": 0,
     },
     "test_structure.py": {
         "test_a_hundred_thousand_equations_with_known_structure": 0,
@@ -492,8 +513,9 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
         "test_a_damaged_file_is_named_removed_and_compiled_anew": ("llvm-*",),
         "test_a_number_of_threads_without_which_numba_is_not_imported_is_told": 0,
         "test_a_process_whose_directory_is_gone_imports_and_solves": 0,
+        "test_an_interrupt_while_code_is_compiled_ends_the_run": 0,
         "test_forked_and_spawned_processes_get_the_same_digits": 0,
-        "test_serial_runs_and_studies_need_no_mpi": 1,
+        "test_serial_runs_and_studies_need_no_mpi": 0,
         "test_states_of_pysdc_take_a_communicator_whenever_mpi_was_imported": 0,
         "test_threads_that_solve_first_get_the_digits_of_single_runs": 0,
         "test_two_versions_and_four_processes_fill_one_directory": 0,
@@ -507,12 +529,12 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
         "test_the_compliant_suspension_is_displaced_as_its_frame_is": 0,
     },
     "test_sweep.py": {
-        "test_draws_have_the_moments_of_their_distribution": 1,
+        "test_draws_have_the_moments_of_their_distribution": 0,
         "test_many_runs_long_names_and_wide_ranges_have_their_place": 0,
         "test_workers_find_what_one_process_finds": 0,
     },
     "test_tableaux.py": {
-        "test_declared_orders_are_measured": 4,
+        "test_declared_orders_are_measured": 2,
         "test_declared_orders_follow_from_order_conditions": ("!radau-iia-5-2",),
     },
     "test_teams.py": {
