@@ -16,7 +16,7 @@ LONG_FIXTURES = {"three_ranks", "agreement", "several_steps", "commands", "told"
 """Fixtures that start three ranks or more."""
 
 CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
-    # The first page and the tutorials on equations; the other pages are long.
+    # The first page and two tutorials; the other pages are long.
     "test_documents.py": {
         "test_the_examples_of_a_page_run_in_their_order": (
             "README.md",
