@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -75,6 +76,12 @@ def three_ranks(mpirun: Launcher, shared: Path) -> Path:
             done = mpirun(3, "together.py", place, timeout=480)
             assert (done.returncode, done.stderr) == (0, "")
     return place
+
+
+def pytest_collection_finish() -> None:
+    """Leave what is there when tests begin, modules and thousands of tests, to no search for garbage."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import dae_sdc as ds
-from dae_sdc.compiled.points import MachinePoints
 from dae_sdc.dae.pointwise import PointwiseEquations
 from dae_sdc.initial.hidden import HiddenConstraints
 from dae_sdc.problems import PROBLEMS
@@ -282,6 +281,8 @@ DENSE = ("car-axis", "chemical-akzo-nobel", "hires", "pendulum", "robertson", "s
 
 @pytest.mark.parametrize("name", DENSE)
 def test_compiled_corrections_are_those_of_numpy(name: str) -> None:
+    from dae_sdc.compiled.points import MachinePoints  # which compiles
+
     problem, solution = PROBLEMS[name](), ds.solve(name, rtol=1e-6, dense=True)
     rng, sizes = np.random.default_rng(3), np.abs(solution.u).max(axis=0)
     times = np.sort(rng.uniform(solution.t[0], solution.t[-1], 60))
@@ -319,6 +320,8 @@ class Tiny(ds.ProblemDAE):
 
 
 def test_what_compiled_code_takes_for_singular_is_done_in_python() -> None:
+    from dae_sdc.compiled.points import MachinePoints
+
     problem, sizes = Tiny(), np.ones(2)
     times = np.array([0.1, 0.2])
     u, du = np.array([[0.9, 0.5], [0.8, 0.1]]), np.zeros((2, 2))

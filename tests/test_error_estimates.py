@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
+from helpers.pairs import covering_pairs
 
 import dae_sdc as ds
 from dae_sdc.dae.scales import measured_noise
@@ -147,12 +149,16 @@ def test_errors_that_grow_in_every_step_end_the_run_with_the_reason(
     assert np.abs(solution.u - [curve(3, t) for t in solution.t]).max() < 10.0
 
 
-@pytest.mark.parametrize("method", [None, "radau-iia-5", "esdirk43", "fully-implicit"])
-@pytest.mark.parametrize("declared", [True, False])
-@pytest.mark.parametrize("size, rate", [(1, 1.0), (2, 0.05), (2, 1.0)])
+TURNED = product(
+    [None, "radau-iia-5", "esdirk43", "fully-implicit"], [True, False], [(1, 1.0), (2, 0.05), (2, 1.0)]
+)
+
+
+@pytest.mark.parametrize(("method", "declared", "speed"), covering_pairs(TURNED))
 def test_with_success_turning_coordinates_cost_no_more_than_is_told(
-    method: str | None, declared: bool, size: int, rate: float
+    method: str | None, declared: bool, speed: tuple[int, float]
 ) -> None:
+    size, rate = speed
     n = size + 2
     rtol, problem = 1e-4, turning(size, rate, declared)
     given = {"u0": curve(n, 0.0), "rtol": rtol, "time_limit": 2.0, "reduce": False}

@@ -201,10 +201,10 @@ METHODS_TO_TRY = (
 RATES = (0.05, 0.6, 2.0)
 MIXED_ROWS = [
     *((1, RATES[k % 3], name) for k, name in enumerate(METHODS_TO_TRY)),
-    *((2, RATES[k % 3], name) for k, name in enumerate(METHODS_TO_TRY, start=1)),
+    *((2, RATES[k % 3], name) for k, name in enumerate(METHODS_TO_TRY, start=1) if k % 2 == 0),
     *((2, 0.05, name) for name in ("backward-euler", "radau-iia-3", "radau-iia-5", "bdf2")),
 ]
-"""Numbers of rows, rates, methods: every method at two rates, and those that are stable at the slow one."""
+"""Numbers of rows, rates, methods: half of the methods with two rows, and those stable at the slow rate."""
 
 
 @pytest.mark.parametrize(("size", "rate", "sweeper"), dict.fromkeys(MIXED_ROWS))

@@ -328,7 +328,7 @@ def test_checkpoints_need_a_file_and_single_steps(tmp_path: Path) -> None:
 
 def test_events_and_tolerances_work_on_ranks(three_ranks: Path) -> None:
     found = json.loads((three_ranks / "in_pysdc.json").read_text(encoding="utf-8"))
-    assert len(found["fixed"]) == 60
+    assert len(found["fixed"]) == 20
     for *case, error_at_end, switches in found["fixed"]:
         assert error_at_end <= 1e-10, case
         assert len(switches[0]) == 1 and switches == [switches[0]] * 3, case

@@ -48,7 +48,7 @@ def agreement(mpirun: Launcher, shared: Path) -> Records:
 
 
 def test_two_ranks_agree_with_one_process(mpirun: Launcher, tmp_path: Path) -> None:
-    done = mpirun(2, "agreement.py", tmp_path / "found.json", 8)
+    done = mpirun(2, "agreement.py", tmp_path / "found.json", 16)
     assert (done.returncode, done.stderr) == (0, "")
     records = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
     for record in records:

@@ -104,7 +104,7 @@ def test_the_steps_before_a_fault_are_saved(
 # --- Errors that a rank cannot tell, as the others wait elsewhere ------------------------------------------
 
 
-@pytest.mark.parametrize(("parallel", "ranks"), [("nodes", 3), ("steps", 2), ("both", 4)])
+@pytest.mark.parametrize(("parallel", "ranks"), [("nodes", 3), ("both", 4)])
 def test_a_hook_that_raises_on_one_rank_ends_all(
     parallel: str, ranks: int, mpirun: Launcher, tmp_path: Path
 ) -> None:

@@ -131,9 +131,11 @@ def test_jacobian_is_the_derivative_of_the_residual(name, c):
                 assert np.abs(slope - column).max() <= 10.0 * noise + 1e-9 * np.abs(column).max()
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if start_of(PROBLEMS[name]()) is not None])
+@pytest.mark.parametrize("name", NAMES)
 def test_initial_value_satisfies_the_equations_and_the_hidden_constraints(name):
     problem = PROBLEMS[name]()
+    if start_of(problem) is None:
+        pytest.skip("its user gives the start")
     t = problem.interval[0]
     u = problem.u_exact(t)
     du = problem.du_exact(t) if known(name, 0.0) else np.zeros(problem.n)

@@ -218,13 +218,13 @@ for turn in itertools.count():
 @pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
 def test_killed_writer_leaves_only_whole_results(tmp_path: Path) -> None:
     found = 0
-    for turn in range(8):
+    for turn in range(5):
         child = subprocess.Popen(
             [sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE, env=environment()
         )
         assert child.stdout is not None
         child.stdout.readline()
-        time.sleep(0.05 + 0.0137 * turn)
+        time.sleep(0.05 + 0.0219 * turn)
         child.send_signal(signal.SIGKILL)
         child.wait()
         child.stdout.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from dae_sdc.cli import main
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.dag import name_and_order, name_of
 from dae_sdc.model.model import Model
+from dae_sdc.run.target import models_of
 
 PENDULUM = """
 model Wired "pendulum with connections"
@@ -420,3 +422,7 @@ def test_solving_by_the_command_line(
     assert code == 0 and picture.exists()
     code, text, _ = said(capsys, "solve", str(pendulum), "--no-simplify", "--rtol", "1e-5")
     assert code == 0 and " weight " in text
+
+
+def test_a_word_stands_for_all_models() -> None:
+    assert models_of(Namespace(model="all")) == (list(ds.MODELS), False)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
+from functools import cache
+from importlib import import_module
 from typing import Any, ClassVar
 
 import numpy as np
@@ -43,13 +45,16 @@ from dae_sdc.sweepers.tolerance import Weights
 
 pytest.importorskip("numba")
 
-from dae_sdc.sweepers import _simultaneous
-from dae_sdc.sweepers._simultaneous import MOST_SHORT_LIVED, MachineStages, SparseStages
-
 Array = npt.NDArray[Any]
 
 RADAU = radau_iia(3)
 """Of order 5, with one real and one pair of complex eigenvalues."""
+
+
+@cache
+def compiled_stages() -> Any:
+    """The module of these stages: its import compiles, which no process should wait for to collect tests."""
+    return import_module("dae_sdc.sweepers._simultaneous")
 
 
 def full(n: int) -> Any:
@@ -139,7 +144,7 @@ class Calls:
 @pytest.fixture
 def superlu(monkeypatch: pytest.MonkeyPatch) -> Calls:
     calls = Calls()
-    monkeypatch.setattr(_simultaneous, "sparse_factors", calls)
+    monkeypatch.setattr(compiled_stages(), "sparse_factors", calls)
     return calls
 
 
@@ -147,9 +152,12 @@ def superlu(monkeypatch: pytest.MonkeyPatch) -> Calls:
 
 
 def test_kernels_with_a_pattern_are_solved_in_compiled_code() -> None:
-    assert type(stages_of(TransmissionLine(sections=5))) is SparseStages
-    assert type(stages_of(RingModulator())) is MachineStages
-    assert type(stages_of(TransmissionLine(sections=5, linear_solver="superlu"))) is SparseStages
+    assert type(stages_of(TransmissionLine(sections=5))) is compiled_stages().SparseStages
+    assert type(stages_of(RingModulator())) is compiled_stages().MachineStages
+    assert (
+        type(stages_of(TransmissionLine(sections=5, linear_solver="superlu")))
+        is compiled_stages().SparseStages
+    )
     assert type(stages_of(TransmissionLine(sections=5, linear_solver="klu"))) is Simultaneous
 
 
@@ -165,7 +173,7 @@ def test_a_full_pattern_gives_what_dense_stages_give(tableau: Any) -> None:
         stages_of(FullModulator(), tableau=tableau),
         stages_of(RingModulator(), tableau=tableau),
     )
-    assert type(sparse_stages) is SparseStages
+    assert type(sparse_stages) is compiled_stages().SparseStages
     for h in (1e-8, 3e-9):
         close(step(sparse_stages, u0, 1e-6, h), step(dense, u0, 1e-6, h))
     assert counts(sparse_stages) == counts(dense)
@@ -215,7 +223,7 @@ def test_compiled_weights_are_those_of_the_tolerance(given: bool, exponents: Any
         scales.least_rate = 1.0
         kind = stage_solver if problem is P else Simultaneous
         stages.append((stages_of(problem, kind), Weights(atol, 1e-5, of_each, counted, scales)))
-    assert type(stages[0][0]) is MachineStages
+    assert type(stages[0][0]) is compiled_stages().MachineStages
     for h, size, first in ((1e-4, 1.0, True), (1e-2, 3.0, False), (1e-7, 0.1, False), (3.0, 2.0, False)):
         u, du = size * rng.standard_normal(P.n), rng.standard_normal(P.n)
         for own, weights in stages:
@@ -262,7 +270,7 @@ PROBLEMS = {
 def test_a_step_is_that_in_python(name: str, again: bool) -> None:
     make: Any = PROBLEMS[name]
     compiled, plain = stages_of(make()), stages_of(make(), Simultaneous)
-    assert type(compiled) is SparseStages
+    assert type(compiled) is compiled_stages().SparseStages
     t0 = 0.0 if name == "adder" else 0.25
     u0 = compiled.problem.u_exact(t0)
     for h in (1e-3, 1.3e-3):
@@ -302,7 +310,7 @@ class Bent(ProblemDAE):
 def test_the_last_stage_is_checked_with_its_own_jacobian_in_compiled_code(superlu: Calls) -> None:
     problem, t0, h = Bent(), 0.0, 1.0
     stages = stages_of(problem)
-    assert type(stages) is SparseStages
+    assert type(stages) is compiled_stages().SparseStages
     stages.begin(attach(np.zeros(2), 1), t0, h)
     assert stages.solve(t0, h) == SOLVED
     u, du, c = stages.u[-1], stages.du[-1], h * stages.real
@@ -363,7 +371,7 @@ def test_weak_pivots_are_replaced(superlu: Calls) -> None:
 
 def test_a_matrix_without_lasting_pivots_stays_with_superlu(superlu: Calls) -> None:
     stages = stages_of(Swapping(H))
-    steps = MOST_SHORT_LIVED + 6
+    steps = compiled_stages().MOST_SHORT_LIVED + 6
     for number in range(steps):
         swap(stages, number)
     assert sorted(stages._outside) == [0, 1]
@@ -376,7 +384,7 @@ def test_full_factors_stay_with_superlu(monkeypatch: pytest.MonkeyPatch, superlu
     kept = stages_of(problem)
     expected = [step(kept, problem.u_exact(0.25), 0.25, h) for h in (1e-2, 2e-2)]
     assert superlu.count == 1
-    monkeypatch.setattr(_simultaneous, "LARGEST_ROW_FILL", 0)
+    monkeypatch.setattr(compiled_stages(), "LARGEST_ROW_FILL", 0)
     stages = stages_of(NavierStokes(cells=6))
     for h, numbers in zip((1e-2, 2e-2), expected, strict=True):
         close(step(stages, problem.u_exact(0.25), 0.25, h), numbers)
@@ -480,7 +488,7 @@ def test_what_is_raised_on_the_way_arrives(monkeypatch: pytest.MonkeyPatch) -> N
 
     stages = stages_of(Swapping())
     with monkeypatch.context() as changed, pytest.raises(KeyboardInterrupt):
-        changed.setattr(_simultaneous, "sparse_factors", interrupted)
+        changed.setattr(compiled_stages(), "sparse_factors", interrupted)
         swap(stages, 0)
     swap(stages, 0)
 

@@ -51,7 +51,7 @@ RUNS = {
     "traced": "--problems simple,rigid-pendulum --repetitions 1 --time-limit 600",
     "truth": "--family ordinary --kind structure --seeds 1",
     "upstream": "--problems discontinuous --repetitions 1 --adapted",
-    "work": "--problems simple,problematic-f,transmission-line --sizes 20 --qdelta LU --repetitions 1 "
+    "work": "--problems problematic-f,transmission-line --sizes 20 --qdelta LU --repetitions 1 "
     "--sweeper semi-implicit,fully-implicit",
 }
 LEFT_OUT = {
@@ -99,11 +99,11 @@ def shows_auto(rows: Rows, about: dict[str, Any], text: str) -> None:
 
 def shows_work(rows: Rows, about: dict[str, Any], text: str) -> None:
     known = {tuple(row) for row in rows[["problem", "sweeper", "backend"]].tolist()}
-    for problem in ("simple", "transmission-line", "problematic-f"):
+    for problem in ("transmission-line", "problematic-f"):
         for sweeper in ("semi-implicit", "fully-implicit"):
             there = (problem, sweeper) != ("problematic-f", "semi-implicit")
             assert ((problem, sweeper, "numpy") in known) == there
-    assert ("simple", "semi-implicit", "compiled") in known
+    assert ("transmission-line", "semi-implicit", "compiled") in known
     assert set(rows["n"][rows["problem"] == "transmission-line"].tolist()) == {20}
     compiled, others = rows[rows["backend"] == "compiled"], rows[rows["backend"] == "numpy"]
     # Backends do the same work, and end at the same values.
