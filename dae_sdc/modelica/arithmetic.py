@@ -171,6 +171,11 @@ def opposite(condition: Any) -> Any:
     return sympy.Not(condition) if condition in TRUTHS else sympy.Basic.__new__(sympy.Not, condition)
 
 
+def conditional(test: Any, holds: Any, otherwise: Any) -> Any:
+    """The condition ``holds`` where ``test`` holds, else the condition ``otherwise``."""
+    return joined(False, [joined(True, [test, holds]), joined(True, [opposite(test), otherwise])])
+
+
 def choice(branches: Sequence[tuple[Any, Any]], other: Any) -> Any:
     """The value of the first branch whose condition holds, else ``other``; constant ones are evaluated."""
     kept: list[tuple[Any, Any]] = []

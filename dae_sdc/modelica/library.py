@@ -198,6 +198,7 @@ class Library:
     def __init__(self, root: ClassDefinition, source: Source) -> None:
         self.root = root
         self.source = source
+        self.fail = source.fail
         self._classes: dict[tuple[str, ClassDefinition], ClassDefinition | Basic | None] = {}
         self._bases: dict[ClassDefinition, list[ClassDefinition]] = {}
 
@@ -240,7 +241,7 @@ class Library:
             item = stack.pop()
             order.append(item)
             if len(seen) > MOST_BASES:
-                self.source.fail(definition.at, f"{definition.name} extends more than {MOST_BASES} classes")
+                self.fail(definition.at, f"{definition.name} extends more than {MOST_BASES} classes")
             names = [element.base for element in item.elements if isinstance(element, Extends)]
             if item.short is not None:
                 names.append(item.short.base)
@@ -273,13 +274,13 @@ class Library:
         package, _, last = text.rpartition(".")
         if package in UNIT_PACKAGES:
             hint = similar(last, UNITS) or '; write Real with unit="..."'
-            self.source.fail(name.at, f"the unit type {text} is not known{hint}")
+            self.fail(name.at, f"the unit type {text} is not known{hint}")
         if text.startswith("Modelica."):
             hint = similar(text, TABLES) or "; write the class into this file"
-            self.source.fail(name.at, f"the class {text} of the Modelica library is not known{hint}")
+            self.fail(name.at, f"the class {text} of the Modelica library is not known{hint}")
         names = {*BASIC, *(word for around in definition.outward() for word in around.classes)}
         hint = similar(text, names) or "; declare it in this file"
-        self.source.fail(name.at, f"there is no class {text}{hint}")
+        self.fail(name.at, f"there is no class {text}{hint}")
 
     def constant(
         self, words: list[str], definition: ClassDefinition

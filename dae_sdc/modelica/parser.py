@@ -294,22 +294,24 @@ class EquationParser(ExpressionParser):
     def _when(self) -> syntax.When:
         """A when-equation."""
         self.deeper()
-        when = syntax.When(self.take().at, [])
-        while True:
-            condition, reactions = self.expression(), list[syntax.Equal | syntax.Call]()
+        when = syntax.When(self.now.at)
+        while self.takes("when", "elsewhen"):
+            branch = syntax.WhenBranch(self.now.at, self.expression())
+            when.branches.append(branch)
             self.need("then", "behind a condition")
-            when.branches.append((condition, reactions))
             while self.now.kind != "end" and self.now.text not in ("elsewhen", "end"):
-                at, is_call = self.now.at, self.behind.text == "("
-                if is_call and self.now.text in ("assert", "reinit", "terminate"):
-                    call = self.call(self.name())
-                    reactions += [call] if str(call.function) != "assert" else []
+                at, text = self.now.at, self.now.text
+                if text not in ("assert", "reinit", "terminate") or self.behind.text != "(":
+                    branch.changes.append(self._equal(at))
                 else:
-                    reactions.append(self._equal(at))
+                    arguments = self.call(self.name()).arguments
+                    branch.ends = branch.ends or text == "terminate"
+                    if text == "reinit":
+                        if len(arguments) != 2:
+                            self.fail("reinit takes a variable and its value", at)
+                        branch.changes.append(syntax.Equal(at, *arguments, reinit=True))
                 self.skip_annotation()
                 self.need(";", "behind an equation")
-            if not self.takes("elsewhen"):
-                break
         self._end("when", "when-equation", when.at)
         return when
 

@@ -69,6 +69,10 @@ class Source:
         words = [word if len(word) <= longest else f"{word[:longest]}..." for word in message.split()]
         return InputError(f"{self.file}:{self.line(at)}: {' '.join(words)}")
 
+    def placed(self, error: InputError, at: int) -> InputError:
+        """An error with a line of the text, that of a place where it has none yet."""
+        return error if str(error).startswith(f"{self.file}:") else self.error(at, str(error))
+
     def fail(self, at: int, message: str) -> NoReturn:
         """Raise the error with the line of a place in the text."""
         raise self.error(at, message)
@@ -394,11 +398,12 @@ class Import(Part):
 
 
 class Equal(Part):
-    """An equation of two sides, with its description."""
+    """An equation of two sides, with its description, or ``reinit(left, right)``."""
 
     left: Expression
     right: Expression
     note: str = ""
+    reinit: bool = False
 
 
 class IfEquation(Part):
@@ -422,10 +427,18 @@ class Connect(Part):
     right: Name
 
 
-class When(Part):
-    """A when-equation: conditions, and what happens where each of them begins to hold."""
+class WhenBranch(Part):
+    """A branch of a when-equation: what happens where its condition begins to hold."""
 
-    branches: list[tuple[Expression, list[Equal | Call]]]
+    test: Expression
+    changes: list[Equal] = field(default_factory=list)
+    ends: bool = False
+
+
+class When(Part):
+    """A when-equation."""
+
+    branches: list[WhenBranch] = field(default_factory=list)
 
 
 Equation: TypeAlias = Equal | IfEquation | For | Connect | When
