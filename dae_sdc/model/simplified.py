@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -88,8 +88,7 @@ class Simplified:
     numbers: dict[str, float | None] = field(init=False)
 
     def __post_init__(self) -> None:
-        known = self.original.parameters_by_name
-        self.numbers = {name: parameter.value for name, parameter in known.items()}
+        self.numbers = self._numbers(None)
 
     def expression(self, unknown: Any) -> Any:
         """An unknown of the original model, or a derivative of it, in terms of the kept unknowns.
@@ -650,12 +649,11 @@ class _TrivialElimination:
         simplified.events = model.events
         for j, variable in enumerate(model.variables_by_name.values()):
             if nodes[j] == graph.variable(j):
-                low, high = moved.bounds(j)
-                simplified.variable(variable.name, unit=variable.unit, min=low, max=high)
-                simplified.variables_by_name[variable.name].nominal.update(variable.nominal)
-                simplified.variables_by_name[variable.name].discrete = variable.discrete
-                for order, start in sorted(moved.found.get(j, {}).items()):
-                    simplified.start(Unknown(variable.name, order), start.value, fixed=start.fixed)
+                starts, (low, high) = sorted(moved.found.get(j, {}).items()), moved.bounds(j)
+                values = {order: start.value for order, start in starts}
+                fixed = {order for order, start in starts if start.fixed}
+                kept = replace(variable, start=values, fixed=fixed, nominal=dict(variable.nominal))
+                simplified.add_variable(replace(kept, minimum=low, maximum=high))
         if not self.fold:
             for parameter in model.parameters_by_name.values():
                 simplified.parameter(parameter.name, parameter.value, unit=parameter.unit)

@@ -40,7 +40,7 @@ from dae_sdc.modelica.syntax import (
     When,
     similar,
 )
-from dae_sdc.modelica.values import BEFORE, Values, before_event, unknown_of
+from dae_sdc.modelica.values import BEFORE, NOT_DISCRETE, Values, before_event, unknown_of
 
 _TOO_MANY_TURNS: Final = f"a loop of more than {MOST_ELEMENTS} turns"
 
@@ -135,7 +135,7 @@ class Reaction(NamedTuple):
 
 def assigned_by(values: Values, equation: When, scope: Scope) -> Iterator[str]:
     """The names of the variables that a when-equation assigns."""
-    for item in chain.from_iterable(branch.changes for branch in equation.branches):
+    for item in chain.from_iterable(reactions.changes for _, reactions in equation.branches):
         for target in () if item.reinit else elements(values.value(item.left, scope)):
             unknown = unknown_of(target)
             if unknown is None or unknown.order:
@@ -146,10 +146,10 @@ def assigned_by(values: Values, equation: When, scope: Scope) -> Iterator[str]:
 def reactions_of(values: Values, states: dict[Any, Any], equation: When, scope: Scope) -> Iterator[Reaction]:
     """The reactions of a when-equation; ``states``, which change last, stand for their values before it."""
     begun = False
-    for branch in equation.branches:
+    for test, reactions in equation.branches:
         changes: dict[Any, Any] = {}
         assigned: list[Any] = []
-        for item in branch.changes:
+        for item in reactions.changes:
             targets, news = (elements(values.value(side, scope)) for side in (item.left, item.right))
             if len(targets) != len(news):
                 values.fail(item.at, f"{len(targets)} variables get {len(news)} values; give each its own")
@@ -167,9 +167,8 @@ def reactions_of(values: Values, states: dict[Any, Any], equation: When, scope: 
         if any(not value.free_symbols.isdisjoint(assigned) for value in changes.values()):
             values.fail(equation.at, "the values of a when-equation depend on each other; use pre(...)")
         changes = {target: value.xreplace(states) for target, value in changes.items()}
-        test = branch.test
         for part in test.items if isinstance(test, Array) and not test.indices else [test]:
-            yield Reaction(equation.at, _begins(values, part, scope), changes, branch.ends, begun)
+            yield Reaction(equation.at, _begins(values, part, scope), changes, reactions.ends, begun)
             begun = True
 
 
@@ -221,6 +220,7 @@ def _started(values: Values, left: Value, right: Value, equation: Equal) -> Iter
     )
 
 
+_HOW_TO_CONNECT: Final = "connect two connectors of one class"
 # A variable, and whether its connector belongs to the class of the connect-equation itself.
 _Side = tuple[Variable, bool]
 
@@ -235,45 +235,36 @@ class Connections:
 
     def connect(self, equation: Connect, scope: Scope) -> None:
         """Enter a connect-equation."""
-        ends: list[Any] = []
-        for name in (equation.left, equation.right):
-            ends.append(self.values.lookup(name, scope))
-            if ends[-1] is None:
+        sides = equation.left, equation.right
+        left, right = (self.values.lookup(name, scope) for name in sides)
+        for name, end in zip(sides, (left, right), strict=True):
+            if end is None:
                 raise self.values.unknown(name, scope)
-        outside = _is_outside(equation.left, scope), _is_outside(equation.right, scope)
-        self._link(equation, (ends[0], ends[1]), outside)
+        self._link(equation, (left, right), (_is_outside(sides[0], scope), _is_outside(sides[1], scope)))
 
     def _link(self, equation: Connect, ends: tuple[Any, Any], outside: tuple[bool, bool]) -> None:
         """Connect variables, connectors variable by variable, or arrays element by element."""
         self.values.spend(1, equation.at)
         left, right = ends
         if isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
-            for pair in zip(left, right, strict=True):
-                self._link(equation, pair, outside)
+            for both in zip(left, right, strict=True):
+                self._link(equation, both, outside)
             return
         if isinstance(left, Variable) and isinstance(right, Variable):
             if left.flow != right.flow:
-                self.fail(
-                    equation.at,
-                    f"{left.shown} and {right.shown} are connected, but only one of them is a flow",
-                )
+                pair = f"{left.shown} and {right.shown}"
+                self.fail(equation.at, f"{pair} are connected, but only one of them is a flow")
             if not left.variability:
                 self._links.append((equation.at, (left, outside[0]), (right, outside[1])))
             return
         if not isinstance(left, Instance) or not isinstance(right, Instance):
-            self.fail(
-                equation.at,
-                f"{equation.left} and {equation.right} do not fit; connect two connectors of one class",
-            )
+            self.fail(equation.at, f"{equation.left} and {equation.right} do not fit; {_HOW_TO_CONNECT}")
         for instance, name in ((left, equation.left), (right, equation.right)):
             if instance.definition is not None and instance.definition.kind in ("model", "block"):
-                self.fail(equation.at, f"{name} is no connector; connect two connectors of one class")
+                self.fail(equation.at, f"{name} is no connector; {_HOW_TO_CONNECT}")
         if left.members.keys() != right.members.keys():
-            self.fail(
-                equation.at,
-                f"{equation.left} and {equation.right} have different variables; "
-                "connect two connectors of one class",
-            )
+            pair = f"{equation.left} and {equation.right}"
+            self.fail(equation.at, f"{pair} have different variables; {_HOW_TO_CONNECT}")
         for word in left.members:
             self._link(equation, (left.members[word], right.members[word]), outside)
 
@@ -396,11 +387,11 @@ class Flat:
         self._flows: list[Variable] = []
         self._tables: list[Vanishing] = []  # The equations of tables.
         self._count = 0
-        name = Name(definition.at, [(definition.name, [])])
-        whole = Component(definition.at, definition.name, name, [], None)
-        kind, change = self._resolved(whole, Change(definition.at), definition.parent or library.root)
+        at = definition.at
+        whole = Component(at, definition.name, Name(at, [(definition.name, [])]), [], None)
+        kind, change = self._resolved(whole, Change(at), definition.parent or library.root)
         if isinstance(kind.base, Basic):
-            self.fail(definition.at, f"{definition.name} is a number and no model")
+            self.fail(at, f"{definition.name} is a number and no model")
         self._fill(Instance("", kind.base), kind.base, change, "", [])
         for variable in self.variables:
             if variable.variability:
@@ -424,7 +415,9 @@ class Flat:
         self.equations += [*self._tables, *connections.equations(self._flows)]
         # Start values by the initial equations: place in the text, unknown or derivative, value.
         self.starts = [start for item in initial for start in starts(values, *item)]
-        values.check_kept()
+        for name, at in values.kept.items():
+            if name not in values.discrete:
+                self.fail(at, NOT_DISCRETE)
         moving = {symbol for item in self.equations if whens for symbol in moving_in(item.expression)}
         names = {symbol.base for symbol in moving if isinstance(symbol, Unknown) and symbol.order}
         states = {Unknown(name): before_event(name) for name in names - values.discrete}

@@ -8,7 +8,6 @@ from itertools import chain
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from dae_sdc.modelica import syntax
-from dae_sdc.modelica.arithmetic import CONSTANTS
 from dae_sdc.modelica.syntax import ClassDefinition, Component, Extends, Modification, Name, Source, similar
 
 
@@ -297,11 +296,4 @@ class Library:
                 for item in base.elements:
                     if isinstance(item, Component) and item.name == word and item.variability == "constant":
                         return item, base
-        return None
-
-    def standard(self, words: list[str], definition: ClassDefinition) -> str | None:
-        """Name of a constant of ``Modelica.Constants``; None if the name means no such constant."""
-        for path in self.paths(words, definition):
-            if path[:-1] == ["Modelica", "Constants"] and path[-1] in CONSTANTS:
-                return path[-1]
         return None

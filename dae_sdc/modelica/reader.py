@@ -14,6 +14,7 @@ from dae_sdc.arguments import checked
 from dae_sdc.deadline import under_way
 from dae_sdc.errors import InputError, require_number
 from dae_sdc.model.model import Model
+from dae_sdc.modelica.arithmetic import TRUTHS
 from dae_sdc.modelica.flat import Flat
 from dae_sdc.modelica.library import Bound, Library, Scope, Variable
 from dae_sdc.modelica.parser import parse
@@ -254,23 +255,18 @@ class _Builder:
                 )
 
     def unknown(self, model: Model, variable: Variable) -> None:
-        fixed = variable.attributes.get("fixed")
-        is_fixed = False
-        if fixed is not None:
-            truth = self.values.bound(fixed)
-            if truth not in (sympy.true, sympy.false):
-                self.fail(fixed.expression.at, f"fixed of {variable.shown} must be true or false")
-            is_fixed = truth == sympy.true
-        is_fixed = is_fixed or variable.name in self.values.discrete
-        start = self.attribute(variable, "start")
-        minimum, maximum = self.attribute(variable, "min"), self.attribute(variable, "max")
-        if minimum is not None and maximum is not None and minimum > maximum:
+        fixed, is_discrete = variable.attributes.get("fixed"), variable.name in self.values.discrete
+        truth = sympy.false if fixed is None else self.values.bound(fixed)
+        if fixed is not None and truth not in TRUTHS:
+            self.fail(fixed.expression.at, f"fixed of {variable.shown} must be true or false")
+        is_fixed = truth == sympy.true or is_discrete
+        start, low, high = (self.attribute(variable, word) for word in ("start", "min", "max"))
+        if low is not None and high is not None and low > high:
             self.fail(variable.at, f"min of {variable.shown} is above max; correct one")
         if is_fixed and start is None:
             start = 0.0
-        ends = {"min": minimum, "max": maximum}
-        model.variable(variable.name, start, fixed=is_fixed, unit=self.unit(variable), **ends)
-        model.variables_by_name[variable.name].discrete = variable.name in self.values.discrete
+        model.variable(variable.name, start, fixed=is_fixed, unit=self.unit(variable), min=low, max=high)
+        model.variables_by_name[variable.name].discrete = is_discrete
 
     def attribute(self, variable: Variable, word: str) -> float | None:
         bound = variable.attributes.get(word)
@@ -278,7 +274,7 @@ class _Builder:
             return None
         at = bound.expression.at
         value = self.values.bound(bound)
-        if variable.type == "Boolean" and value in (sympy.true, sympy.false):
+        if variable.type == "Boolean" and value in TRUTHS:
             return float(value == sympy.true)
         return self.values.numeric(self.values.as_number(value, at), at, f"{word} of {variable.shown}")
 

@@ -168,12 +168,6 @@ class Values:
         """The value itself if it is one number; an error with the line otherwise."""
         return self.wrapped(at, arithmetic.scalar, value)
 
-    def check_kept(self) -> None:
-        """Refuse values before events, outside of when-equations, of variables that these do not assign."""
-        for name, at in self.kept.items():
-            if name not in self.discrete:
-                self.fail(at, NOT_DISCRETE)
-
     def numeric(self, value: Any, at: int, what: str) -> float:
         """The numerical value of an expression of parameters."""
         if value.is_Number:
@@ -275,9 +269,9 @@ class Values:
         constant = self.library.constant(words, scope.definition)
         if constant is not None:
             return self._picked(self._constant(*constant), parts[-1][1], scope, name)
-        standard = self.library.standard(words, scope.definition)
-        if standard is not None:
-            return arithmetic.CONSTANTS[standard]
+        for *package, word in self.library.paths(words, scope.definition):
+            if package == ["Modelica", "Constants"] and word in arithmetic.CONSTANTS:
+                return arithmetic.CONSTANTS[word]
         if words == ["t"]:
             return TIME
         if words == ["Pi"]:
