@@ -291,19 +291,15 @@ class Equations:
 
     def values(self, point: Mapping[Any, float]) -> dict[Leaf, float]:
         """Values of all leaves of the equations at a point, see :meth:`system_jacobian`."""
-        at_point: dict[Leaf, float] = {}
+        at_point = {Leaf("t"): float(self.interval[0])}
         for key, value in point.items():
-            if str(key) == TIME.name:
-                at_point[Leaf("t")] = float(value)
-            else:
-                name, order = self.unknown(key)
-                at_point[Leaf("u", self._index[name], order)] = float(value)
+            is_time = str(key) == TIME.name
+            name, order = (TIME.name, 0) if is_time else self.unknown(key)
+            at_point[Leaf("t") if is_time else Leaf("u", self._index[name], order)] = float(value)
         by_leaf: dict[Leaf, float] = {}
         for leaf in self.graph.leaves.values():
             if leaf in at_point:
                 by_leaf[leaf] = at_point[leaf]
-            elif leaf.kind == "t":
-                by_leaf[leaf] = float(self.interval[0])
             elif leaf.kind == "u" and leaf.index < len(self._unknowns):
                 # The graph may contain unknowns of a repair, which are not unknowns of the model.
                 by_leaf[leaf] = self._unknowns[leaf.index].start.get(leaf.order, 0.0)

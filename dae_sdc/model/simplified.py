@@ -649,11 +649,11 @@ class _TrivialElimination:
         simplified.events = model.events
         for j, variable in enumerate(model.variables_by_name.values()):
             if nodes[j] == graph.variable(j):
-                starts, (low, high) = sorted(moved.found.get(j, {}).items()), moved.bounds(j)
-                values = {order: start.value for order, start in starts}
-                fixed = {order for order, start in starts if start.fixed}
-                kept = replace(variable, start=values, fixed=fixed, nominal=dict(variable.nominal))
+                low, high = moved.bounds(j)
+                kept = replace(variable, start={}, fixed=set(), nominal=dict(variable.nominal))
                 simplified.add_variable(replace(kept, minimum=low, maximum=high))
+                for order, start in sorted(moved.found.get(j, {}).items()):
+                    simplified.start(Unknown(variable.name, order), start.value, fixed=start.fixed)
         if not self.fold:
             for parameter in model.parameters_by_name.values():
                 simplified.parameter(parameter.name, parameter.value, unit=parameter.unit)

@@ -285,18 +285,8 @@ def extreme(largest: bool, values: Sequence[Any]) -> Any:
 
 
 def symbols_in(value: Any) -> list[Any]:
-    """The symbols in an expression, each once."""
-    symbols: dict[Any, None] = {}
-    stack, seen = [value], {id(value)}
-    while stack:
-        item = stack.pop()
-        if item.is_Symbol:
-            symbols[item] = None
-        for part in item.args:
-            if id(part) not in seen:
-                seen.add(id(part))
-                stack.append(part)
-    return list(symbols)
+    """The symbols in an expression, by their names."""
+    return sorted(value.atoms(sympy.Symbol), key=str)
 
 
 def moving_in(value: Any) -> list[Any]:
