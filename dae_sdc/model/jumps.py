@@ -310,13 +310,10 @@ def _agree(
             values[leaf] = -at[0] / slope
         left, right = graph.numeric([first, second], value)
         size = np.abs(left) + np.abs(right)
-        finite = np.isfinite(size)
         if not unsure:  # branches that both vanish there differ by rounding alone
             values[leaf] = values[leaf] + BORDER_DISTANCE * (1.0 + np.abs(values[leaf]))
             size = size + sum(np.nan_to_num(np.abs(away)) for away in graph.numeric([first, second], value))
-        if not finite.any():
-            return None
-        return bool((np.abs(left - right)[finite] <= BRANCH_TOLERANCE * size[finite]).all())
+        return _equal(left, right, size)
     return _agree_where_it_changes(graph, condition, (first, second), value, values)
 
 
@@ -343,8 +340,13 @@ def _agree_where_it_changes(
     for branch, places in zip(branches, (inside, outside), strict=True):
         values.update(zip(leaves, places, strict=True))
         at.append(graph.numeric([branch], value)[0])
-    finite = np.isfinite(at[0]) & np.isfinite(at[1])
+    left, right = at
+    return _equal(left, right, np.abs(left) + np.abs(right) + np.abs(inside).max(axis=0) + 1.0)
+
+
+def _equal(left: Vector, right: Vector, size: Vector) -> bool | None:
+    """Whether the finite values of two branches are equal, relative to sizes; None where there are none."""
+    finite = np.isfinite(left) & np.isfinite(right)
     if not finite.any():
         return None
-    size = np.abs(at[0]) + np.abs(at[1]) + np.abs(inside).max(axis=0) + 1.0
-    return bool((np.abs(at[0] - at[1])[finite] <= BRANCH_TOLERANCE * size[finite]).all())
+    return bool((np.abs(left - right)[finite] <= BRANCH_TOLERANCE * size[finite]).all())

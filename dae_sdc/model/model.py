@@ -64,35 +64,32 @@ class Definition:
     def solve(self, graph: Graph, values: Callable[[Leaf], float]) -> list[float] | None:
         """Values of the auxiliary unknowns by Newton's method, given all other leaves; None if it fails."""
         n = len(self.unknowns)
-        place = {j: at for at, j in enumerate(self.unknowns)}
-        leaves = {graph.variable(j): at for j, at in place.items()}
-        slopes = [
-            (i, leaves[leaf], node)
+        place = {Leaf("u", j): at for at, j in enumerate(self.unknowns)}
+        slopes = {
+            (i, place[graph.leaves[leaf]]): node
             for i, root in enumerate(self.roots)
             for leaf, node in graph.gradient(root).items()
-            if leaf in leaves
-        ]
-        nodes = [*self.roots, *(node for *_, node in slopes)]
-        solution = np.zeros(n)
+            if graph.leaves[leaf] in place
+        }
+        nodes, solution = [*self.roots, *slopes.values()], np.zeros(n)
 
         def value(leaf: Leaf) -> float:
-            is_unknown = leaf.kind == "u" and leaf.order == 0 and leaf.index in place
-            return float(solution[place[leaf.index]]) if is_unknown else values(leaf)
+            return float(solution[place[leaf]]) if leaf in place else values(leaf)
 
         for _ in range(MOST_DEFINITION_STEPS):
             numbers = graph.numeric(nodes, value)
-            matrix = np.zeros((n, n))
-            for (i, at, _), slope in zip(slopes, numbers[n:].tolist(), strict=True):
-                matrix[i, at] = slope
             if not np.isfinite(numbers).all():
                 return None
+            matrix = np.zeros((n, n))
+            for entry, slope in zip(slopes, numbers[n:], strict=True):
+                matrix[entry] = slope
             try:
                 step = np.linalg.solve(matrix, -numbers[:n])
             except np.linalg.LinAlgError:
                 return None
             solution = solution + step
             if (np.abs(step) <= 1e-12 * (1.0 + np.abs(solution))).all():
-                return [float(entry) for entry in solution]
+                return [*map(float, solution)]
         return None
 
 
@@ -183,6 +180,12 @@ class Equations:
         for i, expression in zip(missing, self.sympy([self.roots[i] for i in missing]), strict=True):
             self._expressions[i] = with_pi(expression)
         return tuple(self._expressions)
+
+    def add_variable(self, variable: Variable) -> None:
+        """Add an unknown, whose name is that of no other."""
+        self._index[variable.name] = len(self.variables_by_name)
+        self.variables_by_name[variable.name] = variable
+        self._unknowns.append(variable)
 
     def unknown(self, unknown: Any) -> tuple[str, int]:
         """Name of an unknown and order of a derivative, from a symbol or a name such as "der(x, 2)"."""
@@ -288,19 +291,15 @@ class Equations:
 
     def values(self, point: Mapping[Any, float]) -> dict[Leaf, float]:
         """Values of all leaves of the equations at a point, see :meth:`system_jacobian`."""
-        at_point: dict[Leaf, float] = {}
+        at_point = {Leaf("t"): float(self.interval[0])}
         for key, value in point.items():
-            if str(key) == TIME.name:
-                at_point[Leaf("t")] = float(value)
-            else:
-                name, order = self.unknown(key)
-                at_point[Leaf("u", self._index[name], order)] = float(value)
+            is_time = str(key) == TIME.name
+            name, order = (TIME.name, 0) if is_time else self.unknown(key)
+            at_point[Leaf("t") if is_time else Leaf("u", self._index[name], order)] = float(value)
         by_leaf: dict[Leaf, float] = {}
         for leaf in self.graph.leaves.values():
             if leaf in at_point:
                 by_leaf[leaf] = at_point[leaf]
-            elif leaf.kind == "t":
-                by_leaf[leaf] = float(self.interval[0])
             elif leaf.kind == "u" and leaf.index < len(self._unknowns):
                 # The graph may contain unknowns of a repair, which are not unknowns of the model.
                 by_leaf[leaf] = self._unknowns[leaf.index].start.get(leaf.order, 0.0)
@@ -461,10 +460,7 @@ class Model(Equations):
         if min is not None and max is not None and min > max:
             raise InputError(f"min of {name} in model {self.name} is above max; correct one")
         values = {} if start is None else {0: _number(self, "start", name, start)}
-        variable = Variable(name, unit, values, {0} if fixed else set(), min, max)
-        self._index[name] = len(self.variables_by_name)
-        self.variables_by_name[name] = variable
-        self._unknowns.append(variable)
+        self.add_variable(Variable(name, unit, values, {0} if fixed else set(), min, max))
         return Unknown(name)
 
     def variables(

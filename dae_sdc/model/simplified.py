@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -88,8 +88,7 @@ class Simplified:
     numbers: dict[str, float | None] = field(init=False)
 
     def __post_init__(self) -> None:
-        known = self.original.parameters_by_name
-        self.numbers = {name: parameter.value for name, parameter in known.items()}
+        self.numbers = self._numbers(None)
 
     def expression(self, unknown: Any) -> Any:
         """An unknown of the original model, or a derivative of it, in terms of the kept unknowns.
@@ -648,9 +647,8 @@ class _TrivialElimination:
         for j, variable in enumerate(model.variables_by_name.values()):
             if nodes[j] == graph.variable(j):
                 low, high = moved.bounds(j)
-                simplified.variable(variable.name, unit=variable.unit, min=low, max=high)
-                simplified.variables_by_name[variable.name].nominal.update(variable.nominal)
-                simplified.variables_by_name[variable.name].discrete = variable.discrete
+                kept = replace(variable, start={}, fixed=set(), nominal=dict(variable.nominal))
+                simplified.add_variable(replace(kept, minimum=low, maximum=high))
                 for order, start in sorted(moved.found.get(j, {}).items()):
                     simplified.start(Unknown(variable.name, order), start.value, fixed=start.fixed)
         if not self.fold:

@@ -106,16 +106,8 @@ class Scalar(_InNumPy):
         return float(self.graph.numeric([self.node], lambda leaf: math.nan)[0])
 
 
-_ORDERS: Final = {
-    "less": operator.lt,
-    "less_equal": operator.le,
-    "greater": operator.gt,
-    "greater_equal": operator.ge,
-}
-
-
-def _operators(name: str) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]:
-    order = _ORDERS.get(name)
+def _operators(short: str, name: str) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]:
+    order = getattr(operator, short) if short in ("lt", "le", "gt", "ge") else None
 
     def forward(self: Scalar, other: Any) -> Any:
         if order is not None and isinstance(other, float) and math.isinf(other):
@@ -135,7 +127,7 @@ _OPERATORS: Final = {
     **{"eq": "equal", "ne": "not_equal"},
 }
 for _short, _long in _OPERATORS.items():
-    _forward, _backward = _operators(_long)
+    _forward, _backward = _operators(_short, _long)
     setattr(Scalar, f"__{_short}__", _forward)
     if _short not in ("lt", "le", "gt", "ge", "eq", "ne"):
         setattr(Scalar, f"__r{_short}__", _backward)
@@ -252,6 +244,17 @@ def has_symbols(value: Any, depth: int = 4) -> bool:
     )
 
 
+def _part(entries: Callable[[int], slice]) -> Any:
+    """A part of a state, the differential or the algebraic unknowns, as an attribute that can be set."""
+
+    def view(state: SymbolArray) -> Any:
+        if state.n_diff is None:
+            raise AttributeError("an array cut from a state has no differential and algebraic part")
+        return state[entries(state.n_diff)]
+
+    return property(view, lambda state, values: view(state).__setitem__(..., values))
+
+
 class SymbolArray(_InNumPy, np.ndarray[Any, Any]):
     """An array whose entries are expressions or numbers."""
 
@@ -261,28 +264,7 @@ class SymbolArray(_InNumPy, np.ndarray[Any, Any]):
         if isinstance(other, SymbolArray) and other.shape == self.shape:
             self.n_diff = other.n_diff
 
-    def _parts(self) -> int:
-        if self.n_diff is None:
-            raise AttributeError("an array cut from a state has no differential and algebraic part")
-        return self.n_diff
-
-    @property
-    def diff(self) -> SymbolArray:
-        """View of the differential unknowns."""
-        return self[: self._parts()].view(SymbolArray)
-
-    @diff.setter
-    def diff(self, value: Any) -> None:
-        self[: self._parts()] = value
-
-    @property
-    def alg(self) -> SymbolArray:
-        """View of the algebraic unknowns."""
-        return self[self._parts() :].view(SymbolArray)
-
-    @alg.setter
-    def alg(self, value: Any) -> None:
-        self[self._parts() :] = value
+    diff, alg = _part(slice), _part(lambda n_diff: slice(n_diff, None))
 
     def astype(self, dtype: Any, *args: Any, **kwargs: Any) -> Any:
         """A copy with another type of numbers; expressions have no other type."""

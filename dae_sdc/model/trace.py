@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from types import TracebackType
+from types import CodeType, TracebackType
 from typing import Any, cast
 
 import numpy as np
@@ -300,13 +300,13 @@ def _called(
         raise
     except Untraceable as error:
         work.undo_changes()
-        raise _refused(problem, str(error), error.__traceback__, work) from None
+        raise _refused(problem, str(error), error.__traceback__, work.codes) from None
     except InputError as error:
-        raise _refused(problem, f"stops: {error}", error.__traceback__, work) from None
+        raise _refused(problem, f"stops: {error}", error.__traceback__, work.codes) from None
     except Exception as error:
         when = "on a path through its branches" if paths.branches else "with symbols"
         reason = f"stops {when} ({words_of(error)})"
-        raise _refused(problem, reason, error.__traceback__, work) from error
+        raise _refused(problem, reason, error.__traceback__, work.codes) from error
 
 
 def _kernel_parameters(problem: ProblemDAE, work: Retargeting) -> Any:
@@ -317,13 +317,14 @@ def _kernel_parameters(problem: ProblemDAE, work: Retargeting) -> Any:
         return np.array(problem.kernel_parameters(), dtype=np.float64)
 
 
-def _refused(problem: ProblemDAE, reason: str, trail: TracebackType | None, work: Retargeting) -> InputError:
-    """The error with the line at which, and the reason for which, a function cannot be traced."""
-    frames = [(frame.f_code, line) for frame, line in traceback.walk_tb(trail)]
-    own = [(code, line) for code, line in frames if code in work.codes]
+def _refused(
+    problem: ProblemDAE, reason: str, trail: TracebackType | None = None, codes: Iterable[CodeType] = ()
+) -> InputError:
+    """The error with the reason why a function cannot be traced, and the line where a traceback tells it."""
+    lines = [(frame.f_code, line) for frame, line in traceback.walk_tb(trail) if frame.f_code in codes]
     where = ""
-    if own:
-        code, line = own[-1]
+    if lines:
+        code, line = lines[-1]
         path = os.path.relpath(code.co_filename) if os.path.exists(code.co_filename) else code.co_filename
         path = min(path, code.co_filename, key=len)
         text = linecache.getline(code.co_filename, line).strip()
@@ -335,17 +336,16 @@ def _refused(problem: ProblemDAE, reason: str, trail: TracebackType | None, work
 
 
 def _add_equations(model: Model, problem: ProblemDAE, entries: list[Any]) -> None:
-    who = f"{type(problem).__name__}.eval_f cannot be read as equations"
     if len(entries) != problem.n:
-        raise InputError(f"{who}: it returns {len(entries)} values for {problem.n} unknowns")
+        raise _refused(problem, f"it returns {len(entries)} values for {problem.n} unknowns")
     names: list[str] = []
     for given, entry in zip(problem.equation_names, entries, strict=True):
         try:
             root = node_of(model.graph, entry)
         except Untraceable as error:
-            raise InputError(f"{who}: '{given}' {error}") from None
+            raise _refused(problem, f"'{given}' {error}") from None
         if not model.graph.depends(root):
-            raise InputError(f"{who}: no unknown is in '{given}'")
+            raise _refused(problem, f"no unknown is in '{given}'")
         name = given
         while name in names:
             name += "'"
@@ -378,15 +378,10 @@ def _compare(problem: ProblemDAE, model: Model, start: _Start) -> tuple[Any, ...
         with uncounted(problem), np.errstate(all="ignore"):
             called = [_values(problem, u[:, k], du[:, k], float(t[k])) for k in (*range(count), 0)]
     except Exception as error:  # the function may not be defined at other values than the start
-        raise InputError(
-            f"{type(problem).__name__}.eval_f cannot be read as equations: it stops at a random point near "
-            f"the start ({words_of(error)})"
-        ) from error
+        reason = f"it stops at a random point near the start ({words_of(error)})"
+        raise _refused(problem, reason) from error
     if not np.array_equal(called[0], called[-1], equal_nan=True):
-        raise InputError(
-            f"{type(problem).__name__}.eval_f cannot be read as equations: it returns other values when it "
-            f"is called again"
-        )
+        raise _refused(problem, "it returns other values when it is called again")
     for k in range(count):
         true, own = called[k], found[:, k]
         both = np.isfinite(true) & np.isfinite(own)
@@ -396,10 +391,9 @@ def _compare(problem: ProblemDAE, model: Model, start: _Start) -> tuple[Any, ...
             wrong = np.flatnonzero(both & ~(np.abs(true - own) <= bound))
         if wrong.size:
             i = wrong[0]
-            raise InputError(
-                f"{type(problem).__name__}.eval_f cannot be read as equations: '{problem.equation_names[i]}' "
-                f"is {true[i]:.6g} at a random point, and {own[i]:.6g} as it was read"
-            )
+            name = problem.equation_names[i]
+            differ = f"is {true[i]:.6g} at a random point, and {own[i]:.6g} as it was read"
+            raise _refused(problem, f"'{name}' {differ}")
     return u[:, 0].copy(), du[:, 0].copy(), float(t[0]), called[0]
 
 

@@ -171,6 +171,11 @@ def opposite(condition: Any) -> Any:
     return sympy.Not(condition) if condition in TRUTHS else sympy.Basic.__new__(sympy.Not, condition)
 
 
+def conditional(test: Any, holds: Any, otherwise: Any) -> Any:
+    """The condition ``holds`` where ``test`` holds, else the condition ``otherwise``."""
+    return joined(False, [joined(True, [test, holds]), joined(True, [opposite(test), otherwise])])
+
+
 def choice(branches: Sequence[tuple[Any, Any]], other: Any) -> Any:
     """The value of the first branch whose condition holds, else ``other``; constant ones are evaluated."""
     kept: list[tuple[Any, Any]] = []
@@ -280,18 +285,8 @@ def extreme(largest: bool, values: Sequence[Any]) -> Any:
 
 
 def symbols_in(value: Any) -> list[Any]:
-    """The symbols in an expression, each once."""
-    symbols: dict[Any, None] = {}
-    stack, seen = [value], {id(value)}
-    while stack:
-        item = stack.pop()
-        if item.is_Symbol:
-            symbols[item] = None
-        for part in item.args:
-            if id(part) not in seen:
-                seen.add(id(part))
-                stack.append(part)
-    return list(symbols)
+    """The symbols in an expression, by their names."""
+    return sorted(value.atoms(sympy.Symbol), key=str)
 
 
 def moving_in(value: Any) -> list[Any]:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import sympy
 
 from dae_sdc.model.sympy_input import Unknown, as_text
 from dae_sdc.modelica.arithmetic import (
     MOST_ELEMENTS,
+    TRUTHS,
     Value,
     choice,
     elements,
@@ -39,7 +40,7 @@ from dae_sdc.modelica.syntax import (
     When,
     similar,
 )
-from dae_sdc.modelica.values import BEFORE, Values, unknown_of
+from dae_sdc.modelica.values import BEFORE, NOT_DISCRETE, Values, before_event, unknown_of
 
 _TOO_MANY_TURNS: Final = f"a loop of more than {MOST_ELEMENTS} turns"
 
@@ -53,23 +54,53 @@ class Vanishing(NamedTuple):
     note: str = ""  # Its description in the text.
 
 
-def vanishing(
-    values: Values, equation: Equation, scope: Scope, connect: Callable[[Connect, Scope], None]
-) -> Iterator[Vanishing]:
-    """The expressions that vanish by an equation."""
+# An equation in no loop, and in no choice whose conditions are decided.
+Single: TypeAlias = Equal | IfEquation | Connect | When
+
+
+def unrolled(values: Values, equations: Iterable[Equation], scope: Scope) -> Iterator[tuple[Single, Scope]]:
+    """Equations with what is in loops and decided choices in place of these, each with its scope."""
+    for equation in equations:
+        if isinstance(equation, For):
+            for inner in values.scopes(equation.indices, scope, equation.at, _TOO_MANY_TURNS):
+                values.spend(len(equation.body), equation.at)
+                yield from unrolled(values, equation.body, inner)
+        elif isinstance(equation, IfEquation):
+            branches, other = values.branches(equation.branches, equation.other, scope)
+            if branches:
+                yield equation, scope
+            else:
+                yield from unrolled(values, other or (), scope)
+        else:
+            yield equation, scope
+
+
+def vanishing(values: Values, equation: Equal | IfEquation, scope: Scope) -> Iterator[Vanishing]:
+    """The expressions that vanish by an equation, those of an if-equation with its choice inside them."""
     where = scope.instance.shown if scope.instance is not None else ""
     if isinstance(equation, Equal):
         left, right = values.value(equation.left, scope), values.value(equation.right, scope)
         for difference in _differences(values, left, right, equation):
             yield Vanishing(equation.at, values.check(difference, equation.at), where, equation.note)
-    elif isinstance(equation, For):
-        for inner in values.scopes(equation.indices, scope, equation.at, _TOO_MANY_TURNS):
-            for part in equation.body:
-                yield from vanishing(values, part, inner, connect)
-    elif isinstance(equation, Connect):
-        connect(equation, scope)
-    elif isinstance(equation, IfEquation):
-        yield from _chosen(values, equation, scope, where, connect)
+        return
+    branches, other = values.branches(equation.branches, equation.other, scope)
+    if other is None:
+        values.fail(equation.at, "an if-equation without else; give equations for all cases")
+    lists: list[list[Vanishing]] = []
+    for body in (*(body for _, body in branches), other):
+        lists.append([])
+        for part, inner in unrolled(values, body, scope):
+            if isinstance(part, Connect | When):
+                word = "connect" if isinstance(part, Connect) else "when"
+                values.fail(part.at, f"{word} depends on an unknown here; move it out of if")
+            lists[-1] += vanishing(values, part, inner)
+    if len({len(items) for items in lists}) > 1:
+        counts = ", ".join(str(len(items)) for items in lists)
+        values.fail(equation.at, f"the branches of an if-equation have {counts} equations")
+    for items in zip(*lists, strict=True):
+        *alternatives, last = (item.expression for item in items)
+        pairs = zip((test for test, _ in branches), alternatives, strict=True)
+        yield Vanishing(items[0].at, values.check(choice(list(pairs), last), equation.at), where)
 
 
 def _differences(values: Values, left: Value, right: Value, equation: Equal) -> Iterator[Any]:
@@ -89,33 +120,6 @@ def _differences(values: Values, left: Value, right: Value, equation: Equal) -> 
     yield b if a == 0 else plus([a, minus(b)])
 
 
-def _chosen(
-    values: Values, equation: IfEquation, scope: Scope, where: str, connect: Callable[[Connect, Scope], None]
-) -> Iterator[Vanishing]:
-    """The equations of an if-equation, each with the choice inside it."""
-    branches, other = values.branches(equation.branches, equation.other, scope)
-    if not branches:
-        for part in other or ():
-            yield from vanishing(values, part, scope, connect)
-        return
-    if other is None:
-        values.fail(equation.at, "an if-equation without else; give equations for all cases")
-    bodies = [*(body for _, body in branches), other]
-    for part in chain.from_iterable(bodies):
-        if isinstance(part, Connect | When):
-            word = "connect" if isinstance(part, Connect) else "when"
-            values.fail(part.at, f"{word} depends on an unknown here; move it out of if")
-    lists = [[item for part in body for item in vanishing(values, part, scope, connect)] for body in bodies]
-    if len({len(items) for items in lists}) > 1:
-        counts = ", ".join(str(len(items)) for items in lists)
-        values.fail(equation.at, f"the branches of an if-equation have {counts} equations")
-    for items in zip(*lists, strict=True):
-        *alternatives, last = (item.expression for item in items)
-        pairs = zip((test for test, _ in branches), alternatives, strict=True)
-        expression = values.check(choice(list(pairs), last), equation.at)
-        yield Vanishing(items[0].at, expression, where)
-
-
 # When-equations
 
 
@@ -129,52 +133,24 @@ class Reaction(NamedTuple):
     otherwise: bool  # Whether it is a later branch, or condition, of one when-equation.
 
 
-def whens(values: Values, equation: Equation, scope: Scope) -> Iterator[tuple[When, Scope]]:
-    """The when-equations in an equation, each with the scope of its names."""
-    if isinstance(equation, When):
-        yield equation, scope
-    elif isinstance(equation, For) and _has_when(equation):
-        for inner in values.scopes(equation.indices, scope, equation.at, _TOO_MANY_TURNS):
-            for part in equation.body:
-                yield from whens(values, part, inner)
-    elif isinstance(equation, IfEquation) and _has_when(equation):
-        branches, other = values.branches(equation.branches, equation.other, scope)
-        for part in () if branches else other or ():
-            yield from whens(values, part, scope)
-
-
-def _has_when(equation: Equation) -> bool:
-    parts: list[Equation] = [equation] if isinstance(equation, When) else []
-    if isinstance(equation, For):
-        parts = equation.body
-    elif isinstance(equation, IfEquation):
-        parts = [*chain.from_iterable(body for _, body in equation.branches), *(equation.other or ())]
-    return isinstance(equation, When) or any(map(_has_when, parts))
-
-
 def assigned_by(values: Values, equation: When, scope: Scope) -> Iterator[str]:
     """The names of the variables that a when-equation assigns."""
-    for item in chain.from_iterable(items for _, items in equation.branches):
-        if isinstance(item, Equal):
-            for target in map(unknown_of, elements(values.value(item.left, scope))):
-                if target is None or target.order:
-                    values.fail(item.at, "a when-equation assigns variables; write x = VALUE")
-                yield target.base
+    for item in chain.from_iterable(reactions.changes for _, reactions in equation.branches):
+        for target in () if item.reinit else elements(values.value(item.left, scope)):
+            unknown = unknown_of(target)
+            if unknown is None or unknown.order:
+                values.fail(item.at, "a when-equation assigns variables; write x = VALUE")
+            yield unknown.base
 
 
-def reactions_of(values: Values, states: set[str], equation: When, scope: Scope) -> Iterator[Reaction]:
-    """The reactions of a when-equation, in order; ``states`` are unknowns whose derivatives occur."""
+def reactions_of(values: Values, states: dict[Any, Any], equation: When, scope: Scope) -> Iterator[Reaction]:
+    """The reactions of a when-equation; ``states``, which change last, stand for their values before it."""
     begun = False
-    for test, items in equation.branches:
+    for test, reactions in equation.branches:
         changes: dict[Any, Any] = {}
         assigned: list[Any] = []
-        for item in items:
-            if isinstance(item, Call) and str(item.function) == "terminate":
-                continue
-            if isinstance(item, Call) and len(item.arguments) != 2:
-                values.fail(item.at, "reinit takes a variable and its value")
-            left, right = (item.left, item.right) if isinstance(item, Equal) else item.arguments
-            targets, news = (elements(values.value(side, scope)) for side in (left, right))
+        for item in reactions.changes:
+            targets, news = (elements(values.value(side, scope)) for side in (item.left, item.right))
             if len(targets) != len(news):
                 values.fail(item.at, f"{len(targets)} variables get {len(news)} values; give each its own")
             for target, value in zip(map(unknown_of, targets), news, strict=True):
@@ -182,68 +158,46 @@ def reactions_of(values: Values, states: set[str], equation: When, scope: Scope)
                     values.fail(item.at, "this must be a variable, which gets one value in a branch")
                 truth = choice([(value, sympy.S.One)], sympy.S.Zero) if is_condition(value) else value
                 changes[target] = values.as_number(truth, item.at)
-                assigned += [target] if isinstance(item, Equal) else []
+                assigned += [] if item.reinit else [target]
         # A name stands for the new value of what is assigned beside it, inside pre(...) for that before.
         for _ in assigned:
             new = {target: changes[target] for target in assigned}
-            changes = {
-                target: values.check(value.xreplace(new), equation.at) for target, value in changes.items()
-            }
+            for target, value in changes.items():
+                changes[target] = values.check(value.xreplace(new), equation.at)
         if any(not value.free_symbols.isdisjoint(assigned) for value in changes.values()):
             values.fail(equation.at, "the values of a when-equation depend on each other; use pre(...)")
-        changes = {target: _behind(value, states) for target, value in changes.items()}
-        ends = any(isinstance(item, Call) and str(item.function) == "terminate" for item in items)
+        changes = {target: value.xreplace(states) for target, value in changes.items()}
         for part in test.items if isinstance(test, Array) and not test.indices else [test]:
-            condition = _begins(values, part, scope)
-            yield Reaction(equation.at, condition, changes, ends, begun)
+            yield Reaction(equation.at, _begins(values, part, scope), changes, reactions.ends, begun)
             begun = True
 
 
-def _before(value: Any) -> Any:
-    """An expression with variables in place of their values before an event."""
-    names = {symbol: symbol.name for symbol in value.free_symbols if symbol.name.startswith(BEFORE)}
-    return value.xreplace({symbol: Unknown(name[len(BEFORE) : -1]) for symbol, name in names.items()})
-
-
-def _behind(value: Any, states: set[str]) -> Any:
-    """An expression in which states, which change after all others, have their values before an event."""
-    now = [symbol for symbol in value.free_symbols if isinstance(symbol, Unknown) and symbol.base in states]
-    return value.xreplace({symbol: Unknown(f"{BEFORE}{symbol.base})") for symbol in now if not symbol.order})
-
-
 def _begins(values: Values, test: Expression, scope: Scope) -> Any:
-    """The condition of a when-equation, or the text of a sample."""
+    """The condition of a when-equation, of values before the event, or the text of a sample."""
     if isinstance(test, Call) and str(test.function) == "sample" and len(test.arguments) == 2:
         start, period = (as_text(values.number(part, scope)) for part in test.arguments)
         return f"sample({start}, {period})"
     condition = values.condition(test, scope)
-    if condition in (sympy.true, sympy.false):
+    if condition in TRUTHS:
         values.fail(test.at, "the condition of a when-equation never changes; compare unknowns or time")
-    return _before(condition)
+    names = {symbol: symbol.name for symbol in condition.free_symbols if symbol.name.startswith(BEFORE)}
+    return condition.xreplace({symbol: Unknown(name[len(BEFORE) : -1]) for symbol, name in names.items()})
 
 
 # Initial equations
 
 
-def starts(values: Values, equation: Equation, scope: Scope) -> Iterator[tuple[int, Any, Any]]:
+def starts(values: Values, equation: Single, scope: Scope) -> Iterator[tuple[int, Any, Any]]:
     """Start values given by an initial equation."""
-    if isinstance(equation, Equal):
-        left, right = values.value(equation.left, scope), values.value(equation.right, scope)
-        yield from _started(values, left, right, equation)
-    elif isinstance(equation, For):
-        for inner in values.scopes(equation.indices, scope, equation.at, _TOO_MANY_TURNS):
-            for part in equation.body:
-                yield from starts(values, part, inner)
-    elif isinstance(equation, IfEquation):
-        branches, body = values.branches(equation.branches, equation.other, scope)
-        if branches:
-            values.fail(
-                equation.at, "an initial equation depends on more than Boolean parameters; write its value"
-            )
-        for part in body or ():
-            yield from starts(values, part, scope)
-    else:
+    if isinstance(equation, IfEquation):
+        values.fail(
+            equation.at, "an initial equation depends on more than Boolean parameters; write its value"
+        )
+    if not isinstance(equation, Equal):
         values.fail(equation.at, "an initial equation must be x = VALUE or der(x) = VALUE")
+    yield from _started(
+        values, values.value(equation.left, scope), values.value(equation.right, scope), equation
+    )
 
 
 def _started(values: Values, left: Value, right: Value, equation: Equal) -> Iterator[tuple[int, Any, Any]]:
@@ -266,6 +220,7 @@ def _started(values: Values, left: Value, right: Value, equation: Equal) -> Iter
     )
 
 
+_HOW_TO_CONNECT: Final = "connect two connectors of one class"
 # A variable, and whether its connector belongs to the class of the connect-equation itself.
 _Side = tuple[Variable, bool]
 
@@ -275,50 +230,41 @@ class Connections:
 
     def __init__(self, values: Values) -> None:
         self.values = values
-        self.source = values.source
+        self.fail = values.fail
         self._links: list[tuple[int, _Side, _Side]] = []
 
     def connect(self, equation: Connect, scope: Scope) -> None:
         """Enter a connect-equation."""
-        ends: list[Any] = []
-        for name in (equation.left, equation.right):
-            ends.append(self.values.lookup(name, scope))
-            if ends[-1] is None:
+        sides = equation.left, equation.right
+        left, right = (self.values.lookup(name, scope) for name in sides)
+        for name, end in zip(sides, (left, right), strict=True):
+            if end is None:
                 raise self.values.unknown(name, scope)
-        outside = _is_outside(equation.left, scope), _is_outside(equation.right, scope)
-        self._link(equation, (ends[0], ends[1]), outside)
+        self._link(equation, (left, right), (_is_outside(sides[0], scope), _is_outside(sides[1], scope)))
 
     def _link(self, equation: Connect, ends: tuple[Any, Any], outside: tuple[bool, bool]) -> None:
         """Connect variables, connectors variable by variable, or arrays element by element."""
         self.values.spend(1, equation.at)
         left, right = ends
         if isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
-            for pair in zip(left, right, strict=True):
-                self._link(equation, pair, outside)
+            for both in zip(left, right, strict=True):
+                self._link(equation, both, outside)
             return
         if isinstance(left, Variable) and isinstance(right, Variable):
             if left.flow != right.flow:
-                self.source.fail(
-                    equation.at,
-                    f"{left.shown} and {right.shown} are connected, but only one of them is a flow",
-                )
+                pair = f"{left.shown} and {right.shown}"
+                self.fail(equation.at, f"{pair} are connected, but only one of them is a flow")
             if not left.variability:
                 self._links.append((equation.at, (left, outside[0]), (right, outside[1])))
             return
         if not isinstance(left, Instance) or not isinstance(right, Instance):
-            self.source.fail(
-                equation.at,
-                f"{equation.left} and {equation.right} do not fit; connect two connectors of one class",
-            )
+            self.fail(equation.at, f"{equation.left} and {equation.right} do not fit; {_HOW_TO_CONNECT}")
         for instance, name in ((left, equation.left), (right, equation.right)):
             if instance.definition is not None and instance.definition.kind in ("model", "block"):
-                self.source.fail(equation.at, f"{name} is no connector; connect two connectors of one class")
+                self.fail(equation.at, f"{name} is no connector; {_HOW_TO_CONNECT}")
         if left.members.keys() != right.members.keys():
-            self.source.fail(
-                equation.at,
-                f"{equation.left} and {equation.right} have different variables; "
-                "connect two connectors of one class",
-            )
+            pair = f"{equation.left} and {equation.right}"
+            self.fail(equation.at, f"{pair} have different variables; {_HOW_TO_CONNECT}")
         for word in left.members:
             self._link(equation, (left.members[word], right.members[word]), outside)
 
@@ -367,31 +313,8 @@ def _is_outside(name: Name, scope: Scope) -> bool:
 _PARAMETERS: Final = "table columns smoothness extrapolation tableOnFile verboseExtrapolation".split()
 
 
-@dataclass(slots=True)
-class Table:
-    """A component that interpolates in a table."""
-
-    at: int  # Place of its declaration in the text.
-    shown: str  # Name in the text.
-    rows: list[list[Any]]  # Values of the table; the first column holds the abscissas.
-    columns: list[int]  # Numbers, from 1, of the columns that are interpolated.
-    # Whether to extrapolate by the first and the last value; otherwise by the first and the last line.
-    hold: bool
-    # inputs, outputs: its variables; a single input belongs to all columns.
-    inputs: list[Variable]
-    outputs: list[Variable]
-
-    def equations(self, values: Values) -> Iterator[Vanishing]:
-        """The equations of the outputs."""
-        for k, (column, output) in enumerate(zip(self.columns, self.outputs, strict=True)):
-            points = [(row[0], row[column - 1]) for row in self.rows]
-            x = values.symbol(self.inputs[k if len(self.inputs) > 1 else 0])
-            value = values.interpolated(points, x, self.at, self.hold)
-            yield Vanishing(self.at, plus([values.symbol(output), minus(value)]), self.shown)
-
-
-def read_table(shown: str, at: int, change: Change, values: Values) -> Table:
-    """The table of a component, still without variables."""
+def read_table(shown: str, at: int, change: Change, values: Values) -> tuple[list[Any], list[int], bool]:
+    """The rows of a table, the numbers, from 1, of its columns, and whether the ends hold beyond them."""
     settings: dict[str, Bound] = {}
     for word, part in change.parts.items():
         if word not in _PARAMETERS or part.bound is None:
@@ -420,7 +343,7 @@ def read_table(shown: str, at: int, change: Change, values: Values) -> Table:
         columns = [round(values.numeric(number, at, f"a column of {shown}")) for number in numbers]
         if not columns or not all(2 <= column <= width for column in columns):
             values.fail(change.parts["columns"].at, f"the columns of {shown} must be from 2 to {width}")
-    return Table(at, shown, rows, columns, extrapolation == "HoldLastPoint", [], [])
+    return rows, columns, extrapolation == "HoldLastPoint"
 
 
 def _last_word(bound: Bound | None, default: str) -> str:
@@ -457,58 +380,68 @@ class Flat:
         self.library = library
         self.values = values
         self.source = library.source
+        self.fail = library.fail
         self.variables: list[Variable] = []  # Unknowns, parameters and constants.
-        self._written: list[tuple[Equation, Scope]] = []
-        self._initial: list[tuple[Equation, Scope]] = []
+        self._written: list[tuple[list[Equation], Scope]] = []
+        self._initial: list[tuple[list[Equation], Scope]] = []
         self._flows: list[Variable] = []
-        self._tables: list[Table] = []
+        self._tables: list[Vanishing] = []  # The equations of tables.
         self._count = 0
-        name = Name(definition.at, [(definition.name, [])])
-        whole = Component(definition.at, definition.name, name, [], None)
-        kind, change = self._resolved(whole, Change(definition.at), definition.parent or library.root)
+        at = definition.at
+        whole = Component(at, definition.name, Name(at, [(definition.name, [])]), [], None)
+        kind, change = self._resolved(whole, Change(at), definition.parent or library.root)
         if isinstance(kind.base, Basic):
-            self.source.fail(definition.at, f"{definition.name} is a number and no model")
+            self.fail(at, f"{definition.name} is a number and no model")
         self._fill(Instance("", kind.base), kind.base, change, "", [])
         for variable in self.variables:
             if variable.variability:
                 values.symbol(variable)
-        self.whens = [when for item, scope in self._written for when in whens(values, item, scope)]
-        for when, scope in self.whens:
-            values.discrete.update(assigned_by(values, when, scope))
-        equations: list[Vanishing] = []
-        connections = Connections(self.values)
-        for variable in self.variables:
+        written, initial = (
+            [item for equations, scope in section for item in unrolled(values, equations, scope)]
+            for section in (self._written, self._initial)
+        )
+        whens = [(item, scope) for item, scope in written if isinstance(item, When)]
+        for when in whens:
+            values.discrete.update(assigned_by(values, *when))
+        self.equations = [*self._of_declarations()]  # Expressions that are zero.
+        connections = Connections(values)
+        for item, scope in written:
+            if isinstance(item, Connect):
+                connections.connect(item, scope)
+            elif not isinstance(item, When):
+                self.equations += vanishing(values, item, scope)
+            if len(self.equations) > MOST_ELEMENTS:
+                self.fail(item.at, f"there are more than {MOST_ELEMENTS} equations")
+        self.equations += [*self._tables, *connections.equations(self._flows)]
+        # Start values by the initial equations: place in the text, unknown or derivative, value.
+        self.starts = [start for item in initial for start in starts(values, *item)]
+        for name, at in values.kept.items():
+            if name not in values.discrete:
+                self.fail(at, NOT_DISCRETE)
+        moving = {symbol for item in self.equations if whens for symbol in moving_in(item.expression)}
+        names = {symbol.base for symbol in moving if isinstance(symbol, Unknown) and symbol.order}
+        states = {Unknown(name): before_event(name) for name in names - values.discrete}
+        values.at_event = True
+        self.reactions = [item for when in whens for item in reactions_of(values, states, *when)]
+
+    def _of_declarations(self) -> Iterator[Vanishing]:
+        """The equations of discrete unknowns, which events alone change, then those of declared values."""
+        values, unknowns = self.values, [item for item in self.variables if not item.variability]
+        for variable in unknowns:
             if variable.name in values.discrete:
                 if variable.value is not None:
-                    self.source.fail(
-                        variable.at, f"{variable.shown} has a value and a when-equation; remove one"
-                    )
-                equations.append(Vanishing(variable.at, Unknown(variable.name, 1), "", variable.shown))
-            elif variable.type != "Real" and not variable.variability:
+                    self.fail(variable.at, f"{variable.shown} has a value and a when-equation; remove one")
+                yield Vanishing(variable.at, Unknown(variable.name, 1), "", variable.shown)
+            elif variable.type != "Real":
                 what = f"{variable.shown} is a variable of type {variable.type}"
-                self.source.fail(
+                self.fail(
                     variable.at, f"{what} that no when-equation assigns; only parameters may be, write Real"
                 )
-        for variable in self.variables:
-            if variable.value is not None and not variable.variability:
+        for variable in unknowns:
+            if variable.value is not None:
                 at = variable.value.expression.at
-                value = self.values.as_number(self.values.bound(variable.value), at)
-                equations.append(Vanishing(at, plus([self.values.symbol(variable), minus(value)]), ""))
-        for item, scope in self._written:
-            for equation in vanishing(self.values, item, scope, connections.connect):
-                equations.append(equation)
-                if len(equations) > MOST_ELEMENTS:
-                    self.source.fail(item.at, f"there are more than {MOST_ELEMENTS} equations")
-        for table in self._tables:
-            equations += table.equations(self.values)
-        self.equations = [*equations, *connections.equations(self._flows)]  # Expressions that are zero.
-        # Start values by the initial equations: place in the text, unknown or derivative, value.
-        self.starts = [start for item, scope in self._initial for start in starts(values, item, scope)]
-        values.at_event = True
-        moving = {symbol for item in self.equations if self.whens for symbol in moving_in(item.expression)}
-        states = {symbol.base for symbol in moving if isinstance(symbol, Unknown) and symbol.order}
-        states -= values.discrete
-        self.reactions = [item for when in self.whens for item in reactions_of(values, states, *when)]
+                value = values.as_number(values.bound(variable.value), at)
+                yield Vanishing(at, plus([values.symbol(variable), minus(value)]), "")
 
     # Classes
 
@@ -525,16 +458,16 @@ class Flat:
         if definition in around:
             circle = [definition, *around[around.index(definition) :][::-1]]
             path = " in ".join(item.name for item in circle)
-            self.source.fail(definition.at, f"the class {definition.name} contains itself: {path}")
+            self.fail(definition.at, f"the class {definition.name} contains itself: {path}")
         if len(around) >= DEEPEST_COMPONENT:
-            self.source.fail(definition.at, f"classes are nested more than {DEEPEST_COMPONENT} deep")
+            self.fail(definition.at, f"classes are nested more than {DEEPEST_COMPONENT} deep")
         if definition.algorithm is not None or definition.kind == "function":
-            self.source.fail(definition.at, f"function {definition.name} is used like a model")
+            self.fail(definition.at, f"function {definition.name} is used like a model")
         names: set[str] = set()
         for element in definition.elements:
             if isinstance(element, Component):
                 if element.name in names:
-                    self.source.fail(element.at, f"{element.name} is declared twice; rename or remove one")
+                    self.fail(element.at, f"{element.name} is declared twice; rename or remove one")
                 names.add(element.name)
         around = [*around, definition]
         scope = Scope(instance, definition)
@@ -545,16 +478,16 @@ class Flat:
                 kind, more = self._resolved(base, declared, definition)
                 if isinstance(kind.base, Basic) or kind.sizes:
                     message = f"{element.base} cannot be extended by a model; extend a model"
-                    self.source.fail(element.at, message)
+                    self.fail(element.at, message)
                 self._fill(instance, kind.base, more.replaced(change, self.source), variability, around, more)
                 continue
             word = element.name
             if word in instance.members:
-                self.source.fail(
+                self.fail(
                     element.at, f"{word} is declared twice, here and in a class that is extended; rename one"
                 )
             if element.flow and definition.kind not in ("connector", "record"):
-                self.source.fail(element.at, f"{word} is a flow, but {definition.name} is no connector")
+                self.fail(element.at, f"{word} is a flow, but {definition.name} is no connector")
             declared.final = declared.final or (element.final and declared.bound is not None)
             full = declared.replaced(change.parts.get(word), self.source)
             kind, full = self._resolved(element, full, definition, variability)
@@ -562,12 +495,12 @@ class Flat:
             sizes = self._sizes([*element.sizes, *kind.sizes], element, full, scope)
             instance.members[word] = self._member(shown, kind, full, sizes, around)
             instance.dotted = instance.dotted or "." in word or "[" in word
-        self._written += [(equation, scope) for equation in definition.equations]
-        self._initial += [(equation, scope) for equation in definition.initial]
+        self._written.append((definition.equations, scope))
+        self._initial.append((definition.initial, scope))
         for word, part in (extended or change).parts.items():
             if word not in instance.members:
                 hint = similar(word, instance.members)
-                self.source.fail(part.at, f"{definition.kind} {definition.name} has no {word}{hint}")
+                self.fail(part.at, f"{definition.kind} {definition.name} has no {word}{hint}")
 
     # Components
 
@@ -581,13 +514,13 @@ class Flat:
         while not isinstance(base, Basic):
             kind.connector = kind.connector or base.kind == "connector"
             if base.kind in _NO_COMPONENTS:
-                self.source.fail(element.at, f"{base.kind} {base.name} cannot be a component")
+                self.fail(element.at, f"{base.kind} {base.name} cannot be a component")
             if base.short is None:
                 if base.kind == "type":
-                    self.source.fail(element.at, f"type {base.name} has no right-hand side")
+                    self.fail(element.at, f"type {base.name} has no right-hand side")
                 return kind, change
             if base in seen:
-                self.source.fail(base.at, f"the class {base.name} is defined by itself")
+                self.fail(base.at, f"the class {base.name} is defined by itself")
             seen.add(base)
             short, definition = base.short, base.parent or self.library.root
             inner = Change.of(short.modification, short.at, Scope(None, definition), True)
@@ -607,19 +540,17 @@ class Flat:
         for dimension, size in enumerate(declared):
             if isinstance(size, Every):
                 if change.bound is None:
-                    self.source.fail(size.at, f"the size of {element.name} is open; write a number")
+                    self.fail(size.at, f"the size of {element.name} is open; write a number")
                 part: Value = self.values.bound(change.bound)
                 for _ in range(dimension):
                     part = part[0] if isinstance(part, list) and part else None
                 if not isinstance(part, list):
-                    self.source.fail(size.at, f"the value of {element.name} has fewer sizes")
+                    self.fail(size.at, f"the value of {element.name} has fewer sizes")
                 count = len(part)
             else:
                 count = self.values.integer(size, scope, f"the size of {element.name}")
             if not 0 <= count <= MOST_ELEMENTS:
-                self.source.fail(
-                    size.at, f"the size {count} of {element.name} is not from 0 to {MOST_ELEMENTS}"
-                )
+                self.fail(size.at, f"the size {count} of {element.name} is not from 0 to {MOST_ELEMENTS}")
             sizes.append(count)
         return sizes
 
@@ -644,43 +575,39 @@ class Flat:
             shown = f"{shown}[{','.join(map(str, index))}]"
         self._count += 1
         if self._count > MOST_ELEMENTS:
-            self.source.fail(kind.element.at, f"there are more than {MOST_ELEMENTS} variables and components")
+            self.fail(kind.element.at, f"there are more than {MOST_ELEMENTS} variables and components")
         if isinstance(base, Basic):
             if base.type in ("CombiTable1Ds", "CombiTable1D"):
                 return self._table(shown, kind, base, change)
             return self._variable(shown, kind, base, change)
         if change.bound is not None:
-            self.source.fail(change.at, f"{shown} is a component; give values to its variables")
+            self.fail(change.at, f"{shown} is a component; give values to its variables")
         instance = Instance(shown, base, connector=kind.connector)
         self._fill(instance, base, change, kind.variability, around)
         return instance
 
     def _variable(self, shown: str, kind: _Kind, base: Basic, change: Change) -> Variable:
-        source, at = self.source, kind.element.at
+        at = kind.element.at
         if base.type == "String":
-            source.fail(at, f"{shown} is a String, which is not understood; remove it")
+            self.fail(at, f"{shown} is a String, which is not understood; remove it")
         if base.type == "enumeration" and not kind.variability:
-            source.fail(
-                at, f"{shown} is a variable of type enumeration; only parameters may be, write Integer"
-            )
+            self.fail(at, f"{shown} is a variable of type enumeration; only parameters may be, write Integer")
         attributes = {}
         for word, part in change.parts.items():
             if word not in (*_READ, *_SKIPPED):
                 hint = similar(word, (*_READ, *_SKIPPED)) or f"; known are {', '.join(_READ)}"
-                source.fail(part.at, f"{shown} has no attribute {word}{hint}")
+                self.fail(part.at, f"{shown} has no attribute {word}{hint}")
             if part.parts or part.bound is None:
-                source.fail(part.at, f"the attribute {word} of {shown} needs a value, {word}=...")
+                self.fail(part.at, f"the attribute {word} of {shown} needs a value, {word}=...")
             if word in _READ:
                 attributes[word] = part.bound
         name = model_name(shown)
         if not name:
-            source.fail(at, "an empty name; give the variable a name")
+            self.fail(at, "an empty name; give the variable a name")
         other = self.values.variables.get(name)
         if other is not None:
-            line = source.line(other.at)
-            source.fail(
-                at, f"{shown} and {other.shown} of line {line} are both {name} in a model; rename one"
-            )
+            line = self.source.line(other.at)
+            self.fail(at, f"{shown} and {other.shown} of line {line} are both {name} in a model; rename one")
         variable = Variable(name, shown, at, base.type, kind.variability, kind.causality, kind.flow)
         variable.attributes, variable.value, variable.unit = attributes, change.bound, base.unit
         # Enumerations, such as StateSelect, are solver settings that occur in no equation.
@@ -693,20 +620,20 @@ class Flat:
 
     def _table(self, shown: str, kind: _Kind, base: Basic, change: Change) -> Instance:
         """A table of the library with its variables."""
-        at, part_of = kind.element.at, _Kind(kind.element, base)
-        table = read_table(shown, at, change, self.values)
+        at, part_of, values = kind.element.at, _Kind(kind.element, base), self.values
+        rows, columns, hold = read_table(shown, at, change, values)
 
         def new(word: str) -> Variable:
             return self._variable(f"{shown}.{word}", part_of, Basic("Real"), Change(at))
 
-        single, many = base.type == "CombiTable1Ds", range(1, len(table.columns) + 1)
-        table.inputs = [new("u")] if single else [new(f"u[{k}]") for k in many]
-        table.outputs = [new(f"y[{k}]") for k in many]
-        self._tables.append(table)
-        u: Member = table.inputs[0] if single else [*table.inputs]
-        return Instance(shown, None, {"u": u, "y": [*table.outputs]})
-
-    # Equations
+        single, many = base.type == "CombiTable1Ds", range(1, len(columns) + 1)
+        inputs = [new("u")] if single else [new(f"u[{k}]") for k in many]
+        outputs = [new(f"y[{k}]") for k in many]
+        for k, (column, output) in enumerate(zip(columns, outputs, strict=True)):
+            points = [(row[0], row[column - 1]) for row in rows]
+            value = values.interpolated(points, values.symbol(inputs[0 if single else k]), at, hold)
+            self._tables.append(Vanishing(at, plus([values.symbol(output), minus(value)]), shown))
+        return Instance(shown, None, {"u": inputs[0] if single else [*inputs], "y": [*outputs]})
 
 
 def _rank(element: Component | Extends) -> int:

@@ -8,7 +8,6 @@ from itertools import chain
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from dae_sdc.modelica import syntax
-from dae_sdc.modelica.arithmetic import CONSTANTS
 from dae_sdc.modelica.syntax import ClassDefinition, Component, Extends, Modification, Name, Source, similar
 
 
@@ -198,6 +197,7 @@ class Library:
     def __init__(self, root: ClassDefinition, source: Source) -> None:
         self.root = root
         self.source = source
+        self.fail = source.fail
         self._classes: dict[tuple[str, ClassDefinition], ClassDefinition | Basic | None] = {}
         self._bases: dict[ClassDefinition, list[ClassDefinition]] = {}
 
@@ -240,7 +240,7 @@ class Library:
             item = stack.pop()
             order.append(item)
             if len(seen) > MOST_BASES:
-                self.source.fail(definition.at, f"{definition.name} extends more than {MOST_BASES} classes")
+                self.fail(definition.at, f"{definition.name} extends more than {MOST_BASES} classes")
             names = [element.base for element in item.elements if isinstance(element, Extends)]
             if item.short is not None:
                 names.append(item.short.base)
@@ -273,13 +273,13 @@ class Library:
         package, _, last = text.rpartition(".")
         if package in UNIT_PACKAGES:
             hint = similar(last, UNITS) or '; write Real with unit="..."'
-            self.source.fail(name.at, f"the unit type {text} is not known{hint}")
+            self.fail(name.at, f"the unit type {text} is not known{hint}")
         if text.startswith("Modelica."):
             hint = similar(text, TABLES) or "; write the class into this file"
-            self.source.fail(name.at, f"the class {text} of the Modelica library is not known{hint}")
+            self.fail(name.at, f"the class {text} of the Modelica library is not known{hint}")
         names = {*BASIC, *(word for around in definition.outward() for word in around.classes)}
         hint = similar(text, names) or "; declare it in this file"
-        self.source.fail(name.at, f"there is no class {text}{hint}")
+        self.fail(name.at, f"there is no class {text}{hint}")
 
     def constant(
         self, words: list[str], definition: ClassDefinition
@@ -296,11 +296,4 @@ class Library:
                 for item in base.elements:
                     if isinstance(item, Component) and item.name == word and item.variability == "constant":
                         return item, base
-        return None
-
-    def standard(self, words: list[str], definition: ClassDefinition) -> str | None:
-        """Name of a constant of ``Modelica.Constants``; None if the name means no such constant."""
-        for path in self.paths(words, definition):
-            if path[:-1] == ["Modelica", "Constants"] and path[-1] in CONSTANTS:
-                return path[-1]
         return None

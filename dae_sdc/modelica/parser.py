@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
 
 from dae_sdc.modelica import syntax
 from dae_sdc.modelica.syntax import (
@@ -17,6 +17,8 @@ from dae_sdc.modelica.syntax import (
     Words,
     shown,
 )
+
+_Part = TypeVar("_Part")
 
 _OPERATORS: Final = {
     "or": Precedence.OR,
@@ -43,18 +45,23 @@ class ExpressionParser(Words):
         self.depth -= 1
         return value
 
-    def _choice(self) -> syntax.If:
-        at, branches = self.take().at, []
-        while True:
+    def branches(self, again: str, part: Callable[[], _Part]) -> list[tuple[syntax.Expression, _Part]]:
+        """Conditions with what stands behind each of them, the further ones behind the word ``again``."""
+        branches: list[tuple[syntax.Expression, _Part]] = []
+        while not branches or self.takes(again):
             condition = self.expression()
             self.need("then", "behind a condition")
-            branches.append((condition, self.expression()))
-            if self.takes("elseif"):
-                continue
+            branches.append((condition, part()))
+        return branches
+
+    def _choice(self) -> syntax.If:
+        choice = syntax.If(self.now.at, [], syntax.Number(self.now.at, "0"))
+        # A chain of if-expressions becomes one choice, without recursion.
+        while self.takes("if"):
+            choice.branches += self.branches("elseif", self.expression)
             self.need("else", "of an if-expression; it needs a value for all cases")
-            # A chain of if-expressions becomes one choice, without recursion.
-            if not self.takes("if"):
-                return syntax.If(at, branches, self.expression())
+        choice.other = self.expression()
+        return choice
 
     def _simple(self) -> syntax.Expression:
         """Operators and their operands; only brackets and calls recurse."""
@@ -247,16 +254,9 @@ class EquationParser(ExpressionParser):
             self.fail(REFUSED_CALLS[text])
         if text == "if" and self.now.kind == "word":
             self.deeper()
-            at, branches, other = self.now.at, [], None
             self.take()
-            while True:
-                condition = self.expression()
-                self.need("then", "behind a condition")
-                branches.append((condition, self.equations(("elseif", "else", "end"))))
-                if not self.takes("elseif"):
-                    break
-            if self.takes("else"):
-                other = self.equations(("end",))
+            branches = self.branches("elseif", lambda: self.equations(("elseif", "else", "end")))
+            other = self.equations(("end",)) if self.takes("else") else None
             self._end("if", "if-equation", at)
             return syntax.IfEquation(at, branches, other)
         if text == "for":
@@ -267,8 +267,11 @@ class EquationParser(ExpressionParser):
             body = self.equations(("end",))
             self._end("for", "loop", at)
             return syntax.For(at, indices, body)
-        if text == "when":
-            return self._when()
+        if self.takes("when"):
+            self.deeper()
+            when = syntax.When(at, self.branches("elsewhen", self._reactions))
+            self._end("when", "when-equation", at)
+            return when
         if self.takes("connect"):
             self.need("(", "behind connect")
             left = self.name()
@@ -291,27 +294,24 @@ class EquationParser(ExpressionParser):
         self.need("=", "in an equation")
         return syntax.Equal(at, left_side, self.expression(), self.note())
 
-    def _when(self) -> syntax.When:
-        """A when-equation."""
-        self.deeper()
-        when = syntax.When(self.take().at, [])
-        while True:
-            condition, reactions = self.expression(), list[syntax.Equal | syntax.Call]()
-            self.need("then", "behind a condition")
-            when.branches.append((condition, reactions))
-            while self.now.kind != "end" and self.now.text not in ("elsewhen", "end"):
-                at, is_call = self.now.at, self.behind.text == "("
-                if is_call and self.now.text in ("assert", "reinit", "terminate"):
-                    call = self.call(self.name())
-                    reactions += [call] if str(call.function) != "assert" else []
-                else:
-                    reactions.append(self._equal(at))
-                self.skip_annotation()
-                self.need(";", "behind an equation")
-            if not self.takes("elsewhen"):
-                break
-        self._end("when", "when-equation", when.at)
-        return when
+    def _reactions(self) -> syntax.Reactions:
+        """What happens by a branch of a when-equation."""
+        reactions = syntax.Reactions(self.now.at)
+        while self.now.kind != "end" and self.now.text not in ("elsewhen", "end"):
+            at, text = self.now.at, self.now.text
+            if text not in ("assert", "reinit", "terminate") or self.behind.text != "(":
+                reactions.changes.append(self._equal(at))
+            else:
+                arguments = self.call(self.name()).arguments
+                reactions.ends = reactions.ends or text == "terminate"
+                if text == "reinit":
+                    if len(arguments) != 2:
+                        self.fail("reinit takes a variable and its value", at)
+                    variable, value = arguments
+                    reactions.changes.append(syntax.Equal(at, variable, value, reinit=True))
+            self.skip_annotation()
+            self.need(";", "behind an equation")
+        return reactions
 
     def _end(self, word: str, what: str, at: int) -> None:
         """Take ``end if`` or ``end for`` of an equation that begins at the place ``at``."""

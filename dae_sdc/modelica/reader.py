@@ -14,6 +14,7 @@ from dae_sdc.arguments import checked
 from dae_sdc.deadline import under_way
 from dae_sdc.errors import InputError, require_number
 from dae_sdc.model.model import Model
+from dae_sdc.modelica.arithmetic import TRUTHS
 from dae_sdc.modelica.flat import Flat
 from dae_sdc.modelica.library import Bound, Library, Scope, Variable
 from dae_sdc.modelica.parser import parse
@@ -138,6 +139,7 @@ def read_modelica_text(
 class _Builder:
     def __init__(self, source: Source, numbers: Mapping[str, float]) -> None:
         self.source = source
+        self.fail = source.fail
         self.root = parse(source)
         self.library = Library(self.root, source)
         self.numbers = numbers
@@ -171,7 +173,7 @@ class _Builder:
             number = self.values.numeric(value, at, f"the start of {unknown}")
             entered = model.variables_by_name[unknown.base]
             if unknown.order in entered.fixed and entered.start[unknown.order] != number:
-                self.source.fail(at, f"the start of {unknown} is fixed already, at another value; remove one")
+                self.fail(at, f"the start of {unknown} is fixed already, at another value; remove one")
             model.start(unknown, number, fixed=True)
         counts: dict[str, int] = {}
         for item in flat.equations:
@@ -184,13 +186,13 @@ class _Builder:
             try:
                 model.equation(item.expression, name=unique)
             except InputError as error:
-                raise self.source.error(item.at, str(error)) from None
+                raise self.source.placed(error, item.at) from None
         for reaction in flat.reactions:
             about: Any = {"terminal": reaction.ends, "otherwise": reaction.otherwise, "implicit": True}
             try:
                 model.when(reaction.condition, reaction.changes, **about)
             except InputError as error:
-                raise self.source.error(reaction.at, str(error)) from None
+                raise self.source.placed(error, reaction.at) from None
         self.check_inputs(flat)
         return model
 
@@ -212,7 +214,7 @@ class _Builder:
             return fitting[0]
         whole = [item for item in models.values() if not item.partial]
         if not whole:
-            self.source.fail(0, "there is no model in this text; write model NAME ... end NAME;")
+            self.fail(0, "there is no model in this text; write model NAME ... end NAME;")
         return whole[-1]
 
     # Unknowns and parameters
@@ -224,17 +226,14 @@ class _Builder:
             else:
                 self.unknown(model, variable)
         except InputError as error:
-            text = str(error)
-            if text.startswith(f"{self.source.file}:"):
-                raise
-            raise self.source.error(variable.at, text) from None
+            raise self.source.placed(error, variable.at) from None
 
     def parameter(self, model: Model, variable: Variable) -> None:
         symbol = self.values.symbol(variable)
         self.check_range(variable)
         fixed = variable.attributes.get("fixed")
         if fixed is not None and self.values.bound(fixed) != sympy.true:
-            self.source.fail(
+            self.fail(
                 fixed.expression.at,
                 f"the parameter {variable.shown} is not fixed; give it a value, or write Real",
             )
@@ -249,30 +248,25 @@ class _Builder:
         for word, sign, where in (("min", 1.0, "below"), ("max", -1.0, "above")):
             limit = self.attribute(variable, word)
             if limit is not None and sign * value < sign * limit:
-                self.source.fail(
+                self.fail(
                     variable.at,
                     f"the parameter {variable.shown} is {value:.10g}, {where} its {word} {limit:.10g}; "
                     "give it another value",
                 )
 
     def unknown(self, model: Model, variable: Variable) -> None:
-        fixed = variable.attributes.get("fixed")
-        is_fixed = False
-        if fixed is not None:
-            truth = self.values.bound(fixed)
-            if truth not in (sympy.true, sympy.false):
-                self.source.fail(fixed.expression.at, f"fixed of {variable.shown} must be true or false")
-            is_fixed = truth == sympy.true
-        is_fixed = is_fixed or variable.name in self.values.discrete
-        start = self.attribute(variable, "start")
-        minimum, maximum = self.attribute(variable, "min"), self.attribute(variable, "max")
-        if minimum is not None and maximum is not None and minimum > maximum:
-            self.source.fail(variable.at, f"min of {variable.shown} is above max; correct one")
+        fixed, is_discrete = variable.attributes.get("fixed"), variable.name in self.values.discrete
+        truth = sympy.false if fixed is None else self.values.bound(fixed)
+        if fixed is not None and truth not in TRUTHS:
+            self.fail(fixed.expression.at, f"fixed of {variable.shown} must be true or false")
+        is_fixed = truth == sympy.true or is_discrete
+        start, low, high = (self.attribute(variable, word) for word in ("start", "min", "max"))
+        if low is not None and high is not None and low > high:
+            self.fail(variable.at, f"min of {variable.shown} is above max; correct one")
         if is_fixed and start is None:
             start = 0.0
-        ends = {"min": minimum, "max": maximum}
-        model.variable(variable.name, start, fixed=is_fixed, unit=self.unit(variable), **ends)
-        model.variables_by_name[variable.name].discrete = variable.name in self.values.discrete
+        model.variable(variable.name, start, fixed=is_fixed, unit=self.unit(variable), min=low, max=high)
+        model.variables_by_name[variable.name].discrete = is_discrete
 
     def attribute(self, variable: Variable, word: str) -> float | None:
         bound = variable.attributes.get(word)
@@ -280,7 +274,7 @@ class _Builder:
             return None
         at = bound.expression.at
         value = self.values.bound(bound)
-        if variable.type == "Boolean" and value in (sympy.true, sympy.false):
+        if variable.type == "Boolean" and value in TRUTHS:
             return float(value == sympy.true)
         return self.values.numeric(self.values.as_number(value, at), at, f"{word} of {variable.shown}")
 
@@ -290,7 +284,7 @@ class _Builder:
             return variable.unit
         unit = self.values.bound(bound)
         if not isinstance(unit, str):
-            self.source.fail(bound.expression.at, f'the unit of {variable.shown} must be a string, "m"')
+            self.fail(bound.expression.at, f'the unit of {variable.shown} must be a string, "m"')
         return unit
 
     def check_replaced(self, flat: Flat) -> None:
@@ -308,7 +302,7 @@ class _Builder:
         if missing > 0 and inputs:
             names = " or ".join(variable.shown for variable in inputs)
             what = "an equation is" if missing == 1 else f"{missing} equations are"
-            self.source.fail(inputs[-1].at, f"{what} missing; write what the input {names} is")
+            self.fail(inputs[-1].at, f"{what} missing; write what the input {names} is")
 
     # Annotations
 
@@ -320,9 +314,9 @@ class _Builder:
                 if word.startswith("__"):
                     continue
                 hint = similar(word, _EXPERIMENT) or f"; known are {', '.join(_EXPERIMENT)}"
-                self.source.fail(part.at, f"an experiment has no {word}{hint}")
+                self.fail(part.at, f"an experiment has no {word}{hint}")
             if part.value is None:
-                self.source.fail(part.at, f"{word} of the experiment needs a number")
+                self.fail(part.at, f"{word} of the experiment needs a number")
             value = self.values.number(part.value, Scope(None, definition))
             settings[word] = self.values.numeric(value, part.at, f"{word} of the experiment")
         start = settings.get("StartTime", 0.0)
@@ -331,9 +325,7 @@ class _Builder:
         if dt is None and settings.get("NumberOfIntervals", 0.0) >= 1:
             dt = (stop - start) / settings["NumberOfIntervals"]
         if annotation is not None and (stop <= start or (dt is not None and not 0 < dt <= stop - start)):
-            self.source.fail(
-                annotation.at, "an experiment needs StartTime < StopTime and 0 < Interval within them"
-            )
+            self.fail(annotation.at, "an experiment needs StartTime < StopTime and 0 < Interval within them")
         return (start, stop), dt
 
     def documentation(self, definition: ClassDefinition) -> str:
@@ -343,7 +335,7 @@ class _Builder:
             return ""
         text = self.values.bound(Bound(info.value, Scope(None, definition)))
         if not isinstance(text, str):
-            self.source.fail(info.at, "info of the documentation must be a string")
+            self.fail(info.at, "info of the documentation must be a string")
         return " ".join(html.unescape(re.sub(r"<[^<>]*>", " ", text)).split())
 
 

@@ -16,7 +16,7 @@ from dae_sdc.modelica import arithmetic, syntax
 from dae_sdc.modelica.arithmetic import Value
 from dae_sdc.modelica.library import Scope
 from dae_sdc.modelica.syntax import Call, Operation, Precedence, similar
-from dae_sdc.modelica.values import BEFORE, Rule, Values, condition_of, unknown_of
+from dae_sdc.modelica.values import NOT_DISCRETE, Rule, Values, before_event, condition_of, unknown_of
 
 HIGHEST_DIFF_ORDER: Final = 10  # Largest order k of a derivative that is written ``diff(x, t$k)``.
 
@@ -41,7 +41,7 @@ def _sum(values: Values, item: Operation, scope: Scope) -> Value:
         if sign == "-":
             value = values.wrapped(part.at, arithmetic.each, arithmetic.minus, value)
         terms.append(value)
-    return values.wrapped(item.at, arithmetic.add, terms)
+    return arithmetic.add(terms)
 
 
 def _product(values: Values, item: Operation, scope: Scope) -> Value:
@@ -50,29 +50,28 @@ def _product(values: Values, item: Operation, scope: Scope) -> Value:
         value = values.value(part, scope)
         if sign == "/":
             by = values.as_number(value, part.at)
-            before = values.wrapped(item.at, arithmetic.multiply, over)
+            before = arithmetic.multiply(over)
             over = [values.wrapped(part.at, arithmetic.each, partial(arithmetic.divided, by=by), before)]
         elif sign == ".*" and isinstance(value, list):
-            before = values.wrapped(item.at, arithmetic.multiply, over)
-            over = [values.wrapped(item.at, arithmetic.multiply_elements, before, value)]
+            before = arithmetic.multiply(over)
+            over = [arithmetic.multiply_elements(before, value)]
         else:
             over.append(value)
     values.spend(arithmetic.work_of(over), item.at)
-    return values.wrapped(item.at, arithmetic.multiply, over)
+    return arithmetic.multiply(over)
 
 
 def _power(values: Values, item: Operation, scope: Scope) -> Value:
     (_, base), (_, exponent) = item.parts
     value, by = values.value(base, scope), values.number(exponent, scope)
-    return values.wrapped(item.at, arithmetic.power, values.as_number(value, item.at), by)
+    return arithmetic.power(arithmetic.scalar(value), by)
 
 
 def _comparison(values: Values, item: Operation, scope: Scope) -> Value:
     (_, first), (sign, second) = item.parts
     left, right = values.value(first, scope), values.value(second, scope)
     if sign in ("==", "<>") and arithmetic.is_condition(left) and arithmetic.is_condition(right):
-        same = [[left, right], [arithmetic.opposite(left), arithmetic.opposite(right)]]
-        equal = arithmetic.joined(False, [arithmetic.joined(True, pair) for pair in same])
+        equal = arithmetic.conditional(left, right, arithmetic.opposite(right))
         return equal if sign == "==" else arithmetic.opposite(equal)
     return arithmetic.compared(sign, values.as_number(left, first.at), values.as_number(right, second.at))
 
@@ -118,13 +117,7 @@ def _chosen(values: Values, branches: list[tuple[Any, Value, int]], at: int) -> 
     if arithmetic.is_condition(first) and all(map(arithmetic.is_condition, others)):
         holds = others[-1]
         for test, value, _ in reversed(branches[:-1]):
-            holds = arithmetic.joined(
-                False,
-                [
-                    arithmetic.joined(True, [test, value]),
-                    arithmetic.joined(True, [arithmetic.opposite(test), holds]),
-                ],
-            )
+            holds = arithmetic.conditional(test, value, holds)
         return holds
     pairs = [(test, values.as_number(value, where)) for test, value, where in branches]
     return arithmetic.choice(pairs[:-1], pairs[-1][1])
@@ -176,8 +169,8 @@ def _built_in(values: Values, item: Call, scope: Scope) -> Value:
             count, function = arithmetic.FUNCTIONS[short]
             if short == "arctan" and len(item.arguments) == 2:
                 count, function = arithmetic.FUNCTIONS["atan2"]
-            numbers = [values.as_number(value, item.at) for value in _arguments(values, item, scope, count)]
-            return values.wrapped(item.at, function, *numbers)
+            numbers = [arithmetic.scalar(value) for value in _arguments(values, item, scope, count)]
+            return function(*numbers)
     text = str(item.function)
     if text in _NO_FUNCTIONS:
         values.fail(item.at, f"{text}(...) is not understood here; write it without")
@@ -202,7 +195,7 @@ def _derivative(values: Values, value: Value, order: int, at: int) -> Value:
     """The derivative of a value with respect to time."""
     if isinstance(value, list):
         return [_derivative(values, element, order, at) for element in value]
-    value = values.as_number(value, at)
+    value = arithmetic.scalar(value)
     if isinstance(value, Unknown):
         return Unknown(value.base, value.order + order)
     graph, places = Graph(), dict[str, int]()
@@ -220,7 +213,7 @@ def _derivative(values: Values, value: Value, order: int, at: int) -> Value:
         name = names[leaf.index]
         return Unknown(name, leaf.order) if leaf.kind == "u" else sympy.Symbol(name, real=True)
 
-    node = graph.total_derivative(values.wrapped(at, from_sympy, graph, value, resolve), order)
+    node = graph.total_derivative(from_sympy(graph, value, resolve), order)
     names = list(places)
     return values.check(to_sympy(graph, [node], symbol)[0], at)
 
@@ -286,9 +279,12 @@ def _before(values: Values, item: Call, scope: Scope) -> Value:
     """The value before an event; between events discrete variables keep theirs."""
     (value,) = _arguments(values, item, scope, 1)
     variable = unknown_of(value)
-    if variable is None or not (variable.base in values.discrete or values.at_event):
-        values.fail(item.at, "pre(...) takes a variable, outside of when-equations one that they assign")
-    before = Unknown(f"{BEFORE}{variable.base})") if values.at_event else variable
+    if variable is None:
+        values.fail(item.at, NOT_DISCRETE)
+    if not values.at_event:
+        values.kept.setdefault(variable.base, item.at)
+        return value
+    before = before_event(variable.base)
     return before if variable == value else condition_of(before)
 
 
@@ -322,16 +318,14 @@ def _piecewise(values: Values, item: Call, scope: Scope) -> Value:
 
 def _extreme(values: Values, item: Call, scope: Scope) -> Value:
     arguments = _arguments(values, item, scope)
-    numbers = [values.as_number(value, item.at) for value in arithmetic.elements(arguments)]
+    numbers = [arithmetic.scalar(value) for value in arithmetic.elements(arguments)]
     if not numbers or (len(numbers) < 2 and not isinstance(arguments[0], list)):
         values.fail(item.at, f"{item.function} takes 2 arguments, or an array with elements")
     return arithmetic.extreme(item.function.parts[-1][0] == "max", numbers)
 
 
 def _total(values: Values, item: Call, scope: Scope) -> Value:
-    numbers = [
-        values.as_number(value, item.at) for value in arithmetic.elements(_arguments(values, item, scope, 1))
-    ]
+    numbers = [arithmetic.scalar(value) for value in arithmetic.elements(_arguments(values, item, scope, 1))]
     return values.wrapped(
         item.at, arithmetic.plus if item.function.parts[-1][0] == "sum" else arithmetic.times, numbers
     )
@@ -356,16 +350,14 @@ def _filled(values: Values, item: Call, scope: Scope) -> Value:
     counted = item.arguments[1:] if name == "fill" else item.arguments
     counts = [values.integer(part, scope, f"the size in {name}") for part in counted]
     if name == "identity":
-        return values.wrapped(item.at, arithmetic.identity, counts[0])
+        return arithmetic.identity(counts[0])
     value = values.value(item.arguments[0], scope) if name == "fill" else sympy.Integer(int(name == "ones"))
     values.spend(math.prod(counts), item.at)
-    return values.wrapped(item.at, arithmetic.filled, value, counts)
+    return arithmetic.filled(value, counts)
 
 
 def _of_arrays(function: Callable[..., Value], count: int) -> Rule:
-    return lambda values, item, scope: values.wrapped(
-        item.at, function, *_arguments(values, item, scope, count)
-    )
+    return lambda values, item, scope: function(*_arguments(values, item, scope, count))
 
 
 def _interpolate(values: Values, item: Call, scope: Scope) -> Value:
@@ -373,7 +365,7 @@ def _interpolate(values: Values, item: Call, scope: Scope) -> Value:
     if not isinstance(places, list) or not isinstance(heights, list) or len(places) != len(heights):
         values.fail(item.at, "interpolate needs two vectors of the same length and a number")
     points = list(zip(places, heights, strict=True))
-    return values.interpolated(points, values.as_number(x, item.at), item.at)
+    return values.interpolated(points, arithmetic.scalar(x), item.at)
 
 
 # Functions with special rules, by name.

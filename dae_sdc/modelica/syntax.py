@@ -69,6 +69,10 @@ class Source:
         words = [word if len(word) <= longest else f"{word[:longest]}..." for word in message.split()]
         return InputError(f"{self.file}:{self.line(at)}: {' '.join(words)}")
 
+    def placed(self, error: InputError, at: int) -> InputError:
+        """An error with a line of the text, that of a place where it has none yet."""
+        return error if str(error).startswith(f"{self.file}:") else self.error(at, str(error))
+
     def fail(self, at: int, message: str) -> NoReturn:
         """Raise the error with the line of a place in the text."""
         raise self.error(at, message)
@@ -154,25 +158,20 @@ class Words:
 
     def take(self) -> Token:
         """Take the next word and advance, but not beyond the end of the text."""
-        token = self.tokens[self.p]
-        if token.kind != "end":
-            self.p += 1
+        token = self.now
+        self.p += token.kind != "end"
         return token
 
     def takes(self, *texts: str) -> bool:
         """Take the next word if it is one of ``texts``; whether it was taken."""
-        if self.tokens[self.p].text in texts and self.tokens[self.p].kind != "end":
-            self.p += 1
-            return True
-        return False
+        taken = self.tokens[self.p].text in texts and self.tokens[self.p].kind != "end"
+        self.p += taken
+        return taken
 
-    def need(self, text: str, where: str) -> Token:
+    def need(self, text: str, where: str) -> None:
         """Take a word that must come next; ``where`` is the end of the message if it does not."""
-        token = self.tokens[self.p]
-        if token.text != text or token.kind == "end":
-            self.fail(f"{text} is missing {where}, before {shown(token)}")
-        self.p += 1
-        return token
+        if not self.takes(text):
+            self.fail(f"{text} is missing {where}, before {shown(self.now)}")
 
     def close(self, bracket: str, at: int) -> None:
         """Take the closing bracket of the one at the place ``at``."""
@@ -394,11 +393,12 @@ class Import(Part):
 
 
 class Equal(Part):
-    """An equation of two sides, with its description."""
+    """An equation of two sides, with its description, or ``reinit(left, right)``."""
 
     left: Expression
     right: Expression
     note: str = ""
+    reinit: bool = False
 
 
 class IfEquation(Part):
@@ -422,10 +422,17 @@ class Connect(Part):
     right: Name
 
 
+class Reactions(Part):
+    """What happens where a condition begins to hold: variables get values, and the run may end."""
+
+    changes: list[Equal] = field(default_factory=list)
+    ends: bool = False
+
+
 class When(Part):
     """A when-equation: conditions, and what happens where each of them begins to hold."""
 
-    branches: list[tuple[Expression, list[Equal | Call]]]
+    branches: list[tuple[Expression, Reactions]]
 
 
 Equation: TypeAlias = Equal | IfEquation | For | Connect | When

@@ -23,6 +23,7 @@ LONGEST_VALUE: Final = 200_000
 # Largest number of expressions and elements that are evaluated for one model.
 MOST_EVALUATIONS: Final = 1_000_000
 BEFORE: Final = "pre("  # How the names of values before an event begin.
+NOT_DISCRETE: Final = "pre(...) takes a variable, outside of when-equations one that they assign"
 Branch = TypeVar("Branch")
 Other = TypeVar("Other")
 Rule: TypeAlias = Callable[["Values", Any, Scope], Value]  # The value of an expression of one form.
@@ -40,6 +41,11 @@ def unknown_of(value: Any) -> Unknown | None:
     return value if isinstance(value, Unknown) else None
 
 
+def before_event(name: str) -> Unknown:
+    """What stands for the value of an unknown before an event."""
+    return Unknown(f"{BEFORE}{name})")
+
+
 class Values:
     """The values of the expressions of a text, by the rules of their forms."""
 
@@ -53,6 +59,7 @@ class Values:
         self.variables: dict[str, Variable] = {}
         self.numbers: dict[Variable, float | None] = {}
         self.discrete: set[str] = set()  # Names of the variables that when-equations assign.
+        self.kept: dict[str, int] = {}  # What must be one of them, with its place in the text.
         self.at_event = False  # Whether what is evaluated stands in a when-equation.
         self._rules = rules
         self._replacing = numbers
@@ -73,12 +80,11 @@ class Values:
             self.fail(expression.at, "this is nested too deeply; write parts of it as variables of their own")
         try:
             value = self._rules[type(expression)](self, expression, scope)
+        except InputError as error:
+            raise self.source.placed(error, expression.at) from None
         finally:
             self._depth -= 1
-        if (
-            isinstance(value, list)
-            and (count := math.prod(arithmetic.sizes(value))) > arithmetic.MOST_ELEMENTS
-        ):
+        if (count := math.prod(arithmetic.sizes(value))) > arithmetic.MOST_ELEMENTS:
             self.fail(
                 expression.at, f"an array of {count} elements; at most {arithmetic.MOST_ELEMENTS} are read"
             )
@@ -91,7 +97,7 @@ class Values:
     def literal(self, item: syntax.Number) -> Any:
         """The exact value of a number in the text."""
         if item.text not in self._literals:
-            self._literals[item.text] = self.wrapped(item.at, arithmetic.rational, item.text)
+            self._literals[item.text] = arithmetic.rational(item.text)
         return self._literals[item.text]
 
     def condition(self, expression: syntax.Expression, scope: Scope) -> Any:
@@ -154,7 +160,7 @@ class Values:
         try:
             return function(*arguments)
         except InputError as error:
-            raise self.source.error(at, str(error)) from None
+            raise self.source.placed(error, at) from None
 
     # Numbers
 
@@ -263,9 +269,9 @@ class Values:
         constant = self.library.constant(words, scope.definition)
         if constant is not None:
             return self._picked(self._constant(*constant), parts[-1][1], scope, name)
-        standard = self.library.standard(words, scope.definition)
-        if standard is not None:
-            return arithmetic.CONSTANTS[standard]
+        for *package, word in self.library.paths(words, scope.definition):
+            if package == ["Modelica", "Constants"] and word in arithmetic.CONSTANTS:
+                return arithmetic.CONSTANTS[word]
         if words == ["t"]:
             return TIME
         if words == ["Pi"]:
