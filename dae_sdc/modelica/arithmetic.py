@@ -285,8 +285,18 @@ def extreme(largest: bool, values: Sequence[Any]) -> Any:
 
 
 def symbols_in(value: Any) -> list[Any]:
-    """The symbols in an expression, by their names."""
-    return sorted(value.atoms(sympy.Symbol), key=str)
+    """The symbols in an expression, by their names; parts that stand in several places are looked at once."""
+    symbols: set[Any] = set()
+    stack, seen = [value], {id(value)}
+    while stack:
+        item = stack.pop()
+        if item.is_Symbol:
+            symbols.add(item)
+        for part in item.args:
+            if id(part) not in seen:
+                seen.add(id(part))
+                stack.append(part)
+    return sorted(symbols, key=str)
 
 
 def moving_in(value: Any) -> list[Any]:
