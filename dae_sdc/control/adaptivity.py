@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dae_sdc.control.driver import RepeatingControl, driver_of
+from dae_sdc.control.driver import MarkingControl, driver_of
 from dae_sdc.dae.consistency import begin_scales
 from dae_sdc.dae.newton import undetermined
-from dae_sdc.dae.scales import Noise, Scales, measured_noise
-from dae_sdc.dae.state import StepPolynomial, unresolved
+from dae_sdc.dae.scales import Scales, measured_noise
+from dae_sdc.dae.state import StepPolynomial, Vector, unresolved
 from dae_sdc.deadline import TimeLimit, current
 from dae_sdc.errors import InputError, SolveError, StepSizeError
 from dae_sdc.sharing import tell
@@ -62,17 +62,12 @@ FUNCTIONS, VALUES = 1, 2
 SAVED = tuple("_next _given _restarts _steps _look_at jumps _last_jump".split())
 
 
-def _noise(problem: Any, u0: Any, t0: float) -> Noise | None:
-    """The noise of equations in Python; compiled ones are taken to have none."""
-    if problem.kernels is not None:
-        return None
-    problem.start_step(u0, t0)
-    known = u0.polynomial
-    slope = np.zeros(problem.n) if known is None else known.derivative_at_end()
-    return measured_noise(problem, u0.view(np.ndarray), slope, t0)
+def _end_slope(u: Any, n: int) -> Vector:
+    """u' at the end of a step with the state u, 0 where it is not known."""
+    return np.zeros(n) if u.polynomial is None else u.polynomial.derivative_at_end()
 
 
-class AdaptivityDAE(RepeatingControl):
+class AdaptivityDAE(MarkingControl):
     """Accepts or repeats every step by the error that its sweeper estimates, and sets the next step size.
 
     In pySDC's own controllers it takes one step at a time on one level, and refuses the rest. There the
@@ -195,9 +190,8 @@ class AdaptivityDAE(RepeatingControl):
         name = L.prob.names[outcome.worst]
         why = f"the error is largest in '{name}'"
         if not outcome.solved:
-            polynomial = getattr(L.u[0], "polynomial", None)
-            slope = np.zeros(L.prob.n) if polynomial is None else polynomial.derivative_at_end()
-            open_ = undetermined(L.prob, L.u[0], slope, L.time, L.dt) if "singular" in outcome.reason else ""
+            slope, singular = _end_slope(L.u[0], L.prob.n), "singular" in outcome.reason
+            open_ = undetermined(L.prob, L.u[0], slope, L.time, L.dt) if singular else ""
             why = outcome.reason + (f": {open_}" if open_ else f" (largest change in '{name}')")
         tried = [f"the algebraic unknowns behind it were not found: {failure}"] if failure else []
         tried += [text for text in (getattr(L.sweep, "tried", ""),) if text and not outcome.solved]
@@ -270,7 +264,9 @@ class AdaptivityDAE(RepeatingControl):
         self.sizes.target = self._targets[min(self._next, len(self._targets) - 1)]
         L.prob.noise = None
         begin_scales(L.prob, u0, t0, span, tolerance.rtol, tolerance.atol)
-        L.prob.noise = _noise(L.prob, u0, t0)
+        if L.prob.kernels is None:  # compiled equations are taken to have no noise
+            L.prob.start_step(u0, t0)
+            L.prob.noise = measured_noise(L.prob, u0.view(np.ndarray), _end_slope(u0, L.prob.n), t0)
         if L.prob.noise is not None:
             tolerance = L.sweep.tolerance = tolerance.above_noise(L.prob)
             begin_scales(L.prob, u0, t0, span, tolerance.rtol, tolerance.atol)
@@ -372,10 +368,6 @@ class AdaptivityDAE(RepeatingControl):
     def repeat_step(self, dt: float) -> None:
         """Let the next step have this size: the repetition of one that has been accepted."""
         self._given = dt
-
-    def set_next_step(self, dt: float) -> None:
-        """Let the next step have this size, or less where a time is to be met."""
-        self.sizes.wanted = dt
 
     def at_stop(self, time: float) -> bool:
         """Whether the equations have a kink or a jump at the time that an accepted step has come to."""

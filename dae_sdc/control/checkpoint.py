@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from itertools import accumulate, pairwise
 from time import perf_counter
 from typing import Any
@@ -194,7 +195,7 @@ def restore_record(record: StepRecord, packed: Mapping[str, Any]) -> None:
 def plain_attributes(problem: ProblemDAE) -> dict[str, Any]:
     """The public attributes of a problem that are numbers, texts, arrays, or lists and tuples of them."""
     public = {name: value for name, value in vars(problem).items() if name[0] != "_"}
-    return {name: _copied(value) for name, value in public.items() if is_plain(value)}
+    return {name: deepcopy(value) for name, value in public.items() if is_plain(value)}
 
 
 def is_plain(value: Any) -> bool:
@@ -204,15 +205,6 @@ def is_plain(value: Any) -> bool:
     if isinstance(value, np.ndarray):
         return value.dtype.kind in "biufc"
     return value is None or isinstance(value, SIMPLE)
-
-
-def _copied(value: Any) -> Any:
-    """A plain value that stays as it is when the original is changed in place."""
-    if isinstance(value, np.ndarray):
-        return value.copy()
-    if isinstance(value, list):
-        return [_copied(entry) for entry in value]
-    return value
 
 
 def same(a: Any, b: Any) -> bool:

@@ -33,6 +33,11 @@ from dae_sdc.sweepers.steps_ahead import Taken
 GRID_SLACK = 1e-10
 
 
+def hook_of(controller: Any, kind: type[Any]) -> Any:
+    """The hook of a controller that is of a class; None if there is none."""
+    return next((hook for hook in controller.hooks if isinstance(hook, kind)), None)
+
+
 def add_at_end(hook: Hooks, step: Any, L: Any, name: str, value: Any) -> None:
     """Add a value to the statistics at the time of the end of the step."""
     place = {"process": step.status.slot, "process_sweeper": L.sweep.rank, "level": L.level_index}

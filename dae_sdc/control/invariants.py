@@ -10,8 +10,8 @@ import numpy as np
 import scipy.sparse as sparse
 from pySDC.core.hooks import Hooks
 
-from dae_sdc.control.driver import Control, require_single_steps
-from dae_sdc.control.hooks import add_at_end
+from dae_sdc.control.driver import MarkingControl, require_single_steps
+from dae_sdc.control.hooks import add_at_end, hook_of
 from dae_sdc.dae.consistency import LARGEST_VIOLATION, VALUE_ROUND_OFF
 from dae_sdc.dae.declaration import names_given
 from dae_sdc.dae.jacobian import linearize
@@ -152,7 +152,7 @@ def largest_invariant(problem: Any, u: MeshDAE, t: float) -> float:
     return float(np.abs(np.asarray(problem.invariants(u, t))).max(initial=0.0))
 
 
-class Invariants(Control):
+class Invariants(MarkingControl):
     """Moves the end of every accepted step to the nearest state at which the invariants vanish.
 
     At index 0 and 1 the algebraic unknowns and u' follow from the equations there; the polynomial that the
@@ -161,11 +161,12 @@ class Invariants(Control):
 
     order = 275  # when a step has been accepted, before anything looks for events on it
     defaults: ClassVar = {"project": True}
+    marks: ClassVar = {"drift": None}  # Invariants before and after the projection.
 
     def __init__(self, controller: Any, params: dict[str, Any], description: dict[str, Any]) -> None:
         super().__init__(controller, params, description)
         controller.add_hook(_WatchInvariants)
-        next(hook for hook in controller.hooks if isinstance(hook, _WatchInvariants)).control = self
+        hook_of(controller, _WatchInvariants).control = self
         self.projections = self.iterations = 0
         self.before = self.after = 0.0
 
@@ -180,14 +181,14 @@ class Invariants(Control):
         return {"drift": self.after, **(projected if self.params.project else {})}
 
     def setup_status_variables(self, controller: Any, **kwargs: Any) -> None:
-        """Add the invariants before and after the projection to the status of a step."""
+        """Refuse problems without invariants, and runs in which ends of steps cannot be moved."""
         require_invariants(controller.steps[0].levels[0].prob)
         require_single_steps(controller, kwargs.get("comm"), "Invariants", self.params.project)
-        self.add_status_variable_to_step("drift", None)
+        super().setup_status_variables(controller, **kwargs)
 
     def reset_status_variables(self, controller: Any, **kwargs: Any) -> None:
         """Begin a step."""
-        self.set_step_status_variable("drift", None)
+        super().reset_status_variables(controller, **kwargs)
         for step in controller.steps:
             vars(step.levels[0].sweep).pop("compute_end_point", None)
 
