@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from time import perf_counter
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -100,7 +102,7 @@ class AdaptivityDAE(MarkingControl):
         self._targets = [*(self.params.stops or ()), self.params.t_end]
         self.remark, self.come_to = "", -np.inf
         self._limit: TimeLimit | None = None
-        self.jumps, self._last_jump, self._span = 0, -np.inf, 0.0
+        self.jumps, self._last_jump = 0, -np.inf
         self._given: float | None = None
         self._between: tuple[Any, Any] = None, None
         self._longest = 0
@@ -228,7 +230,8 @@ class AdaptivityDAE(MarkingControl):
 
     def _check_approach(self, L: Any, outcome: Outcome) -> bool:
         """Whether a step is to be repeated behind a jump that the steps approach but do not reach."""
-        point = approached(self.sizes, _EndOfStep(L), float(L.time), float(L.dt))
+        end = SimpleNamespace(end_slope=partial(_relative_slope, L))
+        point = approached(self.sizes, end, float(L.time), float(L.dt))
         if np.isnan(point):
             return False
         if self._jump(L, point - L.time)[0]:
@@ -417,17 +420,10 @@ class AdaptivityDAE(MarkingControl):
         L.params.dt = clipped(sizes, now)
 
 
-class _EndOfStep:
-    """The end of an accepted step in a controller."""
-
-    def __init__(self, level: Any) -> None:
-        self._level = level
-
-    def end_slope(self) -> float:
-        """The largest u' of a differential unknown, relative to its size."""
-        L, k = self._level, self._level.prob.n_diff
-        sizes = np.maximum(L.prob.run_scales.unknowns, TINY)
-        return float(np.abs(L.uend.polynomial.derivative_at_end()[:k] / sizes[:k]).max(initial=0.0))
+def _relative_slope(L: Any) -> float:
+    """The largest u' of a differential unknown at the end of a step, relative to its size."""
+    k, sizes = L.prob.n_diff, np.maximum(L.prob.run_scales.unknowns, TINY)
+    return float(np.abs(L.uend.polynomial.derivative_at_end()[:k] / sizes[:k]).max(initial=0.0))
 
 
 def require_estimate(cls: type[Any], problem: Any, nodes: int, name: str = "") -> None:

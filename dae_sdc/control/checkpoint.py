@@ -35,21 +35,20 @@ class Checkpoints:
 
     def __init__(
         self,
+        problem: ProblemDAE,
+        record: StepRecord,
         every: int | None,
         write: Callable[[dict[str, Any]], None],
         start: Mapping[str, Any] | None = None,
         comm: Any = None,
     ) -> None:
+        self._problem, self._record = problem, record  # of a run that has not begun
+        self._fresh = plain_attributes(problem)
         self.every, self.always = every or CHECKPOINT_EVERY, every is not None
         self.write, self.start = write, start
         self.comm = None if comm is None or comm.Get_size() == 1 else comm
         self._root = self.comm is None or self.comm.Get_rank() == 0
         self._due = perf_counter() + FIRST_CHECKPOINT_AFTER
-
-    def attach(self, problem: ProblemDAE, record: StepRecord) -> None:
-        """Set the problem and the record of a run that has not begun."""
-        self._problem, self._record = problem, record
-        self._fresh = plain_attributes(problem)
 
     def begin(self, controller: Any, time: float, value: MeshDAE) -> tuple[float, MeshDAE]:
         """Restore ``start`` to a run that is about to begin; its time and its state."""

@@ -173,10 +173,9 @@ class GridOfSteps:
             return given
         if not self._off:
             return None
+        while self._grid - now < -SAME_TIME * self.dt:
+            self._grid += self.dt
         meets = self._grid
-        while meets - now < -SAME_TIME * self.dt:
-            meets += self.dt
-        self._grid = meets
         if abs(meets - now) <= SAME_TIME * self.dt:
             self._off = False
             return self.dt

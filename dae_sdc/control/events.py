@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from itertools import pairwise
 from math import isfinite
@@ -132,12 +132,9 @@ def as_events(given: Any) -> tuple[Event, ...]:
 
 
 def _event(given: Any, place: int) -> Event:
-    if isinstance(given, Event):
-        event = given
-    else:
-        known = ("terminal", "direction", "name", "change", "implicit", "otherwise", "times")
-        about = {name: getattr(given, name) for name in known if hasattr(given, name)}
-        event = Event(given, **about)
+    names = [entry.name for entry in fields(Event)[1:]]
+    about = {name: getattr(given, name) for name in names if hasattr(given, name)}
+    event = given if isinstance(given, Event) else Event(given, **about)
     label = f"events[{place}]"
     if not callable(event.function) or isinstance(event.function, type):
         raise InputError(f"{label} must be a function f(u, t), or ds.Event of one; got {given!r}")
@@ -197,8 +194,7 @@ class EventRecord:
 
     def plain(self) -> dict[str, Any]:
         """The record in lists, for a file; ``EventRecord.of`` is the inverse."""
-        arrays = {"t": self.t, "u": self.u, "direction": self.direction}
-        return {"name": self.name, **{name: array.tolist() for name, array in arrays.items()}}
+        return {"name": self.name} | {name: getattr(self, name).tolist() for name in ("t", "u", "direction")}
 
     @classmethod
     def of(cls, plain: Mapping[str, Any], n: int) -> EventRecord:
@@ -649,17 +645,14 @@ class LocateEvents(MarkingControl):
         self.events = [_Watch(event.name, event=_checked(event)) for event in self.params.events]
         self._usual = L.params.dt
         self._keep_due(t0, u0, 0.0)
+        h = RESTART_STEP * float(self.params.span or self._usual)
         if self._switched:
-            u0, _ = self._behind_changes(P, u0, t0, self._restart_step)
+            u0, _ = self._behind_changes(P, u0, t0, h)
         if all(watch.tolerance == 0.0 for watch in self.switches):
             return u0
         start = MeshDAE(u0)  # of a jump that has a value of its own on its border
-        jump_behind(P, start, t0, self._restart_step)
+        jump_behind(P, start, t0, h)
         return start
-
-    @property
-    def _restart_step(self) -> float:
-        return RESTART_STEP * float(self.params.span or self._usual)
 
     @property
     def watches(self) -> list[_Watch]:
@@ -880,10 +873,8 @@ class LocateEvents(MarkingControl):
     def carry_on(self, L: Any, t: float, u: MeshDAE) -> MeshDAE:
         """The state to go on from: consistent with the branch after a switch or a breakpoint."""
         self._keep_due(t, u, time_slack(L.dt, t))
-        if self.finished:
-            return u
         stopped = self._steps.at_stop(t)
-        if not self._switched and not stopped:
+        if self.finished or not (self._switched or stopped):
             return u
         P, located = L.prob, [watch for watch in self.events if watch.event.times is None]
         while self._switched or stopped:

@@ -194,14 +194,13 @@ class Invariants(MarkingControl):
 
     def determine_restart(self, controller: Any, S: Any, **kwargs: Any) -> None:
         """Move the end of a finished step."""
-        if not S.status.done or S.status.get("restart"):
+        # Without a projection invariants are looked at when the step counts.
+        if not S.status.done or S.status.get("restart") or not self.params.project:
             return
         L = S.levels[0]
         if getattr(L.sweep, "failure", None) is not None:
             return
         problem, end, t = L.prob, L.uend, float(L.time + L.dt)
-        if not self.params.project:
-            return  # looked at when the step counts
         nearer = nearest(problem, np.array(end), t)
         before, after = (float(np.abs(values).max(initial=0.0)) for values in (nearer.before, nearer.after))
         if not nearer.converged:

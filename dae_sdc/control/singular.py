@@ -424,8 +424,22 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         self._leap: _Leap | None = None
         self._tried = np.inf
 
-    def _look_at(self, L: Any) -> None:
-        """Choose by sweeper and problem how to watch."""
+    def _take(self, problem: Any) -> Watched | None:
+        if self._problem is not problem:
+            self._problem, self._steps.watched = problem, watched(problem)
+        return self._steps.watched
+
+    def pre_run(self, step: Any, level_number: int) -> None:
+        """Choose by sweeper and problem how to watch, and check the start."""
+        super().pre_run(step, level_number)
+        L = step.levels[0]
+        if step.status.time_size > 1 or len(step.levels) > 1:
+            raise InputError(
+                "WatchSingularPoints needs one step at a time on one level; got "
+                f"{step.status.time_size} steps and {len(step.levels)} levels; leave it out"
+            )
+        if not step.status.first or L.status.time is None:
+            return
         sweeper, problem = type(L.sweep), L.prob
         keeps = hasattr(sweeper, "on_manifold")
         self.way = self.asked or ("pass" if keeps else default_way(problem)) or "stop"
@@ -437,27 +451,8 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         # The method notices singular points itself.
         self.trusts = keeps and self.asked is None
         # Ranks that share the nodes of a step do not all have its dense output.
-        self.straight = bool(getattr(getattr(L.sweep, "nodes", None), "shared", False))
-
-    def _take(self, problem: Any) -> Watched | None:
-        if self._problem is not problem:
-            self._problem, self._steps.straight = problem, self.straight
-            self._steps.watched = watched(problem)
-        return self._steps.watched
-
-    def pre_run(self, step: Any, level_number: int) -> None:
-        """Check the start."""
-        super().pre_run(step, level_number)
-        L = step.levels[0]
-        if step.status.time_size > 1 or len(step.levels) > 1:
-            raise InputError(
-                "WatchSingularPoints needs one step at a time on one level; got "
-                f"{step.status.time_size} steps and {len(step.levels)} levels; leave it out"
-            )
-        if not step.status.first or L.status.time is None:
-            return
-        self._look_at(L)
-        watched = self._take(L.prob)
+        self._steps.straight = bool(getattr(getattr(L.sweep, "nodes", None), "shared", False))
+        watched = self._take(problem)
         if watched is None or isinstance(watched, _SaddleDeterminant) or watched.needs_derivatives:
             return  # quasilinear problems check their starts themselves
         start = end_of(L.u[0], L.time, watched)
@@ -550,7 +545,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
 
     def _look(self, watched: Watched, step: AcceptedStep, marks: int) -> None:
         """Look for zeros of determinants on a step by ``marks`` of :meth:`Watched.follow`."""
-        part = WatchedStep(step, watched, self.straight)
+        part = WatchedStep(step, watched, self._steps.straight)
         if marks & 1:
             values = [watched.values(part.at(theta)) for theta in (0.0, 0.5, 1.0)]
             values.append(watched.values(WatchedStep(step, watched, True).at(0.5)))
@@ -560,7 +555,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         if marks & 6:
             steps = [part]
             if marks & 4:
-                steps.insert(0, WatchedStep(self._steps.last[-1], watched, self.straight))
+                steps.insert(0, WatchedStep(self._steps.last[-1], watched, self._steps.straight))
             for at in range(len(watched)):
                 self._report(self._touched(watched, steps, at))
         if marks & 8:
@@ -614,12 +609,12 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         sweep = step.level.sweep
         if sweep.dipped:
             steps = [*self._steps.last][-STEPS_WATCHED:]
-            parts = [WatchedStep(earlier, watched, self.straight) for earlier in steps]
+            parts = [WatchedStep(earlier, watched, self._steps.straight) for earlier in steps]
             self._report(self._touched(watched, parts, 0))
         new, self._seen = sweep.passed[self._seen :], len(sweep.passed)
         if not new:
             return
-        part = WatchedStep(step, watched, self.straight)
+        part = WatchedStep(step, watched, self._steps.straight)
         points = [*self._crossings(watched, part, 0), self._touched(watched, [part], 0)]
         for point in [*filter(None, points)] or [Passage(0.5 * (part.start.t + part.end.t), None)]:
             self._report(point)
@@ -663,7 +658,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         """Whether a step that is to be rejected is accepted all the same, to pass a singular point."""
         # Before one, error estimates of multipliers make steps small that would be good enough for all else.
         unasked = self.refuses and self.way == "pass"
-        if self._steps.watched is None or not self._steps.last or unasked or self.straight:
+        if self._steps.watched is None or not self._steps.last or unasked or self._steps.straight:
             return False
         if self._leap is not None:
             return self._landed(self._leap, control, L, solved)
@@ -772,5 +767,5 @@ def _weakest(problem: ProblemDAE, t: float, u: Vector, du: Vector, sizes: Vector
     if rank == problem.n:
         return none
     algebraic = left[:, rank:].T @ (stiffness / rows[:, None]) @ right[rank:].T
-    _, found, directions = np.linalg.svd(algebraic)
-    return float(found[-1]), np.asarray(directions[-1] @ right[rank:])
+    _, values, directions = np.linalg.svd(algebraic)
+    return float(values[-1]), np.asarray(directions[-1] @ right[rank:])

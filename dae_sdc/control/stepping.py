@@ -307,9 +307,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         if record is None:
             return None
         watch, growth = self._watch, self._growth
-        most = MOST_STEPS
-        for hook in self._watching:
-            most = min(most, hook.steps_ahead)
+        most = min([MOST_STEPS, *(hook.steps_ahead for hook in self._watching)])
         if self.checkpoints is not None:
             most = min(most, self.checkpoints.every - len(record.rows) % self.checkpoints.every)
         hesitation = (0.0, 0.0) if watch is None else watch.hesitation

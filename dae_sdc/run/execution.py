@@ -27,6 +27,7 @@ from dae_sdc.control.hooks import (
     Samples,
     StepRecord,
     Steps,
+    hook_of,
 )
 from dae_sdc.control.invariants import Invariants
 from dae_sdc.control.singular import SingularPointError, WatchSingularPoints, default_way, impasse
@@ -180,16 +181,16 @@ class Execution:
         with _ROOT.kept():
             kind = self._kind()
             controller = self._controller(kind)
-            record: RunRecord = _hook(controller, RunRecord)
+            record: RunRecord = hook_of(controller, RunRecord)
             record.begin(self, bar)
-            watch = _hook(controller, WatchSingularPoints)
+            watch = hook_of(controller, WatchSingularPoints)
             if watch is not None:
                 watch.asked = self.plan.request.singular or watch.asked
                 if isinstance(controller, SteppingController):
                     watch.guide(controller.adaptivity)
-            for hook in controller.hooks:
-                if isinstance(hook, WatchAmplification):
-                    hook.t_end = self.plan.t_end
+            growing = hook_of(controller, WatchAmplification)
+            if growing is not None:
+                growing.t_end = self.plan.t_end
             levels = [level for step in controller.steps for level in step.levels]
             sweeper = levels[0].sweep
             for level in levels:
@@ -313,7 +314,7 @@ class Execution:
             if isinstance(error, SingularPointError):
                 return str(error)
             diagnosis = "" if watch is None else watch.diagnosis()
-            growing = _hook(controller, WatchAmplification)
+            growing = hook_of(controller, WatchAmplification)
             if growing is not None:
                 diagnosis += growing.remark()
             unsolved = isinstance(error, ConvergenceError | NewtonError | SingularMatrixError | StepSizeError)
@@ -596,11 +597,6 @@ class _RootLogger:
 
 
 _ROOT = _RootLogger()
-
-
-def _hook(controller: Any, kind: type[Any]) -> Any:
-    """The hook of the controller that is of a class; None if there is none."""
-    return next((hook for hook in controller.hooks if isinstance(hook, kind)), None)
 
 
 def _not_empty(solution: Solution, start: Start) -> Solution:
