@@ -142,9 +142,10 @@ class Group:
 
     def told(self) -> dict[str, Any]:
         """The chosen options that the parameters of a result include, as numbers and texts."""
-        kind: Any = type(self)
         told: dict[str, Any] = {}
-        silent = [name for name, one in _fields(kind).items() if not one.metadata["option"].told]
+        silent = [
+            one.name for one in fields(self) if (known := one.metadata.get("option")) and not known.told
+        ]
         for name, value in self.chosen(without=silent).items():
             if isinstance(value, PLAIN):
                 told[name] = value
@@ -788,19 +789,16 @@ def add_options(parser: argparse.ArgumentParser, record: Any, only: Sequence[str
             both = one.default is None or annotation.endswith("None")
             given["action"] = argparse.BooleanOptionalAction if both else "store_true"
         else:
-            reader = next(kind for part, kind in READERS.items() if part in annotation)
-            given |= {
-                "type": known.read or reader,
-                "metavar": known.metavar,
-                "choices": known.choices or None,
-            }
+            kind = next(kind for part, kind in READERS.items() if part in annotation)
+            given |= {"type": known.read or kind, "metavar": known.metavar, "choices": known.choices or None}
             if known.repeated or annotation.startswith("Mapping"):
                 given |= {"action": "append", "help": f"{given['help']}; may be repeated"}
         if one.kw_only or known.flag:
             flags = (known.flag or name.replace("_", "-")).split()
             parser.add_argument(*(f"--{flag}" for flag in flags), dest=name, **given)
         else:
-            parser.add_argument(name, **given, **({} if one.default is MISSING else {"nargs": "?"}))
+            given |= {} if one.default is MISSING else {"nargs": "?"}
+            parser.add_argument(name, **given)
 
 
 def given_options(args: argparse.Namespace, record: Any, without: Sequence[str] = ()) -> dict[str, Any]:

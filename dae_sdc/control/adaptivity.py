@@ -334,12 +334,6 @@ class AdaptivityDAE(MarkingControl):
         """Whether a run must be repeated with other sizes; if not, ``remark`` names those below tolerance."""
         return self._again or self._looks_back(L, value, True)
 
-    def conclude(self, L: Any) -> None:
-        """Tell what there is to tell after a run in a controller of pySDC."""
-        self.check_scales(L, True)
-        if self.remark:
-            tell(self.remark)
-
     def check_scales(self, L: Any, ended: bool = False) -> None:
         """Look at the sizes of the unknowns after an accepted step, or a run, in a controller of pySDC."""
         if (self.must_repeat_run if ended else self.finds_wrong_scales)(L, L.uend):
@@ -347,6 +341,8 @@ class AdaptivityDAE(MarkingControl):
                 f"rtol alone could not tell the sizes of all unknowns before the run, and at t={L.time:.6g} "
                 f"they have shown to be smaller; give atol, or use ds.solve, which begins such a run again"
             )
+        if ended and self.remark:
+            tell(self.remark)
 
     def _looks_back(self, L: Any, value: Any, ended: bool) -> bool:
         tolerance, names = L.sweep.tolerance, L.prob.names

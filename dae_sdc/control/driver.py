@@ -347,11 +347,9 @@ class StepDriver(Control):
             return
         self._judged.add(slot)
         self._repetitions[slot] = S.status.restarts_in_a_row + 1
-        S.status.restart = S.status.restart or self._ended
-        if not self._ended:
-            self._judge(S)
-
-    def _judge(self, S: Any) -> None:
+        if self._ended:
+            S.status.restart = True
+            return
         events = self.events
         if S.status.restart:
             self._ended = True
@@ -369,7 +367,7 @@ class StepDriver(Control):
         self._news = events.news()
         if events.interrupts(self._come_to):
             self._ended = True
-            self._hands_on = S.status.slot + (0 if S.status.last else 1)
+            self._hands_on = slot + (0 if S.status.last else 1)
 
     def _end_of(self, L: Any) -> float:
         return float(L.time + L.dt) if self.adaptivity is None else float(self.adaptivity.come_to)
@@ -451,7 +449,7 @@ class StepDriver(Control):
             # Ranks without a step at the end of the run have not seen all; rank 0 always has one.
             self._take(comm.bcast(self._state(), root=0))
         if self.adaptivity is not None and S is controller.steps[0]:
-            self.adaptivity.conclude(S.levels[0])
+            self.adaptivity.check_scales(S.levels[0], ended=True)
 
     def _state(self) -> dict[str, Any]:
         """All that steps behind this one, and the next block, depend on."""

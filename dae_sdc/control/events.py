@@ -629,8 +629,11 @@ class LocateEvents(MarkingControl):
         if self.params.n_slopes is None:
             self.params.n_slopes = accurate_slopes(type(L.sweep), P)
         P.hold_sides(self.params.sides)
-        names = switch_names(P, u0, t0)
-        sides = P.sides(u0, t0)
+        count, names = len(P.switches(u0, t0)), names_given(P, "switch_names")
+        if names and len(names) != count:
+            name = type(P).__name__
+            raise InputError(f"{name} has {count} switches and {len(names)} switch_names; name each once")
+        names, sides = names or tuple(f"switch {i}" for i in range(count)), P.sides(u0, t0)
         _require_as_many(P, "sides", len(sides), len(names), t0)
         P.hold_sides(sides)
         may_rest = getattr(P, "switches_rest", False)
@@ -1095,13 +1098,3 @@ def continuous(given: Any, who: str, t: float) -> float:
         return float(value)
     except OverflowError:
         raise InputError(f"{who} returned a number too large for a float at t={t:.6g}") from None
-
-
-def switch_names(problem: ProblemDAE, u: MeshDAE, t: float) -> tuple[str, ...]:
-    """Names of the switches of a problem."""
-    count, given = len(problem.switches(u, t)), names_given(problem, "switch_names")
-    if given and len(given) != count:
-        raise InputError(
-            f"{type(problem).__name__} has {count} switches and {len(given)} switch_names; name each once"
-        )
-    return given or tuple(f"switch {i}" for i in range(count))

@@ -121,7 +121,8 @@ class _WatchInvariants(Hooks):  # type: ignore[misc]
             return
         L = step.levels[level_number]
         known = step.status.get("drift")
-        after = largest_invariant(L.prob, L.uend, L.time + L.dt) if known is None else known[1]
+        values = L.prob.invariants(L.uend, L.time + L.dt) if known is None else known[1]
+        after = float(np.abs(np.asarray(values)).max(initial=0.0))
         add_at_end(self, step, L, "drift", after)
         if known is None:
             self.control.note(after, after)
@@ -145,11 +146,6 @@ def _checked_jacobian(problem: Any, values: Vector, u: MeshDAE, t: float) -> Any
             f"correct it, or start where the invariants are defined"
         )
     return matrix
-
-
-def largest_invariant(problem: Any, u: MeshDAE, t: float) -> float:
-    """Largest absolute value of the invariants at a state."""
-    return float(np.abs(np.asarray(problem.invariants(u, t))).max(initial=0.0))
 
 
 class Invariants(MarkingControl):
