@@ -143,9 +143,7 @@ class Group:
     def told(self) -> dict[str, Any]:
         """The chosen options that the parameters of a result include, as numbers and texts."""
         told: dict[str, Any] = {}
-        silent = [
-            one.name for one in fields(self) if (known := one.metadata.get("option")) and not known.told
-        ]
+        silent = [one.name for one in fields(self) if (item := one.metadata.get("option")) and not item.told]
         for name, value in self.chosen(without=silent).items():
             if isinstance(value, PLAIN):
                 told[name] = value
