@@ -67,6 +67,14 @@ class Setup:
         """Whether steps are taken one at a time on one level, where ``steps`` iterate together."""
         return steps in (None, 1) and not self.has_coarse_level and self.parallel not in ("steps", "both")
 
+    def require_alone(self, steps: int | None, what: str, out: str, adaptive: bool = True) -> None:
+        """Refuse what is done in runs of one step at a time, which may be ``adaptive`` or not, in others."""
+        if not self.iterates_alone(steps) or (self.adaptive and not adaptive):
+            raise InputError(
+                f"{what} in runs of one step at a time on one level; leave steps, coarse_nodes, "
+                f"parallel='steps' and {out}"
+            )
+
     @property
     def most_sweeps(self) -> int:
         """Largest number of sweeps of a step, with those of its prediction."""

@@ -669,7 +669,10 @@ def _known_of(model: Model, form: Form) -> _Known:
     rounded = regular_by_rounding(model, analysed)
     # Offsets above the index come from derivatives that cancel.
     cancels = not analysed.regular or (index is not None and analysed.index > max(1, index))
-    turns = cancels and _mixes(model)
+    # Derivatives may stand in combinations that change along solutions.
+    graph = model.graph
+    slopes = (item for root in model.roots for item in graph.gradient(root).items())
+    turns = cancels and any(graph.leaves[leaf].order and graph.mark[node] & MOVING for leaf, node in slopes)
     if index is None or rounded:
         return _Known(form, turns=turns)
     if analysed.regular:
@@ -685,13 +688,6 @@ def _may_be_open(model: Any, is_regular: bool) -> bool:
     if not hasattr(model, "roots"):
         return False
     return not is_regular or any(one.value == 0.0 for one in model.parameters_by_name.values())
-
-
-def _mixes(model: Model) -> bool:
-    """Whether derivatives stand in combinations that change along solutions."""
-    graph = model.graph
-    slopes = [item for root in model.roots for item in graph.gradient(root).items()]
-    return any(graph.leaves[leaf].order and graph.mark[node] & MOVING for leaf, node in slopes)
 
 
 def _of_repaired(model: Model, signature: Signature) -> tuple[int, ...]:

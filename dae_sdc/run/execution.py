@@ -65,11 +65,9 @@ from dae_sdc.sweepers.tolerance import less_accurate
 if TYPE_CHECKING:
     from dae_sdc.initial.hidden import HiddenConstraints
 
-QUIET = logging.ERROR
-
 PAUSE = 0.5  # Smallest time in seconds between two intermediate savings of a run.
 
-CONTROLLER = {"logger_level": QUIET, "mssdc_jac": False}
+CONTROLLER = {"logger_level": logging.ERROR, "mssdc_jac": False}
 """Parameters of the controller. Steps that iterate together take the newest value of the step before.
 
 From index 2 on they need it: Jacobi iterations pass on values without a consistent u'. Adaptive steps need it

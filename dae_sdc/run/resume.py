@@ -191,15 +191,6 @@ def plain_settings(given: Any) -> dict[str, Any]:
     return {name: value for name, value in vars(given).items() if name[0] != "_" and is_plain(value)}
 
 
-def require_one_at_a_time(setup: Setup, steps: int | None) -> None:
-    """Refuse a run that does not take its steps one at a time: its state between them is not complete."""
-    if not setup.iterates_alone(steps) or setup.adaptive:
-        raise InputError(
-            "checkpoints are written in runs of one step at a time on one level; leave steps, coarse_nodes, "
-            "parallel='steps' and other step size controllers out, or checkpoint"
-        )
-
-
 def read_checkpoint(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """The description and the state of a run in a checkpoint."""
     broken = f"{path} is damaged or no checkpoint; delete it to begin the run at its start"

@@ -235,12 +235,6 @@ def _shared_model(text: str, *params: tuple[str, Any, type]) -> Model:
     return make_model(text, {name: value for name, value, _ in params})  # 1 and 1.0 are not the same argument
 
 
-@functools.lru_cache(maxsize=16)
-def _defined_in(text: str) -> Any:
-    """The object in a file that is run once."""
-    return _read_from(text)
-
-
 def _read_from(text: str) -> Any:
     """The object in ``file.py:name``, or ``model`` of ``file.py``, or the only one that gives equations."""
     path, _, name = text.partition(":")
@@ -268,6 +262,9 @@ def _read_from(text: str) -> Any:
         which = f"{brief(list(known))}; give {path}:NAME with one" if known else "nothing like one; write one"
         raise InputError(f"{path} defines no '{name or 'model'}', but {which}")
     return known.popitem()[1]
+
+
+_defined_in = functools.lru_cache(maxsize=16)(_read_from)  # of a file that is run once
 
 
 def _equations_in(module: ModuleType) -> dict[str, Any]:
