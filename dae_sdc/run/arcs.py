@@ -272,27 +272,22 @@ class _Arcs:
 
     def _joined(self, ended: str) -> Solution:
         """All arcs as one solution."""
-        first, rest = self.arcs[0], self.arcs[1:]
+        first, rest, count = self.arcs[0], self.arcs[1:], len(self.events)
         parts = [_rows(first, self.times, True), *(_rows(arc, self.times, False) for arc in rest)]
         t, u, du = (np.concatenate([part[k] for part in parts]) for k in range(3))
         per_step = {
             name: np.concatenate([part[3][name] for part in parts]) for name in first.solution.per_step
         }
         solutions = [arc.solution for arc in self.arcs]
-        stats = {
-            name: sum(solution.stats.get(name, 0) for solution in solutions)
-            for name in dict.fromkeys(name for solution in solutions for name in solution.stats)
-        }
+        names = dict.fromkeys(name for solution in solutions for name in solution.stats)
+        stats = {name: sum(solution.stats.get(name, 0) for solution in solutions) for name in names}
         stats["arcs"], last = len(solutions), solutions[-1]
         success = last.success and not ended
-        texts = [*self.told, *(piece for arc in self.arcs for piece in _said(arc, len(self.events)))]
+        texts = [*self.told, *(piece for arc in self.arcs for piece in _said(arc, count))]
         message = "; ".join(dict.fromkeys(texts)) if success else ended or last.message
         missing = any(solution.equations is None for solution in solutions)
         log = {key: value for solution in solutions for key, value in solution.log.items()}
-        columns = [
-            [_of_run(record, arc.mode) for record in arc.solution.events[: len(self.events)]]
-            for arc in self.arcs
-        ]
+        columns = ([_of_run(record, arc.mode) for record in arc.solution.events[:count]] for arc in self.arcs)
         events = tuple(map(_merged, zip(*columns, strict=True)))
         records = [_of_run(record, arc.mode) for arc in self.arcs for record in arc.solution.switches]
         records += [

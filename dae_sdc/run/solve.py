@@ -239,11 +239,8 @@ def main(args: argparse.Namespace) -> int:
     stats = solution.stats
     if args.resume:
         resumed_at = solution.parameters["resumed_at"]
-        print(
-            f"no checkpoint {args.checkpoint}, begun at the start"
-            if resumed_at is None
-            else f"resumed at t = {resumed_at:g} from {args.checkpoint}"
-        )
+        begun = f"no checkpoint {args.checkpoint}, begun at the start"
+        print(begun if resumed_at is None else f"resumed at t = {resumed_at:g} from {args.checkpoint}")
     print(
         f"{args.problem}: t = {solution.t[-1]:g} after {stats['steps']} steps, {stats['sweeps']} sweeps, "
         f"{stats['newton']} Newton iterations, {stats['rhs']} residual evaluations"

@@ -54,8 +54,6 @@ REMEMBERED: Final = 16  # Most models of which results of :func:`calculated` are
 
 _CALCULATED: dict[Model, tuple[Any, dict[Hashable, Any]]] = {}
 
-_PARAMETERS: WeakKeyDictionary[Any, Mapping[str, inspect.Parameter]] = WeakKeyDictionary()
-
 _STRUCTURES: WeakKeyDictionary[Any, tuple[int, Any]] = WeakKeyDictionary()
 
 
@@ -335,12 +333,10 @@ def calculated(model: Model, what: Hashable, calculate: Callable[[], R]) -> R:
     return result
 
 
-def _parameters_of(function: Any) -> Mapping[str, inspect.Parameter]:
-    """The parameters of a function or constructor, cached because inspection is slow."""
-    parameters = _PARAMETERS.get(function)
-    if parameters is None:
-        parameters = _PARAMETERS[function] = inspect.signature(function).parameters
-    return parameters
+@functools.lru_cache(maxsize=64)
+def _parameters_of(cls: Any) -> Mapping[str, inspect.Parameter]:
+    """The parameters of a constructor, cached because inspection is slow."""
+    return inspect.signature(cls).parameters
 
 
 def instance_of(problem: Any, params: Mapping[str, Any]) -> ProblemDAE:
