@@ -281,8 +281,9 @@ def events_of(given: Any, problem: ProblemDAE, unknowns: Unknowns | None) -> Any
 
 def _event(text: str, problem: ProblemDAE, unknowns: Unknowns | None) -> Event:
     expression, *parts = text.split(";")
-    terminal, direction, words = 0, 0.0, list[str]()
-    # New values by name, which implicit ones may depend on each other, and with x: = ... those that follow.
+    terminal, direction = 0, 0.0
+    words: list[str] = []
+    # New values by name, which may depend on each other where they are implicit; x: = ... only follows.
     values: dict[str, Callable[..., float]] = {}
     others: dict[str, Callable[..., float]] = {}
     for part in parts:
@@ -294,8 +295,8 @@ def _event(text: str, problem: ProblemDAE, unknowns: Unknowns | None) -> Event:
         elif name in problem.names:
             chosen[name] = function_of(value, problem, unknowns)
         elif unknowns is not None and name in unknowns.removed:
-            base, function = _through(name, value, text, problem, unknowns)
-            chosen[base] = function
+            base, chosen_value = _through(name, value, text, problem, unknowns)
+            chosen[base] = chosen_value
         else:
             raise InputError(unknown(f"unknown that event '{text}' changes", name, problem.names))
     for word in words:
