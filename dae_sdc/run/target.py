@@ -349,7 +349,7 @@ def instance_of(problem: Any, params: Mapping[str, Any]) -> ProblemDAE:
             f"a problem is a name, a ProblemDAE class or an instance of one, a Model or a function F(t, u, "
             f"du); got {shown(problem)}"
         )
-    accepted: Mapping[str, inspect.Parameter] = _parameters_of(cls)
+    accepted: Mapping[str, inspect.Parameter] = _parameters_of(problem)
     if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in accepted.values()):
         of_base = ("n_diff", "n_alg")  # given by the problem to its base, not by the user
         base = {name: p for name, p in _parameters_of(ProblemDAE).items() if name not in of_base}
