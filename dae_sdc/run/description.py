@@ -265,7 +265,7 @@ def _check_direct(options: SetupOptions, cls: type[Any], name: str, parallel: st
 
 def _of_sweeps(options: SetupOptions, preconditioner: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Label and description entries of an SDC sweeper."""
-    chosen = {"quad": "RADAU-RIGHT", "nodes": 3, "qdelta": preconditioner, "restol": RESTOL, "nsweeps": 1}
+    chosen: dict[str, Any] = {"quad": "RADAU-RIGHT", "nodes": 3, "qdelta": preconditioner, "restol": RESTOL}
     chosen |= {"residual_type": "full_abs", "maxiter": MAXITER, **options.chosen(Method, Sweeps)}
     label = {name: chosen[name] for name in ("quad", "nodes", "qdelta")}
     check_quadrature(label["quad"], label["nodes"])
@@ -276,8 +276,8 @@ def _of_sweeps(options: SetupOptions, preconditioner: str) -> tuple[dict[str, An
     sweeper = {"num_nodes": label["nodes"], "quad_type": label["quad"], "QI": label["qdelta"]}
     own = {"initial_guess": options.initial_guess, "random_seed": options.seed, "backend": options.backend}
     sweeper |= {name: value for name, value in own.items() if value is not None}
-    level = {"restol": float(chosen["restol"])}
-    level |= {name: chosen[name] for name in ("nsweeps", "residual_type")}
+    level: dict[str, Any] = {"restol": float(chosen["restol"]), "nsweeps": chosen.get("nsweeps", 1)}
+    level["residual_type"] = chosen["residual_type"]
     most = {"maxiter": chosen["maxiter"]}
     return label, {"sweeper_params": sweeper, "level_params": level, "step_params": most}
 
