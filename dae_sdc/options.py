@@ -45,7 +45,6 @@ LARGEST_ITERATION_COUNT = 100_000
 MOST_TOGETHER = 10_000  # Steps that may iterate together: each has a level of its own in memory.
 MOST_TIMES = 10_000_000  # Times at which a solution may be asked for.
 HIGHEST_ORDER = 5  # Highest order of backward differentiation formulas.
-
 LARGEST_SEED = 2**32 - 1
 PLAIN = str | bool | int | float  # Types of values that a table shows as they are.
 
@@ -143,9 +142,8 @@ class Group:
 
     def told(self) -> dict[str, Any]:
         """The chosen options that the parameters of a result include, as numbers and texts."""
-        kind: Any = type(self)
         told: dict[str, Any] = {}
-        silent = [name for name, one in _fields(kind).items() if not one.metadata["option"].told]
+        silent = [one.name for one in fields(self) if (item := one.metadata.get("option")) and not item.told]
         for name, value in self.chosen(without=silent).items():
             if isinstance(value, PLAIN):
                 told[name] = value
@@ -162,17 +160,18 @@ def count(most: int, called: str = "") -> Check:
     return lambda name, value: require_count(called or name, value, most)
 
 
+def _whole(name: str, value: Any, least: int, most: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise InputError(f"{name} must be an integer from {least} to {most}; got {shown(value)}")
+
+
+_seed = functools.partial(_whole, least=0, most=LARGEST_SEED)
+
+
 def highest_order(name: str, value: Any) -> None:
     """Check one or several orders of backward differentiation formulas, from 1 to 5."""
-    for one in value if isinstance(value, Sequence) else (value,):
-        if not isinstance(one, bool) and isinstance(one, int) and 1 <= one <= HIGHEST_ORDER:
-            continue
-        raise InputError(f"{name} must be an integer from 1 to {HIGHEST_ORDER}; got {shown(one)}")
-
-
-def _seed(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LARGEST_SEED:
-        raise InputError(f"{name} must be an integer from 0 to {LARGEST_SEED}; got {value!r}")
+    for order in value if isinstance(value, Sequence) else (value,):
+        _whole(name, order, 1, HIGHEST_ORDER)
 
 
 def at_least_0(name: str, value: Any) -> None:
@@ -209,10 +208,9 @@ def listed(kind: Callable[[str], Any], of: str) -> Callable[[str], list[Any]]:
     """A reader of values that are separated by commas, at least one."""
 
     def read(text: str) -> list[Any]:
-        try:
+        values: list[Any] = []
+        with suppress(ValueError, argparse.ArgumentTypeError):
             values = [kind(part) for part in map(str.strip, text.split(",")) if part]
-        except (ValueError, argparse.ArgumentTypeError):
-            values = []
         if not values:
             raise argparse.ArgumentTypeError(f"needs {of}, separated by commas; got {text!r}")
         return values
@@ -675,10 +673,6 @@ class Ranks(Group):
     comm: Any = option(None, "the ranks (COMM_WORLD)", like="mpi4py.MPI.Intracomm", shell=False, told=False)
 
 
-def _threads_from_text(text: str) -> int | str:
-    return text if text == "auto" else integer(text)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Parallel(Ranks, Sharing):
     """Steps that iterate together, and processes."""
@@ -695,7 +689,7 @@ class Parallel(Ranks, Sharing):
         "The values are those of one thread. With 'auto' the first steps are measured, and "
         "``parameters['sharing']`` of the solution says what was chosen and why.",
         check=lambda name, value: None if value == "auto" else require_count(name, value),
-        read=_threads_from_text,
+        read=lambda text: text if text == "auto" else integer(text),
         metavar="N",
     )
 
@@ -747,8 +741,7 @@ def takes(record: Callable[P, T]) -> Callable[[Callable[[T], R]], Callable[P, R]
         result = inspect.signature(function).return_annotation
         flat.__signature__ = inspect.signature(record).replace(return_annotation=result)
         flat.__annotations__ = {"return": result}
-        words = (function.__doc__ or "").replace("    {options}", parameters_section(record), 1)
-        flat.__doc__ = words
+        flat.__doc__ = (function.__doc__ or "").replace("    {options}", parameters_section(record), 1)
         flat.record = record
         return checked()(call)
 
@@ -773,6 +766,7 @@ def parameters_section(record: Any) -> str:
 
 # What makes a value from the text in a shell, by the first of these that an annotation contains.
 READERS: Mapping[str, Callable[[str], Any]] = {
+    "Mapping[": str,  # NAME=VALUE, see :func:`given_options`
     "Sequence[float": listed(number, "numbers"),
     "Sequence[int": listed(integer, "integers"),
     "Sequence[": listed(str, "names"),
@@ -792,24 +786,17 @@ def add_options(parser: argparse.ArgumentParser, record: Any, only: Sequence[str
         if annotation.startswith("bool"):
             both = one.default is None or annotation.endswith("None")
             given["action"] = argparse.BooleanOptionalAction if both else "store_true"
-        elif annotation.startswith("Mapping"):
-            given |= {"action": "append", "metavar": known.metavar, "help": f"{known.help}; may be repeated"}
         else:
-            reader = next(kind for part, kind in READERS.items() if part in annotation)
-            given |= {
-                "type": known.read or reader,
-                "metavar": known.metavar,
-                "choices": known.choices or None,
-            }
-            if known.repeated:
+            kind = next(kind for part, kind in READERS.items() if part in annotation)
+            given |= {"type": known.read or kind, "metavar": known.metavar, "choices": known.choices or None}
+            if known.repeated or annotation.startswith("Mapping"):
                 given |= {"action": "append", "help": f"{given['help']}; may be repeated"}
         if one.kw_only or known.flag:
             flags = (known.flag or name.replace("_", "-")).split()
             parser.add_argument(*(f"--{flag}" for flag in flags), dest=name, **given)
-        elif one.default is MISSING:
-            parser.add_argument(name, **given)
         else:
-            parser.add_argument(name, nargs="?", **given)
+            given |= {} if one.default is MISSING else {"nargs": "?"}
+            parser.add_argument(name, **given)
 
 
 def given_options(args: argparse.Namespace, record: Any, without: Sequence[str] = ()) -> dict[str, Any]:

@@ -411,11 +411,11 @@ def test_unasked_checkpoints_take_a_tenth_of_the_time(monkeypatch: pytest.Monkey
 
     for every, gap in ((None, 10.0), (CHECKPOINT_EVERY, 0.0)):
         written.clear()
-        checkpoints = Slow(every, write)
-        checkpoints._record = type("Record", (), {"rows": []})()  # type: ignore[assignment]
+        record: Any = type("Record", (), {"rows": []})()
+        checkpoints = Slow(Parts(), record, every, write)  # type: ignore[arg-type]
         for _ in range(1000):
             now[0] += 0.02
-            checkpoints._record.rows.append({})
+            record.rows.append({})
             checkpoints.look(Parts(), now[0], None)  # type: ignore[arg-type]
         assert len(written) > 1
         assert min(np.diff(written)) > gap

@@ -268,3 +268,10 @@ def test_what_is_no_event_is_refused(event: str, says: str) -> None:
     with pytest.raises(ds.InputError) as caught:
         ds.solve(lambda t, u, du: [du[0] - 1], u0={"x": 0.0}, t_end=1.0, rtol=1e-6, events=[event])
     assert any(words in str(caught.value) for words in says.split("|")) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("settings", [{"rtol": 1e-6}, {"dt": 0.05, "sweeper": "radau-iia-5"}], ids=str)
+def test_a_run_ends_at_its_start_where_a_terminal_sample_does(settings: dict[str, Any]) -> None:
+    run = ds.solve(heater_of_function, **{**OF_FUNCTION, "events": ["sample(0, 1); terminal"]}, **settings)
+    assert run.success and run.t.tolist() == [0.0] and run.events[0].t.tolist() == [0.0]
+    assert run.message == "the run ended at event 'sample(0, 1)' at t=0"

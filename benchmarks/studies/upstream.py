@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
@@ -19,7 +20,6 @@ from benchmarks.study import Layout, Table, chosen, study
 from dae_sdc.control.hooks import StepRecord
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import InputError
-from dae_sdc.run.execution import QUIET
 from dae_sdc.run.method import INITIAL_SWEEPS
 from dae_sdc.run.results import Result
 from dae_sdc.sweepers.sdc import SWEEPERS
@@ -86,7 +86,7 @@ class _Run:
             "problem_params": {"newton_tol": newton_tol, **how.get("params", {})},
             **{"level_params": {"dt": case.dt, "restol": restol}, "step_params": {"maxiter": MAXITER}},
         }
-        quiet = {"logger_level": QUIET, "hook_class": list(hooks)}
+        quiet = {"logger_level": logging.ERROR, "hook_class": list(hooks)}
         self.controller = controller_nonMPI(1, controller_params=quiet, description=description)
         self.problem = self.controller.MS[0].levels[0].prob
         start = PROBLEMS[case.problem].interval[0]

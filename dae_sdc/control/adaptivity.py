@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from time import perf_counter
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from dae_sdc.control.driver import RepeatingControl, driver_of
+from dae_sdc.control.driver import MarkingControl, driver_of
 from dae_sdc.dae.consistency import begin_scales
 from dae_sdc.dae.newton import undetermined
-from dae_sdc.dae.scales import Noise, Scales, measured_noise
-from dae_sdc.dae.state import StepPolynomial, unresolved
+from dae_sdc.dae.scales import Scales, measured_noise
+from dae_sdc.dae.state import StepPolynomial, Vector, unresolved
 from dae_sdc.deadline import TimeLimit, current
 from dae_sdc.errors import InputError, SolveError, StepSizeError
 from dae_sdc.sharing import tell
@@ -62,17 +64,12 @@ FUNCTIONS, VALUES = 1, 2
 SAVED = tuple("_next _given _restarts _steps _look_at jumps _last_jump".split())
 
 
-def _noise(problem: Any, u0: Any, t0: float) -> Noise | None:
-    """The noise of equations in Python; compiled ones are taken to have none."""
-    if problem.kernels is not None:
-        return None
-    problem.start_step(u0, t0)
-    known = u0.polynomial
-    slope = np.zeros(problem.n) if known is None else known.derivative_at_end()
-    return measured_noise(problem, u0.view(np.ndarray), slope, t0)
+def _end_slope(u: Any, n: int) -> Vector:
+    """u' at the end of a step with the state u, 0 where it is not known."""
+    return np.zeros(n) if u.polynomial is None else u.polynomial.derivative_at_end()
 
 
-class AdaptivityDAE(RepeatingControl):
+class AdaptivityDAE(MarkingControl):
     """Accepts or repeats every step by the error that its sweeper estimates, and sets the next step size.
 
     In pySDC's own controllers it takes one step at a time on one level, and refuses the rest. There the
@@ -105,7 +102,7 @@ class AdaptivityDAE(RepeatingControl):
         self._targets = [*(self.params.stops or ()), self.params.t_end]
         self.remark, self.come_to = "", -np.inf
         self._limit: TimeLimit | None = None
-        self.jumps, self._last_jump, self._span = 0, -np.inf, 0.0
+        self.jumps, self._last_jump = 0, -np.inf
         self._given: float | None = None
         self._between: tuple[Any, Any] = None, None
         self._longest = 0
@@ -195,9 +192,8 @@ class AdaptivityDAE(RepeatingControl):
         name = L.prob.names[outcome.worst]
         why = f"the error is largest in '{name}'"
         if not outcome.solved:
-            polynomial = getattr(L.u[0], "polynomial", None)
-            slope = np.zeros(L.prob.n) if polynomial is None else polynomial.derivative_at_end()
-            open_ = undetermined(L.prob, L.u[0], slope, L.time, L.dt) if "singular" in outcome.reason else ""
+            slope, singular = _end_slope(L.u[0], L.prob.n), "singular" in outcome.reason
+            open_ = undetermined(L.prob, L.u[0], slope, L.time, L.dt) if singular else ""
             why = outcome.reason + (f": {open_}" if open_ else f" (largest change in '{name}')")
         tried = [f"the algebraic unknowns behind it were not found: {failure}"] if failure else []
         tried += [text for text in (getattr(L.sweep, "tried", ""),) if text and not outcome.solved]
@@ -234,7 +230,8 @@ class AdaptivityDAE(RepeatingControl):
 
     def _check_approach(self, L: Any, outcome: Outcome) -> bool:
         """Whether a step is to be repeated behind a jump that the steps approach but do not reach."""
-        point = approached(self.sizes, _EndOfStep(L), float(L.time), float(L.dt))
+        end = SimpleNamespace(end_slope=partial(_relative_slope, L))
+        point = approached(self.sizes, end, float(L.time), float(L.dt))
         if np.isnan(point):
             return False
         if self._jump(L, point - L.time)[0]:
@@ -270,7 +267,9 @@ class AdaptivityDAE(RepeatingControl):
         self.sizes.target = self._targets[min(self._next, len(self._targets) - 1)]
         L.prob.noise = None
         begin_scales(L.prob, u0, t0, span, tolerance.rtol, tolerance.atol)
-        L.prob.noise = _noise(L.prob, u0, t0)
+        if L.prob.kernels is None:  # compiled equations are taken to have no noise
+            L.prob.start_step(u0, t0)
+            L.prob.noise = measured_noise(L.prob, u0.view(np.ndarray), _end_slope(u0, L.prob.n), t0)
         if L.prob.noise is not None:
             tolerance = L.sweep.tolerance = tolerance.above_noise(L.prob)
             begin_scales(L.prob, u0, t0, span, tolerance.rtol, tolerance.atol)
@@ -335,12 +334,6 @@ class AdaptivityDAE(RepeatingControl):
         """Whether a run must be repeated with other sizes; if not, ``remark`` names those below tolerance."""
         return self._again or self._looks_back(L, value, True)
 
-    def conclude(self, L: Any) -> None:
-        """Tell what there is to tell after a run in a controller of pySDC."""
-        self.check_scales(L, True)
-        if self.remark:
-            tell(self.remark)
-
     def check_scales(self, L: Any, ended: bool = False) -> None:
         """Look at the sizes of the unknowns after an accepted step, or a run, in a controller of pySDC."""
         if (self.must_repeat_run if ended else self.finds_wrong_scales)(L, L.uend):
@@ -348,6 +341,8 @@ class AdaptivityDAE(RepeatingControl):
                 f"rtol alone could not tell the sizes of all unknowns before the run, and at t={L.time:.6g} "
                 f"they have shown to be smaller; give atol, or use ds.solve, which begins such a run again"
             )
+        if ended and self.remark:
+            tell(self.remark)
 
     def _looks_back(self, L: Any, value: Any, ended: bool) -> bool:
         tolerance, names = L.sweep.tolerance, L.prob.names
@@ -372,10 +367,6 @@ class AdaptivityDAE(RepeatingControl):
     def repeat_step(self, dt: float) -> None:
         """Let the next step have this size: the repetition of one that has been accepted."""
         self._given = dt
-
-    def set_next_step(self, dt: float) -> None:
-        """Let the next step have this size, or less where a time is to be met."""
-        self.sizes.wanted = dt
 
     def at_stop(self, time: float) -> bool:
         """Whether the equations have a kink or a jump at the time that an accepted step has come to."""
@@ -425,17 +416,10 @@ class AdaptivityDAE(RepeatingControl):
         L.params.dt = clipped(sizes, now)
 
 
-class _EndOfStep:
-    """The end of an accepted step in a controller."""
-
-    def __init__(self, level: Any) -> None:
-        self._level = level
-
-    def end_slope(self) -> float:
-        """The largest u' of a differential unknown, relative to its size."""
-        L, k = self._level, self._level.prob.n_diff
-        sizes = np.maximum(L.prob.run_scales.unknowns, TINY)
-        return float(np.abs(L.uend.polynomial.derivative_at_end()[:k] / sizes[:k]).max(initial=0.0))
+def _relative_slope(L: Any) -> float:
+    """The largest u' of a differential unknown at the end of a step, relative to its size."""
+    k, sizes = L.prob.n_diff, np.maximum(L.prob.run_scales.unknowns, TINY)
+    return float(np.abs(L.uend.polynomial.derivative_at_end()[:k] / sizes[:k]).max(initial=0.0))
 
 
 def require_estimate(cls: type[Any], problem: Any, nodes: int, name: str = "") -> None:

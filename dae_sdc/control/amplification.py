@@ -197,13 +197,10 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
         """What has grown where, by which method, and what helps."""
         method = getattr(sweep, "method", None)
         name = f"{type(sweep).__name__} with {sweep.coll.num_nodes} nodes" if method is None else method.name
-        stable = []
-        methods: list[Tableau | MultistepMethod] = [METHODS[known] for known in METHODS]
-        methods += [MULTISTEP[known] for known in MULTISTEP]
-        for other in methods:
-            step = other.linear_step
-            if step is not None and self._growth(piece, step, h) <= 0.0:
-                stable.append((other.order, other.name))
+        others: list[Tableau | MultistepMethod] = [METHODS[known] for known in METHODS]
+        others += [MULTISTEP[known] for known in MULTISTEP]
+        steps = [(other.order, other.name, other.linear_step) for other in others]
+        stable = [pair for *pair, step in steps if step is not None and self._growth(piece, step, h) <= 0.0]
         kept = f"; '{max(stable)[1]}' does not let them grow here" if stable else ""
         return (
             f"errors grow by a factor of {exp(rate):.3g} in every step of '{name}' with dt={h:.3g} at "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from itertools import accumulate, pairwise
 from time import perf_counter
 from typing import Any
@@ -34,21 +35,20 @@ class Checkpoints:
 
     def __init__(
         self,
+        problem: ProblemDAE,
+        record: StepRecord,
         every: int | None,
         write: Callable[[dict[str, Any]], None],
         start: Mapping[str, Any] | None = None,
         comm: Any = None,
     ) -> None:
+        self._problem, self._record = problem, record  # of a run that has not begun
+        self._fresh = plain_attributes(problem)
         self.every, self.always = every or CHECKPOINT_EVERY, every is not None
         self.write, self.start = write, start
         self.comm = None if comm is None or comm.Get_size() == 1 else comm
         self._root = self.comm is None or self.comm.Get_rank() == 0
         self._due = perf_counter() + FIRST_CHECKPOINT_AFTER
-
-    def attach(self, problem: ProblemDAE, record: StepRecord) -> None:
-        """Set the problem and the record of a run that has not begun."""
-        self._problem, self._record = problem, record
-        self._fresh = plain_attributes(problem)
 
     def begin(self, controller: Any, time: float, value: MeshDAE) -> tuple[float, MeshDAE]:
         """Restore ``start`` to a run that is about to begin; its time and its state."""
@@ -194,7 +194,7 @@ def restore_record(record: StepRecord, packed: Mapping[str, Any]) -> None:
 def plain_attributes(problem: ProblemDAE) -> dict[str, Any]:
     """The public attributes of a problem that are numbers, texts, arrays, or lists and tuples of them."""
     public = {name: value for name, value in vars(problem).items() if name[0] != "_"}
-    return {name: _copied(value) for name, value in public.items() if is_plain(value)}
+    return {name: deepcopy(value) for name, value in public.items() if is_plain(value)}
 
 
 def is_plain(value: Any) -> bool:
@@ -204,15 +204,6 @@ def is_plain(value: Any) -> bool:
     if isinstance(value, np.ndarray):
         return value.dtype.kind in "biufc"
     return value is None or isinstance(value, SIMPLE)
-
-
-def _copied(value: Any) -> Any:
-    """A plain value that stays as it is when the original is changed in place."""
-    if isinstance(value, np.ndarray):
-        return value.copy()
-    if isinstance(value, list):
-        return [_copied(entry) for entry in value]
-    return value
 
 
 def same(a: Any, b: Any) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 from pySDC.core.convergence_controller import ConvergenceController
 from pySDC.core.hooks import Hooks
 
-from dae_sdc.control.hooks import MarkProvisionalStarts, StepRecord, add_at_end, unconverged
+from dae_sdc.control.hooks import MarkProvisionalStarts, StepRecord, add_at_end, hook_of, unconverged
 from dae_sdc.deadline import check_at
 from dae_sdc.errors import InputError, SolveError
 from dae_sdc.sweepers.parallel import raise_everywhere
@@ -29,16 +29,20 @@ class Control(ConvergenceController):  # type: ignore[misc]
         return {"control_order": self.order, **self.defaults, **given}
 
 
-class RepeatingControl(Control):
-    """A convergence controller that may let a step be repeated."""
+class MarkingControl(Control):
+    """A convergence controller with entries in the status of steps, by default that which repeats one."""
+
+    marks: ClassVar[Mapping[str, Any]] = {"restart": False}  # Their values when a step begins.
 
     def setup_status_variables(self, controller: Any, **kwargs: Any) -> None:
-        """Add the mark of a step that is to be repeated."""
-        self.add_status_variable_to_step("restart", False)
+        """Add the entries."""
+        for name, value in self.marks.items():
+            self.add_status_variable_to_step(name, value)
 
     def reset_status_variables(self, controller: Any, **kwargs: Any) -> None:
-        """Take the mark away for the next step."""
-        self.set_step_status_variable("restart", False)
+        """Begin a step."""
+        for name, value in self.marks.items():
+            self.set_step_status_variable(name, value)
 
 
 def require_single_steps(controller: Any, comm: Any, what: str, needed: bool = True) -> None:
@@ -84,7 +88,7 @@ def round_off_limit(index: int | None, dt: float) -> float:
     return RESIDUAL_AT_ROUND_OFF * max(1.0, dt ** (1 - (2 if index is None else max(index, 1))))
 
 
-class StopAtRoundOff(Control):
+class StopAtRoundOff(MarkingControl):
     """Ends the iterations of a step when its residual no longer falls although it is at round-off already.
 
     A tolerance below what double precision allows would otherwise cost ``maxiter`` sweeps in every step. How
@@ -98,19 +102,15 @@ class StopAtRoundOff(Control):
     """
 
     order = 150  # before pySDC's own check of convergence
+    marks: ClassVar = {"at_round_off": False, "residuals": ()}
 
     def __init__(self, controller: Any, params: dict[str, Any], description: dict[str, Any]) -> None:
         super().__init__(controller, params, description)
         self._maxiter = description["step_params"]["maxiter"]
 
-    def setup_status_variables(self, controller: Any, **kwargs: Any) -> None:
-        """Add the mark and the residuals of the step to the status of every step."""
-        self.add_status_variable_to_step("at_round_off", False)
-        self.add_status_variable_to_step("residuals", ())
-
     def reset_status_variables(self, controller: Any, **kwargs: Any) -> None:
-        """Begin a step without a mark, and with all its iterations."""
-        self.setup_status_variables(controller)
+        """Begin a step, with all its iterations."""
+        super().reset_status_variables(controller, **kwargs)
         for step in controller.steps:
             step.params.maxiter = self._maxiter
 
@@ -173,10 +173,9 @@ class GridOfSteps:
             return given
         if not self._off:
             return None
+        while self._grid - now < -SAME_TIME * self.dt:
+            self._grid += self.dt
         meets = self._grid
-        while meets - now < -SAME_TIME * self.dt:
-            meets += self.dt
-        self._grid = meets
         if abs(meets - now) <= SAME_TIME * self.dt:
             self._off = False
             return self.dt
@@ -237,7 +236,7 @@ class StepDriver(Control):
         self._news: list[tuple[str, float]] = []
         super().__init__(controller, params, description)
         controller.add_hook(_Observe)
-        next(hook for hook in controller.hooks if isinstance(hook, _Observe)).driver = self
+        hook_of(controller, _Observe).driver = self
 
     # --- set-up ---------------------------------------------------------------------------------------------
 
@@ -348,19 +347,16 @@ class StepDriver(Control):
             return
         self._judged.add(slot)
         self._repetitions[slot] = S.status.restarts_in_a_row + 1
-        S.status.restart = S.status.restart or self._ended
-        if not self._ended:
-            self._judge(S)
-
-    def _judge(self, S: Any) -> None:
+        if self._ended:
+            S.status.restart = True
+            return
         events = self.events
-        if not S.status.restart:
-            self._come_to = self._end_of(S.levels[0])
         if S.status.restart:
             self._ended = True
             if events is not None:
                 events.leave_step()
             return
+        self._come_to = self._end_of(S.levels[0])
         if events is None:
             return
         wanted = events.examine(S)
@@ -369,9 +365,9 @@ class StepDriver(Control):
             self.sizes.repeat_step(wanted)
             return
         self._news = events.news()
-        if events.interrupts(self._end_of(S.levels[0])):
+        if events.interrupts(self._come_to):
             self._ended = True
-            self._hands_on = S.status.slot + (0 if S.status.last else 1)
+            self._hands_on = slot + (0 if S.status.last else 1)
 
     def _end_of(self, L: Any) -> float:
         return float(L.time + L.dt) if self.adaptivity is None else float(self.adaptivity.come_to)
@@ -453,7 +449,7 @@ class StepDriver(Control):
             # Ranks without a step at the end of the run have not seen all; rank 0 always has one.
             self._take(comm.bcast(self._state(), root=0))
         if self.adaptivity is not None and S is controller.steps[0]:
-            self.adaptivity.conclude(S.levels[0])
+            self.adaptivity.check_scales(S.levels[0], ended=True)
 
     def _state(self) -> dict[str, Any]:
         """All that steps behind this one, and the next block, depend on."""
@@ -501,7 +497,7 @@ class ShareBlock(Control):
         for step in controller.steps:
             for level in step.levels:
                 level.sweep.defers = True
-        self._record = next(hook for hook in controller.hooks if isinstance(hook, StepRecord))
+        self._record: StepRecord = hook_of(controller, StepRecord)
 
     def prepare_next_block(
         self, controller: Any, S: Any, size: int, time: float, Tend: float, comm: Any, **kwargs: Any

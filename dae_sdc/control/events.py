@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from itertools import pairwise
 from math import isfinite
 from numbers import Integral, Real
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq, minimize_scalar
 
 from dae_sdc.arguments import shown
-from dae_sdc.control.driver import RepeatingControl, driver_of
+from dae_sdc.control.driver import MarkingControl, driver_of
 from dae_sdc.control.hooks import unconverged
 from dae_sdc.dae.branches import SIDE_SLACK, SamplingOptions, are_resolved, samples
 from dae_sdc.dae.declaration import names_given
@@ -132,12 +132,9 @@ def as_events(given: Any) -> tuple[Event, ...]:
 
 
 def _event(given: Any, place: int) -> Event:
-    if isinstance(given, Event):
-        event = given
-    else:
-        known = ("terminal", "direction", "name", "change", "implicit", "otherwise", "times")
-        about = {name: getattr(given, name) for name in known if hasattr(given, name)}
-        event = Event(given, **about)
+    names = [entry.name for entry in fields(Event)[1:]]
+    about = {name: getattr(given, name) for name in names if hasattr(given, name)}
+    event = given if isinstance(given, Event) else Event(given, **about)
     label = f"events[{place}]"
     if not callable(event.function) or isinstance(event.function, type):
         raise InputError(f"{label} must be a function f(u, t), or ds.Event of one; got {given!r}")
@@ -197,8 +194,7 @@ class EventRecord:
 
     def plain(self) -> dict[str, Any]:
         """The record in lists, for a file; ``EventRecord.of`` is the inverse."""
-        arrays = {"t": self.t, "u": self.u, "direction": self.direction}
-        return {"name": self.name, **{name: array.tolist() for name, array in arrays.items()}}
+        return {"name": self.name} | {name: getattr(self, name).tolist() for name in ("t", "u", "direction")}
 
     @classmethod
     def of(cls, plain: Mapping[str, Any], n: int) -> EventRecord:
@@ -283,13 +279,15 @@ class _Crossing(NamedTuple):
     side: int
 
 
+# What a switch has in place of an event of the user: every zero counts, and changes the equations.
+_SWITCH = Event(lambda u, t: np.nan, change=lambda u, t: None)
+
+
 class _Watch:
     """One function along a run: on which side of its zeros it is."""
 
-    event: Event | None = None  # That of the user; None for a switch.
-
-    def __init__(self, name: str, side: int = 0, may_rest: bool = False) -> None:
-        self.name, self.side = name, side
+    def __init__(self, name: str, side: int = 0, may_rest: bool = False, event: Event = _SWITCH) -> None:
+        self.name, self.side, self.event = name, side, event
         self.size = 0.0  # largest in the run
         self.may_rest = may_rest  # at 0 for a while, which is then its side
         self.tolerance = 0.0  # not 0: the function has not left its last zero by more
@@ -303,18 +301,13 @@ class _Watch:
     @property
     def changes(self) -> bool:
         """Whether its zeros change the equations or the state."""
-        return self.event is None or self.event.change is not None
+        return self.event.change is not None
 
     def is_due(self, t: float, slack: float) -> bool:
         """Whether one of its times that are known before has come, and has not been kept."""
-        times = None if self.event is None else self.event.times
-        if times is None or (self.times and self.times[-1] >= t - slack):
+        if self.event.times is None or (self.times and self.times[-1] >= t - slack):
             return False
-        return any(True for _ in times(t - slack, t + slack))
-
-    def counts(self, side: int) -> bool:
-        """Whether a zero is wanted after which the function has this sign; those of all switches are."""
-        return self.event is None or self.event.counts(side)
+        return any(True for _ in self.event.times(t - slack, t + slack))
 
     def keep(self, t: float, u: Vector, side: int, within: tuple[float, float] | None = None) -> None:
         """Record a zero, and the ends of its step where the dense output there is not known yet."""
@@ -334,11 +327,11 @@ class _Watch:
         for entries in (self.times, self.states, self.sides, self.within):
             del entries[first:]
 
-    def settle(self, function: StateFunction, dense: DenseOutput, n_diff: int) -> None:
+    def settle(self, dense: DenseOutput, n_diff: int) -> None:
         """Move zeros that were found without dense output to where this has them."""
 
         def value(t: float) -> float:
-            return function(attach(dense(t), n_diff), t)
+            return self.event.function(attach(dense(t), n_diff), t)
 
         for place, within in enumerate(self.within):
             if within is not None and value(within[0]) * value(within[1]) < 0.0:
@@ -504,10 +497,9 @@ class _Scan(NamedTuple):
     def stop(self) -> float | None:
         """Where in the step the run must stop for the function; None if it need not."""
         event = self.watch.event
-        counted = [crossing.theta for crossing in self.crossings if self.watch.counts(crossing.side)]
-        missing = 1 if event is None or event.change is not None else event.last - len(self.watch.times)
-        needed = event is None or event.change is not None or event.last
-        return counted[missing - 1] if needed and len(counted) >= missing else None
+        counted = [crossing.theta for crossing in self.crossings if event.counts(crossing.side)]
+        missing = 1 if self.watch.changes else event.last - len(self.watch.times)
+        return counted[missing - 1] if 0 < missing <= len(counted) else None
 
 
 class Sliding(NamedTuple):
@@ -518,13 +510,12 @@ class Sliding(NamedTuple):
     u: MeshDAE
 
 
-@dataclass
-class _Aim:
+class _Aim(NamedTuple):
     """A zero that a step is to end at."""
 
     watch: _Watch  # The function.
     whole: float  # Size of the step before it was made shorter.
-    attempts: int = field(default=1)  # How often it has been repeated.
+    attempts: int  # How often it has been repeated.
 
 
 def _near_zero(watches: list[_Watch], curve: Curve, table: Vector) -> list[tuple[int, bool]]:
@@ -587,7 +578,7 @@ def _further(aim: _Aim, value: LineFunction) -> float | None:
     return aim.watch.zero_between(value, 1.0, end, 0.25 * EPS)
 
 
-class LocateEvents(RepeatingControl):
+class LocateEvents(MarkingControl):
     """Finds zeros of event functions and of the switches of the problem on every accepted step.
 
     A step with a terminal event or a switch in it is repeated so that it ends there. After a switch the
@@ -614,28 +605,35 @@ class LocateEvents(RepeatingControl):
         self._driven = driver is not None
         if driver is not None:
             driver.events = self
-        self.message, self.finished = "", False
         self.events: list[_Watch] = []
         self.switches: list[_Watch] = []
         self.timed: list[_Watch] = []  # switches whose times are known before
         self._timed_values: tuple[float, ...] = ()
+        self._steps: Any = None
+        self._n = self._n_diff = 0
+        self._forget()
+
+    def _forget(self) -> None:
+        """Forget what has happened in the last run."""
+        self.message, self.finished = "", False
         self.doubtful: dict[str, float] = {}  # functions that change too often, and from which time on
         self.sliding: Sliding | None = None
         self._aim: _Aim | None = None
         self._switched: list[_Watch] = []
-        self._steps: Any = None
-        self._n = self._n_diff = self._told = 0
-        self._without_progress, self._last_switch = 0, -np.inf
+        self._told, self._without_progress, self._last_switch = 0, 0, -np.inf
 
     def begin(self, L: Any, t0: float, u0: MeshDAE, steps: Any) -> MeshDAE:
         """Begin a run; the state to start from, on a border that of the side in force."""
+        self._forget()
         P, self._steps, self._n, self._n_diff = L.prob, steps, L.prob.n, L.prob.n_diff
-        self._without_progress, self._last_switch, self._told = 0, -np.inf, 0
         if self.params.n_slopes is None:
             self.params.n_slopes = accurate_slopes(type(L.sweep), P)
         P.hold_sides(self.params.sides)
-        names = switch_names(P, u0, t0)
-        sides = P.sides(u0, t0)
+        count, names = len(P.switches(u0, t0)), names_given(P, "switch_names")
+        if names and len(names) != count:
+            name = type(P).__name__
+            raise InputError(f"{name} has {count} switches and {len(names)} switch_names; name each once")
+        names, sides = names or tuple(f"switch {i}" for i in range(count)), P.sides(u0, t0)
         _require_as_many(P, "sides", len(sides), len(names), t0)
         P.hold_sides(sides)
         may_rest = getattr(P, "switches_rest", False)
@@ -647,26 +645,17 @@ class LocateEvents(RepeatingControl):
         if self.timed:
             P.start_step(u0, t0)
         self._timed_values = getattr(P, "timed_values", ())
-        self.events = [_Watch(event.name) for event in self.params.events]
-        for watch, event in zip(self.events, self.params.events, strict=True):
-            watch.event = event
-        self.finished, self.message, self._aim, self._switched = False, "", None, []
-        self._usual, self.doubtful, self.sliding = L.params.dt, {}, None
-        due = [watch for watch in self.events if watch.is_due(t0, 0.0)]
-        for watch in due:
-            watch.keep(t0, u0, 1)
-        if any(watch.changes for watch in due):
-            u0 = _changed(P, self.events, due, u0, t0, self._restart_step)
-            u0 = consistent_restart(P, u0, t0, self._restart_step, True)
+        self.events = [_Watch(event.name, event=_checked(event)) for event in self.params.events]
+        self._usual = L.params.dt
+        self._keep_due(t0, u0, 0.0)
+        h = RESTART_STEP * float(self.params.span or self._usual)
+        if self._switched:
+            u0, _ = self._behind_changes(P, u0, t0, h)
         if all(watch.tolerance == 0.0 for watch in self.switches):
             return u0
         start = MeshDAE(u0)  # of a jump that has a value of its own on its border
-        jump_behind(P, start, t0, self._restart_step)
+        jump_behind(P, start, t0, h)
         return start
-
-    @property
-    def _restart_step(self) -> float:
-        return RESTART_STEP * float(self.params.span or self._usual)
 
     @property
     def watches(self) -> list[_Watch]:
@@ -678,7 +667,7 @@ class LocateEvents(RepeatingControl):
         saved = {name: getattr(self, name) for name in SAVED}
         watches = [dict(vars(watch)) for watch in self.watches]
         for watch in watches:
-            watch.pop("event", None)
+            del watch["event"]
         return saved | {"watches": watches}
 
     def set_state(self, kept: Mapping[str, Any]) -> None:
@@ -692,7 +681,7 @@ class LocateEvents(RepeatingControl):
         """The state within a block of steps, for another rank."""
         watches, aim = self.watches, self._aim
         return self.get_state() | {
-            "aim": None if aim is None else (watches.index(aim.watch), aim.whole, aim.attempts),
+            "aim": None if aim is None else (watches.index(aim.watch), *aim[1:]),
             "switched": [watches.index(watch) for watch in self._switched],
             "ended": (self.finished, self.message, self._told),
         }
@@ -715,10 +704,9 @@ class LocateEvents(RepeatingControl):
 
     def settle(self, dense: DenseOutput | None) -> None:
         """Move zeros on steps without a polynomial of their own to where dense output has them."""
-        if dense is None or not self.events:
-            return  # the run may have ended before its first step
-        for watch, event in zip(self.events, self.params.events, strict=True):
-            watch.settle(_checked(event), dense, self._n_diff)
+        if dense is not None:
+            for watch in self.events:
+                watch.settle(dense, self._n_diff)
 
     def records(self, watches: Sequence[_Watch]) -> tuple[EventRecord, ...]:
         """The zeros found so far of ``events`` or ``switches``."""
@@ -743,26 +731,14 @@ class LocateEvents(RepeatingControl):
         if self.params.requires_convergence and unconverged(S):
             self._aim = None
             return None
-        L = S.levels[0]
-        if self._aim is None:
+        L, aim = S.levels[0], self._aim
+        P, time, dt = L.prob, float(L.time), float(L.dt)
+        curve = Curve(AcceptedStep.of(L, self.params.n_slopes))
+        if aim is None:
             self._usual = L.dt
-        return self._look(L, Curve(AcceptedStep.of(L, self.params.n_slopes)))
-
-    def leave_step(self) -> None:
-        """Forget the zero that a step was to end at, as something else lets it be repeated."""
-        self._aim = None
-
-    def interrupts(self, t: float) -> bool:
-        """Whether the run ends at the end t of an accepted step, or other equations hold from there on."""
-        return self.finished or bool(self._switched) or bool(self._steps.at_stop(t))
-
-    def _look(self, L: Any, curve: Curve) -> float | None:
-        """Keep the zeros on a step and return None, or return the size with which to repeat it."""
-        P, aim, time, dt = L.prob, self._aim, float(L.time), float(L.dt)
+        whole, attempts = (dt, 0) if aim is None else aim[1:]
         floor = 4.0 * EPS * max(abs(time), abs(time + dt)) / dt
-        near = END_SLACK + floor
-        if aim is not None:
-            near *= 10.0 ** max(0, aim.attempts - STRICT_ATTEMPTS)
+        near = (END_SLACK + floor) * 10.0 ** max(0, attempts - STRICT_ATTEMPTS)
         beyond = max(BEYOND_END, 2.0 * near)
         thetas = curve.points if aim is None else (*curve.points, 1.0 + beyond)
         states = [attach(row, curve.n_diff) for row in curve.values(thetas)]
@@ -770,11 +746,10 @@ class LocateEvents(RepeatingControl):
         states[0], states[len(curve.points) - 1] = L.u[0], L.uend
         times = [time + theta * dt for theta in thetas]
         table = np.empty((len(self.events) + len(self.switches), len(thetas)))
-        for row, event in zip(table, self.params.events, strict=False):
-            function = _checked(event)
+        for row, watch in zip(table, self.events, strict=False):
             row[:] = 1.0  # of an event whose times are known, at which steps end
-            if event.times is None:
-                row[:] = [function(u, t) for u, t in zip(states, times, strict=True)]
+            if watch.event.times is None:
+                row[:] = [watch.event.function(u, t) for u, t in zip(states, times, strict=True)]
         if self.switches:
             rows = [self._switch_values(P, u, t) for u, t in zip(states, times, strict=True)]
             table[len(self.events) :] = np.array(rows).T
@@ -786,13 +761,12 @@ class LocateEvents(RepeatingControl):
             leader = next(watch for theta, watch in stops if theta == first)
             if first <= max(START_SLACK, floor):
                 return self._stop_at_start(L, scans, first)
-            attempts = aim.attempts + 1 if aim is not None else 1
-            self._aim = _Aim(leader, aim.whole if aim is not None else dt, attempts)
+            self._aim = _Aim(leader, whole, attempts + 1)
             return first * dt
         if aim is not None and all(watch is not aim.watch or theta > 1.0 + near for theta, watch in stops):
             further = _further(aim, _along(self._function(P, aim.watch), L, curve))
-            if further is not None and 1.0 + near < further and further * dt < aim.whole:
-                self._aim = _Aim(aim.watch, aim.whole, aim.attempts + 1)
+            if further is not None and 1.0 + near < further and further * dt < whole:
+                self._aim = _Aim(aim.watch, whole, attempts + 1)
                 return further * dt
         self._aim = None
         for watch, values, crossings, state in scans:
@@ -804,9 +778,9 @@ class LocateEvents(RepeatingControl):
         end = 1.0 if aim is None and not stops else 1.0 - near  # zeros from here on count as being there
         for watch, _, crossings, _ in scans:
             for theta, side in crossings:
-                if watch.counts(side) and theta >= end:
+                if watch.event.counts(side) and theta >= end:
                     self._keep(watch, L.time + L.dt, L.uend, side)
-                elif watch.counts(side):
+                elif watch.event.counts(side):
                     within = (L.time, L.time + L.dt) if curve.is_guess else None
                     self._keep(watch, L.time + theta * L.dt, curve.state(theta), side, within)
         confirm = getattr(P, "confirm_jumps", None)
@@ -817,11 +791,20 @@ class LocateEvents(RepeatingControl):
                 confirm(states[far], L.uend.polynomial.derivative_at_end(), times[far])
         return None
 
+    def leave_step(self) -> None:
+        """Forget the zero that a step was to end at, as something else lets it be repeated."""
+        self._aim = None
+
+    def interrupts(self, t: float) -> bool:
+        """Whether the run ends at the end t of an accepted step, or other equations hold from there on."""
+        return self.finished or bool(self._switched) or bool(self._steps.at_stop(t))
+
     def _function(self, P: ProblemDAE, watch: _Watch) -> StateFunction:
         """What is watched, as a function of the state and the time."""
-        if watch.event is not None:
-            return _checked(watch.event)
-        return partial(self._switch_value, P, self.switches.index(watch))
+        if watch.event is not _SWITCH:
+            return watch.event.function
+        number = self.switches.index(watch)
+        return lambda u, t: self._switch_values(P, u, t)[number]
 
     def _scans(
         self, L: Any, curve: Curve, thetas: tuple[float, ...], table: Vector, floor: float
@@ -857,7 +840,7 @@ class LocateEvents(RepeatingControl):
             if nominal:  # it was at 0 and turns out to rest there
                 watch.set_side((side, state[2], state[2]))
                 self._switched.append(watch)
-            elif watch.counts(side):
+            elif watch.event.counts(side):
                 watch.set_side((side, state[2], state[2]))
                 self._keep(watch, L.time, L.u[0], side)
         self._aim = None
@@ -867,7 +850,7 @@ class LocateEvents(RepeatingControl):
         """Record a zero of an event, which may be the last, or of a switch, whose other branch is taken."""
         watch.keep(t, u, side, within)
         event = watch.event
-        if event is not None and event.last and len(watch.times) == event.last and not self.finished:
+        if event.last and len(watch.times) == event.last and not self.finished:
             self.finished = True
             self.message = f"the run ended at event '{watch.name}' at t={t:.10g}"
         elif watch.changes:
@@ -875,32 +858,36 @@ class LocateEvents(RepeatingControl):
 
     # --- after a step ---------------------------------------------------------------------------------------
 
-    def carry_on(self, L: Any, t: float, u: MeshDAE) -> MeshDAE:
-        """The state to go on from: consistent with the branch after a switch or a breakpoint."""
-        slack = time_slack(L.dt, t)
+    def _keep_due(self, t: float, u: MeshDAE, slack: float) -> None:
+        """Record the events whose times are known and have come."""
         for watch in self.events:
             if not self.finished and watch.is_due(t, slack):
                 self._keep(watch, t, u, 1)
-        if self.finished:
-            return u
+
+    def _behind_changes(self, P: ProblemDAE, u: MeshDAE, t: float, h: float) -> tuple[MeshDAE, list[_Watch]]:
+        """The state behind all that has happened at a time, and the events that have changed it."""
+        changed = [watch for watch in self.events if watch in self._switched]
+        self._switched.clear()
+        if changed:
+            u = _changed(P, _acting(self.events, changed), u, t, h)
+        P.hold_sides(tuple(watch.side for watch in self.switches))
+        return consistent_restart(P, u, t, h, bool(changed)), changed
+
+    def carry_on(self, L: Any, t: float, u: MeshDAE) -> MeshDAE:
+        """The state to go on from: consistent with the branch after a switch or a breakpoint."""
+        self._keep_due(t, u, time_slack(L.dt, t))
         stopped = self._steps.at_stop(t)
-        if not self._switched and not stopped:
+        if self.finished or not (self._switched or stopped):
             return u
-        P = L.prob
+        P, located = L.prob, [watch for watch in self.events if watch.event.times is None]
         while self._switched or stopped:
             self._check_progress(t)
             if self._slides(t, u):
                 return u
-            changed = [watch for watch in self.events if watch in self._switched]
-            self._switched.clear()
-            if changed:
-                u = _changed(P, self.events, changed, u, t, RESTART_STEP * self._usual)
-            P.hold_sides(tuple(watch.side for watch in self.switches))
-            u = consistent_restart(P, u, t, RESTART_STEP * self._usual, bool(changed))
+            u, changed = self._behind_changes(P, u, t, RESTART_STEP * self._usual)
             stopped = False
             # Unknowns may have jumped across another switch, or the zero of an event that changes them.
             self._take_jumps(self.switches, self._switch_values(P, u, t), t, u)
-            located = [watch for watch in self.events if watch.event is not None and not watch.event.times]
             for watch in changed:
                 if watch in located:
                     _leave_zero(watch, u, t, RATE_STEP * self._usual)
@@ -920,7 +907,7 @@ class LocateEvents(RepeatingControl):
         for watch, value in zip(watches, values, strict=True):
             if watch.side * value < -max(watch.noise, watch.tolerance):
                 watch.side = -watch.side
-                if watch.counts(watch.side):
+                if watch.event.counts(watch.side):
                     self._keep(watch, t, u, watch.side)
 
     def _slides(self, t: float, u: MeshDAE) -> bool:
@@ -953,11 +940,6 @@ class LocateEvents(RepeatingControl):
                 f"ever faster; smooth the switch, give it a hysteresis, or solve a model or function by rtol"
             )
 
-    def _switch_value(self, P: ProblemDAE, i: int, u: MeshDAE, t: float) -> float:
-        values = P.switches(u, t)
-        _require_as_many(P, "switches", len(values), len(self.switches), t)
-        return continuous(values[i], f"switch {i} of {type(P).__name__}", t)
-
     def _switch_values(self, P: ProblemDAE, u: MeshDAE, t: float) -> list[float]:
         values = list(P.switches(u, t))
         if not set(map(type, values)) <= {float}:  # asking for Real costs twenty times as much
@@ -972,31 +954,28 @@ class LocateEvents(RepeatingControl):
         return values
 
 
-def _changed(
-    P: ProblemDAE, every: Sequence[_Watch], watches: Sequence[_Watch], u: MeshDAE, t: float, h: float
-) -> MeshDAE:
-    """The state after the changes of events at a time, some of ``every``."""
-    state = type(u)(u)
-    state.polynomial = u.polynomial
-    served = False  # whether an event of the chain of alternatives has happened
-    implicit: list[Event] = []
-    for watch in every:
-        event = watch.event
-        assert event is not None  # switches are none of them
-        served = served and event.otherwise
-        if watch not in watches or served or event.change is None:
-            continue
-        served = True
-        if event.implicit:
-            implicit.append(event)
-            continue
-        new = event.change(state, t)
+def _acting(watches: Sequence[_Watch], changed: Sequence[_Watch]) -> list[Event]:
+    """Events that change something at a time: of alternatives the first that happens."""
+    acting, served = [], False
+    for watch in watches:
+        served = served and watch.event.otherwise
+        if watch in changed and not served:
+            served = True
+            acting.append(watch.event)
+    return acting
+
+
+def _changed(P: ProblemDAE, events: Sequence[Event], u: MeshDAE, t: float, h: float) -> MeshDAE:
+    """The state after the changes of events at a time, those of implicit ones behind the others."""
+    state, implicit = _copied(u), [event for event in events if event.implicit]
+    for event in events:
+        new = None if event.implicit or event.change is None else event.change(state, t)
         if isinstance(new, Mapping):
             _set(P, state, event, new)
         elif new is not None:
             if np.shape(new) != (P.n,):
                 raise InputError(
-                    f"the change of event '{watch.name}' returned {shown(new)} at t={t:.10g}; let it "
+                    f"the change of event '{event.name}' returned {shown(new)} at t={t:.10g}; let it "
                     f"return {P.n} values, values by name, or nothing where it writes into u"
                 )
             state[:] = new
@@ -1005,9 +984,15 @@ def _changed(
     bad = np.flatnonzero(~np.isfinite(state.view(np.ndarray)))
     if bad.size:
         raise SolveError(
-            f"the change of event '{watches[0].name}' gives {state[bad[0]]} for '{P.names[bad[0]]}' at "
+            f"the change of event '{events[0].name}' gives {state[bad[0]]} for '{P.names[bad[0]]}' at "
             f"t={t:.10g}; check it there"
         )
+    return state
+
+
+def _copied(u: MeshDAE) -> MeshDAE:
+    state = type(u)(u)
+    state.polynomial = u.polynomial
     return state
 
 
@@ -1023,8 +1008,7 @@ def _settled(
     behind, depends = u, any(getattr(event.change, "depends", True) for event in events)
     for _ in range(MOST_PASSES):
         changes = [event.change(behind, t, before) for event in events if event.change is not None]
-        state = type(u)(u)
-        state.polynomial = u.polynomial
+        state = _copied(u)
         for event, (values, _) in zip(events, changes, strict=True):
             _set(P, state, event, values)
         places = [P.names.index(name) for values, _ in changes for name in values]
@@ -1042,8 +1026,7 @@ def _settled(
 
 def _leave_zero(watch: _Watch, u: MeshDAE, t: float, step: float) -> None:
     """Set the side of its zero on which the function of an event goes on after its change."""
-    assert watch.event is not None
-    function = _checked(watch.event)
+    function = watch.event.function
     value, small = function(u, t), max(watch.noise, 8.0 * EPS * watch.size)
     watch.side, watch.tolerance = int(np.sign(value)), 0.0
     if abs(value) > small or u.polynomial is None:
@@ -1088,8 +1071,8 @@ def _require_as_many(P: ProblemDAE, method: str, given: int, count: int, t: floa
         )
 
 
-def _checked(event: Event) -> StateFunction:
-    """The function of an event, which must return a number."""
+def _checked(event: Event) -> Event:
+    """An event whose function must return a number."""
     own = read_only(event.function, f"event '{event.name}'")
 
     def function(u: MeshDAE, t: float) -> float:
@@ -1098,7 +1081,7 @@ def _checked(event: Event) -> StateFunction:
             raise SolveError(f"event '{event.name}' returned {value} at t={t:.10g}; check the function there")
         return value
 
-    return function
+    return replace(event, function=function)
 
 
 def continuous(given: Any, who: str, t: float) -> float:
@@ -1115,13 +1098,3 @@ def continuous(given: Any, who: str, t: float) -> float:
         return float(value)
     except OverflowError:
         raise InputError(f"{who} returned a number too large for a float at t={t:.6g}") from None
-
-
-def switch_names(problem: ProblemDAE, u: MeshDAE, t: float) -> tuple[str, ...]:
-    """Names of the switches of a problem."""
-    count, given = len(problem.switches(u, t)), names_given(problem, "switch_names")
-    if given and len(given) != count:
-        raise InputError(
-            f"{type(problem).__name__} has {count} switches and {len(given)} switch_names; name each once"
-        )
-    return given or tuple(f"switch {i}" for i in range(count))

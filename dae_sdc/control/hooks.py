@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, ClassVar, overload
 
@@ -31,6 +30,11 @@ from dae_sdc.sweepers.steps_ahead import Taken
 
 # Distance, in steps, between the end of a step and a time of a grid up to which they are equal.
 GRID_SLACK = 1e-10
+
+
+def hook_of(controller: Any, kind: type[Any]) -> Any:
+    """The hook of a controller that is of a class; None if there is none."""
+    return next((hook for hook in controller.hooks if isinstance(hook, kind)), None)
 
 
 def add_at_end(hook: Hooks, step: Any, L: Any, name: str, value: Any) -> None:
@@ -456,9 +460,6 @@ class Steps(Sequence[dict[str, Any]]):
 
     def fill(self, columns: Mapping[str, Any], dense: Sequence[StepData]) -> None:
         """Replace all rows by those of whole columns."""
-        if not len(columns["t"]):
-            self.clear()
-            return
         values = np.column_stack([columns[name] for name in ("t", "residual", "u", "du")]).astype(float)
         counts = np.column_stack([columns[name] for name in COUNTS]).astype(np.int64)
         kept, used = list(dense), len(values)
@@ -489,41 +490,25 @@ class Steps(Sequence[dict[str, Any]]):
 WINDOW = 512  # Number of steps that are kept until values are sampled from them.
 
 
-@dataclass
 class Samples:
     """Values of a run at its output times, and sums over its steps.
 
     Polynomials of a step depend on a few steps before and after it, so the last steps wait for further ones.
     """
 
-    times: Vector  # Shape (K,). Output times, increasing.
-    t0: float  # Start of the run.
-    # u0, du0: shape (n,). State and derivative at the start.
-    u0: Vector
-    du0: Vector
-    # Number of unknowns whose u' is as accurate as u, see :class:`dae_sdc.dae.interpolant.DenseOutput`.
-    n_slopes: int
-    # done, steps: number of known rows, and of steps taken.
-    done: int = 0
-    steps: int = 0
-    # u, du: shape (K, n). Values; the first ``done`` rows are known.
-    u: Vector = field(init=False)
-    du: Vector = field(init=False)
-    # Shape (K,). Sizes of the steps in which the times lie; 0 at the ends of steps.
-    sizes: Vector = field(init=False)
-    # Shape (K,). Largest residual, and counts, of the steps that ended since the previous time.
-    per_step: dict[str, NDArray[Any]] = field(init=False)
-
-    def __post_init__(self) -> None:
-        count = len(self.times)
-        self.u, self.du = np.empty((count, len(self.u0))), np.empty((count, len(self.u0)))
-        self.sizes = np.zeros(count)
-        self.per_step = {"residual": np.zeros(count)}
+    def __init__(self, times: Vector, t0: float, u0: Vector, du0: Vector, n_slopes: int) -> None:
+        # Shapes: times (K,), increasing, u0 and du0 (n,): state and derivative at the start.
+        count, n = len(times), len(u0)
+        self.times, self.t0, self.n_slopes = times, t0, n_slopes
+        self.done = self.steps = 0  # number of known rows, and of steps taken
+        self.u, self.du = np.empty((count, n)), np.empty((count, n))  # the first ``done`` rows are known
+        self.sizes = np.zeros(count)  # of the steps in which the times lie; 0 at the ends of steps
+        # Largest residual, and counts, of the steps that ended since the previous time.
+        self.per_step: dict[str, NDArray[Any]] = {"residual": np.zeros(count)}
         self.per_step |= {name: np.zeros(count, dtype=np.int64) for name in COUNTS}
-        self.largest = np.abs(self.u0)
-        self.total = dict.fromkeys(COUNTS, 0)
+        self.largest, self.total = np.abs(u0), dict.fromkeys(COUNTS, 0)
         # Where the kept steps begin, and from how many of them values were sampled.
-        self._start, self._settled = (self.t0, self.u0, self.du0), 0
+        self._start, self._settled = (t0, u0, du0), 0
 
     def advance(self, record: StepRecord) -> None:
         """Sample values from steps with enough others after them, and drop steps no longer needed."""

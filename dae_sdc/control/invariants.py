@@ -10,8 +10,8 @@ import numpy as np
 import scipy.sparse as sparse
 from pySDC.core.hooks import Hooks
 
-from dae_sdc.control.driver import Control, require_single_steps
-from dae_sdc.control.hooks import add_at_end
+from dae_sdc.control.driver import MarkingControl, require_single_steps
+from dae_sdc.control.hooks import add_at_end, hook_of
 from dae_sdc.dae.consistency import LARGEST_VIOLATION, VALUE_ROUND_OFF
 from dae_sdc.dae.declaration import names_given
 from dae_sdc.dae.jacobian import linearize
@@ -121,7 +121,8 @@ class _WatchInvariants(Hooks):  # type: ignore[misc]
             return
         L = step.levels[level_number]
         known = step.status.get("drift")
-        after = largest_invariant(L.prob, L.uend, L.time + L.dt) if known is None else known[1]
+        values = L.prob.invariants(L.uend, L.time + L.dt) if known is None else known[1]
+        after = float(np.abs(np.asarray(values)).max(initial=0.0))
         add_at_end(self, step, L, "drift", after)
         if known is None:
             self.control.note(after, after)
@@ -147,12 +148,7 @@ def _checked_jacobian(problem: Any, values: Vector, u: MeshDAE, t: float) -> Any
     return matrix
 
 
-def largest_invariant(problem: Any, u: MeshDAE, t: float) -> float:
-    """Largest absolute value of the invariants at a state."""
-    return float(np.abs(np.asarray(problem.invariants(u, t))).max(initial=0.0))
-
-
-class Invariants(Control):
+class Invariants(MarkingControl):
     """Moves the end of every accepted step to the nearest state at which the invariants vanish.
 
     At index 0 and 1 the algebraic unknowns and u' follow from the equations there; the polynomial that the
@@ -161,11 +157,12 @@ class Invariants(Control):
 
     order = 275  # when a step has been accepted, before anything looks for events on it
     defaults: ClassVar = {"project": True}
+    marks: ClassVar = {"drift": None}  # Invariants before and after the projection.
 
     def __init__(self, controller: Any, params: dict[str, Any], description: dict[str, Any]) -> None:
         super().__init__(controller, params, description)
         controller.add_hook(_WatchInvariants)
-        next(hook for hook in controller.hooks if isinstance(hook, _WatchInvariants)).control = self
+        hook_of(controller, _WatchInvariants).control = self
         self.projections = self.iterations = 0
         self.before = self.after = 0.0
 
@@ -180,27 +177,26 @@ class Invariants(Control):
         return {"drift": self.after, **(projected if self.params.project else {})}
 
     def setup_status_variables(self, controller: Any, **kwargs: Any) -> None:
-        """Add the invariants before and after the projection to the status of a step."""
+        """Refuse problems without invariants, and runs in which ends of steps cannot be moved."""
         require_invariants(controller.steps[0].levels[0].prob)
         require_single_steps(controller, kwargs.get("comm"), "Invariants", self.params.project)
-        self.add_status_variable_to_step("drift", None)
+        super().setup_status_variables(controller, **kwargs)
 
     def reset_status_variables(self, controller: Any, **kwargs: Any) -> None:
         """Begin a step."""
-        self.set_step_status_variable("drift", None)
+        super().reset_status_variables(controller, **kwargs)
         for step in controller.steps:
             vars(step.levels[0].sweep).pop("compute_end_point", None)
 
     def determine_restart(self, controller: Any, S: Any, **kwargs: Any) -> None:
         """Move the end of a finished step."""
-        if not S.status.done or S.status.get("restart"):
+        # Without a projection invariants are looked at when the step counts.
+        if not S.status.done or S.status.get("restart") or not self.params.project:
             return
         L = S.levels[0]
         if getattr(L.sweep, "failure", None) is not None:
             return
         problem, end, t = L.prob, L.uend, float(L.time + L.dt)
-        if not self.params.project:
-            return  # looked at when the step counts
         nearer = nearest(problem, np.array(end), t)
         before, after = (float(np.abs(values).max(initial=0.0)) for values in (nearer.before, nearer.after))
         if not nearer.converged:

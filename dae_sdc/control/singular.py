@@ -6,7 +6,6 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 from weakref import WeakKeyDictionary
@@ -147,18 +146,16 @@ def _is_of_a_model(problem: Any) -> TypeGuard[ModelProblem]:
 
 def watched(problem: Any) -> Watched | None:
     """The determinants to watch along a run of a problem; None where there are none."""
-    found: Watched | None = None
     if _is_of_a_model(problem) and problem.origin.model is not None:
-        found = _ModelDeterminants(problem)
-    elif isinstance(problem, QuasilinearProblem):
-        found = _SaddleDeterminant(problem)
-    return found if found is not None and len(found) else None
+        determinants = _ModelDeterminants(problem)
+        return determinants if len(determinants) else None
+    return _SaddleDeterminant(problem) if isinstance(problem, QuasilinearProblem) else None
 
 
 def require_way(way: Any, problem: Any) -> None:
     """Raise InputError for an unknown way, or a problem that is neither of a model nor quasilinear."""
     require_name("way at singular points", way, WAYS)
-    if not (_is_of_a_model(problem) or isinstance(problem, QuasilinearProblem)):
+    if default_way(problem) is None:
         raise InputError(
             f"singular points are looked for in models and quasilinear equations; {type(problem).__name__} "
             f"is neither, leave singular out"
@@ -296,10 +293,6 @@ class RecentSteps:
         slopes = np.nan_to_num(step.end.polynomial.derivative_at_end())
         return Place(step.time + step.dt, np.array(step.end), slopes)
 
-    def longest(self) -> float:
-        """Size of the longest of the last steps."""
-        return longest_of(self.last)
-
     def parabola(self, last: Place, steps: StepsInARow) -> Path:
         """The place at a distance from the last one, ahead or behind, if the solution were a parabola."""
         began = last.t - 0.25 * longest_of(steps)
@@ -322,8 +315,8 @@ class RecentSteps:
         for step in reversed(steps):
             if step.time <= last.t - s:
                 theta = min(1.0, (last.t - s - step.time) / step.dt)
-                known = float(watched.values(WatchedStep(step, watched, self.straight).at(theta))[at])
-                return abs(float(watched.values(path(-s))[at]) - known) <= CREDIBLE_ERROR * abs(known)
+                known = determinant(watched, WatchedStep(step, watched, self.straight).at, at)(theta)
+                return abs(determinant(watched, path, at)(-s) - known) <= CREDIBLE_ERROR * abs(known)
         return False
 
     def point_ahead(self, last: Place, steps: StepsInARow) -> Passage | None:
@@ -341,23 +334,19 @@ class RecentSteps:
         if len(watched) > MOST_AHEAD:
             return None
         reach, place = 2.0 * longest, self.parabola(last, steps)
-
-        def value(s: float, at: int) -> float:
-            return float(watched.values(place(s))[at])
-
         distances = np.concatenate([[0.0], reach * 4.0 ** np.arange(2.0 - PLACES_AHEAD, 2.0)])
         values = np.array([watched.values(place(s)) for s in distances.tolist()])
         for k in range(1, len(distances) - 1):
             before, here, behind = values[k - 1 : k + 2]
             a, b, c = distances[k - 1 : k + 2].tolist()
             for at in np.flatnonzero(before * here < 0.0).tolist():
-                root = float(brentq(value, a, b, args=(at,), xtol=1e-15 * b, rtol=1e-14, maxiter=200))
+                root = zero_between(determinant(watched, place, at), a, b, b)
                 if self.is_credible(last, place, root, at, steps):
                     return place(root), at, DETERMINANTS.vanishing
             size = np.abs(here)
             low = (size <= np.abs(before)) & (size <= np.abs(behind)) & (here * behind > 0.0)
             for at in np.flatnonzero(low).tolist():
-                bottom = touching_point(partial(value, at=at), a, c)
+                bottom = touching_point(determinant(watched, place, at), a, c)
                 if bottom is not None and self.is_credible(last, place, bottom, at, steps):
                     return place(bottom), at, TOUCHING_SINGULAR_VALUE
         return None
@@ -373,6 +362,16 @@ class RecentSteps:
         last, first, numbers = places[-1], places[0], np.flatnonzero(fades).tolist()
         points = (passage(watched, at, last, [first], FADED_VALUE) for at in numbers)
         return next(filter(None, points), None)
+
+
+def determinant(watched: Watched, path: Path, at: int) -> Callable[[float], float]:
+    """A determinant along a path."""
+    return lambda s: float(watched.values(path(s))[at])
+
+
+def zero_between(value: Callable[[float], float], a: float, b: float, size: float = 1.0) -> float:
+    """A zero between two places at which a function has different signs, to rounding of a size."""
+    return float(brentq(value, a, b, xtol=1e-15 * size, rtol=1e-14, maxiter=200))
 
 
 def longest_of(steps: StepsInARow) -> float:
@@ -425,8 +424,22 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         self._leap: _Leap | None = None
         self._tried = np.inf
 
-    def _look_at(self, L: Any) -> None:
-        """Choose by sweeper and problem how to watch."""
+    def _take(self, problem: Any) -> Watched | None:
+        if self._problem is not problem:
+            self._problem, self._steps.watched = problem, watched(problem)
+        return self._steps.watched
+
+    def pre_run(self, step: Any, level_number: int) -> None:
+        """Choose by sweeper and problem how to watch, and check the start."""
+        super().pre_run(step, level_number)
+        L = step.levels[0]
+        if step.status.time_size > 1 or len(step.levels) > 1:
+            raise InputError(
+                "WatchSingularPoints needs one step at a time on one level; got "
+                f"{step.status.time_size} steps and {len(step.levels)} levels; leave it out"
+            )
+        if not step.status.first or L.status.time is None:
+            return
         sweeper, problem = type(L.sweep), L.prob
         keeps = hasattr(sweeper, "on_manifold")
         self.way = self.asked or ("pass" if keeps else default_way(problem)) or "stop"
@@ -438,27 +451,8 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         # The method notices singular points itself.
         self.trusts = keeps and self.asked is None
         # Ranks that share the nodes of a step do not all have its dense output.
-        self.straight = bool(getattr(getattr(L.sweep, "nodes", None), "shared", False))
-
-    def _take(self, problem: Any) -> Watched | None:
-        if self._problem is not problem:
-            self._problem, self._steps.straight = problem, self.straight
-            self._steps.watched = watched(problem)
-        return self._steps.watched
-
-    def pre_run(self, step: Any, level_number: int) -> None:
-        """Check the start."""
-        super().pre_run(step, level_number)
-        L = step.levels[0]
-        if step.status.time_size > 1 or len(step.levels) > 1:
-            raise InputError(
-                "WatchSingularPoints needs one step at a time on one level; got "
-                f"{step.status.time_size} steps and {len(step.levels)} levels; leave it out"
-            )
-        if not step.status.first or L.status.time is None:
-            return
-        self._look_at(L)
-        watched = self._take(L.prob)
+        self._steps.straight = bool(getattr(getattr(L.sweep, "nodes", None), "shared", False))
+        watched = self._take(problem)
         if watched is None or isinstance(watched, _SaddleDeterminant) or watched.needs_derivatives:
             return  # quasilinear problems check their starts themselves
         start = end_of(L.u[0], L.time, watched)
@@ -484,7 +478,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         """What :meth:`judge` acts below: a size relative to the longest of the last steps, and that."""
         if self._steps.watched is None or not self._steps.last:
             return 0.0, 0.0
-        return self._hesitant, self._steps.longest()
+        return self._hesitant, longest_of(self._steps.last)
 
     @property
     def looks(self) -> bool:
@@ -529,17 +523,13 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         few, creeping, dt = LEAST_STEPS, CREEPING_STEP, step.dt
         history = self._steps.history
         if len(recent) >= few and dt < recent[-few].dt and dt < creeping * longest_of(history):
-            self._creep(recent if dt < creeping * self._steps.longest() else history)
+            self._creep(recent if dt < creeping * longest_of(self._steps.last) else history)
 
     # Zeros of determinants
 
     def _crossings(self, watched: Watched, part: WatchedStep, at: int) -> Iterator[Passage | None]:
         """Singular points on a step where a determinant changes its sign."""
-
-        def value(theta: float) -> float:
-            return float(watched.values(part.at(theta))[at])
-
-        thetas = np.linspace(0.0, 1.0, SAMPLES_WITHIN).tolist()
+        value, thetas = determinant(watched, part.at, at), np.linspace(0.0, 1.0, SAMPLES_WITHIN).tolist()
         ends = value(0.0), value(1.0)
         if ends[0] * ends[1] < 0.0:
             thetas, values = [0.0, 1.0], list(ends)
@@ -547,7 +537,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
             values = [value(theta) for theta in thetas]
         for i, (one, other) in enumerate(pairwise(values)):
             if one * other < 0.0:
-                theta = float(brentq(value, thetas[i], thetas[i + 1], xtol=1e-15, rtol=1e-14, maxiter=200))
+                theta = zero_between(value, thetas[i], thetas[i + 1])
                 size = max(map(abs, values))
                 if abs(value(theta)) > ZERO_AT_CROSSING * size:
                     continue
@@ -555,7 +545,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
 
     def _look(self, watched: Watched, step: AcceptedStep, marks: int) -> None:
         """Look for zeros of determinants on a step by ``marks`` of :meth:`Watched.follow`."""
-        part = WatchedStep(step, watched, self.straight)
+        part = WatchedStep(step, watched, self._steps.straight)
         if marks & 1:
             values = [watched.values(part.at(theta)) for theta in (0.0, 0.5, 1.0)]
             values.append(watched.values(WatchedStep(step, watched, True).at(0.5)))
@@ -565,7 +555,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         if marks & 6:
             steps = [part]
             if marks & 4:
-                steps.insert(0, WatchedStep(self._steps.last[-1], watched, self.straight))
+                steps.insert(0, WatchedStep(self._steps.last[-1], watched, self._steps.straight))
             for at in range(len(watched)):
                 self._report(self._touched(watched, steps, at))
         if marks & 8:
@@ -575,10 +565,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
     def _touched(self, watched: Watched, steps: list[WatchedStep], at: int) -> Passage | None:
         """The first singular point on steps in a row where a determinant does not change its sign."""
         for step in steps:
-
-            def value(theta: float, step: WatchedStep = step) -> float:
-                return float(watched.values(step.at(theta))[at])
-
+            value = determinant(watched, step.at, at)
             if value(0.0) * value(1.0) < 0.0:
                 continue
             bottom, ends = touching_point(value, 0.0, 1.0), [steps[0].start, steps[-1].end]
@@ -595,14 +582,11 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
             return
         steps = self._steps.last
         ahead, h = self._steps.parabola(last, steps), part.end.t - part.start.t
-
-        def value(s: float) -> float:
-            return float(watched.values(ahead(s))[at])
-
+        value = determinant(watched, ahead, at)
         expected, there = value(h), float(watched.values(part.end)[at])
         if not value(0.0) * expected < 0.0 or abs(there + expected) > MIRRORED_ERROR * abs(expected):
             return
-        s = float(brentq(value, 0.0, h, xtol=1e-15 * h, rtol=1e-14, maxiter=200))
+        s = zero_between(value, 0.0, h, h)
         point = passage(watched, at, ahead(s), [part.start], DETERMINANTS.vanishing)
         if point is not None and self._steps.is_credible(last, ahead, s, at, steps):
             self._report(point)
@@ -625,12 +609,12 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         sweep = step.level.sweep
         if sweep.dipped:
             steps = [*self._steps.last][-STEPS_WATCHED:]
-            parts = [WatchedStep(earlier, watched, self.straight) for earlier in steps]
+            parts = [WatchedStep(earlier, watched, self._steps.straight) for earlier in steps]
             self._report(self._touched(watched, parts, 0))
         new, self._seen = sweep.passed[self._seen :], len(sweep.passed)
         if not new:
             return
-        part = WatchedStep(step, watched, self.straight)
+        part = WatchedStep(step, watched, self._steps.straight)
         points = [*self._crossings(watched, part, 0), self._touched(watched, [part], 0)]
         for point in [*filter(None, points)] or [Passage(0.5 * (part.start.t + part.end.t), None)]:
             self._report(point)
@@ -644,7 +628,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
                 f"the run {verb} a singular point of the equations {point}; go on along the branch that the "
                 f"method takes with singular='pass', or end before"
             )
-        apart = SAME_POINT * self._steps.longest()
+        apart = SAME_POINT * longest_of(self._steps.last)
         if not (self.passed and abs(point.t - self.passed[-1].t) <= apart):
             self.passed.append(point)
 
@@ -674,11 +658,11 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         """Whether a step that is to be rejected is accepted all the same, to pass a singular point."""
         # Before one, error estimates of multipliers make steps small that would be good enough for all else.
         unasked = self.refuses and self.way == "pass"
-        if self._steps.watched is None or not self._steps.last or unasked or self.straight:
+        if self._steps.watched is None or not self._steps.last or unasked or self._steps.straight:
             return False
         if self._leap is not None:
             return self._landed(self._leap, control, L, solved)
-        largest = self._steps.longest()
+        largest = longest_of(self._steps.last)
         hesitant = L.dt < self._hesitant * largest
         last = self._steps.tip() if hesitant and L.u[0] is self._steps.last[-1].end else None
         near = None if last is None else self._steps.ahead(last, self._steps.last)
@@ -690,7 +674,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
             self._report(passage(self._steps.watched, at, place, [last], least))
         if self.way == "pass" and distance < NEARER_BY * self._tried:
             self._leap, self._tried = _Leap(near[0].t, near[1], 0.3 * L.dt), distance
-            control.set_next_step(max(2.0 * distance, LEAST_LEAP * largest))
+            control.sizes.wanted = max(2.0 * distance, LEAST_LEAP * largest)
         return False
 
     def _landed(self, leap: _Leap, control: AdaptivityDAE, L: Any, solved: bool) -> bool:
@@ -698,19 +682,19 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         last, watched = self._steps.tip(), self._steps.watched
         assert last is not None and watched is not None
         if solved and L.time + L.dt > leap.over:
-            there = end_of(L.uend, L.time + L.dt, watched)
-            expected = float(watched.values(self._steps.parabola(last, self._steps.last)(L.dt))[leap.at])
-            if abs(float(watched.values(there)[leap.at]) - expected) <= CREDIBLE_ERROR * abs(expected):
+            there = float(watched.values(end_of(L.uend, L.time + L.dt, watched))[leap.at])
+            expected = determinant(watched, self._steps.parabola(last, self._steps.last), leap.at)(L.dt)
+            if abs(there - expected) <= CREDIBLE_ERROR * abs(expected):
                 self._leap, self._tried = None, np.inf
                 control.sizes.forget()
                 control.sizes.rejections = 0
-                control.set_next_step(L.dt)
+                control.sizes.wanted = L.dt
                 return True
         leap.tries += 1
         if leap.tries < MOST_LEAPS:
-            control.set_next_step(1.5 * L.dt)
+            control.sizes.wanted = 1.5 * L.dt
         else:
-            control.set_next_step(leap.back)
+            control.sizes.wanted = leap.back
             self._leap = None
         return False
 
@@ -783,5 +767,5 @@ def _weakest(problem: ProblemDAE, t: float, u: Vector, du: Vector, sizes: Vector
     if rank == problem.n:
         return none
     algebraic = left[:, rank:].T @ (stiffness / rows[:, None]) @ right[rank:].T
-    _, found, directions = np.linalg.svd(algebraic)
-    return float(found[-1]), np.asarray(directions[-1] @ right[rank:])
+    _, values, directions = np.linalg.svd(algebraic)
+    return float(values[-1]), np.asarray(directions[-1] @ right[rank:])

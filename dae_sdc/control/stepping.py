@@ -21,7 +21,7 @@ from dae_sdc.control.amplification import WatchAmplification
 from dae_sdc.control.checkpoint import Checkpoints
 from dae_sdc.control.driver import LEAST_REMAINDER, Control
 from dae_sdc.control.events import LocateEvents
-from dae_sdc.control.hooks import StepRecord
+from dae_sdc.control.hooks import StepRecord, hook_of
 from dae_sdc.control.singular import WatchSingularPoints
 from dae_sdc.errors import StepSizeError
 from dae_sdc.sweepers.steps_ahead import FULL, MOST_STEPS, REACHED, TIME_SLACK, UNFINISHED, Taken, time_slack
@@ -63,9 +63,7 @@ class FixedSteps(Control):
         """False: steps of a fixed size do not depend on the sizes of unknowns."""
         return False
 
-    def must_repeat_run(self, L: Any, value: Any) -> bool:
-        """False: steps of a fixed size do not depend on the sizes of unknowns."""
-        return False
+    must_repeat_run = finds_wrong_scales
 
     def repeat_step(self, dt: float) -> None:
         """Let the next step have this size: the repetition of one that has been accepted."""
@@ -202,31 +200,21 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
     def _find_calls(self) -> None:
         """Note the methods that hooks have of their own, and who looks at steps that could be taken ahead."""
         self._calls: dict[str, list[Callable[..., None]]] = {name: [] for name in CALLED}
-        looking: dict[Any, None] = {}
+        looking = 0  # number of hooks that look at steps
         for hook in self.active_hooks:
             methods = methods_of(hook, Hooks, CALLED)
             for name, method in methods.items():
                 self._calls[name].append(method)
-            if not methods.keys().isdisjoint(OF_STEPS):
-                looking[hook] = None
-        record: StepRecord | None = None
-        self._watch: WatchSingularPoints | None = None
-        self._growth: WatchAmplification | None = None
+            looking += not methods.keys().isdisjoint(OF_STEPS)
+        record: StepRecord | None = hook_of(self, StepRecord)
+        self._watch: WatchSingularPoints | None = hook_of(self, WatchSingularPoints)
+        self._growth: WatchAmplification | None = hook_of(self, WatchAmplification)
+        self._watching = [hook for hook in (self._watch, self._growth) if hook is not None]
         judges = AdaptivityDAE | CheckConvergence
         plain = self._direct and all(isinstance(each, judges) for each in self._order)
-        for hook in looking:
-            if isinstance(hook, StepRecord) and record is None:
-                record = hook
-            elif isinstance(hook, WatchSingularPoints) and self._watch is None:
-                self._watch = hook
-            elif isinstance(hook, WatchAmplification) and self._growth is None:
-                self._growth = hook
-            else:
-                plain = False
-        self._watching = [hook for hook in (self._watch, self._growth) if hook is not None]
-        # Without a record no steps are taken ahead.
+        # Without a record, and with other hooks, no steps are taken ahead.
         plain = plain and record is not None and record.is_plain and not record.collects
-        self._record = record if plain else None
+        self._record = record if plain and looking == 1 + len(self._watching) else None
 
     def show_stages(self, wanted: bool) -> None:
         """Switch the values of Runge-Kutta stages in the levels, which take time, on or off."""
@@ -278,7 +266,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         if self.checkpoints is not None:
             time, value = self.checkpoints.begin(self, time, value)
         Tend = self.adaptivity.t_end
-        while time < Tend:
+        while time < Tend and not (events is not None and events.finished):
             taken = self._go_ahead(level, value, time)
             if taken is not None and len(taken.starts):
                 value, time, step.status.restart = taken.value, taken.time, False
@@ -319,9 +307,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         if record is None:
             return None
         watch, growth = self._watch, self._growth
-        most = MOST_STEPS
-        for hook in self._watching:
-            most = min(most, hook.steps_ahead)
+        most = min([MOST_STEPS, *(hook.steps_ahead for hook in self._watching)])
         if self.checkpoints is not None:
             most = min(most, self.checkpoints.every - len(record.rows) % self.checkpoints.every)
         hesitation = (0.0, 0.0) if watch is None else watch.hesitation

@@ -236,9 +236,7 @@ class TransferDAE(BaseTransfer):  # type: ignore[misc]
             u0 += self.space_transfer.prolong(shift)
         F.sweep.place(u0, values, derivatives)
 
-    def prolong_f(self) -> None:
-        """As :meth:`prolong`; pySDC calls it with ``finter``."""
-        self.prolong()
+    prolong_f = prolong  # with ``finter``
 
     def _in_space(self, name: str, rows: Vector, problem: ProblemDAE) -> Vector:
         """The rows of all nodes between the unknowns of the levels, at once where that is offered."""

@@ -254,14 +254,10 @@ class _Arcs:
 
     def _plan(self, mode: Mode, start: Start) -> Plan:
         """The plan of an arc, whose events know how often they have happened."""
-        happened = [
-            sum(len(arc.located.events[k].times) for arc in self.arcs if arc.located)
-            for k in range(len(self.events))
-        ]
-        events = [
-            replace(event, terminal=event.last - count if event.last else 0)
-            for event, count in zip(self.events, happened, strict=True)
-        ]
+        events = []
+        for k, event in enumerate(self.events):
+            happened = sum(len(arc.located.events[k].times) for arc in self.arcs if arc.located)
+            events.append(replace(event, terminal=event.last - happened if event.last else 0))
         if mode.slides:
             events = [*(_of_mode(event, mode, self.problem) for event in events), *_leaving(mode)]
         times = None if self.times is None else self.times[self.times > start.t0]
@@ -276,39 +272,29 @@ class _Arcs:
 
     def _joined(self, ended: str) -> Solution:
         """All arcs as one solution."""
-        first, rest = self.arcs[0], self.arcs[1:]
+        first, rest, count = self.arcs[0], self.arcs[1:], len(self.events)
         parts = [_rows(first, self.times, True), *(_rows(arc, self.times, False) for arc in rest)]
         t, u, du = (np.concatenate([part[k] for part in parts]) for k in range(3))
         per_step = {
             name: np.concatenate([part[3][name] for part in parts]) for name in first.solution.per_step
         }
         solutions = [arc.solution for arc in self.arcs]
-        stats = {
-            name: sum(solution.stats.get(name, 0) for solution in solutions)
-            for name in dict.fromkeys(name for solution in solutions for name in solution.stats)
-        }
+        names = dict.fromkeys(name for solution in solutions for name in solution.stats)
+        stats = {name: sum(solution.stats.get(name, 0) for solution in solutions) for name in names}
         stats["arcs"], last = len(solutions), solutions[-1]
         success = last.success and not ended
-        texts = [
-            *self.told,
-            *(piece for arc in self.arcs for piece in _said(arc, len(self.events))),
-        ]
+        texts = [*self.told, *(piece for arc in self.arcs for piece in _said(arc, count))]
         message = "; ".join(dict.fromkeys(texts)) if success else ended or last.message
         missing = any(solution.equations is None for solution in solutions)
         log = {key: value for solution in solutions for key, value in solution.log.items()}
-        columns = [
-            [_of_run(record, arc.mode) for record in arc.solution.events[: len(self.events)]]
-            for arc in self.arcs
-        ]
+        columns = ([_of_run(record, arc.mode) for record in arc.solution.events[:count]] for arc in self.arcs)
         events = tuple(map(_merged, zip(*columns, strict=True)))
         records = [_of_run(record, arc.mode) for arc in self.arcs for record in arc.solution.switches]
         records += [
             EventRecord(name, np.array([at]), state[None], np.zeros(1, np.int64))
             for name, at, state in self.crossings
         ]
-        by_name: dict[str, list[EventRecord]] = {
-            name: [] for name in (record.name for record in first.solution.switches)
-        }
+        by_name: dict[str, list[EventRecord]] = {record.name: [] for record in first.solution.switches}
         for record in records:
             by_name.setdefault(record.name, []).append(record)
         return replace(
@@ -385,9 +371,8 @@ def _merged(records: Sequence[EventRecord]) -> EventRecord:
     times = np.concatenate([record.t for record in records])
     order = np.argsort(times, kind="stable")
     states = np.concatenate([record.u for record in records])[order]
-    return EventRecord(
-        records[0].name, times[order], states, np.concatenate([r.direction for r in records])[order]
-    )
+    directions = np.concatenate([record.direction for record in records])[order]
+    return EventRecord(records[0].name, times[order], states, directions)
 
 
 def _dense(arcs: Sequence[Arc]) -> DenseOutput | None:

@@ -22,7 +22,6 @@ MOST_INNER_STEPS = 1_000_000
 # Absolute tolerance, relative to rtol, of unknowns that are excluded from the error test of a solver.
 EXCLUDED_TOLERANCE = 1e8
 
-
 MOST_SLOPES = 300  # Number of unknowns up to which slopes at the start are found by dense decompositions.
 # Singular value, relative to the largest, that counts as 0 in the search for slopes at the start.
 SMALLEST_SINGULAR = 1e-10

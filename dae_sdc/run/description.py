@@ -67,6 +67,14 @@ class Setup:
         """Whether steps are taken one at a time on one level, where ``steps`` iterate together."""
         return steps in (None, 1) and not self.has_coarse_level and self.parallel not in ("steps", "both")
 
+    def require_alone(self, steps: int | None, what: str, out: str, adaptive: bool = True) -> None:
+        """Refuse what is done in runs of one step at a time, which may be ``adaptive`` or not, in others."""
+        if not self.iterates_alone(steps) or (self.adaptive and not adaptive):
+            raise InputError(
+                f"{what} in runs of one step at a time on one level; leave steps, coarse_nodes, "
+                f"parallel='steps' and {out}"
+            )
+
     @property
     def most_sweeps(self) -> int:
         """Largest number of sweeps of a step, with those of its prediction."""
@@ -257,11 +265,9 @@ def _check_direct(options: SetupOptions, cls: type[Any], name: str, parallel: st
 
 def _of_sweeps(options: SetupOptions, preconditioner: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Label and description entries of an SDC sweeper."""
-    label = {
-        "quad": "RADAU-RIGHT" if options.quad is None else options.quad,
-        "nodes": 3 if options.nodes is None else options.nodes,
-        "qdelta": preconditioner if options.qdelta is None else options.qdelta,
-    }
+    chosen: dict[str, Any] = {"quad": "RADAU-RIGHT", "nodes": 3, "qdelta": preconditioner, "restol": RESTOL}
+    chosen |= {"residual_type": "full_abs", "maxiter": MAXITER, **options.chosen(Method, Sweeps)}
+    label = {name: chosen[name] for name in ("quad", "nodes", "qdelta")}
     check_quadrature(label["quad"], label["nodes"])
     for name, known in (("backend", BACKENDS), ("residual_type", RESIDUAL_TYPES)):
         value = getattr(options, name)
@@ -270,13 +276,10 @@ def _of_sweeps(options: SetupOptions, preconditioner: str) -> tuple[dict[str, An
     sweeper = {"num_nodes": label["nodes"], "quad_type": label["quad"], "QI": label["qdelta"]}
     own = {"initial_guess": options.initial_guess, "random_seed": options.seed, "backend": options.backend}
     sweeper |= {name: value for name, value in own.items() if value is not None}
-    level = {
-        "restol": RESTOL if options.restol is None else float(options.restol),
-        "nsweeps": 1 if options.nsweeps is None else options.nsweeps,
-        "residual_type": "full_abs" if options.residual_type is None else options.residual_type,
-    }
-    most = MAXITER if options.maxiter is None else options.maxiter
-    return label, {"sweeper_params": sweeper, "level_params": level, "step_params": {"maxiter": most}}
+    level: dict[str, Any] = {"restol": float(chosen["restol"]), "nsweeps": chosen.get("nsweeps", 1)}
+    level["residual_type"] = chosen["residual_type"]
+    most = {"maxiter": chosen["maxiter"]}
+    return label, {"sweeper_params": sweeper, "level_params": level, "step_params": most}
 
 
 def _add_coarse_level(

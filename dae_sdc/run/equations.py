@@ -196,13 +196,13 @@ def state_near(problem: ProblemDAE, u0: Any = None) -> Vector | None:
     names = problem.names if isinstance(u0, Mapping) else ()
     if isinstance(u0, Mapping):
         u0 = by_name(u0, names, "name in u0")
-    for name in u0 if isinstance(u0, Mapping) else ():
-        if name not in names and not str(name).startswith("der("):
-            raise InputError(unknown("name in u0", str(name), names))
-    if isinstance(u0, Mapping) and set(names) <= set(u0):
-        return np.array([require_number(name, u0[name]) for name in names])
-    whole = u0 is not None and not isinstance(u0, Mapping)
+        for name in u0:
+            if name not in names and not str(name).startswith("der("):
+                raise InputError(unknown("name in u0", str(name), names))
+        if set(names) <= set(u0):
+            return np.array([require_number(name, u0[name]) for name in names])
     try:
+        whole = u0 is not None and not isinstance(u0, Mapping)
         u = np.array(problem.state(u0 if whole else problem.u_exact(problem.interval[0])))
     except DAEError:
         if not isinstance(u0, Mapping):  # told when the run starts
@@ -261,11 +261,7 @@ def _of_problem(target: Target, request: SolveOptions) -> Equations:
     # What is found of the equations is that of this run, whatever its unit of time.
     problem.interval = interval_of(problem, request.t0, request.t_end)
     plain = copy.copy(problem)
-    equations = (
-        Equations(problem, near=state_near(problem, request.u0))
-        if settled
-        else read(problem, request.u0, request.trace)
-    )
+    equations = read(problem, request.u0, False if settled else request.trace)
     if equations.model is not None and not equations.is_proved:
         other = closed_function(plain, equations.model)
         if other is not None:
@@ -669,7 +665,10 @@ def _known_of(model: Model, form: Form) -> _Known:
     rounded = regular_by_rounding(model, analysed)
     # Offsets above the index come from derivatives that cancel.
     cancels = not analysed.regular or (index is not None and analysed.index > max(1, index))
-    turns = cancels and _mixes(model)
+    # Derivatives may stand in combinations that change along solutions.
+    graph = model.graph
+    slopes = (item for root in model.roots for item in graph.gradient(root).items())
+    turns = cancels and any(graph.leaves[leaf].order and graph.mark[node] & MOVING for leaf, node in slopes)
     if index is None or rounded:
         return _Known(form, turns=turns)
     if analysed.regular:
@@ -685,13 +684,6 @@ def _may_be_open(model: Any, is_regular: bool) -> bool:
     if not hasattr(model, "roots"):
         return False
     return not is_regular or any(one.value == 0.0 for one in model.parameters_by_name.values())
-
-
-def _mixes(model: Model) -> bool:
-    """Whether derivatives stand in combinations that change along solutions."""
-    graph = model.graph
-    slopes = [item for root in model.roots for item in graph.gradient(root).items()]
-    return any(graph.leaves[leaf].order and graph.mark[node] & MOVING for leaf, node in slopes)
 
 
 def _of_repaired(model: Model, signature: Signature) -> tuple[int, ...]:

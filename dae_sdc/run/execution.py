@@ -6,7 +6,7 @@ import copy
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -27,6 +27,7 @@ from dae_sdc.control.hooks import (
     Samples,
     StepRecord,
     Steps,
+    hook_of,
 )
 from dae_sdc.control.invariants import Invariants
 from dae_sdc.control.singular import SingularPointError, WatchSingularPoints, default_way, impasse
@@ -64,11 +65,9 @@ from dae_sdc.sweepers.tolerance import less_accurate
 if TYPE_CHECKING:
     from dae_sdc.initial.hidden import HiddenConstraints
 
-QUIET = logging.ERROR
-
 PAUSE = 0.5  # Smallest time in seconds between two intermediate savings of a run.
 
-CONTROLLER = {"logger_level": QUIET, "mssdc_jac": False}
+CONTROLLER = {"logger_level": logging.ERROR, "mssdc_jac": False}
 """Parameters of the controller. Steps that iterate together take the newest value of the step before.
 
 From index 2 on they need it: Jacobi iterations pass on values without a consistent u'. Adaptive steps need it
@@ -94,8 +93,7 @@ def carried_out(plan: Plan) -> Carried:
     setup, request = plan.setup, plan.request
     with ranks(setup.parallel, request.comm, setup.label["nodes"], request.steps) as team:
         plan = plan.on(team)
-        out = request.out
-        if out is not None:
+        if (out := request.out) is not None:
             on_root(team.comm, lambda: check_target(out))
         if plan.saving is not None:
             on_root(team.comm, plan.saving.prepare)
@@ -142,26 +140,18 @@ class RunRecord(StepRecord):
         self.run.save_now_and_then(self)
 
 
-@dataclass
 class Execution:
-    """One run of a controller."""
+    """One run of a controller, by the processes of a team."""
 
-    plan: Plan  # What is decided of the run.
-    team: Ranks  # The processes of the run.
-    saved: float = field(default_factory=perf_counter)
-    pause: float = PAUSE
-    singular: str = ""
-    sizes: str = ""
-    errors: str = ""
-    least_sizes: Vector | float = 0.0
-    typical: Vector | None = None
-    time: float | None = None
-    drift: dict[str, float] = field(default_factory=dict)
-    samples: Samples | None = None
-    sharing: str = ""
-
-    def __post_init__(self) -> None:
-        self.problem = self.plan.setup.problem
+    def __init__(self, plan: Plan, team: Ranks) -> None:
+        self.plan, self.team, self.problem = plan, team, plan.setup.problem
+        self.saved, self.pause = perf_counter(), PAUSE
+        self.singular = self.sizes = self.errors = self.sharing = ""
+        self.least_sizes: Vector | float = 0.0
+        self.typical: Vector | None = None
+        self.time: float | None = None
+        self.drift: dict[str, float] = {}
+        self.samples: Samples | None = None
 
     @property
     def out(self) -> Any:
@@ -180,16 +170,16 @@ class Execution:
         with _ROOT.kept():
             kind = self._kind()
             controller = self._controller(kind)
-            record: RunRecord = _hook(controller, RunRecord)
+            record: RunRecord = hook_of(controller, RunRecord)
             record.begin(self, bar)
-            watch = _hook(controller, WatchSingularPoints)
+            watch = hook_of(controller, WatchSingularPoints)
             if watch is not None:
                 watch.asked = self.plan.request.singular or watch.asked
                 if isinstance(controller, SteppingController):
                     watch.guide(controller.adaptivity)
-            for hook in controller.hooks:
-                if isinstance(hook, WatchAmplification):
-                    hook.t_end = self.plan.t_end
+            growing = hook_of(controller, WatchAmplification)
+            if growing is not None:
+                growing.t_end = self.plan.t_end
             levels = [level for step in controller.steps for level in step.levels]
             sweeper = levels[0].sweep
             for level in levels:
@@ -212,9 +202,9 @@ class Execution:
                 problem = sweeper.level.prob
                 self.errors, scales = less_accurate(problem, sweeper.tolerance), problem.run_scales
                 self.least_sizes, self.time, self.typical = scales.hidden, scales.time, scales.unknowns
-        for one in controller.convergence_controllers:
-            if isinstance(one, Invariants):
-                self.drift = one.summary()
+        for control in controller.convergence_controllers:
+            if isinstance(control, Invariants):
+                self.drift = control.summary()
         located = getattr(controller, "events", None)
         with unchecked():  # what has been computed is kept
             solution = self.solution(record, message, self._work(controller, levels), log, located)
@@ -313,7 +303,7 @@ class Execution:
             if isinstance(error, SingularPointError):
                 return str(error)
             diagnosis = "" if watch is None else watch.diagnosis()
-            growing = _hook(controller, WatchAmplification)
+            growing = hook_of(controller, WatchAmplification)
             if growing is not None:
                 diagnosis += growing.remark()
             unsolved = isinstance(error, ConvergenceError | NewtonError | SingularMatrixError | StepSizeError)
@@ -372,7 +362,7 @@ class Execution:
 
     def save_now_and_then(self, record: StepRecord) -> None:
         """Save the finished steps now and then, in at most a twentieth of the time, in case of a kill."""
-        if self.plan.request.out is None or self.out is None:
+        if self.out is None:
             return
         began = perf_counter()
         if began - self.saved < self.pause:
@@ -402,8 +392,7 @@ class Execution:
         located: LocateEvents | None = None,
     ) -> Solution:
         """The solution up to the last step, with the work of the finished steps unless ``total`` is given."""
-        setup, t0 = self.plan.setup, self.plan.start.t0
-        problem = setup.problem
+        setup, t0, problem = self.plan.setup, self.plan.start.t0, self.problem
         solved, between = True, None
         found = None if self.samples is None else self.samples.ended(record.rows)
         if found is not None:
@@ -427,6 +416,8 @@ class Execution:
         if solved and corrected is not None and corrected.determines(problem.index or 0):
             self.errors = ""  # values that follow from hidden constraints are exact
         remarks = (*of_events, self.singular, self.sizes, self.plan.remark, self.errors)
+        told = {"chosen_for": self.plan.chosen_for, "equations": self.plan.equations.told}
+        told |= {"sharing": self.sharing}
         solution = Solution(
             equations=None if sizes is None else self.pointwise(sizes),
             t=t,
@@ -441,9 +432,7 @@ class Execution:
             parameters={
                 **self.plan.request.told(),
                 **setup.label,
-                **({"chosen_for": self.plan.chosen_for} if self.plan.chosen_for else {}),
-                **({"equations": self.plan.equations.told} if self.plan.equations.told else {}),
-                **({"sharing": self.sharing} if self.sharing else {}),
+                **{name: text for name, text in told.items() if text},
                 "dt": self.plan.dt,
                 "t0": t0,
                 "t_end": self.plan.t_end,
@@ -512,12 +501,10 @@ class Execution:
     def hidden_constraints(self, sizes: Vector) -> HiddenConstraints | None:
         """What makes values satisfy hidden constraints, where that is wanted."""
         wanted, problem = self.plan.request.hidden_constraints, self.problem
-        sizes = np.maximum(sizes, self.least_sizes)
-        if wanted is False or (
-            wanted is None and (self.plan.count is not None or problem.index in (None, 0, 1))
-        ):
+        unasked = self.plan.count is not None or problem.index in (None, 0, 1)
+        if wanted is False or (wanted is None and unasked):
             return None
-        found = None
+        sizes, found = np.maximum(sizes, self.least_sizes), None
         if wanted and not hasattr(problem, "form") and self.plan.request.trace is not False:
             problem = read(copy.copy(problem), self.plan.start.u, True).problem
         if hasattr(problem, "form"):
@@ -596,11 +583,6 @@ class _RootLogger:
 
 
 _ROOT = _RootLogger()
-
-
-def _hook(controller: Any, kind: type[Any]) -> Any:
-    """The hook of the controller that is of a class; None if there is none."""
-    return next((hook for hook in controller.hooks if isinstance(hook, kind)), None)
 
 
 def _not_empty(solution: Solution, start: Start) -> Solution:

@@ -150,9 +150,8 @@ def _interval(interval: tuple[float, float], unit: str) -> str:
 
 
 def _parameters(rows: Sequence[tuple[str, Any, str]]) -> list[str]:
-    return (
-        ["parameters:", *(f"  {key} = {value} {unit}".rstrip() for key, value, unit in rows)] if rows else []
-    )
+    lines = [f"  {key} = {value} {unit}".rstrip() for key, value, unit in rows]
+    return ["parameters:", *lines] if rows else []
 
 
 # Patterns of TeX and their replacements in plain text, in the order of application.

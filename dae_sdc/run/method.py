@@ -14,7 +14,7 @@ from dae_sdc.control.driver import StopAtRoundOff
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.errors import InputError, require_count, require_number
 from dae_sdc.options import Method, Multistep, Parallel, Steps, Sweeps
-from dae_sdc.run.description import Setup, SolveOptions, SweeperLike
+from dae_sdc.run.description import Setup, SolveOptions
 from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.sdc import SWEEPERS, SpectralDeferredCorrectionDAE
 from dae_sdc.sweepers.teams import AUTO
@@ -106,19 +106,14 @@ def with_method(request: SolveOptions, problem: ProblemDAE, measured: bool) -> t
     rtol = require_number("rtol", request.rtol)
     if request.sweeper is None:
         return request.changed(sweeper=default_sweeper(rtol, request.nodes), nodes=None), reason
-    if sweeps_nodes(request.sweeper):
+    cls = SWEEPERS[request.sweeper] if isinstance(request.sweeper, str) else request.sweeper
+    if isinstance(cls, type) and issubclass(cls, SpectralDeferredCorrectionDAE):
         unused = [name for name in ("restol", "residual_type") if getattr(request, name) is not None]
         if unused:
             raise InputError(f"{', '.join(unused)} have no effect with rtol, which tells when sweeps end")
         if request.nodes is None:
             request = request.changed(nodes=default_nodes(rtol))
     return request, reason
-
-
-def sweeps_nodes(sweeper: SweeperLike) -> bool:
-    """Whether a sweeper, by its name or class, is one of spectral deferred corrections."""
-    cls = SWEEPERS[sweeper] if isinstance(sweeper, str) else sweeper
-    return isinstance(cls, type) and issubclass(cls, SpectralDeferredCorrectionDAE)
 
 
 def adapted_to(

@@ -22,7 +22,7 @@ from dae_sdc.run.description import Setup, SolveOptions, number_of_steps, poor_c
 from dae_sdc.run.equations import Equations
 from dae_sdc.run.method import adapted_to, swept_at_once, with_method, with_shared_stages
 from dae_sdc.run.processes import Ranks
-from dae_sdc.run.resume import Saving, require_one_at_a_time
+from dae_sdc.run.resume import Saving
 from dae_sdc.run.solution import DENSE_LIMIT, output_times
 from dae_sdc.run.start import Start
 from dae_sdc.run.unknowns import events_of
@@ -110,25 +110,21 @@ def plan_of(
     _check(request, setup)
     start, end = begin.t0, begin.t_end
     times = output_times(request.t_eval, request.points, start, end)
-    events = _events_of(request, equations) if events is None else events
+    if events is None:  # those of the request, before them those of its equations
+        given = (equations.own_events, request.events)
+        parts = [part for part in given if not (isinstance(part, tuple) and not part)]
+        read = (as_events(events_of(part, problem, equations.unknowns)) for part in parts)
+        events = tuple(event for several in read for event in several)
     setup, fixed = _with_steps(request, setup, start, end, events)
     if fixed is None:
         setup.description["sweeper_params"]["tolerance"].check_start(problem, begin.u)
     setup, locates = _locating(request, setup, events, begin, fixed, _may_slide(request, equations, events))
-    if (
-        request.maxiter is None
-        and request.nsweeps is None
-        and not setup.adaptive
-        and request.steps in (None, 1)
-    ):
+    unlimited = request.maxiter is None and request.nsweeps is None
+    if unlimited and not setup.adaptive and request.steps in (None, 1):
         setup = swept_at_once(setup, request.hooks)
     if request.project is not None:
         require_invariants(problem)
-        if not setup.iterates_alone(request.steps):
-            raise InputError(
-                "invariants are looked at in runs of one step at a time on one level; leave steps, "
-                "coarse_nodes, parallel='steps' and project out"
-            )
+        setup.require_alone(request.steps, "invariants are looked at", "project out")
         setup = setup.with_parts(convergence_controllers={Invariants: {"project": request.project}})
     automatic, count = measured or request.threads == AUTO, None if fixed is None else fixed["count"]
     plan = Plan(*(request, equations, begin, chosen_for, setup, end, count, times, locates, None, automatic))
@@ -139,25 +135,12 @@ def _check(request: SolveOptions, setup: Setup) -> None:
     """Refuse what does not go together, and names that pySDC's controllers do not look at."""
     if request.singular is not None:
         require_way(request.singular, setup.problem)
-        if not setup.iterates_alone(request.steps):
-            raise InputError(
-                "singular points are looked for in runs of one step at a time on one level; leave steps, "
-                "coarse_nodes, parallel='steps' and singular out"
-            )
+        setup.require_alone(request.steps, "singular points are looked for", "singular out")
     for name in request.controller_params or {}:
         known = {*vars(ControllerParameters({})), *ControllerParameters.attrs, "hook_class"}
         known = {name for name in known if name[0] != "_"}
         if name not in known:
             raise InputError(unknown("parameter of the controller", name, known))
-
-
-def _events_of(request: SolveOptions, equations: Equations) -> tuple[Event, ...]:
-    """The events of a run, before them those of its equations."""
-    given = [
-        part for part in (equations.own_events, request.events) if not (isinstance(part, tuple) and not part)
-    ]
-    problem, unknowns = equations.problem, equations.unknowns
-    return tuple(event for part in given for event in as_events(events_of(part, problem, unknowns)))
 
 
 def _with_steps(
@@ -208,12 +191,10 @@ def _locating(
     slides: bool,
 ) -> tuple[Setup, bool]:
     """The setup that finds zeros of event functions and switches of its problem; whether there are any."""
+    others = "other step size controllers out"
+    if events:
+        setup.require_alone(request.steps, "events are located", others, adaptive=False)
     alone = setup.iterates_alone(request.steps) and not setup.adaptive
-    if events and not alone:
-        raise InputError(
-            "events are located in runs of one step at a time on one level; leave steps, coarse_nodes, "
-            "parallel='steps' and other step size controllers out"
-        )
     if not alone or not (events or type(setup.problem).switches is not ProblemDAE.switches):
         return setup, False
     controllers: dict[Any, Mapping[str, Any]] = {}
@@ -238,18 +219,16 @@ def _with_checkpoints(plan: Plan, events: tuple[Event, ...], fixed: Mapping[str,
     saving = Saving.checked(request)
     if saving is None:
         return plan
-    require_one_at_a_time(setup, request.steps)
+    others = "other step size controllers out, or checkpoint"
+    setup.require_alone(request.steps, "checkpoints are written", others, adaptive=False)
     if fixed is not None and FixedSteps not in setup.description["convergence_controllers"]:
         setup = setup.with_parts(convergence_controllers={FixedSteps: fixed})
     size = setup.problem.dt if request.dt is None else float(request.dt)
     about = {
         **{"rtol": request.rtol, "atol": request.atol, "leave_out": tuple(request.leave_out or ())},
         **{"t0": plan.start.t0, "t_end": plan.t_end},
-        **{
-            "dt": request.dt if fixed is None else size,
-            "dt_max": request.dt_max,
-            "u0": np.array(plan.start.u),
-        },
+        **{"dt": request.dt if fixed is None else size, "dt_max": request.dt_max},
+        "u0": np.array(plan.start.u),
         "dense output": plan.keeps or request.t_eval is not None or request.points is not None,
         "project": request.project,
     }

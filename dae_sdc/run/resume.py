@@ -15,7 +15,7 @@ import numpy as np
 from dae_sdc.control.checkpoint import Checkpoints, check_state, is_plain, plain_attributes, same
 from dae_sdc.control.driver import Control, driver_of, require_single_steps
 from dae_sdc.control.events import Event
-from dae_sdc.control.hooks import StepRecord
+from dae_sdc.control.hooks import StepRecord, hook_of
 from dae_sdc.errors import InputError, ResultFileError
 from dae_sdc.options import Saving as SavingOptions
 from dae_sdc.run.description import Setup
@@ -83,9 +83,8 @@ class Saving:
         """The :class:`Checkpoints` that watch a controller during the run."""
         if team.comm is not None:
             self.start = team.comm.bcast(self.start, root=0)
-        checkpoints = Checkpoints(self.every, self._write, self.start, team.nodes)
-        checkpoints.attach(controller.MS[0].levels[0].prob, record)
-        return checkpoints
+        problem = controller.MS[0].levels[0].prob
+        return Checkpoints(problem, record, self.every, self._write, self.start, team.nodes)
 
     def _write(self, state: Mapping[str, Any]) -> None:
         arrays: list[Any] = []
@@ -143,7 +142,7 @@ class SaveCheckpoints(Control):
             raise InputError("SaveCheckpoints is for controllers of pySDC; give solve checkpoint instead")
         self._driver, driver.saving = driver, self
         controller.add_hook(StepRecord)
-        self.record: StepRecord = next(hook for hook in controller.hooks if isinstance(hook, StepRecord))
+        self.record: StepRecord = hook_of(controller, StepRecord)
 
     def setup_status_variables(self, controller: Any, **kwargs: Any) -> None:
         """Read the file of a run that goes on."""
@@ -190,15 +189,6 @@ class SaveCheckpoints(Control):
 def plain_settings(given: Any) -> dict[str, Any]:
     """The parameters of a sweeper or level that are numbers, texts, or sequences of them."""
     return {name: value for name, value in vars(given).items() if name[0] != "_" and is_plain(value)}
-
-
-def require_one_at_a_time(setup: Setup, steps: int | None) -> None:
-    """Refuse a run that does not take its steps one at a time: its state between them is not complete."""
-    if not setup.iterates_alone(steps) or setup.adaptive:
-        raise InputError(
-            "checkpoints are written in runs of one step at a time on one level; leave steps, coarse_nodes, "
-            "parallel='steps' and other step size controllers out, or checkpoint"
-        )
 
 
 def read_checkpoint(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:

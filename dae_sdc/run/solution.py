@@ -511,10 +511,8 @@ def _load_dense(path: Path, result: Result) -> tuple[DenseOutput, dict[str, Vect
         if dense.values.shape[1:] != result.data["u"].shape[1:]:
             raise ValueError("has another number of unknowns")
         samples = {name: table for name, table in arrays.items() if name in SAMPLES}
-        if samples and samples["samples"].shape != (
-            len(samples["sample_times"]),
-            *result.data["others"].shape[1:],
-        ):
+        rows = len(samples["sample_times"]) if samples else 0
+        if samples and samples["samples"].shape != (rows, *result.data["others"].shape[1:]):
             raise ValueError("has another number of eliminated unknowns")
     if belongs != checksum(result.data):
         raise ResultFileError(

@@ -83,9 +83,7 @@ def _with_other_ways(request: SolveOptions) -> Solution:
         other, how, why = request.changed(reduce=False), "without reduction of the index", str(error)
     except NotSimplifiedError as error:
         other, how, why = request.changed(simplify=False), "without simplification", str(error)
-    solution = _with_other_ways(other)
-    said = f"solved {how}: {why.partition(';')[0]}"
-    return replace(solution, message="; ".join(filter(None, (solution.message, said))))
+    return _with_other_ways(other).with_remark(f"solved {how}: {why.partition(';')[0]}")
 
 
 def _solved(request: SolveOptions) -> Solution:
@@ -164,17 +162,8 @@ def _digest(equations: Equations, start: Start) -> str:
 def _asked(request: SolveOptions) -> dict[str, str]:
     """A text of each chosen option on which the numbers of a run depend."""
     silent = (
-        "comm",
-        "progress",
-        "hooks",
-        "out",
-        "checkpoint",
-        "every",
-        "resume",
-        "problem",
-        "u0",
-        "guesses",
-        "fixed",
+        *("comm", "progress", "hooks", "out", "checkpoint", "every", "resume"),
+        *("problem", "u0", "guesses", "fixed"),  # the equations and their start are compared themselves
     )
     return {name: _text(value) for name, value in request.chosen(without=silent).items()}
 
@@ -224,16 +213,13 @@ def _by_sundials(request: SolveOptions, equations: Equations, start: Start) -> S
         )
     own = {name: getattr(request, name) for name in names_of_options(SundialsOptions) if name != "solver"}
     by_name = equations.given is not None and isinstance(request.problem, str)
-    name, options = (
-        str(request.problem) if by_name else "",
-        SundialsOptions(solver=str(request.sweeper), **own),
-    )
-    solution = integrate(options, equations.problem, name, start)
+    options = SundialsOptions(solver=str(request.sweeper), **own)
+    solution = integrate(options, equations.problem, str(request.problem) if by_name else "", start)
     remark = "; ".join(filter(None, (equations.remark, start.remark)))
     if equations.unknowns is None and not remark:
         return solution
-    remarks = (solution.message, remark if solution.success else "")
-    solution = replace(solution, unknowns=equations.unknowns, message="; ".join(filter(None, remarks)))
+    solution = replace(solution, unknowns=equations.unknowns)
+    solution = solution.with_remark(remark if solution.success else "")
     if request.out is not None:
         solution = solution.with_remark(put_down(solution, request.out, solution.success))
     return solution
@@ -253,11 +239,8 @@ def main(args: argparse.Namespace) -> int:
     stats = solution.stats
     if args.resume:
         resumed_at = solution.parameters["resumed_at"]
-        print(
-            f"no checkpoint {args.checkpoint}, begun at the start"
-            if resumed_at is None
-            else f"resumed at t = {resumed_at:g} from {args.checkpoint}"
-        )
+        begun = f"no checkpoint {args.checkpoint}, begun at the start"
+        print(begun if resumed_at is None else f"resumed at t = {resumed_at:g} from {args.checkpoint}")
     print(
         f"{args.problem}: t = {solution.t[-1]:g} after {stats['steps']} steps, {stats['sweeps']} sweeps, "
         f"{stats['newton']} Newton iterations, {stats['rhs']} residual evaluations"

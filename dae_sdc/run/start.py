@@ -492,7 +492,7 @@ def _values_of_model(
     from dae_sdc.initial.search import initial_of_model
     from dae_sdc.model.trace import without_starts
 
-    problem, labels = equations.written, equations.labels
+    problem, labels, named = equations.written, equations.labels, equations.named_in_model
     try:
         t0 = search.get("t0")
         start = problem.state(problem.u_exact(problem.interval[0] if t0 is None else t0))
@@ -507,16 +507,12 @@ def _values_of_model(
         expanded(given, problem.names, kind) for given in (fixed, guesses, search.get("bounds"))
     )
     own = {} if u0 is None else dict(zip(model.names, problem.state(u0).tolist(), strict=True))
-    own |= equations.named_in_model(guesses) or {}
-    search = {
-        **search,
-        "weak": equations.named_in_model(search.get("weak")),
-        "bounds": equations.named_in_model(bounds),
-    }
+    own |= named(guesses) or {}
+    search = {**search, "weak": named(search.get("weak")), "bounds": named(bounds)}
     nominal = np.broadcast_to(np.asarray(problem.nominal, dtype=np.float64), (problem.n,))
     found = initial_of_model(
         model,
-        fixed=equations.named_in_model(fixed),
+        fixed=named(fixed),
         guesses=own,
         nominal=dict(zip(model.names, nominal.tolist(), strict=True)),
         **search,
@@ -698,10 +694,8 @@ def _is_refused(check: Callable[[Any, float], None], u: Vector, t: float) -> boo
     """Whether a check raises InconsistentStateError; other errors are raised when the run begins."""
     try:
         check(u, t)
-    except InconsistentStateError:
-        return True
-    except DAEError:
-        return False
+    except DAEError as error:
+        return isinstance(error, InconsistentStateError)
     return False
 
 

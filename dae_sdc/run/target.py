@@ -54,8 +54,6 @@ REMEMBERED: Final = 16  # Most models of which results of :func:`calculated` are
 
 _CALCULATED: dict[Model, tuple[Any, dict[Hashable, Any]]] = {}
 
-_PARAMETERS: WeakKeyDictionary[Any, Mapping[str, inspect.Parameter]] = WeakKeyDictionary()
-
 _STRUCTURES: WeakKeyDictionary[Any, tuple[int, Any]] = WeakKeyDictionary()
 
 
@@ -235,12 +233,6 @@ def _shared_model(text: str, *params: tuple[str, Any, type]) -> Model:
     return make_model(text, {name: value for name, value, _ in params})  # 1 and 1.0 are not the same argument
 
 
-@functools.lru_cache(maxsize=16)
-def _defined_in(text: str) -> Any:
-    """The object in a file that is run once."""
-    return _read_from(text)
-
-
 def _read_from(text: str) -> Any:
     """The object in ``file.py:name``, or ``model`` of ``file.py``, or the only one that gives equations."""
     path, _, name = text.partition(":")
@@ -268,6 +260,9 @@ def _read_from(text: str) -> Any:
         which = f"{brief(list(known))}; give {path}:NAME with one" if known else "nothing like one; write one"
         raise InputError(f"{path} defines no '{name or 'model'}', but {which}")
     return known.popitem()[1]
+
+
+_defined_in = functools.lru_cache(maxsize=16)(_read_from)  # of a file that is run once
 
 
 def _equations_in(module: ModuleType) -> dict[str, Any]:
@@ -338,12 +333,10 @@ def calculated(model: Model, what: Hashable, calculate: Callable[[], R]) -> R:
     return result
 
 
-def _parameters_of(function: Any) -> Mapping[str, inspect.Parameter]:
-    """The parameters of a function or constructor, cached because inspection is slow."""
-    parameters = _PARAMETERS.get(function)
-    if parameters is None:
-        parameters = _PARAMETERS[function] = inspect.signature(function).parameters
-    return parameters
+@functools.lru_cache(maxsize=64)
+def _parameters_of(cls: Any) -> Mapping[str, inspect.Parameter]:
+    """The parameters of a constructor, cached because inspection is slow."""
+    return inspect.signature(cls).parameters
 
 
 def instance_of(problem: Any, params: Mapping[str, Any]) -> ProblemDAE:
@@ -356,7 +349,7 @@ def instance_of(problem: Any, params: Mapping[str, Any]) -> ProblemDAE:
             f"a problem is a name, a ProblemDAE class or an instance of one, a Model or a function F(t, u, "
             f"du); got {shown(problem)}"
         )
-    accepted: Mapping[str, inspect.Parameter] = _parameters_of(cls)
+    accepted: Mapping[str, inspect.Parameter] = _parameters_of(problem)
     if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in accepted.values()):
         of_base = ("n_diff", "n_alg")  # given by the problem to its base, not by the user
         base = {name: p for name, p in _parameters_of(ProblemDAE).items() if name not in of_base}

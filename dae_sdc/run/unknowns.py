@@ -273,31 +273,30 @@ _PLACE = "u__{}"
 
 def events_of(given: Any, problem: ProblemDAE, unknowns: Unknowns | None) -> Any:
     """Events as :func:`dae_sdc.control.events.as_events` takes them, with functions in place of texts."""
-    if isinstance(given, str):
-        return (_event(given, problem, unknowns),)
     if not isinstance(given, Sequence):
         return given
-    return tuple(_event(one, problem, unknowns) if isinstance(one, str) else one for one in given)
+    several = (given,) if isinstance(given, str) else given
+    return tuple(_event(one, problem, unknowns) if isinstance(one, str) else one for one in several)
 
 
 def _event(text: str, problem: ProblemDAE, unknowns: Unknowns | None) -> Event:
     expression, *parts = text.split(";")
-    terminal, direction, values = 0, 0.0, {}
+    terminal, direction = 0, 0.0
     words: list[str] = []
-    resets: set[str] = set()
+    # New values by name, which may depend on each other where they are implicit; x: = ... only follows.
+    values: dict[str, Callable[..., float]] = {}
+    others: dict[str, Callable[..., float]] = {}
     for part in parts:
         name, assigns, value = (word.strip() for word in part.partition("="))
-        if name.endswith(":"):
-            name = name[:-1].strip()
-            resets.add(name)
+        chosen = others if name.endswith(":") else values
+        name = name.removesuffix(":").strip()
         if not assigns or name.split()[-1:] in ([word] for word in _WORDS):
             words += part.replace(",", " ").split()
         elif name in problem.names:
-            values[name] = function_of(value, problem, unknowns)
+            chosen[name] = function_of(value, problem, unknowns)
         elif unknowns is not None and name in unknowns.removed:
-            base, other = _through(name, text, problem, unknowns)
-            values[base] = other(function_of(value, problem, unknowns))
-            resets = {base if each == name else each for each in resets}
+            base, chosen_value = _through(name, value, text, problem, unknowns)
+            chosen[base] = chosen_value
         else:
             raise InputError(unknown(f"unknown that event '{text}' changes", name, problem.names))
     for word in words:
@@ -323,18 +322,18 @@ def _event(text: str, problem: ProblemDAE, unknowns: Unknowns | None) -> Event:
             )
         direction = -1.0 if holds else direction
 
+    every, is_implicit = values | others, "implicit" in words
+
     def change(u: Any, t: float) -> dict[str, float]:
-        return {name: value(u, t) for name, value in values.items()}
+        return {name: value(u, t) for name, value in every.items()}
 
-    def implicit(u: Any, t: float, before: Any) -> tuple[dict[str, float], dict[str, float]]:
-        every = {name: value(u, t, before) for name, value in values.items()}
-        others = {name: every.pop(name) for name in resets}
-        return every, others
+    def implicit(u: Any, t: float, before: Any) -> tuple[dict[str, float], ...]:
+        return tuple({name: f(u, t, before) for name, f in part.items()} for part in (values, others))
 
-    about = {name: name in words for name in ("implicit", "otherwise")}
-    acts: Any = implicit if about["implicit"] else change
-    acts.depends = any(getattr(value, "depends", True) for value in values.values())
-    return Event(function, terminal, direction, expression, acts if values else None, **about, times=times)
+    acts: Any = implicit if is_implicit else change
+    acts.depends = any(getattr(value, "depends", True) for value in every.values())
+    acts, otherwise = acts if every else None, "otherwise" in words
+    return Event(function, terminal, direction, expression, acts, is_implicit, otherwise, times)
 
 
 def _sampled(
@@ -367,23 +366,19 @@ def _constant(text: str, problem: ProblemDAE, event: str) -> float:
 
 
 def _through(
-    name: str, text: str, problem: ProblemDAE, unknowns: Unknowns
-) -> tuple[str, Callable[[Callable[..., float]], Callable[..., float]]]:
+    name: str, text: str, event: str, problem: ProblemDAE, unknowns: Unknowns
+) -> tuple[str, Callable[..., float]]:
     """The unknown of the state that an eliminated one is a multiple of, and its value for one of that."""
     current, ones = function_of(name, problem, unknowns), np.ones(problem.n)
     slopes = np.array([current(ones + row, 0.0) - current(ones, 0.0) for row in np.eye(problem.n)])
     among = [problem.names[j] for j in np.flatnonzero(slopes)]
     if len(among) != 1 or not np.isfinite(slopes).all():
         raise InputError(
-            f"event '{text}' changes '{name}', which was eliminated and follows from "
+            f"event '{event}' changes '{name}', which was eliminated and follows from "
             f"{', '.join(among) or 'derivatives'}; change these, or leave simplify out"
         )
-    (j,) = np.flatnonzero(slopes)
-
-    def through(value: Callable[..., float]) -> Callable[..., float]:
-        return lambda u, *more: float(u[j] + (value(u, *more) - current(u, *more)) / slopes[j])
-
-    return among[0], through
+    (j,), value = np.flatnonzero(slopes), function_of(text, problem, unknowns)
+    return among[0], lambda u, *more: float(u[j] + (value(u, *more) - current(u, *more)) / slopes[j])
 
 
 def function_of(text: str, problem: ProblemDAE, unknowns: Unknowns | None = None) -> Callable[..., float]:
@@ -469,18 +464,15 @@ def _compiled(text: str, known: Sequence[str], what: str, use: str = "") -> tupl
     names = "|".join(map(re.escape, sorted(known, key=len, reverse=True))) or r"(?!)"
     places: list[str] = []
 
-    def place(found: re.Match[str]) -> str:
-        if found[0] not in places:
-            places.append(found[0])
-        return _PLACE.format(places.index(found[0]))
+    def place(name: re.Match[str]) -> str:
+        if name[0] not in places:
+            places.append(name[0])
+        return _PLACE.format(places.index(name[0]))
 
     name_in_text = rf"(?<![\w.])(?:{names})(?![\w.\[(])"
     if "u__" in re.sub(name_in_text, "", text):  # names of this form are ours alone
         raise InputError(f"{what}: {unknown('name', text, (*known, *TIME))}")
     code = re.sub(name_in_text, place, text).replace("^", "**")
-
-    def written(node: ast.AST) -> str:
-        return re.sub(r"u__(\d+)", lambda found: places[int(found[1])], ast.unparse(node))
 
     try:
         tree = ast.parse(code.strip(), mode="eval")
@@ -489,13 +481,10 @@ def _compiled(text: str, known: Sequence[str], what: str, use: str = "") -> tupl
     logical = ast.Compare | ast.BoolOp
     holds = isinstance(getattr(tree.body, "operand", tree.body), logical) and use == "event"
     tree.body = _distance(tree.body) if holds else tree.body
-    _check(tree, what, (*known, *TIME), written, (*_PARTS, *(_CONDITIONS if use == "value" else ())))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
-            try:
-                node.value = float(node.value)  # whole numbers may become too long to be finished
-            except OverflowError:
-                raise InputError(f"{what} has a number too large for a float; give a smaller one") from None
+    strange = _strange(tree, what, (*_PARTS, *(_CONDITIONS if use == "value" else ())))
+    if strange is not None:
+        written = re.sub(r"u__(\d+)", lambda match: places[int(match[1])], ast.unparse(strange))
+        raise InputError(f"{what}: {unknown('name', written, (*known, *TIME))}")
     return compile(ast.fix_missing_locations(tree), "<expression>", "eval"), places, holds
 
 
@@ -564,21 +553,20 @@ def _parameters(problem: ProblemDAE) -> dict[str, float]:
     }
 
 
-def _check(
-    tree: ast.AST,
-    what: str,
-    known: Sequence[str],
-    written: Callable[[ast.AST], str],
-    parts: tuple[type[ast.AST], ...],
-) -> None:
-    """Refuse whatever an expression may not have."""
+def _strange(tree: ast.AST, what: str, parts: tuple[type[ast.AST], ...]) -> ast.AST | None:
+    """The first node that an expression may not have, whose numbers become floats; None where all may be."""
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call) and not node.keywords}
     for node in ast.walk(tree):
         plain = isinstance(node, parts)
         if isinstance(node, ast.Compare | ast.BoolOp) and not plain:
             raise InputError(f"{what} has no sign that changes; write x - 0.5 for x > 0.5")
         if isinstance(node, ast.Constant):
-            plain = type(node.value) in (int, float)
+            number: Any = node.value
+            plain = type(number) in (int, float)
+            try:
+                node.value = float(number) if plain else number  # whole ones may take too long
+            except OverflowError:
+                raise InputError(f"{what} has a number too large for a float; give a smaller one") from None
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             if node.func.id not in (*FUNCTIONS, "der"):
                 raise InputError(f"{what}: {unknown('function', node.func.id, FUNCTIONS)}")
@@ -586,4 +574,5 @@ def _check(
         elif isinstance(node, ast.Name):
             plain = id(node) in called or node.id in (*CONSTANTS, *TIME) or node.id.startswith("u__")
         if not plain:
-            raise InputError(f"{what}: {unknown('name', written(node), known)}")
+            return node
+    return None
