@@ -284,16 +284,16 @@ def test_a_run_walks_the_stages_of_the_page_in_their_order() -> None:
 
 
 BUDGETS = {
-    "run": 11_820,
+    "run": 11_810,
     "sweepers": 10_220,
-    "problems": 6_970,
+    "problems": 6_940,
     "dae": 7_370,
     "initial": 6_140,
-    "model": 5_360,
-    "control": 4_840,
+    "model": 5_430,
+    "control": 4_830,
     "constrained": 3_720,
     "structure": 3_470,
-    "modelica": 3_540,
+    "modelica": 3_680,
     "plotting": 2_760,
     "polynomials": 2_940,
     "files beside the rooms": 2_990,

@@ -57,7 +57,7 @@ SMALLEST_ARC = 60  # Binary digits of the smallest part of a step in which a fun
 MOST_SWITCHES = 100  # Switches without progress after which a run is given up.
 LEAST_PROGRESS_OF_SWITCHES = 1e-9  # Part of the interval between two switches that counts as progress.
 MOST_PASSES = 30  # Times that changes which depend on each other are carried out.
-SETTLED = 1e-12  # Relative change of their values up to which they have settled.
+SETTLED_CHANGE = 1e-12  # Relative change of their values up to which they have settled.
 RETURNS = 3  # Zeros of a switch without progress, each to its other side, between which a solution slides.
 
 # How a function of time alone is sampled within a step, in units of the step.
@@ -1012,7 +1012,7 @@ def _settled(
         for event, (values, _) in zip(events, changes, strict=True):
             _set(P, state, event, values)
         places = [P.names.index(name) for values, _ in changes for name in values]
-        if not depends or np.allclose(state[places], behind[places], rtol=SETTLED, atol=0.0):
+        if not depends or np.allclose(state[places], behind[places], rtol=SETTLED_CHANGE, atol=0.0):
             for event, (_, others) in zip(events, changes, strict=True):
                 _set(P, state, event, others)
             return state

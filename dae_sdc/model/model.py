@@ -630,12 +630,8 @@ class Model(Equations):
 
         Parameters
         ----------
-        name : str
-            Its name.
-        start : float
-            Its value at the start.
-        unit : str
-            Unit.
+        name, start, unit : str, float, str
+            Name, value at the start, and unit.
 
         Returns
         -------

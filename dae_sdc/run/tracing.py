@@ -51,7 +51,7 @@ NUDGE = 1e-13  # Relative change of the unknowns for that.
 
 @lru_cache(maxsize=16)
 def _moves(count: int, n: int) -> Vector:
-    """The same random numbers from -1 to 1 in every run, shape (count, 3, n)."""
+    """Random numbers from -1 to 1, alike in every run, shape (count, 3, n)."""
     return np.random.default_rng(2).uniform(-1.0, 1.0, (count, 3, n))
 
 
