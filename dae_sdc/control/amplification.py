@@ -162,10 +162,10 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
         steps, before = self._accepted - self._calculated, self._rate if self._calculated else rate
         self._logarithm = max(0.0, self._logarithm + 0.5 * steps * (before + rate))
         self._calculated, self._rate = self._accepted, rate
-        count, left = self.options.steps_ahead(self._step) + self.options.steps, 0.0
-        if piece.linear:  # whose growth was calculated over the steps ahead at the start
+        count, ahead = self.options.steps_ahead(self._step) + self.options.steps, 0.0
+        if rate > 0.0 and piece.linear:  # whose growth was calculated over the steps ahead at the start
             left = min(float(count), (self.t_end - piece.times[-1]) / float(L.dt) + 0.5)
-        ahead = rate * max(0.0, min(count - self._accepted, left)) if rate > 0.0 else 0.0
+            ahead = rate * max(0.0, min(count - self._accepted, left))
         if self._logarithm + ahead > log(self.options.most_growth):
             self._remark = None
             raise StepSizeError(self._message(piece, L.sweep, float(L.dt), rate))
