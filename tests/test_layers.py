@@ -293,7 +293,7 @@ BUDGETS = {
     "control": 4_830,
     "constrained": 3_720,
     "structure": 3_470,
-    "modelica": 3_680,
+    "modelica": 3_690,
     "plotting": 2_760,
     "polynomials": 2_940,
     "files beside the rooms": 2_990,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -396,10 +396,7 @@ class Flat:
         for variable in self.variables:
             if variable.variability:
                 values.symbol(variable)
-        written, initial = (
-            [item for equations, scope in section for item in unrolled(values, equations, scope)]
-            for section in (self._written, self._initial)
-        )
+        written, initial = self._unrolled(self._written), self._unrolled(self._initial)
         whens = [(item, scope) for item, scope in written if isinstance(item, When)]
         for when in whens:
             values.discrete.update(assigned_by(values, *when))
@@ -410,8 +407,7 @@ class Flat:
                 connections.connect(item, scope)
             elif not isinstance(item, When):
                 self.equations += vanishing(values, item, scope)
-            if len(self.equations) > MOST_ELEMENTS:
-                self.fail(item.at, f"there are more than {MOST_ELEMENTS} equations")
+            self._require_few(self.equations, item.at)
         self.equations += [*self._tables, *connections.equations(self._flows)]
         # Start values by the initial equations: place in the text, unknown or derivative, value.
         self.starts = [start for item in initial for start in starts(values, *item)]
@@ -423,6 +419,19 @@ class Flat:
         states = {Unknown(name): before_event(name) for name in names - values.discrete}
         values.at_event = True
         self.reactions = [item for when in whens for item in reactions_of(values, states, *when)]
+
+    def _unrolled(self, section: Iterable[tuple[list[Equation], Scope]]) -> list[tuple[Single, Scope]]:
+        """All equations of a section, without loops and decided choices."""
+        single: list[tuple[Single, Scope]] = []
+        for equations, scope in section:
+            for item in unrolled(self.values, equations, scope):
+                single.append(item)
+                self._require_few(single, item[0].at)
+        return single
+
+    def _require_few(self, equations: Sequence[object], at: int) -> None:
+        if len(equations) > MOST_ELEMENTS:
+            self.fail(at, f"there are more than {MOST_ELEMENTS} equations")
 
     def _of_declarations(self) -> Iterator[Vanishing]:
         """The equations of discrete unknowns, which events alone change, then those of declared values."""
