@@ -669,9 +669,9 @@ class Model(Equations):
         Parameters
         ----------
         condition : sympy relation, sympy.Expr or str
-            A condition such as ``x < 1``, also several joined by & and |; "sample(start, period)", which
-            holds at equal distances of time; or a function, which passes zero. All of unknowns, parameters
-            and time.
+            A condition such as ``x < 1``, also several joined by ``&`` and ``|``; "sample(start, period)",
+            which holds at equal distances of time; or a function, which passes zero. All of unknowns,
+            parameters and time.
         changes : mapping, optional
             The new values of unknowns, as expressions of those before, by unknowns or their names. Algebraic
             unknowns follow from the others.
