@@ -635,7 +635,6 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
     },
     "test_witness.py": {
         "test_components_are_those_of_algebra": 20,
-        "test_six_components_of_three_dimensions": 0,
     },
     "test_wrong_jacobians.py": {
         "test_a_jacobian_that_is_off_by_a_factor_of_one_and_a_half_still_works": 4,
