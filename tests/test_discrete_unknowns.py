@@ -252,6 +252,16 @@ def test_values_are_chosen_by_conditions_and_keep_all_digits() -> None:
     assert run["d"][-1] == 1.0 / 3.0 + 0.1
 
 
+def test_choices_by_equality_are_made_and_those_without_a_value_refused() -> None:
+    model = ds.Model("clock", interval=(0.0, 2.5))
+    x, d = model.variable("x", 0.0, fixed=True), model.discrete("d")
+    model.equations(model.der(x) - 1)
+    model.when("sample(0, 1)", {d: sympy.Piecewise((5, sympy.Eq(d, 1)), (d + 1, True))})
+    assert ds.solve(model, rtol=1e-6)["d"][-1] == 6.0
+    with pytest.raises(ds.InputError, match="no value where none of its conditions holds; add"):
+        model.when(x > 1, {d: sympy.Piecewise((3, x < 0.2), (4, x > 0.9))})
+
+
 @pytest.mark.parametrize(
     ("event", "says"),
     [

@@ -289,7 +289,7 @@ BUDGETS = {
     "problems": 6_940,
     "dae": 7_370,
     "initial": 6_140,
-    "model": 5_430,
+    "model": 5_435,
     "control": 4_830,
     "constrained": 3_720,
     "structure": 3_470,

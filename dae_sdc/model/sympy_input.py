@@ -308,9 +308,16 @@ class _TextOfEvents(StrPrinter):  # type: ignore[misc]
     """Writes expressions as texts of events are read, with all digits of their numbers."""
 
     def _print_Piecewise(self, expression: Any) -> str:
-        *parts, (last, _) = expression.args
+        *parts, (last, test) = expression.args
+        if test != sympy.true:
+            raise InputError(
+                f"{expression} has no value where none of its conditions holds; add (value, True)"
+            )
         choices = [f"{self._print(value)} if {self._print(test)} else " for value, test in parts]
         return f"({''.join(choices)}{self._print(last)})"
+
+    def _print_Relational(self, condition: Any) -> str:
+        return f"{self._print(condition.lhs)} {condition.rel_op} {self._print(condition.rhs)}"
 
     def _print_And(self, condition: Any) -> str:
         return f"({' and '.join(map(self._print, condition.args))})"
@@ -322,8 +329,7 @@ class _TextOfEvents(StrPrinter):  # type: ignore[misc]
         return f"(not {self._print(condition.args[0])})"
 
     def _print_Function(self, expression: Any) -> str:
-        name = type(expression).__name__
-        name = {"ceiling": "ceil"}.get(name, name.lower())
+        name = type(expression).__name__.lower().replace("ceiling", "ceil")
         return f"{name}({', '.join(map(self._print, expression.args))})"
 
     _print_Max = _print_Min = _print_Abs = _print_Function
@@ -340,9 +346,8 @@ class _TextOfEvents(StrPrinter):  # type: ignore[misc]
 
 def as_text(expression: Any) -> str:
     """An expression or condition as texts of events have it."""
-    return (
-        expression if isinstance(expression, str) else str(_TextOfEvents().doprint(sympy.sympify(expression)))
-    )
+    printer = _TextOfEvents()
+    return expression if isinstance(expression, str) else str(printer.doprint(sympy.sympify(expression)))
 
 
 def with_pi(expression: Any) -> Any:

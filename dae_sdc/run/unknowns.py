@@ -283,7 +283,7 @@ def _event(text: str, problem: ProblemDAE, unknowns: Unknowns | None) -> Event:
     expression, *parts = text.split(";")
     terminal, direction = 0, 0.0
     words: list[str] = []
-    # New values by name, which may depend on each other where they are implicit; x: = ... only follows.
+    # New values by name, which may depend on each other where they are implicit; those behind ":=" follow.
     values: dict[str, Callable[..., float]] = {}
     others: dict[str, Callable[..., float]] = {}
     for part in parts:
