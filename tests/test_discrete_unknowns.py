@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -285,3 +286,47 @@ def test_a_run_ends_at_its_start_where_a_terminal_sample_does(settings: dict[str
     run = ds.solve(heater_of_function, **{**OF_FUNCTION, "events": ["sample(0, 1); terminal"]}, **settings)
     assert run.success and run.t.tolist() == [0.0] and run.events[0].t.tolist() == [0.0]
     assert run.message == "the run ended at event 'sample(0, 1)' at t=0"
+
+
+COMPARED: dict[str, Callable[[Any, Any], Any]] = {
+    "less": lambda n, c: n < c,
+    "at most": lambda n, c: n <= c,
+    "greater": lambda n, c: n > c,
+    "at least": lambda n, c: n >= c,
+    "equal": sympy.Eq,
+}
+
+
+@pytest.mark.parametrize("settings", [{"rtol": 1e-6}, {"dt": 0.125}], ids=["rtol", "dt"])
+@pytest.mark.parametrize("first", [0.0, 0.5])
+@pytest.mark.parametrize("relation", COMPARED)
+def test_comparisons_of_numbers_that_events_change_hold_as_written(
+    relation: str, first: float, settings: dict[str, float]
+) -> None:
+    # n is 0, 1, 2, 3 from one sample to the next, so that a number it is compared with may be equal to it.
+    compare = COMPARED[relation]
+    model = ds.Model("counter", interval=(0.0, 3.25))
+    n, integrals, counts, places = model.discrete("n"), [], [], (0, 1, 2)
+    for place in places:
+        x, k = model.variable(f"x{place}", 0.0, fixed=True), model.discrete(f"k{place}")
+        model.equations(model.der(x) - sympy.Piecewise((1, compare(n, place)), (0, True)))
+        integrals.append(x)
+        counts.append(k)
+        if relation != "equal":
+            model.when(compare(n, place), {k: k + 1})
+    z = model.variable("z", 0.0, fixed=True)
+    model.equations(model.der(z) - sympy.floor(n / 2))
+    model.when(f"sample({first}, 1)", {n: n + 1})
+    solution = ds.solve(model, **settings)
+    assert solution.success, solution.message
+
+    edges = [0.0, *np.arange(first, 3.25, 1.0).tolist(), 3.25]
+    phases = [(number, b - a) for number, (a, b) in enumerate(pairwise(edges))]
+    for place, x, k in zip(places, integrals, counts, strict=True):
+        holds = [bool(compare(sympy.Integer(number), place)) for number, _ in phases]
+        expected = sum(width for held, (_, width) in zip(holds, phases, strict=True) if held)
+        assert abs(solution[str(x)][-1] - expected) < 1e-10
+        if relation != "equal":
+            begins = sum(b and not a for a, b in pairwise(holds))
+            assert solution[str(k)][-1] == begins
+    assert abs(solution["z"][-1] - sum(number // 2 * width for number, width in phases)) < 1e-10

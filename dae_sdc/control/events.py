@@ -19,7 +19,7 @@ from scipy.optimize import brentq, minimize_scalar
 from dae_sdc.arguments import shown
 from dae_sdc.control.driver import MarkingControl, driver_of
 from dae_sdc.control.hooks import unconverged
-from dae_sdc.dae.branches import SIDE_SLACK, SamplingOptions, are_resolved, samples
+from dae_sdc.dae.branches import SIDE_SLACK, TIE, SamplingOptions, are_resolved, samples
 from dae_sdc.dae.declaration import names_given
 from dae_sdc.dae.interpolant import HERMITE, DenseOutput, Scheme, step_data
 from dae_sdc.dae.problem import ProblemDAE
@@ -244,6 +244,9 @@ class Curve:
             slopes[:, n_slopes:] = 0.0
             self._scheme = HERMITE._replace(first=n_slopes, without=(2, 3))
             self._rows = np.vstack([start, end, slopes])
+        # An unknown that stays, such as one that events alone change, is constant to the last bit.
+        values, rate = self._rows[: len(self._scheme.points)], polynomial.derivative_at_end()
+        self._start, self._stays = start, (values == start).all(axis=0) & (rate == 0.0)
         self.points = _samples(self._scheme.points)
 
     def values(self, thetas: tuple[float, ...]) -> Vector:
@@ -256,8 +259,9 @@ class Curve:
 
     def _weighted(self, every: Vector, some: Vector) -> Vector:
         k = self._scheme.first if self._scheme.without else self._rows.shape[1]
-        integrated: Vector = every @ self._rows[:, :k]
-        return integrated if k == self._rows.shape[1] else np.hstack([integrated, some @ self._rows[:, k:]])
+        values: Vector = every @ self._rows[:, :k]
+        values = values if k == self._rows.shape[1] else np.hstack([values, some @ self._rows[:, k:]])
+        return np.where(self._stays, self._start, values)
 
 
 @lru_cache(maxsize=64)
@@ -650,12 +654,21 @@ class LocateEvents(MarkingControl):
         self._keep_due(t0, u0, 0.0)
         h = RESTART_STEP * float(self.params.span or self._usual)
         if self._switched:
-            u0, _ = self._behind_changes(P, u0, t0, h)
+            for watch in self._located:
+                value = watch.event.function(u0, t0)
+                watch.side = int(np.sign(value))
+                watch.tolerance = SIDE_SLACK if abs(value) <= SIDE_SLACK else 0.0
+            u0 = self._behind_all_changes(P, u0, t0, h)
         if all(watch.tolerance == 0.0 for watch in self.switches):
             return u0
         start = MeshDAE(u0)  # of a jump that has a value of its own on its border
         jump_behind(P, start, t0, h)
         return start
+
+    @property
+    def _located(self) -> list[_Watch]:
+        """The events whose times are not known before."""
+        return [watch for watch in self.events if watch.event.times is None]
 
     @property
     def watches(self) -> list[_Watch]:
@@ -879,21 +892,10 @@ class LocateEvents(MarkingControl):
         stopped = self._steps.at_stop(t)
         if self.finished or not (self._switched or stopped):
             return u
-        P, located = L.prob, [watch for watch in self.events if watch.event.times is None]
-        while self._switched or stopped:
-            self._check_progress(t)
-            if self._slides(t, u):
-                return u
-            u, changed = self._behind_changes(P, u, t, RESTART_STEP * self._usual)
-            stopped = False
-            # Unknowns may have jumped across another switch, or the zero of an event that changes them.
-            self._take_jumps(self.switches, self._switch_values(P, u, t), t, u)
-            for watch in changed:
-                if watch in located:
-                    _leave_zero(watch, u, t, RATE_STEP * self._usual)
-            if not self._switched:
-                values = [self._function(P, watch)(u, t) for watch in located]
-                self._take_jumps(located, values, t, u)
+        P = L.prob
+        u = self._behind_all_changes(P, u, t, RESTART_STEP * self._usual)
+        if self.sliding is not None:
+            return u
         timed = getattr(P, "timed_values", ())
         for watch, old, new in zip(self.timed, self._timed_values, timed, strict=True):
             if new != old:
@@ -902,13 +904,43 @@ class LocateEvents(MarkingControl):
         self._steps.restart()
         return u
 
-    def _take_jumps(self, watches: list[_Watch], values: list[float], t: float, u: Vector) -> None:
-        """Keep the zeros of functions that are on their other side now."""
+    def _behind_all_changes(self, P: ProblemDAE, u: MeshDAE, t: float, h: float) -> MeshDAE:
+        """The state behind all that happens at a time, changes that follow from others among it."""
+        while True:
+            self._check_progress(t)
+            if self._slides(t, u):
+                return u
+            u, changed = self._behind_changes(P, u, t, h)
+            # Unknowns may have jumped across another switch, or the zero of an event that changes them.
+            self._take_jumps(P, self.switches, self._switch_values(P, u, t), t, u)
+            for watch in changed:
+                if watch.event.times is None:
+                    _leave_zero(P, watch, u, t, RATE_STEP * self._usual)
+            if not self._switched:
+                values = [watch.event.function(u, t) for watch in self._located]
+                self._take_jumps(P, self._located, values, t, u)
+            if not self._switched:
+                return u
+
+    def _take_jumps(
+        self, P: ProblemDAE, watches: list[_Watch], values: list[float], t: float, u: MeshDAE
+    ) -> None:
+        """Keep the zeros of functions that are on their other side now, or rest at 0."""
+        step = RATE_STEP * self._usual
         for watch, value in zip(watches, values, strict=True):
-            if watch.side * value < -max(watch.noise, watch.tolerance):
-                watch.side = -watch.side
-                if watch.event.counts(watch.side):
-                    self._keep(watch, t, u, watch.side)
+            side = watch.side
+            if abs(value) > max(watch.noise, watch.tolerance):
+                side = int(np.sign(value)) if side * value < 0.0 or (watch.may_rest and side == 0) else side
+            elif watch.may_rest and value == 0.0 == _change_ahead(self._function(P, watch), u, t, step):
+                side = 0
+            elif abs(value) == TIE and _rests(P, watch, u, t, step):
+                side = int(np.sign(value))
+            if side != watch.side:
+                watch.side = side
+                # Within a step a function that rests is 0 but for rounding.
+                watch.tolerance = watch.tolerance if side else max(SIDE_SLACK, ZERO_VALUE * watch.size)
+                if watch.event.counts(side):
+                    self._keep(watch, t, u, side)
 
     def _slides(self, t: float, u: MeshDAE) -> bool:
         """Whether the run ends where both sides of a switch lead back to its zero."""
@@ -1024,18 +1056,37 @@ def _settled(
     )
 
 
-def _leave_zero(watch: _Watch, u: MeshDAE, t: float, step: float) -> None:
+def _leave_zero(P: ProblemDAE, watch: _Watch, u: MeshDAE, t: float, step: float) -> None:
     """Set the side of its zero on which the function of an event goes on after its change."""
     function = watch.event.function
     value, small = function(u, t), max(watch.noise, 8.0 * EPS * watch.size)
     watch.side, watch.tolerance = int(np.sign(value)), 0.0
-    if abs(value) > small or u.polynomial is None:
+    moves = 0.0 if abs(value) > small else _change_ahead(function, u, t, step)
+    if abs(value) > small or np.isnan(moves):
         return
-    ahead = attach(u.view(np.ndarray) + step * u.polynomial.derivative_at_end(), u.n_diff)
-    moves = function(ahead, t + step) - value
+    if abs(value) == TIE and _rests(P, watch, u, t, step):
+        return
     if not abs(moves) > 8.0 * EPS * watch.size:
         raise _comes_to_rest(watch, t)
     watch.side, watch.tolerance, watch.leaves = int(np.sign(moves)), small, True
+
+
+def _change_ahead(function: StateFunction, u: MeshDAE, t: float, step: float) -> float:
+    """How much a function changes along u' over a step; NaN where u' is not known."""
+    if u.polynomial is None:
+        return np.nan
+    ahead = attach(u.view(np.ndarray) + step * u.polynomial.derivative_at_end(), u.n_diff)
+    return function(ahead, t + step) - function(u, t)
+
+
+def _rests(P: ProblemDAE, watch: _Watch, u: MeshDAE, t: float, step: float) -> bool:
+    """Whether the function of an event changes neither along u' nor, as a ball at rest, further on."""
+    if _change_ahead(watch.event.function, u, t, step) != 0.0 or u.polynomial is None:
+        return False
+    ahead = attach(u.view(np.ndarray) + step * u.polynomial.derivative_at_end(), u.n_diff)
+    ahead.polynomial = u.polynomial
+    ahead = consistent_restart(P, ahead, t + step, step)
+    return _change_ahead(watch.event.function, ahead, t + step, step) == 0.0
 
 
 def _comes_to_rest(watch: _Watch, t: float) -> SolveError:

@@ -14,6 +14,9 @@ from dae_sdc.errors import InputError
 # Size of a negative value of a switch that counts as 0, so as positive, where zeros are not located.
 SIDE_SLACK = 1e-10
 
+# Value of the function of a condition whose two sides are equal; its sign tells whether the condition holds.
+TIE = 1e-150
+
 
 class Branches:
     """Base of :class:`~dae_sdc.dae.problem.ProblemDAE`: which branch of the equations a step takes."""

@@ -15,6 +15,7 @@ import numpy as np
 
 from dae_sdc.arguments import shown
 from dae_sdc.control.events import Event
+from dae_sdc.dae.branches import TIE
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
@@ -269,6 +270,7 @@ _CONDITIONS = (
 _SAMPLE = re.compile(r"sample\((.*),(.*)\)")  # A condition that holds at equal distances of time.
 MOST_SAMPLES = 10_000_000
 _PLACE = "u__{}"
+_OR_TIE = "u__or_tie"  # Name of the function that gives a distance, or where it is 0 that of a tie.
 
 
 def events_of(given: Any, problem: ProblemDAE, unknowns: Unknowns | None) -> Any:
@@ -426,7 +428,10 @@ def _function(
 
 
 def _distance(condition: ast.expr) -> ast.expr:
-    """An expression that is negative where a condition of comparisons holds, and continuous as its sides."""
+    """An expression that is negative where a condition of comparisons holds, and as continuous as its sides.
+
+    Where two sides are equal, as numbers of events may be, it is :data:`~dae_sdc.dae.branches.TIE` away.
+    """
     if isinstance(condition, ast.BoolOp):
         name = ast.Name("max" if isinstance(condition.op, ast.And) else "min", ast.Load())
         return ast.Call(name, [_distance(part) for part in condition.values], [])
@@ -438,13 +443,16 @@ def _distance(condition: ast.expr) -> ast.expr:
     parts: list[ast.expr] = []
     for sign, left, right in zip(condition.ops, sides, sides[1:], strict=False):
         less = isinstance(sign, ast.Lt | ast.LtE)
-        parts.append(ast.BinOp(left if less else right, ast.Sub(), right if less else left))
+        distance = ast.BinOp(left if less else right, ast.Sub(), right if less else left)
+        tie = ast.Constant(TIE if isinstance(sign, ast.Lt | ast.Gt) else -TIE)
+        parts.append(ast.Call(ast.Name(_OR_TIE, ast.Load()), [distance, tie], []))
     return parts[0] if len(parts) == 1 else ast.Call(ast.Name("max", ast.Load()), parts, [])
 
 
 def evaluated(code: Any, values: Sequence[Any], t: Any = np.nan) -> Any:
     """The value of an expression, by its code, for values of the names in it."""
-    names = {_PLACE.format(at): value for at, value in enumerate(values)}
+    names: dict[str, Any] = {_PLACE.format(at): value for at, value in enumerate(values)}
+    names[_OR_TIE] = lambda distance, tie: distance or tie
     with np.errstate(all="ignore"):
         return eval(code, {**FUNCTIONS, **CONSTANTS, **dict.fromkeys(TIME, t), **names, "__builtins__": {}})
 
@@ -568,9 +576,9 @@ def _strange(tree: ast.AST, what: str, parts: tuple[type[ast.AST], ...]) -> ast.
             except OverflowError:
                 raise InputError(f"{what} has a number too large for a float; give a smaller one") from None
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            if node.func.id not in (*FUNCTIONS, "der"):
+            if node.func.id not in (*FUNCTIONS, _OR_TIE, "der"):
                 raise InputError(f"{what}: {unknown('function', node.func.id, FUNCTIONS)}")
-            plain = node.func.id in FUNCTIONS and id(node.func) in called
+            plain = node.func.id != "der" and id(node.func) in called
         elif isinstance(node, ast.Name):
             plain = id(node) in called or node.id in (*CONSTANTS, *TIME) or node.id.startswith("u__")
         if not plain:
