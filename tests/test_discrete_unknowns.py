@@ -330,3 +330,131 @@ def test_comparisons_of_numbers_that_events_change_hold_as_written(
             begins = sum(b and not a for a, b in pairwise(holds))
             assert solution[str(k)][-1] == begins
     assert abs(solution["z"][-1] - sum(number // 2 * width for number, width in phases)) < 1e-10
+
+
+HYSTERESIS = """
+model Hysteresis
+  connector BooleanOutput = output Boolean;
+  connector BooleanInput = input Boolean;
+  model Sensor
+    parameter Real low, high;
+    input Real T;
+    BooleanOutput hot = T > high, cold;
+  equation
+    cold = T < low;
+  end Sensor;
+  model Switch
+    BooleanInput off, on;
+    Boolean y(start=true);
+  equation
+    y = not off and (pre(y) or on);
+  end Switch;
+  Real T(start=18, fixed=true);
+  Sensor sensor(low=19, high=21, T=T);
+  Switch switch;
+  Boolean heats = switch.y;
+  Integer level, n(start=0), m(start=0);
+equation
+  connect(sensor.hot, switch.off);
+  connect(sensor.cold, switch.on);
+  level = if heats then 2 else 0;
+  der(T) = 5*level - 0.5*(T - 10);
+  when change(switch.y) then
+    n = pre(n) + 1;
+  end when;
+  when edge(switch.y) then
+    m = pre(m) + 1;
+  end when;
+  annotation(experiment(StopTime=5));
+end Hysteresis;
+"""
+
+
+@pytest.mark.parametrize("simplify", [False, True])
+@pytest.mark.parametrize("rtol", [1e-4, 1e-6, 1e-9])
+def test_boolean_equations_switch_as_when_equations_do(rtol: float, simplify: bool, tmp_path: Path) -> None:
+    file = tmp_path / "hysteresis.mo"
+    file.write_text(HYSTERESIS)
+    solution = ds.solve(str(file), rtol=rtol, simplify=simplify)
+    assert solution.success, solution.message
+    offs, ons = heater_times()
+    by_name = {event.name: event.t for event in solution.events}
+    times = np.sort(
+        [t for name, t in ((n, t) for n, ts in by_name.items() for t in ts) if name != "initial()"]
+    )
+    for t in (*offs, *ons):
+        assert np.abs(times - t).min() < 10 * rtol * (1 + t)
+    assert solution["n"][-1] == len(offs) + len(ons)
+    assert solution["m"][-1] == len(ons)
+    T, heats, last = solution["T"][-1], len(ons) == len(offs), max((*offs, *ons))
+    expected = 30 - (30 - 19) * np.exp((last - 5) / 2) if heats else 10 + (21 - 10) * np.exp((last - 5) / 2)
+    assert abs(T - expected) < 10 * rtol * (1 + abs(expected))
+    assert solution["switch.y"][-1] == solution["heats"][-1] == heats
+    assert solution["level"][-1] == 2 * heats
+
+
+CHOICES = """
+model Choices
+  Real x(start=0, fixed=true), v(start=1, fixed=true);
+  Integer n(start=0), k(start=0), j(start=0);
+  Boolean high(start=false), was(start=true);
+equation
+  der(x) = v;
+  der(v) = 0;
+  when initial() then
+    n = 5;
+    was = false;
+  end when;
+  when n > 2 then
+    k = pre(k) + 1;
+  end when;
+  when sample(0.5, 0.5) then
+    if x > 2.2 then
+      reinit(v, -1);
+      high = false;
+    elseif x > 1.2 then
+      high = true;
+      j = pre(j) + 10;
+    else
+      j = pre(j) + 1;
+    end if;
+  end when;
+  annotation(experiment(StopTime=3.2));
+end Choices;
+"""
+
+
+@pytest.mark.parametrize("settings", [{"rtol": 1e-6}, {"dt": 0.1}], ids=["rtol", "dt"])
+def test_choices_in_when_equations_and_what_holds_from_the_start(
+    settings: dict[str, float], tmp_path: Path
+) -> None:
+    file = tmp_path / "choices.mo"
+    file.write_text(CHOICES)
+    solution = ds.solve(str(file), **settings)
+    assert solution.success, solution.message
+    # x = 0.5, 1 at the first samples; 1.5, 2 at the next; 2.5, from where it falls: 2, and 1.5 at t = 3.5.
+    expected = {"n": 5, "k": 0, "was": 0, "j": 32, "high": 1, "v": -1, "x": 1.8}
+    got = {name: solution[name][-1] for name in expected}
+    assert got == pytest.approx(expected, abs=1e-9)
+    assert [t for event in solution.events if event.name == "initial()" for t in event.t] == [0.0]
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("Boolean b; equation b = x + 1;", "b is of type Boolean, and its value is not"),
+        ("Integer n; equation n = x > 1;", "n is of type Integer, and its value is not"),
+        ("Boolean b; equation b = x > 1; b = x > 2;", "b has two values; remove one"),
+        ("Boolean b = not c, c = not b; equation", "depends on itself: b, c"),
+        ("Boolean b; equation", "b is a variable of type Boolean that nothing gives a value"),
+        ("Integer n; equation n = pre(n) + 1;", "the equation of n has pre"),
+        ("equation when x > 1 then if x > 2 then terminate(\"\"); end if; end when;", "depends on if"),
+        ("Boolean b[2]; equation b = {x > 1, x > 2, true};", "2 variables get 3 values"),
+        ("Integer n; equation when x > 1 then for i in 1:2 loop n = i; end for; end when;", "for in a when-"),
+    ],
+)  # fmt: skip
+def test_boolean_equations_that_cannot_be_read_are_told(body: str, message: str, tmp_path: Path) -> None:
+    file = tmp_path / "model.mo"
+    file.write_text(f"model M Real x(start=0, fixed=true); {body} der(x) = 1; end M;")
+    with pytest.raises(ds.InputError, match=message):
+        ds.solve(str(file))

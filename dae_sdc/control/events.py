@@ -123,6 +123,11 @@ class Event:
         return self.direction * side >= 0.0
 
 
+def at_start(t0: float, t_end: float) -> list[float]:
+    """The times of an event at the start of a run, at none of its steps."""
+    return []
+
+
 def as_events(given: Any) -> tuple[Event, ...]:
     """Event functions as a user gives them."""
     several = [given] if callable(given) or isinstance(given, Event) else given
@@ -651,8 +656,13 @@ class LocateEvents(MarkingControl):
         self._timed_values = getattr(P, "timed_values", ())
         self.events = [_Watch(event.name, event=_checked(event)) for event in self.params.events]
         self._usual = L.params.dt
-        self._keep_due(t0, u0, 0.0)
         h = RESTART_STEP * float(self.params.span or self._usual)
+        for watch in self.events:
+            if watch.event.times is at_start:
+                self._keep(watch, t0, u0, 1)
+        if self._switched:  # which is no event of conditions that hold by it
+            u0, _ = self._behind_changes(P, u0, t0, h)
+        self._keep_due(t0, u0, 0.0)
         if self._switched:
             for watch in self._located:
                 value = watch.event.function(u0, t0)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import sympy
 
+from dae_sdc.dae.branches import INITIAL
 from dae_sdc.model.sympy_input import Unknown, as_text
 from dae_sdc.modelica.arithmetic import (
     MOST_ELEMENTS,
@@ -24,6 +27,7 @@ from dae_sdc.modelica.arithmetic import (
 )
 from dae_sdc.modelica.library import Basic, Bound, Change, Instance, Library, Member, Scope, Variable
 from dae_sdc.modelica.syntax import (
+    Alternatives,
     Array,
     Call,
     ClassDefinition,
@@ -37,11 +41,14 @@ from dae_sdc.modelica.syntax import (
     For,
     IfEquation,
     Name,
+    Reactions,
     When,
+    parts_of,
     similar,
 )
 from dae_sdc.modelica.values import BEFORE, NOT_DISCRETE, Values, before_event, unknown_of
 
+AT_EVENTS: Final = ("pre", "edge", "change")  # Functions of what was before an event.
 _TOO_MANY_TURNS: Final = f"a loop of more than {MOST_ELEMENTS} turns"
 
 
@@ -135,7 +142,13 @@ class Reaction(NamedTuple):
 
 def assigned_by(values: Values, equation: When, scope: Scope) -> Iterator[str]:
     """The names of the variables that a when-equation assigns."""
-    for item in chain.from_iterable(reactions.changes for _, reactions in equation.branches):
+    items = deque(chain.from_iterable(reactions.changes for _, reactions in equation.branches))
+    while items:
+        item = items.popleft()
+        if isinstance(item, Alternatives):
+            for part in (item.other, *(part for _, part in item.branches)):
+                items.extend(part.changes)
+            continue
         for target in () if item.reinit else elements(values.value(item.left, scope)):
             unknown = unknown_of(target)
             if unknown is None or unknown.order:
@@ -143,22 +156,41 @@ def assigned_by(values: Values, equation: When, scope: Scope) -> Iterator[str]:
             yield unknown.base
 
 
+def _changes(values: Values, reactions: Reactions, scope: Scope) -> tuple[dict[Any, Any], set[Any]]:
+    """The new values of variables by what happens where a condition begins to hold, and which are states."""
+    changes: dict[Any, Any] = {}
+    states: set[Any] = set()
+    for item in reactions.changes:
+        if isinstance(item, Alternatives):
+            tests, other = values.branches(item.branches, item.other, scope)
+            several = [_changes(values, part, scope) for part in (*(part for _, part in tests), other)]
+            states |= set[Any]().union(*(also for _, also in several))
+            pairs = []
+            for target in dict.fromkeys(target for news, _ in several for target in news):
+                keeps = target if target in states else before_event(target.base)
+                *alternatives, last = (news.get(target, keeps) for news, _ in several)
+                options = zip((test for test, _ in tests), alternatives, strict=True)
+                pairs.append((target, choice(list(options), last)))
+        else:
+            targets, news = (elements(values.value(side, scope)) for side in (item.left, item.right))
+            if len(targets) != len(news):
+                values.fail(item.at, f"{len(targets)} variables get {len(news)} values; give each its own")
+            numbers = [values.truth(value, item.at) for value in news]
+            pairs = list(zip(map(unknown_of, targets), numbers, strict=True))
+            states |= {target for target, _ in pairs if item.reinit}
+        for target, value in pairs:
+            if target is None or target.order or target in changes:
+                values.fail(item.at, "this must be a variable, which gets one value in a branch")
+            changes[target] = value
+    return changes, states
+
+
 def reactions_of(values: Values, states: dict[Any, Any], equation: When, scope: Scope) -> Iterator[Reaction]:
     """The reactions of a when-equation; ``states``, which change last, stand for their values before it."""
     begun = False
     for test, reactions in equation.branches:
-        changes: dict[Any, Any] = {}
-        assigned: list[Any] = []
-        for item in reactions.changes:
-            targets, news = (elements(values.value(side, scope)) for side in (item.left, item.right))
-            if len(targets) != len(news):
-                values.fail(item.at, f"{len(targets)} variables get {len(news)} values; give each its own")
-            for target, value in zip(map(unknown_of, targets), news, strict=True):
-                if target is None or target.order or target in changes:
-                    values.fail(item.at, "this must be a variable, which gets one value in a branch")
-                truth = choice([(value, sympy.S.One)], sympy.S.Zero) if is_condition(value) else value
-                changes[target] = values.as_number(truth, item.at)
-                assigned += [] if item.reinit else [target]
+        changes, again = _changes(values, reactions, scope)
+        assigned = [target for target in changes if target not in again]
         # A name stands for the new value of what is assigned beside it, inside pre(...) for that before.
         for _ in assigned:
             new = {target: changes[target] for target in assigned}
@@ -166,22 +198,66 @@ def reactions_of(values: Values, states: dict[Any, Any], equation: When, scope: 
                 changes[target] = values.check(value.xreplace(new), equation.at)
         if any(not value.free_symbols.isdisjoint(assigned) for value in changes.values()):
             values.fail(equation.at, "the values of a when-equation depend on each other; use pre(...)")
-        changes = {target: value.xreplace(states) for target, value in changes.items()}
         for part in test.items if isinstance(test, Array) and not test.indices else [test]:
-            yield Reaction(equation.at, _begins(values, part, scope), changes, reactions.ends, begun)
-            begun = True
+            for condition in _begins(values, part, scope):
+                news = {target: _behind(value, condition, states) for target, value in changes.items()}
+                yield Reaction(equation.at, condition, news, reactions.ends, begun)
+                begun = True
 
 
-def _begins(values: Values, test: Expression, scope: Scope) -> Any:
-    """The condition of a when-equation, of values before the event, or the text of a sample."""
-    if isinstance(test, Call) and str(test.function) == "sample" and len(test.arguments) == 2:
-        start, period = (as_text(values.number(part, scope)) for part in test.arguments)
-        return f"sample({start}, {period})"
-    condition = values.condition(test, scope)
+def _behind(value: Any, condition: Any, states: Mapping[Any, Any]) -> Any:
+    """A new value where a condition has begun to hold, which rounding at its border could doubt."""
+    if not isinstance(condition, str):
+        certain = condition.args if isinstance(condition, sympy.And) else (condition,)
+        value = value.xreplace({sympy.Not(part): sympy.false for part in certain})
+        value = value.xreplace(dict.fromkeys(certain, sympy.true))
+    return value.xreplace(states)
+
+
+def _begins(values: Values, test: Expression, scope: Scope) -> Iterator[Any]:
+    """The conditions of a when-equation, of values before the event, or the texts of known times."""
+    called = str(test.function) if isinstance(test, Call) else ""
+    arguments = test.arguments if isinstance(test, Call) else []
+    if called == "sample" and len(arguments) == 2:
+        start, period = (as_text(values.number(part, scope)) for part in arguments)
+        yield f"sample({start}, {period})"
+        return
+    if called == "initial" and not arguments:
+        yield INITIAL
+        return
+    # What is an edge at an event begins to hold there.
+    edge = called in ("edge", "change") and len(arguments) == 1
+    condition = _between_events(values.condition(arguments[0] if edge else test, scope))
     if condition in TRUTHS:
         values.fail(test.at, "the condition of a when-equation never changes; compare unknowns or time")
+    yield condition
+    if called == "change":
+        yield sympy.Not(condition)
+
+
+def _between_events(condition: Any) -> Any:
+    """A condition in which values before an event are those of any time between two."""
     names = {symbol: symbol.name for symbol in condition.free_symbols if symbol.name.startswith(BEFORE)}
     return condition.xreplace({symbol: Unknown(name[len(BEFORE) : -1]) for symbol, name in names.items()})
+
+
+class Held(NamedTuple):
+    """A Boolean variable whose equation has its value before, or that of another: events change it."""
+
+    variable: Variable
+    at: int  # The place of its equation.
+    value: Callable[[], Value]
+
+    def reactions(self, values: Values, states: dict[Any, Any]) -> Iterator[Reaction]:
+        """Its reactions: at the start, and where its condition begins and ceases to hold."""
+        condition = self.value()
+        if self.variable.type != "Boolean" or not is_condition(condition) or condition in TRUTHS:
+            what = f"the equation of {self.variable.shown} has pre(...)"
+            values.fail(self.at, f"{what} and is no condition that changes; write a when-equation")
+        unknown, holds = Unknown(self.variable.name), _between_events(condition)
+        at_start = values.truth(condition, self.at).xreplace(states)
+        for begins, new in ((INITIAL, at_start), (holds, sympy.S.One), (sympy.Not(holds), sympy.S.Zero)):
+            yield Reaction(self.at, begins, {unknown: new}, False, False)
 
 
 # Initial equations
@@ -232,6 +308,7 @@ class Connections:
         self.values = values
         self.fail = values.fail
         self._links: list[tuple[int, _Side, _Side]] = []
+        self._signals: list[tuple[int, Variable, Variable]] = []  # Boolean and Integer ones.
 
     def connect(self, equation: Connect, scope: Scope) -> None:
         """Enter a connect-equation."""
@@ -254,7 +331,9 @@ class Connections:
             if left.flow != right.flow:
                 pair = f"{left.shown} and {right.shown}"
                 self.fail(equation.at, f"{pair} are connected, but only one of them is a flow")
-            if not left.variability:
+            if not left.variability and (left.type != "Real" or right.type != "Real"):
+                self._signals.append((equation.at, left, right))
+            elif not left.variability:
                 self._links.append((equation.at, (left, outside[0]), (right, outside[1])))
             return
         if not isinstance(left, Instance) or not isinstance(right, Instance):
@@ -267,6 +346,22 @@ class Connections:
             self.fail(equation.at, f"{pair} have different variables; {_HOW_TO_CONNECT}")
         for word in left.members:
             self._link(equation, (left.members[word], right.members[word]), outside)
+
+    def pass_on(self, has_value: Callable[[Variable], bool]) -> None:
+        """Let Boolean and Integer variables stand for those with a value that they are connected with."""
+        waiting = self._signals
+        while waiting:
+            for at, left, right in waiting:
+                if has_value(left) and has_value(right):
+                    pair = f"{left.shown} and {right.shown}"
+                    self.fail(at, f"{pair} are connected, and both have a value; remove one")
+                if has_value(left) or has_value(right):
+                    source, other = (left, right) if has_value(left) else (right, left)
+                    self.values.defined[other.name] = partial(self.values.symbol, source)
+            left_over = [link for link in waiting if not has_value(link[1])]
+            if len(left_over) == len(waiting):
+                break
+            waiting = left_over
 
     def equations(self, flows: list[Variable]) -> Iterator[Vanishing]:
         """The equations of all connections."""
@@ -400,12 +495,19 @@ class Flat:
         whens = [(item, scope) for item, scope in written if isinstance(item, When)]
         for when in whens:
             values.discrete.update(assigned_by(values, *when))
-        self.equations = [*self._of_declarations()]  # Expressions that are zero.
         connections = Connections(values)
         for item, scope in written:
             if isinstance(item, Connect):
                 connections.connect(item, scope)
-            elif not isinstance(item, When):
+        self._held: list[Held] = []
+        for variable in self.variables:
+            if variable.value is not None and not variable.variability and variable.type != "Real":
+                self._define(variable, variable.value.expression, partial(values.bound, variable.value))
+        written = [pair for pair in written if not self._defines(*pair)]
+        connections.pass_on(lambda variable: variable.name in {*values.defined, *values.discrete})
+        self.equations = [*self._of_declarations()]  # Expressions that are zero.
+        for item, scope in written:
+            if not isinstance(item, Connect | When):
                 self.equations += vanishing(values, item, scope)
             self._require_few(self.equations, item.at)
         self.equations += [*self._tables, *connections.equations(self._flows)]
@@ -419,6 +521,35 @@ class Flat:
         states = {Unknown(name): before_event(name) for name in names - values.discrete}
         values.at_event = True
         self.reactions = [item for when in whens for item in reactions_of(values, states, *when)]
+        self.reactions += [item for held in self._held for item in held.reactions(values, states)]
+
+    def _defines(self, equation: Single, scope: Scope) -> bool:
+        """Whether an equation gives a Boolean or Integer variable its value, which is kept then."""
+        if not isinstance(equation, Equal) or not isinstance(equation.left, Name):
+            return False
+        variables, right = elements(self.values.lookup(equation.left, scope)), equation.right
+        if not all(isinstance(item, Variable) and item.type != "Real" for item in variables):
+            return False
+
+        def value(place: int) -> Value:
+            values = elements(self.values.value(right, scope))
+            if len(values) != len(variables):
+                self.fail(right.at, f"{len(variables)} variables get {len(values)} values; give each its own")
+            return values[place]
+
+        for place, variable in enumerate(variables):
+            if not variable.variability:
+                self._define(variable, right, partial(value, place))
+        return True
+
+    def _define(self, variable: Variable, expression: Expression, value: Callable[[], Value]) -> None:
+        if variable.name in self.values.defined or variable.name in self.values.discrete:
+            self.fail(expression.at, f"{variable.shown} has two values; remove one")
+        if any(isinstance(part, Call) and str(part.function) in AT_EVENTS for part in parts_of(expression)):
+            self.values.discrete.add(variable.name)
+            self._held.append(Held(variable, expression.at, value))
+        else:
+            self.values.defined[variable.name] = value
 
     def _unrolled(self, section: Iterable[tuple[list[Equation], Scope]]) -> list[tuple[Single, Scope]]:
         """All equations of a section, without loops and decided choices."""
@@ -438,16 +569,15 @@ class Flat:
         values, unknowns = self.values, [item for item in self.variables if not item.variability]
         for variable in unknowns:
             if variable.name in values.discrete:
-                if variable.value is not None:
-                    self.fail(variable.at, f"{variable.shown} has a value and a when-equation; remove one")
                 yield Vanishing(variable.at, Unknown(variable.name, 1), "", variable.shown)
+            elif variable.name in values.defined:
+                value = values.truth(values.symbol(variable), variable.at)
+                yield Vanishing(variable.at, plus([Unknown(variable.name), minus(value)]), "", variable.shown)
             elif variable.type != "Real":
                 what = f"{variable.shown} is a variable of type {variable.type}"
-                self.fail(
-                    variable.at, f"{what} that no when-equation assigns; only parameters may be, write Real"
-                )
+                self.fail(variable.at, f"{what} that nothing gives a value; write an equation for it")
         for variable in unknowns:
-            if variable.value is not None:
+            if variable.value is not None and variable.type == "Real":
                 at = variable.value.expression.at
                 value = values.as_number(values.bound(variable.value), at)
                 yield Vanishing(at, plus([values.symbol(variable), minus(value)]), "")

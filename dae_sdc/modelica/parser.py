@@ -284,8 +284,8 @@ class EquationParser(ExpressionParser):
 
     def _equal(self, at: int) -> syntax.Equal:
         """An equation of two sides."""
-        if self.now.text in ("if", "for", "when", "connect") and self.now.kind == "word":
-            self.fail(f"{self.now.text} in a when-equation is not understood; write an if-expression")
+        if self.now.text in ("for", "when", "connect") and self.now.kind == "word":
+            self.fail(f"{self.now.text} in a when-equation is not understood; write it around or behind it")
         left_side = self.expression()
         if self.now.text in (":=", "=="):
             self.fail(f"{self.now.text} in an equation; write =")
@@ -297,9 +297,17 @@ class EquationParser(ExpressionParser):
     def _reactions(self) -> syntax.Reactions:
         """What happens by a branch of a when-equation."""
         reactions = syntax.Reactions(self.now.at)
-        while self.now.kind != "end" and self.now.text not in ("elsewhen", "end"):
+        while self.now.kind != "end" and self.now.text not in ("elsewhen", "elseif", "else", "end"):
             at, text = self.now.at, self.now.text
-            if text not in ("assert", "reinit", "terminate") or self.behind.text != "(":
+            if self.takes("if"):
+                self.deeper()
+                branches = self.branches("elseif", self._reactions)
+                other = self._reactions() if self.takes("else") else syntax.Reactions(at)
+                self._end("if", "if-equation", at)
+                if any(part.ends for part in (other, *(part for _, part in branches))):
+                    self.fail("terminate depends on if; give it a when-equation of its own", at)
+                reactions.changes.append(syntax.Alternatives(at, branches, other))
+            elif text not in ("assert", "reinit", "terminate") or self.behind.text != "(":
                 reactions.changes.append(self._equal(at))
             else:
                 arguments = self.call(self.name()).arguments

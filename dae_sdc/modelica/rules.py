@@ -14,14 +14,14 @@ from dae_sdc.expressions.graph import Graph
 from dae_sdc.model.sympy_input import TIME, Unknown, from_sympy, homotopy, to_sympy
 from dae_sdc.modelica import arithmetic, syntax
 from dae_sdc.modelica.arithmetic import Value
-from dae_sdc.modelica.library import Scope
+from dae_sdc.modelica.library import Scope, Variable
 from dae_sdc.modelica.syntax import Call, Operation, Precedence, similar
 from dae_sdc.modelica.values import NOT_DISCRETE, Rule, Values, before_event, condition_of, unknown_of
 
 HIGHEST_DIFF_ORDER: Final = 10  # Largest order k of a derivative that is written ``diff(x, t$k)``.
 
 _NO_FUNCTIONS: Final = (
-    "edge change delay sample initial terminal reinit cardinality previous hold spatialDistribution "
+    "delay sample initial terminal reinit cardinality previous hold spatialDistribution "
     "String actualStream inStream getInstanceName subSample superSample assert terminate"
 ).split()
 
@@ -278,6 +278,11 @@ def _homotopy(values: Values, item: Call, scope: Scope) -> Value:
 def _before(values: Values, item: Call, scope: Scope) -> Value:
     """The value before an event; between events discrete variables keep theirs."""
     (value,) = _arguments(values, item, scope, 1)
+    place = item.arguments[0]
+    shown = values.lookup(place, scope) if isinstance(place, syntax.Name) else None
+    if isinstance(shown, Variable) and shown.name in values.defined:
+        before = before_event(shown.name)
+        return value if not values.at_event else condition_of(before) if shown.type == "Boolean" else before
     variable = unknown_of(value)
     if variable is None:
         values.fail(item.at, NOT_DISCRETE)
@@ -286,6 +291,13 @@ def _before(values: Values, item: Call, scope: Scope) -> Value:
         return value
     before = before_event(variable.base)
     return before if variable == value else condition_of(before)
+
+
+def _changed(values: Values, item: Call, scope: Scope) -> tuple[Any, Any]:
+    """Whether a Boolean variable becomes true at an event, and whether it becomes false."""
+    before = _before(values, item, scope)
+    now = values.condition(item.arguments[0], scope)
+    return sympy.And(now, sympy.Not(before)), sympy.And(before, sympy.Not(now))
 
 
 def _diff(values: Values, item: Call, scope: Scope) -> Value:
@@ -372,6 +384,8 @@ def _interpolate(values: Values, item: Call, scope: Scope) -> Value:
 _CALLS: Final[dict[str, Rule]] = {
     "noEvent": lambda values, item, scope: _arguments(values, item, scope, 1)[0],
     "pre": _before,
+    "edge": lambda values, item, scope: _changed(values, item, scope)[0],
+    "change": lambda values, item, scope: sympy.Or(*_changed(values, item, scope)),
     "smooth": lambda values, item, scope: _arguments(values, item, scope, 2)[1],
     "homotopy": _homotopy,
     "diff": _diff,

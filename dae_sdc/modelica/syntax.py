@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Final, NamedTuple, NoReturn, TypeAlias, TypeVar, dataclass_transform
+from typing import Any, Final, NamedTuple, NoReturn, TypeAlias, TypeVar, dataclass_transform
 
 from dae_sdc.errors import InputError
 
@@ -264,6 +264,18 @@ class Part:
         dataclass(eq=False)(cls)
 
 
+def parts_of(whole: Any) -> Iterator[Part]:
+    """All nodes of a syntax tree, or of several."""
+    stack = [whole]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, Part):
+            yield item
+            stack += vars(item).values()
+        elif isinstance(item, list | tuple | dict):
+            stack += item.values() if isinstance(item, dict) else item
+
+
 class Expression(Part):
     """Base of the nodes that have a value."""
 
@@ -425,8 +437,15 @@ class Connect(Part):
 class Reactions(Part):
     """What happens where a condition begins to hold: variables get values, and the run may end."""
 
-    changes: list[Equal] = field(default_factory=list)
+    changes: list[Equal | Alternatives] = field(default_factory=list)
     ends: bool = False
+
+
+class Alternatives(Part):
+    """An if-equation in a when-equation."""
+
+    branches: list[tuple[Expression, Reactions]]
+    other: Reactions
 
 
 class When(Part):

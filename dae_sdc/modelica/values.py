@@ -59,6 +59,8 @@ class Values:
         self.variables: dict[str, Variable] = {}
         self.numbers: dict[Variable, float | None] = {}
         self.discrete: set[str] = set()  # Names of the variables that when-equations assign.
+        # What Boolean and Integer variables stand for that no event changes, by their names.
+        self.defined: dict[str, Callable[[], Value]] = {}
         self.kept: dict[str, int] = {}  # What must be one of them, with its place in the text.
         self.at_event = False  # Whether what is evaluated stands in a when-equation.
         self._rules = rules
@@ -354,16 +356,29 @@ class Values:
         if variable not in self._symbols:
             if variable in self._waiting:
                 names = ", ".join(sorted(other.shown for other in self._waiting))
-                self.fail(variable.at, f"the parameter {variable.shown} depends on itself: {names}")
+                what = "the parameter " if variable.variability else ""
+                self.fail(variable.at, f"{what}{variable.shown} depends on itself: {names}")
             self._waiting.add(variable)
+            value = self._parameter if variable.variability else self._unknown
             try:
-                is_unknown = not variable.variability
-                value = Unknown(variable.name) if is_unknown else self._parameter(variable)
-                holds = is_unknown and variable.type == "Boolean"
-                self._symbols[variable] = condition_of(value) if holds else value
+                self._symbols[variable] = value(variable)
             finally:
                 self._waiting.discard(variable)
         return self._symbols[variable]
+
+    def _unknown(self, variable: Variable) -> Value:
+        if variable.name not in self.defined:
+            unknown = Unknown(variable.name)
+            return condition_of(unknown) if variable.type == "Boolean" else unknown
+        value = self.defined[variable.name]()
+        if arithmetic.is_condition(value) != (variable.type == "Boolean") or isinstance(value, list | str):
+            self.fail(variable.at, f"{variable.shown} is of type {variable.type}, and its value is not")
+        return value
+
+    def truth(self, value: Value, at: int) -> Any:
+        """A number, or the number 0 or 1 for a condition."""
+        holds = arithmetic.is_condition(value)
+        return self.as_number(arithmetic.choice([(value, sympy.S.One)], sympy.S.Zero) if holds else value, at)
 
     def _parameter(self, variable: Variable) -> Value:
         if variable.type == "enumeration":

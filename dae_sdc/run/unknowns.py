@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dae_sdc.arguments import shown
-from dae_sdc.control.events import Event
-from dae_sdc.dae.branches import TIE
+from dae_sdc.control.events import Event, at_start
+from dae_sdc.dae.branches import INITIAL, TIE
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
@@ -314,7 +314,9 @@ def _event(text: str, problem: ProblemDAE, unknowns: Unknowns | None) -> Event:
             direction = 1.0 if name == "rising" else -1.0
     expression, times = expression.strip(), None
     sample = _SAMPLE.fullmatch(expression)
-    if sample is not None:
+    if expression.strip() == INITIAL:
+        function, times = (lambda u, t: 1.0), at_start
+    elif sample is not None:
         function, times = _sampled(expression, *(_constant(part, problem, text) for part in sample.groups()))
     else:
         function, holds = _function(expression, problem, unknowns, "event")
