@@ -30,7 +30,7 @@ def function(body: str, use: str = "f(1)") -> str:
 # A text, the line that is meant, and words of the message.
 REFUSED: list[tuple[str, int, str]] = [
     # What Modelica has and a DAE has not
-    (model("Real x;\nequation\nwhen x > 1 then for i in 1:2 loop\nx = i; end for;"), 3, "for in a when-equation"),
+    (model("Real x;\nequation\nwhen x > 1 then for i in 1:2 loop\nx = i; end for;"), 3, "for in a when"),
     (model("Real x;\nequation\nwhen 2 > 1 then x = 2; end when;"), 3, "of a when-equation never changes"),
     (model("Real x;\nequation when x > 1 then\nx = 2; x = 3; end when;"), 3, "gets one value in a branch"),
     (model("Real x[2];\nequation when time > 1 then\nx = {1}; end when;"), 3, "2 variables get 1 values"),
