@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from math import factorial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,10 @@ from dae_sdc.expressions.dag import UNKNOWN, Leaf
 from dae_sdc.structure.blocks import Block
 from dae_sdc.structure.prolongation import Jet, Point, Prolongation
 from dae_sdc.structure.rank import NO_ROWS, Floats, RankTest, ReducedRows
-from dae_sdc.structure.signature import Integers, ModelWithGraph
+from dae_sdc.structure.signature import Integers
+
+if TYPE_CHECKING:
+    from dae_sdc.model.model import Equations
 
 USUAL_NUMBERS = (1e-3, 1e3)  # Sizes of numbers whose unit is 1.
 WANTED_POINTS = 2  # Number of points that are sought.
@@ -49,7 +52,7 @@ VANISHING_NUMBER = 1e-35  # Number that counts as 0 in the arithmetic with many 
 class Start:
     """Values near which points that satisfy the constraints are sought."""
 
-    values: Mapping[Jet, float] = field(default_factory=dict)  # Start values of unknowns and derivatives.
+    values: dict[Jet, float] = field(default_factory=dict)  # Start values of unknowns and derivatives.
     parameters: Sequence[float | None] = ()  # Values of the parameters; random ones for None.
     # t, span: time, and the length of the interval.
     t: float = 0.0
@@ -76,15 +79,12 @@ class Start:
         return _unit(self.nominal.get(j) or self.values.get((j, 0), 1.0)) * _unit(self.span) ** -k
 
     @staticmethod
-    def of(model: Any, guesses: Mapping[Jet, float] | None = None, t: float | None = None) -> Start:
+    def of(model: Equations, guesses: Mapping[Jet, float] | None = None, t: float | None = None) -> Start:
         """Start values, parameters and interval of a model."""
-        own = getattr(model, "start_of_search", None)
-        if own is not None:
-            return own  # type: ignore[no-any-return]
-        variables = getattr(model, "variables_by_name", {}).values()
+        variables = model.variables_by_name.values()
         values = {(j, k): value for j, one in enumerate(variables) for k, value in one.start.items()}
-        parameters = [entry.value for entry in getattr(model, "parameters_by_name", {}).values()]
-        begin, end = getattr(model, "interval", (0.0, 1.0))
+        parameters = [entry.value for entry in model.parameters_by_name.values()]
+        begin, end = model.interval
         t = float(begin) if t is None else t
         nominal = {j: one.nominal[0] for j, one in enumerate(variables) if 0 in one.nominal}
         return Start({**values, **(guesses or {})}, parameters, t, float(end) - float(begin), nominal)
@@ -240,7 +240,7 @@ def _beginning(
 
 
 def _depends_on_the_point(
-    model: ModelWithGraph, c: Integers, d: Integers, leading: Mapping[tuple[int, int], int]
+    model: Equations, c: Integers, d: Integers, leading: Mapping[tuple[int, int], int]
 ) -> bool:
     """Whether a rank may differ at consistent points: entries have unknowns that are in constraints."""
     graph = model.graph
@@ -273,7 +273,7 @@ class Leading:
 
 
 def leading_rank(
-    model: ModelWithGraph, c: Integers, d: Integers, blocks: Sequence[Block], start: Start
+    model: Equations, c: Integers, d: Integers, blocks: Sequence[Block], start: Start
 ) -> Leading | None:
     """The rank of a system Jacobian, regular at random points, at points that satisfy the equations."""
     # Shapes: c and d (n,).
