@@ -37,7 +37,9 @@ def strong_components(n: int, source: Integers, goal: Integers) -> Integers:
     labels: Integers = found.astype(np.int64)
     # Tarjan's and Pearce's algorithms finish components in a topological order, forwards or backwards; which
     # of the two is not documented.
-    return labels if np.all(labels[source] <= labels[goal]) else np.asarray(count - 1 - labels)
+    if np.all(labels[source] <= labels[goal]):
+        return labels
+    return np.asarray(count - 1 - labels, dtype=np.int64)
 
 
 def find_blocks(rows: Integers, cols: Integers, transversal: Integers) -> tuple[Block, ...]:
