@@ -24,7 +24,7 @@ from dae_sdc.plotting.structure import blocked_signature
 from dae_sdc.problems._models import MODELS
 from dae_sdc.run.target import make_model
 from dae_sdc.structure.analysis import leading_values
-from dae_sdc.structure.repair import METHODS, System, repair
+from dae_sdc.structure.repair import METHODS
 from dae_sdc.structure.scalars import Reals, Residues, many_digits, values_of
 from dae_sdc.structure.signature import StructureError
 
@@ -409,16 +409,6 @@ def test_a_regular_model_is_returned_as_it_is() -> None:
     mended = ds.repair(model)
     assert mended.model is model
     assert mended.steps == ()
-
-
-def test_systems_that_are_no_models_are_repaired_too() -> None:
-    model = MODELS["transistor-amplifier"]()
-    system = System(model.graph, model.roots, model.names, model.equation_names)
-    mended = repair(system)
-    assert isinstance(mended.model, System)
-    assert mended.structure.dof == 5
-    with pytest.raises(NotImplementedError):
-        system.system_jacobian([], [])
 
 
 def test_a_repaired_model_keeps_variables_and_parameters() -> None:

@@ -19,7 +19,7 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import DAEError, EvaluationError, InputError
 from dae_sdc.expressions.dag import name_of
-from dae_sdc.initial.jets import Integers, Stage, linearized, offsets_stages, row_name
+from dae_sdc.initial.jets import Integers, JetSystem, Stage, offsets_stages, row_name
 from dae_sdc.initial.neighbourhood import Neighbourhood, taylor_weights
 from dae_sdc.initial.projection import TERM_ROUND_OFF, Accuracy, dense
 from dae_sdc.structure.analysis import Structure, structure
@@ -92,7 +92,7 @@ def patterns_near(near: Neighbourhood) -> tuple[Any, Any, tuple[Any, Any]]:
     return pair[0], pair[1], (_in_units(held[0], largest), _in_units(held[1], largest))
 
 
-class ProblemJets:
+class ProblemJets(JetSystem):
     r"""The equations F(t, u, u') = 0 of a problem, differentiated along a curve.
 
     The pattern of the Jacobian gives offsets, see :func:`dae_sdc.structure.analysis.structure`, and these the
@@ -139,7 +139,7 @@ class ProblemJets:
             everything = Stage(np.arange(len(rows)), np.arange(len(jets)))
             stages = [everything]
         self._equations, self.jets = np.array([i for i, _ in rows], dtype=np.int64), tuple(jets)
-        self.typical = near.typical(jets)
+        self.near = lambda: near
         self.differentiated = bool(c.max() > 0)
         self.accuracy = Accuracy(DIFFERENCES[c.max()].error, DIFFERENCES[c.max()].dependent)
         names = tuple(row_name(problem.equation_names[i], k) for i, k in rows)
@@ -154,7 +154,6 @@ class ProblemJets:
         self._highest = int(d.max())
         self._column = np.full((self._highest + 2, n), -1, dtype=np.int64)
         self._column[[k for _, k in jets], [j for j, _ in jets]] = np.arange(len(jets))
-        self.usually_free: tuple[int, ...] = ()
         self.stages = tuple(self._with_invariants(stages, len(extra), d, near))
 
     def _not_among(self, stiffness: Any, mass: Any, near: Neighbourhood) -> Integers:
@@ -259,9 +258,6 @@ class ProblemJets:
             values[at] = total[self._equations[chosen[at]]]
         return values
 
-    def terms(self, x: Vector, stage: int | None = None) -> None:
-        """None, because the terms of a function are not known; see :class:`JetSystem`."""
-
     def _invariants_jacobian(self, u: Vector) -> Any:
         problem: Any = self.problem
         matrix = problem.invariants_jacobian(attach(u, problem.n_diff), self.t)
@@ -303,7 +299,7 @@ class ProblemJets:
         """
         rows, jets = self.stages[stage].rows, self.stages[stage].jets
         if self.whole or (rows >= self._count).any():
-            return linearized(self, x, stage, sizes)
+            return super().linearized(x, stage, sizes)
         curve = self._curve(x)
         mass, stiffness = self._linearized(curve, 0)
         equations, orders = self._equations[rows], self._orders(rows)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,7 @@ from dae_sdc.expressions.codegen import Compiled, compile_program
 from dae_sdc.expressions.dag import MOVING, Leaf, Op, name_of
 from dae_sdc.expressions.graph import Input, Program, magnitudes
 from dae_sdc.initial.neighbourhood import Neighbourhood
-from dae_sdc.initial.projection import Accuracy
+from dae_sdc.initial.projection import MOST_DENSE_ENTRIES, Accuracy, EquationFunctions
 from dae_sdc.structure.analysis import Structure, regular_by_rounding, structure
 from dae_sdc.structure.consistent import Start
 from dae_sdc.structure.rank import is_singular
@@ -47,11 +48,11 @@ class Stage:
     jets: Integers
 
 
-class JetSystem(Protocol):
+class JetSystem(ABC):
     """Equations and their derivatives as algebraic equations in values of unknowns and derivatives."""
 
     unknowns: int
-    usually_free: tuple[int, ...]
+    usually_free: tuple[int, ...] = ()
     title: str
     t: float
     jets: tuple[tuple[int, int], ...]
@@ -61,19 +62,24 @@ class JetSystem(Protocol):
     stages: tuple[Stage, ...]
     tolerance: float
     accuracy: Accuracy
+    near: Callable[[], Neighbourhood] | None = None  # Of the state that is looked at.
 
     @property
     def typical(self) -> Vector | None:
         """Sizes of all values by the equations near a state, shape (jets,); None if they are not known."""
+        return None if self.near is None else self.near().typical(self.jets)
 
+    @abstractmethod
     def values(self, x: Vector, stage: int | None = None) -> Vector:
         """Residuals of all equations, or of those of a stage, at values x of shape (jets,)."""
 
+    @abstractmethod
     def jacobian(self, x: Vector, stage: int | None = None) -> Any:
         """Jacobian of the equations with respect to all values, dense or CSC."""
 
     def terms(self, x: Vector, stage: int | None = None) -> Vector | None:
         """Sizes of the terms of the equations; None if they are not known."""
+        return None
 
     def linearized(self, x: Vector, stage: int, sizes: Vector) -> tuple[Any, Vector]:
         """Derivatives of the equations of a stage with respect to its values, and sizes of their terms.
@@ -81,6 +87,41 @@ class JetSystem(Protocol):
         The size of a term is the change of the equation when each value changes by its size plus its typical
         size in ``sizes``.
         """
+        matrix = self.jacobian(x, stage)
+        return matrix[:, self.stages[stage].jets], np.asarray(abs(matrix) @ (np.abs(x) + sizes)).ravel()
+
+    def functions(
+        self, x: Vector, jets: Integers, stage: int | None, rows: Integers | slice = slice(None)
+    ) -> EquationFunctions:
+        """Equations of a stage, or of all, as functions of some values beside those in x."""
+        whole = x.copy()
+
+        def at(y: Vector) -> Vector:
+            whole[jets] = y
+            return whole
+
+        def jacobian(y: Vector) -> Any:
+            matrix = self.jacobian(at(y), stage)
+            if sparse.issparse(matrix) and matrix.shape[0] * matrix.shape[1] <= MOST_DENSE_ENTRIES:
+                matrix = matrix.toarray()
+            return (matrix if jets.size == matrix.shape[1] else matrix[:, jets])[rows]
+
+        def terms(y: Vector) -> Vector | None:
+            sizes = self.terms(at(y), stage)
+            return None if sizes is None else sizes[rows]
+
+        return EquationFunctions(lambda y: self.values(at(y), stage)[rows], jacobian, terms, self.accuracy)
+
+    def simplified(self) -> Callable[[float], JetSystem] | None:
+        """The equations with a share of the actual parts of homotopies, and simpler ones for the rest.
+
+        None where there are no homotopies.
+        """
+        return None
+
+    def limited(self) -> JetSystem | None:
+        """The equations with lines in place of exponential functions that overflow; None without these."""
+        return None
 
 
 def row_name(name: str, order: int) -> str:
@@ -116,13 +157,7 @@ def offsets_stages(
     return rows, jets, stages
 
 
-def linearized(system: JetSystem, x: Vector, stage: int, sizes: Vector) -> tuple[Any, Vector]:
-    """See :meth:`JetSystem.linearized`; by derivatives with respect to all values."""
-    matrix = system.jacobian(x, stage)
-    return matrix[:, system.stages[stage].jets], np.asarray(abs(matrix) @ (np.abs(x) + sizes)).ravel()
-
-
-class ModelJets:
+class ModelJets(JetSystem):
     """The equations of a model, differentiated as often as its offsets say; see :class:`JetSystem`."""
 
     tolerance = 1e-9
@@ -167,7 +202,6 @@ class ModelJets:
         self.known = {"t": np.array([t]), "p": np.array(self.parameters, dtype=np.float64)}
         self._stages: dict[int | None, Part] = {}
         self._is_limited = False
-        self.near: Callable[[], Neighbourhood] | None = None  # Of the state that is looked at.
 
     def _add(self, conditions: Iterable[tuple[str, int]]) -> None:
         """Add equations of the start, each to the first stage at which all its values are known."""
@@ -186,11 +220,6 @@ class ModelJets:
             self.roots, self.row_names = [*self.roots, root], (*self.row_names, name)
             # What no equation of the run says is hidden in it.
             self.row_orders = (*self.row_orders, 1)
-
-    @property
-    def typical(self) -> Vector | None:
-        """See :class:`JetSystem`."""
-        return None if self.near is None else self.near().typical(self.jets)
 
     def input_of(self, leaf: Leaf) -> Input:
         """The program input of a leaf."""
@@ -231,10 +260,7 @@ class ModelJets:
         return all(is_singular(matrix, ROUND_OFF_AROUND) for matrix in matrices)
 
     def simplified(self) -> Callable[[float], ModelJets] | None:
-        """The equations with a share of the actual parts of homotopies, and simpler ones for the rest.
-
-        None where there are no homotopies.
-        """
+        """See :class:`JetSystem`."""
         simpler, graph = self.model.simplified_roots, self.model.graph
         if not simpler:
             return None
@@ -260,7 +286,7 @@ class ModelJets:
         return at
 
     def limited(self) -> ModelJets | None:
-        """The equations with lines in place of exponential functions that overflow; None without these."""
+        """See :class:`JetSystem`."""
         graph = self.model.graph
         exponentials = [node for node in graph.below(self.roots) if graph.op[node] is Op.EXP]
         largest, limited = graph.constant(LARGEST_EXPONENT), dict[int, int]()
@@ -288,7 +314,7 @@ class ModelJets:
     def linearized(self, x: Vector, stage: int, sizes: Vector) -> tuple[Any, Vector]:
         """See :class:`JetSystem`."""
         if len(self.jets) > MOST_DENSE_JETS:
-            return linearized(self, x, stage, sizes)
+            return super().linearized(x, stage, sizes)
         matrix = self.part(stage).dense(x, range(len(self.jets)))
         return matrix[:, self.stages[stage].jets], np.abs(matrix) @ (np.abs(x) + sizes)
 

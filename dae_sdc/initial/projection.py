@@ -66,16 +66,16 @@ class EquationFunctions:
     jacobian: Callable[[Vector], Any]  # Its derivative, shape (k, n), dense or sparse.
     # Sizes of the terms of the equations at x, shape (k,), where they are known. If not, they are what an
     # equation changes by when each unknown changes by \|x\| plus its typical size.
-    terms: Callable[[Vector], Vector] | None = None
+    terms: Callable[[Vector], Vector | None] = lambda x: None
     accuracy: Accuracy = Accuracy()  # Accuracy of the equations and their Jacobian.
 
     def sizes(self, x: Vector, matrix: Any, usual: Vector, tolerance: float) -> tuple[Vector, Vector]:
         """Sizes of the terms at x, and the sizes to which residuals are relative."""
         here, typical = np.asarray(abs(matrix) @ np.column_stack([np.abs(x), usual])).T
-        if self.terms is None:
+        terms = self.terms(x)
+        if terms is None:
             return here, here + typical
         # Terms may be rounding errors of larger unknowns, so sizes have a lower bound.
-        terms = self.terms(x)
         return terms, terms + TERM_ROUND_OFF / tolerance * typical
 
 
@@ -406,13 +406,13 @@ class BlockEquations:
     ) -> Projection:
         """Values near others at which the equations hold, or are left with something."""
         on_path, equations = by is not None and bool(by.any()), self.equations
-        values, terms = equations.values, equations.terms
         if by is not None:
-            equations = replace(
-                equations,
-                values=lambda y: values(y) - by,
-                terms=None if terms is None else lambda y: terms(y) + np.abs(by),
-            )
+
+            def terms(y: Vector) -> Vector | None:
+                sizes = self.equations.terms(y)
+                return None if sizes is None else sizes + np.abs(by)
+
+            equations = replace(equations, values=lambda y: self.equations.values(y) - by, terms=terms)
         return project(
             x,
             equations,

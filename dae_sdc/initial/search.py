@@ -35,7 +35,7 @@ from dae_sdc.initial.index import index_of
 from dae_sdc.initial.jets import JetSystem, ModelJets, Part, leaf_values
 from dae_sdc.initial.projection import project
 from dae_sdc.initial.redundant import left_out, require_implied
-from dae_sdc.initial.solver import SEARCH, Booleans, Given, Solver, Steps
+from dae_sdc.initial.solver import SEARCH, Booleans, Given, Solver
 from dae_sdc.registry import unknown
 from dae_sdc.sharing import one_at_a_time
 
@@ -523,7 +523,7 @@ def violations(system: JetSystem, given: Given, x: Vector, hidden: bool = False)
         change, kept = found
         better = project(
             point + change,
-            Steps(system, given).functions(point + change, every, None, np.flatnonzero(kept)),
+            system.functions(point + change, every, None, np.flatnonzero(kept)),
             weights=1.0 / given.sizes,
             fixed=given.known,
             tolerance=system.tolerance,
@@ -545,7 +545,7 @@ def violations(system: JetSystem, given: Given, x: Vector, hidden: bool = False)
 
 def _scale(system: JetSystem, given: Given, x: Vector) -> Vector:
     """Sizes of all equations at a point, to which residuals are relative."""
-    functions = Steps(system, given).functions(x, np.arange(x.size), None)
+    functions = system.functions(x, np.arange(x.size), None)
     return functions.sizes(x, system.jacobian(x), given.sizes, system.tolerance)[1]
 
 

@@ -17,10 +17,8 @@ from dae_sdc.initial.consistent import REPORTED_CHANGE, Change, listed
 from dae_sdc.initial.given import OUTSIDE, shown_bounds
 from dae_sdc.initial.jets import JetSystem, Stage
 from dae_sdc.initial.projection import (
-    MOST_DENSE_ENTRIES,
     MOST_PROJECTION_STEPS,
     BlockEquations,
-    EquationFunctions,
     Projection,
     blocks_of,
     continued,
@@ -164,8 +162,8 @@ class _Failure:
         return bool(self.found.at_bounds), self.is_block
 
 
-class Steps:
-    """Ways to values near given ones at which the equations of a system hold, and why there are none."""
+class Solver:
+    """Search for values near given ones at which the equations of a system hold, and why there are none."""
 
     def __init__(self, system: JetSystem, given: Given, seed: int = 0, restarts: int | None = None) -> None:
         self.system, self.given = system, given
@@ -252,7 +250,7 @@ class Steps:
     ) -> Projection:
         return project(
             x[jets],
-            self.functions(x, jets, stage),
+            self.system.functions(x, jets, stage),
             weights=weights[jets],
             fixed=fixed[jets],
             tolerance=self.system.tolerance,
@@ -262,29 +260,6 @@ class Steps:
             most_iterations=MOST_PROJECTION_STEPS
             if start is None and not self._restarted
             else SEARCH.restart_iterations,
-        )
-
-    def functions(
-        self,
-        x: Vector,
-        jets: npt.NDArray[np.int64],
-        stage: int | None,
-        rows: npt.NDArray[np.int64] | slice = slice(None),
-    ) -> EquationFunctions:
-        """Equations of a stage, or of all, as functions of some values beside those in x."""
-        system, whole = self.system, x.copy()
-        terms: Any = system.terms
-        known = terms(self.given.point, stage) is not None
-
-        def at(y: Vector) -> Vector:
-            whole[jets] = y
-            return whole
-
-        return EquationFunctions(
-            lambda y: system.values(at(y), stage)[rows],
-            lambda y: _columns(system.jacobian(at(y), stage), jets)[rows],
-            (lambda y: terms(at(y), stage)[rows]) if known else None,
-            system.accuracy,
         )
 
     def _fail(self, failure: _Failure) -> None:
@@ -413,10 +388,6 @@ class Steps:
             for j in np.flatnonzero(moved)
         ]
 
-
-class Solver(Steps):
-    """Search for values at which the equations of a system hold."""
-
     def settled(self, x: Vector) -> Vector:
         """Values near ``x`` at which the equations hold to round-off; ``x`` if none are found."""
         given = self.given
@@ -434,8 +405,8 @@ class Solver(Steps):
 
     def _from_simplified(self) -> Vector | None:
         """A solution along the path from that of the simpler expressions of homotopies; None without one."""
-        actual: Any = self.system
-        simplified = actual.simplified() if hasattr(actual, "simplified") else None
+        actual = self.system
+        simplified = actual.simplified()
         if simplified is None:
             return None
         given, every = self.given, np.arange(self.given.point.size)
@@ -463,8 +434,7 @@ class Solver(Steps):
 
     def _from_limited(self) -> Vector | None:
         """A solution from where the guesses lead with exponential functions that do not overflow."""
-        system: Any = self.system
-        limited = system.limited() if hasattr(system, "limited") else None
+        limited = self.system.limited()
         if limited is None:
             return None
         begin = self._nearest_of(limited)
@@ -581,7 +551,7 @@ class Solver(Steps):
         """Values at which a block holds, by Newton's method or along a path from the guesses."""
         system, given = self.system, self.given
         block = BlockEquations(
-            self.functions(x, jets, None, rows),
+            self.system.functions(x, jets, None, rows),
             given.sizes[jets],
             None if given.bounds is None else given.bounds[:, jets],
             system.tolerance,
@@ -657,9 +627,3 @@ class Solver(Steps):
             difference = self.system.values(general + shift) - self.system.values(general)
             scale = np.asarray(abs(self.system.jacobian(general)) @ (np.abs(general) + np.abs(shift)))
         return bool((np.abs(difference) <= SEARCH.equal_terms * scale.ravel()).all())
-
-
-def _columns(matrix: Any, chosen: npt.NDArray[np.int64]) -> Any:
-    if sparse.issparse(matrix) and matrix.shape[0] * matrix.shape[1] <= MOST_DENSE_ENTRIES:
-        matrix = matrix.toarray()
-    return matrix if chosen.size == matrix.shape[1] else matrix[:, chosen]

@@ -19,7 +19,7 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.errors import ConvergenceError, InputError, SingularMatrixError, require_number
 from dae_sdc.expressions.dag import name_and_order, name_of
 from dae_sdc.initial.jets import ModelJets
-from dae_sdc.initial.solver import Given, Steps
+from dae_sdc.initial.solver import Given, Solver
 from dae_sdc.linear.equilibrium import Hidden, Rest
 from dae_sdc.linear.system import (
     DEPENDENT_BY_DIFFERENCES,
@@ -165,7 +165,7 @@ def consistent(system: ModelJets, x: Vector) -> Vector:
     for stage in system.stages:
         values = np.abs(x[stage.jets])
         sizes[stage.jets] = np.maximum(values, LEAST_SIZE * max(1.0, values.max(initial=0.0)))
-    near = Steps(system, Given(x, ~nothing, nothing, sizes)).by_stages(x, nothing, 1.0 / sizes)
+    near = Solver(system, Given(x, ~nothing, nothing, sizes)).by_stages(x, nothing, 1.0 / sizes)
     if near is None:
         raise ConvergenceError(
             f"the hidden constraints of {system.title} have no solution near the state at t={system.t:g}; "

@@ -352,7 +352,7 @@ def reduce_index(
             reason = "constraints that may jump stay as they are"
     if not analysed.regular:
         repaired = repair(model)
-        model, analysed = repaired.model, repaired.structure  # type: ignore[assignment]
+        model, analysed = repaired.model, repaired.structure
         reason += ", repaired before"
     graph = model.graph.copy()
     extra = _user_invariants(model, graph, invariants)
@@ -426,7 +426,7 @@ def _check_constancy(model: Model, analysed: Structure, given: Mapping[str, Any]
     if len(given):
         if not analysed.regular:
             repaired = repair(model)
-            model, analysed = repaired.model, repaired.structure  # type: ignore[assignment]
+            model, analysed = repaired.model, repaired.structure
         graph = model.graph.copy()
         check_invariants(model, graph, analysed, _user_invariants(model, graph, given))
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +33,9 @@ from dae_sdc.expressions.dag import name_of
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.reduction.separate import Jet
 from dae_sdc.structure.analysis import Structure
-from dae_sdc.structure.signature import ModelWithGraph
+
+if TYPE_CHECKING:
+    from dae_sdc.model.model import Equations
 
 # Smallest singular value of the dummies' columns, relative to that of all, below which others are
 # sought. States that are badly chosen cost more than another choice: errors in them are amplified in
@@ -107,7 +109,7 @@ class Staged:
         ]
 
 
-def stage(graph: Graph, model: ModelWithGraph, analysed: Structure) -> Staged:
+def stage(graph: Graph, model: Equations, analysed: Structure) -> Staged:
     """The equations of all stages of the Sigma-method."""
     roots, c, d = model.roots, analysed.c.tolist(), analysed.d.tolist()
     equations = {

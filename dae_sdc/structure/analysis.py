@@ -35,16 +35,16 @@ from dae_sdc.structure.rank import (
 from dae_sdc.structure.scalars import NoValueError
 from dae_sdc.structure.signature import (
     Integers,
-    ModelWithGraph,
     Signature,
-    StructuralModel,
     derivative_name,
+    is_model,
     listed,
 )
 from dae_sdc.text import aligned, brief, html_picture, html_table, html_view
 
 if TYPE_CHECKING:
     from dae_sdc.expressions.graph import Graph
+    from dae_sdc.model.model import Equations
 
 # Largest number of rows of a derivative array whose differentiation index is found by default.
 LARGEST_ARRAY = 20_000
@@ -267,7 +267,7 @@ class Structure:
 
 @under_way("the structure was analysed")
 def structure(
-    model: StructuralModel | Signature | npt.ArrayLike,
+    model: Equations | Signature | npt.ArrayLike,
     *,
     point: Any = None,
     differentiation: bool | None = None,
@@ -275,17 +275,16 @@ def structure(
 ) -> Structure:
     """Find the structure of a DAE."""
     found = analyse(model, start)
-    if isinstance(model, StructuralModel) and (found.test is None or point is not None):
+    if not is_model(model):
+        return found
+    if point is not None:
         test = floating_rank(model.system_jacobian(found.c, found.d, point), found.fine)
         found = replace(found, test=test)
-    if isinstance(model, ModelWithGraph):
-        found = replace(
-            found, differentiation=_differentiate(model, found, differentiation, start or Start.of(model))
-        )
-    return found
+    sought = _differentiate(model, found, differentiation, start or Start.of(model))
+    return replace(found, differentiation=sought)
 
 
-def analyse(model: StructuralModel | Signature | npt.ArrayLike, start: Start | None = None) -> Structure:
+def analyse(model: Equations | Signature | npt.ArrayLike, start: Start | None = None) -> Structure:
     """The structure of a DAE without its differentiation index, which takes longest to find."""
     signature = Signature.of(model)
     transversal = find_transversal(signature)
@@ -297,7 +296,7 @@ def analyse(model: StructuralModel | Signature | npt.ArrayLike, start: Start | N
     on = signature.cols == transversal[signature.rows]
     states[signature.cols[on]] = signature.orders[on]
     nonlinear = np.ones(c.size, dtype=bool)
-    if isinstance(model, ModelWithGraph):
+    if is_model(model):
         values = leading_values(model, c, d)
         test = exact_rank(c.size, values, fine)
         if test.rank == c.size:
@@ -311,14 +310,14 @@ def analyse(model: StructuralModel | Signature | npt.ArrayLike, start: Start | N
     return Structure(signature, transversal, c, d, coarse, fine, states, nonlinear, test, leading=leading)
 
 
-def regular_by_rounding(model: StructuralModel, found: Structure, least: float = 1e-10) -> bool:
+def regular_by_rounding(model: Equations, found: Structure, least: float = 1e-10) -> bool:
     """Whether the system Jacobian is regular by a ratio of singular values that may be rounding errors."""
     if not found.regular or found.c.size > LARGEST_CHECKED:
         return False
     return is_singular(model.system_jacobian(found.c, found.d).toarray(), least)
 
 
-def leading_values(model: ModelWithGraph, c: Integers, d: Integers) -> dict[tuple[int, int], int]:
+def leading_values(model: Equations, c: Integers, d: Integers) -> dict[tuple[int, int], int]:
     """The system Jacobian at a random point of the finite field: entries by equation and unknown."""
     # Shapes: c and d (n,).
     try:
@@ -337,7 +336,7 @@ def leading_values(model: ModelWithGraph, c: Integers, d: Integers) -> dict[tupl
 
 @under_way("the differentiation index was found", ", or leave it out with differentiation=False")
 def _differentiate(
-    model: ModelWithGraph, found: Structure, wanted: bool | None, start: Start
+    model: Equations, found: Structure, wanted: bool | None, start: Start
 ) -> Differentiation | None:
     # Every hidden constraint that the offsets do not show takes one degree of freedom.
     most = found.index if found.regular else found.index + found.dof + 1
@@ -365,7 +364,7 @@ def _differentiate(
 
 
 def _nonlinear_rows(
-    model: ModelWithGraph, blocks: Sequence[Block], c: Integers, d: Integers
+    model: Equations, blocks: Sequence[Block], c: Integers, d: Integers
 ) -> npt.NDArray[np.bool_]:
     """Equations that are nonlinear in the derivatives that their fine block is solved for."""
     graph = model.graph

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
@@ -39,28 +39,7 @@ def strong_components(n: int, source: Integers, goal: Integers) -> Integers:
     # of the two is not documented.
     if np.all(labels[source] <= labels[goal]):
         return labels
-    if np.all(labels[source] >= labels[goal]):
-        return np.asarray(count - 1 - labels, dtype=np.int64)
-    return _sorted_topologically(count, labels, source, goal)
-
-
-def _sorted_topologically(count: int, labels: Integers, source: Integers, goal: Integers) -> Integers:
-    """Renumber components by Kahn's algorithm."""
-    tail, head = labels[source], labels[goal]
-    tail, head = tail[tail != head], head[tail != head]
-    by_tail = np.argsort(tail, kind="stable")
-    ends = np.searchsorted(tail[by_tail], np.arange(count + 1)).tolist()
-    heads = head[by_tail].tolist()
-    missing = np.bincount(head, minlength=count).tolist()
-    ready = [node for node in range(count) if not missing[node]]
-    for node in ready:
-        for other in heads[ends[node] : ends[node + 1]]:
-            missing[other] -= 1
-            if not missing[other]:
-                ready.append(other)
-    number = np.empty(count, dtype=np.int64)
-    number[ready] = np.arange(count)
-    return number[labels]
+    return np.asarray(count - 1 - labels, dtype=np.int64)
 
 
 def find_blocks(rows: Integers, cols: Integers, transversal: Integers) -> tuple[Block, ...]:
@@ -162,9 +141,6 @@ class Stages(Sequence[Stage]):
         tasks = (self._task(block, number) for block in self._blocks)
         return Stage(number, tuple(task for task in tasks if task is not None))
 
-    def __iter__(self) -> Iterator[Stage]:
-        return (self[i] for i in range(len(self)))
-
     def _task(self, block: Block, number: int) -> Task | None:
         equations = _at(block.rows, self._c, number)
         derivatives = _at(block.cols, self._d, number)
@@ -179,9 +155,6 @@ class Stages(Sequence[Stage]):
 def _at(members: Integers, offsets: Integers, number: int) -> list[tuple[int, int]]:
     orders = number + offsets[members]
     return [(int(i), int(order)) for i, order in zip(members, orders, strict=True) if order >= 0]
-
-
-_RELAXATIONS = 64  # relaxations of all entries at once, before blocks are relaxed one by one
 
 
 def find_transversal(signature: Signature) -> Integers:
@@ -218,24 +191,10 @@ def canonical_offsets(signature: Signature, transversal: Integers) -> tuple[Inte
 
 
 def _longest_paths(n: int, source: Integers, goal: Integers, length: Integers) -> Integers:
-    """Length of the longest path that ends in each node, at least 0; no cycle may be longer than 0."""
-    by_goal = np.argsort(goal, kind="stable")
-    source, goal, length = source[by_goal], goal[by_goal], length[by_goal]
-    reach = np.zeros(n, dtype=np.int64)
-    if not source.size:
-        return reach
-    first = np.flatnonzero(np.diff(goal, prepend=-1))
-    ends = goal[first]
-    for _ in range(_RELAXATIONS):
-        better = np.maximum.reduceat(reach[source] + length, first)
-        if not np.any(better > reach[ends]):
-            return reach
-        reach[ends] = np.maximum(reach[ends], better)
-    return _longest_paths_by_blocks(n, source, goal, length)
+    """Length of the longest path that ends in each node, at least 0; no cycle may be longer than 0.
 
-
-def _longest_paths_by_blocks(n: int, source: Integers, goal: Integers, length: Integers) -> Integers:
-    """Lengths of longest paths by strong components in topological order, each relaxed until it converges."""
+    Strong components are relaxed in topological order, each until it converges.
+    """
     labels = strong_components(n, source, goal)
     by_source = np.argsort(source, kind="stable")
     ends = np.searchsorted(source[by_source], np.arange(n + 1)).tolist()

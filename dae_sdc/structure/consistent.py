@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from math import factorial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,10 @@ from dae_sdc.expressions.dag import UNKNOWN, Leaf
 from dae_sdc.structure.blocks import Block
 from dae_sdc.structure.prolongation import Jet, Point, Prolongation
 from dae_sdc.structure.rank import NO_ROWS, Floats, RankTest, ReducedRows
-from dae_sdc.structure.signature import Integers, ModelWithGraph
+from dae_sdc.structure.signature import Integers
+
+if TYPE_CHECKING:
+    from dae_sdc.model.model import Equations
 
 USUAL_NUMBERS = (1e-3, 1e3)  # Sizes of numbers whose unit is 1.
 WANTED_POINTS = 2  # Number of points that are sought.
@@ -40,8 +43,6 @@ MOST_SLOW_STEPS = 15
 FAST_TIME = 0.01
 # Step, relative to 1 + the size of the Taylor coefficients, at which the method has converged.
 SETTLED_CORRECTION = 1e-11
-# Value of a row, relative to its terms, that counts as 0 where a point is extended to more derivatives.
-ROW_TOLERANCE = 1e-9
 # Entry of a system Jacobian, relative to the largest, that may be 0 but for the error of a point.
 DOUBTFUL_ENTRY = 1e-10
 VANISHING_NUMBER = 1e-35  # Number that counts as 0 in the arithmetic with many digits.
@@ -51,7 +52,7 @@ VANISHING_NUMBER = 1e-35  # Number that counts as 0 in the arithmetic with many 
 class Start:
     """Values near which points that satisfy the constraints are sought."""
 
-    values: Mapping[Jet, float] = field(default_factory=dict)  # Start values of unknowns and derivatives.
+    values: dict[Jet, float] = field(default_factory=dict)  # Start values of unknowns and derivatives.
     parameters: Sequence[float | None] = ()  # Values of the parameters; random ones for None.
     # t, span: time, and the length of the interval.
     t: float = 0.0
@@ -78,15 +79,12 @@ class Start:
         return _unit(self.nominal.get(j) or self.values.get((j, 0), 1.0)) * _unit(self.span) ** -k
 
     @staticmethod
-    def of(model: Any, guesses: Mapping[Jet, float] | None = None, t: float | None = None) -> Start:
+    def of(model: Equations, guesses: Mapping[Jet, float] | None = None, t: float | None = None) -> Start:
         """Start values, parameters and interval of a model."""
-        own = getattr(model, "start_of_search", None)
-        if own is not None:
-            return own  # type: ignore[no-any-return]
-        variables = getattr(model, "variables_by_name", {}).values()
+        variables = model.variables_by_name.values()
         values = {(j, k): value for j, one in enumerate(variables) for k, value in one.start.items()}
-        parameters = [entry.value for entry in getattr(model, "parameters_by_name", {}).values()]
-        begin, end = getattr(model, "interval", (0.0, 1.0))
+        parameters = [entry.value for entry in model.parameters_by_name.values()]
+        begin, end = model.interval
         t = float(begin) if t is None else t
         nominal = {j: one.nominal[0] for j, one in enumerate(variables) if 0 in one.nominal}
         return Start({**values, **(guesses or {})}, parameters, t, float(end) - float(begin), nominal)
@@ -180,36 +178,6 @@ def find_points(system: Prolongation, start: Start, near: Point | None = None) -
             count += 1
 
 
-def prolonged(point: Point, wanted: Prolongation) -> Point | None:
-    """A point extended to more derivatives by linear equations with the system Jacobian; None if singular."""
-    before = point.system
-    stages = wanted.order - min(before.times)
-    system = before.lowered(-stages)
-    extended = Point(system, np.zeros(len(system.columns)), point.t, point.p, point.pace)
-    for jet, at in before.place.items():
-        extended.x[system.place[jet]] = point.x[at]
-    row_of = {row: at for at, row in enumerate(system.rows)}
-    for stage in range(1, stages + 1):
-        linearized = system.matrix(extended, extended.x)
-        if linearized is None:
-            return None
-        residual, matrix = linearized
-        rows = [row_of[i, c + stage] for i, c in enumerate(before.times)]
-        columns = [system.place[j, d + stage] for j, d in enumerate(before.highest)]
-        try:
-            least = system.least_squares(matrix[rows][:, columns], np.ones(len(columns)))
-        except (np.linalg.LinAlgError, SingularMatrixError):
-            return None
-        extended.x[columns] = least.solve(-residual[rows])
-    x = np.array([extended.x[system.place[jet]] if jet in system.place else 0.0 for jet in wanted.columns])
-    end = Point(wanted, x, point.t, point.p, point.pace)
-    linearized = wanted.matrix(end, end.x)
-    if linearized is None:
-        return None
-    terms = abs(linearized[1]) @ (np.abs(x) + wanted.units)
-    return end if (np.abs(linearized[0]) <= ROW_TOLERANCE * terms).all() else None
-
-
 def _by_stages(
     system: Prolongation,
     start: Start,
@@ -272,7 +240,7 @@ def _beginning(
 
 
 def _depends_on_the_point(
-    model: ModelWithGraph, c: Integers, d: Integers, leading: Mapping[tuple[int, int], int]
+    model: Equations, c: Integers, d: Integers, leading: Mapping[tuple[int, int], int]
 ) -> bool:
     """Whether a rank may differ at consistent points: entries have unknowns that are in constraints."""
     graph = model.graph
@@ -305,7 +273,7 @@ class Leading:
 
 
 def leading_rank(
-    model: ModelWithGraph, c: Integers, d: Integers, blocks: Sequence[Block], start: Start
+    model: Equations, c: Integers, d: Integers, blocks: Sequence[Block], start: Start
 ) -> Leading | None:
     """The rank of a system Jacobian, regular at random points, at points that satisfy the equations."""
     # Shapes: c and d (n,).

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -162,13 +161,9 @@ class Determinants:
                 blocks.append(_Block(rows, cols, places, nodes))
         return blocks
 
-    @cached_property
-    def _new(self) -> Follower:
-        return Follower(self._compiled, self._expanded, self._blocks, len(self._place))
-
     def follower(self) -> Follower:
         """A :class:`Follower` of the determinants along a run."""
-        return copy.copy(self._new)
+        return Follower(self._compiled, self._expanded, self._blocks, len(self._place))
 
     # --- rank deficiency ------------------------------------------------------------------------------------
 
@@ -243,19 +238,17 @@ class Follower:
         arrays["blocks"] = np.array([number for part in layout for number in part], dtype=np.int64)
         self._compiled, self._memory = compiled, ArrayMemory(structure, arrays)
 
-    def __copy__(self) -> Follower:
-        made = Follower.__new__(Follower)
-        made._own, made._compiled, made._memory = self._own, self._compiled, copy.deepcopy(self._memory)
-        return made
-
     def values(self, t: float, u: Vector, du: Vector, p: Vector) -> Vector:
         """The determinants at a time and state, shape (blocks,); NaN where one has no value."""
         self._own.values(self._memory.address, p, t, u, du)
         return self._memory.arrays["between"].copy()
 
     def begin(self, t: float, u: Vector, du: Vector, p: Vector) -> None:
-        """Begin at a time and state."""
-        self._own.begin(self._memory.address, p, t, u, du)
+        """Begin at a time and state, and forget earlier steps."""
+        values, arrays = self.values(t, u, du, p), self._memory.arrays
+        arrays["ends"][:], arrays["times"][:] = np.nan, (np.nan, np.nan, t)
+        arrays["ends"][-len(values) :], arrays["last"][:] = values, np.append(u, du)
+        arrays["signs"][:] = np.where(np.isfinite(values), np.sign(values), 0.0)
 
     def follow(self, t: float, u: Vector, du: Vector, p: Vector) -> int:
         """Advance to the end of a step; determinants are computed there and halfway along a straight line."""

@@ -104,24 +104,6 @@ def values(address: Any, p: Any, t: Any, u: Any, du: Any) -> Any:
 
 
 @kept
-def begin(address: Any, p: Any, t: Any, u: Any, du: Any) -> Any:
-    """Begin at a time and state, and forget earlier steps."""
-    own = follower_at(address)
-    n, count, ends, times = own.n, own.count, doubles(own.ends), doubles(own.times)
-    for k in range(2 * count):
-        ends[k] = np.nan
-    times[0], times[1], times[2] = np.nan, np.nan, t
-    evaluate(own, p.ctypes.data, t, u.ctypes.data, du.ctypes.data, own.ends + 16 * count)
-    signs = doubles(own.signs)
-    for k in range(count):
-        value = ends[2 * count + k]
-        signs[k] = np.sign(value) if np.isfinite(value) else 0.0
-    last = doubles(own.last)
-    for i in range(n):
-        last[i], last[n + i] = u[i], du[i]
-
-
-@kept
 def follow(address: Any, p: Any, t: Any, u: Any, du: Any, deep: Any) -> Any:
     """Advance to the end of a step; returns the sum of its marks."""
     own = follower_at(address)

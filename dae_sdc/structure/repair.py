@@ -17,14 +17,13 @@ from dae_sdc.errors import InputError
 from dae_sdc.expressions.dag import PRIME, Leaf
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.model.model import Definition, Model
-from dae_sdc.model.sympy_input import to_sympy
 from dae_sdc.registry import unknown
 from dae_sdc.structure.analysis import Structure, analyse, is_nonlinear, leading_values, structure
 from dae_sdc.structure.consistent import Start, dependent_rows, independent_columns
 from dae_sdc.structure.prolongation import residues
 from dae_sdc.structure.rank import Echelon, Span, independent_rows
 from dae_sdc.structure.scalars import NoValueError
-from dae_sdc.structure.signature import Integers, ModelWithGraph, StructureError, derivative_name, listed
+from dae_sdc.structure.signature import Integers, StructureError, derivative_name, listed
 
 METHODS = ("auto", "lc", "augmentation")
 """Ways to repair: the one that fits, linear combinations, or copies of equations with new unknowns."""
@@ -75,39 +74,12 @@ class Repair:
     (True, 0)
     """
 
-    model: ModelWithGraph
+    model: Model
     structure: Structure
     steps: tuple[Step, ...]
 
 
-class System:
-    """Equations in a graph that a repair changes."""
-
-    def __init__(
-        self,
-        graph: Graph,
-        roots: Sequence[int],
-        names: Sequence[str],
-        equation_names: Sequence[str],
-        start_of_search: Start | None = None,
-    ) -> None:
-        self.graph, self.roots = graph, list(roots)
-        self.start_of_search = start_of_search or Start()
-        self.names, self.equation_names = list(names), list(equation_names)
-        self.definitions: list[Definition] = []
-
-    def signature(self) -> tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike]:
-        """Highest orders of derivative."""
-        entries = [(i, j, k) for i, root in enumerate(self.roots) for j, k in self.graph.depends(root)]
-        rows, cols, orders = np.array(entries, dtype=np.int64).reshape(-1, 3).T
-        return rows, cols, orders
-
-    def system_jacobian(self, c: npt.ArrayLike, d: npt.ArrayLike, point: Any = None) -> Any:
-        """Not used, because ranks are found exactly; raises NotImplementedError."""
-        raise NotImplementedError
-
-
-def repair(model: ModelWithGraph, *, method: str = "auto", start: Start | None = None) -> Repair:
+def repair(model: Model, *, method: str = "auto", start: Start | None = None) -> Repair:
     """Change the equations of a DAE until its system Jacobian is regular.
 
     While rows of the system Jacobian depend on one another, one of their equations is replaced. If the
@@ -127,18 +99,22 @@ def repair(model: ModelWithGraph, *, method: str = "auto", start: Start | None =
         raise InputError(unknown("method of repair", method, METHODS))
     first = found = structure(model, start=start)
     begin = start or Start.of(model)
-    starts = dict(begin.values)
-    # A graph of its own: in a shared one equal expressions may be written with derivatives that cancel.
-    system = System(
-        model.graph.copy(), model.roots, model.names, model.equation_names, replace(begin, values=starts)
+    begin = replace(begin, values=dict(begin.values))
+    system = without_equations(
+        model, f"{model.name}-repaired", f"{model.title}, repaired" if model.title else ""
     )
+    # A graph of its own: in a shared one equal expressions may be written with derivatives that cancel.
+    system.graph = model.graph.copy()
+    for root, name in zip(model.roots, model.equation_names, strict=True):
+        system.add_root(root, name)
     steps: list[Step] = []
     while not found.regular:
         value = found.dof
         # No dependence of the list uses an equation that another one of them replaces.
-        changes = [_change(system, found, one, method, starts) for one in _find_dependences(system, found)]
+        dependences = _find_dependences(system, found, begin)
+        changes = [_change(system, found, one, method, begin) for one in dependences]
         steps += changes
-        found = _again(system, changes)
+        found = _again(system, changes, begin)
         if found.dof >= value:
             raise InputError(
                 f"the equations cannot be repaired: replacing {listed([step.equation for step in changes])} "
@@ -147,17 +123,10 @@ def repair(model: ModelWithGraph, *, method: str = "auto", start: Start | None =
             )
     if not steps:
         return Repair(model, first, ())
-    made = _as_model(model, system, starts) if isinstance(model, Model) else system
-    return Repair(made, replace(found, differentiation=first.differentiation), tuple(steps))
+    return Repair(_rewritten(system), replace(found, differentiation=first.differentiation), tuple(steps))
 
 
-def _change(
-    system: System,
-    found: Structure,
-    dependence: Dependence,
-    method: str,
-    starts: dict[tuple[int, int], float],
-) -> Step:
+def _change(system: Model, found: Structure, dependence: Dependence, method: str, begin: Start) -> Step:
     step = None if method == "augmentation" else _combine(system, found, dependence)
     if step is not None:
         return step
@@ -167,12 +136,12 @@ def _change(
             f"the factors with which equations {listed(dependence.names(system))} depend on one another "
             f"{why}, so that linear combinations do not repair them; use augmentation"
         )
-    return _augment(system, found, dependence, starts)
+    return _augment(system, found, dependence, begin)
 
 
-def _again(system: System, steps: Sequence[Step]) -> Structure:
+def _again(system: Model, steps: Sequence[Step], begin: Start) -> Structure:
     try:
-        return analyse(system)
+        return analyse(system, begin)
     except StructureError as error:
         if len(steps) == 1:
             others = steps[0].others
@@ -201,16 +170,16 @@ class Dependence:
         """The equations without the target."""
         return sorted(self.factors.keys() - {self.target})
 
-    def names(self, system: System) -> list[str]:
+    def names(self, system: Model) -> list[str]:
         """Names of all equations of the dependence."""
         return [system.equation_names[i] for i in sorted(self.factors)]
 
-    def differentiated(self, system: System, rates: Mapping[int, int]) -> tuple[str, ...]:
+    def differentiated(self, system: Model, rates: Mapping[int, int]) -> tuple[str, ...]:
         """Names of the other equations, differentiated so many times."""
         return tuple(derivative_name(system.equation_names[i], rates[i]) for i in self.others)
 
 
-def _find_dependences(system: System, found: Structure) -> list[Dependence]:
+def _find_dependences(system: Model, found: Structure, begin: Start) -> list[Dependence]:
     """A dependence for each redundant row; no target is among the other equations of another dependence."""
     n = found.size
     if found.leading is not None and found.leading.rows:
@@ -227,7 +196,7 @@ def _find_dependences(system: System, found: Structure) -> list[Dependence]:
     rows: list[dict[int, int]] = [{} for _ in range(n)]
     for (i, j), value in leading_values(system, found.c, found.d).items():
         rows[i][n + j] = value
-    at_start = _at_start(system, found)
+    at_start = _at_start(system, found, begin)
     echelon = Echelon()
     dependences = []
     for i in _in_order(at_start, found.c):
@@ -240,11 +209,11 @@ def _find_dependences(system: System, found: Structure) -> list[Dependence]:
     return dependences
 
 
-def _at_start(system: System, found: Structure) -> Any:
+def _at_start(system: Model, found: Structure, begin: Start) -> Any:
     """The system Jacobian at the start values, sparse, with rows of norm 1 or 0."""
 
     def value(leaf: Leaf) -> float:
-        known = system.start_of_search.value(leaf)
+        known = begin.value(leaf)
         # Unknown values are replaced by general ones, at which no entry vanishes by chance.
         return float(np.cos(1.0 + leaf.index + 3.0 * leaf.order)) if known is None else known
 
@@ -297,7 +266,7 @@ def _regular_columns(at_start: Any, rows: Sequence[int], found: list[int]) -> li
     return better if np.abs(np.diag(triangle)).min(initial=1.0) > NEARLY_DEPENDENT else found
 
 
-def _combine(system: System, found: Structure, dependence: Dependence) -> Step | None:
+def _combine(system: Model, found: Structure, dependence: Dependence) -> Step | None:
     """Replace the target by a combination with constant factors; None where none cancels everywhere."""
     graph, target = system.graph, dependence.target
     if not dependence.everywhere:
@@ -331,11 +300,9 @@ def _fraction(residue: int) -> Fraction | None:
     return Fraction(rest, new)
 
 
-def _augment(
-    system: System, found: Structure, dependence: Dependence, starts: dict[tuple[int, int], float]
-) -> Step:
+def _augment(system: Model, found: Structure, dependence: Dependence, begin: Start) -> Step:
     """Replace leading derivatives in the target by new unknowns, which copies of the others determine."""
-    graph, target = system.graph, dependence.target
+    graph, target, starts = system.graph, dependence.target, begin.values
     rates = {i: int(found.c[i] - found.c[target]) for i in dependence.others}
     level = found.d - found.c[target]
     used = [system.roots[target]]
@@ -350,7 +317,7 @@ def _augment(
             starts[len(system.names), 0] = starts.get((j, order), 0.0)
             values[graph.variable(j, order)] = graph.variable(len(system.names))
             made.append(_new_name(system.names, system.names[j], order))
-            system.names.append(made[-1])
+            system.variable(made[-1])
     idle = [(j, order) for j, order in leading if j not in dependence.pivots]
     nonlinear = any(is_nonlinear(graph, node, lambda *jet: jet in leading) for node in used)
     for guess in (None, 0.0, 1.0, 0.375) if nonlinear else (0.0,):
@@ -369,19 +336,19 @@ def _augment(
             f"model start values near a consistent point"
         )
     system.roots[target] = replaced
-    system.roots += copies
+    for (i, rate), node in zip(rates.items(), copies, strict=True):
+        system.add_root(node, _new_name(system.equation_names, system.equation_names[i], rate))
     definition = Definition(tuple(range(first, len(system.names))), tuple(copies))
-    system.definitions.append(definition)
+    system.definitions = (*system.definitions, definition)
 
     def value(leaf: Leaf) -> float:
-        known = system.start_of_search.value(leaf)
+        known = begin.value(leaf)
         return known if known is not None else np.nan if leaf.kind == "p" else 0.0
 
     solution = definition.solve(graph, value) or ()
     starts.update({(j, 0): number for j, number in zip(definition.unknowns, solution, strict=False)})
-    for i in rates:
-        name = system.equation_names[i]
-        system.equation_names.append(_new_name(system.equation_names, name, rates[i]))
+    for j, name in zip(definition.unknowns, made, strict=True):
+        system.variables_by_name[name].start[0] = starts[j, 0]
     others = dependence.differentiated(system, rates)
     return Step("augmentation", system.equation_names[target], others, tuple(made))
 
@@ -420,15 +387,11 @@ def without_equations(model: Model, name: str, title: str) -> Model:
     return made
 
 
-def _as_model(model: Model, system: System, starts: Mapping[tuple[int, int], float]) -> Model:
-    """The changed equations as a model with the variables and parameters of the original one."""
-    title = f"{model.title}, repaired" if model.title else ""
-    made = without_equations(model, f"{model.name}-repaired", title)
-    for j in range(len(model.names), len(system.names)):
-        made.variable(system.names[j], starts.get((j, 0)))
+def _rewritten(system: Model) -> Model:
+    """The model with its equations in a graph of their own, which has no derivatives that cancel."""
+    made = without_equations(system, system.name, system.title)
     definitions = [node for one in system.definitions for node in one.roots]
-    # The new unknowns are those of the new model; the others and the parameters are the same in both.
-    expressions = to_sympy(system.graph, [*system.roots, *definitions], made.symbol)
+    expressions = system.sympy([*system.roots, *definitions])
     for name, expression in zip(system.equation_names, expressions[: len(system.roots)], strict=True):
         made.equation(expression, name=name)
     nodes = iter(made.nodes(expressions[len(system.roots) :]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ from dae_sdc.dae.pattern import maximum_matching
 from dae_sdc.errors import InputError
 
 if TYPE_CHECKING:
-    from dae_sdc.expressions.graph import Graph
+    from dae_sdc.model.model import Equations
 
 Integers: TypeAlias = npt.NDArray[np.int64]
 
@@ -41,36 +41,9 @@ class StructureError(InputError):
     """
 
 
-@runtime_checkable
-class StructuralModel(Protocol):
-    """The interface of a model for structural analysis."""
-
-    @property
-    def names(self) -> Sequence[str]:
-        """Names of the unknowns."""
-
-    @property
-    def equation_names(self) -> Sequence[str]:
-        """Names of the equations."""
-
-    def signature(self) -> tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike]:
-        """Equation, unknown and highest order of derivative of each entry of the signature matrix."""
-
-    def system_jacobian(self, c: npt.ArrayLike, d: npt.ArrayLike, point: Any = None) -> Any:
-        """Partial derivatives of equation i by x_j^(d_j - c_i), as a sparse matrix."""
-
-
-@runtime_checkable
-class ModelWithGraph(StructuralModel, Protocol):
-    """A model whose equations are nodes of a graph of expressions."""
-
-    @property
-    def graph(self) -> Graph:
-        """Expressions."""
-
-    @property
-    def roots(self) -> Sequence[int]:
-        """The node of each equation."""
+def is_model(model: Any) -> TypeGuard[Equations]:
+    """Whether something is a model; asked without the class of models, which loads SymPy."""
+    return hasattr(model, "graph")
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,11 +113,11 @@ class Signature:
         return Signature.make((rows, cols, dense[rows, cols]), dense.shape, names, equation_names)
 
     @staticmethod
-    def of(model: StructuralModel | Signature | npt.ArrayLike) -> Signature:
+    def of(model: Any) -> Signature:
         """The signature of a model, of a matrix, or the signature itself."""
         if isinstance(model, Signature):
             return model
-        if isinstance(model, StructuralModel):
+        if is_model(model):
             shape = (len(model.equation_names), len(model.names))
             return Signature.make(model.signature(), shape, model.names, model.equation_names)
         return Signature.from_dense(model)
