@@ -419,12 +419,8 @@ def test_the_command_repeats_a_run_by_its_line(capsys: pytest.CaptureFixture[str
     assert benchmark(["truth", "--only", "nothing:1:declared:default:rtol=1e-06"]) == 0
     assert "refused" in capsys.readouterr().out
     for wrong, says in (
-        (["truth", "--family", "nothing"], "unknown family 'nothing'"),
-        (["truth", "--kind", "nothing"], "unknown kind of run 'nothing'"),
         (["truth", "--only", "pencil-1:0:sideways:default:fixed"], "unknown way 'sideways'"),
         (["truth", "--only", "pencil-1:zero:declared:default:fixed"], "a run is FAMILY:SEED:WAY:METHOD:SIZE"),
-        (["truth", "--out", "/nowhere/x.npy"], "does not exist"),
-        (["tooth"], "did you mean 'truth'"),
     ):
         assert benchmark(wrong) == 2
         assert says in capsys.readouterr().err
