@@ -15,7 +15,6 @@ import pytest
 from helpers.timing import within
 
 import dae_sdc as ds
-from benchmarks.__main__ import main
 from benchmarks.studies.models import devices, mechanisms, study
 from benchmarks.studies.models.cases import ALLOWED, Check, Flight
 from benchmarks.studies.models.study import CASES, LENGTH, models
@@ -131,15 +130,10 @@ def test_what_is_wrong_does_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "not reached: seven-body" in models.report(late)
 
 
-def test_solutions_are_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder, table = tmp_path / "solutions", tmp_path / "models.npy"
-    arguments = ["models", "--problems", "reissig,op-amp-cascade-10"]
-    assert main([*arguments, "--solutions", str(folder), "--out", str(table)]) == 0
-    printed = capsys.readouterr().out
-    assert "reissig" in printed and "not reached: none" in printed
-    assert load(table).parameters["study"] == "models"
-    saved = sorted(path.name for path in folder.glob("*.npy"))
-    assert saved == ["op-amp-cascade-10.npy", "reissig.npy"]
+def test_solutions_are_drawn(tmp_path: Path) -> None:
+    folder = tmp_path / "solutions"
+    assert "not reached: none" in models.report(models(problems=["reissig"], solutions=folder))
+    assert [path.name for path in folder.glob("*.npy")] == ["reissig.npy"]
     assert len(load(folder / "reissig.npy").data) >= 400
     assert ds.plot("linear", folder / "reissig.npy").axes
 

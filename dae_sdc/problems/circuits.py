@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -453,10 +454,8 @@ class Pulse(NamedTuple):
 
     def _cycle(self, number: int) -> tuple[Line, Line, Line, Line]:
         """The four pieces that begin in period ``number``; the last one reaches into the next period."""
-        rise = number * self.period + self.delay
-        high = number * self.period + (self.delay + self.rise)
-        fall = number * self.period + (self.delay + self.rise + self.high)
-        low = number * self.period + (self.delay + self.rise + self.high + self.fall)
+        ends = accumulate((self.delay, self.rise, self.high, self.fall))
+        rise, high, fall, low = (number * self.period + end for end in ends)
         return (
             Line(rise, 0.0, self.level / self.rise),
             Line(high, self.level, 0.0),
@@ -516,11 +515,8 @@ class PulsedProblem(TestSetProblem):
         """Choose the pieces that contain ``t``; at a corner, those that begin there."""
         if self._lasting[0] <= t < self._lasting[1]:
             return
-        lines = tuple(pulse.line(t) for pulse in self.pulses)
         self._lasting = t, min((pulse.lasts_until(t) for pulse in self.pulses), default=math.inf)
-        # An assignment makes the problem pack the parameters of its kernels anew.
-        if lines != self.lines:
-            self.lines = lines
+        self._choose(lines=tuple(pulse.line(t) for pulse in self.pulses))
 
 
 _CS, _CD, _COX = 1.6e-12, 0.4e-12, 4e-12
