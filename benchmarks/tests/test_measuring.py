@@ -309,6 +309,9 @@ def test_a_fresh_process_keeps_byte_code_and_has_the_cache_that_it_is_given(
     monkeypatch.setattr(processes, "FRESH", tells)
     found: Any = in_a_fresh_process(["a", "b"], tmp_path)
     assert found == [["a", "b"], str(tmp_path), None]
+    monkeypatch.setattr(processes, "FRESH", "import time; time.sleep(60)")
+    with pytest.raises(RemoteError, match=r"took more than 0\.2 s"):
+        in_a_fresh_process([], None, patience=0.2)
     assert FRESH.index("import controller_nonMPI") < FRESH.index("import dae_sdc")
 
 

@@ -15,6 +15,7 @@ import pytest
 from helpers.timing import within
 
 import dae_sdc as ds
+from benchmarks.__main__ import main
 from benchmarks.studies.models import devices, mechanisms, study
 from benchmarks.studies.models.cases import ALLOWED, Check, Flight
 from benchmarks.studies.models.study import CASES, LENGTH, models
@@ -132,8 +133,10 @@ def test_what_is_wrong_does_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_solutions_are_drawn(tmp_path: Path) -> None:
     folder = tmp_path / "solutions"
-    assert "not reached: none" in models.report(models(problems=["reissig"], solutions=folder))
-    assert [path.name for path in folder.glob("*.npy")] == ["reissig.npy"]
+    arguments = ["models", "--problems", "reissig,op-amp-cascade-10"]
+    assert main([*arguments, "--solutions", str(folder)]) == 0
+    saved = sorted(path.name for path in folder.glob("*.npy"))
+    assert saved == ["op-amp-cascade-10.npy", "reissig.npy"]
     assert len(load(folder / "reissig.npy").data) >= 400
     assert ds.plot("linear", folder / "reissig.npy").axes
 
@@ -344,6 +347,11 @@ def test_equal_bars_are_crosswise_or_folded(angle: float) -> None:
         point |= {(name, order): 0.3 for name in ("crank", "rod") for order in (1, 2)}
         height, second, *_ = sizes_at(made, SHORT, point)
         assert max(height, second) < 1e-15
+
+
+def test_equal_bars_differentiate_their_height_twice() -> None:
+    found = structure(simplify(make_model("equal-bar-slider-crank"), level="trivial").model)
+    assert sorted(found.c) == [0, 0, 0, 2]
 
 
 def test_equal_bars_stay_away_from_the_singular_place() -> None:
