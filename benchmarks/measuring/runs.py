@@ -24,12 +24,12 @@ from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 import dae_sdc
-from benchmarks.study import Benchmark, by_name
+from benchmarks.study import Benchmark, Table, by_name
 from dae_sdc.errors import DAEError, DAEWarning, InputError
-from dae_sdc.run.results import Result, check_target, command_line
+from dae_sdc.run.results import Result, check_target
+from dae_sdc.sharing import bar_of
 
 DONE, REFUSED, FAILED, WRONG, CRASHED = "done", "refused", "failed", "WRONG", "CRASHED"
 OUTCOMES = (DONE, REFUSED, FAILED, WRONG, CRASHED)
@@ -236,7 +236,7 @@ class Runs(Benchmark):
         *,
         # Does the run of a line; a function of a module, for other processes
         repeat: Callable[[str], Finding],
-        row: Callable[[str, Finding], tuple[Any, ...]],  # The values of the columns
+        about: Callable[[str], Mapping[str, Any]],  # What a line says of its run, by column
         bad: Sequence[str],  # Outcomes that must not be
         # What came of a run whose process may have ended before it could say so
         judged: Callable[[str, Finding], Finding] = lambda line, finding: finding,
@@ -246,7 +246,7 @@ class Runs(Benchmark):
         here: int = 0,  # Number of lines up to which they are run in this process
         **how: Any,
     ) -> None:
-        self.repeat, self.row, self.judged, self.slower = repeat, row, judged, slower
+        self.repeat, self.about_line, self.judged, self.slower = repeat, about, judged, slower
         self.order, self.here, self.bad_outcomes = order, here, bad
         super().__init__(name, measure, columns, bad=lambda result: len(self.bad_rows(result)) > 0, **how)
 
@@ -280,25 +280,26 @@ class Runs(Benchmark):
         **_: Any,
     ) -> Result:
         """Do runs; an interrupt ends them, and what is done counts."""
-        rows, began = [], perf_counter()
+        rows, found, began = Table("bench", self.columns, self.units, None), {}, perf_counter()
         processes = 0 if len(lines) <= self.here else min(workers, len(lines))
         runs = carry_out(self.repeat, lines, processes, time_limit, self.slower)
-        bar = tqdm(total=len(lines), unit="run", disable=None if progress else True)
-        with suppress(KeyboardInterrupt), closing(runs), bar:
+        with suppress(KeyboardInterrupt), closing(runs), bar_of(len(lines), "run", progress) as bar:
             for line, ended in runs:
-                finding = self.judged(line, ended)
-                rows.append((line, self.row(line, finding)))
+                found[line] = finding = self.judged(line, ended)
                 if progress and finding.outcome in self.bad_outcomes:
                     text = f"{finding.outcome:8s} {line}\n         {finding.message[:200]}"
                     bar.write(text, file=sys.stderr)
                 bar.update()
-        place = {line: i for i, line in enumerate(self.order(lines))}
-        rows.sort(key=lambda row: place[row[0]])
-        parameters = {"study": self.name, **about, "workers": workers, "time_limit": time_limit}
-        parameters |= {"elapsed": perf_counter() - began, "package": str(Path(dae_sdc.__file__).parent)}
-        parameters["complete"] = len(rows) == len(lines)
-        data = np.array([row for _, row in rows], dtype=self.columns)
-        return Result("bench", data, {"seconds": "s"}, parameters, command_line())
+        names = {name for name, _ in self.columns}
+        for line in self.order(lines):
+            if line in found:
+                own = {name: value for name, value in vars(found[line]).items() if name in names}
+                own |= {"line": line, "message": found[line].message.replace("\n", " ")}
+                rows.put(**own, **self.about_line(line), **found[line].more)
+        rows.parameters = {"study": self.name, **about, "workers": workers, "time_limit": time_limit}
+        rows.parameters |= {"elapsed": perf_counter() - began, "package": str(Path(dae_sdc.__file__).parent)}
+        rows.parameters["complete"] = len(rows.rows) == len(lines)
+        return rows.result()
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         super().add_arguments(parser)

@@ -169,5 +169,3 @@ def test_the_study_counts_saves_and_reports(tmp_path: Path, capsys: pytest.Captu
     assert "0 bad" in capsys.readouterr().out
     data = ds.load(out).data
     assert data["line"].tolist() == ["function:1", "surroundings:0"] and (data["outcome"] != "").all()
-    assert benchmark(["faults", "--kind", "nothing"]) == 2
-    assert benchmark(["faults", "--only", "function"]) == 2

@@ -110,11 +110,14 @@ def _local_stiffness(graph: Graph, size: int, section: Section) -> list[Row]:
     def put(i: int, j: int, node: int) -> None:
         rows[i][j] = rows[j][i] = node
 
-    for i, stiffness in ((0, mul(section.E, section.A)), (3, mul(section.G, section.J))):
-        over = div(stiffness, size)
-        put(i, i, over)
-        put(i + 6, i + 6, over)
-        put(i, i + 6, graph.neg(over))
+    def join(i: int, node: int) -> None:
+        """A spring between both ends."""
+        put(i, i, node)
+        put(i + 6, i + 6, node)
+        put(i, i + 6, graph.neg(node))
+
+    join(0, div(mul(section.E, section.A), size))
+    join(3, div(mul(section.G, section.J), size))
     # Forces along y turn about z, forces along z about -y.
     for v, r, inertia, shear, sign in ((1, 5, section.Iz, section.Ay, 1), (2, 4, section.Iy, section.Az, -1)):
         EI = mul(section.E, inertia)
@@ -126,19 +129,12 @@ def _local_stiffness(graph: Graph, size: int, section: Section) -> list[Row]:
         mixed = mul(number(sign), div(mul(number(6), base), graph.integer_power(size, 2)))
         near = div(mul(add(number(4), phi), base), size)
         far = div(mul(graph.sub(number(2), phi), base), size)
-        for i, j, node in (
-            (v, v, force),
-            (v + 6, v + 6, force),
-            (v, v + 6, graph.neg(force)),
-            (v, r, mixed),
-            (v, r + 6, mixed),
-            (v + 6, r, graph.neg(mixed)),
-            (v + 6, r + 6, graph.neg(mixed)),
-            (r, r, near),
-            (r + 6, r + 6, near),
-            (r, r + 6, far),
-        ):
-            put(i, j, node)
+        join(v, force)
+        for end in (r, r + 6):
+            put(v, end, mixed)
+            put(v + 6, end, graph.neg(mixed))
+            put(end, end, near)
+        put(r, r + 6, far)
     return rows
 
 

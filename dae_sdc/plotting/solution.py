@@ -248,6 +248,10 @@ def thinned(places: Values, values: Values) -> tuple[Values, Values]:
     return places[keep], values[keep]
 
 
+def _wrong(key: str, what: str) -> ResultFileError:
+    return ResultFileError(f"parameter '{key}' of the result {what}; save it again")
+
+
 def _names(result: Result, n: int) -> tuple[list[str], list[str], list[str]]:
     """Names and units of the unknowns and names of the algebraic ones, checked against ``n`` columns."""
     parameters = result.parameters
@@ -257,22 +261,16 @@ def _names(result: Result, n: int) -> tuple[list[str], list[str], list[str]]:
     for key, entries in (("names", names), ("units", units)):
         if not isinstance(entries, list | tuple) or len(entries) != n:
             count = len(entries) if isinstance(entries, list | tuple) else "no"
-            raise ResultFileError(
-                f"parameter '{key}' of the result has {count} entries for {n} unknowns; save it again"
-            )
+            raise _wrong(key, f"has {count} entries for {n} unknowns")
         strange = next((entry for entry in entries if not isinstance(entry, str | None)), None)
         if strange is not None:
-            raise ResultFileError(f"parameter '{key}' of the result has {strange!r}, not text; save it again")
+            raise _wrong(key, f"has {strange!r}, not text")
     if isinstance(n_diff, bool) or not isinstance(n_diff, int) or not 0 <= n_diff <= n:
-        raise ResultFileError(
-            f"parameter 'n_diff' of the result is {n_diff!r}, not a number from 0 to {n}; save it again"
-        )
+        raise _wrong("n_diff", f"is {n_diff!r}, not a number from 0 to {n}")
     told = [str(name) for name in names or ()]
     algebraic = parameters.get("algebraic", told[n_diff:])
     if not isinstance(algebraic, list) or not set(map(str, algebraic)) <= set(told):
-        raise ResultFileError(
-            f"parameter 'algebraic' of the result is {algebraic!r}, not a list of its unknowns; save it again"
-        )
+        raise _wrong("algebraic", f"is {algebraic!r}, not a list of its unknowns")
     return told, [unit or "" for unit in units], algebraic
 
 
@@ -443,7 +441,7 @@ def _draw(axes: Any, panel: _Panel, runs: list[Run], *, by_run: bool, steps: boo
                 look["linestyle"] = style.LINES[1]
             if by_run and 1 < len(runs) <= SEVERAL_WIDTHS:
                 look["linewidth"] = 1.5 + 1.5 * (len(runs) - 1 - run)
-            drawn = np.where(np.isfinite(values), np.clip(values, -style.CEILING, style.CEILING), np.nan)
+            drawn = style.clipped(values, -style.CEILING)
             if len(times) == 1 or (runs[run].between is None and len(times) <= FEW_ROWS):
                 look |= {"marker": ".", "markersize": 5.0}
             drawn_line = axes.plot(*thinned(times, drawn), label=style.text(one.name), **look)

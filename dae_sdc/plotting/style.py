@@ -121,10 +121,10 @@ def bracket(unit: str | None) -> str:
     return f" [{powers.replace('*', '·')}]"
 
 
-def clipped(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Values for a logarithmic axis, between :data:`FLOOR` and :data:`CEILING`; a gap where not finite."""
+def clipped(values: NDArray[np.float64], low: float = FLOOR) -> NDArray[np.float64]:
+    """Values for an axis, by default a logarithmic one, up to :data:`CEILING`; a gap where not finite."""
     numbers = np.asarray(values, dtype=float)
-    return np.where(np.isfinite(numbers), np.clip(numbers, FLOOR, CEILING), np.nan)
+    return np.where(np.isfinite(numbers), np.clip(numbers, low, CEILING), np.nan)
 
 
 def label(name: str, unit: str | None) -> str:

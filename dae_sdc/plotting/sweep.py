@@ -67,7 +67,7 @@ def sweep(result: Result, show: str | Sequence[str] | None = None) -> Figure:
     with style.styled():
         figure, panels, names = _panels(runs, None if show is None else chosen_names(show, runs.all_names))
         for axes, name in zip(panels, names, strict=True):
-            values = _within(runs.values(name))
+            values = style.clipped(runs.values(name), -style.CEILING)
             for run, (curve, colour) in enumerate(zip(values, colours, strict=True)):
                 own = {"color": colour, "linestyle": lines[run][1] if lines else "-"}
                 axes.plot(runs.data["t"][run], curve, label=labels[run] if labels else None, **own, **look)
@@ -94,7 +94,8 @@ def bands(result: Result, show: str | Sequence[str] | None = None) -> Figure:
     with style.styled():
         figure, panels, names = _panels(runs, None if show is None else chosen_names(show, runs.all_names))
         for axes, name in zip(panels, names, strict=True):
-            *outer, middle = _within(runs.quantile(name, (*(part for band in BANDS for part in band), 0.5)))
+            shares = [*(part for band in BANDS for part in band), 0.5]
+            *outer, middle = style.clipped(runs.quantile(name, shares), -style.CEILING)
             for (low, high), lower, upper in zip(BANDS, outer[::2], outer[1::2], strict=True):
                 part, alpha = f"{100 * (high - low):.0f} % of the runs", 0.55 - 0.4 * (high - low)
                 axes.fill_between(runs.t, lower, upper, color=style.COLOURS[0], alpha=alpha, lw=0, label=part)
@@ -120,7 +121,7 @@ def end_values(result: Result, show: str | Sequence[str] | None = None) -> Figur
     with style.styled():
         figure, panels, names = _panels(runs, None if show is None else _quantities(runs, show))
         for axes, name in zip(panels, names, strict=True):
-            values = _within(runs.quantity(name))
+            values = style.clipped(runs.quantity(name), -style.CEILING)
             for number, key in enumerate(keys):
                 look = {"color": shades[number], "marker": "."} if scale is not None else style.curve(number)
                 label = ", ".join(f"{other}={value:g}" for other, value in zip(others, key, strict=True))
@@ -234,10 +235,6 @@ def _is_geometric(values: NDArray[np.float64]) -> bool:
         return False
     ratios, distances = np.diff(np.log(own)), np.diff(own)
     return bool(np.ptp(ratios) / ratios.mean() < np.ptp(distances) / distances.mean())
-
-
-def _within(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.where(np.isfinite(values), np.clip(values, -style.CEILING, style.CEILING), np.nan)
 
 
 def _unit(runs: Sweep, name: str) -> str:

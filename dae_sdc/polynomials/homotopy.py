@@ -349,10 +349,7 @@ def _roots(
     groups = _multiple(scaled, points, simple)
     solutions = np.array([points[group].mean(axis=0) for group in groups]).reshape(-1, n)
     singular = np.array([group.size > 1 or not simple[group].all() for group in groups], dtype=np.bool_)
-    none = np.zeros(len(groups), dtype=np.bool_)
-    proved = Certificates(solutions, none, none, none, "not asked for")
-    if certified:
-        proved = certify(scaled, solutions, ~singular)
+    proved = certify(scaled, solutions, ~singular) if certified else unproved(solutions, "not asked for")
     return Roots(
         solutions=np.asarray(proved.solutions * scales, dtype=np.complex128),
         multiplicity=np.array([group.size for group in groups], dtype=np.int64),
@@ -386,6 +383,12 @@ class Certificates:
     real: Booleans
     complex: Booleans
     reason: str = ""  # Why no proof was possible; empty otherwise.
+
+
+def unproved(points: Complexes, reason: str = "") -> Certificates:
+    """No proofs for any of the points."""
+    proved, real, other = np.zeros((3, len(points)), dtype=np.bool_)
+    return Certificates(points.copy(), proved, real, other, reason)
 
 
 class _Balls:
@@ -504,17 +507,14 @@ def certify(system: PolynomialSystem, points: Complexes, chosen: Booleans) -> Ce
     interval arithmetic, ACM Trans. Math. Softw. 49 (2023) 11.
     """
     # Shapes: points (r, n), chosen (r,).
-    count = len(points)
-    none = np.zeros(count, dtype=np.bool_)
-    solutions, proved, real, other = points.copy(), none.copy(), none.copy(), none.copy()
     if system.equations != system.variables:
-        return Certificates(solutions, proved, real, other, "more polynomials than variables")
+        return unproved(points, "more polynomials than variables")
     if find_spec("flint") is None:
-        return Certificates(
-            solutions, proved, real, other, 'python-flint is missing: pip install "dae_sdc[certify]"'
-        )
+        return unproved(points, 'python-flint is missing: pip install "dae_sdc[certify]"')
     import flint
 
+    found = unproved(points)
+    solutions, proved, real, other = found.solutions, found.proved, found.real, found.complex
     enclosures: dict[int, list[Any]] = {}
     before = flint.ctx.prec
     left = np.flatnonzero(chosen).tolist()

@@ -94,13 +94,8 @@ class PolynomialSystem:
         self.exact: dict[tuple[int, int], Any] = {}
         # One table of monomials for the polynomials and all their derivatives.
         rows, columns = self.coefficients.shape[0], self.exponents.shape[1]
-        tables, weights = [self.exponents], [np.zeros((0, 0), dtype=np.complex128)] * (columns + 1)
-        weights[0] = self.coefficients
-        for j in range(columns):
-            lowered = self.exponents.copy()
-            lowered[:, j] = np.maximum(lowered[:, j] - 1, 0)
-            tables.append(lowered)
-            weights[j + 1] = self.coefficients * self.exponents[:, j]
+        slopes = map(self._slope, range(columns))
+        weights, tables = zip((self.coefficients, self.exponents), *slopes, strict=True)
         table, place = np.unique(np.concatenate(tables), axis=0, return_inverse=True)
         places = place.reshape(columns + 1, -1)
         joined = np.zeros((len(table), columns + 1, rows), dtype=np.complex128)
@@ -257,9 +252,13 @@ class PolynomialSystem:
 
     def derivative(self, variable: int) -> PolynomialSystem:
         """Derivatives of the polynomials with respect to the variable of this column, as a system."""
+        return PolynomialSystem(*self._slope(variable))
+
+    def _slope(self, variable: int) -> tuple[Complexes, Integers]:
+        """Coefficients and exponents of the derivatives with respect to a variable."""
         lowered = self.exponents.copy()
         lowered[:, variable] = np.maximum(lowered[:, variable] - 1, 0)
-        return PolynomialSystem(self.coefficients * self.exponents[:, variable], lowered)
+        return self.coefficients * self.exponents[:, variable], lowered
 
     def homogenized(self) -> PolynomialSystem:
         r"""The homogeneous system :math:`x_0^{d_i} F_i(x / x_0)`, with :math:`x_0` as the first variable."""

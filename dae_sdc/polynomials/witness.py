@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -380,10 +381,15 @@ class _Cascade:
         scaled: Complexes = forms / np.linalg.norm(forms, axis=1, keepdims=True)
         return scaled
 
-    def _count(self, ends: Ends) -> None:
+    def _followed(self, polynomials: PolynomialSystem, count: int, starts: Complexes, **how: Any) -> Ends:
+        """Ends of the paths to some of the polynomials and to linear forms, see :meth:`Homotopy.to`."""
+        here = PolynomialSystem(polynomials.coefficients[:count], polynomials.exponents).homogenized()
+        homotopy = Homotopy.to(here, phase(self.random), **how)
+        ends = follow(homotopy, starts, workers=self.workers, attempts=1 if self.hasty else 3)
         self.paths += len(ends.points)
         self.steps += ends.steps
         self.failed += int((~ends.known).sum())
+        return ends
 
     def run(self) -> None:
         n, random = self.system.variables, self.random
@@ -404,12 +410,7 @@ class _Cascade:
                 return
             if len(starts) > MOST_PATHS:
                 raise InputError(f"{len(starts)} paths to sections: at most {MOST_PATHS} are followed")
-            here = PolynomialSystem(
-                polynomials.coefficients[: stage + 1], polynomials.exponents
-            ).homogenized()
-            homotopy = Homotopy.to(here, phase(random), factors=factors, slices=slices)
-            ends = follow(homotopy, starts, workers=self.workers, attempts=1 if self.hasty else 3)
-            self._count(ends)
+            ends = self._followed(polynomials, stage + 1, starts, factors=factors, slices=slices)
             finite = ends.known & ~ends.far
             solves = finite.copy()
             solves[finite] = vanish(self.homogeneous, ends.points[finite])
@@ -435,12 +436,9 @@ class _Cascade:
         before = forms[stage:]
         after = np.repeat(before[None], more, axis=0)
         after[:, 0] = factors[1:]
-        here = PolynomialSystem(polynomials.coefficients[:stage], polynomials.exponents).homogenized()
-        targets = np.repeat(after, len(points), axis=0)
-        homotopy = Homotopy.to(here, phase(self.random), before=before, after=targets)
-        attempts = 1 if self.hasty else 3
-        ends = follow(homotopy, np.tile(points, (more, 1)), workers=self.workers, attempts=attempts)
-        self._count(ends)
+        after = np.repeat(after, len(points), axis=0)
+        starts = np.tile(points, (more, 1))
+        ends = self._followed(polynomials, stage, starts, before=before, after=after)
         return np.concatenate([points, ends.points[ends.known]])
 
     def _keep(self, dimension: int, slices: Complexes, ends: Ends, solves: Booleans) -> None:

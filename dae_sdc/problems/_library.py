@@ -151,6 +151,12 @@ class LibraryProblem(ProblemDAE):
         }
         return own or super().groups
 
+    def _choose(self, **chosen: Any) -> None:
+        """Set what changes; any assignment makes the problem pack the parameters of its kernels anew."""
+        for name, value in chosen.items():
+            if value != getattr(self, name):
+                setattr(self, name, value)
+
     def kernel_parameters(self) -> npt.ArrayLike:
         """Values of the parameters with a unit other than "none", in the order of the table."""
         return [getattr(self, name) for name, entry in self.parameters.items() if entry.unit != "none"]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -95,15 +96,27 @@ class Amplifier(ReferencedProblem):
     Each equation is the sum of the currents into a node. A transistor with
     g = beta (exp((u_base - u_emitter) / U_F) - 1) sends -(1 - alpha) g into its base, g into its emitter and
     -alpha g into its collector. A subclass declares the parameters U_b, U_F, alpha, beta, amplitude and
-    frequency and gives :meth:`components`.
+    frequency, and those of its :meth:`components`.
     """
 
     frequency: float
     residual_kernel = circuit_residual
 
     def components(self) -> Components:
-        """The components with the current values of the parameters; nodes are numbered from 0."""
-        raise InputError(f"{type(self).__name__} has no components")
+        """Those of a first stage with the current values of the parameters; nodes are numbered from 0."""
+        return Components(
+            [
+                *((SIGNAL, 0, self.R_0), (1, GROUND, self.R_1), (SUPPLY, 1, self.R_2), (2, GROUND, self.R_3)),
+                *((SUPPLY, 3, self.R_4), (4, GROUND, self.R_5)),
+            ],
+            [(0, 1, self.C_1), (2, GROUND, self.C_2), (3, 4, self.C_3)],
+            [(1, 2, 3)],
+        )
+
+    def _base(self, to_ground: float, to_supply: float) -> float:
+        """The voltage between two resistances at rest."""
+        voltage: float = self.U_b * to_ground / (to_ground + to_supply)
+        return voltage
 
     @property
     def _omega(self) -> float:
@@ -192,19 +205,8 @@ class OneTransistorAmplifier(Amplifier):
     dt = 1e-4
     stored = "one-transistor"
 
-    def components(self) -> Components:
-        """The components with the current values of the parameters; nodes are numbered from 0."""
-        return Components(
-            [
-                *((SIGNAL, 0, self.R_0), (1, GROUND, self.R_1), (SUPPLY, 1, self.R_2), (2, GROUND, self.R_3)),
-                *((SUPPLY, 3, self.R_4), (4, GROUND, self.R_5)),
-            ],
-            [(0, 1, self.C_1), (2, GROUND, self.C_2), (3, 4, self.C_3)],
-            [(1, 2, 3)],
-        )
-
     def _start(self) -> list[float]:
-        base = self.U_b * self.R_1 / (self.R_1 + self.R_2)
+        base = self._base(self.R_1, self.R_2)
         return [0.0, base, base, self.U_b, 0.0]
 
 
@@ -263,19 +265,11 @@ class TwoTransistorAmplifier(Amplifier):
     stored = "two-transistor"
 
     def components(self) -> Components:
-        """The components with the current values of the parameters; nodes are numbered from 0."""
-        return Components(
-            [
-                *((SIGNAL, 0, self.R_0), (1, GROUND, self.R_1), (SUPPLY, 1, self.R_2), (2, GROUND, self.R_3)),
-                *((SUPPLY, 3, self.R_4), (4, GROUND, self.R_5), (SUPPLY, 4, self.R_6), (5, GROUND, self.R_7)),
-                *((SUPPLY, 6, self.R_8), (7, GROUND, self.R_9)),
-            ],
-            [
-                *((0, 1, self.C_1), (2, GROUND, self.C_2), (3, 4, self.C_3)),
-                *((5, GROUND, self.C_4), (6, 7, self.C_5)),
-            ],
-            [(1, 2, 3), (4, 5, 6)],
-        )
+        """Both stages; see the base class."""
+        resistors, capacitors, transistors = super().components()
+        second = (SUPPLY, 4, self.R_6), (5, GROUND, self.R_7), (SUPPLY, 6, self.R_8), (7, GROUND, self.R_9)
+        more = (5, GROUND, self.C_4), (6, 7, self.C_5)
+        return Components([*resistors, *second], [*capacitors, *more], [*transistors, (4, 5, 6)])
 
     @property
     def reference_end(self) -> ReferenceEnd:
@@ -284,8 +278,7 @@ class TwoTransistorAmplifier(Amplifier):
         return load_record("transistor-amplifier").end
 
     def _start(self) -> list[float]:
-        first = self.U_b * self.R_1 / (self.R_1 + self.R_2)
-        second = self.U_b * self.R_5 / (self.R_5 + self.R_6)
+        first, second = self._base(self.R_1, self.R_2), self._base(self.R_5, self.R_6)
         return [0.0, first, first, self.U_b, second, second, self.U_b, 0.0]
 
 
@@ -461,10 +454,8 @@ class Pulse(NamedTuple):
 
     def _cycle(self, number: int) -> tuple[Line, Line, Line, Line]:
         """The four pieces that begin in period ``number``; the last one reaches into the next period."""
-        rise = number * self.period + self.delay
-        high = number * self.period + (self.delay + self.rise)
-        fall = number * self.period + (self.delay + self.rise + self.high)
-        low = number * self.period + (self.delay + self.rise + self.high + self.fall)
+        ends = accumulate((self.delay, self.rise, self.high, self.fall))
+        rise, high, fall, low = (number * self.period + end for end in ends)
         return (
             Line(rise, 0.0, self.level / self.rise),
             Line(high, self.level, 0.0),
@@ -524,11 +515,8 @@ class PulsedProblem(TestSetProblem):
         """Choose the pieces that contain ``t``; at a corner, those that begin there."""
         if self._lasting[0] <= t < self._lasting[1]:
             return
-        lines = tuple(pulse.line(t) for pulse in self.pulses)
         self._lasting = t, min((pulse.lasts_until(t) for pulse in self.pulses), default=math.inf)
-        # An assignment makes the problem pack the parameters of its kernels anew.
-        if lines != self.lines:
-            self.lines = lines
+        self._choose(lines=tuple(pulse.line(t) for pulse in self.pulses))
 
 
 _CS, _CD, _COX = 1.6e-12, 0.4e-12, 4e-12

@@ -525,7 +525,6 @@ class TwoBitAdder(DigitalCircuit):
 
     def __init__(self, *values: Any, **settings: Any) -> None:
         super().__init__(*values, **settings)
-        n = self.n_diff
         n = self.circuit.nodes
         own = [(k, k) for k in range(n)]
         pairs = [*own, *((n + i, j) for i, j in own)]

@@ -233,10 +233,7 @@ class DiscontinuousTestDAE(SolvedProblem):
 
     def start_step(self, u: MeshDAE, t: float) -> None:
         """Choose the branch of the step; a state with 2 y - 100 >= -1e-8 counts as after the event."""
-        switched = self.sides(u, t)[0] > 0
-        # An assignment makes the problem pack the parameters of its kernels anew.
-        if switched is not self.switched:
-            self.switched = switched
+        self._choose(switched=self.sides(u, t)[0] > 0)
 
     def kernel_parameters(self) -> npt.ArrayLike:
         """1 after the event, 0 before."""

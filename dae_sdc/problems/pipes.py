@@ -175,10 +175,7 @@ class WaterTube(TestSetProblem):
             if critical.any():
                 rates = _rates(t, np.asarray(u), turbulent)
                 turbulent[critical] = (rates * np.asarray(u[:18]))[critical] >= 0.0
-        chosen = tuple(turbulent.tolist())
-        # An assignment makes the problem pack the parameters of its kernels anew.
-        if chosen != self.turbulent:
-            self.turbulent = chosen
+        self._choose(turbulent=tuple(turbulent.tolist()))
 
 
 def _excess(u: Vector) -> Vector:

@@ -497,14 +497,9 @@ class WSCC9BusSystem(ReferencedProblem):
 
     def start_step(self, u: MeshDAE, t: float) -> None:
         """Choose whether valve 1 is held in the step: from 1e-10 below its limit on."""
-        limited = self.sides(u, t)[0] > 0
         # A step that begins at the outage is after it, and its initial state is consistent with that.
         faulted = self.located and t >= self.t_fault - slack(self.t_fault)
-        # An assignment makes the problem pack the parameters of its kernels anew.
-        if limited is not self.limited:
-            self.limited = limited
-        if faulted is not self.faulted:
-            self.faulted = faulted
+        self._choose(limited=self.sides(u, t)[0] > 0, faulted=faulted)
 
     def _start(self) -> Vector:
         return self._initial

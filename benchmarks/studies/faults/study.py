@@ -35,22 +35,17 @@ def planned(seed: int, cases: int, kinds: Sequence[str]) -> list[str]:
 
 def named(line: str, finding: Finding) -> Finding:
     """What came of a case whose process may have ended before it could say so."""
-    if finding.outcome not in (FAILED, CRASHED):
-        return finding
-    outcome = HANG if finding.outcome == FAILED else RAW
-    return replace(finding, outcome=outcome, message=f"{case_of(line).text[:300]} -> {finding.message}")
-
-
-def _row(line: str, finding: Finding) -> tuple[Any, ...]:
-    message = finding.message.encode("unicode_escape").decode()[:800]
-    return line, line.partition(":")[0], finding.outcome, finding.seconds, message
+    outcome, said = finding.outcome, finding.message
+    if outcome in (FAILED, CRASHED):
+        outcome, said = HANG if outcome == FAILED else RAW, f"{case_of(line).text[:300]} -> {said}"
+    return replace(finding, outcome=outcome, message=said.encode("unicode_escape").decode())
 
 
 @runs(
     "faults",
-    "line:U48 kind:U16 outcome:U8 seconds message:U800",
+    "line:U48 kind:U16 outcome:U8 seconds[s] message:U800",
     repeat=repeat,
-    row=_row,
+    about=lambda line: {"kind": line.partition(":")[0]},
     bad=BAD,
     judged=named,
     slower=SLOWER,

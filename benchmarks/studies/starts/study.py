@@ -16,8 +16,7 @@ from dae_sdc.run.results import Result
 
 GENERATED = "generated"
 KINDS = (GENERATED, "column", "diodes", "power")
-NUMBERS, TEXTS = ("n", "index", "held"), ("root", "ida")
-TIMES = ("time", "time_root", "time_ida")
+SOLVERS = ("root", "ida")
 PEERS = Layout(
     "start:<20|n:>4|held:>4|outcome:>8|left=error:>8.1e|ms=time*1e3:>9.1f|root ms=time_root*1e3:>9.1f|"
     "solved=root:>6|IDA ms=time_ida*1e3:>9.1f|solved=ida:>6",
@@ -29,20 +28,12 @@ def repeat(line: str) -> Finding:
     return judged(lambda: (generated if ":" in line else plants).repeat(line))
 
 
-def _row(line: str, finding: Finding) -> tuple[Any, ...]:
-    more = finding.more
-    numbers = (*(int(more.get(name, 0)) for name in NUMBERS), finding.outcome, finding.error)
-    peers = (*(float(more.get(name, np.nan)) for name in TIMES), *(str(more.get(name, "")) for name in TEXTS))
-    kind, message = GENERATED if ":" in line else line.partition("-")[0], finding.message.replace("\n", " ")
-    return (line, kind, *numbers, *peers, finding.seconds, message[:600], finding.warned)
-
-
 @runs(
     "starts",
-    "line:U64 kind:U12 n:i8 index:i8 held:i8 outcome:U8 error time time_root time_ida root:U4 ida:U4 seconds "
-    "message:U600 warned:U200",
+    "line:U64 kind:U12 n:i8 index:i8 held:i8 outcome:U8 error time time_root time_ida root:U4 ida:U4 "
+    "seconds[s] message:U600 warned:U200",
     repeat=repeat,
-    row=_row,
+    about=lambda line: {"kind": GENERATED if ":" in line else line.partition("-")[0]},
     bad=BAD,
     here=1,
     example="--quick",
@@ -94,7 +85,7 @@ def report(result: Result) -> Iterator[str]:
         for key in sorted(set(keys.tolist())):
             counts = Counter(own["outcome"][keys == key].tolist())
             yield f"{key:<20}" + "".join(f"{counts[name]:>8}" for name in OUTCOMES)
-    for name in TEXTS:
+    for name in SOLVERS:
         both = own[(own[name] != "")]
         if len(both):
             won = both[(both[name] == "yes") & (both["outcome"] == "done")]

@@ -56,19 +56,18 @@ def planned(families: Sequence[str], seeds: range, kinds: Sequence[str], quick: 
     return lines
 
 
-def _row(line: str, finding: Finding) -> tuple[Any, ...]:
+def about_line(line: str) -> dict[str, str]:
     (family, _, *rest), kind = line.split(":"), kind_of(line)
-    way = rest[:2] if kind == "solve" else (":".join(rest[1:]), "")
-    counts = (finding.outcome, finding.error, finding.steps, finding.solves, finding.seconds)
-    return (line, family, kind, *way, *counts, finding.message.replace("\n", " ")[:400], finding.warned)
+    way, method = rest[:2] if kind == "solve" else (":".join(rest[1:]), "")
+    return {"family": family, "kind": kind, "way": way, "method": method}
 
 
 @runs(
     "truth",
-    "line:U96 family:U24 kind:U12 way:U64 method:U32 outcome:U8 error steps:i8 solves:i8 seconds "
+    "line:U96 family:U24 kind:U12 way:U64 method:U32 outcome:U8 error steps:i8 solves:i8 seconds[s] "
     "message:U400 warned:U200",
     repeat=repeat,
-    row=_row,
+    about=about_line,
     bad=BAD,
     here=1,
     example="--quick",
