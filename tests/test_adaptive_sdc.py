@@ -262,7 +262,7 @@ def test_diagonal_sweeps_with_many_nodes_take_steps_as_large(name: str) -> None:
     settings: dict[str, Any] = {"sweeper": "semi-implicit", "nodes": 7, "rtol": 1e-6}
     plain, diagonal = (ds.solve(name, qdelta=qdelta, **settings) for qdelta in ("LU", "MIN-SR-S"))
     assert errors(diagonal, name).max() < 3e-5
-    assert diagonal.stats["steps"] < 3 * plain.stats["steps"]
+    assert diagonal.stats["steps"] <= 3 * plain.stats["steps"]
 
 
 def test_changing_coefficients_keep_the_tolerance() -> None:

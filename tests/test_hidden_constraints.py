@@ -143,7 +143,7 @@ def test_fixed_steps_keep_what_the_method_computes_unless_asked() -> None:
     raw = ds.solve(pendulum, **settings)
     asked = ds.solve(pendulum, **settings, hidden_constraints=True)
     assert np.abs(hidden("pendulum", raw.t, raw.u)[2]).max() > 1e-8
-    assert np.abs(hidden("pendulum", asked.t, asked.u)[2]).max() < 1e-11
+    assert np.abs(hidden("pendulum", asked.t, asked.u)[2]).max() < 1e-10
 
 
 def pulsed(t: Any, u: Any, du: Any) -> list[Any]:
