@@ -28,7 +28,6 @@ from dae_sdc.dae.compiling import (
     doubles,
     integers,
     kept,
-    lightly_optimized,
     within_compiled,
 )
 from dae_sdc.dae.memory import Counts, fields
@@ -812,8 +811,6 @@ ENTRIES = {
 
 
 def ready() -> None:
-    """Compile what is not compiled yet, lightly, as optimisation would take most of the time."""
-    if not all(function.signatures for function in ENTRIES):
-        with lightly_optimized():
-            for function, kinds in ENTRIES.items():
-                function.compile((types.int64, *kinds))
+    """Compile what is not compiled yet."""
+    for function, kinds in ENTRIES.items():
+        function.compile((types.int64, *kinds))
