@@ -291,7 +291,7 @@ BUDGETS = {
     "initial": 6_135,
     "model": 5_435,
     "control": 4_830,
-    "constrained": 3_715,
+    "constrained": 3_700,
     "structure": 3_465,
     "modelica": 3_690,
     "plotting": 2_760,

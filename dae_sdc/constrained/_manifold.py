@@ -19,7 +19,6 @@ import ctypes
 from typing import Any
 
 import numpy as np
-from numba import types
 
 from dae_sdc.dae.compiling import (
     RecordView,
@@ -798,19 +797,3 @@ def free_acceleration(s: Any, force: Any) -> Any:
         return False
     solve_chart(s, force)
     return True
-
-
-# Functions that are called from Python, with the types of their arguments besides the address of a
-# :class:`ManifoldMemory`.
-ENTRIES = {
-    derivative: (types.float64,),
-    step: (types.float64, types.float64, types.boolean),
-    interior: (types.float64, types.float64),
-    rattle: (types.float64, types.float64),
-}
-
-
-def ready() -> None:
-    """Compile what is not compiled yet."""
-    for function, kinds in ENTRIES.items():
-        function.compile((types.int64, *kinds))
