@@ -284,7 +284,7 @@ def test_a_run_walks_the_stages_of_the_page_in_their_order() -> None:
 
 
 BUDGETS = {
-    "run": 11_810,
+    "run": 11_805,
     "sweepers": 10_210,
     "problems": 6_940,
     "dae": 7_390,
@@ -292,7 +292,7 @@ BUDGETS = {
     "model": 5_435,
     "control": 4_830,
     "constrained": 3_700,
-    "structure": 3_465,
+    "structure": 3_485,
     "modelica": 3_690,
     "plotting": 2_760,
     "polynomials": 2_935,

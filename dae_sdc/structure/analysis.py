@@ -13,6 +13,7 @@ import numpy.typing as npt
 from dae_sdc.deadline import under_way
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.dag import UNKNOWN, name_of
+from dae_sdc.sharing import one_at_a_time
 from dae_sdc.structure.blocks import (
     Block,
     Stages,
@@ -45,6 +46,7 @@ from dae_sdc.text import aligned, brief, html_picture, html_table, html_view
 
 if TYPE_CHECKING:
     from dae_sdc.expressions.graph import Graph
+    from dae_sdc.model.model import Model
 
 # Largest number of rows of a derivative array whose differentiation index is found by default.
 LARGEST_ARRAY = 20_000
@@ -53,6 +55,7 @@ LARGEST_AT_POINTS = 400
 # Operations, a few seconds of them, after which the default search for the index is given up.
 MOST_WORK = 20_000_000
 LARGEST_CHECKED = 400  # Number of unknowns up to which singular values are looked at for that.
+MOST_KEPT = 16  # Largest number of structures that are kept.
 _MOST_LINES = 40  # Largest number of equations, blocks or stages that are printed.
 
 
@@ -265,6 +268,9 @@ class Structure:
         return lines
 
 
+_STRUCTURES: dict[tuple[Any, ...], Structure] = {}
+
+
 @under_way("the structure was analysed")
 def structure(
     model: StructuralModel | Signature | npt.ArrayLike,
@@ -283,6 +289,17 @@ def structure(
             found, differentiation=_differentiate(model, found, differentiation, start or Start.of(model))
         )
     return found
+
+
+@one_at_a_time
+def structure_of(model: Model) -> Structure:
+    """The structure of a model, which is kept for models that have the same equations and start values."""
+    key = (*model.content(), *Start.of(model).key)
+    if key not in _STRUCTURES:
+        while len(_STRUCTURES) >= MOST_KEPT:
+            del _STRUCTURES[next(iter(_STRUCTURES))]
+        _STRUCTURES[key] = structure(model)
+    return _STRUCTURES[key]
 
 
 def analyse(model: StructuralModel | Signature | npt.ArrayLike, start: Start | None = None) -> Structure:
