@@ -495,6 +495,28 @@ def test_functions_that_numba_has_compiled_and_captured_ones_work_too() -> None:
     assert jacobian(problem_of(calls, 1), [5.0], [0.0], c=1.0).tolist() == [[1.0 + 20.0 + 3.0]]
 
 
+@inlined
+def even_power(x: Any, k: int) -> Any:
+    return 1.0 + 0.0 * x if k == 0 else x * odd_power(x, k - 1)
+
+
+@inlined
+def odd_power(x: Any, k: int) -> Any:
+    return 1.0 + 0.0 * x if k == 0 else x * even_power(x, k - 1)
+
+
+def test_functions_that_call_each_other_are_compiled_by_each_process(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+
+    def powers(t: float, u: Any, du: Any, p: Any, out: Any) -> None:
+        out[0] = du[0] + even_power(u[0], 3)
+
+    assert jacobian(problem_of(powers, 1), [2.0], [0.0], c=1.0).tolist() == [[1.0 + 12.0]]
+    assert not list(tmp_path.rglob("powers-*.nbc")), "another process would not find their addresses"
+
+
 def test_plain_functions_and_other_things_are_refused() -> None:
     space: dict[str, Any] = {"helper": lambda x: x}
     exec("def plain(t, u, du, p, out):\n    out[0] = du[0] + helper(u[0])\n", space)

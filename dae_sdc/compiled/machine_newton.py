@@ -29,7 +29,6 @@ from dae_sdc.dae.compiling import (
     call_residual,
     doubles,
     integers,
-    lightly_optimized,
     short_integers,
     within_compiled,
 )
@@ -387,8 +386,7 @@ def _factorize_at(address: Any, which: Any) -> Any:
 def solver_functions() -> tuple[Any, Any]:
     """The C functions at ``solve_at`` and ``factorize_at``, compiled in the first call."""
     # A function called by name is optimised again within each caller; calls by address avoid that.
-    with lightly_optimized():
-        return c_function(_solve_at, AT), c_function(_factorize_at, AT)
+    return c_function(_solve_at, AT), c_function(_factorize_at, AT)
 
 
 # How many arrays factors and row patterns have.

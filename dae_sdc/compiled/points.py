@@ -17,7 +17,6 @@ from dae_sdc.dae.compiling import (
     doubles,
     integers,
     kept,
-    lightly_optimized,
     within_compiled,
 )
 from dae_sdc.dae.memory import ArrayMemory, address, fields, tell_addresses
@@ -260,8 +259,7 @@ def _solve_points(where: Any, first: Any, count: Any) -> Any:
     return count
 
 
-with lightly_optimized():
-    solve = kept(_solve_points, types.int64(types.int64, types.int64, types.int64))
+solve = kept(_solve_points, types.int64(types.int64, types.int64, types.int64))
 """Solve the pairs of the memory at an address, from one on; the first that is left to Python."""
 
 

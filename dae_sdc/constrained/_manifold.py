@@ -19,7 +19,6 @@ import ctypes
 from typing import Any
 
 import numpy as np
-from numba import types
 
 from dae_sdc.dae.compiling import (
     RecordView,
@@ -28,7 +27,6 @@ from dae_sdc.dae.compiling import (
     doubles,
     integers,
     kept,
-    lightly_optimized,
     within_compiled,
 )
 from dae_sdc.dae.memory import Counts, fields
@@ -799,21 +797,3 @@ def free_acceleration(s: Any, force: Any) -> Any:
         return False
     solve_chart(s, force)
     return True
-
-
-# Functions that are called from Python, with the types of their arguments besides the address of a
-# :class:`ManifoldMemory`.
-ENTRIES = {
-    derivative: (types.float64,),
-    step: (types.float64, types.float64, types.boolean),
-    interior: (types.float64, types.float64),
-    rattle: (types.float64, types.float64),
-}
-
-
-def ready() -> None:
-    """Compile what is not compiled yet, lightly, as optimisation would take most of the time."""
-    if not all(function.signatures for function in ENTRIES):
-        with lightly_optimized():
-            for function, kinds in ENTRIES.items():
-                function.compile((types.int64, *kinds))

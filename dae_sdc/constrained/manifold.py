@@ -298,7 +298,6 @@ class ManifoldDAE(DirectSweeper):
         self._place = _Layout(pointers)
         self._memory = self._allocate(pointers, FORMS[pointers.kind])
         self._take_parts(pointers)
-        self._own.ready()
         self._left = self._start = None
         if self.method.treatment == "rattle":
             self._check_separable(problem)

@@ -23,10 +23,11 @@ import llvmlite
 import numba
 import numpy as np
 from llvmlite import ir
-from numba import from_dtype, njit, types
+from numba import _dynfunc, from_dtype, njit, types
 from numba.core import cgutils, config, event, ir as numba_ir, typeinfer
 from numba.core.caching import NullCache
 from numba.core.ccallback import CFunc
+from numba.core.codegen import JITCodeLibrary, RuntimeLinker
 from numba.core.compiler import Compiler, CompilerBase, CompileResult, DefaultPassBuilder
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import FunctionPass, register_pass
@@ -35,6 +36,7 @@ from numba.core.errors import NumbaError, NumbaWarning
 from numba.core.registry import CPUDispatcher
 from numba.core.serialize import dumps
 from numba.core.sigutils import normalize_signature
+from numba.core.typed_passes import NativeLowering
 from numba.core.untyped_passes import IRProcessing
 from numba.extending import intrinsic, models, overload, overload_method, register_jitable, register_model
 
@@ -170,6 +172,11 @@ class _BetweenPasses(event.Listener):  # type: ignore[misc]
 event.register("numba:run_pass", _BetweenPasses())
 
 
+def _is_open(module: Any) -> bool:
+    """Whether functions call each other: they find their addresses when all are machine code of a process."""
+    return any(variable.name.startswith(RuntimeLinker.PREFIX) for variable in module.global_variables)
+
+
 class _Disk(NullCache):  # type: ignore[misc]
     """Compiled forms of one function on disk, a file for each."""
 
@@ -205,7 +212,7 @@ class _Disk(NullCache):  # type: ignore[misc]
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        if not data.library.has_dynamic_globals:
+        if not data.library.has_dynamic_globals and not _is_open(data.library._final_module):
             write_kept(self._path(sig, data.codegen), dumps(data._reduce()))
 
 
@@ -280,39 +287,70 @@ def c_function(function: Callable[..., Any], signature: Any, **options: Any) -> 
     return compiled
 
 
-@contextmanager
-def lightly_optimized() -> Iterator[None]:
-    """Compile with LLVM's level 1, in a fifth less time; what is compiled here hardly runs slower by it."""
-    with global_compiler_lock:  # the level is that of the process
-        before = config.OPT
-        config.OPT = type(before)(1)
-        try:
-            yield
-        finally:
-            config.OPT = before
+class _LinkedLibrary(JITCodeLibrary):  # type: ignore[misc]
+    """Code of a function that only compiled functions call: LLVM optimises and translates it with theirs."""
+
+    def finalize(self) -> None:
+        """Link what the function calls."""
+        for library in dict.fromkeys(self._linking_libraries):
+            self._reload_init.update(library._reload_init)
+            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+        if _is_open(self._final_module):
+            self._optimize_final_module()
+            self._finalize_final_module()
+        self._finalized = True
 
 
-def compiled_lightly(function: Any, *arguments: Any) -> Any:
-    """Compile a dispatcher of numba for these arguments, if it is not, at LLVM's level 1; return it."""
-    kinds = tuple(function.typeof_pyval(argument) for argument in arguments)
-    if kinds not in function.overloads:
-        with lightly_optimized():
-            function.compile(kinds)
-    return function
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _LinkedLowering(NativeLowering):  # type: ignore[misc]
+    """Lowers a function to a :class:`_LinkedLibrary`, which callers know by an object without an address."""
+
+    _name = "dae_sdc_linked_lowering"
+
+    def run_pass(self, state: Any) -> bool:
+        """See numba."""
+        state.library = _LinkedLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.flags.no_compile = True
+        super().run_pass(state)
+        state.library.finalize()
+        place, name, owners = state.cr.fndesc, state.func_id.func_name, (state.library,)
+        entry = _dynfunc.make_function(place.lookup_module(), name, "", 0, state.cr.env, owners)
+        state.targetctx.insert_user_function(entry, place, owners)
+        state.cr = state.cr._replace(cfunc=entry)
+        return True
 
 
-def always_compiled(**options: Any) -> Callable[[Any], Any]:
-    """numba's decorator of functions that compiled code calls."""
+class LinkedCompiler(CompilerBase):  # type: ignore[misc]
+    """numba's compiler, with :class:`_LinkedLowering` of what is not called from outside of compiled code."""
 
-    def decorate(function: Any) -> Any:
-        with _switched_on():
-            return njit(error_model="numpy", **options)(function)
+    step: ClassVar[type[FunctionPass] | None] = None  # What changes numba's representation of a function.
 
-    return decorate
+    def define_pipelines(self) -> Any:
+        """See numba."""
+        passes, flags = DefaultPassBuilder.define_nopython_pipeline(self.state), self.state.flags
+        if self.step is not None:
+            passes.add_pass_after(self.step, IRProcessing)
+        if flags.no_cfunc_wrapper and flags.no_cpython_wrapper:
+            at = [kind for kind, _ in passes.passes].index(NativeLowering)
+            passes.passes[at] = _LinkedLowering, "native lowering"
+        passes.finalize()
+        return [passes]
 
 
-inner = always_compiled(no_cpython_wrapper=True)
-"""Decorator of functions that only compiled functions call."""
+# Options of functions that only compiled functions call: without what others need, they compile faster.
+LINKED = {
+    "no_cfunc_wrapper": True,
+    "no_cpython_wrapper": True,
+    "error_model": "numpy",
+    "pipeline_class": LinkedCompiler,
+}
+INNER = LINKED | {"no_rewrites": True, "_nrt": False}  # Of those that make no arrays.
+
+
+def inner(function: Any, **options: Any) -> Any:
+    """Decorator of functions that only compiled functions call."""
+    with _switched_on():
+        return njit(**LINKED | options)(function)
 
 
 _DOUBLES, _COMPLEX = types.CPointer(types.float64), types.CPointer(types.complex128)
@@ -333,7 +371,7 @@ class Inlining(FunctionPass):  # type: ignore[misc]
     """Puts compiled functions in the place of the plain ones that ``inlined`` marks."""
 
     _name = "dae_sdc_inlining"
-    compiler: ClassVar[type[CompilerBase]]
+    compiler: ClassVar[type[LinkedCompiler]]
     compiled: ClassVar[dict[Any, Any]] = {}
 
     def __init__(self) -> None:
@@ -360,21 +398,14 @@ class Inlining(FunctionPass):  # type: ignore[misc]
     def function(self, plain: Any) -> Any:
         """The compiled form of a plain function."""
         if plain not in self.compiled:
-            self.compiled[plain] = always_compiled(pipeline_class=self.compiler)(plain)
+            self.compiled[plain] = inner(plain, pipeline_class=self.compiler)
         return self.compiled[plain]
 
 
-class KernelCompiler(CompilerBase):  # type: ignore[misc]
+class KernelCompiler(LinkedCompiler):
     """numba's compiler with :class:`Inlining`."""
 
-    step: ClassVar[type[Inlining]] = Inlining
-
-    def define_pipelines(self) -> Any:
-        """See numba."""
-        passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
-        passes.add_pass_after(self.step, IRProcessing)
-        passes.finalize()
-        return [passes]
+    step = Inlining
 
 
 Inlining.compiler = KernelCompiler
@@ -405,15 +436,6 @@ def address_of(context: Any, pointer: Any) -> Any:
 
     return types.int64(pointer), generate
 
-
-# Options of functions that only compiled code calls: without what Python would need, they compile faster.
-INNER = {
-    "no_cfunc_wrapper": True,
-    "no_cpython_wrapper": True,
-    "no_rewrites": True,
-    "_nrt": False,
-    "error_model": "numpy",
-}
 
 # Decorator of functions that compiled code calls and Python may call.
 within_compiled = register_jitable(**INNER)

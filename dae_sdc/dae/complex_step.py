@@ -29,12 +29,13 @@ from numba.extending import intrinsic, overload
 from dae_sdc.dae import compiling
 from dae_sdc.dae.compiling import (
     IMPLEMENTATIONS,
+    LINKED,
     RecordView,
     address_of,
-    always_compiled,
     c_function,
     call_residual,
     doubles,
+    inner,
     integers,
 )
 from dae_sdc.dae.memory import STEP, address, fields, no_copy
@@ -61,7 +62,7 @@ workspace_at = RecordView(WorkspaceMemory).at
 # --- numbers with a perturbation ------------------------------------------------------------------
 
 
-@always_compiled()
+@inner
 def _perturbed(value: Any, slope: Any, change: Any) -> Any:
     """A value and slope times change; an infinite slope is no matter where nothing changes."""
     return complex(value, slope * change if change != 0.0 else 0.0)
@@ -73,7 +74,7 @@ def _is_complex(*kinds: Any) -> bool:
 
 def _compiled(function: Callable[..., Any]) -> Any:
     """A function for compiled code; numba knows those that are not written in Python."""
-    return always_compiled()(function) if isinstance(function, FunctionType) else function
+    return inner(function) if isinstance(function, FunctionType) else function
 
 
 def _by_types(form: Callable[..., Any], choose: Callable[..., Any]) -> Any:
@@ -85,7 +86,7 @@ def _by_types(form: Callable[..., Any], choose: Callable[..., Any]) -> Any:
     for one in (function, choose):
         vars(one)["__signature__"] = inspect.signature(form)
     IMPLEMENTATIONS[function].append(choose)
-    overload(function, jit_options={"error_model": "numpy"})(choose)
+    overload(function, jit_options=LINKED)(choose)
     return function
 
 

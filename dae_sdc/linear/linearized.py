@@ -32,7 +32,7 @@ from dae_sdc.linear.system import (
 )
 from dae_sdc.model.problem import unit_of_rate
 from dae_sdc.registry import unknown
-from dae_sdc.structure.analysis import structure
+from dae_sdc.structure.analysis import structure_of
 from dae_sdc.structure.repair import without_equations
 from dae_sdc.structure.signature import StructureError
 
@@ -270,7 +270,7 @@ class LinearModel(Linearizer):
     @cached_property
     def index(self) -> int:
         """Differentiation index of the equations."""
-        analysed = structure(self.model)
+        analysed = structure_of(self.model)
         known = analysed.differentiation_index
         return analysed.index if known is None else known
 

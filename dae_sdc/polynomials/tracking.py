@@ -153,7 +153,6 @@ class _Batch(NamedTuple):
 
 
 def _follow(batch: _Batch) -> Ends:
-    from dae_sdc.dae.compiling import compiled_lightly
     from dae_sdc.polynomials.paths import follow_paths
 
     homotopy, count = batch.homotopy, len(batch.starts)
@@ -166,12 +165,11 @@ def _follow(batch: _Batch) -> Ends:
         own = ends[part], remainders[part], state[part], regular[part]
         return homotopy.equations, starts[part], which[part], batch.care, *own
 
-    run = compiled_lightly(follow_paths, *arguments(slice(0, 0)))
     steps, first, size = 0, 0, 1
     while first < count:  # in parts, between which the time can be looked at
         check()
         began = perf_counter()
-        steps += run(*arguments(slice(first, first + size)))
+        steps += follow_paths(*arguments(slice(first, first + size)))
         first, size = first + size, size * (2 if perf_counter() - began < LONGEST_TURN else 1)
     is_known, smallest = state != UNKNOWN, np.zeros(count)
     ends[is_known] /= norms(ends[is_known])[:, None]

@@ -647,7 +647,7 @@ def _known(model: Model, n_diff: int, borders: bool) -> _Known:
 
 def _known_of(model: Model, form: Form) -> _Known:
     """The differentiation index of equations of first order, and of unknowns, as far as they are certain."""
-    from dae_sdc.structure.analysis import index_of_unknowns, regular_by_rounding, structure
+    from dae_sdc.structure.analysis import index_of_unknowns, regular_by_rounding, structure, structure_of
 
     try:
         analysed = structure(model, differentiation=False)
@@ -656,7 +656,7 @@ def _known_of(model: Model, form: Form) -> _Known:
         leading = analysed.leading
         # Offsets prove the index where equations are differentiated for algebraic unknowns alone.
         if not analysed.regular or analysed.c.any() or (leading is not None and not leading.points):
-            analysed = structure(model)
+            analysed = structure_of(model)
     except DAEError:
         return _Known(form)
     index = analysed.differentiation_index

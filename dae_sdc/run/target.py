@@ -15,7 +15,6 @@ from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar, cast
-from weakref import WeakKeyDictionary
 
 from dae_sdc.arguments import checked, shown
 from dae_sdc.constrained.quasilinear import QuasilinearProblem
@@ -53,8 +52,6 @@ ALL = "all"  # Stands for all models of the library.
 REMEMBERED: Final = 16  # Most models of which results of :func:`calculated` are kept.
 
 _CALCULATED: dict[Model, tuple[Any, dict[Hashable, Any]]] = {}
-
-_STRUCTURES: WeakKeyDictionary[Any, tuple[int, Any]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, eq=False)
@@ -299,20 +296,15 @@ def _called(function: Callable[..., Any], given: dict[str, Any]) -> Any:
 @one_at_a_time
 def _problem_of(model: MakesProblems, params: Mapping[str, Any]) -> ProblemDAE:
     """The problem of a model, with its index by structural analysis where that succeeds."""
-    if not hasattr(model, "signature"):
+    if not is_model(model):
         return model.problem(**params)
-    size = len(getattr(model, "equation_names", ()))
-    entry = _STRUCTURES.get(model)
-    if entry is None or entry[0] != size:
-        from dae_sdc.structure.analysis import structure
+    from dae_sdc.structure.analysis import structure_of
 
-        entry = _STRUCTURES[model] = size, structure(cast(Any, model))
-    analysed: Any = entry[1]
-    problem = model.problem(**params)
-    use_offsets = getattr(problem, "use_offsets", None)
-    if problem.index is None and analysed.regular and use_offsets is not None:
+    equations = cast("Model", model)
+    analysed, problem = structure_of(equations), equations.problem(**params)
+    if problem.index is None and analysed.regular:
         index = analysed.differentiation_index
-        use_offsets(analysed.c, analysed.d, analysed.index if index is None else index)
+        problem.use_offsets(analysed.c, analysed.d, analysed.index if index is None else index)
     return problem
 
 

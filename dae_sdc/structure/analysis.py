@@ -13,6 +13,7 @@ import numpy.typing as npt
 from dae_sdc.deadline import under_way
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.dag import UNKNOWN, name_of
+from dae_sdc.sharing import one_at_a_time
 from dae_sdc.structure.blocks import (
     Block,
     Stages,
@@ -53,6 +54,7 @@ LARGEST_AT_POINTS = 400
 # Operations, a few seconds of them, after which the default search for the index is given up.
 MOST_WORK = 20_000_000
 LARGEST_CHECKED = 400  # Number of unknowns up to which singular values are looked at for that.
+MOST_KEPT = 16  # Largest number of structures that are kept.
 _MOST_LINES = 40  # Largest number of equations, blocks or stages that are printed.
 
 
@@ -265,6 +267,9 @@ class Structure:
         return lines
 
 
+_STRUCTURES: dict[tuple[Any, ...], Structure] = {}
+
+
 @under_way("the structure was analysed")
 def structure(
     model: Equations | Signature | npt.ArrayLike,
@@ -282,6 +287,17 @@ def structure(
         found = replace(found, test=test)
     sought = _differentiate(model, found, differentiation, start or Start.of(model))
     return replace(found, differentiation=sought)
+
+
+@one_at_a_time
+def structure_of(model: Equations) -> Structure:
+    """The structure of a model, which is kept for models that have the same equations and start values."""
+    key = (*model.content(), *Start.of(model).key)
+    if key not in _STRUCTURES:
+        while len(_STRUCTURES) >= MOST_KEPT:
+            del _STRUCTURES[next(iter(_STRUCTURES))]
+        _STRUCTURES[key] = structure(model)
+    return _STRUCTURES[key]
 
 
 def analyse(model: Equations | Signature | npt.ArrayLike, start: Start | None = None) -> Structure:

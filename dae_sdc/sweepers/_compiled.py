@@ -24,7 +24,6 @@ from dae_sdc.dae.compiling import (
     RecordView,
     call_at,
     compiled_as,
-    compiled_lightly,
     doubles,
     kept,
     within_compiled,
@@ -173,17 +172,10 @@ for _function in (
 
 
 @functools.cache
-def entry_point(function: Callable[..., Any]) -> Callable[..., Any]:
+def entry_point(function: Callable[..., Any]) -> Any:
     """The compiled form of a function of :mod:`dae_sdc.sweepers.sweep`, for a :class:`SweepMemory`."""
     # It is not optimised itself, so that what it calls is not compiled into it a second time.
-    compiled = kept(function, _dbg_optnone=True)
-
-    def call(*arguments: Any) -> Any:
-        if not compiled.signatures:
-            compiled_lightly(compiled, *arguments)
-        return compiled(*arguments)
-
-    return call
+    return kept(function, _dbg_optnone=True)
 
 
 # There is always room for one factored matrix of each node.

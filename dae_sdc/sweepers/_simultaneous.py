@@ -34,7 +34,6 @@ from dae_sdc.dae.compiling import (
     doubles,
     integers,
     kept,
-    lightly_optimized,
     pointer_to,
     short_integers,
     within_compiled,
@@ -912,12 +911,11 @@ def _act(address: Any, what: Any, t0: Any, h: Any, first: Any, again: Any, looks
     return 0.0
 
 
-with lightly_optimized():
-    # Called by address from several places: the compiler would optimise a copy of it at each.
-    working = c_function(_work_at, CALLED)
-    act = kept(
-        _act, types.float64(*(types.int64,) * 2, *(types.float64,) * 2, types.int64, *(types.boolean,) * 2)
-    )
+# Called by address from several places: the compiler would optimise a copy of it at each.
+working = c_function(_work_at, CALLED)
+act = kept(
+    _act, types.float64(*(types.int64,) * 2, *(types.float64,) * 2, types.int64, *(types.boolean,) * 2)
+)
 """Call :func:`act` of the stages whose memory is at an address, guess their derivatives by those of the step
 before, or write the weights of errors."""
 
