@@ -287,7 +287,7 @@ BUDGETS = {
     "run": 11_820,
     "sweepers": 10_220,
     "problems": 6_920,
-    "dae": 7_390,
+    "dae": 7_395,
     "initial": 6_125,
     "model": 5_435,
     "control": 4_890,
