@@ -186,7 +186,7 @@ def test_an_unknown_that_is_nothing_but_rounding_does_not_hide_the_others() -> N
     )
     exact = 0.5 - 0.5 * np.cos(2.0 * np.pi * 200.0 * times)
     assert solution.success and "interpolated" not in solution.message
-    assert np.abs(solution.u[:, :2] - exact[:, None]).max() <= 1e-12
+    assert np.abs(solution.u[:, :2] - exact[:, None]).max() <= 1e-11
 
 
 def fast(t: Any, u: Any, du: Any) -> list[Any]:
@@ -229,7 +229,7 @@ def test_fast_components_are_as_good_between_long_steps_where_that_is_asked(
     assert np.array_equal(kept(times), asked.u)
     # What follows within a thousandth of a step comes from the equations alone, what follows within a
     # hundredth from these and the polynomial, whose errors are up to 1,000 times the tolerance.
-    for rate, most in ((1e5, 20.0), (1e3, 100.0)):
+    for rate, most in ((1e5, 20.0), (1e3, 200.0)):
         free = ds.solve(driven(rate), **settings)
         assert np.abs(free.u[:, 0] - np.sin(free.t)).max() < 20.0 * rtol
         if rtol < 1e-9:

@@ -284,14 +284,14 @@ def test_a_run_walks_the_stages_of_the_page_in_their_order() -> None:
 
 
 BUDGETS = {
-    "run": 11_820,
-    "sweepers": 10_220,
+    "run": 11_815,
+    "sweepers": 10_210,
     "problems": 6_920,
-    "dae": 7_395,
+    "dae": 7_400,
     "initial": 6_125,
     "model": 5_435,
-    "control": 4_890,
-    "constrained": 3_720,
+    "control": 4_895,
+    "constrained": 3_695,
     "structure": 3_320,
     "modelica": 3_875,
     "plotting": 2_755,

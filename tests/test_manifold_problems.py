@@ -12,6 +12,7 @@ from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
 from scipy.special import ellipk
 
+import dae_sdc as ds
 from dae_sdc.constrained.quasilinear import QuasilinearProblem
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import Vector
@@ -541,3 +542,16 @@ def test_times_without_a_reference_are_refused(name: str) -> None:
     for ask in (problem.u_exact, problem.du_exact):
         with pytest.raises(ReferenceRangeError, match=rf"{type(problem).__name__} is .* got t={t:g}"):
             ask(t)
+
+
+class SkateWithoutRates(PROBLEMS["skate"]):  # type: ignore[misc]
+    dg_dt_kernel = None
+
+
+@pytest.mark.parametrize("rtol", [1e-4, 1e-6, 1e-8])
+def test_rounding_of_differenced_constraints_says_nothing_of_sizes_at_rest(rtol: float) -> None:
+    problem = SkateWithoutRates(formulation="index-1")
+    solution = ds.solve(problem, rtol=rtol)
+    exact = np.asarray(problem.u_exact(solution.t[-1]))
+    assert solution.success, solution.message
+    assert np.abs(solution.u[-1] - exact).max() < 10 * rtol * (1 + np.abs(exact).max())

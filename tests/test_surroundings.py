@@ -97,7 +97,7 @@ def test_numba_itself_is_imported_before_its_parts() -> None:
         )
         several += bool(found)
         assert found[:1] in ([], ["numba"]), path
-    assert several > 5
+    assert several >= 5
 
 
 def test_threads_with_other_parameters_of_one_model_get_their_own_solutions() -> None:

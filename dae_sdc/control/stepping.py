@@ -23,6 +23,7 @@ from dae_sdc.control.driver import LEAST_REMAINDER, Control
 from dae_sdc.control.events import LocateEvents
 from dae_sdc.control.hooks import StepRecord, hook_of
 from dae_sdc.control.singular import WatchSingularPoints
+from dae_sdc.dae.memory import COUNTERS
 from dae_sdc.errors import StepSizeError
 from dae_sdc.sweepers.steps_ahead import FULL, MOST_STEPS, REACHED, TIME_SLACK, UNFINISHED, Taken, time_slack
 
@@ -327,6 +328,8 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
                 seen = count
             finally:  # what comes to a singular point ends before the step that does
                 record.take_ahead(taken.first(seen))
+                for name, work in zip(COUNTERS, taken.counts[seen + 1 :].sum(axis=0).tolist(), strict=True):
+                    level.prob.work_counters[name].niter -= int(work)
         elif count:
             record.take_ahead(taken)
         if count and growth is not None:

@@ -15,7 +15,9 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.scales import (
     FLOOR,
     LEAST_CHANGES,
+    LONGEST_TIME,
     NOISE_OF_START,
+    SMALLEST_TERM,
     Balance,
     Terms,
     balanced,
@@ -205,7 +207,12 @@ def _balance(
     scales, values = problem.run_scales, u0.view(np.ndarray)
     constants = _constants(problem, u0, problem.dtype_f(problem.init), parts.stiffness, t0, span)
     known = values if scales.running else np.maximum(scales.nominal, np.abs(values))
-    terms = Terms.of(parts.mass, parts.stiffness, constants)
+    stiffness: Any = parts.stiffness
+    # Beside u' in the same equation such an entry matters at no time of the run: it is rounding.
+    rounding = LONGEST_TIME * span * abs(stiffness) < SMALLEST_TERM * abs(parts.mass)
+    where = stiffness.multiply if sparse.issparse(stiffness) else stiffness.__mul__
+    stiffness = stiffness - where(rounding)
+    terms = Terms.of(parts.mass, stiffness, constants)
     return terms, balanced_sizes(terms, known, span)
 
 

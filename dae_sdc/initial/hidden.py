@@ -26,6 +26,8 @@ ACCEPTED_CHANGE = 1e-9
 # Largest change, relative to the size of the unknown, of values that a stage does not fully determine;
 # beyond it the iteration counts as converged to another solution.
 LARGEST_SHIFT = 0.05
+# Largest ratio of the moves of values that follow their rates to those of values that do not.
+MOVES = 2.0
 # Factor of W for derivatives, in sizes over a time: they may change more than what the method computed.
 WEIGHT_OF_DERIVATIVES = 1e3
 # Largest number of values, unknowns and derivatives, for which the correction is used by default.
@@ -106,7 +108,7 @@ class HiddenConstraints:
                 other, solved = self._solved(t[unlikely], start, FOLLOWS * steps)
                 solved &= self._rates(other - start, steps) <= SPARED * rates[unlikely]
                 # At the start of a run the values are better than the derivative of the polynomial.
-                solved &= self._moves(other - start) <= self._moves(x[:, unlikely] - start)
+                solved &= self._moves(other - start) <= MOVES * self._moves(x[:, unlikely] - start)
                 x[:, unlikely[solved]], done[unlikely[solved]] = other[:, solved], True
         rows = np.flatnonzero(done)
         u[rows] = x[self.columns][:, rows].T
