@@ -935,22 +935,15 @@ class LocateEvents(MarkingControl):
     def _take_jumps(
         self, P: ProblemDAE, watches: list[_Watch], values: list[float], t: float, u: MeshDAE
     ) -> None:
-        """Keep the zeros of functions that are on their other side now, or rest at 0."""
-        step = RATE_STEP * self._usual
+        """Keep the zeros of functions that are on their other side now; what rests at 0 shows in steps."""
         for watch, value in zip(watches, values, strict=True):
-            side = watch.side
-            if abs(value) > max(watch.noise, watch.tolerance):
-                side = int(np.sign(value)) if side * value < 0.0 or (watch.may_rest and side == 0) else side
-            elif watch.may_rest and value == 0.0 == _change_ahead(self._function(P, watch), u, t, step):
-                side = 0
-            elif abs(value) == TIE and _rests(P, watch, u, t, step):
-                side = int(np.sign(value))
-            if side != watch.side:
-                watch.side = side
-                # Within a step a function that rests is 0 but for rounding.
-                watch.tolerance = watch.tolerance if side else max(SIDE_SLACK, ZERO_VALUE * watch.size)
-                if watch.event.counts(side):
-                    self._keep(watch, t, u, side)
+            away = abs(value) > max(watch.noise, watch.tolerance)
+            if watch.side * value < 0.0 and (
+                away or (abs(value) == TIE and _rests(P, watch, u, t, RATE_STEP * self._usual))
+            ):
+                watch.side = -watch.side
+                if watch.event.counts(watch.side):
+                    self._keep(watch, t, u, watch.side)
 
     def _slides(self, t: float, u: MeshDAE) -> bool:
         """Whether the run ends where both sides of a switch lead back to its zero."""
