@@ -251,10 +251,11 @@ class Held(NamedTuple):
     def reactions(self, values: Values, states: dict[Any, Any]) -> Iterator[Reaction]:
         """Its reactions: at the start, and where its condition begins and ceases to hold."""
         condition = self.value()
-        if self.variable.type != "Boolean" or not is_condition(condition) or condition in TRUTHS:
+        holds = _between_events(condition) if is_condition(condition) else sympy.false
+        if self.variable.type != "Boolean" or holds in TRUTHS:
             what = f"the equation of {self.variable.shown} has pre(...)"
-            values.fail(self.at, f"{what} and is no condition that changes; write a when-equation")
-        unknown, holds = Unknown(self.variable.name), _between_events(condition)
+            values.fail(self.at, f"{what} and is no condition that holds for a while; write a when-equation")
+        unknown = Unknown(self.variable.name)
         at_start = values.truth(condition, self.at).xreplace(states)
         for begins, new in ((INITIAL, at_start), (holds, sympy.S.One), (sympy.Not(holds), sympy.S.Zero)):
             yield Reaction(self.at, begins, {unknown: new}, False, False)
