@@ -448,7 +448,7 @@ def test_choices_in_when_equations_and_what_holds_from_the_start(
         ("Boolean b = not c, c = not b; equation", "depends on itself: b, c"),
         ("Boolean b; equation", "b is a variable of type Boolean that nothing gives a value"),
         ("Integer n; equation n = pre(n) + 1;", "the equation of n has pre"),
-        ("Boolean b, c; equation when x > 1 then b = true; end when; c = edge(b);", "the equation of c has pre"),
+        ("Boolean b, c; equation when x > 1 then b = true; end when; c = edge(b);", "the equation of c has"),
         ("equation when x > 1 then if x > 2 then terminate(\"\"); end if; end when;", "depends on if"),
         ("Boolean b[2]; equation b = {x > 1, x > 2, true};", "2 variables get 3 values"),
         ("Integer n; equation when x > 1 then for i in 1:2 loop n = i; end for; end when;", "for in a when-"),
