@@ -497,3 +497,15 @@ def test_many_times_are_evaluated_in_blocks() -> None:
     assert peak < 8 * values.nbytes
     assert run.dense is not None
     assert np.array_equal(run.dense(times[::5_000]), run.dense(times)[::5_000])
+
+
+def test_a_solution_at_other_times_takes_a_number_a_list_and_an_array() -> None:
+    solution = ds.solve("robertson", rtol=1e-4, t_end=10.0)
+    times = np.array([0.5, 2.0, 20.0])
+    assert (solution.at(times).t == times[:2]).all()
+    for given in (times.tolist(), tuple(times)):
+        assert (solution.at(given).u == solution.at(times).u).all()
+    np.testing.assert_allclose(solution.at(0.5).u, solution.at(times).u[:1], rtol=1e-12)
+    for wrong in ("soon", [0.5, np.nan], -1.0):
+        with pytest.raises(InputError, match="times"):
+            solution.at(wrong)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from numpy.typing import NDArray
 
 from dae_sdc.compiled.pointwise import equations_at_points
@@ -287,12 +288,12 @@ class Solution(Tabulated):
         """Names of the unknowns of the state, and of those eliminated from a simplified model."""
         return self.names if self.unknowns is None else (*self.names, *self.unknowns.removed)
 
-    def at(self, times: NDArray[np.float64]) -> Solution:
+    def at(self, times: npt.ArrayLike) -> Solution:
         """A copy of the solution at other times, as far as they were reached.
 
         Parameters
         ----------
-        times : ndarray, shape (K,)
+        times : float or array_like, shape (K,)
             Increasing times from the start on.
 
         Returns
@@ -302,7 +303,8 @@ class Solution(Tabulated):
             which times they are only interpolated.
         """
         dense = self._dense()
-        reached = times[times <= dense.t_end + dense.slack]
+        asked = np.atleast_1d(times_within(times, dense.t0, np.inf, "times", dense.slack))
+        reached = asked[asked <= dense.t_end + dense.slack]
         # The work of a step belongs to the first row at or after its end.
         rows = np.searchsorted(dense.check(reached), self.t[1:])
         within = rows < len(reached)
