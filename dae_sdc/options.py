@@ -29,6 +29,7 @@ import textwrap
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, Field, dataclass, field, fields
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, ParamSpec, Self, TypeVar
 
@@ -94,7 +95,7 @@ def redeclared(group: Any, name: str, default: Any, more: str | None = None) -> 
 def _fields(record: Any) -> Mapping[str, Field[Any]]:
     """The options of a record or group by name, positional ones first."""
     options = [one for one in fields(record) if "option" in one.metadata]
-    return {one.name: one for one in sorted(options, key=lambda one: bool(one.kw_only))}
+    return {one.name: one for one in sorted(options, key=attrgetter("kw_only"))}
 
 
 @functools.cache

@@ -97,17 +97,12 @@ def _content(function: FunctionType) -> tuple[list[str], list[FunctionType]]:
         documented = inner is code and inner.co_consts[:1] == (function.__doc__,)
         values.append(inner.co_consts[documented:])
         names.update(inner.co_names)
-    values += [cell.cell_contents for cell in function.__closure__ or ()]
+    for cell in function.__closure__ or ():
+        values.append(cell.cell_contents)
     for name in sorted(names):
         called += IMPLEMENTATIONS.get(name, ())
         if name in function.__globals__:
             values += name, function.__globals__[name]
-    _describe(values, sorted(names), texts, called)
-    return texts, called
-
-
-def _describe(values: list[Any], names: list[str], texts: list[str], called: list[FunctionType]) -> None:
-    """Add values, and what modules among them have of these names, to the texts or to the functions."""
     places: dict[int, int] = {}  # where each list and dictionary is described; it may hold itself
     for value in values:  # which grows by what these hold
         kind, place = type(value), len(texts)
@@ -118,7 +113,7 @@ def _describe(values: list[Any], names: list[str], texts: list[str], called: lis
             texts.append(f"{value.dtype} {value.shape} {value.tobytes().hex()}")
             continue
         if isinstance(value, ModuleType):
-            for name in names:
+            for name in sorted(names):
                 entry = getattr(value, name, _UnknownError)
                 known = entry is _UnknownError or _versioned(value.__name__)
                 values += () if known and not isinstance(entry, int | float) else (name, entry)
@@ -131,22 +126,18 @@ def _describe(values: list[Any], names: list[str], texts: list[str], called: lis
             entries = value.items() if isinstance(value, dict) else value
             values += sorted(entries, key=repr) if isinstance(value, frozenset) else entries
             continue
-        functions = _functions_of(value)
-        called += functions
         if isinstance(value, Dispatcher):
+            stands = value.py_func
             texts.append(f"{sorted(value.targetoptions.items())}")
-        elif not functions and kind is not CodeType:
+        else:
+            stands = getattr(value, "_defn", value)  # that of an intrinsic of numba
+        if isinstance(value, FunctionType) and IMPLEMENTATIONS.get(value):
+            called += IMPLEMENTATIONS[value]
+        elif isinstance(stands, FunctionType) and not (stands is value and _versioned(value.__module__)):
+            called.append(stands)
+        elif kind is not CodeType:
             texts.append(_name_of(value))
-
-
-def _functions_of(value: Any) -> list[FunctionType]:
-    """The functions that stand for a value in compiled code."""
-    if isinstance(value, Dispatcher):
-        return [value.py_func]
-    if isinstance(value, FunctionType):
-        return IMPLEMENTATIONS.get(value) or ([] if _versioned(value.__module__) else [value])
-    intrinsic = getattr(value, "_defn", None)  # of numba
-    return [intrinsic] if isinstance(intrinsic, FunctionType) else []
+    return texts, called
 
 
 def _name_of(value: Any) -> str:

@@ -14,6 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+# Until these two are imported, all imports of the process pass through dae_sdc.imports.
+import pySDC.helpers.fieldsIO
+import pySDC.implementations.datatype_classes.mesh  # noqa: F401
+
 from dae_sdc.arguments import MOST_SHOWN
 from dae_sdc.control.events import Event
 from dae_sdc.deadline import limited, limits_call, unchecked

@@ -224,7 +224,7 @@ def bdf(k: int) -> MultistepMethod:
     if k < 1:
         raise InputError(f"backward differentiation formulas have at least 1 step; got {k}")
     # The sum over m = 1 ... k of the m-th backward difference divided by m.
-    alpha = [sum(Fraction((-1) ** j * comb(m, j), m) for m in range(1, k + 1)) for j in range(k + 1)]
+    alpha = [sum([Fraction((-1) ** j * comb(m, j), m) for m in range(1, k + 1)]) for j in range(k + 1)]
     coefficients = np.array(alpha, dtype=np.float64), np.eye(1, k + 1)[0]
     orders = {0: (k, k), 1: (k, k), 2: (k, k), 3: (k, k, k)}
     reference = f"{_HAIRER}, Sect. III.1, eq. (1.22'); C. F. Curtiss, J. O. Hirschfelder (1952)"
