@@ -12,9 +12,10 @@ import numpy as np
 
 from dae_sdc.control.driver import MarkingControl, driver_of
 from dae_sdc.dae.consistency import begin_scales
+from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.newton import undetermined
 from dae_sdc.dae.scales import Scales, measured_noise
-from dae_sdc.dae.state import StepPolynomial, Vector, unresolved
+from dae_sdc.dae.state import StepPolynomial, Vector, attach, unresolved
 from dae_sdc.deadline import TimeLimit, current
 from dae_sdc.errors import InputError, SolveError, StepSizeError
 from dae_sdc.sharing import tell
@@ -212,12 +213,18 @@ class AdaptivityDAE(MarkingControl):
         ahead = max(reach, FIRST_STEP_ROUNDINGS * TIME_ROUNDING * abs(L.time))
         u, before = type(L.u[0])(L.u[0]), L.u[0].polynomial
         if before is not None:
-            k = L.prob.n_diff
-            move = ahead * before.derivative_at_end()[:k]
-            sizes = np.maximum(np.abs(u[:k]), L.prob.run_scales.unknowns[:k])
+            slope = attach(before.derivative_at_end(), L.prob.n_diff)
+            try:
+                mass = linearize(L.prob, u, slope, L.time).mass
+            except SolveError:  # towards where the equations are not defined
+                return False, ""
+            # Unknowns without a derivative may have moved already in the steps that came near.
+            integrated = np.ravel(abs(mass).sum(axis=0)) > 0.0
+            move = np.where(integrated, ahead * slope.view(np.ndarray), 0.0)
+            sizes = np.maximum(np.abs(u), L.prob.run_scales.unknowns)
             if (np.abs(move) > LARGEST_MOVE * sizes).any():  # towards a pole, or along a fold
                 return False, ""
-            u[:k] += move
+            u += move
         h = JUMP_RESTART_STEP * (self.sizes.target - L.time)
         has_jumped, failure = jump_behind(L.prob, u, L.time + ahead, h, LEAST_JUMP)
         if has_jumped:

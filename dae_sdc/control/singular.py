@@ -703,7 +703,7 @@ LOOKS_ALONG_RUN = 6  # Number of steps along the run that are looked at besides 
 # Smallest singular value at the end, relative to the largest at these steps, below which the algebraic part
 # counts as singular. At a fold it falls with the square root of the time left, and steps end at round-off of
 # the time.
-SINGULAR_DROP = 1e-3
+SINGULAR_DROP = 4e-3
 # Singular value, of rows of largest entry 1, from which on the algebraic part was regular before; at a higher
 # index it never is.
 REGULAR_BEFORE = 1e-9
