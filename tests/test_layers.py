@@ -288,7 +288,7 @@ BUDGETS = {
     "sweepers": 10_210,
     "problems": 6_920,
     "dae": 7_400,
-    "initial": 6_125,
+    "initial": 6_130,
     "model": 5_435,
     "control": 4_895,
     "constrained": 3_695,

@@ -162,8 +162,8 @@ class _Failure:
         return bool(self.found.at_bounds), self.is_block
 
 
-class Solver:
-    """Search for values near given ones at which the equations of a system hold, and why there are none."""
+class Ways:
+    """Ways to values near given ones at which the equations of a system hold, and why there are none."""
 
     def __init__(self, system: JetSystem, given: Given, seed: int = 0, restarts: int | None = None) -> None:
         self.system, self.given = system, given
@@ -387,6 +387,10 @@ class Solver:
             Change(self.system.jet_names[j], float(given.point[j]), float(x[j]))
             for j in np.flatnonzero(moved)
         ]
+
+
+class Solver(Ways):
+    """Search for values at which the equations of a system hold."""
 
     def settled(self, x: Vector) -> Vector:
         """Values near ``x`` at which the equations hold to round-off; ``x`` if none are found."""
