@@ -43,6 +43,8 @@ MOST_SLOW_STEPS = 15
 FAST_TIME = 0.01
 # Step, relative to 1 + the size of the Taylor coefficients, at which the method has converged.
 SETTLED_CORRECTION = 1e-11
+# Value of a row, relative to its terms, that counts as 0 where a point is extended to more derivatives.
+ROW_TOLERANCE = 1e-9
 # Entry of a system Jacobian, relative to the largest, that may be 0 but for the error of a point.
 DOUBTFUL_ENTRY = 1e-10
 VANISHING_NUMBER = 1e-35  # Number that counts as 0 in the arithmetic with many digits.
@@ -176,6 +178,36 @@ def find_points(system: Prolongation, start: Start, near: Point | None = None) -
         if other is not None:
             yield other
             count += 1
+
+
+def prolonged(point: Point, wanted: Prolongation) -> Point | None:
+    """A point extended to more derivatives by linear equations with the system Jacobian; None if singular."""
+    before = point.system
+    stages = wanted.order - min(before.times)
+    system = before.lowered(-stages)
+    extended = Point(system, np.zeros(len(system.columns)), point.t, point.p, point.pace)
+    for jet, at in before.place.items():
+        extended.x[system.place[jet]] = point.x[at]
+    row_of = {row: at for at, row in enumerate(system.rows)}
+    for stage in range(1, stages + 1):
+        linearized = system.matrix(extended, extended.x)
+        if linearized is None:
+            return None
+        residual, matrix = linearized
+        rows = [row_of[i, c + stage] for i, c in enumerate(before.times)]
+        columns = [system.place[j, d + stage] for j, d in enumerate(before.highest)]
+        try:
+            least = system.least_squares(matrix[rows][:, columns], np.ones(len(columns)))
+        except (np.linalg.LinAlgError, SingularMatrixError):
+            return None
+        extended.x[columns] = least.solve(-residual[rows])
+    x = np.array([extended.x[system.place[jet]] if jet in system.place else 0.0 for jet in wanted.columns])
+    end = Point(wanted, x, point.t, point.p, point.pace)
+    linearized = wanted.matrix(end, end.x)
+    if linearized is None:
+        return None
+    terms = abs(linearized[1]) @ (np.abs(x) + wanted.units)
+    return end if (np.abs(linearized[0]) <= ROW_TOLERANCE * terms).all() else None
 
 
 def _by_stages(

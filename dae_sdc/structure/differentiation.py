@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from math import comb
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ import scipy.sparse as sparse
 
 from dae_sdc.deadline import check
 from dae_sdc.expressions.dag import PRIME, UNKNOWN
-from dae_sdc.structure.consistent import RealEchelon, Start, find_points
+from dae_sdc.structure.consistent import RealEchelon, Start, find_points, prolonged
 from dae_sdc.structure.prolongation import Point, Prolongation, residues
 from dae_sdc.structure.rank import Echelon, WorkLimitError, equilibrated_singular_values
 from dae_sdc.structure.scalars import NoValueError
@@ -119,7 +120,9 @@ def differentiate_at_points(
             graph, roots, [order + 1] * len(roots), [most_of + order + 1 for most_of in highest], start.unit
         )
         best = None
-        for point in find_points(system, start, near):
+        further = None if near is None else prolonged(near, system)
+        points = find_points(system, start, near if further is None else further)
+        for point in points if further is None else chain([further], points):
             here = _search_at(point, highest, order)
             if here is None:
                 continue
