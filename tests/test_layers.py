@@ -292,7 +292,7 @@ BUDGETS = {
     "model": 5_435,
     "control": 4_895,
     "constrained": 3_695,
-    "structure": 3_320,
+    "structure": 3_355,
     "modelica": 3_875,
     "plotting": 2_755,
     "polynomials": 2_935,
