@@ -1064,32 +1064,30 @@ def _leave_zero(P: ProblemDAE, watch: _Watch, u: MeshDAE, t: float, step: float)
     function = watch.event.function
     value, small = function(u, t), max(watch.noise, 8.0 * EPS * watch.size)
     watch.side, watch.tolerance = int(np.sign(value)), 0.0
-    moves = 0.0 if abs(value) > small else _change_ahead(function, u, t, step)
-    if abs(value) > small or np.isnan(moves):
+    if abs(value) > small or u.polynomial is None or (abs(value) == TIE and _rests(P, watch, u, t, step)):
         return
-    if abs(value) == TIE and _rests(P, watch, u, t, step):
-        return
+    moves = function(_ahead(u, step), t + step) - value
     if not abs(moves) > 8.0 * EPS * watch.size:
         raise _comes_to_rest(watch, t)
     watch.side, watch.tolerance, watch.leaves = int(np.sign(moves)), small, True
 
 
-def _change_ahead(function: StateFunction, u: MeshDAE, t: float, step: float) -> float:
-    """How much a function changes along u' over a step; NaN where u' is not known."""
-    if u.polynomial is None:
-        return np.nan
+def _ahead(u: MeshDAE, step: float) -> MeshDAE:
+    """The state a step further along u', with the same u'."""
     ahead = attach(u.view(np.ndarray) + step * u.polynomial.derivative_at_end(), u.n_diff)
-    return function(ahead, t + step) - function(u, t)
+    ahead.polynomial = u.polynomial
+    return ahead
 
 
 def _rests(P: ProblemDAE, watch: _Watch, u: MeshDAE, t: float, step: float) -> bool:
     """Whether the function of an event changes neither along u' nor, as a ball at rest, further on."""
-    if _change_ahead(watch.event.function, u, t, step) != 0.0 or u.polynomial is None:
+    function, later = watch.event.function, t + step
+    if u.polynomial is None or function(_ahead(u, step), later) != function(u, t):
         return False
-    ahead = attach(u.view(np.ndarray) + step * u.polynomial.derivative_at_end(), u.n_diff)
-    ahead.polynomial = u.polynomial
-    ahead = consistent_restart(P, ahead, t + step, step)
-    return _change_ahead(watch.event.function, ahead, t + step, step) == 0.0
+    behind = consistent_restart(P, _ahead(u, step), later, step)
+    return behind.polynomial is not None and (
+        function(_ahead(behind, step), later + step) == function(behind, later)
+    )
 
 
 def _comes_to_rest(watch: _Watch, t: float) -> SolveError:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import sympy
@@ -142,14 +140,10 @@ class Reaction(NamedTuple):
 
 def assigned_by(values: Values, equation: When, scope: Scope) -> Iterator[str]:
     """The names of the variables that a when-equation assigns."""
-    items = deque(chain.from_iterable(reactions.changes for _, reactions in equation.branches))
-    while items:
-        item = items.popleft()
-        if isinstance(item, Alternatives):
-            for part in (item.other, *(part for _, part in item.branches)):
-                items.extend(part.changes)
+    for item in parts_of(equation.branches):
+        if not isinstance(item, Equal) or item.reinit:
             continue
-        for target in () if item.reinit else elements(values.value(item.left, scope)):
+        for target in elements(values.value(item.left, scope)):
             unknown = unknown_of(target)
             if unknown is None or unknown.order:
                 values.fail(item.at, "a when-equation assigns variables; write x = VALUE")

@@ -314,7 +314,7 @@ def _event(text: str, problem: ProblemDAE, unknowns: Unknowns | None) -> Event:
             direction = 1.0 if name == "rising" else -1.0
     expression, times = expression.strip(), None
     sample = _SAMPLE.fullmatch(expression)
-    if expression.strip() == INITIAL:
+    if expression == INITIAL:
         function, times = (lambda u, t: 1.0), at_start
     elif sample is not None:
         function, times = _sampled(expression, *(_constant(part, problem, text) for part in sample.groups()))
