@@ -60,19 +60,28 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
     @property
     def steps_ahead(self) -> int:
         """Number of steps that may be taken before the next check."""
-        if not self._next:
-            return MOST_STEPS
-        return self._next - self._accepted if self._accepted else 0
+        return self._next - self._accepted if self._next else MOST_STEPS
 
-    def take_ahead(self, L: Any, taken: Taken) -> None:
+    def pre_run(self, step: Any, level_number: int) -> None:
+        """Look at no step where dF/du' is constant."""
+        super().pre_run(step, level_number)
+        if step.levels[0].prob.constant_mass:
+            self._next = 0
+
+    def take_ahead(self, L: Any, taken: Taken, start: Any) -> None:
         """Take note of steps that were taken ahead, and check the last of them where it is due."""
         if not self._next:
             return
-        self._accepted += len(taken.starts)
-        if self._mass is None:
-            m, ends = len(taken.nodes), (taken.starts + taken.sizes).tolist()
-            self._recorded.extend(zip(ends, taken.u[m::m].copy(), taken.du[:, -1].copy(), strict=True))
-        self._check_where_due(L)
+        count = len(taken.starts)
+        L.u[0] = start if count == 1 else taken.end(count - 2, L.prob.n_diff)
+        if not self._accepted:
+            self._begin(L)
+        if self._next:
+            self._accepted += count
+            if self._mass is None:
+                m, ends = len(taken.nodes), (taken.starts + taken.sizes).tolist()
+                self._recorded.extend(zip(ends, taken.u[m::m].copy(), taken.du[:, -1].copy(), strict=True))
+            self._check_where_due(L)
 
     def post_step(self, step: Any, level_number: int) -> None:
         """Check an accepted step."""
@@ -104,7 +113,7 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
     def _begin(self, L: Any) -> None:
         problem = L.prob
         self._step = getattr(L.sweep, "linear_step", None)
-        if self._step is None or problem.n > self.options.most_unknowns or problem.constant_mass:
+        if self._step is None or problem.n > self.options.most_unknowns:
             self._next = 0
             return
         if getattr(problem, "jacobian", None) is not None:

@@ -308,6 +308,8 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         if record is None:
             return None
         watch, growth = self._watch, self._growth
+        if watch is not None and watch.looks and value.polynomial is None:
+            return None
         most = min([MOST_STEPS, *(hook.steps_ahead for hook in self._watching)])
         if self.checkpoints is not None:
             most = min(most, self.checkpoints.every - len(record.rows) % self.checkpoints.every)
@@ -318,7 +320,8 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         if taken is None:
             return None
         record.rejected += taken.rejected
-        seen = count = len(taken.starts)
+        start, seen = value, len(taken.starts)
+        count = seen
         if count and watch is not None and watch.looks:
             try:
                 for seen in range(count):
@@ -333,7 +336,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         elif count:
             record.take_ahead(taken)
         if count and growth is not None:
-            growth.take_ahead(level, taken)
+            growth.take_ahead(level, taken, start)
         self.adaptivity.check_limit(level, taken.time)
         level.params.dt = taken.next_dt
         return taken

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -334,13 +335,14 @@ def violation(problem: ProblemDAE, u: MeshDAE, t: float) -> tuple[Vector, Vector
         )
     span = float(problem.interval[1] - problem.interval[0])
     span = span if span > 0.0 else 1.0
-    scales = problem.run_scales
-    scales_before, clean = scales.get_state(), without_left_overs(problem, u)
-    if not scales.begun and getattr(problem, "jacobian", None) is None:
-        # Increments of differences must be those of the units of the unknowns.
+    scales, clean = problem.run_scales, without_left_overs(problem, u)
+    if scales.begun or getattr(problem, "jacobian", None) is not None:
+        halves = linearize(problem, clean, du, t)
+    else:  # increments of differences must be those of the units of the unknowns
+        scales_before = scales.get_state()
         guess_scales(problem, clean, t, span, LARGEST_VIOLATION)
-    halves = linearize(problem, clean, du, t)
-    scales.set_state(scales_before)
+        halves = linearize(problem, clean, du, t)
+        scales.set_state(scales_before)
     remaining, spread = _unreached(halves.mass)
     remains, terms = remaining(residual), abs(halves.stiffness)
     scale = spread(np.asarray(terms @ np.abs(u.view(np.ndarray))).ravel())
@@ -360,12 +362,7 @@ def _unreached(mass: Any) -> tuple[Callable[[Vector], Vector], Callable[[Vector]
     if sparse.issparse(mass):
         without_derivative = np.asarray(abs(mass).sum(axis=1)).ravel() == 0.0
         return lambda residual: np.where(without_derivative, residual, 0.0), lambda sizes: sizes
-    # Unknowns and equations differ by orders of magnitude (amperes beside volts); ranks must not see that.
-    weights, columns = balanced(mass)
-    left, values, _ = np.linalg.svd(mass / weights[:, None] / columns)
-    rank = int((values > len(values) * np.finfo(float).eps * max(values[0], 1e-300)).sum())
-    basis = left[:, rank:]
-    basis[np.abs(basis) < UNREACHED_PART] = 0.0
+    basis, weights = _left_null_space(mass.tobytes(), len(mass))
     parts = np.abs(basis)
 
     def spread(sizes: Vector) -> Vector:
@@ -375,6 +372,19 @@ def _unreached(mass: Any) -> tuple[Callable[[Vector], Vector], Callable[[Vector]
         return found
 
     return lambda residual: basis @ (basis.T @ (residual / weights)) * weights, spread
+
+
+@lru_cache(maxsize=8)
+def _left_null_space(entries: bytes, n: int) -> tuple[Vector, Vector]:
+    """A basis of combinations of the rows of a matrix that vanish, and the weights by which they count."""
+    matrix = np.frombuffer(entries).reshape(n, n)
+    # Unknowns and equations differ by orders of magnitude (amperes beside volts); ranks must not see that.
+    weights, columns = balanced(matrix)
+    left, values, _ = np.linalg.svd(matrix / weights[:, None] / columns)
+    rank = int((values > n * np.finfo(float).eps * max(values[0], 1e-300)).sum())
+    basis = left[:, rank:]
+    basis[np.abs(basis) < UNREACHED_PART] = 0.0
+    return basis, weights
 
 
 def check_consistent(problem: ProblemDAE, u: MeshDAE, t: float) -> None:

@@ -251,6 +251,7 @@ def contraction(
     return float(np.nanmin(rates)) if np.isfinite(rates).any() else 0.0
 
 
+MOST_COMPARED = 4  # Sets of parameters with which a Jacobian is compared in a process.
 # Jacobians and parameters of the classes that have been compared in this process.
 _COMPARED: weakref.WeakKeyDictionary[type, set[Any]] = weakref.WeakKeyDictionary()
 
@@ -264,11 +265,14 @@ class JacobianWatch:
         known = _COMPARED.setdefault(type(problem), set())
         given = getattr(problem, "jacobian", None)
         self._key = (id(getattr(given, "__func__", given)), str(sorted(problem.params.items())))
-        compared = self._key in known
+        alike = sum(jacobian == self._key[0] for jacobian, _ in known)
+        compared = self._key in known or alike >= MOST_COMPARED
         # Beside the start, where much may vanish, the end of the first step is looked at.
         self._at_start = self._behind_start = self._given and not compared
         self._kernels_checked = compared or problem.residual_kernel is None
-        self._in_a_row = self._failures = self._crawled = 0
+        self.in_a_row = self._failures = self._crawled = 0
+        # Steps that may fail one after the other before :meth:`failed` looks at the next.
+        self.most_in_a_row = 1.0 if self._given else np.inf
         self._look_at = 2
 
     @property
@@ -280,6 +284,8 @@ class JacobianWatch:
         """Check the Jacobian at the start of a step, of the first two alone."""
         if not self._kernels_checked:
             self._check_kernels(u0, t)
+            if not self._given:
+                _COMPARED[type(self.problem)].add(self._key)
         if not (self._at_start or self._behind_start):
             return
         if u0.polynomial is not None:
@@ -343,18 +349,25 @@ class JacobianWatch:
 
     def succeeded(self, crawls: int) -> None:
         """Steps were solved, so many of which slow contraction held up."""
-        self._in_a_row = 0
+        self.in_a_row = 0
         self._crawled += crawls
         if self._crawled >= MOST_CRAWLING_STEPS:
             self._crawled = 0
             self._failures = FAILURES_ALTOGETHER
 
+    def went_ahead(self, solved: int, crawls: int, failed: int, in_a_row: int) -> None:
+        """So many steps were solved, and so many were not, the last ones ``in_a_row``."""
+        if solved:
+            self.succeeded(crawls)
+        self._failures += failed
+        self.in_a_row = in_a_row
+
     def failed(self, points: Any, dt: float) -> None:
         """A step was not solved."""
         self._failures += 1
-        self._in_a_row += 1
-        hopeless = self._in_a_row >= FAILURES_IN_A_ROW or self._failures >= FAILURES_ALTOGETHER
-        if not self._given or self._in_a_row < 2 or not (hopeless or self._in_a_row >= self._look_at):
+        self.in_a_row += 1
+        hopeless = self.in_a_row >= FAILURES_IN_A_ROW or self._failures >= FAILURES_ALTOGETHER
+        if not self._given or self.in_a_row < 2 or not (hopeless or self.in_a_row >= self._look_at):
             return
         # Each look that finds nothing lets the next wait for more: steps fail for other reasons, too.
         self._look_at *= 2

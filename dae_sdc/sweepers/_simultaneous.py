@@ -61,6 +61,7 @@ from dae_sdc.sweepers.simultaneous import (
     Simultaneous,
     StepNumbers,
 )
+from dae_sdc.sweepers.step_error import ROUNDING_SHARE
 from dae_sdc.sweepers.teams import EVALUATE, FACTORIZE, FILTER, SOLVE, SPREAD, Team
 from dae_sdc.sweepers.tolerance import Weights
 
@@ -104,6 +105,7 @@ class StagesMemory(ctypes.Structure):
             "m n n_diff pairs entries",
             "u_before du_before",  # (M, n), the stages of the step before
             "u0 du0 weights error estimated checked",  # (n,)
+            "amplifies others",  # whether rounding counts in some unknowns, and 0 for these, (n,)
             "sizes expected seen atol counted exponents",  # (n,), see Weights and Scales; the last integers
             "follows watched highest slowest",  # whether sizes and seen follow u; extreme exponents
             "guess du u value transformed change",  # (M, n)
@@ -411,6 +413,22 @@ def _end_error(a: Any, t0: Any, h: Any) -> Any:
 
 
 @_view.method()
+def _may_be_rounding(a: Any) -> Any:
+    n, change, weights, others = a.n, doubles(a.change), doubles(a.weights), doubles(a.others)
+    if a.amplifies == 0 or not finite(change, a.m * n):
+        return False
+    largest = n * max(a.numbers.kappa, ROUNDING_SHARE) ** 2
+    for i in range(a.m):
+        total = 0.0
+        for j in range(n):
+            size = others[j] * change[i * n + j] * weights[j]
+            total += size * size
+        if not total <= largest:
+            return False
+    return True
+
+
+@_view.method()
 def _at_round_off(a: Any) -> Any:
     m, n = a.m, a.n
     u, du, change, h_a = doubles(a.u), doubles(a.du), doubles(a.change), doubles(a.h_a)
@@ -666,12 +684,33 @@ def put_continuation(a: Any, start: Any, ratio: Any) -> None:
             matrix[i * m + k] = product
 
 
+@within_compiled
+def scale_tableau(a: Any, h: Any) -> None:
+    """Compute h times the matrix of the method."""
+    matrix, scaled = doubles(a.A), doubles(a.h_a)
+    for i in range(a.m * a.m):
+        scaled[i] = h * matrix[i]
+
+
+@_view.method()
+def _begin_stages(a: Any, h: Any) -> None:
+    scale_tableau(a, h)
+    for j in range(a.n):
+        doubles(a.du0)[j] = 0.0
+    for j in range(a.m * a.n):
+        doubles(a.guess)[j] = 0.0
+
+
+@_view.method()
+def _forget(a: Any) -> None:
+    x = a.numbers
+    x.linearized, x.factored, x.eta, x.rate, x.at = 0.0, 0.0, 1.0, 1.0, np.nan
+
+
 @_view.method()
 def _continue_stages(a: Any, t0: Any, h: Any) -> Any:
     m, n, n_diff, last = a.m, a.n, a.n_diff, (a.m - 1) * a.n
-    matrix, scaled = doubles(a.A), doubles(a.h_a)
-    for i in range(m * m):
-        scaled[i] = h * matrix[i]
+    scale_tableau(a, h)
     du0, before = doubles(a.du0), doubles(a.du_before)
     for j in range(n):
         du0[j] = before[last + j]
@@ -701,22 +740,22 @@ def allowed_error(rtol: Any, atol_at: Any, value: Any, size: Any, j: Any) -> Any
 
 
 @within_compiled
-def write_weights(a: Any, h: Any, sizes_at: Any) -> None:
-    """Turn absolute values into weights by sizes of the unknowns."""
+def write_weights(a: Any, h: Any, sizes_at: Any, least: Any) -> None:
+    """Turn absolute values into weights by sizes of the unknowns; a higher index has a ``least`` factor."""
     n, out, sizes, exponents = a.n, doubles(a.weights), doubles(sizes_at), integers(a.exponents)
     for j in range(n):
         allowed = allowed_error(a.rtol, a.atol, out[j], sizes[j], j)
         factor, k = doubles(a.counted)[j], exponents[j]
         if k > 0:
             part = TIME_PART_AT_INDEX_4 if k > 2 else a.part
-            factor *= a.high * max(min(1.0, part * h * a.rate) ** k, a.rtol)
+            factor *= a.high * max(min(1.0, part * h * a.rate) ** k, least)
             if k > 2:
                 factor *= TIME_PART_AT_INDEX_4 ** (2 - k)
         out[j] = factor / max(allowed, TINY)
 
 
 @_view.method()
-def _weigh(a: Any, h: Any, known: Any) -> Any:
+def _weigh(a: Any, h: Any, known: Any, floor: Any) -> Any:
     n, u0, out, sizes = a.n, doubles(a.u0), doubles(a.weights), doubles(a.sizes)
     exponents = integers(a.exponents)
     for j in range(n):
@@ -733,7 +772,7 @@ def _weigh(a: Any, h: Any, known: Any) -> Any:
                 total += change * change
                 count += 1
         a.rate = max(np.sqrt(total / count), KEPT_RATE * a.rate, a.least_rate)
-    write_weights(a, h, a.sizes)
+    write_weights(a, h, a.sizes, a.rtol if floor else 0.0)
 
 
 @_view.method()
@@ -750,7 +789,7 @@ def _weigh_within(a: Any, h: Any) -> Any:
     if grown:
         for j in range(n):
             out[j], largest[j] = abs(u[j]), max(largest[j], sizes[j])
-        write_weights(a, h, a.work)
+        write_weights(a, h, a.work, a.rtol)
     return grown
 
 
@@ -869,7 +908,8 @@ for _function in (
     *(steps_ahead.begin_approach, steps_ahead.approached, steps_ahead.next_size, steps_ahead.time_slack),
     *(steps_ahead.end_of_step, steps_ahead.clipped, steps_ahead.take_steps, steps_ahead.decided),
     *(steps_ahead.count_solved, steps_ahead.solved_ahead, steps_ahead.accepted_ahead),
-    *(steps_ahead.rejected_ahead, steps_ahead.shortest, own.solved_and_judged),
+    *(steps_ahead.rejected_ahead, steps_ahead.failed_ahead, steps_ahead.repeats, steps_ahead.shortest),
+    own.solved_and_judged,
     *(own.corrections, own.iterate, own.linearize_near, own.advance, own.estimate, own.error_at_end),
     *(own.defect, own.judge, own.renew, own.slope),
 ):
@@ -901,7 +941,7 @@ def _act(address: Any, what: Any, t0: Any, h: Any, first: Any, again: Any, looks
     if what == own.CONTINUE:
         a.continue_stages(t0, h)
     elif what == own.WEIGH:
-        a.weigh(h, again)
+        a.weigh(h, again, looks)
     elif what == own.WITHIN:
         return 1.0 if a.weigh_within(h) else 0.0
     elif what == own.BETWEEN:
@@ -949,13 +989,14 @@ class MachineStages(Simultaneous):
         memory.m, memory.n, memory.n_diff, memory.pairs = len(c), n, problem.n_diff, len(self.pairs)
         memory.chunks = 1 if team is None else team.at_once
         memory.several, memory.checks = int(memory.chunks > 1), int(self.checked.any())
-        memory.between = len(self.places)
+        memory.between, memory.amplifies = len(self.places), int(self.multipliers.any())
         self._copies = len(self.pairs) + 1 if memory.several else 1
         self._failure = CallbackFailure()
         self._shared = None if team is None else python_answer(self, type(self)._share_parts)
         self._arrays: dict[str, Any] = {
             **{name: getattr(self, name) for name in KNOWN},
             "work": np.empty((2, n)),
+            "others": np.where(self.multipliers, 0.0, 1.0),
             "directions": newton_checks.directions(n),
             "sizes": problem.run_scales.unknowns,
             **{name: getattr(problem.run_scales, name) for name in ("expected", "seen")},
@@ -1029,7 +1070,7 @@ class MachineStages(Simultaneous):
         self._memory.du, self._memory.u = address(self.du), address(self.u)
 
     def begin(self, u0: MeshDAE, t0: float, h: float) -> bool:
-        return False if self._advanced is not None else super().begin(u0, t0, h)
+        return u0.polynomial is None if self._advanced is not None else super().begin(u0, t0, h)
 
     def continues(self, before: Any) -> bool:
         """Whether compiled code continues the polynomial of the step before."""
@@ -1049,11 +1090,11 @@ class MachineStages(Simultaneous):
         memory.u_before, memory.du_before = address(u), address(du)
         memory.time_before, memory.step_before = before.time, before.dt
 
-    def weigh(self, weights: Weights, h: float, first: bool) -> None:
+    def weigh(self, weights: Weights, h: float, first: bool, floor: bool = True) -> None:
         if self._advanced is not None:
             return
         self._begin_weights(weights)
-        act(self._memory.own, own.WEIGH, 0.0, h, 0, not first, False)
+        act(self._memory.own, own.WEIGH, 0.0, h, 0, not first, floor)
         self._end_weights(weights)
 
     def weigh_within(self, weights: Weights, h: float) -> bool:
@@ -1079,7 +1120,7 @@ class MachineStages(Simultaneous):
     def goes_ahead(self, value: Any) -> bool:
         """Whether steps can be taken ahead from a state."""
         idle = self.team is None and not self._by_numpy and self._advanced is None
-        return idle and self.continues(value.polynomial)
+        return idle and (value.polynomial is None or self.continues(value.polynomial))
 
     def judge_by(self, prefix: str, weights: Weights | None, mask: Any = 1.0) -> bool:
         """Tell compiled code by which weights errors of some unknowns, 1 in the mask, count, if by any."""
@@ -1107,7 +1148,10 @@ class MachineStages(Simultaneous):
         """Take steps ahead from a state; how they have ended, and how many they are."""
         memory = self._memory
         self.u0[:] = value
-        self._take_step_before(value.polynomial)
+        if value.polynomial is None:
+            memory.step_before = 0.0
+        else:
+            self._take_step_before(value.polynomial)
         self._begin_weights(weights)
         tell_addresses(memory, arrays)
         for name, number in numbers.items():

@@ -57,7 +57,8 @@ class RunNumbers(ctypes.Structure):
 
     _fields_ = fields(
         ctypes.c_double,
-        "time dt shortest slack between status repeated rejected solved crawled hesitant longest noisy late",
+        "time dt shortest slack between status repeated rejected solved crawled hesitant longest noisy late first"
+        " forgets failures failed in_a_row most_in_a_row",
     )
 
 
@@ -703,9 +704,9 @@ class Simultaneous(StageOperations):
             guess[:] = self.du0
             guess[:, n_diff:] = 0.0
 
-    def weigh(self, weights: Weights, h: float, first: bool) -> None:
+    def weigh(self, weights: Weights, h: float, first: bool, floor: bool = True) -> None:
         """Write the weights of errors at the start of a step that has begun, see :meth:`Weights.fill`."""
-        weights.fill(self.u0, h, self.weights, None if first else self.du0, floor=True)
+        weights.fill(self.u0, h, self.weights, None if first else self.du0, floor)
 
     def weigh_within(self, weights: Weights, h: float) -> bool:
         """Write the weights by the values at the solved stages where these are larger than known sizes."""

@@ -15,12 +15,16 @@ import numpy as np
 from dae_sdc.dae.memory import COUNTERS, fields
 from dae_sdc.dae.state import MeshDAE, StepPolynomial, Vector, attach
 from dae_sdc.sweepers.simultaneous import (
+    END_SHARE,
     GROWN_STEP,
     HELD_PART,
     MOST_NEWTON_ITERATIONS,
+    SINGULAR,
     SMALL_STEP_ERROR,
     SOLVED,
+    UNDEFINED,
 )
+from dae_sdc.sweepers.together import FAILURES_OF_ALL_NODES, RECOVERY, REPETITIONS
 from dae_sdc.sweepers.tolerance import Outcome
 
 SAFETY = 0.9  # Part taken of the step size at which an estimate would just meet its tolerance.
@@ -271,9 +275,14 @@ def take_steps(w: Any, x: Any) -> Any:
     while w.taken < w.room:
         if run.dt <= shortest(run, run.dt):
             return BEGINNING
-        if not solved_ahead(w, run.time, run.dt):
+        certain = solved_ahead(w, run.time, run.dt)
+        if run.status != SOLVED:
+            if not failed_ahead(w, x, run.dt):
+                w.restore_sizes()
+                return UNFINISHED
+        elif not certain:
             return UNFINISHED
-        if w.numbers.error <= 1.0:
+        elif w.numbers.error <= 1.0:
             if not accepted_ahead(w, x, run.time, run.dt):
                 w.restore_sizes()
                 return UNFINISHED
@@ -295,18 +304,27 @@ def solved_ahead(w: Any, time: Any, h: Any) -> Any:
     """Solve and judge a step; False where there is doubt."""
     run, numbers = w.run, w.numbers
     w.begin_step()
-    w.continue_stages(time, h)
-    w.weigh(h, True)
-    again = run.repeated > 0.0
+    first, again = int(run.first), run.first + run.repeated > 0.0
+    if first > 0:
+        w.begin_stages(h)
+    else:
+        w.continue_stages(time, h)
+    w.weigh(h, first == 0, True)
     looks = again or h > GROWN_STEP * w.step_before
-    run.status = w.solve_and_judge(time, h, 0, False, looks)
-    if run.status != SOLVED or numbers.judged == 0.0:
+    run.status = w.solve_and_judge(time, h, first, False, looks)
+    if run.status != SOLVED or not numbers.end_error <= END_SHARE * numbers.kappa:
         return False
+    if first > 0:
+        w.weigh(h, False, False)
+        w.judge(time, h, first, False, looks)
+        numbers.judged = 1.0
     if numbers.error >= 1.0 and (w.weigh_within(h) or again):
-        w.judge(time, h, 0, again, looks)
+        w.judge(time, h, first, again, looks)
     error = numbers.error
-    if SMALL_STEP_ERROR < error and h < min(w.step_before, run.noisy):
+    if first == 0 and SMALL_STEP_ERROR < error and h < min(w.step_before, run.noisy):
         return False
+    if first > 0 and run.forgets > 0.0:
+        w.forget()
     return not np.isnan(error)
 
 
@@ -321,11 +339,12 @@ def accepted_ahead(w: Any, x: Any, time: Any, h: Any) -> Any:
         if not error <= 1.0:
             return False
     between = w.error_between() if run.between > 0.0 else 0.0
-    if not decided(w, x, error, between, h) or not np.isnan(approached(x, w, time, h)):
+    if not decided(w, x, True, error, between, h) or not np.isnan(approached(x, w, time, h)):
         return False
     count_solved(w)
     w.end_step(time, x.target - time if x.meets > 0.0 and x.missed > 0.0 else h)
-    run.time, run.repeated, run.longest = end_of_step(x, time, h), 0.0, max(run.longest, h)
+    run.time, run.longest = end_of_step(x, time, h), max(run.longest, h)
+    run.repeated, run.first = 0.0, 0.0
     return True
 
 
@@ -334,25 +353,55 @@ def rejected_ahead(w: Any, x: Any, time: Any, h: Any) -> Any:
     run = w.run
     if h < run.hesitant * run.longest:
         return False
-    decided(w, x, w.numbers.error, 0.0, h)
-    if x.wanted <= shortest(run, h) or x.rejections > MOST_REJECTIONS:
+    decided(w, x, True, w.numbers.error, 0.0, h)
+    if not repeats(x, run, h):
         return False
     count_solved(w)
+    return True
+
+
+def failed_ahead(w: Any, x: Any, h: Any) -> Any:
+    """Reject a step that Newton's method has not solved; False where that is to be looked at."""
+    run, undefined = w.run, w.run.status == UNDEFINED
+    if undefined and w.numbers.linearized == 0.0:
+        return False
+    if not (undefined or run.status == SINGULAR) and (run.repeated >= REPETITIONS or w.may_be_rounding()):
+        return False
+    if h < run.hesitant * run.longest or run.in_a_row >= run.most_in_a_row:
+        return False
+    if run.failures + 1.0 >= FAILURES_OF_ALL_NODES:
+        return False
+    if run.first > 0.0 and run.forgets > 0.0:
+        w.forget()
+    decided(w, x, False, np.inf, 0.0, h)
+    if not repeats(x, run, h):
+        return False
+    run.failures += 1.0
+    run.in_a_row += 1.0
+    run.failed += 1.0
+    return True
+
+
+def repeats(x: Any, run: Any, h: Any) -> Any:
+    """Let a step be repeated; False where no smaller one is left."""
+    if x.wanted <= shortest(run, h) or x.rejections > MOST_REJECTIONS:
+        return False
     x.halved, x.missed = 0.0, max(x.missed, x.meets)
     run.repeated += 1.0
     run.rejected += 1.0
     return True
 
 
-def decided(w: Any, x: Any, error: Any, between: Any, h: Any) -> Any:
-    """Whether a solved step is accepted by its errors, with the next size in ``x``."""
+def decided(w: Any, x: Any, solved: Any, error: Any, between: Any, h: Any) -> Any:
+    """Whether a step is accepted by its errors, with the next size in ``x``."""
     effort = w.numbers.iterations / MOST_NEWTON_ITERATIONS
-    return next_size(x, True, error, w.m + 1.0, w.run.slack, effort, w.numbers.rate, between, h)
+    return next_size(x, solved, error, w.m + 1.0, w.run.slack, effort, w.numbers.rate, between, h)
 
 
 def count_solved(w: Any) -> None:
     """Count a step that was accepted or rejected here: the controller counts what is left to it."""
     w.run.solved += 1.0
+    w.run.failures, w.run.in_a_row = max(0.0, w.run.failures - RECOVERY), 0.0
     if w.numbers.rate > CRAWLING_CONTRACTION:
         w.run.crawled += 1.0
 
@@ -435,12 +484,15 @@ class StepsAhead:
         """Take at most so many steps from a state; errors ``between`` nodes count by weights, for a mask."""
         method = self._method
         stages = method.stages
-        m, before = stages.m, value.polynomial.dt
+        m, continued = stages.m, value.polynomial is not None
         first, row = self._place(value, m)
         run: Any = stages.run
         run.time, run.dt, run.shortest, run.slack = time, dt, shortest, method.slack
-        run.rejected, run.solved, run.crawled = 0.0, 0.0, 0.0
+        run.rejected, run.solved, run.crawled, run.failed = 0.0, 0.0, 0.0, 0.0
+        run.failures, run.in_a_row = self._together.failures, self._watch.in_a_row
+        run.most_in_a_row = self._watch.most_in_a_row
         run.repeated = self._together.repetition(time)
+        run.first, run.forgets = 0 if continued else method.first, method.forgets_first
         run.hesitant, run.longest = hesitation
         run.noisy = method.noisy * method.weights.scales.time
         method.forget_errors(time)
@@ -454,16 +506,18 @@ class StepsAhead:
         status, k = stages.take_steps(value, method.weights, arrays, numbers)
         self._used, self._row = first + k, row + k * m
         rows, u = self._rows[:k].copy(), self._u[row : self._row + 1]
-        if k and len(self._estimates):
-            growth = rows[:, 1] / np.array([before, *rows[:-1, 1]])
-            method.weights.see(self._estimates[:k], u[m::m], m, growth[:, None])
+        some = slice(int(not continued), k)  # the error of a first step is not told
+        if len(rows[some]) and len(self._estimates):
+            before = np.array([value.polynomial.dt if continued else np.inf, *rows[:-1, 1]])
+            growth = rows[some, 1:2] / before[some, None]
+            method.weights.see(self._estimates[some], u[m::m][some], m, growth)
         if status == UNFINISHED:
             stages.u, stages.du = self._u[self._row + 1 :][:m], self._du[self._used]
             self._used, self._row = self._used + 1, self._row + m
         stages.count_before(self._rows[k, 2:] if status == UNFINISHED else None)
-        if run.solved:
-            self._watch.succeeded(int(run.crawled))
-        self._together.went_ahead(float(run.time), int(run.solved), int(run.repeated))
+        self._watch.went_ahead(int(run.solved), int(run.crawled), int(run.failed), int(run.in_a_row))
+        looks = int(run.solved), int(run.repeated), float(run.failures)
+        self._together.went_ahead(float(run.time), *looks)
         taken = Taken(
             status=status,
             time=float(run.time),

@@ -69,13 +69,17 @@ class StagesTogether:
         # An index that is not known may be 2: below this part of the time scale rounding makes such an error.
         self.noisy = MULTIPLIER_AMPLIFICATION * problem.round_off / (SMALL_STEP_ERROR * self.weights.rtol)
         self.noisy *= problem.index is None
+        # How the error of a step without one before it is estimated, see :func:`simultaneous.estimate`. At
+        # index 2 its Jacobian was evaluated at u' = 0, off the solutions of the equations, and what it does
+        # to constraints is divided by h: that it contracted well in this step says nothing of the next.
+        self.first, self.forgets_first = 1 if index < 3 else 2, index == 2
         share = newton_share(tolerance.rtol, factor, index, problem.round_off)
         self.stages.set_tolerance(share, self.weights.rtol)
 
     def step(self, u0: MeshDAE, t0: float, h: float, repeated: int) -> Outcome:
         """Solve all stages as one system, and estimate the error; ``repeated`` counts earlier attempts."""
         stages = self.stages
-        first = int(stages.begin(u0, t0, h)) * (1 if self._index < 3 else 2)
+        first = int(stages.begin(u0, t0, h)) * self.first
         stages.weigh(self.weights, h, first > 0)
         self.forget_errors(t0)
         before = getattr(u0.polynomial, "dt", 0.0)
@@ -92,7 +96,7 @@ class StagesTogether:
         error = np.inf
         if status == SOLVED:
             if first:
-                self.weights.fill(u0.view(np.ndarray), h, stages.weights)
+                stages.weigh(self.weights, h, True, floor=False)
             error = numbers.error if numbers.judged else stages.judge(t0, h, first, False, looks)
             if error >= 1.0:
                 again = first > 0 or repeated > 0  # of index 2 nothing is left the second time
@@ -114,9 +118,7 @@ class StagesTogether:
                     part = min(1.0, simultaneous.HELD_PART * h * self.weights.scales.rate)
                     error = max(error, part * float(late.max(where=stages.multipliers, initial=0.0)))
         stages.count()
-        if first and self._index == 2:
-            # It was evaluated at u' = 0, off the solutions of the equations, and what it does to constraints
-            # is divided by h. That it contracted well in this step says nothing of the next.
+        if first and self.forgets_first:
             stages.forget()
         effort = numbers.iterations / simultaneous.MOST_NEWTON_ITERATIONS
         about = stages.m + 1, effort, numbers.rate, simultaneous.REASONS[status], int(numbers.worst)
@@ -145,7 +147,7 @@ class FewerNodes:
         self._full = full.tableau.stages
         self._methods = {self._full: full}
         self.used, self.tried = full, ""
-        self._failures, self._left, self._since, self.count = 0.0, 0, 0, 0
+        self.failures, self._left, self._since, self.count = 0.0, 0, 0, 0
         self._tried_at, self._repeated = np.nan, 0
 
     def repetition(self, time: float) -> int:
@@ -160,14 +162,14 @@ class FewerNodes:
         if method is full or not self._left:
             outcome = self._step(full, u0, t0, h, repeated)
             if outcome.solved:
-                self.solved(1)
+                self.failures, self._since, self.tried = max(0.0, self.failures - RECOVERY), 0, ""
                 return outcome
-            method, self._failures = full, min(FAILURES_OF_ALL_NODES, self._failures + 1.0)
+            method, self.failures = full, min(FAILURES_OF_ALL_NODES, self.failures + 1.0)
         else:
             outcome = self._step(method, u0, t0, h, repeated)
         nodes, tried = method.tableau.stages, []
         fails = self._wanted and self._since < MOST_STEPS_WITH_FEWER_NODES
-        fails = fails and self._failures >= FAILURES_OF_ALL_NODES
+        fails = fails and self.failures >= FAILURES_OF_ALL_NODES
         while not outcome.solved and fails and nodes > LEAST_NODES:
             nodes = max(LEAST_NODES, nodes - 2)
             outcome = self._step(self._method(nodes), u0, t0, h, repeated)
@@ -200,16 +202,15 @@ class FewerNodes:
         full = self._methods[self._full]
         return full if self.used is full else None
 
-    def went_ahead(self, time: float, solved: int, repeated: int) -> None:
-        """Take note of steps that the method of all nodes has solved, and of attempts of the next one."""
-        self.solved(solved)
+    def went_ahead(self, time: float, solved: int, repeated: int, failures: float) -> None:
+        """Take note of steps of the method of all nodes, and of attempts of the next one."""
+        self.failures = failures
+        if solved:
+            self._since = 0
+        if solved or repeated:
+            self.tried = ""
         if repeated:
             self._tried_at, self._repeated = time, repeated - 1
-
-    def solved(self, count: int) -> None:
-        """Take note of so many steps that the method of all nodes has solved."""
-        if count and (self._failures or self._since or self.tried):
-            self._failures, self._since, self.tried = max(0.0, self._failures - RECOVERY * count), 0, ""
 
     @property
     def keeps_state(self) -> bool:
@@ -218,13 +219,13 @@ class FewerNodes:
 
     def get_state(self) -> dict[str, Any]:
         """The state that the next step depends on, for a checkpoint."""
-        numbers = self.used.tableau.stages, self._failures, self._left, self._since, self.count
+        numbers = self.used.tableau.stages, self.failures, self._left, self._since, self.count
         return self.used.stages.get_state() | {"fewer nodes": numbers}
 
     def set_state(self, kept: Mapping[str, Any]) -> None:
         """Take what :meth:`get_state` gave, to the last bit."""
         kept = dict(kept)
         nodes, failures, *counts = kept.pop("fewer nodes")
-        self._failures, (self._left, self._since, self.count) = float(failures), map(int, counts)
+        self.failures, (self._left, self._since, self.count) = float(failures), map(int, counts)
         self.used = self._method(int(nodes))
         self.used.stages.set_state(kept)
