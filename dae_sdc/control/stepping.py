@@ -193,7 +193,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         """Be as new, for a run of another problem of the same kind with the same method."""
         level = self.MS[0].levels[0]
         level._Level__prob = problem
-        level.sweep.__dict__ = {**self._new_sweeper, "tolerance": tolerance}
+        level.sweep.__dict__ = {**self._new_sweeper, "tolerance": tolerance, "_served": level.sweep._served}
         self.adaptivity.renew(adaptivity)
         self.active_hooks = self.hooks[:] = [type(hook)() for hook in self.active_hooks]
         self._find_calls()

@@ -978,13 +978,10 @@ class MachineStages(Simultaneous):
     def __init__(self, problem: ProblemDAE, A: Vector, c: Vector, team: Team | None = None) -> None:
         super().__init__(problem, A, c, team)
         n = problem.n
-        kernels: Any = problem.kernels
-        self._owners = kernels
         memory: Any = StagesMemory(self.numbers)
         self._memory = memory
         self.numbers, self.counts, memory.own = memory.numbers, memory.counts, ctypes.addressof(memory)
         self.run = memory.run
-        memory.residual, memory.jacobian = kernels.residual, kernels.jacobian
         memory.working = working.address
         memory.m, memory.n, memory.n_diff, memory.pairs = len(c), n, problem.n_diff, len(self.pairs)
         memory.chunks = 1 if team is None else team.at_once
@@ -998,8 +995,6 @@ class MachineStages(Simultaneous):
             "work": np.empty((2, n)),
             "others": np.where(self.multipliers, 0.0, 1.0),
             "directions": newton_checks.directions(n),
-            "sizes": problem.run_scales.unknowns,
-            **{name: getattr(problem.run_scales, name) for name in ("expected", "seen")},
             "continuation": np.empty((len(c), len(c))),
             "lagrange": lagrange_weights(self.c),
             "last_coefficients": coefficients_of_last(self.nodes),
@@ -1007,14 +1002,38 @@ class MachineStages(Simultaneous):
             "coefficients": np.zeros(len(self.pairs) + 1, dtype=np.complex128),
             "row": np.empty((self._copies, n), dtype=np.complex128),
         }
-        self._parameters: Any = None
         self._before: tuple[Vector, Vector] | None = None  # the stages of the step before
-        self._by_numpy = False  # whether NumPy made the matrices, which compiled code does not have
-        self._told: dict[
-            str, Weights
-        ] = {}  # weights that compiled code knows, by the beginning of its fields
-        self._advanced: int | None = None  # how Newton's method has ended in a step that was begun ahead
+        self._begin_problem()
         self._make_matrices()
+
+    def _begin_problem(self) -> None:
+        """Tell compiled code of the problem and of the sizes of its unknowns."""
+        memory, scales, kernels = self._memory, self.problem.run_scales, self.problem.kernels
+        self._owners: Any = kernels
+        memory.residual, memory.jacobian = self._owners.residual, self._owners.jacobian
+        sizes = {"sizes": scales.unknowns, "expected": scales.expected, "seen": scales.seen}
+        self._arrays |= sizes
+        tell_addresses(memory, sizes)
+        self._parameters: Any = None
+        self._by_numpy = False  # whether NumPy made the matrices, which compiled code does not have
+        # Weights that compiled code knows, by the beginning of its fields.
+        self._told: dict[str, Weights] = {}
+        self._advanced: int | None = None  # how Newton's method has ended in a step that was begun ahead
+
+    def serve(self, problem: ProblemDAE) -> bool:
+        last = self.problem
+        dense = self.team is None and problem.solver_kernels is not None and problem.sparsity is None
+        same = (problem.n_diff, problem.n, problem.index) == (last.n_diff, last.n, last.index)
+        if not (type(self) is MachineStages and dense and same):
+            return False
+        if problem.variable_index != last.variable_index:
+            return False
+        self.problem = problem
+        for numbers in (self.numbers, self.counts, self.run):
+            ctypes.memset(ctypes.addressof(numbers), 0, ctypes.sizeof(numbers))
+        self.begin_run()
+        self._begin_problem()
+        return True
 
     def _make_matrices(self) -> None:
         """Allocate matrices and their factors, and set the functions that use them."""

@@ -76,6 +76,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
 
     method: ClassVar[Tableau]
     _shown: ShownRows | None = None
+    _served: StagesTogether | None = None  # The stages of all nodes of the last problem.
     _watch: JacobianWatch
     _system: NodeSystem
     family = "Runge-Kutta method"
@@ -186,8 +187,10 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
             return
         about = problem.n, tableau.stages // 2 + 1
         self.team, self._serial_remark = team_of(*about, **self._shared)
-        full = StagesTogether(problem, tableau, tolerance, self.team)
-        self._together = FewerNodes(problem, tolerance, full, self._takes_fewer and self.team is None)
+        full, alone = self._served, self.team is None
+        if full is None or not alone or not full.serve(problem, tolerance):
+            full = self._served = StagesTogether(problem, tableau, tolerance, self.team)
+        self._together = FewerNodes(problem, tolerance, full, self._takes_fewer and alone)
         self._ahead = StepsAhead(self._together, self._watch, problem)
 
     @classmethod

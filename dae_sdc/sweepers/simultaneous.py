@@ -57,8 +57,8 @@ class RunNumbers(ctypes.Structure):
 
     _fields_ = fields(
         ctypes.c_double,
-        "time dt shortest slack between status repeated rejected solved crawled hesitant longest noisy late first"
-        " forgets failures failed in_a_row most_in_a_row",
+        "time dt shortest slack between status repeated rejected solved crawled hesitant longest noisy late"
+        " first forgets failures failed in_a_row most_in_a_row",
     )
 
 
@@ -415,9 +415,13 @@ class StageOperations:
         self._changed = np.zeros(n), np.zeros(n)
         self.times = np.empty(m)
         self.numbers: Any = StepNumbers()
-        self.numbers.gamma, self.numbers.allowed_at_end = self.real, np.inf
         self.counts: Any = Counts()
         self.du, self.u = np.empty((m, n)), np.empty((m, n))
+        self.begin_run()
+
+    def begin_run(self) -> None:
+        """Forget the numbers of a run."""
+        self.numbers.gamma, self.numbers.allowed_at_end = self.real, np.inf
         self.set_tolerance(1e-3, 1e-6)
         self.forget()
 
@@ -668,6 +672,10 @@ class Simultaneous(StageOperations):
     G. Soderlind, On the construction of error estimators for implicit Runge-Kutta methods, J. Comput. Appl.
     Math. 86 (1997) 347.
     """
+
+    def serve(self, problem: ProblemDAE) -> bool:
+        """Begin a run of another problem that differs in numbers alone; False where matrices may be others."""
+        return False
 
     # --- a step ---------------------------------------------------------------------------------------------
 

@@ -58,6 +58,17 @@ class StagesTogether:
     ) -> None:
         self.tableau, self._wary = tableau, wary
         self.stages = stage_solver(problem, tableau.A, tableau.c, team)
+        self._begin_run(problem, tolerance)
+
+    def serve(self, problem: ProblemDAE, tolerance: Tolerance) -> bool:
+        """Begin a run of another problem, see :meth:`Simultaneous.serve`."""
+        serves = self.stages.serve(problem)
+        if serves:
+            self._begin_run(problem, tolerance)
+        return serves
+
+    def _begin_run(self, problem: ProblemDAE, tolerance: Tolerance) -> None:
+        tableau = self.tableau
         self._coupled = CoupledStages(problem, tableau.A, tableau.c)
         index, factor, self.slack = collocation_goal(problem, tolerance.rtol, tableau.stages, tableau.order)
         self._index, self.weights = index, tolerance.weights_of(problem, factor)
