@@ -446,7 +446,10 @@ def require_estimate(cls: type[Any], problem: Any, nodes: int, name: str = "") -
 def stops_of(problem: Any, t0: float, t_end: float, events: Iterable[Any] = ()) -> tuple[float, ...]:
     """Times between ``t0`` and ``t_end`` at which equations have a kink or a jump, or events may happen."""
     known = [event.times(t0, t_end) for event in events if event.times is not None]
-    times = np.unique(np.concatenate([np.asarray(problem.breakpoints(t0, t_end), dtype=np.float64), *known]))
+    points = np.asarray(problem.breakpoints(t0, t_end), dtype=np.float64)
+    if not (known or points.size):
+        return ()
+    times = np.unique(np.concatenate([points, *known]))
     if np.isnan(times).any():
         raise InputError(f"{type(problem).__name__}.breakpoints returned nan among its times; check it")
     tiny = 1e-12 * max(abs(t0), abs(t_end), t_end - t0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
+from copy import copy
 from operator import attrgetter
 from typing import Any, ClassVar, overload
 
@@ -522,9 +522,12 @@ class Samples:
 
     def ended(self, rows: Steps) -> Samples:
         """A copy as if the run had ended with its last step; this object may continue."""
-        copy = deepcopy(self)
-        copy._look(rows, len(rows), ended=True)
-        return copy
+        ended = copy(self)
+        for name in ("u", "du", "sizes"):
+            setattr(ended, name, getattr(self, name).copy())
+        ended.per_step = {name: summary.copy() for name, summary in self.per_step.items()}
+        ended._look(rows, len(rows), ended=True)
+        return ended
 
     def _look(self, rows: Steps, stop: int, ended: bool = False) -> dict[str, Any]:
         """Sample values from the first ``stop`` kept steps; returns the columns of the kept steps."""
@@ -545,7 +548,7 @@ class Samples:
         if upto > self.done:
             chosen = slice(self.done, upto)
             times = np.minimum(self.times[chosen], last)
-            self.u[chosen], self.du[chosen] = dense(times), dense.derivative(times)
+            self.u[chosen], self.du[chosen] = dense.values_at(dense.check(times), 0, 1)
             self.sizes[chosen] = dense.sizes_at(times)
             done = upto
         for name, summary in self.per_step.items():

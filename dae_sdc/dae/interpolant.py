@@ -42,19 +42,21 @@ class Scheme(NamedTuple):
         others[:, rows] = chebvander(2.0 * theta - 1.0, len(basis) - 1) @ basis
         return values, others
 
-    def values(self, theta: Vector, order: int, steps: Sequence[Vector], place: Any) -> Vector:
+    def values(self, theta: Vector, orders: Sequence[int], steps: Sequence[Vector], place: Any) -> Vector:
         """u (order 0) or u' dt (1) in the steps ``place``, whose rows are in ``steps``, (R, n) each."""
-        # Shapes: theta and place (K,) -> (K, n).
+        # Shapes: theta and place (K,) -> (orders, K, n).
         n, size = steps[0].shape[1], max(1, BLOCK // steps[0].size)
-        found, k = np.zeros((len(theta), n)), self.first if self.without else n
+        values, k = np.zeros((len(orders), len(theta), n)), self.first if self.without else n
         for begin in range(0, len(theta), size):
             block = slice(begin, begin + size)
-            every, others = self.weights(theta[block], order)
-            own, at = np.unique(place[block], return_inverse=True)
-            data, into = np.array([steps[number] for number in own.tolist()])[at], found[block]
-            into[:, :k] = np.einsum("kr,krn->kn", every, data[:, :, :k])
-            into[:, k:] = np.einsum("kr,krn->kn", others, data[:, :, k:])
-        return found
+            numbers, at = np.unique(place[block], return_inverse=True)
+            data = np.array([steps[number] for number in numbers.tolist()])[at]
+            for into, order in zip(values[:, block], orders, strict=True):
+                every, others = self.weights(theta[block], order)
+                into[:, :k] = np.einsum("kr,krn->kn", every, data[:, :, :k])
+                if k < n:
+                    into[:, k:] = np.einsum("kr,krn->kn", others, data[:, :, k:])
+        return values
 
 
 @lru_cache(maxsize=128)
@@ -172,24 +174,30 @@ class DenseOutput:
     def __call__(self, t: Any) -> Vector:
         """u at ``t``: shape (n,) for a number, (K, n) for K times."""
         times = self.check(t)
-        flat = np.atleast_1d(times)
-        values = self._evaluate(flat, 0)
-        # What was computed there, to the last bit.
-        if len(self.ends):
-            at = np.searchsorted(self.ends, flat)
-            hit = flat == self.ends[at]
-            values[hit] = self.values[at[hit]]
-        values[flat == self.t0] = self.u0
+        (values,) = self.values_at(np.atleast_1d(times), 0)
         return values[0] if times.ndim == 0 else values
 
     def derivative(self, t: Any) -> Vector:
         """u' at ``t``: shape (n,) for a number, (K, n) for K times."""
         times = self.check(t)
-        flat = np.atleast_1d(times)
-        slopes = self._evaluate(flat, 1)
-        if not len(self.ends):
-            slopes[:] = self.du0
+        (slopes,) = self.values_at(np.atleast_1d(times), 1)
         return slopes[0] if times.ndim == 0 else slopes
+
+    def values_at(self, times: Vector, *orders: int) -> Vector:
+        """u (order 0) and u' (1) at times that are covered."""
+        # Shapes: times (K,) -> (orders, K, n).
+        every = self._evaluate(times, orders)
+        for values, order in zip(every, orders, strict=True):
+            if order and not len(self.ends):
+                values[:] = self.du0
+            elif not order:
+                # What was computed there, to the last bit.
+                if len(self.ends):
+                    at = np.searchsorted(self.ends, times)
+                    hit = times == self.ends[at]
+                    values[hit] = self.values[at[hit]]
+                values[times == self.t0] = self.u0
+        return every
 
     def sizes_at(self, times: Vector) -> Vector:
         """Sizes of the steps that several times lie in, negative at the ends of these and at the start."""
@@ -231,9 +239,9 @@ class DenseOutput:
                 np.maximum(errors[:k], unresolved(scheme.points[1:], rows[:, :k]), out=errors[:k])
         return errors
 
-    def _evaluate(self, times: Vector, order: int) -> Vector:
+    def _evaluate(self, times: Vector, orders: Sequence[int]) -> Vector:
         """u or u' from the polynomials; at the end of a step from the step that ends there."""
-        values = np.empty((len(times), len(self.u0)))
+        values = np.empty((len(orders), len(times), len(self.u0)))
         if not len(self.ends):
             return values
         at = np.searchsorted(self.ends, times)
@@ -245,8 +253,10 @@ class DenseOutput:
             alike = np.array([other == scheme for other in schemes])
             steps = [polynomials[k][1] for k in np.flatnonzero(alike).tolist()]
             chosen = np.flatnonzero(alike[place])
-            values[chosen] = scheme.values(theta[chosen], order, steps, (np.cumsum(alike) - 1)[place[chosen]])
-        return values / self._sizes[at][:, None] if order else values
+            at_steps = (np.cumsum(alike) - 1)[place[chosen]]
+            values[:, chosen] = scheme.values(theta[chosen], orders, steps, at_steps)
+        values[[order > 0 for order in orders]] /= self._sizes[at][:, None]
+        return values
 
     @cached_property
     def _starts(self) -> Vector:

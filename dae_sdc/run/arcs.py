@@ -408,7 +408,7 @@ class PointsOfArcs:
         points, dense, columns = self.points[k], self.dense[k], self.columns[k]
         if dense is None:
             return points, u.copy(), du.copy()
-        whole, slopes = dense(t), dense.derivative(t)
+        whole, slopes = dense.values_at(dense.check(t), 0, 1)
         whole[:, columns], slopes[:, columns] = u, du
         return points, whole, slopes
 

@@ -680,6 +680,7 @@ def _version(distribution: str) -> str | None:
         return None
 
 
+@cache
 def _processor() -> str:
     # platform.processor() starts a process, which some MPI libraries forbid
     with suppress(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
