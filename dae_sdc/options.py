@@ -35,6 +35,7 @@ from typing import Any, ParamSpec, Self, TypeVar
 
 from dae_sdc.arguments import checked, shown
 from dae_sdc.errors import InputError, require_count, require_number, require_tolerance
+from dae_sdc.sharing import ONE_THREAD
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -735,7 +736,8 @@ def takes(record: Callable[P, T]) -> Callable[[Callable[[T], R]], Callable[P, R]
     def decorate(function: Callable[[T], R]) -> Callable[P, R]:
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            return function(record(*args, **kwargs))
+            with ONE_THREAD:
+                return function(record(*args, **kwargs))
 
         flat: Any = call
         del flat.__wrapped__

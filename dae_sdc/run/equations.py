@@ -376,10 +376,9 @@ def _as_written(target: Target, request: SolveOptions, index: int | None) -> Equ
         if simplified is None and simplifies:
             from dae_sdc.run.simplify import simplify
 
-            whole: Any = target.text or target.thing
-            if known is not None and len(model.roots) > len(model.names):
-                whole, params = square(target.make_model(params)), {}
-            simplified = simplify(whole, params=params)
+            whole = target.model_with(params)
+            whole = square(whole) if known is not None and len(model.roots) > len(model.names) else whole
+            simplified = calculated(whole, "simplified", functools.partial(simplify, whole))
             model = simplified.model
             if not model.names:  # all of them are constants, and something must be left to solve
                 model, simplified = simplified.original, None

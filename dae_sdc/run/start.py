@@ -264,7 +264,7 @@ def _of_model(equations: Equations, request: SolveOptions) -> Values | None:
             guesses_only = equations.from_tool or bool(request.reduce or equations.remark)
             look = partial(_sought, equations, request, guesses_only)
             what = t0, guesses_only, repr(request.bounds)
-            return look() if simplified is not None else calculated(model, what, look)
+            return calculated(model, what, look)
         states = model.form().names
         given = _values_of(equations, request, states)
         if given is None:
