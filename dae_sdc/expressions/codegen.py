@@ -234,6 +234,10 @@ class Compiled:
 
 
 _known: weakref.WeakValueDictionary[tuple[str, str, str], Compiled] = weakref.WeakValueDictionary()
+# Programs that were asked for last, at the end: a run with other parameters needs them again.
+_RECENT: Final[dict[tuple[str, str, str], Compiled]] = {}
+MOST_RECENT: Final = 256  # Most of these.
+MOST_RECENT_INSTRUCTIONS: Final = 300_000  # Most instructions of all of them but the last.
 _COMPILING: Final = Lock()
 
 
@@ -254,6 +258,11 @@ def compile_program(program: Program, form: Form, how: How = "auto") -> Compiled
         if compiled is None:
             address, owners = (_compile if how == "llvm" else _interpret)(program, form)
             compiled = _known[key] = Compiled(program, form, how, address, owners)
+        _RECENT.pop(key, None)
+        size = sum(len(recent.program.code) for recent in _RECENT.values())
+        while _RECENT and (len(_RECENT) >= MOST_RECENT or size > MOST_RECENT_INSTRUCTIONS):
+            size -= len(_RECENT.pop(next(iter(_RECENT))).program.code)
+        _RECENT[key] = compiled
         return compiled
 
 

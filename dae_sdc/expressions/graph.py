@@ -16,10 +16,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from dae_sdc.deadline import check
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.arithmetic import TIMES_SLOPE, Derivatives
-from dae_sdc.expressions.dag import CONSTANTS, IRRATIONAL, Leaf, Op, integer_power
+from dae_sdc.expressions.dag import CONSTANTS, IRRATIONAL, STEPS, Leaf, Op
 
 _IDLE_NUMBERS: Final[tuple[Fraction, ...]] = (Fraction(0), Fraction(1), Fraction(2), Fraction(3, 8))
 
@@ -279,6 +278,11 @@ class Program:
             place[self.outputs],
         )
 
+    @cached_property
+    def sizes(self) -> Program:
+        """A program for the sizes of the outputs if no terms cancelled, to which rounding is relative."""
+        return _Sizes(self).program(self)
+
     def digest(self) -> str:
         """A hash of the inputs, constants, instructions and outputs of the program."""
         inputs = [(entry.kind, entry.index) for entry in self.inputs]
@@ -289,68 +293,100 @@ class Program:
         return content.hexdigest()
 
 
-class _Doubles:
-    """The arithmetic of a graph on doubles, for the rules of derivatives."""
+class _Sizes:
+    """Instructions for the sizes of the results of a program, with the arithmetic of a graph on slots.
 
-    one, constant, integer_power = 1.0, float, staticmethod(integer_power)
-    add, sub, mul, div, neg = np.add, np.subtract, np.multiply, np.divide, np.negative
+    They are the sizes if no terms cancelled: |a + b| <= A + B, |a b| <= A B, |f(a)| <= |f(a)| + |f'(a)| A, as
+    4 for (x - 1)^2 at x = 1.
 
-    @staticmethod
-    def call(op: Op, *operands: Any) -> Any:
-        return op.numpy(*operands)
+    References
+    ----------
+    N. Higham, Accuracy and stability of numerical algorithms, SIAM (2002), section 3.3.
+    """
 
+    def __init__(self, program: Program) -> None:
+        self.rows: list[list[int]] = program.code.tolist()
+        self.first = program.first_result
+        self.constants: dict[float, int] = {}  # slots of further constants, below 0 until all are known
+        self.one = self.constant(1.0)
+        self.sizes = [self.call(Op.ABS, slot) for slot in range(self.first)]
+        for place, row in enumerate(program.code.tolist()):
+            value, size = self.first + place, self._size(Op(row[0]), self.first + place, *row[1:])
+            least = self.call(Op.ABS, value)
+            finite = self.call(Op.SELECT, self.call(Op.LT, size, self.constant(np.inf)), size, least)
+            self.sizes.append(self.call(Op.MAX, finite, least))
 
-def magnitudes(program: Program, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Sizes of the outputs of a program if no terms cancelled, to which rounding errors are relative."""
-    # |a + b| <= A + B, |a b| <= A B, |f(a)| <= |f(a)| + |f'(a)| A, as 4 for (x - 1)^2 at x = 1. N. J. Higham:
-    # Accuracy and stability of numerical algorithms, 2nd edition, SIAM 2002, section 3.3.
-    # Shapes: values (inputs,) or (inputs, ...) -> (n_out,) or (n_out, ...).
-    check()
-    given = np.asarray(values, dtype=np.float64)
-    slots: list[Any] = [*given, *program.constants]
-    sizes: list[Any] = [np.abs(slot) for slot in slots]
-    with np.errstate(all="ignore"):
-        for op, a, b, c in program.code.tolist():
-            value, size = _one(Op(op), slots, sizes, a, b, c)
-            slots.append(value)
-            least = abs(value)
-            if given.ndim == 1:
-                sizes.append(size if least < size < np.inf else least)
-            else:
-                sizes.append(np.where(np.isfinite(size), np.maximum(size, least), least))
-    bounds = np.empty((len(program.outputs), *given.shape[1:]))
-    for at, slot in enumerate(program.outputs.tolist()):
-        bounds[at] = sizes[slot]
-    return bounds
+    def constant(self, value: float) -> int:
+        """The slot of a number."""
+        return self.constants.setdefault(float(value), -1 - len(self.constants))
 
+    def call(self, op: Op, *slots: int) -> int:
+        """The slot of the result of an operation."""
+        self.rows.append([int(op), *slots, *[0] * (3 - len(slots))])
+        return self.first + len(self.rows) - 1
 
-def _one(op: Op, slots: list[Any], sizes: list[Any], a: int, b: int, c: int) -> tuple[Any, Any]:
-    """Value and size of one operation."""
-    x, first = slots[a], sizes[a]
-    if op is Op.INTPOW:
-        value = integer_power(x, b)
-        return value, integer_power(first if b > 0 else x * x / first, b)
-    if op is Op.NEG:
-        return -x, first
-    if op in (Op.ABS, Op.SIGN, Op.FLOOR):
-        return op.numpy(x), first if op is Op.ABS else 0.0
-    if op in TIMES_SLOPE:
-        value = op.numpy(x)
-        return value, np.abs(value) + np.abs(TIMES_SLOPE[op](_Doubles, x, value, 1.0)) * first
-    y, second = slots[b], sizes[b]
-    if op is Op.SELECT:
-        return op.numpy(x, y, slots[c]), np.where(np.not_equal(x, 0.0), second, sizes[c])[()]
-    value = op.numpy(x, y)
-    if op is Op.ADD:
-        return value, first + second
-    if op is Op.MUL:
-        return value, first * second
-    if op is Op.DIV:
-        return value, first * second / (y * y)
-    if op is Op.POW:
-        return value, np.abs(value) * (
-            1.0 + np.abs(y) * first / np.abs(x) + np.abs(np.log(np.abs(x))) * second
-        )
-    if op is Op.ATAN2:
-        return value, np.abs(value) + (np.abs(x) * second + np.abs(y) * first) / (x * x + y * y)
-    return value, np.maximum(first, second) if op in (Op.MIN, Op.MAX) else 0.0
+    def add(self, a: int, b: int) -> int:
+        """The slot of a + b."""
+        return self.call(Op.ADD, a, b)
+
+    def mul(self, a: int, b: int) -> int:
+        """The slot of a b."""
+        return self.call(Op.MUL, a, b)
+
+    def div(self, a: int, b: int) -> int:
+        """The slot of a / b."""
+        return self.call(Op.DIV, a, b)
+
+    def neg(self, a: int) -> int:
+        """The slot of -a."""
+        return self.call(Op.NEG, a)
+
+    def sub(self, a: int, b: int) -> int:
+        """The slot of a - b."""
+        return self.add(a, self.neg(b))
+
+    def integer_power(self, a: int, exponent: int) -> int:
+        """The slot of a power of a."""
+        return self.call(Op.INTPOW, a, exponent)
+
+    def _size(self, op: Op, value: int, a: int, b: int, c: int) -> int:
+        """The slot of the size of a result, which may be smaller than its value, or infinite."""
+        first = self.sizes[a]
+        if op is Op.INTPOW:
+            return self.integer_power(first if b > 0 else self.div(self.mul(a, a), first), b)
+        if op in (Op.NEG, Op.ABS):
+            return first
+        if op in TIMES_SLOPE:
+            slope = self.call(Op.ABS, TIMES_SLOPE[op](self, a, value, self.one))
+            return self.add(self.call(Op.ABS, value), self.mul(slope, first))
+        if op in STEPS:
+            return self.constant(0.0)
+        second = self.sizes[b]
+        if op is Op.SELECT:
+            return self.call(Op.SELECT, a, second, self.sizes[c])
+        if op is Op.ADD:
+            return self.add(first, second)
+        if op is Op.MUL:
+            return self.mul(first, second)
+        if op is Op.DIV:
+            return self.div(self.mul(first, second), self.mul(b, b))
+        if op is Op.POW:
+            x, y, value = (self.call(Op.ABS, slot) for slot in (a, b, value))
+            exponent = self.mul(self.call(Op.ABS, self.call(Op.LOG, x)), second)
+            return self.mul(value, self.add(self.add(self.one, self.div(self.mul(y, first), x)), exponent))
+        if op is Op.ATAN2:
+            x, y, value = (self.call(Op.ABS, slot) for slot in (a, b, value))
+            both = self.add(self.mul(x, second), self.mul(y, first))
+            return self.add(value, self.div(both, self.add(self.mul(a, a), self.mul(b, b))))
+        return self.call(Op.MAX, first, second)
+
+    def program(self, of: Program) -> Program:
+        """The program whose outputs are the sizes of those of another."""
+        count, rows = len(self.constants), np.array(self.rows, dtype=np.int32).reshape(-1, 4)
+        slots = np.array([*rows[:, 1:].ravel(), *(self.sizes[slot] for slot in of.outputs.tolist())])
+        slots = np.where(slots < self.first, slots, slots + count)
+        slots = np.where(slots < 0, self.first - 1 - slots, slots)
+        operands, outputs = slots[: 3 * len(rows)].reshape(-1, 3), slots[3 * len(rows) :]
+        needed = np.arange(3) < _ARITIES[rows[:, 0]][:, None]
+        code = np.column_stack([rows[:, :1], np.where(needed, operands, rows[:, 1:])])
+        return Program(of.inputs, np.array([*of.constants, *self.constants]), code, outputs).used()

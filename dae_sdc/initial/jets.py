@@ -17,7 +17,7 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.codegen import Compiled, compile_program
 from dae_sdc.expressions.dag import MOVING, Leaf, Op, name_of
-from dae_sdc.expressions.graph import Input, Program, magnitudes
+from dae_sdc.expressions.graph import Input, Program
 from dae_sdc.initial.neighbourhood import Neighbourhood
 from dae_sdc.initial.projection import MOST_DENSE_ENTRIES, Accuracy, EquationFunctions
 from dae_sdc.structure.analysis import Structure, regular_by_rounding, structure
@@ -31,7 +31,7 @@ Integers = npt.NDArray[np.int64]
 LARGEST_EXPONENT: Final = 50.0
 ROUND_OFF: Final = 1e-13  # Ratio of singular values that rounding errors of numbers leave of 0.
 ROUND_OFF_AROUND: Final = 1e-14  # The same around a start, where the conductance of a diode may be 1e-13.
-MOST_BY_NUMPY: Final = 200  # Evaluations of a program after which the compiled interpreter reads it.
+MOST_BY_NUMPY: Final = 40  # Evaluations of a program after which the compiled interpreter reads it.
 MOST_DENSE_JETS: Final = 100  # Number of values up to which the Jacobian of a stage is an array.
 
 _SWITCHES = frozenset({Op.ABS, Op.SIGN, Op.FLOOR, Op.MIN, Op.MAX, Op.LT, Op.LE})
@@ -77,6 +77,13 @@ class JetSystem(ABC):
     def jacobian(self, x: Vector, stage: int | None = None) -> Any:
         """Jacobian of the equations with respect to all values, dense or CSC."""
 
+    def jacobian_of(self, x: Vector, columns: tuple[int, ...], stage: int | None = None) -> Any:
+        """Jacobian with respect to some of the values, dense where it is small."""
+        matrix = self.jacobian(x, stage)
+        if sparse.issparse(matrix) and matrix.shape[0] * matrix.shape[1] <= MOST_DENSE_ENTRIES:
+            matrix = matrix.toarray()
+        return matrix if len(columns) == matrix.shape[1] else matrix[:, columns]
+
     def terms(self, x: Vector, stage: int | None = None) -> Vector | None:
         """Sizes of the terms of the equations; None if they are not known."""
         return None
@@ -100,11 +107,10 @@ class JetSystem(ABC):
             whole[jets] = y
             return whole
 
+        columns = tuple(jets.tolist())
+
         def jacobian(y: Vector) -> Any:
-            matrix = self.jacobian(at(y), stage)
-            if sparse.issparse(matrix) and matrix.shape[0] * matrix.shape[1] <= MOST_DENSE_ENTRIES:
-                matrix = matrix.toarray()
-            return (matrix if jets.size == matrix.shape[1] else matrix[:, jets])[rows]
+            return self.jacobian_of(at(y), columns, stage)[rows]
 
         def terms(y: Vector) -> Vector | None:
             sizes = self.terms(at(y), stage)
@@ -311,6 +317,13 @@ class ModelJets(JetSystem):
         """See :class:`JetSystem`."""
         return self.part(stage).jacobian(x)
 
+    def jacobian_of(self, x: Vector, columns: tuple[int, ...], stage: int | None = None) -> Any:
+        """See :class:`JetSystem`."""
+        part = self.part(stage)
+        if len(part.rows) * len(self.jets) > MOST_DENSE_ENTRIES:
+            return super().jacobian_of(x, columns, stage)
+        return part.dense(x, columns)
+
     def linearized(self, x: Vector, stage: int, sizes: Vector) -> tuple[Any, Vector]:
         """See :class:`JetSystem`."""
         if len(self.jets) > MOST_DENSE_JETS:
@@ -322,10 +335,15 @@ class ModelJets(JetSystem):
 class Repeated:
     """A program of the equations of a system that is evaluated again and again."""
 
-    def __init__(self, system: ModelJets, nodes: list[int]) -> None:
-        self.program: Program = system.model.graph.program(nodes, system.input_of)
-        self._known, self._count, self._u = system.known, 0, np.zeros(len(system.jets) + 1)
+    def __init__(self, program: Program, known: Mapping[str, Vector], jets: int) -> None:
+        self.program, self._known, self._jets = program, known, jets
+        self._count, self._u = 0, np.zeros(jets + 1)
         self._compiled: Compiled | None = None
+
+    @classmethod
+    def of(cls, system: ModelJets, nodes: list[int]) -> Repeated:
+        """The program of expressions of the values of a system."""
+        return cls(system.model.graph.program(nodes, system.input_of), system.known, len(system.jets))
 
     def __call__(self, x: Vector, t: Vector | None = None) -> Vector:
         """Outputs at values x of shape (jets,) or (jets, points), at the points' times t."""
@@ -337,9 +355,10 @@ class Repeated:
         self._u[:-1] = x
         return self._compiled.at(float(self._known["t"][0]), self._u, self._known["p"])
 
-    def sizes(self, x: Vector) -> Vector:
-        """Sizes of the terms of the outputs at values x."""
-        return magnitudes(self.program, self._inputs(x))
+    @cached_property
+    def sizes(self) -> Repeated:
+        """Sizes of the terms of the outputs."""
+        return Repeated(self.program.sizes, self._known, self._jets)
 
     def _inputs(self, x: Vector, t: Vector | None = None) -> Vector:
         known = {**self._known, "u": np.concatenate([x, np.zeros((1, *x.shape[1:]))])}
@@ -398,11 +417,11 @@ class Part:
 
     @cached_property
     def _equations(self) -> Repeated:
-        return Repeated(self.system, self.roots)
+        return Repeated.of(self.system, self.roots)
 
     @cached_property
     def _derivatives(self) -> Repeated:
-        return Repeated(self.system, list(self.slopes.values()))
+        return Repeated.of(self.system, list(self.slopes.values()))
 
     def values(self, x: Vector, t: Vector | None = None) -> Vector:
         """Residuals at all values x, of shape (jets,) or (jets, points), and at times t of the points."""

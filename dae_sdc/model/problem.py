@@ -20,7 +20,7 @@ from dae_sdc.dae.values import unguarded
 from dae_sdc.errors import InputError, ReferenceRangeError, require_number
 from dae_sdc.expressions.codegen import Compiled, compile_program
 from dae_sdc.expressions.dag import MOVING, Leaf, name_of
-from dae_sdc.expressions.graph import Graph, Input, Program, magnitudes
+from dae_sdc.expressions.graph import Graph, Input, Program
 from dae_sdc.model.jumps import Jumps, Sided, Timetable, jumps_as_programs, jumps_of, with_held_jumps
 
 DENSE: Final = 30  # Number of unknowns up to which the Jacobian is a dense array and not a sparse matrix.
@@ -259,8 +259,8 @@ class FormEquations:
 
     def residual_errors(self, u: MeshDAE, du: MeshDAE, t: float) -> Vector:
         """What rounding of its terms may leave of every equation at a state, shape (n,)."""
-        program = self.form.residual
-        return ROUNDING * magnitudes(program, program.arguments(t, u, du, self.kernel_parameters()))
+        program = self.form.residual.sizes
+        return ROUNDING * program.evaluate(program.arguments(t, u, du, self.kernel_parameters()))
 
     @follows_from_residual
     def jacobian(self, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Any:

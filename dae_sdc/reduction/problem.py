@@ -16,7 +16,7 @@ from dae_sdc.errors import InconsistentStateError, InputError
 from dae_sdc.expressions import codegen
 from dae_sdc.expressions.codegen import Compiled, compile_program, parameters_of
 from dae_sdc.expressions.dag import Leaf, name_of
-from dae_sdc.expressions.graph import Graph, Input, Program, magnitudes
+from dae_sdc.expressions.graph import Graph, Input, Program
 from dae_sdc.model.jumps import Sided, timetable_of
 from dae_sdc.model.problem import DENSE, Form, ModelProblem, Origin, Shared, form_of, jacobian_outputs
 from dae_sdc.reduction.separate import Goal, Jet, Separated
@@ -414,8 +414,8 @@ class ReducedProblem(ModelProblem):
         """Refuse a start that violates hidden constraints which the structure of the model does not tell."""
         if not self.reduction.rounded:
             return  # looked at where the start was found
-        program = self._assembled.programs[0]
-        sizes = magnitudes(program, program.arguments(t, u, p=self.kernel_parameters()))
+        program = self._assembled.programs[0].sizes
+        sizes = program.evaluate(program.arguments(t, u, p=self.kernel_parameters()))
         values = np.abs(self.invariants(u, t))
         relative = values / np.maximum(sizes, np.finfo(float).tiny)
         worst = int(relative.argmax())
