@@ -24,7 +24,6 @@ from dae_sdc.sweepers.simultaneous import (
     SOLVED,
     UNDEFINED,
 )
-from dae_sdc.sweepers.together import FAILURES_OF_ALL_NODES, RECOVERY, REPETITIONS
 from dae_sdc.sweepers.tolerance import Outcome
 
 SAFETY = 0.9  # Part taken of the step size at which an estimate would just meet its tolerance.
@@ -267,6 +266,14 @@ POOL_BYTES = 1 << 21  # Largest memory of the stages of steps, with the next ste
 # Contraction of Newton's method above which it, and not the error alone, limits the step size.
 CRAWLING_CONTRACTION = 0.3
 MOST_STEPS = 256  # Largest number of steps in one memory.
+# Repetitions of a step after which all stages are solved with a Jacobian of their own.
+REPETITIONS = 3
+# Steps that Newton's method could not solve, less ``RECOVERY`` for each that it could, from which on fewer
+# nodes are tried.
+FAILURES_OF_ALL_NODES = 3.0
+# Failures that are forgotten with every solved step of the full number of nodes: with one, those that a
+# shorter step cures each time, as in front of a jump, do not add up.
+RECOVERY = 1.0
 
 
 def take_steps(w: Any, x: Any) -> Any:

@@ -14,18 +14,11 @@ from dae_sdc.sweepers import simultaneous
 from dae_sdc.sweepers.coupled import CoupledStages
 from dae_sdc.sweepers.simultaneous import DIVERGED, SLOW, SMALL_STEP_ERROR, SOLVED, UNRESOLVED, Simultaneous
 from dae_sdc.sweepers.step_error import MULTIPLIER_AMPLIFICATION
+from dae_sdc.sweepers.steps_ahead import FAILURES_OF_ALL_NODES, RECOVERY, REPETITIONS
 from dae_sdc.sweepers.tableaux import Tableau, radau_iia
 from dae_sdc.sweepers.teams import Team
 from dae_sdc.sweepers.tolerance import Outcome, Tolerance, collocation_goal, newton_share
 
-# Repetitions of a step after which all stages are solved with a Jacobian of their own.
-REPETITIONS = 3
-# Steps that Newton's method could not solve, less ``recovery`` for each that it could, from which on fewer
-# nodes are tried.
-FAILURES_OF_ALL_NODES = 3.0
-# Failures that are forgotten with every solved step of the full number of nodes: with one, those that a
-# shorter step cures each time, as in front of a jump, do not add up.
-RECOVERY = 1.0
 STEPS_WITH_FEWER_NODES = 8  # Steps with fewer nodes after which the full number is tried again.
 # Steps with fewer nodes, without one of the full number between them, after which they count as failed.
 MOST_STEPS_WITH_FEWER_NODES = 1000
