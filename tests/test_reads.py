@@ -14,6 +14,7 @@ import scipy.sparse as sparse
 import dae_sdc as ds
 from dae_sdc.model import trace
 from dae_sdc.run import equations
+from dae_sdc.structure import analysis
 
 RATE = 1.0
 HELPERS = types.ModuleType("helpers_of_a_user")
@@ -239,15 +240,41 @@ class Filling(ds.ProblemDAE):
         return [0.0]
 
 
-def test_a_problem_is_read_again_when_an_attribute_changes(
+def test_parameters_are_no_reason_to_read_a_problem_again(
     readings: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert reached(Filling, None) == pytest.approx(1.0) and reached(Filling(), None) == pytest.approx(1.0)
-    assert len(readings) == 1
     assert reached(Filling(area=2.0), None) == pytest.approx(0.5)
     monkeypatch.setattr(Filling, "inflow", 3.0)
     assert reached(Filling, None) == pytest.approx(3.0)
-    assert len(readings) == 3
+    assert len(readings) == 1
+    monkeypatch.setattr(Filling, "inflow", 3)  # not a parameter any more
+    assert reached(Filling, None) == pytest.approx(3.0)
+    assert len(readings) == 2
+
+
+def oscillation(t: float, u: Any, du: Any, k: float = 4.0, damping: float = 0.1) -> Any:
+    x, v, force = u
+    law = force - k * x if k > 2.0 else force - 2.0 * x * k
+    return [du[0] - v, du[1] + force + damping * v, law]
+
+
+def test_values_of_parameters_give_the_run_of_a_new_process(
+    readings: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(k: float, damping: float) -> bytes:
+        values = {"k": k, "damping": damping}
+        force = k if k > 2.0 else 2.0 * k
+        found = ds.solve(oscillation, u0=[1.0, 0.0, force], t_end=3.0, rtol=1e-6, params=values)
+        return found.t.tobytes() + found.u.tobytes() + found.du.tobytes()
+
+    cases = [(4.0, 0.1), (4.0, 0.3), (1.0, 0.3), (5.0, 0.0), (1.0, 0.7)]
+    together = [run(*case) for case in cases]
+    assert len(readings) == 3  # for each value of k, by which the function decides
+    for case, before in zip(cases, together, strict=True):
+        for kept in (equations._READ, equations._KNOWN, equations._FORMS, analysis._GENERIC):
+            kept.clear()
+        assert run(*case) == before
 
 
 def test_what_reads_more_than_is_noted_is_read_every_time(readings: list[str]) -> None:

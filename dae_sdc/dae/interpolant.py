@@ -174,13 +174,13 @@ class DenseOutput:
     def __call__(self, t: Any) -> Vector:
         """u at ``t``: shape (n,) for a number, (K, n) for K times."""
         times = self.check(t)
-        (values,) = self.values_at(np.atleast_1d(times), 0)
+        values: Vector = self.values_at(np.atleast_1d(times), 0)[0]
         return values[0] if times.ndim == 0 else values
 
     def derivative(self, t: Any) -> Vector:
         """u' at ``t``: shape (n,) for a number, (K, n) for K times."""
         times = self.check(t)
-        (slopes,) = self.values_at(np.atleast_1d(times), 1)
+        slopes: Vector = self.values_at(np.atleast_1d(times), 1)[0]
         return slopes[0] if times.ndim == 0 else slopes
 
     def values_at(self, times: Vector, *orders: int) -> Vector:

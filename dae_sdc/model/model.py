@@ -168,10 +168,14 @@ class Equations:
     def content(self) -> tuple[Any, ...]:
         """Names, parameters and values of equations at the random point: equal if models say the same."""
         values = (parameter.value for parameter in self.parameters_by_name.values())
+        return (*self.equations_alone(), *values)
+
+    def equations_alone(self) -> tuple[Any, ...]:
+        """The content but for the values of parameters."""
         more = (*self.simplified_roots.values(), *(root for _, root in self.redundant))
         roots = (self.graph.value[root] for root in (*self.roots, *more))
         names = (self.name, self.names, self.units, self.equation_names, self.parameter_names)
-        return (*names, *values, *roots)
+        return (*names, *roots)
 
     @property
     def expressions(self) -> tuple[Any, ...]:

@@ -100,6 +100,16 @@ class Reads:
         for part_kind, part in parts:
             self.note(value, part_kind, part, _FETCH[part_kind](value, part), depth + 1)
 
+    def note_symbol(self, owner: Any, name: str) -> None:
+        """Note that an attribute was read whose number does not matter."""
+        slot = self._slots.get(id(owner))
+        if slot is None:
+            self.complete = False
+        elif (slot, "attribute", name) not in self._noted:
+            self._noted.add((slot, "attribute", name))
+            self._places.append((slot, "attribute", name, ("type", float)))
+            self._values.append(None)
+
     def seal(self) -> None:
         """Let go of what was read; nothing more can be noted."""
         self._values, self._slots, self._noted = [], {}, set()
@@ -475,7 +485,7 @@ class _Object(_Substitute):
     def __getattr__(self, name: str) -> Any:
         work, target, symbols = self.__dict__["_of"]
         if name in symbols:
-            work.reads.note(target, "attribute", name, getattr(target, name))
+            work.reads.note_symbol(target, name)
             return symbols[name]
         if isinstance(target, Problem) and name in ("dtype_u", "dtype_f"):
             return functools.partial(state_of, target)

@@ -190,6 +190,18 @@ def traced_before(problem: ProblemDAE, traced: Traced, u0: Vector | None = None)
     # Shapes: u0 (n,).
     if traced.reads is None or not traced.reads.unchanged(problem):
         return None
+    start = _start_of(problem, u0)
+    numbers = [float(getattr(problem, name)) for name in traced.attributes]
+    parameters = traced.model.parameters_by_name
+    if numbers != [parameter.value for parameter in parameters.values()]:
+        model = _with_starts(traced.model, lambda j: _start_values(start, j))
+        valued = zip(parameters.items(), numbers, strict=True)
+        model.parameters_by_name = {name: replace(one, value=number) for (name, one), number in valued}
+        try:
+            point = _compare(problem, model, start)
+        except InputError:  # told where the function is read anew
+            return None
+        return replace(traced, model=model, start=start, point=point)
     *point, before = traced.point
     try:
         with uncounted(problem), np.errstate(all="ignore"):
@@ -197,7 +209,6 @@ def traced_before(problem: ProblemDAE, traced: Traced, u0: Vector | None = None)
                 return None
     except Exception:  # told where the function is read anew
         return None
-    start = _start_of(problem, u0)
     pairs = zip(start, traced.start, strict=True)
     if all(now is then if now is None or then is None else np.array_equal(now, then) for now, then in pairs):
         return traced

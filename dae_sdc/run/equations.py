@@ -625,6 +625,7 @@ class _Known:
 
 
 _KNOWN: Final[dict[tuple[Any, ...], _Known]] = {}
+_FORMS: Final[dict[tuple[Any, ...], Form]] = {}  # Of equations whatever the values of their parameters.
 
 
 @one_at_a_time
@@ -635,12 +636,15 @@ def _known(model: Model, n_diff: int, borders: bool) -> _Known:
     """
     from dae_sdc.model.problem import in_given_order
 
-    key = (n_diff, borders, *model.content())
-    known = _KNOWN.get(key)
+    key, alike = ((n_diff, borders, *content) for content in (model.content(), model.equations_alone()))
+    known = _KNOWN.pop(key, None)
     if known is None:
-        if len(_KNOWN) >= MOST_KNOWN:
-            _KNOWN.clear()
-        known = _KNOWN[key] = _known_of(model, in_given_order(model, n_diff, borders=borders))
+        form = _FORMS.pop(alike, None) or in_given_order(model, n_diff, borders=borders)
+        _FORMS[alike], known = form, _known_of(model, form)
+    _KNOWN[key] = known  # the last is the one used last
+    for kept in (_KNOWN, _FORMS):
+        if len(kept) > MOST_KNOWN:
+            del kept[next(iter(kept))]
     return known
 
 

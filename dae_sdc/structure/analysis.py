@@ -302,28 +302,50 @@ def structure_of(model: Equations) -> Structure:
 
 def analyse(model: Equations | Signature | npt.ArrayLike, start: Start | None = None) -> Structure:
     """The structure of a DAE without its differentiation index, which takes longest to find."""
+    if not is_model(model):
+        return _generic(model)[0]
+    found, values = _generic_of_model(model)
+    test, leading, states, size = found.test, None, found.states, found.c.size
+    if test is not None and test.rank == size:
+        leading = leading_rank(model, found.c, found.d, found.fine, start or Start.of(model))
+        if leading is not None and leading.test is not None:
+            test = leading.test
+            values = {key: value for key, value in values.items() if key not in leading.vanishing}
+        if test.rank == size:
+            states = choose_states(values, found.fine, found.c, found.d)
+    return replace(found, test=test, leading=leading, states=states)
+
+
+Entries = dict[tuple[int, int], int]  # Of the system Jacobian in the finite field, by equation and unknown.
+_GENERIC: dict[tuple[Any, ...], tuple[Structure, Entries]] = {}
+
+
+@one_at_a_time
+def _generic_of_model(model: Equations) -> tuple[Structure, Entries]:
+    """What does not depend on values of parameters, kept for models that have the same equations."""
+    key = model.equations_alone()
+    kept = _GENERIC.pop(key, None) or _generic(model)
+    _GENERIC[key] = kept  # the last is the one used last
+    if len(_GENERIC) > MOST_KEPT:
+        del _GENERIC[next(iter(_GENERIC))]
+    return kept
+
+
+def _generic(model: Equations | Signature | npt.ArrayLike) -> tuple[Structure, Entries]:
+    """The structure for almost all values, and the entries of the system Jacobian."""
     signature = Signature.of(model)
     transversal = find_transversal(signature)
     c, d = canonical_offsets(signature, transversal)
     coarse, fine = coarse_blocks(signature, transversal), fine_blocks(signature, transversal, c, d)
-    test = leading = None
     # Free initial values of each unknown: its order in the equation matched with it.
     states = np.zeros(transversal.size, dtype=np.int64)
     on = signature.cols == transversal[signature.rows]
     states[signature.cols[on]] = signature.orders[on]
-    nonlinear = np.ones(c.size, dtype=bool)
+    test, values, nonlinear = None, Entries(), np.ones(c.size, dtype=bool)
     if is_model(model):
         values = leading_values(model, c, d)
-        test = exact_rank(c.size, values, fine)
-        if test.rank == c.size:
-            leading = leading_rank(model, c, d, fine, start or Start.of(model))
-            if leading is not None and leading.test is not None:
-                test = leading.test
-                values = {key: value for key, value in values.items() if key not in leading.vanishing}
-        if test.rank == c.size:
-            states = choose_states(values, fine, c, d)
-        nonlinear = _nonlinear_rows(model, fine, c, d)
-    return Structure(signature, transversal, c, d, coarse, fine, states, nonlinear, test, leading=leading)
+        test, nonlinear = exact_rank(c.size, values, fine), _nonlinear_rows(model, fine, c, d)
+    return Structure(signature, transversal, c, d, coarse, fine, states, nonlinear, test), values
 
 
 def regular_by_rounding(model: Equations, found: Structure, least: float = 1e-10) -> bool:
@@ -333,7 +355,7 @@ def regular_by_rounding(model: Equations, found: Structure, least: float = 1e-10
     return is_singular(model.system_jacobian(found.c, found.d).toarray(), least)
 
 
-def leading_values(model: Equations, c: Integers, d: Integers) -> dict[tuple[int, int], int]:
+def leading_values(model: Equations, c: Integers, d: Integers) -> Entries:
     """The system Jacobian at a random point of the finite field: entries by equation and unknown."""
     # Shapes: c and d (n,).
     try:

@@ -304,6 +304,9 @@ class Leading:
     rows: Mapping[int, Mapping[int, Any]] = field(default_factory=dict)
 
 
+MOST_RANKS = 16  # Ranks that a graph keeps, for values of parameters and starts.
+
+
 def leading_rank(
     model: Equations, c: Integers, d: Integers, blocks: Sequence[Block], start: Start
 ) -> Leading | None:
@@ -312,10 +315,12 @@ def leading_rank(
     nodes = model.graph.leading_slopes(model.roots, c.tolist(), d.tolist())
     if not _depends_on_the_point(model, c, d, nodes):
         return None
-    asked = ("leading rank", tuple(model.roots), c.tobytes(), d.tobytes(), start.key)
-    known: dict[Any, Leading] = model.graph.remembered
+    asked = (tuple(model.roots), c.tobytes(), d.tobytes(), start.key)
+    known: dict[Any, Leading] = model.graph.remembered.setdefault("leading rank", {})
     if asked in known:
         return known[asked]
+    if len(known) >= MOST_RANKS:
+        known.clear()
     system = Prolongation(model.graph, model.roots, c.tolist(), d.tolist(), start.unit)
     keys, wanted = list(nodes), list(nodes.values())
     usable: list[Point] = []

@@ -1008,9 +1008,10 @@ class MachineStages(Simultaneous):
 
     def _begin_problem(self) -> None:
         """Tell compiled code of the problem and of the sizes of its unknowns."""
-        memory, scales, kernels = self._memory, self.problem.run_scales, self.problem.kernels
-        self._owners: Any = kernels
-        memory.residual, memory.jacobian = self._owners.residual, self._owners.jacobian
+        memory, scales = self._memory, self.problem.run_scales
+        kernels: Any = self.problem.kernels
+        self._owners = kernels
+        memory.residual, memory.jacobian = kernels.residual, kernels.jacobian
         sizes = {"sizes": scales.unknowns, "expected": scales.expected, "seen": scales.seen}
         self._arrays |= sizes
         tell_addresses(memory, sizes)

@@ -674,7 +674,7 @@ class Simultaneous(StageOperations):
     """
 
     def serve(self, problem: ProblemDAE) -> bool:
-        """Begin a run of another problem that differs in numbers alone; False where matrices may be others."""
+        """Begin a run of a problem that differs in numbers alone; False where matrices may be others."""
         return False
 
     # --- a step ---------------------------------------------------------------------------------------------
