@@ -198,10 +198,10 @@ def traced_before(problem: ProblemDAE, traced: Traced, u0: Vector | None = None)
         valued = zip(parameters.items(), numbers, strict=True)
         model.parameters_by_name = {name: replace(one, value=number) for (name, one), number in valued}
         try:
-            point = _compare(problem, model, start)
+            compared = _compare(problem, model, start)
         except InputError:  # told where the function is read anew
             return None
-        return replace(traced, model=model, start=start, point=point)
+        return replace(traced, model=model, start=start, point=compared)
     *point, before = traced.point
     try:
         with uncounted(problem), np.errstate(all="ignore"):
