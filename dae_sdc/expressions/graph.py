@@ -281,7 +281,12 @@ class Program:
     @cached_property
     def sizes(self) -> Program:
         """A program for the sizes of the outputs if no terms cancelled, to which rounding is relative."""
-        return _Sizes(self).program(self)
+        key = self.digest()
+        kept = _SIZES.pop(key, None) or _Sizes(self).program(self)
+        _SIZES[key] = kept  # the last is the one used last
+        if len(_SIZES) > MOST_SIZES:
+            _SIZES.pop(next(iter(_SIZES)), None)
+        return kept
 
     def digest(self) -> str:
         """A hash of the inputs, constants, instructions and outputs of the program."""
@@ -291,6 +296,10 @@ class Program:
         for array in (self.constants, self.code, self.outputs):
             content.update(array.tobytes())
         return content.hexdigest()
+
+
+MOST_SIZES: Final = 64  # Programs of sizes that are kept.
+_SIZES: Final[dict[str, Program]] = {}
 
 
 class _Sizes:
