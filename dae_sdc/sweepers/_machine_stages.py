@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from dae_sdc.compiled import machine_newton as mn
 from dae_sdc.compiled.triangular import (
     LARGEST_ROW_FILL,
+    PARTS,
+    ROW_PARTS,
     RowPattern,
     TriangularFactors,
     copy_for,
@@ -25,17 +26,93 @@ from dae_sdc.compiled.triangular import (
 )
 from dae_sdc.dae import newton_checks
 from dae_sdc.dae.linear import sparse_factors
-from dae_sdc.dae.memory import CallbackFailure, address, tell_addresses
+from dae_sdc.dae.machine_code import entry
+from dae_sdc.dae.memory import CallbackFailure, Counts, address, fields, lapack, tell_addresses
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, StepPolynomial, Vector, attach, coefficients_of_last, lagrange_weights
 from dae_sdc.errors import SingularMatrixError
 from dae_sdc.sweepers import simultaneous as own, steps_ahead
-from dae_sdc.sweepers._simultaneous import StagesMemory, act, functions, part_function, working
-from dae_sdc.sweepers.simultaneous import NOT_JUDGED, Simultaneous
+from dae_sdc.sweepers.simultaneous import NOT_JUDGED, RunNumbers, Simultaneous, StepNumbers
 from dae_sdc.sweepers.teams import EVALUATE, FACTORIZE, FILTER, SOLVE, Team
 from dae_sdc.sweepers.tolerance import Weights
 
+COMPILED = "dae_sdc.sweepers._simultaneous"  # Home of the C functions.
+
 ANSWER = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+
+
+@functools.cache
+def act() -> Any:
+    """The function that solves a step of the stages at an address, or does another piece of its work."""
+    kinds = ctypes.c_int64, ctypes.c_int64, ctypes.c_double, ctypes.c_double, *3 * (ctypes.c_int64,)
+    return ctypes.PYFUNCTYPE(ctypes.c_double, *kinds)(entry(f"{COMPILED}:act").address)
+
+
+@functools.cache
+def answer_of(name: str) -> Any:
+    """The C function of a name that does a part of the work."""
+    return ANSWER(entry(f"{COMPILED}:{name}").address)
+
+
+class StagesMemory(ctypes.Structure):
+    """What stages are solved on, for Python and for compiled code: addresses of doubles unless said."""
+
+    _fields_ = [
+        ("numbers", StepNumbers),
+        ("counts", Counts),
+        ("run", RunNumbers),
+        *fields(ctypes.c_double, "called_time called_step"),  # of the step that ``working`` is called for
+        *fields(ctypes.c_double, "time step"),  # where F is evaluated in parts
+        *fields(ctypes.c_double, "time_before step_before"),  # start and size of the step before
+        *fields(
+            ctypes.c_double, "rtol rate least_rate part high between_rtol late_rtol"
+        ),  # see dae_sdc.sweepers.tolerance.Weights and Scales
+        *fields(
+            ctypes.c_int64,
+            "own working",  # addresses of this structure, and of ``_work_at``
+            # Of steps that are taken one after the other: their number and the most; the sizes of steps, as
+            # numbers and as they were when a step began; rows of numbers, see ``begin_step``; their stages;
+            # and the estimates of errors, where they are kept.
+            "taken room step_sizes sizes_before rows run_u run_du graded estimates",
+            # Of errors between nodes, see ``error_between``; 0 without an absolute tolerance.
+            "last_coefficients between_counted between_atol",
+            "late_counted late_atol",  # likewise of errors at the end of unknowns of index 2
+            "share",  # in Python: does the parts of a piece of work, see dae_sdc.sweepers.teams; 0 without
+            "checks",  # whether errors of the last stage are checked
+            "between",  # number of places between the nodes at which F is checked
+            "several chunks",  # 1 where each matrix has scratch memory of its own; parts of SPREAD
+            "residual jacobian p",  # kernels, and their parameters
+            "dgetrf dgetrs zgetrf zgetrs",  # functions of LAPACK
+            "small",  # see machine_newton.NodesMemory, (1 or P + 1, 4)
+            # numbers: of nodes, of unknowns, of those that are differential, of complex pairs, of entries
+            "m n n_diff pairs entries",
+            "u_before du_before",  # (M, n), the stages of the step before
+            "u0 du0 weights error estimated checked",  # (n,)
+            "sizes expected seen atol counted exponents",  # (n,), see Weights and Scales; the last integers
+            "follows watched highest slowest",  # whether sizes and seen follow u; extreme exponents
+            "guess du u value transformed change",  # (M, n)
+            "places value_between slope_between",  # (P,), (P, M + 1) and (P, M): between the nodes
+            "h_a to back",  # (M, M)
+            "A inverse continuation",  # (M, M); the last takes stages of the step before to those of this one
+            "at_start middle at_end to_middle c lagrange",  # (M,); the last are 1 / prod_{j != k} (c_k - c_j)
+            "work directions",  # (2, n), (DIRECTIONS, n)
+            "mass",  # dF/du', row by row or the entries of the pattern
+            "stiffness",  # dF/du times the coefficient at which it was evaluated
+            "end_matrix end_lu end_pivots",  # the matrix of the last stage, and its factors where it is dense
+            "real_lu real_pivots",  # LU factors, column by column, and integers of 32 bits
+            "pair_lu pair_pivots",  # the factors of the pairs are complex, (P, n, n)
+            "eigenvalues row",  # complex, (P,) and (1 or P + 1, n)
+            "coefficients",  # of the stiffness in each matrix, the real one first; complex, (P + 1,)
+            # Functions for sparse matrices, see SparseStages; 0 with dense ones.
+            "refactorize substitute multiply",
+            "repivot solve_outside",  # in Python: new pivots, and solves with factors of SuperLU
+            "indices starts",  # of the CSC pattern, integers of 32 bits
+            "data scratch",  # complex, (1 or P + 1, entries), the matrix, and (1 or P + 1, 3 n)
+            "triangles",  # addresses of the parts of the factors, integers, (P + 2, 10); the first 0 without
+            "patterns",  # addresses of the parts of the row patterns, integers, (P + 2, 3)
+            "lasted",  # factorisations with the same pivots, integers, (P + 1,)
+        ),
+    ]
 
 
 class MachineStages(Simultaneous):
@@ -51,7 +128,7 @@ class MachineStages(Simultaneous):
         self.numbers, self.counts, memory.own = memory.numbers, memory.counts, ctypes.addressof(memory)
         self.run = memory.run
         memory.residual, memory.jacobian = kernels.residual, kernels.jacobian
-        memory.working = working.address
+        memory.working = entry(f"{COMPILED}:working").address
         memory.m, memory.n, memory.n_diff, memory.pairs = len(c), n, problem.n_diff, len(self.pairs)
         memory.chunks = 1 if team is None else team.at_once
         memory.several, memory.checks = int(memory.chunks > 1), int(self.checked.any())
@@ -85,7 +162,7 @@ class MachineStages(Simultaneous):
         """Allocate matrices and their factors, and set the functions that use them."""
         n, pairs, memory = self.problem.n, len(self.pairs), self._memory
         for name in ("dgetrf", "dgetrs", "zgetrf", "zgetrs"):
-            setattr(memory, name, mn.lapack(name))
+            setattr(memory, name, lapack(name))
         memory.entries = n * n
         self._arrays |= {
             "mass": np.zeros((n, n)),
@@ -110,7 +187,7 @@ class MachineStages(Simultaneous):
             self._memory.p = address(p)
         shared = None if self.team is None or self.team.idle else self._shared
         self._memory.share = 0 if shared is None else ctypes.cast(shared, ctypes.c_void_p).value
-        result: float = act(self._memory.own, what, t0, h, *judging)
+        result: float = act()(self._memory.own, what, t0, h, *judging)
         self._failure.check()
         return result
 
@@ -126,7 +203,7 @@ class MachineStages(Simultaneous):
         return int(self.team.share(kind, functools.partial(self._do_part, kind), count, rows, ends))
 
     def _do_part(self, kind: int, part: int) -> int:
-        done: int = part_function().ctypes(self._memory.own, kind, part)
+        done: int = answer_of("part")(self._memory.own, kind, part)
         self._failure.check()
         return done
 
@@ -147,7 +224,7 @@ class MachineStages(Simultaneous):
             super()._continue(before, t0, h)
             return
         self._take_step_before(before)
-        act(self._memory.own, own.CONTINUE, t0, h, 0, False, False)
+        act()(self._memory.own, own.CONTINUE, t0, h, 0, False, False)
 
     def _take_step_before(self, before: StepPolynomial) -> None:
         memory = self._memory
@@ -159,11 +236,11 @@ class MachineStages(Simultaneous):
         if self._advanced is not None:
             return
         self._begin_weights(weights)
-        act(self._memory.own, own.WEIGH, 0.0, h, 0, not first, False)
+        act()(self._memory.own, own.WEIGH, 0.0, h, 0, not first, False)
         self._end_weights(weights)
 
     def weigh_within(self, weights: Weights, h: float) -> bool:
-        return bool(act(self._memory.own, own.WITHIN, 0.0, h, *NOT_JUDGED))
+        return bool(act()(self._memory.own, own.WITHIN, 0.0, h, *NOT_JUDGED))
 
     def _begin_weights(self, weights: Weights) -> None:
         """Tell compiled code how errors are weighted, and with which rate of change."""
@@ -205,7 +282,7 @@ class MachineStages(Simultaneous):
         """The largest error between the nodes of a solved step, in units of what is allowed."""
         if len(self.nodes) < 3 or not self.judge_by("between_", weights, judged):
             return 0.0
-        return float(act(self._memory.own, own.BETWEEN, 0.0, 0.0, *NOT_JUDGED))
+        return float(act()(self._memory.own, own.BETWEEN, 0.0, 0.0, *NOT_JUDGED))
 
     def take_steps(
         self, value: MeshDAE, weights: Weights, arrays: Mapping[str, Vector], numbers: Mapping[str, int]
@@ -332,8 +409,8 @@ class SparseStages(MachineStages):
             "starts": pattern.indptr.astype(np.int32),
             "data": np.empty((self._copies, entries), dtype=np.complex128),
             "scratch": np.empty((self._copies, 3 * problem.n), dtype=np.complex128),
-            "triangles": np.zeros((count + 1, mn.PARTS), dtype=np.int64),
-            "patterns": np.zeros((count + 1, mn.ROW_PARTS), dtype=np.int64),
+            "triangles": np.zeros((count + 1, PARTS), dtype=np.int64),
+            "patterns": np.zeros((count + 1, ROW_PARTS), dtype=np.int64),
             "lasted": np.zeros(count, dtype=np.int64),
         }
         self._kept: dict[int, tuple[TriangularFactors, RowPattern]] = {}
@@ -348,7 +425,8 @@ class SparseStages(MachineStages):
         memory.repivot, memory.solve_outside = (
             ctypes.cast(function, ctypes.c_void_p).value for function in self._called
         )
-        memory.refactorize, memory.substitute, memory.multiply = (made.address for made in functions())
+        for name in ("refactorize", "substitute", "multiply"):
+            setattr(memory, name, entry(f"{COMPILED}:{name}").address)
         memory.entries = entries
         tell_addresses(memory, self._arrays)
 
@@ -407,7 +485,7 @@ class SparseStages(MachineStages):
         if not known and k not in self._outside and 0 in self._kept:
             factors, pattern = self._kept[0]
             self._put(k, copy_for(factors, np.complex128), pattern)
-            if functions()[0].ctypes(self._memory.own, k, 0):
+            if answer_of("refactorize")(self._memory.own, k, 0):
                 return 1
         elif known:
             lasted = self._arrays["lasted"]

@@ -9,94 +9,31 @@ import numpy as np
 from numba import types
 
 from dae_sdc.compiled import machine_newton as mn
+from dae_sdc.compiled.triangular import PARTS, ROW_PARTS
 from dae_sdc.dae import newton_checks
 from dae_sdc.dae.compiling import (
     RecordView,
-    c_function,
+    c_functions,
     call_at,
     call_jacobian,
     call_residual,
     doubles,
     integers,
-    kept,
     pointer_to,
     short_integers,
     within_compiled,
 )
-from dae_sdc.dae.memory import Counts, fields
 from dae_sdc.dae.scales import KEPT_RATE
 from dae_sdc.dae.state import FARTHEST_EXTRAPOLATION
-from dae_sdc.sharing import once
 from dae_sdc.sweepers import simultaneous as own, steps_ahead, tolerance
-from dae_sdc.sweepers.simultaneous import RELATIVE_ROUND_OFF, RunNumbers, StepNumbers
+from dae_sdc.sweepers._machine_stages import StagesMemory
+from dae_sdc.sweepers.simultaneous import RELATIVE_ROUND_OFF
 from dae_sdc.sweepers.teams import EVALUATE, FACTORIZE, FILTER, SOLVE, SPREAD
 
 TIME_PART_AT_INDEX_4 = tolerance.SETTINGS.time_part_at_index_4
 
 # Error of the last stage, in units of that allowed to Newton's method, behind which no doubt remains.
 CERTAIN = 1e-3
-
-
-class StagesMemory(ctypes.Structure):
-    """What stages are solved on, for Python and for compiled code: addresses of doubles unless said."""
-
-    _fields_ = [
-        ("numbers", StepNumbers),
-        ("counts", Counts),
-        ("run", RunNumbers),
-        *fields(ctypes.c_double, "called_time called_step"),  # of the step that ``working`` is called for
-        *fields(ctypes.c_double, "time step"),  # where F is evaluated in parts
-        *fields(ctypes.c_double, "time_before step_before"),  # start and size of the step before
-        *fields(
-            ctypes.c_double, "rtol rate least_rate part high between_rtol late_rtol"
-        ),  # see dae_sdc.sweepers.tolerance.Weights and Scales
-        *fields(
-            ctypes.c_int64,
-            "own working",  # addresses of this structure, and of :data:`working`
-            # Of steps that are taken one after the other: their number and the most; the sizes of steps, as
-            # numbers and as they were when a step began; rows of numbers, see ``begin_step``; their stages;
-            # and the estimates of errors, where they are kept.
-            "taken room step_sizes sizes_before rows run_u run_du graded estimates",
-            # Of errors between nodes, see ``error_between``; 0 without an absolute tolerance.
-            "last_coefficients between_counted between_atol",
-            "late_counted late_atol",  # likewise of errors at the end of unknowns of index 2
-            "share",  # in Python: does the parts of a piece of work, see dae_sdc.sweepers.teams; 0 without
-            "checks",  # whether errors of the last stage are checked
-            "between",  # number of places between the nodes at which F is checked
-            "several chunks",  # 1 where each matrix has scratch memory of its own; parts of SPREAD
-            "residual jacobian p",  # kernels, and their parameters
-            "dgetrf dgetrs zgetrf zgetrs",  # functions of LAPACK
-            "small",  # see machine_newton.NodesMemory, (1 or P + 1, 4)
-            # numbers: of nodes, of unknowns, of those that are differential, of complex pairs, of entries
-            "m n n_diff pairs entries",
-            "u_before du_before",  # (M, n), the stages of the step before
-            "u0 du0 weights error estimated checked",  # (n,)
-            "sizes expected seen atol counted exponents",  # (n,), see Weights and Scales; the last integers
-            "follows watched highest slowest",  # whether sizes and seen follow u; extreme exponents
-            "guess du u value transformed change",  # (M, n)
-            "places value_between slope_between",  # (P,), (P, M + 1) and (P, M): between the nodes
-            "h_a to back",  # (M, M)
-            "A inverse continuation",  # (M, M); the last takes stages of the step before to those of this one
-            "at_start middle at_end to_middle c lagrange",  # (M,); the last are 1 / prod_{j != k} (c_k - c_j)
-            "work directions",  # (2, n), (DIRECTIONS, n)
-            "mass",  # dF/du', row by row or the entries of the pattern
-            "stiffness",  # dF/du times the coefficient at which it was evaluated
-            "end_matrix end_lu end_pivots",  # the matrix of the last stage, and its factors where it is dense
-            "real_lu real_pivots",  # LU factors, column by column, and integers of 32 bits
-            "pair_lu pair_pivots",  # the factors of the pairs are complex, (P, n, n)
-            "eigenvalues row",  # complex, (P,) and (1 or P + 1, n)
-            "coefficients",  # of the stiffness in each matrix, the real one first; complex, (P + 1,)
-            # Functions for sparse matrices, see SparseStages; 0 with dense ones.
-            "refactorize substitute multiply",
-            "repivot solve_outside",  # in Python: new pivots, and solves with factors of SuperLU
-            "indices starts",  # of the CSC pattern, integers of 32 bits
-            "data scratch",  # complex, (1 or P + 1, entries), the matrix, and (1 or P + 1, 3 n)
-            "triangles",  # addresses of the parts of the factors, integers, (P + 2, 10); the first 0 without
-            "patterns",  # addresses of the parts of the row patterns, integers, (P + 2, 3)
-            "lasted",  # factorisations with the same pivots, integers, (P + 1,)
-        ),
-    ]
-
 
 _view, _sizes_view = RecordView(StagesMemory), RecordView(steps_ahead.StepSizes)
 stages_at, sizes_of_steps_at = _view.at, _sizes_view.at
@@ -363,7 +300,7 @@ def _end_error(a: Any, t0: Any, h: Any) -> Any:
     doubted = a.refactorize == 0 and 0.0 < a.numbers.end_error < np.inf
     if not doubted and fits_at_end(a, h):
         return 0.0
-    if a.refactorize != 0 and integers(a.triangles + 8 * mn.PARTS * (a.pairs + 1))[0] == 0:
+    if a.refactorize != 0 and integers(a.triangles + 8 * PARTS * (a.pairs + 1))[0] == 0:
         return np.inf
     n, last, c, largest = a.n, 8 * (a.m - 1) * a.n, h * a.numbers.gamma, 0.0
     call_jacobian(a.jacobian, t0 + h, a.u + last, a.du + last, c, a.p, a.end_matrix)
@@ -816,7 +753,7 @@ def _error_between(a: Any) -> Any:
 
 @within_compiled
 def call_with(a: Any, what: Any, t0: Any, h: Any, first: Any, again: Any, looks: Any) -> Any:
-    """Call :data:`working` for a step."""
+    """Call :func:`_work_at` for a step."""
     a.called_time, a.called_step = t0, h
     return call_at(a.working, (a.own, what, first + (4 if again else 0) + (8 if looks else 0)))
 
@@ -856,11 +793,11 @@ def _work_at(address: Any, what: Any, flags: Any) -> Any:
 
 
 def _act(address: Any, what: Any, t0: Any, h: Any, first: Any, again: Any, looks: Any) -> Any:
-    a = stages_at(address)
+    a, step = stages_at(address), (t0, h, first, again != 0, looks != 0)
     if what == own.ADVANCE:
-        return float(a.solve_and_judge(t0, h, first, again, looks))
+        return float(a.solve_and_judge(*step))
     if what == own.JUDGE:
-        return a.judge(t0, h, first, again, looks)
+        return a.judge(*step)
     if what == own.RENEW:
         return 1.0 if own.renew(a, t0, h) else 0.0
     if what == own.SLOPE:
@@ -868,7 +805,7 @@ def _act(address: Any, what: Any, t0: Any, h: Any, first: Any, again: Any, looks
     if what == own.CONTINUE:
         a.continue_stages(t0, h)
     elif what == own.WEIGH:
-        a.weigh(h, again)
+        a.weigh(h, again != 0)
     elif what == own.WITHIN:
         return 1.0 if a.weigh_within(h) else 0.0
     elif what == own.BETWEEN:
@@ -878,23 +815,8 @@ def _act(address: Any, what: Any, t0: Any, h: Any, first: Any, again: Any, looks
     return 0.0
 
 
-# Called by address from several places: the compiler would optimise a copy of it at each.
-working = c_function(_work_at, CALLED)
-act = kept(
-    _act, types.float64(*(types.int64,) * 2, *(types.float64,) * 2, types.int64, *(types.boolean,) * 2)
-)
-"""Call :func:`act` of the stages whose memory is at an address, guess their derivatives by those of the step
-before, or write the weights of errors."""
-
-
 def _part_at(address: Any, kind: Any, part: Any) -> Any:
     return int(do_part(stages_at(address), kind, part))
-
-
-@once
-def part_function() -> Any:
-    """The C function that does one part of a piece of work, compiled when work is first shared."""
-    return c_function(_part_at, CALLED)
 
 
 # --- sparse matrices ----------------------------------------------------------------------------------------
@@ -905,7 +827,7 @@ refactor_complex, substitute_complex = mn.sparse_work(complexes)
 def _refactorize_at(address: Any, k: Any, _: Any) -> Any:
     a = stages_at(address)
     n, size, own_part = a.n, a.entries, 16 * a.several * k
-    parts, pattern = a.triangles + 8 * mn.PARTS * k, a.patterns + 8 * mn.ROW_PARTS * k
+    parts, pattern = a.triangles + 8 * PARTS * k, a.patterns + 8 * ROW_PARTS * k
     if integers(parts)[0] == 0:
         return 0
     if k > a.pairs:
@@ -929,7 +851,7 @@ def _refactorize_at(address: Any, k: Any, _: Any) -> Any:
 
 def _substitute_at(address: Any, k: Any, x_at: Any) -> Any:
     a = stages_at(address)
-    parts, n = a.triangles + 8 * mn.PARTS * k, a.n
+    parts, n = a.triangles + 8 * PARTS * k, a.n
     if integers(parts)[0] == 0:
         return call_at(a.solve_outside, (address, k, x_at))
     if k == 0 or k > a.pairs:
@@ -951,8 +873,19 @@ def _multiply_at(address: Any, x_at: Any, out_at: Any) -> Any:
     return 1
 
 
-@once
-def functions() -> tuple[Any, Any, Any]:
-    """The C functions to factorise matrix k, solve with it, and multiply with dF/du', compiled when used."""
-    made: Any = (c_function(function, CALLED) for function in (_refactorize_at, _substitute_at, _multiply_at))
-    return tuple(made)
+_STEP = types.int64, types.int64, types.float64, types.float64
+
+C_FUNCTIONS = c_functions(
+    {
+        "act": (_act, types.float64(*_STEP, *(types.int64,) * 3)),
+        "working": (
+            _work_at,
+            CALLED,
+        ),  # by address, from several places: each would be compiled with a copy of it
+        "part": (_part_at, CALLED),
+        "refactorize": (_refactorize_at, CALLED),
+        "substitute": (_substitute_at, CALLED),
+        "multiply": (_multiply_at, CALLED),
+    }
+)
+"""What :mod:`dae_sdc.sweepers._machine_stages` calls."""
