@@ -46,6 +46,9 @@ class CFunction(NamedTuple):
     file: str = ""  # Name of the object file that has it.
 
 
+_LOADED: Final[list[CFunction]] = []  # Code stays where it is, as numba's does: others know its address.
+
+
 @once
 def entry(home: str) -> CFunction:
     """The C function at "module:name", which ``C_FUNCTIONS`` of the module compiles; it imports numba."""
@@ -74,7 +77,11 @@ def function_in(file: str) -> CFunction | None:
     """The function of an object file, in which the code stands behind a line with all names that it needs."""
     header, _, code = (read_kept(cache_directory("functions") / file) or b"").partition(b"\n")
     name, *called = header.decode().split("\t")
-    return CFunction(*linked(code, name), file) if code and all(map(_is_reachable, called)) else None
+    if not (code and all(map(_is_reachable, called))):
+        return None
+    function = CFunction(*linked(code, name), file)
+    _LOADED.append(function)
+    return function
 
 
 @cache

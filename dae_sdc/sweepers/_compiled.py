@@ -180,6 +180,7 @@ def entry_point(function: Callable[..., Any]) -> Any:
     return kept(function, _dbg_optnone=True)
 
 
+_SUBSTITUTE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 # There is always room for one factored matrix of each node.
 MOST_COMPILED_MATRICES = 64  # Largest number of matrices that are kept at a time.
 MOST_MATRIX_ENTRIES = 2_000_000  # Largest number of entries of all matrices together.
@@ -417,7 +418,7 @@ class SparseNodes(CompiledNodes):
             return None
         parts = (kept["masses"][slot], sparsity.indices, sparsity.indptr)
         mass = sparse.csc_matrix(parts, shape=sparsity.shape)
-        delta, substitute, own = self._buffers["delta"], mn.sparse_functions()[0].ctypes, self._nodes.own
+        delta, substitute, own = self._buffers["delta"], _SUBSTITUTE(self._nodes.substitute), self._nodes.own
 
         def solve(v: Vector) -> Vector:
             delta[:] = v
