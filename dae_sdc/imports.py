@@ -33,6 +33,16 @@ def function_at(home: str) -> Callable[..., Any]:
     return function
 
 
+class LaterModule:
+    """A module that is imported when an attribute of it is asked for."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(importlib.import_module(self._name), name)
+
+
 class Later:
     """Something of mpi4py, imported when it is called or an attribute of it is asked for."""
 

@@ -281,7 +281,7 @@ DENSE = ("car-axis", "chemical-akzo-nobel", "hires", "pendulum", "robertson", "s
 
 @pytest.mark.parametrize("name", DENSE)
 def test_compiled_corrections_are_those_of_numpy(name: str) -> None:
-    from dae_sdc.compiled.points import MachinePoints  # which compiles
+    from dae_sdc.compiled.pointwise import MachinePoints
 
     problem, solution = PROBLEMS[name](), ds.solve(name, rtol=1e-6, dense=True)
     rng, sizes = np.random.default_rng(3), np.abs(solution.u).max(axis=0)
@@ -320,7 +320,7 @@ class Tiny(ds.ProblemDAE):
 
 
 def test_what_compiled_code_takes_for_singular_is_done_in_python() -> None:
-    from dae_sdc.compiled.points import MachinePoints
+    from dae_sdc.compiled.pointwise import MachinePoints
 
     problem, sizes = Tiny(), np.ones(2)
     times = np.array([0.1, 0.2])

@@ -20,7 +20,8 @@ from numba.extending import intrinsic
 
 import dae_sdc as ds
 from dae_sdc import sharing
-from dae_sdc.dae.compiling import compiled_as, machine_code_digest
+from dae_sdc.dae.code_digest import IMPLEMENTATIONS, machine_code_digest
+from dae_sdc.dae.compiling import compiled_as
 from dae_sdc.dae.kernels import inlined
 from dae_sdc.sharing import alone
 
@@ -126,7 +127,6 @@ def test_a_digest_does_not_change_with_anything_else(more: dict[str, str]) -> No
 
 def test_a_method_of_a_structure_is_part_of_what_calls_it(monkeypatch: pytest.MonkeyPatch) -> None:
     from dae_sdc.compiled import machine_newton
-    from dae_sdc.dae.compiling import IMPLEMENTATIONS
 
     before = machine_code_digest(machine_newton._solve_at)
     assert before is not None
@@ -152,15 +152,16 @@ class Passes(event.Listener):
         pass
 
 event.register("numba:run_pass", Passes())
-from dae_sdc.dae import compiling
+from dae_sdc.dae import compiling, machine_code
 read, loaded = compiling.read_kept, []
-compiling.read_kept = lambda path: loaded.append(read(path)) or loaded[-1]
+for module in (compiling, machine_code):
+    module.read_kept = lambda path: loaded.append(read(path)) or loaded[-1]
 import dae_sdc.constrained._manifold, dae_sdc.structure.following
 from dae_sdc.compiled.machine_newton import sparse_functions
-from dae_sdc.dae.complex_step import jacobian_function
+from dae_sdc.dae.kernels import stepped_jacobian
 ds.solve("simple", sweeper="fully-implicit", nodes=2, dt=0.1, t_end=0.1, backend="compiled")
 ds.solve("simple", rtol=1e-2, sweeper="radau-iia-5", t_end=0.1)
-sparse_functions(), jacobian_function()
+sparse_functions(), stepped_jacobian()
 print(Passes.count, len(loaded) - loaded.count(None), ds.__file__)
 """
 

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from dae_sdc import sharing
-from dae_sdc.dae.compiling import jacobian_at, residual_at, residuals_at
+from dae_sdc.dae.kernels import machine
 from dae_sdc.errors import DAEWarning, InputError
 from dae_sdc.expressions import codegen
 from dae_sdc.expressions.codegen import Compiled, compile_program
@@ -69,9 +69,9 @@ def call(compiled: Compiled, t=0.0, u=(), du=(), p=(), c=0.0) -> np.ndarray:
     out = np.full(len(compiled.program.outputs), 123.0)
     u, du, p = arrays
     if compiled.form == "residual":
-        residual_at(compiled.address, t, u, du, p, out)
+        machine().residual_at(compiled.address, t, u, du, p, out)
     else:
-        jacobian_at(compiled.address, t, u, du, c, p, out)
+        machine().jacobian_at(compiled.address, t, u, du, c, p, out)
     return out
 
 
@@ -316,7 +316,7 @@ def test_compiled_functions_are_kernels(pendulum: tuple[Program, Program], how: 
     nodes = 3  # at several nodes, from compiled code
     out = np.zeros((nodes, 2))
     several = np.tile(u, (nodes, 1)), np.tile(du, (nodes, 1))
-    residuals_at(residual.address, np.zeros(nodes), *several, np.array([g]), out)
+    machine().residuals_at(residual.address, np.zeros(nodes), *several, np.array([g]), out)
     assert out == pytest.approx(np.tile(expected, (nodes, 1)), rel=1e-15)
 
 

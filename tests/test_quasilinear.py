@@ -15,9 +15,8 @@ from scipy import special
 import dae_sdc as ds
 from dae_sdc.constrained.parts import PARTS, Pointers
 from dae_sdc.constrained.quasilinear import nearest_point
-from dae_sdc.dae import compiling
 from dae_sdc.dae.jacobian import most_accurate
-from dae_sdc.dae.kernels import COMPLEX_STEP
+from dae_sdc.dae.kernels import COMPLEX_STEP, machine
 from dae_sdc.dae.state import Vector
 from dae_sdc.run.description import describe
 from dae_sdc.sweepers.together import stage_solver
@@ -641,9 +640,9 @@ def test_compiled_equations_write_nothing_for_a_copy_of_the_parameters(cls: Any)
     P = cls()
     copied = np.append([0.0, 0.0], P.packed_parameters)[2:]
     out = np.zeros(P.n * P.n)
-    compiling.residual_at(P.kernels.residual, T, np.ones(P.n), np.ones(P.n), copied, out)
+    machine().residual_at(P.kernels.residual, T, np.ones(P.n), np.ones(P.n), copied, out)
     assert np.isnan(out[0]) and not out[1:].any()
-    compiling.jacobian_at(P.kernels.jacobian, T, np.ones(P.n), np.ones(P.n), 0.3, copied, out)
+    machine().jacobian_at(P.kernels.jacobian, T, np.ones(P.n), np.ones(P.n), 0.3, copied, out)
     assert np.isnan(out[0]) and not out[1:].any()
 
 
@@ -739,7 +738,7 @@ def assert_equations(P: Any, **what: Any) -> None:
         assert found == pytest.approx(expected_with(c, **what), abs=1e-13)
         if P.kernels is not None and P.kernels.jacobian:
             out, p = np.empty(25), P.packed_parameters
-            compiling.jacobian_at(P.kernels.jacobian, T, STATE, RATE, c, p, out)
+            machine().jacobian_at(P.kernels.jacobian, T, STATE, RATE, c, p, out)
             assert out == pytest.approx(np.ravel(expected_with(c, **what)), abs=1e-13)
 
 

@@ -54,7 +54,7 @@ RADAU = radau_iia(3)
 @cache
 def compiled_stages() -> Any:
     """The module of these stages: its import compiles, which no process should wait for to collect tests."""
-    return import_module("dae_sdc.sweepers._simultaneous")
+    return import_module("dae_sdc.sweepers._machine_stages")
 
 
 def full(n: int) -> Any:

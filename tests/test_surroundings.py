@@ -21,8 +21,8 @@ import pytest
 from numba import types
 
 import dae_sdc as ds
+from dae_sdc import llvm
 from dae_sdc.dae import compiling
-from dae_sdc.expressions import codegen
 from dae_sdc.registry import Registry
 from dae_sdc.sharing import cache_directory, filtering, once
 
@@ -42,6 +42,7 @@ def run(*command: str, path: str = "", **more: Any) -> subprocess.CompletedProce
 COLD = """
 import logging, sys, threading, warnings
 import dae_sdc as ds
+from dae_sdc import llvm
 
 def shared():
     m = ds.Model("pendulum")
@@ -139,6 +140,7 @@ def test_a_registry_is_whole_for_every_thread(tmp_path: Path, monkeypatch: pytes
 PROCESSES = """
 import multiprocessing, sys
 import dae_sdc as ds
+from dae_sdc import llvm
 
 def digits(_):
     return ds.solve("robertson", rtol=1e-4, t_end=1.0).u.tobytes()
@@ -229,6 +231,7 @@ BROKEN = {"raises": "raise RuntimeError('cannot load MPI')", "aborts": "import o
 SERIAL = """
 import sys
 import dae_sdc as ds
+from dae_sdc import llvm
 ds.solve("simple", dt=0.1, t_end=0.2)
 ds.solve("pendulum", rtol=1e-4, t_end=0.1)
 ds.convergence("simple", sweeper="semi-implicit", nodes=2, dt=[0.1, 0.05], t_end=0.2)
@@ -269,6 +272,7 @@ if sys.argv[1] == "first":
     from mpi4py import MPI
 import numpy as np
 import dae_sdc as ds
+from dae_sdc import llvm
 assert ds.solve("simple", dt=0.1, t_end=0.2).success
 from mpi4py import MPI
 from pySDC.implementations.datatype_classes.mesh import mesh
@@ -319,13 +323,13 @@ def by_numba(directory: Path) -> tuple[float, int, list[Path]]:
 def by_llvm(directory: Path) -> tuple[float, int, list[Path]]:
     """The same for an object file of the package's own."""
     made: list[int] = []
-    tools = codegen.toolchain()
+    tools = llvm.toolchain()
     machine, tools.machine = tools.machine, lambda level: made.append(level) or machine(level)  # type: ignore
     try:
-        content = codegen.assembled(ASSEMBLY, 1, keep=True)
+        content = llvm.assembled(ASSEMBLY, 1, keep=True)
     finally:
         tools.machine = machine  # type: ignore[method-assign]
-    address, owners = codegen.linked(content, "three")
+    address, owners = llvm.linked(content, "three")
     import ctypes
 
     value = ctypes.CFUNCTYPE(ctypes.c_double)(address)()
@@ -446,6 +450,7 @@ place = tempfile.mkdtemp()
 os.chdir(place)
 os.rmdir(place)
 import dae_sdc as ds
+from dae_sdc import llvm
 from dae_sdc.sharing import surroundings
 surroundings()
 try:

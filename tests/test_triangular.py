@@ -528,7 +528,7 @@ def test_a_complex_matrix_without_a_normal_number_in_a_column_is_singular(
 ) -> None:
     from numba import cfunc, types
 
-    from dae_sdc.compiled.machine_newton import lapack
+    from dae_sdc.dae.memory import lapack
     from dae_sdc.sweepers._simultaneous import factorize_complex
 
     kind = types.boolean(*[types.int64] * 5)

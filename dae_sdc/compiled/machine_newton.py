@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 from numba import types
-from numba.extending import get_cython_function_address
 
 from dae_sdc.compiled.triangular import (
+    PARTS,
     REFACTORIZED,
+    ROW_PARTS,
     RowPattern,
     TriangularFactors,
     refactorize,
@@ -86,12 +87,6 @@ nodes_at, kept_at = _view.at, _kept.at
 # triangular solves are loops here: LAPACK takes a microsecond to begin.
 LARGEST_NODE_LOOP = 32
 LARGEST_LOOP = 24
-
-
-def lapack(name: str) -> int:
-    """Address of a function of the LAPACK that SciPy uses."""
-    address: int = get_cython_function_address("scipy.linalg.cython_lapack", name)
-    return address
 
 
 @within_compiled
@@ -388,9 +383,6 @@ def solver_functions() -> tuple[Any, Any]:
     # A function called by name is optimised again within each caller; calls by address avoid that.
     return c_function(_solve_at, AT), c_function(_factorize_at, AT)
 
-
-# How many arrays factors and row patterns have.
-PARTS, ROW_PARTS = len(TriangularFactors._fields) - 1, len(RowPattern._fields)
 
 refactorized, solved = within_compiled(refactorize), within_compiled(solve_triangular)
 

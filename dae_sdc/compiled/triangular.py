@@ -64,6 +64,10 @@ class RowPattern(NamedTuple):
     indptr: Indices  # Shape (n + 1,). Row i of LU is made of ``source[indptr[i]:indptr[i + 1]]``.
 
 
+# How many arrays factors and row patterns have.
+PARTS, ROW_PARTS = len(TriangularFactors._fields) - 1, len(RowPattern._fields)
+
+
 REFACTORIZED, WEAK_PIVOT, GROWTH, NOT_FINITE = range(4)  # Return values of :func:`refactorize`.
 
 SMALLEST_PIVOT = 2.0**-26

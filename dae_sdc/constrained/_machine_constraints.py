@@ -16,10 +16,11 @@ import numpy as np
 
 from dae_sdc.dae import compiling
 from dae_sdc.dae.compiling import RecordView, address_of, c_function, call_residual, doubles, within_compiled
-from dae_sdc.dae.complex_step import SIGN, address_in
+from dae_sdc.dae.complex_step import address_in
 from dae_sdc.dae.jacobian import FIRST_DIFFERENCE, SECOND_DIFFERENCE
 from dae_sdc.dae.memory import STEP, fields, no_copy, tell_addresses
 from dae_sdc.dae.state import Vector
+from dae_sdc.dae.workspaces import SIGN
 from dae_sdc.sharing import once
 
 # Forms: g = 0; g_u u' + g_t = 0; both, with multipliers mu that stabilise; g_u u'' + the rest = 0.

@@ -22,11 +22,12 @@ from dae_sdc.dae.jacobian import (
     slope,
     takes_complex,
 )
-from dae_sdc.dae.kernels import compile_kernel, complex_step, machine
+from dae_sdc.dae.kernels import compile_kernel, machine
 from dae_sdc.dae.memory import STEP, Callback, CallbackFailure, no_copy
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.dae.values import guard_methods, real_numbers, undefined
+from dae_sdc.dae.workspaces import Parameters
 from dae_sdc.errors import InputError
 from dae_sdc.sharing import filtering
 
@@ -536,7 +537,7 @@ class CompiledParts(PartDerivatives):
         else:
             functions = self._functions()
             if self._compiles_derivatives:
-                owner = complex_step().Parameters(self._make_workspace(functions), self.kernel_parameters())
+                owner = Parameters(self._make_workspace(functions), self.kernel_parameters())
                 p = owner.array
         for name in self._parts_of_kind():
             addresses[PARTS.index(name)] = functions[name].address

@@ -10,13 +10,11 @@ import hashlib
 import inspect
 import pickle
 import sys
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from enum import Enum
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from types import CodeType, FunctionType, ModuleType
+from types import FunctionType
 from typing import Any, ClassVar, Final
 
 import llvmlite
@@ -31,7 +29,6 @@ from numba.core.codegen import JITCodeLibrary, RuntimeLinker
 from numba.core.compiler import Compiler, CompilerBase, CompileResult, DefaultPassBuilder
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import FunctionPass, register_pass
-from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaError, NumbaWarning
 from numba.core.registry import CPUDispatcher
 from numba.core.serialize import dumps
@@ -40,114 +37,22 @@ from numba.core.typed_passes import NativeLowering
 from numba.core.untyped_passes import IRProcessing
 from numba.extending import intrinsic, models, overload, overload_method, register_jitable, register_model
 
-from dae_sdc.dae.memory import codes_of, is_inlined
+from dae_sdc.dae.code_digest import IMPLEMENTATIONS, kept_digest, versioned
+from dae_sdc.dae.machine_code import CFunction, function_in
+from dae_sdc.dae.memory import is_inlined
 from dae_sdc.deadline import check
 from dae_sdc.errors import InputError
 from dae_sdc.sharing import alone, cache_directory, filtering, interrupted_later, read_kept, write_kept
 
-# Libraries whose functions a digest has by name; the version of each is part of what code is kept under.
-VERSIONED: Final = sys.stdlib_module_names | {"numba", "llvmlite", "numpy", "scipy"}
 CompilationError: Final = NumbaError  # What a function raises that cannot be compiled.
-PLAIN: Final = (bool, int, float, complex, str, bytes, np.number, types.Type, type(None))  # Hold no others.
-# What compiled code calls in place of a Python function, or as a method of this name.
-IMPLEMENTATIONS: Final[dict[Any, list[Any]]] = defaultdict(list)
-
-
-class _UnknownError(Exception):
-    """Machine code may hold a value of which there is no digest."""
-
-
-def machine_code_digest(function: FunctionType) -> str | None:
-    """The digest; None if there is none, so that what is compiled from the function cannot be kept."""
-    content, reached, waiting = hashlib.sha256(), {function}, [function]
-    try:
-        for caller in waiting:
-            texts, called = _content(caller)
-            content.update("\n".join(texts).encode())
-            for callee in called:
-                if callee not in reached:
-                    reached.add(callee)
-                    waiting.append(callee)
-    except _UnknownError:
-        return None
-    return content.hexdigest()
 
 
 @cache
 def files_digest(classes: tuple[type, ...]) -> str:
     """A digest of the files in which these classes and those above them stand, but for those of numba."""
     modules = {kind.__module__ for one in classes for kind in one.__mro__}
-    paths = sorted(str(sys.modules[name].__file__) for name in modules if not _versioned(name))
+    paths = sorted(str(sys.modules[name].__file__) for name in modules if not versioned(name))
     return hashlib.sha256(b"".join(Path(path).read_bytes() for path in paths)).hexdigest()
-
-
-@cache
-def _versioned(module: str | None) -> bool:
-    return (module or "").partition(".")[0] in VERSIONED
-
-
-def _content(function: FunctionType) -> tuple[list[str], list[FunctionType]]:
-    """What a function does and holds, as texts, and the functions that it may call."""
-    code, names, called = function.__code__, set[str](), list[FunctionType]()
-    texts, values = [f"{function.__qualname__} {code.co_varnames}"], list[Any]()
-    values += function.__defaults__, function.__kwdefaults__
-    for inner in codes_of(code):
-        texts.append(f"{inner.co_code.hex()} {inner.co_argcount} {inner.co_freevars} {inner.co_cellvars}")
-        texts.append(f"{inner.co_names}")
-        documented = inner is code and inner.co_consts[:1] == (function.__doc__,)
-        values.append(inner.co_consts[documented:])
-        names.update(inner.co_names)
-    for cell in function.__closure__ or ():
-        values.append(cell.cell_contents)
-    for name in sorted(names):
-        called += IMPLEMENTATIONS.get(name, ())
-        if name in function.__globals__:
-            values += name, function.__globals__[name]
-    places: dict[int, int] = {}  # where each list and dictionary is described; it may hold itself
-    for value in values:  # which grows by what these hold
-        kind, place = type(value), len(texts)
-        if isinstance(value, PLAIN):
-            texts.append(f"{kind.__name__} {value!r}")
-            continue
-        if isinstance(value, np.ndarray) and value.dtype != object:
-            texts.append(f"{value.dtype} {value.shape} {value.tobytes().hex()}")
-            continue
-        if isinstance(value, ModuleType):
-            for name in sorted(names):
-                entry = getattr(value, name, _UnknownError)
-                known = entry is _UnknownError or _versioned(value.__name__)
-                values += () if known and not isinstance(entry, int | float) else (name, entry)
-            continue
-        if isinstance(value, list | dict) and places.setdefault(id(value), place) != place:
-            texts.append(f"that at {places[id(value)]}")
-            continue
-        if isinstance(value, tuple | list | dict | frozenset):
-            texts.append(f"{kind.__name__} {getattr(value, '_fields', '')} {len(value)}")
-            entries = value.items() if isinstance(value, dict) else value
-            values += sorted(entries, key=repr) if isinstance(value, frozenset) else entries
-            continue
-        if isinstance(value, Dispatcher):
-            stands = value.py_func
-            texts.append(f"{sorted(value.targetoptions.items())}")
-        else:
-            stands = getattr(value, "_defn", value)  # that of an intrinsic of numba
-        if isinstance(value, FunctionType) and IMPLEMENTATIONS.get(value):
-            called += IMPLEMENTATIONS[value]
-        elif isinstance(stands, FunctionType) and not (stands is value and _versioned(value.__module__)):
-            called.append(stands)
-        elif kind is not CodeType:
-            texts.append(_name_of(value))
-    return texts, called
-
-
-def _name_of(value: Any) -> str:
-    """What tells a value that numba knows by its name; raises where nothing does."""
-    if hasattr(value, "_fields") or isinstance(value, Enum):  # a class of named tuples
-        return f"{value!r} {getattr(value, '_fields', '')}"
-    text = getattr(value, "__qualname__", None) or repr(value)
-    if not _versioned(getattr(value, "__module__", None) or type(value).__module__) or " at 0x" in text:
-        raise _UnknownError
-    return str(text)
 
 
 class _BetweenPasses(event.Listener):  # type: ignore[misc]
@@ -183,18 +88,19 @@ class _Disk(NullCache):  # type: ignore[misc]
     def cache_path(self) -> str:
         return str(self._directory)
 
-    def _path(self, sig: Any, codegen: Any) -> Path:
+    def path(self, sig: Any, codegen: Any, kind: str = "nbc") -> Path:
+        """Where a form is kept."""
         about = repr((self._about, sig, codegen.magic_tuple(), int(config.OPT)))
-        return self._directory / f"{self._name}-{hashlib.sha256(about.encode()).hexdigest()[:32]}.nbc"
+        return self._directory / f"{self._name}-{hashlib.sha256(about.encode()).hexdigest()[:32]}.{kind}"
 
     def alone(self, sig: Any, context: Any) -> AbstractContextManager[None]:
         """Hold off other processes that would compile the same, unless it is there."""
-        path = self._path(sig, context.codegen())
+        path = self.path(sig, context.codegen())
         return nullcontext() if path.exists() else alone(path)
 
     def load_overload(self, sig: Any, context: Any) -> Any:
         context.refresh()
-        content = read_kept(self._path(sig, context.codegen()))
+        content = read_kept(self.path(sig, context.codegen()))
         if content is None:
             return None
         try:
@@ -204,7 +110,7 @@ class _Disk(NullCache):  # type: ignore[misc]
 
     def save_overload(self, sig: Any, data: Any) -> None:
         if not data.library.has_dynamic_globals and not _is_open(data.library._final_module):
-            write_kept(self._path(sig, data.codegen), dumps(data._reduce()))
+            write_kept(self.path(sig, data.codegen), dumps(data._reduce()))
 
 
 @contextmanager
@@ -235,8 +141,7 @@ class _KeptDispatcher(CPUDispatcher):  # type: ignore[misc]
 
 def _place(function: Any, options: dict[str, Any]) -> tuple[FunctionType, NullCache]:
     """A function with its digest in its name, by which code is linked, and where its forms are kept."""
-    # What is typed at a prompt, or may hold a value without a digest, is not kept.
-    digest = machine_code_digest(function) if Path(function.__code__.co_filename).exists() else None
+    digest = kept_digest(function)
     if digest is None:
         return function, NullCache()
     parts = function.__code__, function.__globals__, function.__name__
@@ -263,19 +168,45 @@ def kept(function: Callable[..., Any], *signature: Any, **options: Any) -> Any:
     return compiled
 
 
-def c_function(function: Callable[..., Any], signature: Any, **options: Any) -> Any:
+def c_function(function: Callable[..., Any], signature: Any, **options: Any) -> CFunction:
     """Compile a C function, and keep the result on disk if there is a place for it."""
     named, cache = _place(function, options)
     compiled: Any = CFunc(named, normalize_signature(signature), {}, {"error_model": "numpy"}, **options)
-    compiled._cache = cache
     with filtering("ignore", NumbaWarning), global_compiler_lock:
-        context = compiled._targetdescr.target_context
-        with (
-            cache.alone(compiled._sig, context) if isinstance(cache, _Disk) else nullcontext(),
-            _switched_on(),
-        ):
-            compiled.compile()
-    return compiled
+        if not isinstance(cache, _Disk):
+            return _compiled(compiled)
+        path = cache.path(compiled._sig, compiled._targetdescr.target_context.codegen(), "o")
+        with nullcontext() if path.exists() else alone(path):
+            on_disk = function_in(path.name)
+            if on_disk is not None:
+                return on_disk
+            made = _compiled(compiled)
+            content = _object_file(compiled)
+            written = content is not None and write_kept(path, content)
+            return made._replace(file=path.name) if written else made
+
+
+def c_functions(functions: dict[str, tuple[Callable[..., Any], Any]]) -> dict[str, Callable[[], CFunction]]:
+    """What compiles C functions by their names, from functions and their signatures."""
+    return {name: partial(c_function, *pair) for name, pair in functions.items()}
+
+
+def _compiled(function: Any) -> CFunction:
+    with _switched_on():
+        function.compile()
+    return CFunction(function.address, function)
+
+
+def _object_file(compiled: Any) -> bytes | None:
+    """What ``function_in`` of machine_code.py reads; None for code that serves this process alone."""
+    library = compiled._library
+    module = library._final_module
+    if library.has_dynamic_globals or _is_open(module):
+        return None
+    parts = (*module.functions, *module.global_variables)
+    called = [part.name for part in parts if part.is_declaration and not part.name.startswith("llvm.")]
+    code: bytes = library._get_compiled_object()
+    return "\t".join([compiled.native_name, *called]).encode() + b"\n" + code
 
 
 class _LinkedLibrary(JITCodeLibrary):  # type: ignore[misc]
@@ -523,20 +454,48 @@ def call_jacobian(context: Any, address: Any, t: Any, u: Any, du: Any, c: Any, p
     return types.void(place, number, place, place, number, place, place), _call
 
 
-@kept
-def residual_at(address: Any, t: Any, u: Any, du: Any, p: Any, out: Any) -> Any:
+# Where an object that is an array has the addresses of its numbers and of its shape.
+NUMBERS: Final = object.__basicsize__
+SHAPE: Final = NUMBERS + 16
+
+
+@within_compiled
+def numbers_of(array: Any) -> Any:
+    """The address of the numbers of an array, from that of the object."""
+    return integers(array + NUMBERS)[0]
+
+
+@within_compiled
+def shape_of(array: Any) -> Any:
+    """The shape of an array, from the address of the object."""
+    return integers(integers(array + SHAPE)[0])
+
+
+def _residual_at(address: Any, t: Any, u: Any, du: Any, p: Any, out: Any) -> None:
     """F(t, u, u') into ``out``, arrays of shape (n,)."""
-    call_residual(address, t, u.ctypes.data, du.ctypes.data, p.ctypes.data, out.ctypes.data)
+    call_residual(address, t, numbers_of(u), numbers_of(du), numbers_of(p), numbers_of(out))
 
 
-@kept
-def residuals_at(address: Any, t: Any, u: Any, du: Any, p: Any, out: Any) -> Any:
+def _residuals_at(address: Any, t: Any, u: Any, du: Any, p: Any, out: Any) -> None:
     """F at M nodes into ``out``; shapes (M,), (M, n), (M, n), (parameters,), (M, n)."""
-    for m in range(len(t)):
-        call_residual(address, t[m], u[m].ctypes.data, du[m].ctypes.data, p.ctypes.data, out[m].ctypes.data)
+    times, row = doubles(numbers_of(t)), 8 * shape_of(u)[1]
+    for m in range(shape_of(t)[0]):
+        place, slope, value = numbers_of(u) + row * m, numbers_of(du) + row * m, numbers_of(out) + row * m
+        call_residual(address, times[m], place, slope, numbers_of(p), value)
 
 
-@kept
-def jacobian_at(address: Any, t: Any, u: Any, du: Any, c: Any, p: Any, out: Any) -> Any:
+def _jacobian_at(address: Any, t: Any, u: Any, du: Any, c: Any, p: Any, out: Any) -> None:
     """dF/du' + c dF/du into ``out``, row by row or as entries of a pattern."""
-    call_jacobian(address, t, u.ctypes.data, du.ctypes.data, c, p.ctypes.data, out.ctypes.data)
+    call_jacobian(address, t, numbers_of(u), numbers_of(du), c, numbers_of(p), numbers_of(out))
+
+
+_PLACE, _NUMBER = types.int64, types.float64
+
+C_FUNCTIONS = c_functions(
+    {
+        "residual_at": (_residual_at, types.void(_PLACE, _NUMBER, *(_PLACE,) * 4)),
+        "residuals_at": (_residuals_at, types.void(*(_PLACE,) * 6)),
+        "jacobian_at": (_jacobian_at, types.void(_PLACE, _NUMBER, _PLACE, _PLACE, _NUMBER, _PLACE, _PLACE)),
+    }
+)
+"""Calls of kernels from Python, for :class:`dae_sdc.dae.kernels.Calls`; arrays are told by their objects."""

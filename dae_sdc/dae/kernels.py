@@ -13,6 +13,7 @@ derivatives of the residual. A kernel may call plain functions of numbers that :
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import importlib
 from collections.abc import Callable
@@ -22,9 +23,12 @@ from typing import Any, ClassVar, Final, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from dae_sdc.dae.code_digest import kept_digest
+from dae_sdc.dae.machine_code import CFunction, entry, loaded
 from dae_sdc.dae.memory import inlined as inlined
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.dae.values import unguarded
+from dae_sdc.dae.workspaces import Parameters, Workspace
 from dae_sdc.errors import InputError
 from dae_sdc.sharing import once
 
@@ -67,25 +71,59 @@ class Kernels:
     owners: tuple[Any, ...] = field(default=(), repr=False)
 
 
-@functools.cache
-def machine() -> Any:
-    """The module that calls kernels from Python; numba is imported with it, and only then."""
-    return importlib.import_module("dae_sdc.dae.compiling")
+class Calls:
+    """Calls of kernels from Python with arrays of doubles in C order, which are not checked."""
+
+    @functools.cached_property
+    def residual_at(self) -> Any:
+        """``residual_at(address, t, u, du, p, out)`` writes F(t, u, u'), shape (n,)."""
+        return _call("residual_at", ctypes.c_double, *4 * [ctypes.py_object])
+
+    @functools.cached_property
+    def residuals_at(self) -> Any:
+        """The same at M nodes: t has shape (M,), and u, u' and F have (M, n)."""
+        return _call("residuals_at", *5 * [ctypes.py_object])
+
+    @functools.cached_property
+    def jacobian_at(self) -> Any:
+        """``jacobian_at(address, t, u, du, c, p, out)`` writes dF/du' + c dF/du."""
+        arrays = 2 * [ctypes.py_object]
+        return _call("jacobian_at", ctypes.c_double, *arrays, ctypes.c_double, *arrays)
+
+
+def _call(name: str, *kinds: Any) -> Any:
+    # Python's lock is kept: giving it back would take longer than most evaluations.
+    return ctypes.PYFUNCTYPE(None, ctypes.c_int64, *kinds)(entry(f"dae_sdc.dae.compiling:{name}").address)
 
 
 @functools.cache
-def complex_step() -> Any:
-    """The module of Jacobians by complex steps, imported when one is wanted."""
-    return importlib.import_module("dae_sdc.dae.complex_step")
+def machine() -> Calls:
+    """The calls of kernels, each of which is loaded when it is first used."""
+    return Calls()
+
+
+def stepped_jacobian() -> CFunction:
+    """The C function that is the Jacobian's kernel of every problem that takes complex steps."""
+    return entry("dae_sdc.dae.complex_step:jacobian")
 
 
 @once
-def compile_kernel(function: Callable[..., None], kind: str) -> Any:
-    """Compile a Python function, once a machine: the result is kept on disk beside its file."""
-    module = machine()
+def compile_kernel(function: Callable[..., None], kind: str) -> CFunction:
+    """Compile a Python function, once a machine: the result is kept on disk."""
+    digest = kept_digest(function, {})  # type: ignore[arg-type]
+    if digest is None:
+        return _compiled_kernel(function, kind)
+    return loaded(function.__name__, f"{kind} {digest}", lambda: _compiled_kernel(function, kind))
+
+
+def _compiled_kernel(function: Callable[..., None], kind: str) -> CFunction:
+    module = importlib.import_module("dae_sdc.dae.compiling")
     try:
-        compiler = complex_step().PerturbedCompiler if kind == "complex" else module.KernelCompiler
-        return module.c_function(function, module.SIGNATURES[kind], pipeline_class=compiler)
+        compiler = module.KernelCompiler
+        if kind == "complex":
+            compiler = importlib.import_module("dae_sdc.dae.complex_step").PerturbedCompiler
+        compiled: CFunction = module.c_function(function, module.SIGNATURES[kind], pipeline_class=compiler)
+        return compiled
     except module.CompilationError as error:
         reason = " ".join(str(error).split())[:300]
         if "Untyped global name" in reason:
@@ -102,8 +140,8 @@ def compile_kernels(residual: Callable[..., None], jacobian: Callable[..., None]
     """Compile the two functions of a problem, see :func:`compile_kernel`."""
     first = compile_kernel(residual, "residual")
     if jacobian is COMPLEX_STEP:
-        second = complex_step().jacobian_function()
-        return Kernels(first.address, second.address, (first, second, compile_kernel(residual, "complex")))
+        stepped = stepped_jacobian()
+        return Kernels(first.address, stepped.address, (first, stepped, compile_kernel(residual, "complex")))
     second = None if jacobian is None else compile_kernel(jacobian, "jacobian")
     return Kernels(first.address, second.address if second else 0, (first, second))
 
@@ -147,7 +185,7 @@ class CompiledEquations:
             if workspace is None:
                 known = np.ascontiguousarray(self.kernel_parameters(), dtype=np.float64)
             else:
-                known = complex_step().Parameters(workspace, self.kernel_parameters())
+                known = Parameters(workspace, self.kernel_parameters())
             self.__dict__["_parameters"] = known
         if type(known) is np.ndarray:
             return known
@@ -165,7 +203,7 @@ class CompiledEquations:
         known = self.__dict__.get("_stepped")
         if known is None or not known.serves(self.sparsity):
             address = compile_kernel(kernel, "complex").address
-            known = complex_step().Workspace(address, self.n, self.sparsity, type(self).__name__)
+            known = Workspace(address, self.n, self.sparsity, type(self).__name__)
             self.__dict__["_stepped"] = known
         return known
 
@@ -272,7 +310,7 @@ def _stepped_jacobian(self: Any, u: MeshDAE, du: MeshDAE, t: float, c: float) ->
             f"{type(self).__name__} has other equations than the class whose Jacobian it calls; "
             f"give their own"
         )
-    matrix = matrix_of_kernel(self, complex_step().jacobian_function().address, u, du, t, c)
+    matrix = matrix_of_kernel(self, stepped_jacobian().address, u, du, t, c)
     place, slope = self._taken(u), self._taken(du)
     outside = workspace.outside(float(t), place, slope, float(c), self.packed_parameters)
     if outside is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import CodeType, FunctionType
@@ -35,6 +36,16 @@ def tell_addresses(memory: Any, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
     """Write the addresses of arrays into the fields of these names of a structure."""
     for name, array in arrays.items():
         setattr(memory, name, array.__array_interface__["data"][0])
+
+
+def lapack(name: str) -> int:
+    """Address of a function of the LAPACK that SciPy uses."""
+    capsule = importlib.import_module("scipy.linalg.cython_lapack").__pyx_capi__[name]
+    name_of, pointer_of = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
+    name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    place: int = pointer_of(capsule, name_of(capsule))
+    return place
 
 
 class ArrayMemory:

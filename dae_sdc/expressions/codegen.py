@@ -16,10 +16,7 @@ those that write outputs, so that slots are numbered as in the program. Object f
 from __future__ import annotations
 
 import ctypes
-import hashlib
-import importlib
 import struct
-import sys
 import weakref
 from collections.abc import Callable
 from typing import Any, Final, Literal
@@ -31,7 +28,8 @@ from dae_sdc.deadline import under_way
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.dag import FUNCTIONS, Op, integer_power
 from dae_sdc.expressions.graph import KINDS, Program
-from dae_sdc.sharing import Lock, alone, cache_directory, once, read_kept, write_kept
+from dae_sdc.llvm import add_symbol, assembled, linked, pointer
+from dae_sdc.sharing import Lock, once
 
 SUBTRACT: Final = len(Op)  # The operation a - b, which compiled code has beside those of programs.
 
@@ -108,80 +106,6 @@ def power_text(r: str, base: str, exponent: int) -> tuple[list[str], str]:
         lines.append(f"{r} = fdiv double 1.0, {power}")
         power = r
     return lines, power
-
-
-class Toolchain:
-    """LLVM for the machine that this runs on."""
-
-    def __init__(self) -> None:
-        # Imported when the first program is compiled; numba may have initialised it before, which is no harm.
-        self.binding = llvm = importlib.import_module("llvmlite.binding")
-        llvm.initialize_native_target()
-        llvm.initialize_native_asmprinter()
-        self.target = llvm.Target.from_default_triple()
-        self.cpu, self.features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
-        machine = (llvm.llvm_version_info, llvm.get_default_triple(), self.cpu, self.features)
-        self.name = repr(machine)
-        self.pointers = llvm.llvm_version_info[0] < 17  # whether pointers have types
-        library = ctypes.cdll.ucrtbase if sys.platform == "win32" else ctypes.CDLL(None)
-        # C functions that compiled programs may call.
-        intrinsic = ("sqrt", "sin", "cos", "sincos", "__sincos_stret", "fabs", "floor", "malloc", "free")
-        for name in (*_LIBRARY.values(), *intrinsic):
-            function = getattr(library, name, None)
-            if function is not None and llvm.address_of_symbol(name) is None:
-                llvm.add_symbol(name, ctypes.cast(function, ctypes.c_void_p).value)
-
-    def machine(self, optimise: int) -> Any:
-        """A new target machine; an engine that gets it owns it."""
-        return self.target.create_target_machine(cpu=self.cpu, features=self.features, opt=optimise, jit=True)
-
-    def emit(self, text: str, optimise: int) -> bytes:
-        """The object file of a module."""
-        module = self.binding.parse_assembly(text, self.binding.create_context())
-        return bytes(self.machine(optimise).emit_object(module))
-
-
-@once
-def toolchain() -> Toolchain:
-    """The toolchain of this process."""
-    return Toolchain()
-
-
-def pointer(kind: str) -> str:
-    """LLVM's type of pointers to a kind of numbers."""
-    return f"{kind}*" if toolchain().pointers else "ptr"
-
-
-def add_symbol(name: str, address: int) -> None:
-    """Let programs call the function at an address by a name."""
-    toolchain().binding.add_symbol(name, address)
-
-
-def assembled(text: str, optimise: int, keep: bool) -> bytes:
-    """The object file of a module."""
-    tools = toolchain()
-    if not keep:
-        return tools.emit(text, optimise)
-    about = hashlib.sha256(f"2 {tools.name} {optimise}\n{text}".encode()).hexdigest()
-    place = cache_directory("programs") / f"{about}.o"
-    content = read_kept(place)
-    if content is None:
-        with alone(place):
-            content = read_kept(place)
-            if content is None:
-                content = tools.emit(text, optimise)
-                write_kept(place, content)
-    return content
-
-
-def linked(content: bytes, name: str) -> tuple[int, tuple[Any, ...]]:
-    """The address of a function of an object file, and what must live as long as it is used."""
-    tools = toolchain()
-    llvm = tools.binding
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), tools.machine(0))
-    engine.add_object_file(llvm.ObjectFileRef.from_data(content))
-    engine.finalize_object()
-    return int(engine.get_function_address(name)), (engine, content)
 
 
 Form = Literal["residual", "jacobian"]

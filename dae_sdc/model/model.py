@@ -6,32 +6,25 @@ import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sparse
-import sympy
-from sympy.core.function import AppliedUndef
 
 from dae_sdc.errors import InputError, require_count, require_number
 from dae_sdc.expressions.dag import Leaf, name_and_order, name_of
 from dae_sdc.expressions.graph import Graph
+from dae_sdc.imports import LaterModule
 from dae_sdc.model.problem import Form, ModelProblem, first_order
-from dae_sdc.model.sympy_input import (
-    TIME,
-    Homotopy,
-    Unknown,
-    as_text,
-    derivative,
-    from_sympy,
-    sympified,
-    to_sympy,
-    with_pi,
-)
 from dae_sdc.sharing import one_at_a_time
 from dae_sdc.text import aligned, html_table, html_view
 
+# Importing SymPy takes longer than to solve equations that are given as a function, which have no symbols.
+sympy: Any = LaterModule("sympy")
+symbolic: Any = LaterModule("dae_sdc.model.sympy_input")
+
+TIME: Final = "t"  # Name of time.
 # Number of random points that are tried for one at which all entries of a Jacobian have values.
 MOST_RANDOM_POINTS = 8
 MOST_DEFINITION_STEPS = 50  # Largest number of steps of Newton's method for auxiliary unknowns.
@@ -139,7 +132,7 @@ class Equations:
     @property
     def t(self) -> Any:
         """The symbol of time."""
-        return TIME
+        return symbolic.TIME
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -182,7 +175,7 @@ class Equations:
         """The equations as SymPy expressions that vanish, as they were given."""
         missing = [i for i, expression in enumerate(self._expressions) if expression is None]
         for i, expression in zip(missing, self.sympy([self.roots[i] for i in missing]), strict=True):
-            self._expressions[i] = with_pi(expression)
+            self._expressions[i] = symbolic.with_pi(expression)
         return tuple(self._expressions)
 
     def add_variable(self, variable: Variable) -> None:
@@ -193,7 +186,7 @@ class Equations:
 
     def unknown(self, unknown: Any) -> tuple[str, int]:
         """Name of an unknown and order of a derivative, from a symbol or a name such as "der(x, 2)"."""
-        if isinstance(unknown, Unknown):
+        if not isinstance(unknown, str) and isinstance(unknown, symbolic.Unknown):
             name, order = unknown.base, unknown.order
         else:
             name, order = name_and_order(str(unknown))
@@ -215,13 +208,13 @@ class Equations:
         order, symbol = 0, item
         if isinstance(item, sympy.Derivative):
             symbol = item.expr
-            if not all(str(variable) == TIME.name for variable, _ in item.variable_count):
+            if not all(str(variable) == TIME for variable, _ in item.variable_count):
                 raise InputError(f"{item} is no derivative with respect to time; carry it out, .doit()")
             order = sum(int(count) for _, count in item.variable_count)
-        if isinstance(symbol, Unknown):
+        if isinstance(symbol, symbolic.Unknown):
             name, order = symbol.base, order + symbol.order
-        elif isinstance(symbol, AppliedUndef):
-            if [str(arg) for arg in symbol.args] != [TIME.name]:
+        elif isinstance(symbol, sympy.core.function.AppliedUndef):
+            if [str(arg) for arg in symbol.args] != [TIME]:
                 raise InputError(f"{symbol} is no function of {TIME} alone")
             name = symbol.func.__name__
         elif symbol.is_Symbol:
@@ -229,7 +222,7 @@ class Equations:
             order += more
         else:
             raise InputError(f"{item} is no derivative of an unknown; carry it out, .doit()")
-        if name == TIME.name:
+        if name == TIME:
             return self.graph.time()
         if name in self.variables_by_name:
             return self.graph.variable(self._index[name], order)
@@ -240,16 +233,17 @@ class Equations:
     def symbol(self, leaf: Leaf) -> Any:
         """SymPy's symbol of a leaf of the graph."""
         if leaf.kind == "t":
-            return TIME
+            return symbolic.TIME
         if leaf.kind == "u":
-            return Unknown(self._unknowns[leaf.index].name, leaf.order)
+            return symbolic.Unknown(self._unknowns[leaf.index].name, leaf.order)
         if leaf.kind == "p":
             return sympy.Symbol(self._parameters[leaf.index].name, real=True)
         return sympy.Symbol(f"{leaf.kind}{leaf.index}")
 
     def sympy(self, nodes: Sequence[int]) -> list[Any]:
         """Nodes of the graph as SymPy's expressions."""
-        return to_sympy(self.graph, nodes, self.symbol)
+        expressions: list[Any] = symbolic.to_sympy(self.graph, nodes, self.symbol)
+        return expressions
 
     # Structure
 
@@ -297,8 +291,8 @@ class Equations:
         """Values of all leaves of the equations at a point, see :meth:`system_jacobian`."""
         at_point = {Leaf("t"): float(self.interval[0])}
         for key, value in point.items():
-            is_time = str(key) == TIME.name
-            name, order = (TIME.name, 0) if is_time else self.unknown(key)
+            is_time = str(key) == TIME
+            name, order = (TIME, 0) if is_time else self.unknown(key)
             at_point[Leaf("t") if is_time else Leaf("u", self._index[name], order)] = float(value)
         by_leaf: dict[Leaf, float] = {}
         for leaf in self.graph.leaves.values():
@@ -455,7 +449,7 @@ class Model(Equations):
         InputError
             If the name is taken or not valid, or ``fixed`` is given without ``start``.
         """
-        self._check_name(name)
+        self.check_name(name)
         if fixed and start is None:
             raise InputError(f"{name} of model {self.name} is fixed, but has no start value; give start")
         for bound in (min, max):
@@ -465,7 +459,7 @@ class Model(Equations):
             raise InputError(f"min of {name} in model {self.name} is above max; correct one")
         values = {} if start is None else {0: _number(self, "start", name, start)}
         self.add_variable(Variable(name, unit, values, {0} if fixed else set(), min, max))
-        return Unknown(name)
+        return symbolic.Unknown(name)
 
     def variables(
         self,
@@ -514,12 +508,16 @@ class Model(Equations):
         sympy.Symbol
             The symbol of the parameter in equations.
         """
-        self._check_name(name)
+        self.add_parameter(name, value, unit)
+        return sympy.Symbol(name, real=True)
+
+    def add_parameter(self, name: str, value: float | None, unit: str) -> None:
+        """Add a parameter, whose name is looked at."""
+        self.check_name(name)
         number = None if value is None else _number(self, "value", name, value)
         self._index[name] = len(self.parameters_by_name)
         self.parameters_by_name[name] = Parameter(name, number, unit)
         self._parameters.append(self.parameters_by_name[name])
-        return sympy.Symbol(name, real=True)
 
     def parameters(
         self,
@@ -537,7 +535,7 @@ class Model(Equations):
     def der(self, expression: Any, order: int = 1) -> Any:
         """The derivative of an unknown, or of any expression, with respect to time."""
         require_count("the order of a derivative", order, HIGHEST_DERIVATIVE)
-        return derivative(sympified(expression), order)
+        return symbolic.derivative(symbolic.sympified(expression), order)
 
     def equation(self, expression: Any, *, name: str = "") -> None:
         """Add an equation.
@@ -564,7 +562,7 @@ class Model(Equations):
                 f"{where} is {expression}: '==' compares at once; write left - right or sympy.Eq"
             )
         try:
-            given = sympified(expression)
+            given = symbolic.sympified(expression)
         except InputError as error:
             raise InputError(f"{where}: {error}") from None
         vanishes = given
@@ -573,15 +571,16 @@ class Model(Equations):
         if not isinstance(vanishes, sympy.Expr):
             raise InputError(f"{where} is no equation but a {type(given).__name__}: {given}")
         try:
-            root = from_sympy(self.graph, vanishes, self._resolve)
+            root = symbolic.from_sympy(self.graph, vanishes, self._resolve)
         except InputError as error:
             raise InputError(f"{where}: {error}") from None
         if root in self.graph.numbers:
             reason = "holds always" if root == self.graph.zero else "never holds"
             raise InputError(f"{where} {reason}: no unknown is left in it")
-        if vanishes.has(Homotopy):
-            simpler = vanishes.replace(Homotopy, lambda actual, simplified: simplified)
-            self.simplified_roots[len(self.roots)] = from_sympy(self.graph, simpler, self._resolve)
+        if vanishes.has(symbolic.Homotopy):
+            simpler = vanishes.replace(symbolic.Homotopy, lambda actual, simplified: simplified)
+            root_of_simpler = symbolic.from_sympy(self.graph, simpler, self._resolve)
+            self.simplified_roots[len(self.roots)] = root_of_simpler
         self.add_root(root, name, vanishes)
 
     def add_root(self, root: int, name: str, expression: Any = None) -> None:
@@ -592,7 +591,8 @@ class Model(Equations):
 
     def nodes(self, expressions: Iterable[Any]) -> list[int]:
         """Nodes, in the graph of the model, of SymPy expressions in its symbols."""
-        return [from_sympy(self.graph, sympified(one), self._resolve) for one in expressions]
+        given = map(symbolic.sympified, expressions)
+        return [symbolic.from_sympy(self.graph, expression, self._resolve) for expression in given]
 
     def equations(self, *expressions: Any, **named: Any) -> None:
         """Add equations, see :meth:`equation`; keyword arguments give them names.
@@ -709,19 +709,20 @@ class Model(Equations):
         for key, value in (changes or {}).items():
             name, order = self.unknown(key)
             follows = implicit and not self.variables_by_name[name].discrete
-            words.append(f"{name_of(name, order)} {':=' if follows else '='} {as_text(value)}")
+            words.append(f"{name_of(name, order)} {':=' if follows else '='} {symbolic.as_text(value)}")
         if not (changes or terminal):
             raise InputError(f"an event of model {self.name} changes no unknown; give some, by their symbols")
-        self.events += ("; ".join([as_text(condition), *words]),)
+        self.events += ("; ".join([symbolic.as_text(condition), *words]),)
 
     # Names
 
-    def _check_name(self, name: str) -> None:
+    def check_name(self, name: str) -> None:
+        """Refuse what cannot name a new unknown or parameter."""
         if not isinstance(name, str) or not name or re.search(r"[\s,;()]", name):
             raise InputError(f"a name in model {self.name} must be a word without brackets; got {name!r}")
         if name in self._index:
             raise InputError(f"model {self.name} has {name} already; give every symbol a name of its own")
-        if name == TIME.name:
+        if name == TIME:
             raise InputError(f"{name} is time in model {self.name}; give the symbol another name")
 
     # Problems
@@ -773,7 +774,7 @@ def _listed(variable: Variable) -> str:
 
 
 def _number(model: Model, what: str, name: str, value: Any) -> float:
-    if isinstance(value, sympy.Basic) and value.is_real and value.is_number:
+    if getattr(value, "is_real", False) and value.is_number:  # an expression of SymPy
         value = float(value)
     number = require_number(f"{what} of {name} in model {model.name}", value)
     if not np.isfinite(number):

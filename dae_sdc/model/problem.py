@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Final, Self
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sparse
-import sympy
 
 from dae_sdc.dae.kernels import Kernels, follows_from_residual, machine, matrix_of_kernel, residual_of_kernel
 from dae_sdc.dae.problem import ProblemDAE
@@ -137,7 +136,7 @@ def form_of(
     n, graph = len(states), sided.graph
     texts = [
         # SymPy holds a comparison as the condition of a choice between 1 and 0.
-        str(expression.args[0][1] if isinstance(expression, sympy.Piecewise) else expression)
+        str(expression.args[0][1] if expression.is_Piecewise else expression)
         for expression in (model.sympy([jump.node for jump in sided.jumps]) if sided.jumps else ())
     ]
     dense = n <= DENSE if dense is None else dense

@@ -23,7 +23,7 @@ from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import DAEError, InputError, MisreadError, require_number, words_of
 from dae_sdc.expressions.dag import Leaf, name_and_order
 from dae_sdc.expressions.graph import Graph
-from dae_sdc.model.model import Model
+from dae_sdc.model.model import Model, Variable
 from dae_sdc.model.problem import ROUNDING, Form, FormEquations, Shared, SwitchingEquations
 from dae_sdc.model.retargeting import Reads, Retargeting, given_by_library, parameter_names, state_of
 from dae_sdc.model.symbolic_values import (
@@ -126,7 +126,7 @@ class _Symbols(Mapping[str, Scalar]):
         if name not in self.used:
             own = _free(name, {*self.model.names, *self.model.parameters_by_name})
             unit = self.problem.parameter_units.get(name, "")
-            self.model.parameter(own, float(getattr(self.problem, name)), unit=unit)
+            self.model.add_parameter(own, float(getattr(self.problem, name)), unit)
             self.used.append(name)
         return Scalar(self.model.graph, self.model.graph.parameter(self.used.index(name)))
 
@@ -156,8 +156,8 @@ def trace_problem(problem: ProblemDAE, u0: Vector | None = None, *, name: str = 
         symbols = _Symbols(model, problem, [one for one in known if one not in numbers])
         for j, (unknown, unit) in enumerate(zip(problem.names, problem.units, strict=True)):
             own = _free(unknown, model.names)
-            model.variable(own, unit=unit)
-            model.variables_by_name[own].start.update(_start_values(start, j))
+            model.check_name(own)
+            model.add_variable(Variable(own, unit, _start_values(start, j), set()))
         paths = ExecutionPaths(model.graph)
         try:
             residual, reads = _called(problem, model, symbols, paths, [(j, 0) for j in range(problem.n)])

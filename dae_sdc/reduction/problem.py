@@ -10,10 +10,10 @@ from typing import Any, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
+from dae_sdc import llvm
 from dae_sdc.dae.kernels import Kernels, machine
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InconsistentStateError, InputError
-from dae_sdc.expressions import codegen
 from dae_sdc.expressions.codegen import Compiled, compile_program, parameters_of
 from dae_sdc.expressions.dag import Leaf, name_of
 from dae_sdc.expressions.graph import Graph, Input, Program
@@ -257,7 +257,7 @@ class Switch:
         self._where = np.array([target.address], dtype=np.int64)
         arguments = parameters_of(form)
         kinds = ", ".join(argument.split(" ")[0] for argument in arguments.split(", "))
-        cell, function = codegen.pointer("i64"), codegen.pointer(f"void ({kinds})")
+        cell, function = llvm.pointer("i64"), llvm.pointer(f"void ({kinds})")
         text = f"""define void @kernel({arguments}) nounwind {{
 %at = inttoptr i64 {self._where.ctypes.data} to {cell}
 %target = load i64, {cell} %at
@@ -265,7 +265,7 @@ class Switch:
 call void %function({arguments})
 ret void
 }}"""
-        self.address, self._owners = codegen.linked(codegen.assembled(text, 0, keep=False), "kernel")
+        self.address, self._owners = llvm.linked(llvm.assembled(text, 0, keep=False), "kernel")
 
     def turn(self, target: Compiled) -> None:
         """Call another function from now on."""

@@ -15,6 +15,8 @@ from scipy.linalg.lapack import dgetrs
 from dae_sdc.compiled import machine_newton as mn
 from dae_sdc.compiled.triangular import (
     LARGEST_ROW_FILL,
+    PARTS,
+    ROW_PARTS,
     RowPattern,
     TriangularFactors,
     copy_for,
@@ -28,7 +30,7 @@ from dae_sdc.dae.compiling import (
     kept,
     within_compiled,
 )
-from dae_sdc.dae.memory import address, fields, tell_addresses
+from dae_sdc.dae.memory import address, fields, lapack, tell_addresses
 from dae_sdc.dae.newton import KeptNumbers
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
@@ -178,6 +180,7 @@ def entry_point(function: Callable[..., Any]) -> Any:
     return kept(function, _dbg_optnone=True)
 
 
+_SUBSTITUTE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 # There is always room for one factored matrix of each node.
 MOST_COMPILED_MATRICES = 64  # Largest number of matrices that are kept at a time.
 MOST_MATRIX_ENTRIES = 2_000_000  # Largest number of entries of all matrices together.
@@ -355,7 +358,7 @@ class DenseNodes(CompiledNodes):
         self._kept["factors"] = np.empty((self._capacity, n, n))
         self._kept["pivots"] = np.empty((self._capacity, n), dtype=np.int32)
         self._buffers["small"] = np.array([n, 1, 0, ord("N")], dtype=np.int32)
-        self._nodes.getrf, self._nodes.getrs = mn.lapack("dgetrf"), mn.lapack("dgetrs")
+        self._nodes.getrf, self._nodes.getrs = lapack("dgetrf"), lapack("dgetrs")
 
     def magnitude(self, m: int) -> float:
         a, slot, n = self.arrays, int(self._buffers["slots"][m]), self.problem.n
@@ -391,8 +394,8 @@ class SparseNodes(CompiledNodes):
 
     def _make_matrices(self) -> None:
         kept = self._capacity
-        self._kept["triangles"] = np.zeros((kept, mn.PARTS), dtype=np.int64)
-        self._kept["patterns"] = np.zeros((kept, mn.ROW_PARTS), dtype=np.int64)
+        self._kept["triangles"] = np.zeros((kept, PARTS), dtype=np.int64)
+        self._kept["patterns"] = np.zeros((kept, ROW_PARTS), dtype=np.int64)
         self._kept["renewed"] = np.zeros(kept, dtype=np.int64)
         self._buffers |= {"work": np.empty(3 * self.problem.n), "data": np.empty(self._nodes.entries)}
         self._nodes.substitute, self._nodes.refactorize = (made.address for made in mn.sparse_functions())
@@ -415,7 +418,7 @@ class SparseNodes(CompiledNodes):
             return None
         parts = (kept["masses"][slot], sparsity.indices, sparsity.indptr)
         mass = sparse.csc_matrix(parts, shape=sparsity.shape)
-        delta, substitute, own = self._buffers["delta"], mn.sparse_functions()[0].ctypes, self._nodes.own
+        delta, substitute, own = self._buffers["delta"], _SUBSTITUTE(self._nodes.substitute), self._nodes.own
 
         def solve(v: Vector) -> Vector:
             delta[:] = v

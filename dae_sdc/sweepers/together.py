@@ -33,7 +33,7 @@ def stage_solver(problem: ProblemDAE, A: Any, c: Any, team: Team | None = None) 
     pattern = problem.sparsity
     if problem.solver_kernels is None or (pattern is not None and getattr(pattern, "format", "") != "csc"):
         return Simultaneous(problem, A, c, team)
-    machine = importlib.import_module("dae_sdc.sweepers._simultaneous")  # imports numba
+    machine = importlib.import_module("dae_sdc.sweepers._machine_stages")
     kind: type[Simultaneous] = machine.MachineStages if pattern is None else machine.SparseStages
     return kind(problem, A, c, team)
 

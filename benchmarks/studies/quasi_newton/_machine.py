@@ -13,9 +13,9 @@ import numpy as np
 from numba import carray
 from numba.extending import register_jitable
 
-from dae_sdc.compiled.machine_newton import kept_at, lapack, lapack_factor, lapack_solve
+from dae_sdc.compiled.machine_newton import kept_at, lapack_factor, lapack_solve
 from dae_sdc.dae.compiling import RecordView, call_jacobian, call_residual, doubles, kept
-from dae_sdc.dae.memory import ArrayMemory, fields
+from dae_sdc.dae.memory import ArrayMemory, fields, lapack
 from dae_sdc.dae.newton import BACKWARD_ERROR, HERE, SOLVED, factorize_anew, iterate
 from dae_sdc.problems.tyre import BrushTyre
 
