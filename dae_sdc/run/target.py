@@ -10,6 +10,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Hashable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -225,8 +226,15 @@ def is_file(text: str) -> bool:
     return text.partition(":")[0].endswith((".py", ".mo"))
 
 
-@functools.lru_cache(maxsize=16)
 def _shared_model(text: str, *params: tuple[str, Any, type]) -> Model:
+    path, content = text.partition(":")[0], b""
+    with suppress(OSError):  # a file that is missing is told where it is read
+        content = Path(path).read_bytes() if path.endswith(".mo") else b""
+    return _kept_model(text, content, *params)
+
+
+@functools.lru_cache(maxsize=16)
+def _kept_model(text: str, content: bytes, *params: tuple[str, Any, type]) -> Model:
     return make_model(text, {name: value for name, value, _ in params})  # 1 and 1.0 are not the same argument
 
 
