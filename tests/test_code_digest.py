@@ -156,12 +156,13 @@ from dae_sdc.dae import compiling, machine_code
 read, loaded = compiling.read_kept, []
 for module in (compiling, machine_code):
     module.read_kept = lambda path: loaded.append(read(path)) or loaded[-1]
+machine_code._surroundings = str  # as if files were changing: nothing is told by their content
 import dae_sdc.constrained._manifold, dae_sdc.structure.following
-from dae_sdc.compiled.machine_newton import sparse_functions
+from dae_sdc.dae.machine_code import entry
 from dae_sdc.dae.kernels import stepped_jacobian
 ds.solve("simple", sweeper="fully-implicit", nodes=2, dt=0.1, t_end=0.1, backend="compiled")
 ds.solve("simple", rtol=1e-2, sweeper="radau-iia-5", t_end=0.1)
-sparse_functions(), stepped_jacobian()
+entry("dae_sdc.compiled.machine_newton:substitute"), stepped_jacobian()
 print(Passes.count, len(loaded) - loaded.count(None), ds.__file__)
 """
 

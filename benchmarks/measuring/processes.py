@@ -70,12 +70,19 @@ if asked["file"]:
     spec.loader.exec_module(known)
 marks = [clock()]
 if not known:
+    import numpy, scipy.linalg, scipy.optimize, scipy.sparse.linalg
+    marks.append(clock())
     from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
     marks.append(clock())
 import dae_sdc as ds
 marks.append(clock())
+def oscillator(t, u, du):
+    return [du[0] - u[1], du[1] + u[0]]
+
 for name in asked["problems"]:
-    target, how = name, {}
+    target, how = name, {"rtol": asked["rtol"]} if asked["rtol"] else {}
+    if name == "function":
+        target, how = oscillator, {**how, "u0": [1.0, 0.0], "t_end": 1.0}
     if known:
         problem = known.PLAIN[name]
         target, how = problem.function, {"u0": problem.start, "t_end": problem.t_end, "rtol": asked["rtol"]}
@@ -97,9 +104,13 @@ def in_a_fresh_process(
     patience: float = PATIENCE,
     clock: str = "perf_counter",
     file: str = "",  # Where problems that are plain functions stand
-    rtol: float = 0.0,  # Tolerance of these
+    rtol: float | None = None,  # Tolerance; without one, steps of a fixed size
 ) -> list[list[float]]:
-    """Seconds in a new process for imports, that of pySDC first, and two solves of each problem."""
+    """Seconds in a new process for imports, and two solves of each problem.
+
+    The imports are those of NumPy and of SciPy as far as pySDC needs them, of pySDC, and of this package; of
+    plain functions from a file the last is told alone. The problem "function" is a plain function, too.
+    """
     variables = environment()
     variables.pop("PYTHONDONTWRITEBYTECODE", None)
     if cache is not None:

@@ -6,12 +6,12 @@ arrays passed one by one would take most of the time of compiling and of calling
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any
 
 import numpy as np
 from numba import types
 
+from dae_sdc.compiled.nodes import NodesMemory
 from dae_sdc.compiled.triangular import (
     PARTS,
     REFACTORIZED,
@@ -24,7 +24,7 @@ from dae_sdc.compiled.triangular import (
 from dae_sdc.dae import newton
 from dae_sdc.dae.compiling import (
     RecordView,
-    c_function,
+    c_functions,
     call_at,
     call_jacobian,
     call_residual,
@@ -33,51 +33,10 @@ from dae_sdc.dae.compiling import (
     short_integers,
     within_compiled,
 )
-from dae_sdc.dae.memory import Counts, fields
 from dae_sdc.dae.newton import BACKWARD_ERROR, KeptNumbers
 from dae_sdc.dae.pattern import EPS
-from dae_sdc.sharing import once
 
 RARE = {"_dbg_optnone": True}  # Options of functions that run seldom: they are not optimised.
-
-
-class NodesMemory(ctypes.Structure):
-    """Memory of Newton's method for n unknowns at M nodes, with up to S matrices; arrays are of doubles."""
-
-    _fields_ = [
-        *fields(
-            ctypes.c_int64,
-            "own",  # address of this structure
-            "residual jacobian getrf getrs p",  # addresses of kernels, functions of LAPACK, parameters
-            "u du stride",  # the iterate: first node, the others follow ``stride`` doubles apart
-            "times coefficients",  # of the nodes, (M,)
-            "slots",  # which of the kept matrices belongs to a node, integers, (M,)
-            "factors pivots",  # of LU, column by column, (S, n, n), and integers of 32 bits, (S, n)
-            "masses stiffnesses",  # dF/du' and dF/du of the matrices, at last the guide's, (S + 1, n, n)
-            "kept",  # see dae_sdc.dae.newton.KeptNumbers, (S,)
-            "ages",  # number of the newest linearisation at every node, (M,); without a guide the first alone
-            "newest",  # in which slot that is, -1 for none, integers, (M,)
-            "value delta",  # F and the correction, (n,)
-            "saved guide",  # the iterate at the begin of a solve, and where the common Jacobian is, (2, n)
-            "tau",  # right-hand sides of F, (M, n); 0 without
-            "weights",  # of the unknowns in the size of a correction, (n,); 0 for those of two groups
-            "small",  # LAPACK's n, 1, its answer, and the letter N, integers of 32 bits
-            "n n_integrated first capacity",  # numbers: of unknowns, of integrated ones, first node, S
-            "split",  # of leading unknowns whose u' is measured
-            "guided guide_known",  # whether a common Jacobian guides the nodes, and is known in this sweep
-            "trust maxiter",  # whether contractions of earlier solves are believed
-            "solve_at factorize_at",  # addresses of solver_functions()
-            "substitute refactorize",  # addresses of sparse_functions(); 0 with dense factors
-            "triangles patterns",  # addresses of their parts, (S, 10), the first 0 without, and (S, 3)
-            "renewed",  # whether they are newer than those of Python, integers, (S,)
-            "work data",  # (3 n,), and a sparse matrix, (entries,)
-            "node_u node_du slot age_at node",  # of the node that is solved for
-            "entries",  # numbers in a matrix
-        ),
-        # Of dae_sdc.dae.newton.iterate; factors in the size of a correction, ``unit`` that of ``weights``.
-        *fields(ctypes.c_double, "tolerance residual_tolerance forcing differential algebraic unit"),
-        ("counts", Counts),
-    ]
 
 
 _view, _kept = RecordView(NodesMemory), RecordView(KeptNumbers)
@@ -377,13 +336,6 @@ def _factorize_at(address: Any, which: Any) -> Any:
     return 1 if newton.factorize_anew(nodes_at(address), which) else 0
 
 
-@once
-def solver_functions() -> tuple[Any, Any]:
-    """The C functions at ``solve_at`` and ``factorize_at``, compiled in the first call."""
-    # A function called by name is optimised again within each caller; calls by address avoid that.
-    return c_function(_solve_at, AT), c_function(_factorize_at, AT)
-
-
 refactorized, solved = within_compiled(refactorize), within_compiled(solve_triangular)
 
 
@@ -435,7 +387,12 @@ def _refactorize_at(address: Any, slot: Any) -> Any:
     return 1 if refactor_real(parts, pattern, nodes.n, nodes.data, nodes.work) else 0
 
 
-@once
-def sparse_functions() -> tuple[Any, Any]:
-    """The C functions that solve with sparse factors, in ``delta``, and make them, compiled when used."""
-    return c_function(_substitute, AT), c_function(_refactorize_at, AT)
+C_FUNCTIONS = c_functions(
+    {
+        "solve": (_solve_at, AT),
+        "factorize": (_factorize_at, AT),  # by address: it would be optimised again within each caller
+        "substitute": (_substitute, AT),
+        "refactorize": (_refactorize_at, AT),
+    }
+)
+"""Solves at a node, new factors, and the same with sparse ones, whose solution is in ``delta``."""

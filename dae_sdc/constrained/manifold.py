@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from scipy.integrate import DOP853, RK45
 
 from dae_sdc.arguments import checked
 from dae_sdc.constrained.parts import PARTS, Pointers
@@ -73,6 +72,8 @@ def _inner_points(degree: int) -> Vector:
 
 
 def _dormand_prince() -> ExplicitPair:
+    from scipy.integrate import RK45  # most runs need neither
+
     theta = _inner_points(4)
     powers = theta[:, None] ** np.arange(1, 5)
     A = np.zeros((6, 6))
@@ -83,6 +84,8 @@ def _dormand_prince() -> ExplicitPair:
 
 
 def _dop853() -> ExplicitPair:
+    from scipy.integrate import DOP853
+
     theta = _inner_points(7)
     count = 16
     # The interpolant of Hairer: y0 + x (F0 + (1 - x) (F1 + x (F2 + ...))), all of it linear in the slopes.

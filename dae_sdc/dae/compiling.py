@@ -168,10 +168,13 @@ def kept(function: Callable[..., Any], *signature: Any, **options: Any) -> Any:
     return compiled
 
 
-def c_function(function: Callable[..., Any], signature: Any, **options: Any) -> CFunction:
+def c_function(
+    function: Callable[..., Any], signature: Any, pipeline_class: Any = Compiler, **options: Any
+) -> CFunction:
     """Compile a C function, and keep the result on disk if there is a place for it."""
-    named, cache = _place(function, options)
-    compiled: Any = CFunc(named, normalize_signature(signature), {}, {"error_model": "numpy"}, **options)
+    options = {"error_model": "numpy", **options}
+    named, cache = _place(function, options | {"pipeline_class": pipeline_class})
+    compiled: Any = CFunc(named, normalize_signature(signature), {}, options, pipeline_class)
     with filtering("ignore", NumbaWarning), global_compiler_lock:
         if not isinstance(cache, _Disk):
             return _compiled(compiled)
@@ -186,9 +189,11 @@ def c_function(function: Callable[..., Any], signature: Any, **options: Any) -> 
             return made._replace(file=path.name) if written else made
 
 
-def c_functions(functions: dict[str, tuple[Callable[..., Any], Any]]) -> dict[str, Callable[[], CFunction]]:
+def c_functions(
+    functions: dict[str, tuple[Callable[..., Any], Any]], **options: Any
+) -> dict[str, Callable[[], CFunction]]:
     """What compiles C functions by their names, from functions and their signatures."""
-    return {name: partial(c_function, *pair) for name, pair in functions.items()}
+    return {name: partial(c_function, *pair, **options) for name, pair in functions.items()}
 
 
 def _compiled(function: Any) -> CFunction:

@@ -9,7 +9,7 @@ sweep is, node after node,
 This file keeps to the part of Python that numba compiles; the operations on rows at its beginning call NumPy
 in Python and are loops in compiled code. The solver ``s`` solves at the nodes and holds the arrays: in Python
 it is a :class:`dae_sdc.sweepers.solvers.PythonNodes`, in compiled code the address of a
-:class:`dae_sdc.sweepers._compiled.SweepMemory` with the same names.
+:class:`dae_sdc.sweepers._machine_nodes.SweepMemory` with the same names.
 """
 
 from __future__ import annotations

@@ -1,0 +1,46 @@
+"""The memory on which Newton's method at the nodes of a step works."""
+
+from __future__ import annotations
+
+import ctypes
+
+from dae_sdc.dae.memory import Counts, fields
+
+
+class NodesMemory(ctypes.Structure):
+    """Memory of Newton's method for n unknowns at M nodes, with up to S matrices; arrays are of doubles."""
+
+    _fields_ = [
+        *fields(
+            ctypes.c_int64,
+            "own",  # address of this structure
+            "residual jacobian getrf getrs p",  # addresses of kernels, functions of LAPACK, parameters
+            "u du stride",  # the iterate: first node, the others follow ``stride`` doubles apart
+            "times coefficients",  # of the nodes, (M,)
+            "slots",  # which of the kept matrices belongs to a node, integers, (M,)
+            "factors pivots",  # of LU, column by column, (S, n, n), and integers of 32 bits, (S, n)
+            "masses stiffnesses",  # dF/du' and dF/du of the matrices, at last the guide's, (S + 1, n, n)
+            "kept",  # see dae_sdc.dae.newton.KeptNumbers, (S,)
+            "ages",  # number of the newest linearisation at every node, (M,); without a guide the first alone
+            "newest",  # in which slot that is, -1 for none, integers, (M,)
+            "value delta",  # F and the correction, (n,)
+            "saved guide",  # the iterate at the begin of a solve, and where the common Jacobian is, (2, n)
+            "tau",  # right-hand sides of F, (M, n); 0 without
+            "weights",  # of the unknowns in the size of a correction, (n,); 0 for those of two groups
+            "small",  # LAPACK's n, 1, its answer, and the letter N, integers of 32 bits
+            "n n_integrated first capacity",  # numbers: of unknowns, of integrated ones, first node, S
+            "split",  # of leading unknowns whose u' is measured
+            "guided guide_known",  # whether a common Jacobian guides the nodes, and is known in this sweep
+            "trust maxiter",  # whether contractions of earlier solves are believed
+            "solve_at factorize_at",  # addresses of solver_functions()
+            "substitute refactorize",  # addresses of sparse_functions(); 0 with dense factors
+            "triangles patterns",  # addresses of their parts, (S, 10), the first 0 without, and (S, 3)
+            "renewed",  # whether they are newer than those of Python, integers, (S,)
+            "work data",  # (3 n,), and a sparse matrix, (entries,)
+            "node_u node_du slot age_at node",  # of the node that is solved for
+            "entries",  # numbers in a matrix
+        ),
+        # Of dae_sdc.dae.newton.iterate; factors in the size of a correction, ``unit`` that of ``weights``.
+        *fields(ctypes.c_double, "tolerance residual_tolerance forcing differential algebraic unit"),
+        ("counts", Counts),
+    ]
