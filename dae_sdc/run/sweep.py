@@ -46,7 +46,8 @@ from dae_sdc.polynomials.pool import share_jobs
 from dae_sdc.registry import require_name
 from dae_sdc.run.code import code_digest
 from dae_sdc.run.processes import everyone, is_root, join, on_root
-from dae_sdc.run.results import unknowns_over_time
+from dae_sdc.run.results import Result
+from dae_sdc.run.solution import eliminated_values
 from dae_sdc.run.solve import solve
 from dae_sdc.run.sweep_statistics import OF_EACH_RUN, reduction_of
 from dae_sdc.run.sweep_table import (
@@ -201,21 +202,6 @@ def sweep(request: SweepOptions) -> Sweep:
     reduction = None if isinstance(request.reduce, bool | None) else reduction_of(request.reduce)
     options = _identity(request, fixed)
     parameters = {"problem": options["problem"], "sweep": options, **request.told()}
-    comm = _ranks(request, options, values)
-
-    def begun() -> list[int]:
-        table = RunningSweep(names, values, parameters, _units(problem, over), request.out, reduction)
-        if request.resume:
-            if request.out is None:
-                raise InputError("resume goes on with the sweep in the file out; name it")
-            earlier = earlier_of(request.out, options)
-            if earlier is not None:
-                table.take(earlier)
-        tables.append(table)
-        return table.missing
-
-    tables: list[RunningSweep] = []  # That of rank 0, which writes.
-    missing = on_root(comm, begun)
     settings = request.chosen(without=(*NOT_OF_A_RUN, *(("reduce",) if reduction else ())))
     if request.t_eval is None:
         settings["points"] = request.points
@@ -227,21 +213,38 @@ def sweep(request: SweepOptions) -> Sweep:
             f"other processes cannot import {shown(problem)} from the program that is run; put it in a file "
             f"and give FILE.py:NAME, or leave workers out"
         )
-    with bar_of(len(values), "run", request.progress if tables else False, len(values) - len(missing)) as bar:
+    comm = _ranks(request, options, values)
+    table: RunningSweep | None = None  # That of rank 0, which writes.
 
-        def arrived(job: int, outcome: Outcome) -> None:
-            for table in tables:
-                table.put(missing[job], outcome)
-            bar.update(1)
+    def begin() -> list[int]:
+        nonlocal table
+        table = RunningSweep(names, values, parameters, _units(problem, over), request.out, reduction)
+        if request.resume:
+            if request.out is None:
+                raise InputError("resume goes on with the sweep in the file out; name it")
+            earlier = earlier_of(request.out, options)
+            if earlier is not None:
+                table.take(earlier)
+        return table.missing
 
-        try:
-            share_jobs(
-                function, [values[run] for run in missing], arrived, workers=request.workers, comm=comm
-            )
-        finally:  # an interrupt loses no run that has come
-            for table in tables:
-                table.mark()
-    runs = Sweep(on_root(comm, lambda: tables[0].finish().result))
+    def arrived(job: int, outcome: Outcome) -> None:
+        if table is not None:
+            table.put(missing[job], outcome)
+        bar.update(1)
+
+    def finish() -> Result:
+        assert table is not None
+        return table.finish()
+
+    try:
+        missing = on_root(comm, begin)
+        jobs, progress = [values[run] for run in missing], request.progress if is_root(comm) else False
+        with bar_of(len(values), "run", progress, len(values) - len(missing)) as bar:
+            share_jobs(function, jobs, arrived, workers=request.workers, comm=comm)
+        runs = Sweep(on_root(comm, finish))
+    finally:  # an interrupt loses no run that has come
+        if table is not None:
+            table.close()
     failures = runs.failures()
     if failures and is_root(comm):
         more = f"; and {len(failures) - 1} more" if len(failures) > 1 else ""
@@ -299,13 +302,18 @@ def run_of(shared: Shared, swept: Sequence[float]) -> Outcome:
         reached = float(np.concatenate([t[-1:], *(record.t[-1:] for record in solution.events)]).max())
     numbers: dict[str, float] = {"t_end": reached, "time": perf_counter() - tic}
     numbers |= {name: int(solution.stats.get(name, 0)) for name in WORK}
-    result = solution.result()
-    every = {"others": [], "other_units": [], **result.parameters}
-    about, unknowns = {name: every[name] for name in SHARED}, unknowns_over_time(result)
+    others, units = solution.all_names[solution.u.shape[1] :], list(solution.units)
+    columns = [*solution.u.T]
+    if others and solution.unknowns is not None:
+        units += solution.unknowns.units_of_removed
+        columns += [*eliminated_values(solution).T]
     if not shared.keeps_values:
-        unknowns = {name: (unit, values[-1:]) for name, (unit, values) in unknowns.items()}
+        columns = [values[-1:] for values in columns]
+    unknowns = dict(zip(solution.all_names, zip(units, columns, strict=True), strict=True))
+    every = {**about, "others": list(others), "other_units": units[len(units) - len(others) :]}
+    told = {name: every[name] for name in SHARED}
     events = {record.name: record.t[:MOST_EVENT_TIMES] for record in solution.events}
-    return Outcome(solution.message, solution.success, times, unknowns, about, numbers, events)
+    return Outcome(solution.message, solution.success, times, unknowns, told, numbers, events)
 
 
 def swept_values(params: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

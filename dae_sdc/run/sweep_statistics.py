@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -48,7 +48,8 @@ def reduction_of(asked: Any) -> dict[str, list[str]]:
     reduction: dict[str, list[str]] = {}
     for text, patterns in (texts if isinstance(texts, Mapping) else dict.fromkeys(texts, "*")).items():
         for name in names_in(text):
-            reduction |= dict.fromkeys(_statistics(name), patterns_of(patterns))
+            several = patterns_of(patterns) if isinstance(patterns, str | Sequence) else []
+            reduction |= dict.fromkeys(_statistics(name), several)
     if not reduction or not all(reduction.values()):
         raise InputError("reduce names what is kept of the runs; give for instance 'mean,quantile(0.95)'")
     return reduction
@@ -104,6 +105,7 @@ class Statistics:
             self._values = beside or tempfile.TemporaryFile(buffering=0)
             length = 8 * self.runs * self.arrays["count"].size
             if self._values.seek(0, os.SEEK_END) < length:
+                self.close()
                 raise InputError(
                     "quantiles are those of the values of all runs, which are kept until a sweep has ended; "
                     "leave resume out, or name another file"
@@ -151,11 +153,9 @@ class Statistics:
         return results | dict(zip(map(quantile_name, self.parts), of_times, strict=True))
 
     def close(self) -> None:
-        """Let go of the values, and remove the files beside that of the sweep."""
+        """Let go of the file of the values."""
         if self._values is not None:
             self._values.close()
-        for path in () if self.place is None else files_beside(self.place):
-            path.unlink(missing_ok=True)
 
 
 def files_beside(place: Path) -> tuple[Path, Path]:

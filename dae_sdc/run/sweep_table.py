@@ -38,6 +38,7 @@ from dae_sdc.run.sweep_statistics import (
     OF_EACH_RUN,
     Statistics,
     accumulated,
+    files_beside,
     over_time,
     quantile_name,
     quantiles,
@@ -434,8 +435,10 @@ class RunningSweep:
         self.target = None if out is None else check_target(out)
         self.reduction = reduction
         self.rows: Any = None
+        self._mapped: np.memmap[Any, Any] | None = None  # The rows, where they are in a file.
         self._times = np.zeros(0)
         self._statistics: Statistics | None = None
+        self._finished: Result | None = None  # That of an earlier sweep, where no run is missing.
         self._waiting: list[tuple[int, Outcome]] = []
         self._ahead: dict[int, Outcome] = {}  # Runs that have come before others whose turn is first.
         self._unmarked: list[int] = []  # Rows that are to be marked as done.
@@ -460,6 +463,9 @@ class RunningSweep:
                 "samples may be drawn, other values not; leave resume out, or name another file"
             )
         if known.keys().isdisjoint(self.values):
+            return
+        if self.reduction and about["complete"] and len(known) == len(self.values):
+            self.rows, self._finished = earlier.data, earlier.result
             return
         kept = [name for name in SHARED if name in about and name not in ("sweeper", "nodes")]
         kept += ["reduce", "statistics"] if self.reduction else []
@@ -504,14 +510,15 @@ class RunningSweep:
 
     def mark(self) -> None:
         """Mark the rows that have come as done, once they are in the file."""
+        if self.rows is None:
+            return
         began = perf_counter()
-        if not isinstance(self.rows, np.memmap):
-            if self.rows is not None:
-                self.rows["done"][self._unmarked] = True
-        elif self._unmarked:
-            self.rows.flush()
+        if self._mapped is None or not self._unmarked:
             self.rows["done"][self._unmarked] = True
-            self.rows.flush()
+        else:
+            self._mapped.flush()
+            self.rows["done"][self._unmarked] = True
+            self._mapped.flush()
             if self._statistics is not None:  # which say how many rows of the file count
                 self._statistics.save()
             self._map()
@@ -519,8 +526,10 @@ class RunningSweep:
         self._marked = perf_counter()
         self._marking = self._marked - began
 
-    def finish(self) -> Sweep:
-        """The sweep, which is saved and takes the place of the partial result."""
+    def finish(self) -> Result:
+        """The table of all runs, which is saved and takes the place of the partial one."""
+        if self._finished is not None:
+            return self._finished
         if self.rows is None:
             raise InputError(self._waiting[0][1].message)
         self.mark()
@@ -529,18 +538,19 @@ class RunningSweep:
         if self._statistics is not None:
             self.parameters["statistics"] |= self._statistics.finished()
         result = Result("sweep", data, self.units, self.parameters, command_line())
-        self.rows = data
-        if self.target is None or not put_down(result, self.target, True):
-            self._let_go()
-        return Sweep(result)
+        self.rows, self._mapped = data, None
+        said = "" if self.target is None else put_down(result, self.target, True)
+        if self._place is not None and not said:
+            several = [self._place.with_suffix(suffix) for suffix in (".npy", ".json")]
+            for path in (*several, *files_beside(self._place)):  # those of a .csv are not removed with it
+                path.unlink(missing_ok=True)
+        return result
 
-    def _let_go(self) -> None:
-        """Remove the files of the sweep under way."""
+    def close(self) -> None:
+        """Mark what has come, and let go of the files."""
+        self.mark()
         if self._statistics is not None:
             self._statistics.close()
-        if self._place is not None:
-            for suffix in (".npy", ".json"):  # that of a .csv is not removed with it
-                self._place.with_suffix(suffix).unlink(missing_ok=True)
         if self._folder is not None:
             self._folder.cleanup()
 
@@ -585,8 +595,10 @@ class RunningSweep:
 
     def _begin(self, rows: NDArray[np.void], times: NDArray[np.float64], before: Mapping[str, Any]) -> None:
         """A table of these rows, in the partial file if there is a file."""
-        self.rows, self._times = None, times
+        self.rows, self._mapped, self._times = None, None, times
         if self._place is not None:
+            for path in files_beside(self._place) if not before else ():
+                path.unlink(missing_ok=True)  # those of another sweep that was killed
             result = Result("sweep", rows, self.units, self.parameters, command_line())
             try:
                 result.save_with(self._place, unfinished=True)
@@ -606,13 +618,14 @@ class RunningSweep:
     def _map(self) -> None:
         """Read and write the rows in their file, of which no page is in memory yet."""
         assert self._place is not None
-        self.rows = np.load(self._place, mmap_mode="r+", allow_pickle=False)
+        self._mapped = np.load(self._place, mmap_mode="r+", allow_pickle=False)
+        self.rows = self._mapped.view(np.ndarray)  # Which is read and written in less time.
 
     def _parts(self) -> Iterator[slice]:
         """Parts of the rows, of which one after the other is in memory."""
         for first in range(0, len(self.values), ROWS_AT_ONCE):
             yield slice(first, first + ROWS_AT_ONCE)
-            if isinstance(self.rows, np.memmap):
+            if self._mapped is not None:
                 self._map()
 
     def _with_short_messages(self) -> NDArray[np.void]:
