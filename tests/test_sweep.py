@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import scipy.stats
 from helpers.nursery import needs_fork
+from launcher import Launcher
 
 import dae_sdc as ds
 from dae_sdc.cli import main
@@ -675,3 +676,17 @@ def test_memory_does_not_grow_with_the_values_of_the_runs(tmp_path: Path) -> Non
         table.finish()
         table.close()
     assert peaks[1] < peaks[0] + 1e6
+
+
+def test_ranks_share_the_runs_and_all_have_those_of_one_process(mpirun: Launcher, tmp_path: Path) -> None:
+    done = mpirun(2, "sweeps.py", str(tmp_path), timeout=300)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["runs.json", "runs.npy"]
+
+
+def test_a_sweep_under_mpirun_says_what_its_ranks_share(mpirun: Launcher, tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "dae_sdc", "sweep", "simple", "--params", "alpha=1,2,3", "--rtol", "1e-4"]
+    done = mpirun(2, *words, "--out", str(tmp_path / "s.npy"), "--parallel", "runs")
+    assert done.returncode == 0 and done.stdout.count("3 runs to t = 1 s") == 1
+    done = mpirun(2, *words)
+    assert done.returncode == 2 and "what they share (runs)" in done.stderr
