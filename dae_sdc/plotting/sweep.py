@@ -29,7 +29,6 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
 from dae_sdc.options import add_options, chosen_names, fitting, given_options, patterns_of, require_some
 from dae_sdc.plotting import style
@@ -119,7 +118,7 @@ def bands(result: Result, show: str | Sequence[str] | None = None) -> Figure:
     return figure
 
 
-def _statistics(runs: Sweep, name: str) -> dict[str, Vector]:
+def _statistics(runs: Sweep, name: str) -> dict[str, NDArray[np.float64]]:
     """Statistics of an unknown over time by name: those that were kept, or quantiles of the values."""
     if runs.is_reduced:
         return {what: of[name] for what, of in runs.reduced.items() if what not in OF_EACH_RUN and name in of}
@@ -135,7 +134,9 @@ def _upper(name: str, own: Collection[str]) -> str:
     return upper if upper in own else ""
 
 
-def _bands(own: Mapping[str, Vector]) -> Iterator[tuple[str, Vector, Vector, float]]:
+def _bands(
+    own: Mapping[str, NDArray[np.float64]],
+) -> Iterator[tuple[str, NDArray[np.float64], NDArray[np.float64], float]]:
     """Labels, lower and upper ends, and opacity of bands, the widest ones first."""
     lower = {-1.0 if name == "min" else part_of(name): name for name in own if _upper(name, own)}
     for part, name in sorted(lower.items()):
@@ -146,7 +147,7 @@ def _bands(own: Mapping[str, Vector]) -> Iterator[tuple[str, Vector, Vector, flo
         yield "mean ± std", own["mean"] - own["std"], own["mean"] + own["std"], 0.3
 
 
-def _curves(own: Mapping[str, Vector]) -> Iterator[tuple[str, Vector]]:
+def _curves(own: Mapping[str, NDArray[np.float64]]) -> Iterator[tuple[str, NDArray[np.float64]]]:
     """Labels and values of the curves: the median, the mean, and what is no end of a band."""
     ends = {name for lower in own for name in (lower, _upper(lower, own)) if _upper(lower, own)}
     ends |= {"std"} if "mean" in own else set()

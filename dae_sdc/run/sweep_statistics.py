@@ -92,6 +92,7 @@ class Statistics:
         # shape: numbers of output times and unknowns; before: what was accumulated of the first runs.
         names = [array for name in wanted for array in ACCUMULATED.get(name, ())]
         self.runs = int(before.get("runs", 0))  # The runs so far.
+        self.whole = True  # Whether every run is in all of the arrays.
         self.place = place  # The file of the sweep that has not ended; None where it has none.
         self.arrays: dict[str, NDArray[Any]] = {"count": np.zeros(shape, np.int64)}
         self.arrays |= {name: np.zeros(shape) for name in ("mean", "squares") if name in names}
@@ -115,7 +116,7 @@ class Statistics:
     def add(self, values: Vector) -> None:
         """Take in the values of the next run, NaN at times that it has not reached."""
         # Shapes: values (K, n).
-        arrays, reached = self.arrays, ~np.isnan(values)
+        arrays, reached, self.whole = self.arrays, ~np.isnan(values), False
         arrays["count"] += reached
         if "mean" in arrays:
             away = np.where(reached, values - arrays["mean"], 0.0)
@@ -128,10 +129,12 @@ class Statistics:
         if self._values is not None:
             self._values.write(values.tobytes())
         self.runs += 1
+        self.whole = True
 
     def save(self) -> None:
-        """Write what is accumulated beside the file of the sweep."""
-        assert self.place is not None
+        """Write what is accumulated beside the file of the sweep, but not after an interrupt within a run."""
+        if self.place is None or not self.whole:
+            return
         arrays: dict[str, Any] = {"runs": np.array(self.runs), **self.arrays}
         with replacing(files_beside(self.place)[0]) as (file,):
             np.savez(file, **arrays)

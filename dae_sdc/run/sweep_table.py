@@ -663,14 +663,14 @@ class RunningSweep:
             every = dict.fromkeys([*ends, *(name for _, names in places for name in names)])
             lacking = [name for name in every if name not in outcome.unknowns]
             messages += [f"{name} is not among the unknowns of this run" for name in lacking]
-        if self._statistics is not None:
-            self._statistics.add(of_times)
         message = "; ".join(filter(None, messages))
         for name, value in outcome.numbers.items():
             row[name] = value
         row["success"] = outcome.success
         row["message"] = message if len(message) <= MESSAGE_LENGTH else f"{message[: MESSAGE_LENGTH - 1]}…"
         self._unmarked.append(run)
+        if self._statistics is not None:
+            self._statistics.add(of_times)
 
 
 def _partial(target: Path) -> Path:
