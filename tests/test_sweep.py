@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import tracemalloc
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -556,6 +557,11 @@ def test_times_of_events_are_quantities_of_the_runs(tmp_path: Path) -> None:
     assert list(reduced.reduced["events"]) == ["lowest point"]
     assert reduced.reduced["events"]["lowest point"].tobytes() == times.tobytes()
     assert ds.Sweep.load(tmp_path / "s.npy").events["lowest point"].tobytes() == times.tobytes()
+    # Events are told apart by their code: a new process has other objects.
+    for event, told in (("lowest point", ""), ("other", "another sweep (events")):
+        events[0] = ds.Event(lambda u, t: u[0], name=event)
+        with pytest.raises(InputError, match=re.escape(told)) if told else nullcontext():
+            assert_same_runs(ds.sweep("pendulum", **swept, out=tmp_path / "s", resume=True), runs)
     with pytest.raises(InputError, match="there are none; give events"):
         quick("simple", {"alpha": [1, 2]}, reduce="events")
 

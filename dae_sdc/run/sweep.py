@@ -48,7 +48,7 @@ from dae_sdc.run.code import code_digest
 from dae_sdc.run.processes import everyone, is_root, join, on_root
 from dae_sdc.run.results import Result
 from dae_sdc.run.solution import eliminated_values
-from dae_sdc.run.solve import solve
+from dae_sdc.run.solve import portable_text, solve
 from dae_sdc.run.sweep_statistics import OF_EACH_RUN, reduction_of
 from dae_sdc.run.sweep_table import (
     MOST_EVENT_TIMES,
@@ -472,6 +472,8 @@ def _identity(options: SweepOptions, fixed: Mapping[str, Any]) -> dict[str, str]
         plain = value.tolist() if isinstance(value, np.ndarray) else value
         if key == "reduce" and not isinstance(value, bool):
             plain = reduction_of(value)
+        elif key == "events":
+            plain = portable_text(value)
         identity[key] = str(getattr(plain, "__name__", plain))
     return identity
 

@@ -61,6 +61,8 @@ _OWN = {name for name, _ in SCALARS} | {"t", "u", "others", "end", "events", "me
 
 MOST_EVENT_TIMES = 16  # Times of an event that are kept of each run, the first ones.
 MARKING_SHARE = 0.1  # Part of the time of a sweep in which rows are marked as done in the file.
+# Seconds after which that is done in any case: a kill loses the runs since then. Statistics are a file more.
+LONGEST_UNMARKED, LONGEST_UNSAVED = 0.05, 1.0
 ROWS_AT_ONCE = 4096  # Rows of the file that are in memory at once where the runs are reduced.
 
 # Largest numbers of runs, unknowns and messages of failed runs that are printed.
@@ -505,7 +507,8 @@ class RunningSweep:
             for waiting in self._waiting:
                 self._fill(*waiting)
             self._waiting.clear()
-            if perf_counter() - self._marked > self._marking / MARKING_SHARE:
+            longest = LONGEST_UNMARKED if self._statistics is None else LONGEST_UNSAVED
+            if perf_counter() - self._marked > min(longest, self._marking / MARKING_SHARE):
                 self.mark()
 
     def mark(self) -> None:
