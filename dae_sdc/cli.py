@@ -317,8 +317,10 @@ def _run_verb(name: str, verbs: Mapping[str, Verb], arguments: list[str]) -> int
             if world().Get_rank() > 0:
                 return 0
         elif args.parallel is None:
+            action = next(action for action in parser._actions if action.dest == "parallel")
+            shared = ", ".join(action.choices or ("nodes", "steps or both"))
             raise InputError(
-                f"started on {launched()} ranks; say with --parallel what they share (nodes, steps or both), "
+                f"started on {launched()} ranks; say with --parallel what they share ({shared}), "
                 f"or start without mpirun"
             )
     results = sys.modules.get("dae_sdc.run.results")  # if its verb has not imported it, it writes none

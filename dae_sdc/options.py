@@ -26,7 +26,7 @@ import functools
 import inspect
 import re
 import textwrap
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Sized
 from contextlib import suppress
 from dataclasses import MISSING, Field, dataclass, field, fields
 from operator import attrgetter
@@ -35,6 +35,7 @@ from typing import Any, ParamSpec, Self, TypeVar
 
 from dae_sdc.arguments import checked, shown
 from dae_sdc.errors import InputError, require_count, require_number, require_tolerance
+from dae_sdc.registry import MOST_NAMES, unknown
 from dae_sdc.sharing import ONE_THREAD
 
 P = ParamSpec("P")
@@ -779,6 +780,23 @@ READERS: Mapping[str, Callable[[str], Any]] = {
 }
 
 
+class SwitchOrText(argparse.BooleanOptionalAction):
+    """A switch, ``--name`` and ``--no-name``, that may be given a text instead: ``--name TEXT``."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.nargs = "?"
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        """Keep the text, or what the switch says."""
+        if values is None:
+            super().__call__(parser, namespace, values, option_string)
+        elif str(option_string).startswith("--no-"):
+            parser.error(f"argument {option_string}: takes no value; got {values!r}")
+        else:
+            setattr(namespace, self.dest, values)
+
+
 def add_options(parser: argparse.ArgumentParser, record: Any, only: Sequence[str] = ()) -> None:
     """Give a parser the options of a record."""
     for name, one in _fields(record).items():
@@ -788,7 +806,8 @@ def add_options(parser: argparse.ArgumentParser, record: Any, only: Sequence[str
         given: dict[str, Any] = {"help": known.help.replace("%", "%%"), "default": None}
         if annotation.startswith("bool"):
             both = one.default is None or annotation.endswith("None")
-            given["action"] = argparse.BooleanOptionalAction if both else "store_true"
+            switch = SwitchOrText if "str" in annotation else argparse.BooleanOptionalAction
+            given["action"] = switch if both else "store_true"
         else:
             kind = next(kind for part, kind in READERS.items() if part in annotation)
             given |= {"type": known.read or kind, "metavar": known.metavar, "choices": known.choices or None}
@@ -818,6 +837,42 @@ def given_options(args: argparse.Namespace, record: Any, without: Sequence[str] 
 def names_in(text: str) -> list[str]:
     """The names in a text, separated by commas; those in brackets belong to names, as in der(x,2)."""
     return [name.strip() for name in re.split(r",(?![^()]*\)|[^\[\]]*\])", text) if name.strip()]
+
+
+def patterns_of(show: str | Sequence[str]) -> list[str]:
+    """Names and patterns from a text in which commas separate them, but for commas inside brackets."""
+    texts = [show] if isinstance(show, str) else list(show)
+    return [part for text in texts for part in names_in(text)]
+
+
+_WILD = {"*": ".*", "?": "."}
+
+
+def fitting(pattern: str, names: Iterable[str]) -> list[str]:
+    """The names that a pattern with ``*`` and ``?`` fits, or the one name that it is."""
+    known = list(names)
+    if pattern in known:
+        return [pattern]
+    wanted = re.compile("".join(_WILD.get(letter, re.escape(letter)) for letter in pattern))
+    return [name for name in known if wanted.fullmatch(name)]
+
+
+def chosen_names(show: str | Sequence[str], names: Sequence[str]) -> list[str]:
+    """Names by names and patterns, in the order of these."""
+    chosen: dict[str, None] = {}
+    for pattern in patterns_of(show):
+        several = fitting(pattern, names)
+        if not several:
+            raise InputError(unknown("name", pattern, names))
+        chosen |= dict.fromkeys(several)
+    require_some(chosen, names)
+    return list(chosen)
+
+
+def require_some(chosen: Sized, names: Sequence[str]) -> None:
+    """Raise InputError where nothing is chosen of these names."""
+    if not chosen:
+        raise InputError(f"no unknowns to draw; choose from: {', '.join(names[:MOST_NAMES])}")
 
 
 def pairs(name: str, texts: Sequence[str], numbers: bool = False) -> dict[str, Any]:

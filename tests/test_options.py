@@ -105,7 +105,7 @@ def test_one_name_has_one_kind_of_value() -> None:
             words = set(re.findall(r"\b(float|int|str|bool|Mapping|Any)\b", str(one.type)))
             kinds.setdefault(one.name, set()).add(" ".join(sorted(words - {"Any"})))
     several = {name: found for name, found in kinds.items() if len(found) > 1}
-    assert several.keys() <= {"problem", "fixed", "sweeper"}
+    assert several.keys() <= {"problem", "fixed", "sweeper", "reduce"}
 
 
 def tables() -> list[Any]:

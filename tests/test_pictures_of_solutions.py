@@ -16,8 +16,9 @@ from PIL import Image
 import dae_sdc as ds
 from dae_sdc import cli
 from dae_sdc.errors import InputError
+from dae_sdc.options import patterns_of
 from dae_sdc.plotting import mechanism
-from dae_sdc.plotting.solution import patterns_of, thinned
+from dae_sdc.plotting.solution import thinned
 from dae_sdc.run.results import Result
 from dae_sdc.run.unknowns import compiled_expression, evaluated
 

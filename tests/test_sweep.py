@@ -9,6 +9,8 @@ import signal
 import subprocess
 import sys
 import time
+import tracemalloc
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ import numpy as np
 import pytest
 import scipy.stats
 from helpers.nursery import needs_fork
+from launcher import Launcher
 
 import dae_sdc as ds
 from dae_sdc.cli import main
@@ -23,7 +26,8 @@ from dae_sdc.errors import DAEWarning, InputError, ResultFileError
 from dae_sdc.plotting.sweep import bands, end_values, sweep as draw
 from dae_sdc.run.code import code_digest
 from dae_sdc.run.sweep import swept_values
-from dae_sdc.run.sweep_table import Outcome, RunningSweep
+from dae_sdc.run.sweep_table import MOST_EVENT_TIMES, Outcome, RunningSweep
+from dae_sdc.sharing import surroundings
 
 SETTINGS: dict[str, Any] = {"sweeper": "radau-iia-5", "dt": 0.05, "t_end": 0.2, "points": 5}
 
@@ -338,7 +342,7 @@ def made_up(values: Any, function: Any, names: tuple[str, ...] = ("x", "y")) -> 
     for run, (r, c) in enumerate(values):
         unknowns = dict(zip(names, zip(("V", ""), function(t, r, c).T, strict=True), strict=True))
         table.put(run, Outcome("", True, t, unknowns, about))
-    return table.finish().result
+    return table.finish()
 
 
 def test_many_runs_long_names_and_wide_ranges_have_their_place() -> None:
@@ -462,3 +466,238 @@ def test_bands_are_drawn_from_the_shell(tmp_path: Path, capsys: pytest.CaptureFi
     runs = ds.sweep("simple", {"alpha": "uniform(5,5)"}, samples=4, rtol=1e-4, points=11)
     axes = bands(runs.result, "u1").axes[0]
     assert axes.get_lines()[0].get_ydata().tolist() == runs.quantile("u1", 0.5).tolist()
+
+
+# --- statistics in the place of values ----------------------------------------------------------------------
+
+EVERY = "mean,std,min,max,quantile(0.1,0.5,0.9),end"
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_statistics_are_those_of_the_values_whatever_the_number_of_workers(workers: int) -> None:
+    swept: dict[str, Any] = {"params": {"r": "0.2:2:10", "u0:y": 1.0}, "rtol": 1e-4, "points": 21}
+    with pytest.warns(DAEWarning, match="6 of 10 runs failed"):  # those whose solution ends before t = 1
+        whole = ds.sweep(Growth, **swept)
+    with pytest.warns(DAEWarning, match="6 of 10 runs failed"):
+        runs = ds.sweep(Growth, **swept, reduce=EVERY, workers=workers)
+    assert runs.is_reduced and not whole.is_reduced and not whole.reduced
+    for name in ("y", "z"):
+        values = whole[name]
+        reduced = {statistic: runs.reduced[statistic][name] for statistic in runs.reduced}
+        assert reduced["min"].tobytes() == np.fmin.reduce(values, axis=0).tobytes()
+        assert reduced["max"].tobytes() == np.fmax.reduce(values, axis=0).tobytes()
+        assert reduced["mean"] == pytest.approx(np.nanmean(values, axis=0), rel=1e-14)
+        assert reduced["std"] == pytest.approx(np.nanstd(values, axis=0, ddof=1), rel=1e-12, abs=1e-15)
+        assert runs.quantile(name, [0.1, 0.9]).tobytes() == whole.quantile(name, [0.1, 0.9]).tobytes()
+        assert runs.quantity(name).tobytes() == whole.quantity(name).tobytes() == reduced["end"].tobytes()
+    for name in ("success", "t_end", "steps", "message", "r"):
+        assert runs.data[name].tolist() == whole.data[name].tolist()
+    assert runs.t.tobytes() == whole.t.tobytes() and runs.units["y"] == "m"
+    alone = {what: of["y"].tobytes() for what, of in runs.reduced.items()}
+    assert DIGITS.setdefault("one", alone) == alone
+
+
+DIGITS: dict[str, dict[str, bytes]] = {}
+"""Those of the statistics above, which every number of workers must give."""
+
+
+def test_what_was_reduced_is_saved_loaded_tabulated_and_drawn(tmp_path: Path) -> None:
+    swept: dict[str, Any] = {"params": {"alpha": "uniform(5,5)"}, "samples": 8, "rtol": 1e-4, "points": 5}
+    reduce = {"mean,std,quantile(0.05,0.95)": "u1", "max": ["u*"], "end": "u2"}
+    runs = ds.sweep("simple", **swept, reduce=reduce, out=tmp_path / "s")
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["s.json", "s.npy"]
+    loaded = ds.Sweep.load(tmp_path / "s.npy")
+    of = {statistic: list(unknowns) for statistic, unknowns in runs.reduced.items()}
+    assert (
+        of["mean"] == of["quantile(0.95)"] == ["u1"] and of["max"][:2] == ["u1", "u2"] and of["end"] == ["u2"]
+    )
+    for statistic, unknowns in runs.reduced.items():
+        for name, values in unknowns.items():
+            assert loaded.reduced[statistic][name].tobytes() == values.tobytes()
+    assert "values at the end of u2" in str(loaded) and loaded.data.itemsize < 200
+    runs.save(tmp_path / "s.csv")
+    head, *rows = (tmp_path / "s.csv").read_text().splitlines()
+    assert (
+        head.startswith("t,mean(u1),std(u1),quantile(0.05)(u1),quantile(0.95)(u1),max(u1)") and len(rows) == 5
+    )
+    axes = draw(loaded.result, "u1").axes[0]
+    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert labels == ["90 % of the runs", "mean ± std", "mean", "max"]
+    assert axes.get_lines()[0].get_ydata().tolist() == runs.reduced["mean"]["u1"].tolist()
+    assert len(end_values(loaded.result, "u2").axes[0].lines) == 1
+    for ask in (
+        lambda: runs.u,
+        lambda: runs["u1"],
+        lambda: runs.quantity("max(u1)"),
+        lambda: runs.quantile("u1", 0.5),
+    ):
+        with pytest.raises(InputError, match="leave reduce out to keep the values of each"):
+            ask()
+    ends = ds.sweep("simple", **swept, reduce="end")
+    with pytest.raises(InputError, match="nothing over time was kept"):
+        bands(ends.result)
+
+
+def test_times_of_events_are_quantities_of_the_runs(tmp_path: Path) -> None:
+    events = [
+        ds.Event(lambda u, t: u[0], name="lowest point"),
+        ds.Event(lambda u, t: u[0] - 9.0, name="never"),
+    ]
+    swept: dict[str, Any] = {"params": {"g": [5.0, 10.0, 40.0]}, "rtol": 1e-6, "points": 3, "events": events}
+    runs = ds.sweep("pendulum", **swept, out=tmp_path / "s")
+    times = runs.events["lowest point"]
+    for run, g in enumerate(runs.parameters["g"].tolist()):
+        alone = ds.solve("pendulum", params={"g": g}, rtol=1e-6, points=3, events=events).events[0].t
+        assert (
+            times[run, : len(alone)].tolist() == alone.tolist() and np.isnan(times[run, len(alone) :]).all()
+        )
+    assert runs.quantity("lowest point").tolist() == times[:, 0].tolist()
+    assert np.isnan(runs.quantity("never")).all() and times.shape == (3, MOST_EVENT_TIMES)
+    reduced = ds.sweep("pendulum", **swept, reduce={"events": "low*"})
+    assert list(reduced.reduced["events"]) == ["lowest point"]
+    assert reduced.reduced["events"]["lowest point"].tobytes() == times.tobytes()
+    assert ds.Sweep.load(tmp_path / "s.npy").events["lowest point"].tobytes() == times.tobytes()
+    # Events are told apart by their code: a new process has other objects.
+    for event, told in (("lowest point", ""), ("other", "another sweep (events")):
+        events[0] = ds.Event(lambda u, t: u[0], name=event)
+        with pytest.raises(InputError, match=re.escape(told)) if told else nullcontext():
+            assert_same_runs(ds.sweep("pendulum", **swept, out=tmp_path / "s", resume=True), runs)
+    with pytest.raises(InputError, match="there are none; give events"):
+        quick("simple", {"alpha": [1, 2]}, reduce="events")
+
+
+@pytest.mark.parametrize(
+    "reduce, says",
+    [
+        ("meen", "did you mean 'mean'"),
+        ("quantile(2)", "parts from 0 to 1"),
+        ("quantile(a)", "a quantile is that of a part of the runs, quantile(0.05); got quantile(a)"),
+        ("", "reduce names what is kept"),
+        ({"mean": ""}, "reduce names what is kept"),
+        ({"mean": "w"}, "unknown name 'w'"),
+        ({"mean": 1}, "reduce"),
+    ],
+)
+def test_what_cannot_be_reduced_is_refused(reduce: Any, says: str) -> None:
+    with pytest.raises(InputError, match=re.escape(says)):
+        quick("simple", {"alpha": [1, 2]}, reduce=reduce)
+
+
+def test_a_sweep_is_reduced_from_the_shell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    picture, words = tmp_path / "p.png", ["sweep", "simple", "--params", "alpha=1,2", *"--rtol 1e-4".split()]
+    assert main([*words, "--reduce", "mean,quantile(0.1,0.9),end", "--plot", str(picture)]) == 0
+    assert picture.stat().st_size > 1000 and "2 runs" in capsys.readouterr().out
+    assert main([*words, "--no-reduce"]) == 0 and main([*words, "--reduce", "maen"]) == 2
+    assert "did you mean 'mean'" in capsys.readouterr().err
+
+
+def test_more_samples_go_on_with_what_was_reduced(tmp_path: Path) -> None:
+    out, drawn = tmp_path / "s.npy", {"k": "uniform(1,2)"}
+    few = ds.sweep(fading, drawn, samples=5, out=out, reduce="mean,std,end", **FADING)
+    more = ds.sweep(fading, drawn, samples=9, out=out, reduce="mean,std,end", resume=True, **FADING)
+    whole = ds.sweep(fading, drawn, samples=9, reduce="mean,std,end", **FADING)
+    assert more.data["time"][:5].tolist() == few.data["time"].tolist()  # they were not run again
+    for what, of in whole.reduced.items():
+        assert of["x"].tobytes() == more.reduced[what]["x"].tobytes()
+    with pytest.raises(InputError, match="more samples may be drawn, other values not"):
+        ds.sweep(fading, {"k": [1.0, 2.0]}, out=out, reduce="mean,std,end", resume=True, **FADING)
+    with pytest.raises(InputError, match="another sweep"):
+        ds.sweep(fading, drawn, samples=9, out=out, reduce="mean", resume=True, **FADING)
+    ds.sweep(fading, drawn, samples=5, out=out, reduce="quantile(0.5)", **FADING)
+    again = ds.sweep(fading, drawn, samples=5, out=out, reduce="quantile(0.5)", resume=True, **FADING)
+    assert again.quantile("x", 0.5).tolist() == ds.Sweep.load(out).quantile("x", 0.5).tolist()
+    with pytest.raises(InputError, match="kept until a sweep has ended"):
+        ds.sweep(fading, drawn, samples=9, out=out, reduce="quantile(0.5)", resume=True, **FADING)
+
+
+def test_runs_that_come_in_another_order_give_the_same_digits(tmp_path: Path) -> None:
+    t, values = np.linspace(0.0, 1.0, 4), [(float(r),) for r in range(1, 9)]
+    about = {"n_diff": 1, "time_unit": "s", "names": ["x"], "units": ["V"], "others": [], "other_units": []}
+    bytes_of = []
+    for order in (range(8), [3, 0, 2, 7, 1, 6, 4, 5]):
+        table = RunningSweep(("R",), values, {"problem": "made up"}, {}, None, {"mean": ["*"], "std": ["*"]})
+        for run in order:
+            unknowns = {} if run == 2 else {"x": ("V", np.exp(values[run][0] * t[: 4 - run % 2]))}
+            table.put(run, Outcome("", run % 2 == 0, t if unknowns else np.zeros(0), unknowns, about))
+        reduced = ds.Sweep(table.finish()).reduced
+        bytes_of.append({what: of["x"].tobytes() for what, of in reduced.items()})
+        table.close()
+    assert bytes_of[0] == bytes_of[1]
+
+
+REDUCED = """
+import os, sys
+import dae_sdc as ds
+from dae_sdc.run import sweep_table
+from dae_sdc.run.sweep_statistics import Statistics
+sweep_table.MARKING_SHARE = 1e9  # what has come is saved at once, but for the run that the signal meets
+add, kill = Statistics.add, int(sys.argv[1])
+def killed(self, values):
+    add(self, values)
+    if self.runs == kill:
+        os.kill(os.getpid(), 9)
+Statistics.add = killed
+runs = ds.sweep("simple", {"alpha": "1:40:40"}, sweeper="radau-iia-5", dt=0.05, points=5, out="s.npy",
+                resume=True, reduce="mean,std,max,quantile(0.2,0.5,0.8),end")
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs signals of POSIX")
+def test_a_killed_sweep_that_is_reduced_goes_on_to_the_same_digits(tmp_path: Path) -> None:
+    (tmp_path / "reduced.py").write_text(REDUCED)
+    for kill in (17, 31, 0):
+        ended = subprocess.run(
+            [sys.executable, "reduced.py", str(kill)], cwd=tmp_path, env=surroundings(), check=False
+        )
+        assert ended.returncode == (-signal.SIGKILL if kill else 0)
+        if kill:
+            partial = ds.Sweep.load(tmp_path / "s.partial.npy")
+            done = int(partial.result.parameters["statistics"]["runs"])
+            assert done == kill - 1 and partial.data["done"].sum() == done
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["reduced.py", "s.json", "s.npy"]
+    found = ds.Sweep.load(tmp_path / "s.npy")
+    whole = ds.sweep(
+        *("simple", {"alpha": "1:40:40"}),
+        **{
+            "sweeper": "radau-iia-5",
+            "dt": 0.05,
+            "points": 5,
+            "reduce": "mean,std,max,quantile(0.2,0.5,0.8),end",
+        },
+    )
+    assert_same_runs(found, whole)
+    for what, of in whole.reduced.items():
+        assert all(found.reduced[what][name].tobytes() == values.tobytes() for name, values in of.items())
+
+
+def test_memory_does_not_grow_with_the_values_of_the_runs(tmp_path: Path) -> None:
+    t, peaks = np.linspace(0.0, 1.0, 1001), []
+    about = {"n_diff": 1, "time_unit": "s", "names": ["x"], "units": [""], "others": [], "other_units": []}
+    outcome = Outcome("", True, t, {"x": ("", t)}, about)
+    for count in (200, 4000):  # values of 1.6 and 32 MB
+        table = RunningSweep(
+            *(("R",), [(float(r),) for r in range(count)], {"problem": "made up"}, {}),
+            *(tmp_path / f"{count}.npy", {"mean": ["*"], "quantile(0.5)": ["*"], "end": ["*"]}),
+        )
+        tracemalloc.start()
+        for run in range(count):
+            table.put(run, outcome)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        table.finish()
+        table.close()
+    assert peaks[1] < peaks[0] + 1e6
+
+
+def test_ranks_share_the_runs_and_all_have_those_of_one_process(mpirun: Launcher, tmp_path: Path) -> None:
+    done = mpirun(2, "sweeps.py", str(tmp_path), timeout=300)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["runs.json", "runs.npy"]
+
+
+def test_a_sweep_under_mpirun_says_what_its_ranks_share(mpirun: Launcher, tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "dae_sdc", "sweep", "simple", "--params", "alpha=1,2,3", "--rtol", "1e-4"]
+    done = mpirun(2, *words, "--out", str(tmp_path / "s.npy"), "--parallel", "runs")
+    assert done.returncode == 0 and done.stdout.count("3 runs to t = 1 s") == 1
+    done = mpirun(2, *words)
+    assert done.returncode == 2 and "what they share (runs)" in done.stderr

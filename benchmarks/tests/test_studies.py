@@ -38,6 +38,7 @@ from dae_sdc.run.target import make_problem
 RUNS = {
     "auto": "--problems simple,problematic-f --repetitions 1 --quick --time-limit 60",
     "faults": "--kind function,model --cases 4 --workers 0",
+    "many": "--runs 6 --quick",
     "models": "--problems reissig,op-amp-cascade-10",
     "peers": "--problems simple,chemical-akzo-nobel --rtols 1e-4,1e-6 --sweeper semi-implicit,rattle "
     "--peer ida,scipy-radau5,casadi-idas --repetitions 1",
@@ -95,6 +96,18 @@ def shows_auto(rows: Rows, about: dict[str, Any], text: str) -> None:
     (row,) = rows
     assert row["n"] == 3 and row["part"] == 1.0 and row["equal"] and row["choice"].startswith("serial: 3")
     assert row["serial"] > 0.0 and row["wall"] > 0.0 and row["computing"] > 0.0
+
+
+def shows_many(rows: Rows, about: dict[str, Any], text: str) -> None:
+    for (problem,), several in combinations_of(rows, ("problem",)):
+        assert several["equal"].all() and (several["runs"] == 6).all() and (several["processor"] > 0.0).all()
+        peers = np.char.startswith(several["way"], "ida")
+        assert len(several) == (5 if ida.installed() else 3) and several["ratio"][0] == 1.0
+        assert (several["error"][~peers] == several["error"][0]).all()
+        assert (several["error"][peers] <= several["error"][0]).all() and (
+            several["rtol"][peers] < 1e-3
+        ).all()
+        assert about[f"memory of {problem}"] < 1e8 and f"{problem}: 6 runs that are reduced take" in text
 
 
 def shows_work(rows: Rows, about: dict[str, Any], text: str) -> None:

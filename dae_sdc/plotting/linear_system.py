@@ -32,8 +32,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from dae_sdc.errors import ResultFileError
+from dae_sdc.options import chosen_names
 from dae_sdc.plotting import style
-from dae_sdc.plotting.solution import chosen_names
 from dae_sdc.run.results import Result, combinations_of
 
 NO_PART = 1e-9  # Part of the largest pole up to which all real or imaginary parts are rounding errors of 0.

@@ -7,9 +7,8 @@ Plot: linear of solution, solution over time
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -24,9 +23,9 @@ from numpy.typing import NDArray
 
 from dae_sdc.errors import InputError, ResultFileError
 from dae_sdc.expressions.dag import name_and_order, name_of
-from dae_sdc.options import names_in
+from dae_sdc.options import fitting, patterns_of, require_some
 from dae_sdc.plotting import style
-from dae_sdc.registry import MOST_NAMES, unknown
+from dae_sdc.registry import unknown
 from dae_sdc.run.results import Result
 from dae_sdc.run.solution import PICTURE_POINTS, Solution, for_picture
 from dae_sdc.run.unknowns import SavedUnknowns
@@ -159,36 +158,6 @@ class Run:
         return list(chosen.values())
 
 
-_WILD = {"*": ".*", "?": "."}
-
-
-def fitting(pattern: str, names: Iterable[str]) -> list[str]:
-    """The names that a pattern with ``*`` and ``?`` fits, or the one name that it is."""
-    known = list(names)
-    if pattern in known:
-        return [pattern]
-    wanted = re.compile("".join(_WILD.get(letter, re.escape(letter)) for letter in pattern))
-    return [name for name in known if wanted.fullmatch(name)]
-
-
-def chosen_names(show: str | Sequence[str], names: Sequence[str]) -> list[str]:
-    """Names by names and patterns, in the order of these."""
-    chosen: dict[str, None] = {}
-    for pattern in patterns_of(show):
-        several = fitting(pattern, names)
-        if not several:
-            raise InputError(unknown("name", pattern, names))
-        chosen |= dict.fromkeys(several)
-    require_some(chosen, names)
-    return list(chosen)
-
-
-def require_some(chosen: Sized, names: Sequence[str]) -> None:
-    """Raise InputError where nothing is chosen of these names."""
-    if not chosen:
-        raise InputError(f"no unknowns to draw; choose from: {', '.join(names[:MOST_NAMES])}")
-
-
 def runs_of(given: Any) -> list[Run]:
     """The runs that a picture is to show."""
     if isinstance(given, Mapping):
@@ -215,12 +184,6 @@ def headline(runs: Sequence[Run]) -> str:
         return style.headline(parameters, units.get("dt") or units.get("t"))
     names = {str(run.result.parameters.get("problem", "")) for run in runs}
     return style.text(names.pop()) if len(names) == 1 else ""
-
-
-def patterns_of(show: str | Sequence[str]) -> list[str]:
-    """Names and patterns from a text in which commas separate them, but for commas inside brackets."""
-    texts = [show] if isinstance(show, str) else list(show)
-    return [part for text in texts for part in names_in(text)]
 
 
 def choose(runs: Sequence[Run], show: str | Sequence[str]) -> list[list[Unknown]]:

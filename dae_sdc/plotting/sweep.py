@@ -17,7 +17,7 @@ Plot: bands of sweep, parts of the runs over time: the median, and where half an
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +29,13 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from dae_sdc.options import add_options, given_options
+from dae_sdc.errors import InputError
+from dae_sdc.options import add_options, chosen_names, fitting, given_options, patterns_of, require_some
 from dae_sdc.plotting import style
 from dae_sdc.plotting.plot import form_of, save
-from dae_sdc.plotting.solution import chosen_names, fitting, patterns_of, require_some
 from dae_sdc.run.results import Result, say_written
 from dae_sdc.run.sweep import SweepOptions, sweep as run_sweep
+from dae_sdc.run.sweep_statistics import OF_EACH_RUN, QUANTILE, part_of, quantile_name
 from dae_sdc.run.sweep_table import SCALARS, SUMMARIES, Sweep
 
 DRAWN_UNKNOWNS = 8  # Unknowns that are drawn where none are named.
@@ -60,6 +61,8 @@ _FAILED: dict[str, Any] = {"marker": "x", "color": style.COLOURS[1], "linestyle"
 def sweep(result: Result, show: str | Sequence[str] | None = None) -> Figure:
     """Draw the solutions of a sweep over time in colours of its parameter; a cross is where one fails."""
     runs = Sweep.of(result)
+    if runs.is_reduced:
+        return bands(result, show)
     labels, colours, scale = _colours(runs)
     lines = [] if labels else _lines(runs)
     failed = runs.data["done"] & ~runs.success
@@ -89,20 +92,68 @@ def sweep(result: Result, show: str | Sequence[str] | None = None) -> Figure:
 
 
 def bands(result: Result, show: str | Sequence[str] | None = None) -> Figure:
-    """Draw where the solutions of a sweep are over time: their median, one half, and nine tenths of them."""
+    """Draw where the solutions of a sweep are over time: their median, one half, and nine tenths of them.
+
+    Of runs that were reduced, what was kept: bands between quantiles, of one standard deviation on both sides
+    of the mean, and between the extrema; the median, the mean, and other quantiles.
+    """
     runs = Sweep.of(result)
+    over_time = [of for what, of in runs.reduced.items() if what not in OF_EACH_RUN]
+    every = [name for name in runs.all_names if any(name in of for of in over_time) or not runs.is_reduced]
+    if not every:
+        raise InputError("nothing over time was kept of these runs; draw 'end-values', or keep quantiles")
+    few = every[:DRAWN_UNKNOWNS] if runs.is_reduced else None
     with style.styled():
-        figure, panels, names = _panels(runs, None if show is None else chosen_names(show, runs.all_names))
+        figure, panels, names = _panels(runs, few if show is None else chosen_names(show, every))
         for axes, name in zip(panels, names, strict=True):
-            shares = [*(part for band in BANDS for part in band), 0.5]
-            *outer, middle = style.clipped(runs.quantile(name, shares), -style.CEILING)
-            for (low, high), lower, upper in zip(BANDS, outer[::2], outer[1::2], strict=True):
-                part, alpha = f"{100 * (high - low):.0f} % of the runs", 0.55 - 0.4 * (high - low)
-                axes.fill_between(runs.t, lower, upper, color=style.COLOURS[0], alpha=alpha, lw=0, label=part)
-            axes.plot(runs.t, middle, color=style.COLOURS[0], linewidth=1.4, label="median")
+            kept = _statistics(runs, name).items()
+            own = {what: style.clipped(values, -style.CEILING) for what, values in kept}
+            look = {"color": style.COLOURS[0], "lw": 0}
+            for label, lower, upper, alpha in _bands(own):
+                axes.fill_between(runs.t, lower, upper, alpha=alpha, label=label, **look)
+            for (label, values), colour in zip(_curves(own), style.COLOURS, strict=False):
+                axes.plot(runs.t, values, color=colour, linewidth=1.4, label=label)
             _name_over_time(axes, runs, name)
         panels[0].legend(**style.BESIDE)
     return figure
+
+
+def _statistics(runs: Sweep, name: str) -> dict[str, NDArray[np.float64]]:
+    """Statistics of an unknown over time by name: those that were kept, or quantiles of the values."""
+    if runs.is_reduced:
+        return {what: of[name] for what, of in runs.reduced.items() if what not in OF_EACH_RUN and name in of}
+    parts = [*(part for band in BANDS for part in band), 0.5]
+    return dict(zip(map(quantile_name, parts), runs.quantile(name, parts), strict=True))
+
+
+def _upper(name: str, own: Collection[str]) -> str:
+    """The statistic that is the upper end of a band with a lower end; empty where there is none."""
+    upper = {"min": "max"}.get(name, "")
+    if name.startswith(QUANTILE) and part_of(name) < 0.5:
+        upper = quantile_name(round(1.0 - part_of(name), 12))
+    return upper if upper in own else ""
+
+
+def _bands(
+    own: Mapping[str, NDArray[np.float64]],
+) -> Iterator[tuple[str, NDArray[np.float64], NDArray[np.float64], float]]:
+    """Labels, lower and upper ends, and opacity of bands, the widest ones first."""
+    lower = {-1.0 if name == "min" else part_of(name): name for name in own if _upper(name, own)}
+    for part, name in sorted(lower.items()):
+        share = 1.0 - 2.0 * max(part, 0.0)
+        label = "all runs" if part < 0.0 else f"{100 * share:.0f} % of the runs"
+        yield label, own[name], own[_upper(name, own)], 0.55 - 0.4 * share
+    if "mean" in own and "std" in own:
+        yield "mean ± std", own["mean"] - own["std"], own["mean"] + own["std"], 0.3
+
+
+def _curves(own: Mapping[str, NDArray[np.float64]]) -> Iterator[tuple[str, NDArray[np.float64]]]:
+    """Labels and values of the curves: the median, the mean, and what is no end of a band."""
+    ends = {name for lower in own for name in (lower, _upper(lower, own)) if _upper(lower, own)}
+    ends |= {"std"} if "mean" in own else set()
+    median = quantile_name(0.5)
+    for name in sorted(own.keys() - ends, key=lambda name: (name != median, name != "mean", name)):
+        yield "median" if name == median else name, own[name]
 
 
 def end_values(result: Result, show: str | Sequence[str] | None = None) -> Figure:

@@ -71,20 +71,20 @@ def is_root(comm: Any) -> bool:
     return comm is None or bool(comm.Get_rank() == 0)
 
 
-def on_root(comm: Any, action: Callable[[], object]) -> None:
-    """Call a function on rank 0; an InputError of it is raised on all ranks."""
+def on_root(comm: Any, action: Callable[[], Any]) -> Any:
+    """What a function gives on rank 0, on all ranks; an InputError of it is raised on all of them."""
     if comm is None:
-        action()
-        return
-    message = None
+        return action()
+    result, message = None, None
     if is_root(comm):
         try:
-            action()
+            result = action()
         except InputError as error:
             message = str(error)
-    message = comm.bcast(message, root=0)
+    result, message = comm.bcast((result, message), root=0)
     if message is not None:
         raise InputError(message)
+    return result
 
 
 def _ranks_of_a_step(parallel: str, size: int, num_nodes: int, steps: int | None) -> int:

@@ -29,6 +29,7 @@ from dae_sdc.errors import InputError, ResultFileError
 from dae_sdc.imports import function_at
 from dae_sdc.registry import require_name
 from dae_sdc.run.files import check_place, damaged, is_texts, opened, partial_name, read_array, replacing
+from dae_sdc.run.sweep_statistics import over_time
 from dae_sdc.sharing import tell
 from dae_sdc.text import aligned, html_picture, html_table, html_view
 
@@ -335,9 +336,13 @@ class Result(Tabulated):
     def columns(self) -> dict[str, NDArray[Any]]:
         """The columns by name: time and unknowns of a solution, and everything of another result.
 
-        Those of a sweep have a row for each run and time, with the swept values before the time.
+        Those of a sweep have a row for each run and time, with the swept values before the time; of one that
+        was reduced for each time, with statistics such as "mean(x)", or for each run if there are none.
         """
-        unknowns = unknowns_over_time(self)
+        unknowns, statistics = unknowns_over_time(self), self._statistics()
+        if statistics:
+            times = np.array(self.parameters["statistics"]["t"], dtype=np.float64)
+            return {"t": times} | {f"{what}({name})": values for (what, name), values in statistics.items()}
         if not unknowns:
             return flat(self.data)
         columns: dict[str, NDArray[Any]] = {}
@@ -349,9 +354,16 @@ class Result(Tabulated):
         columns["t"] = self.data["t"].ravel()
         return columns | {name: values.ravel() for name, (_, values) in unknowns.items()}
 
+    def _statistics(self) -> dict[tuple[str, str], NDArray[np.float64]]:
+        """Statistics over the runs of a sweep that was reduced, by their names and those of unknowns."""
+        several = over_time(self.parameters) if self.kind == "sweep" else {}
+        return {(what, name): values for what, of in several.items() for name, values in of.items()}
+
     def column_units(self) -> dict[str, str]:
         """Units of the :meth:`columns` that have one."""
-        return {**self.units, **{name: unit for name, (unit, _) in unknowns_over_time(self).items() if unit}}
+        units = units_of_unknowns(self.parameters) if self.kind in ("solution", "sweep") else {}
+        units |= {f"{what}({name})": units.get(name, "") for what, name in self._statistics()}
+        return {**self.units, **{name: unit for name, unit in units.items() if unit}}
 
     def __repr__(self) -> str:
         return f"<Result of kind {self.kind}: {len(self.data)} rows>"
@@ -436,12 +448,22 @@ def unknowns_over_time(result: Result) -> dict[str, tuple[str, NDArray[Any]]]:
     """Units and values of the unknowns of a solution or a sweep by name; empty for another kind."""
     unknowns: dict[str, tuple[str, NDArray[Any]]] = {}
     if result.kind in ("solution", "sweep") and "names" in result.parameters:
-        for column, *keys in (("u", "names", "units"), ("others", "others", "other_units")):
-            names, units = (result.parameters.get(key) or [] for key in keys)
-            if names:
-                pairs = zip(units or [""] * len(names), np.moveaxis(result.data[column], -1, 0), strict=True)
-                unknowns |= dict(zip(names, pairs, strict=True))
+        units = units_of_unknowns(result.parameters)
+        for column, key in (("u", "names"), ("others", "others")):
+            names = result.parameters.get(key) or []
+            if names and column in (result.data.dtype.names or ()):
+                values = np.moveaxis(result.data[column], -1, 0)
+                unknowns |= {name: (units[name], values[at]) for at, name in enumerate(names)}
     return unknowns
+
+
+def units_of_unknowns(parameters: Mapping[str, Any]) -> dict[str, str]:
+    """Units of the unknowns of a solution or a sweep by name."""
+    units: dict[str, str] = {}
+    for key, of in (("names", "units"), ("others", "other_units")):
+        names = parameters.get(key) or []
+        units |= dict(zip(names, parameters.get(of) or [""] * len(names), strict=True))
+    return units
 
 
 def tabulated(
@@ -645,7 +667,8 @@ def _earlier(about: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def checksum(data: NDArray[np.void]) -> int:
     """A checksum that distinguishes the successive tables of a running study."""
-    return zlib.crc32(np.ascontiguousarray(data).tobytes())
+    contiguous = np.ascontiguousarray(data)
+    return zlib.crc32(contiguous.view(np.uint8).data) if contiguous.itemsize else 0
 
 
 def _plain(value: Any, where: str) -> Any:

@@ -169,19 +169,19 @@ def _asked(request: SolveOptions) -> dict[str, str]:
         *("comm", "progress", "hooks", "out", "checkpoint", "every", "resume"),
         *("problem", "u0", "guesses", "fixed"),  # the equations and their start are compared themselves
     )
-    return {name: _text(value) for name, value in request.chosen(without=silent).items()}
+    return {name: portable_text(value) for name, value in request.chosen(without=silent).items()}
 
 
-def _text(value: Any) -> str:
+def portable_text(value: Any) -> str:
     """A text of an option that is the same in all processes."""
     if value is None or isinstance(value, str | bool | int | float):
         return repr(value)
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_text, value))}]"
+        return f"[{', '.join(map(portable_text, value))}]"
     if isinstance(value, np.ndarray):
         return f"array of {sha256(np.ascontiguousarray(value).tobytes()).hexdigest()[:16]}"
     if isinstance(value, Event):
-        return _text([value.function, value.terminal, value.direction, value.name])
+        return portable_text([value.function, value.terminal, value.direction, value.name])
     name = value if callable(value) else type(value)
     from dae_sdc.run.code import code_digest
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import importlib
 import re
-import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain, product
 from pathlib import Path
 from time import perf_counter
@@ -29,6 +29,7 @@ from dae_sdc.options import (
     Output,
     OutputTimes,
     Preparation,
+    Ranks,
     Solves,
     Start,
     Steps,
@@ -41,12 +42,24 @@ from dae_sdc.options import (
     redeclared,
     takes,
 )
-from dae_sdc.polynomials.pool import run_jobs
+from dae_sdc.polynomials.pool import share_jobs
 from dae_sdc.registry import require_name
 from dae_sdc.run.code import code_digest
-from dae_sdc.run.results import unknowns_over_time
-from dae_sdc.run.solve import solve
-from dae_sdc.run.sweep_table import SHARED, START, WORK, Outcome, RunningSweep, Sweep, earlier_of
+from dae_sdc.run.processes import everyone, is_root, join, on_root
+from dae_sdc.run.results import Result
+from dae_sdc.run.solution import eliminated_values
+from dae_sdc.run.solve import portable_text, solve
+from dae_sdc.run.sweep_statistics import OF_EACH_RUN, reduction_of
+from dae_sdc.run.sweep_table import (
+    MOST_EVENT_TIMES,
+    SHARED,
+    START,
+    WORK,
+    Outcome,
+    RunningSweep,
+    Sweep,
+    earlier_of,
+)
 from dae_sdc.run.target import ProblemLike, is_file, problem_name, resolve
 from dae_sdc.sharing import bar_of, tell
 
@@ -63,7 +76,7 @@ SAMPLES = 128  # Default number of draws from distributions.
 
 # Options of a sweep that are not those of its runs.
 NOT_OF_A_RUN = (
-    *("problem", "params", "combine", "workers", "resume", "out", "progress"),
+    *("problem", "params", "combine", "workers", "parallel", "comm", "resume", "out", "progress"),
     *("samples", "sampler", "sample_seed"),
 )
 
@@ -82,6 +95,7 @@ class SweepOptions(
     Start,
     Steps,
     Method,
+    Ranks,
 ):
     """Options of :func:`sweep`."""
 
@@ -123,7 +137,24 @@ class SweepOptions(
     )
     sample_seed: int = option(0, "seed of the draws (0)", check=at_least_0)
     points: int | None = redeclared(OutputTimes, "points", OUTPUT_TIMES)
+    reduce: bool | str | Sequence[str] | Mapping[str, Any] | None = option(  # type: ignore[assignment]
+        None,
+        "keep statistics over the runs alone, mean,std,min,max,quantile(0.05), and of each run what is "
+        "named: end,events, values at its end and times of its events (all values)",
+        "A mapping has names or patterns of the unknowns, or events, for each. Memory does not grow with the "
+        "values of the runs. True and False say whether the index of a model is reduced first, as in "
+        ":func:`dae_sdc.run.solve.solve`.",
+        like="str, sequence of str, mapping of str to str or sequence of str, or bool",
+        metavar="NAMES",
+    )
     workers: int = option(1, "processes that share the runs (1)", check=count(10_000))
+    parallel: str | None = option(
+        None,
+        "what the ranks of MPI share: the runs",
+        "All ranks call, and all return the same; rank 0 alone writes and shows progress.",
+        choices=("runs",),
+        told=False,
+    )
     resume: bool = option(
         False,
         "take the runs that out, or its partial file, has already, and run the others",
@@ -168,60 +199,89 @@ def sweep(request: SweepOptions) -> Sweep:
         raise InputError(f"combine must be one of {', '.join(COMBINATIONS)}; got '{request.combine}'")
     drawn = draws_of(request, over)
     names, values = combined(over, request.combine, drawn)
+    reduction = None if isinstance(request.reduce, bool | None) else reduction_of(request.reduce)
     options = _identity(request, fixed)
     parameters = {"problem": options["problem"], "sweep": options, **request.told()}
-    table = RunningSweep(names, values, parameters, _units(problem, over), request.out)
-    if request.resume:
-        if request.out is None:
-            raise InputError("resume goes on with the sweep in the file out; name it")
-        earlier = earlier_of(request.out, options)
-        if earlier is not None:
-            table.take(earlier)
-    missing = table.missing
-    settings = request.chosen(without=NOT_OF_A_RUN)
+    settings = request.chosen(without=(*NOT_OF_A_RUN, *(("reduce",) if reduction else ())))
     if request.t_eval is None:
         settings["points"] = request.points
-    jobs = [Job(problem, fixed, dict(zip(names, values[run], strict=True)), settings) for run in missing]
+    keeps_values = reduction is None or any(name not in OF_EACH_RUN for name in reduction)
+    function = partial(run_of, Shared(problem, fixed, names, settings, keeps_values))
     home = problem if callable(problem) else type(problem)
     if request.workers > 1 and getattr(home, "__module__", "") == "__main__":
         raise InputError(
             f"other processes cannot import {shown(problem)} from the program that is run; put it in a file "
             f"and give FILE.py:NAME, or leave workers out"
         )
-    lock = threading.Lock()
-    with bar_of(len(values), "run", request.progress, len(values) - len(missing)) as bar:
+    comm = _ranks(request, options, values)
+    table: RunningSweep | None = None  # That of rank 0, which writes.
 
-        def arrived(job: int, outcome: Outcome) -> None:
-            with lock:
-                table.put(missing[job], outcome)
-                bar.update(1)
+    def begin() -> list[int]:
+        nonlocal table
+        table = RunningSweep(names, values, parameters, _units(problem, over), request.out, reduction)
+        if request.resume:
+            if request.out is None:
+                raise InputError("resume goes on with the sweep in the file out; name it")
+            earlier = earlier_of(request.out, options)
+            if earlier is not None:
+                table.take(earlier)
+        return table.missing
 
-        run_jobs(run_of, jobs, workers=request.workers, arrived=arrived)
-    runs = table.finish()
+    def arrived(job: int, outcome: Outcome) -> None:
+        if table is not None:
+            table.put(missing[job], outcome)
+        bar.update(1)
+
+    def finish() -> Result:
+        assert table is not None
+        return table.finish()
+
+    try:
+        missing = on_root(comm, begin)
+        jobs, progress = [values[run] for run in missing], request.progress if is_root(comm) else False
+        with bar_of(len(values), "run", progress, len(values) - len(missing)) as bar:
+            share_jobs(function, jobs, arrived, workers=request.workers, comm=comm)
+        runs = Sweep(on_root(comm, finish))
+    finally:  # an interrupt loses no run that has come
+        if table is not None:
+            table.close()
     failures = runs.failures()
-    if failures:
+    if failures and is_root(comm):
         more = f"; and {len(failures) - 1} more" if len(failures) > 1 else ""
         tell(f"{len(failures)} of {len(runs)} runs failed: {failures[0]}{more}", stacklevel=4)
     return runs
 
 
+def _ranks(request: SweepOptions, options: Mapping[str, str], values: Sequence[tuple[float, ...]]) -> Any:
+    """The communicator of the ranks that share the runs, which are the same on all; None without ranks."""
+    if request.comm is not None and request.parallel is None:
+        raise InputError("a communicator was given; say what is parallel: parallel='runs'")
+    comm = everyone(request.parallel, request.comm)
+    if comm is not None:
+        join(comm)
+        told = comm.allgather(hashlib.sha256(repr((options, values)).encode()).hexdigest())
+        if len(set(told)) > 1:
+            raise InputError("the ranks were given different sweeps; give all of them the same")
+    return comm
+
+
 @dataclass(frozen=True)
-class Job:
-    """One run of a sweep."""
+class Shared:
+    """What all runs of a sweep share."""
 
     problem: Any  # The problem.
-    # fixed, swept: parameters and start values by name, which all runs share, and those of this one.
-    fixed: Mapping[str, Any]
-    swept: Mapping[str, float]
+    fixed: Mapping[str, Any]  # Parameters and start values by name, which all runs have.
+    names: Sequence[str]  # Names of the swept ones.
     settings: Mapping[str, Any]  # Other arguments of :func:`dae_sdc.run.solve.solve`.
+    keeps_values: bool  # Whether values before the end of a run are needed.
 
 
-def run_of(job: Job) -> Outcome:
-    """What one run gives; errors that its values cause are a part of that."""
-    every = {**job.fixed, **job.swept}
+def run_of(shared: Shared, swept: Sequence[float]) -> Outcome:
+    """What the run of some values gives; errors that they cause are a part of that."""
+    every = {**shared.fixed, **dict(zip(shared.names, swept, strict=True))}
     params = {name: value for name, value in every.items() if not name.startswith(START)}
     starts = {name.removeprefix(START): value for name, value in every.items() if name.startswith(START)}
-    settings = dict(job.settings)
+    settings = dict(shared.settings)
     if starts:
         base = settings.get("u0", {})
         if not isinstance(base, Mapping):
@@ -229,7 +289,7 @@ def run_of(job: Job) -> Outcome:
         settings["u0"] = {**base, **starts}
     tic = perf_counter()
     try:
-        solution = solve(job.problem, params=params or None, dense=False, **settings)
+        solution = solve(shared.problem, params=params or None, dense=False, **settings)
     except (DAEError, ValueError, ArithmeticError) as error:
         # A constructor or function of the user may refuse a value in its own words.
         return Outcome(str(error) if isinstance(error, DAEError) else words_of(error))
@@ -242,10 +302,18 @@ def run_of(job: Job) -> Outcome:
         reached = float(np.concatenate([t[-1:], *(record.t[-1:] for record in solution.events)]).max())
     numbers: dict[str, float] = {"t_end": reached, "time": perf_counter() - tic}
     numbers |= {name: int(solution.stats.get(name, 0)) for name in WORK}
-    result = solution.result()
-    every = {"others": [], "other_units": [], **result.parameters}
-    shared, unknowns = {name: every[name] for name in SHARED}, unknowns_over_time(result)
-    return Outcome(solution.message, solution.success, times, unknowns, shared, numbers)
+    others, units = solution.all_names[solution.u.shape[1] :], list(solution.units)
+    columns = [*solution.u.T]
+    if others and solution.unknowns is not None:
+        units += solution.unknowns.units_of_removed
+        columns += [*eliminated_values(solution).T]
+    if not shared.keeps_values:
+        columns = [values[-1:] for values in columns]
+    unknowns = dict(zip(solution.all_names, zip(units, columns, strict=True), strict=True))
+    every = {**about, "others": list(others), "other_units": units[len(units) - len(others) :]}
+    told = {name: every[name] for name in SHARED}
+    events = {record.name: record.t[:MOST_EVENT_TIMES] for record in solution.events}
+    return Outcome(solution.message, solution.success, times, unknowns, told, numbers, events)
 
 
 def swept_values(params: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -402,6 +470,10 @@ def _identity(options: SweepOptions, fixed: Mapping[str, Any]) -> dict[str, str]
     identity |= {f"params {key}": str(value) for key, value in fixed.items()}
     for key, value in options.chosen(without=NOT_OF_A_RUN).items():
         plain = value.tolist() if isinstance(value, np.ndarray) else value
+        if key == "reduce" and not isinstance(value, bool):
+            plain = reduction_of(value)
+        elif key == "events":
+            plain = portable_text(value)
         identity[key] = str(getattr(plain, "__name__", plain))
     return identity
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -14,6 +18,7 @@ from numpy.typing import NDArray
 
 from dae_sdc.dae.memory import COUNTERS
 from dae_sdc.errors import InputError, ResultFileError
+from dae_sdc.options import chosen_names
 from dae_sdc.registry import require_name, unknown
 from dae_sdc.run.files import is_texts, partial_name
 from dae_sdc.run.results import (
@@ -26,7 +31,17 @@ from dae_sdc.run.results import (
     load,
     needed,
     put_down,
+    units_of_unknowns,
     unknowns_over_time,
+)
+from dae_sdc.run.sweep_statistics import (
+    OF_EACH_RUN,
+    Statistics,
+    accumulated,
+    files_beside,
+    over_time,
+    quantile_name,
+    quantiles,
 )
 from dae_sdc.sharing import tell
 
@@ -42,7 +57,13 @@ SCALARS: tuple[tuple[str, str], ...] = (
     *((name, "i8") for name in WORK),
 )
 
-_OWN = {name for name, _ in SCALARS} | {"t", "u", "others", "message"}
+_OWN = {name for name, _ in SCALARS} | {"t", "u", "others", "end", "events", "message"}
+
+MOST_EVENT_TIMES = 16  # Times of an event that are kept of each run, the first ones.
+MARKING_SHARE = 0.1  # Part of the time of a sweep in which rows are marked as done in the file.
+# Seconds after which that is done in any case: a kill loses the runs since then. Statistics are a file more.
+LONGEST_UNMARKED, LONGEST_UNSAVED = 0.05, 1.0
+ROWS_AT_ONCE = 4096  # Rows of the file that are in memory at once where the runs are reduced.
 
 # Largest numbers of runs, unknowns and messages of failed runs that are printed.
 SHOWN_RUNS = 40
@@ -76,6 +97,8 @@ class Outcome:
     unknowns: Mapping[str, tuple[str, NDArray[np.float64]]] = field(default_factory=dict)
     about: Mapping[str, Any] = field(default_factory=dict)  # Entries of :data:`SHARED`.
     numbers: Mapping[str, float] = field(default_factory=dict)  # Entries of the columns of :data:`SCALARS`.
+    # The first times of each event, by its name.
+    events: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,13 +134,48 @@ class Sweep(Tabulated):
     @property
     def t(self) -> NDArray[np.float64]:
         """Output times, shape (K,)."""
-        times: NDArray[np.float64] = self.data["t"][0]
+        reduced = self.result.parameters.get("statistics")
+        times: NDArray[np.float64] = self.data["t"][0] if reduced is None else np.array(reduced["t"], float)
         return times
 
     @property
     def u(self) -> NDArray[np.float64]:
-        """States, shape (S, K, n); NaN at times that a run did not reach."""
+        """States, shape (S, K, n); NaN at times that a run did not reach. InputError if they are reduced."""
+        self._require_values()
         return self.data["u"]
+
+    @cached_property
+    def reduced(self) -> dict[str, dict[str, NDArray[np.float64]]]:
+        """What was kept by ``reduce``: statistics over the runs, and values of each, by name and unknown.
+
+        ``reduced["mean"]["x"]`` has shape (K,), as "std", "min", "max" and "quantile(0.05)", of the runs that
+        have reached each time; ``reduced["end"]["x"]`` shape (S,), NaN where a run has failed; and
+        ``reduced["events"]["name"]`` is that of :attr:`events`. Empty without ``reduce``.
+        """
+        kept = self.result.parameters.get("reduce")
+        reduced = over_time(self.result.parameters)
+        if isinstance(kept, Mapping) and "end" in kept:
+            columns = np.moveaxis(self.data["end"], 1, 0)
+            reduced["end"] = dict(zip(kept["end"], columns, strict=True))
+        if isinstance(kept, Mapping) and "events" in kept:
+            reduced["events"] = self.events
+        return reduced
+
+    @property
+    def events(self) -> dict[str, NDArray[np.float64]]:
+        """Times of events by their names, shape (S, E): the first ones of each run, and NaN behind them."""
+        names = self.result.parameters.get("event_names", ())
+        return {name: self.data["events"][:, at] for at, name in enumerate(names)}
+
+    def _require_values(self) -> None:
+        if self.is_reduced:
+            kept = ", ".join(self.result.parameters["reduce"])
+            raise InputError(f"of these runs {kept} were kept; leave reduce out to keep the values of each")
+
+    @property
+    def is_reduced(self) -> bool:
+        """Whether values of the single runs were not kept."""
+        return "statistics" in self.result.parameters
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -132,8 +190,7 @@ class Sweep(Tabulated):
     @property
     def units(self) -> dict[str, str]:
         """Units by name, of unknowns, and of swept values as far as they are known."""
-        units = {name: unit for name, (unit, _) in unknowns_over_time(self.result).items()}
-        return {**units, **self.result.units}
+        return {**units_of_unknowns(self.result.parameters), **self.result.units}
 
     @property
     def success(self) -> NDArray[np.bool_]:
@@ -154,6 +211,7 @@ class Sweep(Tabulated):
     def values(self, name: str) -> NDArray[np.float64]:
         """Values of an unknown in all runs at all times, shape (S, K); raises InputError if there is none."""
         require_name("name", name, self.all_names)
+        self._require_values()
         return unknowns_over_time(self.result)[name][1]
 
     def quantile(self, name: str, q: Any) -> NDArray[np.float64]:
@@ -174,16 +232,18 @@ class Sweep(Tabulated):
         Raises
         ------
         InputError
-            If there is no such unknown, or a part is not in [0, 1].
+            If there is no such unknown, a part is not in [0, 1], or ``reduce`` did not name it.
         """
         parts = np.asarray(q, dtype=np.float64)
-        if not ((parts >= 0.0) & (parts <= 1.0)).all():
-            raise InputError(f"quantiles are those of parts from 0 to 1; got {q}")
-        values = self.values(name)
-        reached = np.isfinite(values).any(axis=0)
-        found = np.full((*parts.shape, values.shape[1]), np.nan)
-        found[..., reached] = np.nanquantile(values[:, reached], parts, axis=0)
-        return found
+        wanted = [quantile_name(part) for part in parts.ravel().tolist()]
+        if not self.is_reduced:
+            return quantiles(self.values(name), parts)
+        require_name("name", name, self.all_names)
+        kept = {statistic for statistic, of in self.reduced.items() if name in of}
+        if not kept.issuperset(wanted):
+            self._require_values()
+        rows = [self.reduced[statistic][name] for statistic in wanted]
+        return np.array(rows).reshape(*parts.shape, -1)
 
     def quantity(self, name: str) -> NDArray[np.float64]:
         """One number for each run.
@@ -192,8 +252,8 @@ class Sweep(Tabulated):
         ----------
         name : str
             "x" for the value of an unknown at the end, NaN where the run has failed; "max(x)", "min(x)" or
-            "mean(x)" over the output times that were reached; or a column of numbers of the table, such as
-            "t_end" or "steps".
+            "mean(x)" over the output times that were reached; the name of an event for its first time, NaN
+            where there was none; or a column of numbers of the table, such as "t_end" or "steps".
 
         Returns
         -------
@@ -205,17 +265,22 @@ class Sweep(Tabulated):
         InputError
             If there is no such quantity.
         """
+        if name in self.all_names and name in self.reduced.get("end", ()):
+            return self.reduced["end"][name]
         if name in self.all_names:
             values = self.values(name)
             last = np.maximum(0, np.isfinite(self.u).any(axis=2).sum(axis=1) - 1)
             return np.where(self.success, values[np.arange(len(self)), last], np.nan)
         if name in dict(SCALARS):
             return self.data[name].astype(float)
+        if name in self.events:
+            return self.events[name][:, 0]
         call = re.fullmatch(r"(\w+)\((.+)\)", name)
         if call and call[1] in SUMMARIES and call[2] in self.all_names:
             return SUMMARIES[call[1]](self.values(call[2]), axis=1)
         of_unknowns = [f"{summary}({self.names[0]})" for summary in SUMMARIES]
-        raise InputError(unknown("quantity", name, (*self.all_names, *of_unknowns, *dict(SCALARS))))
+        others = (*of_unknowns, *self.events, *dict(SCALARS))
+        raise InputError(unknown("quantity", name, (*self.all_names, *others)))
 
     def failures(self) -> list[str]:
         """A line for each run that has failed."""
@@ -230,10 +295,14 @@ class Sweep(Tabulated):
         return self.result._table()
 
     def _view(self, printed: bool) -> View:
-        about, names = self.result.parameters, self.all_names[:SHOWN_UNKNOWNS]
+        about, every = self.result.parameters, self.all_names
+        if self.is_reduced:
+            every = tuple(self.reduced.get("end", ()))
+        names = every[:SHOWN_UNKNOWNS]
         time = f"{float(self.t[-1]):g} {about['time_unit'].replace('1', '')}".strip()
-        more = f" and {len(self.all_names) - len(names)} more" if len(names) < len(self.all_names) else ""
-        title = f"{about['problem']}: {len(self)} runs to t = {time}; values at the end of {', '.join(names)}"
+        more = f" and {len(every) - len(names)} more" if len(names) < len(every) else ""
+        title = f"{about['problem']}: {len(self)} runs to t = {time}"
+        title += f"; values at the end of {', '.join(names)}" if names else ""
         ends, cells = [self.quantity(name) for name in names], [[*self.parameters, *names, "steps", ""]]
         for run, row in enumerate(self.data[:SHOWN_RUNS]):
             swept = [f"{values[run]:g}" for values in self.parameters.values()]
@@ -257,8 +326,9 @@ class Sweep(Tabulated):
         -------
         xarray.Dataset
             Unknowns over both dimensions, numbers such as "steps" over the runs, with their unit as attribute
-            ``units``. One swept value gives the dimension of the runs its name, several ones are coordinates
-            along "run".
+            ``units``; times of events over the runs and their number; and what ``reduce`` has kept, such as
+            "mean(x)" over the time and "end(x)" over the runs. One swept value gives the dimension of the
+            runs its name, several ones are coordinates along "run".
 
         Raises
         ------
@@ -268,7 +338,14 @@ class Sweep(Tabulated):
         units = {name: unit for name, unit in self.units.items() if unit}
         xarray, table = needed("xarray", "to_xarray"), Table({}, units, self.result.parameters)
         along = next(iter(self.parameters)) if len(self.parameters) == 1 else "run"
-        variables = {name: table.variable((along, "t"), name, self.values(name)) for name in self.all_names}
+        each = () if self.is_reduced else self.all_names
+        variables = {name: table.variable((along, "t"), name, self.values(name)) for name in each}
+        dimensions = {"end": (along,), "events": (along, "occurrence")}
+        for what, of in {**self.reduced, "events": self.events}.items():
+            for name, values in of.items():
+                unit = units.get("t" if what == "events" else name)
+                about = {} if unit is None else {"units": unit}
+                variables[f"{what}({name})"] = dimensions.get(what, ("t",)), values, about
         scalars = [name for name, _ in SCALARS if name not in variables]
         variables |= {name: table.variable((along,), name, self.data[name]) for name in scalars}
         places = {name: table.variable((along,), name, values) for name, values in self.parameters.items()}
@@ -288,7 +365,10 @@ class Sweep(Tabulated):
         ResultFileError
             If the file is missing, damaged, or holds no sweep.
         """
-        return cls.of(load(path), str(path))
+        result = load(path)
+        if not result.parameters.get("complete") and isinstance(result.parameters.get("statistics"), dict):
+            result.parameters["statistics"].update(accumulated(Path(path)))
+        return cls.of(result, str(path))
 
     @classmethod
     def of(cls, result: Result, source: str = "the result") -> Sweep:
@@ -303,14 +383,32 @@ class Sweep(Tabulated):
         if good:
             shapes = {name: result.data.dtype[name].shape for name in result.data.dtype.names or ()}
             times = shapes.get("t", ())
+            events = about.get("event_names", [])
             wanted = {"t": times, "u": (*times, len(names)), "message": ()}
             wanted |= {"others": (*times, len(others))} if others else {}
+            if "statistics" in about:
+                good = _is_reduced(about)
+                wanted = {"message": ()}
+                wanted |= {"end": (len(about["reduce"]["end"]),)} if good and "end" in about["reduce"] else {}
+            wanted |= {"events": (len(events), MOST_EVENT_TIMES)} if events else {}
             wanted |= dict.fromkeys([*map(column_of, over), *dict(SCALARS)], ())
-            good = len(times) == 1 and all(shapes.get(name) == shape for name, shape in wanted.items())
+            good = good and is_texts(events) and all(shapes.get(name) == of for name, of in wanted.items())
+            good = good and ("statistics" in about or len(times) == 1)
             good = good and (len(names), len(others)) == (len(units), len(other_units)) and bool(over)
         if not good or not isinstance(about.get("time_unit"), str):
             raise ResultFileError(f"{source} lacks what a sweep tells of its runs; run the sweep again")
         return cls(result)
+
+
+def _is_reduced(about: Mapping[str, Any]) -> bool:
+    """Whether the statistics of a sweep, in the parameters of its result, are what they should be."""
+    with suppress(TypeError, ValueError, LookupError, AttributeError):
+        kept, statistics = about["reduce"], about["statistics"]
+        times = np.array(statistics["t"], dtype=np.float64)
+        values = [array for of in over_time(about).values() for array in of.values()]
+        good = all(map(is_texts, [statistics["names"], *kept.values()]))
+        return good and times.ndim == 1 and all(array.shape == times.shape for array in values)
+    return False
 
 
 def column_of(name: str) -> str:
@@ -319,7 +417,11 @@ def column_of(name: str) -> str:
 
 
 class RunningSweep:
-    """The rows of a sweep, marked as done when they are in the file, so that a kill loses no other."""
+    """The rows of a sweep, marked as done when they are in the file, so that a kill loses only the last ones.
+
+    Where the runs are reduced, they are taken in their order, and those before the first that has not come
+    are done.
+    """
 
     def __init__(
         self,
@@ -328,27 +430,57 @@ class RunningSweep:
         parameters: Mapping[str, Any],
         units: Mapping[str, str],
         out: str | Path | None,
+        reduction: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         self.over, self.values, self.units = tuple(over), list(values), dict(units)
         self.parameters: dict[str, Any] = {**parameters, "over": list(over), "complete": False}
         self.target = None if out is None else check_target(out)
+        self.reduction = reduction
         self.rows: Any = None
+        self._mapped: np.memmap[Any, Any] | None = None  # The rows, where they are in a file.
+        self._times = np.zeros(0)
+        self._statistics: Statistics | None = None
+        self._finished: Result | None = None  # That of an earlier sweep, where no run is missing.
         self._waiting: list[tuple[int, Outcome]] = []
+        self._ahead: dict[int, Outcome] = {}  # Runs that have come before others whose turn is first.
+        self._unmarked: list[int] = []  # Rows that are to be marked as done.
+        self._marked, self._marking = perf_counter(), 0.0  # When that was done last, and how long it took.
+        # The file of the rows while runs are under way; where they are reduced, no memory has all rows.
+        self._folder = tempfile.TemporaryDirectory() if self.target is None and reduction else None
+        self._place = Path(self._folder.name) / "runs.npy" if self._folder else None
+        if self.target is not None:
+            self._place = _partial(self.target)
 
     def take(self, earlier: Sweep) -> None:
         """Take over the runs of an earlier sweep that are done, with its unknowns and times."""
+        about, before = earlier.result.parameters, dict[str, Any]()
         done = earlier.data[earlier.data["done"]]
+        if self.reduction:
+            before = about["statistics"]
+            done = earlier.data[: int(before.get("runs", 0))]
         known = {tuple(row[column_of(name)] for name in self.over): row for row in done}
-        if not known.keys().isdisjoint(self.values):
-            about = earlier.result.parameters
-            kept = [name for name in SHARED if name in about and name not in ("sweeper", "nodes")]
-            self.parameters |= {name: about[name] for name in kept}
-            self.units |= earlier.result.units
-            self._begin(earlier.data.dtype, earlier.t)
-            for at, values in enumerate(self.values):
-                if values in known:
-                    self.rows[at] = known[values]
-            self._flush()
+        if self.reduction and (list(known) != self.values[: len(known)] or not done["done"].all()):
+            raise InputError(
+                f"what was reduced are {len(known)} runs, which must be the first ones here too: more "
+                "samples may be drawn, other values not; leave resume out, or name another file"
+            )
+        if known.keys().isdisjoint(self.values):
+            return
+        if self.reduction and about["complete"] and len(known) == len(self.values):
+            self.rows, self._finished = earlier.data, earlier.result
+            return
+        kept = [name for name in SHARED if name in about and name not in ("sweeper", "nodes")]
+        kept += ["reduce", "statistics"] if self.reduction else []
+        self.parameters |= {name: about[name] for name in (*kept, "event_names") if name in about}
+        self.units |= earlier.result.units
+        types = [(name, earlier.data.dtype[name]) for name in earlier.data.dtype.names or ()]
+        types[-1] = ("message", np.dtype(f"U{MESSAGE_LENGTH}"))
+        rows = np.array(np.broadcast_to(self._blank(np.dtype(types), earlier.t), len(self.values)))
+        for at, values in enumerate(self.values):
+            if values in known:
+                rows[at] = known[values]
+                rows[at]["done"] = True
+        self._begin(rows, earlier.t, before)
 
     @property
     def missing(self) -> list[int]:
@@ -358,86 +490,190 @@ class RunningSweep:
 
     def put(self, run: int, outcome: Outcome) -> None:
         """Set the row of a run; a run that did not begin waits for one that says what the unknowns are."""
-        if self.rows is None:
-            if not outcome.unknowns:
-                self._waiting.append((run, outcome))
-                return
-            self._declare(outcome)
-        self._fill(run, outcome)
-        while self._waiting:
-            self._fill(*self._waiting.pop())
+        if not self.reduction:
+            self._take_in(run, outcome)
+            return
+        self._ahead[run] = outcome
+        first = len(self._waiting) if self._statistics is None else self._statistics.runs
+        while first in self._ahead:
+            self._take_in(first, self._ahead.pop(first))
+            first += 1
 
-    def finish(self) -> Sweep:
-        """The sweep, which is saved and takes the place of the partial result."""
+    def _take_in(self, run: int, outcome: Outcome) -> None:
+        self._waiting.append((run, outcome))
+        if self.rows is None and outcome.unknowns:
+            self._declare(outcome)
+        if self.rows is not None:
+            for waiting in self._waiting:
+                self._fill(*waiting)
+            self._waiting.clear()
+            longest = LONGEST_UNMARKED if self._statistics is None else LONGEST_UNSAVED
+            if perf_counter() - self._marked > min(longest, self._marking / MARKING_SHARE):
+                self.mark()
+
+    def mark(self) -> None:
+        """Mark the rows that have come as done, once they are in the file."""
+        if self.rows is None:
+            return
+        began = perf_counter()
+        if self._mapped is None or not self._unmarked:
+            self.rows["done"][self._unmarked] = True
+        else:
+            self._mapped.flush()
+            self.rows["done"][self._unmarked] = True
+            self._mapped.flush()
+            if self._statistics is not None:  # which say how many rows of the file count
+                self._statistics.save()
+            self._map()
+        self._unmarked.clear()
+        self._marked = perf_counter()
+        self._marking = self._marked - began
+
+    def finish(self) -> Result:
+        """The table of all runs, which is saved and takes the place of the partial one."""
+        if self._finished is not None:
+            return self._finished
         if self.rows is None:
             raise InputError(self._waiting[0][1].message)
-        data = np.array(self.rows)
+        self.mark()
+        data = np.array(self.rows) if self._statistics is None else self._with_short_messages()
         self.parameters["complete"] = True
+        if self._statistics is not None:
+            self.parameters["statistics"] |= self._statistics.finished()
         result = Result("sweep", data, self.units, self.parameters, command_line())
-        if self.target is not None:
-            del self.rows
-            self.rows = data
-            put_down(result, self.target, True)
-            for suffix in (".npy", ".json"):  # that of a .csv is not removed with it
-                _partial(self.target).with_suffix(suffix).unlink(missing_ok=True)
-        return Sweep(result)
+        self.rows, self._mapped = data, None
+        said = "" if self.target is None else put_down(result, self.target, True)
+        if self._place is not None and not said:
+            several = [self._place.with_suffix(suffix) for suffix in (".npy", ".json")]
+            for path in (*several, *files_beside(self._place)):  # those of a .csv are not removed with it
+                path.unlink(missing_ok=True)
+        return result
+
+    def close(self) -> None:
+        """Mark what has come, and let go of the files."""
+        self.mark()
+        if self._statistics is not None:
+            self._statistics.close()
+        if self._folder is not None:
+            self._folder.cleanup()
 
     def _declare(self, outcome: Outcome) -> None:
         """Begin the table with the unknowns and times of a run."""
-        about, count = outcome.about, len(outcome.t)
+        about, count, events = outcome.about, len(outcome.t), list(outcome.events)
         columns: list[tuple[Any, ...]] = [(column_of(name), "f8") for name in self.over]
-        columns += [*SCALARS, ("t", "f8", (count,)), ("u", "f8", (count, len(about["names"])))]
-        columns += [("others", "f8", (count, len(about["others"])))] if about["others"] else []
+        columns += SCALARS
         self.parameters |= about
+        if self.reduction:
+            names = [*about["names"], *about["others"]]
+            if "events" in self.reduction and not events:
+                raise InputError("reduce keeps times of events, and there are none; give events")
+            events = chosen_names(self.reduction["events"], events) if "events" in self.reduction else []
+            kept = {what: chosen_names(of, names) for what, of in self.reduction.items() if what != "events"}
+            of_runs = {name for what, of in kept.items() if what not in OF_EACH_RUN for name in of}
+            self.parameters["reduce"] = kept | ({"events": events} if events else {})
+            names = [name for name in names if name in of_runs]
+            self.parameters["statistics"] = {"t": outcome.t.tolist(), "names": names}
+            columns += [("end", "f8", (len(kept["end"]),))] if "end" in kept else []
+        else:
+            columns += [("t", "f8", (count,)), ("u", "f8", (count, len(about["names"])))]
+            columns += [("others", "f8", (count, len(about["others"])))] if about["others"] else []
+        if events:
+            self.parameters["event_names"] = events
+            columns += [("events", "f8", (len(events), MOST_EVENT_TIMES))]
         for name in self.over:
             if name.startswith(START):
                 self.units[name], _ = outcome.unknowns.get(name.removeprefix(START), ("", None))
         self.units |= {"t": str(about["time_unit"]), "time": "s"}
-        self._begin(np.dtype([*columns, ("message", f"U{MESSAGE_LENGTH}")]), outcome.t)
+        types = np.dtype([*columns, ("message", f"U{MESSAGE_LENGTH}")])
+        self._begin(np.broadcast_to(self._blank(types, outcome.t), len(self.values)), outcome.t, {})
 
-    def _begin(self, dtype: np.dtype[Any], times: NDArray[np.float64]) -> None:
-        """A table in which no run is done, in the partial file if there is a file."""
-        blank = np.zeros(len(self.values), dtype)
-        for at, name in enumerate(self.over):
-            blank[column_of(name)] = [values[at] for values in self.values]
-        blank["t"], blank["t_end"], blank["u"] = times, np.nan, np.nan
-        if "others" in (dtype.names or ()):
-            blank["others"] = np.nan
-        self.rows = blank
-        if self.target is None:
-            return
-        partial = _partial(self.target)
-        result = Result("sweep", blank, self.units, self.parameters, command_line())
-        try:
-            result.save_with(partial, unfinished=True)
-        except InputError as error:  # the runs are kept in memory, and the file is tried again at the end
-            tell(str(error))
-            return
-        self.rows = np.load(partial, mmap_mode="r+", allow_pickle=False)
+    def _blank(self, types: np.dtype[Any], times: NDArray[np.float64]) -> NDArray[np.void]:
+        """The row of a run that is not done, shape (1,), without its values."""
+        row = np.zeros(1, types)
+        for name in {"t_end", "u", "others", "end", "events"} & set(types.names or ()):
+            row[name] = np.nan
+        if "t" in (types.names or ()):
+            row["t"] = times
+        return row
+
+    def _begin(self, rows: NDArray[np.void], times: NDArray[np.float64], before: Mapping[str, Any]) -> None:
+        """A table of these rows, in the partial file if there is a file."""
+        self.rows, self._mapped, self._times = None, None, times
+        if self._place is not None:
+            for path in files_beside(self._place) if not before else ():
+                path.unlink(missing_ok=True)  # those of another sweep that was killed
+            result = Result("sweep", rows, self.units, self.parameters, command_line())
+            try:
+                result.save_with(self._place, unfinished=True)
+                self._map()
+            except InputError as error:  # the runs are kept in memory, and the file is tried again at the end
+                self._place = None
+                tell(str(error))
+        if self.rows is None:
+            self.rows = np.array(rows)
+        for part in self._parts():
+            for at, name in enumerate(self.over):
+                self.rows[part][column_of(name)] = [values[at] for values in self.values[part]]
+        if self.reduction:
+            shape = len(times), len(self.parameters["statistics"]["names"])
+            self._statistics = Statistics(shape, self.parameters["reduce"], self._place, before)
+
+    def _map(self) -> None:
+        """Read and write the rows in their file, of which no page is in memory yet."""
+        assert self._place is not None
+        self._mapped = np.load(self._place, mmap_mode="r+", allow_pickle=False)
+        self.rows = self._mapped.view(np.ndarray)  # Which is read and written in less time.
+
+    def _parts(self) -> Iterator[slice]:
+        """Parts of the rows, of which one after the other is in memory."""
+        for first in range(0, len(self.values), ROWS_AT_ONCE):
+            yield slice(first, first + ROWS_AT_ONCE)
+            if self._mapped is not None:
+                self._map()
+
+    def _with_short_messages(self) -> NDArray[np.void]:
+        """The rows, in memory, with a column of messages that is as wide as the longest one."""
+        types = [(name, self.rows.dtype[name]) for name in self.rows.dtype.names]
+        longest = max(int(np.char.str_len(self.rows[part]["message"]).max()) for part in self._parts())
+        data = np.empty(len(self.values), [*types[:-1], ("message", f"U{max(1, longest)}")])
+        for part in self._parts():
+            data[part] = self.rows[part]
+        return data
 
     def _fill(self, run: int, outcome: Outcome) -> None:
         row, messages = self.rows[run : run + 1], [outcome.message]
-        if outcome.unknowns and not np.array_equal(outcome.t, row["t"][0]):
+        if outcome.unknowns and not np.array_equal(outcome.t, self._times):
             raise InputError("the interval depends on the swept values; give t_end, and t0 or t_eval")
-        for column, names in (("u", "names"), ("others", "others")) if outcome.unknowns else ():
-            for at, name in enumerate(self.parameters[names]):
+        if self._statistics is not None:
+            of_times = np.full(self._statistics.arrays["count"].shape, np.nan)
+            places = [(of_times, self.parameters["statistics"]["names"])]
+            ends = self.parameters["reduce"].get("end", ())
+        else:
+            places, ends = [(row["u"][0], self.parameters["names"])], ()
+            if self.parameters["others"]:
+                places.append((row["others"][0], self.parameters["others"]))
+        for values, names in places if outcome.unknowns else ():
+            for at, name in enumerate(names):
                 if name in outcome.unknowns:
-                    _, values = outcome.unknowns[name]
-                    row[column][0, : len(values), at] = values
-                else:
-                    messages.append(f"{name} is not among the unknowns of this run")
+                    values[: len(outcome.unknowns[name][1]), at] = outcome.unknowns[name][1]
+        for at, name in enumerate(ends if outcome.success else ()):
+            if name in outcome.unknowns:
+                row["end"][0, at] = outcome.unknowns[name][1][-1]
+        for at, name in enumerate(self.parameters.get("event_names", ())):
+            times = outcome.events.get(name, ())
+            row["events"][0, at, : len(times)] = times
+        if outcome.unknowns:
+            every = dict.fromkeys([*ends, *(name for _, names in places for name in names)])
+            lacking = [name for name in every if name not in outcome.unknowns]
+            messages += [f"{name} is not among the unknowns of this run" for name in lacking]
         message = "; ".join(filter(None, messages))
         for name, value in outcome.numbers.items():
             row[name] = value
         row["success"] = outcome.success
         row["message"] = message if len(message) <= MESSAGE_LENGTH else f"{message[: MESSAGE_LENGTH - 1]}…"
-        self._flush()
-        row["done"] = True
-        self._flush()
-
-    def _flush(self) -> None:
-        if isinstance(self.rows, np.memmap):
-            self.rows.flush()
+        self._unmarked.append(run)
+        if self._statistics is not None:
+            self._statistics.add(of_times)
 
 
 def _partial(target: Path) -> Path:
