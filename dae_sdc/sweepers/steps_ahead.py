@@ -510,6 +510,8 @@ class StepsAhead:
         numbers = {"step_sizes": ctypes.addressof(sizes), "sizes_before": ctypes.addressof(self._before)}
         room = min(most, len(self._du) - first, (len(self._u) - 1 - row) // m)
         numbers |= {"graded": int(len(self._estimates) > 0), "room": room}
+        scales = method.weights.scales
+        known = scales.unknowns.copy()
         status, k = stages.take_steps(value, method.weights, arrays, numbers)
         self._used, self._row = first + k, row + k * m
         rows, u = self._rows[:k].copy(), self._u[row : self._row + 1]
@@ -517,7 +519,9 @@ class StepsAhead:
         if len(rows[some]) and len(self._estimates):
             before = np.array([value.polynomial.dt if continued else np.inf, *rows[:-1, 1]])
             growth = rows[some, 1:2] / before[some, None]
-            method.weights.see(self._estimates[some], u[m::m][some], m, growth)
+            if scales.running:  # with the values at the starts of the steps so far
+                known = np.maximum.accumulate(np.vstack([known, np.abs(u[:-1:m])]))[1:][some]
+            method.weights.see(self._estimates[some], u[m::m][some], m, growth, known)
         if status == UNFINISHED:
             stages.u, stages.du = self._u[self._row + 1 :][:m], self._du[self._used]
             self._used, self._row = self._used + 1, self._row + m
