@@ -164,6 +164,11 @@ class WaterTube(TestSetProblem):
         """R_k / R_c - 1 for each pipe."""
         return tuple(_excess(u).tolist())
 
+    @property
+    def starts_alike(self) -> bool:
+        """Whether zeros of the switches are located, at which alone the kind of a flow changes then."""
+        return self.located
+
     def start_step(self, u: MeshDAE, t: float) -> None:
         """Choose the kind of flow in every pipe by the flow, and for a critical flow by its rate."""
         if self.located:
