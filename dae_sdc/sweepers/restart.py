@@ -65,6 +65,7 @@ class AlgebraicPart(ImplicitSystem):
         # Newton's method begins where its matrix has been evaluated.
         self._at_start: Linearization | None = linearize(problem, u, du, t)
         self._find_kernel(self._at_start.mass)
+        self._places = _piece(self._slopes), _piece(self._free)
         self._turns = np.zeros(problem.n, dtype=bool)
         self._turns[self._slopes] = True
         self._is_split = np.array_equal(self._slopes, np.arange(len(self._slopes)))
@@ -99,31 +100,30 @@ class AlgebraicPart(ImplicitSystem):
     def matrix(self, linearization: Linearization) -> Matrix:
         mass: Any = linearization.mass
         stiffness: Any = linearization.stiffness
-        if sparse.issparse(mass) and self._coupling is None:
-            return (
-                linearization.iteration_matrix(0.0, len(self._slopes))
-                if self._is_split
-                else self._mixed(mass.tocsc(), stiffness.tocsc())
-            )
-        if sparse.issparse(mass):
-            mass, stiffness = mass.toarray(), stiffness.toarray()
-        return self._mixed(mass, stiffness)
+        if type(mass) is np.ndarray or not sparse.issparse(mass):
+            return self._mixed(mass, stiffness)
+        if self._coupling is not None:
+            return self._mixed(mass.toarray(), stiffness.toarray())
+        if self._is_split:
+            return linearization.iteration_matrix(0.0, len(self._slopes))
+        return self._mixed(mass.tocsc(), stiffness.tocsc())
 
     def _mixed(self, mass: Any, stiffness: Any) -> Matrix:
         """The columns of dF/du' and of dF/du V, each at the number of its unknown."""
-        if sparse.issparse(mass):
+        if type(mass) is not np.ndarray and sparse.issparse(mass):
             parts = sparse.hstack([mass[:, self._slopes], stiffness[:, self._free]], format="csc")
             return parts[:, np.argsort(np.concatenate([self._slopes, self._free]))]
         matrix = np.empty(mass.shape)
-        matrix[:, self._slopes], matrix[:, self._free] = mass[:, self._slopes], stiffness[:, self._free]
+        slopes, free = self._places
+        matrix[:, slopes], matrix[:, free] = mass[:, slopes], stiffness[:, free]
         if self._coupling is not None:
             matrix[:, self._free] -= stiffness[:, self._slopes] @ self._coupling
         return matrix
 
     def move(self, correction: Vector, fraction: float) -> None:
-        change = fraction * correction
-        self._du[self._slopes] -= change[self._slopes]
-        self._u[self._free] -= change[self._free]
+        change, (slopes, free) = fraction * correction, self._places
+        self._du[slopes] -= change[slopes]
+        self._u[free] -= change[free]
         if self._coupling is not None:
             self._u[self._slopes] += self._coupling @ change[self._free]
 
@@ -196,11 +196,19 @@ def _pivots_of(entries: bytes, n: int) -> tuple[Any, Any, Vector | None]:
     triangle, order = qr(dense / rows[:, None] / columns, mode="r", pivoting=True)
     pivots = np.abs(np.diagonal(triangle))
     rank = int((pivots > RESTART_RANK * pivots.max(initial=0.0)).sum())
-    slopes, free, coupling = order[:rank], order[rank:], None
+    slopes, free, coupling = np.sort(order[:rank]), np.sort(order[rank:]), None
     if rank and np.abs(triangle[:rank, rank:]).any():
+        slopes, free = order[:rank], order[rank:]
         coupling = solve_triangular(triangle[:rank, :rank], triangle[:rank, rank:])
         coupling = coupling / columns[slopes, None] * columns[free]
     return slopes, free, coupling
+
+
+def _piece(places: Any) -> Any:
+    """Places as a slice where they are numbers in a row, which takes a view and not a copy."""
+    if len(places) and np.array_equal(places, np.arange(places[0], places[0] + len(places))):
+        return slice(int(places[0]), int(places[0]) + len(places))
+    return places
 
 
 def consistent_restart(problem: ProblemDAE, u: MeshDAE, t: float, h: float, changed: bool = False) -> MeshDAE:
