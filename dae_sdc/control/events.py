@@ -666,7 +666,7 @@ class LocateEvents(MarkingControl):
         self.doubtful: dict[str, float] = {}  # functions that change too often, and from which time on
         self.sliding: Sliding | None = None
         self._aim: _Aim | None = None
-        self._ahead = FEWEST_AHEAD
+        self._most_ahead = FEWEST_AHEAD
         self._left: _Sampled | None = None  # The step that was left to the controller.
         self._switched: list[_Watch] = []
         self._told, self._without_progress, self._last_switch = 0, 0, -np.inf
@@ -856,7 +856,7 @@ class LocateEvents(MarkingControl):
     @property
     def steps_ahead(self) -> int:
         """Number of steps that may be taken before they are looked at; 0 where one is to end at a zero."""
-        return self._ahead if self._aim is None else 0
+        return self._most_ahead if self._aim is None else 0
 
     def look_ahead(self, L: Any, start: MeshDAE, taken: Taken) -> int:
         """The number of steps taken ahead before the first in which the run may have to stop.
@@ -887,7 +887,7 @@ class LocateEvents(MarkingControl):
                 self._take_zeros(sampled, scans, END_SLACK + step.rounding, 1.0)
             else:
                 plain = count
-        self._ahead = min(MOST_STEPS, 2 * self._ahead) if plain == count else FEWEST_AHEAD
+        self._most_ahead = min(MOST_STEPS, 2 * self._most_ahead) if plain == count else FEWEST_AHEAD
         return plain
 
     def forget_after(self, t: float) -> None:
@@ -935,9 +935,10 @@ class LocateEvents(MarkingControl):
         """Values of the switches at K states of shape (K, n), shape (K, W)."""
         if not self.switches:
             return np.empty((len(t), 0))
-        compiled = getattr(P, "switches_at", None)
-        if compiled is not None:
-            values: Vector = compiled(u, t)
+        known: Any = P
+        # Of a class that has other switches than its base, they are not those of the base at several states.
+        if "switches_at" in vars(next(base for base in type(P).__mro__ if "switches" in vars(base))):
+            values: Vector = known.switches_at(u, t)
             if np.isfinite(values).all():
                 return values
         states = [attach(row, self._n_diff) for row in u]

@@ -536,7 +536,7 @@ class StepsAhead:
         if len(rows[some]) and len(self._estimates):
             before = np.array([getattr(value.polynomial, "dt", rows[0, 1]), *rows[:-1, 1]])
             growth = rows[some, 1:2] / before[some, None]
-            if scales.running:  # with the values at the starts of the steps so far
+            if scales.running and method.weights.lets_go:  # with the values at the starts of the steps so far
                 known = np.maximum.accumulate(np.vstack([known, np.abs(u[:-1:m])]))[1:][some]
             method.weights.see(self._estimates[some], u[m::m][some], m, growth, known)
         if status == UNFINISHED:
