@@ -126,13 +126,21 @@ def test_smooth_runs_are_taken_ahead(monkeypatch: pytest.MonkeyPatch, problem: A
     assert alone <= 0.05 * altogether
 
 
+def test_errors_that_are_let_go_are_told_by_the_sizes_known_at_their_steps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ahead, alone = solved_twice(monkeypatch, "pendulum", rtol=1e-4, t_end=20.0)
+    assert "errors up to 0.004" in ahead.message
+    require_equal(ahead, alone)
+
+
 @pytest.mark.parametrize("name", ["charge-pump", "pendulum", "robertson", "two-transistor"])
 def test_the_length_of_calls_changes_nothing(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     whole = ds.solve(name, rtol=1e-6)
     lengths, go_ahead = np.random.default_rng(0), AdaptivityDAE.go_ahead
 
-    def in_pieces(self: Any, level: Any, value: Any, time: float, most: int, hesitation: Any) -> Any:
-        return go_ahead(self, level, value, time, min(most, int(lengths.integers(1, 6))), hesitation)
+    def in_pieces(self: Any, level: Any, value: Any, time: float, most: int, *others: Any) -> Any:
+        return go_ahead(self, level, value, time, min(most, int(lengths.integers(1, 6))), *others)
 
     monkeypatch.setattr(AdaptivityDAE, "go_ahead", in_pieces)
     require_equal(whole, ds.solve(name, rtol=1e-6))

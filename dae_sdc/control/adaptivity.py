@@ -299,9 +299,21 @@ class AdaptivityDAE(MarkingControl):
 
     # --- steps taken ahead ----------------------------------------------------------------------------------
 
-    def go_ahead(self, L: Any, value: Any, time: float, most: int, hesitation: Any) -> Taken | None:
-        """Steps that are taken one after the other from a state, as they would be one by one, if any can."""
-        free = self._given is None and not self._restarts
+    def go_ahead(
+        self,
+        L: Any,
+        value: Any,
+        time: float,
+        most: int,
+        hesitation: Any,
+        look: Callable[[Any, Any, Taken], int] | None,
+    ) -> Taken | None:
+        """Steps that are taken one after the other from a state, as they would be one by one, if any can.
+
+        Those that ``look`` does not take for the first of nothing but plain ones are left to be taken again.
+        """
+        # Factors of sparse matrices cannot be put back.
+        free = self._given is None and not self._restarts and (look is None or L.prob.sparsity is None)
         ahead = L.sweep.steps_ahead(value) if free and L.prob.noise is None else None
         if ahead is None:
             return None
@@ -309,7 +321,7 @@ class AdaptivityDAE(MarkingControl):
         if L.prob.run_scales.watched:
             most = min(most, self._look_at - self._steps)
         began = perf_counter()
-        about = self.sizes, self._shortest, self._between, hesitation
+        about = self.sizes, self._shortest, self._between, hesitation, look and partial(look, L)
         taken: Taken = ahead.take(value, time, L.params.dt, most, *about)
         count = len(taken.starts)
         # Interrupts and time limits are looked at between the calls.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from math import isfinite
 from numbers import Integral, Real
@@ -21,14 +22,14 @@ from dae_sdc.control.driver import MarkingControl, driver_of
 from dae_sdc.control.hooks import unconverged
 from dae_sdc.dae.branches import SIDE_SLACK, TIE, SamplingOptions, are_resolved, samples
 from dae_sdc.dae.declaration import names_given
-from dae_sdc.dae.interpolant import HERMITE, DenseOutput, Scheme, step_data
+from dae_sdc.dae.interpolant import HERMITE, DenseOutput, Scheme, step_data, steps_of_stages
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.dae.values import read_only
 from dae_sdc.errors import InputError, SolveError
 from dae_sdc.registry import require_name
 from dae_sdc.sweepers.restart import RESTART_STEP, consistent_restart, jump_behind
-from dae_sdc.sweepers.steps_ahead import time_slack
+from dae_sdc.sweepers.steps_ahead import MOST_STEPS, Taken, time_slack
 
 EPS = float(np.finfo(float).eps)
 
@@ -50,6 +51,7 @@ NEAR_BORDER = 1e-3
 ZERO_VALUE = 1e-9
 # Least value of a function on a step, relative to its largest, above which no zero is looked for.
 NO_EXTREMUM_ABOVE = 0.5
+FEWEST_AHEAD = 4  # Steps taken before they are looked at, at first and after the last of a zero.
 STRICT_ATTEMPTS = 4  # Repetitions of a step before the demand on its end is lowered.
 # Part of a step along u' over which the rate of the function of an event behind a change is found.
 RATE_STEP = 1e-3
@@ -229,6 +231,11 @@ class AcceptedStep(NamedTuple):
         """The step that a level has taken."""
         return cls(L, L.time, L.dt, L.u[0], L.uend, L.f[0], n_slopes)
 
+    @property
+    def rounding(self) -> float:
+        """Rounding of the times in the step, in units of the step."""
+        return 4.0 * EPS * max(abs(float(self.time)), abs(float(self.time) + float(self.dt))) / float(self.dt)
+
 
 class Curve:
     """u on a step, and a little beyond its end."""
@@ -311,6 +318,11 @@ class _Watch:
     def changes(self) -> bool:
         """Whether its zeros change the equations or the state."""
         return self.event.change is not None
+
+    def may_stop(self, values: Vector) -> bool:
+        """Whether values along a step show that the run may have to stop in it."""
+        crosses = bool((self.side * values).min() < -self.tolerance)
+        return crosses and (self.changes or self.event.last > 0)
 
     def is_due(self, t: float, slack: float) -> bool:
         """Whether one of its times that are known before has come, and has not been kept."""
@@ -472,6 +484,8 @@ class _Watch:
 def _farthest(table: list[list[float]], noise: Sequence[float], count: int) -> int | None:
     """The one of ``count`` samples in a step that is farthest from all zeros; None if all are near one."""
     # ``noise``: values that tell no side. Of a function that rests near 0 but for rounding no sample does.
+    if not table:
+        return 1
     inside = np.arange(1, count - 1)
     distances = np.ones(len(inside))
     for values, least in zip(table, noise, strict=True):
@@ -511,6 +525,29 @@ class _Scan(NamedTuple):
         return counted[missing - 1] if 0 < missing <= len(counted) else None
 
 
+@dataclass
+class _Sampled:
+    """A step, with the values of all functions at places in it, of which some may lie beyond its end."""
+
+    step: AcceptedStep
+    thetas: tuple[float, ...]  # The K places, in units of the step.
+    count: int  # Number of those up to its end.
+    states: list[MeshDAE]
+    times: list[float]
+    table: Vector  # Shape (functions, K).
+
+    @cached_property
+    def curve(self) -> Curve:
+        """The solution on the step."""
+        return Curve(self.step)
+
+    def is_of(self, other: AcceptedStep) -> bool:
+        """Whether it is of a step that was solved again since."""
+        own = self.step
+        same = (own.time, own.dt) == (other.time, other.dt) and np.array_equal(own.start, other.start)
+        return same and np.array_equal(own.end, other.end)
+
+
 class Sliding(NamedTuple):
     """Where a run has ended because both sides of a switch lead back to its zero."""
 
@@ -527,17 +564,17 @@ class _Aim(NamedTuple):
     attempts: int  # How often it has been repeated.
 
 
-def _near_zero(watches: list[_Watch], curve: Curve, table: Vector) -> list[tuple[int, bool]]:
+def _near_zero(watches: list[_Watch], points: tuple[float, ...], table: Vector) -> list[tuple[int, bool]]:
     """Numbers of functions that may have a zero in a step, and whether their rows of values resolve them."""
     if not watches:
         return []
-    known = table[:, : len(curve.points)]
+    known = table[:, : len(points)]
     sizes = np.abs(known).max(axis=1)
     largest = np.array([watch.size for watch in watches])
     for i in np.flatnonzero(sizes > largest).tolist():
         watches[i].size = largest[i] = float(sizes[i])
     looked = (ZERO_VALUE * largest < sizes) & (sizes < np.inf)
-    resolved = ~looked | are_resolved(curve.points, known)
+    resolved = ~looked | are_resolved(points, known)
     # A function that has left its last zero and stays on its side.
     sides = np.array([watch.side if watch.tolerance == 0.0 else 0 for watch in watches])
     signed = sides[:, None] * table
@@ -566,11 +603,12 @@ def _refined(
     return places, [every[place] for place in places]
 
 
-def _along(function: StateFunction, L: Any, curve: Curve) -> LineFunction:
+def _along(function: StateFunction, sampled: _Sampled) -> LineFunction:
     """A function of the place in the step."""
+    step, curve = sampled.step, sampled.curve
 
     def value(theta: float) -> float:
-        u = L.uend if theta == 1.0 else L.u[0] if theta == 0.0 else curve.state(theta)
+        u = step.end if theta == 1.0 else step.start if theta == 0.0 else curve.state(theta)
         return function(u, curve.time + theta * curve.dt)
 
     return value
@@ -628,6 +666,8 @@ class LocateEvents(MarkingControl):
         self.doubtful: dict[str, float] = {}  # functions that change too often, and from which time on
         self.sliding: Sliding | None = None
         self._aim: _Aim | None = None
+        self._most_ahead = FEWEST_AHEAD
+        self._left: _Sampled | None = None  # The step that was left to the controller.
         self._switched: list[_Watch] = []
         self._told, self._without_progress, self._last_switch = 0, 0, -np.inf
 
@@ -754,65 +794,106 @@ class LocateEvents(MarkingControl):
         if self.params.requires_convergence and unconverged(S):
             self._aim = None
             return None
-        L, aim = S.levels[0], self._aim
-        P, time, dt = L.prob, float(L.time), float(L.dt)
-        curve = Curve(AcceptedStep.of(L, self.params.n_slopes))
+        aim, step = self._aim, AcceptedStep.of(S.levels[0], self.params.n_slopes)
+        time, dt, floor = float(step.time), float(step.dt), step.rounding
         if aim is None:
-            self._usual = L.dt
+            self._usual = step.dt
         whole, attempts = (dt, 0) if aim is None else aim[1:]
-        floor = 4.0 * EPS * max(abs(time), abs(time + dt)) / dt
         near = (END_SLACK + floor) * 10.0 ** max(0, attempts - STRICT_ATTEMPTS)
-        beyond = max(BEYOND_END, 2.0 * near)
-        thetas = curve.points if aim is None else (*curve.points, 1.0 + beyond)
-        states = [attach(row, curve.n_diff) for row in curve.values(thetas)]
-        # The states at both ends, to the last bit.
-        states[0], states[len(curve.points) - 1] = L.u[0], L.uend
-        times = [time + theta * dt for theta in thetas]
-        table = np.empty((len(self.events) + len(self.switches), len(thetas)))
-        for row, watch in zip(table, self.events, strict=False):
-            row[:] = 1.0  # of an event whose times are known, at which steps end
-            if watch.event.times is None:
-                row[:] = [watch.event.function(u, t) for u, t in zip(states, times, strict=True)]
-        if self.switches:
-            rows = [self._switch_values(P, u, t) for u, t in zip(states, times, strict=True)]
-            table[len(self.events) :] = np.array(rows).T
-
-        scans = self._scans(L, curve, thetas, table, floor)
+        sampled = self._left
+        if aim is not None or sampled is None or not sampled.is_of(step):
+            curve = Curve(step)
+            beyond = () if aim is None else (1.0 + max(BEYOND_END, 2.0 * near),)
+            thetas = (*curve.points, *beyond)
+            values, times = curve.values(thetas), np.array([time + theta * dt for theta in thetas])
+            # The states at both ends, to the last bit.
+            values[0], values[len(curve.points) - 1] = step.start, step.end
+            switches = self._switch_table(step.level.prob, values, times)
+            sampled = self._sampled(step, thetas, len(curve.points), values, times, switches)
+        scans = self._scans(sampled)
         stops = [(theta, scan.watch) for scan in scans if (theta := scan.stop()) is not None]
         first = min((theta for theta, _ in stops), default=np.inf)
         if first < 1.0 - near:
             leader = next(watch for theta, watch in stops if theta == first)
             if first <= max(START_SLACK, floor):
-                return self._stop_at_start(L, scans, first)
+                return self._stop_at_start(step.level, scans, first)
             self._aim = _Aim(leader, whole, attempts + 1)
             return first * dt
         if aim is not None and all(watch is not aim.watch or theta > 1.0 + near for theta, watch in stops):
-            further = _further(aim, _along(self._function(P, aim.watch), L, curve))
+            further = _further(aim, _along(self._function(step.level.prob, aim.watch), sampled))
             if further is not None and 1.0 + near < further and further * dt < whole:
                 self._aim = _Aim(aim.watch, whole, attempts + 1)
                 return further * dt
         self._aim = None
+        # Zeros from ``end`` on count as being there.
+        self._take_zeros(sampled, scans, near, 1.0 if aim is None and not stops else 1.0 - near)
+        return None
+
+    def _take_zeros(self, sampled: _Sampled, scans: list[_Scan], near: float, end: float) -> None:
+        """Keep the zeros within a step that stays as it is."""
+        step = sampled.step
         for watch, values, crossings, state in scans:
             watch.set_side(state)
             if crossings and crossings[-1].theta >= 1.0 - near:
                 # The run goes on from the zero itself, on whichever side of it rounding has put the state.
-                last = max(abs(values[-1]), abs(values[len(curve.points) - 1]))
+                last = max(abs(values[-1]), abs(values[sampled.count - 1]))
                 watch.tolerance = max(watch.noise, 2.0 * last)
-        end = 1.0 if aim is None and not stops else 1.0 - near  # zeros from here on count as being there
         for watch, _, crossings, _ in scans:
             for theta, side in crossings:
                 if watch.event.counts(side) and theta >= end:
-                    self._keep(watch, L.time + L.dt, L.uend, side)
+                    self._keep(watch, step.time + step.dt, step.end, side)
                 elif watch.event.counts(side):
-                    within = (L.time, L.time + L.dt) if curve.is_guess else None
-                    self._keep(watch, L.time + theta * L.dt, curve.state(theta), side, within)
-        confirm = getattr(P, "confirm_jumps", None)
+                    within = (step.time, step.time + step.dt) if sampled.curve.is_guess else None
+                    self._keep(watch, step.time + theta * step.dt, sampled.curve.state(theta), side, within)
+        confirm = getattr(step.level.prob, "confirm_jumps", None)
         if confirm is not None:
             noise = [max(ZERO_VALUE * watch.size, watch.tolerance) for watch in self.switches]
-            far = _farthest(table[len(self.events) :].tolist(), noise, len(curve.points))
+            far = _farthest(sampled.table[len(self.events) :].tolist(), noise, sampled.count)
             if far is not None:
-                confirm(states[far], L.uend.polynomial.derivative_at_end(), times[far])
-        return None
+                slope = step.end.polynomial.derivative_at_end()
+                confirm(sampled.states[far], slope, sampled.times[far])
+
+    @property
+    def steps_ahead(self) -> int:
+        """Number of steps that may be taken before they are looked at; 0 where one is to end at a zero."""
+        return self._most_ahead if self._aim is None else 0
+
+    def look_ahead(self, L: Any, start: MeshDAE, taken: Taken) -> int:
+        """The number of steps taken ahead before the first in which the run may have to stop.
+
+        Zeros on them are kept. The step behind them is left to the controller, which looks at it again.
+        """
+        count, P, n_slopes = len(taken.starts), L.prob, self.params.n_slopes
+        places = list(zip(taken.starts.tolist(), taken.sizes.tolist(), strict=True))
+        data = steps_of_stages(places, taken.nodes, taken.u, n_slopes)
+        scheme, rows = data[0].scheme, np.array([step.rows for step in data])
+        points = _samples(scheme.points)
+        stays = (rows == rows[:, :1]).all(axis=1) & (taken.du[:, -1] == 0.0)
+        values = np.where(stays[:, None], rows[:, :1], _weights(scheme, points)[0] @ rows)
+        values[:, 0], values[:, -1] = rows[:, 0], rows[:, -1]
+        times = taken.starts[:, None] + taken.sizes[:, None] * np.array(points)
+        switches = self._switch_table(P, values.reshape(-1, P.n), times.ravel())
+        samples, plain = (values, times, switches.reshape(count, len(points), -1)), 0
+        with suppress(Exception):  # of the function of an event: the controller takes that step, and tells
+            for plain, (time, dt) in enumerate(places):
+                end = taken.end(plain, P.n_diff)
+                step = AcceptedStep(L, time, dt, start, end, None, n_slopes)
+                about = (each[plain] for each in samples)
+                sampled = self._left = self._sampled(step, points, len(points), *about)
+                scans = self._scans(sampled, ahead=True)
+                if scans is None or any(scan.stop() is not None for scan in scans):
+                    break
+                self._usual, start = dt, end
+                self._take_zeros(sampled, scans, END_SLACK + step.rounding, 1.0)
+            else:
+                plain = count
+        self._most_ahead = min(MOST_STEPS, 2 * self._most_ahead) if plain == count else FEWEST_AHEAD
+        return plain
+
+    def forget_after(self, t: float) -> None:
+        """Drop the zeros behind the end of the last step of a run."""
+        for watch in self.watches:
+            watch.forget(float(np.nextafter(t, np.inf)))
 
     def leave_step(self) -> None:
         """Forget the zero that a step was to end at, as something else lets it be repeated."""
@@ -829,21 +910,60 @@ class LocateEvents(MarkingControl):
         number = self.switches.index(watch)
         return lambda u, t: self._switch_values(P, u, t)[number]
 
-    def _scans(
-        self, L: Any, curve: Curve, thetas: tuple[float, ...], table: Vector, floor: float
-    ) -> list[_Scan]:
-        """What :meth:`_Watch.scan` gives for functions that are not far from 0 along a step."""
-        watches, scans = [*self.events, *self.switches], []
-        for i, is_resolved in _near_zero(watches, curve, table):
+    def _sampled(
+        self,
+        step: AcceptedStep,
+        thetas: tuple[float, ...],
+        count: int,
+        values: Vector,
+        times: Vector,
+        switches: Vector,
+    ) -> _Sampled:
+        """The values of all functions at K places in a step."""
+        # Shapes: values (K, n), times (K,), switches (K, W).
+        states, at = [attach(row, self._n_diff) for row in values], times.tolist()
+        states[0], states[count - 1] = step.start, step.end
+        table = np.empty((len(self.events) + len(self.switches), len(at)))
+        table[len(self.events) :] = switches.T
+        for row, watch in zip(table, self.events, strict=False):
+            row[:] = 1.0  # of an event whose times are known, at which steps end
+            if watch.event.times is None:
+                row[:] = [watch.event.function(u, t) for u, t in zip(states, at, strict=True)]
+        return _Sampled(step, thetas, count, states, at, table)
+
+    def _switch_table(self, P: ProblemDAE, u: Vector, t: Vector) -> Vector:
+        """Values of the switches at K states of shape (K, n), shape (K, W)."""
+        if not self.switches:
+            return np.empty((len(t), 0))
+        known: Any = P
+        # Of a class that has other switches than its base, they are not those of the base at several states.
+        if "switches_at" in vars(next(base for base in type(P).__mro__ if "switches" in vars(base))):
+            values: Vector = known.switches_at(u, t)
+            if np.isfinite(values).all():
+                return values
+        states = [attach(row, self._n_diff) for row in u]
+        rows = [self._switch_values(P, *at) for at in zip(states, t.tolist(), strict=True)]
+        return np.array(rows)
+
+    def _scans(self, sampled: _Sampled, ahead: bool = False) -> Any:
+        """What :meth:`_Watch.scan` gives for functions that are not far from 0 along a step.
+
+        None for a step taken ahead in which the run may have to stop.
+        """
+        step, table, scans = sampled.step, sampled.table, []
+        watches = [*self.events, *self.switches]
+        for i, is_resolved in _near_zero(watches, sampled.thetas[: sampled.count], table):
             watch, values = watches[i], table[i].tolist()
-            function = self._function(L.prob, watch)
-            known: tuple[Sequence[float], Sequence[float]] = thetas, values
+            if ahead and watch.may_stop(table[i]):
+                return None
+            function, curve = self._function(step.level.prob, watch), sampled.curve
+            known: tuple[Sequence[float], Sequence[float]] = sampled.thetas, values
             if not is_resolved:
                 try:
                     known = _refined(watch.name, function, curve, *known)
                 except InputError:
                     self.doubtful.setdefault(watch.name, curve.time)
-            scans.append(_Scan(watch, values, *watch.scan(_along(function, L, curve), *known, floor)))
+            scans.append(_Scan(watch, values, *watch.scan(_along(function, sampled), *known, step.rounding)))
         return scans
 
     @property

@@ -211,7 +211,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         self._watch: WatchSingularPoints | None = hook_of(self, WatchSingularPoints)
         self._growth: WatchAmplification | None = hook_of(self, WatchAmplification)
         self._watching = [hook for hook in (self._watch, self._growth) if hook is not None]
-        judges = AdaptivityDAE | CheckConvergence
+        judges = AdaptivityDAE | CheckConvergence | LocateEvents
         plain = self._direct and all(isinstance(each, judges) for each in self._order)
         # Without a record, and with other hooks, no steps are taken ahead.
         plain = plain and record is not None and record.is_plain and not record.collects
@@ -273,6 +273,10 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
                 value, time, step.status.restart = taken.value, taken.time, False
                 if self.adaptivity.finds_wrong_scales(level, value):
                     break
+                if events is not None and taken.status == REACHED:
+                    value = level.uend = events.carry_on(level, time, value)
+                    if events.finished:
+                        break
                 if taken.status == REACHED and time < Tend:
                     self.adaptivity.prepare_next_block(self, step, 1, [time], Tend, MS=block)
                 if self.checkpoints is not None and taken.status != UNFINISHED and time < Tend:
@@ -307,16 +311,19 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         record = self._record
         if record is None:
             return None
-        watch, growth = self._watch, self._growth
+        watch, growth, events = self._watch, self._growth, self.events
         if watch is not None and watch.looks and value.polynomial is None:
             return None
         most = min([MOST_STEPS, *(hook.steps_ahead for hook in self._watching)])
+        if events is not None:
+            most = min(most, events.steps_ahead)
         if self.checkpoints is not None:
             most = min(most, self.checkpoints.every - len(record.rows) % self.checkpoints.every)
         hesitation = (0.0, 0.0) if watch is None else watch.hesitation
         taken: Taken | None = None
         if most > 0:
-            taken = self.adaptivity.go_ahead(level, value, time, most, hesitation)
+            look = None if events is None else events.look_ahead
+            taken = self.adaptivity.go_ahead(level, value, time, most, hesitation, look)
         if taken is None:
             return None
         record.rejected += taken.rejected
@@ -333,6 +340,8 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
                 record.take_ahead(taken.first(seen))
                 for name, work in zip(COUNTERS, taken.counts[seen + 1 :].sum(axis=0).tolist(), strict=True):
                     level.prob.work_counters[name].niter -= int(work)
+                if events is not None and seen < count:
+                    events.forget_after(float(taken.starts[seen] + taken.sizes[seen]))
         elif count:
             record.take_ahead(taken)
         if count and growth is not None:

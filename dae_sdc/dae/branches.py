@@ -77,7 +77,7 @@ class Branches:
 
     @property
     def starts_alike(self) -> bool:
-        """Whether :meth:`start_step` changes nothing in the steps between two breakpoints."""
+        """Whether :meth:`start_step` changes nothing between two breakpoints or located zeros of switches."""
         return type(self).start_step is Branches.start_step
 
     def get_switching_info(self, u: Sequence[MeshDAE], t: float) -> tuple[bool, int, list[float]]:

@@ -482,11 +482,11 @@ def _residual_at(address: Any, t: Any, u: Any, du: Any, p: Any, out: Any) -> Non
 
 
 def _residuals_at(address: Any, t: Any, u: Any, du: Any, p: Any, out: Any) -> None:
-    """F at M nodes into ``out``; shapes (M,), (M, n), (M, n), (parameters,), (M, n)."""
-    times, row = doubles(numbers_of(t)), 8 * shape_of(u)[1]
+    """F, or K other values, at M nodes into ``out``; shapes (M,), (M, n), (M, n), (parameters,), (M, K)."""
+    times, row, row_of_values = doubles(numbers_of(t)), 8 * shape_of(u)[1], 8 * shape_of(out)[1]
     for m in range(shape_of(t)[0]):
-        place, slope, value = numbers_of(u) + row * m, numbers_of(du) + row * m, numbers_of(out) + row * m
-        call_residual(address, times[m], place, slope, numbers_of(p), value)
+        place, slope = numbers_of(u) + row * m, numbers_of(du) + row * m
+        call_residual(address, times[m], place, slope, numbers_of(p), numbers_of(out) + row_of_values * m)
 
 
 def _jacobian_at(address: Any, t: Any, u: Any, du: Any, c: Any, p: Any, out: Any) -> None:

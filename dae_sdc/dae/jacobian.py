@@ -93,13 +93,13 @@ def linearize(problem: ProblemDAE, u: Vector, du: Vector, t: float, accurate: bo
 
 
 def _finite(half: Matrix) -> bool:
-    entries: Any = half.data if sparse.issparse(half) else half
+    entries: Any = half if type(half) is np.ndarray or not sparse.issparse(half) else half.data
     return largest(entries.ravel()) < np.inf
 
 
 def _combined(first: Any, factor: float, second: Any) -> Any:
     """first + factor * second; by their entries alone where both are CSC matrices of one pattern."""
-    if not _same_pattern(first, second):
+    if type(first) is np.ndarray or not _same_pattern(first, second):
         return first + factor * second
     data = factor * second.data
     data += first.data
@@ -118,6 +118,9 @@ def _same_pattern(first: Any, second: Any) -> bool:
 
 def checked_matrix(problem: ProblemDAE, matrix: Any) -> Any:
     """The matrix that ``jacobian`` returned, checked, of doubles, dense or CSC as in its first call."""
+    dense = type(matrix) is np.ndarray and problem.__dict__.get("_jacobian_is_sparse") is False
+    if dense and matrix.dtype == np.float64 and matrix.shape == (problem.n, problem.n):
+        return matrix  # asking whether it is sparse takes longer than all the rest
     try:
         if sparse.issparse(matrix):
             require_indices(matrix, f"{type(problem).__name__}.jacobian")

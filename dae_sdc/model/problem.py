@@ -283,6 +283,7 @@ class SwitchingEquations(FormEquations):
     in_force: tuple[float, ...] | None = None
     switches_rest = True  # a switch that stays at 0 has the side 0
     held_sides: Any
+    located: bool
     interval: tuple[float, float]
     _jump_times: Timetable | None = None
 
@@ -299,6 +300,15 @@ class SwitchingEquations(FormEquations):
         values, _ = _borders(self, u, t, self.packed_parameters)
         return tuple(1.0 if math.isnan(value) else value for value in values.tolist())
 
+    def switches_at(self, u: Vector, t: Vector) -> Vector:
+        """The values of :meth:`switches` at K states of shape (K, n), shape (K, W)."""
+        jumps, place = _jumps(self), np.ascontiguousarray(u)
+        out = np.empty((len(u), len(jumps.watched) + len(jumps.levels)))
+        if out.size:
+            machine().residuals_at(jumps.compiled.address, t, place, place, self.packed_parameters, out)
+        values = out[:, : len(jumps.watched)]
+        return np.where(np.isnan(values), 1.0, values)
+
     def sides(self, u: MeshDAE, t: float) -> tuple[int, ...]:
         """For each switch the sign in force, else that of its value; of a floor that of its parity."""
         held: tuple[int, ...] | None = self.held_sides
@@ -313,6 +323,11 @@ class SwitchingEquations(FormEquations):
         """What the floor of a switch is taken of, with the values of jumps that are in force."""
         _, arguments = _borders(self, u, t, self.packed_parameters)
         return float(arguments[_jumps(self).levels.tolist().index(switch)])
+
+    @property
+    def starts_alike(self) -> bool:
+        """Whether jumps keep their values between breakpoints and zeros of switches, which are located."""
+        return self.located and not len(_jumps(self).levels)
 
     def start_step(self, u: MeshDAE, t: float) -> None:
         """Fix the values of the jumps for a step."""

@@ -446,7 +446,7 @@ class SwitchingTracedEquations(SwitchingEquations, TracedEquations):
                 called = np.array(entries_of(self.untraced.eval_f(own, u, rates, t)), dtype=np.float64)
         except Exception:  # of a function that is not made for values beside those of the run
             return
-        read = self.eval_f(u, rates, t)
+        read = np.asarray(self.eval_f(u, rates, t))
         if (np.abs(read - called) <= JUMP_TOLERANCE * (np.abs(read) + np.abs(called))).all():
             return
         terms = self.residual_errors(u, rates, t) / ROUNDING

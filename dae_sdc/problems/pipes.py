@@ -164,6 +164,15 @@ class WaterTube(TestSetProblem):
         """R_k / R_c - 1 for each pipe."""
         return tuple(_excess(u).tolist())
 
+    def switches_at(self, u: Vector, t: Vector) -> Vector:
+        """The values of :meth:`switches` at K states, shape (K, 18)."""
+        return _excess(u)
+
+    @property
+    def starts_alike(self) -> bool:
+        """Whether zeros of the switches are located, at which alone the kind of a flow changes then."""
+        return self.located
+
     def start_step(self, u: MeshDAE, t: float) -> None:
         """Choose the kind of flow in every pipe by the flow, and for a critical flow by its rate."""
         if self.located:
@@ -179,9 +188,9 @@ class WaterTube(TestSetProblem):
 
 
 def _excess(u: Vector) -> Vector:
-    """R_k / R_c - 1 for each pipe, shape (18,)."""
+    """R_k / R_c - 1 for each pipe, shape (..., 18)."""
     # abs of a state is its norm, that of a plain array is taken by entries.
-    return np.asarray(abs(np.asarray(u[:18])) * (_REYNOLDS / CRITICAL) - 1.0)
+    return np.asarray(abs(np.asarray(u)[..., :18]) * (_REYNOLDS / CRITICAL) - 1.0)
 
 
 def _rates(t: float, u: Vector, turbulent: npt.NDArray[np.bool_]) -> Vector:

@@ -29,7 +29,15 @@ from dae_sdc.dae.linear import sparse_factors
 from dae_sdc.dae.machine_code import entry
 from dae_sdc.dae.memory import CallbackFailure, Counts, address, fields, lapack, tell_addresses
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import MeshDAE, StepPolynomial, Vector, attach, coefficients_of_last, lagrange_weights
+from dae_sdc.dae.state import (
+    EndDerivative,
+    MeshDAE,
+    StepPolynomial,
+    Vector,
+    attach,
+    coefficients_of_last,
+    lagrange_weights,
+)
 from dae_sdc.errors import SingularMatrixError
 from dae_sdc.sweepers import simultaneous as own, steps_ahead
 from dae_sdc.sweepers.simultaneous import NOT_JUDGED, RunNumbers, Simultaneous, StepNumbers
@@ -284,7 +292,8 @@ class MachineStages(Simultaneous):
     def goes_ahead(self, value: Any) -> bool:
         """Whether steps can be taken ahead from a state."""
         idle = self.team is None and not self._by_numpy and self._advanced is None
-        return idle and (value.polynomial is None or self.continues(value.polynomial))
+        before = value.polynomial
+        return idle and (before is None or type(before) is EndDerivative or self.continues(before))
 
     def judge_by(self, prefix: str, weights: Weights | None, mask: Any = 1.0) -> bool:
         """Tell compiled code by which weights errors of some unknowns, 1 in the mask, count, if by any."""
@@ -312,10 +321,15 @@ class MachineStages(Simultaneous):
         """Take steps ahead from a state; how they have ended, and how many they are."""
         memory = self._memory
         self.u0[:] = value
-        if value.polynomial is None:
-            memory.step_before = 0.0
-        else:
+        if isinstance(value.polynomial, StepPolynomial):
             self._take_step_before(value.polynomial)
+        else:
+            memory.step_before = 0.0
+        if isinstance(value.polynomial, EndDerivative):
+            # Of the stages before, the last alone is looked at.
+            slopes = np.empty((len(self.c), len(value)))
+            slopes[-1] = value.polynomial.value
+            self._before, memory.du_before = (slopes, slopes), address(slopes)
         self._begin_weights(weights)
         tell_addresses(memory, arrays)
         for name, number in numbers.items():
@@ -326,6 +340,18 @@ class MachineStages(Simultaneous):
         if status == steps_ahead.UNFINISHED:
             self._advanced = int(self.run.status)
         return status, int(memory.taken)
+
+    def get_run(self) -> tuple[bytes, bytes, dict[str, Any]]:
+        """All that steps taken ahead change, but for sizes of unknowns and steps."""
+        return bytes(self.counts), bytes(self.run), self.get_state()
+
+    def set_run(self, kept: tuple[bytes, bytes, dict[str, Any]]) -> None:
+        """Restore what :meth:`get_run` gave, as if no step had been taken since."""
+        counts, run, state = kept
+        ctypes.memmove(ctypes.addressof(self.counts), counts, len(counts))
+        ctypes.memmove(ctypes.addressof(self.run), run, len(run))
+        self.set_state(state)
+        self._advanced = None
 
     def count_before(self, step: Vector | None) -> None:
         """Add the work that is not of the step that has begun, whose row has it with the other sign."""

@@ -617,7 +617,7 @@ def _continue_stages(a: Any, t0: Any, h: Any) -> Any:
     du0, before = doubles(a.du0), doubles(a.du_before)
     for j in range(n):
         du0[j] = before[last + j]
-    if (t0 + h - a.time_before) / a.step_before > FARTHEST_EXTRAPOLATION:
+    if a.step_before == 0.0 or (t0 + h - a.time_before) / a.step_before > FARTHEST_EXTRAPOLATION:
         guess = doubles(a.guess)
         for i in range(m):
             for j in range(n):

@@ -5,6 +5,7 @@ Algebraic unknowns and u' may jump there. Pieces of a step end where switches ch
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -61,7 +62,10 @@ class AlgebraicPart(ImplicitSystem):
         self._u, self._du = u.view(np.ndarray), du.view(np.ndarray)
         self._saved = np.empty((2, problem.n))
         self._newton = ModifiedNewton(problem, trust=False, tolerance=RESTART_TOLERANCE)
-        self._find_kernel(linearize(problem, u, du, t).mass)
+        # Newton's method begins where its matrix has been evaluated.
+        self._at_start: Linearization | None = linearize(problem, u, du, t)
+        self._find_kernel(self._at_start.mass)
+        self._places = _piece(self._slopes), _piece(self._free)
         self._turns = np.zeros(problem.n, dtype=bool)
         self._turns[self._slopes] = True
         self._is_split = np.array_equal(self._slopes, np.arange(len(self._slopes)))
@@ -76,14 +80,15 @@ class AlgebraicPart(ImplicitSystem):
         if sparse.issparse(mass) and n > MOST_PATH_UNKNOWNS:
             return
         dense = mass.toarray() if sparse.issparse(mass) else mass
-        rows, columns = balanced(dense)
-        triangle, order = qr(dense / rows[:, None] / columns, mode="r", pivoting=True)
-        pivots = np.abs(np.diagonal(triangle))
-        rank = int((pivots > RESTART_RANK * pivots.max(initial=0.0)).sum())
-        self._slopes, self._free = order[:rank], order[rank:]
-        if rank and np.abs(triangle[:rank, rank:]).any():
-            coupling = solve_triangular(triangle[:rank, :rank], triangle[:rank, rank:])
-            self._coupling = coupling / columns[self._slopes, None] * columns[self._free]
+        self._slopes, self._free, self._coupling = _pivots_of(dense.tobytes(), n)
+
+    def linearize(self) -> Linearization:
+        at_start, self._at_start = self._at_start, None
+        if at_start is None or getattr(self.problem, "jacobian", None) is None:
+            linearization: Linearization = super().linearize()
+            return linearization
+        self.problem.work_counters["jacobian"].niter += 1
+        return at_start
 
     @property
     def where(self) -> str:
@@ -95,31 +100,30 @@ class AlgebraicPart(ImplicitSystem):
     def matrix(self, linearization: Linearization) -> Matrix:
         mass: Any = linearization.mass
         stiffness: Any = linearization.stiffness
-        if sparse.issparse(mass) and self._coupling is None:
-            return (
-                linearization.iteration_matrix(0.0, len(self._slopes))
-                if self._is_split
-                else self._mixed(mass.tocsc(), stiffness.tocsc())
-            )
-        if sparse.issparse(mass):
-            mass, stiffness = mass.toarray(), stiffness.toarray()
-        return self._mixed(mass, stiffness)
+        if type(mass) is np.ndarray or not sparse.issparse(mass):
+            return self._mixed(mass, stiffness)
+        if self._coupling is not None:
+            return self._mixed(mass.toarray(), stiffness.toarray())
+        if self._is_split:
+            return linearization.iteration_matrix(0.0, len(self._slopes))
+        return self._mixed(mass.tocsc(), stiffness.tocsc())
 
     def _mixed(self, mass: Any, stiffness: Any) -> Matrix:
         """The columns of dF/du' and of dF/du V, each at the number of its unknown."""
-        if sparse.issparse(mass):
+        if type(mass) is not np.ndarray and sparse.issparse(mass):
             parts = sparse.hstack([mass[:, self._slopes], stiffness[:, self._free]], format="csc")
             return parts[:, np.argsort(np.concatenate([self._slopes, self._free]))]
         matrix = np.empty(mass.shape)
-        matrix[:, self._slopes], matrix[:, self._free] = mass[:, self._slopes], stiffness[:, self._free]
+        slopes, free = self._places
+        matrix[:, slopes], matrix[:, free] = mass[:, slopes], stiffness[:, free]
         if self._coupling is not None:
             matrix[:, self._free] -= stiffness[:, self._slopes] @ self._coupling
         return matrix
 
     def move(self, correction: Vector, fraction: float) -> None:
-        change = fraction * correction
-        self._du[self._slopes] -= change[self._slopes]
-        self._u[self._free] -= change[self._free]
+        change, (slopes, free) = fraction * correction, self._places
+        self._du[slopes] -= change[slopes]
+        self._u[free] -= change[free]
         if self._coupling is not None:
             self._u[self._slopes] += self._coupling @ change[self._free]
 
@@ -182,6 +186,29 @@ class AlgebraicPart(ImplicitSystem):
         if not np.isfinite(residual(np.zeros(n))).all():
             raise EvaluationError("the equations are not defined at its start; begin a run behind the jump")
         place(newton_homotopy(residual, jacobian, np.zeros(n), sizes))
+
+
+@lru_cache(maxsize=4)
+def _pivots_of(entries: bytes, n: int) -> tuple[Any, Any, Vector | None]:
+    """Pivot columns of a matrix, the others, and the matrix that takes its null space from these to those."""
+    dense = np.frombuffer(entries).reshape(n, n)
+    rows, columns = balanced(dense)
+    triangle, order = qr(dense / rows[:, None] / columns, mode="r", pivoting=True)
+    pivots = np.abs(np.diagonal(triangle))
+    rank = int((pivots > RESTART_RANK * pivots.max(initial=0.0)).sum())
+    slopes, free, coupling = np.sort(order[:rank]), np.sort(order[rank:]), None
+    if rank and np.abs(triangle[:rank, rank:]).any():
+        slopes, free = order[:rank], order[rank:]
+        coupling = solve_triangular(triangle[:rank, :rank], triangle[:rank, rank:])
+        coupling = coupling / columns[slopes, None] * columns[free]
+    return slopes, free, coupling
+
+
+def _piece(places: Any) -> Any:
+    """Places as a slice where they are numbers in a row, which takes a view and not a copy."""
+    if len(places) and np.array_equal(places, np.arange(places[0], places[0] + len(places))):
+        return slice(int(places[0]), int(places[0]) + len(places))
+    return places
 
 
 def consistent_restart(problem: ProblemDAE, u: MeshDAE, t: float, h: float, changed: bool = False) -> MeshDAE:

@@ -223,7 +223,8 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
 
     def steps_ahead(self, value: Any) -> StepsAhead | None:
         """What takes the next steps ahead, from a state; None where each of them is to be looked at."""
-        if self.shows_stages or not self._solves_together or self._switched is not None or self._watch.looks:
+        switched = self._switched is not None and not self.level.prob.located
+        if self.shows_stages or not self._solves_together or switched or self._watch.looks:
             return None
         return self._ahead if self.level.prob.starts_alike and self._ahead.starts_from(value) else None
 

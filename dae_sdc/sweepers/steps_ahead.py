@@ -8,6 +8,7 @@ which something else happens is left to the controller, from its begin or from w
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -487,8 +488,13 @@ class StepsAhead:
         shortest: float,
         between: tuple[Any, Any],
         hesitation: tuple[float, float],
+        look: Callable[[MeshDAE, Taken], int] | None = None,
     ) -> Taken:
-        """Take at most so many steps from a state; errors ``between`` nodes count by weights, for a mask."""
+        """Take at most so many steps from a state; errors ``between`` nodes count by weights, for a mask.
+
+        Where only the first of them are to be kept, as ``look`` says of steps that were taken, the others are
+        as if they had not been.
+        """
         method = self._method
         stages = method.stages
         m, continued = stages.m, value.polynomial is not None
@@ -510,14 +516,29 @@ class StepsAhead:
         numbers = {"step_sizes": ctypes.addressof(sizes), "sizes_before": ctypes.addressof(self._before)}
         room = min(most, len(self._du) - first, (len(self._u) - 1 - row) // m)
         numbers |= {"graded": int(len(self._estimates) > 0), "room": room}
-        status, k = stages.take_steps(value, method.weights, arrays, numbers)
+        about = value, method.weights, arrays, numbers
+        scales = method.weights.scales
+        known = scales.unknowns.copy()
+        kept = None if look is None else (stages.get_run(), scales.get_state(), sizes.get_state())
+        status, k = stages.take_steps(*about)
+        if look is not None and kept is not None and k:
+            plain = look(value, self._taken(value, status, k, first, row))
+            if plain < k:
+                stages.set_run(kept[0])
+                scales.set_state(kept[1])
+                sizes.set_state(kept[2])
+                numbers["room"] = plain
+                status, k = stages.take_steps(*about)
+        taken = self._taken(value, status, k, first, row)
         self._used, self._row = first + k, row + k * m
-        rows, u = self._rows[:k].copy(), self._u[row : self._row + 1]
+        rows, u = self._rows[:k], taken.u
         some = slice(int(not continued), k)  # the error of a first step is not told
         if len(rows[some]) and len(self._estimates):
-            before = np.array([value.polynomial.dt if continued else np.inf, *rows[:-1, 1]])
+            before = np.array([getattr(value.polynomial, "dt", rows[0, 1]), *rows[:-1, 1]])
             growth = rows[some, 1:2] / before[some, None]
-            method.weights.see(self._estimates[some], u[m::m][some], m, growth)
+            if scales.running and method.weights.lets_go:  # with the values at the starts of the steps so far
+                known = np.maximum.accumulate(np.vstack([known, np.abs(u[:-1:m])]))[1:][some]
+            method.weights.see(self._estimates[some], u[m::m][some], m, growth, known)
         if status == UNFINISHED:
             stages.u, stages.du = self._u[self._row + 1 :][:m], self._du[self._used]
             self._used, self._row = self._used + 1, self._row + m
@@ -525,6 +546,12 @@ class StepsAhead:
         self._watch.went_ahead(int(run.solved), int(run.crawled), int(run.failed), int(run.in_a_row))
         looks = int(run.solved), int(run.repeated), float(run.failures)
         self._together.went_ahead(float(run.time), *looks)
+        return taken
+
+    def _taken(self, value: MeshDAE, status: int, k: int, first: int, row: int) -> Taken:
+        """The k steps in memory from a place on, from a state."""
+        stages = self._method.stages
+        run, rows = stages.run, self._rows[:k].copy()
         taken = Taken(
             status=status,
             time=float(run.time),
@@ -534,7 +561,7 @@ class StepsAhead:
             sizes=rows[:, 1],
             rejected=int(run.rejected),
             counts=rows[:, 2:],
-            u=u,
+            u=self._u[row : row + k * stages.m + 1],
             du=self._du[first : first + k],
             nodes=stages.nodes,
         )

@@ -294,17 +294,27 @@ class Weights:
             scales.see_rate(sqrt(changes @ changes / len(changes)))
         self._write(self._sizes, h, out)
 
-    def see(self, error: Vector, u: Vector | None = None, nodes: int = 1, growth: Any = 1.0) -> None:
+    def see(
+        self,
+        error: Vector,
+        u: Vector | None = None,
+        nodes: int = 1,
+        growth: Any = 1.0,
+        sizes: Vector | None = None,
+    ) -> None:
         """Keep the estimated errors of accepted steps, in rows, relative to the unknowns from size 1 on.
 
         Those at the end ``u`` of a step of Radau IIA that is ``growth`` times as long as the last: the jump
         of an unknown of index k between both has r = growth^(M + 2 - k) parts of it and M of the last one,
         as pi'(1) = M |pi'(0)| for pi(t) = t (t - c_1) ... (t - c_M), and so for the derivative of what takes
         the values of pi' at 0 and the nodes. The error has M r parts; above index 2 at least the estimate.
+        The ``sizes`` of unknowns are those known when each of the steps began, if not those of now.
         """
         if not self._scaled or (u is None and not self.lets_go):
             return
-        sizes, factor = self._sizes if u is None or self.lets_go else np.abs(u), np.ones(1)
+        sizes, factor = self._sizes if sizes is None else sizes, np.ones(1)
+        if u is not None and not self.lets_go:
+            sizes = np.abs(u)
         if u is not None:
             r = np.minimum(growth, SETTINGS.largest_growth) ** (nodes + 1 - self.exponents)
             factor = np.maximum(nodes * np.maximum(1.0, r) / (nodes + r), self.exponents > 1)
