@@ -81,7 +81,7 @@ class Calls:
 
     @functools.cached_property
     def residuals_at(self) -> Any:
-        """The same at M nodes: t has shape (M,), and u, u' and F have (M, n)."""
+        """It takes t of shape (M,), and u and u' of shape (M, n), and writes F of this shape."""
         return _call("residuals_at", *5 * [ctypes.py_object])
 
     @functools.cached_property
