@@ -81,7 +81,7 @@ class Calls:
 
     @functools.cached_property
     def residuals_at(self) -> Any:
-        """The same at M nodes: t has shape (M,), u and u' have (M, n), F or other values (M, K)."""
+        """At M nodes: it takes t of shape (M,), u and u' of (M, n), and writes F or others, (M, K)."""
         return _call("residuals_at", *5 * [ctypes.py_object])
 
     @functools.cached_property
