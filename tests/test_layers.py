@@ -290,7 +290,7 @@ BUDGETS = {
     "dae": 7_720,
     "initial": 6_150,
     "model": 5_460,
-    "control": 4_910,
+    "control": 5_050,
     "constrained": 3_700,
     "structure": 3_380,
     "modelica": 3_870,
