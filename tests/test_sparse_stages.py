@@ -527,7 +527,7 @@ def test_complex_matrices_are_refactorised(kind: str) -> None:
     part = first.copy().real
     part.data = np.ascontiguousarray(part.data)
     real, of_real = superlu_factors(splu(part), part)
-    work, found = np.empty(3 * n, dtype=np.complex128), np.empty(n, dtype=np.complex128)
+    work, found = np.empty(4 * n, dtype=np.complex128), np.empty(n, dtype=np.complex128)
     rhs = np.exp(1j * np.arange(n))
     solve(factors, rhs, found, work)
     np.testing.assert_allclose(found, np.linalg.solve(first.toarray(), rhs), rtol=0.0, atol=n * n * EPS)
@@ -546,7 +546,7 @@ def test_complex_pivots_are_watched(kind: str, unit: complex) -> None:
     renew = refactorize if kind == "plain" else triangular.compiled_loop(triangular.refactorize)
     first = sparse.csc_matrix(unit * np.array([[4.0, 1.0], [1.0, 3.0 + 0j]]))
     factors, pattern = superlu_factors(splu(first, permc_spec="NATURAL"), first)
-    work = np.empty(6, dtype=np.complex128)
+    work = np.empty(8, dtype=np.complex128)
 
     def answer(matrix: list[list[complex]]) -> int:
         found: int = renew(pattern, factors, unit * np.array(matrix, dtype=np.complex128).T.ravel(), work)

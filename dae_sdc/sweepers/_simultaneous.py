@@ -125,9 +125,9 @@ class StagesMemory(ctypes.Structure):
             "refactorize substitute multiply",
             "repivot solve_outside",  # in Python: new pivots, and solves with factors of SuperLU
             "indices starts",  # of the CSC pattern, integers of 32 bits
-            "data scratch",  # complex, (1 or P + 1, entries), the matrix, and (1 or P + 1, 3 n)
+            "data scratch",  # complex, (1 or P + 1, entries), the matrix, and (1 or P + 1, 4 n)
             "triangles",  # addresses of the parts of the factors, integers, (P + 2, 10); the first 0 without
-            "patterns",  # addresses of the parts of the row patterns, integers, (P + 2, 3)
+            "patterns",  # addresses of the parts of the row patterns, integers, (P + 2, 4)
             "lasted",  # factorisations with the same pivots, integers, (P + 1,)
         ),
     ]
@@ -1279,7 +1279,7 @@ def _refactorize_at(address: Any, k: Any, _: Any) -> Any:
         return 0
     if k > a.pairs:
         return int(mn.refactor_real(parts, pattern, n, a.end_matrix, a.scratch))
-    data_at, scratch = a.data + own_part * size, a.scratch + 3 * own_part * n
+    data_at, scratch = a.data + own_part * size, a.scratch + 4 * own_part * n
     mass, stiffness, coefficient = doubles(a.mass), doubles(a.stiffness), complexes(a.coefficients)[k]
     if k == 0:
         data, factor = doubles(data_at), coefficient.real
@@ -1304,7 +1304,7 @@ def _substitute_at(address: Any, k: Any, x_at: Any) -> Any:
     if k == 0 or k > a.pairs:
         mn.substitute_real(parts, n, x_at, a.scratch)
     else:
-        substitute_complex(parts, n, x_at, a.scratch + 48 * n * a.several * k)
+        substitute_complex(parts, n, x_at, a.scratch + 64 * n * a.several * k)
     return 1
 
 
@@ -1346,7 +1346,7 @@ class SparseStages(MachineStages):
             "indices": pattern.indices.astype(np.int32),
             "starts": pattern.indptr.astype(np.int32),
             "data": np.empty((self._copies, entries), dtype=np.complex128),
-            "scratch": np.empty((self._copies, 3 * problem.n), dtype=np.complex128),
+            "scratch": np.empty((self._copies, 4 * problem.n), dtype=np.complex128),
             "triangles": np.zeros((count + 1, mn.PARTS), dtype=np.int64),
             "patterns": np.zeros((count + 1, mn.ROW_PARTS), dtype=np.int64),
             "lasted": np.zeros(count, dtype=np.int64),
