@@ -313,8 +313,8 @@ def refactorize(pattern: RowPattern, factors: TriangularFactors, data: Vector, w
     lower, lower_indices, lower_starts = factors.lower_data, factors.lower_indices, factors.lower_indptr
     upper, upper_indices, upper_starts = factors.upper_data, factors.upper_indices, factors.upper_indptr
     inverse, scale, n = factors.inverse, factors.scale, factors.size
-    # work[:n] is the row at hand, work[n:2 n] the weights of the columns, work[2 n:3 n] the sizes of U's rows,
-    # and work[3 n:] what the row at hand has in the columns that all rows of a supernode share.
+    # work[:n] is the row at hand, work[n:2 n] the weights of the columns, work[2 n:3 n] the sizes of U's
+    # rows, and work[3 n:] what the row at hand has in the columns that all rows of a supernode share.
     for i in range(n):
         work[n + i] = 0.0
     for i in range(n):

@@ -122,7 +122,7 @@ class StagesMemory(ctypes.Structure):
             "eigenvalues row",  # complex, (P,) and (1 or P + 1, n)
             "coefficients",  # of the stiffness in each matrix, the real one first; complex, (P + 1,)
             # Functions for sparse matrices, see SparseStages; 0 with dense ones.
-            "refactorize substitute multiply",
+            "refactorize substitute multiply refine",
             "repivot solve_outside",  # in Python: new pivots, and solves with factors of SuperLU
             "indices starts",  # of the CSC pattern, integers of 32 bits
             "data scratch",  # complex, (1 or P + 1, entries), the matrix, and (1 or P + 1, 4 n)
@@ -378,7 +378,6 @@ def solved_at_end(a: Any) -> Any:
     n, rows, lu = a.n, doubles(a.end_matrix), doubles(a.end_lu)
     if a.refactorize != 0:
         k, at = a.pairs + 1, a.error
-        a.counts.jacobian += 1
         a.counts.factorization += 1
         return call_at(a.refactorize, (a.own, k, 0)) != 0 and call_at(a.substitute, (a.own, k, at)) != 0
     for i in range(n):
@@ -398,14 +397,18 @@ def _end_error(a: Any, t0: Any, h: Any) -> Any:
     doubted = a.refactorize == 0 and 0.0 < a.numbers.end_error < np.inf
     if not doubted and fits_at_end(a, h):
         return 0.0
-    if a.refactorize != 0 and integers(a.triangles + 8 * mn.PARTS * (a.pairs + 1))[0] == 0:
+    factorizes = a.refactorize == 0 or integers(a.triangles + 8 * mn.PARTS * (a.pairs + 1))[0] != 0
+    refines = a.refine != 0 and a.numbers.costly > 0.0
+    if not (factorizes or refines):
         return np.inf
     n, last, c, largest = a.n, 8 * (a.m - 1) * a.n, h * a.numbers.gamma, 0.0
+    if a.refactorize != 0:
+        a.counts.jacobian += 1
     call_jacobian(a.jacobian, t0 + h, a.u + last, a.du + last, c, a.p, a.end_matrix)
     error, weights, checked = doubles(a.error), doubles(a.weights), doubles(a.checked)
     for j in range(n):
         error[j] = c * doubles(a.value + last)[j]
-    if not solved_at_end(a):
+    if not (refines and call_at(a.refine, (a.own, 0, 0)) != 0) and not (factorizes and solved_at_end(a)):
         return np.inf
     for j in range(n):
         largest = max(largest, checked[j] * weights[j] * abs(error[j]))
@@ -1261,7 +1264,12 @@ KNOWN = (
 
 # --- sparse matrices ----------------------------------------------------------------------------------------
 
+# Entries of factors a row from which on a factorisation is costly: each of n rows takes the product of a row
+# of L and one of U, a quarter of the entries squared and divided by n at least, in multiplications.
+COSTLY_ROW_FILL = 40
 PAYING_FACTORIZATIONS = 4  # Factorisations with one pivot order from which on its reuse saves time.
+MOST_REFINEMENTS = 10  # Most iterations in place of a factorisation of the matrix of the last stage.
+SLOWEST_REFINEMENT = 0.5  # Contraction from which on they are given up.
 # Number of pivot orders in succession that served fewer factorisations, after which SuperLU is used.
 MOST_SHORT_LIVED = 4
 
@@ -1308,23 +1316,57 @@ def _substitute_at(address: Any, k: Any, x_at: Any) -> Any:
     return 1
 
 
-def _multiply_at(address: Any, x_at: Any, out_at: Any) -> Any:
-    a = stages_at(address)
-    x, out, mass = doubles(x_at), doubles(out_at), doubles(a.mass)
+@within_compiled
+def product(a: Any, matrix_at: Any, x_at: Any, out_at: Any) -> None:
+    """The product of a matrix of the pattern and a row."""
+    x, out, matrix = doubles(x_at), doubles(out_at), doubles(matrix_at)
     indices, starts = short_integers(a.indices), short_integers(a.starts)
     for i in range(a.n):
         out[i] = 0.0
     for j in range(a.n):
         for entry in range(starts[j], starts[j + 1]):
-            out[indices[entry]] += mass[entry] * x[j]
+            out[indices[entry]] += matrix[entry] * x[j]
+
+
+def _multiply_at(address: Any, x_at: Any, out_at: Any) -> Any:
+    a = stages_at(address)
+    product(a, a.mass, x_at, out_at)
     return 1
 
 
+def _refine_at(address: Any, _: Any, __: Any) -> Any:
+    """Solve with the matrix of the last stage for the error by refinement with the factors at hand."""
+    # What they leave of an equation whose dF/du has become far smaller falls slowly, and is small only where
+    # the error is: the last correction has to be as small as what leaves no doubt.
+    a = stages_at(address)
+    n, change, solution, error = a.n, doubles(a.transformed), doubles(a.work), doubles(a.error)
+    weights, checked, before = doubles(a.weights), doubles(a.checked), np.inf
+    for j in range(n):
+        change[j], solution[j] = error[j], 0.0
+    for _ in range(MOST_REFINEMENTS):
+        a.counts.solve += 1
+        call_at(a.substitute, (address, 0, a.transformed))
+        largest = 0.0
+        for j in range(n):
+            solution[j] += change[j]
+            largest = max(largest, checked[j] * weights[j] * abs(change[j]))
+        if largest <= CERTAIN * a.numbers.kappa:
+            a.copy(a.error, a.work, 1)
+            return 1
+        if not largest <= SLOWEST_REFINEMENT * before:
+            return 0
+        before = largest
+        product(a, a.end_matrix, a.work, a.transformed)
+        for j in range(n):
+            change[j] = error[j] - change[j]
+    return 0
+
+
 @once
-def functions() -> tuple[Any, Any, Any]:
-    """The C functions to factorise matrix k, solve with it, and multiply with dF/du', compiled when used."""
-    made: Any = (c_function(function, CALLED) for function in (_refactorize_at, _substitute_at, _multiply_at))
-    return tuple(made)
+def functions() -> tuple[Any, ...]:
+    """The C functions of sparse matrices in :class:`StagesMemory`, in its order, compiled when used."""
+    each = _refactorize_at, _substitute_at, _multiply_at, _refine_at
+    return tuple(c_function(function, CALLED) for function in each)
 
 
 class SparseStages(MachineStages):
@@ -1363,7 +1405,12 @@ class SparseStages(MachineStages):
         memory.repivot, memory.solve_outside = (
             ctypes.cast(function, ctypes.c_void_p).value for function in self._called
         )
-        memory.refactorize, memory.substitute, memory.multiply = (made.address for made in functions())
+        memory.refactorize, memory.substitute, memory.multiply, refine = (
+            made.address for made in functions()
+        )
+        # The pivots may differ from rank to rank, and with them the rounding of the last stage.
+        self._judges_end = bool(memory.checks) and not (self.team is not None and self.team.separate)
+        memory.refine = refine if self._judges_end else 0
         memory.entries = entries
         tell_addresses(memory, self._arrays)
 
@@ -1433,6 +1480,8 @@ class SparseStages(MachineStages):
             return 0
         try:
             lu = sparse_factors(matrix)
+            if k == 0:
+                self.numbers.costly = float(lu.nnz > COSTLY_ROW_FILL * self.problem.n)
             if lu.nnz > LARGEST_ROW_FILL * self.problem.n or self._vain[k] >= MOST_SHORT_LIVED:
                 self._outside[k] = lu
                 self._kept.pop(k, None)
@@ -1452,8 +1501,7 @@ class SparseStages(MachineStages):
     def _put(self, k: int, factors: TriangularFactors, pattern: RowPattern) -> None:
         self._kept[k] = factors, pattern
         placed = {k: factors}
-        # The pivots may differ from rank to rank, and with them the rounding of the last stage.
-        if k == 0 and self._memory.checks and not (self.team is not None and self.team.separate):
+        if k == 0 and self._judges_end:
             placed[len(self.pairs) + 1] = self._of_end = copy_for(factors)
         for place, parts in placed.items():
             self._arrays["triangles"][place] = [address(part) for part in parts[:-1]]
