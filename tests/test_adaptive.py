@@ -691,6 +691,24 @@ def test_a_size_that_would_hardly_grow_is_kept() -> None:
     assert StepSizes().take(good(1.0), 0.1)[1] == pytest.approx(0.09)
 
 
+def test_costly_factors_keep_a_size_that_would_not_grow_much() -> None:
+    error = (steps_ahead.SAFETY / (steps_ahead.KEPT_GROWTH_OF_COSTLY - 0.1)) ** ORDER
+    assert StepSizes().take(good(error, costly=1.0), 0.1) == (True, 0.1)
+    assert StepSizes().take(good(error), 0.1) == (True, about(0.19))
+    # They are not kept where the iterations have become slow.
+    assert StepSizes().take(good(error, costly=1.0, rate=0.31), 0.1)[1] == 0.1
+    assert StepSizes().take(good(1e-9, costly=1.0), 0.1) == (True, about(0.1 * steps_ahead.LARGEST_FACTOR))
+
+
+def test_a_rejection_makes_growth_wary_where_factors_are_costly() -> None:
+    for costly, factor in ((0.0, 1.0), (1.0, steps_ahead.GROWTH_AFTER_OVERSHOOT)):
+        sizes = StepSizes()
+        for error in (1.0, 2.0, 0.2):
+            sizes.take(good(error, costly=costly), 0.1)
+        found = sizes.take(good(1e-9, costly=costly), 0.1)[1]
+        assert found == about(0.1 * factor * steps_ahead.LARGEST_FACTOR)
+
+
 def test_iterations_make_steps_shorter() -> None:
     size = StepSizes().take(good(1e-3, effort=1.0), 0.1)[1]
     assert size == pytest.approx(0.1 * steps_ahead.SAFETY * 0.7 * 1e-3 ** (-1.0 / ORDER))

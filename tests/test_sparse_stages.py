@@ -38,7 +38,7 @@ from dae_sdc.problems.circuits import RingModulator
 from dae_sdc.problems.digital import TwoBitAdder
 from dae_sdc.problems.grids import NavierStokes, TransmissionLine
 from dae_sdc.sweepers import together
-from dae_sdc.sweepers.simultaneous import SINGULAR, SOLVED, Simultaneous
+from dae_sdc.sweepers.simultaneous import KEPT_FACTORS_CONTRACTION, SINGULAR, SOLVED, Simultaneous
 from dae_sdc.sweepers.tableaux import radau_iia
 from dae_sdc.sweepers.together import stage_solver
 from dae_sdc.sweepers.tolerance import Weights
@@ -331,6 +331,67 @@ def test_the_last_stage_is_checked_outside_where_those_pivots_are_too_small(supe
     assert stages.end_is_solved(0.0, 1.0, 1.0)
 
 
+# --- where a factorisation is costly ------------------------------------------------------------------------
+
+
+def last_correction(stages: Any, share: float) -> tuple[int, Array]:
+    """Refine with a matrix that has a share of the kept one at the constraint of :class:`Bent`."""
+    kept = stages._matrix(0)
+    stages._arrays["end_matrix"][:] = kept.data
+    stages._arrays["end_matrix"][-1] *= share
+    stages.error[:] = 0.0, 1e-6
+    done = compiled_stages().answer_of("refine")(stages._memory.own, 0, 0)
+    return done, stages.error * kept.toarray()[1, 1]
+
+
+def test_the_last_stage_is_refined_unless_its_jacobian_has_become_far_smaller() -> None:
+    stages = stages_of(Bent())
+    stages.begin(attach(np.zeros(2), 1), 0.0, 1.0)
+    stages.solve(0.0, 1.0)
+    done, found = last_correction(stages, 0.8)
+    assert done == 1
+    np.testing.assert_allclose(found, [0.0, 1.25e-6], rtol=1e-3)
+    # A diode that has ceased to conduct: corrections with the factors at hand would be small.
+    done, _ = last_correction(stages, 1e-3)
+    assert done == 0 and np.array_equal(stages.error, [0.0, 1e-6])
+
+
+def test_a_flow_keeps_costly_factors_and_is_as_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run() -> tuple[float, int]:
+        solution = ds.solve(NavierStokes, params={"cells": 20}, rtol=1e-5, t_end=1.0)
+        problem = NavierStokes(cells=20)
+        exact = np.array([problem.u_exact(t) for t in solution.t])
+        return np.abs(solution.u - exact).max(), solution.stats["factorization"]
+
+    error, factorizations = run()
+    monkeypatch.setattr(compiled_stages(), "COSTLY_ROW_FILL", np.inf)
+    error_of_all, all_factorizations = run()
+    assert factorizations < 0.8 * all_factorizations
+    assert error < 2.0 * error_of_all
+
+
+@pytest.mark.parametrize(("problem", "costly"), [(NavierStokes(), 0), (NavierStokes(cells=16), 1)])
+def test_the_fill_of_the_factors_says_whether_they_are_costly(problem: ProblemDAE, costly: int) -> None:
+    stages = stages_of(problem)
+    step(stages, problem.u_exact(0.25), 0.25, 1e-2)
+    assert stages.numbers.costly == costly
+
+
+@pytest.mark.parametrize(("ratio", "factorizations"), [(1.0, 0), (1.5, 2)])
+def test_costly_factors_serve_the_next_step_of_the_same_size(ratio: float, factorizations: int) -> None:
+    problem, t0, h = NavierStokes(cells=16), 0.25, 2.0**-6
+    stages = stages_of(problem)
+    stages.begin(problem.u_exact(t0), t0, h)
+    assert stages.solve(t0, h) == SOLVED
+    before = counts(stages)["factorization"]
+    u = attach(np.array(stages.u[-1]), problem.n_diff)
+    u.polynomial = StepPolynomial(t0, h, stages.nodes, stages.u, stages.du, problem.n)
+    stages.begin(u, t0 + h, ratio * h)
+    assert stages.numbers.rate < KEPT_FACTORS_CONTRACTION
+    assert stages.solve(t0 + h, ratio * h) == SOLVED
+    assert counts(stages)["factorization"] == before + factorizations
+
+
 # --- pivots -------------------------------------------------------------------------------------------------
 
 
@@ -527,7 +588,7 @@ def test_complex_matrices_are_refactorised(kind: str) -> None:
     part = first.copy().real
     part.data = np.ascontiguousarray(part.data)
     real, of_real = superlu_factors(splu(part), part)
-    work, found = np.empty(3 * n, dtype=np.complex128), np.empty(n, dtype=np.complex128)
+    work, found = np.empty(4 * n, dtype=np.complex128), np.empty(n, dtype=np.complex128)
     rhs = np.exp(1j * np.arange(n))
     solve(factors, rhs, found, work)
     np.testing.assert_allclose(found, np.linalg.solve(first.toarray(), rhs), rtol=0.0, atol=n * n * EPS)
@@ -546,7 +607,7 @@ def test_complex_pivots_are_watched(kind: str, unit: complex) -> None:
     renew = refactorize if kind == "plain" else triangular.compiled_loop(triangular.refactorize)
     first = sparse.csc_matrix(unit * np.array([[4.0, 1.0], [1.0, 3.0 + 0j]]))
     factors, pattern = superlu_factors(splu(first, permc_spec="NATURAL"), first)
-    work = np.empty(6, dtype=np.complex128)
+    work = np.empty(8, dtype=np.complex128)
 
     def answer(matrix: list[list[complex]]) -> int:
         found: int = renew(pattern, factors, unit * np.array(matrix, dtype=np.complex128).T.ravel(), work)

@@ -93,7 +93,7 @@ def prepared(matrix: Any) -> tuple[TriangularFactors, RowPattern, Array]:
         # With the order of the columns taken over, as it is from the second matrix on.
         factorization = SparseLU(matrix, factorization)
     factors, pattern = superlu_factors(factorization, matrix)
-    return factors, pattern, np.full(3 * factors.size, np.nan)
+    return factors, pattern, np.full(4 * factors.size, np.nan)
 
 
 def dense(factors: TriangularFactors) -> tuple[Array, Array]:
@@ -459,6 +459,31 @@ def test_factors_do_not_depend_on_the_matrix_they_were_made_of() -> None:
     check_factors(original, factors)
 
 
+@pytest.mark.parametrize("case", CASES)
+def test_rows_of_a_supernode_are_subtracted_as_they_are_one_by_one(case: str) -> None:
+    first, *others = CASES[case]()
+    together, pattern, work = prepared(first)
+    single = copy_for(together)
+    rows = np.arange(together.size, dtype=np.int32)
+    assert (pattern.supernode - rows).max() > 2 or "flow" not in case
+    for matrix in others:
+        assert refactorize(pattern, together, matrix.data, work) == REFACTORIZED
+        assert refactorize(pattern._replace(supernode=rows), single, matrix.data, work) == REFACTORIZED
+        same_numbers(together, single)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_rows_of_a_supernode_share_their_columns(case: str) -> None:
+    factors, pattern, _ = prepared(CASES[case]()[0])
+    upper = [
+        factors.upper_indices[begin:end].tolist()
+        for begin, end in zip(factors.upper_indptr, factors.upper_indptr[1:], strict=False)
+    ]
+    for i in range(factors.size - 1):
+        if pattern.supernode[i] > i:
+            assert upper[i] == [i + 1, *upper[i + 1]] and pattern.supernode[i] == pattern.supernode[i + 1]
+
+
 # --- compiled --------------------------------------------------------------------------------------
 
 
@@ -568,12 +593,15 @@ def test_addresses_serve_as_arrays_in_compiled_code(case: str) -> None:
             n,
         )
         pattern = RowPattern(
-            short_integers(places[10]), short_integers(places[11]), short_integers(places[12])
+            short_integers(places[10]),
+            short_integers(places[11]),
+            short_integers(places[12]),
+            short_integers(places[13]),
         )
-        work = doubles(places[14])
-        status = again(pattern, factors, doubles(places[13]), work)
+        work = doubles(places[15])
+        status = again(pattern, factors, doubles(places[14]), work)
         if status == REFACTORIZED:
-            solve(factors, doubles(places[15]), doubles(places[15]), work)
+            solve(factors, doubles(places[16]), doubles(places[16]), work)
         return status
 
     renew = cfunc(types.int64(types.int64, types.int64), error_model="numpy")(renew_at)

@@ -181,7 +181,7 @@ def time_kernels(problem: ProblemDAE, u: Any, du: Any, t: float, c: float) -> li
         parts, pattern = triangular.superlu_factors(factors, matrix)
         again = triangular.compiled_loop(triangular.refactorize)
         solve = triangular.compiled_loop(triangular.solve_triangular)
-        right, result, room = np.ones(parts.size), np.empty(parts.size), np.empty(3 * parts.size)
+        right, result, room = np.ones(parts.size), np.empty(parts.size), np.empty(4 * parts.size)
         factoring = repeated(lambda: again(pattern, parts, matrix.data, room))
         solving = repeated(lambda: solve(parts, right, result, room[: parts.size]))
     else:

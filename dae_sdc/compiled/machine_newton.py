@@ -352,7 +352,8 @@ def sparse_work(view: Any) -> tuple[Any, Any]:
     @within_compiled
     def refactor(parts_at: Any, pattern_at: Any, n: Any, data_at: Any, work_at: Any) -> Any:
         places = integers(pattern_at)
-        pattern = RowPattern(short_integers(places[0]), short_integers(places[1]), short_integers(places[2]))
+        source, position = short_integers(places[0]), short_integers(places[1])
+        pattern = RowPattern(source, position, short_integers(places[2]), short_integers(places[3]))
         made = factors(integers(parts_at), n)
         return refactorized(pattern, made, view(data_at), view(work_at)) == REFACTORIZED
 

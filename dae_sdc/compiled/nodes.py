@@ -34,9 +34,9 @@ class NodesMemory(ctypes.Structure):
             "trust maxiter",  # whether contractions of earlier solves are believed
             "solve_at factorize_at",  # addresses of solver_functions()
             "substitute refactorize",  # addresses of sparse_functions(); 0 with dense factors
-            "triangles patterns",  # addresses of their parts, (S, 10), the first 0 without, and (S, 3)
+            "triangles patterns",  # addresses of their parts, (S, 10), the first 0 without, and (S, 4)
             "renewed",  # whether they are newer than those of Python, integers, (S,)
-            "work data",  # (3 n,), and a sparse matrix, (entries,)
+            "work data",  # (4 n,), and a sparse matrix, (entries,)
             "node_u node_du slot age_at node",  # of the node that is solved for
             "entries",  # numbers in a matrix
         ),

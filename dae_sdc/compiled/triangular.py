@@ -62,6 +62,9 @@ class RowPattern(NamedTuple):
     # Shape (entries,). Columns of LU to which those values belong, in ascending order in every row.
     position: Indices
     indptr: Indices  # Shape (n + 1,). Row i of LU is made of ``source[indptr[i]:indptr[i + 1]]``.
+    # Shape (n,). The last row of the supernode that a row of U belongs to: rows one after the other, of which
+    # each has the columns of the one before but for its diagonal.
+    supernode: Indices
 
 
 # How many arrays factors and row patterns have.
@@ -103,7 +106,8 @@ def superlu_factors(lu: Any, matrix: Any) -> tuple[TriangularFactors, RowPattern
     parts = lu.parts() if isinstance(lu, SparseLU) else (lu.L, lu.U, lu.perm_r, lu.perm_c, None)
     factors = _by_rows(*parts)
     pattern = _rows_of(factors, matrix)
-    return _filled(factors, pattern), pattern
+    factors = _filled(factors, pattern)
+    return factors, pattern._replace(supernode=_supernodes(factors))
 
 
 def _by_rows(
@@ -159,7 +163,22 @@ def _rows_of(factors: TriangularFactors, matrix: Any) -> RowPattern:
     # Columns in order, rows renamed: the conversion puts the numbers of the entries into ascending rows.
     ordered = sparse.csc_array((source, row_rank[matrix.indices[source]], starts), shape=matrix.shape)
     rows = ordered.tocsr()
-    return RowPattern(rows.data.astype(np.int32), rows.indices.astype(np.int32), rows.indptr.astype(np.int32))
+    source, position, starts = (part.astype(np.int32) for part in (rows.data, rows.indices, rows.indptr))
+    return RowPattern(source, position, starts, np.arange(factors.size, dtype=np.int32))
+
+
+def _supernodes(factors: TriangularFactors) -> Indices:
+    """The last row of the supernode of each row of U."""
+    rows = np.arange(factors.size, dtype=np.int32)
+    lower, upper = factors.lower_indices, factors.upper_indices
+    starts, ends = factors.upper_indptr[:-1], factors.lower_indptr[1:]
+    lengths = np.diff(factors.upper_indptr)
+    # Where L[i + 1, i] is filled, row i + 1 of U has all columns of row i beyond its own.
+    goes_on = np.zeros(factors.size, dtype=bool)
+    before = np.flatnonzero((lengths[:-1] == lengths[1:] + 1) & (np.diff(factors.lower_indptr)[1:] > 0))
+    goes_on[before] = (upper[starts[before]] == before + 1) & (lower[ends[before + 1] - 1] == before)
+    last = np.where(goes_on, np.int32(factors.size), rows)
+    return np.minimum.accumulate(last[::-1])[::-1].astype(np.int32)
 
 
 def _filled(factors: TriangularFactors, pattern: RowPattern) -> TriangularFactors:
@@ -288,13 +307,18 @@ def refactorize(pattern: RowPattern, factors: TriangularFactors, data: Vector, w
     ----------
     T. A. Davis, E. Palamadai Natarajan, Algorithm 907: KLU, a direct sparse solver for circuit simulation
     problems, ACM Trans. Math. Softw. 37 (2010) 36, for refactorisation and the growth by columns.
+    J. W. Demmel, S. C. Eisenstat, J. R. Gilbert, X. S. Li, J. W. H. Liu, A supernodal approach to sparse
+    partial pivoting, SIAM J. Matrix Anal. Appl. 20 (1999) 720, for rows of one pattern that are subtracted
+    as a dense block.
     """
-    # Shapes: data (entries,), work (3 n,).
+    # Shapes: data (entries,), work (4 n,).
     sources, positions, starts = pattern.source, pattern.position, pattern.indptr
+    supernode = pattern.supernode
     lower, lower_indices, lower_starts = factors.lower_data, factors.lower_indices, factors.lower_indptr
     upper, upper_indices, upper_starts = factors.upper_data, factors.upper_indices, factors.upper_indptr
     inverse, scale, n = factors.inverse, factors.scale, factors.size
-    # work[:n] is the row at hand, work[n:2 n] the weights of the columns, work[2 n:] the sizes of U's rows.
+    # work[:n] is the row at hand, work[n:2 n] the weights of the columns, work[2 n:3 n] the sizes of U's
+    # rows, and work[3 n:] what the row at hand has in the columns that all rows of a supernode share.
     for i in range(n):
         work[n + i] = 0.0
     for i in range(n):
@@ -322,17 +346,44 @@ def refactorize(pattern: RowPattern, factors: TriangularFactors, data: Vector, w
             work[j] += value
             own += (abs(value.real) + abs(value.imag)) * work[n + j].real
         largest = own
-        for entry in range(lower_starts[i], lower_starts[i + 1]):
-            k = lower_indices[entry]
-            multiplier = work[k] * inverse[k]
-            lower[entry] = multiplier
-            term = (abs(multiplier.real) + abs(multiplier.imag)) * work[2 * n + k].real
-            if not term <= LARGEST_GROWTH * own:
-                return GROWTH
-            if term > largest:
-                largest = term
-            for other in range(upper_starts[k], upper_starts[k + 1]):
-                work[upper_indices[other]] -= multiplier * upper[other]
+        entry, end = lower_starts[i], lower_starts[i + 1]
+        while entry < end:
+            first = lower_indices[entry]
+            last = supernode[first]
+            if last == first:
+                multiplier = work[first] * inverse[first]
+                lower[entry] = multiplier
+                term = (abs(multiplier.real) + abs(multiplier.imag)) * work[2 * n + first].real
+                if not term <= LARGEST_GROWTH * own:
+                    return GROWTH
+                if term > largest:
+                    largest = term
+                for other in range(upper_starts[first], upper_starts[first + 1]):
+                    work[upper_indices[other]] -= multiplier * upper[other]
+                entry += 1
+                continue
+            # Where the row has one of a supernode, it has all that follow, up to itself.
+            last = min(last, i - 1)
+            for k in range(first, last + 1):
+                multiplier = work[k] * inverse[k]
+                lower[entry + k - first] = multiplier
+                term = (abs(multiplier.real) + abs(multiplier.imag)) * work[2 * n + k].real
+                if not term <= LARGEST_GROWTH * own:
+                    return GROWTH
+                if term > largest:
+                    largest = term
+                for j in range(last - k):
+                    work[k + 1 + j] -= multiplier * upper[upper_starts[k] + j]
+            shared, count = upper_starts[last], upper_starts[last + 1] - upper_starts[last]
+            for j in range(count):
+                work[3 * n + j] = work[upper_indices[shared + j]]
+            for k in range(first, last + 1):
+                multiplier, other = lower[entry + k - first], upper_starts[k] + last - k
+                for j in range(count):
+                    work[3 * n + j] -= multiplier * upper[other + j]
+            for j in range(count):
+                work[upper_indices[shared + j]] = work[3 * n + j]
+            entry += last - first + 1
         pivot = work[i]
         own = abs(pivot.real) + abs(pivot.imag)
         size = own * work[n + i].real

@@ -307,7 +307,7 @@ class SparseNodes(CompiledNodes):
         self._kept["triangles"] = np.zeros((kept, PARTS), dtype=np.int64)
         self._kept["patterns"] = np.zeros((kept, ROW_PARTS), dtype=np.int64)
         self._kept["renewed"] = np.zeros(kept, dtype=np.int64)
-        self._buffers |= {"work": np.empty(3 * self.problem.n), "data": np.empty(self._nodes.entries)}
+        self._buffers |= {"work": np.empty(4 * self.problem.n), "data": np.empty(self._nodes.entries)}
         self._nodes.substitute, self._nodes.refactorize = map(_address_of, ("substitute", "refactorize"))
         # Factors and row pattern in a slot, and the SuperLU factors that they were made of.
         self._factors: dict[int, tuple[TriangularFactors, RowPattern, Any]] = {}

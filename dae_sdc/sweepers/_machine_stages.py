@@ -113,12 +113,12 @@ class StagesMemory(ctypes.Structure):
             "eigenvalues row",  # complex, (P,) and (1 or P + 1, n)
             "coefficients",  # of the stiffness in each matrix, the real one first; complex, (P + 1,)
             # Functions for sparse matrices, see SparseStages; 0 with dense ones.
-            "refactorize substitute multiply",
+            "refactorize substitute multiply refine",
             "repivot solve_outside",  # in Python: new pivots, and solves with factors of SuperLU
             "indices starts",  # of the CSC pattern, integers of 32 bits
-            "data scratch",  # complex, (1 or P + 1, entries), the matrix, and (1 or P + 1, 3 n)
+            "data scratch",  # complex, (1 or P + 1, entries), the matrix, and (1 or P + 1, 4 n)
             "triangles",  # addresses of the parts of the factors, integers, (P + 2, 10); the first 0 without
-            "patterns",  # addresses of the parts of the row patterns, integers, (P + 2, 3)
+            "patterns",  # addresses of the parts of the row patterns, integers, (P + 2, 4)
             "lasted",  # factorisations with the same pivots, integers, (P + 1,)
         ),
     ]
@@ -432,6 +432,9 @@ KNOWN = (
 
 # --- sparse matrices ----------------------------------------------------------------------------------------
 
+# Entries of factors a row from which on a factorisation is costly: each of n rows takes the product of a row
+# of L and one of U, a quarter of the entries squared and divided by n at least, in multiplications.
+COSTLY_ROW_FILL = 40
 PAYING_FACTORIZATIONS = 4  # Factorisations with one pivot order from which on its reuse saves time.
 # Number of pivot orders in succession that served fewer factorisations, after which SuperLU is used.
 MOST_SHORT_LIVED = 4
@@ -459,7 +462,7 @@ class SparseStages(MachineStages):
             "indices": pattern.indices.astype(np.int32),
             "starts": pattern.indptr.astype(np.int32),
             "data": np.empty((self._copies, entries), dtype=np.complex128),
-            "scratch": np.empty((self._copies, 3 * problem.n), dtype=np.complex128),
+            "scratch": np.empty((self._copies, 4 * problem.n), dtype=np.complex128),
             "triangles": np.zeros((count + 1, PARTS), dtype=np.int64),
             "patterns": np.zeros((count + 1, ROW_PARTS), dtype=np.int64),
             "lasted": np.zeros(count, dtype=np.int64),
@@ -478,6 +481,9 @@ class SparseStages(MachineStages):
         )
         for name in ("refactorize", "substitute", "multiply"):
             setattr(memory, name, entry(f"{COMPILED}:{name}").address)
+        # The pivots may differ from rank to rank, and with them the rounding of the last stage.
+        self._judges_end = bool(memory.checks) and not (self.team is not None and self.team.separate)
+        memory.refine = entry(f"{COMPILED}:refine").address if self._judges_end else 0
         memory.entries = entries
         tell_addresses(memory, self._arrays)
 
@@ -547,6 +553,8 @@ class SparseStages(MachineStages):
             return 0
         try:
             lu = sparse_factors(matrix)
+            if k == 0:
+                self.numbers.costly = float(lu.nnz > COSTLY_ROW_FILL * self.problem.n)
             if lu.nnz > LARGEST_ROW_FILL * self.problem.n or self._vain[k] >= MOST_SHORT_LIVED:
                 self._outside[k] = lu
                 self._kept.pop(k, None)
@@ -566,8 +574,7 @@ class SparseStages(MachineStages):
     def _put(self, k: int, factors: TriangularFactors, pattern: RowPattern) -> None:
         self._kept[k] = factors, pattern
         placed = {k: factors}
-        # The pivots may differ from rank to rank, and with them the rounding of the last stage.
-        if k == 0 and self._memory.checks and not (self.team is not None and self.team.separate):
+        if k == 0 and self._judges_end:
             placed[len(self.pairs) + 1] = self._of_end = copy_for(factors)
         for place, parts in placed.items():
             self._arrays["triangles"][place] = [address(part) for part in parts[:-1]]

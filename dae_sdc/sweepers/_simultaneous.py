@@ -41,6 +41,8 @@ stages_at, sizes_of_steps_at = _view.at, _sizes_view.at
 
 SIZES = ctypes.sizeof(steps_ahead.StepSizes) // 8  # Numbers of the sizes of steps.
 
+BLOCK = 256  # Columns of stages that are transformed one block after the other: it stays in the cache.
+
 TINY = float(np.finfo(float).tiny)
 
 complexes = pointer_to(types.complex128)
@@ -63,10 +65,14 @@ def combine(a: Any, chosen: Any, columns: Any, matrix_at: Any, rows_at: Any, out
     for i in range(chosen[0], chosen[1]):
         for j in range(start, end):
             out[i * n + j] = matrix[i * size] * rows[j]
-        for k in range(1, size):
-            factor = matrix[i * size + k]
+        # Two rows at a time: what is written is read again half as often.
+        for k in range(1, size - 1, 2):
+            factor, next_factor = matrix[i * size + k], matrix[i * size + k + 1]
             for j in range(start, end):
-                out[i * n + j] += factor * rows[k * n + j]
+                out[i * n + j] = out[i * n + j] + factor * rows[k * n + j] + next_factor * rows[k * n + n + j]
+        if size % 2 == 0:
+            for j in range(start, end):
+                out[i * n + j] += matrix[i * size + size - 1] * rows[(size - 1) * n + j]
 
 
 @within_compiled
@@ -178,14 +184,16 @@ def solve_part(a: Any, k: Any) -> Any:
 def spread_part(a: Any, part: Any, count: Any) -> Any:
     """Transform one of ``count`` parts of the unknowns back to the stages, and correct these."""
     m, n = a.m, a.n
-    start, end = n * part // count, n * (part + 1) // count
-    combine(a, (0, m), (start, end), a.back, a.transformed, a.value)
     du, value = doubles(a.du), doubles(a.value)
-    for i in range(m):
-        for j in range(start, end):
-            du[i * n + j] -= value[i * n + j]
-    combine(a, (0, m), (start, end), a.h_a, a.value, a.change)
-    put(a, start, end)
+    first, end = n * part // count, n * (part + 1) // count
+    while first < end:
+        start, first = first, min(first + BLOCK, end)
+        combine(a, (0, m), (start, first), a.back, a.transformed, a.value)
+        for i in range(m):
+            for j in range(start, first):
+                du[i * n + j] -= value[i * n + j]
+        combine(a, (0, m), (start, first), a.h_a, a.value, a.change)
+        put(a, start, first)
 
 
 @_view.method()
@@ -281,7 +289,6 @@ def solved_at_end(a: Any) -> Any:
     n, rows, lu = a.n, doubles(a.end_matrix), doubles(a.end_lu)
     if a.refactorize != 0:
         k, at = a.pairs + 1, a.error
-        a.counts.jacobian += 1
         a.counts.factorization += 1
         return call_at(a.refactorize, (a.own, k, 0)) != 0 and call_at(a.substitute, (a.own, k, at)) != 0
     for i in range(n):
@@ -301,14 +308,18 @@ def _end_error(a: Any, t0: Any, h: Any) -> Any:
     doubted = a.refactorize == 0 and 0.0 < a.numbers.end_error < np.inf
     if not doubted and fits_at_end(a, h):
         return 0.0
-    if a.refactorize != 0 and integers(a.triangles + 8 * PARTS * (a.pairs + 1))[0] == 0:
+    factorizes = a.refactorize == 0 or integers(a.triangles + 8 * PARTS * (a.pairs + 1))[0] != 0
+    refines = a.refine != 0 and a.numbers.costly > 0.0
+    if not (factorizes or refines):
         return np.inf
     n, last, c, largest = a.n, 8 * (a.m - 1) * a.n, h * a.numbers.gamma, 0.0
+    if a.refactorize != 0:
+        a.counts.jacobian += 1
     call_jacobian(a.jacobian, t0 + h, a.u + last, a.du + last, c, a.p, a.end_matrix)
     error, weights, checked = doubles(a.error), doubles(a.weights), doubles(a.checked)
     for j in range(n):
         error[j] = c * doubles(a.value + last)[j]
-    if not solved_at_end(a):
+    if not (refines and call_at(a.refine, (a.own, 0, 0)) != 0) and not (factorizes and solved_at_end(a)):
         return np.inf
     for j in range(n):
         largest = max(largest, checked[j] * weights[j] * abs(error[j]))
@@ -871,7 +882,7 @@ def _refactorize_at(address: Any, k: Any, _: Any) -> Any:
         return 0
     if k > a.pairs:
         return int(mn.refactor_real(parts, pattern, n, a.end_matrix, a.scratch))
-    data_at, scratch = a.data + own_part * size, a.scratch + 3 * own_part * n
+    data_at, scratch = a.data + own_part * size, a.scratch + 4 * own_part * n
     mass, stiffness, coefficient = doubles(a.mass), doubles(a.stiffness), complexes(a.coefficients)[k]
     if k == 0:
         data, factor = doubles(data_at), coefficient.real
@@ -896,20 +907,58 @@ def _substitute_at(address: Any, k: Any, x_at: Any) -> Any:
     if k == 0 or k > a.pairs:
         mn.substitute_real(parts, n, x_at, a.scratch)
     else:
-        substitute_complex(parts, n, x_at, a.scratch + 48 * n * a.several * k)
+        substitute_complex(parts, n, x_at, a.scratch + 64 * n * a.several * k)
     return 1
 
 
-def _multiply_at(address: Any, x_at: Any, out_at: Any) -> Any:
-    a = stages_at(address)
-    x, out, mass = doubles(x_at), doubles(out_at), doubles(a.mass)
+@within_compiled
+def product(a: Any, matrix_at: Any, x_at: Any, out_at: Any) -> None:
+    """The product of a matrix of the pattern and a row."""
+    x, out, matrix = doubles(x_at), doubles(out_at), doubles(matrix_at)
     indices, starts = short_integers(a.indices), short_integers(a.starts)
     for i in range(a.n):
         out[i] = 0.0
     for j in range(a.n):
         for entry in range(starts[j], starts[j + 1]):
-            out[indices[entry]] += mass[entry] * x[j]
+            out[indices[entry]] += matrix[entry] * x[j]
+
+
+def _multiply_at(address: Any, x_at: Any, out_at: Any) -> Any:
+    a = stages_at(address)
+    product(a, a.mass, x_at, out_at)
     return 1
+
+
+MOST_REFINEMENTS = 10  # Most iterations in place of a factorisation of the matrix of the last stage.
+SLOWEST_REFINEMENT = 0.5  # Contraction from which on they are given up.
+
+
+def _refine_at(address: Any, _: Any, __: Any) -> Any:
+    """Solve with the matrix of the last stage for the error by refinement with the factors at hand."""
+    # What they leave of an equation whose dF/du has become far smaller falls slowly, and is small only where
+    # the error is: the last correction has to be as small as what leaves no doubt.
+    a = stages_at(address)
+    n, change, solution, error = a.n, doubles(a.transformed), doubles(a.work), doubles(a.error)
+    weights, checked, before = doubles(a.weights), doubles(a.checked), np.inf
+    for j in range(n):
+        change[j], solution[j] = error[j], 0.0
+    for _ in range(MOST_REFINEMENTS):
+        a.counts.solve += 1
+        call_at(a.substitute, (address, 0, a.transformed))
+        largest = 0.0
+        for j in range(n):
+            solution[j] += change[j]
+            largest = max(largest, checked[j] * weights[j] * abs(change[j]))
+        if largest <= CERTAIN * a.numbers.kappa:
+            a.copy(a.error, a.work, 1)
+            return 1
+        if not largest <= SLOWEST_REFINEMENT * before:
+            return 0
+        before = largest
+        product(a, a.end_matrix, a.work, a.transformed)
+        for j in range(n):
+            change[j] = error[j] - change[j]
+    return 0
 
 
 _STEP = types.int64, types.int64, types.float64, types.float64
@@ -925,6 +974,7 @@ C_FUNCTIONS = c_functions(
         "refactorize": (_refactorize_at, CALLED),
         "substitute": (_substitute_at, CALLED),
         "multiply": (_multiply_at, CALLED),
+        "refine": (_refine_at, CALLED),
     }
 )
 """What :mod:`dae_sdc.sweepers._machine_stages` calls."""

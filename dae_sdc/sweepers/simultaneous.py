@@ -48,7 +48,8 @@ class StepNumbers(ctypes.Structure):
     _fields_ = fields(
         ctypes.c_double,
         "linearized factored eta rate error iterations kappa worst at gamma relative end_error"
-        " judged at_end allowed_at_end defect allowed_defect",
+        " judged at_end allowed_at_end defect allowed_defect"
+        " costly",  # 1 where a factorisation takes the time of many iterations, else 0
     )
 
 
@@ -64,10 +65,18 @@ class RunNumbers(ctypes.Structure):
 
 # Largest number of Newton iterations; a step whose contraction predicts more is given up earlier.
 MOST_NEWTON_ITERATIONS = 10
+# Likewise where a factorisation is costly: many iterations take the time of one.
+MOST_ITERATIONS_OF_COSTLY = 20
+# Part of the error allowed to Newton's method that is used there: the factors of an earlier step contract
+# less, which leaves more of it, and another iteration takes little time.
+SHARE_OF_COSTLY = 0.1
 # Correction, relative to the unknowns, below which an iteration that stagnates has reached round-off.
 RELATIVE_ROUND_OFF = 1e-13
 # The Jacobian is kept for the next step if the Newton iterations contract at least by this factor.
 KEPT_JACOBIAN_CONTRACTION = 1e-3
+# Contraction up to which Jacobian and factors are kept for a step of the same size where factorisations are
+# costly, THET of RADAU5; a new Jacobian is cheap beside the factors that a step of another size needs.
+KEPT_FACTORS_CONTRACTION = 0.3
 # A Jacobian at a guess is refused if one of its rows has grown by this factor since the last evaluation.
 UNBELIEVED_ROW_GROWTH = 1e3
 # Smallest contraction carried over from the last step: a linear problem may have a kink in the next one.
@@ -193,8 +202,11 @@ def corrections(w: Any, t0: Any, h: Any) -> Any:
     x = w.numbers
     w.take_guess()
     kappa, eta, before, rate = x.kappa, max(x.eta, LEAST_FORETOLD_CONTRACTION) ** 0.8, 0.0, 0.0
-    status, first = SLOW, 0.0
-    for k in range(MOST_NEWTON_ITERATIONS):
+    status, first, most, norm = SLOW, 0.0, MOST_NEWTON_ITERATIONS, 0.0
+    suffices = False  # whether the error is as small as it has to be, where it is to become smaller
+    if x.costly > 0.0:
+        kappa, most = SHARE_OF_COSTLY * kappa, MOST_ITERATIONS_OF_COSTLY
+    for k in range(most):
         x.iterations = k + 1
         if not w.residuals(t0, h):
             return UNDEFINED
@@ -215,10 +227,11 @@ def corrections(w: Any, t0: Any, h: Any) -> Any:
             # Unknowns that depend on others converge an iteration later, where the contraction shows as 0.
             x.eta = max(eta, first / (1.0 - first))
             return SOLVED
-        if k > 0 and eta * norm * rate ** (MOST_NEWTON_ITERATIONS - 1 - k) > kappa:
+        suffices = suffices or eta * norm <= x.kappa
+        if k > 0 and eta * norm * rate ** (most - 1 - k) > kappa:
             break
         before = norm
-    if w.at_round_off():
+    if (suffices and norm <= x.kappa) or w.at_round_off():
         x.eta = 1.0
         return SOLVED
     return status
@@ -242,7 +255,11 @@ def linearize_near(w: Any, t0: Any, h: Any) -> Any:
 def advance(w: Any, t0: Any, h: Any) -> Any:
     """Solve the stages of a step, with the last Jacobian where that converges; see :func:`iterate`."""
     x = w.numbers
-    if x.linearized > 0.0 and (x.at == t0 or x.rate <= KEPT_JACOBIAN_CONTRACTION):
+    if x.costly > 0.0:
+        keeps = x.factored == h and x.rate <= KEPT_FACTORS_CONTRACTION
+    else:
+        keeps = x.at == t0 or x.rate <= KEPT_JACOBIAN_CONTRACTION
+    if x.linearized > 0.0 and keeps:
         if x.factored == h or w.factorize(h):
             x.rate = 0.0
             if iterate(w, t0, h) == SOLVED:

@@ -19,6 +19,7 @@ from dae_sdc.sweepers.simultaneous import (
     END_SHARE,
     GROWN_STEP,
     HELD_PART,
+    KEPT_FACTORS_CONTRACTION,
     MOST_NEWTON_ITERATIONS,
     SINGULAR,
     SMALL_STEP_ERROR,
@@ -33,6 +34,11 @@ LARGEST_FACTOR = 8.0
 SMALLEST_FACTOR = 0.2
 # Growth up to which a step size is kept, and with it the factors of the iteration matrices.
 KEPT_GROWTH = 1.2
+# Likewise where the factors would be kept for another step, and new ones are costly: QUOT2 of RADAU5 for
+# large systems, E. Hairer, G. Wanner, Solving Ordinary Differential Equations II (1996), sec. IV.8.
+KEPT_GROWTH_OF_COSTLY = 2.0
+# Part of a longer step that is taken there once the error of a step has been too large.
+GROWTH_AFTER_OVERSHOOT = 0.7
 # Contraction of the iterations that a step size is chosen for where the error would allow more.
 WANTED_CONTRACTION = 0.3
 # Factor per step by which the limit that failed iterations have set grows, and this growth itself.
@@ -95,6 +101,7 @@ class StepSizes(ctypes.Structure):
         "last_dt last_error plain_error error_before between_before",
         "limit relief rejections rough",  # of the size after failed iterations, and steps that are wary
         "wanted most target meets halved missed",  # the next size, its bound, and the time to be met
+        "costly overshot",  # 1 where new factors are costly, and where the error has been too large there
         # Steps that shrink with the time left to a point: see :func:`approached`.
         "rtol next least falling begin slope times first second third",
     )
@@ -107,7 +114,7 @@ class StepSizes(ctypes.Structure):
     def restart(self) -> None:
         """Begin as at the start of a run."""
         self.plain_error, self.relief, self.rejections, self.rough = np.inf, LIMIT_GROWTH, 0.0, 0.0
-        self.error_before = self.between_before = np.inf
+        self.error_before, self.between_before, self.costly, self.overshot = np.inf, np.inf, 0.0, 0.0
         self.forget()
         self.forget_approach()
 
@@ -123,6 +130,7 @@ class StepSizes(ctypes.Structure):
     def take(self, outcome: Outcome, dt: float) -> tuple[bool, float]:
         """Accept or reject a step, and choose the size of the next or of its repetition."""
         about = float(outcome.order), outcome.slack, outcome.effort, outcome.rate, outcome.between
+        self.costly = outcome.costly
         return next_size(self, outcome.solved, outcome.error, *about, dt), self.wanted
 
     @property
@@ -165,6 +173,7 @@ def next_size(
         error = max(error, between)
     if not error <= 1.0:
         x.rejections += 1.0
+        x.overshot = max(x.overshot, x.costly)
         x.error_before = plain
         if between > 0.0:
             x.between_before = between
@@ -189,7 +198,10 @@ def next_size(
     x.limit *= x.relief
     x.relief *= LIMIT_GROWTH
     x.wanted = min(dt * factor, x.limit)
-    if dt <= x.wanted and x.wanted <= KEPT_GROWTH * dt:
+    kept = KEPT_GROWTH_OF_COSTLY if x.costly > 0.0 and rate <= KEPT_FACTORS_CONTRACTION else KEPT_GROWTH
+    if x.overshot > 0.0 and x.wanted > kept * dt:
+        x.wanted *= GROWTH_AFTER_OVERSHOOT
+    if dt <= x.wanted and x.wanted <= kept * dt:
         x.wanted = dt
     return True
 
@@ -402,7 +414,7 @@ def repeats(x: Any, run: Any, h: Any) -> Any:
 
 def decided(w: Any, x: Any, solved: Any, error: Any, between: Any, h: Any) -> Any:
     """Whether a step is accepted by its errors, with the next size in ``x``."""
-    effort = w.numbers.iterations / MOST_NEWTON_ITERATIONS
+    effort, x.costly = w.numbers.iterations / MOST_NEWTON_ITERATIONS, w.numbers.costly
     return next_size(x, solved, error, w.m + 1.0, w.run.slack, effort, w.numbers.rate, between, h)
 
 

@@ -126,7 +126,7 @@ class StagesTogether:
             stages.forget()
         effort = numbers.iterations / simultaneous.MOST_NEWTON_ITERATIONS
         about = stages.m + 1, effort, numbers.rate, simultaneous.REASONS[status], int(numbers.worst)
-        return Outcome(status == SOLVED, error, *about, self.slack)
+        return Outcome(status == SOLVED, error, *about, self.slack, costly=numbers.costly)
 
     def forget_errors(self, t0: float) -> None:
         """Forget the errors of the last step if it is repeated."""

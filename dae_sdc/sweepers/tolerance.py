@@ -119,6 +119,7 @@ class Outcome(NamedTuple):
     # relative to that of a solution with a kink, see :func:`inner_factor`.
     slack: float = 1.0
     between: float = 0.0  # The error between the nodes, in units of what is allowed there.
+    costly: float = 0.0  # 1 where another step size needs factors that take the time of many iterations.
 
 
 def require_relative(rtol: object) -> float:
