@@ -62,7 +62,7 @@ from dae_sdc.sweepers.simultaneous import (
     StepNumbers,
 )
 from dae_sdc.sweepers.step_error import ROUNDING_SHARE
-from dae_sdc.sweepers.teams import EVALUATE, FACTORIZE, FILTER, SOLVE, SPREAD, Team
+from dae_sdc.sweepers.teams import EVALUATE, FACTORIZE, FILTER, SOLVE, SPREAD
 from dae_sdc.sweepers.tolerance import Weights
 
 TIME_PART_AT_INDEX_4 = tolerance.SETTINGS.time_part_at_index_4
@@ -81,6 +81,7 @@ class StagesMemory(ctypes.Structure):
         *fields(ctypes.c_double, "called_time called_step"),  # of the step that ``working`` is called for
         *fields(ctypes.c_double, "time step"),  # where F is evaluated in parts
         *fields(ctypes.c_double, "time_before step_before"),  # start and size of the step before
+        *fields(ctypes.c_double, "jacobian_at"),  # where in the step the Jacobian is evaluated
         *fields(
             ctypes.c_double, "rtol rate least_rate part high between_rtol late_rtol"
         ),  # see dae_sdc.sweepers.tolerance.Weights and Scales
@@ -90,7 +91,7 @@ class StagesMemory(ctypes.Structure):
             # Of steps that are taken one after the other: their number and the most; the sizes of steps, as
             # numbers and as they were when a step began; rows of numbers, see ``begin_step``; their stages;
             # and the estimates of errors, where they are kept.
-            "taken room step_sizes sizes_before rows run_u run_du graded estimates",
+            "taken room step_sizes sizes_before work_rows run_u run_du graded estimates",
             # Of errors between nodes, see ``error_between``; 0 without an absolute tolerance.
             "last_coefficients between_counted between_atol",
             "late_counted late_atol",  # likewise of errors at the end of unknowns of index 2
@@ -101,8 +102,12 @@ class StagesMemory(ctypes.Structure):
             "residual jacobian p",  # kernels, and their parameters
             "dgetrf dgetrs zgetrf zgetrs",  # functions of LAPACK
             "small",  # see machine_newton.NodesMemory, (1 or P + 1, 4)
-            # numbers: of nodes, of unknowns, of those that are differential, of complex pairs, of entries
-            "m n n_diff pairs entries",
+            # numbers: of stages solved together, of unknowns, of those that are differential, of complex
+            # pairs, of entries, and of stages of a step
+            "m n n_diff pairs entries rows",
+            # Whether stages are solved in turn, see :class:`StageOperations`; the current one; (S, n), those
+            # of the step; (n,), what its h a_ij U_j are added to; (S,), weights of an error estimate, and c.
+            "in_turn stage step_u step_du base differences nodes",
             "u_before du_before",  # (M, n), the stages of the step before
             "u0 du0 weights error estimated checked",  # (n,)
             "amplifies others",  # whether rounding counts in some unknowns, and 0 for these, (n,)
@@ -111,7 +116,8 @@ class StagesMemory(ctypes.Structure):
             "guess du u value transformed change",  # (M, n)
             "places value_between slope_between",  # (P,), (P, M + 1) and (P, M): between the nodes
             "h_a to back",  # (M, M)
-            "A inverse continuation",  # (M, M); the last takes stages of the step before to those of this one
+            # (S, S), (M, M) and (M, M); the last takes stages of the step before to those of this one
+            "A inverse continuation",
             "at_start middle at_end to_middle c lagrange",  # (M,); the last are 1 / prod_{j != k} (c_k - c_j)
             "work directions",  # (2, n), (DIRECTIONS, n)
             "mass",  # dF/du', row by row or the entries of the pattern
@@ -182,10 +188,10 @@ def put(a: Any, start: Any, end: Any) -> Any:
     """Compute the values at the stages, u = u_0 + h A U, of some unknowns."""
     m, n = a.m, a.n
     combine(a, (0, m), (start, end), a.h_a, a.du, a.u)
-    u0, u = doubles(a.u0), doubles(a.u)
+    base, u = doubles(a.base), doubles(a.u)
     for i in range(m):
         for j in range(start, end):
-            u[i * n + j] += u0[j]
+            u[i * n + j] += base[j]
 
 
 @within_compiled
@@ -220,6 +226,46 @@ def _copy(a: Any, target: Any, source: Any, rows: Any) -> Any:
 def _take_guess(a: Any) -> Any:
     a.copy(a.du, a.guess, a.m)
     put(a, 0, a.n)
+
+
+@within_compiled
+def go_to_stage(a: Any, i: Any, h: Any) -> None:
+    """Go to stage i: u' is guessed by that of the stage before, and algebraic unknowns stay."""
+    n, A, row = a.n, doubles(a.A + 8 * a.rows * i), 8 * a.n * i
+    a.stage, a.u, a.du, a.c = i, a.step_u + row, a.step_du + row, a.nodes + 8 * i
+    a.jacobian_at = doubles(a.c)[0]
+    if a.numbers.gamma != A[i]:
+        a.numbers.gamma, a.numbers.factored = A[i], 0.0
+    factor = h * A[i]
+    doubles(a.to_middle)[0], doubles(a.h_a)[0] = A[i], factor
+    u0, du, base, guess = doubles(a.u0), doubles(a.step_du), doubles(a.base), doubles(a.guess)
+    u_before, du_before = doubles(a.u - 8 * n if i > 0 else a.u0), doubles(a.du - 8 * n if i > 0 else a.du0)
+    for j in range(n):
+        total = 0.0
+        for k in range(i):
+            total += A[k] * du[k * n + j]
+        base[j] = u0[j] + h * total
+        guess[j] = du_before[j] if j < a.n_diff else (u_before[j] - base[j]) / factor
+
+
+@within_compiled
+def begin_in_turn(a: Any, h: Any) -> None:
+    """Go to the first stage that is to be solved; an explicit one has u' at the start."""
+    n, u, du = a.n, doubles(a.step_u), doubles(a.step_du)
+    first = 1 if doubles(a.A)[0] == 0.0 else 0
+    for i in range(a.rows):
+        for j in range(n):
+            u[i * n + j] = doubles(a.u0)[j]
+            du[i * n + j] = doubles(a.du0)[j] if i < first else 0.0
+    go_to_stage(a, first, h)
+
+
+@_view.method()
+def _next_stage(a: Any, h: Any) -> Any:
+    if a.in_turn == 0 or a.stage + 1 == a.rows:
+        return False
+    go_to_stage(a, a.stage + 1, h)
+    return True
 
 
 @_view.method()
@@ -458,10 +504,10 @@ def _linearize_step(a: Any, t0: Any, h: Any) -> Any:
     du_at, u_at = a.work, a.work + 8 * n
     combined_row(m, n, a.middle, a.guess, du_at)
     combined_row(m, n, a.to_middle, a.guess, u_at)
-    u, u0 = doubles(u_at), doubles(a.u0)
+    u, base = doubles(u_at), doubles(a.base)
     for j in range(n):
-        u[j] = u0[j] + h * u[j]
-    return linearize_at(a, t0 + 0.5 * h, u_at, du_at, h)
+        u[j] = base[j] + h * u[j]
+    return linearize_at(a, t0 + a.jacobian_at * h, u_at, du_at, h)
 
 
 @_view.method()
@@ -611,6 +657,22 @@ def _rate_defect(a: Any, h: Any, at_end: Any) -> Any:
 
 
 @_view.method()
+def _difference(a: Any, h: Any) -> Any:
+    combined_row(a.rows, a.n, a.differences, a.step_du, a.work)
+    for j in range(a.n):
+        doubles(a.work)[j] *= h
+    mass_times(a, a.work, a.error)
+
+
+@_view.method()
+def _restore_higher(a: Any) -> Any:
+    for j in range(a.n):
+        if integers(a.exponents)[j] > 0:
+            doubles(a.error)[j] = doubles(a.estimated)[j]
+    return norm_of(a, a.error, 1)
+
+
+@_view.method()
 def _stiff_part(a: Any) -> Any:
     whole, error, largest = doubles(a.transformed), doubles(a.error), 0.0
     u, near = doubles(a.u + 8 * (a.m - 1) * a.n), own.ERROR_NEAR_SIZE * a.numbers.relative / a.numbers.kappa
@@ -685,8 +747,11 @@ def put_continuation(a: Any, start: Any, ratio: Any) -> None:
 
 
 @within_compiled
-def scale_tableau(a: Any, h: Any) -> None:
-    """Compute h times the matrix of the method."""
+def begin_tableau(a: Any, h: Any) -> None:
+    """Compute h times the matrix of the method, or go to the first of stages that are solved in turn."""
+    if a.in_turn != 0:
+        begin_in_turn(a, h)
+        return
     matrix, scaled = doubles(a.A), doubles(a.h_a)
     for i in range(a.m * a.m):
         scaled[i] = h * matrix[i]
@@ -694,9 +759,9 @@ def scale_tableau(a: Any, h: Any) -> None:
 
 @_view.method()
 def _begin_stages(a: Any, h: Any) -> None:
-    scale_tableau(a, h)
     for j in range(a.n):
         doubles(a.du0)[j] = 0.0
+    begin_tableau(a, h)
     for j in range(a.m * a.n):
         doubles(a.guess)[j] = 0.0
 
@@ -710,10 +775,12 @@ def _forget(a: Any) -> None:
 @_view.method()
 def _continue_stages(a: Any, t0: Any, h: Any) -> Any:
     m, n, n_diff, last = a.m, a.n, a.n_diff, (a.m - 1) * a.n
-    scale_tableau(a, h)
     du0, before = doubles(a.du0), doubles(a.du_before)
     for j in range(n):
         du0[j] = before[last + j]
+    begin_tableau(a, h)
+    if a.in_turn != 0:
+        return
     if (t0 + h - a.time_before) / a.step_before > FARTHEST_EXTRAPOLATION:
         guess = doubles(a.guess)
         for i in range(m):
@@ -777,13 +844,13 @@ def _weigh(a: Any, h: Any, known: Any, floor: Any) -> Any:
 
 @_view.method()
 def _weigh_within(a: Any, h: Any) -> Any:
-    n, u, out, sizes, largest = a.n, doubles(a.u), doubles(a.weights), doubles(a.sizes), doubles(a.work)
+    n, u, out, sizes, largest = a.n, doubles(a.step_u), doubles(a.weights), doubles(a.sizes), doubles(a.work)
     if a.atol != 0:
         return False
     grown = False
     for j in range(n):
         largest[j] = abs(u[j])
-        for i in range(1, a.m):
+        for i in range(1, a.rows):
             largest[j] = max(largest[j], abs(u[i * n + j]))
         grown = grown or largest[j] > 2.0 * sizes[j]
     if grown:
@@ -806,8 +873,9 @@ def put_counts(a: Any, row_at: Any, sign: Any) -> None:
 
 @_view.method()
 def _begin_step(a: Any) -> None:
-    block, row_at, now, before = 8 * a.m * a.n, a.rows + 56 * a.taken, a.step_sizes, a.sizes_before
-    a.u, a.du = a.run_u + block * a.taken, a.run_du + block * a.taken
+    block, row_at, now, before = 8 * a.rows * a.n, a.work_rows + 56 * a.taken, a.step_sizes, a.sizes_before
+    a.step_u, a.step_du = a.run_u + block * a.taken, a.run_du + block * a.taken
+    a.u, a.du = a.step_u, a.step_du
     for i in range(SIZES):
         doubles(before)[i] = doubles(now)[i]
     for i in range(7):
@@ -823,7 +891,7 @@ def _restore_sizes(a: Any) -> None:
 
 @_view.method()
 def _end_step(a: Any, time: Any, h: Any) -> None:
-    row_at, n, u0, u = a.rows + 56 * a.taken, a.n, doubles(a.u0), doubles(a.u + 8 * (a.m - 1) * a.n)
+    row_at, n, u0, u = a.work_rows + 56 * a.taken, a.n, doubles(a.u0), doubles(a.u + 8 * (a.m - 1) * a.n)
     row = doubles(row_at)
     row[0], row[1] = time, h
     put_counts(a, row_at, 1.0)
@@ -909,9 +977,8 @@ for _function in (
     *(steps_ahead.end_of_step, steps_ahead.clipped, steps_ahead.take_steps, steps_ahead.decided),
     *(steps_ahead.count_solved, steps_ahead.solved_ahead, steps_ahead.accepted_ahead),
     *(steps_ahead.rejected_ahead, steps_ahead.failed_ahead, steps_ahead.repeats, steps_ahead.shortest),
-    own.solved_and_judged,
-    *(own.corrections, own.iterate, own.linearize_near, own.advance, own.estimate, own.error_at_end),
-    *(own.defect, own.judge, own.renew, own.slope),
+    *(own.solved_and_judged, own.corrections, own.iterate, own.linearize_near, own.solve_together),
+    *(own.advance, own.estimate, own.error_at_end, own.defect, own.judge, own.renew, own.slope),
 ):
     within_compiled(_function)
 
@@ -936,6 +1003,8 @@ def _act(address: Any, what: Any, t0: Any, h: Any, first: Any, again: Any, looks
         return a.judge(t0, h, first, again, looks)
     if what == own.RENEW:
         return 1.0 if own.renew(a, t0, h) else 0.0
+    if what == own.NEXT:
+        return 1.0 if a.next_stage(h) else 0.0
     if what == own.SLOPE:
         return float(own.slope(a, t0, h))
     if what == own.CONTINUE:
@@ -975,15 +1044,16 @@ def part_function() -> Any:
 class MachineStages(Simultaneous):
     """:class:`Simultaneous` in compiled code, for a problem with kernels of dense Jacobians."""
 
-    def __init__(self, problem: ProblemDAE, A: Vector, c: Vector, team: Team | None = None) -> None:
-        super().__init__(problem, A, c, team)
-        n = problem.n
+    def __init__(self, problem: ProblemDAE, *method: Any) -> None:
+        super().__init__(problem, *method)
+        n, m, team = problem.n, self.m, self.team
         memory: Any = StagesMemory(self.numbers)
         self._memory = memory
         self.numbers, self.counts, memory.own = memory.numbers, memory.counts, ctypes.addressof(memory)
         self.run = memory.run
         memory.working = working.address
-        memory.m, memory.n, memory.n_diff, memory.pairs = len(c), n, problem.n_diff, len(self.pairs)
+        memory.m, memory.n, memory.n_diff, memory.pairs = m, n, problem.n_diff, len(self.pairs)
+        memory.rows, memory.in_turn, memory.jacobian_at = self.rows, int(self.in_turn), self.jacobian_at
         memory.chunks = 1 if team is None else team.at_once
         memory.several, memory.checks = int(memory.chunks > 1), int(self.checked.any())
         memory.between, memory.amplifies = len(self.places), int(self.multipliers.any())
@@ -995,9 +1065,10 @@ class MachineStages(Simultaneous):
             "work": np.empty((2, n)),
             "others": np.where(self.multipliers, 0.0, 1.0),
             "directions": newton_checks.directions(n),
-            "continuation": np.empty((len(c), len(c))),
-            "lagrange": lagrange_weights(self.c),
-            "last_coefficients": coefficients_of_last(self.nodes),
+            "continuation": np.empty((m, m)),
+            "lagrange": lagrange_weights(self.c[-m:]),
+            "last_coefficients": coefficients_of_last(self.nodes[-m:]),
+            "nodes": self.c,
             "eigenvalues": np.ascontiguousarray(self.pairs),
             "coefficients": np.zeros(len(self.pairs) + 1, dtype=np.complex128),
             "row": np.empty((self._copies, n), dtype=np.complex128),
@@ -1008,9 +1079,9 @@ class MachineStages(Simultaneous):
 
     def _begin_problem(self) -> None:
         """Tell compiled code of the problem and of the sizes of its unknowns."""
-        memory, scales, kernels = self._memory, self.problem.run_scales, self.problem.kernels
-        self._owners: Any = kernels
-        memory.residual, memory.jacobian = self._owners.residual, self._owners.jacobian
+        memory, scales = self._memory, self.problem.run_scales
+        kernels: Any = self.problem.kernels
+        self._owners, memory.residual, memory.jacobian = kernels, kernels.residual, kernels.jacobian
         sizes = {"sizes": scales.unknowns, "expected": scales.expected, "seen": scales.seen}
         self._arrays |= sizes
         tell_addresses(memory, sizes)
@@ -1066,6 +1137,9 @@ class MachineStages(Simultaneous):
         self._memory.share = 0 if shared is None else ctypes.cast(shared, ctypes.c_void_p).value
         result: float = act(self._memory.own, what, t0, h, *judging)
         self._failure.check()
+        if self.in_turn:
+            stage = int(self._memory.stage)
+            self.at, self.real = slice(stage, stage + 1), float(self.A[stage, stage])
         return result
 
     def _share_parts(self, kind: int, count: int) -> int:
@@ -1086,13 +1160,17 @@ class MachineStages(Simultaneous):
 
     def _allocate(self) -> None:
         super()._allocate()
-        self._memory.du, self._memory.u = address(self.du), address(self.u)
+        memory = self._memory
+        memory.du = memory.step_du = address(self.du)
+        memory.u = memory.step_u = address(self.u)
 
     def begin(self, u0: MeshDAE, t0: float, h: float) -> bool:
         return u0.polynomial is None if self._advanced is not None else super().begin(u0, t0, h)
 
     def continues(self, before: Any) -> bool:
         """Whether compiled code continues the polynomial of the step before."""
+        if self.in_turn:
+            return True
         alike = type(before) is StepPolynomial and before.nodes == self.nodes and self.nodes[-1] == 1.0
         return bool(alike and before.n_integrated == self.problem.n)
 
@@ -1103,8 +1181,12 @@ class MachineStages(Simultaneous):
         self._take_step_before(before)
         act(self._memory.own, own.CONTINUE, t0, h, 0, False, False)
 
-    def _take_step_before(self, before: StepPolynomial) -> None:
+    def _take_step_before(self, before: Any) -> None:
         memory = self._memory
+        if self.in_turn:
+            slope = before.derivative_at_end()
+            self._before, memory.du_before = (slope, slope), address(slope)
+            return
         self._before = u, du = np.ascontiguousarray(before.value), np.ascontiguousarray(before.derivative)
         memory.u_before, memory.du_before = address(u), address(du)
         memory.time_before, memory.step_before = before.time, before.dt
@@ -1139,7 +1221,9 @@ class MachineStages(Simultaneous):
     def goes_ahead(self, value: Any) -> bool:
         """Whether steps can be taken ahead from a state."""
         idle = self.team is None and not self._by_numpy and self._advanced is None
-        return idle and (value.polynomial is None or self.continues(value.polynomial))
+        if value.polynomial is None:  # an explicit stage needs u' there
+            return idle and self.A[0].any()
+        return idle and self.continues(value.polynomial)
 
     def judge_by(self, prefix: str, weights: Weights | None, mask: Any = 1.0) -> bool:
         """Tell compiled code by which weights errors of some unknowns, 1 in the mask, count, if by any."""
@@ -1157,7 +1241,7 @@ class MachineStages(Simultaneous):
 
     def error_between(self, weights: Weights, judged: Vector) -> float:
         """The largest error between the nodes of a solved step, in units of what is allowed."""
-        if len(self.nodes) < 3 or not self.judge_by("between_", weights, judged):
+        if self.m < 3 or not self.judge_by("between_", weights, judged):
             return 0.0
         return float(act(self._memory.own, own.BETWEEN, 0.0, 0.0, *NOT_JUDGED))
 
@@ -1205,6 +1289,8 @@ class MachineStages(Simultaneous):
         # Where the kernel of the Jacobian gives NaN, differences may still give a matrix.
         self.forget()
         self._by_numpy = True
+        if self.in_turn:
+            self.begin_in_turn(h)
         return super()._advance(t0, h, first, looks)
 
     def _slope(self, t0: float, h: float) -> float:
@@ -1231,7 +1317,7 @@ class MachineStages(Simultaneous):
 
     def __deepcopy__(self, memo: Any) -> MachineStages:
         # Addresses belong to the arrays of one object; a copy begins with matrices of its own.
-        return type(self)(self.problem, self.A, self.c, self.team)
+        return type(self)(self.problem, self.A, self.c, self.team, self.differences if self.in_turn else None)
 
 
 def python_answer(stages: Any, method: Callable[[Any, int, int], int]) -> Any:
@@ -1256,7 +1342,7 @@ FACTORS = ("mass", "stiffness", "real_lu", "real_pivots", "pair_lu", "pair_pivot
 KNOWN = (
     *("u0", "du0", "guess", "value", "transformed", "change", "h_a", "to", "back", "at_start", "middle"),
     *("at_end", "to_middle", "weights", "error", "estimated", "c", "A", "inverse", "checked"),
-    *("places", "value_between", "slope_between"),
+    *("places", "value_between", "slope_between", "base", "differences"),
 )
 
 # --- sparse matrices ----------------------------------------------------------------------------------------
