@@ -285,7 +285,7 @@ def test_a_run_walks_the_stages_of_the_page_in_their_order() -> None:
 
 BUDGETS = {
     "run": 11_820,
-    "sweepers": 10_210,
+    "sweepers": 10_500,
     "problems": 6_920,
     "dae": 7_400,
     "initial": 6_130,
