@@ -16,6 +16,7 @@ from pySDC.core.hooks import Hooks
 from pySDC.helpers.stats_helper import get_sorted
 
 import dae_sdc as ds
+from dae_sdc.run import execution
 from dae_sdc.sweepers import together
 from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.sdc import SWEEPERS
@@ -99,12 +100,17 @@ def test_embedded_pairs_meet_the_tolerance_at_index_1(sweeper: str, rtol: float)
 def test_pairs_of_a_user_meet_the_tolerance(
     monkeypatch: pytest.MonkeyPatch, sweeper: Any, compiled: bool
 ) -> None:
+    monkeypatch.setattr(execution, "_IDLE", type(execution._IDLE)())  # no stages of other runs
     if not compiled:
         monkeypatch.setattr(together, "stage_solver", Simultaneous)
     solution = ds.solve("hessenberg-1", sweeper=sweeper, rtol=1e-5)
     # The end of one that is no stage satisfies the algebraic equation only approximately.
     most = 300.0 if sweeper is ENDS_BEHIND else 30.0
     assert errors(solution, "hessenberg-1").max() < most * 1e-5
+    # Two entries of the diagonal want two matrices in every step, of one Jacobian.
+    stats = solution.stats
+    assert (stats["factorization"] >= 2 * stats["steps"]) == (sweeper is TWO_DIAGONALS)
+    assert stats["jacobian"] < 1.5 * stats["steps"]
 
 
 def test_full_tableaux_with_embedded_weights_are_collocation() -> None:
