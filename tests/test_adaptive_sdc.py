@@ -10,14 +10,19 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.pairs import covering_pairs
+from helpers.pairs_of_stages import ENDS_BEHIND, IMPLICIT_FIRST, TWO_DIAGONALS
 from helpers.sweepers_for import sweepers_for
 from pySDC.core.hooks import Hooks
 from pySDC.helpers.stats_helper import get_sorted
 
 import dae_sdc as ds
+from dae_sdc.run import execution
+from dae_sdc.sweepers import together
 from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.sdc import SWEEPERS
+from dae_sdc.sweepers.simultaneous import Simultaneous
 from dae_sdc.sweepers.sweep import MOST_SWEEPS
+from dae_sdc.sweepers.tableaux import radau_iia
 
 SDC = ("fully-implicit", "semi-implicit", "constrained")
 
@@ -88,6 +93,32 @@ def test_the_end_is_met_in_few_steps_where_round_off_disturbs_multipliers(sweepe
 def test_embedded_pairs_meet_the_tolerance_at_index_1(sweeper: str, rtol: float) -> None:
     solution = ds.solve("hessenberg-1", sweeper=sweeper, rtol=rtol)
     assert errors(solution, "hessenberg-1").max() < 30.0 * rtol
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("sweeper", [IMPLICIT_FIRST, TWO_DIAGONALS, ENDS_BEHIND])
+def test_pairs_of_a_user_meet_the_tolerance(
+    monkeypatch: pytest.MonkeyPatch, sweeper: Any, compiled: bool
+) -> None:
+    monkeypatch.setattr(execution, "_IDLE", type(execution._IDLE)())  # no stages of other runs
+    if not compiled:
+        monkeypatch.setattr(together, "stage_solver", Simultaneous)
+    solution = ds.solve("hessenberg-1", sweeper=sweeper, rtol=1e-5)
+    # The end of one that is no stage satisfies the algebraic equation only approximately.
+    most = 300.0 if sweeper is ENDS_BEHIND else 30.0
+    assert errors(solution, "hessenberg-1").max() < most * 1e-5
+    # Two entries of the diagonal want two matrices in every step, of one Jacobian.
+    stats = solution.stats
+    assert (stats["factorization"] >= 2 * stats["steps"]) == (sweeper is TWO_DIAGONALS)
+    assert stats["jacobian"] < 1.5 * stats["steps"]
+
+
+def test_full_tableaux_with_embedded_weights_are_collocation() -> None:
+    radau = radau_iia(2)
+    rest = {"reference": "a test", "b_embedded": [1.0, 0.0], "embedded_order": 1}
+    full = ds.Tableau("full", "Full", radau.A, radau.b, radau.c, 3, radau.orders, **rest)
+    solutions = [ds.solve("robertson", sweeper=s, rtol=1e-4) for s in ("radau-iia-3", ds.runge_kutta(full))]
+    np.testing.assert_array_equal(solutions[1].u, solutions[0].u)
 
 
 @pytest.mark.parametrize("name", ["hessenberg-1", "hessenberg-2", "simple"])

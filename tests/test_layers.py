@@ -285,12 +285,12 @@ def test_a_run_walks_the_stages_of_the_page_in_their_order() -> None:
 
 BUDGETS = {
     "run": 12_355,
-    "sweepers": 10_605,
+    "sweepers": 10_755,
     "problems": 6_930,
-    "dae": 7_735,
+    "dae": 7_740,
     "initial": 6_150,
     "model": 5_475,
-    "control": 5_050,
+    "control": 5_055,
     "constrained": 3_700,
     "structure": 3_380,
     "modelica": 3_870,

@@ -149,14 +149,14 @@ def test_an_explicit_first_stage_continues_the_last_step(
 
     problem = base if known else type("WithoutDerivative", (base,), {"du_exact": du_exact})
     first, last = [], []
-    solve_stages = RungeKuttaDAE._solve_one_by_one
+    solve_stages = RungeKuttaDAE._step
 
     def spy(self: Any) -> None:
         solve_stages(self)
         first.append(np.array(self.level.f[1]))
         last.append(np.array(self.level.f[-1]))
 
-    monkeypatch.setattr(RungeKuttaDAE, "_solve_one_by_one", spy)
+    monkeypatch.setattr(RungeKuttaDAE, "_step", spy)
     assert solve(problem, sweeper=name, dt=0.02, t_end=0.1).success
     assert len(first) == 5
     for before, after in zip(last[:-1], first[1:], strict=True):

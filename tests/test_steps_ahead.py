@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.pairs_of_stages import ENDS_BEHIND, IMPLICIT_FIRST, TWO_DIAGONALS
 from pySDC.core.hooks import Hooks
 
 import dae_sdc as ds
@@ -39,6 +40,20 @@ LOOSE_OR_TIGHT = [
 ]
 """Problems at a loose and a tight tolerance in turn; those of many steps show all kinds at 1e-6."""
 
+UP_TO_INDEX_2 = [name for name in sorted(PROBLEMS) if max(PROBLEMS[name]().variable_index) <= 2]
+OF_PAIRS = ("charge-pump", "hessenberg-2", "hires", "nand-gate", "robertson", "transmission-line")
+BY_PAIRS = [
+    *zip(OF_PAIRS, cycle(("esdirk43", "esdirk32")), strict=False),
+    *[("two-transistor", sweeper) for sweeper in (IMPLICIT_FIRST, TWO_DIAGONALS, ENDS_BEHIND)],
+    *[
+        pytest.param(name, sweeper, marks=pytest.mark.long)
+        for name in UP_TO_INDEX_2
+        if name not in MANY_STEPS
+        for sweeper in ("esdirk32", "esdirk43")
+    ],
+]
+"""Problems and embedded pairs, whose stages are solved one after the other."""
+
 
 def one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SteppingController, "_go_ahead", lambda *_: None)
@@ -61,6 +76,13 @@ def require_equal(ahead: Solution, alone: Solution) -> None:
         np.testing.assert_array_equal(values, alone.per_step[name])
 
 
+def require_equal_between(ahead: Solution, alone: Solution) -> None:
+    if ahead.dense is not None and alone.dense is not None:
+        for one, other in zip(ahead.dense.steps, alone.dense.steps, strict=True):
+            assert (one.time, one.dt, one.scheme) == (other.time, other.dt, other.scheme)
+            np.testing.assert_array_equal(one.rows, other.rows)
+
+
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_steps_are_those_of_the_controller(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     require_equal(*solved_twice(monkeypatch, name, rtol=1e-6))
@@ -71,6 +93,15 @@ def test_loose_and_tight_steps_are_those_of_the_controller(
     monkeypatch: pytest.MonkeyPatch, name: str, rtol: float
 ) -> None:
     require_equal(*solved_twice(monkeypatch, name, rtol=rtol))
+
+
+@pytest.mark.parametrize(("name", "sweeper"), BY_PAIRS)
+def test_steps_of_pairs_are_those_of_the_controller(
+    monkeypatch: pytest.MonkeyPatch, name: str, sweeper: Any
+) -> None:
+    ahead, alone = solved_twice(monkeypatch, name, sweeper=sweeper, rtol=1e-4, dense=True)
+    require_equal(ahead, alone)
+    require_equal_between(ahead, alone)
 
 
 @pytest.mark.parametrize("name", [*WATCHED, *OTHERS])
@@ -90,10 +121,7 @@ def test_steps_are_those_of_the_controller_with_options(
         options = {"t_eval": np.linspace(t[0], t[-1], options["t_eval"])}
     ahead, alone = solved_twice(monkeypatch, name, rtol=1e-6, **options)
     require_equal(ahead, alone)
-    if ahead.dense is not None and alone.dense is not None:
-        for one, other in zip(ahead.dense.steps, alone.dense.steps, strict=True):
-            assert (one.time, one.dt, one.scheme) == (other.time, other.dt, other.scheme)
-            np.testing.assert_array_equal(one.rows, other.rows)
+    require_equal_between(ahead, alone)
 
 
 def steps_of_the_controller(monkeypatch: pytest.MonkeyPatch, problem: Any, **options: Any) -> tuple[int, int]:
@@ -106,7 +134,7 @@ def steps_of_the_controller(monkeypatch: pytest.MonkeyPatch, problem: Any, **opt
         take(self, step, level, block)
 
     monkeypatch.setattr(SteppingController, "_take", counted)
-    stats = ds.solve(problem, rtol=1e-6, **options).stats
+    stats = ds.solve(problem, **{"rtol": 1e-6, **options}).stats
     return len(taken), stats["steps"] + stats["rejected"]
 
 
@@ -132,6 +160,18 @@ def test_errors_that_are_let_go_are_told_by_the_sizes_known_at_their_steps(
     ahead, alone = solved_twice(monkeypatch, "pendulum", rtol=1e-4, t_end=20.0)
     assert "errors up to 0.004" in ahead.message
     require_equal(ahead, alone)
+
+
+@pytest.mark.parametrize("sweeper", ["esdirk32", "esdirk43", IMPLICIT_FIRST, TWO_DIAGONALS])
+@pytest.mark.parametrize("problem", ["robertson", "hires", "hessenberg-2"])
+def test_smooth_runs_of_pairs_are_taken_ahead(
+    monkeypatch: pytest.MonkeyPatch, problem: str, sweeper: Any
+) -> None:
+    if problem == "hessenberg-2" and not isinstance(sweeper, str):
+        problem = "hessenberg-1"  # nothing is said of their estimates at index 2
+    ds.solve(problem, sweeper=sweeper, rtol=1e-3)
+    alone, altogether = steps_of_the_controller(monkeypatch, problem, sweeper=sweeper, rtol=1e-5)
+    assert alone <= 2 + 0.05 * altogether
 
 
 @pytest.mark.parametrize("name", ["charge-pump", "pendulum", "robertson", "two-transistor"])

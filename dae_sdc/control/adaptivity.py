@@ -312,8 +312,9 @@ class AdaptivityDAE(MarkingControl):
 
         Those that ``look`` does not take for the first of nothing but plain ones are left to be taken again.
         """
-        # Factors of sparse matrices cannot be put back.
-        free = self._given is None and not self._restarts and (look is None or L.prob.sparsity is None)
+        # Factors of sparse matrices cannot be put back, and only polynomials are looked at afterwards.
+        looks = look is None or (L.prob.sparsity is None and L.sweep.collocation)
+        free = self._given is None and not self._restarts and looks
         ahead = L.sweep.steps_ahead(value) if free and L.prob.noise is None else None
         if ahead is None:
             return None

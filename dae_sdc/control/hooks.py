@@ -20,6 +20,7 @@ from dae_sdc.dae.interpolant import (
     StepData,
     round_off_of_times,
     step_data,
+    steps_of_ends,
     steps_of_stages,
 )
 from dae_sdc.dae.memory import COUNTERS, counts_of
@@ -262,13 +263,16 @@ class StepRecord(Hooks):  # type: ignore[misc]
             self.keep(self.take())
 
     def take_ahead(self, taken: Taken) -> None:
-        """Keep steps of collocation that were taken one after the other."""
+        """Keep steps that were taken one after the other."""
         nodes, ends, u, du = taken.nodes, taken.starts + taken.sizes, taken.u, taken.du
         dense = []
         if self.dense:
             places = zip(taken.starts.tolist(), taken.sizes.tolist(), strict=True)
             # The start of a step stands before its stages: it is the last stage of the one before.
-            dense = steps_of_stages(places, nodes, u, self.n_slopes)
+            if taken.collocation:
+                dense = steps_of_stages(places, nodes, u, self.n_slopes)
+            else:
+                dense = steps_of_ends(places, u[:: len(nodes)], taken.slope, du[:, -1])
         self.rows.extend(ends, u[len(nodes) :: len(nodes)], du[:, -1], taken.counts, dense)
         if len(ends):
             self.show_progress(float(ends[-1]))

@@ -148,6 +148,15 @@ def steps_of_stages(
     return [StepData(*place, scheme, u[k * m : (k + 1) * m + 1]) for k, place in enumerate(places)]
 
 
+def steps_of_ends(
+    places: Iterable[tuple[float, float]], u: Vector, slope: Vector | None, slopes: Vector
+) -> list[StepData]:
+    """What is kept of steps in a row that leave u' at their ends behind, ``slopes``: u is their starts."""
+    rows = [u[:1] if slope is None else np.array([u[0], slope])]
+    rows += [np.array(pair) for pair in zip(u[1:-1], slopes[:-1], strict=True)]
+    return [StepData(*place, HERMITE, kept) for place, kept in zip(places, rows, strict=True)]
+
+
 @dataclass(frozen=True, eq=False)
 class DenseOutput:
     """u(t) and u'(t) on all steps of a run.

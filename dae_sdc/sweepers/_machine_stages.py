@@ -41,7 +41,7 @@ from dae_sdc.dae.state import (
 from dae_sdc.errors import SingularMatrixError
 from dae_sdc.sweepers import simultaneous as own, steps_ahead
 from dae_sdc.sweepers.simultaneous import NOT_JUDGED, RunNumbers, Simultaneous, StepNumbers
-from dae_sdc.sweepers.teams import EVALUATE, FACTORIZE, FILTER, SOLVE, Team
+from dae_sdc.sweepers.teams import EVALUATE, FACTORIZE, FILTER, SOLVE
 from dae_sdc.sweepers.tolerance import Weights
 
 COMPILED = "dae_sdc.sweepers._simultaneous"  # Home of the C functions.
@@ -72,6 +72,7 @@ class StagesMemory(ctypes.Structure):
         *fields(ctypes.c_double, "called_time called_step"),  # of the step that ``working`` is called for
         *fields(ctypes.c_double, "time step"),  # where F is evaluated in parts
         *fields(ctypes.c_double, "time_before step_before"),  # start and size of the step before
+        *fields(ctypes.c_double, "jacobian_at"),  # where in the step the Jacobian is evaluated
         *fields(
             ctypes.c_double, "rtol rate least_rate part high between_rtol late_rtol"
         ),  # see dae_sdc.sweepers.tolerance.Weights and Scales
@@ -81,7 +82,7 @@ class StagesMemory(ctypes.Structure):
             # Of steps that are taken one after the other: their number and the most; the sizes of steps, as
             # numbers and as they were when a step began; rows of numbers, see ``begin_step``; their stages;
             # and the estimates of errors, where they are kept.
-            "taken room step_sizes sizes_before rows run_u run_du graded estimates",
+            "taken room step_sizes sizes_before work_rows run_u run_du graded estimates",
             # Of errors between nodes, see ``error_between``; 0 without an absolute tolerance.
             "last_coefficients between_counted between_atol",
             "late_counted late_atol",  # likewise of errors at the end of unknowns of index 2
@@ -92,8 +93,12 @@ class StagesMemory(ctypes.Structure):
             "residual jacobian p",  # kernels, and their parameters
             "dgetrf dgetrs zgetrf zgetrs",  # functions of LAPACK
             "small",  # see machine_newton.NodesMemory, (1 or P + 1, 4)
-            # numbers: of nodes, of unknowns, of those that are differential, of complex pairs, of entries
-            "m n n_diff pairs entries",
+            # numbers: of stages solved together, of unknowns, of those that are differential, of complex
+            # pairs, of entries, and of stages of a step
+            "m n n_diff pairs entries rows",
+            # Whether stages are solved in turn, see :class:`StageOperations`; the current one; (S, n), those
+            # of the step; (n,), what its h a_ij U_j are added to; (S,), weights of an error estimate, and c.
+            "in_turn stage step_u step_du base differences nodes",
             "u_before du_before",  # (M, n), the stages of the step before
             "u0 du0 weights error estimated checked",  # (n,)
             "amplifies others",  # whether rounding counts in some unknowns, and 0 for these, (n,)
@@ -102,7 +107,8 @@ class StagesMemory(ctypes.Structure):
             "guess du u value transformed change",  # (M, n)
             "places value_between slope_between",  # (P,), (P, M + 1) and (P, M): between the nodes
             "h_a to back",  # (M, M)
-            "A inverse continuation",  # (M, M); the last takes stages of the step before to those of this one
+            # (S, S), (M, M) and (M, M); the last takes stages of the step before to those of this one
+            "A inverse continuation",
             "at_start middle at_end to_middle c lagrange",  # (M,); the last are 1 / prod_{j != k} (c_k - c_j)
             "work directions",  # (2, n), (DIRECTIONS, n)
             "mass",  # dF/du', row by row or the entries of the pattern
@@ -127,15 +133,16 @@ class StagesMemory(ctypes.Structure):
 class MachineStages(Simultaneous):
     """:class:`Simultaneous` in compiled code, for a problem with kernels of dense Jacobians."""
 
-    def __init__(self, problem: ProblemDAE, A: Vector, c: Vector, team: Team | None = None) -> None:
-        super().__init__(problem, A, c, team)
-        n = problem.n
+    def __init__(self, problem: ProblemDAE, *method: Any) -> None:
+        super().__init__(problem, *method)
+        n, m, team = problem.n, self.m, self.team
         memory: Any = StagesMemory(self.numbers)
         self._memory = memory
         self.numbers, self.counts, memory.own = memory.numbers, memory.counts, ctypes.addressof(memory)
         self.run = memory.run
         memory.working = entry(f"{COMPILED}:working").address
-        memory.m, memory.n, memory.n_diff, memory.pairs = len(c), n, problem.n_diff, len(self.pairs)
+        memory.m, memory.n, memory.n_diff, memory.pairs = m, n, problem.n_diff, len(self.pairs)
+        memory.rows, memory.in_turn, memory.jacobian_at = self.rows, int(self.in_turn), self.jacobian_at
         memory.chunks = 1 if team is None else team.at_once
         memory.several, memory.checks = int(memory.chunks > 1), int(self.checked.any())
         memory.between, memory.amplifies = len(self.places), int(self.multipliers.any())
@@ -147,9 +154,10 @@ class MachineStages(Simultaneous):
             "work": np.empty((2, n)),
             "others": np.where(self.multipliers, 0.0, 1.0),
             "directions": newton_checks.directions(n),
-            "continuation": np.empty((len(c), len(c))),
-            "lagrange": lagrange_weights(self.c),
-            "last_coefficients": coefficients_of_last(self.nodes),
+            "continuation": np.empty((m, m)),
+            "lagrange": lagrange_weights(self.c[-m:]),
+            "last_coefficients": coefficients_of_last(self.nodes[-m:]),
+            "nodes": self.c,
             "eigenvalues": np.ascontiguousarray(self.pairs),
             "coefficients": np.zeros(len(self.pairs) + 1, dtype=np.complex128),
             "row": np.empty((self._copies, n), dtype=np.complex128),
@@ -219,6 +227,9 @@ class MachineStages(Simultaneous):
         self._memory.share = 0 if shared is None else ctypes.cast(shared, ctypes.c_void_p).value
         result: float = act()(self._memory.own, what, t0, h, *judging)
         self._failure.check()
+        if self.in_turn:
+            stage = int(self._memory.stage)
+            self.at, self.real = slice(stage, stage + 1), float(self.A[stage, stage])
         return result
 
     def _share_parts(self, kind: int, count: int) -> int:
@@ -239,13 +250,17 @@ class MachineStages(Simultaneous):
 
     def _allocate(self) -> None:
         super()._allocate()
-        self._memory.du, self._memory.u = address(self.du), address(self.u)
+        memory = self._memory
+        memory.du = memory.step_du = address(self.du)
+        memory.u = memory.step_u = address(self.u)
 
     def begin(self, u0: MeshDAE, t0: float, h: float) -> bool:
         return u0.polynomial is None if self._advanced is not None else super().begin(u0, t0, h)
 
     def continues(self, before: Any) -> bool:
         """Whether compiled code continues the polynomial of the step before."""
+        if self.in_turn:
+            return True
         alike = type(before) is StepPolynomial and before.nodes == self.nodes and self.nodes[-1] == 1.0
         return bool(alike and before.n_integrated == self.problem.n)
 
@@ -256,8 +271,12 @@ class MachineStages(Simultaneous):
         self._take_step_before(before)
         act()(self._memory.own, own.CONTINUE, t0, h, 0, False, False)
 
-    def _take_step_before(self, before: StepPolynomial) -> None:
+    def _take_step_before(self, before: Any) -> None:
         memory = self._memory
+        if self.in_turn:
+            slope = before.derivative_at_end()
+            self._before, memory.du_before = (slope, slope), address(slope)
+            return
         self._before = u, du = np.ascontiguousarray(before.value), np.ascontiguousarray(before.derivative)
         memory.u_before, memory.du_before = address(u), address(du)
         memory.time_before, memory.step_before = before.time, before.dt
@@ -293,6 +312,8 @@ class MachineStages(Simultaneous):
         """Whether steps can be taken ahead from a state."""
         idle = self.team is None and not self._by_numpy and self._advanced is None
         before = value.polynomial
+        if self.in_turn:  # an explicit stage needs u' at the start
+            return idle and (before is not None or bool(self.A[0].any()))
         return idle and (before is None or type(before) is EndDerivative or self.continues(before))
 
     def judge_by(self, prefix: str, weights: Weights | None, mask: Any = 1.0) -> bool:
@@ -311,7 +332,7 @@ class MachineStages(Simultaneous):
 
     def error_between(self, weights: Weights, judged: Vector) -> float:
         """The largest error between the nodes of a solved step, in units of what is allowed."""
-        if len(self.nodes) < 3 or not self.judge_by("between_", weights, judged):
+        if self.m < 3 or not self.judge_by("between_", weights, judged):
             return 0.0
         return float(act()(self._memory.own, own.BETWEEN, 0.0, 0.0, *NOT_JUDGED))
 
@@ -321,11 +342,11 @@ class MachineStages(Simultaneous):
         """Take steps ahead from a state; how they have ended, and how many they are."""
         memory = self._memory
         self.u0[:] = value
-        if isinstance(value.polynomial, StepPolynomial):
+        if isinstance(value.polynomial, StepPolynomial) or (self.in_turn and value.polynomial is not None):
             self._take_step_before(value.polynomial)
         else:
             memory.step_before = 0.0
-        if isinstance(value.polynomial, EndDerivative):
+        if isinstance(value.polynomial, EndDerivative) and not self.in_turn:
             # Of the stages before, the last alone is looked at.
             slopes = np.empty((len(self.c), len(value)))
             slopes[-1] = value.polynomial.value
@@ -376,6 +397,8 @@ class MachineStages(Simultaneous):
         # Where the kernel of the Jacobian gives NaN, differences may still give a matrix.
         self.forget()
         self._by_numpy = True
+        if self.in_turn:
+            self.begin_in_turn(h)
         return super()._advance(t0, h, first, looks)
 
     def _slope(self, t0: float, h: float) -> float:
@@ -402,7 +425,7 @@ class MachineStages(Simultaneous):
 
     def __deepcopy__(self, memo: Any) -> MachineStages:
         # Addresses belong to the arrays of one object; a copy begins with matrices of its own.
-        return type(self)(self.problem, self.A, self.c, self.team)
+        return type(self)(self.problem, self.A, self.c, self.team, self.differences if self.in_turn else None)
 
 
 def python_answer(stages: Any, method: Callable[[Any, int, int], int]) -> Any:
@@ -427,7 +450,7 @@ FACTORS = ("mass", "stiffness", "real_lu", "real_pivots", "pair_lu", "pair_pivot
 KNOWN = (
     *("u0", "du0", "guess", "value", "transformed", "change", "h_a", "to", "back", "at_start", "middle"),
     *("at_end", "to_middle", "weights", "error", "estimated", "c", "A", "inverse", "checked"),
-    *("places", "value_between", "slope_between"),
+    *("places", "value_between", "slope_between", "base", "differences"),
 )
 
 # --- sparse matrices ----------------------------------------------------------------------------------------

@@ -91,10 +91,10 @@ def put(a: Any, start: Any, end: Any) -> Any:
     """Compute the values at the stages, u = u_0 + h A U, of some unknowns."""
     m, n = a.m, a.n
     combine(a, (0, m), (start, end), a.h_a, a.du, a.u)
-    u0, u = doubles(a.u0), doubles(a.u)
+    base, u = doubles(a.base), doubles(a.u)
     for i in range(m):
         for j in range(start, end):
-            u[i * n + j] += u0[j]
+            u[i * n + j] += base[j]
 
 
 @within_compiled
@@ -129,6 +129,46 @@ def _copy(a: Any, target: Any, source: Any, rows: Any) -> Any:
 def _take_guess(a: Any) -> Any:
     a.copy(a.du, a.guess, a.m)
     put(a, 0, a.n)
+
+
+@within_compiled
+def go_to_stage(a: Any, i: Any, h: Any) -> None:
+    """Go to stage i: u' is guessed by that of the stage before, and algebraic unknowns stay."""
+    n, A, row = a.n, doubles(a.A + 8 * a.rows * i), 8 * a.n * i
+    a.stage, a.u, a.du, a.c = i, a.step_u + row, a.step_du + row, a.nodes + 8 * i
+    a.jacobian_at = doubles(a.c)[0]
+    if a.numbers.gamma != A[i]:
+        a.numbers.gamma, a.numbers.factored = A[i], 0.0
+    factor = h * A[i]
+    doubles(a.to_middle)[0], doubles(a.h_a)[0] = A[i], factor
+    u0, du, base, guess = doubles(a.u0), doubles(a.step_du), doubles(a.base), doubles(a.guess)
+    u_before, du_before = doubles(a.u - 8 * n if i > 0 else a.u0), doubles(a.du - 8 * n if i > 0 else a.du0)
+    for j in range(n):
+        total = 0.0
+        for k in range(i):
+            total += A[k] * du[k * n + j]
+        base[j] = u0[j] + h * total
+        guess[j] = du_before[j] if j < a.n_diff else (u_before[j] - base[j]) / factor
+
+
+@within_compiled
+def begin_in_turn(a: Any, h: Any) -> None:
+    """Go to the first stage that is to be solved; an explicit one has u' at the start."""
+    n, u, du = a.n, doubles(a.step_u), doubles(a.step_du)
+    first = 1 if doubles(a.A)[0] == 0.0 else 0
+    for i in range(a.rows):
+        for j in range(n):
+            u[i * n + j] = doubles(a.u0)[j]
+            du[i * n + j] = doubles(a.du0)[j] if i < first else 0.0
+    go_to_stage(a, first, h)
+
+
+@_view.method()
+def _next_stage(a: Any, h: Any) -> Any:
+    if a.in_turn == 0 or a.stage + 1 == a.rows:
+        return False
+    go_to_stage(a, a.stage + 1, h)
+    return True
 
 
 @_view.method()
@@ -372,10 +412,10 @@ def _linearize_step(a: Any, t0: Any, h: Any) -> Any:
     du_at, u_at = a.work, a.work + 8 * n
     combined_row(m, n, a.middle, a.guess, du_at)
     combined_row(m, n, a.to_middle, a.guess, u_at)
-    u, u0 = doubles(u_at), doubles(a.u0)
+    u, base = doubles(u_at), doubles(a.base)
     for j in range(n):
-        u[j] = u0[j] + h * u[j]
-    return linearize_at(a, t0 + 0.5 * h, u_at, du_at, h)
+        u[j] = base[j] + h * u[j]
+    return linearize_at(a, t0 + a.jacobian_at * h, u_at, du_at, h)
 
 
 @_view.method()
@@ -525,6 +565,22 @@ def _rate_defect(a: Any, h: Any, at_end: Any) -> Any:
 
 
 @_view.method()
+def _difference(a: Any, h: Any) -> Any:
+    combined_row(a.rows, a.n, a.differences, a.step_du, a.work)
+    for j in range(a.n):
+        doubles(a.work)[j] *= h
+    mass_times(a, a.work, a.error)
+
+
+@_view.method()
+def _restore_higher(a: Any) -> Any:
+    for j in range(a.n):
+        if integers(a.exponents)[j] > 0:
+            doubles(a.error)[j] = doubles(a.estimated)[j]
+    return norm_of(a, a.error, 1)
+
+
+@_view.method()
 def _stiff_part(a: Any) -> Any:
     whole, error, largest = doubles(a.transformed), doubles(a.error), 0.0
     u, near = doubles(a.u + 8 * (a.m - 1) * a.n), own.ERROR_NEAR_SIZE * a.numbers.relative / a.numbers.kappa
@@ -599,8 +655,11 @@ def put_continuation(a: Any, start: Any, ratio: Any) -> None:
 
 
 @within_compiled
-def scale_tableau(a: Any, h: Any) -> None:
-    """Compute h times the matrix of the method."""
+def begin_tableau(a: Any, h: Any) -> None:
+    """Compute h times the matrix of the method, or go to the first of stages that are solved in turn."""
+    if a.in_turn != 0:
+        begin_in_turn(a, h)
+        return
     matrix, scaled = doubles(a.A), doubles(a.h_a)
     for i in range(a.m * a.m):
         scaled[i] = h * matrix[i]
@@ -608,9 +667,9 @@ def scale_tableau(a: Any, h: Any) -> None:
 
 @_view.method()
 def _begin_stages(a: Any, h: Any) -> None:
-    scale_tableau(a, h)
     for j in range(a.n):
         doubles(a.du0)[j] = 0.0
+    begin_tableau(a, h)
     for j in range(a.m * a.n):
         doubles(a.guess)[j] = 0.0
 
@@ -624,10 +683,12 @@ def _forget(a: Any) -> None:
 @_view.method()
 def _continue_stages(a: Any, t0: Any, h: Any) -> Any:
     m, n, n_diff, last = a.m, a.n, a.n_diff, (a.m - 1) * a.n
-    scale_tableau(a, h)
     du0, before = doubles(a.du0), doubles(a.du_before)
     for j in range(n):
         du0[j] = before[last + j]
+    begin_tableau(a, h)
+    if a.in_turn != 0:
+        return
     if a.step_before == 0.0 or (t0 + h - a.time_before) / a.step_before > FARTHEST_EXTRAPOLATION:
         guess = doubles(a.guess)
         for i in range(m):
@@ -691,13 +752,13 @@ def _weigh(a: Any, h: Any, known: Any, floor: Any) -> Any:
 
 @_view.method()
 def _weigh_within(a: Any, h: Any) -> Any:
-    n, u, out, sizes, largest = a.n, doubles(a.u), doubles(a.weights), doubles(a.sizes), doubles(a.work)
+    n, u, out, sizes, largest = a.n, doubles(a.step_u), doubles(a.weights), doubles(a.sizes), doubles(a.work)
     if a.atol != 0:
         return False
     grown = False
     for j in range(n):
         largest[j] = abs(u[j])
-        for i in range(1, a.m):
+        for i in range(1, a.rows):
             largest[j] = max(largest[j], abs(u[i * n + j]))
         grown = grown or largest[j] > 2.0 * sizes[j]
     if grown:
@@ -720,8 +781,9 @@ def put_counts(a: Any, row_at: Any, sign: Any) -> None:
 
 @_view.method()
 def _begin_step(a: Any) -> None:
-    block, row_at, now, before = 8 * a.m * a.n, a.rows + 56 * a.taken, a.step_sizes, a.sizes_before
-    a.u, a.du = a.run_u + block * a.taken, a.run_du + block * a.taken
+    block, row_at, now, before = 8 * a.rows * a.n, a.work_rows + 56 * a.taken, a.step_sizes, a.sizes_before
+    a.step_u, a.step_du = a.run_u + block * a.taken, a.run_du + block * a.taken
+    a.u, a.du = a.step_u, a.step_du
     for i in range(SIZES):
         doubles(before)[i] = doubles(now)[i]
     for i in range(7):
@@ -737,7 +799,7 @@ def _restore_sizes(a: Any) -> None:
 
 @_view.method()
 def _end_step(a: Any, time: Any, h: Any) -> None:
-    row_at, n, u0, u = a.rows + 56 * a.taken, a.n, doubles(a.u0), doubles(a.u + 8 * (a.m - 1) * a.n)
+    row_at, n, u0, u = a.work_rows + 56 * a.taken, a.n, doubles(a.u0), doubles(a.u + 8 * (a.m - 1) * a.n)
     row = doubles(row_at)
     row[0], row[1] = time, h
     put_counts(a, row_at, 1.0)
@@ -823,9 +885,8 @@ for _function in (
     *(steps_ahead.end_of_step, steps_ahead.clipped, steps_ahead.take_steps, steps_ahead.decided),
     *(steps_ahead.count_solved, steps_ahead.solved_ahead, steps_ahead.accepted_ahead),
     *(steps_ahead.rejected_ahead, steps_ahead.failed_ahead, steps_ahead.repeats, steps_ahead.shortest),
-    own.solved_and_judged,
-    *(own.corrections, own.iterate, own.linearize_near, own.advance, own.estimate, own.error_at_end),
-    *(own.defect, own.judge, own.renew, own.slope),
+    *(own.solved_and_judged, own.corrections, own.iterate, own.linearize_near, own.solve_together),
+    *(own.advance, own.estimate, own.error_at_end, own.defect, own.judge, own.renew, own.slope),
 ):
     within_compiled(_function)
 
@@ -850,6 +911,8 @@ def _act(address: Any, what: Any, t0: Any, h: Any, first: Any, again: Any, looks
         return a.judge(*step)
     if what == own.RENEW:
         return 1.0 if own.renew(a, t0, h) else 0.0
+    if what == own.NEXT:
+        return 1.0 if a.next_stage(h) else 0.0
     if what == own.SLOPE:
         return float(own.slope(a, t0, h))
     if what == own.CONTINUE:

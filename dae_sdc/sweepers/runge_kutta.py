@@ -19,7 +19,7 @@ from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
 from dae_sdc.dae.newton_checks import JacobianWatch
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import EndDerivative, MeshDAE, StepPolynomial, Vector, attach
-from dae_sdc.errors import InputError, SolveError
+from dae_sdc.errors import InputError
 from dae_sdc.sweepers.amplification import kernel_turns
 from dae_sdc.sweepers.coupled import CoupledStages, starting_derivative
 from dae_sdc.sweepers.direct import DirectMethod, refuse_diagonalisation
@@ -27,7 +27,7 @@ from dae_sdc.sweepers.nodes import ShownRows, rows_of
 from dae_sdc.sweepers.parallel import team_of
 from dae_sdc.sweepers.restart import SwitchedSteps
 from dae_sdc.sweepers.sdc import SWEEPERS
-from dae_sdc.sweepers.step_error import StepError, kept_operators
+from dae_sdc.sweepers.simultaneous import Simultaneous
 from dae_sdc.sweepers.steps_ahead import CRAWLING_CONTRACTION, StepsAhead
 from dae_sdc.sweepers.tableaux import DEFECT_TOLERANCE, METHODS, Tableau, tableau_of_bases
 from dae_sdc.sweepers.together import FewerNodes, StagesTogether
@@ -132,10 +132,9 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         tableau = self.method
         if self.tolerance is not None:
             self._bind_adaptive(problem, self.tolerance, u0, t0)
-        if tableau.diagonally_implicit:
+        elif tableau.diagonally_implicit:
+            self._stages = Simultaneous(problem, tableau.A, tableau.c, None, np.zeros(tableau.stages))
             self._system = NodeSystem(problem, problem.n)
-            if self.tolerance is not None:
-                self._system.weights, self._system.unit = self._steps.weights, self._steps.unit
             self._newton = ModifiedNewton(problem, trust=False)
         else:
             self._coupled = CoupledStages(problem, tableau.A, tableau.c)
@@ -143,13 +142,13 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         self._switched = SwitchedSteps(problem, tableau.stages) if located else None
 
     def _begin_step(self) -> None:
-        """Allocate stages and set u' at the start; coupled stages in runs to a tolerance do so themselves."""
+        """Allocate stages and set u' at the start; in runs to a tolerance stages do so themselves."""
         L = self.level
         P = L.prob
         self._watch.begin(L.u[0], L.time, L.dt)
         if self._switched is not None:
             self._switched.begin(L.u[0], L.time)
-        if self.tolerance is not None and not self.method.diagonally_implicit:
+        if self.tolerance is not None:
             return
         self._take(np.zeros((self.method.stages, P.n)), np.zeros((self.method.stages, P.n)))
         self._u[:] = L.u[0]
@@ -178,18 +177,14 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         self, problem: ProblemDAE, tolerance: Tolerance, u0: MeshDAE | None, t0: float
     ) -> None:
         tableau = self.method
-        if tableau.embedded_order is not None:
-            index = max(problem.variable_index, default=1)
-            if self._turns is None:
-                self._turns = index <= 1 and u0 is not None and kernel_turns(problem, u0, t0)
-            factor = tableau.estimate_factor(tolerance.rtol, index, self._turns)
-            self._steps = StepError(problem, tolerance, tableau.embedded_order + 1, factor)
-            return
+        if self._turns is None:
+            asked = tableau.embedded and max(problem.variable_index, default=1) <= 1
+            self._turns = asked and u0 is not None and kernel_turns(problem, u0, t0)
         about = problem.n, tableau.stages // 2 + 1
         self.team, self._serial_remark = team_of(*about, **self._shared)
         full, alone = self._served, self.team is None
-        if full is None or not alone or not full.serve(problem, tolerance):
-            full = self._served = StagesTogether(problem, tableau, tolerance, self.team)
+        if full is None or not alone or not full.serve(problem, tolerance, self._turns):
+            full = self._served = StagesTogether(problem, tableau, tolerance, self.team, turns=self._turns)
         self._together = FewerNodes(problem, tolerance, full, self._takes_fewer and alone)
         self._ahead = StepsAhead(self._together, self._watch, problem)
 
@@ -203,8 +198,6 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         P = self.level.prob
         self._take_problem(P, u0, t0)
         P.start_step(u0, t0)
-        if self.method.diagonally_implicit:
-            return self._steps.starting_step(u0, t0, span, float(self.method.A[-1, -1]))
         weights, stages = self._together.used.weights, self._together.used.stages
         return weights.first_step(
             u0.view(np.ndarray), span, stages.weights, lambda step: stages.starting_slope(u0, t0, step)
@@ -224,52 +217,28 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
     def steps_ahead(self, value: Any) -> StepsAhead | None:
         """What takes the next steps ahead, from a state; None where each of them is to be looked at."""
         switched = self._switched is not None and not self.level.prob.located
-        if self.shows_stages or not self._solves_together or switched or self._watch.looks:
+        if self.shows_stages or not self._adaptive or switched or self._watch.looks:
             return None
         return self._ahead if self.level.prob.starts_alike and self._ahead.starts_from(value) else None
 
     def error_between(self, weights: Weights, judged: Vector) -> float | None:
         """Largest error of chosen unknowns between the nodes, by compiled code; None where there is none."""
-        stages: Any = self._together.used.stages if self._solves_together else None
+        stages: Any = self._together.used.stages if self._adaptive else None
         return stages.error_between(weights, judged) if hasattr(stages, "error_between") else None
 
     @property
     def fewer_nodes(self) -> int:
         """Number of steps that were solved with fewer nodes than the method has."""
-        return self._together.count if self._solves_together else 0
+        return self._together.count if self._adaptive else 0
 
     @property
     def tried(self) -> str:
         """What was tried in vain in the last step besides the method itself; empty if nothing was."""
-        return self._together.tried if self._solves_together else ""
+        return self._together.tried if self._adaptive else ""
 
     @property
-    def _solves_together(self) -> bool:
-        adaptive = self._problem is not None and self.tolerance is not None
-        return adaptive and not self.method.diagonally_implicit
-
-    def _step_one_by_one(self) -> None:
-        r"""Solve the stages of an embedded pair one by one, and estimate the error.
-
-        .. math::
-            e = (M + h a_{ss} J)^{-1} M h \sum_i (b_i - \hat b_i) U_i
-        """
-        L, tableau, newton, steps = self.level, self.method, self._newton, self._steps
-        assert tableau.b_embedded is not None
-        steps.begin(L.u[0], L.dt)
-        c = float(L.dt * tableau.A[-1, -1])
-        newton.tolerance = steps.newton_tolerance
-        try:
-            self._solve_one_by_one()
-            difference = L.dt * ((tableau.b - tableau.b_embedded) @ self._du)
-            made = kept_operators(newton, c)
-            assert made is not None
-            error, worst = steps.filtered(made.mass(difference), made, L.time)
-            self.outcome = steps.solved(error, worst, 0.0, 0.0)
-        except SolveError as failure:
-            # Matrices and contractions of a step that was too large say little about a smaller one.
-            newton.forget()
-            self.outcome = steps.unsolved(str(failure), 0, 0.0)
+    def _adaptive(self) -> bool:
+        return self._problem is not None and self.tolerance is not None
 
     def _take(self, u: Any, du: Any) -> None:
         L = self.level
@@ -297,42 +266,23 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
 
     def _step(self) -> None:
         """Solve all stages of the step."""
-        if self.method.diagonally_implicit:
-            if self.tolerance is None:
-                self._solve_one_by_one()
-            else:
-                self._step_one_by_one()
-            self._written()
-        elif self.tolerance is not None:
+        if self.tolerance is not None:
             L, together = self.level, self._together
             self.outcome = together.step(L.u[0], L.time, L.dt)
             stages, self._used = together.used.stages, together.used.tableau
             self._take(stages.u, stages.du)
             L.f[0] = attach(stages.du0.copy(), L.prob.n_diff)
+        elif self.method.diagonally_implicit:
+            L, stages = self.level, self._stages
+            stages.u0[:], stages.du0[:], stages.u, stages.du = L.u[0], L.f[0], self._u, self._du
+            stages.begin_in_turn(L.dt)
+            stages.solve_alone(self._system, self._newton, L.time, L.dt)
+            while stages.next_stage(L.dt):
+                stages.solve_alone(self._system, self._newton, L.time, L.dt)
+            self._written()
         else:
             self._coupled.solve_from(self.level.u[0], self.level.time, self.level.dt)
             self._take(self._coupled.u, self._coupled.du)
-
-    def _solve_one_by_one(self) -> None:
-        L, A, c, n_diff = self.level, self.method.A, self.method.c, self.level.prob.n_diff
-        dt, u, du = L.dt, self._u, self._du
-        start = L.u[0].view(np.ndarray)
-        step = (L.time, dt)
-        before, slope = start, L.f[0].view(np.ndarray)
-        for i in range(len(c)):
-            if A[i, i] == 0.0:
-                du[i] = L.f[0]
-                continue
-            factor = float(dt * A[i, i])
-            du[i] = slope
-            known = start + dt * (A[i, :i] @ du[:i])
-            du[i, n_diff:] = (before[n_diff:] - known[n_diff:]) / factor
-            u[i] = known + factor * du[i]
-            t = float(L.time + c[i] * dt)
-            rows = attach(u[i], n_diff), attach(du[i], n_diff)
-            self._system.place(*rows, (u[i], du[i]), t, factor, step, i + 1)
-            self._newton.solve(self._system)
-            before, slope = u[i], du[i]
 
     def compute_residual(self, stage: str = "") -> None:
         """Largest abs(F) over the stages; pySDC skips it for direct methods unless told otherwise."""
@@ -366,9 +316,9 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
                 self.u_secondary += L.uend - end
 
     def _solvers(self) -> Mapping[str, Any]:
-        if self.method.diagonally_implicit:
-            return {"matrices": self._newton}
-        return {"matrices": self._coupled.newton if self.tolerance is None else self._together}
+        if self.tolerance is not None:
+            return {"matrices": self._together}
+        return {"matrices": self._newton if self.method.diagonally_implicit else self._coupled.newton}
 
     def get_state(self) -> dict[str, Any]:
         """See :class:`DirectMethod`."""

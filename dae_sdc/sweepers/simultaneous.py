@@ -1,4 +1,4 @@
-"""All stages of a collocation step at once, by simplified Newton iterations in the eigenbasis of Q.
+"""The stages of a step by simplified Newton iterations: at once in the eigenbasis of A, or in turn.
 
 The functions of the algorithm are Python in the part that numba compiles. They are made of operations, which
 :class:`StageOperations` implements with NumPy and SciPy for any problem, and
@@ -15,16 +15,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg import LinAlgWarning, lu_factor, lu_solve
+from scipy.linalg.lapack import dgetrf, dgetrs, zgetrf, zgetrs
 
 from dae_sdc.dae.jacobian import improve_differences, linearize
 from dae_sdc.dae.linear import sparse_factors
 from dae_sdc.dae.memory import Counts, fields
+from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
 from dae_sdc.dae.newton_checks import above_noise, is_small
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import MeshDAE, Vector, interpolation_matrix, lagrange_weights, reaches
+from dae_sdc.dae.state import MeshDAE, Vector, attach, interpolation_matrix, lagrange_weights, reaches
 from dae_sdc.errors import EvaluationError, InputError, SingularMatrixError, SolveError
-from dae_sdc.sharing import filtering
 from dae_sdc.sweepers.step_error import multipliers, only_rounding, operators_at, rounding_noise
 from dae_sdc.sweepers.teams import CALL, FACTORIZE, FILTER, SOLVE, Team
 from dae_sdc.sweepers.tolerance import Weights
@@ -59,7 +59,7 @@ class RunNumbers(ctypes.Structure):
     _fields_ = fields(
         ctypes.c_double,
         "time dt shortest slack between status repeated rejected solved crawled hesitant longest noisy late"
-        " first forgets failures failed in_a_row most_in_a_row",
+        " first forgets failures failed in_a_row most_in_a_row order told",
     )
 
 
@@ -253,7 +253,19 @@ def linearize_near(w: Any, t0: Any, h: Any) -> Any:
 
 
 def advance(w: Any, t0: Any, h: Any) -> Any:
-    """Solve the stages of a step, with the last Jacobian where that converges; see :func:`iterate`."""
+    """Solve all stages of a step, together or in turn; see :func:`iterate`."""
+    x, largest = w.numbers, 0.0
+    while True:
+        status = solve_together(w, t0, h)
+        largest = max(largest, x.rate)
+        if status != SOLVED or not w.next_stage(h):
+            break
+    x.rate = largest
+    return status
+
+
+def solve_together(w: Any, t0: Any, h: Any) -> Any:
+    """Solve stages that are one system, with the last Jacobian where that converges; see :func:`iterate`."""
     x = w.numbers
     if x.costly > 0.0:
         keeps = x.factored == h and x.rate <= KEPT_FACTORS_CONTRACTION
@@ -291,8 +303,11 @@ def estimate(w: Any, t0: Any, h: Any, first: Any) -> Any:
     -h gamma F(t_0, u_0, p'(t_0)) takes the place of M h gamma (u'(t_0) - p'(t_0)): no dF/du' of another point
     stands in it, which would mix constraints with other rows where the equations do so by a matrix that
     depends on u. At index 3 (``first`` is 2), where constraints are not judged, F(t_0, u_0, u'(t_0)) is added
-    to the usual estimate.
+    to the usual estimate. A pair has the difference of its two solutions in place of h gamma (u' - p').
     """
+    if w.in_turn:
+        w.difference(h)
+        return w.filtered()
     w.rate_defect(0.0 if first == 1 else h, False)
     if first and not w.add_start_residual(t0, -h * w.numbers.gamma, first == 1):
         return np.inf
@@ -338,7 +353,9 @@ def judge(w: Any, t0: Any, h: Any, first: Any, again: Any, looks: Any) -> None:
     if again and x.error >= 1.0:
         w.times_mass()
         x.error = w.filtered()
-    if not x.error <= 1.0:
+        if w.in_turn:
+            x.error = w.restore_higher()
+    if w.in_turn or not x.error <= 1.0:
         return
     if looks or x.error <= SMALL_STEP_ERROR:
         # The estimate is made of values at the nodes, and sees nothing of a pulse between all of them.
@@ -363,13 +380,15 @@ def slope(w: Any, t0: Any, h: Any) -> Any:
     """Weighted norm of u' at the start by an implicit step of size h; infinite if it cannot be solved."""
     x = w.numbers
     w.rate_defect(0.0, False)
-    if not w.add_start_residual(t0, 1.0, False) or not w.linearize_step(t0, h):
+    if not w.add_start_residual(t0, 1.0, False):
+        return np.inf
+    if not (w.linearize_start(t0, h) if w.in_turn else w.linearize_step(t0, h)):
         return np.inf
     x.linearized = h * x.gamma
     return w.filtered() if w.factorize_real(h) else np.inf
 
 
-ADVANCE, JUDGE, SLOPE, RENEW, CONTINUE, WEIGH, WITHIN, BETWEEN, STEPS = range(9)
+ADVANCE, JUDGE, SLOPE, RENEW, NEXT, CONTINUE, WEIGH, WITHIN, BETWEEN, STEPS = range(10)
 """What :func:`act` may be asked for, from ``CONTINUE`` on in compiled code alone."""
 NOT_JUDGED = 1, False, False  # The last arguments of :func:`act` where stages are not to be judged.
 
@@ -394,6 +413,8 @@ def act(w: Any, what: Any, t0: Any, h: Any, first: Any, again: Any, looks: Any) 
         return float(w.numbers.error)
     if what == RENEW:
         return 1.0 if renew(w, t0, h) else 0.0
+    if what == NEXT:
+        return 1.0 if w.next_stage(h) else 0.0
     return float(slope(w, t0, h))
 
 
@@ -403,42 +424,59 @@ def act(w: Any, what: Any, t0: Any, h: Any, first: Any, again: Any, looks: Any) 
 class StageOperations:
     """The operations of the algorithm with NumPy and SciPy, for any problem."""
 
-    # Shapes: A (M, M), c (M,).
+    # Shapes: A (S, S), c and differences (S,). M stages are solved together, ``at`` these rows of all S: they
+    # are all, or 1 with ``differences``, the weights of a pair less its embedded ones, where A is triangular.
 
-    def __init__(self, problem: ProblemDAE, A: Vector, c: Vector, team: Team | None = None) -> None:
+    def __init__(
+        self,
+        problem: ProblemDAE,
+        A: Vector,
+        c: Vector,
+        team: Team | None = None,
+        differences: Vector | None = None,
+    ) -> None:
         self.team = team
         self.problem, self.A, self.c = problem, np.ascontiguousarray(A), np.ascontiguousarray(c)
-        self.nodes = tuple(self.c.tolist())
-        basis = _coefficients(self.A.tobytes(), self.nodes)
-        self.real, self.pairs = basis.eigen.real, basis.eigen.pairs
+        self.nodes, self.in_turn = tuple(self.c.tolist()), differences is not None
+        self.differences = np.zeros(len(c)) if differences is None else differences
+        together = (self.A[-1:, -1:], (1.0,)) if self.in_turn else (self.A, self.nodes)
+        basis = _coefficients(together[0].tobytes(), together[1])
+        self.eigen, self.pairs = basis.eigen, basis.eigen.pairs
         self.to, self.back = basis.eigen.to, basis.eigen.back
-        self.at_start, self.middle, self.to_middle = basis.at_start, basis.middle, basis.to_middle
+        self.at_start, self.middle, self.to_middle = basis.at_start, basis.middle, basis.to_middle.copy()
         self.inverse, self.at_end = basis.inverse, basis.at_end
         self.places, self.value_between, self.slope_between = basis.places, basis.values, basis.slopes
-        n, m = problem.n, len(c)
-        self.m, self.n, self.between = m, n, len(self.places)
+        n, m = problem.n, len(together[1])
+        self.m, self.n, self.rows, self.between = m, n, len(c), len(self.places)
+        self.at, self.jacobian_at = slice(None), 0.5  # where in the step the Jacobian is evaluated
         # The rows of the eigenbasis that belong to each matrix.
         self._ends = [0, *range(m % 2, m + 1, 2)]
         self.u0, self.du0 = np.zeros(n), np.zeros(n)
+        # What h a_ij U_j of the rows solved together are added to: the start, and parts of stages before.
+        self.base = np.zeros(n) if self.in_turn else self.u0
         self.h_a = np.empty((m, m))
-        self.guess, self.value, self.transformed, self.change = (np.zeros((m, n)) for _ in range(4))
+        self.guess, self.value, self.transformed = (np.zeros((m, n)) for _ in range(3))
+        self.change = np.zeros((m + 1, n))[:m]  # compiled code keeps F at the last stage behind it
         self.error, self.estimated = np.empty(n), np.empty(n)
         self._row_factor = 0.0
         self.weights = np.ones(n)
-        self.multipliers = multipliers(self.problem)
+        # Stages that are solved in turn are checked by their residuals alone.
+        self.multipliers = multipliers(self.problem) & (not self.in_turn)
         # 1 for unknowns whose error at the end is checked: rounding hides it in those of index 2 and higher.
         index = np.array(problem.variable_index)
-        self.checked = np.where((index < 2) & (index.max(initial=0) < 3), 1.0, 0.0)
+        self.checked = np.where((index < 2) & (index.max(initial=0) < 3 and not self.in_turn), 1.0, 0.0)
+        self._higher = index > 1
         self._changed = np.zeros(n), np.zeros(n)
         self.times = np.empty(m)
         self.numbers: Any = StepNumbers()
         self.counts: Any = Counts()
-        self.du, self.u = np.empty((m, n)), np.empty((m, n))
+        self.du, self.u = np.empty((self.rows, n)), np.empty((self.rows, n))
         self.begin_run()
 
     def begin_run(self) -> None:
         """Forget the numbers of a run."""
-        self.numbers.gamma, self.numbers.allowed_at_end = self.real, np.inf
+        self.numbers.gamma = self.real = self.eigen.real
+        self.numbers.allowed_at_end = np.inf
         self.set_tolerance(1e-3, 1e-6)
         self.forget()
 
@@ -451,34 +489,58 @@ class StageOperations:
         x = self.numbers
         x.linearized, x.factored, x.eta, x.rate, x.at = 0.0, 0.0, 1.0, 1.0, np.nan
 
-    @staticmethod
-    def copy(target: Vector, source: Vector, rows: int) -> None:
+    def copy(self, target: Vector, source: Vector, rows: int) -> None:
         """Write ``rows`` rows to where others are, which compiled code knows by their addresses alone."""
-        target[:] = source
+        target[:] = source if source.ndim == 1 else source[self.at]
 
     def take_guess(self) -> None:
         """Begin the iteration with the guess for the derivatives of the stages."""
-        self.du[:] = self.guess
+        self.du[self.at] = self.guess
         self._place()
 
     def _place(self) -> None:
-        np.dot(self.h_a, self.du, out=self.u)
-        self.u += self.u0
+        self.u[self.at] = self.h_a @ self.du[self.at] + self.base
+
+    def next_stage(self, h: float) -> bool:
+        """Go on to the next stage of those that are solved in turn; False where there is none."""
+        if not self.in_turn or self.at.stop == self.rows:
+            return False
+        self.go_to(self.at.stop, h)
+        return True
+
+    def go_to(self, i: int, h: float) -> None:
+        """Go to stage i: u' is guessed by that of the stage before, and algebraic unknowns stay."""
+        k, self.at, self.real = self.problem.n_diff, slice(i, i + 1), float(self.A[i, i])
+        if self.numbers.gamma != self.real:
+            self.numbers.gamma, self.numbers.factored = self.real, 0.0
+        self.jacobian_at, self.to_middle[0], self.h_a[0, 0] = float(self.c[i]), self.real, h * self.real
+        u, du = (self.u[i - 1], self.du[i - 1]) if i else (self.u0, self.du0)
+        self.base[:] = self.u0 + h * (self.A[i, :i] @ self.du[:i])
+        self.guess[0] = du
+        self.guess[0, k:] = (u[k:] - self.base[k:]) / self.h_a[0, 0]
+
+    def begin_in_turn(self, h: float) -> None:
+        """Go to the first stage that is to be solved; an explicit one has u' at the start."""
+        self.u[:], self.du[:] = self.u0, 0.0
+        first = int(self.A[0, 0] == 0.0)
+        self.du[:first] = self.du0
+        self.go_to(first, h)
 
     def residuals(self, t0: float, h: float) -> bool:
         """F at the M stages; False where it is not finite."""
-        self.times[:] = t0 + h * self.c
+        self.times[:] = t0 + h * self.c[self.at]
         if self.team is None or not self.team.separate:  # threads would wait for each other in Python
             return self._evaluate(slice(None))
         counter = self.problem.work_counters["rhs"]
-        before, m = counter.niter, len(self.c)
+        before, m = counter.niter, self.m
         done = self._share(CALL, lambda i: self._evaluate(slice(i, i + 1)), m, self.value, range(m + 1))
         counter.niter = before + m  # with those of other ranks
         return done
 
     def _evaluate(self, at: slice) -> bool:
         try:
-            self.value[at] = self.problem.evaluate_nodes(self.u[at], self.du[at], self.times[at])
+            u, du = self.u[self.at], self.du[self.at]
+            self.value[at] = self.problem.evaluate_nodes(u[at], du[at], self.times[at])
         except EvaluationError:  # a smaller step may be defined
             return False
         return bool(np.isfinite(self.value[at]).all())
@@ -497,11 +559,11 @@ class StageOperations:
 
     def correct(self) -> float:
         """Apply one Newton correction to the derivatives of the stages; returns its weighted norm."""
-        rows, first = self.transformed, len(self.c) % 2
+        rows, first = self.transformed, self.m % 2
         np.dot(self.to, self.value, out=rows)
         self._share(SOLVE, self._solve_system, len(self._factors), rows, self._ends)
         np.dot(self.back, rows, out=self.value)
-        self.du -= self.value
+        self.du[self.at] -= self.value
         np.dot(self.h_a, self.value, out=self.change)
         self._place()
         self.counts.newton += 1
@@ -519,11 +581,11 @@ class StageOperations:
 
     def _weighted_norm(self, rows: Vector) -> float:
         scaled = rows * self.weights
-        with np.errstate(over="ignore"):  # infinite then
-            sizes = np.sqrt(np.mean(np.square(scaled), axis=1))
-        worst = int(np.argmax(sizes)) if np.isfinite(sizes).all() else 0
-        self.numbers.worst = int(np.argmax(np.abs(scaled[worst])))
-        return float(sizes.max())
+        sizes = np.sqrt(np.add.reduce(np.square(scaled), axis=1) / self.n)  # infinite where that overflows
+        worst = int(sizes.argmax())
+        size = float(sizes[worst])
+        self.numbers.worst = int(np.abs(scaled[worst if size < np.inf else 0]).argmax())
+        return size
 
     def residual_is_small(self, t0: float, h: float) -> bool:
         """Whether F at the stages is as small as the corrections say."""
@@ -531,13 +593,14 @@ class StageOperations:
             return False
         problem, relative = self.problem, float(self.numbers.relative)
         # Unknowns left out of the error norm have weight 0.
-        whole = np.maximum(problem.run_scales.unknowns + np.abs(self.u[-1]), np.finfo(float).tiny)
+        u, du = self.u[self.at][-1], self.du[self.at][-1]
+        whole = np.maximum(problem.run_scales.unknowns + np.abs(u), np.finfo(float).tiny)
         change = self.numbers.kappa / np.maximum(self.weights, self.numbers.kappa / whole)
         last, left = np.array(self.value[-1]), np.abs(self.value).max(axis=0)
 
         def changed(factor: float, direction: Vector) -> Vector:
             step = factor * direction * change
-            at = self.u[-1] + step, self.du[-1] + step / (h * self.real), float(self.times[-1])
+            at = u + step, du + step / (h * self.real), float(self.times[-1])
             value = np.array(self._everywhere(lambda: problem.evaluate(*at)))
             self._changed = step, value - last
             return value
@@ -557,13 +620,14 @@ class StageOperations:
 
     def at_round_off(self) -> bool:
         """Whether the last correction is as small as rounding lets it be."""
-        scale = np.abs(self.u) + np.abs(self.h_a) @ np.abs(self.du)
+        scale = np.abs(self.u[self.at]) + np.abs(self.h_a) @ np.abs(self.du[self.at])
         return bool((np.abs(self.change) <= RELATIVE_ROUND_OFF * scale).all())
 
     def linearize_step(self, t0: float, h: float) -> bool:
         """Evaluate dF/du' and dF/du at the guess in the middle of the step; False where not finite."""
-        u = self.u0 + h * (self.to_middle @ self.guess)
-        return self._linearize(u, self.middle @ self.guess, t0 + 0.5 * h)
+        # Of stages that are solved in turn that is the guess of the current one.
+        u = self.base + h * (self.to_middle @ self.guess)
+        return self._linearize(u, self.middle @ self.guess, t0 + self.jacobian_at * h)
 
     def linearize_start(self, t0: float, h: float) -> bool:
         """Evaluate dF/du' and dF/du at the start of the step; False where not finite."""
@@ -627,11 +691,11 @@ class StageOperations:
         matrix = self._mass + c * self._stiffness
         if sparse.issparse(matrix):
             return sparse_factors(matrix).solve
-        with filtering("ignore", LinAlgWarning):  # a pivot that is zero is looked for below
-            factors = lu_factor(matrix, check_finite=False)
-        if not np.abs(np.diagonal(factors[0])).all():
+        getrf, getrs = (zgetrf, zgetrs) if np.iscomplexobj(matrix) else (dgetrf, dgetrs)
+        lu, pivots, _ = getrf(matrix)
+        if not np.abs(np.diagonal(lu)).all():
             raise SingularMatrixError("zero pivot")
-        return functools.partial(lu_solve, factors, check_finite=False)
+        return lambda rhs: getrs(lu, pivots, rhs)[0]
 
     def rate_defect(self, h: float, at_end: bool) -> None:
         """Set the error to h gamma dF/du' (u'(t_0) - p'(t_0)), or a part of p' at the end; 0 if h is 0."""
@@ -640,6 +704,16 @@ class StageOperations:
             self.error[:] = self._mass @ (h * self.real * rate)
         else:  # there may be no stages yet
             self.error[:] = 0.0
+
+    def difference(self, h: float) -> None:
+        """Set the error to dF/du' times the difference of the two solutions of a pair."""
+        self.error[:] = self._mass @ (h * (self.differences @ self.du))
+
+    def restore_higher(self) -> float:
+        """Take the estimate before the last filter for unknowns of index 2 and higher; its weighted norm."""
+        # k filters remove the error of an unknown of index k altogether.
+        np.copyto(self.error, self.estimated, where=self._higher)
+        return self._weighted_norm(self.error[None])
 
     def stiff_part(self) -> float:
         """Take from the error what one more filter leaves; its largest weighted entry of those checked."""
@@ -674,14 +748,15 @@ class StageOperations:
 
 
 class Simultaneous(StageOperations):
-    r"""The M stages of a collocation step, solved together.
+    r"""The M stages of a collocation step, solved together, or those of an embedded pair, in turn.
 
     .. math::
         F\Big(t_0 + c_i h,\; u_0 + h \sum_j a_{ij} U_j,\; U_i\Big) = 0
 
     A simplified Newton iteration has the matrix :math:`I \otimes M + h A \otimes J` with M = dF/du' and
     J = dF/du at one point, which falls apart into one real and (M - 1) / 2 complex matrices of size n in the
-    eigenbasis of A.
+    eigenbasis of A. Stages of a pair, whose A is triangular, share the real matrix, which is factorised again
+    where entries on the diagonal differ.
 
     References
     ----------
@@ -701,7 +776,7 @@ class Simultaneous(StageOperations):
         before = u0.polynomial
         self.u0[:] = u0
         self._allocate()
-        if before is None:
+        if before is None:  # of a pair u' at the start is known
             np.multiply(self.A, h, out=self.h_a)
             self.du0.fill(0.0)
             self.guess.fill(0.0)
@@ -711,13 +786,16 @@ class Simultaneous(StageOperations):
 
     def _allocate(self) -> None:
         """New arrays for the stages, because the polynomial of the last step keeps those of its own."""
-        self.du, self.u = np.empty(self.guess.shape), np.empty(self.guess.shape)
+        self.du, self.u = np.empty((self.rows, self.n)), np.empty((self.rows, self.n))
 
     def _continue(self, before: Any, t0: float, h: float) -> None:
         """Set u' at the start, and the guess, from what the last step has left behind."""
         n_diff, guess = self.problem.n_diff, self.guess
-        np.multiply(self.A, h, out=self.h_a)
         self.du0[:] = before.derivative_at_end()
+        if self.in_turn:
+            self.begin_in_turn(h)
+            return
+        np.multiply(self.A, h, out=self.h_a)
         if reaches(before, t0 + h, self.problem.n):
             matrix = before.continuation(t0, h, self.nodes)
             np.dot(matrix, before.derivative, out=guess)
@@ -768,11 +846,11 @@ class Simultaneous(StageOperations):
         return found
 
     def _advance(self, t0: float, h: float, first: int, looks: bool) -> int:
-        with np.errstate(all="ignore"):  # iterates that overflow are noticed
-            return int(self._act(ADVANCE, t0, h, (first, False, looks)))
+        return int(self._act(ADVANCE, t0, h, (first, False, looks)))
 
     def _act(self, what: int, t0: float, h: float, judging: tuple[int, bool, bool] = NOT_JUDGED) -> float:
-        return float(act(self, what, t0, h, *judging))
+        with np.errstate(all="ignore"):  # iterates that overflow are noticed
+            return float(act(self, what, t0, h, *judging))
 
     def judge(self, t0: float, h: float, first: int, again: bool, looks: bool = False) -> float:
         """See :func:`judge`."""
@@ -800,6 +878,19 @@ class Simultaneous(StageOperations):
     def renew(self, t0: float, h: float) -> bool:
         """See :func:`renew`."""
         return self._act(RENEW, t0, h) != 0.0
+
+    def solve_alone(self, system: NodeSystem, newton: ModifiedNewton, t0: float, h: float) -> None:
+        """Solve the current stage with its own Jacobian and damping; raises as Newton's method does."""
+        i, n_diff = self.at.start, self.problem.n_diff
+        self.take_guess()
+        u, du = self.u[i], self.du[i]
+        at = attach(u, n_diff), attach(du, n_diff), (u, du), float(t0 + h * self.c[i]), h * self.real
+        system.place(*at, (t0, h), i + 1)
+        newton.solve(system)
+
+    def goes_on(self, t0: float, h: float) -> bool:
+        """See :meth:`next_stage`."""
+        return self._act(NEXT, t0, h) != 0.0
 
     def end_is_solved(self, t0: float, h: float, most: float) -> bool:
         """Whether a Newton correction of the last stage, with its own Jacobian, is small or by rounding."""

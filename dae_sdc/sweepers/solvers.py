@@ -15,7 +15,7 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.sweepers import sweep
 from dae_sdc.sweepers.nodes import Stages
-from dae_sdc.sweepers.step_error import Operators, kept_operators, operators_at
+from dae_sdc.sweepers.step_error import Operators, operators_at
 from dae_sdc.sweepers.sweep import Continuation, SweepArrays
 
 
@@ -99,9 +99,10 @@ class PythonNodes:
     def operators(self, m: int) -> Operators:
         """The iteration matrix kept for node m, or else one evaluated there."""
         c = float(self.place.coefficients[m])
-        kept = kept_operators(self.newtons[m], c)
-        if kept is not None:
-            return kept
+        kept = self.newtons[m].kept_matrix(c)
+        if kept is not None and kept.factors is not None:
+            mass = kept.linearization.mass
+            return Operators(lambda v: np.asarray(mass @ v), kept.factors.solve)
         a, t = self.arrays, float(self.place.times[m])
         return operators_at(self.problem, a.u[m], a.du[m], t, c)
 

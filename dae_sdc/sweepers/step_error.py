@@ -1,4 +1,4 @@
-"""Steps of a given accuracy that are solved node by node: weights, error estimates, outcomes."""
+"""Steps of a given accuracy that are solved node by node: weights and error estimates."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ import numpy.typing as npt
 
 from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.linear import factorize, largest
-from dae_sdc.dae.newton import ModifiedNewton
 from dae_sdc.dae.newton_checks import directions
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import SolveError
-from dae_sdc.sweepers.tolerance import Outcome, Tolerance, collocation_goal, newton_share
+from dae_sdc.sweepers.tolerance import Tolerance, collocation_goal, newton_share
 
 # Allowed error of the solve at one node, relative to that of the iteration over the step.
 NODE_SHARE = 0.003
@@ -49,15 +48,6 @@ def operators_at(problem: ProblemDAE, u: Vector, du: Vector, t: float, c: float)
     problem.work_counters["factorization"].niter += 1
     factors = factorize(parts.iteration_matrix(c, problem.n), "auto" if solver == "gmres" else solver)
     return Operators(lambda v: np.asarray(parts.mass @ v), factors.solve)
-
-
-def kept_operators(newton: ModifiedNewton, key: Any) -> Operators | None:
-    """The matrix that Newton's method keeps under a key; None if there is none."""
-    kept = newton.kept_matrix(key)
-    if kept is None or kept.factors is None:
-        return None
-    mass = kept.linearization.mass
-    return Operators(lambda v: np.asarray(mass @ v), kept.factors.solve)
 
 
 def multipliers(problem: ProblemDAE) -> npt.NDArray[np.bool_]:
@@ -112,29 +102,20 @@ def only_rounding(
 
 
 class StepError:
-    """Weights and error estimates of the steps of one sweeper."""
+    """Weights and error estimates of the steps of a sweeper with the nodes of Radau IIA."""
 
     # Shapes: weights (n,), du0 (n,).
 
-    def __init__(
-        self, problem: ProblemDAE, tolerance: Tolerance, order: int, factor: float, slack: float = 1.0
-    ) -> None:
-        self.problem, self.order, self.slack = problem, order, slack
-        self.index = max(problem.variable_index, default=1)
-        self._kept = np.array(problem.variable_index) > 1
+    def __init__(self, problem: ProblemDAE, tolerance: Tolerance, num_nodes: int) -> None:
+        # The estimate of Radau IIA with M nodes has order M + 1, the method 2 M - 1.
+        self.problem, self.order = problem, num_nodes + 1
+        goal = collocation_goal(problem, tolerance.rtol, num_nodes, 2 * num_nodes - 1)
+        self.index, factor, self.slack = goal
         self.share = newton_share(tolerance.rtol, factor, self.index, problem.round_off)
         self._rule = tolerance.weights_of(problem, factor)
         self.weights, self.du0 = np.ones(problem.n), np.zeros(problem.n)
         self.first = True
         self._rejected_at = np.nan
-
-    @classmethod
-    def of_collocation(cls, problem: ProblemDAE, tolerance: Tolerance, num_nodes: int) -> StepError:
-        """The estimate for Radau IIA with M nodes: of order M + 1, for a method of order 2 M - 1."""
-        _, factor, slack = collocation_goal(problem, tolerance.rtol, num_nodes, 2 * num_nodes - 1)
-        made = cls(problem, tolerance, num_nodes + 1, factor, slack)
-        made._kept[:] = False
-        return made
 
     def begin(self, u0: MeshDAE, h: float) -> None:
         """Begin a step of size h at ``u0``: set the weights and u' at the start."""
@@ -191,8 +172,7 @@ class StepError:
         """Norm of an error after multiplication by the inverse iteration matrix, and its worst unknown."""
         # In a first step, and in one that would be rejected again, the error is filtered a second time:
         # otherwise stiff components, and the defect that the last step left in constraints, would reject the
-        # step without need. Unknowns of index above 1 are filtered once where u' at the start is no part of
-        # the estimate, because k filters remove the error of an unknown of index k altogether.
+        # step without need.
         if not largest(error) < np.inf:
             return np.inf, 0
         solves = self.problem.work_counters["solve"]
@@ -204,18 +184,10 @@ class StepError:
                 self._rule.see(error)
             return size, 0
         if self.first or self._rejected_at == time:
-            error = np.where(self._kept, error, made.solve(made.mass(error)))
+            error = made.solve(made.mass(error))
             solves.niter += 1
             size = self.norm(error)
         if not size <= 1.0:
             self._rejected_at = time
         worst = int(np.argmax(np.abs(error * self.weights))) if size < np.inf else 0
         return size, worst
-
-    def solved(self, error: float, worst: int, effort: float, rate: float) -> Outcome:
-        """The outcome of a step whose equations were solved."""
-        return Outcome(True, error, self.order, effort, rate, "", worst, self.slack)
-
-    def unsolved(self, reason: str, worst: int, rate: float) -> Outcome:
-        """The outcome of a step whose equations were not solved."""
-        return Outcome(False, np.inf, self.order, 1.0, rate, reason, worst)

@@ -49,7 +49,7 @@ class AccuracyGoal:
                 f"the error estimate of a run to a tolerance needs an implicit Q_Delta; the last entry of "
                 f"'{qdelta}' is {delta[-1, -1]:g}; use LU, or give dt instead of rtol"
             )
-        self.errors = errors = StepError.of_collocation(problem, tolerance, M)
+        self.errors = errors = StepError(problem, tolerance, M)
         self.goal = sweep.Goal(np.zeros((M, n)), errors.weights, sweep.GoalNumbers())
         iterate.solver.measure_by(errors.weights, errors.unit)
         index, numbers = errors.index, self.goal.numbers
@@ -152,7 +152,8 @@ class AccuracyGoal:
         worst = int(iterate.nodes.from_last(float(worst)))
         if not error <= 1.0:
             numbers.eta = 1.0
-        return self.errors.solved(error, worst, iterate.sweeps / MOST_SWEEPS, 0.0)
+        order, effort = self.errors.order, iterate.sweeps / MOST_SWEEPS
+        return Outcome(True, error, order, effort, 0.0, "", worst, self.errors.slack)
 
     def _residual_is_small(self) -> bool:
         """Whether the residual is as small as the last changes of u suggest, at all nodes."""
@@ -205,9 +206,8 @@ class AccuracyGoal:
             change = np.abs(stages.u - self.goal.old).max(axis=0) * errors.weights
         # Where ranks share the nodes, each finds a worst unknown of its own; all take that of the last node.
         worst = int(iterate.nodes.from_last(float(np.argmax(np.nan_to_num(change, posinf=0.0)))))
-        if self.reason:
-            return errors.unsolved(self.reason, worst, 0.0)
-        return errors.unsolved(f"{iterate.sweeps} sweeps did not converge", worst, rate)
+        about = (0.0, self.reason) if self.reason else (rate, f"{iterate.sweeps} sweeps did not converge")
+        return Outcome(False, np.inf, errors.order, 1.0, *about, worst)
 
     # --- checkpoints ----------------------------------------------------------------------------------------
 

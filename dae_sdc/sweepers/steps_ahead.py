@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from dae_sdc.dae.memory import COUNTERS, fields
-from dae_sdc.dae.state import MeshDAE, StepPolynomial, Vector, attach
+from dae_sdc.dae.state import EndDerivative, MeshDAE, StepPolynomial, Vector, attach
 from dae_sdc.sweepers.simultaneous import (
     END_SHARE,
     GROWN_STEP,
@@ -383,7 +383,7 @@ def rejected_ahead(w: Any, x: Any, time: Any, h: Any) -> Any:
 def failed_ahead(w: Any, x: Any, h: Any) -> Any:
     """Reject a step that Newton's method has not solved; False where that is to be looked at."""
     run, undefined = w.run, w.run.status == UNDEFINED
-    if undefined and w.numbers.linearized == 0.0:
+    if w.in_turn or (undefined and w.numbers.linearized == 0.0):
         return False
     if not (undefined or run.status == SINGULAR) and (run.repeated >= REPETITIONS or w.may_be_rounding()):
         return False
@@ -414,8 +414,9 @@ def repeats(x: Any, run: Any, h: Any) -> Any:
 
 def decided(w: Any, x: Any, solved: Any, error: Any, between: Any, h: Any) -> Any:
     """Whether a step is accepted by its errors, with the next size in ``x``."""
-    effort, x.costly = w.numbers.iterations / MOST_NEWTON_ITERATIONS, w.numbers.costly
-    return next_size(x, solved, error, w.m + 1.0, w.run.slack, effort, w.numbers.rate, between, h)
+    run, x.costly = w.run, w.numbers.costly
+    effort = run.told * w.numbers.iterations / MOST_NEWTON_ITERATIONS
+    return next_size(x, solved, error, run.order, run.slack, effort, run.told * w.numbers.rate, between, h)
 
 
 def count_solved(w: Any) -> None:
@@ -440,6 +441,8 @@ class Taken(NamedTuple):
     u: Vector  # Shape (K M + 1, n). The start, and the stages of all steps in order.
     du: Vector  # Shape (K, M, n).
     nodes: tuple[float, ...]
+    collocation: bool  # Whether a step leaves the polynomial of its stages behind.
+    slope: Vector | None  # Shape (n,). u' at the start, None where it is not known.
 
     def first(self, count: int) -> Taken:
         """The first of the steps, without how they have ended."""
@@ -451,7 +454,8 @@ class Taken(NamedTuple):
         m, (time, dt) = len(self.nodes), (float(self.starts[k]), float(self.sizes[k]))
         u, du = self.u[k * m + 1 : (k + 1) * m + 1], self.du[k]
         state = attach(u[-1].copy(), n_diff)
-        state.polynomial = StepPolynomial(time, dt, self.nodes, u, du, u.shape[1])
+        whole = StepPolynomial(time, dt, self.nodes, u, du, u.shape[1])
+        state.polynomial = whole if self.collocation else EndDerivative(du[-1])
         return state
 
 
@@ -466,11 +470,12 @@ class StepsAhead:
     def starts_from(self, value: MeshDAE) -> bool:
         """Whether steps can be taken ahead from a state."""
         method = self._together.plain
-        goes = None if method is None else getattr(method.stages, "goes_ahead", None)
+        ends = method is not None and method.tableau.stiffly_accurate  # in the last stage
+        goes = getattr(method.stages, "goes_ahead", None) if ends else None
         if goes is None or not goes(value):
             return False
         if method is not self._method:
-            self._method, m, n = method, method.stages.m, method.stages.n
+            self._method, m, n = method, method.stages.rows, method.stages.n
             self._capacity = max(1, min(MOST_STEPS, POOL_BYTES // (16 * m * n)))
             self._rows = np.empty((self._capacity, 2 + len(COUNTERS)))
             graded = bool(method.weights.exponents.any())
@@ -509,10 +514,11 @@ class StepsAhead:
         """
         method = self._method
         stages = method.stages
-        m, continued = stages.m, value.polynomial is not None
+        m, continued = stages.rows, value.polynomial is not None
         first, row = self._place(value, m)
         run: Any = stages.run
         run.time, run.dt, run.shortest, run.slack = time, dt, shortest, method.slack
+        run.order, run.told = method.order, method.told
         run.rejected, run.solved, run.crawled, run.failed = 0.0, 0.0, 0.0, 0.0
         run.failures, run.in_a_row = self._together.failures, self._watch.in_a_row
         run.most_in_a_row = self._watch.most_in_a_row
@@ -521,9 +527,9 @@ class StepsAhead:
         run.hesitant, run.longest = hesitation
         run.noisy = method.noisy * method.weights.scales.time
         method.forget_errors(time)
-        run.between = float(stages.judge_by("between_", *between) and m > 2)
+        run.between = float(stages.judge_by("between_", *between) and stages.m > 2)
         run.late = float(stages.judge_by("late_", method.late, stages.multipliers))
-        arrays = {"run_u": self._u[row + 1 :], "run_du": self._du[first:], "rows": self._rows}
+        arrays = {"run_u": self._u[row + 1 :], "run_du": self._du[first:], "work_rows": self._rows}
         arrays["estimates"] = self._estimates
         numbers = {"step_sizes": ctypes.addressof(sizes), "sizes_before": ctypes.addressof(self._before)}
         room = min(most, len(self._du) - first, (len(self._u) - 1 - row) // m)
@@ -545,7 +551,9 @@ class StepsAhead:
         self._used, self._row = first + k, row + k * m
         rows, u = self._rows[:k], taken.u
         some = slice(int(not continued), k)  # the error of a first step is not told
-        if len(rows[some]) and len(self._estimates):
+        if len(rows[some]) and len(self._estimates) and stages.in_turn:
+            method.weights.see(self._estimates[some])
+        elif len(rows[some]) and len(self._estimates):
             before = np.array([getattr(value.polynomial, "dt", rows[0, 1]), *rows[:-1, 1]])
             growth = rows[some, 1:2] / before[some, None]
             if scales.running and method.weights.lets_go:  # with the values at the starts of the steps so far
@@ -573,8 +581,10 @@ class StepsAhead:
             sizes=rows[:, 1],
             rejected=int(run.rejected),
             counts=rows[:, 2:],
-            u=self._u[row : row + k * stages.m + 1],
+            u=self._u[row : row + k * stages.rows + 1],
             du=self._du[first : first + k],
             nodes=stages.nodes,
+            collocation=not stages.in_turn,
+            slope=None if value.polynomial is None else value.polynomial.derivative_at_end(),
         )
         return taken._replace(value=taken.end(k - 1, self._problem.n_diff)) if k else taken

@@ -211,7 +211,7 @@ class Tableau(MethodRecord):
         With varying steps unknowns of index k have order s + 2 - k in collocation with s stages, so they
         converge up to k = s + 1.
         """
-        if self.embedded:
+        if self.embedded and self.diagonally_implicit:
             return max(self.estimate_orders, default=1)
         collocation = not self.diagonally_implicit and self.stiffly_accurate and self.c.min() > 0.0
         return self.stages + 1 if collocation else 0

@@ -1,4 +1,4 @@
-"""Steps of a given accuracy whose stages are solved as one system, with fewer nodes where Newton fails."""
+"""Steps of a given accuracy whose stages share matrices, with fewer nodes where Newton's method fails."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import MeshDAE, Vector
+from dae_sdc.dae.state import EndDerivative, MeshDAE, Vector, attach
+from dae_sdc.errors import SolveError
 from dae_sdc.sweepers import simultaneous
-from dae_sdc.sweepers.coupled import CoupledStages
+from dae_sdc.sweepers.coupled import CoupledStages, starting_derivative
 from dae_sdc.sweepers.simultaneous import DIVERGED, SLOW, SMALL_STEP_ERROR, SOLVED, UNRESOLVED, Simultaneous
-from dae_sdc.sweepers.step_error import MULTIPLIER_AMPLIFICATION
+from dae_sdc.sweepers.step_error import MULTIPLIER_AMPLIFICATION, SMALLEST_NODE_TOLERANCE
 from dae_sdc.sweepers.steps_ahead import FAILURES_OF_ALL_NODES, RECOVERY, REPETITIONS
 from dae_sdc.sweepers.tableaux import Tableau, radau_iia
 from dae_sdc.sweepers.teams import Team
@@ -23,23 +25,27 @@ STEPS_WITH_FEWER_NODES = 8  # Steps with fewer nodes after which the full number
 # Steps with fewer nodes, without one of the full number between them, after which they count as failed.
 MOST_STEPS_WITH_FEWER_NODES = 1000
 LEAST_NODES = 2  # Least number of nodes.
+# Part of the error allowed to Newton's method that a stage solved in turn may have: those behind multiply it.
+SHARE_IN_TURN = 0.1
 # Error of unknowns of index 2 at the end of a step of more than three nodes, in units of rtol, from which on
 # it is repeated once: the estimate is made of u' at the start, where it may be small.
 HELD_AT_INDEX_2 = 30.0
 
 
-def stage_solver(problem: ProblemDAE, A: Any, c: Any, team: Team | None = None) -> Simultaneous:
-    """The solver of coupled stages for a problem: compiled where its kernels allow, in Python otherwise."""
+def stage_solver(
+    problem: ProblemDAE, A: Any, c: Any, team: Team | None = None, differences: Vector | None = None
+) -> Simultaneous:
+    """The solver of stages for a problem: compiled where its kernels allow, in Python otherwise."""
     pattern = problem.sparsity
     if problem.solver_kernels is None or (pattern is not None and getattr(pattern, "format", "") != "csc"):
-        return Simultaneous(problem, A, c, team)
+        return Simultaneous(problem, A, c, team, differences)
     machine = importlib.import_module("dae_sdc.sweepers._machine_stages")
     kind: type[Simultaneous] = machine.MachineStages if pattern is None else machine.SparseStages
-    return kind(problem, A, c, team)
+    return kind(problem, A, c, team, differences)
 
 
 class StagesTogether:
-    """Steps of one collocation method to a tolerance."""
+    """Steps of one collocation method, or of one embedded pair, to a tolerance."""
 
     def __init__(
         self,
@@ -48,22 +54,31 @@ class StagesTogether:
         tolerance: Tolerance,
         team: Team | None = None,
         wary: bool = False,
+        turns: bool = False,
     ) -> None:
         self.tableau, self._wary = tableau, wary
-        self.stages = stage_solver(problem, tableau.A, tableau.c, team)
-        self._begin_run(problem, tolerance)
+        embedded = tableau.b_embedded if tableau.diagonally_implicit else None
+        differences = None if embedded is None else tableau.b - embedded
+        self.stages = stage_solver(problem, tableau.A, tableau.c, team, differences)
+        self._begin_run(problem, tolerance, turns)
 
-    def serve(self, problem: ProblemDAE, tolerance: Tolerance) -> bool:
+    def serve(self, problem: ProblemDAE, tolerance: Tolerance, turns: bool = False) -> bool:
         """Begin a run of another problem, see :meth:`Simultaneous.serve`."""
         serves = self.stages.serve(problem)
         if serves:
-            self._begin_run(problem, tolerance)
+            self._begin_run(problem, tolerance, turns)
         return serves
 
-    def _begin_run(self, problem: ProblemDAE, tolerance: Tolerance) -> None:
-        tableau = self.tableau
+    def _begin_run(self, problem: ProblemDAE, tolerance: Tolerance, turns: bool) -> None:
+        tableau, rtol, in_turn = self.tableau, tolerance.rtol, self.stages.in_turn
         self._coupled = CoupledStages(problem, tableau.A, tableau.c)
-        index, factor, self.slack = collocation_goal(problem, tolerance.rtol, tableau.stages, tableau.order)
+        index, factor, self.slack = collocation_goal(problem, rtol, tableau.stages, tableau.order)
+        self.order, self.told = tableau.stages + 1, 1.0
+        if in_turn and tableau.embedded_order is not None:
+            factor, self.slack = tableau.estimate_factor(rtol, index, turns), 1.0
+            # The guesses are rough in steps of any size, and iterations tell nothing of it.
+            self.order, self.told = tableau.embedded_order + 1, 0.0
+            self._alone = NodeSystem(problem, problem.n), ModifiedNewton(problem, trust=False)
         self._index, self.weights = index, tolerance.weights_of(problem, factor)
         held = index == 2 and not self.weights.lets_go and tableau.stages > 3
         self.late = tolerance.weights_of(problem, HELD_AT_INDEX_2, plain=True) if held else None
@@ -72,18 +87,24 @@ class StagesTogether:
         self.stages.numbers.allowed_defect = simultaneous.LARGEST_DEFECT[min(index, 2)]
         # An index that is not known may be 2: below this part of the time scale rounding makes such an error.
         self.noisy = MULTIPLIER_AMPLIFICATION * problem.round_off / (SMALL_STEP_ERROR * self.weights.rtol)
-        self.noisy *= problem.index is None
+        self.noisy *= problem.index is None and not in_turn
         # How the error of a step without one before it is estimated, see :func:`simultaneous.estimate`. At
         # index 2 its Jacobian was evaluated at u' = 0, off the solutions of the equations, and what it does
         # to constraints is divided by h: that it contracted well in this step says nothing of the next.
-        self.first, self.forgets_first = 1 if index < 3 else 2, index == 2
-        share = newton_share(tolerance.rtol, factor, index, problem.round_off)
+        self.first = 1 if index < 3 else 2
+        self.forgets_first = index == 2 and not tableau.explicit_first_stage
+        share = newton_share(rtol, factor, index, problem.round_off, SHARE_IN_TURN if in_turn else 1.0)
         self.stages.set_tolerance(share, self.weights.rtol)
 
     def step(self, u0: MeshDAE, t0: float, h: float, repeated: int) -> Outcome:
-        """Solve all stages as one system, and estimate the error; ``repeated`` counts earlier attempts."""
-        stages = self.stages
-        first = int(stages.begin(u0, t0, h)) * self.first
+        """Solve all stages, and estimate the error; ``repeated`` counts earlier attempts."""
+        stages, first, self._failure = self.stages, int(u0.polynomial is None) * self.first, ""
+        if first and stages.in_turn:
+            explicit, order = self.tableau.explicit_first_stage, self.tableau.order
+            slope = starting_derivative(stages.problem, u0, t0, h, order) if explicit else np.zeros(stages.n)
+            u0 = attach(u0.view(np.ndarray), u0.n_diff)
+            u0.polynomial = EndDerivative(slope)
+        stages.begin(u0, t0, h)
         stages.weigh(self.weights, h, first > 0)
         self.forget_errors(t0)
         before = getattr(u0.polynomial, "dt", 0.0)
@@ -95,6 +116,9 @@ class StagesTogether:
             status = UNRESOLVED
             if self._index < 2:
                 status = self._solve_coupled(u0, stages.du, t0, h, status)
+        elif stages.in_turn:
+            while status != SOLVED and self._solve_alone(t0, h):
+                status = stages.solve(t0, h, first, looks) if stages.goes_on(t0, h) else SOLVED
         elif status in (DIVERGED, SLOW, UNRESOLVED) and repeated >= REPETITIONS:
             status = self._solve_coupled(u0, stages.guess, t0, h, status)
         error = np.inf
@@ -112,7 +136,8 @@ class StagesTogether:
             if error <= 1.0:
                 if self._index > 1 and not first:
                     self._seen_at, self._errors[:] = t0, self.weights.scales.errors
-                    self.weights.see(stages.estimated, stages.u[-1], stages.m, h / before if before else 1.0)
+                    at_end = stages.u[-1], stages.m, h / before if before else 1.0
+                    self.weights.see(stages.estimated, *(() if stages.in_turn else at_end))
                 if numbers.at_end > self._at_end and not stages.is_rounding(t0, h, self._at_end):
                     error = numbers.at_end / self._at_end
                 elif not numbers.defect <= numbers.allowed_defect:
@@ -124,14 +149,29 @@ class StagesTogether:
         stages.count()
         if first and self.forgets_first:
             stages.forget()
-        effort = numbers.iterations / simultaneous.MOST_NEWTON_ITERATIONS
-        about = stages.m + 1, effort, numbers.rate, simultaneous.REASONS[status], int(numbers.worst)
+        effort = self.told * numbers.iterations / simultaneous.MOST_NEWTON_ITERATIONS
+        reason = (status != SOLVED and self._failure) or simultaneous.REASONS[status]
+        about = self.order, effort, self.told * numbers.rate, reason, int(numbers.worst)
         return Outcome(status == SOLVED, error, *about, self.slack, costly=numbers.costly)
 
     def forget_errors(self, t0: float) -> None:
         """Forget the errors of the last step if it is repeated."""
         if t0 == self._seen_at:
             self.weights.scales.errors[:] = self._errors
+
+    def _solve_alone(self, t0: float, h: float) -> bool:
+        """Solve a stage with a Jacobian of its own and damping; whether that succeeds."""
+        (system, newton), stages = self._alone, self.stages
+        system.weights, system.unit = stages.weights, self.weights.rtol
+        newton.tolerance = max(SMALLEST_NODE_TOLERANCE, stages.numbers.relative)
+        newton.forget()
+        stages.go_to(stages.at.start, h)
+        try:
+            stages.solve_alone(system, newton, t0, h)
+        except SolveError as failure:
+            self._failure = str(failure)
+            return False
+        return stages.renew(t0, h)
 
     def _solve_coupled(self, u0: MeshDAE, guess: Vector, t0: float, h: float, status: int) -> int:
         """Solve all stages with a Jacobian of their own each; SOLVED, or the status that was given."""

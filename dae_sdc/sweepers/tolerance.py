@@ -97,11 +97,11 @@ def collocation_goal(problem: ProblemDAE, rtol: float, nodes: int, order: int) -
     return index, factor, max(1.0, factor) if index < 3 else 1.0
 
 
-def newton_share(rtol: float, factor: float, index: int, round_off: float = EPS) -> float:
+def newton_share(rtol: float, factor: float, index: int, round_off: float = EPS, part: float = 1.0) -> float:
     """Part of the inner tolerance that the error of Newton's method may take, above round-off."""
     # At index 2 and 3 the next step corrects a defect d of the constraints by velocities of size d / h and
     # multipliers of size d / h^2, times squares of the inverse nodes, which are a hundred and more.
-    part = (1.0, 1.0, 0.01, 0.002)[min(index, 3)]
+    part *= (1.0, 1.0, 0.01, 0.002)[min(index, 3)]
     return max(10.0 * round_off / (rtol * factor), part * min(0.03, 0.01 / factor))
 
 
