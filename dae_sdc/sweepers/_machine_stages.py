@@ -502,11 +502,8 @@ class SparseStages(MachineStages):
         memory.repivot, memory.solve_outside = (
             ctypes.cast(function, ctypes.c_void_p).value for function in self._called
         )
-        for name in ("refactorize", "substitute", "multiply"):
+        for name in ("refactorize", "substitute", "multiply", "refine"):
             setattr(memory, name, entry(f"{COMPILED}:{name}").address)
-        # The pivots may differ from rank to rank, and with them the rounding of the last stage.
-        self._judges_end = bool(memory.checks) and not (self.team is not None and self.team.separate)
-        memory.refine = entry(f"{COMPILED}:refine").address if self._judges_end else 0
         memory.entries = entries
         tell_addresses(memory, self._arrays)
 
@@ -597,7 +594,8 @@ class SparseStages(MachineStages):
     def _put(self, k: int, factors: TriangularFactors, pattern: RowPattern) -> None:
         self._kept[k] = factors, pattern
         placed = {k: factors}
-        if k == 0 and self._judges_end:
+        # The pivots may differ from rank to rank, and with them the rounding of the last stage.
+        if k == 0 and self._memory.checks and not (self.team is not None and self.team.separate):
             placed[len(self.pairs) + 1] = self._of_end = copy_for(factors)
         for place, parts in placed.items():
             self._arrays["triangles"][place] = [address(part) for part in parts[:-1]]

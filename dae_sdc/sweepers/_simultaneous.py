@@ -329,6 +329,7 @@ def solved_at_end(a: Any) -> Any:
     n, rows, lu = a.n, doubles(a.end_matrix), doubles(a.end_lu)
     if a.refactorize != 0:
         k, at = a.pairs + 1, a.error
+        a.counts.jacobian += 1
         a.counts.factorization += 1
         return call_at(a.refactorize, (a.own, k, 0)) != 0 and call_at(a.substitute, (a.own, k, at)) != 0
     for i in range(n):
@@ -353,8 +354,6 @@ def _end_error(a: Any, t0: Any, h: Any) -> Any:
     if not (factorizes or refines):
         return np.inf
     n, last, c, largest = a.n, 8 * (a.m - 1) * a.n, h * a.numbers.gamma, 0.0
-    if a.refactorize != 0:
-        a.counts.jacobian += 1
     call_jacobian(a.jacobian, t0 + h, a.u + last, a.du + last, c, a.p, a.end_matrix)
     error, weights, checked = doubles(a.error), doubles(a.weights), doubles(a.checked)
     for j in range(n):
@@ -1001,26 +1000,31 @@ def _refine_at(address: Any, _: Any, __: Any) -> Any:
     # What they leave of an equation whose dF/du has become far smaller falls slowly, and is small only where
     # the error is: the last correction has to be as small as what leaves no doubt.
     a = stages_at(address)
-    n, change, solution, error = a.n, doubles(a.transformed), doubles(a.work), doubles(a.error)
+    n, rhs, solution, error = a.n, doubles(a.transformed), doubles(a.work), doubles(a.error)
     weights, checked, before = doubles(a.weights), doubles(a.checked), np.inf
     for j in range(n):
-        change[j], solution[j] = error[j], 0.0
+        rhs[j], solution[j] = error[j], 0.0
     for _ in range(MOST_REFINEMENTS):
         a.counts.solve += 1
-        call_at(a.substitute, (address, 0, a.transformed))
+        if a.share != 0:  # the pivots may differ from rank to rank
+            call_at(a.share, (address, FILTER, 1))
+        else:
+            call_at(a.substitute, (address, 0, a.error))
         largest = 0.0
         for j in range(n):
-            solution[j] += change[j]
-            largest = max(largest, checked[j] * weights[j] * abs(change[j]))
+            solution[j] += error[j]
+            largest = max(largest, checked[j] * weights[j] * abs(error[j]))
         if largest <= CERTAIN * a.numbers.kappa:
+            a.counts.jacobian += 1
             a.copy(a.error, a.work, 1)
             return 1
         if not largest <= SLOWEST_REFINEMENT * before:
-            return 0
+            break
         before = largest
-        product(a, a.end_matrix, a.work, a.transformed)
+        product(a, a.end_matrix, a.work, a.error)
         for j in range(n):
-            change[j] = error[j] - change[j]
+            error[j] = rhs[j] - error[j]
+    a.copy(a.error, a.transformed, 1)
     return 0
 
 
