@@ -233,6 +233,22 @@ def test_multipliers_follow_from_a_start_that_satisfies_hidden_constraints() -> 
 # --- every start --------------------------------------------------------------------------------------------
 
 
+def test_what_equations_share_is_looked_at_once_where_angles_turn() -> None:
+    # Written out, the second equation has more than 2^40 sines.
+    def equations(t: float, u: Any, du: Any) -> list[Any]:
+        shared = np.sin(u[0])
+        for _ in range(40):
+            shared = (shared + 1.0) * (shared + 2.0) / 6.0
+        return [np.sin(u[0]) - 0.5, u[1] - shared]
+
+    start = ds.initial(equations, u0=[0.4, 0.0])
+    shared = 0.5
+    for _ in range(40):
+        shared = (shared + 1.0) * (shared + 2.0) / 6.0
+    assert start.u == pytest.approx([math.pi / 6.0, shared], abs=1e-14)
+    assert len(start.solutions) == 2
+
+
 @pytest.mark.parametrize(
     ("names", "equations", "count"),
     [

@@ -149,7 +149,6 @@ def test_flags_of_the_methods() -> None:
     coupled = {name for name, tableau in METHODS.items() if not tableau.diagonally_implicit}
     assert explicit == {"trapezoidal", "edirk4", "esdirk32", "esdirk43"}
     assert set(ALL) - set(STIFFLY_ACCURATE) == {"gauss-4", "gauss-6"}
-    assert {name for name, tableau in METHODS.items() if tableau.end_is_stage} == set(STIFFLY_ACCURATE)
     assert coupled == {
         *("radau-iia-3", "radau-iia-5", "radau-iia-7"),
         *("radau-iia-9", "radau-iia-11", "radau-iia-13"),
@@ -160,7 +159,6 @@ def test_flags_of_the_methods() -> None:
 def test_end_can_be_a_stage_without_stiff_accuracy() -> None:
     # The midpoint rule with a stage at the end of the step that it does not use.
     tableau = changed(METHODS["backward-euler"], A=[[0.5, 0], [0.5, 0.5]], b=[1, 0], c=[0.5, 1], order=2)
-    assert tableau.end_is_stage
     assert not tableau.stiffly_accurate
 
 

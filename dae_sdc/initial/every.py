@@ -70,11 +70,8 @@ class Turn:
     def __init__(self, system: ModelJets, own: set[int], held: set[int]) -> None:
         self.system, self.held = system, held
         self._rows = [i for i in range(len(system.roots)) if i not in own]
-        graph = system.model.graph
-        self._jets = {
-            i: {system.place[jet] for jet in graph.jets_of(system.roots[i]) if jet in system.place}
-            for i in self._rows
-        }
+        jets_of, place = system.model.graph.jets_of, system.place
+        self._jets = {i: {place[jet] for jet in jets_of(system.roots[i]) if jet in place} for i in self._rows}
         self._value = leaf_values(system, np.zeros(len(system.jets)))
         self._tries = 0
 
@@ -116,31 +113,38 @@ class Turn:
     def _linear(self, node: int, moving: frozenset[int], turned: list[dict[int, float]]) -> dict[int, float]:
         """Factors of values in an expression outside of sines; arguments of sines are added to ``turned``."""
         graph, place = self.system.model.graph, self.system.place
-        if not any(place.get(jet) in moving for jet in graph.jets_of(node)):
-            return {}
-        leaf = graph.leaves.get(node)
-        if leaf is not None:
-            return {place[leaf.index, leaf.order]: 1.0}
-        op, args = graph.op[node], graph.operands(node)
-        if op in TRIGONOMETRIC:
-            inner: list[dict[int, float]] = []
-            found = self._linear(args[0], moving, inner)
-            if any(any(one.values()) for one in inner):
+        factors: dict[int, dict[int, float]] = {}
+        turning: set[int] = set()  # Parts of the expression with a sine of what changes.
+        for part in graph.below([node]):
+            leaf, args = graph.leaves.get(part), graph.operands(part)
+            if not turning.isdisjoint(args):
+                turning.add(part)
+            if leaf is not None:
+                jet = place.get((leaf.index, leaf.order), -1) if leaf.kind == "u" else -1
+                factors[part] = {jet: 1.0} if jet in moving else {}
+            elif graph.op[part] not in TRIGONOMETRIC:
+                factors[part] = self._outside(part, [factors[arg] for arg in args])
+            elif part in turning:
                 raise TurnError("as it is in a sine of a sine")
-            turned.append(found)
-            return {}
-        parts = [self._linear(arg, moving, turned) for arg in args]
+            else:
+                factors[part] = {}
+                if any(factors[args[0]].values()):
+                    turned.append(factors[args[0]])
+                    turning.add(part)
+        return factors[node]
+
+    def _outside(self, node: int, parts: list[dict[int, float]]) -> dict[int, float]:
+        """Factors of values in an operation, with those in its operands."""
+        op, args = self.system.model.graph.op[node], self.system.model.graph.operands(node)
         if not any(parts):
             return {}
-        if op is Op.NEG:
-            return {j: -slope for j, slope in parts[0].items()}
         if op is Op.ADD:
             return {j: parts[0].get(j, 0.0) + parts[1].get(j, 0.0) for j in {*parts[0], *parts[1]}}
         if op is Op.MUL and not (parts[0] and parts[1]):
             factor = self._constant(args[1] if parts[0] else args[0])
             return {j: factor * slope for j, slope in (parts[0] or parts[1]).items()}
-        if op is Op.DIV and not parts[1]:
-            factor = self._constant(args[1])
+        if op is Op.NEG or (op is Op.DIV and not parts[1]):
+            factor = -1.0 if op is Op.NEG else self._constant(args[1])
             return {j: slope / factor for j, slope in parts[0].items()}
         raise TurnError("as it occurs outside of sine and cosine in an equation that is not linear in it")
 

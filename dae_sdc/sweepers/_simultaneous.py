@@ -991,7 +991,7 @@ def _multiply_at(address: Any, x_at: Any, out_at: Any) -> Any:
     return 1
 
 
-MOST_REFINEMENTS = 10  # Most iterations in place of a factorisation of the matrix of the last stage.
+LONGEST_REFINEMENT = 10  # Most iterations in place of a factorisation of the matrix of the last stage.
 SLOWEST_REFINEMENT = 0.5  # Contraction from which on they are given up.
 
 
@@ -1004,7 +1004,7 @@ def _refine_at(address: Any, _: Any, __: Any) -> Any:
     weights, checked, before = doubles(a.weights), doubles(a.checked), np.inf
     for j in range(n):
         rhs[j], solution[j] = error[j], 0.0
-    for _ in range(MOST_REFINEMENTS):
+    for _ in range(LONGEST_REFINEMENT):
         a.counts.solve += 1
         if a.share != 0:  # the pivots may differ from rank to rank
             call_at(a.share, (address, FILTER, 1))

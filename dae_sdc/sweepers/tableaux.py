@@ -184,11 +184,6 @@ class Tableau(MethodRecord):
         """Whether b is the last row of A: the step ends in its last stage and meets the constraints there."""
         return bool(np.allclose(self.b, self.A[-1], rtol=0.0, atol=DEFECT_TOLERANCE / 10))
 
-    @property
-    def end_is_stage(self) -> bool:
-        """Whether the last stage lies at the end of the step, c_s = 1."""
-        return bool(abs(self.c[-1] - 1.0) <= DEFECT_TOLERANCE / 10)
-
     @cached_property
     def nodes(self) -> tuple[float, ...]:
         """Times of the stages, in units of the step."""
