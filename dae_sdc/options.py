@@ -807,7 +807,7 @@ def add_options(parser: argparse.ArgumentParser, record: Any, only: Sequence[str
         if annotation.startswith("bool"):
             both = one.default is None or annotation.endswith("None")
             switch = SwitchOrText if "str" in annotation else argparse.BooleanOptionalAction
-            given["action"] = switch if both else "store_true"
+            given |= {"action": switch, "metavar": known.metavar} if both else {"action": "store_true"}
         else:
             kind = next(kind for part, kind in READERS.items() if part in annotation)
             given |= {"type": known.read or kind, "metavar": known.metavar, "choices": known.choices or None}

@@ -110,7 +110,7 @@ def test_values_are_lists_ranges_and_pairs() -> None:
         ({"r": [1, "a"]}, {}, "must be a number"),
         ({"r": [1, float("inf")]}, {}, "must be finite"),
         ({"r": [1, 2], "steps": [1, 2, 3]}, {"combine": "zip"}, "2 of r, 3 of steps"),
-        ({"r": [1, 2]}, {"combine": "sum"}, "one of grid, zip"),
+        ({"r": [1, 2]}, {"combine": "sum"}, "unknown combination .sum.; available: grid, zip"),
         ({"r": [1, 2, 1]}, {}, "given twice"),
         ({"r": "1:2:1000", "steps": "1:2:1000"}, {}, "at most 100000 runs"),
         ({"q": [1, 2]}, {}, "has no parameter q"),
@@ -451,6 +451,7 @@ def test_draws_go_together_in_a_grid_and_are_as_many_as_the_others_in_pairs() ->
         ({"k": [1.0, 2.0]}, {"samples": 4}, "samples are drawn from distributions"),
         ({"k": "norm(1,1)"}, {"sampler": "sobel"}, "did you mean 'sobol'"),
         ({"k": "norm(1,1)"}, {"samples": 0}, "samples must be"),
+        ({"k": "norm(1,1)"}, {"seed": 3}, "give sample_seed"),
     ],
 )
 def test_draws_that_cannot_be_made_are_refused(params: Any, more: Any, says: str) -> None:

@@ -195,10 +195,8 @@ def sweep(request: SweepOptions) -> Sweep:
     """
     problem = request.problem
     over, fixed = swept_values(request.params or {})
-    if request.combine not in COMBINATIONS:
-        raise InputError(f"combine must be one of {', '.join(COMBINATIONS)}; got '{request.combine}'")
-    drawn = draws_of(request, over)
-    names, values = combined(over, request.combine, drawn)
+    require_name("combination", request.combine, COMBINATIONS)
+    names, values = combined(over, request.combine, draws_of(request, over))
     reduction = None if isinstance(request.reduce, bool | None) else reduction_of(request.reduce)
     options = _identity(request, fixed)
     parameters = {"problem": options["problem"], "sweep": options, **request.told()}
@@ -365,6 +363,8 @@ def draws_of(request: SweepOptions, over: dict[str, Any]) -> tuple[str, ...]:
         if request.samples is not None:
             raise InputError("samples are drawn from distributions of parameters; give some, or leave it out")
         return ()
+    if request.seed is not None and request.initial_guess != "random":
+        raise InputError("seed is that of random initial guesses; give sample_seed, that of the draws")
     others = [len(values) for values in over.values() if isinstance(values, list)]
     usual = others[0] if others and request.combine == "zip" else SAMPLES
     number = usual if request.samples is None else request.samples
