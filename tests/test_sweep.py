@@ -607,8 +607,10 @@ def test_more_samples_go_on_with_what_was_reduced(tmp_path: Path) -> None:
     ds.sweep(fading, drawn, samples=5, out=out, reduce="quantile(0.5)", **FADING)
     again = ds.sweep(fading, drawn, samples=5, out=out, reduce="quantile(0.5)", resume=True, **FADING)
     assert again.quantile("x", 0.5).tolist() == ds.Sweep.load(out).quantile("x", 0.5).tolist()
+    files = set(tmp_path.iterdir())
     with pytest.raises(InputError, match="kept until a sweep has ended"):
         ds.sweep(fading, drawn, samples=9, out=out, reduce="quantile(0.5)", resume=True, **FADING)
+    assert set(tmp_path.iterdir()) == files
 
 
 def test_runs_that_come_in_another_order_give_the_same_digits(tmp_path: Path) -> None:

@@ -331,9 +331,7 @@ def swept_values(params: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, A
     empty = [name for name, values in over.items() if values == []]
     if empty or not over:
         which = f"{empty[0]} has no values" if empty else "there is no parameter with several values"
-        raise InputError(
-            f"nothing to sweep: {which}; give some, for instance {{'R': [10, 20, 30]}} or R=10,20,30"
-        )
+        raise InputError(f"nothing to sweep: {which}; give some: {{'R': [10, 20, 30]}} or R=10,20,30")
     return over, fixed
 
 

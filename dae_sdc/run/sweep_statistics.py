@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -104,14 +103,7 @@ class Statistics:
         if self.parts:
             beside = None if place is None else open(files_beside(place)[1], "a+b", buffering=0)
             self._values = beside or tempfile.TemporaryFile(buffering=0)
-            length = 8 * self.runs * self.arrays["count"].size
-            if self._values.seek(0, os.SEEK_END) < length:
-                self.close()
-                raise InputError(
-                    "quantiles are those of the values of all runs, which are kept until a sweep has ended; "
-                    "leave resume out, or name another file"
-                )
-            self._values.truncate(length)
+            self._values.truncate(8 * self.runs * self.arrays["count"].size)
 
     def add(self, values: Vector) -> None:
         """Take in the values of the next run, NaN at times that it has not reached."""
@@ -164,6 +156,17 @@ class Statistics:
 def files_beside(place: Path) -> tuple[Path, Path]:
     """The files of what is accumulated, and of the values, of a sweep that has not ended."""
     return place.with_suffix(".statistics.npz"), place.with_suffix(".values")
+
+
+def require_values(place: Path, statistics: Mapping[str, Any], wanted: Iterable[str]) -> None:
+    """Refuse to go on with quantiles where the values of the runs so far are not kept."""
+    path, length = files_beside(place)[1], 8 * int(statistics["runs"]) * len(statistics["t"])
+    length *= len(statistics["names"]) if any(name.startswith(QUANTILE) for name in wanted) else 0
+    if length > (path.stat().st_size if path.exists() else 0):
+        raise InputError(
+            "quantiles are those of the values of all runs, which are kept until a sweep has ended; "
+            "leave resume out, or name another file"
+        )
 
 
 def accumulated(place: Path) -> dict[str, NDArray[Any]]:

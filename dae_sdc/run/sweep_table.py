@@ -42,6 +42,7 @@ from dae_sdc.run.sweep_statistics import (
     over_time,
     quantile_name,
     quantiles,
+    require_values,
 )
 from dae_sdc.sharing import tell
 
@@ -447,17 +448,14 @@ class RunningSweep:
         self._marked, self._marking = perf_counter(), 0.0  # When that was done last, and how long it took.
         # The file of the rows while runs are under way; where they are reduced, no memory has all rows.
         self._folder = tempfile.TemporaryDirectory() if self.target is None and reduction else None
-        self._place = Path(self._folder.name) / "runs.npy" if self._folder else None
-        if self.target is not None:
-            self._place = _partial(self.target)
+        folder = None if self._folder is None else Path(self._folder.name)
+        self._place = folder / "runs.npy" if folder else self.target and _partial(self.target)
 
     def take(self, earlier: Sweep) -> None:
         """Take over the runs of an earlier sweep that are done, with its unknowns and times."""
-        about, before = earlier.result.parameters, dict[str, Any]()
-        done = earlier.data[earlier.data["done"]]
-        if self.reduction:
-            before = about["statistics"]
-            done = earlier.data[: int(before.get("runs", 0))]
+        about = earlier.result.parameters
+        before: Mapping[str, Any] = about["statistics"] if self.reduction else {}
+        done = earlier.data[: int(before.get("runs", 0))] if before else earlier.data[earlier.data["done"]]
         known = {tuple(row[column_of(name)] for name in self.over): row for row in done}
         if self.reduction and (list(known) != self.values[: len(known)] or not done["done"].all()):
             raise InputError(
@@ -469,6 +467,8 @@ class RunningSweep:
         if self.reduction and about["complete"] and len(known) == len(self.values):
             self.rows, self._finished = earlier.data, earlier.result
             return
+        if before and self._place is not None:
+            require_values(self._place, before, self.reduction or ())
         kept = [name for name in SHARED if name in about and name not in ("sweeper", "nodes")]
         kept += ["reduce", "statistics"] if self.reduction else []
         self.parameters |= {name: about[name] for name in (*kept, "event_names") if name in about}
@@ -479,7 +479,6 @@ class RunningSweep:
         for at, values in enumerate(self.values):
             if values in known:
                 rows[at] = known[values]
-                rows[at]["done"] = True
         self._begin(rows, earlier.t, before)
 
     @property
