@@ -233,20 +233,27 @@ def test_multipliers_follow_from_a_start_that_satisfies_hidden_constraints() -> 
 # --- every start --------------------------------------------------------------------------------------------
 
 
-def test_what_equations_share_is_looked_at_once_where_angles_turn() -> None:
-    # Written out, the second equation has more than 2^40 sines.
-    def equations(t: float, u: Any, du: Any) -> list[Any]:
-        shared = np.sin(u[0])
-        for _ in range(40):
-            shared = (shared + 1.0) * (shared + 2.0) / 6.0
-        return [np.sin(u[0]) - 0.5, u[1] - shared]
-
-    start = ds.initial(equations, u0=[0.4, 0.0])
-    shared = 0.5
+def deep(shared: Any) -> Any:
+    """An expression that has more than 2^40 parts where it is written out."""
     for _ in range(40):
         shared = (shared + 1.0) * (shared + 2.0) / 6.0
-    assert start.u == pytest.approx([math.pi / 6.0, shared], abs=1e-14)
+    return shared
+
+
+def test_what_equations_share_is_looked_at_once_where_angles_turn() -> None:
+    def equations(t: float, u: Any, du: Any) -> list[Any]:
+        return [np.sin(u[0]) - 0.5, u[1] - deep(np.sin(u[0]))]
+
+    start = ds.initial(equations, u0=[0.4, 0.0], time_limit=60.0)
+    assert start.u == pytest.approx([math.pi / 6.0, deep(0.5)], abs=1e-14)
     assert len(start.solutions) == 2
+
+
+def test_polynomials_of_a_high_degree_are_not_multiplied_out() -> None:
+    # Its slope, by a complex step, says how much rounding at the 40 levels moves the argument.
+    slope = deep(0.4 + 1e-30j).imag / 1e-30
+    found = ds.initial(lambda t, u, du: [deep(u[0]) - deep(0.4)], u0=[0.3], time_limit=60.0)
+    assert found.u == pytest.approx([0.4], abs=1e-14 / slope) and not found.unique
 
 
 @pytest.mark.parametrize(

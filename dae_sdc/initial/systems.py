@@ -20,6 +20,7 @@ from dae_sdc.initial.jets import ModelJets, leaf_values
 from dae_sdc.polynomials.polynomials import Complexes, PolynomialSystem
 
 MOST_TERMS = 5000  # Largest number of terms of a polynomial up to which equations are multiplied out.
+MOST_PRODUCTS = 100 * MOST_TERMS  # Largest number of products of terms that are added for that at once.
 CANCELLED_SUM = 1e-14  # Size of a sum, relative to its terms, up to which it is round-off.
 Monomial = tuple[tuple[int, int], ...]  # Pairs of the number of a variable and its power.
 Polynomial = dict[Monomial, complex]  # Coefficients by monomial.
@@ -70,13 +71,12 @@ class Quotients:
     def times(self, a: Mapping[Monomial, complex], b: Mapping[Monomial, complex]) -> Polynomial:
         """The product of polynomials, in which sin^2 is replaced by 1 - cos^2."""
         total: Polynomial = {}
-        if len(a) > len(b):
-            a, b = b, a
+        a, b = sorted((a, b), key=len)
         for monomial, value in a.items():
             for other, factor in b.items():
                 self._add_product(total, monomial, other, value * factor)
-        if len(total) > MOST_TERMS:
-            raise NotPolynomialError(f"a polynomial with more than {MOST_TERMS} terms")
+            if len(a) * len(b) > MOST_PRODUCTS or len(total) > MOST_TERMS:
+                raise NotPolynomialError(f"a product of polynomials with {len(a)} and {len(b)} terms")
         return total
 
     def _add_product(self, total: Polynomial, a: Monomial, b: Monomial, value: complex) -> None:
