@@ -114,6 +114,7 @@ def test_what_counts_as_solved_is_a_solution(name: str) -> None:
 
 
 def test_updates_in_steps_give_the_same_solution() -> None:
-    plain, updated = (counted(kind, "chemical-akzo-nobel", "esdirk43") for kind in ("ours", "BGM stays"))
+    run = "chemical-akzo-nobel", "fully-implicit"
+    plain, updated = (counted(kind, *run) for kind in ("ours", "BGM stays"))
     assert updated.u[-1] == pytest.approx(plain.u[-1], rel=1e-5)
     assert updated.stats["newton"] < plain.stats["newton"]
