@@ -261,7 +261,7 @@ def shows_quasi_newton(rows: Rows, about: dict[str, Any], text: str) -> None:
     cold = rows[(rows["part"] == "cold") & (rows["ribs"] == 5)]
     assert set(cold["method"]) >= {"ours", "D-ours", "newton", "BGM", "D-BCM"}
     assert cold["success"][cold["method"] == "D-ours"] > 90.0
-    assert "chemical-akzo-nobel, esdirk43" in text and "robertson" not in text
+    assert "chemical-akzo-nobel, fully-implicit" in text and "robertson" not in text
     assert "5 ribs" in text and "99.9 % 62.5 us" in text and "published, us" in text
 
 
