@@ -32,8 +32,8 @@ class NodesMemory(ctypes.Structure):
             "split",  # of leading unknowns whose u' is measured
             "guided guide_known",  # whether a common Jacobian guides the nodes, and is known in this sweep
             "trust maxiter",  # whether contractions of earlier solves are believed
-            "solve_at factorize_at",  # addresses of solver_functions()
-            "substitute refactorize",  # addresses of sparse_functions(); 0 with dense factors
+            "solve_at factorize_at",  # addresses of functions of machine_newton.py, "solve" and "factorize"
+            "substitute refactorize",  # likewise those with sparse factors; 0 with dense ones
             "triangles patterns",  # addresses of their parts, (S, 10), the first 0 without, and (S, 4)
             "renewed",  # whether they are newer than those of Python, integers, (S,)
             "work data",  # (4 n,), and a sparse matrix, (entries,)

@@ -334,8 +334,7 @@ class Solution(Tabulated):
         n = self.u.shape[1]
         columns: list[Any] = [("t", "f8"), ("u", "f8", (n,)), ("du", "f8", (n,)), ("residual", "f8")]
         columns += [(name, "i8") for name in ("sweeps", *COUNTERS)]
-        units_of_others = () if self.unknowns is None else self.unknowns.units_of_removed
-        if units_of_others:
+        if units_of_others := units_of_eliminated(self):
             columns.append(("others", "f8", (len(units_of_others),)))
         data = np.zeros(len(self.t), dtype=columns)
         data["t"], data["u"], data["du"] = self.t, self.u, self.du
@@ -351,8 +350,7 @@ class Solution(Tabulated):
         }
         if units_of_others:
             data["others"] = eliminated_values(self)
-            others = list(self.all_names[n:])
-            parameters |= {"others": others, "other_units": list(units_of_others)}
+            parameters |= {"others": list(self.all_names[n:]), "other_units": list(units_of_others)}
         return Result("solution", data, {"t": parameters.get("time_unit", "s")}, parameters, command_line())
 
     def save(self, path: str | Path) -> Path:
@@ -412,6 +410,11 @@ class Solution(Tabulated):
             If a file is missing, damaged, or holds no solution.
         """
         return cls(**_fields_of_file(path))
+
+
+def units_of_eliminated(solution: Solution) -> tuple[str, ...]:
+    """Units of the unknowns that were eliminated."""
+    return () if solution.unknowns is None else solution.unknowns.units_of_removed
 
 
 def eliminated_values(solution: Solution) -> NDArray[np.float64]:

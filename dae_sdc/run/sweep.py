@@ -47,7 +47,7 @@ from dae_sdc.registry import require_name
 from dae_sdc.run.code import code_digest
 from dae_sdc.run.processes import everyone, is_root, join, on_root
 from dae_sdc.run.results import Result
-from dae_sdc.run.solution import eliminated_values
+from dae_sdc.run.solution import eliminated_values, units_of_eliminated
 from dae_sdc.run.solve import portable_text, solve
 from dae_sdc.run.sweep_statistics import OF_EACH_RUN, reduction_of
 from dae_sdc.run.sweep_table import (
@@ -300,15 +300,12 @@ def run_of(shared: Shared, swept: Sequence[float]) -> Outcome:
         reached = float(np.concatenate([t[-1:], *(record.t[-1:] for record in solution.events)]).max())
     numbers: dict[str, float] = {"t_end": reached, "time": perf_counter() - tic}
     numbers |= {name: int(solution.stats.get(name, 0)) for name in WORK}
-    others, units = solution.all_names[solution.u.shape[1] :], list(solution.units)
-    columns = [*solution.u.T]
-    if others and solution.unknowns is not None:
-        units += solution.unknowns.units_of_removed
-        columns += [*eliminated_values(solution).T]
+    units, columns = units_of_eliminated(solution), [*solution.u.T, *eliminated_values(solution).T]
     if not shared.keeps_values:
         columns = [values[-1:] for values in columns]
-    unknowns = dict(zip(solution.all_names, zip(units, columns, strict=True), strict=True))
-    every = {**about, "others": list(others), "other_units": units[len(units) - len(others) :]}
+    of_each = zip((*solution.units, *units), columns, strict=True)
+    unknowns = dict(zip(solution.all_names, of_each, strict=True))
+    every = {**about, "others": list(solution.all_names[len(solution.names) :]), "other_units": list(units)}
     told = {name: every[name] for name in SHARED}
     events = {record.name: record.t[:MOST_EVENT_TIMES] for record in solution.events}
     return Outcome(solution.message, solution.success, times, unknowns, told, numbers, events)

@@ -100,7 +100,7 @@ class AlgebraicPart(ImplicitSystem):
     def matrix(self, linearization: Linearization) -> Matrix:
         mass: Any = linearization.mass
         stiffness: Any = linearization.stiffness
-        if type(mass) is np.ndarray or not sparse.issparse(mass):
+        if not sparse.issparse(mass):
             return self._mixed(mass, stiffness)
         if self._coupling is not None:
             return self._mixed(mass.toarray(), stiffness.toarray())
@@ -110,7 +110,7 @@ class AlgebraicPart(ImplicitSystem):
 
     def _mixed(self, mass: Any, stiffness: Any) -> Matrix:
         """The columns of dF/du' and of dF/du V, each at the number of its unknown."""
-        if type(mass) is not np.ndarray and sparse.issparse(mass):
+        if sparse.issparse(mass):
             parts = sparse.hstack([mass[:, self._slopes], stiffness[:, self._free]], format="csc")
             return parts[:, np.argsort(np.concatenate([self._slopes, self._free]))]
         matrix = np.empty(mass.shape)
