@@ -164,10 +164,11 @@ def next_size(
         return False
     plain = error
     error = max(error, 1e-10)
-    expected = x.plain_error * (dt / x.last_dt) ** order if x.last_dt > 0.0 else np.inf
+    expected = x.plain_error * max(1.0, dt / x.last_dt) ** order if x.last_dt > 0.0 else np.inf
     if error > KINK_RATIO * expected or (error > 1.0 and x.plain_error < SMOOTH_ERROR):
         x.rough = WARY_STEPS
-    if x.rough > 0.0 and plain <= NOT_REDUCED * x.error_before:
+    noisy = dt < x.last_dt and plain > NOT_REDUCED * x.plain_error and plain <= KINK_RATIO * x.plain_error
+    if x.rough > 0.0 and plain <= NOT_REDUCED * x.error_before and not noisy:
         error *= slack
     if between <= NOT_REDUCED * x.between_before:
         error = max(error, between)
