@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from time import perf_counter
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -33,9 +32,6 @@ from dae_sdc.sweepers.steps_ahead import (
 )
 from dae_sdc.sweepers.tolerance import TINY, Outcome, Tolerance
 
-# Steps, times unknowns, that the first call of compiled code takes, whose time is not known yet.
-FIRST_AHEAD = 500
-LONGEST_CALL = 0.05  # Seconds that a call of compiled code may take.
 FIRST_LOOK = 64  # Accepted steps after which the scales of a run are checked for the first time.
 LOOKS_APART = 8  # Factor between the numbers of steps at two checks.
 MOST_NAMED_UNKNOWNS = 3  # Largest number of unknowns that a message names.
@@ -106,7 +102,6 @@ class AdaptivityDAE(MarkingControl):
         self.jumps, self._last_jump = 0, -np.inf
         self._given: float | None = None
         self._between: tuple[Any, Any] = None, None
-        self._longest = 0
         self.second_opinion: Callable[[AdaptivityDAE, Any, bool], bool] | None = None
 
     def setup(
@@ -318,16 +313,11 @@ class AdaptivityDAE(MarkingControl):
         ahead = L.sweep.steps_ahead(value) if free and L.prob.noise is None else None
         if ahead is None:
             return None
-        most = min(self._longest or max(1, FIRST_AHEAD // L.prob.n), most)
         if L.prob.run_scales.watched:
             most = min(most, self._look_at - self._steps)
-        began = perf_counter()
         about = self.sizes, self._shortest, self._between, hesitation, look and partial(look, L)
         taken: Taken = ahead.take(value, time, L.params.dt, most, *about)
         count = len(taken.starts)
-        # Interrupts and time limits are looked at between the calls.
-        wanted = LONGEST_CALL * max(count, 1) / max(perf_counter() - began, 1e-9)
-        self._longest = max(1, min(4 * max(1, count, self._longest), int(wanted)))
         L.uend, self.come_to = taken.value, taken.time
         if count:
             L.params.dt = float(taken.sizes[-1])

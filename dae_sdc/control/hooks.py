@@ -265,6 +265,8 @@ class StepRecord(Hooks):  # type: ignore[misc]
     def take_ahead(self, taken: Taken) -> None:
         """Keep steps that were taken one after the other."""
         nodes, ends, u, du = taken.nodes, taken.starts + taken.sizes, taken.u, taken.du
+        if self.interval is not None:
+            ends = np.array([self._end(time) for time in ends.tolist()])
         dense = []
         if self.dense:
             places = zip(taken.starts.tolist(), taken.sizes.tolist(), strict=True)
@@ -273,7 +275,8 @@ class StepRecord(Hooks):  # type: ignore[misc]
                 dense = steps_of_stages(places, nodes, u, self.n_slopes)
             else:
                 dense = steps_of_ends(places, u[:: len(nodes)], taken.slope, du[:, -1])
-        self.rows.extend(ends, u[len(nodes) :: len(nodes)], du[:, -1], taken.counts, dense)
+        counts = np.insert(taken.counts, 0, taken.sweeps, axis=1)
+        self.rows.extend(ends, u[len(nodes) :: len(nodes)], du[:, -1], counts, dense)
         if len(ends):
             self.show_progress(float(ends[-1]))
 
@@ -444,11 +447,11 @@ class Steps(Sequence[dict[str, Any]]):
         self._used = new.stop
 
     def extend(self, ends: Vector, u: Vector, du: Vector, counts: Any, dense: Sequence[StepData]) -> None:
-        """Add steps that were solved without sweeps, whose residual is not known and counts as 0."""
-        # Shapes: ends (K,), u and du (K, n), counts (K, 5).
+        """Add steps that were solved at once, whose residual is not known and counts as 0."""
+        # Shapes: ends (K,), u and du (K, n), counts (K, 6).
         n = u.shape[1]
         new = self._room(len(ends), n)
-        values, self._counts[new, 0], self._counts[new, 1:] = self._values[new], 0, counts
+        values, self._counts[new] = self._values[new], counts
         values[:, 0], values[:, 1], values[:, 2 : 2 + n], values[:, 2 + n :] = ends, 0.0, u, du
         self._dense[new] = dense
         self._used = new.stop

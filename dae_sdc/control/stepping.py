@@ -19,12 +19,14 @@ from pySDC.implementations.hooks.log_restarts import LogRestarts
 from dae_sdc.control.adaptivity import AdaptivityDAE
 from dae_sdc.control.amplification import WatchAmplification
 from dae_sdc.control.checkpoint import Checkpoints
-from dae_sdc.control.driver import LEAST_REMAINDER, Control
+from dae_sdc.control.driver import LEAST_REMAINDER, Control, KeepTimeLimit
 from dae_sdc.control.events import LocateEvents
 from dae_sdc.control.hooks import StepRecord, hook_of
 from dae_sdc.control.singular import WatchSingularPoints
 from dae_sdc.dae.memory import COUNTERS
+from dae_sdc.deadline import check_at
 from dae_sdc.errors import StepSizeError
+from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.steps_ahead import FULL, MOST_STEPS, REACHED, TIME_SLACK, UNFINISHED, Taken, time_slack
 
 
@@ -54,6 +56,26 @@ class FixedSteps(Control):
             return dt
         slack = TIME_SLACK * self.params.dt
         return min((stop - now for stop in self.params.stops if slack < stop - now < dt - slack), default=dt)
+
+    def go_ahead(
+        self, L: Any, value: Any, time: float, most: int, hesitation: Any, look: Any
+    ) -> Taken | None:
+        """Steps that are taken one after the other from a time of the grid up to a stop, if any can."""
+        ahead = L.sweep.steps_ahead(value) if look is None and self._given is None else None
+        number = int(np.searchsorted(self._grid, time))
+        stop = min([stop for stop in self.params.stops if stop > time], default=self.t_end)
+        room = min(most, int(np.searchsorted(self._grid, stop, side="right")) - number - 1)
+        if ahead is None or room < 1 or self._grid[number] != time or L.params.dt != self.params.dt:
+            return None
+        taken: Taken = ahead.take_plain(value, time, self.params.dt, room)
+        L.uend = taken.value
+        if len(taken.starts):
+            L.status.time = float(taken.starts[-1])
+        return taken._replace(status=REACHED) if taken.time >= stop else taken
+
+    def check_limit(self, L: Any, reached: float) -> None:
+        """End the run, which has come to a time, where that of its call is over."""
+        check_at(reached, " or dt")
 
     @property
     def t_end(self) -> float:
@@ -211,8 +233,9 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         self._watch: WatchSingularPoints | None = hook_of(self, WatchSingularPoints)
         self._growth: WatchAmplification | None = hook_of(self, WatchAmplification)
         self._watching = [hook for hook in (self._watch, self._growth) if hook is not None]
-        judges = AdaptivityDAE | CheckConvergence | LocateEvents
-        plain = self._direct and all(isinstance(each, judges) for each in self._order)
+        judges = AdaptivityDAE | FixedSteps | CheckConvergence | LocateEvents | KeepTimeLimit
+        plain = isinstance(self.MS[0].levels[0].sweep, DirectMethod)
+        plain = plain and all(isinstance(each, judges) for each in self._order)
         # Without a record, and with other hooks, no steps are taken ahead.
         plain = plain and record is not None and record.is_plain and not record.collects
         self._record = record if plain and looking == 1 + len(self._watching) else None

@@ -31,7 +31,7 @@ from dae_sdc.control.hooks import (
 )
 from dae_sdc.control.invariants import Invariants
 from dae_sdc.control.singular import SingularPointError, WatchSingularPoints, default_way, impasse
-from dae_sdc.control.stepping import SteppingController, asked
+from dae_sdc.control.stepping import FixedSteps, SteppingController, asked
 from dae_sdc.dae.consistency import check_consistent
 from dae_sdc.dae.interpolant import DenseOutput, StepData
 from dae_sdc.dae.jacobian import linearize
@@ -259,7 +259,8 @@ class Execution:
         if self.plan.count is None:
             own_hooks = [CheckInitialValue, *own_hooks]
         elif team.steps is None:
-            own_hooks = [CheckInitialValue, RequireConvergence, *own_hooks]
+            iterates = not issubclass(setup.sweeper_class, DirectMethod)
+            own_hooks = [CheckInitialValue, *[RequireConvergence] * iterates, *own_hooks]
         else:
             # Checked on all ranks here, because hooks would raise on one rank alone.
             check_consistent(setup.problem, self.plan.start.u, self.plan.start.t0)
@@ -275,7 +276,7 @@ class Execution:
         params = {**CONTROLLER, **(self.plan.request.controller_params or {}), "hook_class": own_hooks}
         params.setdefault("dump_setup", params["logger_level"] <= logging.INFO)
         with told_before():  # the setup has made the problem before, and warned of its parameters
-            if self.plan.count is None or self.plan.locates or self.plan.saving is not None:
+            if self.plan.count is None or FixedSteps in description["convergence_controllers"]:
                 controller = SteppingController(params, description)
                 controller.show_stages(len(hooks) > 0)
             elif team.steps is None:

@@ -27,6 +27,7 @@ from dae_sdc.run.solution import DENSE_LIMIT, output_times
 from dae_sdc.run.start import Start
 from dae_sdc.run.unknowns import events_of
 from dae_sdc.sharing import tell
+from dae_sdc.sweepers.runge_kutta import RungeKuttaDAE
 from dae_sdc.sweepers.teams import AUTO
 from dae_sdc.sweepers.tolerance import Tolerance
 
@@ -118,6 +119,9 @@ def plan_of(
     setup, fixed = _with_steps(request, setup, start, end, events)
     if fixed is None:
         setup.description["sweeper_params"]["tolerance"].check_start(problem, begin.u)
+    alone = setup.iterates_alone(request.steps) and not (setup.adaptive or request.hooks)
+    if alone and not request.controller_params and issubclass(setup.sweeper_class, RungeKuttaDAE):
+        setup = _on_grid(setup, fixed)
     setup, locates = _locating(request, setup, events, begin, fixed, _may_slide(request, equations, events))
     unlimited = request.maxiter is None and request.nsweeps is None
     if unlimited and not setup.adaptive and request.steps in (None, 1):
@@ -213,6 +217,13 @@ def _locating(
     return setup.with_parts(convergence_controllers=controllers), True
 
 
+def _on_grid(setup: Setup, fixed: Mapping[str, Any] | None) -> Setup:
+    """The setup whose fixed steps, if they are, keep the times of a grid in the package's own controller."""
+    if fixed is None or FixedSteps in setup.description["convergence_controllers"]:
+        return setup
+    return setup.with_parts(convergence_controllers={FixedSteps: fixed})
+
+
 def _with_checkpoints(plan: Plan, events: tuple[Event, ...], fixed: Mapping[str, Any] | None) -> Plan:
     """The plan with the checkpoints that are asked for, and with what tells the run from others."""
     request, setup = plan.request, plan.setup
@@ -221,8 +232,7 @@ def _with_checkpoints(plan: Plan, events: tuple[Event, ...], fixed: Mapping[str,
         return plan
     others = "other step size controllers out, or checkpoint"
     setup.require_alone(request.steps, "checkpoints are written", others, adaptive=False)
-    if fixed is not None and FixedSteps not in setup.description["convergence_controllers"]:
-        setup = setup.with_parts(convergence_controllers={FixedSteps: fixed})
+    setup = _on_grid(setup, fixed)
     size = setup.problem.dt if request.dt is None else float(request.dt)
     about = {
         **{"rtol": request.rtol, "atol": request.atol, "leave_out": tuple(request.leave_out or ())},

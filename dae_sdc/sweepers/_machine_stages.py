@@ -166,6 +166,10 @@ class MachineStages(Simultaneous):
         self._begin_problem()
         self._make_matrices()
 
+    def solve_plainly(self) -> None:
+        super().solve_plainly()
+        self._memory.checks = 0
+
     def _begin_problem(self) -> None:
         """Tell compiled code of the problem and of the sizes of its unknowns."""
         memory, scales = self._memory, self.problem.run_scales
@@ -312,6 +316,8 @@ class MachineStages(Simultaneous):
         """Whether steps can be taken ahead from a state."""
         idle = self.team is None and not self._by_numpy and self._advanced is None
         before = value.polynomial
+        if self.numbers.plain and not self.in_turn:  # the first step has no guess
+            return idle and self.continues(before)
         if self.in_turn:  # an explicit stage needs u' at the start
             return idle and (before is not None or bool(self.A[0].any()))
         return idle and (before is None or type(before) is EndDerivative or self.continues(before))
@@ -337,7 +343,7 @@ class MachineStages(Simultaneous):
         return float(act()(self._memory.own, own.BETWEEN, 0.0, 0.0, *NOT_JUDGED))
 
     def take_steps(
-        self, value: MeshDAE, weights: Weights, arrays: Mapping[str, Vector], numbers: Mapping[str, int]
+        self, value: MeshDAE, weights: Any, arrays: Mapping[str, Vector], numbers: Mapping[str, int]
     ) -> tuple[int, int]:
         """Take steps ahead from a state; how they have ended, and how many they are."""
         memory = self._memory
@@ -351,13 +357,15 @@ class MachineStages(Simultaneous):
             slopes = np.empty((len(self.c), len(value)))
             slopes[-1] = value.polynomial.value
             self._before, memory.du_before = (slopes, slopes), address(slopes)
-        self._begin_weights(weights)
+        if weights is not None:
+            self._begin_weights(weights)
         tell_addresses(memory, arrays)
         for name, number in numbers.items():
             setattr(memory, name, number)
         memory.taken = 0
         status = int(self._act(own.STEPS, 0.0, 0.0))
-        self._end_weights(weights)
+        if weights is not None:
+            self._end_weights(weights)
         if status == steps_ahead.UNFINISHED:
             self._advanced = int(self.run.status)
         return status, int(memory.taken)
@@ -392,7 +400,7 @@ class MachineStages(Simultaneous):
         status, self._advanced = self._advanced, None
         if status is None:
             status = int(self._act(own.ADVANCE, t0, h, (first, False, looks)))
-        if status != own.UNDEFINED or self.numbers.linearized > 0.0:
+        if status != own.UNDEFINED or self.numbers.linearized > 0.0 or self.numbers.plain:
             return status
         # Where the kernel of the Jacobian gives NaN, differences may still give a matrix.
         self.forget()

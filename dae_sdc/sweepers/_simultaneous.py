@@ -23,6 +23,7 @@ from dae_sdc.dae.compiling import (
     short_integers,
     within_compiled,
 )
+from dae_sdc.dae.newton import BACKWARD_ERROR
 from dae_sdc.dae.scales import KEPT_RATE
 from dae_sdc.dae.state import FARTHEST_EXTRAPOLATION
 from dae_sdc.sweepers import simultaneous as own, steps_ahead, tolerance
@@ -395,6 +396,29 @@ def _at_round_off(a: Any) -> Any:
     return True
 
 
+@_view.method(**mn.RARE)
+def _residual_is_rounding(a: Any, t0: Any, h: Any) -> Any:
+    if not a.residuals(t0, h):
+        return False
+    n, factor, is_sparse, scale = a.n, 1.0 / a.numbers.linearized, a.refactorize != 0, doubles(a.error)
+    mass, stiffness, rows, starts = (
+        *(doubles(a.mass), doubles(a.stiffness)),
+        *(short_integers(a.indices), short_integers(a.starts)),
+    )
+    for i in range(a.m):
+        u, du, value = doubles(a.u + 8 * n * i), doubles(a.du + 8 * n * i), doubles(a.value + 8 * n * i)
+        for j in range(n):
+            scale[j] = 0.0
+        for j in range(n):
+            for k in range(starts[j] if is_sparse else 0, starts[j + 1] if is_sparse else n):
+                entry, row = (k, rows[k]) if is_sparse else (n * k + j, k)
+                scale[row] += abs(mass[entry] * du[j]) + factor * abs(stiffness[entry] * u[j])
+        for j in range(n):
+            if not abs(value[j]) <= BACKWARD_ERROR * scale[j]:
+                return False
+    return True
+
+
 @within_compiled
 def linearize_at(a: Any, time: Any, u_at: Any, du_at: Any, h: Any) -> Any:
     """dF/du' and dF/du at a point; False where they are not finite."""
@@ -750,6 +774,15 @@ def _weigh(a: Any, h: Any, known: Any, floor: Any) -> Any:
 
 
 @_view.method()
+def _weigh_plainly(a: Any, h: Any) -> None:
+    n, k, out = a.n, a.n_diff, doubles(a.weights)
+    of_rates = 1.0 / (h * (1.0 + mn.largest_of(doubles(a.du0), 0, k)))
+    of_values = 1.0 / (1.0 + mn.largest_of(doubles(a.u0), k, n))
+    for j in range(n):
+        out[j] = of_rates if j < k else of_values
+
+
+@_view.method()
 def _weigh_within(a: Any, h: Any) -> Any:
     n, u, out, sizes, largest = a.n, doubles(a.step_u), doubles(a.weights), doubles(a.sizes), doubles(a.work)
     if a.atol != 0:
@@ -884,6 +917,7 @@ for _function in (
     *(steps_ahead.end_of_step, steps_ahead.clipped, steps_ahead.take_steps, steps_ahead.decided),
     *(steps_ahead.count_solved, steps_ahead.solved_ahead, steps_ahead.accepted_ahead),
     *(steps_ahead.rejected_ahead, steps_ahead.failed_ahead, steps_ahead.repeats, steps_ahead.shortest),
+    steps_ahead.take_plain_steps,
     *(own.solved_and_judged, own.corrections, own.iterate, own.linearize_near, own.solve_together),
     *(own.advance, own.estimate, own.error_at_end, own.defect, own.judge, own.renew, own.slope),
 ):
@@ -905,6 +939,8 @@ def _work_at(address: Any, what: Any, flags: Any) -> Any:
 def _act(address: Any, what: Any, t0: Any, h: Any, first: Any, again: Any, looks: Any) -> Any:
     a, step = stages_at(address), (t0, h, first, again != 0, looks != 0)
     if what == own.ADVANCE:
+        if a.numbers.plain > 0.0:
+            a.weigh_plainly(h)
         return float(a.solve_and_judge(*step))
     if what == own.JUDGE:
         return a.judge(*step)
@@ -922,6 +958,8 @@ def _act(address: Any, what: Any, t0: Any, h: Any, first: Any, again: Any, looks
         return 1.0 if a.weigh_within(h) else 0.0
     elif what == own.BETWEEN:
         return a.error_between()
+    elif what == own.STEPS and a.numbers.plain > 0.0:
+        return float(steps_ahead.take_plain_steps(a))
     elif what == own.STEPS:
         return float(steps_ahead.take_steps(a, sizes_of_steps_at(a.step_sizes)))
     return 0.0

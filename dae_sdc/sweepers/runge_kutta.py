@@ -15,22 +15,20 @@ from pySDC.implementations.sweeper_classes.Runge_Kutta import (
 
 from dae_sdc.arguments import checked
 from dae_sdc.dae.adapter import adapt_level
-from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
 from dae_sdc.dae.newton_checks import JacobianWatch
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import EndDerivative, MeshDAE, StepPolynomial, Vector, attach
 from dae_sdc.errors import InputError
 from dae_sdc.sweepers.amplification import kernel_turns
-from dae_sdc.sweepers.coupled import CoupledStages, starting_derivative
+from dae_sdc.sweepers.coupled import starting_derivative
 from dae_sdc.sweepers.direct import DirectMethod, refuse_diagonalisation
 from dae_sdc.sweepers.nodes import ShownRows, rows_of
 from dae_sdc.sweepers.parallel import team_of
 from dae_sdc.sweepers.restart import SwitchedSteps
 from dae_sdc.sweepers.sdc import SWEEPERS
-from dae_sdc.sweepers.simultaneous import Simultaneous
 from dae_sdc.sweepers.steps_ahead import CRAWLING_CONTRACTION, StepsAhead
 from dae_sdc.sweepers.tableaux import DEFECT_TOLERANCE, METHODS, Tableau, tableau_of_bases
-from dae_sdc.sweepers.together import FewerNodes, StagesTogether
+from dae_sdc.sweepers.together import FewerNodes, PlainStages, StagesTogether
 from dae_sdc.sweepers.tolerance import Outcome, Tolerance, Weights
 
 
@@ -132,12 +130,9 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         tableau = self.method
         if self.tolerance is not None:
             self._bind_adaptive(problem, self.tolerance, u0, t0)
-        elif tableau.diagonally_implicit:
-            self._stages = Simultaneous(problem, tableau.A, tableau.c, None, np.zeros(tableau.stages))
-            self._system = NodeSystem(problem, problem.n)
-            self._newton = ModifiedNewton(problem, trust=False)
         else:
-            self._coupled = CoupledStages(problem, tableau.A, tableau.c)
+            self._plain = PlainStages(problem, tableau, self.collocation)
+            self._ahead = StepsAhead(self._plain, self._watch, problem)
         located = self.params.locate_switches and type(problem).switches is not ProblemDAE.switches
         self._switched = SwitchedSteps(problem, tableau.stages) if located else None
 
@@ -150,8 +145,6 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
             self._switched.begin(L.u[0], L.time)
         if self.tolerance is not None:
             return
-        self._take(np.zeros((self.method.stages, P.n)), np.zeros((self.method.stages, P.n)))
-        self._u[:] = L.u[0]
         slope = L.u[0].derivative()
         if self.method.explicit_first_stage:
             slope = starting_derivative(P, L.u[0], L.time, L.dt, self.method.order)
@@ -217,7 +210,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
     def steps_ahead(self, value: Any) -> StepsAhead | None:
         """What takes the next steps ahead, from a state; None where each of them is to be looked at."""
         switched = self._switched is not None and not self.level.prob.located
-        if self.shows_stages or not self._adaptive or switched or self._watch.looks:
+        if self.shows_stages or self._problem is None or switched or self._watch.looks:
             return None
         return self._ahead if self.level.prob.starts_alike and self._ahead.starts_from(value) else None
 
@@ -272,17 +265,9 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
             stages, self._used = together.used.stages, together.used.tableau
             self._take(stages.u, stages.du)
             L.f[0] = attach(stages.du0.copy(), L.prob.n_diff)
-        elif self.method.diagonally_implicit:
-            L, stages = self.level, self._stages
-            stages.u0[:], stages.du0[:], stages.u, stages.du = L.u[0], L.f[0], self._u, self._du
-            stages.begin_in_turn(L.dt)
-            stages.solve_alone(self._system, self._newton, L.time, L.dt)
-            while stages.next_stage(L.dt):
-                stages.solve_alone(self._system, self._newton, L.time, L.dt)
-            self._written()
         else:
-            self._coupled.solve_from(self.level.u[0], self.level.time, self.level.dt)
-            self._take(self._coupled.u, self._coupled.du)
+            L = self.level
+            self._take(*self._plain.step(L.u[0], L.f[0].view(np.ndarray), L.time, L.dt))
 
     def compute_residual(self, stage: str = "") -> None:
         """Largest abs(F) over the stages; pySDC skips it for direct methods unless told otherwise."""
@@ -316,9 +301,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
                 self.u_secondary += L.uend - end
 
     def _solvers(self) -> Mapping[str, Any]:
-        if self.tolerance is not None:
-            return {"matrices": self._together}
-        return {"matrices": self._newton if self.method.diagonally_implicit else self._coupled.newton}
+        return {"matrices": self._plain if self.tolerance is None else self._together}
 
     def get_state(self) -> dict[str, Any]:
         """See :class:`DirectMethod`."""

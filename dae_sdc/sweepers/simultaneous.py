@@ -20,7 +20,7 @@ from scipy.linalg.lapack import dgetrf, dgetrs, zgetrf, zgetrs
 from dae_sdc.dae.jacobian import improve_differences, linearize
 from dae_sdc.dae.linear import sparse_factors
 from dae_sdc.dae.memory import Counts, fields
-from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
+from dae_sdc.dae.newton import ROUND_OFF_CORRECTION, ModifiedNewton, NodeSystem
 from dae_sdc.dae.newton_checks import above_noise, is_small
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach, interpolation_matrix, lagrange_weights, reaches
@@ -49,7 +49,8 @@ class StepNumbers(ctypes.Structure):
         ctypes.c_double,
         "linearized factored eta rate error iterations kappa worst at gamma relative end_error"
         " judged at_end allowed_at_end defect allowed_defect"
-        " costly",  # 1 where a factorisation takes the time of many iterations, else 0
+        " costly"  # 1 where a factorisation takes the time of many iterations, else 0
+        " plain",  # 1 where stages are solved to the tolerance of Newton's method, and nobody judges them
     )
 
 
@@ -231,7 +232,8 @@ def corrections(w: Any, t0: Any, h: Any) -> Any:
         if k > 0 and eta * norm * rate ** (most - 1 - k) > kappa:
             break
         before = norm
-    if (suffices and norm <= x.kappa) or w.at_round_off():
+    rounds = (suffices and norm <= x.kappa) or w.at_round_off()
+    if rounds or (x.plain > 0.0 and norm < ROUND_OFF_CORRECTION and w.residual_is_rounding(t0, h)):
         x.eta = 1.0
         return SOLVED
     return status
@@ -483,6 +485,12 @@ class StageOperations:
     def set_tolerance(self, share: float, rtol: float) -> None:
         """Set the part of the tolerance that the error of Newton's method may take, and the tolerance."""
         self.numbers.kappa, self.numbers.relative = share, share * rtol
+
+    def solve_plainly(self) -> None:
+        """Let stages be solved to the tolerance of Newton's method, by the norm of :class:`NodeSystem`."""
+        tolerance = self.problem.newton_tol
+        self.set_tolerance(tolerance / np.sqrt(self.n), tolerance)
+        self.numbers.relative, self.numbers.plain, self.checked[:] = tolerance, 1.0, 0.0
 
     def forget(self) -> None:
         """Drop the kept matrices."""

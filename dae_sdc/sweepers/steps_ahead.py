@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from time import perf_counter
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -276,6 +277,8 @@ def begin_approach(x: Any, time: Any, dt: Any, slope: Any) -> Any:
 FULL, BEGINNING, UNFINISHED, REACHED = range(4)
 """How steps end: without memory for more; with one to be begun, or to be judged; at a time to be met."""
 
+FIRST_AHEAD = 500  # Steps, times unknowns, of the first call, whose time is not known yet.
+LONGEST_CALL = 0.05  # Seconds that a call may take.
 POOL_BYTES = 1 << 21  # Largest memory of the stages of steps, with the next step's at least.
 # Contraction of Newton's method above which it, and not the error alone, limits the step size.
 CRAWLING_CONTRACTION = 0.3
@@ -313,6 +316,21 @@ def take_steps(w: Any, x: Any) -> Any:
             w.restore_sizes()
             return UNFINISHED
         run.dt = clipped(x, run.time)
+    return FULL
+
+
+def take_plain_steps(w: Any) -> Any:
+    """Take steps of one size with stages ``w`` until one is not solved; how they have ended."""
+    run = w.run
+    while w.taken < w.room:
+        w.begin_step()
+        w.continue_stages(run.time, run.dt)
+        w.weigh_plainly(run.dt)
+        run.status = w.solve_and_judge(run.time, run.dt, 1, False, False)
+        if run.status != SOLVED:
+            return UNFINISHED
+        w.end_step(run.time, run.dt)
+        run.time += run.dt
     return FULL
 
 
@@ -444,6 +462,7 @@ class Taken(NamedTuple):
     nodes: tuple[float, ...]
     collocation: bool  # Whether a step leaves the polynomial of its stages behind.
     slope: Vector | None  # Shape (n,). u' at the start, None where it is not known.
+    sweeps: int  # Number of sweeps that each of them counts as.
 
     def first(self, count: int) -> Taken:
         """The first of the steps, without how they have ended."""
@@ -466,7 +485,7 @@ class StepsAhead:
     def __init__(self, together: Any, watch: Any, problem: Any) -> None:
         self._together, self._watch, self._problem = together, watch, problem
         self._method: Any = None
-        self._before = StepSizes()
+        self._before, self._longest = StepSizes(), 0
 
     def starts_from(self, value: MeshDAE) -> bool:
         """Whether steps can be taken ahead from a state."""
@@ -479,7 +498,7 @@ class StepsAhead:
             self._method, m, n = method, method.stages.rows, method.stages.n
             self._capacity = max(1, min(MOST_STEPS, POOL_BYTES // (16 * m * n)))
             self._rows = np.empty((self._capacity, 2 + len(COUNTERS)))
-            graded = bool(method.weights.exponents.any())
+            graded = method.weights is not None and bool(method.weights.exponents.any())
             self._estimates = np.empty((self._capacity if graded else 0, n))
             self._u, self._du = np.empty((0, n)), np.empty((0, m, n))
             self._used = self._row = 0
@@ -495,6 +514,38 @@ class StepsAhead:
             self._used = self._row = 0
         self._u[self._row] = value
         return self._used, self._row
+
+    def _memory(self, first: int, row: int, most: int, sizes: StepSizes) -> tuple[Any, dict[str, int]]:
+        """Arrays and numbers of at most so many steps, which are kept from a place on."""
+        m = self._method.stages.rows
+        arrays = {"run_u": self._u[row + 1 :], "run_du": self._du[first:], "work_rows": self._rows}
+        arrays["estimates"] = self._estimates
+        numbers = {"step_sizes": ctypes.addressof(sizes), "sizes_before": ctypes.addressof(self._before)}
+        # Interrupts and time limits are looked at between the calls.
+        most = min(self._longest or max(1, FIRST_AHEAD // self._problem.n), most)
+        room = min(most, len(self._du) - first, (len(self._u) - 1 - row) // m)
+        return arrays, numbers | {"graded": int(len(self._estimates) > 0), "room": room}
+
+    def _leave(self, status: int, k: int, first: int, row: int, began: float) -> None:
+        """Count what was done, make the step that is begun the one of the stages, and size the next call."""
+        stages, m = self._method.stages, self._method.stages.rows
+        self._used, self._row = first + k, row + k * m
+        if status == UNFINISHED:
+            stages.u, stages.du = self._u[self._row + 1 :][:m], self._du[self._used]
+            self._used, self._row = self._used + 1, self._row + m
+        stages.count_before(self._rows[k, 2:] if status == UNFINISHED else None)
+        wanted = LONGEST_CALL * max(k, 1) / max(perf_counter() - began, 1e-9)
+        self._longest = max(1, min(4 * max(1, k, self._longest), int(wanted)))
+
+    def take_plain(self, value: MeshDAE, time: float, dt: float, most: int) -> Taken:
+        """Take at most so many steps of one size from a state."""
+        stages, began = self._method.stages, perf_counter()
+        first, row = self._place(value, stages.rows)
+        stages.run.time, stages.run.dt, stages.run.rejected = time, dt, 0.0
+        status, k = stages.take_steps(value, None, *self._memory(first, row, most, self._before))
+        taken = self._taken(value, status, k, first, row)
+        self._leave(status, k, first, row, began)
+        return taken
 
     def take(
         self,
@@ -513,7 +564,7 @@ class StepsAhead:
         Where only the first of them are to be kept, as ``look`` says of steps that were taken, the others are
         as if they had not been.
         """
-        method = self._method
+        method, began = self._method, perf_counter()
         stages = method.stages
         m, continued = stages.rows, value.polynomial is not None
         first, row = self._place(value, m)
@@ -530,11 +581,7 @@ class StepsAhead:
         method.forget_errors(time)
         run.between = float(stages.judge_by("between_", *between) and stages.m > 2)
         run.late = float(stages.judge_by("late_", method.late, stages.multipliers))
-        arrays = {"run_u": self._u[row + 1 :], "run_du": self._du[first:], "work_rows": self._rows}
-        arrays["estimates"] = self._estimates
-        numbers = {"step_sizes": ctypes.addressof(sizes), "sizes_before": ctypes.addressof(self._before)}
-        room = min(most, len(self._du) - first, (len(self._u) - 1 - row) // m)
-        numbers |= {"graded": int(len(self._estimates) > 0), "room": room}
+        arrays, numbers = self._memory(first, row, most, sizes)
         about = value, method.weights, arrays, numbers
         scales = method.weights.scales
         known = scales.unknowns.copy()
@@ -549,7 +596,6 @@ class StepsAhead:
                 numbers["room"] = plain
                 status, k = stages.take_steps(*about)
         taken = self._taken(value, status, k, first, row)
-        self._used, self._row = first + k, row + k * m
         rows, u = self._rows[:k], taken.u
         some = slice(int(not continued), k)  # the error of a first step is not told
         if len(rows[some]) and len(self._estimates) and stages.in_turn:
@@ -560,10 +606,7 @@ class StepsAhead:
             if scales.running and method.weights.lets_go:  # with the values at the starts of the steps so far
                 known = np.maximum.accumulate(np.vstack([known, np.abs(u[:-1:m])]))[1:][some]
             method.weights.see(self._estimates[some], u[m::m][some], m, growth, known)
-        if status == UNFINISHED:
-            stages.u, stages.du = self._u[self._row + 1 :][:m], self._du[self._used]
-            self._used, self._row = self._used + 1, self._row + m
-        stages.count_before(self._rows[k, 2:] if status == UNFINISHED else None)
+        self._leave(status, k, first, row, began)
         self._watch.went_ahead(int(run.solved), int(run.crawled), int(run.failed), int(run.in_a_row))
         looks = int(run.solved), int(run.repeated), float(run.failures)
         self._together.went_ahead(float(run.time), *looks)
@@ -587,5 +630,6 @@ class StepsAhead:
             nodes=stages.nodes,
             collocation=not stages.in_turn,
             slope=None if value.polynomial is None else value.polynomial.derivative_at_end(),
+            sweeps=int(stages.numbers.plain),
         )
         return taken._replace(value=taken.end(k - 1, self._problem.n_diff)) if k else taken

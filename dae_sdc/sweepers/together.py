@@ -10,7 +10,7 @@ import numpy as np
 
 from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import EndDerivative, MeshDAE, Vector, attach
+from dae_sdc.dae.state import EndDerivative, MeshDAE, Vector, attach, reaches
 from dae_sdc.errors import SolveError
 from dae_sdc.sweepers import simultaneous
 from dae_sdc.sweepers.coupled import CoupledStages, starting_derivative
@@ -181,6 +181,85 @@ class StagesTogether:
         # The error is estimated by a matrix, and that of iterates which diverged hides any error. Short steps
         # let errors of index 2 go, also those of another solution of the equations, which that matrix shows.
         return SOLVED if self._index > 1 or self.stages.renew(t0, h) else status
+
+
+class PlainStages:
+    """Steps of one Runge-Kutta method, of any size, to the tolerance of Newton's method."""
+
+    weights = None
+
+    def __init__(self, problem: ProblemDAE, tableau: Tableau, collocation: bool) -> None:
+        self.tableau, self.in_turn = tableau, tableau.diagonally_implicit
+        self.coupled = CoupledStages(problem, tableau.A, tableau.c)
+        self._system, self._newton = NodeSystem(problem, problem.n), ModifiedNewton(problem, trust=False)
+        self._stages: Any = None
+        if self.in_turn or (collocation and problem.solver_kernels is not None):
+            differences = np.zeros(tableau.stages) if self.in_turn else None
+            self._stages = stage_solver(problem, tableau.A, tableau.c, None, differences)
+            self._stages.solve_plainly()
+        self.compiled = hasattr(self._stages, "run") and problem.linear_solver == "auto"
+
+    @property
+    def stages(self) -> Any:
+        """The stages that are solved in compiled code; None where they are not."""
+        return self._stages if self.compiled else None
+
+    @property
+    def plain(self) -> PlainStages:
+        """This method, with which all steps are taken."""
+        return self
+
+    def step(self, u0: MeshDAE, slope: Vector, t0: float, h: float) -> tuple[Vector, Vector]:
+        """Solve all stages, with u' at the start for one that is explicit; u and u' at the stages."""
+        stages = self._stages
+        if self.in_turn:
+            u0 = attach(u0.view(np.ndarray), u0.n_diff)
+            u0.polynomial = EndDerivative(slope)
+            stages.begin(u0, t0, h)
+            while not self._solved(t0, h):
+                stages.solve_alone(self._system, self._newton, t0, h)
+                if not stages.goes_on(t0, h):
+                    break
+            stages.count()
+            return stages.u, stages.du
+        if self.compiled and reaches(u0.polynomial, t0 + h, len(u0)):
+            stages.begin(u0, t0, h)
+            solved = self._solved(t0, h)
+            stages.count()
+            if solved:
+                return stages.u, stages.du
+        self.coupled.solve_from(u0, t0, h)
+        return self.coupled.u, self.coupled.du
+
+    def _solved(self, t0: float, h: float) -> bool:
+        """Whether compiled code has solved the stages, from the current one on."""
+        if not self.compiled:
+            return False
+        solved: bool = self._stages.solve(t0, h) == SOLVED
+        if not solved:
+            self._stages.forget()
+            if self.in_turn:
+                self._stages.go_to(self._stages.at.start, h)
+        return solved
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether :meth:`get_state` is all that the next step depends on besides its start."""
+        return self._newton.keeps_state and self.coupled.newton.keeps_state
+
+    def get_state(self) -> dict[str, Any]:
+        """The state that the next step depends on, for a checkpoint."""
+        kept = {"alone": self._newton.get_state(), "coupled": self.coupled.newton.get_state()}
+        kept |= {"split": self._system.split}
+        return kept | ({"stages": self._stages.get_state()} if self.compiled else {})
+
+    def set_state(self, kept: Mapping[str, Any]) -> None:
+        """Take what :meth:`get_state` gave, to the last bit."""
+        self._newton.set_state(kept["alone"])
+        self.coupled.newton.set_state(kept["coupled"])
+        self._system.split = kept["split"]
+        if self.compiled:
+            self._stages.set_state(kept["stages"])
 
 
 class FewerNodes:
