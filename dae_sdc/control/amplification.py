@@ -80,7 +80,7 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
             self._accepted += count
             if self._mass is None:
                 m, ends = len(taken.nodes), (taken.starts + taken.sizes).tolist()
-                self._recorded.extend(zip(ends, taken.u[m::m].copy(), taken.du[:, -1].copy(), strict=True))
+                self._recorded.extend(zip(ends, taken.u[m::m].copy(), taken.slopes_at_end(), strict=True))
             self._check_where_due(L)
 
     def post_step(self, step: Any, level_number: int) -> None:

@@ -865,7 +865,7 @@ class LocateEvents(MarkingControl):
         """
         count, P, n_slopes = len(taken.starts), L.prob, self.params.n_slopes
         places = list(zip(taken.starts.tolist(), taken.sizes.tolist(), strict=True))
-        data = steps_of_stages(places, taken.nodes, taken.u, n_slopes)
+        data = steps_of_stages(places, taken.nodes, taken.u, n_slopes, taken.n_integrated)
         scheme, rows = data[0].scheme, np.array([step.rows for step in data])
         points = _samples(scheme.points)
         stays = (rows == rows[:, :1]).all(axis=1) & (taken.du[:, -1] == 0.0)

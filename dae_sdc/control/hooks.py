@@ -272,11 +272,11 @@ class StepRecord(Hooks):  # type: ignore[misc]
             places = zip(taken.starts.tolist(), taken.sizes.tolist(), strict=True)
             # The start of a step stands before its stages: it is the last stage of the one before.
             if taken.collocation:
-                dense = steps_of_stages(places, nodes, u, self.n_slopes)
+                dense = steps_of_stages(places, nodes, u, self.n_slopes, taken.n_integrated)
             else:
                 dense = steps_of_ends(places, u[:: len(nodes)], taken.slope, du[:, -1])
-        counts = np.insert(taken.counts, 0, taken.sweeps, axis=1)
-        self.rows.extend(ends, u[len(nodes) :: len(nodes)], du[:, -1], counts, dense)
+        counts, residuals = np.column_stack([taken.sweeps, taken.counts]), taken.residuals
+        self.rows.extend(ends, residuals, u[len(nodes) :: len(nodes)], taken.slopes_at_end(), counts, dense)
         if len(ends):
             self.show_progress(float(ends[-1]))
 
@@ -446,13 +446,15 @@ class Steps(Sequence[dict[str, Any]]):
             self._dense[new] = [row["dense"]]
         self._used = new.stop
 
-    def extend(self, ends: Vector, u: Vector, du: Vector, counts: Any, dense: Sequence[StepData]) -> None:
-        """Add steps that were solved at once, whose residual is not known and counts as 0."""
-        # Shapes: ends (K,), u and du (K, n), counts (K, 6).
+    def extend(
+        self, ends: Vector, residuals: Vector, u: Vector, du: Vector, counts: Any, dense: Sequence[StepData]
+    ) -> None:
+        """Add several steps."""
+        # Shapes: ends and residuals (K,), u and du (K, n), counts (K, 6).
         n = u.shape[1]
         new = self._room(len(ends), n)
         values, self._counts[new] = self._values[new], counts
-        values[:, 0], values[:, 1], values[:, 2 : 2 + n], values[:, 2 + n :] = ends, 0.0, u, du
+        values[:, 0], values[:, 1], values[:, 2 : 2 + n], values[:, 2 + n :] = ends, residuals, u, du
         self._dense[new] = dense
         self._used = new.stop
 

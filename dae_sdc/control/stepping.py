@@ -19,14 +19,13 @@ from pySDC.implementations.hooks.log_restarts import LogRestarts
 from dae_sdc.control.adaptivity import AdaptivityDAE
 from dae_sdc.control.amplification import WatchAmplification
 from dae_sdc.control.checkpoint import Checkpoints
-from dae_sdc.control.driver import LEAST_REMAINDER, Control, KeepTimeLimit
+from dae_sdc.control.driver import LEAST_REMAINDER, Control, KeepTimeLimit, StopAtRoundOff
 from dae_sdc.control.events import LocateEvents
-from dae_sdc.control.hooks import StepRecord, hook_of
+from dae_sdc.control.hooks import RequireConvergence, StepRecord, hook_of
 from dae_sdc.control.singular import WatchSingularPoints
 from dae_sdc.dae.memory import COUNTERS
 from dae_sdc.deadline import check_at
 from dae_sdc.errors import StepSizeError
-from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.steps_ahead import FULL, MOST_STEPS, REACHED, TIME_SLACK, UNFINISHED, Taken, time_slack
 
 
@@ -67,10 +66,10 @@ class FixedSteps(Control):
         room = min(most, int(np.searchsorted(self._grid, stop, side="right")) - number - 1)
         if ahead is None or room < 1 or self._grid[number] != time or L.params.dt != self.params.dt:
             return None
-        taken: Taken = ahead.take_plain(value, time, self.params.dt, room)
-        L.uend = taken.value
-        if len(taken.starts):
-            L.status.time = float(taken.starts[-1])
+        taken: Taken | None = ahead.take_plain(value, time, self.params.dt, room)
+        if taken is None or not len(taken.starts):
+            return taken
+        L.uend, L.status.time = taken.value, float(taken.starts[-1])
         return taken._replace(status=REACHED) if taken.time >= stop else taken
 
     def check_limit(self, L: Any, reached: float) -> None:
@@ -228,13 +227,14 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
             methods = methods_of(hook, Hooks, CALLED)
             for name, method in methods.items():
                 self._calls[name].append(method)
-            looking += not methods.keys().isdisjoint(OF_STEPS)
+            # Of steps that have converged it sees nothing.
+            looking += not (isinstance(hook, RequireConvergence) or methods.keys().isdisjoint(OF_STEPS))
         record: StepRecord | None = hook_of(self, StepRecord)
         self._watch: WatchSingularPoints | None = hook_of(self, WatchSingularPoints)
         self._growth: WatchAmplification | None = hook_of(self, WatchAmplification)
         self._watching = [hook for hook in (self._watch, self._growth) if hook is not None]
-        judges = AdaptivityDAE | FixedSteps | CheckConvergence | LocateEvents | KeepTimeLimit
-        plain = isinstance(self.MS[0].levels[0].sweep, DirectMethod)
+        judges = AdaptivityDAE | FixedSteps | CheckConvergence | LocateEvents | KeepTimeLimit | StopAtRoundOff
+        plain = self._direct or isinstance(self.adaptivity, FixedSteps)
         plain = plain and all(isinstance(each, judges) for each in self._order)
         # Without a record, and with other hooks, no steps are taken ahead.
         plain = plain and record is not None and record.is_plain and not record.collects

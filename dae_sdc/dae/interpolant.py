@@ -141,10 +141,10 @@ def step_data(
 
 
 def steps_of_stages(
-    places: Iterable[tuple[float, float]], nodes: tuple[float, ...], u: Vector, n_slopes: int
+    places: Iterable[tuple[float, float]], nodes: tuple[float, ...], u: Vector, n_slopes: int, k: int
 ) -> list[StepData]:
     """What is kept of collocation steps in a row, as views: u is the first start and all stages in order."""
-    m, scheme = len(nodes), _collocation(nodes, u.shape[1], n_slopes)
+    m, scheme = len(nodes), _collocation(nodes, k, n_slopes)  # with u' of k leading unknowns
     return [StepData(*place, scheme, u[k * m : (k + 1) * m + 1]) for k, place in enumerate(places)]
 
 

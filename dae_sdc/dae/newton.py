@@ -267,7 +267,7 @@ def _undetermined(unknown: str, equation: str) -> str:
     return f"it does not determine '{unknown}' (equation '{equation}')"
 
 
-@dataclass
+@dataclass(eq=False)
 class ModifiedNewton:
     """Newton's method with a matrix for each ``key`` of systems that is kept while it contracts.
 

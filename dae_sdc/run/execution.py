@@ -259,8 +259,7 @@ class Execution:
         if self.plan.count is None:
             own_hooks = [CheckInitialValue, *own_hooks]
         elif team.steps is None:
-            iterates = not issubclass(setup.sweeper_class, DirectMethod)
-            own_hooks = [CheckInitialValue, *[RequireConvergence] * iterates, *own_hooks]
+            own_hooks = [CheckInitialValue, RequireConvergence, *own_hooks]
         else:
             # Checked on all ranks here, because hooks would raise on one rank alone.
             check_consistent(setup.problem, self.plan.start.u, self.plan.start.t0)

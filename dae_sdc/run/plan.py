@@ -119,13 +119,16 @@ def plan_of(
     setup, fixed = _with_steps(request, setup, start, end, events)
     if fixed is None:
         setup.description["sweeper_params"]["tolerance"].check_start(problem, begin.u)
-    alone = setup.iterates_alone(request.steps) and not (setup.adaptive or request.hooks)
-    if alone and not request.controller_params and issubclass(setup.sweeper_class, RungeKuttaDAE):
-        setup = _on_grid(setup, fixed)
     setup, locates = _locating(request, setup, events, begin, fixed, _may_slide(request, equations, events))
     unlimited = request.maxiter is None and request.nsweeps is None
     if unlimited and not setup.adaptive and request.steps in (None, 1):
         setup = swept_at_once(setup, request.hooks)
+    alone = setup.iterates_alone(request.steps) and setup.parallel is None and not setup.adaptive
+    swept = setup.description["sweeper_params"].get("initial_sweeps", 0) > 0
+    if alone and not (request.hooks or request.controller_params) and (
+        swept or issubclass(setup.sweeper_class, RungeKuttaDAE)
+    ):
+        setup = _on_grid(setup, fixed)
     if request.project is not None:
         require_invariants(problem)
         setup.require_alone(request.steps, "invariants are looked at", "project out")

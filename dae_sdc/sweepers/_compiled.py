@@ -112,11 +112,52 @@ def _measure(w: Any, low: Any, high: Any) -> Any:
         out[m] = mn.largest_of(value, 0, a.n)
 
 
+@within_compiled
+def count(nodes: Any, counted: Any, sign: Any) -> None:
+    """Add what was counted, times a sign, to the last numbers of a row of a step."""
+    counts = nodes.counts
+    counted[2] += sign * counts.rhs
+    counted[3] += sign * counts.newton
+    counted[4] += sign * counts.jacobian
+    counted[5] += sign * counts.factorization
+    counted[6] += sign * counts.solve
+
+
+@_view.method()
+def _begin_step(w: Any) -> None:
+    x, a, nodes = w.ahead, w.arrays, mn.nodes_at(w.nodes)
+    size, n, counted = 8 * x.stride * a.num_nodes, a.n, doubles(x.counted + 56 * x.taken)
+    base = x.rows + size * x.taken
+    a.u.place = nodes.u = base
+    a.du.place = nodes.du = base + 8 * n
+    if x.taken > 0:
+        a.start = base - 8 * x.stride
+        w.last.value.place, w.last.derivative.place = base - size, base - size + 8 * n
+        w.last.value.stride = w.last.derivative.stride = x.stride
+    for m in range(a.num_nodes):
+        doubles(x.times)[m] = doubles(x.offsets)[m] + x.time
+        for j in range(a.n_integrated, n):
+            doubles(sweep.row(a.du, m))[j] = 0.0
+    for i in range(7):
+        counted[i] = 0.0
+    count(nodes, counted, -1.0)
+
+
+@_view.method()
+def _end_step(w: Any, sweeps: Any, residual: Any) -> None:
+    x = w.ahead
+    counted = doubles(x.counted + 56 * x.taken)
+    counted[0], counted[1] = sweeps, residual
+    count(mn.nodes_at(w.nodes), counted, 1.0)
+    x.time += x.dt
+    x.taken += 1
+
+
 for _function in (
     *(sweep.integrate, sweep.put_integrated, sweep.continue_polynomial, sweep.right_sides),
     *(sweep.guide_point, sweep.start_from, sweep.collect, sweep.solve_nodes, sweep.finish),
     *(sweep.place_measured, sweep.residual_norms, sweep.residual),
-    *(sweep.keep_old, sweep.look_at_change, sweep.sweeps),
+    *(sweep.keep_old, sweep.look_at_change, sweep.sweeps, sweep.take_steps),
 ):
     within_compiled(_function)
 
@@ -127,6 +168,10 @@ def _sweeps(
     done, reached, how, value = sweep.sweeps(s, number, most, low, tolerance, only_last != 0, to_goal != 0)
     found = doubles(out)
     found[0], found[1], found[2], found[3] = done, reached, how, value
+
+
+def _take_steps(s: Any, most: Any, only_last: Any) -> Any:
+    return 1 if sweep.take_steps(s, most, only_last != 0) else 0
 
 
 _WHOLE, _NOTHING = types.int64, types.void
@@ -141,6 +186,7 @@ C_FUNCTIONS = c_functions(
         "residual_norms": (sweep.residual_norms, _NOTHING(_WHOLE, _WHOLE, _WHOLE)),
         "solve_nodes": (sweep.solve_nodes, _WHOLE(_WHOLE, _WHOLE, _WHOLE)),
         "look_at_change": (sweep.look_at_change, _WHOLE(_WHOLE, _WHOLE)),
+        "take_steps": (_take_steps, _WHOLE(_WHOLE, _WHOLE, _WHOLE)),
         "sweeps": (_sweeps, _NOTHING(*(_WHOLE,) * 4, types.float64, *(_WHOLE,) * 3)),
     },
     # They are not optimised themselves, so that what they call is not compiled into them a second time.

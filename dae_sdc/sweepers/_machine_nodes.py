@@ -45,6 +45,18 @@ def _memory_of(record: str, rows: str, integers: str = "") -> type[ctypes.Struct
     return type(f"{record}Memory", (ctypes.Structure,), {"_fields_": members})
 
 
+class AheadMemory(ctypes.Structure):
+    """Steps of one size that are taken one after the other, for Python and for compiled code."""
+
+    _fields_ = [
+        # Addresses of the rows of the nodes of all steps, of so many numbers each, of rows of what is counted
+        # of each step, see ``end_step``, of dt c_m and of the times of the nodes; the most steps, and those
+        # that were taken.
+        *fields(ctypes.c_int64, "rows stride counted offsets times room taken"),
+        *fields(ctypes.c_double, "time dt tolerance"),
+    ]
+
+
 class SweepMemory(ctypes.Structure):
     """What sweeps work on, for Python and for compiled code, with the address of a NodesMemory."""
 
@@ -60,6 +72,7 @@ class SweepMemory(ctypes.Structure):
         ("before", _memory_of("Values", "u du integral")),  # a sweep
         ("last", _memory_of("Continuation", "matrix value derivative", "wanted nodes")),
         ("goal", _memory_of("Goal", "old", "weights numbers")),
+        ("ahead", AheadMemory),
         *fields(ctypes.c_int64, "norms nodes"),
     ]
 
@@ -75,7 +88,7 @@ def _address_of(name: str) -> int:
 @functools.cache
 def _compiled(name: str, count: int) -> Any:
     """The compiled form of a function of :mod:`dae_sdc.sweepers.sweep` that takes so many integers."""
-    result = ctypes.c_int64 if name in ("solve_nodes", "look_at_change") else None
+    result = ctypes.c_int64 if name in ("solve_nodes", "look_at_change", "take_steps") else None
     return ctypes.PYFUNCTYPE(result, *(1 + count) * [ctypes.c_int64])(entry(f"{_HOME}:{name}").address)
 
 
@@ -269,6 +282,34 @@ class DenseNodes(CompiledNodes):
         self._kept["pivots"] = np.empty((self._capacity, n), dtype=np.int32)
         self._buffers["small"] = np.array([n, 1, 0, ord("N")], dtype=np.int32)
         self._nodes.getrf, self._nodes.getrs = lapack("dgetrf"), lapack("dgetrs")
+
+    def take_steps(
+        self, last: Continuation, rows: Vector, counted: Vector, offsets: Vector, tolerance: float, *how: int
+    ) -> int:
+        """Take steps from the place that was prepared, and count those that were swept to a tolerance.
+
+        ``how`` are the most sweeps of a step, and whether the residual at the last node alone counts.
+        """
+        # Shapes: rows (K, M, any), counted (K, 7), offsets (M,).
+        place, ahead, counts = self.place, self._memory.ahead, self._nodes.counts
+        norms, room = np.empty(rows.shape[1]), len(rows)
+        self.remember()
+        while True:
+            self._locate(last)
+            self._memory.norms, self._memory.arrays.start = address(norms), address(place.arrays.start)
+            ahead.rows, ahead.counted, ahead.stride = address(rows), address(counted), rows.shape[2]
+            ahead.offsets, ahead.times, ahead.taken, ahead.room = address(offsets), address(place.times), 0, room
+            ahead.time, ahead.dt, ahead.tolerance = place.time, place.dt, tolerance
+            swept = not room or _compiled("take_steps", len(how))(self._own, *how) != 0
+            if swept:
+                counts.add_to(self.problem)
+                return room
+            # The step that has failed is left to others, as if it had not been begun.
+            room = int(ahead.taken)
+            ctypes.memset(addressof(counts), 0, ctypes.sizeof(counts))
+            self.recall()
+            self.remember()
+            self.prepare(place)
 
     def magnitude(self, m: int) -> float:
         a, slot, n = self.arrays, int(self._buffers["slots"][m]), self.problem.n

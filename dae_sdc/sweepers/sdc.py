@@ -35,6 +35,7 @@ from dae_sdc.sweepers.step_sweeps import (
     RESIDUAL_TYPES as RESIDUAL_TYPES,
     AccuracyGoal,
     StepSweeps,
+    SweepsAhead,
 )
 from dae_sdc.sweepers.tolerance import Outcome, Tolerance
 
@@ -123,6 +124,7 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
         self.initial_sweeps, self.defers = 0, False
         self.failure: Exception | None = None
         self._step: StepSweeps | None = None
+        self._ahead: SweepsAhead | None = None
 
     # --- set-up ---------------------------------------------------------------------------------------------
 
@@ -190,7 +192,15 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
         watch = JacobianWatch(problem, self.tolerance is not None)
         accuracy = None if self.tolerance is None else AccuracyGoal(iterate, self.tolerance, name, watch)
         predictor = Predictor(iterate, self.params, None if accuracy is None else accuracy.errors)
-        return StepSweeps(iterate, predictor, accuracy, watch, self.params)
+        step = StepSweeps(iterate, predictor, accuracy, watch, self.params)
+        self._ahead = SweepsAhead(step, self.params)
+        return step
+
+    def steps_ahead(self, value: Any) -> SweepsAhead | None:
+        """What takes the next steps ahead, from a state; None where each of them is to be looked at."""
+        known = self._step is not None and self._step.iterate.problem is self.level.prob
+        ahead = self._ahead if known else None
+        return ahead if ahead is not None and ahead.starts_from(value) else None
 
     # --- the interface of a sweeper in pySDC ----------------------------------------------------------------
 

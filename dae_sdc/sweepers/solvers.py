@@ -53,6 +53,11 @@ class PythonNodes:
         self.number = 0
         self.norms = np.zeros(0)
 
+    @property
+    def _distinct(self) -> list[ModifiedNewton]:
+        """The Newton iterations, of which one may serve all nodes."""
+        return list(dict.fromkeys(self.newtons.values()))
+
     def measure_by(self, weights: Vector, unit: float) -> None:
         """Measure corrections by the largest in units of weights, shape (n,), times ``unit``."""
         self.system.weights, self.system.unit = weights, unit
@@ -137,12 +142,12 @@ class PythonNodes:
 
     def remember(self) -> None:
         """Save the state of the matrices for :meth:`recall`."""
-        for newton in self.newtons.values():
+        for newton in self._distinct:
             newton.remember()
 
     def recall(self) -> None:
         """Restore the state that the last :meth:`remember` saved; only once for each."""
-        for newton in self.newtons.values():
+        for newton in self._distinct:
             newton.recall()
 
     def forget(self) -> None:
@@ -157,13 +162,11 @@ class PythonNodes:
 
     def get_state(self) -> dict[str, Any]:
         """The state of the matrices, for a checkpoint."""
-        newtons = {id(newton): newton for newton in self.newtons.values()}
-        return {"newtons": [one.get_state() for one in newtons.values()], "split": self.system.split}
+        return {"newtons": [newton.get_state() for newton in self._distinct], "split": self.system.split}
 
     def set_state(self, kept: Mapping[str, Any]) -> None:
         """Take the state that :meth:`get_state` gave."""
-        newtons = {id(newton): newton for newton in self.newtons.values()}
-        for newton, memory in zip(newtons.values(), kept["newtons"], strict=True):
+        for newton, memory in zip(self._distinct, kept["newtons"], strict=True):
             newton.set_state(memory)
         self.system.split = kept["split"]
 

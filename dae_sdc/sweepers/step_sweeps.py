@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from dae_sdc.dae.newton_checks import JacobianWatch
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import MeshDAE, Vector, interpolation_matrix
+from dae_sdc.dae.state import MeshDAE, Vector, continuation_matrix, interpolation_matrix, reaches
 from dae_sdc.errors import EvaluationError, InputError, SolveError
 from dae_sdc.registry import unknown
 from dae_sdc.sweepers import sweep
@@ -19,7 +20,8 @@ from dae_sdc.sweepers.nodes import OK, RESIDUAL_FAILED, SWEEP_FAILED, Stages
 from dae_sdc.sweepers.restart import SwitchedSteps
 from dae_sdc.sweepers.simultaneous import eigenbasis
 from dae_sdc.sweepers.step_error import StepError, multipliers, only_rounding
-from dae_sdc.sweepers.sweep import CONVERGED, GOING_ON, MOST_SWEEPS, TOO_SLOW, Continuation
+from dae_sdc.sweepers.steps_ahead import FULL, Pace, Taken
+from dae_sdc.sweepers.sweep import CONTINUE, CONVERGED, GOING_ON, MOST_SWEEPS, TOO_SLOW, Continuation
 from dae_sdc.sweepers.tolerance import Outcome, Tolerance
 
 # A node's solve may stop at this fraction of its first correction, by the index of the problem: the next
@@ -257,6 +259,13 @@ class StepSweeps:
         self._began_provisionally = False
 
     # --- prediction -----------------------------------------------------------------------------------------
+
+    @property
+    def looks_at_nothing(self) -> bool:
+        """Whether nothing is to be looked at where a step begins or ends."""
+        problem = self.iterate.problem
+        located = self._switched is None or problem.located
+        return bool(located and problem.starts_alike and not self._watch.looks)
 
     def predict(self) -> None:
         """Begin a step from the value at its start."""
@@ -573,3 +582,73 @@ class StepSweeps:
             f"eval_f of {type(P).__name__} returned {rows[node, i]} in '{P.equation_names[i]}' at "
             f"t={iterate.times[node]:.6g}, node {node + 1} of the step from {L.time:.6g}; reduce dt"
         )
+
+
+LONGEST_WAIT = 64  # Steps for which none are taken ahead after several in a row that could not be.
+
+
+class SweepsAhead:
+    """Takes steps of one size ahead by compiled sweeps that end with their predictions."""
+
+    def __init__(self, step: StepSweeps, params: Any) -> None:
+        self._step, self._params = step, params
+        self._pace = Pace(step.iterate.problem.n)
+        self._wait = self._vain = 0
+
+    def starts_from(self, value: MeshDAE) -> bool:
+        """Whether steps can be taken ahead from a state."""
+        iterate, step = self._step.iterate, self._step
+        matrices, level, solver = iterate.matrices, iterate.level, iterate.solver
+        ends = matrices.collocation.right_is_node and not self._params.do_coll_update
+        plain = ends and matrices.first_solved == 0 and not matrices.varies and hasattr(solver, "take_steps")
+        plain = plain and step.accuracy is None and self._params.initial_sweeps > 0 and iterate.stands_alone()
+        plain = plain and step.looks_at_nothing and level.params.residual_type.endswith("abs")
+        return bool(plain and self._params.initial_guess == "extrapolate" and value.polynomial is not None)
+
+    def take_plain(self, value: MeshDAE, time: float, dt: float, most: int) -> Taken | None:
+        """Take at most so many steps of one size from a state; None where they are left to the controller."""
+        if self._wait:
+            self._wait -= 1
+            return None
+        iterate, last, began = self._step.iterate, value.polynomial, perf_counter()
+        L, nodes, n, k = iterate.level, iterate.matrices.nodes, iterate.problem.n, iterate.n_integrated
+        L.status.time = time
+        matrix = last.continuation(time, dt, nodes) if reaches(last, time + dt, k) else None
+        if matrix is not continuation_matrix(nodes, nodes, 1.0, 1.0):
+            return None
+        iterate.allocate()
+        iterate.scale()
+        iterate.begin_at(value)
+        iterate.in_prediction = not iterate.constrained and not iterate.keeps_node_value
+        iterate.prepare(iterate.stages)
+        iterate.in_prediction = False
+        room, M = self._pace.room(most), len(nodes)
+        rows, counted = np.empty((room, M, 2 * n + 2)), np.empty((room, 7))
+        how = self._params.initial_sweeps, int(L.params.residual_type[0] == "l")
+        first = Continuation(CONTINUE, M, matrix, last.value, last.derivative)
+        steps = rows, counted, iterate.matrices.offsets, L.params.restol, *how
+        count = iterate.solver.take_steps(first, *steps)
+        self._pace.took(count, began)
+        self._vain = 0 if count else min(LONGEST_WAIT, 2 * self._vain + 1)
+        self._wait = self._vain
+        u, du = np.vstack([value, rows[:count, :, :n].reshape(-1, n)]), rows[:count, :, n : 2 * n].copy()
+        starts = np.cumsum([time, *[dt] * count])
+        taken = Taken(
+            FULL,
+            time=float(starts[-1]),
+            value=value,
+            next_dt=dt,
+            starts=starts[:-1],
+            sizes=np.full(count, dt),
+            rejected=0,
+            counts=counted[:count, 2:],
+            u=u,
+            du=du,
+            nodes=nodes,
+            collocation=True,
+            slope=None,
+            sweeps=counted[:count, 0],
+            residuals=counted[:count, 1],
+            n_integrated=k,
+        )
+        return taken._replace(value=taken.end(count - 1, iterate.problem.n_diff)) if count else taken

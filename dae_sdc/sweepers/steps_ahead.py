@@ -446,6 +446,9 @@ def count_solved(w: Any) -> None:
         w.run.crawled += 1.0
 
 
+OF_STEPS = "starts", "sizes", "counts", "du", "sweeps", "residuals"  # What there is for each of some steps.
+
+
 class Taken(NamedTuple):
     """Steps that were taken ahead: how they have ended, and what is kept of each of the K steps."""
 
@@ -462,21 +465,48 @@ class Taken(NamedTuple):
     nodes: tuple[float, ...]
     collocation: bool  # Whether a step leaves the polynomial of its stages behind.
     slope: Vector | None  # Shape (n,). u' at the start, None where it is not known.
-    sweeps: int  # Number of sweeps that each of them counts as.
+    sweeps: Vector  # Shape (K,). Sweeps of each.
+    residuals: Vector  # Shape (K,). What is left of the equations of each, 0 where it is not known.
+    n_integrated: int  # Number of leading unknowns whose u' the stages have.
 
     def first(self, count: int) -> Taken:
         """The first of the steps, without how they have ended."""
-        rows = {name: getattr(self, name)[:count] for name in ("starts", "sizes", "counts", "du")}
+        rows = {name: getattr(self, name)[:count] for name in OF_STEPS}
         return self._replace(u=self.u[: count * len(self.nodes) + 1], **rows)
+
+    def _polynomial(self, k: int) -> StepPolynomial:
+        m, (time, dt) = len(self.nodes), (float(self.starts[k]), float(self.sizes[k]))
+        u = self.u[k * m + 1 : (k + 1) * m + 1]
+        return StepPolynomial(time, dt, self.nodes, u, self.du[k], self.n_integrated)
 
     def end(self, k: int, n_diff: int) -> MeshDAE:
         """The state at the end of a step, with its polynomial."""
-        m, (time, dt) = len(self.nodes), (float(self.starts[k]), float(self.sizes[k]))
-        u, du = self.u[k * m + 1 : (k + 1) * m + 1], self.du[k]
-        state = attach(u[-1].copy(), n_diff)
-        whole = StepPolynomial(time, dt, self.nodes, u, du, u.shape[1])
-        state.polynomial = whole if self.collocation else EndDerivative(du[-1])
+        whole = self._polynomial(k)
+        state = attach(whole.value[-1].copy(), n_diff)
+        state.polynomial = whole if self.collocation else EndDerivative(whole.derivative[-1])
         return state
+
+    def slopes_at_end(self) -> Vector:
+        """u' at the ends of the steps, shape (K, n), new rows."""
+        if self.n_integrated == self.u.shape[1]:
+            return self.du[:, -1].copy()
+        return np.array([self._polynomial(k).derivative_at_end() for k in range(len(self.starts))])
+
+
+class Pace:
+    """How many steps of n unknowns are taken in a call: interrupts and time limits wait for its end."""
+
+    def __init__(self, n: int) -> None:
+        self._steps, self._most = 0, max(1, FIRST_AHEAD // n)
+
+    def room(self, most: int) -> int:
+        """The number of steps of the next call, of which there may be so many."""
+        return min(self._most, most)
+
+    def took(self, count: int, began: float) -> None:
+        """Take note of a call that has taken so many steps since a time."""
+        wanted = LONGEST_CALL * max(count, 1) / max(perf_counter() - began, 1e-9)
+        self._steps = self._most = max(1, min(4 * max(1, count, self._steps), int(wanted)))
 
 
 class StepsAhead:
@@ -485,7 +515,7 @@ class StepsAhead:
     def __init__(self, together: Any, watch: Any, problem: Any) -> None:
         self._together, self._watch, self._problem = together, watch, problem
         self._method: Any = None
-        self._before, self._longest = StepSizes(), 0
+        self._before, self._pace = StepSizes(), Pace(problem.n)
 
     def starts_from(self, value: MeshDAE) -> bool:
         """Whether steps can be taken ahead from a state."""
@@ -521,21 +551,18 @@ class StepsAhead:
         arrays = {"run_u": self._u[row + 1 :], "run_du": self._du[first:], "work_rows": self._rows}
         arrays["estimates"] = self._estimates
         numbers = {"step_sizes": ctypes.addressof(sizes), "sizes_before": ctypes.addressof(self._before)}
-        # Interrupts and time limits are looked at between the calls.
-        most = min(self._longest or max(1, FIRST_AHEAD // self._problem.n), most)
-        room = min(most, len(self._du) - first, (len(self._u) - 1 - row) // m)
+        room = min(self._pace.room(most), len(self._du) - first, (len(self._u) - 1 - row) // m)
         return arrays, numbers | {"graded": int(len(self._estimates) > 0), "room": room}
 
     def _leave(self, status: int, k: int, first: int, row: int, began: float) -> None:
-        """Count what was done, make the step that is begun the one of the stages, and size the next call."""
+        """Count what was done, and make the step that has begun the one of the stages."""
         stages, m = self._method.stages, self._method.stages.rows
         self._used, self._row = first + k, row + k * m
         if status == UNFINISHED:
             stages.u, stages.du = self._u[self._row + 1 :][:m], self._du[self._used]
             self._used, self._row = self._used + 1, self._row + m
         stages.count_before(self._rows[k, 2:] if status == UNFINISHED else None)
-        wanted = LONGEST_CALL * max(k, 1) / max(perf_counter() - began, 1e-9)
-        self._longest = max(1, min(4 * max(1, k, self._longest), int(wanted)))
+        self._pace.took(k, began)
 
     def take_plain(self, value: MeshDAE, time: float, dt: float, most: int) -> Taken:
         """Take at most so many steps of one size from a state."""
@@ -630,6 +657,8 @@ class StepsAhead:
             nodes=stages.nodes,
             collocation=not stages.in_turn,
             slope=None if value.polynomial is None else value.polynomial.derivative_at_end(),
-            sweeps=int(stages.numbers.plain),
+            sweeps=np.full(k, stages.numbers.plain),
+            residuals=np.zeros(k),
+            n_integrated=stages.n,
         )
         return taken._replace(value=taken.end(k - 1, self._problem.n_diff)) if k else taken
