@@ -66,6 +66,7 @@ class FixedSteps(Control):
         room = min(most, int(np.searchsorted(self._grid, stop, side="right")) - number - 1)
         if ahead is None or room < 1 or self._grid[number] != time or L.params.dt != self.params.dt:
             return None
+        L.prob.start_step(value, time)
         taken: Taken | None = ahead.take_plain(value, time, self.params.dt, room)
         if taken is None or not len(taken.starts):
             return taken
