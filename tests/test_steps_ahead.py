@@ -20,6 +20,7 @@ from dae_sdc.problems import PROBLEMS
 from dae_sdc.problems._models import MODELS
 from dae_sdc.run.solution import Solution
 from dae_sdc.sweepers.runge_kutta import RungeKuttaDAE
+from dae_sdc.sweepers.sdc import SpectralDeferredCorrectionDAE
 from dae_sdc.sweepers.steps_ahead import CRAWLING_CONTRACTION
 from dae_sdc.sweepers.tolerance import Outcome
 
@@ -53,6 +54,16 @@ BY_PAIRS = [
     ],
 ]
 """Problems and embedded pairs, whose stages are solved one after the other."""
+
+
+OF_ONE_SIZE: list[dict[str, Any]] = [
+    {"sweeper": "radau-iia-5"},
+    {"sweeper": "esdirk43"},
+    {"sweeper": "fully-implicit", "nodes": 3, "restol": 1e-6},
+    {"sweeper": "semi-implicit", "nodes": 4, "qdelta": "MIN-SR-S"},
+    {"sweeper": "constrained", "nodes": 3},
+]
+"""Methods of steps of a fixed size."""
 
 
 def one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,6 +113,32 @@ def test_steps_of_pairs_are_those_of_the_controller(
     ahead, alone = solved_twice(monkeypatch, name, sweeper=sweeper, rtol=1e-4, dense=True)
     require_equal(ahead, alone)
     require_equal_between(ahead, alone)
+
+
+@pytest.mark.parametrize("options", OF_ONE_SIZE, ids=lambda options: "-".join(map(str, options.values())))
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_steps_of_one_size_are_those_of_the_controller(
+    monkeypatch: pytest.MonkeyPatch, name: str, options: dict[str, Any]
+) -> None:
+    problem = PROBLEMS[name]()
+    if options["sweeper"] in ("semi-implicit", "constrained") and name == "problematic-f":
+        pytest.skip("it depends on the derivative of an algebraic unknown")
+    count = 70 if problem.n < 50 else 7
+    span = {"dt": problem.dt, "t_end": problem.interval[0] + count * problem.dt}
+    ahead, alone = solved_twice(monkeypatch, name, dense=True, **span, **options)
+    require_equal(ahead, alone)
+    require_equal_between(ahead, alone)
+
+
+def test_steps_of_one_size_are_taken_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[float] = []
+    for cls in (RungeKuttaDAE, SpectralDeferredCorrectionDAE):
+        predict = cls.predict
+        monkeypatch.setattr(cls, "predict", lambda self, predict=predict: (begun.append(0.0), predict(self)))
+    for options in OF_ONE_SIZE:
+        begun.clear()
+        assert ds.solve("pendulum", dt=0.01, t_end=1.0, **options).stats["steps"] == 100
+        assert len(begun) < 10, options
 
 
 @pytest.mark.parametrize("name", [*WATCHED, *OTHERS])

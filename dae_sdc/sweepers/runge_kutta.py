@@ -145,6 +145,9 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
             self._switched.begin(L.u[0], L.time)
         if self.tolerance is not None:
             return
+        if self.shows_stages:
+            start = L.u[0].view(np.ndarray)
+            self._take(np.tile(start, (self.method.stages, 1)), np.zeros((self.method.stages, P.n)))
         slope = L.u[0].derivative()
         if self.method.explicit_first_stage:
             slope = starting_derivative(P, L.u[0], L.time, L.dt, self.method.order)
