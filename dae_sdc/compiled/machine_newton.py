@@ -127,6 +127,17 @@ def residual_of_node(nodes: Any, m: Any, u: Any, du: Any) -> Any:
             value[i] -= tau[m * n + i]
 
 
+@within_compiled
+def put_counts(work: Any, row: Any, sign: Any) -> None:
+    """Add what was counted, times a sign, to the last five numbers of a row of a step."""
+    counts = work.counts
+    row[2] += sign * counts.rhs
+    row[3] += sign * counts.newton
+    row[4] += sign * counts.jacobian
+    row[5] += sign * counts.factorization
+    row[6] += sign * counts.solve
+
+
 @_view.method()
 def _correct(nodes: Any) -> Any:
     residual_of_node(nodes, nodes.node, nodes.node_u, nodes.node_du)

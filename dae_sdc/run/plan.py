@@ -27,7 +27,6 @@ from dae_sdc.run.solution import DENSE_LIMIT, output_times
 from dae_sdc.run.start import Start
 from dae_sdc.run.unknowns import events_of
 from dae_sdc.sharing import tell
-from dae_sdc.sweepers.runge_kutta import RungeKuttaDAE
 from dae_sdc.sweepers.teams import AUTO
 from dae_sdc.sweepers.tolerance import Tolerance
 
@@ -124,10 +123,7 @@ def plan_of(
     if unlimited and not setup.adaptive and request.steps in (None, 1):
         setup = swept_at_once(setup, request.hooks)
     alone = setup.iterates_alone(request.steps) and setup.parallel is None and not setup.adaptive
-    swept = setup.description["sweeper_params"].get("initial_sweeps", 0) > 0
-    if alone and not (request.hooks or request.controller_params) and (
-        swept or issubclass(setup.sweeper_class, RungeKuttaDAE)
-    ):
+    if alone and not (request.hooks or request.controller_params):
         setup = _on_grid(setup, fixed)
     if request.project is not None:
         require_invariants(problem)

@@ -112,17 +112,6 @@ def _measure(w: Any, low: Any, high: Any) -> Any:
         out[m] = mn.largest_of(value, 0, a.n)
 
 
-@within_compiled
-def count(nodes: Any, counted: Any, sign: Any) -> None:
-    """Add what was counted, times a sign, to the last numbers of a row of a step."""
-    counts = nodes.counts
-    counted[2] += sign * counts.rhs
-    counted[3] += sign * counts.newton
-    counted[4] += sign * counts.jacobian
-    counted[5] += sign * counts.factorization
-    counted[6] += sign * counts.solve
-
-
 @_view.method()
 def _begin_step(w: Any) -> None:
     x, a, nodes = w.ahead, w.arrays, mn.nodes_at(w.nodes)
@@ -140,7 +129,7 @@ def _begin_step(w: Any) -> None:
             doubles(sweep.row(a.du, m))[j] = 0.0
     for i in range(7):
         counted[i] = 0.0
-    count(nodes, counted, -1.0)
+    mn.put_counts(nodes, counted, -1.0)
 
 
 @_view.method()
@@ -148,7 +137,7 @@ def _end_step(w: Any, sweeps: Any, residual: Any) -> None:
     x = w.ahead
     counted = doubles(x.counted + 56 * x.taken)
     counted[0], counted[1] = sweeps, residual
-    count(mn.nodes_at(w.nodes), counted, 1.0)
+    mn.put_counts(mn.nodes_at(w.nodes), counted, 1.0)
     x.time += x.dt
     x.taken += 1
 

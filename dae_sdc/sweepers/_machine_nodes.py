@@ -298,8 +298,9 @@ class DenseNodes(CompiledNodes):
             self._locate(last)
             self._memory.norms, self._memory.arrays.start = address(norms), address(place.arrays.start)
             ahead.rows, ahead.counted, ahead.stride = address(rows), address(counted), rows.shape[2]
-            ahead.offsets, ahead.times, ahead.taken, ahead.room = address(offsets), address(place.times), 0, room
-            ahead.time, ahead.dt, ahead.tolerance = place.time, place.dt, tolerance
+            ahead.offsets, ahead.times = address(offsets), address(place.times)
+            ahead.taken, ahead.room, ahead.time, ahead.dt = 0, room, place.time, place.dt
+            ahead.tolerance = tolerance
             swept = not room or _compiled("take_steps", len(how))(self._own, *how) != 0
             if swept:
                 counts.add_to(self.problem)

@@ -800,17 +800,6 @@ def _weigh_within(a: Any, h: Any) -> Any:
     return grown
 
 
-@within_compiled
-def put_counts(a: Any, row_at: Any, sign: Any) -> None:
-    """Add what was counted, times a sign, to the last numbers of a row of a step."""
-    row, counts = doubles(row_at), a.counts
-    row[2] += sign * counts.rhs
-    row[3] += sign * counts.newton
-    row[4] += sign * counts.jacobian
-    row[5] += sign * counts.factorization
-    row[6] += sign * counts.solve
-
-
 @_view.method()
 def _begin_step(a: Any) -> None:
     block, row_at, now, before = 8 * a.rows * a.n, a.work_rows + 56 * a.taken, a.step_sizes, a.sizes_before
@@ -820,7 +809,7 @@ def _begin_step(a: Any) -> None:
         doubles(before)[i] = doubles(now)[i]
     for i in range(7):
         doubles(row_at)[i] = 0.0
-    put_counts(a, row_at, -1.0)
+    mn.put_counts(a, doubles(row_at), -1.0)
 
 
 @_view.method()
@@ -834,7 +823,7 @@ def _end_step(a: Any, time: Any, h: Any) -> None:
     row_at, n, u0, u = a.work_rows + 56 * a.taken, a.n, doubles(a.u0), doubles(a.u + 8 * (a.m - 1) * a.n)
     row = doubles(row_at)
     row[0], row[1] = time, h
-    put_counts(a, row_at, 1.0)
+    mn.put_counts(a, row, 1.0)
     for j in range(n):
         u0[j] = u[j]
     if a.graded != 0:

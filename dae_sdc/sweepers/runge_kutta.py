@@ -76,7 +76,6 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
     _shown: ShownRows | None = None
     _served: StagesTogether | None = None  # The stages of all nodes of the last problem.
     _watch: JacobianWatch
-    _system: NodeSystem
     family = "Runge-Kutta method"
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -132,6 +131,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
             self._bind_adaptive(problem, self.tolerance, u0, t0)
         else:
             self._plain = PlainStages(problem, tableau, self.collocation)
+            self._system = self._plain.system
             self._ahead = StepsAhead(self._plain, self._watch, problem)
         located = self.params.locate_switches and type(problem).switches is not ProblemDAE.switches
         self._switched = SwitchedSteps(problem, tableau.stages) if located else None
@@ -304,7 +304,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
                 self.u_secondary += L.uend - end
 
     def _solvers(self) -> Mapping[str, Any]:
-        return {"matrices": self._plain if self.tolerance is None else self._together}
+        return self._plain.solvers if self.tolerance is None else {"matrices": self._together}
 
     def get_state(self) -> dict[str, Any]:
         """See :class:`DirectMethod`."""

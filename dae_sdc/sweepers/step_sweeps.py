@@ -592,15 +592,21 @@ class SweepsAhead:
 
     def __init__(self, step: StepSweeps, params: Any) -> None:
         self._step, self._params = step, params
+        self._solver: Any = step.solver
         self._pace = Pace(step.iterate.problem.n)
         self._wait = self._vain = 0
 
     def starts_from(self, value: MeshDAE) -> bool:
         """Whether steps can be taken ahead from a state."""
         iterate, step = self._step.iterate, self._step
-        matrices, level, solver = iterate.matrices, iterate.level, iterate.solver
+        matrices, level = iterate.matrices, iterate.level
         ends = matrices.collocation.right_is_node and not self._params.do_coll_update
-        plain = ends and matrices.first_solved == 0 and not matrices.varies and hasattr(solver, "take_steps")
+        plain = (
+            ends
+            and matrices.first_solved == 0
+            and not matrices.varies
+            and hasattr(self._solver, "take_steps")
+        )
         plain = plain and step.accuracy is None and self._params.initial_sweeps > 0 and iterate.stands_alone()
         plain = plain and step.looks_at_nothing and level.params.residual_type.endswith("abs")
         return bool(plain and self._params.initial_guess == "extrapolate" and value.polynomial is not None)
@@ -627,7 +633,7 @@ class SweepsAhead:
         how = self._params.initial_sweeps, int(L.params.residual_type[0] == "l")
         first = Continuation(CONTINUE, M, matrix, last.value, last.derivative)
         steps = rows, counted, iterate.matrices.offsets, L.params.restol, *how
-        count = iterate.solver.take_steps(first, *steps)
+        count = self._solver.take_steps(first, *steps)
         self._pace.took(count, began)
         self._vain = 0 if count else min(LONGEST_WAIT, 2 * self._vain + 1)
         self._wait = self._vain

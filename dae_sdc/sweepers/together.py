@@ -191,7 +191,7 @@ class PlainStages:
     def __init__(self, problem: ProblemDAE, tableau: Tableau, collocation: bool) -> None:
         self.tableau, self.in_turn = tableau, tableau.diagonally_implicit
         self.coupled = CoupledStages(problem, tableau.A, tableau.c)
-        self._system, self._newton = NodeSystem(problem, problem.n), ModifiedNewton(problem, trust=False)
+        self.system, self._newton = NodeSystem(problem, problem.n), ModifiedNewton(problem, trust=False)
         self._stages: Any = None
         if self.in_turn or (collocation and problem.solver_kernels is not None):
             differences = np.zeros(tableau.stages) if self.in_turn else None
@@ -206,7 +206,7 @@ class PlainStages:
 
     @property
     def plain(self) -> PlainStages:
-        """This method, with which all steps are taken."""
+        """The method of all steps: the same object."""
         return self
 
     def step(self, u0: MeshDAE, slope: Vector, t0: float, h: float) -> tuple[Vector, Vector]:
@@ -217,7 +217,7 @@ class PlainStages:
             u0.polynomial = EndDerivative(slope)
             stages.begin(u0, t0, h)
             while not self._solved(t0, h):
-                stages.solve_alone(self._system, self._newton, t0, h)
+                stages.solve_alone(self.system, self._newton, t0, h)
                 if not stages.goes_on(t0, h):
                     break
             stages.count()
@@ -243,23 +243,10 @@ class PlainStages:
         return solved
 
     @property
-    def keeps_state(self) -> bool:
-        """Whether :meth:`get_state` is all that the next step depends on besides its start."""
-        return self._newton.keeps_state and self.coupled.newton.keeps_state
-
-    def get_state(self) -> dict[str, Any]:
-        """The state that the next step depends on, for a checkpoint."""
-        kept = {"alone": self._newton.get_state(), "coupled": self.coupled.newton.get_state()}
-        kept |= {"split": self._system.split}
-        return kept | ({"stages": self._stages.get_state()} if self.compiled else {})
-
-    def set_state(self, kept: Mapping[str, Any]) -> None:
-        """Take what :meth:`get_state` gave, to the last bit."""
-        self._newton.set_state(kept["alone"])
-        self.coupled.newton.set_state(kept["coupled"])
-        self._system.split = kept["split"]
-        if self.compiled:
-            self._stages.set_state(kept["stages"])
+    def solvers(self) -> dict[str, Any]:
+        """What keeps matrices from step to step, by the name in a checkpoint."""
+        known = {"alone": self._newton, "coupled": self.coupled.newton, "stages": self.stages}
+        return {name: solver for name, solver in known.items() if solver is not None}
 
 
 class FewerNodes:
