@@ -477,7 +477,7 @@ def test_a_method_without_an_estimate_is_told_those_that_have_one(method: str) -
     assert sorted(told) == sorted(ABLE)
 
 
-@pytest.mark.parametrize("before", [5, 6])  # behind the step that is taken ahead, and within the next
+@pytest.mark.parametrize("before", [4, 5])  # calls of steps before the end of the run
 def test_a_time_limit_keeps_what_is_there(monkeypatch: pytest.MonkeyPatch, before: int) -> None:
     from dae_sdc import deadline
 

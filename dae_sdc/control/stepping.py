@@ -44,7 +44,9 @@ class FixedSteps(Control):
     def begin(self, step: Any, t0: float, u0: Any) -> None:
         """Begin a run."""
         # Sums, one after the other, as pySDC's controllers have them.
-        self._grid = np.cumsum([t0, *[self.params.dt] * self.params.count]).tolist()
+        self._grid = np.full(self.params.count + 1, self.params.dt)
+        self._grid[0] = t0
+        np.cumsum(self._grid, out=self._grid)
         self._next = 1
         self._given: float | None = None
         step.levels[0].params.dt = self._stopped(t0, self.params.dt)
@@ -102,7 +104,7 @@ class FixedSteps(Control):
     def end_of_step(self, L: Any) -> float:
         """The time that an accepted step has come to."""
         end, slack = L.time + L.dt, time_slack(L.dt, L.time + L.dt)
-        meant = (self._grid[self._next], *(self.params.stops if self.params.meets else ()))
+        meant = (float(self._grid[self._next]), *(self.params.stops if self.params.meets else ()))
         return float(next((time for time in meant if abs(end - time) <= slack), end))
 
     def get_state(self) -> dict[str, Any]:
@@ -123,15 +125,14 @@ class FixedSteps(Control):
             L.params.dt = given
             return
         last = len(self._grid) - 1
-        while self._next < last and self._grid[self._next] <= now:
-            self._next += 1
+        self._next = min(last, max(self._next, int(np.searchsorted(self._grid, now, side="right"))))
         if now == self._grid[self._next - 1]:
             L.params.dt = self._stopped(now, self.params.dt)
             return
         # What is nearly nothing to the next time of the grid goes on to the one after it.
         if self._next < last and self._grid[self._next] - now < LEAST_REMAINDER * self.params.dt:
             self._next += 1
-        L.params.dt = self._stopped(now, self._grid[self._next] - now)
+        L.params.dt = self._stopped(now, float(self._grid[self._next]) - now)
 
 
 # Entries of the status of a step before its prediction.

@@ -224,12 +224,17 @@ _FORMULAS = {
 _IMPROVED: weakref.WeakSet[ProblemDAE] = weakref.WeakSet()
 
 
+def may_improve_differences(problem: ProblemDAE) -> bool:
+    """Whether Jacobians are differenced, and not by higher orders yet."""
+    return getattr(problem, "jacobian", None) is None and problem not in _IMPROVED
+
+
 def improve_differences(problem: ProblemDAE) -> bool:
     """Let Jacobians be differenced by higher orders from here on: short steps need more digits."""
-    if getattr(problem, "jacobian", None) is not None or problem in _IMPROVED:
-        return False
-    _IMPROVED.add(problem)
-    return True
+    improves = may_improve_differences(problem)
+    if improves:
+        _IMPROVED.add(problem)
+    return improves
 
 
 def _differences(problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float, accurate: bool) -> tuple[Any, Any]:

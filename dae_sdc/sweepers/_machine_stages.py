@@ -393,6 +393,14 @@ class MachineStages(Simultaneous):
         self.count()
         counts[:] = all_of_it + step.astype(np.int64)
 
+    def solve(self, t0: float, h: float, first: int = 1, looks: bool = False) -> int:
+        status = super().solve(t0, h, first, looks)
+        numbers = self.numbers
+        if status in (own.DIVERGED, own.SLOW, own.UNRESOLVED) and numbers.doubtful:
+            if Simultaneous.only_rounding(self, t0, h):
+                numbers.eta, numbers.rate, status = 1.0, 0.0, own.SOLVED
+        return status
+
     def _advance(self, t0: float, h: float, first: int, looks: bool) -> int:
         if self._by_numpy:
             self.forget()

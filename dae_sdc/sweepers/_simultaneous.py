@@ -29,7 +29,7 @@ from dae_sdc.dae.state import FARTHEST_EXTRAPOLATION
 from dae_sdc.sweepers import simultaneous as own, steps_ahead, tolerance
 from dae_sdc.sweepers._machine_stages import StagesMemory
 from dae_sdc.sweepers.simultaneous import RELATIVE_ROUND_OFF
-from dae_sdc.sweepers.step_error import ROUNDING_SHARE
+from dae_sdc.sweepers.step_error import AMPLIFICATION_OF_OTHERS, MULTIPLIER_AMPLIFICATION, ROUNDING_SHARE
 from dae_sdc.sweepers.teams import EVALUATE, FACTORIZE, FILTER, SOLVE, SPREAD
 
 TIME_PART_AT_INDEX_4 = tolerance.SETTINGS.time_part_at_index_4
@@ -44,7 +44,7 @@ SIZES = ctypes.sizeof(steps_ahead.StepSizes) // 8  # Numbers of the sizes of ste
 
 BLOCK = 256  # Columns of stages that are transformed one block after the other: it stays in the cache.
 
-TINY = float(np.finfo(float).tiny)
+TINY, EPS = float(np.finfo(float).tiny), float(np.finfo(float).eps)
 
 complexes = pointer_to(types.complex128)
 
@@ -325,21 +325,26 @@ def fits_at_end(a: Any, h: Any) -> Any:
 
 
 @within_compiled
-def solved_at_end(a: Any) -> Any:
-    """Factorise the matrix of the last stage, and solve with it for the error; False where that fails."""
+def factorize_at_end(a: Any) -> Any:
+    """Factorise the matrix of the last stage; False where that fails."""
     n, rows, lu = a.n, doubles(a.end_matrix), doubles(a.end_lu)
     if a.refactorize != 0:
-        k, at = a.pairs + 1, a.error
         a.counts.jacobian += 1
         a.counts.factorization += 1
-        return call_at(a.refactorize, (a.own, k, 0)) != 0 and call_at(a.substitute, (a.own, k, at)) != 0
+        return call_at(a.refactorize, (a.own, a.pairs + 1, 0)) != 0
     for i in range(n):
         for j in range(n):
             lu[j * n + i] = rows[i * n + j]
-    if not mn.lapack_factor(a.dgetrf, a.small, a.end_lu, a.end_pivots):
-        return False
-    mn.dense_solve(n, mn.LARGEST_LOOP, a.dgetrs, a.small, a.end_lu, a.end_pivots, a.error)
-    return True
+    return mn.lapack_factor(a.dgetrf, a.small, a.end_lu, a.end_pivots)
+
+
+@within_compiled
+def solve_at_end(a: Any) -> None:
+    """Solve with the factors of the last stage for the error."""
+    if a.refactorize != 0:
+        call_at(a.substitute, (a.own, a.pairs + 1, a.error))
+    else:
+        mn.dense_solve(a.n, mn.LARGEST_LOOP, a.dgetrs, a.small, a.end_lu, a.end_pivots, a.error)
 
 
 @_view.method()
@@ -359,27 +364,77 @@ def _end_error(a: Any, t0: Any, h: Any) -> Any:
     error, weights, checked = doubles(a.error), doubles(a.weights), doubles(a.checked)
     for j in range(n):
         error[j] = c * doubles(a.value + last)[j]
-    if not (refines and call_at(a.refine, (a.own, 0, 0)) != 0) and not (factorizes and solved_at_end(a)):
-        return np.inf
+    if not (refines and call_at(a.refine, (a.own, 0, 0)) != 0):
+        if not (factorizes and factorize_at_end(a)):
+            return np.inf
+        solve_at_end(a)
     for j in range(n):
         largest = max(largest, checked[j] * weights[j] * abs(error[j]))
     return largest if largest > CERTAIN * a.numbers.kappa else 0.0
 
 
-@_view.method()
-def _may_be_rounding(a: Any) -> Any:
+@within_compiled
+def size_of_others(a: Any, above: Any) -> Any:
+    """Largest square of weighted changes at a stage, without multipliers, of those ``above`` some sizes."""
     n, change, weights, others = a.n, doubles(a.change), doubles(a.weights), doubles(a.others)
-    if a.amplifies == 0 or not finite(change, a.m * n):
-        return False
-    largest = n * max(a.numbers.kappa, ROUNDING_SHARE) ** 2
+    largest = 0.0
     for i in range(a.m):
         total = 0.0
         for j in range(n):
-            size = others[j] * change[i * n + j] * weights[j]
-            total += size * size
+            size = abs(change[i * n + j])
+            if above == 0 or size > doubles(above)[j]:
+                total += (others[j] * size * weights[j]) ** 2
         if not total <= largest:
-            return False
+            largest = total
+    return largest
+
+
+@within_compiled
+def put_noise(a: Any, time: Any, c: Any) -> Any:
+    """Write the error of unknowns by rounding of F at the last stage into ``work``, see rounding_noise."""
+    n, last, spare = a.n, 8 * (a.m - 1) * a.n, a.data if a.refactorize != 0 else a.end_lu
+    mn.halves_at(a.jacobian, time, a.u + last, a.du + last, c, a.p, spare, a.end_matrix, a.entries)
+    noise, terms, error = doubles(a.work), doubles(a.transformed), doubles(a.error)
+    put_terms(a, spare, a.end_matrix, 1.0 / c, last, a.transformed)
+    for i in range(a.entries):
+        doubles(a.end_matrix)[i] += doubles(spare)[i]
+    if not factorize_at_end(a):
+        return False
+    for j in range(n):
+        noise[j] = TINY
+    for which in range(newton_checks.DIRECTIONS):
+        for j in range(n):
+            error[j] = c * EPS * terms[j] * doubles(a.directions + 8 * n * which)[j]
+        solve_at_end(a)
+        for j in range(n):
+            noise[j] = max(noise[j], abs(error[j]))
+    for j in range(n):
+        noise[j] *= MULTIPLIER_AMPLIFICATION if doubles(a.others)[j] == 0.0 else AMPLIFICATION_OF_OTHERS
     return True
+
+
+@_view.method(**mn.RARE)
+def _only_rounding(a: Any, t0: Any, h: Any) -> Any:
+    n, x, change, weights, noise = a.n, a.numbers, doubles(a.change), doubles(a.weights), doubles(a.work)
+    x.doubtful = 0.0
+    if a.amplifies == 0 or not finite(change, a.m * n):
+        return False
+    if not size_of_others(a, 0) <= n * max(x.kappa, ROUNDING_SHARE) ** 2:
+        return False
+    if a.refactorize != 0 and integers(a.triangles + 8 * PARTS * (a.pairs + 1))[0] == 0:
+        x.doubtful = 1.0
+        return False
+    if not put_noise(a, t0 + h, h * x.gamma) or not size_of_others(a, a.work) <= n * x.kappa**2:
+        return False
+    for j in range(n):
+        if doubles(a.others)[j] == 0.0:
+            for i in range(a.m):
+                if abs(change[i * n + j]) > noise[j]:
+                    return False
+    for j in range(n):
+        if doubles(a.others)[j] == 0.0:
+            weights[j] = min(weights[j], 1.0 / noise[j])
+    return a.residual_is_small(t0, h)
 
 
 @_view.method()
@@ -396,25 +451,38 @@ def _at_round_off(a: Any) -> Any:
     return True
 
 
+@within_compiled
+def put_terms(a: Any, mass_at: Any, stiffness_at: Any, factor: Any, row: Any, out_at: Any) -> None:
+    """Write the sizes of the terms of equations at a stage, whose dF/du is ``factor`` times a matrix."""
+    n, is_sparse, out, u, du = (
+        a.n,
+        a.refactorize != 0,
+        doubles(out_at),
+        doubles(a.u + row),
+        doubles(a.du + row),
+    )
+    mass, stiffness, rows, starts = (
+        *(doubles(mass_at), doubles(stiffness_at)),
+        *(short_integers(a.indices), short_integers(a.starts)),
+    )
+    for j in range(n):
+        out[j] = 0.0
+    for j in range(n):
+        for k in range(starts[j] if is_sparse else 0, starts[j + 1] if is_sparse else n):
+            entry, i = (k, rows[k]) if is_sparse else (n * k + j, k)
+            out[i] += abs(mass[entry] * du[j]) + factor * abs(stiffness[entry] * u[j])
+
+
 @_view.method(**mn.RARE)
 def _residual_is_rounding(a: Any, t0: Any, h: Any) -> Any:
     if not a.residuals(t0, h):
         return False
-    n, factor, is_sparse, scale = a.n, 1.0 / a.numbers.linearized, a.refactorize != 0, doubles(a.error)
-    mass, stiffness, rows, starts = (
-        *(doubles(a.mass), doubles(a.stiffness)),
-        *(short_integers(a.indices), short_integers(a.starts)),
-    )
+    n, factor, terms = a.n, 1.0 / a.numbers.linearized, doubles(a.error)
     for i in range(a.m):
-        u, du, value = doubles(a.u + 8 * n * i), doubles(a.du + 8 * n * i), doubles(a.value + 8 * n * i)
+        value = doubles(a.value + 8 * n * i)
+        put_terms(a, a.mass, a.stiffness, factor, 8 * n * i, a.error)
         for j in range(n):
-            scale[j] = 0.0
-        for j in range(n):
-            for k in range(starts[j] if is_sparse else 0, starts[j + 1] if is_sparse else n):
-                entry, row = (k, rows[k]) if is_sparse else (n * k + j, k)
-                scale[row] += abs(mass[entry] * du[j]) + factor * abs(stiffness[entry] * u[j])
-        for j in range(n):
-            if not abs(value[j]) <= BACKWARD_ERROR * scale[j]:
+            if not abs(value[j]) <= BACKWARD_ERROR * terms[j]:
                 return False
     return True
 

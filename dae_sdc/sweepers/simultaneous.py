@@ -17,7 +17,7 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg.lapack import dgetrf, dgetrs, zgetrf, zgetrs
 
-from dae_sdc.dae.jacobian import improve_differences, linearize
+from dae_sdc.dae.jacobian import improve_differences, linearize, may_improve_differences
 from dae_sdc.dae.linear import sparse_factors
 from dae_sdc.dae.memory import Counts, fields
 from dae_sdc.dae.newton import ROUND_OFF_CORRECTION, ModifiedNewton, NodeSystem
@@ -50,6 +50,7 @@ class StepNumbers(ctypes.Structure):
         "linearized factored eta rate error iterations kappa worst at gamma relative end_error"
         " judged at_end allowed_at_end defect allowed_defect"
         " costly"  # 1 where a factorisation takes the time of many iterations, else 0
+        " doubtful"  # 1 where compiled code could not tell whether unknowns change by rounding alone
         " plain",  # 1 where stages are solved to the tolerance of Newton's method, and nobody judges them
     )
 
@@ -263,6 +264,9 @@ def advance(w: Any, t0: Any, h: Any) -> Any:
         if status != SOLVED or not w.next_stage(h):
             break
     x.rate = largest
+    if (status == DIVERGED or status == SLOW or status == UNRESOLVED) and w.only_rounding(t0, h):
+        x.eta, x.rate = 1.0, 0.0
+        return SOLVED
     return status
 
 
@@ -631,6 +635,14 @@ class StageOperations:
         scale = np.abs(self.u[self.at]) + np.abs(self.h_a) @ np.abs(self.du[self.at])
         return bool((np.abs(self.change) <= RELATIVE_ROUND_OFF * scale).all())
 
+    def only_rounding(self, t0: float, h: float) -> bool:
+        """Whether unknowns still change only by rounding, see :func:`only_rounding`."""
+        if may_improve_differences(self.problem):
+            return False
+        at_end = (slice(None), self.u[-1], self.du[-1], t0 + h, h * self.real)
+        about = self.change, self.weights, self.multipliers, self.numbers.kappa
+        return only_rounding(self.problem, *about, [at_end]) and self.residual_is_small(t0, h)
+
     def linearize_step(self, t0: float, h: float) -> bool:
         """Evaluate dF/du' and dF/du at the guess in the middle of the step; False where not finite."""
         # Of stages that are solved in turn that is the guess of the current one.
@@ -831,16 +843,7 @@ class Simultaneous(StageOperations):
         if status != SOLVED and improve_differences(self.problem):
             self.forget()
             status = self._advance(t0, h, first, looks)
-        if status in (DIVERGED, SLOW, UNRESOLVED) and self._only_rounding(t0, h):
-            self.numbers.eta, self.numbers.rate = 1.0, 0.0
-            return SOLVED
         return status
-
-    def _only_rounding(self, t0: float, h: float) -> bool:
-        """Whether unknowns still change only by rounding, see :func:`only_rounding`."""
-        at_end = (slice(None), self.u[-1], self.du[-1], t0 + h, h * self.real)
-        about = self.change, self.weights, self.multipliers, self.numbers.kappa
-        return only_rounding(self.problem, *about, [at_end]) and self.residual_is_small(t0, h)
 
     def starting_slope(self, u0: MeshDAE, t0: float, h: float) -> float:
         """Weighted norm of u' at the start by an implicit step of size h; inf if it cannot be solved."""

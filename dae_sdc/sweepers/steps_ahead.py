@@ -404,7 +404,9 @@ def failed_ahead(w: Any, x: Any, h: Any) -> Any:
     run, undefined = w.run, w.run.status == UNDEFINED
     if w.in_turn or (undefined and w.numbers.linearized == 0.0):
         return False
-    if not (undefined or run.status == SINGULAR) and (run.repeated >= REPETITIONS or w.may_be_rounding()):
+    if not (undefined or run.status == SINGULAR) and (
+        run.repeated >= REPETITIONS or w.numbers.doubtful > 0.0
+    ):
         return False
     if h < run.hesitant * run.longest or run.in_a_row >= run.most_in_a_row:
         return False
