@@ -263,26 +263,6 @@ class CompiledNodes(PythonNodes):
         for array, values in self._remembered:
             array[:] = values
 
-    def operators(self, m: int) -> Operators:
-        slot = int(self._buffers["slots"][m])
-        known = self._factors_in(slot) if self._numbers(slot).age >= 0.0 else None
-        return super().operators(m) if known is None else known
-
-    def _factors_in(self, slot: int) -> Operators | None:
-        """The matrix in a slot; None where its factors are not in the memory of compiled code."""
-        raise NotImplementedError
-
-
-class DenseNodes(CompiledNodes):
-    """Compiled solves at the nodes with dense LU factors by LAPACK; see :class:`CompiledNodes`."""
-
-    def _make_matrices(self) -> None:
-        n = self.problem.n
-        self._kept["factors"] = np.empty((self._capacity, n, n))
-        self._kept["pivots"] = np.empty((self._capacity, n), dtype=np.int32)
-        self._buffers["small"] = np.array([n, 1, 0, ord("N")], dtype=np.int32)
-        self._nodes.getrf, self._nodes.getrs = lapack("dgetrf"), lapack("dgetrs")
-
     def take_steps(
         self, last: Continuation, rows: Vector, counted: Vector, offsets: Vector, tolerance: float, *how: int
     ) -> int:
@@ -311,6 +291,26 @@ class DenseNodes(CompiledNodes):
             self.recall()
             self.remember()
             self.prepare(place)
+
+    def operators(self, m: int) -> Operators:
+        slot = int(self._buffers["slots"][m])
+        known = self._factors_in(slot) if self._numbers(slot).age >= 0.0 else None
+        return super().operators(m) if known is None else known
+
+    def _factors_in(self, slot: int) -> Operators | None:
+        """The matrix in a slot; None where its factors are not in the memory of compiled code."""
+        raise NotImplementedError
+
+
+class DenseNodes(CompiledNodes):
+    """Compiled solves at the nodes with dense LU factors by LAPACK; see :class:`CompiledNodes`."""
+
+    def _make_matrices(self) -> None:
+        n = self.problem.n
+        self._kept["factors"] = np.empty((self._capacity, n, n))
+        self._kept["pivots"] = np.empty((self._capacity, n), dtype=np.int32)
+        self._buffers["small"] = np.array([n, 1, 0, ord("N")], dtype=np.int32)
+        self._nodes.getrf, self._nodes.getrs = lapack("dgetrf"), lapack("dgetrs")
 
     def magnitude(self, m: int) -> float:
         a, slot, n = self.arrays, int(self._buffers["slots"][m]), self.problem.n

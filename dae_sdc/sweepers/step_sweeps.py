@@ -601,12 +601,7 @@ class SweepsAhead:
         iterate, step = self._step.iterate, self._step
         matrices, level = iterate.matrices, iterate.level
         ends = matrices.collocation.right_is_node and not self._params.do_coll_update
-        plain = (
-            ends
-            and matrices.first_solved == 0
-            and not matrices.varies
-            and hasattr(self._solver, "take_steps")
-        )
+        plain = ends and matrices.first_solved == 0 and not matrices.varies and self._solver.compiled
         plain = plain and step.accuracy is None and self._params.initial_sweeps > 0 and iterate.stands_alone()
         plain = plain and step.looks_at_nothing and level.params.residual_type.endswith("abs")
         return bool(plain and self._params.initial_guess == "extrapolate" and value.polynomial is not None)
