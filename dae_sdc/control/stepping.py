@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -62,18 +63,22 @@ class FixedSteps(Control):
         self, L: Any, value: Any, time: float, most: int, hesitation: Any, look: Any
     ) -> Taken | None:
         """Steps that are taken one after the other from a time of the grid up to a stop, if any can."""
-        ahead = L.sweep.steps_ahead(value) if look is None and self._given is None else None
-        number = int(np.searchsorted(self._grid, time))
-        stop = min([stop for stop in self.params.stops if stop > time], default=self.t_end)
+        free = self._given is None and (look is None or getattr(L.sweep, "collocation", True))
+        ahead = L.sweep.steps_ahead(value) if free else None
+        number, slack = int(np.searchsorted(self._grid, time)), TIME_SLACK * self.params.dt
+        stop = min([stop for stop in self.params.stops if stop > time + slack], default=self.t_end) + slack
         room = min(most, int(np.searchsorted(self._grid, stop, side="right")) - number - 1)
         if ahead is None or room < 1 or self._grid[number] != time or L.params.dt != self.params.dt:
             return None
         L.prob.start_step(value, time)
-        taken: Taken | None = ahead.take_plain(value, time, self.params.dt, room)
+        about = value, time, self.params.dt, room
+        taken: Taken | None = ahead.take_plain(*about, look and partial(look, L))
         if taken is None or not len(taken.starts):
             return taken
+        self._next = min(number + len(taken.starts) + 1, len(self._grid) - 1)
         L.uend, L.status.time = taken.value, float(taken.starts[-1])
-        return taken._replace(status=REACHED) if taken.time >= stop else taken
+        reached = taken.time >= self.t_end or self.at_stop(taken.time)
+        return taken._replace(status=REACHED) if reached else taken
 
     def check_limit(self, L: Any, reached: float) -> None:
         """End the run, which has come to a time, where that of its call is over."""

@@ -264,11 +264,19 @@ class CompiledNodes(PythonNodes):
             array[:] = values
 
     def take_steps(
-        self, last: Continuation, rows: Vector, counted: Vector, offsets: Vector, tolerance: float, *how: int
+        self,
+        last: Continuation,
+        rows: Vector,
+        counted: Vector,
+        offsets: Vector,
+        tolerance: float,
+        *how: int,
+        look: Callable[[int], int] | None,
     ) -> int:
         """Take steps from the place that was prepared, and count those that were swept to a tolerance.
 
-        ``how`` are the most sweeps of a step, and whether the residual at the last node alone counts.
+        ``how`` are the most sweeps of a step, and whether the residual at the last node alone counts; of so
+        many steps that were swept ``look`` tells how many are to be kept.
         """
         # Shapes: rows (K, M, any), counted (K, 7), offsets (M,).
         place, ahead, counts = self.place, self._memory.ahead, self._nodes.counts
@@ -282,11 +290,14 @@ class CompiledNodes(PythonNodes):
             ahead.taken, ahead.room, ahead.time, ahead.dt = 0, room, place.time, place.dt
             ahead.tolerance = tolerance
             swept = not room or _compiled("take_steps", len(how))(self._own, *how) != 0
-            if swept:
+            kept = room if swept else int(ahead.taken)
+            if swept and look is not None and room:
+                kept, look = look(room), None
+            if kept == room:
                 counts.add_to(self.problem)
                 return room
-            # The step that has failed is left to others, as if it had not been begun.
-            room = int(ahead.taken)
+            # The first step that is not kept is left to others, as if it had not been begun.
+            room = kept
             ctypes.memset(addressof(counts), 0, ctypes.sizeof(counts))
             self.recall()
             self.remember()

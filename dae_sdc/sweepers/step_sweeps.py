@@ -20,7 +20,7 @@ from dae_sdc.sweepers.nodes import OK, RESIDUAL_FAILED, SWEEP_FAILED, Stages
 from dae_sdc.sweepers.restart import SwitchedSteps
 from dae_sdc.sweepers.simultaneous import eigenbasis
 from dae_sdc.sweepers.step_error import StepError, multipliers, only_rounding
-from dae_sdc.sweepers.steps_ahead import FULL, Pace, Taken
+from dae_sdc.sweepers.steps_ahead import FULL, Look, Pace, Taken
 from dae_sdc.sweepers.sweep import CONTINUE, CONVERGED, GOING_ON, MOST_SWEEPS, TOO_SLOW, Continuation
 from dae_sdc.sweepers.tolerance import Outcome, Tolerance
 
@@ -606,7 +606,9 @@ class SweepsAhead:
         plain = plain and step.looks_at_nothing and level.params.residual_type.endswith("abs")
         return bool(plain and self._params.initial_guess == "extrapolate" and value.polynomial is not None)
 
-    def take_plain(self, value: MeshDAE, time: float, dt: float, most: int) -> Taken | None:
+    def take_plain(
+        self, value: MeshDAE, time: float, dt: float, most: int, look: Look | None
+    ) -> Taken | None:
         """Take at most so many steps of one size from a state; None where they are left to the controller."""
         if self._wait:
             self._wait -= 1
@@ -628,28 +630,32 @@ class SweepsAhead:
         how = self._params.initial_sweeps, int(L.params.residual_type[0] == "l")
         first = Continuation(CONTINUE, M, matrix, last.value, last.derivative)
         steps = rows, counted, iterate.matrices.offsets, L.params.restol, *how
-        count = self._solver.take_steps(first, *steps)
+
+        def taken(count: int) -> Taken:
+            starts = np.cumsum([time, *[dt] * count])
+            steps = Taken(
+                FULL,
+                time=float(starts[-1]),
+                value=value,
+                next_dt=dt,
+                starts=starts[:-1],
+                sizes=np.full(count, dt),
+                rejected=0,
+                counts=counted[:count, 2:],
+                u=np.vstack([value, rows[:count, :, :n].reshape(-1, n)]),
+                du=rows[:count, :, n : 2 * n].copy(),
+                nodes=nodes,
+                collocation=True,
+                slope=None,
+                sweeps=counted[:count, 0],
+                residuals=counted[:count, 1],
+                n_integrated=k,
+            )
+            return steps._replace(value=steps.end(count - 1, iterate.problem.n_diff)) if count else steps
+
+        looked = None if look is None else lambda count: look(value, taken(count))
+        count = self._solver.take_steps(first, *steps, look=looked)
         self._pace.took(count, began)
         self._vain = 0 if count else min(LONGEST_WAIT, 2 * self._vain + 1)
         self._wait = self._vain
-        u, du = np.vstack([value, rows[:count, :, :n].reshape(-1, n)]), rows[:count, :, n : 2 * n].copy()
-        starts = np.cumsum([time, *[dt] * count])
-        taken = Taken(
-            FULL,
-            time=float(starts[-1]),
-            value=value,
-            next_dt=dt,
-            starts=starts[:-1],
-            sizes=np.full(count, dt),
-            rejected=0,
-            counts=counted[:count, 2:],
-            u=u,
-            du=du,
-            nodes=nodes,
-            collocation=True,
-            slope=None,
-            sweeps=counted[:count, 0],
-            residuals=counted[:count, 1],
-            n_integrated=k,
-        )
-        return taken._replace(value=taken.end(count - 1, iterate.problem.n_diff)) if count else taken
+        return taken(count)

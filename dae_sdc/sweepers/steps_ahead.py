@@ -495,6 +495,9 @@ class Taken(NamedTuple):
         return np.array([self._polynomial(k).derivative_at_end() for k in range(len(self.starts))])
 
 
+Look = Callable[[MeshDAE, Taken], int]  # From a state and steps that were taken from it those to be kept.
+
+
 class Pace:
     """How many steps of n unknowns are taken in a call: interrupts and time limits wait for its end."""
 
@@ -566,12 +569,17 @@ class StepsAhead:
         stages.count_before(self._rows[k, 2:] if status == UNFINISHED else None)
         self._pace.took(k, began)
 
-    def take_plain(self, value: MeshDAE, time: float, dt: float, most: int) -> Taken:
-        """Take at most so many steps of one size from a state."""
+    def take_plain(self, value: MeshDAE, time: float, dt: float, most: int, look: Look | None) -> Taken:
+        """Take at most so many steps of one size from a state, of which ``look`` is as in :meth:`take`."""
         stages, began = self._method.stages, perf_counter()
         first, row = self._place(value, stages.rows)
         stages.run.time, stages.run.dt, stages.run.rejected = time, dt, 0.0
-        status, k = stages.take_steps(value, None, *self._memory(first, row, most, self._before))
+        arrays, numbers = self._memory(first, row, most, self._before)
+        kept = None if look is None else stages.get_run()
+        status, k = stages.take_steps(value, None, arrays, numbers)
+        if look is not None and k and (plain := look(value, self._taken(value, status, k, first, row))) < k:
+            stages.set_run(kept)
+            status, k = stages.take_steps(value, None, arrays, {**numbers, "room": plain})
         taken = self._taken(value, status, k, first, row)
         self._leave(status, k, first, row, began)
         return taken
@@ -586,7 +594,7 @@ class StepsAhead:
         shortest: float,
         between: tuple[Any, Any],
         hesitation: tuple[float, float],
-        look: Callable[[MeshDAE, Taken], int] | None = None,
+        look: Look | None = None,
     ) -> Taken:
         """Take at most so many steps from a state; errors ``between`` nodes count by weights, for a mask.
 

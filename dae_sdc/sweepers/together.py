@@ -10,7 +10,7 @@ import numpy as np
 
 from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import EndDerivative, MeshDAE, Vector, attach, reaches
+from dae_sdc.dae.state import EndDerivative, MeshDAE, StepPolynomial, Vector, attach
 from dae_sdc.errors import SolveError
 from dae_sdc.sweepers import simultaneous
 from dae_sdc.sweepers.coupled import CoupledStages, starting_derivative
@@ -222,7 +222,7 @@ class PlainStages:
                     break
             stages.count()
             return stages.u, stages.du
-        if self.compiled and reaches(u0.polynomial, t0 + h, len(u0)):
+        if self.compiled and isinstance(u0.polynomial, StepPolynomial):
             stages.begin(u0, t0, h)
             solved = self._solved(t0, h)
             stages.count()
