@@ -38,8 +38,10 @@ EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 
 # Errors of pySDC that a setting causes, and those that a computation causes.
-_PYSDC_USAGE = ("ParameterError", "ControllerError", "CollocationError")
-_PYSDC_FAILED = ("ConvergenceError",)
+_OF_PYSDC = {
+    **dict.fromkeys(("ParameterError", "ControllerError", "CollocationError"), EXIT_USAGE),
+    "ConvergenceError": EXIT_FAILED,
+}
 
 
 class Verb(NamedTuple):
@@ -336,11 +338,9 @@ def _explain(error: Exception) -> tuple[int, str]:
     if isinstance(error, OSError) and error.filename is not None:
         return EXIT_USAGE, f"{error.filename}: {error.strerror}"
     pysdc = sys.modules.get("pySDC.core.errors")  # if it was never imported, it raised nothing
-    if pysdc is not None:
-        if isinstance(error, tuple(getattr(pysdc, name) for name in _PYSDC_USAGE)):
-            return EXIT_USAGE, str(error)
-        if isinstance(error, tuple(getattr(pysdc, name) for name in _PYSDC_FAILED)):
-            return EXIT_FAILED, str(error)
+    for name, code in _OF_PYSDC.items() if pysdc is not None else ():
+        if isinstance(error, getattr(pysdc, name)):
+            return code, str(error)
     return EXIT_FAILED, (
         f"{words_of(error)}; this is a defect in dae_sdc or in the problem; "
         f"run again with --debug to see the trace"

@@ -7,7 +7,7 @@ loops that may take long call :func:`check`, which costs a tenth of a microsecon
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import wraps
@@ -34,14 +34,9 @@ class TimeLimit:
 
     def check_at(self, time: float, advice: str, agreed: Callable[[float], float] | None = None) -> None:
         """End a run if the time is over, see :func:`check_at`."""
-        left = self.left
+        left = self.end - perf_counter()
         if (left if agreed is None else agreed(left)) < 0.0:
             raise self.error(f"at t={time:.6g}", advice)
-
-    @property
-    def left(self) -> float:
-        """Seconds that are left; negative where the time is over."""
-        return self.end - perf_counter()
 
     def error(self, when: str, advice: str) -> TimeLimitError:
         """The error of a call whose time is over, at what time or stage, and what else to do."""
@@ -101,24 +96,26 @@ def limited(seconds: float | None = None) -> Iterator[None]:
 
 
 @contextmanager
-def unchecked(wanted: bool = True) -> Iterator[None]:
-    """Let :func:`check` do nothing inside, where what would be lost is worth more, or other ranks wait."""
-    before = _checked.set(None if wanted else _checked.get())
+def within(variable: ContextVar[T], value: T) -> Iterator[None]:
+    """Let a variable of this thread have a value inside."""
+    before = variable.set(value)
     try:
         yield
     finally:
-        _checked.reset(before)
+        variable.reset(before)
+
+
+def unchecked(wanted: bool = True) -> AbstractContextManager[None]:
+    """Let :func:`check` do nothing inside, where what would be lost is worth more, or other ranks wait."""
+    return within(_checked, None if wanted else _checked.get())
 
 
 @contextmanager
 def under_way(doing: str, advice: str = "") -> Iterator[None]:
     """Name the work inside, also as a decorator: "the index is reduced", and what else to do than to wait."""
-    before = _stage.set((doing, advice))
-    try:
+    with within(_stage, (doing, advice)):
         check()
         yield
-    finally:
-        _stage.reset(before)
 
 
 def limits_call(function: Callable[[T], R]) -> Callable[[T], R]:

@@ -135,19 +135,20 @@ class Group:
 
     def chosen(self, *groups: Any, without: Collection[str] = ()) -> dict[str, Any]:
         """The options of groups, all if none are named, whose value is not the default, by name."""
-        chosen: dict[str, Any] = {}
-        for group in groups or (type(self),):
-            for name, one in _fields(group).items():
-                value = None if name in without else getattr(self, name)
-                if value is not None and value is not one.default:
-                    chosen[name] = value
-        return chosen
+        return {
+            name: value
+            for group in groups or (type(self),)
+            for name, one in _fields(group).items()
+            if name not in without and (value := getattr(self, name)) is not None and value is not one.default
+        }
 
     def told(self) -> dict[str, Any]:
         """The chosen options that the parameters of a result include, as numbers and texts."""
+        kind: Any = type(self)
         told: dict[str, Any] = {}
-        silent = [one.name for one in fields(self) if (item := one.metadata.get("option")) and not item.told]
-        for name, value in self.chosen(without=silent).items():
+        for name, value in self.chosen().items():
+            if not _fields(kind)[name].metadata["option"].told:
+                continue
             if isinstance(value, PLAIN):
                 told[name] = value
             elif isinstance(value, list | tuple) and all(isinstance(entry, PLAIN) for entry in value):
@@ -168,19 +169,15 @@ def _whole(name: str, value: Any, least: int, most: int) -> None:
         raise InputError(f"{name} must be an integer from {least} to {most}; got {shown(value)}")
 
 
-_seed = functools.partial(_whole, least=0, most=LARGEST_SEED)
+def up_to(most: int) -> Check:
+    """A check for integers from 0 to ``most``."""
+    return functools.partial(_whole, least=0, most=most)
 
 
 def highest_order(name: str, value: Any) -> None:
     """Check one or several orders of backward differentiation formulas, from 1 to 5."""
     for order in value if isinstance(value, Sequence) else (value,):
         _whole(name, order, 1, HIGHEST_ORDER)
-
-
-def at_least_0(name: str, value: Any) -> None:
-    """Check a count that may be 0."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise InputError(f"{name} must be an integer, at least 0; got {value!r}")
 
 
 def _positive(name: str, value: Any) -> None:
@@ -333,7 +330,7 @@ class Sweeping(Group):
         "what carries out the sweeps: compiled or numpy (compiled where it can be)",
         "Compiled sweeps need a problem with kernels.",
     )
-    seed: int | None = option(None, "seed of the random initial guess", check=_seed)
+    seed: int | None = option(None, "seed of the random initial guess", check=up_to(LARGEST_SEED))
     coarse_nodes: int | None = option(
         None, "nodes of a second, coarse level: MLSDC, and PFASST where several steps iterate together"
     )

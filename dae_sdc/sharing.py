@@ -20,9 +20,10 @@ from typing import Any, Final, Literal, ParamSpec, Protocol, TypeVar
 
 from tqdm import tqdm
 
-from dae_sdc.deadline import check
+from dae_sdc.deadline import check, within
 from dae_sdc.errors import DAEWarning
 
+K = TypeVar("K")
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -126,6 +127,32 @@ def once(function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
+class Recent(dict[K, R]):
+    """Results by what they depend on, those used last, whose sizes together are ``most`` at most."""
+
+    def __init__(self, most: int, size: Callable[[R], int] = lambda result: 1) -> None:
+        super().__init__()
+        self.most, self.size = most, size
+
+    def of(self, key: K, calculate: Callable[[], R]) -> R:
+        """The result for a key, calculated where it is not kept."""
+        result = self.pop(key, None)
+        return self.keep(key, calculate() if result is None else result)
+
+    def keep(self, key: K, result: R) -> R:
+        """Let a result be the one used last, which is kept whatever its size."""
+        self.pop(key, None)
+        others = list(self.items())
+        self[key] = result
+        size = self.size(result) + sum(self.size(other) for _, other in others)
+        for oldest, other in others:
+            if size <= self.most:
+                break
+            self.pop(oldest, None)  # another thread may have let go of it
+            size -= self.size(other)
+        return result
+
+
 @contextmanager
 def interrupted_later() -> Iterator[None]:
     """Raise a KeyboardInterrupt behind what is inside, where callbacks from C would lose it."""
@@ -185,11 +212,8 @@ def filtering(action: Literal["ignore", "error"], category: type[Warning] = Warn
         if not (len(first) == 2 and first[0] is _Raised and first[1] is _Ignored):
             for kind in (_Ignored, _Raised):
                 warnings.simplefilter(kind.action, kind)  # type: ignore[arg-type]
-    before = _filters.set((*_filters.get(), (action, category)))
-    try:
+    with within(_filters, (*_filters.get(), (action, category))):
         yield
-    finally:
-        _filters.reset(before)
 
 
 def tell(message: str, stacklevel: int = 2) -> None:
@@ -198,14 +222,9 @@ def tell(message: str, stacklevel: int = 2) -> None:
         warnings.warn(message, DAEWarning, stacklevel=stacklevel + 1)
 
 
-@contextmanager
-def told_before() -> Iterator[None]:
+def told_before() -> AbstractContextManager[None]:
     """Silence :func:`tell` in this thread, for work that is repeated and has shown its warnings."""
-    before = _silent.set(True)
-    try:
-        yield
-    finally:
-        _silent.reset(before)
+    return within(_silent, True)
 
 
 # --- progress -----------------------------------------------------------------------------------------------
@@ -228,14 +247,9 @@ def meter(total: int, unit: str) -> AbstractContextManager[Meter]:
     return _meters.get()(total, unit)
 
 
-@contextmanager
-def metering(make: Callable[[int, str], AbstractContextManager[Meter]]) -> Iterator[None]:
+def metering(make: Callable[[int, str], AbstractContextManager[Meter]]) -> AbstractContextManager[None]:
     """Let :func:`meter` give what ``make`` makes, in this thread."""
-    before = _meters.set(make)
-    try:
-        yield
-    finally:
-        _meters.reset(before)
+    return within(_meters, make)
 
 
 # --- files that are kept for later runs ---------------------------------------------------------------------
@@ -428,10 +442,10 @@ T = TypeVar("T")
 _OF_THE_INTERVAL = "{percentage:3.0f}%|{bar}| [{elapsed}<{remaining}{postfix}]"
 
 
-def bar_of(total: int, unit: str, progress: bool | None, done: int = 0) -> Any:
+def bar_of(total: int, unit: str, progress: bool | None, done: int = 0, **form: Any) -> Any:
     """A bar of so many runs, steps or other pieces of work."""
     disable = None if progress is None else not progress  # tqdm looks for a terminal itself where it is None
-    return tqdm(total=total, initial=done, unit=unit, disable=disable, leave=False)
+    return tqdm(total=total, initial=done, unit=unit, disable=disable, leave=False, **form)
 
 
 class TimeBar:
@@ -439,8 +453,7 @@ class TimeBar:
 
     def __init__(self, t0: float, t_end: float, progress: bool | None) -> None:
         self.t0, self.length, self.steps = t0, t_end - t0, 0
-        disable = None if progress is None else not progress
-        self._bar = tqdm(total=1.0, bar_format=_OF_THE_INTERVAL, disable=disable, leave=False)
+        self._bar = bar_of(1, "", progress, bar_format=_OF_THE_INTERVAL)
 
     def __enter__(self) -> TimeBar:
         return self

@@ -17,6 +17,7 @@ from pySDC.helpers.stats_helper import get_sorted
 
 import dae_sdc as ds
 from dae_sdc.run import execution
+from dae_sdc.sharing import Recent
 from dae_sdc.sweepers import together
 from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.sdc import SWEEPERS
@@ -100,7 +101,7 @@ def test_embedded_pairs_meet_the_tolerance_at_index_1(sweeper: str, rtol: float)
 def test_pairs_of_a_user_meet_the_tolerance(
     monkeypatch: pytest.MonkeyPatch, sweeper: Any, compiled: bool
 ) -> None:
-    monkeypatch.setattr(execution, "_IDLE", type(execution._IDLE)())  # no stages of other runs
+    monkeypatch.setattr(execution, "_IDLE", Recent(1))  # no stages of other runs
     if not compiled:
         monkeypatch.setattr(together, "stage_solver", Simultaneous)
     solution = ds.solve("hessenberg-1", sweeper=sweeper, rtol=1e-5)

@@ -11,7 +11,7 @@ from scipy import sparse
 
 import dae_sdc as ds
 from dae_sdc import run
-from dae_sdc.arguments import kind_of, names_of
+from dae_sdc.arguments import kind_of
 
 PUBLIC = {name: getattr(ds, name) for name in ds.__all__ if inspect.isfunction(getattr(ds, name))}
 PUBLIC["list"] = run.list
@@ -84,7 +84,7 @@ def test_values_of_another_type_are_refused_in_one_line(function: Any, name: str
 @pytest.mark.parametrize("name", sorted(PUBLIC))
 def test_an_unknown_name_is_refused_and_the_nearest_is_named(name: str) -> None:
     function = PUBLIC[name]
-    longest = max(names_of(inspect.unwrap(function)), key=len)
+    longest = max(inspect.signature(function).parameters, key=len)
     misspelt = longest[:-1] + "qx"
     with pytest.raises(ds.InputError, match=f"option of {name} '{misspelt}'") as caught:
         function(**required(function, ""), **{misspelt: 1})

@@ -11,6 +11,7 @@ import pytest
 import dae_sdc as ds
 from dae_sdc.problems.power import WSCC9BusSystem
 from dae_sdc.run import execution, target
+from dae_sdc.sharing import Recent
 
 
 @pytest.fixture
@@ -69,6 +70,39 @@ def test_results_of_few_models_are_kept() -> None:
     assert len(target._CALCULATED) <= target.REMEMBERED
 
 
+def kept_of(recent: Recent[str, str], *keys: str) -> list[str]:
+    """The keys of the results that are calculated, of those that are asked for in this order."""
+    calculated: list[str] = []
+
+    def calculate(key: str) -> str:
+        calculated.append(key)
+        return key.upper()
+
+    for key in keys:
+        assert recent.of(key, lambda key=key: calculate(key)) == key.upper()  # type: ignore[misc]
+    return calculated
+
+
+def test_results_used_last_are_kept_and_stand_last() -> None:
+    recent: Recent[str, str] = Recent(2)
+    assert kept_of(recent, "a", "b", "a", "c", "a", "b") == ["a", "b", "c", "b"]
+    assert list(recent) == ["a", "b"]
+
+
+def test_the_last_result_is_kept_whatever_its_size_and_lets_others_go() -> None:
+    recent: Recent[str, str] = Recent(5, len)
+    assert kept_of(recent, "aa", "bb", "c", "aa") == ["aa", "bb", "c"]
+    assert kept_of(recent, "dd") == ["dd"] and list(recent) == ["c", "aa", "dd"]  # 2 of 5 were those of bb
+    assert kept_of(recent, "eeeeeeee", "eeeeeeee") == ["eeeeeeee"] and list(recent) == ["eeeeeeee"]
+
+
+def test_a_calculation_that_fails_leaves_nothing() -> None:
+    recent: Recent[str, float] = Recent(2)
+    with pytest.raises(ZeroDivisionError):
+        recent.of("a", lambda: 1.0 / 0.0)
+    assert not recent and recent.of("a", lambda: 1.0) == 1.0
+
+
 def test_a_switch_that_rests_at_its_zero_is_not_followed_by_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
     """A valve that is held at its limit is there but for rounding: the samples of a step are enough."""
     calls: list[float] = []
@@ -108,7 +142,7 @@ KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
 
 
 def test_runs_are_those_of_a_new_process_whatever_ran_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    idle: dict[Any, Any] = {}
+    idle: Recent[Any, Any] = Recent(execution.MOST_IDLE)
     monkeypatch.setattr(execution, "_IDLE", idle)
     alone = {}
     for name, (problem, options) in KINDS.items():
@@ -132,8 +166,7 @@ def test_runs_are_those_of_a_new_process_whatever_ran_before(monkeypatch: pytest
 
 
 def test_controllers_of_few_kinds_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(execution, "_IDLE", {})
-    monkeypatch.setattr(execution, "MOST_IDLE", 2)
+    monkeypatch.setattr(execution, "_IDLE", Recent(2))
     for problem in ("simple", "robertson", "pendulum"):
         ds.solve(problem, rtol=1e-4, t_end=0.1)
     assert len(execution._IDLE) == 2

@@ -29,7 +29,7 @@ from dae_sdc.errors import InputError
 from dae_sdc.expressions.dag import FUNCTIONS, Op, integer_power
 from dae_sdc.expressions.graph import KINDS, Program
 from dae_sdc.llvm import add_symbol, assembled, linked, pointer
-from dae_sdc.sharing import Lock, once
+from dae_sdc.sharing import Lock, Recent, once
 
 SUBTRACT: Final = len(Op)  # The operation a - b, which compiled code has beside those of programs.
 
@@ -158,10 +158,12 @@ class Compiled:
 
 
 _known: weakref.WeakValueDictionary[tuple[str, str, str], Compiled] = weakref.WeakValueDictionary()
-# Programs that were asked for last, at the end: a run with other parameters needs them again.
-_RECENT: Final[dict[tuple[str, str, str], Compiled]] = {}
-MOST_RECENT: Final = 256  # Most of these.
-MOST_RECENT_INSTRUCTIONS: Final = 300_000  # Most instructions of all of them but the last.
+# Most instructions of the programs that were asked for last, as a run with other parameters needs them
+# again, and what each program counts besides.
+MOST_INSTRUCTIONS, INSTRUCTIONS_OF_EACH = 600_000, 2_000
+_RECENT: Final[Recent[tuple[str, str, str], Compiled]] = Recent(
+    MOST_INSTRUCTIONS, lambda compiled: len(compiled.program.code) + INSTRUCTIONS_OF_EACH
+)
 _COMPILING: Final = Lock()
 
 
@@ -182,12 +184,7 @@ def compile_program(program: Program, form: Form, how: How = "auto") -> Compiled
         if compiled is None:
             address, owners = (_compile if how == "llvm" else _interpret)(program, form)
             compiled = _known[key] = Compiled(program, form, how, address, owners)
-        _RECENT.pop(key, None)
-        size = sum(len(recent.program.code) for recent in _RECENT.values())
-        while _RECENT and (len(_RECENT) >= MOST_RECENT or size > MOST_RECENT_INSTRUCTIONS):
-            size -= len(_RECENT.pop(next(iter(_RECENT))).program.code)
-        _RECENT[key] = compiled
-        return compiled
+        return _RECENT.keep(key, compiled)
 
 
 @under_way("equations were compiled")

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.arithmetic import TIMES_SLOPE, Derivatives
 from dae_sdc.expressions.dag import CONSTANTS, IRRATIONAL, STEPS, Leaf, Op
+from dae_sdc.sharing import Recent
 
 _IDLE_NUMBERS: Final[tuple[Fraction, ...]] = (Fraction(0), Fraction(1), Fraction(2), Fraction(3, 8))
 
@@ -281,12 +282,7 @@ class Program:
     @cached_property
     def sizes(self) -> Program:
         """A program for the sizes of the outputs if no terms cancelled, to which rounding is relative."""
-        key = self.digest()
-        kept = _SIZES.pop(key, None) or _Sizes(self).program(self)
-        _SIZES[key] = kept  # the last is the one used last
-        if len(_SIZES) > MOST_SIZES:
-            _SIZES.pop(next(iter(_SIZES)), None)
-        return kept
+        return _SIZES.of(self.digest(), lambda: _Sizes(self).program(self))
 
     def digest(self) -> str:
         """A hash of the inputs, constants, instructions and outputs of the program."""
@@ -299,7 +295,7 @@ class Program:
 
 
 MOST_SIZES: Final = 64  # Programs of sizes that are kept.
-_SIZES: Final[dict[str, Program]] = {}
+_SIZES: Final[Recent[str, Program]] = Recent(MOST_SIZES)
 
 
 class _Sizes:

@@ -26,7 +26,7 @@ from dae_sdc.run.description import SolveOptions, interval_of
 from dae_sdc.run.method import DEFAULT_RTOL, SOLVERS
 from dae_sdc.run.target import Target, calculated, is_plain_function, resolve
 from dae_sdc.run.unknowns import Unknowns
-from dae_sdc.sharing import one_at_a_time
+from dae_sdc.sharing import Recent, one_at_a_time
 from dae_sdc.structure.dependent import closed, square
 
 if TYPE_CHECKING:
@@ -45,9 +45,9 @@ HIGHEST_INDEX: Final = 3  # Index above which equations are reduced first: no me
 FROM_JACOBIANS: Final = "by its Jacobians near the start"
 NOT_REDUCED: Final = "not reduced"
 
-MOST_KNOWN: Final = 64  # Systems of equations whose programs are kept, and functions whose equations are.
-# Nodes in the expressions of all functions whose equations are kept, more than one function.
-MOST_NODES: Final = 200_000
+MOST_KNOWN: Final = 64  # Systems of equations whose programs are kept.
+# Nodes in the expressions of all functions whose equations are kept, and what each function counts besides.
+MOST_NODES, NODES_OF_EACH = 200_000, 3_000
 _SOLVES = ("newton_tol", "linear_solver")  # Settings of the nonlinear solves that are options of a run.
 # Settings of the problem of a model that may stand among its parameters.
 _SETTINGS = (*_SOLVES, "newton_maxiter", "index", "dense")
@@ -587,7 +587,9 @@ def _check_unknowns(problem: ProblemDAE, indices: tuple[int, ...], seen: str) ->
             )
 
 
-_READ: Final[list[tuple[tuple[Any, ...], Traced]]] = []
+_READ: Final[Recent[tuple[Any, ...], Traced]] = Recent(
+    MOST_NODES, lambda traced: len(traced.model.graph) + NODES_OF_EACH
+)
 
 
 def _traced(problem: ProblemDAE, start: Vector | None) -> Traced:
@@ -599,17 +601,14 @@ def _traced(problem: ProblemDAE, start: Vector | None) -> Traced:
         *(tuple(problem.parameter_units.items()), problem.title, problem.reference),
         *(tuple(problem.interval), problem.dt),
     )
-    for before, equations in _READ[::-1]:
+    for (before, _), equations in reversed(list(_READ.items())):
         if before == key:
             again = traced_before(problem, equations, start)
             if again is not None:
                 return again
     traced = trace_problem(problem, start)
     if traced.reads is not None:
-        _READ.append((key, traced))
-        nodes = sum(len(equations.model.graph) for _, equations in _READ)
-        while len(_READ) > 1 and (len(_READ) > MOST_KNOWN or nodes > MOST_NODES):
-            nodes -= len(_READ.pop(0)[1].model.graph)
+        _READ.keep((key, id(traced)), traced)
     return traced
 
 
@@ -624,8 +623,9 @@ class _Known:
     repaired: bool = False
 
 
-_KNOWN: Final[dict[tuple[Any, ...], _Known]] = {}
-_FORMS: Final[dict[tuple[Any, ...], Form]] = {}  # Of equations whatever the values of their parameters.
+_KNOWN: Final[Recent[tuple[Any, ...], _Known]] = Recent(MOST_KNOWN)
+# Of equations whatever the values of their parameters.
+_FORMS: Final[Recent[tuple[Any, ...], Form]] = Recent(MOST_KNOWN)
 
 
 @one_at_a_time
@@ -637,15 +637,11 @@ def _known(model: Model, n_diff: int, borders: bool) -> _Known:
     from dae_sdc.model.problem import in_given_order
 
     key, alike = ((n_diff, borders, *content) for content in (model.content(), model.equations_alone()))
-    known = _KNOWN.pop(key, None)
-    if known is None:
-        form = _FORMS.pop(alike, None) or in_given_order(model, n_diff, borders=borders)
-        _FORMS[alike], known = form, _known_of(model, form)
-    _KNOWN[key] = known  # the last is the one used last
-    for kept in (_KNOWN, _FORMS):
-        if len(kept) > MOST_KNOWN:
-            del kept[next(iter(kept))]
-    return known
+
+    def form() -> Form:
+        return _FORMS.of(alike, lambda: in_given_order(model, n_diff, borders=borders))
+
+    return _KNOWN.of(key, lambda: _known_of(model, form()))
 
 
 def _known_of(model: Model, form: Form) -> _Known:

@@ -57,7 +57,7 @@ from dae_sdc.run.results import check_target, put_down
 from dae_sdc.run.solution import Solution, about_problem, beside_peaks, in_transients, rare_peaks
 from dae_sdc.run.start import Start
 from dae_sdc.run.tracing import check_at_states
-from dae_sdc.sharing import Lock, TimeBar, bar_of, told_before
+from dae_sdc.sharing import Lock, Recent, TimeBar, bar_of, told_before
 from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.runge_kutta import RungeKuttaDAE
 from dae_sdc.sweepers.tolerance import less_accurate
@@ -77,7 +77,7 @@ too."""
 MOST_IDLE = 16  # Controllers that are kept for the next runs of their kind.
 MOST_UNKNOWNS = 200  # Largest number of unknowns of their problems.
 
-_IDLE: Final[dict[Any, SteppingController]] = {}
+_IDLE: Final[Recent[Any, SteppingController]] = Recent(MOST_IDLE)
 
 
 class Carried(NamedTuple):
@@ -211,9 +211,7 @@ class Execution:
             check_at_states(self.problem, solution.t, solution.u, solution.du)
         if kind is not None and not message:
             record.end()
-            _IDLE[kind] = controller
-            for oldest in list(_IDLE)[:-MOST_IDLE]:
-                _IDLE.pop(oldest, None)
+            _IDLE.keep(kind, controller)
         if solution.success and self.typical is not None:
             solution = solution.with_remark(self._in_transients(solution, located))
         last = float(solution.t[-1]), solution.u[-1]

@@ -30,13 +30,13 @@ from dae_sdc.options import (
     Sweeping,
     about,
     add_options,
-    at_least_0,
     count,
     given_options,
     names_of_options,
     option,
     redeclared,
     takes,
+    up_to,
 )
 from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import unknown
@@ -51,6 +51,9 @@ from dae_sdc.structure.dependent import of_closed, square
 
 if TYPE_CHECKING:
     from dae_sdc.model.model import Model
+
+
+MOST_RESTARTS = 100_000  # Most random starts of a search.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +102,7 @@ class InitialOptions(Ranks, Output, Guesses, SearchOptions):
         None,
         "random starts for other solutions (12, and 0 where there are more than 800 values)",
         "With ``all_solutions`` those of a block that is no polynomial, 24 if not given.",
-        check=at_least_0,
+        check=up_to(MOST_RESTARTS),
     )
     all_solutions: bool = option(False, "look for all solutions of a model, block by block")
 

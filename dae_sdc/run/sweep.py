@@ -22,6 +22,7 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError, InputError, require_number, words_of
 from dae_sdc.model.model import Model
 from dae_sdc.options import (
+    LARGEST_SEED,
     ConsistentStart,
     Method,
     Multistep,
@@ -36,11 +37,11 @@ from dae_sdc.options import (
     Sweeps,
     Values,
     about,
-    at_least_0,
     count,
     option,
     redeclared,
     takes,
+    up_to,
 )
 from dae_sdc.polynomials.pool import share_jobs
 from dae_sdc.registry import require_name
@@ -135,7 +136,7 @@ class SweepOptions(
         "draws: points of a scrambled Sobol sequence, a Latin hypercube, or independent ones (sobol)",
         choices=SAMPLERS,
     )
-    sample_seed: int = option(0, "seed of the draws (0)", check=at_least_0)
+    sample_seed: int = option(0, "seed of the draws (0)", check=up_to(LARGEST_SEED))
     points: int | None = redeclared(OutputTimes, "points", OUTPUT_TIMES)
     reduce: bool | str | Sequence[str] | Mapping[str, Any] | None = option(  # type: ignore[assignment]
         None,

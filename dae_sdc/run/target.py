@@ -26,7 +26,7 @@ from dae_sdc.errors import DAEError, InputError, require_number, words_of
 from dae_sdc.options import Parameters, about
 from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import nearest_file, unknown
-from dae_sdc.sharing import one_at_a_time
+from dae_sdc.sharing import Recent, one_at_a_time
 from dae_sdc.text import brief
 
 if TYPE_CHECKING:
@@ -50,9 +50,9 @@ ModelLike: TypeAlias = "str | Path | Model | ProblemDAE | type[ProblemDAE] | Cal
 R = TypeVar("R")
 
 ALL = "all"  # Stands for all models of the library.
-REMEMBERED: Final = 16  # Most models of which results of :func:`calculated` are kept.
+REMEMBERED: Final = 32  # Most results of :func:`calculated` that are kept, a few of each model.
 
-_CALCULATED: dict[Model, tuple[Any, dict[Hashable, Any]]] = {}
+_CALCULATED: Final[Recent[tuple[Hashable, ...], Any]] = Recent(REMEMBERED)
 
 
 @dataclass(frozen=True, eq=False)
@@ -317,19 +317,10 @@ def _problem_of(model: MakesProblems, params: Mapping[str, Any]) -> ProblemDAE:
 
 
 def calculated(model: Model, what: Hashable, calculate: Callable[[], R]) -> R:
-    """A result that depends on a model alone, kept until its equations, parameters or start values change."""
+    """A result that depends on a model alone, on its equations, parameters and start values."""
     variables = repr((model.variables_by_name, model.definitions))
     content = (model.interval, model.conditions, variables, *model.content())
-    entry = _CALCULATED.pop(model, None)
-    if entry is None or entry[0] != content:
-        entry = content, {}
-    # The model that was asked for last stands last.
-    _CALCULATED[model] = entry
-    while len(_CALCULATED) > REMEMBERED:
-        del _CALCULATED[next(iter(_CALCULATED))]
-    if what not in entry[1]:
-        entry[1][what] = calculate()
-    result: R = entry[1][what]
+    result: R = _CALCULATED.of((model, what, content), calculate)
     return result
 
 
