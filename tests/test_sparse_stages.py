@@ -18,6 +18,7 @@ from scipy.sparse.linalg import splu
 
 import dae_sdc as ds
 from dae_sdc.compiled import triangular
+from dae_sdc.compiled.machine_newton import refactorized
 from dae_sdc.compiled.triangular import (
     GROWTH,
     NOT_FINITE,
@@ -580,7 +581,7 @@ def complex_matrix(seed: int, n: int = 60) -> Any:
 
 @pytest.mark.parametrize("kind", ["plain", "compiled"])
 def test_complex_matrices_are_refactorised(kind: str) -> None:
-    renew = refactorize if kind == "plain" else triangular.compiled_loop(triangular.refactorize)
+    renew = refactorize if kind == "plain" else triangular.compiled_loop(refactorized)
     solve = solve_triangular if kind == "plain" else triangular.compiled_loop(triangular.solve_triangular)
     first = complex_matrix(1)
     n = first.shape[0]
@@ -604,7 +605,7 @@ def test_complex_matrices_are_refactorised(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["plain", "compiled"])
 @pytest.mark.parametrize("unit", [1.0, 1j, np.exp(0.25j * np.pi)])
 def test_complex_pivots_are_watched(kind: str, unit: complex) -> None:
-    renew = refactorize if kind == "plain" else triangular.compiled_loop(triangular.refactorize)
+    renew = refactorize if kind == "plain" else triangular.compiled_loop(refactorized)
     first = sparse.csc_matrix(unit * np.array([[4.0, 1.0], [1.0, 3.0 + 0j]]))
     factors, pattern = superlu_factors(splu(first, permc_spec="NATURAL"), first)
     work = np.empty(8, dtype=np.complex128)

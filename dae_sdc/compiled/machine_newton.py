@@ -20,6 +20,7 @@ from dae_sdc.compiled.triangular import (
     TriangularFactors,
     refactorize,
     solve_triangular,
+    subtract_supernode,
 )
 from dae_sdc.dae import newton
 from dae_sdc.dae.compiling import (
@@ -323,7 +324,7 @@ def begin_solve(nodes: Any, m: Any) -> Any:
         doubles(nodes.ages)[m] += 1.0
 
 
-for _function in (newton.factorize_anew, newton.iterate):
+for _function in (newton.factorize_anew, newton.iterate, subtract_supernode):
     within_compiled(_function)
 
 

@@ -10,14 +10,7 @@ from numba import types
 from dae_sdc.compiled import machine_newton as mn
 from dae_sdc.compiled.pointwise import PointMemory
 from dae_sdc.dae import pointwise
-from dae_sdc.dae.compiling import (
-    RecordView,
-    c_functions,
-    call_residual,
-    doubles,
-    integers,
-    within_compiled,
-)
+from dae_sdc.dae.compiling import RecordView, c_functions, call_residual, doubles, integers, within_compiled
 from dae_sdc.dae.pattern import EPS
 from dae_sdc.dae.pointwise import FOLLOWS, SPARED, TRUSTED, UNLIKELY_RATE, WEIGHT
 

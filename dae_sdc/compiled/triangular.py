@@ -289,11 +289,8 @@ def fill_in(
 def copy_for(factors: TriangularFactors, kind: Any = None) -> TriangularFactors:
     """Factors for another matrix of the same pattern, to be filled by :func:`refactorize`."""
     kind = factors.inverse.dtype if kind is None else kind
-    return factors._replace(
-        lower_data=factors.lower_data.astype(kind),
-        upper_data=factors.upper_data.astype(kind),
-        inverse=factors.inverse.astype(kind),
-    )
+    own = {name: getattr(factors, name).astype(kind) for name in ("lower_data", "upper_data", "inverse")}
+    return factors._replace(**own)
 
 
 def refactorize(pattern: RowPattern, factors: TriangularFactors, data: Vector, work: Vector) -> int:
@@ -354,35 +351,16 @@ def refactorize(pattern: RowPattern, factors: TriangularFactors, data: Vector, w
                 multiplier = work[first] * inverse[first]
                 lower[entry] = multiplier
                 term = (abs(multiplier.real) + abs(multiplier.imag)) * work[2 * n + first].real
-                if not term <= LARGEST_GROWTH * own:
-                    return GROWTH
-                if term > largest:
-                    largest = term
                 for other in range(upper_starts[first], upper_starts[first + 1]):
                     work[upper_indices[other]] -= multiplier * upper[other]
-                entry += 1
-                continue
-            # Where the row has one of a supernode, it has all that follow, up to itself.
-            last = min(last, i - 1)
-            for k in range(first, last + 1):
-                multiplier = work[k] * inverse[k]
-                lower[entry + k - first] = multiplier
-                term = (abs(multiplier.real) + abs(multiplier.imag)) * work[2 * n + k].real
-                if not term <= LARGEST_GROWTH * own:
-                    return GROWTH
-                if term > largest:
-                    largest = term
-                for j in range(last - k):
-                    work[k + 1 + j] -= multiplier * upper[upper_starts[k] + j]
-            shared, count = upper_starts[last], upper_starts[last + 1] - upper_starts[last]
-            for j in range(count):
-                work[3 * n + j] = work[upper_indices[shared + j]]
-            for k in range(first, last + 1):
-                multiplier, other = lower[entry + k - first], upper_starts[k] + last - k
-                for j in range(count):
-                    work[3 * n + j] -= multiplier * upper[other + j]
-            for j in range(count):
-                work[upper_indices[shared + j]] = work[3 * n + j]
+            else:
+                # Where the row has one of a supernode, it has all that follow, up to itself.
+                last = min(last, i - 1)
+                term = subtract_supernode(factors, first, last, entry, work)
+            if not term <= LARGEST_GROWTH * own:
+                return GROWTH
+            if term > largest:
+                largest = term
             entry += last - first + 1
         pivot = work[i]
         own = abs(pivot.real) + abs(pivot.imag)
@@ -398,6 +376,30 @@ def refactorize(pattern: RowPattern, factors: TriangularFactors, data: Vector, w
             return NOT_FINITE
         work[2 * n + i] = size
     return REFACTORIZED
+
+
+def subtract_supernode(factors: TriangularFactors, first: int, last: int, entry: int, work: Vector) -> float:
+    """Subtract rows of a supernode from the row at hand as a dense block; returns the size of the largest."""
+    lower, inverse, n, largest = factors.lower_data, factors.inverse, factors.size, 0.0
+    upper, upper_indices, upper_starts = factors.upper_data, factors.upper_indices, factors.upper_indptr
+    for k in range(first, last + 1):
+        multiplier = work[k] * inverse[k]
+        lower[entry + k - first] = multiplier
+        term = (abs(multiplier.real) + abs(multiplier.imag)) * work[2 * n + k].real
+        if not term <= largest:  # a NaN stays, as it goes into all multipliers that follow
+            largest = term
+        for j in range(last - k):
+            work[k + 1 + j] -= multiplier * upper[upper_starts[k] + j]
+    shared, count = upper_starts[last], upper_starts[last + 1] - upper_starts[last]
+    for j in range(count):
+        work[3 * n + j] = work[upper_indices[shared + j]]
+    for k in range(first, last + 1):
+        multiplier, other = lower[entry + k - first], upper_starts[k] + last - k
+        for j in range(count):
+            work[3 * n + j] -= multiplier * upper[other + j]
+    for j in range(count):
+        work[upper_indices[shared + j]] = work[3 * n + j]
+    return largest
 
 
 def solve_triangular(factors: TriangularFactors, rhs: Vector, out: Vector, work: Vector) -> None:
