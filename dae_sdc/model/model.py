@@ -184,6 +184,12 @@ class Equations:
         self.variables_by_name[variable.name] = variable
         self._unknowns.append(variable)
 
+    def add_root(self, root: int, name: str, expression: Any = None) -> None:
+        """Add an equation that is in the graph already, by default with an expression made from its node."""
+        self.roots.append(root)
+        self._expressions.append(expression)
+        self._equation_names[name] = len(self._equation_names)
+
     def unknown(self, unknown: Any) -> tuple[str, int]:
         """Name of an unknown and order of a derivative, from a symbol or a name such as "der(x, 2)"."""
         if not isinstance(unknown, str) and isinstance(unknown, symbolic.Unknown):
@@ -244,6 +250,11 @@ class Equations:
         """Nodes of the graph as SymPy's expressions."""
         expressions: list[Any] = symbolic.to_sympy(self.graph, nodes, self.symbol)
         return expressions
+
+    def nodes(self, expressions: Iterable[Any]) -> list[int]:
+        """Nodes, in the graph of the model, of SymPy expressions in its symbols."""
+        given = map(symbolic.sympified, expressions)
+        return [symbolic.from_sympy(self.graph, expression, self._resolve) for expression in given]
 
     # Structure
 
@@ -582,17 +593,6 @@ class Model(Equations):
             root_of_simpler = symbolic.from_sympy(self.graph, simpler, self._resolve)
             self.simplified_roots[len(self.roots)] = root_of_simpler
         self.add_root(root, name, vanishes)
-
-    def add_root(self, root: int, name: str, expression: Any = None) -> None:
-        """Add an equation that is in the graph already, by default with an expression made from its node."""
-        self.roots.append(root)
-        self._expressions.append(expression)
-        self._equation_names[name] = len(self._equation_names)
-
-    def nodes(self, expressions: Iterable[Any]) -> list[int]:
-        """Nodes, in the graph of the model, of SymPy expressions in its symbols."""
-        given = map(symbolic.sympified, expressions)
-        return [symbolic.from_sympy(self.graph, expression, self._resolve) for expression in given]
 
     def equations(self, *expressions: Any, **named: Any) -> None:
         """Add equations, see :meth:`equation`; keyword arguments give them names.
