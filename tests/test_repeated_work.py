@@ -70,6 +70,34 @@ def test_results_of_few_models_are_kept() -> None:
     assert len(target._CALCULATED) <= target.REMEMBERED
 
 
+def test_a_twin_counts_and_has_sizes_by_itself() -> None:
+    problem = ds.PROBLEMS["robertson"]()
+    problem.run_scales.moves[:] = 0.5  # of values at the start, which the run is to know
+    twin = target.twin_of(problem)
+    twin.evaluate(problem.u_exact(0.0), problem.du_exact(0.0), 0.0)
+    twin.run_scales.unknowns[:] = 7.0
+    assert twin.work_counters["rhs"].niter == 1 and problem.work_counters["rhs"].niter == 0
+    assert twin.run_scales.moves.tolist() == [0.5] * 3 and (problem.run_scales.unknowns < 7.0).all()
+
+
+def test_steps_have_a_problem_of_a_user_for_themselves_as_it_may_change() -> None:
+    seen: dict[int, list[float]] = {}
+
+    class Slower(ds.ProblemDAE):
+        def __init__(self) -> None:
+            super().__init__(1, 0)
+            self.times: list[float] = []
+
+        def eval_f(self, u: Any, du: Any, t: float) -> Any:
+            seen.setdefault(id(self.times), self.times).append(t)
+            return [du[0] + u[0]]
+
+    for _ in range(2):  # the second run has the controller of the first
+        seen.clear()
+        ds.solve(Slower, u0=[1.0], t_end=1.0, rtol=1e-4)
+        assert len(seen) == 2  # before and after the steps, and in these
+
+
 def kept_of(recent: Recent[str, str], *keys: str) -> list[str]:
     """The keys of the results that are calculated, of those that are asked for in this order."""
     calculated: list[str] = []

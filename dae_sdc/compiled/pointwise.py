@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dae_sdc.dae.branches import Branches
 from dae_sdc.dae.machine_code import entry
 from dae_sdc.dae.memory import ArrayMemory, address, fields, lapack, tell_addresses
 from dae_sdc.dae.pointwise import PointwiseEquations
@@ -22,8 +21,8 @@ LARGEST_COMPILED = 64  # Largest number of unknowns: matrices of three times as 
 def equations_at_points(problem: ProblemDAE, sizes: Vector) -> PointwiseEquations:
     """The equations of a problem as a correction of values, for sizes of the unknowns in a run."""
     # Shapes: sizes (n,).
-    plain = type(problem).start_step is Branches.start_step and problem.n <= LARGEST_COMPILED
-    kernels = problem.kernels if plain and problem.sparsity is None else None
+    plain = problem.n <= LARGEST_COMPILED and problem.sparsity is None and not problem.chooses_branch
+    kernels = problem.kernels if plain else None
     if kernels is None or not kernels.jacobian:
         return PointwiseEquations(problem, sizes)
     return MachinePoints(problem, sizes)
@@ -64,20 +63,22 @@ def _solve() -> Any:
 class MachinePoints(PointwiseEquations):
     """:class:`PointwiseEquations` in compiled code, for a problem with kernels of dense Jacobians."""
 
-    def __init__(self, problem: Any, sizes: Vector) -> None:
-        super().__init__(problem, sizes)
+    @functools.cached_property
+    def _memory(self) -> ArrayMemory:
+        """What compiled code works on, made when the first values are asked for, which few runs are."""
+        problem: Any = self.problem
         n, kernels = problem.n, problem.kernels
         memory: Any = PointMemory(residual=kernels.residual, jacobian=kernels.jacobian, n=n)
         memory.square = int(problem.index == int(self.algebraic.any()))
         memory.dgetrf, memory.dgetrs = lapack("dgetrf"), lapack("dgetrs")
-        self._owners, self._pairs = kernels, np.empty((2, n))
         small = np.array([[count, 1, 0, ord("N")] for count in (n, 3 * n)], dtype=np.int32)
         arrays = {name: np.empty((n, n)) for name in ("mass", "stiffness", "matrix")}
         arrays |= {name: np.empty((2, n)) for name in ("there", "step", "other")}
-        arrays |= {"here": self._pairs, "value": np.empty(n), "row_scale": np.empty(n), "small": small}
+        arrays |= {"here": np.empty((2, n)), "value": np.empty(n), "row_scale": np.empty(n), "small": small}
         arrays |= {"lu": np.empty((3 * n, 3 * n)), "pivots": np.empty(3 * n, dtype=np.int32)}
         arrays |= {"sizes": self.sizes.astype(float), "algebraic": self.algebraic.astype(float)}
-        self._memory = ArrayMemory(memory, arrays | {"right": np.empty(3 * n)})
+        self._owners = kernels
+        return ArrayMemory(memory, arrays | {"right": np.empty(3 * n)})
 
     def __reduce__(self) -> Any:
         return type(self), (self.problem, self.sizes)  # addresses are those of this process

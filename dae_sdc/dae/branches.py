@@ -76,9 +76,14 @@ class Branches:
         """
 
     @property
+    def chooses_branch(self) -> bool:
+        """Whether :meth:`start_step` chooses what the equations are in a step."""
+        return type(self).start_step is not Branches.start_step
+
+    @property
     def starts_alike(self) -> bool:
         """Whether :meth:`start_step` changes nothing between two breakpoints or located zeros of switches."""
-        return type(self).start_step is Branches.start_step
+        return not self.chooses_branch
 
     def get_switching_info(self, u: Sequence[MeshDAE], t: float) -> tuple[bool, int, list[float]]:
         """What pySDC's ``SwitchEstimator`` asks for after a step: the first switch that changes its sign."""

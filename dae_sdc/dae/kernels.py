@@ -136,6 +136,7 @@ def _compiled_kernel(function: Callable[..., None], kind: str) -> CFunction:
         raise InputError(f"numba cannot compile the kernel {function.__qualname__}: {reason}") from error
 
 
+@once
 def compile_kernels(residual: Callable[..., None], jacobian: Callable[..., None] | None) -> Kernels:
     """Compile the two functions of a problem, see :func:`compile_kernel`."""
     first = compile_kernel(residual, "residual")

@@ -135,14 +135,9 @@ CHECKED = (*TEXTS, *PER_UNKNOWN, *WITH_DEFAULTS, "variable_index", *OPTIONAL)
 CHECKED_WHEN_SET = {*CHECKED, *SIZES, *METHODS, "parameter_units"}
 
 
-def _places(cls: type[Any]) -> dict[str, Any]:
-    """The checked attributes of a class as they stand there."""
-    places: dict[str, Any] = {}
-    for base in reversed(cls.__mro__):
-        for name in CHECKED:
-            if name in base.__dict__:
-                places[name] = base.__dict__[name]
-    return places
+def _place(cls: type[Any], name: str) -> Any:
+    """An attribute of a class as it stands there; None where it has none."""
+    return next((base.__dict__[name] for base in cls.__mro__ if name in base.__dict__), None)
 
 
 class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: ignore[misc]
@@ -282,11 +277,9 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
         self.n_alg = n_alg
         self.n = self.nvars = n_diff + n_alg
         self.work_counters = new_counters()
-        self._rhs = self.work_counters["rhs"]
         self._shape = (self.n,)
-        places = _places(type(self))
         for name in (*PER_UNKNOWN, *WITH_DEFAULTS):
-            place = places[name]
+            place = _place(type(self), name)
             if isinstance(place, property):
                 continue  # it may need what the constructor of the subclass is yet to set
             if name not in self.__dict__ and (place is DEFAULTS[name] or isinstance(place, WhenAsked)):
@@ -297,7 +290,7 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
             if name in PER_UNKNOWN and (given is None or (is_sequence(given) and not len(given))):
                 given = ProblemDAE.__dict__[name].func(self)
             setattr(self, name, given)
-        if not isinstance(places["variable_index"], property):
+        if not isinstance(type(self).variable_index, property):
             self.variable_index = self.variable_index  # given by the class, and to be checked
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -310,8 +303,9 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
 
     def check_properties(self) -> None:
         """Refuse properties of a subclass whose values cannot be used; they may need what it has set last."""
-        for name, place in _places(type(self)).items():
-            if not isinstance(place, property) or place is DEFAULTS.get(name):
+        for name in CHECKED:
+            place = getattr(type(self), name, None)
+            if not isinstance(place, property) or place is DEFAULTS[name]:
                 continue
             try:
                 value = getattr(self, name)
@@ -450,7 +444,7 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
         InputError
             If ``eval_f`` returns anything but n real numbers.
         """
-        self._rhs.niter += 1
+        self.work_counters["rhs"].niter += 1
         if type(u) is not MeshDAE:
             u = attach(u, self.n_diff)
         if type(du) is not MeshDAE:
@@ -510,7 +504,7 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
             values, residual_at, p = np.empty(u.shape), machine().residual_at, self.packed_parameters
             for i, time in enumerate(t.tolist()):
                 residual_at(address, time, u[i], du[i], p, values[i])
-            self._rhs.niter += len(t)
+            self.work_counters["rhs"].niter += len(t)
             return values
         if batched is None:
             values = np.empty_like(u)
@@ -518,7 +512,7 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
                 # Copied one by one: eval_f may return the same array every time.
                 values[i] = self.evaluate(*row)
             return values
-        self._rhs.niter += len(t)
+        self.work_counters["rhs"].niter += len(t)
         if type(value) is not np.ndarray or value.dtype != np.float64:
             value = self._returned("residual_nodes", value, u.shape)
         if value.shape != u.shape:
@@ -545,7 +539,7 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
 
 
 # What stands for the checked attributes in a class that gives none of them.
-DEFAULTS = _places(ProblemDAE)
+DEFAULTS = {name: _place(ProblemDAE, name) for name in CHECKED}
 
 # Every problem of the library by its name.
 PROBLEMS: Registry[type[ProblemDAE]] = Registry("problem", "dae_sdc.problems")

@@ -117,10 +117,10 @@ class LibraryProblem(ProblemDAE):
         super().__init_subclass__(**kwargs)
 
     def __init__(self, *values: Any, **settings: Any) -> None:
-        bound = self._signature.bind(*values, **settings)
-        bound.apply_defaults()
-        given = dict(bound.arguments)
-        rest: dict[str, Any] = given.pop("settings")
+        if values:
+            named = dict(self._signature.bind(*values, **settings).arguments)
+            settings = {**named.pop("settings", {}), **named}
+        given = {name: settings.pop(name, entry.default) for name, entry in self.parameters.items()}
         for fixed in (False, True):
             names = [
                 k for k, entry in self.parameters.items() if entry.fixed is fixed and not entry.inherited
@@ -130,9 +130,9 @@ class LibraryProblem(ProblemDAE):
             if entry.check is not None:
                 entry.check(self, name)
             elif entry.inherited:
-                rest[name] = given[name]
+                settings[name] = given[name]
         self._check_parameters()
-        super().__init__(*self._counts(), **rest)
+        super().__init__(*self._counts(), **settings)
 
     def _check_parameters(self) -> None:
         """Raise :class:`InputError` for values of parameters that contradict each other."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import inspect
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -244,20 +243,23 @@ def _of_problem(target: Target, request: SolveOptions) -> Equations:
     given = target.problem
     arguments = {**(request.params or {}), **_solves(request)}
     problem = target.make_problem(arguments)
-    near = state_near(problem, request.u0)
-    problem = problem if request.trace is False else square_function(problem, near)
     if given is None:
-        return Equations(problem, is_trusted=True)
-    if hasattr(problem, "set_parameters"):
-        _check_function(problem, request, near)
+        square_one = problem if request.trace is False else square_function(problem, None)
+        return Equations(square_one, is_trusted=True)
     settled = request.trace is None and given.index is not None and not is_function(given)
+    takes_parameters = hasattr(problem, "set_parameters")
     by_names = isinstance(request.u0, Mapping) or request.is_made_consistent
     # The library's own starts are consistent.
     home = (given if isinstance(given, type) else type(given)).__module__
     of_library = request.u0 is None and home.startswith("dae_sdc.problems.")
     checked = isinstance(given.index, int) and given.index > 1 and is_of_user(given)
-    if settled and not by_names and not checked and (of_library or not has_hidden_constraints(given)):
+    needs_look = takes_parameters or by_names or checked
+    if settled and not needs_look and (of_library or not has_hidden_constraints(given)):
         return Equations(problem, given=given, arguments=arguments, is_trusted=True)
+    near = state_near(problem, request.u0)
+    problem = problem if request.trace is False else square_function(problem, near)
+    if takes_parameters:
+        _check_function(problem, request, near)
     # What is found of the equations is that of this run, whatever its unit of time.
     problem.interval = interval_of(problem, request.t0, request.t_end)
     plain = copy.copy(problem)
@@ -477,7 +479,7 @@ def read(problem: ProblemDAE, u0: Any = None, wanted: bool | None = None) -> Equ
     if wanted is False or (wanted is None and not plain):
         return Equations(problem, near=near, origin="function: trace is switched off" if plain else "")
     try:
-        if _decides(problem):
+        if problem.chooses_branch:
             raise InputError(f"{type(problem).__name__}.start_step decides in each step what eval_f computes")
         if hasattr(problem, "residual_of_parts") and given_by_library(problem):
             raise InputError(f"{type(problem).__name__} gives its equations by parts, and runs with these")
@@ -563,12 +565,6 @@ def _index_near(problem: ProblemDAE, t: float, u: Vector | None) -> FoundIndex |
         return None
     with uncounted(problem):
         return index_of(problem, t, u)
-
-
-def _decides(problem: ProblemDAE) -> bool:
-    """Whether a problem chooses its equations when a step begins."""
-    own = inspect.getattr_static(type(problem), "start_step")
-    return own is not inspect.getattr_static(ProblemDAE, "start_step")
 
 
 def _declares_variables(problem: ProblemDAE) -> bool:
@@ -775,7 +771,7 @@ def reduced_by_arrays(equations: Equations, rtol: float | None) -> Equations:
     from dae_sdc.initial.neighbourhood import USUAL_TOLERANCE, Neighbourhood
 
     problem, near, index = equations.problem, equations.near, equations.problem.index
-    known = equations.model is not None or (is_of_user(problem) and not _decides(problem))
+    known = equations.model is not None or (is_of_user(problem) and not problem.chooses_branch)
     form = getattr(problem, "form", None)
     smooth = form is None or form.jumps is None
     least = 2 if smooth and not equations.is_proved else HIGHEST_INDEX

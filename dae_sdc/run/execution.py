@@ -50,12 +50,13 @@ from dae_sdc.errors import (
     words_of,
 )
 from dae_sdc.initial.consistent import listed
-from dae_sdc.run.equations import NOT_REDUCED, index_near_end, read
+from dae_sdc.run.equations import NOT_REDUCED, index_near_end, is_of_user, read
 from dae_sdc.run.plan import Plan
 from dae_sdc.run.processes import GRACE, RUN_ENDED, Ranks, end_job, meet, on_root, ranks
 from dae_sdc.run.results import check_target, put_down
 from dae_sdc.run.solution import Solution, about_problem, beside_peaks, in_transients, rare_peaks
 from dae_sdc.run.start import Start
+from dae_sdc.run.target import twin_of
 from dae_sdc.run.tracing import check_at_states
 from dae_sdc.sharing import Lock, Recent, TimeBar, bar_of, told_before
 from dae_sdc.sweepers.direct import DirectMethod
@@ -245,8 +246,12 @@ class Execution:
         description = setup.with_step(self.plan.dt)
         idle = _IDLE.pop(kind, None)
         if idle is not None:
-            with told_before():
-                problem = description["problem_class"](**description["problem_params"])
+            problem = setup.problem
+            if problem.starts_alike and not is_of_user(problem):  # nothing of it changes in steps
+                problem = twin_of(problem)
+            else:
+                with told_before():
+                    problem = description["problem_class"](**description["problem_params"])
             adaptivity = description["convergence_controllers"][AdaptivityDAE]
             idle.renew(problem, adaptivity, description["sweeper_params"]["tolerance"])
             idle.show_stages(False)

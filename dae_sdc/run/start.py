@@ -96,7 +96,7 @@ class Start:
                 f"u0 of {type(problem).__name__} is {u[bad[0]]} in '{problem.names[bad[0]]}' at t={t0:.6g}; "
                 f"pass finite values"
             )
-        return cls(*interval, u, derivative_at_start(problem, u, t0), remark)
+        return cls(*interval, u, derivative_at_start(problem, u.view(np.ndarray), t0, u0 is None), remark)
 
 
 def start_of(equations: Equations, request: SolveOptions) -> Start:

@@ -302,7 +302,7 @@ class Task:
     @property
     def switches(self) -> bool:
         """Whether the branch of the equations is chosen by the state at the start of a step."""
-        return type(self.problem).start_step is not ProblemDAE.start_step and len(self.pieces) == 2
+        return self.problem.chooses_branch and len(self.pieces) == 2
 
     @cached_property
     def slope(self) -> Vector:

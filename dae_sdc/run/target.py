@@ -21,6 +21,7 @@ from dae_sdc.arguments import checked, shown
 from dae_sdc.constrained.quasilinear import QuasilinearProblem
 from dae_sdc.dae.adapter import adapted
 from dae_sdc.dae.declaration import check_newton
+from dae_sdc.dae.memory import new_counters
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.errors import DAEError, InputError, require_number, words_of
 from dae_sdc.options import Parameters, about
@@ -366,6 +367,15 @@ def copied(problem: ProblemDAE) -> ProblemDAE:
             f"{type(problem).__name__} cannot be copied for a run ({words_of(error)}); let "
             f"its class keep what cannot be copied, or give the class"
         ) from error
+
+
+def twin_of(problem: ProblemDAE) -> ProblemDAE:
+    """A problem that shares its equations with another, and counts and has sizes of unknowns by itself."""
+    twin = copy.copy(problem)
+    twin.__dict__["work_counters"] = new_counters()
+    if "run_scales" in vars(problem):
+        twin.__dict__["run_scales"] = copy.deepcopy(problem.run_scales)
+    return twin
 
 
 def _with_settings(problem: ProblemDAE, params: Mapping[str, Any]) -> ProblemDAE:
