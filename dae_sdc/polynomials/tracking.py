@@ -11,15 +11,7 @@ import numpy.typing as npt
 
 from dae_sdc.dae.state import Vector
 from dae_sdc.deadline import check, under_way
-from dae_sdc.polynomials.polynomials import (
-    INFINITE,
-    UNKNOWN,
-    Care,
-    Complexes,
-    Homotopy,
-    Integers,
-    norms,
-)
+from dae_sdc.polynomials.polynomials import INFINITE, UNKNOWN, Care, Complexes, Homotopy, Integers, norms
 from dae_sdc.polynomials.pool import run_jobs
 from dae_sdc.sharing import Meter, meter
 

@@ -10,14 +10,7 @@ import numpy.typing as npt
 from dae_sdc.constrained.equations import ImplicitDAE, NonholonomicProblem, QuasiFirstOrderProblem
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
-from dae_sdc.problems._library import (
-    SolvedProblem,
-    StoredEnds,
-    Values,
-    finite,
-    formulation,
-    positive,
-)
+from dae_sdc.problems._library import SolvedProblem, StoredEnds, Values, finite, formulation, positive
 from dae_sdc.problems.constrained import unit_mass_of_two
 
 

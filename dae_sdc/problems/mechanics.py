@@ -11,14 +11,7 @@ from scipy.special import ellipj, ellipk
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import ReferenceRangeError
-from dae_sdc.problems._library import (
-    TIMES_OF_START,
-    SolvedProblem,
-    TestSetProblem,
-    Values,
-    finite,
-    positive,
-)
+from dae_sdc.problems._library import TIMES_OF_START, SolvedProblem, TestSetProblem, Values, finite, positive
 from dae_sdc.problems._models import also_model
 
 _PERIOD = 4.0 * float(ellipk(0.5))  # Period of sn and cn for the parameter 1/2.
