@@ -578,17 +578,17 @@ def about_problem(problem: ProblemDAE) -> dict[str, Any]:
     }
 
 
-def derivative_at_start(problem: ProblemDAE, u0: Vector, t0: float, is_own: bool) -> Vector:
-    """u' at the start of a run, which may be its problem's, by ``du_exact``; NaN if that is not known."""
-    # Shapes: u0 (n,) -> (n,).
+def derivative_at_start(problem: ProblemDAE, u0: Vector, t0: float, is_exact: bool) -> Vector:
+    """u' at the start of a run by the problem's ``du_exact``, shape (n,); NaN if that is not known."""
     try:
-        exact = u0 if is_own else problem.state(problem.u_exact(t0)).view(np.ndarray)
+        exact = u0 if is_exact else problem.u_exact(t0)
         slope = problem.du_exact(t0)
     except InputError as error:
         if error.__cause__ is not None:  # the user's functions raised it
             raise
         return np.full(problem.n, np.nan)
-    if not (is_own or (np.abs(exact - u0) <= 1e-12 + 1e-9 * np.abs(u0)).all()):
+    departure = np.abs(problem.state(exact).view(np.ndarray) - u0)
+    if not (departure <= 1e-12 + 1e-9 * np.abs(u0)).all():
         return np.full(problem.n, np.nan)
     rate: Vector = problem.state(slope).view(np.ndarray)
     return rate
