@@ -254,7 +254,7 @@ class AdaptivityDAE(MarkingControl):
             if self.params.stops is None:
                 events = () if self._driver.events is None else self._driver.events.params.events
                 self._targets = [*stops_of(L.prob, t0, self.params.t_end, events), self.params.t_end]
-        self.sizes = StepSizes(tolerance.rtol)
+        self.sizes = StepSizes(tolerance.rtol, max(L.prob.variable_index, default=1))
         self.sizes.most = self.params.dt_max
         self._given, self._restarts = None, False
         self._again, self._steps, self._look_at = False, 0, FIRST_LOOK

@@ -77,6 +77,7 @@ class FixedSteps(Control):
             return taken
         self._next = min(number + len(taken.starts) + 1, len(self._grid) - 1)
         L.uend, L.status.time = taken.value, float(taken.starts[-1])
+        taken = taken._replace(next_dt=self._stopped(taken.time, self.params.dt))
         reached = taken.time >= self.t_end or self.at_stop(taken.time)
         return taken._replace(status=REACHED) if reached else taken
 

@@ -123,7 +123,7 @@ def plan_of(
     if unlimited and not setup.adaptive and request.steps in (None, 1):
         setup = swept_at_once(setup, request.hooks)
     alone = setup.iterates_alone(request.steps) and setup.parallel is None and not setup.adaptive
-    if alone and not (request.hooks or request.controller_params):
+    if alone and not (len(request.hooks) or request.controller_params):
         setup = _on_grid(setup, fixed)
     if request.project is not None:
         require_invariants(problem)

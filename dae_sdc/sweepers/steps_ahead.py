@@ -105,11 +105,13 @@ class StepSizes(ctypes.Structure):
         "costly overshot",  # 1 where new factors are costly, and where the error has been too large there
         # Steps that shrink with the time left to a point: see :func:`approached`.
         "rtol next least falling begin slope times first second third",
+        "rounding",  # the error from which on it may be that of rounding, which shorter steps do not lower
     )
 
-    def __init__(self, rtol: float = 1e-6) -> None:
+    def __init__(self, rtol: float = 1e-6, index: int = 1) -> None:
         super().__init__()
         self.rtol, self.most, self.target = rtol, np.inf, np.inf
+        self.rounding = SMALL_STEP_ERROR if index > 1 else np.inf
         self.restart()
 
     def restart(self) -> None:
@@ -165,10 +167,12 @@ def next_size(
         return False
     plain = error
     error = max(error, 1e-10)
-    expected = x.plain_error * max(1.0, dt / x.last_dt) ** order if x.last_dt > 0.0 else np.inf
-    if error > KINK_RATIO * expected or (error > 1.0 and x.plain_error < SMOOTH_ERROR):
+    expected = x.plain_error * (dt / x.last_dt) ** order if x.last_dt > 0.0 else np.inf
+    # What a shorter step leaves as it was is rounding, and no kink.
+    noisy = dt < x.last_dt and plain > max(x.rounding, NOT_REDUCED * x.plain_error)
+    noisy = noisy and plain <= min(1.0, KINK_RATIO * x.plain_error)
+    if not noisy and (error > KINK_RATIO * expected or (error > 1.0 and x.plain_error < SMOOTH_ERROR)):
         x.rough = WARY_STEPS
-    noisy = dt < x.last_dt and plain > NOT_REDUCED * x.plain_error and plain <= KINK_RATIO * x.plain_error
     if x.rough > 0.0 and plain <= NOT_REDUCED * x.error_before and not noisy:
         error *= slack
     if between <= NOT_REDUCED * x.between_before:
@@ -521,6 +525,9 @@ class StepsAhead:
         self._together, self._watch, self._problem = together, watch, problem
         self._method: Any = None
         self._before, self._pace = StepSizes(), Pace(problem.n)
+
+    def __reduce__(self) -> Any:
+        return type(self), (self._together, self._watch, self._problem)
 
     def starts_from(self, value: MeshDAE) -> bool:
         """Whether steps can be taken ahead from a state."""

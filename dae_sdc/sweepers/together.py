@@ -190,6 +190,7 @@ class PlainStages:
 
     def __init__(self, problem: ProblemDAE, tableau: Tableau, collocation: bool) -> None:
         self.tableau, self.in_turn = tableau, tableau.diagonally_implicit
+        self._made_of = problem, tableau, collocation
         self.coupled = CoupledStages(problem, tableau.A, tableau.c)
         self.system, self._newton = NodeSystem(problem, problem.n), ModifiedNewton(problem, trust=False)
         self._stages: Any = None
@@ -198,6 +199,16 @@ class PlainStages:
             self._stages = stage_solver(problem, tableau.A, tableau.c, None, differences)
             self._stages.solve_plainly()
         self.compiled = hasattr(self._stages, "run") and problem.linear_solver == "auto"
+
+    def __reduce__(self) -> Any:
+        # Addresses belong to the arrays of one object; a copy goes on with what the solvers can tell.
+        kept = {name: solver.get_state() for name, solver in self.solvers.items() if solver.keeps_state}
+        return type(self), self._made_of, (kept, self.system.split)
+
+    def __setstate__(self, state: Any) -> None:
+        kept, self.system.split = state
+        for name, known in kept.items():
+            self.solvers[name].set_state(known)
 
     @property
     def stages(self) -> Any:
