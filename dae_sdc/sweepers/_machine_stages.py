@@ -397,7 +397,7 @@ class MachineStages(Simultaneous):
         status = super().solve(t0, h, first, looks)
         numbers = self.numbers
         if status in (own.DIVERGED, own.SLOW, own.UNRESOLVED) and numbers.doubtful:
-            if Simultaneous.only_rounding(self, t0, h):
+            if Simultaneous.changes_by_rounding(self, t0, h):
                 numbers.eta, numbers.rate, status = 1.0, 0.0, own.SOLVED
         return status
 

@@ -414,7 +414,7 @@ def put_noise(a: Any, time: Any, c: Any) -> Any:
 
 
 @_view.method(**mn.RARE)
-def _only_rounding(a: Any, t0: Any, h: Any) -> Any:
+def _changes_by_rounding(a: Any, t0: Any, h: Any) -> Any:
     n, x, change, weights, noise = a.n, a.numbers, doubles(a.change), doubles(a.weights), doubles(a.work)
     x.doubtful = 0.0
     if a.amplifies == 0 or not finite(change, a.m * n):

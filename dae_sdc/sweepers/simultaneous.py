@@ -264,7 +264,7 @@ def advance(w: Any, t0: Any, h: Any) -> Any:
         if status != SOLVED or not w.next_stage(h):
             break
     x.rate = largest
-    if (status == DIVERGED or status == SLOW or status == UNRESOLVED) and w.only_rounding(t0, h):
+    if (status == DIVERGED or status == SLOW or status == UNRESOLVED) and w.changes_by_rounding(t0, h):
         x.eta, x.rate = 1.0, 0.0
         return SOLVED
     return status
@@ -635,7 +635,7 @@ class StageOperations:
         scale = np.abs(self.u[self.at]) + np.abs(self.h_a) @ np.abs(self.du[self.at])
         return bool((np.abs(self.change) <= RELATIVE_ROUND_OFF * scale).all())
 
-    def only_rounding(self, t0: float, h: float) -> bool:
+    def changes_by_rounding(self, t0: float, h: float) -> bool:
         """Whether unknowns still change only by rounding, see :func:`only_rounding`."""
         if may_improve_differences(self.problem):
             return False
