@@ -24,6 +24,7 @@ from dae_sdc.dae.compiling import (
     within_compiled,
 )
 from dae_sdc.dae.newton import BACKWARD_ERROR
+from dae_sdc.dae.newton_checks import DIRECTIONS
 from dae_sdc.dae.scales import KEPT_RATE
 from dae_sdc.dae.state import FARTHEST_EXTRAPOLATION
 from dae_sdc.sweepers import simultaneous as own, steps_ahead, tolerance
@@ -294,12 +295,12 @@ def _residual_is_small(a: Any, t0: Any, h: Any) -> Any:
         left[n + j] = value[(m - 1) * n + j]
     relative, time = a.numbers.relative, t0 + h * doubles(a.c)[m - 1]
     enlarged = max(1.0, newton_checks.LEAST_RELATIVE_STEP / relative)
-    for which in range(newton_checks.DIRECTIONS):
+    for which in range(DIRECTIONS):
         if not changed_residual(a, time, h, enlarged, which):
             return True
         if within(a, newton_checks.RESIDUAL_FACTOR / enlarged):
             return True
-    for which in range(newton_checks.DIRECTIONS):
+    for which in range(DIRECTIONS):
         if changed_residual(a, time, h, newton_checks.RESIDUAL_ROUNDING / relative, which) and within(
             a, newton_checks.RESIDUAL_NOISE
         ):
@@ -402,7 +403,7 @@ def put_noise(a: Any, time: Any, c: Any) -> Any:
         return False
     for j in range(n):
         noise[j] = TINY
-    for which in range(newton_checks.DIRECTIONS):
+    for which in range(DIRECTIONS):
         for j in range(n):
             error[j] = c * EPS * terms[j] * doubles(a.directions + 8 * n * which)[j]
         solve_at_end(a)
