@@ -108,7 +108,7 @@ def test_an_interrupt_in_any_line_of_the_steps_leaves_whole_steps(
                 )
             assert sampled or np.array_equal(steps.per_step["newton"], whole.per_step["newton"][:count]), line
             partial.unlink()
-    assert len(lengths) >= 10
+    assert len(lengths) >= 5  # several steps are recorded at once
 
 
 def test_where_there_is_a_partial_result_alone_it_is_named(tmp_path: Path) -> None:
@@ -443,11 +443,11 @@ def memory_of(steps: int, **settings: Any) -> tuple[int, ds.Solution]:
 
 
 def test_a_run_keeps_200_bytes_a_step_besides_its_solution() -> None:
-    few, _ = memory_of(100)
-    many, solution = memory_of(600)
-    own = sum(values.nbytes for values in (solution.t, solution.u, solution.du)) // 601
-    assert len(solution.t) == 601 and not solution.log
-    assert (many - few) / 500 - own < 200
+    few, _ = memory_of(1000)  # more than are taken at once
+    many, solution = memory_of(2000)
+    own = sum(values.nbytes for values in (solution.t, solution.u, solution.du)) // 2001
+    assert len(solution.t) == 2001 and not solution.log
+    assert (many - few) / 1000 - own < 200
 
 
 def test_with_output_times_a_run_keeps_nothing_of_its_steps() -> None:
