@@ -121,6 +121,10 @@ class FixedSteps(Control):
         """Restore what :meth:`get_state` gave."""
         self._next, self._given = kept["next"], kept["given"]
 
+    def post_run_processing(self, controller: Any, step: Any, **kwargs: Any) -> None:
+        """Keep the last time of the grid alone."""
+        self._grid = self._grid[-1:].copy()
+
     def prepare_next_block(
         self, controller: Any, S: Any, size: int, time: Any, Tend: float, **kwargs: Any
     ) -> None:
