@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from math import isfinite
@@ -625,6 +625,93 @@ def _further(aim: _Aim, value: LineFunction) -> float | None:
     return aim.watch.zero_between(value, 1.0, end, 0.25 * EPS)
 
 
+@dataclass(eq=False)
+class _Functions:
+    """The functions that are looked at along the steps of a run."""
+
+    events: list[_Watch]
+    switches: list[_Watch]
+    n_diff: int
+    doubtful: dict[str, float] = field(default_factory=dict)  # Those that change too often, and since when.
+
+    @property
+    def remark(self) -> str:
+        """What is to be said of functions that change too often within a step."""
+        parts = [f"'{name}' changes so often from t={t:.6g} on" for name, t in self.doubtful.items()]
+        return f"{', '.join(parts)} that zeros may be missing; bound the steps by dt_max" if parts else ""
+
+    @property
+    def located(self) -> list[_Watch]:
+        """The events whose times are not known before."""
+        return [watch for watch in self.events if watch.event.times is None]
+
+    def of_watch(self, P: ProblemDAE, watch: _Watch) -> StateFunction:
+        """What is watched, as a function of the state and the time."""
+        if watch.event is not _SWITCH:
+            return watch.event.function
+        number = self.switches.index(watch)
+        return lambda u, t: self.switch_values(P, u, t)[number]
+
+    def sampled(
+        self, step: AcceptedStep, thetas: tuple[float, ...], values: Vector, times: Vector, switches: Vector
+    ) -> _Sampled:
+        """The values of all functions at K places in a step."""
+        # Shapes: values (K, n), times (K,), switches (K, W).
+        states, at = [attach(row, self.n_diff) for row in values], times.tolist()
+        states[0], states[thetas.index(1.0)] = step.start, step.end
+        table = np.empty((len(self.events) + len(self.switches), len(at)))
+        table[len(self.events) :] = switches.T
+        for row, watch in zip(table, self.events, strict=False):
+            row[:] = 1.0  # of an event whose times are known, at which steps end
+            if watch.event.times is None:
+                row[:] = [watch.event.function(u, t) for u, t in zip(states, at, strict=True)]
+        return _Sampled(step, thetas, thetas.index(1.0) + 1, states, at, table)
+
+    def switch_table(self, P: ProblemDAE, u: Vector, t: Vector) -> Vector:
+        """Values of the switches at K states of shape (K, n), shape (K, W)."""
+        if not self.switches:
+            return np.empty((len(t), 0))
+        known: Any = P
+        # Of a class that has other switches than its base, they are not those of the base at several states.
+        if "switches_at" in vars(next(base for base in type(P).__mro__ if "switches" in vars(base))):
+            values: Vector = known.switches_at(u, t)
+            if np.isfinite(values).all():
+                return values
+        states = [attach(row, self.n_diff) for row in u]
+        rows = [self.switch_values(P, *at) for at in zip(states, t.tolist(), strict=True)]
+        return np.array(rows)
+
+    def scans(self, sampled: _Sampled, ahead: bool = False) -> Any:
+        """What :meth:`_Watch.scan` gives for functions that are not far from 0 along a step.
+
+        None for a step taken ahead in which the run may have to stop.
+        """
+        step, table, scans = sampled.step, sampled.table, []
+        watches = [*self.events, *self.switches]
+        for i, is_resolved in _near_zero(watches, sampled.thetas[: sampled.count], table):
+            watch, values = watches[i], table[i].tolist()
+            if ahead and watch.may_stop(table[i]):
+                return None
+            function, curve = self.of_watch(step.level.prob, watch), sampled.curve
+            known: tuple[Sequence[float], Sequence[float]] = sampled.thetas, values
+            if not is_resolved:
+                try:
+                    known = _refined(watch.name, function, curve, *known)
+                except InputError:
+                    self.doubtful.setdefault(watch.name, curve.time)
+            scans.append(_Scan(watch, values, *watch.scan(_along(function, sampled), *known, step.rounding)))
+        return scans
+
+    def switch_values(self, P: ProblemDAE, u: MeshDAE, t: float) -> list[float]:
+        values = list(P.switches(u, t))
+        # Asking for Real costs twenty times as much; a finite sum has no other terms.
+        if not (set(map(type, values)) <= {float} and isfinite(sum(values))):
+            name = type(P).__name__
+            values = [continuous(value, f"switch {i} of {name}", t) for i, value in enumerate(values)]
+        _require_as_many(P, "switches", len(values), len(self.switches), t)
+        return values
+
+
 class LocateEvents(MarkingControl):
     """Finds zeros of event functions and of the switches of the problem on every accepted step.
 
@@ -654,16 +741,16 @@ class LocateEvents(MarkingControl):
             driver.events = self
         self.events: list[_Watch] = []
         self.switches: list[_Watch] = []
+        self.functions = _Functions([], [], 0)
         self.timed: list[_Watch] = []  # switches whose times are known before
         self._timed_values: tuple[float, ...] = ()
         self._steps: Any = None
-        self._n = self._n_diff = 0
+        self._n = 0
         self._forget()
 
     def _forget(self) -> None:
         """Forget what has happened in the last run."""
         self.message, self.finished = "", False
-        self.doubtful: dict[str, float] = {}  # functions that change too often, and from which time on
         self.sliding: Sliding | None = None
         self._aim: _Aim | None = None
         self._most_ahead = FEWEST_AHEAD
@@ -674,7 +761,7 @@ class LocateEvents(MarkingControl):
     def begin(self, L: Any, t0: float, u0: MeshDAE, steps: Any) -> MeshDAE:
         """Begin a run; the state to start from, on a border that of the side in force."""
         self._forget()
-        P, self._steps, self._n, self._n_diff = L.prob, steps, L.prob.n, L.prob.n_diff
+        P, self._steps, self._n = L.prob, steps, L.prob.n
         if self.params.n_slopes is None:
             self.params.n_slopes = accurate_slopes(type(L.sweep), P)
         P.hold_sides(self.params.sides)
@@ -687,14 +774,15 @@ class LocateEvents(MarkingControl):
         P.hold_sides(sides)
         may_rest = getattr(P, "switches_rest", False)
         self.switches = [_Watch(name, side, may_rest) for name, side in zip(names, sides, strict=True)]
-        for watch, value in zip(self.switches, self._switch_values(P, u0, t0), strict=True):
+        self.events = [_Watch(event.name, event=_checked(event)) for event in self.params.events]
+        self.functions = _Functions(self.events, self.switches, P.n_diff)
+        for watch, value in zip(self.switches, self.functions.switch_values(P, u0, t0), strict=True):
             # A switch that the run begins at is not to act by the rounding of its value.
             watch.tolerance = SIDE_SLACK if abs(value) <= SIDE_SLACK else 0.0
         self.timed = [_Watch(name) for name in getattr(P, "timed_switch_names", ())]
         if self.timed:
             P.start_step(u0, t0)
         self._timed_values = getattr(P, "timed_values", ())
-        self.events = [_Watch(event.name, event=_checked(event)) for event in self.params.events]
         self._usual = L.params.dt
         h = RESTART_STEP * float(self.params.span or self._usual)
         for watch in self.events:
@@ -704,7 +792,7 @@ class LocateEvents(MarkingControl):
             u0, _ = self._behind_changes(P, u0, t0, h)
         self._keep_due(t0, u0, 0.0)
         if self._switched:
-            for watch in self._located:
+            for watch in self.functions.located:
                 value = watch.event.function(u0, t0)
                 watch.side = int(np.sign(value))
                 watch.tolerance = SIDE_SLACK if abs(value) <= SIDE_SLACK else 0.0
@@ -714,11 +802,6 @@ class LocateEvents(MarkingControl):
         start = MeshDAE(u0)  # of a jump that has a value of its own on its border
         jump_behind(P, start, t0, h)
         return start
-
-    @property
-    def _located(self) -> list[_Watch]:
-        """The events whose times are not known before."""
-        return [watch for watch in self.events if watch.event.times is None]
 
     @property
     def watches(self) -> list[_Watch]:
@@ -769,7 +852,7 @@ class LocateEvents(MarkingControl):
         """Move zeros on steps without a polynomial of their own to where dense output has them."""
         if dense is not None:
             for watch in self.events:
-                watch.settle(dense, self._n_diff)
+                watch.settle(dense, self.functions.n_diff)
 
     def records(self, watches: Sequence[_Watch]) -> tuple[EventRecord, ...]:
         """The zeros found so far of ``events`` or ``switches``."""
@@ -808,9 +891,9 @@ class LocateEvents(MarkingControl):
             values, times = curve.values(thetas), np.array([time + theta * dt for theta in thetas])
             # The states at both ends, to the last bit.
             values[0], values[len(curve.points) - 1] = step.start, step.end
-            switches = self._switch_table(step.level.prob, values, times)
-            sampled = self._sampled(step, thetas, len(curve.points), values, times, switches)
-        scans = self._scans(sampled)
+            switches = self.functions.switch_table(step.level.prob, values, times)
+            sampled = self.functions.sampled(step, thetas, values, times, switches)
+        scans = self.functions.scans(sampled)
         stops = [(theta, scan.watch) for scan in scans if (theta := scan.stop()) is not None]
         first = min((theta for theta, _ in stops), default=np.inf)
         if first < 1.0 - near:
@@ -820,7 +903,7 @@ class LocateEvents(MarkingControl):
             self._aim = _Aim(leader, whole, attempts + 1)
             return first * dt
         if aim is not None and all(watch is not aim.watch or theta > 1.0 + near for theta, watch in stops):
-            further = _further(aim, _along(self._function(step.level.prob, aim.watch), sampled))
+            further = _further(aim, _along(self.functions.of_watch(step.level.prob, aim.watch), sampled))
             if further is not None and 1.0 + near < further and further * dt < whole:
                 self._aim = _Aim(aim.watch, whole, attempts + 1)
                 return further * dt
@@ -872,15 +955,15 @@ class LocateEvents(MarkingControl):
         values = np.where(stays[:, None], rows[:, :1], _weights(scheme, points)[0] @ rows)
         values[:, 0], values[:, -1] = rows[:, 0], rows[:, -1]
         times = taken.starts[:, None] + taken.sizes[:, None] * np.array(points)
-        switches = self._switch_table(P, values.reshape(-1, P.n), times.ravel())
+        switches = self.functions.switch_table(P, values.reshape(-1, P.n), times.ravel())
         samples, plain = (values, times, switches.reshape(count, len(points), -1)), 0
         with suppress(Exception):  # of the function of an event: the controller takes that step, and tells
             for plain, (time, dt) in enumerate(places):
                 end = taken.end(plain, P.n_diff)
                 step = AcceptedStep(L, time, dt, start, end, None, n_slopes)
                 about = (each[plain] for each in samples)
-                sampled = self._left = self._sampled(step, points, len(points), *about)
-                scans = self._scans(sampled, ahead=True)
+                sampled = self._left = self.functions.sampled(step, points, *about)
+                scans = self.functions.scans(sampled, ahead=True)
                 if scans is None or any(scan.stop() is not None for scan in scans):
                     break
                 self._usual, start = dt, end
@@ -902,75 +985,6 @@ class LocateEvents(MarkingControl):
     def interrupts(self, t: float) -> bool:
         """Whether the run ends at the end t of an accepted step, or other equations hold from there on."""
         return self.finished or bool(self._switched) or bool(self._steps.at_stop(t))
-
-    def _function(self, P: ProblemDAE, watch: _Watch) -> StateFunction:
-        """What is watched, as a function of the state and the time."""
-        if watch.event is not _SWITCH:
-            return watch.event.function
-        number = self.switches.index(watch)
-        return lambda u, t: self._switch_values(P, u, t)[number]
-
-    def _sampled(
-        self,
-        step: AcceptedStep,
-        thetas: tuple[float, ...],
-        count: int,
-        values: Vector,
-        times: Vector,
-        switches: Vector,
-    ) -> _Sampled:
-        """The values of all functions at K places in a step."""
-        # Shapes: values (K, n), times (K,), switches (K, W).
-        states, at = [attach(row, self._n_diff) for row in values], times.tolist()
-        states[0], states[count - 1] = step.start, step.end
-        table = np.empty((len(self.events) + len(self.switches), len(at)))
-        table[len(self.events) :] = switches.T
-        for row, watch in zip(table, self.events, strict=False):
-            row[:] = 1.0  # of an event whose times are known, at which steps end
-            if watch.event.times is None:
-                row[:] = [watch.event.function(u, t) for u, t in zip(states, at, strict=True)]
-        return _Sampled(step, thetas, count, states, at, table)
-
-    def _switch_table(self, P: ProblemDAE, u: Vector, t: Vector) -> Vector:
-        """Values of the switches at K states of shape (K, n), shape (K, W)."""
-        if not self.switches:
-            return np.empty((len(t), 0))
-        known: Any = P
-        # Of a class that has other switches than its base, they are not those of the base at several states.
-        if "switches_at" in vars(next(base for base in type(P).__mro__ if "switches" in vars(base))):
-            values: Vector = known.switches_at(u, t)
-            if np.isfinite(values).all():
-                return values
-        states = [attach(row, self._n_diff) for row in u]
-        rows = [self._switch_values(P, *at) for at in zip(states, t.tolist(), strict=True)]
-        return np.array(rows)
-
-    def _scans(self, sampled: _Sampled, ahead: bool = False) -> Any:
-        """What :meth:`_Watch.scan` gives for functions that are not far from 0 along a step.
-
-        None for a step taken ahead in which the run may have to stop.
-        """
-        step, table, scans = sampled.step, sampled.table, []
-        watches = [*self.events, *self.switches]
-        for i, is_resolved in _near_zero(watches, sampled.thetas[: sampled.count], table):
-            watch, values = watches[i], table[i].tolist()
-            if ahead and watch.may_stop(table[i]):
-                return None
-            function, curve = self._function(step.level.prob, watch), sampled.curve
-            known: tuple[Sequence[float], Sequence[float]] = sampled.thetas, values
-            if not is_resolved:
-                try:
-                    known = _refined(watch.name, function, curve, *known)
-                except InputError:
-                    self.doubtful.setdefault(watch.name, curve.time)
-            scans.append(_Scan(watch, values, *watch.scan(_along(function, sampled), *known, step.rounding)))
-        return scans
-
-    @property
-    def remark(self) -> str:
-        """What is to be said of functions that change too often within a step."""
-        parts = [f"'{name}' changes so often from t={t:.6g} on" for name, t in self.doubtful.items()]
-        return f"{', '.join(parts)} that zeros may be missing; bound the steps by dt_max" if parts else ""
 
     def _stop_at_start(self, L: Any, scans: list[_Scan], first: float) -> float:
         """A switch or a terminal event at the very start of the step: it is repeated on the other branch."""
@@ -1042,13 +1056,13 @@ class LocateEvents(MarkingControl):
                 return u
             u, changed = self._behind_changes(P, u, t, h)
             # Unknowns may have jumped across another switch, or the zero of an event that changes them.
-            self._take_jumps(P, self.switches, self._switch_values(P, u, t), t, u)
+            self._take_jumps(P, self.switches, self.functions.switch_values(P, u, t), t, u)
             for watch in changed:
                 if watch.event.times is None:
                     _leave_zero(P, watch, u, t, RATE_STEP * self._usual)
             if not self._switched:
-                values = [watch.event.function(u, t) for watch in self._located]
-                self._take_jumps(P, self._located, values, t, u)
+                values = [watch.event.function(u, t) for watch in self.functions.located]
+                self._take_jumps(P, self.functions.located, values, t, u)
             if not self._switched:
                 return u
 
@@ -1094,19 +1108,6 @@ class LocateEvents(MarkingControl):
                 f"{MOST_SWITCHES} times without progress: the solution slides along the switch, or switches "
                 f"ever faster; smooth the switch, give it a hysteresis, or solve a model or function by rtol"
             )
-
-    def _switch_values(self, P: ProblemDAE, u: MeshDAE, t: float) -> list[float]:
-        values = list(P.switches(u, t))
-        if not set(map(type, values)) <= {float}:  # asking for Real costs twenty times as much
-            name = type(P).__name__
-            values = [continuous(value, f"switch {i} of {name}", t) for i, value in enumerate(values)]
-        _require_as_many(P, "switches", len(values), len(self.switches), t)
-        # A finite sum has no other terms.
-        if not isfinite(sum(values)) and not np.isfinite(values).all():
-            raise SolveError(
-                f"switches of {type(P).__name__} returned {values} at t={t:.10g}; check them there"
-            )
-        return values
 
 
 def _acting(watches: Sequence[_Watch], changed: Sequence[_Watch]) -> list[Event]:
@@ -1248,16 +1249,13 @@ def _checked(event: Event) -> Event:
     own = read_only(event.function, f"event '{event.name}'")
 
     def function(u: MeshDAE, t: float) -> float:
-        value = continuous(own(u, t), f"event '{event.name}'", t)
-        if not np.isfinite(value):
-            raise SolveError(f"event '{event.name}' returned {value} at t={t:.10g}; check the function there")
-        return value
+        return continuous(own(u, t), f"event '{event.name}'", t)
 
     return replace(event, function=function)
 
 
 def continuous(given: Any, who: str, t: float) -> float:
-    """A value of a function whose zeros are looked for, as a float."""
+    """A value of a function whose zeros are looked for, as a finite float."""
     value = given.item() if isinstance(given, np.ndarray) and given.size == 1 else given
     if isinstance(value, bool | np.bool_) or (isinstance(value, Integral) and value == 0):
         raise InputError(
@@ -1267,6 +1265,9 @@ def continuous(given: Any, who: str, t: float) -> float:
     if not isinstance(value, Real):
         raise InputError(f"{who} must return a number f(u, t); got {given!r} at t={t:.6g}")
     try:
-        return float(value)
+        number = float(value)
     except OverflowError:
         raise InputError(f"{who} returned a number too large for a float at t={t:.6g}") from None
+    if not isfinite(number):
+        raise SolveError(f"{who} returned {number} at t={t:.10g}; check the function there")
+    return number

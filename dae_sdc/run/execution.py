@@ -413,7 +413,7 @@ class Execution:
         sizes = sizes if found is None else found.largest
         if located is not None:
             located.settle(between)
-        of_events = () if located is None else (located.message, located.remark)
+        of_events = () if located is None else (located.message, located.functions.remark)
         largest = np.abs(u).max(axis=0) if sizes is None else sizes
         corrected = self.hidden_constraints(largest) if self.errors else None
         if solved and corrected is not None and corrected.determines(problem.index or 0):
