@@ -250,3 +250,35 @@ def test_events_belong_to_a_problem_and_are_never_lost() -> None:
             ds.solve(equations, u0=start, rtol=1e-8, sweeper="ida")
         with pytest.raises(ds.InputError, match="events are located in runs of one step at a time"):
             ds.solve(equations, u0=start, dt=0.01, steps=2)
+
+
+ENDINGS: dict[str, dict[str, Any]] = {
+    "tolerance": {"rtol": 1e-8},
+    "fixed steps": {"dt": 0.125, "sweeper": "radau-iia-9"},
+    "sweeps": {"rtol": 1e-8, "sweeper": "semi-implicit"},
+}
+
+
+@pytest.mark.parametrize("settings", ENDINGS.values(), ids=ENDINGS)
+@pytest.mark.parametrize("event", ["sample(0.5, 0.5)", "t - 1; rising", "t - 1; rising; terminal"])
+def test_changes_at_the_end_of_a_run_are_carried_out(
+    event: str, settings: dict[str, Any], tmp_path: Path
+) -> None:
+    # y' = -y, z = 2 y, and y grows by 1 at its events, the last of which is the end.
+    m = ds.Model("fed", interval=(0.0, 1.0))
+    y, z = m.variables("y z", start=[1.0, 2.0])
+    m.equations(m.der(y) + y, z - 2 * y)
+    solution = ds.solve(m, events=[f"{event}; y = y + 1"], u0=[1.0, 2.0], **settings)
+    before = np.exp(-1.0) + (np.exp(-0.5) if "sample" in event else 0.0)
+    end = np.array([before + 1.0, 2.0 * (before + 1.0)])
+    assert solution.success and solution.t[-1] == 1.0
+    assert solution.u[-1] == pytest.approx(end, rel=1e-6)
+    assert solution.du[-1] == pytest.approx(-end, rel=1e-4)
+    assert solution.events[0].u[-1, 0] == pytest.approx(before, rel=1e-6)
+    assert np.array_equal(solution(1.0), solution.u[-1])
+    assert solution(1.0 - 1e-9)[0] == pytest.approx(before, rel=1e-6)
+    solution.save(tmp_path / "fed.npy")
+    loaded = ds.Solution.load(tmp_path / "fed.npy")
+    assert np.array_equal(loaded(1.0), solution.u[-1]) and np.array_equal(loaded.u, solution.u)
+    sampled = ds.solve(m, events=[f"{event}; y = y + 1"], u0=[1.0, 2.0], t_eval=[0.75, 1.0], **settings)
+    assert sampled.u[-1] == pytest.approx(end, rel=1e-6)

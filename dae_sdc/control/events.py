@@ -751,6 +751,7 @@ class LocateEvents(MarkingControl):
     def _forget(self) -> None:
         """Forget what has happened in the last run."""
         self.message, self.finished = "", False
+        self.behind: tuple[float, Vector] | None = None  # A time, and u and u' behind its last changes.
         self.sliding: Sliding | None = None
         self._aim: _Aim | None = None
         self._most_ahead = FEWEST_AHEAD
@@ -1010,7 +1011,7 @@ class LocateEvents(MarkingControl):
         if event.last and len(watch.times) == event.last and not self.finished:
             self.finished = True
             self.message = f"the run ended at event '{watch.name}' at t={t:.10g}"
-        elif watch.changes:
+        if watch.changes:
             self._switched.append(watch)
 
     # --- after a step ---------------------------------------------------------------------------------------
@@ -1033,12 +1034,14 @@ class LocateEvents(MarkingControl):
     def carry_on(self, L: Any, t: float, u: MeshDAE) -> MeshDAE:
         """The state to go on from: consistent with the branch after a switch or a breakpoint."""
         self._keep_due(t, u, time_slack(L.dt, t))
-        stopped = self._steps.at_stop(t)
-        if self.finished or not (self._switched or stopped):
+        stopped, changed = self._steps.at_stop(t), any(watch in self.events for watch in self._switched)
+        if not changed and (self.finished or not (self._switched or stopped)):
             return u
         P = L.prob
         u = self._behind_all_changes(P, u, t, RESTART_STEP * self._usual)
-        if self.sliding is not None:
+        if changed:
+            self.behind = t, np.array([u, u.derivative()])
+        if self.finished:
             return u
         timed = getattr(P, "timed_values", ())
         for watch, old, new in zip(self.timed, self._timed_values, timed, strict=True):
@@ -1052,12 +1055,12 @@ class LocateEvents(MarkingControl):
         """The state behind all that happens at a time, changes that follow from others among it."""
         while True:
             self._check_progress(t)
-            if self._slides(t, u):
+            if not self.finished and self._slides(t, u):
                 return u
             u, changed = self._behind_changes(P, u, t, h)
             # Unknowns may have jumped across another switch, or the zero of an event that changes them.
             self._take_jumps(P, self.switches, self.functions.switch_values(P, u, t), t, u)
-            for watch in changed:
+            for watch in () if self.finished else changed:
                 if watch.event.times is None:
                     _leave_zero(P, watch, u, t, RATE_STEP * self._usual)
             if not self._switched:

@@ -176,6 +176,7 @@ class DenseOutput:
     # Number of leading unknowns whose u' is accurate enough for a Hermite polynomial; that of others comes
     # from the values at the ends of neighbouring steps.
     n_slopes: int
+    behind: Vector | None = None  # Shape (2, n). u and u' behind what events change at the end of the run.
 
     @property
     def t_end(self) -> float:
@@ -194,14 +195,12 @@ class DenseOutput:
     def __call__(self, t: Any) -> Vector:
         """u at ``t``: shape (n,) for a number, (K, n) for K times."""
         times = self.check(t)
-        values: Vector = self.values_at(np.atleast_1d(times), 0)[0]
-        return values[0] if times.ndim == 0 else values
+        return self.values_at(times.ravel(), 0).reshape(*times.shape, len(self.u0))
 
     def derivative(self, t: Any) -> Vector:
         """u' at ``t``: shape (n,) for a number, (K, n) for K times."""
         times = self.check(t)
-        slopes: Vector = self.values_at(np.atleast_1d(times), 1)[0]
-        return slopes[0] if times.ndim == 0 else slopes
+        return self.values_at(times.ravel(), 1).reshape(*times.shape, len(self.u0))
 
     def values_at(self, times: Vector, *orders: int) -> Vector:
         """u (order 0) and u' (1) at times that are covered."""
@@ -217,6 +216,8 @@ class DenseOutput:
                     hit = times == self.ends[at]
                     values[hit] = self.values[at[hit]]
                 values[times == self.t0] = self.u0
+            if self.behind is not None:
+                values[times == self.t_end] = self.behind[order]
         return every
 
     def sizes_at(self, times: Vector) -> Vector:
@@ -239,6 +240,7 @@ class DenseOutput:
         begins = np.array([step.rows[0] for step in self.steps[1:]])
         jumps = ends[:-1][(begins != self.values[:-1]).any(axis=1)] if len(begins) else ends[:0]
         parts = [inner.ravel(), ends, np.linspace(self.t0, ends[-1], points), np.nextafter(jumps, np.inf)]
+        parts += [] if self.behind is None else [np.nextafter(ends[-1:], -np.inf)]
         if logarithmic:
             parts.append(self.t0 + np.geomspace(0.1 * self._sizes[0], ends[-1] - self.t0, points))
         times: Vector = np.unique(np.concatenate(parts))
@@ -352,13 +354,13 @@ class DenseOutput:
             for name, value in scheme._asdict().items():
                 packed[f"{name}{i}"] = np.array(value, float if name in ("points", "slopes") else np.int64)
             packed[f"rows{i}"] = np.array([rows for own, rows in polynomials if own == scheme])
-        return packed
+        return packed if self.behind is None else packed | {"behind": self.behind}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Vector]) -> DenseOutput:
         """The dense output that :meth:`arrays` has written."""
         _check_arrays(arrays)
-        stored = {name: arrays[name] for name in STORED}
+        stored = {name: arrays[name] for name in (*STORED, *({"behind"} & arrays.keys()))}
         return cls(t0=float(arrays["t0"]), steps=list(_steps(arrays)), n_slopes=0, **stored)
 
 
@@ -384,6 +386,7 @@ def _check_arrays(arrays: Mapping[str, Vector]) -> None:
             range(points + slopes)
         ):
             raise ValueError(f"scheme {i} has rows that do not exist")
+    shapes |= {"behind": (2, n)} if "behind" in arrays else {}
     for name, shape in {**shapes, "scheme": (count,)}.items():
         if arrays[name].shape != shape or arrays[name].dtype.kind != ("i" if name in whole else "f"):
             raise ValueError(f"{name} is no array of shape {shape}")

@@ -409,6 +409,10 @@ class Execution:
                 solved = bool(hidden.correct(t[1:], u[1:], du[1:], -np.diff(t)).all())
             if self.plan.keeps or self.plan.t_eval is not None:
                 between = DenseOutput(t0, u[0], t[1:], u[1:], data, du[0], du[1:], record.n_slopes)
+            if located is not None and located.behind and located.behind[0] >= t[-1] and not message:
+                u, du, behind = u.copy(), du.copy(), located.behind[1]
+                u[-1], du[-1] = behind
+                between = None if between is None else replace(between, behind=behind)
         sizes = None if between is None else between.largest()
         sizes = sizes if found is None else found.largest
         if located is not None:
