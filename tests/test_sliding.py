@@ -135,6 +135,82 @@ def test_a_mass_on_a_belt_sticks_and_slips(how: Any, rtol: float) -> None:
         assert middle[2] == pytest.approx(-middle[0], abs=10.0 * rtol)
 
 
+KINETIC, STATIC, SPEED = 1.0, 1.5, 0.5
+
+
+def exact_stick_slip(t_end: float) -> tuple[list[float], list[float]]:
+    """Ends of sticking and slipping of a mass that a spring pulls, and its place and speed at the end."""
+    # While it sticks the spring grows with the speed; it slips as y - 1 = a cos s + b sin s of the spring y.
+    a, b, times, stuck_at = STATIC - KINETIC, SPEED, list[float](), 0.0
+    slip = 2.0 * np.pi - 2.0 * np.arctan(a / b)
+    while (begin := (STATIC + stuck_at) / SPEED) < t_end:
+        times.append(begin)
+        s = min(slip, t_end - begin)
+        x = SPEED * (begin + s) - KINETIC - a * np.cos(s) - b * np.sin(s)
+        if s < slip:
+            return times, [x, SPEED + a * np.sin(s) - b * np.cos(s)]
+        times.append(begin + slip)
+        stuck_at = x
+    return times, [stuck_at, 0.0]
+
+
+def dragged(t: float, u: Any, du: Any) -> list[Any]:
+    x, v, force = u
+    friction = np.where(v > 0.0, KINETIC, np.where(v < 0.0, -KINETIC, STATIC * np.sign(v)))
+    return [du[0] - v, du[1] - (SPEED * t - x) + force, force - friction]
+
+
+def dragged_as_a_model() -> ds.Model:
+    m = ds.Model("dragged")
+    x, v, force = m.variables("x v force", start=[0.0, 0.0, 0.0])
+    friction = sp.Piecewise((KINETIC, v > 0), (-KINETIC, v < 0), (STATIC * sp.sign(v), True))
+    m.equations(m.der(x) - v, m.der(v) - (SPEED * m.t - x) + force, force - friction)
+    return m
+
+
+DRAGGED = """model Dragged
+  Real x(start=0, fixed=true), v(start=0, fixed=true), force;
+equation
+  der(x) = v;
+  der(v) = 0.5*time - x - force;
+  force = if v > 0 then 1 elseif v < 0 then -1 else 1.5*sign(v);
+end Dragged;
+"""
+
+
+@pytest.mark.parametrize("rtol", TOLERANCES)
+@pytest.mark.parametrize("how", ["function", "model", "modelica"])
+@pytest.mark.parametrize("t_end", [20.0, 13.0])
+def test_static_friction_above_kinetic_sticks_and_slips(
+    how: str, t_end: float, rtol: float, tmp_path: Path
+) -> None:
+    (tmp_path / "dragged.mo").write_text(DRAGGED)
+    of = {"function": dragged, "model": dragged_as_a_model(), "modelica": str(tmp_path / "dragged.mo")}[how]
+    start = {"u0": {"x": 0.0, "v": 0.0, "force": 0.0}} if how == "function" else {}
+    solution = ds.solve(of, **start, t_end=t_end, rtol=rtol)
+    assert solution.success, solution.message
+    times, end = exact_stick_slip(t_end)
+    found = np.sort(np.concatenate([record.t for record in solution.switches]))
+    assert np.allclose(found[found > 1e-9], times, rtol=0.0, atol=10.0 * rtol)
+    assert np.allclose([solution["x"][-1], solution["v"][-1]], end, rtol=0.0, atol=10.0 * rtol)
+    assert solution(2.5)[2] == pytest.approx(
+        1.25, abs=10.0 * rtol
+    )  # the pull holds it, above the kinetic force
+
+
+def test_a_solution_that_rests_on_a_border_by_a_value_of_its_own_is_told() -> None:
+    def clipped(t: float, u: Any, du: Any) -> list[Any]:
+        x, v, force = u
+        pull = SPEED * t - x
+        held = np.clip(pull, -STATIC, STATIC)
+        friction = np.where(v > 0.0, KINETIC, np.where(v < 0.0, -KINETIC, held))
+        return [du[0] - v, du[1] - pull + force, force - friction]
+
+    solution = ds.solve(clipped, u0=[0.0, 0.0, 0.0], t_end=20.0, rtol=1e-6)
+    assert not solution.success and "S*sign(v)" in solution.message
+    assert solution.t[-1] == pytest.approx(exact_stick_slip(9.0)[0][1], abs=1e-5)
+
+
 def test_a_model_of_modelica_slides(tmp_path: Path) -> None:
     file = tmp_path / "belt.mo"
     file.write_text(

@@ -1055,7 +1055,7 @@ class LocateEvents(MarkingControl):
         """The state behind all that happens at a time, changes that follow from others among it."""
         while True:
             self._check_progress(t)
-            if not self.finished and self._slides(t, u):
+            if not self.finished and self._slides(P, t, u):
                 return u
             u, changed = self._behind_changes(P, u, t, h)
             # Unknowns may have jumped across another switch, or the zero of an event that changes them.
@@ -1082,13 +1082,15 @@ class LocateEvents(MarkingControl):
                 if watch.event.counts(watch.side):
                     self._keep(watch, t, u, watch.side)
 
-    def _slides(self, t: float, u: MeshDAE) -> bool:
+    def _slides(self, P: ProblemDAE, t: float, u: MeshDAE) -> bool:
         """Whether the run ends where both sides of a switch lead back to its zero."""
         least = LEAST_PROGRESS_OF_SWITCHES * (self.params.span or self._usual)
         for number, watch in enumerate(self.switches if self.params.slides else ()):
             if watch in self._switched and watch.returns(least):
-                watch.forget(t - least)
-                self.finished, self.sliding = True, Sliding(number, t, type(u)(u))
+                sizes = np.abs(self.functions.switch_values(P, u, t))
+                for same in np.flatnonzero(sizes == sizes[number]):  # switches with the same border
+                    self.switches[same].forget(t - least)
+                self.finished, self.sliding = True, Sliding(number, t, _copied(u))
                 return True
         return False
 

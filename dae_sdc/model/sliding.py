@@ -6,8 +6,12 @@ import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
+from typing import Any
+
+import numpy as np
 
 from dae_sdc.expressions.dag import Op
+from dae_sdc.expressions.graph import Graph
 from dae_sdc.model.jumps import Jump
 from dae_sdc.model.model import Model
 
@@ -19,6 +23,8 @@ class Slide:
     jump: Jump  # In the graph of the equations as they are written.
     name: str  # The jump as text.
     level: int = 0  # Of a floor the larger of its two values at the border; else 0.
+    # Other jumps with this border, which have their values on it, and 1, or -1 where it is the negative.
+    beside: tuple[tuple[Jump, int], ...] = ()
 
     @property
     def values(self) -> tuple[float, float]:
@@ -26,11 +32,23 @@ class Slide:
         below, _, above = self.jump.values
         return (below, above) if below == below else (self.level - 1.0, float(self.level))
 
-    def side(self, value: float) -> int:
-        """The side on which the jump has one of its two values; of a floor by the parity of its value."""
+    def sides(self, value: float) -> dict[int, int]:
+        """By nodes the sides of jumps where this one has one of its two values, of a floor by its parity."""
+        side = 1 if value == self.values[1] else -1
         if self.jump.values[0] != self.jump.values[0]:
-            return 1 - 2 * (round(value) % 2)
-        return 1 if value == self.values[1] else -1
+            side = 1 - 2 * (round(value) % 2)
+        return {self.jump.node: side, **{jump.node: side * sign for jump, sign in self.beside}}
+
+
+def same_borders(graph: Graph, jumps: Sequence[Jump], jump: Jump) -> list[int]:
+    """For each jump 1 where its border is that of another one, -1 where it is the negative, and else 0."""
+    rng, points = np.random.default_rng(0), dict[Any, Any]()
+
+    def value(leaf: Any) -> Any:
+        return points.setdefault(leaf, rng.standard_normal(4))
+
+    own, *others = graph.numeric([jump.border, *(each.border for each in jumps)], value)
+    return [int(np.all(other == own)) - int(np.all(other == -own)) for other in others]
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +85,8 @@ def sliding(
         slide.jump.node: graph.variable(extended._index[name], 0)
         for slide, name in zip(slides, shares, strict=True)
     }
+    beside = [jump for slide in slides for jump, _ in slide.beside]
+    values |= {jump.node: graph.constant(jump.values[1]) for jump in beside}
     borders = [graph.sub(slide.jump.border, graph.constant(slide.level)) for slide in slides]
     wanted = [*model.roots, *borders, *(jump.node for jump in others)]
     put: dict[int, int] = {}

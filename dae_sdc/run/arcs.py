@@ -29,6 +29,7 @@ from dae_sdc.run.results import put_down
 from dae_sdc.run.solution import Solution, output_times
 from dae_sdc.run.start import Start
 from dae_sdc.run.target import Target
+from dae_sdc.sweepers.restart import RESTART_STEP, consistent_restart
 
 if TYPE_CHECKING:
     from dae_sdc.model.sliding import Slide
@@ -163,26 +164,57 @@ class _Arcs:
             k for k, watch in enumerate(arc.located.switches) if watch.times and watch.times[-1] >= since
         ]
         for switch in dict.fromkeys([sliding.switch, *together]):
-            try:
-                return self._along(arc.mode, switch, sliding, sides)
-            except DAEError as error:
-                failure = failure or error
+            for slide in self._slides(arc.mode, switch, sliding, sides):
+                try:
+                    return self._along(arc.mode, slide, sliding, sides)
+                except DAEError as error:
+                    failure = failure or error
         assert failure is not None
         raise failure
 
+    def _slides(self, mode: Mode, switch: int, sliding: Sliding, sides: Mapping[int, int]) -> Iterable[Slide]:
+        """How a solution may slide along a switch, first by the sign in the value on its border."""
+        from dae_sdc.model.sliding import Slide, same_borders
+
+        problem: Any = mode.equations.problem
+        model: Any = self.equations.model
+        known, taken = self.jumps.jumps, {node for slide in mode.slides for node in slide.sides(1.0)}
+        number = next(k for k, jump in enumerate(known) if jump.node == mode.nodes[switch])
+        jump, name = known[number], self.jumps.names[number]
+        if np.isnan(jump.values[0]):
+            yield Slide(jump, name, round(problem.floor_argument(switch, sliding.u, sliding.t)))
+            return
+        signs = zip(known, same_borders(model.graph, known, jump), strict=True)
+        group = [(each, sign) for each, sign in signs if sign and each.node not in taken]
+        comparisons = [(each, sign) for each, sign in group if each.values[0] >= 0.0]
+        inner = next((pair for pair in group if pair not in comparisons), None)
+        if comparisons and inner is not None:
+            beside = tuple((each, sign * inner[1]) for each, sign in comparisons)
+            yield Slide(inner[0], self.jumps.names[known.index(inner[0])], beside=beside)
+        elif len(comparisons) > 1:
+            self._require_no_rest(mode, switch, sliding, {**sides, **{each.node: 0 for each, _ in group}})
+        yield Slide(jump, name)
+
+    def _require_no_rest(self, mode: Mode, switch: int, sliding: Sliding, sides: Mapping[int, int]) -> None:
+        """Refuse to slide where the solution rests on a border by the value that the equations have there."""
+        problem: Any = mode.equations.problem
+        u, t, h = sliding.u, sliding.t, self.least
+        problem.hold_sides(tuple(sides[node] for node in mode.nodes))
+        rates = [
+            problem.switches(state + h * state.derivative(), t + h)[switch]
+            - problem.switches(state, t)[switch]
+            for state in (u, consistent_restart(problem, u, t, RESTART_STEP * h**0.5))
+        ]
+        if abs(rates[1]) <= BESIDE_VALUES * abs(rates[0]):
+            why = "it rests there by a value of its own, whose end is not known; write it as S*sign(v)"
+            raise _chattering(self.jumps.names[switch], t, why)
+
     def _along(
-        self, mode: Mode, switch: int, sliding: Sliding, sides: Mapping[int, int]
+        self, mode: Mode, slide: Slide, sliding: Sliding, sides: Mapping[int, int]
     ) -> tuple[Mode, Start]:
         """The mode that slides along a switch too, and where it begins; SolveError where it does not."""
-        from dae_sdc.model.sliding import Slide
-
-        numbers = {jump.node: number for number, jump in enumerate(self.jumps.jumps)}
-        number, level = numbers[mode.nodes[switch]], 0
-        jump, name = self.jumps.jumps[number], self.jumps.names[number]
-        if np.isnan(jump.values[0]):
-            problem: Any = mode.equations.problem
-            level = round(problem.floor_argument(switch, sliding.u, sliding.t))
-        slides = sorted((*mode.slides, Slide(jump, name, level)), key=lambda slide: numbers[slide.jump.node])
+        name, numbers = slide.name, {jump.node: number for number, jump in enumerate(self.jumps.jumps)}
+        slides = sorted((*mode.slides, slide), key=lambda slide: numbers[slide.jump.node])
         try:
             other = self._mode(tuple(slides))
             begin = self._begin(other, mode, sliding.t, sliding.u, sides)
@@ -203,9 +235,12 @@ class _Arcs:
         """The mode that has left a switch for the side with a value of its jump, and where it begins."""
         following = self._mode(tuple(other for other in mode.slides if other is not slide))
         self.crossings.append((slide.name, t, u[mode.columns]))
-        return following, self._begin(following, mode, t, u, {**sides, slide.jump.node: slide.side(value)})
+        sides = {**sides, **slide.sides(value)}
+        return following, self._begin(following, mode, t, u, sides, bool(slide.beside))
 
-    def _begin(self, mode: Mode, before: Mode, t: float, u: Vector, sides: Mapping[int, int]) -> Start:
+    def _begin(
+        self, mode: Mode, before: Mode, t: float, u: Vector, sides: Mapping[int, int], jumps: bool = False
+    ) -> Start:
         """Where a mode begins after another one, with the sides in force of the switches that both have."""
         from dae_sdc.initial.search import initial_of_model
 
@@ -227,6 +262,8 @@ class _Arcs:
             pairs = zip(mode.nodes, problem.sides(state, t), strict=True)
             in_force = tuple(sides.get(node, side) for node, side in pairs)
             problem.hold_sides(in_force)
+        if jumps:
+            state = consistent_restart(problem, state, t, RESTART_STEP * self.least**0.5)
         return replace(Start.at(problem, state, (t, self.start.t_end)), sides=in_force)
 
     def _mode(self, slides: tuple[Slide, ...]) -> Mode:
@@ -234,7 +271,8 @@ class _Arcs:
         from dae_sdc.model.sliding import sliding
 
         if slides not in self.modes:
-            model, problem, slid = self.equations.model, self.problem, {slide.jump.node for slide in slides}
+            model, problem = self.equations.model, self.problem
+            slid = {node for slide in slides for node in slide.sides(1.0)}
             assert model is not None
             numbers = np.asarray(problem.equation_parameters(), dtype=np.float64).tolist()
             values = dict(zip(model.parameters_by_name, numbers, strict=True))
