@@ -198,6 +198,46 @@ def test_static_friction_above_kinetic_sticks_and_slips(
     )  # the pull holds it, above the kinetic force
 
 
+WRITTEN: dict[str, Any] = {
+    "sign": np.sign,
+    "cases": lambda v: np.where(v > 0.0, 1.0, np.where(v < 0.0, -1.0, 0.0)),
+    "sum": lambda v: np.where(v > 0.0, 1.0, 0.0) - np.where(0.0 > v, 1.0, 0.0),
+}
+
+
+@pytest.mark.parametrize("written", WRITTEN)
+def test_friction_is_the_same_however_it_is_written(written: str) -> None:
+    """A push 1.5 sin t, in whose turns the block sticks with a force from 1 to -1."""
+
+    def pushed(t: float, u: Any, du: Any) -> list[Any]:
+        return [du[0] - u[1], du[1] - 1.5 * np.sin(t) + u[2], u[2] - WRITTEN[written](u[1])]
+
+    # From v = -0.2 to rest; it sticks until the push is 1, and slips until v = 0 again, then the other way.
+    stuck = brentq(lambda t: -0.2 + t + 1.5 * (1.0 - np.cos(t)), 0.0, 1.0)
+    free = np.arcsin(1.0 / 1.5)
+    held = brentq(lambda t: 1.5 * (np.cos(free) - np.cos(t)) - (t - free), 2.0, 5.0)
+    solution = ds.solve(pushed, u0=[0.0, -0.2, -1.0], t_end=6.0, rtol=1e-8)
+    assert solution.success, solution.message
+    found = np.sort(np.concatenate([record.t for record in solution.switches]))
+    assert np.allclose(found, [stuck, free, held, free + np.pi], rtol=0.0, atol=1e-7)
+    assert solution(0.5)[2] == pytest.approx(1.5 * np.sin(0.5), abs=1e-7)
+
+
+def test_all_jumps_with_one_border_slide_together() -> None:
+    # Two forces of 1 and 0.5 with the same border: at rest they share the pull as 2 to 1.
+    def held(t: float, u: Any, du: Any) -> list[Any]:
+        v, first, second = u
+        jump = np.where(v > 0.0, 0.5, -0.5)
+        return [du[0] - t + first + second, first - np.sign(v), second - jump]
+
+    solution = ds.solve(held, u0=[0.5, 1.0, 0.5], t_end=2.0, rtol=1e-8)
+    stops = 1.5 - np.sqrt(1.5**2 - 1.0)  # 1/2 - 3/2 t + t^2 / 2
+    found = np.sort(np.concatenate([record.t for record in solution.switches]))
+    assert np.allclose(found, [stops, 1.5], rtol=0.0, atol=1e-7)
+    assert np.allclose(solution(1.2), [0.0, 0.8, 0.4], rtol=0.0, atol=1e-7)
+    assert solution.u[-1, 0] == pytest.approx(0.125, abs=1e-7)
+
+
 def test_a_solution_that_rests_on_a_border_by_a_value_of_its_own_is_told() -> None:
     def clipped(t: float, u: Any, du: Any) -> list[Any]:
         x, v, force = u

@@ -23,8 +23,9 @@ class Slide:
     jump: Jump  # In the graph of the equations as they are written.
     name: str  # The jump as text.
     level: int = 0  # Of a floor the larger of its two values at the border; else 0.
-    # Other jumps with this border, which have their values on it, and 1, or -1 where it is the negative.
-    beside: tuple[tuple[Jump, int], ...] = ()
+    beside: tuple[tuple[Jump, int], ...] = ()  # Other jumps with this border, see :func:`same_borders`.
+    # Whether these have their values on the border, and not between those on both sides as this one.
+    on_border: bool = False
 
     @property
     def values(self) -> tuple[float, float]:
@@ -42,13 +43,36 @@ class Slide:
 
 def same_borders(graph: Graph, jumps: Sequence[Jump], jump: Jump) -> list[int]:
     """For each jump 1 where its border is that of another one, -1 where it is the negative, and else 0."""
+    own, *others = _at_random(graph, [jump.border, *(each.border for each in jumps)], [None])[0]
+    return [int(np.all(other == own)) - int(np.all(other == -own)) for other in others]
+
+
+def stand_out(graph: Graph, roots: Sequence[int], group: Sequence[tuple[Jump, int]]) -> bool:
+    """Whether equations have values on a border that are not between those on its sides."""
+    ways = [(-1, -1), (1, 1), (0, -1), (0, 1)]  # sides of comparisons and of signs
+    put = [
+        {jump.node: graph.constant(jump.values[1 + sign * side[jump.is_sign]]) for jump, sign in group}
+        for side in ways
+    ]
+    below, above, *on = _at_random(graph, roots, put)
+    least, most = np.minimum(below, above), np.maximum(below, above)
+    slack = 1e-9 * (1.0 + np.abs(least) + np.abs(most))
+    return any(bool(((each < least - slack) | (each > most + slack)).any()) for each in on)
+
+
+def _at_random(graph: Graph, nodes: Sequence[int], put: Sequence[Mapping[int, int] | None]) -> list[Any]:
+    """Values of expressions at random points, shape (nodes, points), for each way to replace some nodes."""
     rng, points = np.random.default_rng(0), dict[Any, Any]()
 
     def value(leaf: Any) -> Any:
-        return points.setdefault(leaf, rng.standard_normal(4))
+        return points.setdefault(leaf, 10.0 ** rng.uniform(-2.0, 2.0, 32) * rng.choice([-1.0, 1.0], 32))
 
-    own, *others = graph.numeric([jump.border, *(each.border for each in jumps)], value)
-    return [int(np.all(other == own)) - int(np.all(other == -own)) for other in others]
+    return [
+        np.array(
+            [np.broadcast_to(each, 32) for each in graph.numeric(graph.substitute(nodes, way or {}), value)]
+        )
+        for way in put
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,8 +109,12 @@ def sliding(
         slide.jump.node: graph.variable(extended._index[name], 0)
         for slide, name in zip(slides, shares, strict=True)
     }
-    beside = [jump for slide in slides for jump, _ in slide.beside]
-    values |= {jump.node: graph.constant(jump.values[1]) for jump in beside}
+    for slide in slides:
+        for jump, sign in slide.beside:
+            below, on_border, above = jump.values[::sign]
+            slope = 0.0 if slide.on_border else (above - below) / (slide.values[1] - slide.values[0])
+            first = graph.constant(on_border if slide.on_border else below - slope * slide.values[0])
+            values[jump.node] = graph.add(first, graph.mul(graph.constant(slope), values[slide.jump.node]))
     borders = [graph.sub(slide.jump.border, graph.constant(slide.level)) for slide in slides]
     wanted = [*model.roots, *borders, *(jump.node for jump in others)]
     put: dict[int, int] = {}

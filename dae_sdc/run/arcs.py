@@ -164,17 +164,16 @@ class _Arcs:
             k for k, watch in enumerate(arc.located.switches) if watch.times and watch.times[-1] >= since
         ]
         for switch in dict.fromkeys([sliding.switch, *together]):
-            for slide in self._slides(arc.mode, switch, sliding, sides):
-                try:
-                    return self._along(arc.mode, slide, sliding, sides)
-                except DAEError as error:
-                    failure = failure or error
+            try:
+                return self._along(arc.mode, self._slide(arc.mode, switch, sliding), sliding, sides)
+            except DAEError as error:
+                failure = failure or error
         assert failure is not None
         raise failure
 
-    def _slides(self, mode: Mode, switch: int, sliding: Sliding, sides: Mapping[int, int]) -> Iterable[Slide]:
-        """How a solution may slide along a switch, first by the sign in the value on its border."""
-        from dae_sdc.model.sliding import Slide, same_borders
+    def _slide(self, mode: Mode, switch: int, sliding: Sliding) -> Slide:
+        """How a solution slides along a switch, with all jumps that have its border."""
+        from dae_sdc.model.sliding import Slide, same_borders, stand_out
 
         problem: Any = mode.equations.problem
         model: Any = self.equations.model
@@ -182,32 +181,18 @@ class _Arcs:
         number = next(k for k, jump in enumerate(known) if jump.node == mode.nodes[switch])
         jump, name = known[number], self.jumps.names[number]
         if np.isnan(jump.values[0]):
-            yield Slide(jump, name, round(problem.floor_argument(switch, sliding.u, sliding.t)))
-            return
+            return Slide(jump, name, round(problem.floor_argument(switch, sliding.u, sliding.t)))
         signs = zip(known, same_borders(model.graph, known, jump), strict=True)
         group = [(each, sign) for each, sign in signs if sign and each.node not in taken]
-        comparisons = [(each, sign) for each, sign in group if each.values[0] >= 0.0]
-        inner = next((pair for pair in group if pair not in comparisons), None)
-        if comparisons and inner is not None:
-            beside = tuple((each, sign * inner[1]) for each, sign in comparisons)
-            yield Slide(inner[0], self.jumps.names[known.index(inner[0])], beside=beside)
-        elif len(comparisons) > 1:
-            self._require_no_rest(mode, switch, sliding, {**sides, **{each.node: 0 for each, _ in group}})
-        yield Slide(jump, name)
-
-    def _require_no_rest(self, mode: Mode, switch: int, sliding: Sliding, sides: Mapping[int, int]) -> None:
-        """Refuse to slide where the solution rests on a border by the value that the equations have there."""
-        problem: Any = mode.equations.problem
-        u, t, h = sliding.u, sliding.t, self.least
-        problem.hold_sides(tuple(sides[node] for node in mode.nodes))
-        rates = [
-            problem.switches(state + h * state.derivative(), t + h)[switch]
-            - problem.switches(state, t)[switch]
-            for state in (u, consistent_restart(problem, u, t, RESTART_STEP * h**0.5))
-        ]
-        if abs(rates[1]) <= BESIDE_VALUES * abs(rates[0]):
+        on_border = len(group) > 1 and stand_out(model.graph, model.roots, group)
+        inner = next((each for each, _ in group if each.is_sign), None)
+        if on_border and inner is None:
             why = "it rests there by a value of its own, whose end is not known; write it as S*sign(v)"
-            raise _chattering(self.jumps.names[switch], t, why)
+            raise _chattering(name, sliding.t, why)
+        leader = inner if on_border and inner is not None else jump
+        along = next(sign for each, sign in group if each is leader)
+        beside = tuple((each, sign * along) for each, sign in group if each is not leader)
+        return Slide(leader, self.jumps.names[known.index(leader)], beside=beside, on_border=on_border)
 
     def _along(
         self, mode: Mode, slide: Slide, sliding: Sliding, sides: Mapping[int, int]
@@ -236,7 +221,7 @@ class _Arcs:
         following = self._mode(tuple(other for other in mode.slides if other is not slide))
         self.crossings.append((slide.name, t, u[mode.columns]))
         sides = {**sides, **slide.sides(value)}
-        return following, self._begin(following, mode, t, u, sides, bool(slide.beside))
+        return following, self._begin(following, mode, t, u, sides, slide.on_border)
 
     def _begin(
         self, mode: Mode, before: Mode, t: float, u: Vector, sides: Mapping[int, int], jumps: bool = False
