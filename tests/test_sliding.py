@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import sympy as sp
+from pySDC.core.hooks import Hooks
 from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 from scipy.optimize import brentq
@@ -504,3 +505,34 @@ def test_a_start_that_holds_on_a_border_alone_slides_or_leaves(border: float, dr
     x, force = solution(times).T
     assert np.allclose(x, border + max(drift - 1.0, 0.0) * times, rtol=1e-5, atol=1e-5)
     assert np.allclose(force, min(drift, 1.0), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("broken_at", [2.5, 8.6, 10.5])
+def test_a_run_goes_on_in_the_middle_of_sliding_to_the_last_bit(broken_at: float, tmp_path: Path) -> None:
+    """At 2.5 and 8.6 the mass sticks, at 10.5 it slips."""
+
+    class Break(Hooks):  # type: ignore[misc]
+        def post_step(self, step: Any, level_number: int) -> None:
+            if step.time + step.dt > broken_at:
+                raise KeyboardInterrupt
+
+    settings: dict[str, Any] = {"u0": [0.0, 0.0, 0.0], "t_end": 12.0, "rtol": 1e-8}
+    settings |= {"checkpoint": tmp_path / "dragged.npz", "every": 1}
+    with pytest.raises(KeyboardInterrupt):
+        ds.solve(dragged, hooks=[Break], **settings)
+    again = ds.solve(dragged, resume=True, **settings)
+    assert broken_at - 1.5 < again.parameters["resumed_at"] < broken_at
+    whole = ds.solve(dragged, u0=[0.0, 0.0, 0.0], t_end=12.0, rtol=1e-8)
+    assert again.stats["arcs"] == whole.stats["arcs"] == 5 and again.message == whole.message
+    assert np.array_equal(again.t, whole.t) and np.array_equal(again.u, whole.u)
+    assert np.array_equal(again(np.linspace(0.0, 12.0, 50)), whole(np.linspace(0.0, 12.0, 50)))
+    for mine, of_whole in zip(again.switches, whole.switches, strict=True):
+        assert np.array_equal(mine.t, of_whole.t)
+
+
+def test_a_run_that_does_not_go_on_takes_nothing_from_the_arcs_of_another(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"u0": [0.1], "t_end": 3.5, "rtol": 1e-6, "checkpoint": tmp_path / "arcs"}
+    ds.solve(relay, every=1, **settings)
+    assert {file.name for file in tmp_path.iterdir()} == {"arcs.npz", "arcs.1.npz", "arcs.2.npz"}
+    ds.solve(relay, every=1, **{**settings, "t_end": 0.05})
+    assert {file.name for file in tmp_path.iterdir()} == {"arcs.npz"}

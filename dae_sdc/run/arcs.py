@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +28,7 @@ from dae_sdc.run.equations import Equations
 from dae_sdc.run.execution import Carried, carried_out
 from dae_sdc.run.plan import Plan, plan_of
 from dae_sdc.run.results import put_down
+from dae_sdc.run.resume import SUFFIX
 from dae_sdc.run.solution import Solution, output_times
 from dae_sdc.run.start import Start
 from dae_sdc.run.target import Target
@@ -44,12 +47,23 @@ class NotSimplifiedError(InputError):
 
 def in_arcs(request: SolveOptions, equations: Equations, start: Start, measured: bool) -> Solution:
     """The solution of equations from their start, along borders where both sides lead back to them."""
+    if request.checkpoint is not None and not request.resume:
+        for number in count(1):  # arcs of an earlier run
+            if not (path := checkpoint_of_arc(request.checkpoint, number)).exists():
+                break
+            path.unlink()
     carried = carried_out(plan_of(request, equations, start, measured))
     if carried.located is None or carried.located.sliding is None:
         return carried.solution
     if equations.simplified is not None:
         raise NotSimplifiedError(f"the solution slides along a switch; t={carried.located.sliding.t:.10g}")
     return _Arcs(request, equations, start, carried.located.params.events).followed(carried)
+
+
+def checkpoint_of_arc(checkpoint: Any, number: int) -> Path:
+    """The file of the checkpoints of a later arc, beside that of the first."""
+    path = Path(checkpoint)
+    return path.with_name(f"{path.name.removesuffix(SUFFIX)}.{number}{SUFFIX}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,6 +302,8 @@ class _Arcs:
             times = np.array([self.start.t_end])
         interval: dict[str, Any] = {"t0": start.t0, "t_end": start.t_end, "t_eval": times, "points": None}
         others: dict[str, Any] = dict.fromkeys(("u0", "params", "dt", "out"))
+        if self.request.checkpoint is not None:
+            others["checkpoint"] = checkpoint_of_arc(self.request.checkpoint, len(self.arcs))
         request = self.request.changed(events=(), **interval, **others)
         return plan_of(request, mode.equations, start, False, tuple(events))
 
@@ -320,8 +336,10 @@ class _Arcs:
         by_name: dict[str, list[EventRecord]] = {record.name: [] for record in first.solution.switches}
         for record in records:
             by_name.setdefault(record.name, []).append(record)
+        resumed = [entry for part in solutions if (entry := part.parameters.get("resumed_at")) is not None]
         return replace(
             first.solution,
+            parameters={**first.solution.parameters, **({"resumed_at": resumed[-1]} if resumed else {})},
             t=t,
             u=u,
             du=du,

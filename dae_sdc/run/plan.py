@@ -175,7 +175,8 @@ def _may_slide(request: SolveOptions, equations: Equations, events: tuple[Event,
         "steps of a fixed size": request.rtol is None,
         "equations that are not read": equations.model is None or getattr(form, "jumps", None) is None,
         "simplify=True": equations.simplified is not None and request.simplify is not None,
-        "checkpoints": request.checkpoint is not None,
+        "checkpoints, without simplify=False": request.checkpoint is not None
+        and equations.simplified is not None,
         "ranks": request.parallel is not None,
         "events that change the state": any(event.change is not None for event in events),
     }
