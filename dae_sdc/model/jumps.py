@@ -33,11 +33,6 @@ class Jump(NamedTuple):
     # Value of ``node`` where the border expression is negative, zero and positive; NaN for a floor.
     values: tuple[float, float, float]
 
-    @property
-    def is_sign(self) -> bool:
-        """Whether it is sign(a)."""
-        return self.values[0] < 0.0
-
 
 def jumps_of(
     graph: Graph,

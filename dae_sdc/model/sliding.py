@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
 import numpy as np
 
-from dae_sdc.expressions.dag import Op
+from dae_sdc.expressions.dag import Leaf, Op
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.model.jumps import Jump
 from dae_sdc.model.model import Model
@@ -43,36 +43,34 @@ class Slide:
 
 def same_borders(graph: Graph, jumps: Sequence[Jump], jump: Jump) -> list[int]:
     """For each jump 1 where its border is that of another one, -1 where it is the negative, and else 0."""
-    own, *others = _at_random(graph, [jump.border, *(each.border for each in jumps)], [None])[0]
+    own, *others = graph.numeric([jump.border, *(each.border for each in jumps)], _random_values())
     return [int(np.all(other == own)) - int(np.all(other == -own)) for other in others]
 
 
 def stand_out(graph: Graph, roots: Sequence[int], group: Sequence[tuple[Jump, int]]) -> bool:
-    """Whether equations have values on a border that are not between those on its sides."""
-    ways = [(-1, -1), (1, 1), (0, -1), (0, 1)]  # sides of comparisons and of signs
-    put = [
-        {jump.node: graph.constant(jump.values[1 + sign * side[jump.is_sign]]) for jump, sign in group}
-        for side in ways
-    ]
-    below, above, *on = _at_random(graph, roots, put)
-    least, most = np.minimum(below, above), np.maximum(below, above)
-    slack = 1e-9 * (1.0 + np.abs(least) + np.abs(most))
-    return any(bool(((each < least - slack) | (each > most + slack)).any()) for each in on)
+    """Whether equations have values on the border of jumps that are not between those on its two sides."""
+    value, rows = _random_values(), []
+    for comparisons, signs in ((-1, -1), (1, 1), (0, -1), (0, 1)):  # their sides: below, above, on the border
+        sides = [sign * (signs if jump.values[0] < 0.0 else comparisons) for jump, sign in group]
+        pairs = zip(group, sides, strict=True)
+        put = {jump.node: graph.constant(jump.values[1 + side]) for (jump, _), side in pairs}
+        rows.append(graph.numeric(graph.substitute(roots, put), value))
+    for below, above, *on_border in zip(*rows, strict=True):
+        room = 1e-9 * (1.0 + abs(below) + abs(above))
+        outside = [
+            np.maximum(each - np.maximum(below, above), np.minimum(below, above) - each) for each in on_border
+        ]
+        if (np.array(outside) > room).any():
+            return True
+    return False
 
 
-def _at_random(graph: Graph, nodes: Sequence[int], put: Sequence[Mapping[int, int] | None]) -> list[Any]:
-    """Values of expressions at random points, shape (nodes, points), for each way to replace some nodes."""
-    rng, points = np.random.default_rng(0), dict[Any, Any]()
-
-    def value(leaf: Any) -> Any:
-        return points.setdefault(leaf, 10.0 ** rng.uniform(-2.0, 2.0, 32) * rng.choice([-1.0, 1.0], 32))
-
-    return [
-        np.array(
-            [np.broadcast_to(each, 32) for each in graph.numeric(graph.substitute(nodes, way or {}), value)]
-        )
-        for way in put
-    ]
+def _random_values() -> Callable[[Leaf], Any]:
+    """Values of parameters, unknowns and time, the same whenever asked for."""
+    rng, values = np.random.default_rng(0), dict[Leaf, Any]()
+    return lambda leaf: values.setdefault(
+        leaf, rng.choice([-1.0, 1.0], 32) * 10.0 ** rng.uniform(-2.0, 2.0, 32)
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,18 +87,26 @@ class SlidingModel:
     places: Mapping[int, int]  # Nodes of the other jumps in the graph as written, by those in this graph.
 
 
+def copied(model: Model, name: str, parameters: Mapping[str, float]) -> Model:
+    """A model to which other equations can be given, with values of its parameters and without events."""
+    other = copy.copy(model)
+    other.graph = model.graph.copy()
+    other.name, other.events, other._forms, other._symbols = f"{model.name}-{name}", (), {}, {}
+    other.variables_by_name, other._index = dict(model.variables_by_name), dict(model._index)
+    other._unknowns, other._equation_names = list(model._unknowns), dict(model._equation_names)
+    other.parameters_by_name = {
+        name: replace(entry, value=parameters.get(name, entry.value))
+        for name, entry in model.parameters_by_name.items()
+    }
+    return other
+
+
 def sliding(
     model: Model, slides: Sequence[Slide], others: Sequence[Jump], parameters: Mapping[str, float]
 ) -> SlidingModel:
     """The equations of a model with values of its parameters, sliding along borders, inner ones first."""
-    extended = copy.copy(model)
-    graph = extended.graph = model.graph.copy()
-    extended.name, extended.events, extended._forms, extended._symbols = f"{model.name}-sliding", (), {}, {}
-    extended.variables_by_name, extended._index = dict(model.variables_by_name), dict(model._index)
-    extended._unknowns, extended._equation_names = list(model._unknowns), dict(model._equation_names)
-    extended.parameters_by_name = {
-        name: replace(entry, value=parameters[name]) for name, entry in model.parameters_by_name.items()
-    }
+    extended = copied(model, "sliding", parameters)
+    graph = extended.graph
     shares = []
     for _ in slides:
         shares.append(next(name for k in count() if (name := f"share_{k}") not in extended._index))

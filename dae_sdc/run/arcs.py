@@ -137,14 +137,14 @@ class _Arcs:
             try:
                 self._keep(mode, carried_out(self._plan(mode, start)))
             except BaseException as error:  # what has been computed is kept in its file
-                self._put_down(self._joined(f"ended by {type(error).__name__}"))
+                self._put_down(f"ended by {type(error).__name__}")
                 raise
-        return self._put_down(self._joined(ended))
+        return self._put_down(ended)
 
-    def _put_down(self, whole: Solution) -> Solution:
-        if self.request.out is None:
-            return whole
-        return whole.with_remark(put_down(whole, self.request.out, whole.success))
+    def _put_down(self, ended: str) -> Solution:
+        """All arcs as one solution, in its file."""
+        whole = joined(self.arcs, len(self.events), self.times, self.told, self.crossings, ended)
+        return put_down_of(whole, self.request.out)
 
     def _keep(self, mode: Mode, carried: Carried) -> None:
         self.arcs.append(Arc(mode, carried.solution, carried.located))
@@ -199,7 +199,7 @@ class _Arcs:
         signs = zip(known, same_borders(model.graph, known, jump), strict=True)
         group = [(each, sign) for each, sign in signs if sign and each.node not in taken]
         on_border = len(group) > 1 and stand_out(model.graph, model.roots, group)
-        inner = next((each for each, _ in group if each.is_sign), None)
+        inner = next((each for each, _ in group if each.values[0] < 0.0), None)
         if on_border and inner is None:
             why = "it rests there by a value of its own, whose end is not known; write it as S*sign(v)"
             raise _chattering(name, sliding.t, why)
@@ -307,52 +307,57 @@ class _Arcs:
         request = self.request.changed(events=(), **interval, **others)
         return plan_of(request, mode.equations, start, False, tuple(events))
 
-    # --- the whole ------------------------------------------------------------------------------------------
 
-    def _joined(self, ended: str) -> Solution:
-        """All arcs as one solution."""
-        first, rest, count = self.arcs[0], self.arcs[1:], len(self.events)
-        parts = [_rows(first, self.times, True), *(_rows(arc, self.times, False) for arc in rest)]
-        t, u, du = (np.concatenate([part[k] for part in parts]) for k in range(3))
-        per_step = {
-            name: np.concatenate([part[3][name] for part in parts]) for name in first.solution.per_step
-        }
-        solutions = [arc.solution for arc in self.arcs]
-        names = dict.fromkeys(name for solution in solutions for name in solution.stats)
-        stats = {name: sum(solution.stats.get(name, 0) for solution in solutions) for name in names}
-        stats["arcs"], last = len(solutions), solutions[-1]
-        success = last.success and not ended
-        texts = [*self.told, *(piece for arc in self.arcs for piece in _said(arc, count))]
-        message = "; ".join(dict.fromkeys(texts)) if success else ended or last.message
-        missing = any(solution.equations is None for solution in solutions)
-        log = {key: value for solution in solutions for key, value in solution.log.items()}
-        columns = ([_of_run(record, arc.mode) for record in arc.solution.events[:count]] for arc in self.arcs)
-        events = tuple(map(_merged, zip(*columns, strict=True)))
-        records = [_of_run(record, arc.mode) for arc in self.arcs for record in arc.solution.switches]
-        records += [
-            EventRecord(name, np.array([at]), state[None], np.zeros(1, np.int64))
-            for name, at, state in self.crossings
-        ]
-        by_name: dict[str, list[EventRecord]] = {record.name: [] for record in first.solution.switches}
-        for record in records:
-            by_name.setdefault(record.name, []).append(record)
-        resumed = [entry for part in solutions if (entry := part.parameters.get("resumed_at")) is not None]
-        return replace(
-            first.solution,
-            parameters={**first.solution.parameters, **({"resumed_at": resumed[-1]} if resumed else {})},
-            t=t,
-            u=u,
-            du=du,
-            per_step=per_step,
-            stats=stats,
-            success=success,
-            message=message,
-            dense=_dense(self.arcs),
-            equations=None if missing else PointsOfArcs(self.arcs),
-            log=log,
-            events=events,
-            switches=tuple(map(_merged, by_name.values())),
-        )
+def put_down_of(whole: Solution, out: Any) -> Solution:
+    """A solution that has been written to its file, where it has one."""
+    return whole if out is None else whole.with_remark(put_down(whole, out, whole.success))
+
+
+def joined(
+    arcs: Sequence[Arc], count: int, times: Vector | None, told: Sequence[str], crossings: Any, ended: str
+) -> Solution:
+    """All arcs as one solution with as many events, and what has to be told of it."""
+    first, rest = arcs[0], arcs[1:]
+    parts = [_rows(first, times, True), *(_rows(arc, times, False) for arc in rest)]
+    t, u, du = (np.concatenate([part[k] for part in parts]) for k in range(3))
+    per_step = {name: np.concatenate([part[3][name] for part in parts]) for name in first.solution.per_step}
+    solutions = [arc.solution for arc in arcs]
+    names = dict.fromkeys(name for solution in solutions for name in solution.stats)
+    stats = {name: sum(solution.stats.get(name, 0) for solution in solutions) for name in names}
+    stats["arcs"], last = len(solutions), solutions[-1]
+    success = last.success and not ended
+    texts = [*told, *(piece for arc in arcs for piece in _said(arc, count))]
+    message = "; ".join(dict.fromkeys(texts)) if success else ended or last.message
+    missing = any(solution.equations is None for solution in solutions)
+    log = {key: value for solution in solutions for key, value in solution.log.items()}
+    columns = ([_of_run(record, arc.mode) for record in arc.solution.events[:count]] for arc in arcs)
+    events = tuple(map(_merged, zip(*columns, strict=True)))
+    records = [_of_run(record, arc.mode) for arc in arcs for record in arc.solution.switches]
+    records += [
+        EventRecord(name, np.array([at]), state[None], np.zeros(1, np.int64)) for name, at, state in crossings
+    ]
+    by_name: dict[str, list[EventRecord]] = {record.name: [] for record in first.solution.switches}
+    for record in records:
+        by_name.setdefault(record.name, []).append(record)
+    resumed = [entry for part in solutions if (entry := part.parameters.get("resumed_at")) is not None]
+    return replace(
+        first.solution,
+        names=tuple(first.solution.names[column] for column in first.mode.columns),
+        units=tuple(first.solution.units[column] for column in first.mode.columns),
+        parameters={**first.solution.parameters, **({"resumed_at": resumed[-1]} if resumed else {})},
+        t=t,
+        u=u,
+        du=du,
+        per_step=per_step,
+        stats=stats,
+        success=success,
+        message=message,
+        dense=_dense(arcs),
+        equations=None if missing else PointsOfArcs(arcs),
+        log=log,
+        events=events,
+        switches=tuple(map(_merged, by_name.values())),
+    )
 
 
 def _chattering(name: str, t: float, why: str) -> SolveError:
@@ -430,7 +435,8 @@ def _dense(arcs: Sequence[Arc]) -> DenseOutput | None:
     begin, ends = parts[0][0], np.concatenate([part.ends for part, _ in parts])
     values = np.concatenate([part.values[:, columns] for part, columns in parts])
     slopes = np.concatenate([part.derivatives[:, columns] for part, columns in parts])
-    return DenseOutput(begin.t0, begin.u0, ends, values, steps, begin.du0, slopes, begin.n_slopes)
+    u0, du0 = (start[parts[0][1]] for start in (begin.u0, begin.du0))
+    return DenseOutput(begin.t0, u0, ends, values, steps, du0, slopes, begin.n_slopes)
 
 
 class PointsOfArcs:
@@ -440,7 +446,9 @@ class PointsOfArcs:
         self.points = [arc.solution.equations for arc in arcs]
         self.columns = [arc.mode.columns for arc in arcs]
         # Polynomials of the unknowns that the run does not have.
-        self.dense = [arc.solution.dense if arc.mode.slides else None for arc in arcs]
+        self.dense = [
+            arc.solution.dense if len(arc.mode.columns) < len(arc.solution.names) else None for arc in arcs
+        ]
         self.begins = np.array([arc.solution.parameters["t0"] for arc in arcs[1:]])
         self.at_ends = all(points is not None and points.at_ends for points in self.points)
 

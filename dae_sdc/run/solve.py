@@ -29,6 +29,7 @@ from dae_sdc.run.arcs import NotSimplifiedError, in_arcs
 from dae_sdc.run.description import SolveOptions
 from dae_sdc.run.equations import Equations, equations_of
 from dae_sdc.run.method import SOLVERS
+from dae_sdc.run.modes import Modes, StructureChangesError, require_one_structure
 from dae_sdc.run.processes import everyone, join
 from dae_sdc.run.results import put_down, say_written
 from dae_sdc.run.solution import Solution
@@ -77,6 +78,8 @@ def _with_other_ways(request: SolveOptions) -> Solution:
     """The solution; in another way where a run shows that its equations were read or reduced wrongly."""
     try:
         return _solved(request)
+    except StructureChangesError as error:
+        return Modes(request, *error.about, prepared).followed()
     except MisreadError as error:
         if request.trace is not None:
             raise
@@ -126,6 +129,7 @@ def prepared(request: SolveOptions) -> tuple[SolveOptions, Equations, Start]:
     target = resolve(request.problem, as_model=bool(request.simplify or request.reduce))
     request = with_given_start(request)
     equations = equations_of(target, request)
+    require_one_structure(equations, request)
     return request, equations, start_of(equations, request)
 
 

@@ -1,0 +1,250 @@
+"""Runs through modes of models whose structure changes: each has an index, a start and code of its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from dae_sdc.dae.state import Vector
+from dae_sdc.errors import DAEError, InputError, SolveError
+from dae_sdc.expressions.dag import Leaf
+from dae_sdc.initial.search import initial_of_model
+from dae_sdc.model.jumps import timetable_of
+from dae_sdc.model.modes import Choice, Mode, choices_of, in_mode
+from dae_sdc.run import arcs
+from dae_sdc.run.description import SolveOptions
+from dae_sdc.run.equations import Equations
+from dae_sdc.run.solution import Solution, output_times
+from dae_sdc.run.start import Start
+from dae_sdc.run.target import calculated
+
+MOST_TRIES = 64  # Modes that are tried where one is looked for.
+# Move of an unknown, relative to its size, with which it goes on; and value of a border that may be 0.
+SAME_VALUE = 1e-6
+ROUNDING = 1e-13  # Value of an unknown, relative to its size, that is 0.
+SAID_OF_ARCS = ("start values made consistent", "the run ended at event")  # What is not said of the whole.
+
+Sides = dict[Choice, bool]
+Values = Mapping[str, float]
+
+
+class StructureChangesError(InputError):
+    """A model must be solved through its modes, by its choices and discrete unknowns."""
+
+    about: tuple[Any, list[Choice], list[str]]
+
+
+def require_one_structure(equations: Equations, request: SolveOptions) -> None:
+    """Raise StructureChangesError for a model to be solved through modes, in a run that can do so."""
+    model: Any = equations.whole
+    alone = request.rtol is not None and request.checkpoint is None and request.parallel is None
+    if not (equations.of_model and alone and request.steps in (None, 1)):
+        return
+    choices, numbers = calculated(model, "choices", lambda: choices_of(model))
+    if choices or numbers:
+        error = StructureChangesError(f"the structure of model {model.name} changes")
+        error.about = model, choices, numbers
+        raise error
+
+
+@dataclass(eq=False)
+class Modes:
+    """A run of a model through its modes, one after the other."""
+
+    request: SolveOptions
+    model: Any
+    choices: list[Choice]
+    numbers: list[str]  # Discrete unknowns on whose values the structure depends.
+    prepared: Callable[[SolveOptions], tuple[SolveOptions, Equations, Start]]
+    solutions: list[Solution] = field(default_factory=list)
+    crossings: list[tuple[str, float, dict[str, float]]] = field(default_factory=list)
+    modes: dict[Any, Mode] = field(default_factory=dict)
+    largest: dict[str, float] = field(default_factory=dict)  # Of unknowns so far, borders among them.
+
+    def __post_init__(self) -> None:
+        request, model = self.request, self.model
+        given = [request.events] if isinstance(request.events, str) else list(request.events or ())
+        self.events = [*model.events, *given]
+        if not all(isinstance(text, str) and not re.search(r"terminal\s*=", text) for text in self.events):
+            raise InputError(f"model {model.name} changes its structure: give events as texts, none counted")
+        if not isinstance(request.u0, Mapping | None):
+            raise InputError(f"model {model.name} changes its structure: give u0 by the names of unknowns")
+        (first, last), (t0, t_end) = model.interval, (request.t0, request.t_end)
+        self.t0, self.t_end = first if t0 is None else float(t0), last if t_end is None else float(t_end)
+        self.parameters = {name: entry.value for name, entry in model.parameters_by_name.items()}
+        self.parameters |= request.params or {}
+        self.untimed = [choice for choice in self.choices if not choice.is_timed]
+        timed = [choice.node for choice in self.choices if choice.is_timed]
+        values = [float(value) for value in self.parameters.values()]
+        table = timetable_of(model.graph, timed, values, self.t0, self.t_end) if timed else None
+        self.stops = [*([] if table is None else table.times.tolist()), self.t_end]
+        form = model.form()
+        self.moving = form.names[: form.n_diff]
+
+    def followed(self) -> Solution:
+        """The whole solution."""
+        variables = self.model.variables_by_name
+        state = {name: float(variable.start.get(0, 0.0)) for name, variable in variables.items()}
+        state |= dict(self.request.u0 or {})
+        t, sides, ended = self.t0, self._sides(state, self.t0, self.choices), ""
+        timed = [choice for choice in self.choices if choice.is_timed]
+        while t < self.t_end:
+            stop = next(time for time in self.stops if time > t)
+            sides |= self._sides(state, 0.5 * (t + stop), timed)
+            before = [state[name] for name in self.numbers]
+            try:
+                solution, sides = self._entered(t, stop, state, sides)
+            except DAEError as error:
+                if not self.solutions:
+                    raise
+                ended = str(error)
+                break
+            self.solutions.append(solution)
+            t, state = float(solution.t[-1]), dict(zip(solution.names, solution.u[-1].tolist(), strict=True))
+            records = solution.events[len(self.events) :]
+            left = [choice for choice, record in zip(self.untimed, records, strict=True) if len(record)]
+            ends = not left and t < stop and before == [state[name] for name in self.numbers]
+            if ends or not solution.success:
+                break
+            self.crossings += [(self._name(choice), t, state) for choice in left]
+            sides = _flipped(sides, left)
+        return self._joined(ended)
+
+    def _sides(self, state: Values, t: float, choices: Iterable[Choice]) -> Sides:
+        """The sides of choices at a state, by its values without derivatives."""
+        graph, names, numbers = self.model.graph.copy(), self.model.names, list(self.parameters.values())
+
+        def value(leaf: Leaf) -> Any:
+            if leaf.kind == "u":
+                return 0.0 if leaf.order else state.get(names[leaf.index], 0.0)
+            return t if leaf.kind == "t" else numbers[leaf.index]
+
+        return {each: bool(graph.numeric([each.border(graph, {})], value)[0] >= 0.0) for each in choices}
+
+    def _name(self, choice: Choice) -> str:
+        """A choice as text; SymPy holds a comparison as the condition of a choice between 1 and 0."""
+        expression = self.model.sympy([choice.node])[0]
+        return str(expression.args[0][1] if expression.is_Piecewise else expression)
+
+    def _entered(self, t: float, stop: float, state: Values, sides: Sides) -> tuple[Solution, Sides]:
+        """The solution in the mode that is consistent with a state, and its sides; near ones come first."""
+        queue, failure = [sides], "none has all borders on their sides"
+        seen: set[tuple[bool, ...]] = set()
+        while queue and len(seen) < MOST_TRIES:
+            sides = queue.pop(0)
+            if (key := tuple(sides.values())) in seen:
+                continue
+            seen.add(key)
+            single = [_flipped(sides, [choice]) for choice in self.untimed]
+            try:
+                mode, start = self._start(t, state, sides)
+                wrong = self._wrong(mode, sides, {name: np.array([start[name]]) for name in mode.borders})
+                if not wrong:
+                    solution = self._arc(mode, start, t, stop, sides)
+                    wrong = self._wrong(mode, sides, {name: solution.values(name) for name in mode.borders})
+            except DAEError as error:
+                failure = str(error)
+                queue += single
+                continue
+            if not wrong:
+                for name, size in zip(solution.names, np.abs(solution.u).max(axis=0).tolist(), strict=True):
+                    self.largest[name] = max(self.largest.get(name, 0.0), size)
+                return solution, sides
+            queue = [_flipped(sides, wrong), *queue, *single]
+        raise SolveError(f"no mode goes on from t={t:.10g}, of {len(seen)} that were tried: {failure}")
+
+    def _wrong(self, mode: Mode, sides: Sides, borders: Mapping[str, Vector]) -> list[Choice]:
+        """The choices whose borders are not on their sides, but for errors."""
+        part, wrong = max(SAME_VALUE, 10.0 * (self.request.rtol or 0.0)), []
+        for choice, name in zip(self.untimed, mode.borders, strict=True):
+            values = borders[name] if sides[choice] else -borders[name]
+            size = self.largest.get(name, 0.0) if len(values) == 1 else float(np.abs(values).max())
+            if values.min() < -part * size:
+                wrong.append(choice)
+        return wrong
+
+    def _start(self, t: float, state: Values, sides: Sides) -> tuple[Mode, dict[str, float]]:
+        """A mode and its values at a time; SolveError where an unknown would have to jump."""
+        numbers = {name: state[name] for name in self.numbers}
+        key = tuple(sides.values()), tuple(numbers.values())
+        if key not in self.modes:
+            self.modes[key] = in_mode(self.model, sides, numbers, self.parameters)
+        mode, request = self.modes[key], self.request
+        names = mode.model.form().names
+        if not self.solutions:
+            held = dict(request.u0 or {})
+            guesses = {**held, **(request.guesses or {})}
+            found = initial_of_model(mode.model, fixed=request.fixed, guesses=guesses, t0=t)
+        else:
+            held = {name: state[name] for name in self.moving if name in state}
+            guesses = {name: state[name] for name in names if name in state and name not in mode.borders}
+            for name, value in guesses.items():
+                if abs(value) < ROUNDING * self.largest.get(name, 0.0):
+                    guesses[name] = 0.0
+            weak = [name for name in names if name not in held]
+            sizes = {name: self.largest[name] for name in mode.model.names if self.largest.get(name)}
+            search: dict[str, Any] = {"weak": weak, "nominal": sizes, "restarts": 0}
+            found = initial_of_model(mode.model, guesses=guesses, t0=t, **search)
+        for name, value in held.items():
+            size = max(abs(value), self.largest.get(name, 0.0))
+            if name in found.values and abs(found.values[name] - value) > SAME_VALUE * size:
+                raise SolveError(f"'{name}' would jump from {value:.6g} to {found.values[name]:.6g}")
+        return mode, {name: float(found.values[name]) for name in names}
+
+    def _arc(self, mode: Mode, start: Values, t: float, stop: float, sides: Sides) -> Solution:
+        """The solution in a mode, until a border is left, the structure changes, or the run ends."""
+        events = [self._event(text) for text in self.events]
+        pairs = zip(self.untimed, mode.borders, strict=True)
+        events += [f"{name}; {'falling' if sides[choice] else 'rising'}; terminal" for choice, name in pairs]
+        mode.model.interval = (self.model.interval[0], self.model.interval[1])
+        # A sample at the end of the last arc has happened.
+        begin = float(np.nextafter(t, np.inf)) if self.solutions else t
+        options: dict[str, Any] = dict.fromkeys(("fixed", "guesses", "params", "t_eval", "points", "out"))
+        options |= {"problem": mode.model, "u0": start, "t0": begin, "t_end": stop, "events": events}
+        request, equations, begun = self.prepared(self.request.changed(**options))
+        problem = equations.problem
+        problem.run_scales.before[:] = [self.largest.get(name, 0.0) for name in problem.names]
+        return arcs.in_arcs(request, equations, begun, False)
+
+    def _event(self, text: str) -> str:
+        """An event of the run for an arc, which it ends where it changes the structure."""
+        if self.solutions and text.strip().startswith("initial()"):
+            return f"time < {self.t0 - 1.0!r}"
+        changes = [part.partition("=")[0].rstrip(": ").strip() for part in text.split(";")[1:] if "=" in part]
+        return text if set(changes).isdisjoint(self.numbers) else f"{text}; terminal"
+
+    def _joined(self, ended: str) -> Solution:
+        """All arcs as one solution, with the unknowns that all modes have."""
+        every, parts, last = self.solutions, [], len(self.solutions) - 1
+        borders = {name for mode in self.modes.values() for name in mode.borders}
+        names = [name for name in every[0].names if all(name in part.names for part in every)]
+        names = [name for name in names if name not in borders]
+        for number, part in enumerate(every):
+            if part.success:
+                hidden = SAID_OF_ARCS if number < last else SAID_OF_ARCS[:1]
+                said = [piece for piece in part.message.split("; ") if not piece.startswith(hidden)]
+                part = replace(part, message="; ".join(said))
+            if number < last and part.dense is not None and part.dense.behind is not None:
+                # Values at the end of an arc are those before what changes there.
+                dense = replace(part.dense, behind=None)
+                part = replace(part, u=np.vstack([part.u[:-1], dense.values[-1]]), dense=dense)
+            columns = np.array([part.names.index(name) for name in names])
+            mode: Any = arcs.Mode(None, columns, (), tuple(names))  # type: ignore[arg-type]
+            parts.append(arcs.Arc(mode, part, None))
+        told = [f"{len(self.modes)} modes of the structure were analysed"]
+        crossings = [(name, t, np.array([state[one] for one in names])) for name, t, state in self.crossings]
+        whole = arcs.joined(parts, len(self.events), None, told, crossings, ended)
+        algebraic = [name for name in names if name in whole.parameters["algebraic"]]
+        about = {"problem": self.model.name, "names": names, "units": list(whole.units)}
+        about |= {"algebraic": algebraic, "n_diff": len(names) - len(algebraic)}
+        whole = replace(whole, parameters={**whole.parameters, **about, "t_end": self.t_end})
+        times = output_times(self.request.t_eval, self.request.points, self.t0, self.t_end)
+        return arcs.put_down_of(whole if times is None else whole.at(times), self.request.out)
+
+
+def _flipped(sides: Sides, choices: Iterable[Choice]) -> Sides:
+    return {**sides, **{choice: not sides[choice] for choice in choices}}

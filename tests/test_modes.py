@@ -1,0 +1,298 @@
+"""Models whose structure changes, solved through their modes, beside exact solutions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sympy as sp
+from scipy.integrate import solve_ivp
+from scipy.linalg import expm
+from scipy.optimize import brentq
+
+import dae_sdc as ds
+from dae_sdc.errors import InputError, SolveError
+
+TOLERANCES = (1e-4, 1e-6, 1e-9)
+OMEGA = 2.0 * np.pi
+
+
+def diode(m: ds.Model, how: str, current: Any, voltage: Any, name: str) -> list[Any]:
+    """An ideal diode: either its current is 0, or its voltage, and neither is of the wrong sign."""
+    if how == "complementarity":
+        return [sp.Min(current, -voltage)]
+    s = m.variable(name, start=0.1)
+    on_voltage, off_current = sp.Piecewise((s, s < 0), (0, True)), sp.Piecewise((0, s < 0), (s, True))
+    return [voltage - on_voltage, current - off_current]
+
+
+def times_of(solution: ds.Solution) -> Any:
+    return np.unique(np.concatenate([np.zeros(0), *(record.t for record in solution.switches)]))
+
+
+@pytest.mark.parametrize("rtol", TOLERANCES)
+@pytest.mark.parametrize("how", ["complementarity", "parameter"])
+def test_a_diode_feeds_a_coil_and_blocks(how: str, rtol: float) -> None:
+    """L i' + i = sin t until i = 0, and i = 0, an equation of index 2, until the next period."""
+    m = ds.Model("half-wave", interval=(0.0, 2.9))
+    i, v = m.variables("i v", start=[0.0, 0.0])
+    m.equations(m.der(i) - (sp.sin(2 * sp.pi * m.t) - i - v), *diode(m, how, i, v, "s"))
+
+    def current(t: Any) -> Any:
+        a = 1.0 / (1.0 + OMEGA**2)
+        return a * (np.sin(OMEGA * t) - OMEGA * np.cos(OMEGA * t) + OMEGA * np.exp(-t))
+
+    blocks = brentq(current, 0.5, 0.999, xtol=1e-15)
+    solution = ds.solve(m, rtol=rtol)
+    assert solution.success, solution.message
+    exact = [blocks, 1.0, 1.0 + blocks, 2.0, 2.0 + blocks]
+    assert np.allclose(times_of(solution), exact, rtol=0.0, atol=10.0 * rtol)
+    phase = np.linspace(0.0, 2.89, 100) % 1.0
+    expected = np.where(phase < blocks, current(phase), 0.0)
+    assert np.allclose(solution(np.linspace(0.0, 2.89, 100))[:, 0], expected, rtol=0.0, atol=10.0 * rtol)
+    assert solution(0.9)[1] == pytest.approx(np.sin(OMEGA * 0.9), abs=10.0 * rtol)
+
+
+@pytest.mark.parametrize("rtol", TOLERANCES)
+@pytest.mark.parametrize("how", ["complementarity", "parameter"])
+def test_a_diode_charges_a_capacitor(how: str, rtol: float) -> None:
+    """While it conducts v is the source, index 2; it blocks where i = v' + v = 0, and v decays."""
+    m = ds.Model("peak", interval=(0.0, 2.6))
+    v, i = m.variable("v", start=0.0), m.variable("i", start=OMEGA)
+    source = sp.sin(2 * sp.pi * m.t)
+    m.equations(m.der(v) - (i - v), *diode(m, how, i, source - v, "s"))
+    blocks = (np.pi - np.arctan(OMEGA)) / OMEGA
+    top = np.sin(OMEGA * blocks)
+    again = brentq(lambda t: top * np.exp(blocks - t) - np.sin(OMEGA * t), 1.0, 1.25, xtol=1e-15)
+    solution = ds.solve(m, rtol=rtol)
+    assert solution.success, solution.message
+    exact = [blocks, again, 1.0 + blocks, 1.0 + again, 2.0 + blocks]
+    assert np.allclose(times_of(solution), exact, rtol=0.0, atol=10.0 * rtol)
+    assert solution.u[-1, 0] == pytest.approx(top * np.exp(2.0 + blocks - 2.6), abs=10.0 * rtol)
+
+
+@pytest.mark.parametrize("rtol", TOLERANCES)
+def test_a_bridge_of_four_ideal_diodes_rectifies(rtol: float) -> None:
+    m = ds.Model("bridge", interval=(0.0, 1.9))
+    i = m.variable("i", start=0.0, fixed=True)
+    a, b, p, source = m.variables("a b p source", start=[0.0] * 4)
+    currents = m.variables("i1 i2 i3 i4", start=[0.0] * 4)
+    voltages = [a - p, b - p, -a, -b]
+    m.equations(m.der(i) - (p - i), a - b - sp.sin(2 * sp.pi * m.t))
+    for number, (current, voltage) in enumerate(zip(currents, voltages, strict=True)):
+        m.equations(*diode(m, "complementarity", current, voltage, f"s{number}"))
+    m.equations(source + currents[2] - currents[0], -source + currents[3] - currents[1])
+    m.equations(currents[0] + currents[1] - i)
+
+    def of_half(i0: float, t: float) -> float:
+        gain = OMEGA / (1.0 + OMEGA**2)
+        return float(gain * (np.sin(OMEGA * t) / OMEGA - np.cos(OMEGA * t)) + (i0 + gain) * np.exp(-t))
+
+    exact = 0.0
+    for part in (0.5, 0.5, 0.5, 0.4):
+        exact = of_half(exact, part)
+    solution = ds.solve(m, rtol=rtol)
+    assert solution.success, solution.message
+    assert solution["i"][-1] == pytest.approx(exact, abs=10.0 * rtol)
+    assert np.allclose(times_of(solution), [0.5, 1.0, 1.5], rtol=0.0, atol=10.0 * rtol)
+
+
+class Converter:
+    """A buck or boost converter with an ideal switch and an ideal diode, by matrix exponentials."""
+
+    def __init__(self, kind: str, load: float) -> None:
+        self.kind, self.load, self.supply, self.duty = kind, load, 10.0, 0.4
+        self.coil, self.capacitor = 1.0, 2.0 if kind == "buck" else 0.25
+
+    def model(self, periods: int) -> ds.Model:
+        m = ds.Model(self.kind, interval=(0.0, float(periods)))
+        i, v = (m.variable(name, start=0.0, fixed=True) for name in "iv")
+        x, switch, through = m.variables("x switch through", start=[0.0, 0.0, 0.0])
+        on = m.t - sp.floor(m.t) < sp.Rational(2, 5)
+        if self.kind == "buck":  # x between switch, diode to the ground and coil
+            m.equations(self.coil * m.der(i) - (x - v), self.capacitor * m.der(v) - (i - v / self.load))
+            m.equations(switch + through - i, sp.Piecewise((x - self.supply, on), (switch, True)))
+            m.equations(sp.Min(through, x))
+        else:  # x between coil, switch to the ground and diode to the capacitor
+            m.equations(self.coil * m.der(i) - (self.supply - x))
+            m.equations(self.capacitor * m.der(v) - (through - v / self.load))
+            m.equations(switch + through - i, sp.Piecewise((x, on), (switch, True)), sp.Min(through, v - x))
+        return m
+
+    def flow(self, state: Any, mode: str, t: float) -> Any:
+        """Current and voltage after a time with the switch "on" or the diode, or "none", that conducts."""
+        to_load = 0.0 if mode == "none" or (mode == "on" and self.kind == "boost") else 1.0
+        driven = self.supply if (self.kind == "boost" or mode == "on") else 0.0
+        a = np.zeros((3, 3))
+        if mode != "none":
+            a[0] = [0.0, -to_load / self.coil, driven / self.coil]
+        a[1] = [to_load / self.capacitor, -1.0 / (self.load * self.capacitor), 0.0]
+        return (expm(a * t) @ [*state, 1.0])[:2]
+
+    def exact(self, periods: int) -> tuple[list[float], Any]:
+        state, stops = np.zeros(2), []
+        for k in range(periods):
+            state = self.flow(state, "on", self.duty)
+            rest = 1.0 - self.duty
+            grid = np.linspace(0.0, rest, 200)
+            below = [t for t in grid[1:] if self.flow(state, "diode", t)[0] < 0.0]
+            if below:
+                zero = brentq(
+                    lambda t, s=state: self.flow(s, "diode", t)[0], below[0] - grid[1], below[0], xtol=1e-15
+                )
+                stops.append(k + self.duty + zero)
+                state, rest = self.flow(state, "diode", zero), rest - zero
+                state[0] = 0.0
+            state = self.flow(state, "none" if below else "diode", rest)
+        return stops, state
+
+
+@pytest.mark.parametrize("rtol", TOLERANCES)
+@pytest.mark.parametrize("load", [1.0, 30.0], ids=["continuous", "discontinuous"])
+@pytest.mark.parametrize("kind", ["buck", "boost"])
+def test_converters_conduct_continuously_or_not(kind: str, load: float, rtol: float) -> None:
+    converter = Converter(kind, load)
+    stops, state = converter.exact(6)
+    assert bool(stops) == (load > 1.0)
+    solution = ds.solve(converter.model(6), rtol=rtol)
+    assert solution.success, solution.message
+    found = times_of(solution)
+    assert np.allclose(
+        found[(found % 1.0 > 0.401) & (found % 1.0 < 0.999)], stops, rtol=0.0, atol=10.0 * rtol
+    )
+    size = 1.0 + np.abs(state)
+    assert np.allclose([solution["i"][-1], solution["v"][-1]], state, rtol=0.0, atol=10.0 * rtol * size)
+
+
+@pytest.mark.parametrize("rtol", TOLERANCES)
+def test_a_string_goes_slack_and_catches(rtol: float) -> None:
+    """Index 3 while it is taut; a flight; the speed along the string is lost where it catches."""
+    g = 9.81
+    m = ds.Model("string", interval=(0.0, 1.7))
+    x, y, force = m.variables("x y force", start=[0.0, -1.0, 40.0])
+    taut = m.discrete("taut", 1.0)
+    m.start(x, 0.0, fixed=True)
+    m.start(m.der(x), 6.0, fixed=True)
+    m.equations(m.der(x, 2) + force * x, m.der(y, 2) + force * y + g)
+    m.equations(taut * (x**2 + y**2 - 1) + (1 - taut) * force)
+    vx, vy = m.der(x), m.der(y)
+    along = x * vx + y * vy
+    m.when(sp.And(force < 0, taut > 0.5), {taut: 0})
+    m.when(sp.And(x**2 + y**2 > 1 + 1e-10, taut < 0.5), {taut: 1, vx: vx - along * x, vy: vy - along * y})
+
+    def swing(t: float, z: Any) -> list[float]:
+        return [z[1], -g * np.sin(z[0])]
+
+    def pull(t: float, z: Any) -> float:
+        return float(z[1] ** 2 + g * np.cos(z[0]))
+
+    pull.terminal = True  # type: ignore[attr-defined]
+    settings: dict[str, Any] = {"method": "DOP853", "rtol": 1e-12, "atol": 1e-13}
+    up = solve_ivp(swing, (0.0, 1.7), [0.0, 6.0], events=pull, **settings)
+    slack, (angle, rate) = up.t[-1], up.y[:, -1]
+    place, speed = np.array([np.sin(angle), -np.cos(angle)]), rate * np.array([np.cos(angle), np.sin(angle)])
+
+    def flight(s: float) -> Any:
+        return place + speed * s - np.array([0.0, 0.5 * g * s * s])
+
+    fall = brentq(lambda s: float(flight(s) @ flight(s)) - 1.0, 0.05, 1.5, xtol=1e-15)
+    at = flight(fall)
+    velocity = speed - np.array([0.0, g * fall])
+    angle, rate = np.arctan2(at[0], -at[1]), at[0] * velocity[1] - at[1] * velocity[0]
+    down = solve_ivp(swing, (slack + fall, 1.7), [angle, rate], **settings)
+    assert pull(0.0, down.y[:, -1]) > 0.0
+    solution = ds.solve(m, rtol=rtol)
+    assert solution.success, solution.message
+    assert np.allclose(
+        [record.t[0] for record in solution.events], [slack, slack + fall], rtol=0.0, atol=10.0 * rtol
+    )
+    end = [np.sin(down.y[0, -1]), -np.cos(down.y[0, -1])]
+    # The speeds, up to 6, carry their errors on.
+    assert np.allclose([solution["x"][-1], solution["y"][-1]], end, rtol=0.0, atol=20.0 * rtol)
+    assert np.allclose(solution(slack + 0.3)[:2], flight(0.3), rtol=0.0, atol=10.0 * rtol)
+
+
+@pytest.mark.parametrize("rtol", TOLERANCES)
+def test_an_equation_of_another_index_holds_from_a_time_on(rtol: float) -> None:
+    """If x3 < 5 then x9 = -5, which hides a constraint, otherwise x8' = 5."""
+    m = ds.Model("hybrid", interval=(0.0, 8.0))
+    x3, x8, x9 = m.variables("x3 x8 x9", start=[0.0, 1.0, -5.0])
+    m.start(x3, 0.0, fixed=True)
+    m.equations(m.der(x3) - 1, x9 - x8 + 6, sp.Piecewise((x9 + 5, x3 < 5), (m.der(x8) - 5, True)))
+    solution = ds.solve(m, rtol=rtol)
+    assert solution.success and "2 modes" in solution.message
+    assert np.allclose(times_of(solution), [5.0], rtol=0.0, atol=10.0 * rtol)
+    assert np.allclose(solution.u[-1], [8.0, 16.0, 10.0], rtol=10.0 * rtol)
+    assert np.allclose(solution([2.0, 6.0])[:, 1], [1.0, 6.0], rtol=10.0 * rtol)
+
+
+def peak() -> ds.Model:
+    m = ds.Model("peak", interval=(0.0, 2.6))
+    v, i = m.variable("v", start=0.0), m.variable("i", start=OMEGA)
+    m.equations(m.der(v) - (i - v), sp.Min(i, v - sp.sin(2 * sp.pi * m.t)))
+    return m
+
+
+def test_output_times_events_and_files_are_those_of_all_modes(tmp_path: Path) -> None:
+    m, file = peak(), tmp_path / "peak.npy"
+    whole = ds.solve(m, rtol=1e-8, events=["v - 0.9; falling", "v - 0.7; rising; terminal"])
+    blocks = (np.pi - np.arctan(OMEGA)) / OMEGA
+    assert (
+        whole.t[-1] == pytest.approx(np.arcsin(0.7) / OMEGA, abs=1e-7) and "ended at event" in whole.message
+    )
+    run = ds.solve(m, rtol=1e-8, t_eval=[0.1, 0.6, 2.6], events="v - 0.9; falling", out=file)
+    top = np.sin(OMEGA * blocks)
+    fall = blocks + np.log(top / 0.9)
+    assert run.t.tolist() == [0.1, 0.6, 2.6] and run.names == ("v", "i")
+    assert np.allclose(run.events[0].t, [fall, fall + 1.0, fall + 2.0], rtol=0.0, atol=1e-7)
+    assert run.u[:2, 0] == pytest.approx([np.sin(OMEGA * 0.1), top * np.exp(blocks - 0.6)], abs=1e-7)
+    assert np.array_equal(ds.Solution.load(file).u, run.u)
+
+
+def test_what_a_run_through_modes_does_not_take_is_refused() -> None:
+    with pytest.raises(InputError, match="give events as texts"):
+        ds.solve(peak(), rtol=1e-6, events=[lambda u, t: u[0]])
+    with pytest.raises(InputError, match="give events as texts, none counted"):
+        ds.solve(peak(), rtol=1e-6, events=["v - 0.5; terminal=3"])
+    with pytest.raises(InputError, match="give u0 by the names"):
+        ds.solve(peak(), rtol=1e-6, u0=[0.0, OMEGA])
+
+
+def test_an_unknown_that_would_have_to_jump_is_told() -> None:
+    # A switch puts a charged capacitor across a source of another voltage.
+    m = ds.Model("short", interval=(0.0, 2.0))
+    v, i = m.variable("v", start=1.0, fixed=True), m.variable("i", start=0.0)
+    m.equations(m.der(v) - i, sp.Piecewise((i, m.t < 1), (v - 2, True)))
+    solution = ds.solve(m, rtol=1e-6)
+    assert not solution.success and "'v' would jump from 1 to 2" in solution.message
+    assert solution.t[-1] == 1.0
+
+
+def test_only_modes_that_are_entered_are_analysed() -> None:
+    # Twelve diodes, each of which conducts from its own voltage on: 4096 modes, of which 13 occur.
+    count = 12
+    m = ds.Model("ladder", interval=(0.0, 1.0))
+    i = m.variable("charge", start=0.0, fixed=True)
+    currents = m.variables(" ".join(f"i{k}" for k in range(count)), start=[0.0] * count)
+    source = (count + 1) * m.t
+    drops = m.variables(" ".join(f"v{k}" for k in range(count)), start=[-1.0] * count)
+    for k, (current, drop) in enumerate(zip(currents, drops, strict=True)):
+        m.equations(drop - (source - (k + 0.5) - current), sp.Min(current, -drop))
+    m.equations(m.der(i) - sum(currents))
+    solution = ds.solve(m, rtol=1e-6)
+    assert solution.success, solution.message
+    assert "13 modes" in solution.message
+    exact = sum((count + 1 - (k + 0.5)) ** 2 / 2.0 / (count + 1) for k in range(count))
+    assert solution["charge"][-1] == pytest.approx(exact, rel=1e-6)
+    ends = [(k + 0.5) / (count + 1) for k in range(count)]
+    assert np.allclose(times_of(solution), ends, rtol=0.0, atol=1e-5)
+
+
+def test_a_start_that_no_mode_has_is_told() -> None:
+    m = ds.Model("none", interval=(0.0, 1.0))
+    x, y = m.variable("x", start=-1.0, fixed=True), m.variable("y", start=0.0)
+    m.equations(m.der(x) - y, sp.Min(x, y))
+    with pytest.raises(SolveError, match="no mode goes on from t=0"):
+        ds.solve(m, rtol=1e-6)
