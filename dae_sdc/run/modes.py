@@ -25,7 +25,7 @@ from dae_sdc.run.target import calculated
 MOST_TRIES = 64  # Modes that are tried where one is looked for.
 # Move of an unknown, relative to its size, with which it goes on; and value of a border that may be 0.
 SAME_VALUE = 1e-6
-ROUNDING = 1e-13  # Value of an unknown, relative to its size, that is 0.
+ROUNDING = 1e-11  # Value of an unknown, relative to its size, that is 0.
 SAID_OF_ARCS = ("start values made consistent", "the run ended at event")  # What is not said of the whole.
 
 Sides = dict[Choice, bool]
@@ -186,9 +186,7 @@ class Modes:
                 if abs(value) < ROUNDING * self.largest.get(name, 0.0):
                     guesses[name] = 0.0
             weak = [name for name in names if name not in held]
-            sizes = {name: self.largest[name] for name in mode.model.names if self.largest.get(name)}
-            search: dict[str, Any] = {"weak": weak, "nominal": sizes, "restarts": 0}
-            found = initial_of_model(mode.model, guesses=guesses, t0=t, **search)
+            found = initial_of_model(mode.model, guesses=guesses, weak=weak, restarts=0, t0=t)
         for name, value in held.items():
             size = max(abs(value), self.largest.get(name, 0.0))
             if name in found.values and abs(found.values[name] - value) > SAME_VALUE * size:
