@@ -121,7 +121,7 @@ def test_a_terminal_event_ends_the_run_and_the_controller_can_run_again(steps: i
         assert end[0] == pytest.approx(20.0, abs=1e-12)
         assert times(stats, "event") == pytest.approx([np.arccosh(10.0), np.arccosh(20.0)], abs=1e-8)
         assert "ended at event" in events_of(own).message
-    ten, twenty = events_of(own).records(events_of(own).events)
+    ten, twenty = (watch.record(own.MS[0].levels[0].prob.n) for watch in events_of(own).events)
     assert ten.t == pytest.approx([np.arccosh(10.0)], abs=1e-8) and len(twenty) == 1
 
 

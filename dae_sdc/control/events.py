@@ -745,7 +745,6 @@ class LocateEvents(MarkingControl):
         self.timed: list[_Watch] = []  # switches whose times are known before
         self._timed_values: tuple[float, ...] = ()
         self._steps: Any = None
-        self._n = 0
         self._forget()
 
     def _forget(self) -> None:
@@ -762,7 +761,7 @@ class LocateEvents(MarkingControl):
     def begin(self, L: Any, t0: float, u0: MeshDAE, steps: Any) -> MeshDAE:
         """Begin a run; the state to start from, on a border that of the side in force."""
         self._forget()
-        P, self._steps, self._n = L.prob, steps, L.prob.n
+        P, self._steps = L.prob, steps
         if self.params.n_slopes is None:
             self.params.n_slopes = accurate_slopes(type(L.sweep), P)
         P.hold_sides(self.params.sides)
@@ -854,10 +853,6 @@ class LocateEvents(MarkingControl):
         if dense is not None:
             for watch in self.events:
                 watch.settle(dense, self.functions.n_diff)
-
-    def records(self, watches: Sequence[_Watch]) -> tuple[EventRecord, ...]:
-        """The zeros found so far of ``events`` or ``switches``."""
-        return tuple(watch.record(self._n) for watch in watches)
 
     # --- on a step ------------------------------------------------------------------------------------------
 

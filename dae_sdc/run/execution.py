@@ -425,6 +425,8 @@ class Execution:
         remarks = (*of_events, self.singular, self.sizes, self.plan.remark, self.errors)
         told = {"chosen_for": self.plan.chosen_for, "equations": self.plan.equations.told}
         told |= {"sharing": self.sharing}
+        watches = ([], []) if located is None else (located.events, [*located.switches, *located.timed])
+        records = [tuple(watch.record(problem.n) for watch in each) for each in watches]
         solution = Solution(
             equations=None if sizes is None else self.pointwise(sizes),
             t=t,
@@ -451,8 +453,8 @@ class Execution:
                 **({} if self.plan.saving is None else self.plan.saving.parameters),
             },
             log=log or {},
-            events=() if located is None else located.records(located.events),
-            switches=() if located is None else located.records([*located.switches, *located.timed]),
+            events=records[0],
+            switches=records[1],
             dense=between,
             saves_dense=self.plan.request.dense,
             unknowns=self.plan.equations.unknowns,
