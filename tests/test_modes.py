@@ -271,23 +271,47 @@ def test_an_unknown_that_would_have_to_jump_is_told() -> None:
 
 
 def test_only_modes_that_are_entered_are_analysed() -> None:
-    # Twelve diodes, each of which conducts from its own voltage on: 4096 modes, of which 13 occur.
-    count = 12
+    """Ten diodes before coils, each of which conducts from its own voltage on: 11 of 1024 modes occur."""
+    count = 10
     m = ds.Model("ladder", interval=(0.0, 1.0))
-    i = m.variable("charge", start=0.0, fixed=True)
-    currents = m.variables(" ".join(f"i{k}" for k in range(count)), start=[0.0] * count)
     source = (count + 1) * m.t
-    drops = m.variables(" ".join(f"v{k}" for k in range(count)), start=[-1.0] * count)
-    for k, (current, drop) in enumerate(zip(currents, drops, strict=True)):
-        m.equations(drop - (source - (k + 0.5) - current), sp.Min(current, -drop))
-    m.equations(m.der(i) - sum(currents))
+    for k in range(count):
+        i, v = m.variable(f"i{k}", start=0.0), m.variable(f"v{k}", start=-k - 0.5)
+        m.equations(m.der(i) + i + v - source + k + sp.Rational(1, 2), sp.Min(i, -v))
     solution = ds.solve(m, rtol=1e-6)
     assert solution.success, solution.message
-    assert "13 modes" in solution.message
-    exact = sum((count + 1 - (k + 0.5)) ** 2 / 2.0 / (count + 1) for k in range(count))
-    assert solution["charge"][-1] == pytest.approx(exact, rel=1e-6)
-    ends = [(k + 0.5) / (count + 1) for k in range(count)]
-    assert np.allclose(times_of(solution), ends, rtol=0.0, atol=1e-5)
+    assert "11 modes" in solution.message
+    begins = (np.arange(count) + 0.5) / (count + 1)
+    assert np.allclose(times_of(solution), begins, rtol=0.0, atol=1e-5)
+    exact = (count + 1) * (1.0 - begins - 1.0 + np.exp(begins - 1.0))
+    assert np.allclose([solution[f"i{k}"][-1] for k in range(count)], exact, rtol=1e-5, atol=1e-5)
+
+
+def test_modes_of_one_index_are_left_to_switches() -> None:
+    # x' = 1 up to x = 1, and then the other equation of the two holds, of the same index.
+    m = ds.Model("alike", interval=(0.0, 3.0))
+    x, y = m.variable("x", start=0.0, fixed=True), m.variable("y", start=1.0)
+    m.equations(m.der(x) - y, sp.Piecewise((y - 1, x < 1), (y - x, True)))
+    solution = ds.solve(m, rtol=1e-8)
+    assert solution.success and "modes" not in solution.message
+    assert solution["x"][-1] == pytest.approx(np.exp(2.0), rel=1e-6)
+
+
+def test_an_ideal_diode_of_modelica_feeds_a_coil(tmp_path: Path) -> None:
+    file = tmp_path / "half.mo"
+    file.write_text(
+        "model Half\n  Real i(start=0, fixed=true), v, s(start=0.1);\n  Boolean off(start=true);\nequation\n"
+        "  der(i) = sin(2*3.141592653589793*time) - i - v;\n  off = s < 0;\n"
+        "  v = s*(if off then 1 else 0);\n  i = s*(if off then 0 else 1);\n"
+        "  annotation(experiment(StopTime=1.9));\nend Half;\n"
+    )
+    solution = ds.solve(str(file), rtol=1e-8)
+    assert solution.success and "2 modes" in solution.message
+    a = 1.0 / (1.0 + OMEGA**2)
+    blocks = brentq(
+        lambda t: a * (np.sin(OMEGA * t) - OMEGA * np.cos(OMEGA * t) + OMEGA * np.exp(-t)), 0.5, 0.999
+    )
+    assert np.allclose(times_of(solution), [blocks, 1.0, 1.0 + blocks], rtol=0.0, atol=1e-7)
 
 
 def test_a_start_that_no_mode_has_is_told() -> None:

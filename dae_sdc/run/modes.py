@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,13 +18,16 @@ from dae_sdc.model.modes import Choice, Mode, choices_of, in_mode
 from dae_sdc.run import arcs
 from dae_sdc.run.description import SolveOptions
 from dae_sdc.run.equations import Equations
+from dae_sdc.run.method import SOLVERS
 from dae_sdc.run.solution import Solution, output_times
 from dae_sdc.run.start import Start
 from dae_sdc.run.target import calculated
+from dae_sdc.structure.analysis import analyse
 
 MOST_TRIES = 64  # Modes that are tried where one is looked for.
 # Move of an unknown, relative to its size, with which it goes on; and value of a border that may be 0.
 SAME_VALUE = 1e-6
+LEAST_SIZE = 1e-9  # Of an unknown, relative to the largest.
 ROUNDING = 1e-11  # Value of an unknown, relative to its size, that is 0.
 SAID_OF_ARCS = ("start values made consistent", "the run ended at event")  # What is not said of the whole.
 
@@ -36,19 +39,48 @@ class StructureChangesError(InputError):
     """A model must be solved through its modes, by its choices and discrete unknowns."""
 
     about: tuple[Any, list[Choice], list[str]]
+    failed: Solution | None  # What the model has given as it is.
 
 
-def require_one_structure(equations: Equations, request: SolveOptions) -> None:
-    """Raise StructureChangesError for a model to be solved through modes, in a run that can do so."""
+def through_modes(request: SolveOptions, error: StructureChangesError, prepared: Any) -> Solution:
+    """The solution through modes, or that of the model as it is where this has come farther."""
+    try:
+        solution = Modes(request, *error.about, prepared).followed()
+    except DAEError:
+        if error.failed is None:
+            raise
+        return error.failed
+    return solution if error.failed is None or solution.t[-1] > error.failed.t[-1] else error.failed
+
+
+def require_one_structure(
+    equations: Equations, request: SolveOptions, failed: Solution | None = None
+) -> None:
+    """Raise StructureChangesError for a model to be solved through modes, in a run that can do so.
+
+    Where all modes have one index, they are needed only if the model has failed as it is.
+    """
     model: Any = equations.whole
-    alone = request.rtol is not None and request.checkpoint is None and request.parallel is None
-    if not (equations.of_model and alone and request.steps in (None, 1)):
+    alone = request.checkpoint is None and request.parallel is None and request.steps in (None, 1)
+    if request.rtol is None or request.sweeper in SOLVERS or not (equations.of_model and alone):
         return
     choices, numbers = calculated(model, "choices", lambda: choices_of(model))
-    if choices or numbers:
+    ways: list[tuple[Any, Any]] = [({choice: side}, {}) for choice in choices for side in (False, True)]
+    ways += [({}, {name: value}) for name in numbers for value in (0.0, 1.0)]
+    if ways and (failed is not None or calculated(model, "kinds", lambda: len({*_kinds(model, ways)})) > 1):
         error = StructureChangesError(f"the structure of model {model.name} changes")
-        error.about = model, choices, numbers
+        error.about, error.failed = (model, choices, numbers), failed
         raise error
+
+
+def _kinds(model: Any, ways: Iterable[tuple[Any, Any]]) -> Iterator[Any]:
+    """Index and degrees of freedom of a model, and of its modes in one choice each; None where they fail."""
+    for mode in (model, *(in_mode(model, sides, numbers, {}).model for sides, numbers in ways)):
+        try:
+            structure = analyse(mode)
+            yield structure.regular, structure.index, structure.dof
+        except DAEError:
+            yield None
 
 
 @dataclass(eq=False)
@@ -162,10 +194,14 @@ class Modes:
         part, wrong = max(SAME_VALUE, 10.0 * (self.request.rtol or 0.0)), []
         for choice, name in zip(self.untimed, mode.borders, strict=True):
             values = borders[name] if sides[choice] else -borders[name]
-            size = self.largest.get(name, 0.0) if len(values) == 1 else float(np.abs(values).max())
+            size = max(self._size(name), float(np.abs(values).max()) if len(values) > 1 else 0.0)
             if values.min() < -part * size:
                 wrong.append(choice)
         return wrong
+
+    def _size(self, name: str) -> float:
+        """Size of an unknown so far; those that were nothing but rounding have a part of the largest one."""
+        return max(self.largest.get(name, 0.0), LEAST_SIZE * max(self.largest.values(), default=0.0))
 
     def _start(self, t: float, state: Values, sides: Sides) -> tuple[Mode, dict[str, float]]:
         """A mode and its values at a time; SolveError where an unknown would have to jump."""
@@ -183,12 +219,12 @@ class Modes:
             held = {name: state[name] for name in self.moving if name in state}
             guesses = {name: state[name] for name in names if name in state and name not in mode.borders}
             for name, value in guesses.items():
-                if abs(value) < ROUNDING * self.largest.get(name, 0.0):
+                if abs(value) < ROUNDING * self._size(name):
                     guesses[name] = 0.0
             weak = [name for name in names if name not in held]
             found = initial_of_model(mode.model, guesses=guesses, weak=weak, restarts=0, t0=t)
         for name, value in held.items():
-            size = max(abs(value), self.largest.get(name, 0.0))
+            size = max(abs(value), self._size(name))
             if name in found.values and abs(found.values[name] - value) > SAME_VALUE * size:
                 raise SolveError(f"'{name}' would jump from {value:.6g} to {found.values[name]:.6g}")
         return mode, {name: float(found.values[name]) for name in names}

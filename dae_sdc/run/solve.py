@@ -29,7 +29,7 @@ from dae_sdc.run.arcs import NotSimplifiedError, in_arcs
 from dae_sdc.run.description import SolveOptions
 from dae_sdc.run.equations import Equations, equations_of
 from dae_sdc.run.method import SOLVERS
-from dae_sdc.run.modes import Modes, StructureChangesError, require_one_structure
+from dae_sdc.run.modes import StructureChangesError, require_one_structure, through_modes
 from dae_sdc.run.processes import everyone, join
 from dae_sdc.run.results import put_down, say_written
 from dae_sdc.run.solution import Solution
@@ -79,7 +79,7 @@ def _with_other_ways(request: SolveOptions) -> Solution:
     try:
         return _solved(request)
     except StructureChangesError as error:
-        return Modes(request, *error.about, prepared).followed()
+        return through_modes(request, error, prepared)
     except MisreadError as error:
         if request.trace is not None:
             raise
@@ -106,6 +106,8 @@ def _solved(request: SolveOptions) -> Solution:
     with unchecked(several_ranks):  # from here on ranks end together
         solution = _run(request, equations, start, measured)
         other = equations.otherwise
+        if not solution.success:
+            require_one_structure(equations, request, solution)
         if solution.success or other is None or several_ranks:
             return solution
         said = f"index {other.index_before} reduced to 1, as the run without that failed"
