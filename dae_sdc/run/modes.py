@@ -95,6 +95,8 @@ class Modes:
     solutions: list[Solution] = field(default_factory=list)
     crossings: list[tuple[str, float, dict[str, float]]] = field(default_factory=list)
     modes: dict[Any, Mode] = field(default_factory=dict)
+    # The sides of the mode that was entered last, by those that were tried first.
+    entered: dict[tuple[bool, ...], Sides] = field(default_factory=dict)
     largest: dict[str, float] = field(default_factory=dict)  # Of unknowns so far, borders among them.
 
     def __post_init__(self) -> None:
@@ -164,7 +166,8 @@ class Modes:
 
     def _entered(self, t: float, stop: float, state: Values, sides: Sides) -> tuple[Solution, Sides]:
         """The solution in the mode that is consistent with a state, and its sides; near ones come first."""
-        queue, failure = [sides], "none has all borders on their sides"
+        wanted, failure = tuple(sides.values()), "none has all borders on their sides"
+        queue = [self.entered[wanted], sides] if wanted in self.entered else [sides]
         seen: set[tuple[bool, ...]] = set()
         while queue and len(seen) < MOST_TRIES:
             sides = queue.pop(0)
@@ -185,6 +188,7 @@ class Modes:
             if not wrong:
                 for name, size in zip(solution.names, np.abs(solution.u).max(axis=0).tolist(), strict=True):
                     self.largest[name] = max(self.largest.get(name, 0.0), size)
+                self.entered[wanted] = sides
                 return solution, sides
             queue = [_flipped(sides, wrong), *queue, *single]
         raise SolveError(f"no mode goes on from t={t:.10g}, of {len(seen)} that were tried: {failure}")
