@@ -13,6 +13,7 @@ import sympy
 from pySDC.core.hooks import Hooks
 
 import dae_sdc as ds
+from dae_sdc.modelica.reader import read_modelica_text
 
 HEATER = """
 model Heater
@@ -437,6 +438,18 @@ def test_choices_in_when_equations_and_what_holds_from_the_start(
     got = {name: solution[name][-1] for name in expected}
     assert got == pytest.approx(expected, abs=1e-9)
     assert [t for event in solution.events if event.name == "initial()" for t in event.t] == [0.0]
+
+
+@pytest.mark.parametrize("condition", ["initial() or x > 2", "x > 2 or initial() or x < -1"])
+def test_a_condition_beside_the_start_happens_at_both(condition: str) -> None:
+    # n = 10 + x with x = 1 at the start, and 10 + x more where x passes 2.
+    text = (
+        "model M Real x(start=1, fixed=true); discrete Real n(start=0, fixed=true); equation der(x) = 1; "
+        f"when {condition} then n = pre(n) + 10 + x; end when; annotation(experiment(StopTime=3)); end M;"
+    )
+    solution = ds.solve(read_modelica_text(text), rtol=1e-8)
+    assert solution(0.5)[solution.names.index("n")] == pytest.approx(11.0, abs=1e-7)
+    assert solution["n"][-1] == pytest.approx(23.0, abs=1e-7)
 
 
 @pytest.mark.parametrize(

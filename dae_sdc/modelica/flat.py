@@ -39,6 +39,8 @@ from dae_sdc.modelica.syntax import (
     For,
     IfEquation,
     Name,
+    Operation,
+    Precedence,
     Reactions,
     When,
     parts_of,
@@ -192,11 +194,23 @@ def reactions_of(values: Values, states: dict[Any, Any], equation: When, scope: 
                 changes[target] = values.check(value.xreplace(new), equation.at)
         if any(not value.free_symbols.isdisjoint(assigned) for value in changes.values()):
             values.fail(equation.at, "the values of a when-equation depend on each other; use pre(...)")
-        for part in test.items if isinstance(test, Array) and not test.indices else [test]:
+        for part in _alternatives(test):
             for condition in _begins(values, part, scope):
                 news = {target: _behind(value, condition, states) for target, value in changes.items()}
                 yield Reaction(equation.at, condition, news, reactions.ends, begun)
                 begun = True
+
+
+def _alternatives(test: Expression) -> list[Expression]:
+    """The conditions that each let a when-equation happen; those joined with initial() by "or" are two."""
+    if isinstance(test, Array) and not test.indices:
+        return test.items
+    parts = test.parts if isinstance(test, Operation) and test.precedence is Precedence.OR else []
+    first = [part for _, part in parts if isinstance(part, Call) and str(part.function) == "initial"]
+    others = [("or", part) for _, part in parts if part not in first]
+    if not first or not others:
+        return [test]
+    return [first[0], Operation(test.at, Precedence.OR, [("", others[0][1]), *others[1:]])]
 
 
 def _behind(value: Any, condition: Any, states: Mapping[Any, Any]) -> Any:
