@@ -1,17 +1,149 @@
-"""Modes of equations whose structure changes: each choice between two expressions is one of them."""
+"""Modes of equations: solutions that slide along borders of jumps, and choices by which structures change."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import count
+from typing import Any
 
-from dae_sdc.expressions.dag import COMPARISONS, Op
+import numpy as np
+
+from dae_sdc.expressions.dag import COMPARISONS, Leaf, Op
 from dae_sdc.expressions.graph import Graph
+from dae_sdc.model.jumps import Jump
 from dae_sdc.model.model import Model
-from dae_sdc.model.sliding import copied
 
 EXTREMES = (Op.MIN, Op.MAX)
+
+
+@dataclass(frozen=True)
+class Slide:
+    """A jump along whose border a solution slides."""
+
+    jump: Jump  # In the graph of the equations as they are written.
+    name: str  # The jump as text.
+    level: int = 0  # Of a floor the larger of its two values at the border; else 0.
+    beside: tuple[tuple[Jump, int], ...] = ()  # Other jumps with this border, see :func:`same_borders`.
+    # Whether these have their values on the border, and not between those on both sides as this one.
+    on_border: bool = False
+
+    @property
+    def values(self) -> tuple[float, float]:
+        """Values of the jump where its border is negative and positive."""
+        below, _, above = self.jump.values
+        return (below, above) if below == below else (self.level - 1.0, float(self.level))
+
+    def sides(self, value: float) -> dict[int, int]:
+        """By nodes the sides of jumps where this one has one of its two values, of a floor by its parity."""
+        side = 1 if value == self.values[1] else -1
+        if self.jump.values[0] != self.jump.values[0]:
+            side = 1 - 2 * (round(value) % 2)
+        return {self.jump.node: side, **{jump.node: side * sign for jump, sign in self.beside}}
+
+
+def same_borders(graph: Graph, jumps: Sequence[Jump], jump: Jump) -> list[int]:
+    """For each jump 1 where its border is that of another one, -1 where it is the negative, and else 0."""
+    own, *others = graph.numeric([jump.border, *(each.border for each in jumps)], _random_values())
+    return [int(np.all(other == own)) - int(np.all(other == -own)) for other in others]
+
+
+def stand_out(graph: Graph, roots: Sequence[int], group: Sequence[tuple[Jump, int]]) -> bool:
+    """Whether equations have values on the border of jumps that are not between those on its two sides."""
+    value, rows = _random_values(), []
+    for comparisons, signs in ((-1, -1), (1, 1), (0, -1), (0, 1)):  # their sides: below, above, on the border
+        sides = [sign * (signs if jump.values[0] < 0.0 else comparisons) for jump, sign in group]
+        pairs = zip(group, sides, strict=True)
+        put = {jump.node: graph.constant(jump.values[1 + side]) for (jump, _), side in pairs}
+        rows.append(graph.numeric(graph.substitute(roots, put), value))
+    for below, above, *on_border in zip(*rows, strict=True):
+        room = 1e-9 * (1.0 + abs(below) + abs(above))
+        outside = [
+            np.maximum(each - np.maximum(below, above), np.minimum(below, above) - each) for each in on_border
+        ]
+        if (np.array(outside) > room).any():
+            return True
+    return False
+
+
+def _random_values() -> Callable[[Leaf], Any]:
+    """Values of parameters, unknowns and time, the same whenever asked for."""
+    rng, values = np.random.default_rng(0), dict[Leaf, Any]()
+    return lambda leaf: values.setdefault(
+        leaf, rng.choice([-1.0, 1.0], 32) * 10.0 ** rng.uniform(-2.0, 2.0, 32)
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class SlidingModel:
+    """Equations in which the values of some jumps are unknowns that keep the solution on their borders.
+
+    References
+    ----------
+    A. F. Filippov: Differential Equations with Discontinuous Righthand Sides, Kluwer 1988.
+    """
+
+    model: Model
+    shares: tuple[str, ...]  # Names of these unknowns, in the order of the slides.
+    places: Mapping[int, int]  # Nodes of the other jumps in the graph as written, by those in this graph.
+
+
+def copied(model: Model, name: str, parameters: Mapping[str, float]) -> Model:
+    """A model to which other equations can be given, with values of its parameters and without events."""
+    other = copy.copy(model)
+    other.graph = model.graph.copy()
+    other.name, other.events, other._forms, other._symbols = f"{model.name}-{name}", (), {}, {}
+    other.variables_by_name, other._index = dict(model.variables_by_name), dict(model._index)
+    other._unknowns, other._equation_names = list(model._unknowns), dict(model._equation_names)
+    other.parameters_by_name = {
+        name: replace(entry, value=parameters.get(name, entry.value))
+        for name, entry in model.parameters_by_name.items()
+    }
+    return other
+
+
+def _new_unknown(model: Model, word: str) -> str:
+    """The name of a new unknown, numbered so that there is no other of this name."""
+    name = next(name for k in count() if (name := f"{word}_{k}") not in model._index)
+    model.variable(name)
+    return name
+
+
+def sliding(
+    model: Model, slides: Sequence[Slide], others: Sequence[Jump], parameters: Mapping[str, float]
+) -> SlidingModel:
+    """The equations of a model with values of its parameters, sliding along borders, inner ones first."""
+    extended = copied(model, "sliding", parameters)
+    graph = extended.graph
+    shares = [_new_unknown(extended, "share") for _ in slides]
+    values = {
+        slide.jump.node: graph.variable(extended._index[name], 0)
+        for slide, name in zip(slides, shares, strict=True)
+    }
+    for slide in slides:
+        for jump, sign in slide.beside:
+            below, on_border, above = jump.values[::sign]
+            slope = 0.0 if slide.on_border else (above - below) / (slide.values[1] - slide.values[0])
+            first = graph.constant(on_border if slide.on_border else below - slope * slide.values[0])
+            values[jump.node] = graph.add(first, graph.mul(graph.constant(slope), values[slide.jump.node]))
+    borders = [graph.sub(slide.jump.border, graph.constant(slide.level)) for slide in slides]
+    wanted = [*model.roots, *borders, *(jump.node for jump in others)]
+    put: dict[int, int] = {}
+    for node in graph.below(wanted):
+        operands = graph.operands(node)
+        if node in values:
+            put[node] = values[node]
+        elif graph.op[node] is Op.SELECT and operands[0] in values:
+            first, second = graph.substitute(operands[1:], put)
+            put[node] = graph.add(second, graph.mul(values[operands[0]], graph.sub(first, second)))
+    new = graph.substitute(wanted, put)
+    size = len(model.roots)
+    extended.roots, extended._expressions = new[:size], [None] * size
+    for slide, root in zip(slides, new[size:], strict=False):
+        extended.add_root(root, f"border of {slide.name}")
+    places = dict(zip(new[size + len(slides) :], (jump.node for jump in others), strict=True))
+    return SlidingModel(extended, tuple(shares), places)
 
 
 @dataclass(frozen=True)
@@ -83,8 +215,7 @@ def in_mode(
     other._expressions = [None] * len(other.roots)
     for choice in sides:
         if not choice.is_timed:
-            names.append(next(name for k in count() if (name := f"border_{k}") not in other._index))
-            other.variable(names[-1])
+            names.append(_new_unknown(other, "border"))
             unknown = graph.variable(other._index[names[-1]], 0)
             other.add_root(graph.sub(unknown, choice.border(graph, put)), names[-1])
     return Mode(other, tuple(names))

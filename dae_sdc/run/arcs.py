@@ -35,7 +35,7 @@ from dae_sdc.run.target import Target
 from dae_sdc.sweepers.restart import RESTART_STEP, consistent_restart
 
 if TYPE_CHECKING:
-    from dae_sdc.model.sliding import Slide
+    from dae_sdc.model.modes import Slide
 
 # Distance from the two values of a jump, in units of their difference, up to which a solution may slide.
 BESIDE_VALUES = 1e-6
@@ -187,7 +187,7 @@ class _Arcs:
 
     def _slide(self, mode: Mode, switch: int, sliding: Sliding) -> Slide:
         """How a solution slides along a switch, with all jumps that have its border."""
-        from dae_sdc.model.sliding import Slide, same_borders, stand_out
+        from dae_sdc.model.modes import Slide, same_borders, stand_out
 
         problem: Any = mode.equations.problem
         model: Any = self.equations.model
@@ -267,7 +267,7 @@ class _Arcs:
 
     def _mode(self, slides: tuple[Slide, ...]) -> Mode:
         """The equations that slide along borders, made when they are first needed."""
-        from dae_sdc.model.sliding import sliding
+        from dae_sdc.model.modes import sliding
 
         if slides not in self.modes:
             model, problem = self.equations.model, self.problem

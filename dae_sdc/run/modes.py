@@ -24,11 +24,11 @@ from dae_sdc.run.start import Start
 from dae_sdc.run.target import calculated
 from dae_sdc.structure.analysis import analyse
 
-MOST_TRIES = 64  # Modes that are tried where one is looked for.
+MOST_MODES_TRIED = 64  # Modes that are tried where one is looked for.
 # Move of an unknown, relative to its size, with which it goes on; and value of a border that may be 0.
-SAME_VALUE = 1e-6
+LARGEST_JUMP = 1e-6
 LEAST_SIZE = 1e-9  # Of an unknown, relative to the largest.
-ROUNDING = 1e-11  # Value of an unknown, relative to its size, that is 0.
+VALUE_OF_ZERO = 1e-11  # Value of an unknown, relative to its size, that is 0.
 SAID_OF_ARCS = ("start values made consistent", "the run ended at event")  # What is not said of the whole.
 
 Sides = dict[Choice, bool]
@@ -169,7 +169,7 @@ class Modes:
         wanted, failure = tuple(sides.values()), "none has all borders on their sides"
         queue = [self.entered[wanted], sides] if wanted in self.entered else [sides]
         seen: set[tuple[bool, ...]] = set()
-        while queue and len(seen) < MOST_TRIES:
+        while queue and len(seen) < MOST_MODES_TRIED:
             sides = queue.pop(0)
             if (key := tuple(sides.values())) in seen:
                 continue
@@ -195,7 +195,7 @@ class Modes:
 
     def _wrong(self, mode: Mode, sides: Sides, borders: Mapping[str, Vector]) -> list[Choice]:
         """The choices whose borders are not on their sides, but for errors."""
-        part, wrong = max(SAME_VALUE, 10.0 * (self.request.rtol or 0.0)), []
+        part, wrong = max(LARGEST_JUMP, 10.0 * (self.request.rtol or 0.0)), []
         for choice, name in zip(self.untimed, mode.borders, strict=True):
             values = borders[name] if sides[choice] else -borders[name]
             size = max(self._size(name), float(np.abs(values).max()) if len(values) > 1 else 0.0)
@@ -223,13 +223,13 @@ class Modes:
             held = {name: state[name] for name in self.moving if name in state}
             guesses = {name: state[name] for name in names if name in state and name not in mode.borders}
             for name, value in guesses.items():
-                if abs(value) < ROUNDING * self._size(name):
+                if abs(value) < VALUE_OF_ZERO * self._size(name):
                     guesses[name] = 0.0
             weak = [name for name in names if name not in held]
             found = initial_of_model(mode.model, guesses=guesses, weak=weak, restarts=0, t0=t)
         for name, value in held.items():
             size = max(abs(value), self._size(name))
-            if name in found.values and abs(found.values[name] - value) > SAME_VALUE * size:
+            if name in found.values and abs(found.values[name] - value) > LARGEST_JUMP * size:
                 raise SolveError(f"'{name}' would jump from {value:.6g} to {found.values[name]:.6g}")
         return mode, {name: float(found.values[name]) for name in names}
 
