@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dae_sdc.dae.state import Vector
-from dae_sdc.errors import DAEError, InputError, SolveError
+from dae_sdc.errors import DAEError, InputError, SolveError, TimeLimitError
 from dae_sdc.expressions.dag import Leaf
 from dae_sdc.initial.search import initial_of_model
 from dae_sdc.model.jumps import timetable_of
@@ -182,6 +182,8 @@ class Modes:
                     solution = self._arc(mode, start, t, stop, sides)
                     wrong = self._wrong(mode, sides, {name: solution.values(name) for name in mode.borders})
             except DAEError as error:
+                if isinstance(error, TimeLimitError):
+                    raise
                 failure = str(error)
                 queue += single
                 continue

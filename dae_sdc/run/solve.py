@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,7 @@ import pySDC.implementations.datatype_classes.mesh  # noqa: F401
 from dae_sdc.arguments import MOST_SHOWN
 from dae_sdc.control.events import Event
 from dae_sdc.deadline import limited, limits_call, unchecked
-from dae_sdc.errors import InputError, MisreadError, NotReducibleError, TimeLimitError
+from dae_sdc.errors import DAEError, InputError, MisreadError, NotReducibleError, TimeLimitError
 from dae_sdc.imports import launched
 from dae_sdc.options import ConsistentStart, Preparation, add_options, given_options, names_of_options, takes
 from dae_sdc.registry import unknown
@@ -79,7 +80,14 @@ def _with_other_ways(request: SolveOptions) -> Solution:
     try:
         return _solved(request)
     except StructureChangesError as error:
-        return through_modes(request, error, prepared)
+        try:
+            return through_modes(request, error, prepared)
+        except DAEError as failure:
+            if not isinstance(failure, TimeLimitError):
+                with suppress(Exception):  # of a model that cannot be solved as it is either
+                    if (solution := _solved(request, as_it_is=True)).success:
+                        return solution
+            raise failure from None
     except MisreadError as error:
         if request.trace is not None:
             raise
@@ -93,7 +101,7 @@ def _with_other_ways(request: SolveOptions) -> Solution:
     return _with_other_ways(other).with_remark(f"solved {how}: {why.partition(';')[0]}")
 
 
-def _solved(request: SolveOptions) -> Solution:
+def _solved(request: SolveOptions, as_it_is: bool = False) -> Solution:
     """The solution by one run."""
     measured = request.parallel == AUTO
     if measured:
@@ -102,11 +110,14 @@ def _solved(request: SolveOptions) -> Solution:
     # What is wrong on one rank alone must end the others too.
     comm = everyone(request.parallel, request.comm)
     several_ranks = comm is not None and comm.Get_size() > 1
-    request, equations, start = _prepared_everywhere(request, comm) if several_ranks else prepared(request)
+    if several_ranks:
+        request, equations, start = _prepared_everywhere(request, comm)
+    else:
+        request, equations, start = prepared(request, as_it_is)
     with unchecked(several_ranks):  # from here on ranks end together
         solution = _run(request, equations, start, measured)
         other = equations.otherwise
-        if not solution.success:
+        if not (solution.success or as_it_is):
             require_one_structure(equations, request, solution)
         if solution.success or other is None or several_ranks:
             return solution
@@ -126,12 +137,13 @@ def _run(request: SolveOptions, equations: Equations, start: Start, measured: bo
     return in_arcs(request, equations, start, measured)
 
 
-def prepared(request: SolveOptions) -> tuple[SolveOptions, Equations, Start]:
+def prepared(request: SolveOptions, as_it_is: bool = False) -> tuple[SolveOptions, Equations, Start]:
     """What was asked, with a start that was read from a file; the equations; and where they start."""
     target = resolve(request.problem, as_model=bool(request.simplify or request.reduce))
     request = with_given_start(request)
     equations = equations_of(target, request)
-    require_one_structure(equations, request)
+    if not as_it_is:
+        require_one_structure(equations, request)
     return request, equations, start_of(equations, request)
 
 
