@@ -533,6 +533,6 @@ def test_a_run_goes_on_in_the_middle_of_sliding_to_the_last_bit(broken_at: float
 def test_a_run_that_does_not_go_on_takes_nothing_from_the_arcs_of_another(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"u0": [0.1], "t_end": 3.5, "rtol": 1e-6, "checkpoint": tmp_path / "arcs"}
     ds.solve(relay, every=1, **settings)
-    assert {file.name for file in tmp_path.iterdir()} == {"arcs.npz", "arcs.1.npz", "arcs.2.npz"}
+    assert {file.name for file in tmp_path.iterdir()} == {"arcs.npz", "arcs.arc1.npz", "arcs.arc2.npz"}
     ds.solve(relay, every=1, **{**settings, "t_end": 0.05})
     assert {file.name for file in tmp_path.iterdir()} == {"arcs.npz"}

@@ -28,7 +28,7 @@ from dae_sdc.run.equations import Equations
 from dae_sdc.run.execution import Carried, carried_out
 from dae_sdc.run.plan import Plan, plan_of
 from dae_sdc.run.results import put_down
-from dae_sdc.run.resume import SUFFIX
+from dae_sdc.run.resume import SUFFIX, Saving
 from dae_sdc.run.solution import Solution, output_times
 from dae_sdc.run.start import Start
 from dae_sdc.run.target import Target
@@ -47,11 +47,12 @@ class NotSimplifiedError(InputError):
 
 def in_arcs(request: SolveOptions, equations: Equations, start: Start, measured: bool) -> Solution:
     """The solution of equations from their start, along borders where both sides lead back to them."""
-    if request.checkpoint is not None and not request.resume:
+    saving = Saving.checked(request)
+    if saving is not None and not saving.resume:
         for number in count(1):  # arcs of an earlier run
-            if not (path := checkpoint_of_arc(request.checkpoint, number)).exists():
+            if not (path := checkpoint_of_arc(saving.path, number)).exists():
                 break
-            path.unlink()
+            path.unlink(missing_ok=True)  # by another rank perhaps
     carried = carried_out(plan_of(request, equations, start, measured))
     if carried.located is None or carried.located.sliding is None:
         return carried.solution
@@ -63,7 +64,7 @@ def in_arcs(request: SolveOptions, equations: Equations, start: Start, measured:
 def checkpoint_of_arc(checkpoint: Any, number: int) -> Path:
     """The file of the checkpoints of a later arc, beside that of the first."""
     path = Path(checkpoint)
-    return path.with_name(f"{path.name.removesuffix(SUFFIX)}.{number}{SUFFIX}")
+    return path.with_name(f"{path.name.removesuffix(SUFFIX)}.arc{number}{SUFFIX}")
 
 
 @dataclass(frozen=True, eq=False)
