@@ -1,0 +1,104 @@
+"""Examples of switching models at three tolerances, with all times, beside their exact solutions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.linalg import expm
+
+import dae_sdc as ds
+
+TOLERANCES = (1e-4, 1e-6, 1e-9)
+
+
+def times_of(solution: ds.Solution) -> Any:
+    return np.sort(np.concatenate([np.zeros(0), *(record.t for record in solution.switches)]))
+
+
+@pytest.mark.parametrize("rtol", TOLERANCES)
+@pytest.mark.parametrize("restitution", [0.8, 0.9])
+def test_a_ball_bounces_twenty_times(restitution: float, rtol: float) -> None:
+    m = ds.Model("ball", interval=(0.0, 10.0))
+    h, v = m.variables("h v", start=[1.0, 0.0])
+    m.equations(m.der(h) - v, m.der(v) + 9.81)
+    m.when(h, {v: -restitution * v}, direction=-1)
+    fall = np.sqrt(2.0 / 9.81)
+    bounces = fall * (1.0 + 2.0 * np.cumsum(np.concatenate([[0.0], restitution ** np.arange(1, 21)])))
+    solution = ds.solve(m, rtol=rtol, t_end=0.5 * (bounces[19] + bounces[20]))
+    assert solution.success
+    assert np.allclose(solution.events[0].t, bounces[:20], rtol=0.0, atol=10.0 * rtol)
+    limit = fall * (1.0 + 2.0 * restitution / (1.0 - restitution))
+    told = ds.solve(m, rtol=rtol, t_end=limit + 1.0)
+    assert not told.success
+    assert float(told.message.partition("tend to t=")[2].partition(";")[0]) == pytest.approx(limit, abs=1e-6)
+
+
+@pytest.mark.parametrize("rtol", TOLERANCES)
+def test_a_clutch_closes_sticks_and_slips(rtol: float) -> None:
+    """Two inertias 1 and 2, loads 1 + t and 1/2, and a clutch that holds 3: until the load is 4.25."""
+
+    def clutch(t: float, u: Any, du: Any) -> list[Any]:
+        first, second, torque = u
+        return [
+            *(du[0] - (1.0 + t - torque), du[1] - 0.5 * (torque - 0.5)),
+            torque - 3.0 * np.sign(first - second),
+        ]
+
+    closes, slips, end = 3.25 - np.sqrt(3.25**2 - 2.0), 3.25, 6.0
+    both = 1.25 * closes + (0.5 * (slips - closes) + 0.5 * (slips**2 - closes**2)) / 3.0
+    fast, slow = both - 2.0 * (end - slips) + 0.5 * (end**2 - slips**2), both + 1.25 * (end - slips)
+    solution = ds.solve(clutch, u0=[1.0, 0.0, 3.0], t_end=end, rtol=rtol)
+    assert np.allclose(times_of(solution), [closes, slips], rtol=0.0, atol=10.0 * rtol)
+    assert np.allclose(solution.u[-1], [fast, slow, 3.0], rtol=10.0 * rtol)
+    assert solution(2.0)[2] == pytest.approx((2.0 * 3.0 + 0.5) / 3.0, abs=10.0 * rtol)
+
+
+@pytest.mark.parametrize("rtol", TOLERANCES)
+def test_a_tank_runs_empty_and_fills_again(rtol: float) -> None:
+    """A pump takes 1 as long as there is water; 0.5 + t / 4 comes in."""
+
+    def tank(t: float, u: Any, du: Any) -> list[Any]:
+        return [du[0] - (0.5 + 0.25 * t - u[1]), u[1] - np.where(u[0] > 0.0, 1.0, 0.0)]
+
+    empty = (0.5 - np.sqrt(0.15)) / 0.25
+    solution = ds.solve(tank, u0=[0.2, 1.0], t_end=4.0, rtol=rtol)
+    assert np.allclose(times_of(solution), [empty, 2.0], rtol=0.0, atol=10.0 * rtol)
+    assert np.allclose(solution([1.5, 4.0]), [[0.0, 0.875], [0.5, 1.0]], rtol=0.0, atol=10.0 * rtol)
+
+
+@pytest.mark.parametrize("rtol", TOLERANCES)
+def test_an_integrator_waits_while_its_limiter_is_at_its_end(rtol: float) -> None:
+    """x' = w - x with w = 2 e + I within 1, e = 0.8 - x, and I' = e only where w is not limited."""
+
+    def loop(t: float, u: Any, du: Any) -> list[Any]:
+        x, integral, w = u
+        wanted = 2.0 * (0.8 - x) + integral
+        rate = (0.8 - x) * np.where(np.abs(wanted) < 1.0, 1.0, 0.0)
+        return [du[0] + x - w, du[1] - rate, w - np.clip(wanted, -1.0, 1.0)]
+
+    free = -np.log(0.35)  # x = 1 - 2 exp(-t) is 0.3
+    a = np.array([[-3.0, 1.0, 1.6], [-1.0, 0.0, 0.8], [0.0, 0.0, 0.0]])
+    solution = ds.solve(loop, u0=[-1.0, 0.0, 1.0], t_end=6.0, rtol=rtol)
+    assert np.allclose(times_of(solution), [free], rtol=0.0, atol=10.0 * rtol)
+    assert np.allclose(
+        solution.u[-1, :2], (expm(a * (6.0 - free)) @ [0.3, 0.0, 1.0])[:2], rtol=0.0, atol=10.0 * rtol
+    )
+
+
+@pytest.mark.parametrize("rtol", TOLERANCES)
+def test_a_sampled_controller_is_that_of_its_recursion(rtol: float) -> None:
+    m = ds.Model("controller", interval=(0.0, 3.0))
+    x = m.variable("x", start=1.0, fixed=True)
+    u, total = m.discrete("u"), m.discrete("total")
+    m.equations(m.der(x) + x - u)
+    m.when("sample(0, 0.1)", {total: total - 0.1 * x, u: total - 0.6 * x})
+    state, integral, held = 1.0, 0.0, 0.0
+    for k in range(31):  # the last sample is at the end
+        held, integral = integral - 0.6 * state, integral - 0.1 * state
+        state = held + (state - held) * np.exp(-0.1) if k < 30 else state
+    solution = ds.solve(m, rtol=rtol)
+    assert len(solution.events[0].t) == 31
+    end = [solution[name][-1] for name in ("x", "u", "total")]
+    assert np.allclose(end, [state, held, integral], rtol=0.0, atol=10.0 * rtol)
