@@ -193,7 +193,10 @@ class Modes:
                 self.entered[wanted] = sides
                 return solution, sides
             queue = [_flipped(sides, wrong), *queue, *single]
-        raise SolveError(f"no mode goes on from t={t:.10g}, of {len(seen)} that were tried: {failure}")
+        raise SolveError(
+            f"no mode goes on from t={t:.10g}, of {len(seen)} that were tried ({failure}); give a state "
+            f"there by an event"
+        )
 
     def _wrong(self, mode: Mode, sides: Sides, borders: Mapping[str, Vector]) -> list[Choice]:
         """The choices whose borders are not on their sides, but for errors."""
@@ -232,7 +235,9 @@ class Modes:
         for name, value in held.items():
             size = max(abs(value), self._size(name))
             if name in found.values and abs(found.values[name] - value) > LARGEST_JUMP * size:
-                raise SolveError(f"'{name}' would jump from {value:.6g} to {found.values[name]:.6g}")
+                raise SolveError(
+                    f"'{name}' would jump from {value:.6g} to {found.values[name]:.6g}; change it by an event"
+                )
         return mode, {name: float(found.values[name]) for name in names}
 
     def _arc(self, mode: Mode, start: Values, t: float, stop: float, sides: Sides) -> Solution:
