@@ -605,7 +605,7 @@ def test_what_is_no_polynomial_has_no_solution_set() -> None:
     [
         (lambda: ds.solution_sets("pendulm"), "did you mean 'pendulum'"),
         (lambda: ds.solution_sets("pendulum", fixed={"z": 1.0}), "no unknown z"),
-        (lambda: ds.solution_sets("pendulum", fixed={"der(x, 5)": 1.0}), "follows from lower derivatives"),
+        (lambda: ds.solution_sets("pendulum", fixed={"der(x, 5)": 1.0}), "follows from lower ones"),
         (lambda: ds.solution_sets("pendulum", seed=-1), "seed must be"),
         (lambda: ds.solution_sets(Unreadable), "cannot be read as equations"),
         (lambda: ds.solution_sets("pendulum", t0=math.nan), "t0 must be a number"),

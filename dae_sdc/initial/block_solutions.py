@@ -18,17 +18,14 @@ from dae_sdc.expressions.dag import Leaf
 from dae_sdc.initial.consistent import SolvedBlock
 from dae_sdc.initial.jets import Group, Integers, ModelJets, Part, groups_of, leaf_values
 from dae_sdc.initial.projection import TERM_ROUND_OFF, BlockEquations, EquationFunctions
-from dae_sdc.initial.solver import SEARCH, Given
+from dae_sdc.initial.solver import SEARCH, Given, pivots
 from dae_sdc.initial.systems import NotPolynomialError, Reader, nearest_angle, reader_of
 from dae_sdc.polynomials.homotopy import solve_polynomials
 from dae_sdc.structure.blocks import find_blocks, strong_components
-from dae_sdc.structure.rank import Span
 from dae_sdc.structure.scalars import Reals, many_digits, values_of
 
 # Distance, in units of the sizes of values, of the points that give the usual sizes of derivatives.
 SURROUNDING_DISTANCE = 0.1
-# Thresholds, tried in order, of the part of a column that is independent of those before it, for a pivot.
-PIVOT_SIZES = (1e-3, 1e-6, 1e-10)
 
 
 @dataclass(eq=False)
@@ -55,15 +52,7 @@ class Plan:
         self._place_in_preference[list(preference)] = np.arange(len(system.jets))
         self._generic: Vector = given.point + given.sizes * random.standard_normal(given.point.size)
         self._directions = random.standard_normal((3, given.point.size))
-        self._parts: dict[tuple[int, ...], Part] = {}
         self._blocks: dict[tuple[int, ...], tuple[list[Block], list[int]]] = {}
-
-    def part(self, rows: Sequence[int]) -> Part:
-        """The part with some of the equations, cached."""
-        key = tuple(rows)
-        if key not in self._parts:
-            self._parts[key] = Part(self.system, rows)
-        return self._parts[key]
 
     def groups(self) -> list[Group]:
         """The parts of the stages, merged if too many values are fixed or a later one selects a branch."""
@@ -71,7 +60,7 @@ class Plan:
         seen: set[int] = set()
         for group in found:
             seen.update(group.jets)
-            if any(j not in seen for i in group.rows for _, j in self.part([i]).switches):
+            if any(j not in seen for i in group.rows for _, j in self.system.rows([i]).switches):
                 found = self._joined(found, [])
                 break
         at = 0
@@ -96,7 +85,9 @@ class Plan:
         owner = {j: number for number, group in enumerate(groups) for j in self.open(group)}
         seen, rows = {at}, lacking
         while rows:
-            near = {owner[j] for i in rows for j in self.part([i]).depends.tolist() if j in owner} - seen
+            near = {
+                owner[j] for i in rows for j in self.system.rows([i]).depends.tolist() if j in owner
+            } - seen
             for number in sorted(near, reverse=True):
                 if len(self.open(groups[number])) > len(groups[number].rows):
                     return number
@@ -111,7 +102,7 @@ class Plan:
             owner[group.jets] = number
         edges = list(edges)
         for number, group in enumerate(groups):
-            before = {int(owner[j]) for i in group.rows for j in self.part([i]).depends}
+            before = {int(owner[j]) for i in group.rows for j in self.system.rows([i]).depends}
             edges += [(source, number) for source in before if source >= 0]
         source, goal = np.array(edges, dtype=np.int64).reshape(-1, 2).T
         labels = strong_components(len(groups), source, goal)
@@ -130,7 +121,7 @@ class Plan:
     def _unmatched(self, rows: Sequence[int], cols: Sequence[int]) -> tuple[list[int], Integers]:
         """Equations that a maximum matching leaves alone, and the position of the value of each, or -1."""
         place = {j: at for at, j in enumerate(cols)}
-        pattern = [(i, place[j]) for i, j in self.part(rows).slopes if j in place]
+        pattern = [(i, place[j]) for i, j in self.system.rows(rows).slopes if j in place]
         if not pattern:
             return list(rows), np.full(len(rows), -1, dtype=np.int64)
         at, of = np.array(pattern, dtype=np.int64).T
@@ -211,7 +202,7 @@ class Plan:
         key = (*group.rows, -1, *cols)
         if key in self._blocks:
             return self._blocks[key]
-        part = self.part(group.rows)
+        part = self.system.rows(group.rows)
         linear = part.is_linear(group.jets)
         if len(cols) == len(group.rows) and (linear or len(cols) == 1):
             self._blocks[key] = [Block(part, np.array(cols, dtype=np.int64), linear)], []
@@ -222,28 +213,15 @@ class Plan:
         blocks: list[Block] = []
         if rows:
             place = {j: at for at, j in enumerate(own)}
-            whole = self.part(rows)
+            whole = self.system.rows(rows)
             pattern = [(i, place[j]) for i, j in [*whole.slopes, *whole.switches] if j in place]
             at, of = np.array(pattern, dtype=np.int64).T
             for block in find_blocks(at, of, np.arange(len(rows))):
-                own_part = self.part([rows[i] for i in block.rows])
+                own_part = self.system.rows([rows[i] for i in block.rows])
                 columns = np.array([own[j] for j in block.cols], dtype=np.int64)
                 blocks.append(Block(own_part, columns, own_part.is_linear(columns.tolist())))
         self._blocks[key] = blocks, checks
         return self._blocks[key]
-
-
-def pivots(matrix: npt.NDArray[np.float64], least: Sequence[float] = PIVOT_SIZES) -> list[int]:
-    """Numbers of columns that form a basis of all columns, early ones by preference."""
-    span = Span(matrix.shape[0])
-    found: list[int] = []
-    for size in least:
-        for at in range(matrix.shape[1]):
-            if len(found) == matrix.shape[0]:
-                return found
-            if at not in found and span.add(matrix[:, at], size):
-                found.append(at)
-    return found
 
 
 MOST_NEWTON_STEPS = 80  # Largest number of steps of Newton's method.

@@ -16,6 +16,7 @@ from dae_sdc.text import brief
 REPORTED_CHANGE = 1e-9  # Smallest change of a value, in units of its size, that is reported.
 MOST_BLOCK_LINES = 12  # Largest number of blocks that are printed with a line each.
 MOST_LINES = 60  # Largest number of lines of one kind that are printed.
+NOT_SOUGHT = "other solutions were not looked for"  # Remark on a start that may not be the only one.
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,7 @@ class Initial:
     singular : tuple of SingularStart
         Values at which a block is rank-deficient, if every solution was sought.
     unique : bool
-        Whether all given values were kept, and all others follow from them by linear equations.
+        Whether all given values were kept, and all others follow from them by equations with one solution.
     complete : bool or None
         If every solution was sought, whether there are certainly no more than ``solutions``, up to whole
         turns of angles; ``remarks`` say why not. None otherwise.

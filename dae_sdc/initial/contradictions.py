@@ -99,9 +99,9 @@ def _units(matrix: Any, system: JetSystem, jets: Integers) -> tuple[Vector, Vect
     matrix, dependent = dense(matrix), system.accuracy.dependent
     units = balanced(matrix)
     balanced_rank = _rank(matrix / units[0][:, None] / units[1], dependent)
-    if balanced_rank == matrix.shape[1] or system.typical is None:
+    if balanced_rank == matrix.shape[1] or system.near is None:
         return units
-    typical = system.typical[jets]
+    typical = system.near().typical(system.jets)[jets]
     if not (np.isfinite(typical) & (typical > 0.0)).all():
         return units
     rows = np.abs(matrix * typical).max(axis=1, initial=0.0)

@@ -20,7 +20,7 @@ from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import DAEError, EvaluationError, InputError
 from dae_sdc.expressions.dag import name_of
 from dae_sdc.initial.jets import Integers, JetSystem, Stage, offsets_stages, row_name
-from dae_sdc.initial.neighbourhood import Neighbourhood, taylor_weights
+from dae_sdc.initial.neighbourhood import Neighbourhood, in_sizes, taylor_weights
 from dae_sdc.initial.projection import TERM_ROUND_OFF, Accuracy, dense
 from dae_sdc.structure.analysis import Structure, structure
 from dae_sdc.structure.rank import floating_rank
@@ -89,7 +89,8 @@ def patterns_near(near: Neighbourhood) -> tuple[Any, Any, tuple[Any, Any]]:
     held: tuple[Any, Any] = pairs[0]
     with suppress(DAEError):
         held = near.halves(near.t, *near.where_they_hold(near.t, *near.point(0), known=at_start))
-    return pair[0], pair[1], (_in_units(held[0], largest), _in_units(held[1], largest))
+    here = [in_sizes(half.T, 1.0 / largest).T for half in held]
+    return pair[0], pair[1], (here[0], here[1])
 
 
 class ProblemJets(JetSystem):
@@ -136,8 +137,7 @@ class ProblemJets(JetSystem):
             )
         rows, jets, stages = offsets_stages(c, d)
         if self.whole:
-            everything = Stage(np.arange(len(rows)), np.arange(len(jets)))
-            stages = [everything]
+            stages = [Stage(np.arange(len(rows)), np.arange(len(jets)))]
         self._equations, self.jets = np.array([i for i, _ in rows], dtype=np.int64), tuple(jets)
         self.near = lambda: near
         self.differentiated = bool(c.max() > 0)
@@ -356,18 +356,9 @@ class ProblemJets(JetSystem):
         return sparse.csr_matrix((entries[keep], (rows[keep], cols[keep])), shape=(count, len(self.jets)))
 
 
-def _in_units(matrix: Any, rows: Vector) -> Any:
-    """A matrix whose rows are divided by numbers."""
-    return (
-        sparse.csr_matrix(sparse.diags(1.0 / rows) @ matrix)
-        if sparse.issparse(matrix)
-        else matrix / rows[:, None]
-    )
-
-
 def _largest(matrices: tuple[Any, ...], rows: Vector) -> Any:
     """Entries relative to ``rows``: of the first matrix and, where they vanish, of the next ones."""
-    found, *more = (_in_units(matrix, rows) for matrix in matrices)
+    found, *more = (in_sizes(matrix.T, 1.0 / rows).T for matrix in matrices)
     for matrix in more:
         known = abs(found) > NEGLIGIBLE_ENTRY
         found = found + matrix - (matrix.multiply(known) if sparse.issparse(known) else matrix * known)

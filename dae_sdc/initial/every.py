@@ -13,11 +13,10 @@ import numpy as np
 
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError, InconsistentStateError
-from dae_sdc.expressions.dag import Op
-from dae_sdc.initial.block_solutions import BLOCKS, PIVOT_SIZES, Block, BlockSolver, Plan, pivots
+from dae_sdc.initial.block_solutions import BLOCKS, Block, BlockSolver, Plan
 from dae_sdc.initial.consistent import SingularStart, SolvedBlock, listed
 from dae_sdc.initial.jets import Group, ModelJets, Part, groups_of, leaf_values
-from dae_sdc.initial.solver import SEARCH, Distance, Given
+from dae_sdc.initial.solver import PIVOT_SIZES, SEARCH, Distance, Given, pivots
 from dae_sdc.initial.systems import (
     LARGEST_MULTIPLE,
     TRIGONOMETRIC,
@@ -112,50 +111,27 @@ class Turn:
 
     def _linear(self, node: int, moving: frozenset[int], turned: list[dict[int, float]]) -> dict[int, float]:
         """Factors of values in an expression outside of sines; arguments of sines are added to ``turned``."""
-        graph, place = self.system.model.graph, self.system.place
-        factors: dict[int, dict[int, float]] = {}
-        turning: set[int] = set()  # Parts of the expression with a sine of what changes.
+        graph, sines = self.system.model.graph, dict[int, int]()
         for part in graph.below([node]):
-            leaf, args = graph.leaves.get(part), graph.operands(part)
-            if not turning.isdisjoint(args):
-                turning.add(part)
-            if leaf is not None:
-                jet = place.get((leaf.index, leaf.order), -1) if leaf.kind == "u" else -1
-                factors[part] = {jet: 1.0} if jet in moving else {}
-            elif graph.op[part] not in TRIGONOMETRIC:
-                factors[part] = self._outside(part, [factors[arg] for arg in args])
-            elif part in turning:
-                raise TurnError("as it is in a sine of a sine")
-            else:
-                factors[part] = {}
-                if any(factors[args[0]].values()):
-                    turned.append(factors[args[0]])
-                    turning.add(part)
-        return factors[node]
+            if graph.op[part] in TRIGONOMETRIC:
+                factors = self._factors(graph.operands(part)[0], moving)
+                turned += [factors] if any(factors.values()) else []
+                # A value of its own, so that it is seen where it is a factor.
+                sines[part] = graph.variable(len(self.system.model.names) + len(sines), 0)
+        (outside,) = graph.substitute([node], sines)
+        return self._factors(outside, moving)
 
-    def _outside(self, node: int, parts: list[dict[int, float]]) -> dict[int, float]:
-        """Factors of values in an operation, with those in its operands."""
-        op, args = self.system.model.graph.op[node], self.system.model.graph.operands(node)
-        if not any(parts):
-            return {}
-        if op is Op.ADD:
-            return {j: parts[0].get(j, 0.0) + parts[1].get(j, 0.0) for j in {*parts[0], *parts[1]}}
-        if op is Op.MUL and not (parts[0] and parts[1]):
-            factor = self._constant(args[1] if parts[0] else args[0])
-            return {j: factor * slope for j, slope in (parts[0] or parts[1]).items()}
-        if op is Op.NEG or (op is Op.DIV and not parts[1]):
-            factor = -1.0 if op is Op.NEG else self._constant(args[1])
-            return {j: slope / factor for j, slope in parts[0].items()}
-        raise TurnError("as it occurs outside of sine and cosine in an equation that is not linear in it")
-
-    def _constant(self, node: int) -> float:
-        graph = self.system.model.graph
-        if graph.jets_of(node):
-            raise TurnError("as it occurs outside of sine and cosine with a factor that is not constant")
-        found = float(graph.numeric([node], self._value)[0])
-        if not found or not math.isfinite(found):
+    def _factors(self, node: int, moving: frozenset[int]) -> dict[int, float]:
+        """Factors of values in an expression that is linear in them."""
+        graph, place = self.system.model.graph, self.system.place
+        slopes = {place.get(jet, -1): slope for jet, slope in graph.slopes(node).items()}
+        own = {j: slope for j, slope in slopes.items() if j in moving}
+        if graph.jets_of(*own.values()):
+            raise TurnError("as it occurs outside of sine and cosine in an equation that is not linear in it")
+        found = graph.numeric(list(own.values()), self._value).tolist()
+        if not all(map(math.isfinite, found)):
             raise TurnError("as it occurs with a factor that is not finite")
-        return found
+        return dict(zip(own, found, strict=True))
 
 
 MOST_STARTS = 128  # Largest number of solutions kept from block to block: those nearest to the guesses.
@@ -220,7 +196,7 @@ class EveryStart:
         if not starts:
             self._failures = []
             self._refuse()
-        return sorted(starts, key=lambda start: self.distance(start.x))
+        return sorted(starts, key=self._distance)
 
     @property
     def blocks(self) -> tuple[SolvedBlock, ...]:
@@ -233,9 +209,8 @@ class EveryStart:
         certain = (block.kind != "newton" and not block.lost for block in self.blocks)
         return not self.missing and all(certain)
 
-    def distance(self, x: Vector) -> Distance:
-        """Distance of values from the given ones, compared stage by stage."""
-        return self.given.distance(x, self.system.stages)
+    def _distance(self, start: _Start) -> Distance:
+        return self.given.distance(start.x, self.system.stages)
 
     def _kept(self, starts: list[_Start]) -> list[_Start]:
         if len(starts) <= MOST_STARTS:
@@ -243,12 +218,12 @@ class EveryStart:
         text = f"more than {MOST_STARTS} starts; those nearest to the guesses were kept"
         if text not in self.remarks:
             self.remarks.append(text)
-        return sorted(starts, key=lambda start: self.distance(start.x))[:MOST_STARTS]
+        return sorted(starts, key=self._distance)[:MOST_STARTS]
 
     def _expand(self, group: Group, start: _Start) -> list[_Start]:
         """All starts that extend one by solutions of the equations of a group."""
         own = self._plan.open(group)
-        known = np.setdiff1d(self._plan.part(group.rows).depends, own)
+        known = np.setdiff1d(self.system.rows(group.rows).depends, own)
         key = tuple(group.jets), start.x[known].tobytes()
         if key not in self._expanded:
             bare = _Start(start.x)
@@ -267,7 +242,7 @@ class EveryStart:
     def _solved(self, group: Group, own: list[int], start: _Start) -> list[_Start]:
         if not group.rows:
             return [_Start(start.x, tuple(own))]
-        part = self._plan.part(group.rows)
+        part = self.system.rows(group.rows)
         linear = part.is_linear(group.jets)
         if linear and self._plan.rank(part, own, start.x) < len(group.rows):
             return self._short_of_rank(group, part, own, start)
@@ -280,7 +255,7 @@ class EveryStart:
             new = [_Start(x, chosen) for one in found for x in self._solutions(block, one.x, group, chosen)]
             found = self._kept(new)
         if checks:
-            found = [one for one in found if self._holds(self._plan.part(checks), one.x)]
+            found = [one for one in found if self._holds(self.system.rows(checks), one.x)]
         if linear:
             return found
         ranks = [self._plan.rank(part, group.jets, one.x) for one in found]
@@ -292,7 +267,7 @@ class EveryStart:
 
     def _told(self, group: Group, x: Vector, rank: int, ended: str) -> SingularStart:
         names = self.system.jet_names
-        wanted = set(self._plan.part(group.rows).depends.tolist())
+        wanted = set(self.system.rows(group.rows).depends.tolist())
         wanted = wanted - set(group.jets) if ended else wanted | set(group.jets)
         return SingularStart(
             stage=group.stage,
@@ -515,7 +490,7 @@ def solution_sets(
 ) -> tuple[SolutionSet, ...]:
     """The solution sets of all blocks that are not linear, with values of ``fixed`` by number put in."""
     groups = groups_of(system)
-    parts = [Part(system, [i]) for i in range(len(system.roots))]
+    parts = [system.rows([i]) for i in range(len(system.roots))]
     x = np.zeros(len(system.jets))
     x[list(fixed)] = list(fixed.values())
     found: list[SolutionSet] = []

@@ -31,8 +31,7 @@ Integers = npt.NDArray[np.int64]
 LARGEST_EXPONENT: Final = 50.0
 ROUND_OFF: Final = 1e-13  # Ratio of singular values that rounding errors of numbers leave of 0.
 ROUND_OFF_AROUND: Final = 1e-14  # The same around a start, where the conductance of a diode may be 1e-13.
-MOST_BY_NUMPY: Final = 40  # Evaluations of a program after which the compiled interpreter reads it.
-MOST_DENSE_JETS: Final = 100  # Number of values up to which the Jacobian of a stage is an array.
+MOST_BY_NUMPY: Final = 2000  # Instructions of a program after which the compiled interpreter reads it.
 
 _SWITCHES = frozenset({Op.ABS, Op.SIGN, Op.FLOOR, Op.MIN, Op.MAX, Op.LT, Op.LE})
 
@@ -64,11 +63,6 @@ class JetSystem(ABC):
     accuracy: Accuracy
     near: Callable[[], Neighbourhood] | None = None  # Of the state that is looked at.
 
-    @property
-    def typical(self) -> Vector | None:
-        """Sizes of all values by the equations near a state, shape (jets,); None if they are not known."""
-        return None if self.near is None else self.near().typical(self.jets)
-
     @abstractmethod
     def values(self, x: Vector, stage: int | None = None) -> Vector:
         """Residuals of all equations, or of those of a stage, at values x of shape (jets,)."""
@@ -94,7 +88,7 @@ class JetSystem(ABC):
         The size of a term is the change of the equation when each value changes by its size plus its typical
         size in ``sizes``.
         """
-        matrix = self.jacobian(x, stage)
+        matrix = self.jacobian_of(x, tuple(range(x.size)), stage)
         return matrix[:, self.stages[stage].jets], np.asarray(abs(matrix) @ (np.abs(x) + sizes)).ravel()
 
     def functions(
@@ -206,7 +200,7 @@ class ModelJets(JetSystem):
         self.usually_free = tuple(self.place[jet] for jet in found.free)
         self.parameters = tuple(entry.required(model.name) for entry in model.parameters_by_name.values())
         self.known = {"t": np.array([t]), "p": np.array(self.parameters, dtype=np.float64)}
-        self._stages: dict[int | None, Part] = {}
+        self._parts: dict[tuple[int, ...], Part] = {}
         self._is_limited = False
 
     def _add(self, conditions: Iterable[tuple[str, int]]) -> None:
@@ -237,7 +231,7 @@ class ModelJets(JetSystem):
     def with_conditions(self, values: Mapping[Any, float]) -> ModelJets:
         """The equations of the start with expressions of unknowns that have given values."""
         other, other_model = copy.copy(self), copy.copy(self.model)
-        other.model, other._stages = other_model, {}
+        other.model, other._parts = other_model, {}
         other_model.graph, other_model._symbols = self.model.graph.copy(), {}
         nodes = other_model.nodes(text.expression - value for text, value in values.items())
         names = [f"{text} = {value:.10g}" for text, value in values.items()]
@@ -247,15 +241,19 @@ class ModelJets(JetSystem):
     def holds_added(self, x: Vector) -> bool:
         """Whether the equations hold that were added to those of the run."""
         first = int((self.analysis.c + 1).sum())
-        part = Part(self, range(first, len(self.roots)))
+        part = self.rows(range(first, len(self.roots)))
         return not part.rows or bool((np.abs(part.values(x)) <= 10.0 * self.tolerance * part.terms(x)).all())
 
     def part(self, stage: int | None) -> Part:
         """The equations of a stage, of all stages if None."""
-        if stage not in self._stages:
-            rows = range(len(self.roots)) if stage is None else self.stages[stage].rows.tolist()
-            self._stages[stage] = Part(self, rows)
-        return self._stages[stage]
+        return self.rows(range(len(self.roots)) if stage is None else self.stages[stage].rows.tolist())
+
+    def rows(self, numbers: Sequence[int]) -> Part:
+        """Some of the equations, kept for who asks again."""
+        key = tuple(numbers)
+        if key not in self._parts:
+            self._parts[key] = Part(self, key)
+        return self._parts[key]
 
     def is_rounded_around(self, x: Vector, sizes: Vector) -> bool:
         """Whether rounding errors of numbers alone determine the highest derivatives around values x."""
@@ -283,7 +281,7 @@ class ModelJets(JetSystem):
             for (i, k), root in zip(rows, self.roots, strict=False)
         ]
         other.roots += self.roots[len(rows) :]
-        other._stages, other.known = {}, {**self.known, "p": np.append(self.parameters, 0.0)}
+        other._parts, other.known = {}, {**self.known, "p": np.append(self.parameters, 0.0)}
 
         def at(value: float) -> ModelJets:
             other.known["p"][-1] = value
@@ -302,7 +300,7 @@ class ModelJets(JetSystem):
             beyond = graph.add(graph.one, graph.sub(exponent, least))
             limited[node] = graph.mul(graph.call(Op.EXP, least), beyond)
         other = copy.copy(self)
-        other._stages, other.roots, other._is_limited = {}, graph.substitute(self.roots, limited), True
+        other._parts, other.roots, other._is_limited = {}, graph.substitute(self.roots, limited), True
         return None if self._is_limited or not limited else other
 
     def values(self, x: Vector, stage: int | None = None) -> Vector:
@@ -324,13 +322,6 @@ class ModelJets(JetSystem):
             return super().jacobian_of(x, columns, stage)
         return part.dense(x, columns)
 
-    def linearized(self, x: Vector, stage: int, sizes: Vector) -> tuple[Any, Vector]:
-        """See :class:`JetSystem`."""
-        if len(self.jets) > MOST_DENSE_JETS:
-            return super().linearized(x, stage, sizes)
-        matrix = self.part(stage).dense(x, range(len(self.jets)))
-        return matrix[:, self.stages[stage].jets], np.abs(matrix) @ (np.abs(x) + sizes)
-
 
 class Repeated:
     """A program of the equations of a system that is evaluated again and again."""
@@ -347,7 +338,7 @@ class Repeated:
 
     def __call__(self, x: Vector, t: Vector | None = None) -> Vector:
         """Outputs at values x of shape (jets,) or (jets, points), at the points' times t."""
-        self._count += t is None and x.ndim == 1
+        self._count += len(self.program.code) if t is None and x.ndim == 1 else 0
         if self._count <= MOST_BY_NUMPY or x.ndim > 1 or t is not None:
             return self.program.evaluate(self._inputs(x, t))
         if self._compiled is None:

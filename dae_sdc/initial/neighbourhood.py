@@ -108,7 +108,7 @@ class Neighbourhood:
         first = self.problem.n_diff
         state, slope = attach(np.array(u), first), attach(np.array(du), first)
         parts = linearize(self.problem, state, slope, t, accurate=accurate)
-        return _in_sizes(parts.mass, self.sizes / self.time), _in_sizes(parts.stiffness, self.sizes)
+        return in_sizes(parts.mass, self.sizes / self.time), in_sizes(parts.stiffness, self.sizes)
 
     def where_they_hold(
         self,
@@ -166,6 +166,6 @@ class Neighbourhood:
         return np.array(self.problem.evaluate(attach(u, first), attach(du, first), t))
 
 
-def _in_sizes(matrix: Any, sizes: Vector) -> Any:
+def in_sizes(matrix: Any, sizes: Vector) -> Any:
     """A matrix whose columns are multiplied by sizes."""
     return matrix @ sparse.diags_array(sizes) if sparse.issparse(matrix) else matrix * sizes

@@ -254,8 +254,7 @@ class _Search:
 
     def offset(self, x: Vector) -> Vector:
         """Weighted difference from the given point in the free entries."""
-        found: Vector = self._weight * (x - self._given)[self._free]
-        return found
+        return np.asarray(self._weight * (x - self._given)[self._free])
 
     def linearize(self, matrix: Any, x: Vector, h: Vector) -> bool:
         """Compute the direction of the next step, within the bounds; False if the factorisation fails."""
@@ -456,12 +455,11 @@ class BlockEquations:
         return self.equations.values(x)
 
 
-def blocks_of(pattern: Any) -> list[Block] | None:
-    """The blocks of equations in an order in which they can be solved; None if some have no value."""
-    matched = maximum_matching(pattern)
-    if (matched < 0).any():
-        return None
-    entries = sparse.coo_matrix(pattern)
-    return list(
-        find_blocks(entries.row.astype(np.int64), entries.col.astype(np.int64), matched.astype(np.int64))
-    )
+def blocks_of(pattern: Any) -> list[Block]:
+    """Blocks of equations that tell all values, in an order of solution; none where equations lack."""
+    chosen = maximum_matching(pattern.T).astype(np.int64)
+    if (chosen < 0).any():
+        return []
+    entries = sparse.coo_matrix(pattern[chosen])
+    at, of = entries.row.astype(np.int64), entries.col.astype(np.int64)
+    return [Block(chosen[block.rows], block.cols) for block in find_blocks(at, of, np.arange(chosen.size))]

@@ -18,7 +18,7 @@ from dae_sdc.deadline import under_way
 from dae_sdc.errors import DAEError, InconsistentStateError, InputError, require_number
 from dae_sdc.expressions.dag import name_and_order, name_of
 from dae_sdc.initial.block_solutions import BLOCKS
-from dae_sdc.initial.consistent import Initial, Violation, listed
+from dae_sdc.initial.consistent import NOT_SOUGHT, Initial, Violation, listed
 from dae_sdc.initial.differentiated import ProblemJets
 from dae_sdc.initial.every import EveryStart, SolutionSet, solution_sets
 from dae_sdc.initial.given import (
@@ -32,7 +32,7 @@ from dae_sdc.initial.given import (
     split,
 )
 from dae_sdc.initial.index import index_of
-from dae_sdc.initial.jets import JetSystem, ModelJets, Part, leaf_values
+from dae_sdc.initial.jets import JetSystem, ModelJets, leaf_values
 from dae_sdc.initial.projection import project
 from dae_sdc.initial.redundant import left_out, require_implied
 from dae_sdc.initial.solver import SEARCH, Booleans, Given, Solver
@@ -94,27 +94,29 @@ def _solved(task: _Task, remarks: list[str]) -> Initial:
         if not known:
             raise
         x = known[0]
-    free: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
-    solutions = [x]
-    unique = _is_unique(solver, x)
+    solutions, unique = [x], False
     if solver.small:
+        free, followed = solver.free(x)
+        alone = solver.is_alone(x, free)
+        unique = not solver.changes(x) and (alone or solver.is_alone(x, np.flatnonzero(given.known)))
         if solver.restarts and not unique and isinstance(system, ModelJets):
             if not known:
                 known, every = _every_known(task)
             x = solver.nearer(x, known, every) if known or solver.changes(x) else x
-        free, followed = solver.free(x)
-        found = [x, *(() if unique and task.kept_is_enough else solver.others(x, free, known))]
+            free, followed = solver.free(x)
+            alone = solver.is_alone(x, free)
+        is_enough = alone or (unique and task.kept_is_enough)
+        found = [x, *(() if is_enough else solver.others(x, free, known))]
+        remarks += [NOT_SOUGHT] * (not is_enough and not solver.restarts)
         # Another solution with the same free values may be nearer.
         nearest = min(found, key=lambda one: given.distance(one, system.stages))
         x = solver.settled(nearest)
         solutions = [x, *(one for one in found if one is not nearest)]
         if followed:
             named = ", ".join(system.jet_names[j] for j in followed)
-            remarks.append(
-                f"fixed values that follow from the others, and happen to agree with them: {named}"
-            )
+            remarks.append(f"fixed values that follow from the others, and agree with them: {named}")
     else:
-        remarks.append("too many values for a look at other solutions")
+        remarks.append(NOT_SOUGHT)
         free = np.array(sorted(system.usually_free), dtype=np.int64)
     if isinstance(system, ModelJets):
         if np.isin(system.stages[-1].jets, free).any() and system.is_rounded_around(x, given.sizes):
@@ -130,18 +132,6 @@ def _solved(task: _Task, remarks: list[str]) -> Initial:
         du[[not determined[place[_rate(name)]] for name in task.names]] = np.nan
         left = [j for j in left if system.jets[j][1] == 0]
     return _told(task, solver, (u, du), left, solutions, remarks, unique=unique)
-
-
-def _is_unique(solver: Solver, x: Vector) -> bool:
-    """Whether all given values were kept, and the equations are linear in the others."""
-    system = solver.system
-    if not isinstance(system, ModelJets) or not solver.small or solver.changes(x):
-        return False
-    return all(
-        Part(system, stage.rows.tolist()).is_linear(stage.jets[~solver.given.known[stage.jets]].tolist())
-        for stage in system.stages
-        if stage.rows.size
-    )
 
 
 def _every_known(task: _Task) -> tuple[list[Vector], bool]:
@@ -286,18 +276,17 @@ def initial_of_model(
             f"expression; leave all_solutions out"
         )
     system = system.with_conditions(conditions) if conditions else system
-    own, place = system.model, system.place
-    known, wanted = _given_by_name(model, system, (values, names), guesses)
-    count = len(system.jets)
-    point, has, held = np.zeros(count), np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
-    for jet, (value, is_fixed) in known.items():
-        if jet in place:
-            known_well = is_fixed or system.jet_names[place[jet]] not in (weak or ())
-            point[place[jet]], has[place[jet]], held[place[jet]] = value, known_well, is_fixed
+    own, place, jet_of = system.model, system.place, _jets_by_name(model, system)
+    known = {
+        (j, k): (value, k in variable.fixed)
+        for j, variable in enumerate(model.variables_by_name.values())
+        for k, value in variable.start.items()
+    }
+    kept = [name_of(own.names[j], k) for (j, k), (_, is_fixed) in known.items() if is_fixed]
+    wanted = numbers("guess", guesses, model.names, f"unknown of {system.title}", kept)
+    known |= _known(system.title, jet_of, known, wanted, (values, names))
     limits = bounds_of_model(model, bounds)
-    box = box_of(limits, system.jet_names, system.title)
-    require_within(system.title, [(name_of(own.names[j], k), known[j, k][0]) for j, k in known], limits)
-    point = _within(box, point, held)
+    point, has, held, box = _placed(system, own.names, known, weak or (), limits)
     auxiliary = _define(system, point, has, held)
     if nominal is None:
         sizes = np.maximum(1e-6, np.where(point != 0.0, np.abs(point), 1.0))
@@ -307,8 +296,8 @@ def initial_of_model(
     given = _off_bounds(system, Given(point, has, held, sizes, auxiliary, box))
     remarks = [*filter(None, [left_out(model)]), *(f"repaired: {text}" for text in system.repairs)]
     form = model.form()
-    first = [place[jet] for jet in (*wanted, *known) if jet in place]
-    preference = list(dict.fromkeys([*first, *system.usually_free, *range(count)]))
+    first = [place[jet] for jet in (*map(jet_of, wanted), *known) if jet in place]
+    preference = list(dict.fromkeys([*first, *system.usually_free, *range(len(place))]))
     task = _Task(
         *(system, given, form.names, form.units, seed, restarts, preference),
         hidden=weak is not None and not every,
@@ -321,41 +310,57 @@ def initial_of_model(
     return _solved(task, remarks)
 
 
-def _given_by_name(
-    model: Any, system: ModelJets, fixed: tuple[dict[str, float], list[str]], guesses: Any
-) -> tuple[dict[tuple[int, int], tuple[float, bool]], list[tuple[int, int]]]:
-    """Values of unknowns and derivatives, whether they are fixed, and which are guesses of the call."""
-    known = {
-        (j, k): (value, k in variable.fixed)
-        for j, variable in enumerate(model.variables_by_name.values())
-        for k, value in variable.start.items()
-    }
-    own, jet_of = system.model, _jets_by_name(model, system)
-    kept = [name_of(own.names[j], k) for (j, k), (_, held) in known.items() if held]
-    wanted = numbers("guess", guesses, model.names, f"unknown of {system.title}", kept)
-    known |= {jet_of(name): (value, False) for name, value in wanted.items()}
+# Values of unknowns and derivatives, by their jets, and whether they are fixed.
+Known = dict[tuple[int, int], tuple[float, bool]]
+
+
+def _known(
+    title: str,
+    jet_of: Callable[[str], tuple[int, int]],
+    before: Known,
+    guesses: Mapping[str, float],
+    fixed: tuple[Mapping[str, float], Sequence[str]],
+) -> Known:
+    """What guesses and fixed values say beside values that were known before."""
+    known = {jet_of(name): (value, False) for name, value in guesses.items()}
     known |= {jet_of(name): (value, True) for name, value in fixed[0].items()}
     for name in fixed[1]:
         jet = jet_of(name)
-        if jet not in known:
-            raise InputError(f"{name} of {system.title} is to be fixed, but has no value; give one")
-        known[jet] = known[jet][0], True
-    beyond = [jet for jet, (_, held) in known.items() if jet not in system.place and held]
-    if beyond:
-        j, k = beyond[0]
-        raise InputError(
-            f"derivative {k} of {own.names[j]} of {system.title} cannot be fixed: it follows from lower "
-            f"ones; fix those"
-        )
-    return known, [jet_of(name) for name in wanted]
+        if jet not in known and jet not in before:
+            raise InputError(f"{name} of {title} is to be fixed, but has no value; give one")
+        known[jet] = (known.get(jet) or before[jet])[0], True
+    return known
 
 
-def _within(box: Any, point: Vector, held: Booleans) -> Vector:
-    """Values within bounds; those of fixed ones, which are not changed, are widened by their round-off."""
-    if box is None:
-        return point
-    box[0, held], box[1, held] = np.minimum(box[0], point)[held], np.maximum(box[1], point)[held]
-    return np.asarray(np.clip(point, *box))
+def _placed(
+    system: JetSystem, names: Sequence[str], known: Known, weak: Collection[str], limits: Any
+) -> tuple[Any, ...]:
+    """Values within their bounds, masks of the known and the fixed ones, and bounds, shape (jets,) each.
+
+    Values whose names are in ``weak`` do not count as known; bounds of fixed ones are widened by round-off.
+    """
+    place = {jet: number for number, jet in enumerate(system.jets)}
+    point, has, held = (
+        np.zeros(len(place)),
+        np.zeros(len(place), dtype=bool),
+        np.zeros(len(place), dtype=bool),
+    )
+    for jet, (value, is_fixed) in known.items():
+        at = place.get(jet)
+        if at is not None:
+            point[at], held[at], has[at] = value, is_fixed, is_fixed or system.jet_names[at] not in weak
+        elif is_fixed:
+            raise InputError(
+                f"derivative {jet[1]} of {names[jet[0]]} of {system.title} cannot be fixed: it follows from "
+                f"lower ones; fix those"
+            )
+    values = [(system.jet_names[place[jet]], value) for jet, (value, _) in known.items() if jet in place]
+    require_within(system.title, values, limits)
+    box = box_of(limits, system.jet_names, system.title)
+    if box is not None:
+        box[0, held], box[1, held] = np.minimum(box[0], point)[held], np.maximum(box[1], point)[held]
+        point = np.clip(point, *box)
+    return point, has, held, box
 
 
 def _off_bounds(system: JetSystem, given: Given) -> Given:
@@ -409,13 +414,12 @@ def sets_of_model(
     """Solution sets of the blocks of a model, see :func:`dae_sdc.run.initial.solution_sets`."""
     time = _time(model.interval, t0)
     system = ModelJets(model, time)
-    jet_of, known = _jets_by_name(model, system), dict[int, float]()
-    for name, value in split(fixed, model.names, f"unknown of {system.title}")[0].items():
-        jet = jet_of(name)
-        if jet not in system.place:
-            raise InputError(f"{name} of {system.title} cannot be fixed: it follows from lower derivatives")
-        known[system.place[jet]] = value
-    return solution_sets(system, known, seed, workers)
+    values = split(fixed, model.names, f"unknown of {system.title}")
+    known = _known(system.title, _jets_by_name(model, system), {}, {}, values)
+    point, _, held, _ = _placed(system, system.model.names, known, (), {})
+    return solution_sets(
+        system, {at: float(point[at]) for at in np.flatnonzero(held).tolist()}, seed, workers
+    )
 
 
 @under_way("consistent initial values were sought", ", or give guesses near them")
@@ -436,28 +440,23 @@ def initial_of_problem(
     # Shapes: u0 (n,).
     time = _time(problem.interval, t0)
     n, names = problem.n, problem.names
-    point, known = _guesses(problem, u0, time)
+    point, given = _guesses(problem, u0, time)
     title = type(problem).__name__
     kind = f"unknown of {title}"
-    values, chosen = split(fixed, names, kind)
-    limits = bounds_of(bounds, names, kind)
-    rates, place = ({name: j for j, name in enumerate(own)} for own in (map(_rate, names), names))
-    wanted = numbers("guess", guesses, names, kind)
-    for name in (*wanted, *values, *chosen):
-        if name not in place and (name not in rates or name in chosen):
+    jets = {_rate(name): (j, 1) for j, name in enumerate(names)}
+    jets |= {name: (j, 0) for j, name in enumerate(names)}
+
+    def jet_of(name: str) -> tuple[int, int]:
+        if name not in jets:
             raise InputError(unknown(kind, name, names))
-    slopes, held, held_rates = np.full(n, np.nan), np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
-    held[[place[name] for name in chosen]] = True
-    for name, value in (wanted | values).items():
-        if name in place:
-            point[place[name]], known[place[name]], held[place[name]] = value, True, name in values
-        else:
-            slopes[rates[name]], held_rates[rates[name]] = value, name in values
-    given_values = np.concatenate([np.where(known, point, np.nan), slopes]).tolist()
-    require_within(title, [*zip((*names, *rates), given_values, strict=True)], limits)
-    known[[place[name] for name in weak or ()]] = False
-    own = {name: limits[name] for name in names if name in limits}
-    point = _within(box_of(own, names, title), point, held)
+        return jets[name]
+
+    limits = bounds_of(bounds, names, kind)
+    before = {(j, 0): (value, False) for j, value in enumerate(point.tolist()) if given[j]}
+    wanted = numbers("guess", guesses, names, kind)
+    known = before | _known(title, jet_of, before, wanted, split(fixed, names, kind))
+    point[[j for j, k in known if k == 0]] = [value for (_, k), (value, _) in known.items() if k == 0]
+    point = np.clip(point, *np.array([limits.get(name, (-np.inf, np.inf)) for name in names]).T)
     if system is None:
         problem.start_step(attach(point.copy(), problem.n_diff), time)
         found = index_of(problem, time, point) if problem.index is None else None
@@ -466,26 +465,16 @@ def initial_of_problem(
         system = ProblemJets(indexed, time, point)
         if system.whole and indexed.index is None:
             raise InputError(f"the index of {title} is not known, nor its hidden constraints; declare it")
-    lost = [name for name, j in rates.items() if held_rates[j] and (j, 1) not in system.jets]
-    if lost:
-        raise InputError(f"{lost[0]} of {title} cannot be fixed: lower derivatives tell it; fix those")
-    count = len(system.jets)
-    start, has, fast = np.zeros(count), np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
+    start, has, held, box = _placed(system, names, known, weak or (), limits)
     nominal = np.broadcast_to(np.asarray(problem.nominal, dtype=np.float64), (n,))
-    sizes = np.ones(count)
-    for number, (j, k) in enumerate(system.jets):
-        sizes[number] = nominal[j] + abs(point[j])
-        if k == 0:
-            start[number], has[number], fast[number] = point[j], known[j], held[j]
-        elif k == 1 and not np.isnan(slopes[j]):
-            start[number], has[number], fast[number] = slopes[j], True, held_rates[j]
+    sizes = np.array([nominal[j] + abs(point[j]) for j, _ in system.jets])
     alike = "the structure does not tell which equations hide constraints: all were differentiated alike"
     by_differences = "hidden constraints are differentiated by differences; a Model does without"
     remarks = [by_differences] * system.differentiated + [alike] * system.whole
-    box = box_of(limits, system.jet_names, title)
-    given = _off_bounds(system, Given(_within(box, start, fast), has, fast, sizes, bounds=box))
     task = _Task(
-        *(system, given, tuple(names), problem.units, seed, restarts),
+        system,
+        _off_bounds(system, Given(start, has, held, sizes, bounds=box)),
+        *(tuple(names), problem.units, seed, restarts),
         whole=system.whole,
         hidden=weak is not None,
     )

@@ -15,19 +15,26 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InconsistentStateError
 from dae_sdc.initial.consistent import REPORTED_CHANGE, Change, listed
 from dae_sdc.initial.given import OUTSIDE, shown_bounds
-from dae_sdc.initial.jets import JetSystem, Stage
+from dae_sdc.initial.jets import Integers, JetSystem, ModelJets, Stage, leaf_values
 from dae_sdc.initial.projection import (
     MOST_PROJECTION_STEPS,
     BlockEquations,
     Projection,
     blocks_of,
     continued,
+    dense,
     project,
 )
+from dae_sdc.initial.ranges import Ranges
 from dae_sdc.structure.rank import Span
+from dae_sdc.structure.scalars import values_of
 from dae_sdc.text import brief
 
 Booleans = npt.NDArray[np.bool_]
+
+
+# Thresholds, tried in order, of the part of a column that is independent of those before it, for a pivot.
+PIVOT_SIZES = (1e-3, 1e-6, 1e-10)
 
 
 @dataclass(frozen=True)
@@ -108,12 +115,10 @@ class Given:
     @property
     def weights(self) -> Vector:
         """Weights of changes of the values, shape (jets,)."""
-        found: Vector = np.where(self.known, 1.0, SEARCH.guess_weight) / self.sizes
-        return (
-            found
-            if self.auxiliary is None
-            else np.where(self.auxiliary, SEARCH.auxiliary_weight / self.sizes, found)
-        )
+        weights = np.where(self.known, 1.0, SEARCH.guess_weight)
+        if self.auxiliary is not None:
+            weights = np.where(self.auxiliary, SEARCH.auxiliary_weight, weights)
+        return np.asarray(weights / self.sizes)
 
     def within(self, x: Vector) -> Vector:
         """Values moved to the bounds that they are beyond."""
@@ -142,6 +147,19 @@ class Given:
         away = (x - self.point) / self.sizes
         parts = (away * self.known, away * ~self.known)
         return Distance(tuple(float(np.linalg.norm(part[stage.jets])) for part in parts for stage in stages))
+
+
+def pivots(matrix: npt.NDArray[np.float64], least: Sequence[float] = PIVOT_SIZES) -> list[int]:
+    """Numbers of columns that form a basis of all columns, early ones by preference."""
+    span = Span(matrix.shape[0])
+    found: list[int] = []
+    for size in least:
+        for at in range(matrix.shape[1]):
+            if len(found) == matrix.shape[0]:
+                return found
+            if at not in found and span.add(matrix[:, at], size):
+                found.append(at)
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,12 +240,11 @@ class Ways:
 
     def _balanced(self, x: Vector, number: int) -> Vector:
         """Weights with which the columns of the Jacobian of a stage have norm 1."""
-        matrix = abs(sparse.csc_matrix(self.system.jacobian(x, number)))
-        rows = matrix.max(axis=1).toarray().ravel()
+        matrix = abs(self.system.jacobian_of(x, tuple(range(x.size)), number))
+        rows = dense(matrix.max(axis=1)).ravel()
         rows[~(rows > 0.0) | ~np.isfinite(rows)] = 1.0
-        columns = np.asarray((sparse.diags(1.0 / rows) @ matrix).max(axis=0).toarray()).ravel()
-        found: Vector = np.where((columns > 0.0) & np.isfinite(columns), columns, 1.0)
-        return found
+        columns = dense((sparse.diags(1.0 / rows) @ matrix).max(axis=0)).ravel()
+        return np.where((columns > 0.0) & np.isfinite(columns), columns, 1.0)
 
     def _at_once(
         self, point: Vector, fixed: Booleans, weights: Vector, start: Vector | None = None
@@ -304,13 +321,8 @@ class Ways:
                 f"the fixed values {listed(held)} of {self.system.title} contradict "
                 f"{listed([names[i] for i in clashing])} {at}: {left}; leave one of them free"
             )
-        of_block, searched = "", free
-        if failure.is_block:
-            clashing, searched, of_block = (
-                failure.rows.tolist(),
-                failure.jets,
-                ", the smallest block without any,",
-            )
+        of_block = ", the smallest block without any," if failure.is_block else ""
+        searched = failure.jets if failure.is_block else free
         guessed = [jet_names[j] for j in searched]
         begun = [f"{jet_names[j]} = {given.point[j]:.6g}" for j in searched]
         tried = f"{brief(begun, SEARCH.most_named)}{', also along paths' if failure.is_block else ''}"
@@ -349,14 +361,10 @@ class Ways:
         unknown = np.array([j for j, _ in self.system.jets])
         # Multipliers are usually among the last unknowns of a stage.
         order_of_taking = np.lexsort((-unknown, -order, -stage_of, self.given.known, self.given.fixed))
-        span = Span(matrix.shape[0])
-        free: list[int] = []
-        for j in order_of_taking.tolist():
-            size = float(np.linalg.norm(matrix[:, j]))
-            if not span.add(matrix[:, j], self._negligible * max(size, 1e-12)):
-                free.append(j)
-        followed = [j for j in np.flatnonzero(self.given.fixed).tolist() if j not in set(free)]
-        return np.array(sorted(free), dtype=np.int64), followed
+        sizes = np.linalg.norm(matrix, axis=0)
+        matrix = (matrix / np.where(sizes > 1e-12, sizes, 1.0))[:, order_of_taking]
+        free = np.sort(np.delete(order_of_taking, pivots(matrix, (self._negligible,))))
+        return free, np.setdiff1d(np.flatnonzero(self.given.fixed), free).tolist()
 
     @property
     def _negligible(self) -> float:
@@ -366,16 +374,16 @@ class Ways:
         """The Jacobian of all equations in units of the sizes of the values, with rows of norm 1."""
         matrix = np.asarray(sparse.csr_matrix(self.system.jacobian(x)).toarray()) * self.given.sizes
         rows = np.linalg.norm(matrix, axis=1)
-        scaled: Vector = matrix / np.where(rows > 0.0, rows, 1.0)[:, None]
-        return scaled
+        return np.asarray(matrix / np.where(rows > 0.0, rows, 1.0)[:, None])
 
-    def _rank(self, x: Vector, columns: Booleans) -> int:
+    def _open(self, x: Vector, columns: Booleans) -> Vector:
+        """Changes of some of the values, as rows, that the linearised equations leave open."""
         matrix = self._scaled(x)[:, columns]
         sizes = np.linalg.norm(matrix, axis=0)
         if not np.isfinite(sizes).all():
-            return 0
-        values = np.linalg.svd(matrix / np.where(sizes > 0.0, sizes, 1.0), compute_uv=False)
-        return int((values > self._negligible).sum())
+            return np.eye(sizes.size)
+        _, values, right = np.linalg.svd(matrix / np.where(sizes > 0.0, sizes, 1.0))
+        return np.asarray(right[int((values > self._negligible).sum()) :])
 
     def changes(self, x: Vector) -> list[Change]:
         """Given values that were changed, with the values before and after."""
@@ -529,27 +537,48 @@ class Solver(Ways):
         """A solution block by block, along paths where need be, with what is given as it is."""
         given, system = self.given, self.system
         x, count = given.point.copy(), len(system.row_names)
-        general = given.within(x + given.sizes * self._general)
-        free: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        blocks: list[tuple[Integers, Integers]] = []
         with np.errstate(all="ignore"):
-            matrices = [sparse.csr_matrix(system.jacobian(at)) for at in (x, general)]
-            for at, matrix in zip((x, general), matrices, strict=True):
-                if np.isfinite(matrix.data).all():
+            for at in (x, given.within(x + given.sizes * self._general)):
+                if not blocks and np.isfinite(sparse.csr_matrix(system.jacobian(at)).data).all():
                     free, followed = self.free(at)
-                    if not followed and x.size - free.size == count:
-                        break
-            else:
-                return None
-        columns = np.setdiff1d(np.arange(x.size), free)
-        pattern = sum(sparse.csr_matrix(matrix[:, columns] != 0.0) for matrix in matrices)
-        for block in blocks_of(pattern) or ():
-            rows, jets = np.sort(block.rows), np.sort(columns[block.cols])
+                    blocks = [] if followed or x.size - free.size != count else self._blocks(x, free)
+        for rows, jets in blocks:
             found = self._of_block(x, rows, jets)
             if not found.converged:
                 self._fail(_Failure(found, rows, jets, x, is_block=True))
                 return None
             x[jets] = found.x
-        return x if np.isfinite(system.values(x)).all() else None
+        return x if blocks and np.isfinite(system.values(x)).all() else None
+
+    def _blocks(self, x: Vector, held: Integers) -> list[tuple[Integers, Integers]]:
+        """Equations and values, block by block, that tell what is not held; none if they do not tell it."""
+        columns = np.setdiff1d(np.arange(x.size), held)
+        with np.errstate(all="ignore"):
+            points = x, self.given.within(x + self.given.sizes * self._general)
+            matrices = [sparse.csr_matrix(self.system.jacobian(at))[:, columns] for at in points]
+        blocks = blocks_of(sum(sparse.csr_matrix(matrix != 0.0) for matrix in matrices))
+        return [(np.sort(block.rows), np.sort(columns[block.cols])) for block in blocks]
+
+    def is_alone(self, x: Vector, held: Integers) -> bool:
+        """Whether no other values go with those held: the rest follows by blocks with one solution each."""
+        if not isinstance(self.system, ModelJets) or held.size == x.size:
+            return held.size == x.size
+        blocks = self._blocks(x, held)
+        return bool(blocks) and all(self._has_one_solution(x, *block) for block in blocks)
+
+    def _has_one_solution(self, x: Vector, rows: Integers, jets: Integers) -> bool:
+        """Whether a block is linear, or an equation that rises or falls wherever its value is in bounds."""
+        system: Any = self.system
+        part, (first, *others) = system.rows(rows.tolist()), jets.tolist()
+        if others or part.is_linear([first]):
+            return bool(part.is_linear(jets.tolist()))
+        bounds, value = self.given.bounds, leaf_values(system, x)
+        within = (-np.inf, np.inf) if bounds is None else tuple(bounds[:, first].tolist())
+        ranges = Ranges(lambda leaf: within if leaf[1:] == system.jets[first] else (value(leaf),) * 2)
+        with np.errstate(all="ignore"):
+            found = values_of(system.model.graph, [*part.roots, part.slopes[0, first]], ranges)
+        return found is not None and (found[1][0] >= 0.0 or found[1][1] <= 0.0)
 
     def _of_block(self, x: Vector, rows: npt.NDArray[np.int64], jets: npt.NDArray[np.int64]) -> Projection:
         """Values at which a block holds, by Newton's method or along a path from the guesses."""
@@ -577,13 +606,8 @@ class Solver(Ways):
     def determined(self, x: Vector) -> Booleans:
         """A mask of the derivatives that follow from the undifferentiated unknowns, shape (jets,)."""
         columns = np.array([k > 0 for _, k in self.system.jets])
-        matrix = self._scaled(x)[:, columns]
         found = np.zeros(columns.size, dtype=bool)
-        sizes = np.linalg.norm(matrix, axis=0)
-        if np.isfinite(sizes).all():
-            _, values, right = np.linalg.svd(matrix / np.where(sizes > 0.0, sizes, 1.0))
-            rank = int((values > self._negligible).sum())
-            found[columns] = np.linalg.norm(right[rank:], axis=0) <= SEARCH.determined
+        found[columns] = np.linalg.norm(self._open(x, columns), axis=0) <= SEARCH.determined
         return found
 
     def _is_new(self, other: Vector, found: Sequence[Vector], held: Booleans) -> bool:
@@ -595,7 +619,7 @@ class Solver(Ways):
             for one in found
         )
         # A solution with more free values lies on a continuum and does not count.
-        return new and self._rank(other, ~held) == int((~held).sum())
+        return new and not len(self._open(other, ~held))
 
     def others(self, x: Vector, free: npt.NDArray[np.int64], known: Sequence[Vector] = ()) -> list[Vector]:
         """Further solutions with the same free values, the nearest first."""

@@ -250,8 +250,7 @@ def nearest_angle(angle: npt.ArrayLike, near: float, unit: float) -> Vector:
     """The angles x nearest to ``near`` for which ``unit`` x equals the given angles up to whole turns."""
     period = 2.0 * math.pi / abs(unit)
     given = np.asarray(angle, dtype=np.float64)
-    found: Vector = given + period * np.round((near - given) / period)
-    return found
+    return np.asarray(given + period * np.round((near - given) / period))
 
 
 class Reader:

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
 STARTS = ("given", "consistent")  # What a run starts at.
 MOST_CHANGES: Final = 6  # Start values that a message names.
+MOST_SOUGHT: Final = 30  # Unknowns up to which other solutions are looked for where some are given.
 SAME_VALUE: Final = 1e-6  # Difference of a value at two starts, relative to its size, that is told.
 # Difference of a value from the given one, relative to its size or 1 for 0, with which that one is kept.
 MOVED: Final = 1e-12
@@ -338,11 +339,11 @@ def _sought(
                 raise refused(f"the start values of model {model.name}", looked)
             if not looked.violated and (looked.unique or len(looked.values) > SEARCH.most_values):
                 return _kept(given, looked.values)
-    settings: dict[str, Any] = {"t0": t0, "fixed": fixed, "guesses": guesses, "system": system}
-    settings["bounds"] = bounds
-    search = partial(initial_of_model, whole, kept_is_enough=True, **settings)
+    parts: dict[str, Any] = {"fixed": fixed, "guesses": guesses, "bounds": bounds}
+    search = partial(initial_of_model, whole, t0=t0, system=system, kept_is_enough=True, **parts)
     try:
-        start = nearest(search, complete=set(form.names) <= set(guesses or ()))
+        many = bool(kept) and len(form.names) > MOST_SOUGHT
+        start = nearest(search, complete=many or set(form.names) <= set(guesses or ()))
     except InputError as error:
         if guesses_only or simplified is not None or len(given) < len(form.names) or model.redundant:
             raise
@@ -409,7 +410,7 @@ def _kept(given: Mapping[str, float], values: Mapping[str, float]) -> Values:
 
 
 def nearest(find: Callable[..., Initial], complete: bool) -> Initial:
-    """The nearest start; where all values are given, random starts are left for where there is none."""
+    """The nearest start; if ``complete``, random starts are left for where there is none without them."""
     if complete:
         with suppress(InconsistentStateError):
             return find(restarts=0)
@@ -424,20 +425,17 @@ def _of_functions(equations: Equations, request: SolveOptions, u0: Any) -> Value
     """Where the problem of a function starts; None for its own start or a state that is refused."""
     problem, near, t0 = equations.written, equations.near, request.t0
     names, named = problem.names, isinstance(u0, Mapping)
-    if named and _keeps_named(request):
-        kept: dict[str, Any] = {"fixed": u0, "guesses": request.guesses, "bounds": request.bounds}
-        found = consistent_values(equations, t0=t0, **kept)
-        return found.values, told(found, names, kept=u0)
-    if request.is_made_consistent:
-        guesses = {**(u0 if named else {}), **(request.guesses or {})}
+    keeps = named and _keeps_named(request)
+    if keeps or request.is_made_consistent:
+        guesses = {**(u0 if named and not keeps else {}), **(request.guesses or {})}
         own = u0 is None and request.fixed is None and not guesses
-        state = None if named else u0
         has_start = own and near is not None and bool(np.isfinite(near).all())
-        complete = has_start or state is not None or set(names) <= set(guesses)
-        settings: dict[str, Any] = {"u0": state, "fixed": request.fixed, "guesses": guesses, "t0": t0}
-        settings["bounds"] = request.bounds
-        found = nearest(partial(consistent_values, equations, **settings), complete)
-        return found.values, told(found, names)
+        complete = has_start or not (u0 is None or named) or set(names) <= set(guesses)
+        fixed = u0 if keeps else request.fixed
+        settings: dict[str, Any] = {"u0": None if named else u0, "fixed": fixed, "guesses": guesses}
+        find = partial(consistent_values, equations, t0=t0, bounds=request.bounds, **settings)
+        found = nearest(find, complete or (keeps and len(names) > MOST_SOUGHT))
+        return found.values, told(found, names, kept=u0 if keeps else ())
     model = equations.model
     if model is not None and model.redundant and near is not None and bool(np.isfinite(near).all()):
         whole = consistent_values(equations, u0=near, t0=t0, restarts=0, bounds=request.bounds)
@@ -729,12 +727,14 @@ def listed_changes(changes: Sequence[Change]) -> str:
 
 def told(start: Initial, names: Sequence[str], kept: Collection[str] = ()) -> str:
     """What to say of a start that was found."""
+    from dae_sdc.initial.consistent import NOT_SOUGHT
+
     added = [name for name in names if kept and name not in kept and name in start.values]
     values = brief([f"{name} = {start.values[name]:.6g}" for name in added], MOST_CHANGES)
     parts = [f"u0 completed with {values}"] if added else []
     if start.changed and not kept:
         parts.append(f"start values made consistent: {listed_changes(start.changed)}")
-    parts += start.ways
+    parts += [*start.ways, *([NOT_SOUGHT] if kept and NOT_SOUGHT in start.remarks else ())]
     if start.guessed:
         parts.append(f"nothing was given for what is free at the start: {brief(start.guessed, MOST_CHANGES)}")
     if len(start.solutions) > 1:

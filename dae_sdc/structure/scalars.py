@@ -125,8 +125,8 @@ def many_digits() -> Any:
     return context
 
 
-def values_of(graph: Expressions, nodes: Sequence[int], numbers: Residues | Reals) -> list[Any] | None:
-    """Values of expressions; None where one has none."""
+def values_of(graph: Expressions, nodes: Sequence[int], numbers: Any) -> list[Any] | None:
+    """Values of expressions in numbers of a kind, as :class:`Reals`; None where one has none."""
     values: dict[int, Any] = {}
     for node in graph.below(nodes):
         number, leaf = graph.numbers.get(node), graph.leaves.get(node)
