@@ -351,8 +351,8 @@ def _placed(
             point[at], held[at], has[at] = value, is_fixed, is_fixed or system.jet_names[at] not in weak
         elif is_fixed:
             raise InputError(
-                f"derivative {jet[1]} of {names[jet[0]]} of {system.title} cannot be fixed: it follows from "
-                f"lower ones; fix those"
+                f"{name_of(names[jet[0]], jet[1])} of {system.title} cannot be fixed: it follows from lower "
+                f"ones; fix those"
             )
     values = [(system.jet_names[place[jet]], value) for jet, (value, _) in known.items() if jet in place]
     require_within(system.title, values, limits)

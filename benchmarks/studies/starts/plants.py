@@ -168,7 +168,8 @@ def repeat(line: str) -> Finding:
         how: dict[str, Any] = {"guesses": plant.guesses, "bounds": plant.bounds or None}
         initial = ds.initial(problem, fixed=plant.held or None, time_limit=PATIENCE, **how)
         u, du = np.asarray(initial.u), np.nan_to_num(np.asarray(initial.du))
-        left = np.abs(residual(u, du)) / terms(residual, u, du)
+        # Newton's method leaves 1e-30 of a 0, which is a violation of no equation.
+        left = np.abs(residual(u, du)) / (terms(residual, u, du) + np.finfo(float).eps)
         bad = plant.judge(dict(zip(names, u.tolist(), strict=True)))
         if left.max() > MET:
             bad = f"equation {left.argmax()} is violated by {left.max():.2g} of its terms"
