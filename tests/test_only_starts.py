@@ -10,7 +10,7 @@ import pytest
 import sympy as sp
 
 import dae_sdc as ds
-from dae_sdc.initial.ranges import Ranges
+from dae_sdc.initial.jets import Ranges
 from dae_sdc.initial.solver import Solver
 from dae_sdc.structure.scalars import values_of
 

@@ -156,8 +156,7 @@ class Plan:
         rows[rows == 0.0] = 1.0
         width = (usual / rows[:, None]).max(axis=0, initial=0.0)
         width[width == 0.0] = 1.0
-        scaled: npt.NDArray[np.float64] = found[0] / rows[:, None] / width
-        return scaled
+        return np.asarray(found[0] / rows[:, None] / width)
 
     def rank(self, part: Part, cols: Sequence[int], x: Vector) -> int:
         """Rank of the Jacobian with respect to some values, scaled by its entries at general points."""

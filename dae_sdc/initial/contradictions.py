@@ -83,17 +83,13 @@ def _follow_stage(
     return Followed(x, number, left, certain=False)
 
 
-def _is_large(matrix: Any) -> bool:
-    return bool(np.prod(matrix.shape) > MOST_DENSE_ENTRIES)
-
-
 def _units(matrix: Any, system: JetSystem, jets: Integers) -> tuple[Vector, Vector]:
     """Factors of rows and columns; divided by them, the entries of a matrix have similar sizes.
 
     They are those by typical values where fewer columns seem dependent in these: a matrix can have largest
     entries of 1 and still be far from the units in which it is well conditioned.
     """
-    if _is_large(matrix):
+    if np.prod(matrix.shape) > MOST_DENSE_ENTRIES:
         columns = np.asarray(abs(sparse.csc_matrix(matrix)).max(axis=0).toarray()).ravel()
         return np.ones(matrix.shape[0]), np.where(columns > 0.0, columns, 1.0)
     matrix, dependent = dense(matrix), system.accuracy.dependent
@@ -120,7 +116,7 @@ def _step(matrix: Any, values: Vector, units: tuple[Vector, Vector], dependent: 
     """The least-squares solution of the linearised equations; None if it is not finite."""
     factors, columns = units
     try:
-        if _is_large(matrix):
+        if np.prod(matrix.shape) > MOST_DENSE_ENTRIES:
             rows = sparse.csr_matrix(matrix)
             step = -LinearRows(rows, dependent, DIAGONAL_SHIFT, scales=1.0 / columns).solve(values)
         else:

@@ -389,8 +389,7 @@ class CurveArrayProblem(ArrayProblem):
         """Derivatives at a time by those at the begin of the step."""
         past, powers = (t - self._slopes_at) / self._near.time, np.arange(self._order + 1)
         shift = np.array([[comb(m, k) * past ** (m - k) if m >= k else 0.0 for m in powers] for k in powers])
-        expected: Vector = shift @ self._slopes
-        return expected
+        return np.asarray(shift @ self._slopes)
 
     def _along(
         self, function: Callable[..., Any], t: float, u: Vector, z: Vector, step: float, stencil: _Stencil

@@ -194,12 +194,10 @@ def _known_rates(near: Neighbourhood, t: float, times: int) -> npt.NDArray[np.bo
     taylor = weights / spacing ** np.arange(times + 1)[:, None]
     array = derivative_array(*(np.tensordot(taylor, part, 1) for part in (mass, stiffness)))
     free = _kernel(array)[:n]
-    known: npt.NDArray[np.bool_] = np.linalg.norm(free, axis=1) < REACHED_PART
-    return known
+    return np.asarray(np.linalg.norm(free, axis=1) < REACHED_PART)
 
 
 def _kernel(matrix: Vector, size: float | None = None) -> Vector:
     """An orthonormal basis of what a square matrix maps to 0, in units of a size, by default its own."""
     _, values, right = np.linalg.svd(matrix)
-    found: Vector = right[values <= DEPENDENT_BY_JACOBIANS * (values[0] if size is None else size)].T
-    return found
+    return np.asarray(right[values <= DEPENDENT_BY_JACOBIANS * (values[0] if size is None else size)].T)

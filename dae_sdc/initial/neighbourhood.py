@@ -139,7 +139,8 @@ class Neighbourhood:
                 (t + s * self.time, self.sizes * (value @ x), self.sizes / self.time * (rate @ x))
                 for value, rate, s in zip(values, rates, places.tolist(), strict=True)
             ]
-            left = [self._residual(*at) for at in points]
+            n, at_points = self.problem.n_diff, self.problem.evaluate
+            left = [np.array(at_points(attach(a, n), attach(b, n), time)) for time, a, b in points]
             # The norms of the rows, which the last Jacobians tell well enough, need no new ones.
             if norms and np.abs(np.array(left) / norms).max() <= HELD:
                 line = x
@@ -160,10 +161,6 @@ class Neighbourhood:
             x = x - change.reshape(x.shape)
         states, slopes = self.sizes * (values @ line), self.sizes / self.time * (rates @ line)
         return (states, slopes) if distances is not None else (states[0], slopes[0])
-
-    def _residual(self, t: float, u: Vector, du: Vector) -> Vector:
-        first = self.problem.n_diff
-        return np.array(self.problem.evaluate(attach(u, first), attach(du, first), t))
 
 
 def in_sizes(matrix: Any, sizes: Vector) -> Any:

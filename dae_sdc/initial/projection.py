@@ -193,8 +193,7 @@ def project(
 
 def dense(matrix: npt.ArrayLike) -> Vector:
     """A matrix as an array."""
-    array: Vector = matrix.toarray() if hasattr(matrix, "toarray") else np.array(matrix, dtype=np.float64)
-    return array
+    return np.array(matrix.toarray() if hasattr(matrix, "toarray") else matrix, dtype=np.float64)
 
 
 def _finite(matrix: Any) -> bool:
@@ -363,6 +362,8 @@ class _Search:
 FIRST_PART = 0.125
 LONGEST_PART = 0.25
 SHORTEST_PART = 1e-5
+# Part of the rest that is gone at once where the end is not reached, and the rest that is none.
+TOWARDS_END, PATH_END = 0.875, 1e-12
 MOST_PATH_POINTS = 200  # Largest number of points.
 MOST_POINT_ITERATIONS = 12  # Largest number of iterations of Newton's method at a point.
 EASY_ITERATIONS = 5  # Number of iterations up to which the next part is longer.
@@ -374,9 +375,10 @@ At = Callable[[float, Vector, Vector], Projection]
 
 def continued(at: At, x: Vector) -> Projection | None:
     """The end of a path from values x at 0 to 1, with parts along secants first; None if it is lost."""
-    place, part, before = 0.0, FIRST_PART, None
+    place, part, before, most = 0.0, FIRST_PART, None, 1.0
     for _ in range(MOST_PATH_POINTS):
-        goal = min(1.0, place + part)
+        goal = place + min(part, most * (1.0 - place))
+        goal = goal if 1.0 - goal > PATH_END else 1.0
         ahead = x if before is None else x + (goal - place) / (place - before[0]) * (x - before[1])
         found = at(goal, x, ahead)
         if found.converged:
@@ -384,10 +386,11 @@ def continued(at: At, x: Vector) -> Projection | None:
             if place == 1.0:
                 return found
             part = min(LONGEST_PART, part * (2.0 if found.iterations <= EASY_ITERATIONS else 1.0))
-        elif part < SHORTEST_PART:
+        elif part < SHORTEST_PART * (1.0 - place):
             return None
         else:
-            part *= 0.25
+            most = TOWARDS_END if goal == 1.0 else most
+            part = 0.25 * (goal - place)
     return None
 
 

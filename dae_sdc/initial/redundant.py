@@ -35,8 +35,6 @@ def require_implied(system: Any, x: Vector) -> None:
 
     The highest derivatives of the start are differentiated once more, by linear equations.
     """
-    from dae_sdc.initial.jets import Part
-
     graph, left = system.model.graph, system.model.redundant
     left = left[: len(left) - len(system.model.held)]  # what is left out of closed models is a function
     if not left:
@@ -45,14 +43,14 @@ def require_implied(system: Any, x: Vector) -> None:
     more = [(j, int(order) + 1) for j, order in enumerate(offsets.d)]
     rows = [graph.total_derivative(system.model.roots[i], int(c) + 1) for i, c in enumerate(offsets.c)]
     wider, count, known = copy.copy(system), len(system.roots), len(system.roots) + len(rows)
-    wider.jets = (*system.jets, *more)
+    wider.jets, wider._parts = (*system.jets, *more), {}
     wider.place = {jet: at for at, jet in enumerate(wider.jets)}
     rates = [
         graph.total_derivative(root) if set(graph.depends(root)) <= system.place.keys() else root
         for _, root in left
     ]
     wider.roots = [*system.roots, *rows, *rates]
-    part, columns = Part(wider, range(len(wider.roots))), range(first, len(wider.jets))
+    part, columns = wider.part(None), range(first, len(wider.jets))
     whole = np.append(x, np.zeros(len(more)))
     with np.errstate(all="ignore"):
         matrix, values = part.dense(whole, columns)[count:known], part.values(whole)[count:known]

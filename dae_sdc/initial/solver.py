@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import total_ordering
 from typing import Any
 
@@ -15,9 +15,10 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InconsistentStateError
 from dae_sdc.initial.consistent import REPORTED_CHANGE, Change, listed
 from dae_sdc.initial.given import OUTSIDE, shown_bounds
-from dae_sdc.initial.jets import Integers, JetSystem, ModelJets, Stage, leaf_values
+from dae_sdc.initial.jets import Integers, JetSystem, ModelJets, Ranges, Stage, leaf_values
 from dae_sdc.initial.projection import (
     MOST_PROJECTION_STEPS,
+    Accuracy,
     BlockEquations,
     Projection,
     blocks_of,
@@ -25,7 +26,6 @@ from dae_sdc.initial.projection import (
     dense,
     project,
 )
-from dae_sdc.initial.ranges import Ranges
 from dae_sdc.structure.rank import Span
 from dae_sdc.structure.scalars import values_of
 from dae_sdc.text import brief
@@ -61,8 +61,7 @@ class SearchOptions:
     determined: float = 1e-5
     # Largest number of values for which ranks are computed and other solutions sought.
     most_values: int = 800
-    # restarts, fewest_restarts: number of random starts in the search for other solutions, and its lower
-    # bound.
+    # restarts, fewest_restarts: random starts in the search for other solutions, and the fewest of them.
     restarts: int = 12
     fewest_restarts: int = 3
     few_values: int = 60  # Number of values above which the number of random starts is reduced.
@@ -83,6 +82,7 @@ class SearchOptions:
 
 
 SEARCH = SearchOptions()
+ON_PATHS = Accuracy(dependent=1e-13)  # Paths may end where equations hardly tell some of the values.
 
 
 @total_ordering
@@ -200,8 +200,8 @@ class Ways:
 
     def _random_start(self, point: Vector) -> Vector:
         spread = SEARCH.spreads[int(self._random.integers(len(SEARCH.spreads)))]
-        start: Vector = point + spread * self.given.sizes * self._random.standard_normal(point.size)
-        return self.given.within(start)
+        away = spread * self.given.sizes * self._random.standard_normal(point.size)
+        return self.given.within(point + away)
 
     def by_stages(
         self,
@@ -357,8 +357,7 @@ class Ways:
         stage_of = np.zeros(len(self.system.jets), dtype=np.int64)
         for number, stage in enumerate(self.system.stages):
             stage_of[stage.jets] = number
-        order = np.array([k for _, k in self.system.jets])
-        unknown = np.array([j for j, _ in self.system.jets])
+        unknown, order = np.array(self.system.jets).T
         # Multipliers are usually among the last unknowns of a stage.
         order_of_taking = np.lexsort((-unknown, -order, -stage_of, self.given.known, self.given.fixed))
         sizes = np.linalg.norm(matrix, axis=0)
@@ -435,6 +434,29 @@ class Solver(Ways):
         self.ways.append("start found from the simplified expressions of homotopies")
         return found.x
 
+    def _from_moving(self) -> Vector | None:
+        """A solution along a path on which derivatives go from what the guesses say to what is fixed."""
+        given = self.given
+        moving = given.fixed & np.array([k > 0 for _, k in self.system.jets])
+        jets, held, keep = np.flatnonzero(~given.fixed), given.fixed & ~moving, given.known & ~moving
+        begin = self.by_stages(given.point, held, given.weights, keep=keep) if moving.any() else None
+        if begin is None:
+            return None
+
+        def at(share: float, near: Vector, ahead: Vector) -> Projection:
+            point = np.where(moving, share * given.point + (1.0 - share) * begin, given.point)
+            block = self._block(point, jets)
+            block = replace(block, equations=replace(block.equations, accuracy=ON_PATHS))
+            return block.solved(near, ahead, most=SEARCH.restart_iterations)
+
+        found = continued(at, begin[jets])
+        if found is None:
+            return None
+        self.ways.append("start found on the path from what the guesses say of fixed derivatives")
+        x = given.point.copy()
+        x[jets] = found.x
+        return x
+
     def _nearest_of(self, system: JetSystem) -> Vector | None:
         """Values near the given ones at which other equations hold."""
         before = self.system, self._failure, self.together
@@ -463,23 +485,21 @@ class Solver(Ways):
             other = self.by_stages(given.point, given.fixed, given.weights, keep=given.known, follow=True)
             if found is None or (other is not None and self._distance(other) < self._distance(found)):
                 found = other
+        found = self._from_moving() if found is None else found
+        kept = given.fixed | given.known
         if found is None:
             self.together = True
-            kept = given.fixed | given.known
             if not (kept == given.fixed).all():
                 found = self._at_once(given.point, kept, given.weights)
             if found is None:
                 found = self._at_once(given.point, given.fixed, given.weights)
-        known = given.fixed | given.known
-        for magnitude in SEARCH.magnitudes if found is None and self.restarts and not known.all() else ():
-            start = np.where(known, given.point, given.apart_by(magnitude))
+        for magnitude in SEARCH.magnitudes if found is None and self.restarts and not kept.all() else ():
+            start = np.where(kept, given.point, given.apart_by(magnitude))
             found = self.by_stages(start, given.fixed, given.weights)
             if found is not None:
                 break
-        if found is None and self.small and self.restarts:
-            found = self._from_limited()
-        if found is None and self.small and self.restarts:
-            found = self._by_blocks()
+        for search in (self._from_limited, self._by_blocks) if self.small and self.restarts else ():
+            found = search() if found is None else found
         for _ in range(min(SEARCH.rescues, self.restarts)):
             if found is not None:
                 break
@@ -514,14 +534,11 @@ class Solver(Ways):
         if not every:
             starts += [self._random_start(given.point) for _ in range(self.restarts)]
         self._restarted = True
-        for at, start in enumerate(starts):
-            found = [start] if at < min(len(known), SEARCH.most_near) else []
-            way = self._at_once if self.together else self.by_stages
-            other = way(given.point, given.fixed, given.weights, start)
-            found += [] if other is None else [other]
-            x = min([x, *found], key=self._distance)
+        way = self._at_once if self.together else self.by_stages
+        found = [way(given.point, given.fixed, given.weights, start) for start in starts]
         self._restarted = False
-        return x
+        others = [one for one in found if one is not None]
+        return min([x, *known[: SEARCH.most_near], *others], key=self._distance)
 
     def near(self, x: Vector) -> list[Vector]:
         """Other solutions beside one, wherever the free values are, for equations that are to follow."""
@@ -529,7 +546,7 @@ class Solver(Ways):
         if not system.model.redundant or system.model.held:  # what is left out of closed models is a function
             return []
         none = np.zeros_like(self.given.fixed)
-        starts = [self._random_start(x) for _ in range(SEARCH.fewest_restarts)]
+        starts = (self._random_start(x) for _ in range(SEARCH.fewest_restarts))
         found = [self._at_once(start, none, 1.0 / self.given.sizes) for start in starts]
         return [one for one in found if one is not None]
 
@@ -580,15 +597,16 @@ class Solver(Ways):
             found = values_of(system.model.graph, [*part.roots, part.slopes[0, first]], ranges)
         return found is not None and (found[1][0] >= 0.0 or found[1][1] <= 0.0)
 
+    def _block(self, x: Vector, jets: Integers, rows: Integers | slice = slice(None)) -> BlockEquations:
+        """Some equations as functions of some values beside those in x."""
+        functions = self.system.functions(x, jets, None, rows)
+        bounds = None if self.given.bounds is None else self.given.bounds[:, jets]
+        return BlockEquations(functions, self.given.sizes[jets], bounds, self.system.tolerance)
+
     def _of_block(self, x: Vector, rows: npt.NDArray[np.int64], jets: npt.NDArray[np.int64]) -> Projection:
         """Values at which a block holds, by Newton's method or along a path from the guesses."""
         system, given = self.system, self.given
-        block = BlockEquations(
-            self.system.functions(x, jets, None, rows),
-            given.sizes[jets],
-            None if given.bounds is None else given.bounds[:, jets],
-            system.tolerance,
-        )
+        block = self._block(x, jets, rows)
         found = block.solved(x[jets])
         for magnitude in (0.0, 1.0, *SEARCH.magnitudes) if not found.converged else ():
             begin = x[jets]

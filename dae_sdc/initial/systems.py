@@ -203,8 +203,7 @@ class Polynomials:
         x = points / scales
         high = (1.0 + np.abs(x).max(axis=1, initial=0.0))[:, None] ** given.degrees
         values = PolynomialSystem(scaled, given.exponents).values(x)
-        found: npt.NDArray[np.bool_] = (np.abs(values) > 1e-9 * high).all(axis=1)
-        return found
+        return np.asarray((np.abs(values) > 1e-9 * high).all(axis=1))
 
     def sizes(self, usual: Vector) -> Vector:
         """Sizes of the unknowns, shape (unknowns,): the smaller of ``usual`` and the scales of variables."""
