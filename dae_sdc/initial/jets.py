@@ -497,8 +497,7 @@ class Ranges:
         return min(ends), max(ends)
 
     def _power(self, a: Range, exponent: int) -> Range:
-        if exponent < 0 and a[0] <= 0.0 <= a[1]:
-            raise NoValueError
+        # At a 0 within, where an even power is least, and a negative one raises ZeroDivisionError.
         ends = [float(integer_power(x, exponent)) for x in (*a, min(max(0.0, a[0]), a[1]))]
         return min(ends), max(ends)
 
