@@ -365,7 +365,7 @@ class CurveArrayProblem(ArrayProblem):
             for stencil in self._stencils[0]
         }
         self._slopes, self._slopes_at = np.zeros((self._order + 1, self.n)), near.t
-        self._rows = _sizes_of_rows(*near.halves(near.t, near.u, np.zeros(self.n)))
+        self._rows = _sizes_of_rows(*map(dense, near.halves(near.t, near.u, np.zeros(self.n))))
         # Ranks belong to points where F = 0, and where its derivatives are.
         for order in range(self._order + 1):
             self._find_slopes(near.t, near.u / near.sizes, self._stencils[1][0], order)
