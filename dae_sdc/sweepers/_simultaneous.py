@@ -967,6 +967,8 @@ def _judge(a: Any, t0: Any, h: Any, first: Any, again: Any, looks: Any) -> Any:
 
 @_view.method()
 def _solve_and_judge(a: Any, t0: Any, h: Any, first: Any, again: Any, looks: Any) -> Any:
+    if a.numbers.plain > 0.0:
+        a.weigh_plainly(h)
     return call_with(a, own.ADVANCE, t0, h, first, again, looks)
 
 
@@ -997,8 +999,6 @@ def _work_at(address: Any, what: Any, flags: Any) -> Any:
 def _act(address: Any, what: Any, t0: Any, h: Any, first: Any, again: Any, looks: Any) -> Any:
     a, step = stages_at(address), (t0, h, first, again != 0, looks != 0)
     if what == own.ADVANCE:
-        if a.numbers.plain > 0.0:
-            a.weigh_plainly(h)
         return float(a.solve_and_judge(*step))
     if what == own.JUDGE:
         return a.judge(*step)
@@ -1016,10 +1016,9 @@ def _act(address: Any, what: Any, t0: Any, h: Any, first: Any, again: Any, looks
         return 1.0 if a.weigh_within(h) else 0.0
     elif what == own.BETWEEN:
         return a.error_between()
-    elif what == own.STEPS and a.numbers.plain > 0.0:
-        return float(steps_ahead.take_plain_steps(a))
     elif what == own.STEPS:
-        return float(steps_ahead.take_steps(a, sizes_of_steps_at(a.step_sizes)))
+        plain, sizes = a.numbers.plain > 0.0, sizes_of_steps_at(a.step_sizes)
+        return float(steps_ahead.take_plain_steps(a) if plain else steps_ahead.take_steps(a, sizes))
     return 0.0
 
 

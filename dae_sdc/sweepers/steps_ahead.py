@@ -329,7 +329,6 @@ def take_plain_steps(w: Any) -> Any:
     while w.taken < w.room:
         w.begin_step()
         w.continue_stages(run.time, run.dt)
-        w.weigh_plainly(run.dt)
         run.status = w.solve_and_judge(run.time, run.dt, 1, False, False)
         if run.status != SOLVED:
             return UNFINISHED
