@@ -29,6 +29,8 @@ from dae_sdc.deadline import check_at
 from dae_sdc.errors import StepSizeError
 from dae_sdc.sweepers.steps_ahead import FULL, MOST_STEPS, REACHED, TIME_SLACK, UNFINISHED, Taken, time_slack
 
+MOST_TIMES = 1_000_000  # Most times of a grid that are in memory at once.
+
 
 class FixedSteps(Control):
     """Keeps the times of a grid; after a step that an event has cut short, the next ends on the grid again.
@@ -44,13 +46,21 @@ class FixedSteps(Control):
 
     def begin(self, step: Any, t0: float, u0: Any) -> None:
         """Begin a run."""
-        # Sums, one after the other, as pySDC's controllers have them.
-        self._grid = np.full(self.params.count + 1, self.params.dt)
-        self._grid[0] = t0
-        np.cumsum(self._grid, out=self._grid)
-        self._next = 1
+        # Sums, one after the other, as pySDC's controllers have them: the time of a number, and the last one.
+        self._number, self._here, self._last = 0, t0, t0
+        for count in range(self.params.count, 0, -MOST_TIMES):
+            self._last = float(self._times(self._last, min(count, MOST_TIMES))[-1])
         self._given: float | None = None
         step.levels[0].params.dt = self._stopped(t0, self.params.dt)
+
+    def _times(self, first: float, count: int) -> Any:
+        """A time of the grid and so many that follow."""
+        return np.cumsum(np.append(first, np.full(count, self.params.dt)))
+
+    def _pass(self, now: float) -> None:
+        """Go on to the last time of the grid up to now."""
+        while self._number < self.params.count - 1 and self._here + self.params.dt <= now:
+            self._number, self._here = self._number + 1, self._here + self.params.dt
 
     def _stopped(self, now: float, dt: float) -> float:
         """The size of a step from now that ends at the next stop, if that comes first."""
@@ -65,17 +75,21 @@ class FixedSteps(Control):
         """Steps that are taken one after the other from a time of the grid up to a stop, if any can."""
         free = self._given is None and (look is None or getattr(L.sweep, "collocation", True))
         ahead = L.sweep.steps_ahead(value) if free else None
-        number, slack = int(np.searchsorted(self._grid, time)), TIME_SLACK * self.params.dt
+        self._pass(time)
+        if ahead is None or self._here != time or L.params.dt != self.params.dt:
+            return None
+        slack = TIME_SLACK * self.params.dt
         stop = min([stop for stop in self.params.stops if stop > time + slack], default=self.t_end) + slack
-        room = min(most, int(np.searchsorted(self._grid, stop, side="right")) - number - 1)
-        if ahead is None or room < 1 or self._grid[number] != time or L.params.dt != self.params.dt:
+        times = self._times(time, min(most, self.params.count - self._number))
+        room = int(np.searchsorted(times, stop, side="right")) - 1
+        if room < 1:
             return None
         L.prob.start_step(value, time)
         about = value, time, self.params.dt, room
         taken: Taken | None = ahead.take_plain(*about, look and partial(look, L))
         if taken is None or not len(taken.starts):
             return taken
-        self._next = min(number + len(taken.starts) + 1, len(self._grid) - 1)
+        self._pass(taken.time)
         L.uend, L.status.time = taken.value, float(taken.starts[-1])
         taken = taken._replace(next_dt=self._stopped(taken.time, self.params.dt))
         reached = taken.time >= self.t_end or self.at_stop(taken.time)
@@ -88,7 +102,7 @@ class FixedSteps(Control):
     @property
     def t_end(self) -> float:
         """The last time of the grid."""
-        return float(self._grid[-1])
+        return self._last
 
     def finds_wrong_scales(self, L: Any, value: Any) -> bool:
         """False: steps of a fixed size do not depend on the sizes of unknowns."""
@@ -110,20 +124,16 @@ class FixedSteps(Control):
     def end_of_step(self, L: Any) -> float:
         """The time that an accepted step has come to."""
         end, slack = L.time + L.dt, time_slack(L.dt, L.time + L.dt)
-        meant = (float(self._grid[self._next]), *(self.params.stops if self.params.meets else ()))
+        meant = (self._here + self.params.dt, *(self.params.stops if self.params.meets else ()))
         return float(next((time for time in meant if abs(end - time) <= slack), end))
 
     def get_state(self) -> dict[str, Any]:
         """State on which later steps depend, for a checkpoint between two steps."""
-        return {"next": self._next, "given": self._given}
+        return {"number": self._number, "here": self._here, "given": self._given}
 
     def set_state(self, kept: Mapping[str, Any]) -> None:
         """Restore what :meth:`get_state` gave."""
-        self._next, self._given = kept["next"], kept["given"]
-
-    def post_run_processing(self, controller: Any, step: Any, **kwargs: Any) -> None:
-        """Keep the last time of the grid alone."""
-        self._grid = self._grid[-1:].copy()
+        self._number, self._here, self._given = kept["number"], kept["here"], kept["given"]
 
     def prepare_next_block(
         self, controller: Any, S: Any, size: int, time: Any, Tend: float, **kwargs: Any
@@ -134,15 +144,15 @@ class FixedSteps(Control):
         if given is not None:
             L.params.dt = given
             return
-        last = len(self._grid) - 1
-        self._next = min(last, max(self._next, int(np.searchsorted(self._grid, now, side="right"))))
-        if now == self._grid[self._next - 1]:
-            L.params.dt = self._stopped(now, self.params.dt)
+        dt = self.params.dt
+        self._pass(now)
+        if now == self._here:
+            L.params.dt = self._stopped(now, dt)
             return
         # What is nearly nothing to the next time of the grid goes on to the one after it.
-        if self._next < last and self._grid[self._next] - now < LEAST_REMAINDER * self.params.dt:
-            self._next += 1
-        L.params.dt = self._stopped(now, float(self._grid[self._next]) - now)
+        if self._number < self.params.count - 1 and self._here + dt - now < LEAST_REMAINDER * dt:
+            self._number, self._here = self._number + 1, self._here + dt
+        L.params.dt = self._stopped(now, self._here + dt - now)
 
 
 # Entries of the status of a step before its prediction.

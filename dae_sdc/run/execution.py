@@ -207,6 +207,7 @@ class Execution:
             if isinstance(control, Invariants):
                 self.drift = control.summary()
         located = getattr(controller, "events", None)
+        record.rows.fit()
         with unchecked():  # what has been computed is kept
             solution = self.solution(record, message, self._work(controller, levels), log, located)
             check_at_states(self.problem, solution.t, solution.u, solution.du)
