@@ -285,12 +285,12 @@ def test_a_run_walks_the_stages_of_the_page_in_their_order() -> None:
 
 BUDGETS = {
     "run": 12_735,
-    "sweepers": 11_226,
+    "sweepers": 11_240,
     "problems": 6_915,
     "dae": 7_748,
     "initial": 6_150,
     "model": 5_608,
-    "control": 5_099,
+    "control": 5_100,
     "constrained": 3_700,
     "structure": 3_380,
     "modelica": 3_881,

@@ -461,7 +461,8 @@ class Steps(Sequence[dict[str, Any]]):
     def fit(self) -> None:
         """Give back the room of rows that have not come."""
         for array in (self._values, self._counts):
-            array.resize((self._used, array.shape[1]), refcheck=False)  # nobody has a view of them
+            if array.flags.owndata:  # not those that came from other ranks
+                array.resize((self._used, array.shape[1]), refcheck=False)  # nobody has a view of them
 
     def _room(self, count: int, n: int) -> slice:
         """The places of new rows, for which the arrays grow by a sixteenth where they are full."""

@@ -391,6 +391,16 @@ def size_of_others(a: Any, above: Any) -> Any:
 
 
 @within_compiled
+def hardly_regular(a: Any) -> Any:
+    """Whether a pivot of the matrix of the last stage may be rounding of its entries."""
+    n, lu, least = a.n, doubles(a.end_lu), a.n * EPS * mn.largest_of(doubles(a.end_matrix), 0, a.entries)
+    for j in range(n):
+        if not abs(lu[j * n + j]) > least:
+            return True
+    return False
+
+
+@within_compiled
 def put_noise(a: Any, time: Any, c: Any) -> Any:
     """Write the error of unknowns by rounding of F at the last stage into ``work``, see rounding_noise."""
     n, last, spare = a.n, 8 * (a.m - 1) * a.n, a.data if a.refactorize != 0 else a.end_lu
@@ -400,6 +410,9 @@ def put_noise(a: Any, time: Any, c: Any) -> Any:
     for i in range(a.entries):
         doubles(a.end_matrix)[i] += doubles(spare)[i]
     if not factorize_at_end(a):
+        return False
+    if a.refactorize == 0 and hardly_regular(a):  # left to Python, which looks more closely
+        a.numbers.doubtful = 1.0
         return False
     for j in range(n):
         noise[j] = TINY
