@@ -368,6 +368,15 @@ def random_circuit(seed: int, grounded: bool) -> tuple[Callable[[float, Any, Any
     return equations, nodes, count
 
 
+def test_an_equation_of_time_alone_that_no_equation_contradicts_is_refused_by_name() -> None:
+    model = ds.Model("m")
+    x, y = model.variables("x y")
+    model.equation(model.der(x) + x)
+    model.equation(model.t - 3 + 0 * y)
+    with pytest.raises(ds.InconsistentStateError, match="at most times it holds for no values; remove one"):
+        ds.solve(model, u0={"x": 1.0}, t_end=1.0)
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_a_circuit_without_ground_is_as_with_one_or_is_refused_as_with_one(seed: int) -> None:
     ends = []

@@ -234,7 +234,7 @@ def listed(names: Sequence[str], total: int | None = None) -> str:
     shown = [f"'{name}'" for name in names[: MOST_LISTED if total > MOST_LISTED else total]]
     if total > MOST_LISTED:
         return f"{', '.join(shown)} and {total - MOST_LISTED} more"
-    return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
+    return " and ".join(filter(None, [", ".join(shown[:-1]), *shown[-1:]]))
 
 
 def derivative_name(name: str, order: int) -> str:
