@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -37,7 +37,7 @@ from dae_sdc.initial.projection import project
 from dae_sdc.initial.redundant import left_out, require_implied
 from dae_sdc.initial.solver import SEARCH, Booleans, Given, Solver
 from dae_sdc.registry import unknown
-from dae_sdc.sharing import one_at_a_time
+from dae_sdc.sharing import Recent, one_at_a_time
 
 # Largest number of values for which all solutions are sought in order to find the nearest one.
 MOST_VALUES_OF_EVERY_START = 200
@@ -228,7 +228,7 @@ def _rate(name: str) -> str:
 KEPT_JETS = 16  # Models whose differentiated equations are kept.
 KEPT_NODES = 20_000  # Expressions of the largest of these.
 
-_JETS: dict[tuple[Any, ...], ModelJets] = {}
+_JETS: Final[Recent[tuple[Any, ...], ModelJets]] = Recent(KEPT_JETS)
 
 
 @one_at_a_time
@@ -238,12 +238,7 @@ def jets_of(model: Any, t0: float | None) -> ModelJets:
     if len(model.graph) > KEPT_NODES:
         return ModelJets(model, time)
     starts = (tuple(variable.start.items()) for variable in model.variables_by_name.values())
-    key = (time, model.interval, *starts, *model.content())
-    jets = _JETS.pop(key, None) or ModelJets(model, time)
-    _JETS[key] = jets  # the last is the one used last
-    if len(_JETS) > KEPT_JETS:
-        del _JETS[next(iter(_JETS))]
-    return jets
+    return _JETS.of((time, model.interval, *starts, *model.content()), lambda: ModelJets(model, time))
 
 
 @under_way("consistent initial values were sought", ", or give guesses near them")

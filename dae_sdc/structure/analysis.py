@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from dae_sdc.deadline import under_way
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.dag import UNKNOWN, name_of
-from dae_sdc.sharing import one_at_a_time
+from dae_sdc.sharing import Recent, one_at_a_time
 from dae_sdc.structure.blocks import (
     Block,
     Stages,
@@ -267,7 +267,7 @@ class Structure:
         return lines
 
 
-_STRUCTURES: dict[tuple[Any, ...], Structure] = {}
+_STRUCTURES: Final[Recent[tuple[Any, ...], Structure]] = Recent(MOST_KEPT)
 
 
 @under_way("the structure was analysed")
@@ -292,12 +292,7 @@ def structure(
 @one_at_a_time
 def structure_of(model: Equations) -> Structure:
     """The structure of a model, which is kept for models that have the same equations and start values."""
-    key = (*model.content(), *Start.of(model).key)
-    if key not in _STRUCTURES:
-        while len(_STRUCTURES) >= MOST_KEPT:
-            del _STRUCTURES[next(iter(_STRUCTURES))]
-        _STRUCTURES[key] = structure(model)
-    return _STRUCTURES[key]
+    return _STRUCTURES.of((*model.content(), *Start.of(model).key), lambda: structure(model))
 
 
 def analyse(model: Equations | Signature | npt.ArrayLike, start: Start | None = None) -> Structure:
@@ -317,18 +312,13 @@ def analyse(model: Equations | Signature | npt.ArrayLike, start: Start | None = 
 
 
 Entries = dict[tuple[int, int], int]  # Of the system Jacobian in the finite field, by equation and unknown.
-_GENERIC: dict[tuple[Any, ...], tuple[Structure, Entries]] = {}
+_GENERIC: Final[Recent[tuple[Any, ...], tuple[Structure, Entries]]] = Recent(MOST_KEPT)
 
 
 @one_at_a_time
 def _generic_of_model(model: Equations) -> tuple[Structure, Entries]:
     """What does not depend on values of parameters, kept for models that have the same equations."""
-    key = model.equations_alone()
-    kept = _GENERIC.pop(key, None) or _generic(model)
-    _GENERIC[key] = kept  # the last is the one used last
-    if len(_GENERIC) > MOST_KEPT:
-        del _GENERIC[next(iter(_GENERIC))]
-    return kept
+    return _GENERIC.of(model.equations_alone(), lambda: _generic(model))
 
 
 def _generic(model: Equations | Signature | npt.ArrayLike) -> tuple[Structure, Entries]:
