@@ -10,6 +10,7 @@ import pytest
 import sympy as sp
 
 import dae_sdc as ds
+from benchmarks.studies.starts.plants import column
 from dae_sdc.dae.paths import newton_homotopy
 from dae_sdc.initial.projection import BlockEquations, EquationFunctions, blocks_of, continued, project
 
@@ -236,34 +237,11 @@ def test_the_operator_of_modelica_leads_to_the_start(tmp_path: Path) -> None:
         assert ds.solve(str(path), t_end=0.1, rtol=1e-6).values("x")[0] == pytest.approx(root)
 
 
-def column(trays: int) -> Any:
-    """A column for benzene and toluene of which the balances, 0 at rest, are derivatives."""
-    feed, distillate, reflux, pressure, at = 1.0, 0.5, 3.0, 101325.0, trays // 2
-    vapour = (1.0 + reflux) * distillate
-
-    def equations(t: float, u: Any, du: Any) -> list[Any]:
-        x, y, T = u[:trays], u[trays : 2 * trays], u[2 * trays :]
-        rows = []
-        for k in range(trays):
-            light = np.exp(20.7936 - 2788.51 / (T[k] - 52.36))
-            heavy = np.exp(20.9065 - 3096.52 / (T[k] - 53.67))
-            above = reflux * distillate + feed * (k - 1 >= at)
-            out = reflux * distillate + feed * (k >= at) if k < trays - 1 else feed - distillate
-            change = above * (x[k - 1] if k else y[0]) - out * x[k] - vapour * y[k]
-            change = change + (vapour * y[k + 1] if k < trays - 1 else 0.0) + (0.5 * feed if k == at else 0.0)
-            rows += [du[k] - change, y[k] - x[k] * light / pressure]
-            rows.append((x[k] * light + (1.0 - x[k]) * heavy) / pressure - 1.0)
-        return rows
-
-    return ds.FunctionProblem(
-        equations, 3 * trays, names=[f"{kind}{k}" for kind in "xyT" for k in range(trays)]
-    )
-
-
 def test_a_column_comes_to_rest_from_equal_trays_at_25_degrees() -> None:
     trays = 15
-    guesses = {"T*": 298.15, "x*": 0.5, "y*": 0.5}
-    start = ds.initial(column(trays), fixed={f"der(x{k})": 0.0 for k in range(trays)}, guesses=guesses)
+    plant = column(trays, bounded=False)
+    problem = ds.FunctionProblem(plant.function, len(plant.names), names=plant.names)
+    start = ds.initial(problem, fixed=plant.held, guesses=plant.guesses)
     x, T = (np.array([start[f"{kind}{k}"] for k in range(trays)]) for kind in "xT")
     assert (np.diff(x) < 0.0).all() and (np.diff(T) > 0.0).all()
     assert 0.5 * start["y0"] + 0.5 * x[-1] == pytest.approx(0.5, abs=1e-9)  # what goes in comes out

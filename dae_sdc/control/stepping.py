@@ -29,7 +29,7 @@ from dae_sdc.deadline import check_at
 from dae_sdc.errors import StepSizeError
 from dae_sdc.sweepers.steps_ahead import FULL, MOST_STEPS, REACHED, TIME_SLACK, UNFINISHED, Taken, time_slack
 
-MOST_TIMES = 1_000_000  # Most times of a grid that are in memory at once.
+TIMES_AT_ONCE = 1_000_000  # Most times of a grid that are in memory at once.
 
 
 class FixedSteps(Control):
@@ -48,8 +48,8 @@ class FixedSteps(Control):
         """Begin a run."""
         # Sums, one after the other, as pySDC's controllers have them: the time of a number, and the last one.
         self._number, self._here, self._last = 0, t0, t0
-        for count in range(self.params.count, 0, -MOST_TIMES):
-            self._last = float(self._times(self._last, min(count, MOST_TIMES))[-1])
+        for count in range(self.params.count, 0, -TIMES_AT_ONCE):
+            self._last = float(self._times(self._last, min(count, TIMES_AT_ONCE))[-1])
         self._given: float | None = None
         step.levels[0].params.dt = self._stopped(t0, self.params.dt)
 

@@ -468,17 +468,9 @@ def _at_round_off(a: Any) -> Any:
 @within_compiled
 def put_terms(a: Any, mass_at: Any, stiffness_at: Any, factor: Any, row: Any, out_at: Any) -> None:
     """Write the sizes of the terms of equations at a stage, whose dF/du is ``factor`` times a matrix."""
-    n, is_sparse, out, u, du = (
-        a.n,
-        a.refactorize != 0,
-        doubles(out_at),
-        doubles(a.u + row),
-        doubles(a.du + row),
-    )
-    mass, stiffness, rows, starts = (
-        *(doubles(mass_at), doubles(stiffness_at)),
-        *(short_integers(a.indices), short_integers(a.starts)),
-    )
+    n, is_sparse, out = a.n, a.refactorize != 0, doubles(out_at)
+    u, du, mass, stiffness = doubles(a.u + row), doubles(a.du + row), doubles(mass_at), doubles(stiffness_at)
+    rows, starts = short_integers(a.indices), short_integers(a.starts)
     for j in range(n):
         out[j] = 0.0
     for j in range(n):
