@@ -139,20 +139,27 @@ def put_counts(work: Any, row: Any, sign: Any) -> None:
     row[6] += sign * counts.solve
 
 
+@within_compiled
+def solve_in_slot(nodes: Any, slot: Any) -> None:
+    """Solve with the factors in a slot for ``delta``, in place."""
+    if nodes.substitute != 0:
+        call_at(nodes.substitute, (nodes.own, slot))
+    else:
+        n = nodes.n
+        factors, pivots = nodes.factors + 8 * n * n * slot, nodes.pivots + 4 * n * slot
+        dense_solve(n, LARGEST_NODE_LOOP, nodes.getrs, nodes.small, factors, pivots, nodes.delta)
+
+
 @_view.method()
 def _correct(nodes: Any) -> Any:
     residual_of_node(nodes, nodes.node, nodes.node_u, nodes.node_du)
     nodes.counts.newton += 1
     nodes.counts.solve += 1
-    n, slot, split = nodes.n, nodes.slot, nodes.split
+    n, split = nodes.n, nodes.split
     delta, value = doubles(nodes.delta), doubles(nodes.value)
     for i in range(n):
         delta[i] = value[i]
-    if nodes.substitute != 0:
-        call_at(nodes.substitute, (nodes.own, slot))
-    else:
-        factors, pivots = nodes.factors + 8 * n * n * slot, nodes.pivots + 4 * n * slot
-        dense_solve(n, LARGEST_NODE_LOOP, nodes.getrs, nodes.small, factors, pivots, nodes.delta)
+    solve_in_slot(nodes, nodes.slot)
     if nodes.weights != 0:
         return nodes.differential * largest_weighted(delta, doubles(nodes.weights), n)
     size = nodes.differential * largest_of(delta, 0, split)

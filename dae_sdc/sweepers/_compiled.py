@@ -143,8 +143,8 @@ def _end_step(w: Any, sweeps: Any, residual: Any) -> None:
 
 
 for _function in (
-    *(sweep.integrate, sweep.put_integrated, sweep.continue_polynomial, sweep.right_sides),
-    *(sweep.guide_point, sweep.start_from, sweep.collect, sweep.solve_nodes, sweep.finish),
+    *(sweep.integrate, sweep.put_integrated, sweep.continue_values, sweep.continue_polynomial),
+    *(sweep.right_sides, sweep.guide_point, sweep.start_from, sweep.collect, sweep.solve_nodes, sweep.finish),
     *(sweep.place_measured, sweep.residual_norms, sweep.residual),
     *(sweep.keep_old, sweep.look_at_change, sweep.sweeps, sweep.take_steps),
 ):

@@ -70,7 +70,7 @@ class SweepMemory(ctypes.Structure):
             ),
         ),
         ("before", _memory_of("Values", "u du integral")),  # a sweep
-        ("last", _memory_of("Continuation", "matrix value derivative", "wanted nodes")),
+        ("last", _memory_of("Continuation", "matrix value derivative inverse", "wanted nodes split")),
         ("goal", _memory_of("Goal", "old", "weights numbers")),
         ("ahead", AheadMemory),
         *fields(ctypes.c_int64, "norms nodes"),
@@ -243,8 +243,8 @@ class CompiledNodes(PythonNodes):
         memory = self._memory.last
         memory.wanted = last.wanted
         if last.wanted == CONTINUE:
-            memory.nodes = last.nodes
-            for part in ("matrix", "value", "derivative"):
+            memory.nodes, memory.split = last.nodes, last.split
+            for part in ("matrix", "value", "derivative", "inverse"):
                 tell_rows(getattr(memory, part), getattr(last, part))
 
     def _used(self) -> list[Any]:
@@ -307,6 +307,11 @@ class CompiledNodes(PythonNodes):
         slot = int(self._buffers["slots"][m])
         known = self._factors_in(slot) if self._numbers(slot).age >= 0.0 else None
         return super().operators(m) if known is None else known
+
+    def matrix_at(self, m: int) -> tuple[int, int] | None:
+        slot = int(self._buffers["slots"][m])
+        known = self._numbers(slot).age >= 0.0 and self._factors_in(slot) is not None
+        return (self._nodes.own, slot) if known else None
 
     def _factors_in(self, slot: int) -> Operators | None:
         """The matrix in a slot; None where its factors are not in the memory of compiled code."""

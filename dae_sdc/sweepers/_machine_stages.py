@@ -36,6 +36,7 @@ from dae_sdc.dae.state import (
     Vector,
     attach,
     coefficients_of_last,
+    differentiation_row,
     lagrange_weights,
 )
 from dae_sdc.errors import SingularMatrixError
@@ -87,6 +88,10 @@ class StagesMemory(ctypes.Structure):
             "last_coefficients between_counted between_atol",
             "late_counted late_atol",  # likewise of errors at the end of unknowns of index 2
             "share",  # in Python: does the parts of a piece of work, see dae_sdc.sweepers.teams; 0 without
+            # Where stages are swept, see ``sweep_step``: the address of a SweepMemory, or 0, of the function
+            # that sweeps, and of the numbers of sweeps of the steps; weights of the stages in u' at the end.
+            "sweeps sweep counted_sweeps end_row",
+            "nodes_of slot n_integrated",  # of the matrix of a node that judges, -1 for the one of its own
             "checks",  # whether errors of the last stage are checked
             "between",  # number of places between the nodes at which F is checked
             "several chunks",  # 1 where each matrix has scratch memory of its own; parts of SPREAD
@@ -143,6 +148,7 @@ class MachineStages(Simultaneous):
         memory.working = entry(f"{COMPILED}:working").address
         memory.m, memory.n, memory.n_diff, memory.pairs = m, n, problem.n_diff, len(self.pairs)
         memory.rows, memory.in_turn, memory.jacobian_at = self.rows, int(self.in_turn), self.jacobian_at
+        memory.slot, memory.n_integrated = -1, n
         memory.chunks = 1 if team is None else team.at_once
         memory.several, memory.checks = int(memory.chunks > 1), int(self.checked.any())
         memory.between, memory.amplifies = len(self.places), int(self.multipliers.any())
@@ -184,6 +190,12 @@ class MachineStages(Simultaneous):
         # Weights that compiled code knows, by the beginning of its fields.
         self._told: dict[str, Weights] = {}
         self._advanced: int | None = None  # how Newton's method has ended in a step that was begun ahead
+
+    def integrate_first(self, count: int) -> None:
+        super().integrate_first(count)
+        self._memory.n_integrated = count
+        self._arrays["end_row"] = np.array(differentiation_row(self.nodes, 1.0))
+        tell_addresses(self._memory, {"end_row": self._arrays["end_row"]})
 
     def serve(self, problem: ProblemDAE) -> bool:
         last = self.problem
@@ -266,7 +278,7 @@ class MachineStages(Simultaneous):
         if self.in_turn:
             return True
         alike = type(before) is StepPolynomial and before.nodes == self.nodes and self.nodes[-1] == 1.0
-        return bool(alike and before.n_integrated == self.problem.n)
+        return bool(alike and before.n_integrated == self.n_integrated)
 
     def _continue(self, before: Any, t0: float, h: float) -> None:
         if not self.continues(before):
@@ -417,7 +429,18 @@ class MachineStages(Simultaneous):
             self.begin_in_turn(h)
         return super()._advance(t0, h, first, looks)
 
+    def judge_by_matrix(self, solver: Any, node: int, t0: float, h: float) -> bool:
+        place = solver.matrix_at(node)
+        self._memory.nodes_of, self._memory.slot = place or (0, -1)
+        return place is not None or self.renew(t0, h)
+
+    def continuation_from(self, last: Any, time: float, dt: float) -> tuple[Vector, Vector]:
+        if not self.continues(last):
+            return super().continuation_from(last, time, dt)
+        return self._arrays["continuation"], self.inverse / dt
+
     def _slope(self, t0: float, h: float) -> float:
+        self._memory.slot = -1
         found = self._act(own.SLOPE, t0, h)
         if np.isfinite(found):
             return found

@@ -182,8 +182,16 @@ def _residuals(a: Any, t0: Any, h: Any) -> Any:
 
 @within_compiled
 def solve_real(a: Any, x_at: Any) -> Any:
-    """Solve with the matrix of the real eigenvalue, in place."""
-    if a.substitute != 0:
+    """Solve with the matrix of the real eigenvalue, or that of a node, in place."""
+    if a.slot >= 0:
+        nodes, x = mn.nodes_at(a.nodes_of), doubles(x_at)
+        delta = doubles(nodes.delta)
+        for j in range(a.n):
+            delta[j] = x[j]
+        mn.solve_in_slot(nodes, a.slot)
+        for j in range(a.n):
+            x[j] = delta[j]
+    elif a.substitute != 0:
         call_at(a.substitute, (a.own, 0, x_at))
     else:
         mn.dense_solve(a.n, mn.LARGEST_LOOP, a.dgetrs, a.small, a.real_lu, a.real_pivots, x_at)
@@ -633,12 +641,18 @@ def _factorize_real(a: Any, h: Any) -> Any:
 
 
 @within_compiled
+def mass_at(a: Any) -> Any:
+    """The address of dF/du', which may be that of a node."""
+    return a.mass if a.slot < 0 else mn.nodes_at(a.nodes_of).masses + 8 * a.entries * a.slot
+
+
+@within_compiled
 def mass_times(a: Any, x_at: Any, out_at: Any) -> Any:
     """The product of dF/du' and a row."""
     if a.multiply != 0:
         call_at(a.multiply, (a.own, x_at, out_at))
         return
-    n, x, out, mass = a.n, doubles(x_at), doubles(out_at), doubles(a.mass)
+    n, x, out, mass = a.n, doubles(x_at), doubles(out_at), doubles(mass_at(a))
     for i in range(n):
         total = 0.0
         for j in range(n):
@@ -780,11 +794,18 @@ def _forget(a: Any) -> None:
 @_view.method()
 def _continue_stages(a: Any, t0: Any, h: Any) -> Any:
     m, n, n_diff, last = a.m, a.n, a.n_diff, (a.m - 1) * a.n
-    du0, before = doubles(a.du0), doubles(a.du_before)
+    du0, before, values = doubles(a.du0), doubles(a.du_before), doubles(a.u_before)
     for j in range(n):
         du0[j] = before[last + j]
+    for j in range(a.n_integrated, n):
+        du0[j] = 0.0
+        for i in range(m):
+            du0[j] += doubles(a.end_row)[i] * values[i * n + j] / a.step_before
     begin_tableau(a, h)
     if a.in_turn != 0:
+        return
+    if a.end_row != 0:  # the stages are swept, and guessed there
+        put_continuation(a, (t0 - a.time_before) / a.step_before, h / a.step_before)
         return
     if a.step_before == 0.0 or (t0 + h - a.time_before) / a.step_before > FARTHEST_EXTRAPOLATION:
         guess = doubles(a.guess)
@@ -1011,6 +1032,8 @@ def _act(address: Any, what: Any, t0: Any, h: Any, first: Any, again: Any, looks
         return 1.0 if own.renew(a, t0, h) else 0.0
     if what == own.NEXT:
         return 1.0 if a.next_stage(h) else 0.0
+    if what == own.RESIDUAL:
+        return 1.0 if a.residual_is_small(t0, h) else 0.0
     if what == own.SLOPE:
         return float(own.slope(a, t0, h))
     if what == own.CONTINUE:
@@ -1087,7 +1110,7 @@ def product(a: Any, matrix_at: Any, x_at: Any, out_at: Any) -> None:
 
 def _multiply_at(address: Any, x_at: Any, out_at: Any) -> Any:
     a = stages_at(address)
-    product(a, a.mass, x_at, out_at)
+    product(a, mass_at(a), x_at, out_at)
     return 1
 
 

@@ -13,7 +13,6 @@ from dae_sdc.sweepers.collocation import SweepMatrices
 from dae_sdc.sweepers.coupled import starting_derivative
 from dae_sdc.sweepers.nodes import NodeCommunicator, ShownRows, Stages, rows_of
 from dae_sdc.sweepers.solvers import Place, PythonNodes
-from dae_sdc.sweepers.step_error import StepError
 from dae_sdc.sweepers.sweep import CONTINUE, Continuation, SweepArrays, continue_polynomial
 
 RESIDUAL_SHARE = 0.1  # A node's solve leaves a residual of at most this part of ``restol``.
@@ -291,27 +290,25 @@ INITIAL_GUESSES = ("extrapolate", "spread", "zero", "random")  # Names of the fi
 class Predictor:
     """Fills the nodes of a step by the ``initial_guess`` of a sweeper."""
 
-    def __init__(self, iterate: StepIterate, params: Any, errors: StepError | None) -> None:
-        self.iterate, self.params, self.errors = iterate, params, errors
+    def __init__(self, iterate: StepIterate, params: Any, judging: Any) -> None:
+        self.iterate, self.params, self.judging = iterate, params, judging
         self.rng: np.random.RandomState | None = None
         # From index 2 on the derivative of integrated algebraic unknowns is too rough to be extrapolated.
-        integrates = iterate.problem.n_diff < iterate.n_integrated
-        self._continues_algebraic_values = errors is not None and errors.index > 1 and integrates
-        if self._continues_algebraic_values:
-            self._inverse = np.linalg.inv(iterate.matrices.collocation.Qmat[1:, 1:])
+        rough = judging is not None and max(iterate.problem.variable_index, default=1) > 1
+        self.split = iterate.problem.n_diff if rough else iterate.problem.n
 
     def fill(self) -> None:
         """Fill the nodes, and set ``level.f[0]`` to the known u' at the start of the step, or to 0."""
-        iterate, errors = self.iterate, self.errors
+        iterate, judging = self.iterate, self.judging
         L, P, k = iterate.level, iterate.problem, iterate.n_integrated
         u, du = iterate.stages.u, iterate.stages.du
         guess, polynomial = self.params.initial_guess, L.u[0].polynomial
         iterate.extrapolated = guess == "extrapolate" and reaches(polynomial, L.time + L.dt, k)
         if iterate.extrapolated:
             self.extrapolate()
-        elif guess == "extrapolate" and errors is not None and polynomial is not None:
+        elif guess == "extrapolate" and judging is not None and polynomial is not None:
             # The last step was too short for its polynomial to be of use.
-            u[:], du[:] = iterate.start_values, errors.du0
+            u[:], du[:] = iterate.start_values, judging.du0
             du[:, P.n_diff :] = 0.0
             u[:, :k] += np.outer(iterate.matrices.offsets, du[0, :k])
         elif guess == "random":
@@ -327,29 +324,20 @@ class Predictor:
     def extrapolate(self) -> None:
         """Extrapolate the polynomial that the start value carries, or let the first sweep do it."""
         iterate = self.iterate
-        L = iterate.level
-        last = L.u[0].polynomial
-        matrix = last.continuation(L.time, L.dt, iterate.matrices.nodes)
-        continuation = Continuation(CONTINUE, len(last.nodes), matrix, last.value, last.derivative)
-        if self._continues_algebraic_values:
-            self._continue_algebraic_values(continuation)
-        elif iterate.matrices.first_solved == 0 and self.params.initial_sweeps > 0 and iterate.stands_alone():
+        L, last = iterate.level, iterate.level.u[0].polynomial
+        if self.judging is None:
+            matrix, inverse = last.continuation(L.time, L.dt, iterate.matrices.nodes), iterate.matrices.dt_q
+        else:
+            matrix, inverse = self.judging.continuation_from(last, L.time, L.dt)
+        continuation = Continuation(
+            CONTINUE, len(last.nodes), matrix, last.value, last.derivative, inverse, self.split
+        )
+        if iterate.matrices.first_solved == 0 and self.params.initial_sweeps > 0 and iterate.stands_alone():
             iterate.pending = continuation
         else:
             iterate.prepare(iterate.stages)
             iterate.solver.run(continue_polynomial, last=continuation)
         iterate.stages.integral_known = True
-
-    def _continue_algebraic_values(self, last: Continuation) -> None:
-        """Extrapolate the polynomial of u', but for algebraic unknowns the polynomial of their values."""
-        iterate = self.iterate
-        stages, split = iterate.stages, iterate.problem.n_diff
-        iterate.prepare(stages)
-        iterate.solver.run(continue_polynomial, last=last)
-        change = last.matrix @ last.value[:, split:] - iterate.start_values[split:]
-        stages.du[:, split:] = (self._inverse / iterate.level.dt) @ change
-        stages.u[:, split:] = iterate.start_values[split:] + change
-        stages.integral[:, split:] = change
 
     def receive(self) -> None:
         """Take a new start value, which is another object, or one whose values a message has replaced."""

@@ -194,10 +194,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         P = self.level.prob
         self._take_problem(P, u0, t0)
         P.start_step(u0, t0)
-        weights, stages = self._together.used.weights, self._together.used.stages
-        return weights.first_step(
-            u0.view(np.ndarray), span, stages.weights, lambda step: stages.starting_slope(u0, t0, step)
-        )
+        return self._together.starting_step(u0, t0, span)
 
     def judge(self) -> Outcome:
         """The outcome of the finished step, with its error estimate."""

@@ -37,7 +37,7 @@ from dae_sdc.sweepers.step_sweeps import (
     StepSweeps,
     SweepsAhead,
 )
-from dae_sdc.sweepers.tolerance import Outcome, Tolerance
+from dae_sdc.sweepers.tolerance import Outcome, Tolerance, Weights
 
 BACKENDS = ("compiled", "numpy")  # Names of the kinds of code that can solve at the nodes.
 # Every sweeper by its name.
@@ -191,7 +191,7 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
             iterate.may_run_ahead = before.iterate.may_run_ahead
         watch = JacobianWatch(problem, self.tolerance is not None)
         accuracy = None if self.tolerance is None else AccuracyGoal(iterate, self.tolerance, name, watch)
-        predictor = Predictor(iterate, self.params, None if accuracy is None else accuracy.errors)
+        predictor = Predictor(iterate, self.params, None if accuracy is None else accuracy.stages)
         step = StepSweeps(iterate, predictor, accuracy, watch, self.params)
         self._ahead = SweepsAhead(step, self.params)
         return step
@@ -343,6 +343,11 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
         accuracy = self.step.accuracy
         assert accuracy is not None
         return accuracy.judge()
+
+    def error_between(self, weights: Weights, judged: Vector) -> float | None:
+        """Largest error of chosen unknowns between the nodes, by compiled code; None where there is none."""
+        stages: Any = None if self._accuracy is None else self._accuracy.stages
+        return stages.error_between(weights, judged) if hasattr(stages, "error_between") else None
 
     # --- checkpoints ----------------------------------------------------------------------------------------
 

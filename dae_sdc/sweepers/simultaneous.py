@@ -394,7 +394,7 @@ def slope(w: Any, t0: Any, h: Any) -> Any:
     return w.filtered() if w.factorize_real(h) else np.inf
 
 
-ADVANCE, JUDGE, SLOPE, RENEW, NEXT, CONTINUE, WEIGH, WITHIN, BETWEEN, STEPS = range(10)
+ADVANCE, JUDGE, SLOPE, RENEW, NEXT, RESIDUAL, CONTINUE, WEIGH, WITHIN, BETWEEN, STEPS = range(11)
 """What :func:`act` may be asked for, from ``CONTINUE`` on in compiled code alone."""
 NOT_JUDGED = 1, False, False  # The last arguments of :func:`act` where stages are not to be judged.
 
@@ -421,10 +421,21 @@ def act(w: Any, what: Any, t0: Any, h: Any, first: Any, again: Any, looks: Any) 
         return 1.0 if renew(w, t0, h) else 0.0
     if what == NEXT:
         return 1.0 if w.next_stage(h) else 0.0
+    if what == RESIDUAL:
+        return 1.0 if w.residual_is_small(t0, h) else 0.0
     return float(slope(w, t0, h))
 
 
 # --- Python -------------------------------------------------------------------------------------------------
+
+
+class Product(NamedTuple):
+    """A matrix that is known by its products with vectors."""
+
+    times: Callable[[Vector], Vector]
+
+    def __matmul__(self, vector: Vector) -> Vector:
+        return self.times(vector)
 
 
 class StageOperations:
@@ -454,6 +465,7 @@ class StageOperations:
         self.places, self.value_between, self.slope_between = basis.places, basis.values, basis.slopes
         n, m = problem.n, len(together[1])
         self.m, self.n, self.rows, self.between = m, n, len(c), len(self.places)
+        self.n_integrated = n
         self.at, self.jacobian_at = slice(None), 0.5  # where in the step the Jacobian is evaluated
         # The rows of the eigenbasis that belong to each matrix.
         self._ends = [0, *range(m % 2, m + 1, 2)]
@@ -495,6 +507,10 @@ class StageOperations:
         tolerance = self.problem.newton_tol
         self.set_tolerance(tolerance / np.sqrt(self.n), tolerance)
         self.numbers.relative, self.numbers.plain, self.checked[:] = tolerance, 1.0, 0.0
+
+    def integrate_first(self, count: int) -> None:
+        """Take steps of so many leading integrated unknowns, whose stages are swept and not solved here."""
+        self.n_integrated = count
 
     def forget(self) -> None:
         """Drop the kept matrices."""
@@ -885,6 +901,26 @@ class Simultaneous(StageOperations):
         if not np.isnan(value).any():
             self.error += factor * value
         return bool(np.isfinite(self.error).all())
+
+    def residual_meets(self, t0: float, h: float) -> bool:
+        """See :meth:`residual_is_small`."""
+        return self._act(RESIDUAL, t0, h) != 0.0
+
+    def judge_by_matrix(self, solver: Any, node: int, t0: float, h: float) -> bool:
+        """Let stages that were solved node by node be judged by the matrix of a node; whether there is one.
+
+        It stands for that of the real eigenvalue, whose coefficient is about as large.
+        """
+        try:
+            kept = solver.operators(node)
+        except SolveError:  # without a kept matrix one is made there, which may be singular
+            return False
+        self._mass, self._factors = Product(kept.mass), [kept.solve]
+        return True
+
+    def continuation_from(self, last: Any, time: float, dt: float) -> tuple[Vector, Vector]:
+        """The matrix from the nodes of the last step to those of a step, and the inverse of h A."""
+        return last.continuation(time, dt, self.nodes), self.inverse / dt
 
     def renew(self, t0: float, h: float) -> bool:
         """See :func:`renew`."""

@@ -111,6 +111,10 @@ class PythonNodes:
         a, t = self.arrays, float(self.place.times[m])
         return operators_at(self.problem, a.u[m], a.du[m], t, c)
 
+    def matrix_at(self, m: int) -> tuple[int, int] | None:
+        """Address and slot of the matrix of node m in the memory of compiled code; None if not there."""
+        return None
+
     def measured(self, low: int, high: int) -> Vector:
         """F - tau at nodes ``low`` to ``high`` - 1 with u = u_0 + dt sum_j q_mj U_j, one row a node."""
         sweep.place_measured(self.arrays, low, high)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from dae_sdc.dae.newton_checks import JacobianWatch
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import MeshDAE, Vector, continuation_matrix, interpolation_matrix, reaches
+from dae_sdc.dae.state import MeshDAE, Vector, continuation_matrix, reaches
 from dae_sdc.errors import EvaluationError, InputError, SolveError
 from dae_sdc.registry import unknown
 from dae_sdc.sweepers import sweep
@@ -18,60 +19,64 @@ from dae_sdc.sweepers.collocation import qdelta_matrix, transient_growth
 from dae_sdc.sweepers.iterate import Predictor, StepIterate
 from dae_sdc.sweepers.nodes import OK, RESIDUAL_FAILED, SWEEP_FAILED, Stages
 from dae_sdc.sweepers.restart import SwitchedSteps
-from dae_sdc.sweepers.simultaneous import eigenbasis
-from dae_sdc.sweepers.step_error import StepError, multipliers, only_rounding
+from dae_sdc.sweepers.simultaneous import MOST_NEWTON_ITERATIONS, SOLVED, UNRESOLVED
+from dae_sdc.sweepers.step_error import SMALLEST_NODE_TOLERANCE
 from dae_sdc.sweepers.steps_ahead import FULL, Look, Pace, Taken
 from dae_sdc.sweepers.sweep import CONTINUE, CONVERGED, GOING_ON, MOST_SWEEPS, TOO_SLOW, Continuation
+from dae_sdc.sweepers.tableaux import radau_iia
+from dae_sdc.sweepers.together import FewerNodes, StagesTogether
 from dae_sdc.sweepers.tolerance import Outcome, Tolerance
 
 # A node's solve may stop at this fraction of its first correction, by the index of the problem: the next
 # sweep corrects the rest.
 FORCING_BY_INDEX: tuple[float, ...] = (0.01, 0.01, 0.01, 1e-4)
-RESIDUAL_BOUND_LIFETIME = 50  # Number of steps for which a measured bound of the residuals holds.
-# After the first sweep of a step, which shows no contraction yet, contraction / (1 - contraction) is taken to
-# be this power of its value in the last step.
-CONTRACTION_RATIO_EXPONENT = 0.8
-# Lower bound of contraction / (1 - contraction) of the last step in that power.
-SMALLEST_CONTRACTION_RATIO = 1e-16
+# Allowed error of the solve at one node, relative to that of the iteration over the step.
+NODE_SHARE = 0.003
+LARGEST_NODE_TOLERANCE = 1e-3  # Largest tolerance of the solve at a node.
+# Relative change of u by rounding, in units of the round-off of the equations.
+ROUND_OFF_CHANGE = 10.0
 
 
 class AccuracyGoal:
-    """What sweeps must reach in steps of a given accuracy, and the error estimate of a step."""
+    """What sweeps must reach in steps of a given accuracy, which are judged as those of Radau IIA are."""
 
     def __init__(self, iterate: StepIterate, tolerance: Tolerance, qdelta: str, watch: JacobianWatch) -> None:
         self.iterate, self._watch = iterate, watch
         problem, matrices = iterate.problem, iterate.matrices
         M, n, delta = iterate.num_nodes, problem.n, matrices.delta
-        # Bound of the residuals, measured in a step of size _bound_dt; it holds for _bound_steps more steps.
-        self._allowed, self._residual_bound = np.zeros(n), 0.0
-        self._bound_dt, self._bound_steps = 1.0, 0
-        self._norms = np.zeros(M)
         if not delta[-1, -1] > 0.0:
             raise InputError(
                 f"the error estimate of a run to a tolerance needs an implicit Q_Delta; the last entry of "
                 f"'{qdelta}' is {delta[-1, -1]:g}; use LU, or give dt instead of rtol"
             )
-        self.errors = errors = StepError(problem, tolerance, M)
-        self.goal = sweep.Goal(np.zeros((M, n)), errors.weights, sweep.GoalNumbers())
-        iterate.solver.measure_by(errors.weights, errors.unit)
-        index, numbers = errors.index, self.goal.numbers
-        numbers.eta, numbers.share = 1.0, errors.share
+        Q = matrices.collocation.Qmat[1:, 1:]
+        tableau = replace(radau_iia(M), A=Q, b=Q[-1], c=np.asarray(matrices.collocation.nodes))
+        method = StagesTogether(problem, tableau, tolerance, compiled=iterate.solver.compiled)
+        self.method, self.together = method, FewerNodes(problem, tolerance, method, False)
+        self.stages, weights = method.stages, method.stages.weights
+        self.stages.integrate_first(iterate.n_integrated)
+        self.goal = sweep.Goal(np.zeros((M, n)), weights, sweep.GoalNumbers())
+        index, unit, numbers = max(problem.variable_index, default=1), method.weights.rtol, self.goal.numbers
+        iterate.solver.measure_by(weights, unit)
+        numbers.eta, numbers.share = 1.0, float(self.stages.numbers.kappa)
         # With constraints of index k sweeps contract at their final rate after about k M of them.
         numbers.patience = max(index, 1) * M + 3.0
-        numbers.round_off_change = errors.round_off(matrices.nodes[0])
-        Q = matrices.collocation.Qmat[1:, 1:]
-        # gamma of the error estimate of Radau IIA, to whose solution the sweeps converge.
-        self._gamma = eigenbasis(np.ascontiguousarray(Q)).real
-        self._at_start = interpolation_matrix(matrices.nodes, (0.0,))[0]
+        # Each hidden differentiation of a constraint divides round-off by the first node and by dt, as
+        # weights do.
+        amplified = matrices.nodes[0] ** (1 - max(index, 1))
+        numbers.round_off_change = ROUND_OFF_CHANGE * problem.round_off * amplified / unit
+        # Sweeps also end at round-off, which may be above the tolerance.
+        self.stages.set_tolerance(max(numbers.share, numbers.round_off_change), unit)
         # The error that an inexact solve leaves at a node may grow in later sweeps before it contracts.
         changes = range(1, M + 1) if matrices.varies else ()
         deltas = [qdelta_matrix(matrices.collocation, qdelta, number) for number in changes] or M * [delta]
-        self._growth = transient_growth(Q, deltas)
+        growth = transient_growth(Q, deltas)
         # The error that a solve leaves in an integrated multiplier returns in the next sweep divided by dt.
         exact = index > 1 and problem.n_diff < iterate.n_integrated
         forcing = 0.0 if exact else FORCING_BY_INDEX[min(index, 3)]
-        self._forcing = forcing / self._growth
-        self._multipliers = multipliers(problem)
+        node_tolerance = max(SMALLEST_NODE_TOLERANCE, NODE_SHARE * numbers.share * unit)
+        node_tolerance = min(LARGEST_NODE_TOLERANCE, node_tolerance) / growth
+        iterate.accuracy = max(SMALLEST_NODE_TOLERANCE, node_tolerance), forcing / growth
         self.reset()
 
     @property
@@ -93,7 +98,7 @@ class AccuracyGoal:
         """A size for the first step, see :meth:`~dae_sdc.sweepers.tolerance.Weights.first_step`."""
         self.iterate.problem.start_step(u0, t0)
         self.goal.numbers.eta = 1.0
-        return self.errors.starting_step(u0, t0, span, float(self._gamma))
+        return self.together.starting_step(u0, t0, span)
 
     def reset(self) -> None:
         """Forget how the last step ended."""
@@ -101,128 +106,83 @@ class AccuracyGoal:
 
     def begin(self, u0: MeshDAE) -> None:
         """Begin a step; its contraction is estimated from that of the last step."""
-        numbers, errors = self.goal.numbers, self.errors
-        errors.begin(u0, self.iterate.level.dt)
-        ratio = max(float(numbers.eta), SMALLEST_CONTRACTION_RATIO)
-        numbers.eta = ratio**CONTRACTION_RATIO_EXPONENT
-        numbers.change, numbers.contraction, numbers.remainder = 0.0, 0.0, np.inf
-        tolerance = errors.at_least(errors.newton_tolerance / self._growth)
-        self.iterate.accuracy = tolerance, self._forcing
+        L = self.iterate.level
+        self.method.begin(u0, L.time, L.dt, self.together.attempt(L.time))
+        sweep.begin_goal(self.goal.numbers)
 
     def take_status(self, status: int) -> None:
         """Take the result of a sweep; CONVERGED if unknowns still change only by rounding."""
-        if status == TOO_SLOW and not self.iterate.nodes.shared and self._only_rounding():
-            status = CONVERGED
+        if status == TOO_SLOW and not self.iterate.nodes.shared:
+            L, stages = self.iterate.level, self.stages
+            self._show()
+            np.subtract(stages.u, self.goal.old, out=stages.change)
+            if stages.changes_by_rounding(L.time, L.dt):
+                status = CONVERGED
         self.status = status
 
-    def _only_rounding(self) -> bool:
-        iterate, errors = self.iterate, self.errors
-        stages, times = iterate.stages, iterate.times
-        nodes = enumerate(iterate.matrices.coefficients.tolist())
-        points = ((m, stages.u[m], stages.du[m], float(times[m]), c) for m, c in nodes if c > 0.0)
-        about = stages.u - self.goal.old, errors.weights, self._multipliers, errors.share
-        return only_rounding(iterate.problem, *about, points)
-
-    # --- the end of a step ----------------------------------------------------------------------------------
+    def _show(self) -> None:
+        """Give the stages that judge the step the values at its nodes."""
+        self.stages.u[:], self.stages.du[:] = self.iterate.stages.u, self.iterate.stages.du
 
     def judge(self) -> Outcome:
-        r"""The outcome of the finished step, with its error estimate.
-
-        .. math::
-            e = (M + c J)^{-1} M h \gamma (u'(t_0) - p'(t_0))
-
-        Here p is the collocation polynomial, and M = dF/du', J = dF/du and c belong to the iteration matrix
-        kept at the last node. A first step takes the residual with p'(t_0), see
-        :func:`dae_sdc.sweepers.simultaneous.estimate`.
-        """
-        iterate, numbers = self.iterate, self.goal.numbers
-        rate = float(numbers.contraction)
-        if self.reason or self.status != CONVERGED:
-            return self._unsolved(rate)
-        if not self._residual_is_small():
-            self.reason = "the sweeps change nothing, but what is left of the equations is not small"
-            return self._unsolved(0.0)
+        """The outcome of the finished step, see :meth:`StagesTogether.judge`."""
+        iterate, stages, x = self.iterate, self.stages, self.stages.numbers
+        L, nodes, last = iterate.level, iterate.nodes, iterate.num_nodes - 1
+        x.judged, x.iterations = 0.0, iterate.sweeps * MOST_NEWTON_ITERATIONS / MOST_SWEEPS
+        x.rate, failure = 0.0, self.reason
+        if not failure and self.status != CONVERGED:
+            x.rate, failure = self.goal.numbers.contraction, f"{iterate.sweeps} sweeps did not converge"
+        self._show()
+        if not failure and not self._residual_is_small():
+            failure = "the sweeps change nothing, but what is left of the equations is not small"
+        if failure:
+            self.reason = failure
+            return self._unsolved()
         self._watch.succeeded(False)
-        error, worst = np.inf, 0
-        last = iterate.num_nodes - 1
-        if last in iterate.nodes.owned:
-            try:
-                error, worst = self._estimate(last)
-            except SolveError:  # without a kept matrix one is made here, which may be singular
-                error = np.inf
-        error = iterate.nodes.from_last(error)
-        worst = int(iterate.nodes.from_last(float(worst)))
+        outcome = Outcome(True, np.inf, self.method.order, 0.0, 0.0, "", 0)
+        if last in nodes.owned and stages.judge_by_matrix(iterate.solver, last, L.time, L.dt):
+            outcome = self.method.judge(SOLVED, L.time, L.dt)
+        error, worst = (nodes.from_last(float(value)) for value in (outcome.error, outcome.worst))
         if not error <= 1.0:
-            numbers.eta = 1.0
-        order, effort = self.errors.order, iterate.sweeps / MOST_SWEEPS
-        return Outcome(True, error, order, effort, 0.0, "", worst, self.errors.slack)
+            self.goal.numbers.eta = 1.0
+        effort = iterate.sweeps / MOST_SWEEPS
+        return outcome._replace(error=error, worst=int(worst), effort=effort, slack=self.method.slack)
 
     def _residual_is_small(self) -> bool:
         """Whether the residual is as small as the last changes of u suggest, at all nodes."""
-        # Allowed residuals are measured now and then; until then one below the smallest of them is small.
-        iterate, errors = self.iterate, self.errors
-        solver, stages, own, dt = iterate.solver, iterate.stages, iterate.nodes.owned, iterate.level.dt
-        alone = not iterate.nodes.shared
-        if alone and self._bound_steps > 0 and stages.integral_known:
-            self._bound_steps -= 1
-            solver.run(sweep.residual_norms, own.start, own.stop, norms=self._norms)
-            if max(self._norms.tolist()) <= self._residual_bound * min(1.0, dt / self._bound_dt):
-                return True
-        iterate.integrate()
-        iterate.prepare(stages)
-        size = iterate.problem.run_scales.unknowns + np.abs(stages.u[-1])
-        # Sweeps also end at round-off, which may be above the tolerance.
-        share = max(errors.share, float(self.goal.numbers.round_off_change))
-        # Unknowns left out of the error norm have weight 0.
-        least = share / np.maximum(size, np.finfo(float).tiny)
-        tolerated = share / np.maximum(errors.weights, least)
-        small = solver.is_small(own.start, own.stop, tolerated, share * errors.unit, self._allowed)
-        if alone:
-            self._residual_bound, self._bound_dt = float(self._allowed.min()), dt
-            self._bound_steps = RESIDUAL_BOUND_LIFETIME if small else 0
-        return iterate.nodes.agree(stages, small)
+        iterate, stages = self.iterate, self.stages
+        if iterate.keeps:
+            stages.u[:] = iterate.node_values()
+        small = stages.residual_meets(iterate.level.time, iterate.level.dt)
+        stages.u[:] = iterate.stages.u
+        return iterate.nodes.agree(iterate.stages, small)
 
-    def _estimate(self, last: int) -> tuple[float, int]:
-        """Weighted norm of the error estimate, and the unknown with the largest part in it."""
-        L, P, errors = self.iterate.level, self.iterate.problem, self.errors
-        made = self.iterate.solver.operators(last)
-        scale = self._gamma * L.dt
-        slope = self._at_start @ self.iterate.stages.du
-        judged = errors.first and errors.index < 3
-        error = np.zeros(P.n) if judged else made.mass(scale * (errors.du0 - slope))
-        if errors.first:
-            error -= scale * P.evaluate(L.u[0], slope if judged else errors.du0, L.time)
-        return errors.filtered(error, made, L.time)
-
-    def _unsolved(self, rate: float) -> Outcome:
-        iterate, errors = self.iterate, self.errors
+    def _unsolved(self) -> Outcome:
+        iterate, stages = self.iterate, self.stages
         # Matrices and contractions of a step that was too large say little about a smaller one.
         iterate.solver.forget()
         self.goal.numbers.eta = 1.0
-        L, stages = iterate.level, iterate.stages
-        points = [(L.u[0].view(np.ndarray), errors.du0, L.time)]
+        L = iterate.level
+        points = [(L.u[0].view(np.ndarray), stages.du0, L.time)]
         if not iterate.nodes.shared:  # the values may differ between the processes
             points.append((stages.u[-1], stages.du[-1], float(iterate.times[-1])))
         self._watch.failed(points, L.dt)
         with np.errstate(all="ignore"):
-            change = np.abs(stages.u - self.goal.old).max(axis=0) * errors.weights
+            change = np.abs(stages.u - self.goal.old).max(axis=0) * stages.weights
         # Where ranks share the nodes, each finds a worst unknown of its own; all take that of the last node.
-        worst = int(iterate.nodes.from_last(float(np.argmax(np.nan_to_num(change, posinf=0.0)))))
-        about = (0.0, self.reason) if self.reason else (rate, f"{iterate.sweeps} sweeps did not converge")
-        return Outcome(False, np.inf, errors.order, 1.0, *about, worst)
+        worst = iterate.nodes.from_last(float(np.argmax(np.nan_to_num(change, posinf=0.0))))
+        stages.numbers.worst = worst
+        return self.method.judge(UNRESOLVED, L.time, L.dt, self.reason)
 
     # --- checkpoints ----------------------------------------------------------------------------------------
 
     def get_state(self) -> dict[str, Vector]:
         """The state that the next step depends on, for a checkpoint."""
-        bound = np.array([self._residual_bound, self._bound_dt, self._bound_steps])
-        return {"goal": np.frombuffer(self.goal.numbers).copy(), "allowed": bound}
+        return {"goal": np.frombuffer(self.goal.numbers).copy()}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Take what :meth:`get_state` gave, to the last bit."""
         np.frombuffer(self.goal.numbers)[:] = state["goal"]
-        self._residual_bound, self._bound_dt, steps = state["allowed"].tolist()
-        self._bound_steps = int(steps)
 
 
 # Residual, relative to the terms of its equation, that no further sweep can lower.
@@ -385,7 +345,7 @@ class StepSweeps:
         if iterate.matrices.varies:
             most = 1
         wanted = sweep.NOTHING if stages.integral_known else sweep.INTEGRATE
-        last = iterate.pending or Continuation(wanted, 0, iterate.matrices.dt_q, stages.u, stages.du)
+        last = iterate.pending or Continuation(wanted)
         iterate.pending = None
         kind = L.params.residual_type
         scale = abs(L.u[0]) if accuracy is None and kind.endswith("rel") else 1.0
@@ -628,7 +588,7 @@ class SweepsAhead:
         room, M = self._pace.room(most), len(nodes)
         rows, counted = np.empty((room, M, 2 * n + 2)), np.empty((room, 7))
         how = self._params.initial_sweeps, int(L.params.residual_type[0] == "l")
-        first = Continuation(CONTINUE, M, matrix, last.value, last.derivative)
+        first = Continuation(CONTINUE, M, matrix, last.value, last.derivative, matrix, n)
         steps = rows, counted, iterate.matrices.offsets, L.params.restol, *how
 
         def taken(count: int) -> Taken:

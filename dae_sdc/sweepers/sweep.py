@@ -55,15 +55,19 @@ NOTHING, INTEGRATE, CONTINUE = 0, 1, 2
 
 
 class Continuation(NamedTuple):
-    """The polynomial of the last step, to be continued to the nodes."""
+    """The polynomial of the last step, to be continued to the nodes: of u', but of u from ``split`` on."""
 
     # :data:`NOTHING`, :data:`INTEGRATE` or :data:`CONTINUE`; only the last one uses the other fields.
     wanted: int
-    nodes: int  # Number M' of the nodes of the last step.
-    matrix: Any  # Shape (M, M'). Extrapolation from the nodes of the last step to those of this one.
+    nodes: int = 0  # Number M' of the nodes of the last step.
+    # Shape (M, M'). Extrapolation from the nodes of the last step to those of this one.
+    matrix: Any = None
     # value, derivative: shape (M', n). u and u' at the nodes of the last step.
-    value: Any
-    derivative: Any
+    value: Any = None
+    derivative: Any = None
+    # Shape (M, M). The inverse of dt Q, for the u' of integrated unknowns from ``split`` on.
+    inverse: Any = None
+    split: int = 0
 
 
 def row(rows: Any, m: int) -> Any:
@@ -131,6 +135,19 @@ def continue_polynomial(s: Any) -> None:
     integrate(s)
     for m in range(a.num_nodes):
         put_integrated(a, m, row(a.u, m))
+    if last.split < a.n_integrated:
+        continue_values(s)
+
+
+def continue_values(s: Any) -> None:
+    """Extrapolate the values of integrated unknowns whose u' is too rough, and give them their u'."""
+    a, last = memory(s).arrays, memory(s).last
+    low, high = last.split, a.n_integrated
+    combine(last.matrix, last.nodes, last.value, a.u, a.num_nodes, low, high)
+    for m in range(a.num_nodes):
+        set_row(row(a.integral, m), low, high, 1.0, row(a.u, m))
+        add_to_row(row(a.integral, m), low, high, -1.0, a.start)
+    combine(last.inverse, a.num_nodes, a.integral, a.du, a.num_nodes, low, high)
 
 
 def right_sides(a: SweepArrays, du: Any, integral: Any, low: int, high: int) -> None:
@@ -236,6 +253,11 @@ class GoalNumbers(ctypes.Structure):
 
 # Lower bound of contraction / (1 - contraction): first sweeps may contract better than later ones.
 LEAST_CONTRACTION_RATIO = 0.02
+# After the first sweep of a step, which shows no contraction yet, contraction / (1 - contraction) is taken to
+# be this power of its value in the last step.
+CONTRACTION_RATIO_EXPONENT = 0.8
+# Lower bound of contraction / (1 - contraction) of the last step in that power.
+SMALLEST_CONTRACTION_RATIO = 1e-16
 # Most sweeps of a step to a tolerance; it is given up earlier if the contraction is too slow for them.
 MOST_SWEEPS = 25
 CONVERGED, GOING_ON, TOO_SLOW = 0, 1, 2  # Results of :func:`look_at_change`.
@@ -259,6 +281,12 @@ def square_of_change(old: Any, new: Any, weights: Any, n: int) -> float:
     with np.errstate(all="ignore"):
         change = (new - old) * weights
         return float(change @ change) / n
+
+
+def begin_goal(x: Any) -> None:
+    """Begin a step: its contraction is estimated from that of the last one."""
+    x.eta = max(x.eta, SMALLEST_CONTRACTION_RATIO) ** CONTRACTION_RATIO_EXPONENT
+    x.change, x.contraction, x.remainder = 0.0, 0.0, np.inf
 
 
 def keep_old(s: Any) -> None:

@@ -33,11 +33,17 @@ HELD_AT_INDEX_2 = 30.0
 
 
 def stage_solver(
-    problem: ProblemDAE, A: Any, c: Any, team: Team | None = None, differences: Vector | None = None
+    problem: ProblemDAE,
+    A: Any,
+    c: Any,
+    team: Team | None = None,
+    differences: Vector | None = None,
+    compiled: bool = True,
 ) -> Simultaneous:
     """The solver of stages for a problem: compiled where its kernels allow, in Python otherwise."""
     pattern = problem.sparsity
-    if problem.solver_kernels is None or (pattern is not None and getattr(pattern, "format", "") != "csc"):
+    able = compiled and problem.solver_kernels is not None
+    if not able or (pattern is not None and getattr(pattern, "format", "") != "csc"):
         return Simultaneous(problem, A, c, team, differences)
     machine = importlib.import_module("dae_sdc.sweepers._machine_stages")
     kind: type[Simultaneous] = machine.MachineStages if pattern is None else machine.SparseStages
@@ -55,11 +61,12 @@ class StagesTogether:
         team: Team | None = None,
         wary: bool = False,
         turns: bool = False,
+        compiled: bool = True,
     ) -> None:
         self.tableau, self._wary = tableau, wary
         embedded = tableau.b_embedded if tableau.diagonally_implicit else None
         differences = None if embedded is None else tableau.b - embedded
-        self.stages = stage_solver(problem, tableau.A, tableau.c, team, differences)
+        self.stages = stage_solver(problem, tableau.A, tableau.c, team, differences, compiled)
         self._begin_run(problem, tolerance, turns)
 
     def serve(self, problem: ProblemDAE, tolerance: Tolerance, turns: bool = False) -> bool:
@@ -98,17 +105,15 @@ class StagesTogether:
 
     def step(self, u0: MeshDAE, t0: float, h: float, repeated: int) -> Outcome:
         """Solve all stages, and estimate the error; ``repeated`` counts earlier attempts."""
-        stages, first, self._failure = self.stages, int(u0.polynomial is None) * self.first, ""
-        if first and stages.in_turn:
+        stages = self.stages
+        if u0.polynomial is None and stages.in_turn:
             explicit, order = self.tableau.explicit_first_stage, self.tableau.order
             slope = starting_derivative(stages.problem, u0, t0, h, order) if explicit else np.zeros(stages.n)
             u0 = attach(u0.view(np.ndarray), u0.n_diff)
-            u0.polynomial = EndDerivative(slope)
-        stages.begin(u0, t0, h)
-        stages.weigh(self.weights, h, first > 0)
-        self.forget_errors(t0)
-        before = getattr(u0.polynomial, "dt", 0.0)
-        looks = self._wary or repeated > 0 or h > simultaneous.GROWN_STEP * before
+            u0.polynomial, begins = EndDerivative(slope), self.first
+        else:
+            begins = None
+        first, looks = self.begin(u0, t0, h, repeated, begins)
         status = stages.solve(t0, h, first, looks)
         numbers = stages.numbers
         most = simultaneous.END_SHARE * numbers.kappa
@@ -121,7 +126,26 @@ class StagesTogether:
                 status = stages.solve(t0, h, first, looks) if stages.goes_on(t0, h) else SOLVED
         elif status in (DIVERGED, SLOW, UNRESOLVED) and repeated >= REPETITIONS:
             status = self._solve_coupled(u0, stages.guess, t0, h, status)
-        error = np.inf
+        return self.judge(status, t0, h)
+
+    def begin(
+        self, u0: MeshDAE, t0: float, h: float, repeated: int, first: int | None = None
+    ) -> tuple[int, bool]:
+        """Begin a step; how its error is to be estimated, and whether F is looked at between its nodes."""
+        stages, self._failure = self.stages, ""
+        first = int(u0.polynomial is None) * self.first if first is None else first
+        stages.begin(u0, t0, h)
+        stages.weigh(self.weights, h, first > 0)
+        self.forget_errors(t0)
+        before = getattr(u0.polynomial, "dt", 0.0)
+        looks = self._wary or repeated > 0 or h > simultaneous.GROWN_STEP * before
+        self._begun = first, looks, repeated, before
+        return first, looks
+
+    def judge(self, status: int, t0: float, h: float, failure: str = "") -> Outcome:
+        """The outcome of a step that has been begun and whose stages were solved, or why they were not."""
+        stages, (first, looks, repeated, before) = self.stages, self._begun
+        numbers, error = stages.numbers, np.inf
         if status == SOLVED:
             if first:
                 stages.weigh(self.weights, h, True, floor=False)
@@ -150,7 +174,7 @@ class StagesTogether:
         if first and self.forgets_first:
             stages.forget()
         effort = self.told * numbers.iterations / simultaneous.MOST_NEWTON_ITERATIONS
-        reason = (status != SOLVED and self._failure) or simultaneous.REASONS[status]
+        reason = (status != SOLVED and (failure or self._failure)) or simultaneous.REASONS[status]
         about = self.order, effort, self.told * numbers.rate, reason, int(numbers.worst)
         return Outcome(status == SOLVED, error, *about, self.slack, costly=numbers.costly)
 
@@ -275,10 +299,21 @@ class FewerNodes:
         """Number of earlier attempts of the step from a time."""
         return self._repeated + 1 if self._tried_at == time else 0
 
+    def attempt(self, time: float) -> int:
+        """Begin another attempt of the step from a time; the number of earlier ones."""
+        self._repeated, self._tried_at = self.repetition(time), time
+        return self._repeated
+
+    def starting_step(self, u0: MeshDAE, t0: float, span: float) -> float:
+        """A size for the first step, see :meth:`~dae_sdc.sweepers.tolerance.Weights.first_step`."""
+        weights, stages = self.used.weights, self.used.stages
+        return weights.first_step(
+            u0.view(np.ndarray), span, stages.weights, lambda step: stages.starting_slope(u0, t0, step)
+        )
+
     def step(self, u0: MeshDAE, t0: float, h: float) -> Outcome:
         """Solve a step, see :meth:`StagesTogether.step`."""
-        repeated = self._repeated = self.repetition(t0)
-        self._tried_at = t0
+        repeated = self.attempt(t0)
         method, full = self.used, self._methods[self._full]
         if method is full or not self._left:
             outcome = self._step(full, u0, t0, h, repeated)
