@@ -73,7 +73,7 @@ class FixedSteps(Control):
         self, L: Any, value: Any, time: float, most: int, hesitation: Any, look: Any
     ) -> Taken | None:
         """Steps that are taken one after the other from a time of the grid up to a stop, if any can."""
-        free = self._given is None and (look is None or getattr(L.sweep, "collocation", True))
+        free = self._given is None and (look is None or L.sweep.collocation)
         ahead = L.sweep.steps_ahead(value) if free else None
         self._pass(time)
         if ahead is None or self._here != time or L.params.dt != self.params.dt:
@@ -256,8 +256,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         self._growth: WatchAmplification | None = hook_of(self, WatchAmplification)
         self._watching = [hook for hook in (self._watch, self._growth) if hook is not None]
         judges = AdaptivityDAE | FixedSteps | CheckConvergence | LocateEvents | KeepTimeLimit | StopAtRoundOff
-        plain = self._direct or isinstance(self.adaptivity, FixedSteps)
-        plain = plain and all(isinstance(each, judges) for each in self._order)
+        plain = all(isinstance(each, judges) for each in self._order)
         # Without a record, and with other hooks, no steps are taken ahead.
         plain = plain and record is not None and record.is_plain and not record.collects
         self._record = record if plain and looking == 1 + len(self._watching) else None

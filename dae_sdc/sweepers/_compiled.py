@@ -13,6 +13,7 @@ from dae_sdc.dae.compiling import (
     call_at,
     compiled_as,
     doubles,
+    integers,
     within_compiled,
 )
 from dae_sdc.sweepers import sweep
@@ -142,11 +143,91 @@ def _end_step(w: Any, sweeps: Any, residual: Any) -> None:
     x.taken += 1
 
 
+@within_compiled
+def forget_matrices(w: Any) -> None:
+    """Drop all matrices."""
+    nodes, x = mn.nodes_at(w.nodes), w.step
+    for i in range(4 * nodes.capacity):
+        doubles(nodes.kept)[i] = -1.0
+    for m in range(w.arrays.num_nodes):
+        integers(nodes.newest)[m] = -1
+    x.used, x.forgotten, x.scaled = 0, 1, 0.0
+
+
+@within_compiled
+def slot_of(w: Any, m: Any, end: Any) -> Any:
+    """The slot of the matrix of node m among the first ones, or ``end``."""
+    x = w.step
+    node, c = m if w.arrays.diagonal != 0 else -1, doubles(x.coefficients)[m]
+    for slot in range(end):
+        if integers(x.slot_nodes)[slot] == node and doubles(x.slot_coefficients)[slot] == c:
+            return slot
+    return end
+
+
+@within_compiled
+def take_slots(w: Any) -> None:
+    """Find slots for the matrices of all nodes; all are dropped where there are none left."""
+    x, nodes, M = w.step, mn.nodes_at(w.nodes), w.arrays.num_nodes
+    coefficients, wanted = doubles(x.coefficients), 0
+    for m in range(M):
+        wanted += 1 if slot_of(w, m, x.used) == x.used else 0
+        for k in range(m if w.arrays.diagonal == 0 else 0):
+            if coefficients[k] == coefficients[m] and slot_of(w, m, x.used) == x.used:
+                wanted -= 1
+                break
+    if x.used + wanted > nodes.capacity:
+        scaled = x.scaled
+        forget_matrices(w)
+        x.scaled = scaled
+    for m in range(M):
+        slot = slot_of(w, m, x.used)
+        if slot == x.used:
+            integers(x.slot_nodes)[slot] = m if w.arrays.diagonal != 0 else -1
+            doubles(x.slot_coefficients)[slot] = coefficients[m]
+            x.used += 1
+        integers(nodes.slots)[m] = slot
+
+
+@within_compiled
+def scale_step(w: Any) -> None:
+    """Compute the matrices, coefficients and times of a step."""
+    x, a, M = w.step, w.arrays, w.arrays.num_nodes
+    if x.scaled != x.dt:
+        x.scaled = x.dt
+        for i in range(M * M):
+            doubles(x.dt_q)[i] = x.dt * doubles(x.q)[i]
+            doubles(x.dt_delta)[i] = x.dt * doubles(x.delta)[i]
+            doubles(x.dt_inverse)[i] = doubles(x.inverse)[i] / x.dt
+        for m in range(M):
+            doubles(x.coefficients)[m] = doubles(x.dt_delta)[m * M + m]
+        take_slots(w)
+    for m in range(M):
+        doubles(x.times)[m] = x.dt * doubles(x.places)[m] + x.time
+        for j in range(a.n_integrated, a.n):
+            doubles(sweep.row(a.du, m))[j] = 0.0
+
+
+def _sweep_step(s: Any, fails: Any) -> Any:
+    """Sweep a step from the polynomial of the last one to its tolerance, or forget one that ``fails``."""
+    w = sweep_at(s)
+    x, numbers = w.step, goal_numbers_at(w.goal.numbers)
+    if fails != 0:
+        forget_matrices(w)
+        numbers.eta = 1.0
+        return 0
+    scale_step(w)
+    sweep.begin_goal(numbers)
+    done, reached, how, _ = sweep.sweeps(s, 0, sweep.MOST_SWEEPS, 0, 0.0, False, True)
+    x.done, x.reached, x.how = done, reached, how
+    return 1
+
+
 for _function in (
     *(sweep.integrate, sweep.put_integrated, sweep.continue_values, sweep.continue_polynomial),
     *(sweep.right_sides, sweep.guide_point, sweep.start_from, sweep.collect, sweep.solve_nodes, sweep.finish),
     *(sweep.place_measured, sweep.residual_norms, sweep.residual),
-    *(sweep.keep_old, sweep.look_at_change, sweep.sweeps, sweep.take_steps),
+    *(sweep.begin_goal, sweep.keep_old, sweep.look_at_change, sweep.sweeps, sweep.take_steps),
 ):
     within_compiled(_function)
 
@@ -176,6 +257,7 @@ C_FUNCTIONS = c_functions(
         "solve_nodes": (sweep.solve_nodes, _WHOLE(_WHOLE, _WHOLE, _WHOLE)),
         "look_at_change": (sweep.look_at_change, _WHOLE(_WHOLE, _WHOLE)),
         "take_steps": (_take_steps, _WHOLE(_WHOLE, _WHOLE, _WHOLE)),
+        "sweep_step": (_sweep_step, _WHOLE(_WHOLE, _WHOLE)),
         "sweeps": (_sweeps, _NOTHING(*(_WHOLE,) * 4, types.float64, *(_WHOLE,) * 3)),
     },
     # They are not optimised themselves, so that what they call is not compiled into them a second time.

@@ -30,7 +30,7 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.sweepers import sweep
 from dae_sdc.sweepers.solvers import Place, PythonNodes
 from dae_sdc.sweepers.step_error import Operators
-from dae_sdc.sweepers.sweep import CONTINUE, Continuation
+from dae_sdc.sweepers.sweep import CONTINUE, Continuation, Goal
 
 
 class RowsMemory(ctypes.Structure):
@@ -57,6 +57,22 @@ class AheadMemory(ctypes.Structure):
     ]
 
 
+class StepMemory(ctypes.Structure):
+    """A step that is swept to a tolerance in compiled code alone, for that and for Python."""
+
+    _fields_ = [
+        *fields(
+            ctypes.c_int64,
+            "q delta inverse places",  # Q, Q_Delta, the inverse of Q and the nodes, for a step of size 1
+            "dt_q dt_delta dt_inverse coefficients times",  # likewise for this step
+            "slot_nodes slot_coefficients used",  # of the matrices, (S,), the first integers; number of them
+            "forgotten",  # whether all matrices were dropped
+            "done reached how",  # number of sweeps, the first node that was not solved, and how they ended
+        ),
+        *fields(ctypes.c_double, "time dt scaled"),  # start and size of the step, and that of the matrices
+    ]
+
+
 class SweepMemory(ctypes.Structure):
     """What sweeps work on, for Python and for compiled code, with the address of a NodesMemory."""
 
@@ -73,6 +89,7 @@ class SweepMemory(ctypes.Structure):
         ("last", _memory_of("Continuation", "matrix value derivative inverse", "wanted nodes split")),
         ("goal", _memory_of("Goal", "old", "weights numbers")),
         ("ahead", AheadMemory),
+        ("step", StepMemory),
         *fields(ctypes.c_int64, "norms nodes"),
     ]
 
@@ -145,6 +162,7 @@ class CompiledNodes(PythonNodes):
         nodes.capacity, nodes.split, nodes.guided = kept, problem.n_diff, diagonal
         self._remembered: list[tuple[Any, Any]] = []
         self._scaled: Any = None  # Q times the step size of the arrays whose addresses stand in memory.
+        self._steps: dict[str, Any] = {}  # the arrays of steps of any size
         self._make_matrices()
         tell_addresses(nodes, self._kept | self._ages | self._buffers)
 
@@ -228,8 +246,7 @@ class CompiledNodes(PythonNodes):
             elif name == "norms":
                 memory.norms = address(value)
             else:
-                tell_rows(memory.goal.old, value.old)
-                memory.goal.weights, memory.goal.numbers = address(value.weights), addressof(value.numbers)
+                self.tell_goal(value)
         try:
             if function is not sweep.sweeps:
                 return _compiled(function.__name__, len(numbers))(self._own, *numbers)
@@ -238,6 +255,12 @@ class CompiledNodes(PythonNodes):
             return *map(int, found[:3]), float(found[3])
         finally:
             self._nodes.counts.add_to(self.problem)
+
+    def tell_goal(self, goal: Goal) -> None:
+        """Tell compiled code what sweeps have to reach."""
+        memory, self._goal_numbers = self._memory.goal, goal.numbers
+        tell_rows(memory.old, goal.old)
+        memory.weights, memory.numbers = address(goal.weights), addressof(goal.numbers)
 
     def _locate(self, last: Continuation) -> None:
         memory = self._memory.last
@@ -302,6 +325,62 @@ class CompiledNodes(PythonNodes):
             self.recall()
             self.remember()
             self.prepare(place)
+
+    def begin_steps(self, matrices: Any, inverse: Vector, split: int) -> int:
+        """Let compiled code sweep steps of any size from the place that was prepared; where its memory is."""
+        # Shapes: inverse (M, M), of Q.
+        memory, step, M = self._memory, self._memory.step, len(inverse)
+        if not self._steps:
+            self._steps = {f"dt_{name}": np.empty((M, M)) for name in ("q", "delta", "inverse")} | {
+                **{"coefficients": np.empty(M), "times": np.empty(M)},
+                "slot_nodes": np.empty(self._capacity, dtype=np.int64),
+                "slot_coefficients": np.empty(self._capacity),
+            }
+        self._steps |= {"q": np.ascontiguousarray(matrices.collocation.Qmat[1:, 1:]), "delta": matrices.delta}
+        self._steps |= {"inverse": inverse, "places": np.array(matrices.nodes)}
+        tell_addresses(step, self._steps)
+        for slot, (node, coefficient) in enumerate(self._slots):
+            self._steps["slot_nodes"][slot], self._steps["slot_coefficients"][slot] = node, coefficient
+        step.used, step.forgotten, step.scaled = len(self._slots), 0, 0.0
+        for name in ("q", "delta"):
+            tell_rows(getattr(memory.arrays, f"dt_{name}"), self._steps[f"dt_{name}"])
+        tell_rows(memory.last.inverse, self._steps["dt_inverse"])
+        memory.last.wanted, memory.last.nodes, memory.last.split = CONTINUE, M, split
+        self._nodes.times, self._nodes.coefficients = step.times, step.coefficients
+        self._nodes.counts.add_to(self.problem)
+        return addressof(memory)
+
+    def end_steps(self) -> tuple[int, int, int]:
+        """Take note of what compiled code has done: sweeps of the last step, nodes solved, how it ended."""
+        step = self._memory.step
+        if step.forgotten:
+            PythonNodes.forget(self)
+        keys = (self._steps[name][: step.used].tolist() for name in ("slot_nodes", "slot_coefficients"))
+        self._slots = {key: slot for slot, key in enumerate(zip(*keys, strict=True))}
+        self._slots_of = self._scaled = None
+        return step.done, step.reached, step.how
+
+    def get_steps(self) -> tuple[Any, ...]:
+        """What steps that compiled code sweeps change, but for their results."""
+        used = int(self._memory.step.used)
+        kept = [array[:used].copy() for array in self._kept.values()]
+        ages = [array.copy() for array in self._ages.values()]
+        names = [self._steps[name][:used].copy() for name in ("slot_nodes", "slot_coefficients")]
+        return used, kept, ages, names, bytes(self._goal_numbers), self._nodes.split
+
+    def set_steps(self, state: tuple[Any, ...]) -> None:
+        """Restore what :meth:`get_steps` gave, as if no step had been swept since."""
+        used, kept, ages, names, numbers, self._nodes.split = state
+        step = self._memory.step
+        step.used, step.forgotten, step.scaled = used, 0, 0.0
+        self._kept["kept"][used:] = -1.0
+        for array, known in zip(self._kept.values(), kept, strict=True):
+            array[:used] = known
+        for array, known in zip(self._ages.values(), ages, strict=True):
+            array[:] = known
+        for name, known in zip(("slot_nodes", "slot_coefficients"), names, strict=True):
+            self._steps[name][:used] = known
+        ctypes.memmove(addressof(self._goal_numbers), numbers, len(numbers))
 
     def operators(self, m: int) -> Operators:
         slot = int(self._buffers["slots"][m])

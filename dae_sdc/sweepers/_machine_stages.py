@@ -88,9 +88,9 @@ class StagesMemory(ctypes.Structure):
             "last_coefficients between_counted between_atol",
             "late_counted late_atol",  # likewise of errors at the end of unknowns of index 2
             "share",  # in Python: does the parts of a piece of work, see dae_sdc.sweepers.teams; 0 without
-            # Where stages are swept, see ``sweep_step``: the address of a SweepMemory, or 0, of the function
+            # Where stages are swept, see ``sweep_nodes``: the address of a SweepMemory, or 0, of the function
             # that sweeps, and of the numbers of sweeps of the steps; weights of the stages in u' at the end.
-            "sweeps sweep counted_sweeps end_row",
+            "swept sweep counted_sweeps end_row",
             "nodes_of slot n_integrated",  # of the matrix of a node that judges, -1 for the one of its own
             "checks",  # whether errors of the last stage are checked
             "between",  # number of places between the nodes at which F is checked
@@ -382,13 +382,35 @@ class MachineStages(Simultaneous):
             self._advanced = int(self.run.status)
         return status, int(memory.taken)
 
-    def get_run(self) -> tuple[bytes, bytes, dict[str, Any]]:
-        """All that steps taken ahead change, but for sizes of unknowns and steps."""
-        return bytes(self.counts), bytes(self.run), self.get_state()
+    def sweep_by(self, solver: Any, place: int) -> None:
+        """Let the steps that are taken ahead be swept by a solver with its memory at a place."""
+        self._solver, self._memory.swept = solver, place
+        if not self._memory.sweep:
+            self._memory.sweep = entry("dae_sdc.sweepers._compiled:sweep_step").address
+            self._arrays["counted_sweeps"] = np.zeros(steps_ahead.MOST_STEPS)
+            tell_addresses(self._memory, {"counted_sweeps": self._arrays["counted_sweeps"]})
 
-    def set_run(self, kept: tuple[bytes, bytes, dict[str, Any]]) -> None:
+    def sweeps_of_steps(self, count: int) -> Vector:
+        """The number of sweeps of each of the steps that were taken ahead."""
+        if self._memory.swept:
+            return np.array(self._arrays["counted_sweeps"][:count])
+        return np.full(count, self.numbers.plain)
+
+    def take_advanced(self) -> int | None:
+        """How the sweeps of the step that was begun ahead have ended, once."""
+        status, self._advanced = self._advanced, None
+        return status
+
+    def get_run(self) -> tuple[Any, ...]:
+        """All that steps taken ahead change, but for sizes of unknowns and steps."""
+        swept = self._solver.get_steps() if self._memory.swept else None
+        return bytes(self.counts), bytes(self.run), self.get_state(), swept
+
+    def set_run(self, kept: tuple[Any, ...]) -> None:
         """Restore what :meth:`get_run` gave, as if no step had been taken since."""
-        counts, run, state = kept
+        counts, run, state, swept = kept
+        if swept is not None:
+            self._solver.set_steps(swept)
         ctypes.memmove(ctypes.addressof(self.counts), counts, len(counts))
         ctypes.memmove(ctypes.addressof(self.run), run, len(run))
         self.set_state(state)

@@ -28,9 +28,11 @@ from dae_sdc.dae.newton_checks import DIRECTIONS
 from dae_sdc.dae.scales import KEPT_RATE
 from dae_sdc.dae.state import FARTHEST_EXTRAPOLATION
 from dae_sdc.sweepers import simultaneous as own, steps_ahead, tolerance
+from dae_sdc.sweepers._machine_nodes import SweepMemory
 from dae_sdc.sweepers._machine_stages import StagesMemory
 from dae_sdc.sweepers.simultaneous import RELATIVE_ROUND_OFF
 from dae_sdc.sweepers.step_error import AMPLIFICATION_OF_OTHERS, MULTIPLIER_AMPLIFICATION, ROUNDING_SHARE
+from dae_sdc.sweepers.sweep import CONVERGED, MOST_SWEEPS, GoalNumbers
 from dae_sdc.sweepers.teams import EVALUATE, FACTORIZE, FILTER, SOLVE, SPREAD
 
 TIME_PART_AT_INDEX_4 = tolerance.SETTINGS.time_part_at_index_4
@@ -40,6 +42,7 @@ CERTAIN = 1e-3
 
 _view, _sizes_view = RecordView(StagesMemory), RecordView(steps_ahead.StepSizes)
 stages_at, sizes_of_steps_at = _view.at, _sizes_view.at
+sweep_memory_at, goal_numbers_at = RecordView(SweepMemory).at, RecordView(GoalNumbers).at
 
 SIZES = ctypes.sizeof(steps_ahead.StepSizes) // 8  # Numbers of the sizes of steps.
 
@@ -777,6 +780,83 @@ def begin_tableau(a: Any, h: Any) -> None:
 
 
 @_view.method()
+def _is_out_of_reach(a: Any, t0: Any, h: Any) -> Any:
+    if a.swept == 0:
+        return False
+    return a.step_before == 0.0 or (t0 + h - a.time_before) / a.step_before > FARTHEST_EXTRAPOLATION
+
+
+@within_compiled
+def take_swept(a: Any, s: Any) -> None:
+    """Copy what was swept to the stages, and count the work."""
+    n, stride, nodes, counts = a.n, s.arrays.u.stride, mn.nodes_at(s.nodes), a.counts
+    u, du, rows, slopes = doubles(a.u), doubles(a.du), doubles(s.arrays.u.place), doubles(s.arrays.du.place)
+    for i in range(a.m):
+        for j in range(n):
+            u[i * n + j], du[i * n + j] = rows[i * stride + j], slopes[i * stride + j]
+    counts.rhs += nodes.counts.rhs
+    counts.newton += nodes.counts.newton
+    counts.jacobian += nodes.counts.jacobian
+    counts.factorization += nodes.counts.factorization
+    counts.solve += nodes.counts.solve
+    nodes.counts.rhs, nodes.counts.newton, nodes.counts.jacobian = 0, 0, 0
+    nodes.counts.factorization, nodes.counts.solve = 0, 0
+
+
+@within_compiled
+def swept_residual_is_small(a: Any, s: Any, t0: Any, h: Any) -> Any:
+    """Whether the residual is small at u_0 + h sum_j a_ij U_j, which nodes may not have kept."""
+    if s.arrays.keeps == 0:
+        return a.residual_is_small(t0, h)
+    n, kept, u, integral, u0 = a.n, a.u, doubles(a.guess), doubles(s.arrays.integral.place), doubles(a.u0)
+    for i in range(a.m):
+        for j in range(n):
+            u[i * n + j] = doubles(kept)[i * n + j]
+            if j < a.n_integrated:
+                u[i * n + j] = u0[j] + integral[i * a.n_integrated + j]
+    a.u = a.guess
+    small = a.residual_is_small(t0, h)
+    a.u = kept
+    return small
+
+
+@_view.method()
+def _sweep_nodes(a: Any, t0: Any, h: Any) -> Any:
+    s, x, n, m = sweep_memory_at(a.swept), a.numbers, a.n, a.m
+    step, last, slots = s.step, s.last, integers(mn.nodes_at(s.nodes).slots)
+    step.time, step.dt, s.arrays.start = t0, h, a.u0
+    last.matrix.place, last.value.place, last.derivative.place = a.continuation, a.u_before, a.du_before
+    last.matrix.stride, last.value.stride, last.derivative.stride = m, n, n
+    call_at(a.sweep, (a.swept, 0))
+    take_swept(a, s)
+    x.iterations = step.done * own.MOST_NEWTON_ITERATIONS / MOST_SWEEPS
+    x.rate, x.doubtful, x.end_error = 0.0, 0.0, 0.0
+    if step.reached < m:
+        return own.OUTSIDE
+    if step.how != CONVERGED:
+        u, change, old = doubles(a.u), doubles(a.change), doubles(s.goal.old.place)
+        for i in range(m):
+            for j in range(n):
+                change[i * n + j] = u[i * n + j] - old[i * s.goal.old.stride + j]
+        if not a.changes_by_rounding(t0, h):
+            x.rate = goal_numbers_at(s.goal.numbers).contraction
+            if x.doubtful == 0.0:
+                call_at(a.sweep, (a.swept, 1))
+            return own.SLOW
+    if not swept_residual_is_small(a, s, t0, h):
+        call_at(a.sweep, (a.swept, 1))
+        return own.UNRESOLVED
+    a.nodes_of, a.slot = s.nodes, slots[m - 1]
+    return own.SOLVED
+
+
+@_view.method()
+def _forget_contraction(a: Any) -> None:
+    if a.swept != 0:
+        goal_numbers_at(sweep_memory_at(a.swept).goal.numbers).eta = 1.0
+
+
+@_view.method()
 def _begin_stages(a: Any, h: Any) -> None:
     for j in range(a.n):
         doubles(a.du0)[j] = 0.0
@@ -923,6 +1003,8 @@ def _end_step(a: Any, time: Any, h: Any) -> None:
         u0[j] = u[j]
     if a.graded != 0:
         a.copy(a.estimates + 8 * n * a.taken, a.estimated, 1)
+    if a.swept != 0:
+        doubles(a.counted_sweeps)[a.taken] = sweep_memory_at(a.swept).step.done
     a.u_before, a.du_before, a.time_before, a.step_before = a.u, a.du, time, h
     a.taken += 1
 

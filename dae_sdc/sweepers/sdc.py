@@ -105,6 +105,7 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
 
     integrates_algebraic: ClassVar[bool] = True
     keeps_node_value: ClassVar[bool] = False
+    collocation: ClassVar[bool] = True  # Whether a step leaves the polynomial of its stages behind.
 
     def __init__(self, params: dict[str, Any], level: Any) -> None:
         defaults = {"quad_type": "RADAU-RIGHT", "QI": "LU", "initial_guess": "extrapolate"}

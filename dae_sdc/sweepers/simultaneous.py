@@ -31,6 +31,7 @@ from dae_sdc.sweepers.tolerance import Weights
 
 # Results of the Newton iterations of a step.
 SOLVED, DIVERGED, SLOW, UNDEFINED, SINGULAR, UNRESOLVED = 0, 1, 2, 3, 4, 5
+OUTSIDE = 6  # of a step that is swept: a node is left to Python
 # Messages for these results, in their order.
 REASONS = (
     "",
@@ -403,7 +404,7 @@ def solved_and_judged(w: Any, t0: Any, h: Any, first: Any, again: Any, looks: An
     """Solve the stages of a step, and judge those that are solved without doubt; see :func:`iterate`."""
     x = w.numbers
     x.judged = 0.0
-    status = advance(w, t0, h)
+    status = w.sweep_nodes(t0, h) if w.swept else advance(w, t0, h)
     if first == 0 and status == SOLVED and x.end_error <= END_SHARE * x.kappa:
         x.judged = 1.0
         w.judge(t0, h, first, again, looks)
@@ -465,7 +466,7 @@ class StageOperations:
         self.places, self.value_between, self.slope_between = basis.places, basis.values, basis.slopes
         n, m = problem.n, len(together[1])
         self.m, self.n, self.rows, self.between = m, n, len(c), len(self.places)
-        self.n_integrated = n
+        self.n_integrated, self.swept = n, False  # whether steps are swept in compiled code
         self.at, self.jacobian_at = slice(None), 0.5  # where in the step the Jacobian is evaluated
         # The rows of the eigenbasis that belong to each matrix.
         self._ends = [0, *range(m % 2, m + 1, 2)]
@@ -507,6 +508,10 @@ class StageOperations:
         tolerance = self.problem.newton_tol
         self.set_tolerance(tolerance / np.sqrt(self.n), tolerance)
         self.numbers.relative, self.numbers.plain, self.checked[:] = tolerance, 1.0, 0.0
+
+    def take_advanced(self) -> int | None:
+        """None: no step is begun ahead."""
+        return None
 
     def integrate_first(self, count: int) -> None:
         """Take steps of so many leading integrated unknowns, whose stages are swept and not solved here."""

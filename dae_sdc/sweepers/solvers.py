@@ -87,19 +87,25 @@ class PythonNodes:
         most: int,
         tolerance: float = 0.0,
         only_last: bool = False,
+        failed: int | None = None,
         **given: Any,
     ) -> tuple[int, int, float]:
-        """Sweep until the residual or u meets a tolerance; nodes that compiled code cannot solve here."""
+        """Sweep until the residual or u meets a tolerance; nodes that compiled code cannot solve here.
+
+        Such a node may have ``failed`` already, in a sweep that has begun.
+        """
         low, done = 0, 0
         while True:
-            wanted = (number + done, most - done, low, tolerance, only_last, "goal" in given)
-            more, low, how, value = self.run(sweep.sweeps, *wanted, last=last, **given)
-            done += more
-            if low == self.arrays.num_nodes:
-                return done, how, value
+            if failed is None:
+                wanted = (number + done, most - done, low, tolerance, only_last, "goal" in given)
+                more, low, how, value = self.run(sweep.sweeps, *wanted, last=last, **given)
+                done += more
+                if low == self.arrays.num_nodes:
+                    return done, how, value
+                failed = low
             PythonNodes.begin_sweep(self, number + done)
-            self.solve_at(low)
-            low, last = low + 1, last._replace(wanted=sweep.NOTHING)
+            self.solve_at(failed)
+            low, failed, last = failed + 1, None, last._replace(wanted=sweep.NOTHING)
 
     def operators(self, m: int) -> Operators:
         """The iteration matrix kept for node m, or else one evaluated there."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from dae_sdc.dae.newton_checks import JacobianWatch
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import MeshDAE, Vector, continuation_matrix, reaches
+from dae_sdc.dae.state import MeshDAE, Vector, attach, continuation_matrix, reaches
 from dae_sdc.errors import EvaluationError, InputError, SolveError
 from dae_sdc.registry import unknown
 from dae_sdc.sweepers import sweep
@@ -19,9 +19,9 @@ from dae_sdc.sweepers.collocation import qdelta_matrix, transient_growth
 from dae_sdc.sweepers.iterate import Predictor, StepIterate
 from dae_sdc.sweepers.nodes import OK, RESIDUAL_FAILED, SWEEP_FAILED, Stages
 from dae_sdc.sweepers.restart import SwitchedSteps
-from dae_sdc.sweepers.simultaneous import MOST_NEWTON_ITERATIONS, SOLVED, UNRESOLVED
+from dae_sdc.sweepers.simultaneous import MOST_NEWTON_ITERATIONS, SLOW, SOLVED, UNRESOLVED
 from dae_sdc.sweepers.step_error import SMALLEST_NODE_TOLERANCE
-from dae_sdc.sweepers.steps_ahead import FULL, Look, Pace, Taken
+from dae_sdc.sweepers.steps_ahead import FULL, Look, Pace, StepsAhead, Taken
 from dae_sdc.sweepers.sweep import CONTINUE, CONVERGED, GOING_ON, MOST_SWEEPS, TOO_SLOW, Continuation
 from dae_sdc.sweepers.tableaux import radau_iia
 from dae_sdc.sweepers.together import FewerNodes, StagesTogether
@@ -53,7 +53,8 @@ class AccuracyGoal:
         tableau = replace(radau_iia(M), A=Q, b=Q[-1], c=np.asarray(matrices.collocation.nodes))
         method = StagesTogether(problem, tableau, tolerance, compiled=iterate.solver.compiled)
         self.method, self.together = method, FewerNodes(problem, tolerance, method, False)
-        self.stages, weights = method.stages, method.stages.weights
+        self.stages: Any = method.stages
+        weights = self.stages.weights
         self.stages.integrate_first(iterate.n_integrated)
         self.goal = sweep.Goal(np.zeros((M, n)), weights, sweep.GoalNumbers())
         index, unit, numbers = max(problem.variable_index, default=1), method.weights.rtol, self.goal.numbers
@@ -103,12 +104,26 @@ class AccuracyGoal:
     def reset(self) -> None:
         """Forget how the last step ended."""
         self.status, self.reason = GOING_ON, ""
+        self.known: int | None = None  # how the sweeps of a step that was begun ahead have ended
 
     def begin(self, u0: MeshDAE) -> None:
         """Begin a step; its contraction is estimated from that of the last step."""
         L = self.iterate.level
         self.method.begin(u0, L.time, L.dt, self.together.attempt(L.time))
-        sweep.begin_goal(self.goal.numbers)
+        self.known = self.stages.take_advanced()
+        if self.known is None:
+            self.stages.numbers.judged = 0.0
+            sweep.begin_goal(self.goal.numbers)
+
+    def continue_ahead(self, how: int) -> None:
+        """Go on with a step that was swept ahead, and ended as its last sweep says."""
+        doubtful = self.stages.numbers.doubtful > 0.0
+        if self.known == SLOW and not doubtful:
+            self.status = TOO_SLOW
+        elif self.known in (SOLVED, UNRESOLVED):
+            self.status = CONVERGED
+        else:
+            self.take_status(how)
 
     def take_status(self, status: int) -> None:
         """Take the result of a sweep; CONVERGED if unknowns still change only by rounding."""
@@ -128,25 +143,26 @@ class AccuracyGoal:
         """The outcome of the finished step, see :meth:`StagesTogether.judge`."""
         iterate, stages, x = self.iterate, self.stages, self.stages.numbers
         L, nodes, last = iterate.level, iterate.nodes, iterate.num_nodes - 1
-        x.judged, x.iterations = 0.0, iterate.sweeps * MOST_NEWTON_ITERATIONS / MOST_SWEEPS
+        x.iterations = iterate.sweeps * MOST_NEWTON_ITERATIONS / MOST_SWEEPS
         x.rate, failure = 0.0, self.reason
         if not failure and self.status != CONVERGED:
             x.rate, failure = self.goal.numbers.contraction, f"{iterate.sweeps} sweeps did not converge"
         self._show()
-        if not failure and not self._residual_is_small():
+        known = self.known in (SOLVED, UNRESOLVED)
+        if not failure and not (self.known == SOLVED if known else self._residual_is_small()):
             failure = "the sweeps change nothing, but what is left of the equations is not small"
         if failure:
             self.reason = failure
             return self._unsolved()
         self._watch.succeeded(False)
-        outcome = Outcome(True, np.inf, self.method.order, 0.0, 0.0, "", 0)
+        effort = x.iterations / MOST_NEWTON_ITERATIONS
+        outcome = Outcome(True, np.inf, self.method.order, effort, 0.0, "", 0, self.method.slack)
         if last in nodes.owned and stages.judge_by_matrix(iterate.solver, last, L.time, L.dt):
             outcome = self.method.judge(SOLVED, L.time, L.dt)
         error, worst = (nodes.from_last(float(value)) for value in (outcome.error, outcome.worst))
         if not error <= 1.0:
             self.goal.numbers.eta = 1.0
-        effort = iterate.sweeps / MOST_SWEEPS
-        return outcome._replace(error=error, worst=int(worst), effort=effort, slack=self.method.slack)
+        return outcome._replace(error=error, worst=int(worst))
 
     def _residual_is_small(self) -> bool:
         """Whether the residual is as small as the last changes of u suggest, at all nodes."""
@@ -208,13 +224,17 @@ class StepSweeps:
         params: Any,
     ) -> None:
         self.iterate, self.predictor, self.accuracy = iterate, predictor, accuracy
-        self._watch, self._params, self.solver = watch, params, iterate.solver
+        self.watch, self._params, self.solver = watch, params, iterate.solver
         problem = iterate.problem
         self.norms, self.value = np.zeros(iterate.num_nodes), np.inf
         self._rows = np.empty((iterate.num_nodes, problem.n))
         located = params.locate_switches and type(problem).switches is not ProblemDAE.switches
         self._switched = SwitchedSteps(problem, iterate.num_nodes) if located else None
         self._sweeps_of_last_step = 0
+        # Of a step that was begun ahead: its values, its sweeps, the first node that was not solved in the
+        # next one, and how they have ended; and that node until it is solved.
+        self.ahead: tuple[Stages, int, int, int]
+        self._failed: int | None = None
         # Whether the iterate was reached from starts that were not final.
         self._began_provisionally = False
 
@@ -225,7 +245,7 @@ class StepSweeps:
         """Whether nothing is to be looked at where a step begins or ends."""
         problem = self.iterate.problem
         located = self._switched is None or problem.located
-        return bool(located and problem.starts_alike and not self._watch.looks)
+        return bool(located and problem.starts_alike and not self.watch.looks)
 
     def predict(self) -> None:
         """Begin a step from the value at its start."""
@@ -237,7 +257,7 @@ class StepSweeps:
         iterate.problem.start_step(u0, L.time)
         if self._switched is not None:
             self._switched.begin(u0, L.time)
-        self._watch.begin(u0, L.time, L.dt)
+        self.watch.begin(u0, L.time, L.dt)
         self._sweeps_of_last_step = iterate.sweeps
         self._began_provisionally = False
         iterate.integral_tau = None
@@ -247,7 +267,10 @@ class StepSweeps:
         iterate.begin_at(u0)
         if accuracy is not None:
             accuracy.begin(u0)
-        self.predictor.fill()
+        if accuracy is None or accuracy.known is None:
+            self.predictor.fill()
+        else:
+            self._continue_ahead(accuracy)
         # A step that depends on no other computation need not wait for the controller's iterations.
         most = self._params.initial_sweeps
         if accuracy is not None and most:
@@ -255,13 +278,27 @@ class StepSweeps:
         iterate.in_prediction = not iterate.constrained and not iterate.keeps_node_value
         restol = L.params.restol
         while iterate.sweeps < most and iterate.stands_alone():
-            self._advance(most - iterate.sweeps)
+            if accuracy is None or accuracy.status == GOING_ON:
+                self._advance(most - iterate.sweeps)
             if accuracy is not None:
                 if accuracy.status != GOING_ON:
                     break
             elif self.value <= restol or self.value == np.inf:
                 break
         iterate.in_prediction = False
+
+    def _continue_ahead(self, accuracy: AccuracyGoal) -> None:
+        """Go on with a step that compiled code has begun, see :class:`SweepsAhead`."""
+        iterate = self.iterate
+        before, iterate.sweeps, reached, how = self.ahead
+        iterate.stages.rows[:], iterate.stages.integral[:] = before.rows, before.integral
+        iterate.level.f[0] = attach(iterate.level.u[0].derivative(), iterate.problem.n_diff)
+        iterate.extrapolated = iterate.stages.integral_known = True
+        iterate.prepare(iterate.stages)
+        if reached < iterate.num_nodes:
+            self._failed = reached
+        else:
+            accuracy.continue_ahead(how)
 
     # --- sweeps ---------------------------------------------------------------------------------------------
 
@@ -352,7 +389,8 @@ class StepSweeps:
         iterate.norms_known = False
         try:
             if accuracy is not None:
-                done, status, _ = solver.sweeps(last, began, most, goal=accuracy.goal)
+                failed, self._failed = self._failed, None
+                done, status, _ = solver.sweeps(last, began, most, failed=failed, goal=accuracy.goal)
             else:
                 asked = L.params.restol * scale, kind[0] == "l"
                 done, _, value = solver.sweeps(last, began, most, *asked, norms=self.norms)
@@ -555,6 +593,8 @@ class SweepsAhead:
         self._solver: Any = step.solver
         self._pace = Pace(step.iterate.problem.n)
         self._wait = self._vain = 0
+        if step.accuracy is not None:
+            self._steps = StepsAhead(step.accuracy.together, step.watch, step.iterate.problem)
 
     def starts_from(self, value: MeshDAE) -> bool:
         """Whether steps can be taken ahead from a state."""
@@ -562,9 +602,31 @@ class SweepsAhead:
         matrices, level = iterate.matrices, iterate.level
         ends = matrices.collocation.right_is_node and not self._params.do_coll_update
         plain = ends and matrices.first_solved == 0 and not matrices.varies and self._solver.compiled
-        plain = plain and step.accuracy is None and self._params.initial_sweeps > 0 and iterate.stands_alone()
-        plain = plain and step.looks_at_nothing and level.params.residual_type.endswith("abs")
-        return bool(plain and self._params.initial_guess == "extrapolate" and value.polynomial is not None)
+        plain = plain and self._params.initial_sweeps > 0 and iterate.stands_alone() and step.looks_at_nothing
+        plain = plain and self._params.initial_guess == "extrapolate" and value.polynomial is not None
+        if step.accuracy is None:
+            return bool(plain and level.params.residual_type.endswith("abs"))
+        stages = step.accuracy.stages
+        plain = plain and iterate.problem.sparsity is None and hasattr(stages, "sweep_by")
+        return bool(plain and stages.continues(value.polynomial) and self._steps.starts_from(value))
+
+    def take(self, value: MeshDAE, time: float, dt: float, *about: Any) -> Taken:
+        """Take steps to a tolerance, see :meth:`StepsAhead.take`."""
+        iterate, accuracy = self._step.iterate, self._step.accuracy
+        assert accuracy is not None
+        stages = accuracy.stages
+        iterate.level.status.time = time
+        iterate.allocate()
+        iterate.scale()
+        iterate.begin_at(value)
+        iterate.prepare(iterate.stages)
+        self._solver.tell_goal(accuracy.goal)
+        split = self._step.predictor.split
+        stages.sweep_by(self._solver, self._solver.begin_steps(iterate.matrices, stages.inverse, split))
+        taken = self._steps.take(value, time, dt, *about)
+        stages.sweep_by(None, 0)
+        self._step.ahead = iterate.stages, *self._solver.end_steps()
+        return taken
 
     def take_plain(
         self, value: MeshDAE, time: float, dt: float, most: int, look: Look | None

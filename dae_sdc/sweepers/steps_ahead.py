@@ -22,6 +22,7 @@ from dae_sdc.sweepers.simultaneous import (
     HELD_PART,
     KEPT_FACTORS_CONTRACTION,
     MOST_NEWTON_ITERATIONS,
+    OUTSIDE,
     SINGULAR,
     SMALL_STEP_ERROR,
     SOLVED,
@@ -301,7 +302,7 @@ def take_steps(w: Any, x: Any) -> Any:
     """Take steps with stages ``w`` and sizes ``x`` until one is not plain; how they have ended."""
     run = w.run
     while w.taken < w.room:
-        if run.dt <= shortest(run, run.dt):
+        if run.dt <= shortest(run, run.dt) or w.is_out_of_reach(run.time, run.dt):
             return BEGINNING
         certain = solved_ahead(w, run.time, run.dt)
         if run.status != SOLVED:
@@ -395,6 +396,7 @@ def rejected_ahead(w: Any, x: Any, time: Any, h: Any) -> Any:
     run = w.run
     if h < run.hesitant * run.longest:
         return False
+    w.forget_contraction()
     decided(w, x, True, w.numbers.error, 0.0, h)
     if not repeats(x, run, h):
         return False
@@ -405,7 +407,7 @@ def rejected_ahead(w: Any, x: Any, time: Any, h: Any) -> Any:
 def failed_ahead(w: Any, x: Any, h: Any) -> Any:
     """Reject a step that Newton's method has not solved; False where that is to be looked at."""
     run, undefined = w.run, w.run.status == UNDEFINED
-    if w.in_turn or (undefined and w.numbers.linearized == 0.0):
+    if w.in_turn or run.status == OUTSIDE or (undefined and w.numbers.linearized == 0.0):
         return False
     if not (undefined or run.status == SINGULAR) and (
         run.repeated >= REPETITIONS or w.numbers.doubtful > 0.0
@@ -673,8 +675,8 @@ class StepsAhead:
             nodes=stages.nodes,
             collocation=not stages.in_turn,
             slope=None if value.polynomial is None else value.polynomial.derivative_at_end(),
-            sweeps=np.full(k, stages.numbers.plain),
+            sweeps=stages.sweeps_of_steps(k),
             residuals=np.zeros(k),
-            n_integrated=stages.n,
+            n_integrated=stages.n_integrated,
         )
         return taken._replace(value=taken.end(k - 1, self._problem.n_diff)) if k else taken
