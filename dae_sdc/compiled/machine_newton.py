@@ -254,6 +254,14 @@ def _linearize_here(nodes: Any) -> Any:
     doubles(nodes.ages)[nodes.age_at] += 1.0
 
 
+@within_compiled
+def entry_at(nodes: Any, here: Any, j: Any, c: Any) -> Any:
+    """An entry of the matrix of a node in column j, of which unknowns of c = 0 have dF/du alone."""
+    if not c > 0.0 and j >= nodes.n_integrated:
+        return doubles(nodes.stiffnesses)[here]
+    return c * doubles(nodes.stiffnesses)[here] + doubles(nodes.masses)[here]
+
+
 @_view.method()
 def _factor(nodes: Any) -> Any:
     n, slot, newest = nodes.n, nodes.slot, integers(nodes.newest)
@@ -280,11 +288,7 @@ def _factor(nodes: Any) -> Any:
     for i in range(n):
         for j in range(n):
             here = to + i * n + j
-            entry = c * stiffness[here]
-            if not c > 0.0 and j >= nodes.n_integrated:
-                entry = stiffness[here]
-            else:
-                entry += mass[here]
+            entry = entry_at(nodes, here, j, c)
             if not abs(entry) <= biggest:
                 biggest = abs(entry)
                 if not biggest < np.inf:
@@ -294,10 +298,14 @@ def _factor(nodes: Any) -> Any:
                 nodes.split = n
     if not lapack_factor(nodes.getrf, nodes.small, factors_at, nodes.pivots + 4 * n * slot):
         return False
-    # Doubtful pivots are left to Python, which looks more closely.
+    # Pivots that are weak in their columns are left to Python, which looks more closely.
     for j in range(n):
         if not abs(factors[j * n + j]) > n * EPS * biggest:
-            return False
+            column = 0.0
+            for i in range(n):
+                column = max(column, abs(entry_at(nodes, to + i * n + j, j, c)))
+            if not abs(factors[j * n + j]) > n * EPS * column:
+                return False
     return True
 
 

@@ -403,10 +403,13 @@ def size_of_others(a: Any, above: Any) -> Any:
 
 @within_compiled
 def hardly_regular(a: Any) -> Any:
-    """Whether a pivot of the matrix of the last stage may be rounding of its entries."""
-    n, lu, least = a.n, doubles(a.end_lu), a.n * EPS * mn.largest_of(doubles(a.end_matrix), 0, a.entries)
+    """Whether a pivot of the matrix of the last stage may be rounding of the entries of its column."""
+    n, lu, matrix = a.n, doubles(a.end_lu), doubles(a.end_matrix)
     for j in range(n):
-        if not abs(lu[j * n + j]) > least:
+        largest = 0.0
+        for i in range(n):
+            largest = max(largest, abs(matrix[i * n + j]))
+        if not abs(lu[j * n + j]) > n * EPS * largest:
             return True
     return False
 
