@@ -33,17 +33,11 @@ HELD_AT_INDEX_2 = 30.0
 
 
 def stage_solver(
-    problem: ProblemDAE,
-    A: Any,
-    c: Any,
-    team: Team | None = None,
-    differences: Vector | None = None,
-    compiled: bool = True,
+    problem: ProblemDAE, A: Any, c: Any, team: Team | None = None, differences: Vector | None = None
 ) -> Simultaneous:
     """The solver of stages for a problem: compiled where its kernels allow, in Python otherwise."""
     pattern = problem.sparsity
-    able = compiled and problem.solver_kernels is not None
-    if not able or (pattern is not None and getattr(pattern, "format", "") != "csc"):
+    if problem.solver_kernels is None or (pattern is not None and getattr(pattern, "format", "") != "csc"):
         return Simultaneous(problem, A, c, team, differences)
     machine = importlib.import_module("dae_sdc.sweepers._machine_stages")
     kind: type[Simultaneous] = machine.MachineStages if pattern is None else machine.SparseStages
@@ -66,7 +60,8 @@ class StagesTogether:
         self.tableau, self._wary = tableau, wary
         embedded = tableau.b_embedded if tableau.diagonally_implicit else None
         differences = None if embedded is None else tableau.b - embedded
-        self.stages = stage_solver(problem, tableau.A, tableau.c, team, differences, compiled)
+        solver = stage_solver if compiled else Simultaneous
+        self.stages = solver(problem, tableau.A, tableau.c, team, differences)
         self._begin_run(problem, tolerance, turns)
 
     def serve(self, problem: ProblemDAE, tolerance: Tolerance, turns: bool = False) -> bool:
