@@ -158,6 +158,7 @@ class AccuracyGoal:
         effort = x.iterations / MOST_NEWTON_ITERATIONS
         outcome = Outcome(True, np.inf, self.method.order, effort, 0.0, "", 0, self.method.slack)
         if last in nodes.owned and stages.judge_by_matrix(iterate.solver, last, L.time, L.dt):
+            x.rate = 0.0
             outcome = self.method.judge(SOLVED, L.time, L.dt)
         error, worst = (nodes.from_last(float(value)) for value in (outcome.error, outcome.worst))
         if not error <= 1.0:
