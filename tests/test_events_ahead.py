@@ -141,6 +141,15 @@ def test_steps_are_those_of_the_controller(monkeypatch: pytest.MonkeyPatch, name
     require_equal_zeros(ahead, alone)
 
 
+@pytest.mark.parametrize("sweeper", ["fully-implicit", "semi-implicit"])
+@pytest.mark.parametrize("name", RUNS)
+def test_steps_of_sweeps_are_those_of_the_controller(
+    monkeypatch: pytest.MonkeyPatch, name: str, sweeper: str
+) -> None:
+    problem, options = RUNS[name]()
+    require_equal(*solved_twice(monkeypatch, problem, rtol=1e-5, **{**options, "sweeper": sweeper}))
+
+
 @pytest.mark.parametrize("sweeper", ["radau-iia-5", "fully-implicit", "semi-implicit"])
 @pytest.mark.parametrize("name", sorted({*RUNS} - {"water-tube", "buck"}))  # its Newton iterations fail
 def test_steps_of_one_size_are_those_of_the_controller(

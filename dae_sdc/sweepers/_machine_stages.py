@@ -451,6 +451,10 @@ class MachineStages(Simultaneous):
             self.begin_in_turn(h)
         return super()._advance(t0, h, first, looks)
 
+    def is_at_rounding(self, t0: float, h: float, doubtful: bool) -> bool:
+        known = not doubtful and super().is_at_rounding(t0, h, doubtful)
+        return known or (self.numbers.doubtful > 0.0 and Simultaneous.changes_by_rounding(self, t0, h))
+
     def judge_by_matrix(self, solver: Any, node: int, t0: float, h: float) -> bool:
         place = solver.matrix_at(node)
         self._memory.nodes_of, self._memory.slot = place or (0, -1)

@@ -1119,6 +1119,8 @@ def _act(address: Any, what: Any, t0: Any, h: Any, first: Any, again: Any, looks
         return 1.0 if a.next_stage(h) else 0.0
     if what == own.RESIDUAL:
         return 1.0 if a.residual_is_small(t0, h) else 0.0
+    if what == own.ROUNDING:
+        return 1.0 if a.changes_by_rounding(t0, h) else 0.0
     if what == own.SLOPE:
         return float(own.slope(a, t0, h))
     if what == own.CONTINUE:

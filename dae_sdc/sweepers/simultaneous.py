@@ -395,7 +395,7 @@ def slope(w: Any, t0: Any, h: Any) -> Any:
     return w.filtered() if w.factorize_real(h) else np.inf
 
 
-ADVANCE, JUDGE, SLOPE, RENEW, NEXT, RESIDUAL, CONTINUE, WEIGH, WITHIN, BETWEEN, STEPS = range(11)
+ADVANCE, JUDGE, SLOPE, RENEW, NEXT, RESIDUAL, ROUNDING, CONTINUE, WEIGH, WITHIN, BETWEEN, STEPS = range(12)
 """What :func:`act` may be asked for, from ``CONTINUE`` on in compiled code alone."""
 NOT_JUDGED = 1, False, False  # The last arguments of :func:`act` where stages are not to be judged.
 
@@ -424,6 +424,8 @@ def act(w: Any, what: Any, t0: Any, h: Any, first: Any, again: Any, looks: Any) 
         return 1.0 if w.next_stage(h) else 0.0
     if what == RESIDUAL:
         return 1.0 if w.residual_is_small(t0, h) else 0.0
+    if what == ROUNDING:
+        return 1.0 if w.changes_by_rounding(t0, h) else 0.0
     return float(slope(w, t0, h))
 
 
@@ -910,6 +912,10 @@ class Simultaneous(StageOperations):
     def residual_meets(self, t0: float, h: float) -> bool:
         """See :meth:`residual_is_small`."""
         return self._act(RESIDUAL, t0, h) != 0.0
+
+    def is_at_rounding(self, t0: float, h: float, doubtful: bool) -> bool:
+        """Whether the ``change`` of the stages is rounding, which may be ``doubtful`` to compiled code."""
+        return self._act(ROUNDING, t0, h) != 0.0
 
     def judge_by_matrix(self, solver: Any, node: int, t0: float, h: float) -> bool:
         """Let stages that were solved node by node be judged by the matrix of a node; whether there is one.

@@ -53,6 +53,7 @@ class AccuracyGoal:
         tableau = replace(radau_iia(M), A=Q, b=Q[-1], c=np.asarray(matrices.collocation.nodes))
         method = StagesTogether(problem, tableau, tolerance, compiled=iterate.solver.compiled)
         self.method, self.together = method, FewerNodes(problem, tolerance, method, False)
+        method.forgets_first = False  # the matrices are those of the nodes
         self.stages: Any = method.stages
         weights = self.stages.weights
         self.stages.integrate_first(iterate.n_integrated)
@@ -131,7 +132,7 @@ class AccuracyGoal:
             L, stages = self.iterate.level, self.stages
             self._show()
             np.subtract(stages.u, self.goal.old, out=stages.change)
-            if stages.changes_by_rounding(L.time, L.dt):
+            if stages.is_at_rounding(L.time, L.dt, self.known == SLOW):
                 status = CONVERGED
         self.status = status
 
