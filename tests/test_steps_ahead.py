@@ -57,12 +57,13 @@ BY_PAIRS = [
 
 
 SWEEPERS = ("fully-implicit", "semi-implicit", "constrained")
+RTOLS = (1e-4, 1e-6, 1e-8, 1e-5, 1e-7)
 BY_SWEEPS = [
     *zip(FIRST, cycle(SWEEPERS), cycle((1e-4, 1e-6)), strict=False),
     *[
         pytest.param(name, sweeper, rtol, marks=pytest.mark.long)
         for number, name in enumerate(sorted({*PROBLEMS} - {*MANY_STEPS}))
-        for sweeper, rtol in zip(SWEEPERS, (1e-4, 1e-6, 1e-8)[number % 3 :] + (1e-5, 1e-7), strict=False)
+        for sweeper, rtol in zip(SWEEPERS, RTOLS[number % 3 :], strict=False)
         if sweeper != "constrained" or name != "robertson"
     ],
 ]

@@ -154,6 +154,8 @@ class AdaptivityDAE(MarkingControl):
         elif accepted:
             if sizes.meets and sizes.missed:
                 L.params.dt = sizes.target - float(L.time)
+                if isinstance(L.uend.polynomial, StepPolynomial):
+                    L.uend.polynomial = L.uend.polynomial._replace(dt=L.params.dt)
             self.come_to = self.end_of_step(L)
         if not accepted or (not S.status.restart and (self._driver or controller).events is None):
             # An accepted step may have been shortened by a switch, with events.

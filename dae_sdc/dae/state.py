@@ -392,7 +392,9 @@ class StepPolynomial(NamedTuple):
         else:
             end[:k] = interpolation_matrix(self.nodes, (1.0,))[0] @ self.derivative[:, :k]
         if k < end.size:
-            end[k:] = differentiation_row(self.nodes, 1.0) @ self.value[:, k:] / self.dt
+            # Row by row: a product of matrices may round differently where the rows lie elsewhere.
+            terms = differentiation_row(self.nodes, 1.0)[:, None] * self.value[:, k:]
+            end[k:] = np.add.reduce(terms, axis=0) / self.dt
         return end
 
     def left_behind(self, settled: bool, apart: bool) -> StepPolynomial:

@@ -345,20 +345,20 @@ class CompiledNodes(PythonNodes):
         for name in ("q", "delta"):
             tell_rows(getattr(memory.arrays, f"dt_{name}"), self._steps[f"dt_{name}"])
         tell_rows(memory.last.inverse, self._steps["dt_inverse"])
-        memory.last.wanted, memory.last.nodes, memory.last.split = CONTINUE, M, split
+        memory.last.nodes, memory.last.split = M, split
         self._nodes.times, self._nodes.coefficients = step.times, step.coefficients
         self._nodes.counts.add_to(self.problem)
         return addressof(memory)
 
-    def end_steps(self) -> tuple[int, int, int]:
-        """Take note of what compiled code has done: sweeps of the last step, nodes solved, how it ended."""
+    def end_steps(self) -> tuple[bool, int, int, int]:
+        """Take note of steps: whether the last was extrapolated, its sweeps, nodes solved, how it ended."""
         step = self._memory.step
         if step.forgotten:
             PythonNodes.forget(self)
         keys = (self._steps[name][: step.used].tolist() for name in ("slot_nodes", "slot_coefficients"))
         self._slots = {key: slot for slot, key in enumerate(zip(*keys, strict=True))}
         self._slots_of = self._scaled = None
-        return step.done, step.reached, step.how
+        return self._memory.last.wanted == CONTINUE, step.done, step.reached, step.how
 
     def get_steps(self) -> tuple[Any, ...]:
         """What steps that compiled code sweeps change, but for their results."""

@@ -32,7 +32,7 @@ from dae_sdc.sweepers._machine_nodes import SweepMemory
 from dae_sdc.sweepers._machine_stages import StagesMemory
 from dae_sdc.sweepers.simultaneous import RELATIVE_ROUND_OFF
 from dae_sdc.sweepers.step_error import AMPLIFICATION_OF_OTHERS, MULTIPLIER_AMPLIFICATION, ROUNDING_SHARE
-from dae_sdc.sweepers.sweep import CONVERGED, MOST_SWEEPS, GoalNumbers
+from dae_sdc.sweepers.sweep import CONTINUE, CONVERGED, INTEGRATE, MOST_SWEEPS, GoalNumbers
 from dae_sdc.sweepers.teams import EVALUATE, FACTORIZE, FILTER, SOLVE, SPREAD
 
 TIME_PART_AT_INDEX_4 = tolerance.SETTINGS.time_part_at_index_4
@@ -782,11 +782,18 @@ def begin_tableau(a: Any, h: Any) -> None:
         scaled[i] = h * matrix[i]
 
 
-@_view.method()
-def _is_out_of_reach(a: Any, t0: Any, h: Any) -> Any:
-    if a.swept == 0:
-        return False
-    return a.step_before == 0.0 or (t0 + h - a.time_before) / a.step_before > FARTHEST_EXTRAPOLATION
+@within_compiled
+def guess_by_slope(a: Any, s: Any, h: Any) -> None:
+    """Guess the nodes by u' at the start: the last step was too short for its polynomial to be of use."""
+    n, stride, du0 = a.n, s.arrays.u.stride, doubles(a.du0)
+    u, du = doubles(s.arrays.u.place), doubles(s.arrays.du.place)
+    for i in range(a.m):
+        for j in range(n):
+            slope = du0[j] if j < a.n_diff else 0.0
+            du[i * stride + j] = slope
+            u[i * stride + j] = doubles(a.u0)[j]
+            if j < a.n_integrated:
+                u[i * stride + j] += h * doubles(a.c)[i] * slope
 
 
 @within_compiled
@@ -830,6 +837,10 @@ def _sweep_nodes(a: Any, t0: Any, h: Any) -> Any:
     step.time, step.dt, s.arrays.start = t0, h, a.u0
     last.matrix.place, last.value.place, last.derivative.place = a.continuation, a.u_before, a.du_before
     last.matrix.stride, last.value.stride, last.derivative.stride = m, n, n
+    last.wanted = CONTINUE
+    if (t0 + h - a.time_before) / a.step_before > FARTHEST_EXTRAPOLATION:
+        last.wanted = INTEGRATE
+        guess_by_slope(a, s, h)
     call_at(a.sweep, (a.swept, 0))
     take_swept(a, s)
     x.iterations = step.done * own.MOST_NEWTON_ITERATIONS / MOST_SWEEPS

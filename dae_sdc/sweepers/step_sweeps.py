@@ -233,9 +233,9 @@ class StepSweeps:
         located = params.locate_switches and type(problem).switches is not ProblemDAE.switches
         self._switched = SwitchedSteps(problem, iterate.num_nodes) if located else None
         self._sweeps_of_last_step = 0
-        # Of a step that was begun ahead: its values, its sweeps, the first node that was not solved in the
-        # next one, and how they have ended; and that node until it is solved.
-        self.ahead: tuple[Stages, int, int, int]
+        # Of a step that was begun ahead: its values, whether they were extrapolated, its sweeps, the first
+        # node that was not solved in the next one, and how they have ended; and that node until it is solved.
+        self.ahead: tuple[Stages, bool, int, int, int]
         self._failed: int | None = None
         # Whether the iterate was reached from starts that were not final.
         self._began_provisionally = False
@@ -292,10 +292,10 @@ class StepSweeps:
     def _continue_ahead(self, accuracy: AccuracyGoal) -> None:
         """Go on with a step that compiled code has begun, see :class:`SweepsAhead`."""
         iterate = self.iterate
-        before, iterate.sweeps, reached, how = self.ahead
+        before, iterate.extrapolated, iterate.sweeps, reached, how = self.ahead
         iterate.stages.rows[:], iterate.stages.integral[:] = before.rows, before.integral
         iterate.level.f[0] = attach(iterate.level.u[0].derivative(), iterate.problem.n_diff)
-        iterate.extrapolated = iterate.stages.integral_known = True
+        iterate.stages.integral_known = True
         iterate.prepare(iterate.stages)
         if reached < iterate.num_nodes:
             self._failed = reached

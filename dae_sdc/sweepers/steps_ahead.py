@@ -302,7 +302,7 @@ def take_steps(w: Any, x: Any) -> Any:
     """Take steps with stages ``w`` and sizes ``x`` until one is not plain; how they have ended."""
     run = w.run
     while w.taken < w.room:
-        if run.dt <= shortest(run, run.dt) or w.is_out_of_reach(run.time, run.dt):
+        if run.dt <= shortest(run, run.dt):
             return BEGINNING
         certain = solved_ahead(w, run.time, run.dt)
         if run.status != SOLVED:
@@ -363,6 +363,7 @@ def solved_ahead(w: Any, time: Any, h: Any) -> Any:
         numbers.judged = 1.0
     if numbers.error >= 1.0 and (w.weigh_within(h) or again):
         w.judge(time, h, first, again, looks)
+        numbers.judged = 2.0
     error = numbers.error
     if first == 0 and SMALL_STEP_ERROR < error and h < min(w.step_before, run.noisy):
         return False

@@ -145,7 +145,7 @@ class StagesTogether:
             if first:
                 stages.weigh(self.weights, h, True, floor=False)
             error = numbers.error if numbers.judged else stages.judge(t0, h, first, False, looks)
-            if error >= 1.0:
+            if error >= 1.0 and numbers.judged < 2.0:
                 again = first > 0 or repeated > 0  # of index 2 nothing is left the second time
                 if stages.weigh_within(self.weights, h) or again:
                     error = stages.judge(t0, h, first, again, looks)
