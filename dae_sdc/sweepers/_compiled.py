@@ -113,36 +113,6 @@ def _measure(w: Any, low: Any, high: Any) -> Any:
         out[m] = mn.largest_of(value, 0, a.n)
 
 
-@_view.method()
-def _begin_step(w: Any) -> None:
-    x, a, nodes = w.ahead, w.arrays, mn.nodes_at(w.nodes)
-    size, n, counted = 8 * x.stride * a.num_nodes, a.n, doubles(x.counted + 56 * x.taken)
-    base = x.rows + size * x.taken
-    a.u.place = nodes.u = base
-    a.du.place = nodes.du = base + 8 * n
-    if x.taken > 0:
-        a.start = base - 8 * x.stride
-        w.last.value.place, w.last.derivative.place = base - size, base - size + 8 * n
-        w.last.value.stride = w.last.derivative.stride = x.stride
-    for m in range(a.num_nodes):
-        doubles(x.times)[m] = doubles(x.offsets)[m] + x.time
-        for j in range(a.n_integrated, n):
-            doubles(sweep.row(a.du, m))[j] = 0.0
-    for i in range(7):
-        counted[i] = 0.0
-    mn.put_counts(nodes, counted, -1.0)
-
-
-@_view.method()
-def _end_step(w: Any, sweeps: Any, residual: Any) -> None:
-    x = w.ahead
-    counted = doubles(x.counted + 56 * x.taken)
-    counted[0], counted[1] = sweeps, residual
-    mn.put_counts(mn.nodes_at(w.nodes), counted, 1.0)
-    x.time += x.dt
-    x.taken += 1
-
-
 @within_compiled
 def forget_matrices(w: Any) -> None:
     """Drop all matrices."""
@@ -217,9 +187,10 @@ def _sweep_step(s: Any, fails: Any) -> Any:
         numbers.eta = 1.0
         return 0
     scale_step(w)
-    sweep.begin_goal(numbers)
-    done, reached, how, _ = sweep.sweeps(s, 0, sweep.MOST_SWEEPS, 0, 0.0, False, True)
-    x.done, x.reached, x.how = done, reached, how
+    if x.to_goal != 0:
+        sweep.begin_goal(numbers)
+    how = x.most, 0, x.tolerance, x.only_last != 0, x.to_goal != 0
+    x.done, x.reached, x.how, x.value = sweep.sweeps(s, 0, *how)
     return 1
 
 
@@ -227,7 +198,7 @@ for _function in (
     *(sweep.integrate, sweep.put_integrated, sweep.continue_values, sweep.continue_polynomial),
     *(sweep.right_sides, sweep.guide_point, sweep.start_from, sweep.collect, sweep.solve_nodes, sweep.finish),
     *(sweep.place_measured, sweep.residual_norms, sweep.residual),
-    *(sweep.begin_goal, sweep.keep_old, sweep.look_at_change, sweep.sweeps, sweep.take_steps),
+    *(sweep.begin_goal, sweep.keep_old, sweep.look_at_change, sweep.sweeps),
 ):
     within_compiled(_function)
 
@@ -238,10 +209,6 @@ def _sweeps(
     done, reached, how, value = sweep.sweeps(s, number, most, low, tolerance, only_last != 0, to_goal != 0)
     found = doubles(out)
     found[0], found[1], found[2], found[3] = done, reached, how, value
-
-
-def _take_steps(s: Any, most: Any, only_last: Any) -> Any:
-    return 1 if sweep.take_steps(s, most, only_last != 0) else 0
 
 
 _WHOLE, _NOTHING = types.int64, types.void
@@ -256,7 +223,6 @@ C_FUNCTIONS = c_functions(
         "residual_norms": (sweep.residual_norms, _NOTHING(_WHOLE, _WHOLE, _WHOLE)),
         "solve_nodes": (sweep.solve_nodes, _WHOLE(_WHOLE, _WHOLE, _WHOLE)),
         "look_at_change": (sweep.look_at_change, _WHOLE(_WHOLE, _WHOLE)),
-        "take_steps": (_take_steps, _WHOLE(_WHOLE, _WHOLE, _WHOLE)),
         "sweep_step": (_sweep_step, _WHOLE(_WHOLE, _WHOLE)),
         "sweeps": (_sweeps, _NOTHING(*(_WHOLE,) * 4, types.float64, *(_WHOLE,) * 3)),
     },

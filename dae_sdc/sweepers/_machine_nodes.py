@@ -45,18 +45,6 @@ def _memory_of(record: str, rows: str, integers: str = "") -> type[ctypes.Struct
     return type(f"{record}Memory", (ctypes.Structure,), {"_fields_": members})
 
 
-class AheadMemory(ctypes.Structure):
-    """Steps of one size that are taken one after the other, for Python and for compiled code."""
-
-    _fields_ = [
-        # Addresses of the rows of the nodes of all steps, of so many numbers each, of rows of what is counted
-        # of each step, see ``end_step``, of dt c_m and of the times of the nodes; the most steps, and those
-        # that were taken.
-        *fields(ctypes.c_int64, "rows stride counted offsets times room taken"),
-        *fields(ctypes.c_double, "time dt tolerance"),
-    ]
-
-
 class StepMemory(ctypes.Structure):
     """A step that is swept to a tolerance in compiled code alone, for that and for Python."""
 
@@ -68,8 +56,10 @@ class StepMemory(ctypes.Structure):
             "slot_nodes slot_coefficients used",  # of the matrices, (S,), the first integers; number of them
             "forgotten",  # whether all matrices were dropped
             "done reached how",  # number of sweeps, the first node that was not solved, and how they ended
+            "most only_last to_goal",  # as :func:`dae_sdc.sweepers.sweep.sweeps` takes them
         ),
-        *fields(ctypes.c_double, "time dt scaled"),  # start and size of the step, and that of the matrices
+        # Start and size of the step, and that of the matrices; the residual that is allowed, and that left.
+        *fields(ctypes.c_double, "time dt scaled tolerance value"),
     ]
 
 
@@ -88,7 +78,6 @@ class SweepMemory(ctypes.Structure):
         ("before", _memory_of("Values", "u du integral")),  # a sweep
         ("last", _memory_of("Continuation", "matrix value derivative inverse", "wanted nodes split")),
         ("goal", _memory_of("Goal", "old", "weights numbers")),
-        ("ahead", AheadMemory),
         ("step", StepMemory),
         *fields(ctypes.c_int64, "norms nodes"),
     ]
@@ -105,7 +94,7 @@ def _address_of(name: str) -> int:
 @functools.cache
 def _compiled(name: str, count: int) -> Any:
     """The compiled form of a function of :mod:`dae_sdc.sweepers.sweep` that takes so many integers."""
-    result = ctypes.c_int64 if name in ("solve_nodes", "look_at_change", "take_steps") else None
+    result = ctypes.c_int64 if name in ("solve_nodes", "look_at_change") else None
     return ctypes.PYFUNCTYPE(result, *(1 + count) * [ctypes.c_int64])(entry(f"{_HOME}:{name}").address)
 
 
@@ -151,6 +140,7 @@ class CompiledNodes(PythonNodes):
             "saved": np.empty((2, n)),
             "slots": np.zeros(num_nodes, dtype=np.int64),
         }
+        self._norms = np.empty(num_nodes)
         nodes: Any = NodesMemory()
         memory: Any = SweepMemory()
         self._nodes, self._memory = nodes, memory
@@ -286,50 +276,14 @@ class CompiledNodes(PythonNodes):
         for array, values in self._remembered:
             array[:] = values
 
-    def take_steps(
-        self,
-        last: Continuation,
-        rows: Vector,
-        counted: Vector,
-        offsets: Vector,
-        tolerance: float,
-        *how: int,
-        look: Callable[[int], int] | None,
-    ) -> int:
-        """Take steps from the place that was prepared, and count those that were swept to a tolerance.
-
-        ``how`` are the most sweeps of a step, and whether the residual at the last node alone counts; of so
-        many steps that were swept ``look`` tells how many are to be kept.
-        """
-        # Shapes: rows (K, M, any), counted (K, 7), offsets (M,).
-        place, ahead, counts = self.place, self._memory.ahead, self._nodes.counts
-        norms, room = np.empty(rows.shape[1]), len(rows)
-        self.remember()
-        while True:
-            self._locate(last)
-            self._memory.norms, self._memory.arrays.start = address(norms), address(place.arrays.start)
-            ahead.rows, ahead.counted, ahead.stride = address(rows), address(counted), rows.shape[2]
-            ahead.offsets, ahead.times = address(offsets), address(place.times)
-            ahead.taken, ahead.room, ahead.time, ahead.dt = 0, room, place.time, place.dt
-            ahead.tolerance = tolerance
-            swept = not room or _compiled("take_steps", len(how))(self._own, *how) != 0
-            kept = room if swept else int(ahead.taken)
-            if swept and look is not None and room:
-                kept, look = look(room), None
-            if kept == room:
-                counts.add_to(self.problem)
-                return room
-            # The first step that is not kept is left to others, as if it had not been begun.
-            room = kept
-            ctypes.memset(addressof(counts), 0, ctypes.sizeof(counts))
-            self.recall()
-            self.remember()
-            self.prepare(place)
-
-    def begin_steps(self, matrices: Any, inverse: Vector, split: int) -> int:
+    def begin_steps(self, matrices: Any, inverse: Vector, split: int, how: tuple[float, ...]) -> int:
         """Let compiled code sweep steps of any size from the place that was prepared; where its memory is."""
+        # ``how`` are the most sweeps, the tolerance of the residual, whether that at the last node alone
+        # counts, and whether the sweeps go on to a goal instead.
         # Shapes: inverse (M, M), of Q.
         memory, step, M = self._memory, self._memory.step, len(inverse)
+        step.most, step.tolerance, step.only_last, step.to_goal = how
+        memory.norms = address(self._norms)
         if not self._steps:
             self._steps = {f"dt_{name}": np.empty((M, M)) for name in ("q", "delta", "inverse")} | {
                 **{"coefficients": np.empty(M), "times": np.empty(M)},
@@ -366,7 +320,8 @@ class CompiledNodes(PythonNodes):
         kept = [array[:used].copy() for array in self._kept.values()]
         ages = [array.copy() for array in self._ages.values()]
         names = [self._steps[name][:used].copy() for name in ("slot_nodes", "slot_coefficients")]
-        return used, kept, ages, names, bytes(self._goal_numbers), self._nodes.split
+        goal = bytes(self._goal_numbers) if self._memory.step.to_goal else b""
+        return used, kept, ages, names, goal, self._nodes.split
 
     def set_steps(self, state: tuple[Any, ...]) -> None:
         """Restore what :meth:`get_steps` gave, as if no step had been swept since."""
@@ -380,7 +335,8 @@ class CompiledNodes(PythonNodes):
             array[:] = known
         for name, known in zip(("slot_nodes", "slot_coefficients"), names, strict=True):
             self._steps[name][:used] = known
-        ctypes.memmove(addressof(self._goal_numbers), numbers, len(numbers))
+        if numbers:
+            ctypes.memmove(addressof(self._goal_numbers), numbers, len(numbers))
 
     def operators(self, m: int) -> Operators:
         slot = int(self._buffers["slots"][m])

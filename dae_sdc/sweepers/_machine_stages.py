@@ -89,8 +89,8 @@ class StagesMemory(ctypes.Structure):
             "late_counted late_atol",  # likewise of errors at the end of unknowns of index 2
             "share",  # in Python: does the parts of a piece of work, see dae_sdc.sweepers.teams; 0 without
             # Where stages are swept, see ``sweep_nodes``: the address of a SweepMemory, or 0, of the function
-            # that sweeps, and of the numbers of sweeps of the steps; weights of the stages in u' at the end.
-            "swept sweep counted_sweeps end_row",
+            # that sweeps, and of rows of two numbers of the steps; weights of the stages in u' at the end.
+            "swept sweep swept_rows end_row",
             "nodes_of slot n_integrated",  # of the matrix of a node that judges, -1 for the one of its own
             "checks",  # whether errors of the last stage are checked
             "between",  # number of places between the nodes at which F is checked
@@ -387,14 +387,23 @@ class MachineStages(Simultaneous):
         self._solver, self._memory.swept = solver, place
         if not self._memory.sweep:
             self._memory.sweep = entry("dae_sdc.sweepers._compiled:sweep_step").address
-            self._arrays["counted_sweeps"] = np.zeros(steps_ahead.MOST_STEPS)
-            tell_addresses(self._memory, {"counted_sweeps": self._arrays["counted_sweeps"]})
+            self._arrays["swept_rows"] = np.zeros((steps_ahead.MOST_STEPS, 2))
+            tell_addresses(self._memory, {"swept_rows": self._arrays["swept_rows"]})
+
+    @property
+    def is_swept(self) -> bool:
+        """Whether the steps that are taken ahead are swept."""
+        return bool(self._memory.swept)
+
+    def continue_by(self, matrix: Vector) -> None:
+        """Continue the polynomials of the steps that are taken ahead, all of one size, by a matrix."""
+        self._arrays["continuation"][:] = matrix
 
     def sweeps_of_steps(self, count: int) -> Vector:
-        """The number of sweeps of each of the steps that were taken ahead."""
+        """The number of sweeps, and what is left of the equations, of each step taken ahead, (K, 2)."""
         if self._memory.swept:
-            return np.array(self._arrays["counted_sweeps"][:count])
-        return np.full(count, self.numbers.plain)
+            return np.array(self._arrays["swept_rows"][:count])
+        return np.tile((self.numbers.plain, 0.0), (count, 1))
 
     def take_advanced(self) -> int | None:
         """How the sweeps of the step that was begun ahead have ended, once."""

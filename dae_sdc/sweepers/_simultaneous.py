@@ -838,7 +838,7 @@ def _sweep_nodes(a: Any, t0: Any, h: Any) -> Any:
     last.matrix.place, last.value.place, last.derivative.place = a.continuation, a.u_before, a.du_before
     last.matrix.stride, last.value.stride, last.derivative.stride = m, n, n
     last.wanted = CONTINUE
-    if (t0 + h - a.time_before) / a.step_before > FARTHEST_EXTRAPOLATION:
+    if x.plain == 0.0 and (t0 + h - a.time_before) / a.step_before > FARTHEST_EXTRAPOLATION:
         last.wanted = INTEGRATE
         guess_by_slope(a, s, h)
     call_at(a.sweep, (a.swept, 0))
@@ -847,6 +847,8 @@ def _sweep_nodes(a: Any, t0: Any, h: Any) -> Any:
     x.rate, x.doubtful, x.end_error = 0.0, 0.0, 0.0
     if step.reached < m:
         return own.OUTSIDE
+    if x.plain > 0.0:
+        return own.SOLVED if step.value <= step.tolerance else own.SLOW
     if step.how != CONVERGED:
         u, change, old = doubles(a.u), doubles(a.change), doubles(s.goal.old.place)
         for i in range(m):
@@ -899,7 +901,8 @@ def _continue_stages(a: Any, t0: Any, h: Any) -> Any:
     if a.in_turn != 0:
         return
     if a.end_row != 0:  # the stages are swept, and guessed there
-        put_continuation(a, (t0 - a.time_before) / a.step_before, h / a.step_before)
+        if a.numbers.plain == 0.0:  # steps of one size have one matrix
+            put_continuation(a, (t0 - a.time_before) / a.step_before, h / a.step_before)
         return
     if a.step_before == 0.0 or (t0 + h - a.time_before) / a.step_before > FARTHEST_EXTRAPOLATION:
         guess = doubles(a.guess)
@@ -1018,7 +1021,8 @@ def _end_step(a: Any, time: Any, h: Any) -> None:
     if a.graded != 0:
         a.copy(a.estimates + 8 * n * a.taken, a.estimated, 1)
     if a.swept != 0:
-        doubles(a.counted_sweeps)[a.taken] = sweep_memory_at(a.swept).step.done
+        step, swept = sweep_memory_at(a.swept).step, doubles(a.swept_rows + 16 * a.taken)
+        swept[0], swept[1] = step.done, 0.0 if step.to_goal != 0 else step.value
     a.u_before, a.du_before, a.time_before, a.step_before = a.u, a.du, time, h
     a.taken += 1
 
@@ -1089,7 +1093,7 @@ def _judge(a: Any, t0: Any, h: Any, first: Any, again: Any, looks: Any) -> Any:
 
 @_view.method()
 def _solve_and_judge(a: Any, t0: Any, h: Any, first: Any, again: Any, looks: Any) -> Any:
-    if a.numbers.plain > 0.0:
+    if a.numbers.plain > 0.0 and a.swept == 0:
         a.weigh_plainly(h)
     return call_with(a, own.ADVANCE, t0, h, first, again, looks)
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,10 +20,10 @@ from dae_sdc.sweepers.nodes import OK, RESIDUAL_FAILED, SWEEP_FAILED, Stages
 from dae_sdc.sweepers.restart import SwitchedSteps
 from dae_sdc.sweepers.simultaneous import MOST_NEWTON_ITERATIONS, SLOW, SOLVED, UNRESOLVED
 from dae_sdc.sweepers.step_error import SMALLEST_NODE_TOLERANCE
-from dae_sdc.sweepers.steps_ahead import FULL, Look, Pace, StepsAhead, Taken
-from dae_sdc.sweepers.sweep import CONTINUE, CONVERGED, GOING_ON, MOST_SWEEPS, TOO_SLOW, Continuation
-from dae_sdc.sweepers.tableaux import radau_iia
-from dae_sdc.sweepers.together import FewerNodes, StagesTogether
+from dae_sdc.sweepers.steps_ahead import Look, StepsAhead, Taken
+from dae_sdc.sweepers.sweep import CONVERGED, GOING_ON, MOST_SWEEPS, TOO_SLOW, Continuation
+from dae_sdc.sweepers.tableaux import Tableau, radau_iia
+from dae_sdc.sweepers.together import FewerNodes, StagesTogether, stage_solver
 from dae_sdc.sweepers.tolerance import Outcome, Tolerance
 
 # A node's solve may stop at this fraction of its first correction, by the index of the problem: the next
@@ -35,6 +34,12 @@ NODE_SHARE = 0.003
 LARGEST_NODE_TOLERANCE = 1e-3  # Largest tolerance of the solve at a node.
 # Relative change of u by rounding, in units of the round-off of the equations.
 ROUND_OFF_CHANGE = 10.0
+
+
+def tableau_of(collocation: Any) -> Tableau:
+    """The Runge-Kutta method to which sweeps converge: Radau IIA, but to rounding, for its nodes."""
+    Q = collocation.Qmat[1:, 1:]
+    return replace(radau_iia(len(Q)), A=Q, b=Q[-1], c=np.asarray(collocation.nodes))
 
 
 class AccuracyGoal:
@@ -49,8 +54,7 @@ class AccuracyGoal:
                 f"the error estimate of a run to a tolerance needs an implicit Q_Delta; the last entry of "
                 f"'{qdelta}' is {delta[-1, -1]:g}; use LU, or give dt instead of rtol"
             )
-        Q = matrices.collocation.Qmat[1:, 1:]
-        tableau = replace(radau_iia(M), A=Q, b=Q[-1], c=np.asarray(matrices.collocation.nodes))
+        tableau = tableau_of(matrices.collocation)
         method = StagesTogether(problem, tableau, tolerance, compiled=iterate.solver.compiled)
         self.method, self.together = method, FewerNodes(problem, tolerance, method, False)
         method.forgets_first = False  # the matrices are those of the nodes
@@ -72,7 +76,7 @@ class AccuracyGoal:
         # The error that an inexact solve leaves at a node may grow in later sweeps before it contracts.
         changes = range(1, M + 1) if matrices.varies else ()
         deltas = [qdelta_matrix(matrices.collocation, qdelta, number) for number in changes] or M * [delta]
-        growth = transient_growth(Q, deltas)
+        growth = transient_growth(tableau.A, deltas)
         # The error that a solve leaves in an integrated multiplier returns in the next sweep divided by dt.
         exact = index > 1 and problem.n_diff < iterate.n_integrated
         forcing = 0.0 if exact else FORCING_BY_INDEX[min(index, 3)]
@@ -587,99 +591,99 @@ class StepSweeps:
 LONGEST_WAIT = 64  # Steps for which none are taken ahead after several in a row that could not be.
 
 
+class PlainSweeps(NamedTuple):
+    """Steps of one size that are swept until the residual meets its tolerance."""
+
+    stages: Any
+    tableau: Any
+    weights: None = None
+
+    @property
+    def plain(self) -> PlainSweeps:
+        """The method of all steps: the same object."""
+        return self
+
+
 class SweepsAhead:
-    """Takes steps of one size ahead by compiled sweeps that end with their predictions."""
+    """Takes steps ahead by compiled sweeps that end with their predictions."""
 
     def __init__(self, step: StepSweeps, params: Any) -> None:
         self._step, self._params = step, params
         self._solver: Any = step.solver
-        self._pace = Pace(step.iterate.problem.n)
+        self._steps: Any = None
         self._wait = self._vain = 0
-        if step.accuracy is not None:
-            self._steps = StepsAhead(step.accuracy.together, step.watch, step.iterate.problem)
 
     def starts_from(self, value: MeshDAE) -> bool:
         """Whether steps can be taken ahead from a state."""
         iterate, step = self._step.iterate, self._step
-        matrices, level = iterate.matrices, iterate.level
+        matrices, residual = iterate.matrices, iterate.level.params.residual_type
         ends = matrices.collocation.right_is_node and not self._params.do_coll_update
         plain = ends and matrices.first_solved == 0 and not matrices.varies and self._solver.compiled
         plain = plain and self._params.initial_sweeps > 0 and iterate.stands_alone() and step.looks_at_nothing
         plain = plain and self._params.initial_guess == "extrapolate" and value.polynomial is not None
-        if step.accuracy is None:
-            return bool(plain and level.params.residual_type.endswith("abs"))
-        stages = step.accuracy.stages
-        plain = plain and iterate.problem.sparsity is None and hasattr(stages, "sweep_by")
-        return bool(plain and stages.continues(value.polynomial) and self._steps.starts_from(value))
+        plain = plain and (step.accuracy is not None or residual.endswith("abs"))
+        # Of other nodes the stages may not have the eigenvalues that are wanted where they stand together.
+        plain = plain and matrices.collocation.node_type == "LEGENDRE"
+        if not plain or iterate.problem.sparsity is not None:
+            return False
+        if self._steps is None:
+            self._steps = StepsAhead(self._method(), step.watch, iterate.problem)
+        stages = self._steps.together.plain.stages
+        return bool(stages.continues(value.polynomial) and self._steps.starts_from(value))
 
-    def take(self, value: MeshDAE, time: float, dt: float, *about: Any) -> Taken:
-        """Take steps to a tolerance, see :meth:`StepsAhead.take`."""
+    def _method(self) -> Any:
+        """What the steps are taken with: stages that are swept, and how they are judged."""
         iterate, accuracy = self._step.iterate, self._step.accuracy
-        assert accuracy is not None
-        stages = accuracy.stages
+        if accuracy is not None:
+            return accuracy.together
+        tableau = tableau_of(iterate.matrices.collocation)
+        stages = stage_solver(iterate.problem, tableau.A, tableau.c)
+        stages.solve_plainly()
+        stages.integrate_first(iterate.n_integrated)
+        return PlainSweeps(stages, tableau)
+
+    def _begin(self, value: MeshDAE, time: float, how: tuple[float, ...]) -> Any:
+        """Prepare the solver for steps from a state; the stages that are swept."""
+        iterate = self._step.iterate
         iterate.level.status.time = time
         iterate.allocate()
         iterate.scale()
         iterate.begin_at(value)
+        accuracy, stages = self._step.accuracy, self._steps.together.plain.stages
+        iterate.in_prediction = accuracy is None and not (iterate.constrained or iterate.keeps_node_value)
         iterate.prepare(iterate.stages)
-        self._solver.tell_goal(accuracy.goal)
+        iterate.in_prediction = False
         split = self._step.predictor.split
-        stages.sweep_by(self._solver, self._solver.begin_steps(iterate.matrices, stages.inverse, split))
-        taken = self._steps.take(value, time, dt, *about)
+        stages.sweep_by(self._solver, self._solver.begin_steps(iterate.matrices, stages.inverse, split, how))
+        return stages
+
+    def take(self, value: MeshDAE, time: float, dt: float, *about: Any) -> Taken:
+        """Take steps to a tolerance, see :meth:`StepsAhead.take`."""
+        accuracy = self._step.accuracy
+        assert accuracy is not None
+        self._solver.tell_goal(accuracy.goal)
+        stages = self._begin(value, time, (MOST_SWEEPS, 0.0, False, True))
+        taken: Taken = self._steps.take(value, time, dt, *about)
         stages.sweep_by(None, 0)
-        self._step.ahead = iterate.stages, *self._solver.end_steps()
+        self._step.ahead = self._step.iterate.stages, *self._solver.end_steps()
         return taken
 
     def take_plain(
         self, value: MeshDAE, time: float, dt: float, most: int, look: Look | None
     ) -> Taken | None:
         """Take at most so many steps of one size from a state; None where they are left to the controller."""
-        if self._wait:
-            self._wait -= 1
+        iterate, last = self._step.iterate, value.polynomial
+        nodes, params = iterate.matrices.nodes, iterate.level.params
+        matrix = last.continuation(time, dt, nodes) if reaches(last, time + dt, last.n_integrated) else None
+        if self._wait or matrix is not continuation_matrix(nodes, nodes, 1.0, 1.0):
+            self._wait = max(0, self._wait - 1)
             return None
-        iterate, last, began = self._step.iterate, value.polynomial, perf_counter()
-        L, nodes, n, k = iterate.level, iterate.matrices.nodes, iterate.problem.n, iterate.n_integrated
-        L.status.time = time
-        matrix = last.continuation(time, dt, nodes) if reaches(last, time + dt, k) else None
-        if matrix is not continuation_matrix(nodes, nodes, 1.0, 1.0):
-            return None
-        iterate.allocate()
-        iterate.scale()
-        iterate.begin_at(value)
-        iterate.in_prediction = not iterate.constrained and not iterate.keeps_node_value
-        iterate.prepare(iterate.stages)
-        iterate.in_prediction = False
-        room, M = self._pace.room(most), len(nodes)
-        rows, counted = np.empty((room, M, 2 * n + 2)), np.empty((room, 7))
-        how = self._params.initial_sweeps, int(L.params.residual_type[0] == "l")
-        first = Continuation(CONTINUE, M, matrix, last.value, last.derivative, matrix, n)
-        steps = rows, counted, iterate.matrices.offsets, L.params.restol, *how
-
-        def taken(count: int) -> Taken:
-            starts = np.cumsum([time, *[dt] * count])
-            steps = Taken(
-                FULL,
-                time=float(starts[-1]),
-                value=value,
-                next_dt=dt,
-                starts=starts[:-1],
-                sizes=np.full(count, dt),
-                rejected=0,
-                counts=counted[:count, 2:],
-                u=np.vstack([value, rows[:count, :, :n].reshape(-1, n)]),
-                du=rows[:count, :, n : 2 * n].copy(),
-                nodes=nodes,
-                collocation=True,
-                slope=None,
-                sweeps=counted[:count, 0],
-                residuals=counted[:count, 1],
-                n_integrated=k,
-            )
-            return steps._replace(value=steps.end(count - 1, iterate.problem.n_diff)) if count else steps
-
-        looked = None if look is None else lambda count: look(value, taken(count))
-        count = self._solver.take_steps(first, *steps, look=looked)
-        self._pace.took(count, began)
-        self._vain = 0 if count else min(LONGEST_WAIT, 2 * self._vain + 1)
+        how = self._params.initial_sweeps, params.restol, params.residual_type[0] == "l", False
+        stages = self._begin(value, time, how)
+        stages.continue_by(matrix)
+        taken: Taken = self._steps.take_plain(value, time, dt, most, look)
+        stages.sweep_by(None, 0)
+        self._solver.end_steps()
+        self._vain = 0 if len(taken.starts) else min(LONGEST_WAIT, 2 * self._vain + 1)
         self._wait = self._vain
-        return taken(count)
+        return taken

@@ -524,16 +524,16 @@ class StepsAhead:
     """Takes steps ahead with the compiled stages of a method, into memory of their own."""
 
     def __init__(self, together: Any, watch: Any, problem: Any) -> None:
-        self._together, self._watch, self._problem = together, watch, problem
+        self.together, self._watch, self._problem = together, watch, problem
         self._method: Any = None
         self._before, self._pace = StepSizes(), Pace(problem.n)
 
     def __reduce__(self) -> Any:
-        return type(self), (self._together, self._watch, self._problem)
+        return type(self), (self.together, self._watch, self._problem)
 
     def starts_from(self, value: MeshDAE) -> bool:
         """Whether steps can be taken ahead from a state."""
-        method = self._together.plain
+        method = self.together.plain
         ends = method is not None and method.tableau.stiffly_accurate  # in the last stage
         goes = getattr(method.stages, "goes_ahead", None) if ends else None
         if goes is None or not goes(value):
@@ -584,9 +584,11 @@ class StepsAhead:
         first, row = self._place(value, stages.rows)
         stages.run.time, stages.run.dt, stages.run.rejected = time, dt, 0.0
         arrays, numbers = self._memory(first, row, most, self._before)
-        kept = None if look is None else stages.get_run()
+        kept = None if look is None and not stages.is_swept else stages.get_run()
         status, k = stages.take_steps(value, None, arrays, numbers)
-        if look is not None and k and (plain := look(value, self._taken(value, status, k, first, row))) < k:
+        plain = k if look is None or not k else look(value, self._taken(value, status, k, first, row))
+        # A step that is not swept to its tolerance is left to the controller as if it had not been begun.
+        if kept is not None and (plain < k or (stages.is_swept and status == UNFINISHED)):
             stages.set_run(kept)
             status, k = stages.take_steps(value, None, arrays, {**numbers, "room": plain})
         taken = self._taken(value, status, k, first, row)
@@ -618,9 +620,9 @@ class StepsAhead:
         run.time, run.dt, run.shortest, run.slack = time, dt, shortest, method.slack
         run.order, run.told = method.order, method.told
         run.rejected, run.solved, run.crawled, run.failed = 0.0, 0.0, 0.0, 0.0
-        run.failures, run.in_a_row = self._together.failures, self._watch.in_a_row
+        run.failures, run.in_a_row = self.together.failures, self._watch.in_a_row
         run.most_in_a_row = self._watch.most_in_a_row
-        run.repeated = self._together.repetition(time)
+        run.repeated = self.together.repetition(time)
         run.first, run.forgets = 0 if continued else method.first, method.forgets_first
         run.hesitant, run.longest = hesitation
         run.noisy = method.noisy * method.weights.scales.time
@@ -655,13 +657,13 @@ class StepsAhead:
         self._leave(status, k, first, row, began)
         self._watch.went_ahead(int(run.solved), int(run.crawled), int(run.failed), int(run.in_a_row))
         looks = int(run.solved), int(run.repeated), float(run.failures)
-        self._together.went_ahead(float(run.time), *looks)
+        self.together.went_ahead(float(run.time), *looks)
         return taken
 
     def _taken(self, value: MeshDAE, status: int, k: int, first: int, row: int) -> Taken:
         """The k steps in memory from a place on, from a state."""
         stages = self._method.stages
-        run, rows = stages.run, self._rows[:k].copy()
+        run, rows, swept = stages.run, self._rows[:k].copy(), stages.sweeps_of_steps(k)
         taken = Taken(
             status=status,
             time=float(run.time),
@@ -676,8 +678,8 @@ class StepsAhead:
             nodes=stages.nodes,
             collocation=not stages.in_turn,
             slope=None if value.polynomial is None else value.polynomial.derivative_at_end(),
-            sweeps=stages.sweeps_of_steps(k),
-            residuals=np.zeros(k),
+            sweeps=swept[:, 0],
+            residuals=swept[:, 1],
             n_integrated=stages.n_integrated,
         )
         return taken._replace(value=taken.end(k - 1, self._problem.n_diff)) if k else taken

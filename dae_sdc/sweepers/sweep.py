@@ -330,18 +330,6 @@ def look_at_change(s: Any, count: int) -> int:
     return GOING_ON
 
 
-def take_steps(s: Any, most: int, only_last: bool) -> bool:
-    """Take steps of one size, of at most so many sweeps each, until one is not swept to its tolerance."""
-    w = memory(s)
-    while w.ahead.taken < w.ahead.room:
-        w.begin_step()
-        done, reached, _, value = sweeps(s, 0, most, 0, w.ahead.tolerance, only_last, False)
-        if reached < w.arrays.num_nodes or not value <= w.ahead.tolerance:
-            return False
-        w.end_step(done, value)
-    return True
-
-
 def in_order(numbers: Any) -> Any:
     """The numbers of a row, to be read one by one."""
     return numbers.tolist()
