@@ -129,6 +129,7 @@ def _copy(a: Any, target: Any, source: Any, rows: Any) -> Any:
 
 @_view.method()
 def _take_guess(a: Any) -> Any:
+    """Begin the iteration with the guess for the derivatives of the stages."""
     a.copy(a.du, a.guess, a.m)
     put(a, 0, a.n)
 
@@ -167,6 +168,7 @@ def begin_in_turn(a: Any, h: Any) -> None:
 
 @_view.method()
 def _next_stage(a: Any, h: Any) -> Any:
+    """Go on to the next stage of those that are solved in turn; False where there is none."""
     if a.in_turn == 0 or a.stage + 1 == a.rows:
         return False
     go_to_stage(a, a.stage + 1, h)
@@ -175,8 +177,11 @@ def _next_stage(a: Any, h: Any) -> Any:
 
 @_view.method()
 def _residuals(a: Any, t0: Any, h: Any) -> Any:
+    """F at the M stages; False where it is not finite."""
     a.counts.rhs += a.m
     a.time, a.step = t0, h
+    if a.evaluate != 0:
+        return call_at(a.evaluate, (a.own, 0, 0)) != 0
     return do_parts(a, EVALUATE, a.m)
 
 
@@ -240,6 +245,7 @@ def spread_part(a: Any, part: Any, count: Any) -> Any:
 
 @_view.method()
 def _correct(a: Any) -> Any:
+    """Apply one Newton correction to the derivatives of the stages; returns its weighted norm."""
     do_parts(a, SOLVE, a.pairs + 1)
     do_parts(a, SPREAD, a.chunks)
     a.counts.newton += 1
@@ -284,6 +290,7 @@ def within(a: Any, multiple: Any) -> Any:
 
 @_view.method()
 def _residual_is_small(a: Any, t0: Any, h: Any) -> Any:
+    """Whether F at the stages is as small as the corrections say, see :mod:`dae_sdc.dae.newton_checks`."""
     if not a.residuals(t0, h):
         return False
     m, n = a.m, a.n
@@ -293,6 +300,8 @@ def _residual_is_small(a: Any, t0: Any, h: Any) -> Any:
         for i in range(m):
             left[j] = max(left[j], abs(value[i * n + j]))
         left[n + j] = value[(m - 1) * n + j]
+        if a.noise != 0:
+            left[j] = max(left[j] - doubles(a.noise)[j], 0.0)
     relative, time = a.numbers.relative, t0 + h * doubles(a.c)[m - 1]
     enlarged = max(1.0, newton_checks.LEAST_RELATIVE_STEP / relative)
     for which in range(DIRECTIONS):
@@ -312,7 +321,8 @@ def _residual_is_small(a: Any, t0: Any, h: Any) -> Any:
 def fits_at_end(a: Any, h: Any) -> Any:
     """Whether the kept Jacobian explains the last change of F at the last stage."""
     n, factor = a.n, h * a.numbers.gamma
-    most = own.DOUBTED_DEVIATION if a.refactorize != 0 else own.CHEAPLY_DOUBTED_DEVIATION
+    costly = a.refactorize != 0 or a.linearize != 0
+    most = own.DOUBTED_DEVIATION if costly else own.CHEAPLY_DOUBTED_DEVIATION
     u, changed = doubles(a.u + 8 * (a.m - 1) * n), doubles(a.work)
     found, error, checked = doubles(a.transformed), doubles(a.error), doubles(a.checked)
     for j in range(n):
@@ -350,12 +360,15 @@ def solve_at_end(a: Any) -> None:
 
 @_view.method()
 def _end_error(a: Any, t0: Any, h: Any) -> Any:
+    """Weighted correction of the last stage by its own Jacobian, 0 without doubt, infinite where unknown."""
     if a.checks == 0:
         return 0.0
     # Where the last step was in doubt this one is, too; that is cheap to see where matrices are sparse.
     doubted = a.refactorize == 0 and 0.0 < a.numbers.end_error < np.inf
     if not doubted and fits_at_end(a, h):
         return 0.0
+    if a.linearize != 0:  # left to Python
+        return np.inf
     factorizes = a.refactorize == 0 or integers(a.triangles + 8 * PARTS * (a.pairs + 1))[0] != 0
     refines = a.refine != 0 and a.numbers.costly > 0.0
     if not (factorizes or refines):
@@ -429,13 +442,15 @@ def put_noise(a: Any, time: Any, c: Any) -> Any:
 
 @_view.method(**mn.RARE)
 def _changes_by_rounding(a: Any, t0: Any, h: Any) -> Any:
+    """Whether unknowns still change only by rounding, see ``only_rounding`` of step_error."""
     n, x, change, weights, noise = a.n, a.numbers, doubles(a.change), doubles(a.weights), doubles(a.work)
     x.doubtful = 0.0
     if a.amplifies == 0 or not finite(change, a.m * n):
         return False
     if not size_of_others(a, 0) <= n * max(x.kappa, ROUNDING_SHARE) ** 2:
         return False
-    if a.refactorize != 0 and integers(a.triangles + 8 * PARTS * (a.pairs + 1))[0] == 0:
+    outside = a.refactorize != 0 and integers(a.triangles + 8 * PARTS * (a.pairs + 1))[0] == 0
+    if outside or a.linearize != 0:
         x.doubtful = 1.0
         return False
     if not put_noise(a, t0 + h, h * x.gamma) or not size_of_others(a, a.work) <= n * x.kappa**2:
@@ -453,6 +468,7 @@ def _changes_by_rounding(a: Any, t0: Any, h: Any) -> Any:
 
 @_view.method()
 def _at_round_off(a: Any) -> Any:
+    """Whether the last correction is as small as rounding lets it be."""
     m, n = a.m, a.n
     u, du, change, h_a = doubles(a.u), doubles(a.du), doubles(a.change), doubles(a.h_a)
     for i in range(m):
@@ -496,6 +512,9 @@ def _residual_is_rounding(a: Any, t0: Any, h: Any) -> Any:
 @within_compiled
 def linearize_at(a: Any, time: Any, u_at: Any, du_at: Any, h: Any) -> Any:
     """dF/du' and dF/du at a point; False where they are not finite."""
+    a.time, a.step = time, h
+    if a.linearize != 0:
+        return call_at(a.linearize, (a.own, u_at, du_at)) != 0
     a.counts.jacobian += 1
     # dF/du from a Jacobian at the coefficient of its first use, so that no digits are lost there.
     c = h * a.numbers.gamma
@@ -505,6 +524,7 @@ def linearize_at(a: Any, time: Any, u_at: Any, du_at: Any, h: Any) -> Any:
 
 @_view.method()
 def _linearize_step(a: Any, t0: Any, h: Any) -> Any:
+    """Evaluate the Jacobian at the guess in the middle of the step, or at that of the current stage."""
     m, n = a.m, a.n
     du_at, u_at = a.work, a.work + 8 * n
     combined_row(m, n, a.middle, a.guess, du_at)
@@ -534,11 +554,13 @@ def row_sizes(a: Any, factor: Any, out_at: Any) -> Any:
 
 @_view.method()
 def _keep_row_sizes(a: Any, factor: Any) -> Any:
+    """Remember the sizes of the rows of dF/du' and of ``factor`` times the kept dF/du."""
     row_sizes(a, factor, a.error)
 
 
 @_view.method()
 def _row_growth(a: Any) -> Any:
+    """Largest ratio of the current size of a row of the matrix to its remembered size."""
     row_sizes(a, 1.0, a.work)
     now, before, growth = doubles(a.work), doubles(a.error), 0.0
     for i in range(a.n):
@@ -608,6 +630,7 @@ def do_parts(a: Any, kind: Any, count: Any) -> Any:
 
 @_view.method()
 def _factorize(a: Any, h: Any) -> Any:
+    """Factorise dF/du' + h lambda dF/du for all eigenvalues lambda; False where one is singular."""
     x, coefficients = a.numbers, complexes(a.coefficients)
     ratio = h / x.linearized
     x.factored = 0.0
@@ -623,6 +646,7 @@ def _factorize(a: Any, h: Any) -> Any:
 
 @_view.method()
 def _factorize_real(a: Any, h: Any) -> Any:
+    """Factorise the matrix of the real eigenvalue, alone where it is sparse; False if it is singular."""
     if a.refactorize == 0:
         return a.factorize(h)
     x = a.numbers
@@ -648,6 +672,7 @@ def mass_times(a: Any, x_at: Any, out_at: Any) -> Any:
 
 @_view.method()
 def _rate_defect(a: Any, h: Any, at_end: Any) -> Any:
+    """Set the error to h gamma dF/du' (u'(t_0) - p'(t_0)), or a part of p' at the end; 0 if h is 0."""
     m, n = a.m, a.n
     error = doubles(a.error)
     if h == 0.0:
@@ -663,6 +688,7 @@ def _rate_defect(a: Any, h: Any, at_end: Any) -> Any:
 
 @_view.method()
 def _difference(a: Any, h: Any) -> Any:
+    """Set the error to dF/du' times the difference of the two solutions of a pair."""
     combined_row(a.rows, a.n, a.differences, a.step_du, a.work)
     for j in range(a.n):
         doubles(a.work)[j] *= h
@@ -671,6 +697,8 @@ def _difference(a: Any, h: Any) -> Any:
 
 @_view.method()
 def _restore_higher(a: Any) -> Any:
+    """Take the estimate before the last filter for unknowns of index 2 and higher; its weighted norm."""
+    # k filters remove the error of an unknown of index k altogether.
     for j in range(a.n):
         if integers(a.exponents)[j] > 0:
             doubles(a.error)[j] = doubles(a.estimated)[j]
@@ -679,6 +707,7 @@ def _restore_higher(a: Any) -> Any:
 
 @_view.method()
 def _stiff_part(a: Any) -> Any:
+    """Take from the error what one more filter leaves; its largest weighted entry of those checked."""
     whole, error, largest = doubles(a.transformed), doubles(a.error), 0.0
     u, near = doubles(a.u + 8 * (a.m - 1) * a.n), own.ERROR_NEAR_SIZE * a.numbers.relative / a.numbers.kappa
     a.copy(a.transformed, a.error, 1)
@@ -693,6 +722,7 @@ def _stiff_part(a: Any) -> Any:
 
 @_view.method()
 def _add_start_residual(a: Any, t0: Any, factor: Any, solved: Any) -> Any:
+    """Add ``factor`` times F there, with u' of a ``solved`` step, to the error; False if not finite."""
     a.counts.rhs += 1
     slope = a.du0
     if solved:
@@ -713,6 +743,7 @@ def _times_mass(a: Any) -> Any:
 
 @_view.method()
 def _filtered(a: Any) -> Any:
+    """Solve with the matrix of the real eigenvalue for the error, in place; returns its weighted norm."""
     a.counts.solve += 1
     do_parts(a, FILTER, 1)
     return norm_of(a, a.error, 1)
@@ -720,6 +751,7 @@ def _filtered(a: Any) -> Any:
 
 @_view.method()
 def _add_residual_between(a: Any, k: Any, t0: Any, h: Any, factor: Any) -> Any:
+    """Add ``factor`` times F at a place between the nodes to the error; False where it is infinite."""
     m, n, u_at, du_at = a.m, a.n, a.work, a.work + 8 * a.n
     combined_row(m, n, a.slope_between + 8 * k * m, a.du, du_at)
     combined_row(m, n, a.value_between + 8 * (k * (m + 1) + 1), a.u, u_at)
@@ -779,6 +811,7 @@ def _forget(a: Any) -> None:
 
 @_view.method()
 def _continue_stages(a: Any, t0: Any, h: Any) -> Any:
+    """Set u' at the start, and the guess, from what the last step has left behind."""
     m, n, n_diff, last = a.m, a.n, a.n_diff, (a.m - 1) * a.n
     du0, before = doubles(a.du0), doubles(a.du_before)
     for j in range(n):
@@ -828,6 +861,7 @@ def write_weights(a: Any, h: Any, sizes_at: Any, least: Any) -> None:
 
 @_view.method()
 def _weigh(a: Any, h: Any, known: Any, floor: Any) -> Any:
+    """Write the weights of errors, with u' at the start where it is known."""
     n, u0, out, sizes = a.n, doubles(a.u0), doubles(a.weights), doubles(a.sizes)
     exponents = integers(a.exponents)
     for j in range(n):
@@ -858,6 +892,7 @@ def _weigh_plainly(a: Any, h: Any) -> None:
 
 @_view.method()
 def _weigh_within(a: Any, h: Any) -> Any:
+    """Write the weights by the values at the solved stages where these are larger than known sizes."""
     n, u, out, sizes, largest = a.n, doubles(a.step_u), doubles(a.weights), doubles(a.sizes), doubles(a.work)
     if a.atol != 0:
         return False
@@ -1013,7 +1048,11 @@ def _act(address: Any, what: Any, t0: Any, h: Any, first: Any, again: Any, looks
         return 1.0 if a.next_stage(h) else 0.0
     if what == own.SLOPE:
         return float(own.slope(a, t0, h))
-    if what == own.CONTINUE:
+    if what == own.SMALL:
+        return 1.0 if a.residual_is_small(t0, h) else 0.0
+    if what == own.AGAIN:
+        go_to_stage(a, a.stage, h)
+    elif what == own.CONTINUE:
         a.continue_stages(t0, h)
     elif what == own.WEIGH:
         a.weigh(h, again != 0, looks != 0)
