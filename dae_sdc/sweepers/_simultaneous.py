@@ -51,15 +51,6 @@ complexes = pointer_to(types.complex128)
 
 
 @within_compiled
-def finite(values: Any, count: Any) -> Any:
-    """Whether all numbers are finite."""
-    for i in range(count):
-        if not abs(values[i]) < np.inf:
-            return False
-    return True
-
-
-@within_compiled
 def combine(a: Any, chosen: Any, columns: Any, matrix_at: Any, rows_at: Any, out_at: Any) -> Any:
     """Rows of the product of a matrix of shape (m, m) and m rows of n numbers, written to ``out_at``."""
     size, n, start, end = a.m, a.n, columns[0], columns[1]
@@ -269,7 +260,7 @@ def changed_residual(a: Any, time: Any, h: Any, factor: Any, which: Any) -> Any:
             work[j], work[n + j] = u[j] + step, du[j] + step / (h * x.gamma)
         a.counts.rhs += 1
         call_residual(a.residual, time, a.work, a.work + 8 * n, a.p, a.transformed)
-        if finite(found, n):
+        if mn.largest_of(found, 0, n) < np.inf:
             for j in range(n):
                 found[j] -= value[j]
             return True
@@ -445,7 +436,7 @@ def _changes_by_rounding(a: Any, t0: Any, h: Any) -> Any:
     """Whether unknowns still change only by rounding, see ``only_rounding`` of step_error."""
     n, x, change, weights, noise = a.n, a.numbers, doubles(a.change), doubles(a.weights), doubles(a.work)
     x.doubtful = 0.0
-    if a.amplifies == 0 or not finite(change, a.m * n):
+    if a.amplifies == 0 or not mn.largest_of(change, 0, a.m * n) < np.inf:
         return False
     if not size_of_others(a, 0) <= n * max(x.kappa, ROUNDING_SHARE) ** 2:
         return False
@@ -519,7 +510,7 @@ def linearize_at(a: Any, time: Any, u_at: Any, du_at: Any, h: Any) -> Any:
     # dF/du from a Jacobian at the coefficient of its first use, so that no digits are lost there.
     c = h * a.numbers.gamma
     mn.halves_at(a.jacobian, time, u_at, du_at, c, a.p, a.mass, a.stiffness, a.entries)
-    return finite(doubles(a.stiffness), a.entries)
+    return mn.largest_of(doubles(a.stiffness), 0, a.entries) < np.inf
 
 
 @_view.method()
@@ -603,7 +594,7 @@ def do_part(a: Any, kind: Any, part: Any) -> Any:
     if kind == EVALUATE:
         row, time = 8 * part * a.n, a.time + a.step * doubles(a.c)[part]
         call_residual(a.residual, time, a.u + row, a.du + row, a.p, a.value + row)
-        return finite(doubles(a.value + row), a.n)
+        return mn.largest_of(doubles(a.value + row), 0, a.n) < np.inf
     if kind == FACTORIZE:
         if a.refactorize == 0:
             return factorize_dense(a, part)
@@ -732,7 +723,7 @@ def _add_start_residual(a: Any, t0: Any, factor: Any, solved: Any) -> Any:
     error, value = doubles(a.error), doubles(a.work)
     for j in range(a.n):
         error[j] += factor * value[j]
-    return finite(error, a.n)
+    return mn.largest_of(error, 0, a.n) < np.inf
 
 
 @_view.method()
@@ -766,7 +757,7 @@ def _add_residual_between(a: Any, k: Any, t0: Any, h: Any, factor: Any) -> Any:
             return True
     for j in range(n):
         error[j] += factor * value[j]
-    return finite(error, n)
+    return mn.largest_of(error, 0, n) < np.inf
 
 
 @within_compiled
