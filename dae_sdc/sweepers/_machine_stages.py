@@ -128,7 +128,7 @@ class StagesMemory(ctypes.Structure):
             "eigenvalues row",  # complex, (P,) and (1 or P + 1, n)
             "coefficients",  # of the stiffness in each matrix, the real one first; complex, (P + 1,)
             # Functions for sparse matrices, see SparseStages; 0 with dense ones.
-            "refactorize substitute multiply refine",
+            "refactorize substitute refine",
             "repivot solve_outside",  # in Python: new pivots, and solves with factors of SuperLU
             "indices starts",  # of the CSC pattern, integers of 32 bits
             "data scratch",  # complex, (1 or P + 1, entries), the matrix, and (1 or P + 1, 4 n)
@@ -169,7 +169,7 @@ def residual_in_python(
         counter, value = problem.work_counters["rhs"], np.full(problem.n, np.nan)
         before = counter.niter
         if failure.error is None:
-            with suppress(EvaluationError):
+            with suppress(EvaluationError), np.errstate(all="ignore"):  # iterates may overflow
                 value = everywhere(team, lambda: problem.evaluate(u, du, t))
         counter.niter = before
         return value
@@ -262,7 +262,7 @@ class StageMatrices:
             self._checked = not self.by_kernels
             memory.repivot = self._answer("_repivot")
             memory.solve_outside = self._answer("_solve_outside")
-            for name in ("refactorize", "substitute", "multiply", "refine"):
+            for name in ("refactorize", "substitute", "refine"):
                 setattr(memory, name, entry(f"{COMPILED}:{name}").address)
         tell_addresses(memory, arrays)
 
@@ -577,11 +577,10 @@ class MachineStages(StageMatrices):
         times = memory.time + memory.step * self.c[self.at]
 
         def evaluate(rows: slice) -> bool:
-            try:
+            with suppress(EvaluationError), np.errstate(all="ignore"):  # a smaller step may be defined
                 self.value[rows] = self.problem.evaluate_nodes(u[rows], du[rows], times[rows])
-            except EvaluationError:  # a smaller step may be defined
-                return False
-            return bool(np.isfinite(self.value[rows]).all())
+                return bool(np.isfinite(self.value[rows]).all())
+            return False
 
         if team is None or team.idle or not team.separate:  # threads would wait for each other in Python
             done = evaluate(slice(None))
@@ -595,41 +594,33 @@ class MachineStages(StageMatrices):
         """Both halves of the Jacobian at a point, that by u times the coefficient; 0 where it has none."""
         memory, problem = self._memory, self.problem
         u, du = (np.array((ctypes.c_double * self.n).from_address(place)) for place in (u_at, du_at))
-        try:
+        with suppress(EvaluationError), np.errstate(all="ignore"):
             halves = everywhere(self.team, lambda: linearize(problem, u, du, float(memory.time)))
-        except EvaluationError:
-            return 0
-        self._keep(halves.mass, (memory.step * self.real) * halves.stiffness)
-        return 1
+            self._keep(halves.mass, (memory.step * self.real) * halves.stiffness)
+            return 1
+        return 0
 
     # --- a step ---------------------------------------------------------------------------------------------
 
     def _act(self, what: int, t0: float, h: float, judging: tuple[int, bool, bool] = NOT_JUDGED) -> float:
-        memory, problem, noise = self._memory, self.problem, self.problem.noise
-        idle = self.team is None or self.team.idle
+        memory, problem, idle = self._memory, self.problem, self.team is None or self.team.idle
         memory.share = 0 if idle else self._answer("_share_parts")
-        if not self.by_kernels:
-            if noise is not None:
-                self._arrays["noise"] = NOISE_LIMIT * noise.absolute
-            memory.noise = 0 if noise is None else address(self._arrays["noise"])
-            with np.errstate(all="ignore"):  # iterates that overflow are noticed
-                result: float = act()(memory.own, what, t0, h, *judging)
-            self._failure.check()
-            return result
-        pattern, p = problem.sparsity, problem.packed_parameters
-        if pattern is not self._pattern or (pattern is not None and len(pattern.indices) != memory.entries):
-            self._make_matrices(pattern)
-            self.forget()
-        if p is not self._parameters:
-            self._parameters = p
-            memory.p = address(p)
-        result = act()(memory.own, what, t0, h, *judging)
+        if self.by_kernels:
+            pattern, p = problem.sparsity, problem.packed_parameters
+            known = pattern is self._pattern and (pattern is None or len(pattern.indices) == memory.entries)
+            if not known:
+                self._make_matrices(pattern)
+                self.forget()
+            if p is not self._parameters:
+                self._parameters = p
+                memory.p = address(p)
+        result: float = act()(memory.own, what, t0, h, *judging)
         self._failure.check()
         return result
 
     def begin(self, u0: MeshDAE, t0: float, h: float) -> bool:
         """Begin a step: allocate its stages, and guess their derivatives; whether nothing is known before."""
-        before, memory = u0.polynomial, self._memory
+        before, memory, problem = u0.polynomial, self._memory, self.problem
         if self._advanced is not None:
             return before is None
         self.u0[:] = u0
@@ -637,6 +628,9 @@ class MachineStages(StageMatrices):
         self.du, self.u = np.empty((self.rows, self.n)), np.empty((self.rows, self.n))
         memory.du = memory.step_du = address(self.du)
         memory.u = memory.step_u = address(self.u)
+        if problem.noise is not None:
+            self._arrays["noise"] = NOISE_LIMIT * problem.noise.absolute
+        memory.noise = 0 if problem.noise is None else address(self._arrays["noise"])
         if before is None:  # of a pair u' at the start is known
             np.multiply(self.A, h, out=self.h_a)
             self.du0.fill(0.0)

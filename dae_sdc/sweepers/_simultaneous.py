@@ -648,17 +648,16 @@ def _factorize_real(a: Any, h: Any) -> Any:
 
 
 @within_compiled
-def mass_times(a: Any, x_at: Any, out_at: Any) -> Any:
-    """The product of dF/du' and a row."""
-    if a.multiply != 0:
-        call_at(a.multiply, (a.own, x_at, out_at))
-        return
-    n, x, out, mass = a.n, doubles(x_at), doubles(out_at), doubles(a.mass)
+def product(a: Any, matrix_at: Any, x_at: Any, out_at: Any) -> None:
+    """The product of a matrix, row by row or of the pattern, and a row."""
+    n, is_sparse, x, out, matrix = a.n, a.refactorize != 0, doubles(x_at), doubles(out_at), doubles(matrix_at)
+    rows, starts = short_integers(a.indices), short_integers(a.starts)
     for i in range(n):
-        total = 0.0
-        for j in range(n):
-            total += mass[i * n + j] * x[j]
-        out[i] = total
+        out[i] = 0.0
+    for j in range(n):
+        for k in range(starts[j] if is_sparse else 0, starts[j + 1] if is_sparse else n):
+            entry, i = (k, rows[k]) if is_sparse else (n * k + j, k)
+            out[i] += matrix[entry] * x[j]
 
 
 @_view.method()
@@ -674,7 +673,7 @@ def _rate_defect(a: Any, h: Any, at_end: Any) -> Any:
     work, du0, factor = doubles(a.work), doubles(a.du0), h * a.numbers.gamma
     for j in range(n):
         work[j] = factor * (work[j] if at_end else du0[j] - work[j])
-    mass_times(a, a.work, a.error)
+    product(a, a.mass, a.work, a.error)
 
 
 @_view.method()
@@ -683,7 +682,7 @@ def _difference(a: Any, h: Any) -> Any:
     combined_row(a.rows, a.n, a.differences, a.step_du, a.work)
     for j in range(a.n):
         doubles(a.work)[j] *= h
-    mass_times(a, a.work, a.error)
+    product(a, a.mass, a.work, a.error)
 
 
 @_view.method()
@@ -729,7 +728,7 @@ def _add_start_residual(a: Any, t0: Any, factor: Any, solved: Any) -> Any:
 @_view.method()
 def _times_mass(a: Any) -> Any:
     a.copy(a.work, a.error, 1)
-    mass_times(a, a.work, a.error)
+    product(a, a.mass, a.work, a.error)
 
 
 @_view.method()
@@ -1103,24 +1102,6 @@ def _substitute_at(address: Any, k: Any, x_at: Any) -> Any:
     return 1
 
 
-@within_compiled
-def product(a: Any, matrix_at: Any, x_at: Any, out_at: Any) -> None:
-    """The product of a matrix of the pattern and a row."""
-    x, out, matrix = doubles(x_at), doubles(out_at), doubles(matrix_at)
-    indices, starts = short_integers(a.indices), short_integers(a.starts)
-    for i in range(a.n):
-        out[i] = 0.0
-    for j in range(a.n):
-        for entry in range(starts[j], starts[j + 1]):
-            out[indices[entry]] += matrix[entry] * x[j]
-
-
-def _multiply_at(address: Any, x_at: Any, out_at: Any) -> Any:
-    a = stages_at(address)
-    product(a, a.mass, x_at, out_at)
-    return 1
-
-
 LONGEST_REFINEMENT = 10  # Most iterations in place of a factorisation of the matrix of the last stage.
 SLOWEST_REFINEMENT = 0.5  # Contraction from which on they are given up.
 
@@ -1170,7 +1151,6 @@ C_FUNCTIONS = c_functions(
         "part": (_part_at, CALLED),
         "refactorize": (_refactorize_at, CALLED),
         "substitute": (_substitute_at, CALLED),
-        "multiply": (_multiply_at, CALLED),
         "refine": (_refine_at, CALLED),
     }
 )
