@@ -282,35 +282,36 @@ def test_a_step_is_that_of_equations_in_python_and_of_one_large_matrix(name: str
 
 
 class Growing(ProblemDAE):
-    """x' = y - x, 0 = y - max(0, t - 1/2) x - 1: zeros of the Jacobian are left out where it is sparse."""
+    """x' = y - x, v' = x - v, 0 = y - max(0, t - 1/2) x - 1: a sparse Jacobian leaves out what is zero."""
 
     index = 1
 
     def __init__(self, kind: Callable[[Any], Any]) -> None:
-        super().__init__(1, 1)
+        super().__init__(2, 1)
         self.kind = kind
 
     def eval_f(self, u: Any, du: Any, t: float) -> Any:
-        return [du[0] + u[0] - u[1], u[1] - max(0.0, t - 0.5) * u[0] - 1.0]
+        return [du[0] + u[0] - u[2], du[1] + u[1] - u[0], u[2] - max(0.0, t - 0.5) * u[0] - 1.0]
 
     def jacobian(self, u: Any, du: Any, t: float, c: float) -> Any:
-        return self.kind(np.array([[1.0 + c, -c], [-c * max(0.0, t - 0.5), c]]))
+        grown = -c * max(0.0, t - 0.5)
+        return self.kind(np.array([[1.0 + c, 0.0, -c], [-c, 1.0 + c, 0.0], [grown, 0.0, c]]))
 
 
 def test_a_jacobian_in_python_may_get_new_entries_and_its_state_is_kept_to_the_last_bit() -> None:
     grown, dense = stages_of(Growing(sparse.csc_matrix)), stages_of(Growing(np.asarray))
     for t0 in (0.0, 0.75):
-        close(step(grown, np.ones(2), t0, 0.25), step(dense, np.ones(2), t0, 0.25))
-        assert len(grown._pattern.indices) == (3 if t0 == 0.0 else 4)
+        close(step(grown, np.ones(3), t0, 0.25), step(dense, np.ones(3), t0, 0.25))
+        assert len(grown._pattern.indices) == (5 if t0 == 0.0 else 6)
         for stages in (grown, dense):
             copied = stages_of(Growing(stages.problem.kind))
             copied.set_state(stages.get_state())
-            start = attach(np.full(2, 1.1), 1)
-            start.polynomial = StepPolynomial(t0, 0.25, stages.nodes, stages.u, stages.du, 2)
-            ends = []
+            start, ends = attach(np.full(3, 1.1), 2), []
+            start.polynomial = StepPolynomial(t0, 0.25, stages.nodes, stages.u, stages.du, 3)
             for own in (copied, stages):
-                own.begin(start, t0 + 0.25, 0.25)
-                assert own.solve(t0 + 0.25, 0.25, 0) == SOLVED
+                own.begin(start, t0 + 0.25, 0.2)
+                own.numbers.rate = 0.0  # the Jacobian is kept, not the factors
+                assert own.solve(t0 + 0.25, 0.2, 0) == SOLVED
                 ends.append((own.u, own.numbers.error))
             assert np.array_equal(ends[0][0], ends[1][0]) and ends[0][1] == ends[1][1]
 
