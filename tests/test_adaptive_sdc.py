@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.in_python import InPython
 from helpers.pairs import covering_pairs
 from helpers.pairs_of_stages import ENDS_BEHIND, IMPLICIT_FIRST, TWO_DIAGONALS
 from helpers.sweepers_for import sweepers_for
@@ -18,10 +19,8 @@ from pySDC.helpers.stats_helper import get_sorted
 import dae_sdc as ds
 from dae_sdc.run import execution
 from dae_sdc.sharing import Recent
-from dae_sdc.sweepers import together
 from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.sdc import SWEEPERS
-from dae_sdc.sweepers.simultaneous import Simultaneous
 from dae_sdc.sweepers.sweep import MOST_SWEEPS
 from dae_sdc.sweepers.tableaux import radau_iia
 
@@ -102,9 +101,8 @@ def test_pairs_of_a_user_meet_the_tolerance(
     monkeypatch: pytest.MonkeyPatch, sweeper: Any, compiled: bool
 ) -> None:
     monkeypatch.setattr(execution, "_IDLE", Recent(1))  # no stages of other runs
-    if not compiled:
-        monkeypatch.setattr(together, "stage_solver", Simultaneous)
-    solution = ds.solve("hessenberg-1", sweeper=sweeper, rtol=1e-5)
+    problem = ds.PROBLEMS["hessenberg-1"]()
+    solution = ds.solve(problem if compiled else InPython(problem), sweeper=sweeper, rtol=1e-5)
     # The end of one that is no stage satisfies the algebraic equation only approximately.
     most = 300.0 if sweeper is ENDS_BEHIND else 30.0
     assert errors(solution, "hessenberg-1").max() < most * 1e-5

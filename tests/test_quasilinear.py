@@ -19,7 +19,7 @@ from dae_sdc.dae.jacobian import most_accurate
 from dae_sdc.dae.kernels import COMPLEX_STEP, machine
 from dae_sdc.dae.state import Vector
 from dae_sdc.run.description import describe
-from dae_sdc.sweepers.together import stage_solver
+from dae_sdc.sweepers._machine_stages import MachineStages
 
 GRAVITY = 9.8
 EXACT = ds.Pendulum2D(g=GRAVITY)
@@ -649,7 +649,7 @@ def test_compiled_equations_write_nothing_for_a_copy_of_the_parameters(cls: Any)
 def test_problems_of_kernels_are_swept_and_solved_in_compiled_code() -> None:
     for cls, start in ((Compiled, pendulum_start(Compiled())), (CompiledSkate, Skate().u_exact(0.0))):
         P, how = cls(), {"u0": start, "t_end": 0.2, "dt": 0.05}
-        assert type(stage_solver(P, np.eye(1), np.ones(1))).__name__ == "MachineStages"
+        assert MachineStages(P, np.eye(1), np.ones(1)).by_kernels
         one, other = (
             ds.solve(P, sweeper="fully-implicit", nodes=3, restol=1e-11, backend=backend, **how)
             for backend in ("compiled", "numpy")

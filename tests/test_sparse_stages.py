@@ -1,4 +1,4 @@
-"""Compiled stages of collocation steps with sparse matrices, against dense ones and those in Python."""
+"""Compiled stages of collocation steps with sparse matrices, against dense ones and equations in Python."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import scipy.sparse as sparse
+from helpers.in_python import InPython
 from numpy.polynomial.polynomial import polyval
 from scipy.sparse.linalg import splu
 
@@ -38,10 +39,12 @@ from dae_sdc.errors import InputError
 from dae_sdc.problems.circuits import RingModulator
 from dae_sdc.problems.digital import TwoBitAdder
 from dae_sdc.problems.grids import NavierStokes, TransmissionLine
+from dae_sdc.run import execution
+from dae_sdc.sharing import Recent
 from dae_sdc.sweepers import together
-from dae_sdc.sweepers.simultaneous import KEPT_FACTORS_CONTRACTION, SINGULAR, SOLVED, Simultaneous
+from dae_sdc.sweepers.coupled import CoupledStages
+from dae_sdc.sweepers.simultaneous import KEPT_FACTORS_CONTRACTION, SINGULAR, SOLVED
 from dae_sdc.sweepers.tableaux import radau_iia
-from dae_sdc.sweepers.together import stage_solver
 from dae_sdc.sweepers.tolerance import Weights
 
 pytest.importorskip("numba")
@@ -105,8 +108,8 @@ class Swapping(ProblemDAE):
         return np.array([math.exp(-t), math.cos(t), math.sin(t)])
 
 
-def stages_of(problem: ProblemDAE, kind: Callable[..., Any] = stage_solver, tableau: Any = RADAU) -> Any:
-    stages = kind(problem, tableau.A, tableau.c)
+def stages_of(problem: ProblemDAE, tableau: Any = RADAU) -> Any:
+    stages = compiled_stages().MachineStages(problem, tableau.A, tableau.c)
     stages.weights[:] = WEIGHT
     return stages
 
@@ -152,17 +155,14 @@ def superlu(monkeypatch: pytest.MonkeyPatch) -> Calls:
 # --- which stages a problem gets ----------------------------------------------------------------------------
 
 
-def test_kernels_with_a_pattern_are_solved_in_compiled_code() -> None:
-    assert type(stages_of(TransmissionLine(sections=5))) is compiled_stages().SparseStages
-    assert type(stages_of(RingModulator())) is compiled_stages().MachineStages
-    assert (
-        type(stages_of(TransmissionLine(sections=5, linear_solver="superlu")))
-        is compiled_stages().SparseStages
-    )
-    assert type(stages_of(TransmissionLine(sections=5, linear_solver="klu"))) is Simultaneous
+@pytest.mark.parametrize("solver", ["auto", "superlu", "klu", "gmres"])
+def test_kernels_are_called_by_compiled_code_whatever_solves_at_single_nodes(solver: str) -> None:
+    stages = stages_of(TransmissionLine(sections=5, linear_solver=solver))
+    assert stages.by_kernels and stages._pattern is stages.problem.sparsity
+    assert not stages_of(InPython(TransmissionLine(sections=5))).by_kernels
 
 
-# --- the same numbers as dense and Python stages ------------------------------------------------------------
+# --- the same numbers as dense stages and equations in Python -----------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_a_full_pattern_gives_what_dense_stages_give(tableau: Any) -> None:
         stages_of(FullModulator(), tableau=tableau),
         stages_of(RingModulator(), tableau=tableau),
     )
-    assert type(sparse_stages) is compiled_stages().SparseStages
+    assert sparse_stages._pattern is not None and dense._pattern is None
     for h in (1e-8, 3e-9):
         close(step(sparse_stages, u0, 1e-6, h), step(dense, u0, 1e-6, h))
     assert counts(sparse_stages) == counts(dense)
@@ -210,29 +210,26 @@ def test_the_guess_continues_the_polynomials_of_the_step_before_also_in_a_repeat
 def test_compiled_weights_are_those_of_the_tolerance(given: bool, exponents: Any, left_out: Any) -> None:
     """By NumPy, for states that grow and shrink, at steps longer and shorter than the solution's own time."""
     P, other = RingModulator(cs=0.0), RingModulator(cs=0.0)
+    own, expected = stages_of(P), np.ones(P.n)
     counted = np.ones(P.n)
     counted[list(left_out)] = 0.0
     of_each = np.array([exponents[3 * i // P.n] for i in range(P.n)])
     rng = np.random.default_rng(8)
     atol = 1e-6 * rng.uniform(0.5, 2.0, P.n) if given else None
-    stages = []
     for problem in (P, other):
         scales = problem.run_scales
         scales.begin(
             np.zeros(P.n), Balance(np.ones(P.n), np.zeros(P.n, dtype=bool), np.ones(P.n), 1e-3), 1e-5
         )
         scales.least_rate = 1.0
-        kind = stage_solver if problem is P else Simultaneous
-        stages.append((stages_of(problem, kind), Weights(atol, 1e-5, of_each, counted, scales)))
-    assert type(stages[0][0]) is compiled_stages().MachineStages
+    weights, by_numpy = (Weights(atol, 1e-5, of_each, counted, one.run_scales) for one in (P, other))
     for h, size, first in ((1e-4, 1.0, True), (1e-2, 3.0, False), (1e-7, 0.1, False), (3.0, 2.0, False)):
         u, du = size * rng.standard_normal(P.n), rng.standard_normal(P.n)
-        for own, weights in stages:
-            own.u0[:], own.du0[:] = u, du
-            own.weigh(weights, h, first)
-        (own, weights), (expected, expected_weights) = stages
-        assert own.weights == pytest.approx(expected.weights, rel=1e-14)
-        assert weights.least_factor == expected_weights.least_factor == 1e-5
+        own.u0[:], own.du0[:] = u, du
+        own.weigh(weights, h, first)
+        by_numpy.fill(u, h, expected, None if first else du, True)
+        assert own.weights == pytest.approx(expected, rel=1e-14)
+        assert weights.least_factor == by_numpy.least_factor == 1e-5
         for name in ("unknowns", "seen"):
             assert np.array_equal(getattr(P.run_scales, name), getattr(other.run_scales, name))
         assert P.run_scales.rate == pytest.approx(other.run_scales.rate, rel=1e-14)
@@ -268,22 +265,62 @@ PROBLEMS = {
 
 @pytest.mark.parametrize("name", PROBLEMS)
 @pytest.mark.parametrize("again", [False, True])
-def test_a_step_is_that_in_python(name: str, again: bool) -> None:
+def test_a_step_is_that_of_equations_in_python_and_of_one_large_matrix(name: str, again: bool) -> None:
     make: Any = PROBLEMS[name]
-    compiled, plain = stages_of(make()), stages_of(make(), Simultaneous)
-    assert type(compiled) is compiled_stages().SparseStages
+    compiled, plain = stages_of(make()), stages_of(InPython(make()))
     t0 = 0.0 if name == "adder" else 0.25
     u0 = compiled.problem.u_exact(t0)
     for h in (1e-3, 1.3e-3):
-        close(step(compiled, u0, t0, h, again), step(plain, u0, t0, h, again))
+        found = step(compiled, u0, t0, h, again)
+        close(found, step(plain, u0, t0, h, again))
         assert math.isclose(compiled.starting_slope(u0, t0, h), plain.starting_slope(u0, t0, h), rel_tol=1e-9)
-    assert counts(compiled) == counts(plain)
+        coupled = CoupledStages(make(), RADAU.A, RADAU.c)
+        coupled.start(attach(np.array(u0), compiled.problem.n_diff), found[1], t0, h)
+        coupled.newton.solve(coupled)
+        assert np.abs(coupled.u - found[0]).max() <= 1e-9 * np.abs(found[0]).max()
+    assert plain._pattern is not None and counts(compiled) == counts(plain)
 
 
-def test_the_adder_takes_the_same_steps_as_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
+class Growing(ProblemDAE):
+    """x' = y - x, v' = x - v, 0 = y - max(0, t - 1/2) x - 1: a sparse Jacobian leaves out what is zero."""
+
+    index = 1
+
+    def __init__(self, kind: Callable[[Any], Any]) -> None:
+        super().__init__(2, 1)
+        self.kind = kind
+
+    def eval_f(self, u: Any, du: Any, t: float) -> Any:
+        return [du[0] + u[0] - u[2], du[1] + u[1] - u[0], u[2] - max(0.0, t - 0.5) * u[0] - 1.0]
+
+    def jacobian(self, u: Any, du: Any, t: float, c: float) -> Any:
+        grown = -c * max(0.0, t - 0.5)
+        return self.kind(np.array([[1.0 + c, 0.0, -c], [-c, 1.0 + c, 0.0], [grown, 0.0, c]]))
+
+
+def test_a_jacobian_in_python_may_get_new_entries_and_its_state_is_kept_to_the_last_bit() -> None:
+    grown, dense = stages_of(Growing(sparse.csc_matrix)), stages_of(Growing(np.asarray))
+    for t0 in (0.0, 0.75):
+        close(step(grown, np.ones(3), t0, 0.25), step(dense, np.ones(3), t0, 0.25))
+        assert len(grown._pattern.indices) == (5 if t0 == 0.0 else 6)
+        for stages in (grown, dense):
+            copied = stages_of(Growing(stages.problem.kind))
+            copied.set_state(stages.get_state())
+            start, ends = attach(np.full(3, 1.1), 2), []
+            start.polynomial = StepPolynomial(t0, 0.25, stages.nodes, stages.u, stages.du, 3)
+            for own in (copied, stages):
+                own.begin(start, t0 + 0.25, 0.2)
+                own.numbers.rate = 0.0  # the Jacobian is kept, not the factors
+                assert own.solve(t0 + 0.25, 0.2, 0) == SOLVED
+                ends.append((own.u, own.numbers.error))
+            assert np.array_equal(ends[0][0], ends[1][0]) and ends[0][1] == ends[1][1]
+
+
+def test_the_adder_takes_the_same_steps_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
     options: dict[str, Any] = {"rtol": 1e-4, "t_end": 5.0}
-    own = ds.solve("two-bit-adder", **options)
-    monkeypatch.setattr(together, "stage_solver", Simultaneous)
+    own, kind = ds.solve("two-bit-adder", **options), compiled_stages().MachineStages
+    monkeypatch.setattr(execution, "_IDLE", Recent(1))  # no stages of other runs
+    monkeypatch.setattr(together, "MachineStages", lambda problem, *about: kind(InPython(problem), *about))
     other = ds.solve("two-bit-adder", **options)
     assert own.stats == other.stats
     # Round-off grows from step to step; another ordering in SuperLU changes as much.
@@ -311,7 +348,7 @@ class Bent(ProblemDAE):
 def test_the_last_stage_is_checked_with_its_own_jacobian_in_compiled_code(superlu: Calls) -> None:
     problem, t0, h = Bent(), 0.0, 1.0
     stages = stages_of(problem)
-    assert type(stages) is compiled_stages().SparseStages
+    assert stages._pattern is not None
     stages.begin(attach(np.zeros(2), 1), t0, h)
     assert stages.solve(t0, h) == SOLVED
     u, du, c = stages.u[-1], stages.du[-1], h * stages.real

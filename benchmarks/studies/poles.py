@@ -14,16 +14,19 @@ import numpy.typing as npt
 from qmat.qdelta import QDELTA_GENERATORS
 from scipy.linalg import lu
 from scipy.optimize import minimize
+from scipy.sparse import csc_matrix
 
 from benchmarks.study import Layout, Option, Table, chosen, study
+from dae_sdc.dae.linear import factorize
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError, SingularMatrixError
 from dae_sdc.run.results import Result
 from dae_sdc.run.solve import solve
 from dae_sdc.run.target import make_problem
-from dae_sdc.sweepers import simultaneous, together
-from dae_sdc.sweepers.simultaneous import Simultaneous
+from dae_sdc.sweepers import _machine_stages, simultaneous, together
+from dae_sdc.sweepers._machine_stages import MachineStages, StageMatrices
 from dae_sdc.sweepers.tableaux import METHODS
+from dae_sdc.sweepers.teams import FACTORIZE, FILTER, SOLVE, Threads
 
 NODES = (3, 4, 5, 7)
 MEASURED_NODES = 5  # Nodes of the runs
@@ -115,25 +118,25 @@ WAYS: Mapping[str, Callable[[int], Vector]] = {
 }
 
 
-class CountedStages(Simultaneous):
-    """Stages in Python, with their tolerance in these runs, whose linear algebra is counted."""
+class CountedStages(MachineStages):
+    """Stages with their tolerance in these runs, whose linear algebra is counted."""
 
     T: Vector
     work: Counter[str]
 
+    def __init__(self, problem: Any, A: Vector, c: Vector, *_: Any) -> None:
+        super().__init__(problem, A, c, Threads(1))
+
     def set_tolerance(self, share: float, rtol: float) -> None:
         super().set_tolerance(TIGHTER * share, rtol / TIGHTER)
 
-    def _factorized(self, c: Any) -> Any:
-        kind = "complex" if np.iscomplexobj(c) else "real"
-        self.work[f"{kind}_factorizations"] += 1
-        solved = super()._factorized(c)
+    def _share_parts(self, kind: int, count: int) -> int:
+        self._note(kind, (1, count - 1), (self.m % 2, len(self.pairs)))
+        return super()._share_parts(kind, count)
 
-        def counted(rhs: Any) -> Any:
-            self.work[f"{kind}_solves"] += 1
-            return solved(rhs)
-
-        return counted
+    def _note(self, kind: int, *work: tuple[int, int]) -> None:
+        counts = {FACTORIZE: (*work[0], 0, 0), SOLVE: (0, 0, *work[1]), FILTER: (0, 0, 1)}.get(kind, ())
+        self.work.update(dict(zip(COUNTED, counts, strict=False)))
 
 
 class TriangularStages(CountedStages):
@@ -143,31 +146,30 @@ class TriangularStages(CountedStages):
     estimated with the matrix of the last stage.
     """
 
-    def __init__(self, *values: Any) -> None:
-        super().__init__(*values)
+    def begin_run(self) -> None:
+        super().begin_run()
         # One matrix for each pole that differs from the others.
         self._poles, self._matrix_of = np.unique(np.diagonal(self.T).round(12), return_inverse=True)
-        self.real = self.numbers.gamma = float(self.T[-1, -1])
+        self.numbers.gamma = float(self.T[-1, -1])
 
-    def factorize(self, h: float) -> bool:
-        own = int(self._matrix_of[-1])
-        order = [own, *(k for k in range(len(self._poles)) if k != own)]
-        if not self._factorize(h, *self._poles[order]):
-            return False
-        self._at, self.numbers.factored = [order.index(k) for k in self._matrix_of], h
-        return True
+    def _share_parts(self, kind: int, count: int) -> int:
+        self._note(kind, (len(self._poles), 0), (self.m, 0))
+        arrays, value = self._arrays, self.value
+        places = [arrays[name] for name in ("indices", "starts") if name in arrays]
 
-    def correct(self) -> float:
-        h = self.numbers.factored
-        for i, k in enumerate(self._at):
-            before = self.T[i, :i] @ self.value[:i]
-            self.value[i] = self._factors[k](self.value[i] - h * (self._stiffness @ before))
-        self.du -= self.value
-        np.dot(self.h_a, self.value, out=self.change)
-        self._place()
-        self.counts.newton += 1
-        self.counts.solve += len(self.c)
-        return self._weighted_norm(self.change)
+        def half(entries: Vector) -> Any:
+            return csc_matrix((entries, *places)) if places else entries
+
+        if kind == FACTORIZE:  # the real matrix has gamma times this part of dF/du
+            self._stiffness = half(arrays["coefficients"][0].real / self.real * arrays["stiffness"])
+            self._factors = [factorize(half(arrays["mass"]) + p * self._stiffness).solve for p in self._poles]
+        elif kind == SOLVE:
+            for i, k in enumerate(self._matrix_of):
+                value[i] = self._factors[k](value[i] - self._stiffness @ (self.T[i, :i] @ value[:i]))
+            arrays["transformed"][:] = self.eigen.to @ value
+        elif kind == FILTER:
+            self.error[:] = self._factors[self._matrix_of[-1]](self.error)
+        return 1 if kind in (FACTORIZE, SOLVE, FILTER) else StageMatrices._share_parts(self, kind, count)
 
 
 @study(
@@ -187,8 +189,8 @@ def poles(
     """Compare Radau IIA with iterations whose matrices are real: of distinct, of equal poles, and diagonal.
 
     Rows without a problem are the largest spectral radii of the iteration for u' = lambda u. The others are
-    runs under the step size control of the default method, in Python, with at most 40 iterations a step that
-    are continued to a thousandth of the usual tolerance.
+    runs under the step size control of the default method, with at most 40 iterations a step that are
+    continued to a thousandth of the usual tolerance.
 
     P. J. van der Houwen, J. J. B. de Swart, Triangularly implicit iteration methods for ODE-IVP solvers, SIAM
     J. Sci. Comput. 18 (1997) 41, for distinct poles.
@@ -214,7 +216,8 @@ def _run(problem: str, way: str, time_limit: float) -> dict[str, Any]:
     base = CountedStages if way == "A" else TriangularStages
     kind = type("Stages", (base,), {"T": WAYS[way](MEASURED_NODES), "work": work})
     iterations = patch.object(simultaneous, "MOST_NEWTON_ITERATIONS", MOST_ITERATIONS)
-    with patch.object(together, "stage_solver", kind), iterations:
+    cheap = patch.object(_machine_stages, "COSTLY_ROW_FILL", np.inf)  # no iterations in place of factors
+    with patch.object(together, "MachineStages", kind), iterations, cheap:
         sweeper = f"radau-iia-{2 * MEASURED_NODES - 1}"
         solution = solve(problem, sweeper=sweeper, dense=False, time_limit=time_limit, **case)
     if not solution.success:

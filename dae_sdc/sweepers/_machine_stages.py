@@ -1,6 +1,6 @@
 """Stages of a step that are solved by :mod:`dae_sdc.sweepers._simultaneous`, on a record in memory.
 
-Sparse matrices are factorised and solved with by C functions of their own, see :class:`SparseStages`.
+Equations in Python are called back, and sparse matrices are factorised by C functions of their own.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ import functools
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 
 from dae_sdc.compiled.triangular import (
@@ -25,9 +27,11 @@ from dae_sdc.compiled.triangular import (
     superlu_factors,
 )
 from dae_sdc.dae import newton_checks
+from dae_sdc.dae.jacobian import NOISE_LIMIT, improve_differences, linearize, may_improve_differences
 from dae_sdc.dae.linear import sparse_factors
 from dae_sdc.dae.machine_code import entry
-from dae_sdc.dae.memory import CallbackFailure, Counts, address, fields, lapack, tell_addresses
+from dae_sdc.dae.memory import Callback, CallbackFailure, Counts, address, fields, lapack, tell_addresses
+from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import (
     EndDerivative,
@@ -38,11 +42,13 @@ from dae_sdc.dae.state import (
     coefficients_of_last,
     differentiation_row,
     lagrange_weights,
+    reaches,
 )
-from dae_sdc.errors import SingularMatrixError
+from dae_sdc.errors import EvaluationError, SingularMatrixError, SolveError
 from dae_sdc.sweepers import simultaneous as own, steps_ahead
-from dae_sdc.sweepers.simultaneous import NOT_JUDGED, RunNumbers, Simultaneous, StepNumbers
-from dae_sdc.sweepers.teams import EVALUATE, FACTORIZE, FILTER, SOLVE
+from dae_sdc.sweepers.simultaneous import NOT_JUDGED, RunNumbers, StepNumbers, coefficients_of
+from dae_sdc.sweepers.step_error import multipliers, only_rounding, operators_at, rounding_noise
+from dae_sdc.sweepers.teams import CALL, EVALUATE, FACTORIZE, FILTER, SOLVE, T, Team
 from dae_sdc.sweepers.tolerance import Weights
 
 COMPILED = "dae_sdc.sweepers._simultaneous"  # Home of the C functions.
@@ -91,11 +97,15 @@ class StagesMemory(ctypes.Structure):
             # Where stages are swept, see ``sweep_nodes``: the address of a SweepMemory, or 0, of the function
             # that sweeps, and of rows of two numbers of the steps; weights of the stages in u' at the end.
             "swept sweep swept_rows end_row",
-            "nodes_of slot n_integrated",  # of the matrix of a node that judges, -1 for the one of its own
+            # Of the matrix of a node that judges stages, -1 for that of their own, and -2 in Python.
+            "nodes_of slot by_node n_integrated",
             "checks",  # whether errors of the last stage are checked
             "between",  # number of places between the nodes at which F is checked
             "several chunks",  # 1 where each matrix has scratch memory of its own; parts of SPREAD
             "residual jacobian p",  # kernels, and their parameters
+            # In Python, where there are no kernels: F at all stages, and both halves of the Jacobian, which
+            # may be missing alone; and (n,), what noise F has, or 0.
+            "evaluate linearize noise",
             "dgetrf dgetrs zgetrf zgetrs",  # functions of LAPACK
             "small",  # see machine_newton.NodesMemory, (1 or P + 1, 4)
             # numbers: of stages solved together, of unknowns, of those that are differential, of complex
@@ -124,7 +134,7 @@ class StagesMemory(ctypes.Structure):
             "eigenvalues row",  # complex, (P,) and (1 or P + 1, n)
             "coefficients",  # of the stiffness in each matrix, the real one first; complex, (P + 1,)
             # Functions for sparse matrices, see SparseStages; 0 with dense ones.
-            "refactorize substitute multiply refine",
+            "refactorize substitute refine",
             "repivot solve_outside",  # in Python: new pivots, and solves with factors of SuperLU
             "indices starts",  # of the CSC pattern, integers of 32 bits
             "data scratch",  # complex, (1 or P + 1, entries), the matrix, and (1 or P + 1, 4 n)
@@ -135,374 +145,7 @@ class StagesMemory(ctypes.Structure):
     ]
 
 
-class MachineStages(Simultaneous):
-    """:class:`Simultaneous` in compiled code, for a problem with kernels of dense Jacobians."""
-
-    def __init__(self, problem: ProblemDAE, *method: Any) -> None:
-        super().__init__(problem, *method)
-        n, m, team = problem.n, self.m, self.team
-        memory: Any = StagesMemory(self.numbers)
-        self._memory = memory
-        self.numbers, self.counts, memory.own = memory.numbers, memory.counts, ctypes.addressof(memory)
-        self.run = memory.run
-        memory.working = entry(f"{COMPILED}:working").address
-        memory.m, memory.n, memory.n_diff, memory.pairs = m, n, problem.n_diff, len(self.pairs)
-        memory.rows, memory.in_turn, memory.jacobian_at = self.rows, int(self.in_turn), self.jacobian_at
-        memory.slot, memory.n_integrated = -1, n
-        memory.chunks = 1 if team is None else team.at_once
-        memory.several, memory.checks = int(memory.chunks > 1), int(self.checked.any())
-        memory.between, memory.amplifies = len(self.places), int(self.multipliers.any())
-        self._copies = len(self.pairs) + 1 if memory.several else 1
-        self._failure = CallbackFailure()
-        self._shared = None if team is None else python_answer(self, type(self)._share_parts)
-        self._arrays: dict[str, Any] = {
-            **{name: getattr(self, name) for name in KNOWN},
-            "work": np.empty((2, n)),
-            "others": np.where(self.multipliers, 0.0, 1.0),
-            "directions": newton_checks.directions(n),
-            "continuation": np.empty((m, m)),
-            "lagrange": lagrange_weights(self.c[-m:]),
-            "last_coefficients": coefficients_of_last(self.nodes[-m:]),
-            "nodes": self.c,
-            "eigenvalues": np.ascontiguousarray(self.pairs),
-            "coefficients": np.zeros(len(self.pairs) + 1, dtype=np.complex128),
-            "row": np.empty((self._copies, n), dtype=np.complex128),
-        }
-        self._before: tuple[Vector, Vector] | None = None  # the stages of the step before
-        self._begin_problem()
-        self._make_matrices()
-
-    def solve_plainly(self) -> None:
-        super().solve_plainly()
-        self._memory.checks = 0
-
-    def _begin_problem(self) -> None:
-        """Tell compiled code of the problem and of the sizes of its unknowns."""
-        memory, scales = self._memory, self.problem.run_scales
-        kernels: Any = self.problem.kernels
-        self._owners = kernels
-        memory.residual, memory.jacobian = kernels.residual, kernels.jacobian
-        sizes = {"sizes": scales.unknowns, "expected": scales.expected, "seen": scales.seen}
-        self._arrays |= sizes
-        tell_addresses(memory, sizes)
-        self._parameters: Any = None
-        self._by_numpy = False  # whether NumPy made the matrices, which compiled code does not have
-        # Weights that compiled code knows, by the beginning of its fields.
-        self._told: dict[str, Weights] = {}
-        self._advanced: int | None = None  # how Newton's method has ended in a step that was begun ahead
-
-    def integrate_first(self, count: int) -> None:
-        super().integrate_first(count)
-        self._memory.n_integrated = count
-        self._arrays["end_row"] = np.array(differentiation_row(self.nodes, 1.0))
-        tell_addresses(self._memory, {"end_row": self._arrays["end_row"]})
-
-    def serve(self, problem: ProblemDAE) -> bool:
-        last = self.problem
-        dense = self.team is None and problem.solver_kernels is not None and problem.sparsity is None
-        same = (problem.n_diff, problem.n, problem.index) == (last.n_diff, last.n, last.index)
-        if not (type(self) is MachineStages and dense and same):
-            return False
-        if problem.variable_index != last.variable_index:
-            return False
-        self.problem = problem
-        for numbers in (self.numbers, self.counts, self.run):
-            ctypes.memset(ctypes.addressof(numbers), 0, ctypes.sizeof(numbers))
-        self.begin_run()
-        self._begin_problem()
-        return True
-
-    def _make_matrices(self) -> None:
-        """Allocate matrices and their factors, and set the functions that use them."""
-        n, pairs, memory = self.problem.n, len(self.pairs), self._memory
-        for name in ("dgetrf", "dgetrs", "zgetrf", "zgetrs"):
-            setattr(memory, name, lapack(name))
-        memory.entries = n * n
-        self._arrays |= {
-            "mass": np.zeros((n, n)),
-            "stiffness": np.zeros((n, n)),
-            "end_matrix": np.empty((n, n)),
-            "end_lu": np.empty((n, n)),
-            "end_pivots": np.empty(n, dtype=np.int32),
-            "real_lu": np.empty((n, n)),
-            "real_pivots": np.empty(n, dtype=np.int32),
-            "pair_lu": np.empty((pairs, n, n), dtype=np.complex128),
-            "pair_pivots": np.empty((pairs, n), dtype=np.int32),
-            "small": np.tile(np.array([n, 1, 0, ord("N")], dtype=np.int32), (self._copies, 1)),
-        }
-        tell_addresses(memory, self._arrays)
-
-    def _act(self, what: int, t0: float, h: float, judging: tuple[int, bool, bool] = NOT_JUDGED) -> float:
-        if self._by_numpy:
-            return super()._act(what, t0, h, judging)
-        p = self.problem.packed_parameters
-        if p is not self._parameters:
-            self._parameters = p
-            self._memory.p = address(p)
-        shared = None if self.team is None or self.team.idle else self._shared
-        self._memory.share = 0 if shared is None else ctypes.cast(shared, ctypes.c_void_p).value
-        result: float = act()(self._memory.own, what, t0, h, *judging)
-        self._failure.check()
-        if self.in_turn:
-            stage = int(self._memory.stage)
-            self.at, self.real = slice(stage, stage + 1), float(self.A[stage, stage])
-        return result
-
-    def _share_parts(self, kind: int, count: int) -> int:
-        """Let the team do a piece of work, for compiled code."""
-        assert self.team is not None
-        m = len(self.c)
-        rows, ends = {
-            EVALUATE: (self.value, range(m + 1)),
-            SOLVE: (self.transformed, self._ends),
-            FILTER: (self.error[None], (0, 1)),
-        }.get(kind, (None, None))
-        return int(self.team.share(kind, functools.partial(self._do_part, kind), count, rows, ends))
-
-    def _do_part(self, kind: int, part: int) -> int:
-        done: int = answer_of("part")(self._memory.own, kind, part)
-        self._failure.check()
-        return done
-
-    def _allocate(self) -> None:
-        super()._allocate()
-        memory = self._memory
-        memory.du = memory.step_du = address(self.du)
-        memory.u = memory.step_u = address(self.u)
-
-    def begin(self, u0: MeshDAE, t0: float, h: float) -> bool:
-        return u0.polynomial is None if self._advanced is not None else super().begin(u0, t0, h)
-
-    def continues(self, before: Any) -> bool:
-        """Whether compiled code continues the polynomial of the step before."""
-        if self.in_turn:
-            return True
-        alike = type(before) is StepPolynomial and before.nodes == self.nodes and self.nodes[-1] == 1.0
-        return bool(alike and before.n_integrated == self.n_integrated)
-
-    def _continue(self, before: Any, t0: float, h: float) -> None:
-        if not self.continues(before):
-            super()._continue(before, t0, h)
-            return
-        self._take_step_before(before)
-        act()(self._memory.own, own.CONTINUE, t0, h, 0, False, False)
-
-    def _take_step_before(self, before: Any) -> None:
-        memory = self._memory
-        if self.in_turn:
-            slope = before.derivative_at_end()
-            self._before, memory.du_before = (slope, slope), address(slope)
-            return
-        self._before = u, du = np.ascontiguousarray(before.value), np.ascontiguousarray(before.derivative)
-        memory.u_before, memory.du_before = address(u), address(du)
-        memory.time_before, memory.step_before = before.time, before.dt
-
-    def weigh(self, weights: Weights, h: float, first: bool, floor: bool = True) -> None:
-        if self._advanced is not None:
-            return
-        self._begin_weights(weights)
-        act()(self._memory.own, own.WEIGH, 0.0, h, 0, not first, floor)
-        self._end_weights(weights)
-
-    def weigh_within(self, weights: Weights, h: float) -> bool:
-        return bool(act()(self._memory.own, own.WITHIN, 0.0, h, *NOT_JUDGED))
-
-    def _begin_weights(self, weights: Weights) -> None:
-        """Tell compiled code how errors are weighted, and with which rate of change."""
-        memory, scales = self._memory, weights.scales
-        if weights is not self._told.get(""):
-            exponents = np.ascontiguousarray(weights.exponents, dtype=np.int64)
-            memory.part, memory.high = weights.part, weights.high
-            memory.slowest, memory.highest = int(exponents.min()), int(exponents.max())
-            self._arrays["exponents"], memory.exponents = exponents, address(exponents)
-            self.judge_by("", weights)
-        memory.follows, memory.watched = scales.running, scales.running and scales.watched
-        memory.rate, memory.least_rate = scales.rate, scales.least_rate
-
-    def _end_weights(self, weights: Weights) -> None:
-        weights.scales.rate, weights.least_factor = self._memory.rate, weights.rtol
-
-    # --- steps taken ahead ----------------------------------------------------------------------------------
-
-    def goes_ahead(self, value: Any) -> bool:
-        """Whether steps can be taken ahead from a state."""
-        idle = self.team is None and not self._by_numpy and self._advanced is None
-        before = value.polynomial
-        if self.numbers.plain and not self.in_turn:  # the first step has no guess
-            return idle and self.continues(before)
-        if self.in_turn:  # an explicit stage needs u' at the start
-            return idle and (before is not None or bool(self.A[0].any()))
-        return idle and (before is None or type(before) is EndDerivative or self.continues(before))
-
-    def judge_by(self, prefix: str, weights: Weights | None, mask: Any = 1.0) -> bool:
-        """Tell compiled code by which weights errors of some unknowns, 1 in the mask, count, if by any."""
-        if weights is None or weights is self._told.get(prefix):
-            return weights is not None
-        self._told[prefix] = weights
-        memory, arrays = self._memory, {f"{prefix}counted": np.ascontiguousarray(mask * weights.counted)}
-        if weights.atol is not None:
-            arrays[f"{prefix}atol"] = np.ascontiguousarray(weights.atol, dtype=np.float64)
-        setattr(memory, f"{prefix}atol", 0)
-        setattr(memory, f"{prefix}rtol", weights.rtol)
-        self._arrays |= arrays
-        tell_addresses(memory, arrays)
-        return True
-
-    def error_between(self, weights: Weights, judged: Vector) -> float:
-        """The largest error between the nodes of a solved step, in units of what is allowed."""
-        if self.m < 3 or not self.judge_by("between_", weights, judged):
-            return 0.0
-        return float(act()(self._memory.own, own.BETWEEN, 0.0, 0.0, *NOT_JUDGED))
-
-    def take_steps(
-        self, value: MeshDAE, weights: Any, arrays: Mapping[str, Vector], numbers: Mapping[str, int]
-    ) -> tuple[int, int]:
-        """Take steps ahead from a state; how they have ended, and how many they are."""
-        memory = self._memory
-        self.u0[:] = value
-        if isinstance(value.polynomial, StepPolynomial) or (self.in_turn and value.polynomial is not None):
-            self._take_step_before(value.polynomial)
-        else:
-            memory.step_before = 0.0
-        if isinstance(value.polynomial, EndDerivative) and not self.in_turn:
-            # Of the stages before, the last alone is looked at.
-            slopes = np.empty((len(self.c), len(value)))
-            slopes[-1] = value.polynomial.value
-            self._before, memory.du_before = (slopes, slopes), address(slopes)
-        if weights is not None:
-            self._begin_weights(weights)
-        tell_addresses(memory, arrays)
-        for name, number in numbers.items():
-            setattr(memory, name, number)
-        memory.taken = 0
-        status = int(self._act(own.STEPS, 0.0, 0.0))
-        if weights is not None:
-            self._end_weights(weights)
-        if status == steps_ahead.UNFINISHED:
-            self._advanced = int(self.run.status)
-        return status, int(memory.taken)
-
-    def sweep_by(self, solver: Any, place: int) -> None:
-        """Let the steps that are taken ahead be swept by a solver with its memory at a place."""
-        self._solver, self._memory.swept = solver, place
-        if not self._memory.sweep:
-            self._memory.sweep = entry("dae_sdc.sweepers._compiled:sweep_step").address
-            self._arrays["swept_rows"] = np.zeros((steps_ahead.MOST_STEPS, 2))
-            tell_addresses(self._memory, {"swept_rows": self._arrays["swept_rows"]})
-
-    @property
-    def is_swept(self) -> bool:
-        """Whether the steps that are taken ahead are swept."""
-        return bool(self._memory.swept)
-
-    def continue_by(self, matrix: Vector) -> None:
-        """Continue the polynomials of the steps that are taken ahead, all of one size, by a matrix."""
-        self._arrays["continuation"][:] = matrix
-
-    def sweeps_of_steps(self, count: int) -> Vector:
-        """The number of sweeps, and what is left of the equations, of each step taken ahead, (K, 2)."""
-        if self._memory.swept:
-            return np.array(self._arrays["swept_rows"][:count])
-        return np.tile((self.numbers.plain, 0.0), (count, 1))
-
-    def take_advanced(self) -> int | None:
-        """How the sweeps of the step that was begun ahead have ended, once."""
-        status, self._advanced = self._advanced, None
-        return status
-
-    def get_run(self) -> tuple[Any, ...]:
-        """All that steps taken ahead change, but for sizes of unknowns and steps."""
-        swept = self._solver.get_steps() if self._memory.swept else None
-        return bytes(self.counts), bytes(self.run), self.get_state(), swept
-
-    def set_run(self, kept: tuple[Any, ...]) -> None:
-        """Restore what :meth:`get_run` gave, as if no step had been taken since."""
-        counts, run, state, swept = kept
-        if swept is not None:
-            self._solver.set_steps(swept)
-        ctypes.memmove(ctypes.addressof(self.counts), counts, len(counts))
-        ctypes.memmove(ctypes.addressof(self.run), run, len(run))
-        self.set_state(state)
-        self._advanced = None
-
-    def count_before(self, step: Vector | None) -> None:
-        """Add the work that is not of the step that has begun, whose row has it with the other sign."""
-        counts: Any = np.frombuffer(self.counts, dtype=np.int64)
-        if step is None:
-            self.count()
-            return
-        all_of_it = counts.copy()
-        counts[:] = -step
-        self.count()
-        counts[:] = all_of_it + step.astype(np.int64)
-
-    def solve(self, t0: float, h: float, first: int = 1, looks: bool = False) -> int:
-        status = super().solve(t0, h, first, looks)
-        numbers = self.numbers
-        if status in (own.DIVERGED, own.SLOW, own.UNRESOLVED) and numbers.doubtful:
-            if Simultaneous.changes_by_rounding(self, t0, h):
-                numbers.eta, numbers.rate, status = 1.0, 0.0, own.SOLVED
-        return status
-
-    def _advance(self, t0: float, h: float, first: int, looks: bool) -> int:
-        if self._by_numpy:
-            self.forget()
-            self._by_numpy = False
-        status, self._advanced = self._advanced, None
-        if status is None:
-            status = int(self._act(own.ADVANCE, t0, h, (first, False, looks)))
-        if status != own.UNDEFINED or self.numbers.linearized > 0.0 or self.numbers.plain:
-            return status
-        # Where the kernel of the Jacobian gives NaN, differences may still give a matrix.
-        self.forget()
-        self._by_numpy = True
-        if self.in_turn:
-            self.begin_in_turn(h)
-        return super()._advance(t0, h, first, looks)
-
-    def is_at_rounding(self, t0: float, h: float, doubtful: bool) -> bool:
-        known = not doubtful and super().is_at_rounding(t0, h, doubtful)
-        return known or (self.numbers.doubtful > 0.0 and Simultaneous.changes_by_rounding(self, t0, h))
-
-    def judge_by_matrix(self, solver: Any, node: int, t0: float, h: float) -> bool:
-        place = solver.matrix_at(node)
-        self._memory.nodes_of, self._memory.slot = place or (0, -1)
-        return place is not None or self.renew(t0, h)
-
-    def continuation_from(self, last: Any, time: float, dt: float) -> tuple[Vector, Vector]:
-        if not self.continues(last):
-            return super().continuation_from(last, time, dt)
-        return self._arrays["continuation"], self.inverse / dt
-
-    def _slope(self, t0: float, h: float) -> float:
-        self._memory.slot = -1
-        found = self._act(own.SLOPE, t0, h)
-        if np.isfinite(found):
-            return found
-        self.forget()
-        return super()._act(own.SLOPE, t0, h)
-
-    def get_state(self) -> dict[str, Any]:
-        if self._by_numpy:
-            self.forget()
-        return self._kept_arrays(FACTORS if self.numbers.linearized > 0.0 else ())
-
-    def _kept_arrays(self, names: Sequence[str]) -> dict[str, Any]:
-        """Copies of arrays, and of the numbers, for a checkpoint."""
-        arrays = {"numbers": np.frombuffer(self.numbers)} | {name: self._arrays[name] for name in names}
-        return {name.upper(): array.copy() for name, array in arrays.items()}
-
-    def set_state(self, kept: Mapping[str, Any]) -> None:
-        arrays = {"numbers": np.frombuffer(self.numbers)} | self._arrays
-        for name, array in kept.items():
-            arrays[name.lower()][:] = array
-
-    def __deepcopy__(self, memo: Any) -> MachineStages:
-        # Addresses belong to the arrays of one object; a copy begins with matrices of its own.
-        return type(self)(self.problem, self.A, self.c, self.team, self.differences if self.in_turn else None)
-
-
-def python_answer(stages: Any, method: Callable[[Any, int, int], int]) -> Any:
+def python_answer(stages: Any, name: str) -> Any:
     """A C function that calls a method, and keeps what it raises until compiled code is left."""
     known = weakref.ref(stages)
 
@@ -510,7 +153,7 @@ def python_answer(stages: Any, method: Callable[[Any, int, int], int]) -> Any:
         own = known()
         assert own is not None, "it is called by its own compiled code alone"
         try:
-            return method(own, k, argument)
+            return 0 if own._failure.error is not None else int(getattr(own, name)(k, argument))
         except BaseException as error:
             own._failure.keep(error)
             return 0
@@ -518,16 +161,40 @@ def python_answer(stages: Any, method: Callable[[Any, int, int], int]) -> Any:
     return ANSWER(call)
 
 
+def everywhere(team: Team | None, do: Callable[[], T]) -> T:
+    """Call a function; on ranks that share the stages, see :meth:`Team.everywhere`."""
+    return do() if team is None else team.everywhere(do)
+
+
+def residual_in_python(
+    problem: ProblemDAE, team: Team | None, failure: CallbackFailure
+) -> Callable[[float, Vector, Vector], Vector]:
+    """F at a point, counted by compiled code: NaN where it is not defined, and after anything was raised."""
+
+    def residual(t: float, u: Vector, du: Vector) -> Vector:
+        counter, value = problem.work_counters["rhs"], np.full(problem.n, np.nan)
+        before = counter.niter
+        if failure.error is None:
+            with suppress(EvaluationError), np.errstate(all="ignore"):  # iterates may overflow
+                value = everywhere(team, lambda: problem.evaluate(u, du, t))
+        counter.niter = before
+        return value
+
+    return residual
+
+
+def keys_of(pattern: Any) -> npt.NDArray[np.int64]:
+    """A number for each entry of a CSC matrix, or of None, column by column."""
+    if pattern is None:
+        return np.empty(0, dtype=np.int64)
+    n = pattern.shape[0]
+    return np.asarray(pattern.indices + n * np.repeat(np.arange(n), np.diff(pattern.indptr)), dtype=np.int64)
+
+
 # Arrays of the matrices that are kept, where they are dense.
 FACTORS = ("mass", "stiffness", "real_lu", "real_pivots", "pair_lu", "pair_pivots")
-# Arrays of :class:`Simultaneous` that are allocated once, not anew for every step.
-KNOWN = (
-    *("u0", "du0", "guess", "value", "transformed", "change", "h_a", "to", "back", "at_start", "middle"),
-    *("at_end", "to_middle", "weights", "error", "estimated", "c", "A", "inverse", "checked"),
-    *("places", "value_between", "slope_between", "base", "differences"),
-)
-
-# --- sparse matrices ----------------------------------------------------------------------------------------
+# Arrays that the next step may depend on, besides the factors, where they are sparse.
+REMEMBERED = ("mass", "stiffness", "coefficients", "lasted", "indices", "starts")
 
 # Entries of factors a row from which on a factorisation is costly: each of n rows takes the product of a row
 # of L and one of U, a quarter of the entries squared and divided by n at least, in multiplications.
@@ -536,101 +203,169 @@ PAYING_FACTORIZATIONS = 4  # Factorisations with one pivot order from which on i
 # Number of pivot orders in succession that served fewer factorisations, after which SuperLU is used.
 MOST_SHORT_LIVED = 4
 
-# Arrays that the next step may depend on, besides the factors.
-REMEMBERED = ("mass", "stiffness", "coefficients", "lasted")
 
+class StageMatrices:
+    """The memory of stages, with matrices that are dense or of a CSC pattern, and their factors."""
 
-class SparseStages(MachineStages):
-    """:class:`MachineStages` with kernels of a CSC pattern."""
+    # SuperLU chooses the pivots of the real matrix where that is sparse. With these the complex matrices are
+    # factorised too, and those of the next steps, in compiled code; one whose pivots get too small gets its
+    # own. Factors that are rather full stay with SuperLU, which works on blocks, and so does a matrix that
+    # needs new pivots all the time.
 
-    # SuperLU chooses the pivots of the real matrix. With these the complex matrices are factorised too, and
-    # those of the next steps, in compiled code; one whose pivots get too small gets its own. Factors that are
-    # rather full stay with SuperLU, which works on blocks, and so does a matrix that needs new pivots all the
-    # time.
+    problem: ProblemDAE
+    team: Team | None
+    numbers: Any
+    by_kernels: bool
 
-    def _make_matrices(self) -> None:
-        problem, memory, count = self.problem, self._memory, len(self.pairs) + 1
-        pattern = self._pattern = problem.sparsity
-        entries = self._entries = len(pattern.indices)
-        self._arrays |= {
-            "mass": np.zeros(entries),
-            "stiffness": np.zeros(entries),
-            "end_matrix": np.empty(entries),
-            "indices": pattern.indices.astype(np.int32),
-            "starts": pattern.indptr.astype(np.int32),
-            "data": np.empty((self._copies, entries), dtype=np.complex128),
-            "scratch": np.empty((self._copies, 4 * problem.n), dtype=np.complex128),
-            "triangles": np.zeros((count + 1, PARTS), dtype=np.int64),
-            "patterns": np.zeros((count + 1, ROW_PARTS), dtype=np.int64),
-            "lasted": np.zeros(count, dtype=np.int64),
-        }
-        self._kept: dict[int, tuple[TriangularFactors, RowPattern]] = {}
-        self._outside: dict[int, Any] = {}
-        self._vain = [0] * count
-        self._checked = False
-        self._real_is_done = False
+    def __init__(self, pairs: Vector, arrays: dict[str, Any], memory: Any) -> None:
+        self.pairs, self._arrays, self._memory = pairs, arrays, memory
+        self._failure = CallbackFailure()
+        self._answers: dict[str, Any] = {}
         self._first = threading.Lock()
-        self._called = tuple(
-            python_answer(self, method) for method in (SparseStages._repivot, SparseStages._solve_outside)
-        )
-        memory.repivot, memory.solve_outside = (
-            ctypes.cast(function, ctypes.c_void_p).value for function in self._called
-        )
-        for name in ("refactorize", "substitute", "multiply", "refine"):
-            setattr(memory, name, entry(f"{COMPILED}:{name}").address)
-        memory.entries = entries
-        tell_addresses(memory, self._arrays)
+        self._copies = len(pairs) + 1 if memory.several else 1
+        # The pattern of sparse matrices; of equations in Python the first Jacobian tells whether they are.
+        self._pattern: Any = None
+        self._has_matrices = self._real_is_done = False
 
-    def _act(self, what: int, t0: float, h: float, judging: tuple[int, bool, bool] = NOT_JUDGED) -> float:
-        pattern = self.problem.sparsity
-        if pattern is not self._pattern or len(pattern.indices) != self._entries:
-            self._make_matrices()
-            self.forget()
-        self._time = t0 + 0.5 * h
-        return super()._act(what, t0, h, judging)
+    def _answer(self, name: str) -> int:
+        """Address of the C function that calls a method."""
+        if name not in self._answers:
+            self._answers[name] = python_answer(self, name)
+        return ctypes.cast(self._answers[name], ctypes.c_void_p).value or 0
+
+    def _make_matrices(self, pattern: Any) -> None:
+        """Allocate matrices and their factors, and set the functions that use them."""
+        n, pairs, memory = self.problem.n, len(self.pairs), self._memory
+        self._pattern, self._has_matrices, arrays = pattern, True, self._arrays
+        memory.entries = entries = n * n if pattern is None else len(pattern.indices)
+        shape = (n, n) if pattern is None else (entries,)
+        arrays |= {name: np.zeros(shape) for name in ("mass", "stiffness", "end_matrix")}
+        if pattern is None:
+            for name in ("dgetrf", "dgetrs", "zgetrf", "zgetrs"):
+                setattr(memory, name, lapack(name))
+            arrays |= {
+                "end_lu": np.empty((n, n)),
+                "end_pivots": np.empty(n, dtype=np.int32),
+                "real_lu": np.empty((n, n)),
+                "real_pivots": np.empty(n, dtype=np.int32),
+                "pair_lu": np.empty((pairs, n, n), dtype=np.complex128),
+                "pair_pivots": np.empty((pairs, n), dtype=np.int32),
+                "small": np.tile(np.array([n, 1, 0, ord("N")], dtype=np.int32), (self._copies, 1)),
+            }
+        else:
+            arrays |= {
+                "indices": pattern.indices.astype(np.int32),
+                "starts": pattern.indptr.astype(np.int32),
+                "data": np.empty((self._copies, entries), dtype=np.complex128),
+                "scratch": np.empty((self._copies, 4 * n), dtype=np.complex128),
+                "triangles": np.zeros((pairs + 2, PARTS), dtype=np.int64),
+                "patterns": np.zeros((pairs + 2, ROW_PARTS), dtype=np.int64),
+                "lasted": np.zeros(pairs + 1, dtype=np.int64),
+            }
+            self._kept: dict[int, tuple[TriangularFactors, RowPattern]] = {}
+            self._outside: dict[int, Any] = {}
+            self._vain = [0] * (pairs + 1)
+            self._checked = not self.by_kernels
+            memory.repivot = self._answer("_repivot")
+            memory.solve_outside = self._answer("_solve_outside")
+            for name in ("refactorize", "substitute", "refine"):
+                setattr(memory, name, entry(f"{COMPILED}:{name}").address)
+        tell_addresses(memory, arrays)
+
+    def _keep(self, mass: Any, stiffness: Any) -> None:
+        """Take both halves of a Jacobian that was evaluated in Python, whose entries the pattern gets."""
+        halves = {"mass": mass, "stiffness": stiffness}
+        if not sparse.issparse(mass):
+            if not self._has_matrices:
+                self._make_matrices(None)
+            for name, half in halves.items():
+                self._arrays[name][:] = half
+            return
+        n, known = self.problem.n, keys_of(self._pattern)
+        keys = {name: keys_of(half) for name, half in halves.items()}
+        if not all(np.isin(some, known).all() for some in keys.values()):
+            known = functools.reduce(np.union1d, keys.values(), known)
+            places = known % n, np.searchsorted(known, n * np.arange(n + 1))
+            self._make_matrices(sparse.csc_matrix((np.ones(len(known)), *places), shape=(n, n)))
+        order = np.argsort(known)
+        for name, half in halves.items():
+            entries = np.zeros(len(known))
+            entries[order[np.searchsorted(known, keys[name], sorter=order)]] = half.data
+            self._arrays[name][:] = entries
 
     def get_state(self) -> dict[str, Any]:
+        """The state that the next step depends on, as numbers, texts and arrays, for a checkpoint."""
+        if self._pattern is None:
+            return self._kept_arrays(FACTORS if self.numbers.linearized > 0.0 else ())
         kept = [(k, list(factors[:-1]), list(pattern)) for k, (factors, pattern) in self._kept.items()]
         about = {"kept": kept, "outside": list(self._outside), "vain": self._vain, "checked": self._checked}
         return self._kept_arrays(REMEMBERED) | about
 
+    def _kept_arrays(self, names: Sequence[str]) -> dict[str, Any]:
+        """Copies of arrays, and of the numbers, for a checkpoint."""
+        arrays = {"numbers": np.frombuffer(self.numbers)} | {name: self._arrays[name] for name in names}
+        return {name.upper(): array.copy() for name, array in arrays.items()}
+
     def set_state(self, kept: Mapping[str, Any]) -> None:
-        super().set_state({name: kept[name] for name in map(str.upper, ("numbers", *REMEMBERED))})
-        for k, factors, pattern in kept["kept"]:
+        """Take what :meth:`get_state` gave, to the last bit."""
+        if not self.by_kernels and "MASS" in kept:
+            places, n = [kept[name] for name in ("INDICES", "STARTS") if name in kept], self.problem.n
+            parts = (np.ones(len(kept["MASS"])), *places)
+            self._make_matrices(sparse.csc_matrix(parts, shape=(n, n)) if places else None)
+        arrays = {"numbers": np.frombuffer(self.numbers)} | self._arrays
+        for name in filter(str.isupper, kept):
+            arrays[name.lower()][:] = kept[name]
+        for k, factors, pattern in kept.get("kept", ()):
             self._put(k, TriangularFactors(*(*factors, self.problem.n)), RowPattern(*pattern))
-        for k in kept["outside"]:
+        for k in kept.get("outside", ()):
             self._outside[k] = sparse_factors(self._matrix(k))
-        self._vain, self._checked = kept["vain"], kept["checked"]
+        if "vain" in kept:
+            self._vain, self._checked = kept["vain"], kept["checked"]
+
+    # --- parts of work that a team shares -------------------------------------------------------------------
 
     def _known(self, k: int) -> bool:
         return k in self._kept or k in self._outside
 
     def _do_part(self, kind: int, part: int) -> int:
-        if kind != FACTORIZE or (part and self._known(part)):
-            return super()._do_part(kind, part)
+        if kind != FACTORIZE or self._pattern is None or (part and self._known(part)):
+            return self._do_compiled(kind, part)
         # The complex matrices begin with the pivots of the real one, in whichever order they come. A rank
         # that has no share in that needs it too, at this step size: pivots may depend on the size.
         with self._first:
             if not self._real_is_done:
-                self._real_is_done = super()._do_part(kind, 0) != 0
+                self._real_is_done = self._do_compiled(kind, 0) != 0
             found = int(self._real_is_done)
-        return super()._do_part(kind, part) if part else found
+        return self._do_compiled(kind, part) if part else found
+
+    def _do_compiled(self, kind: int, part: int) -> int:
+        done: int = answer_of("part")(self._memory.own, kind, part)
+        self._failure.check()
+        return done
 
     def _share_parts(self, kind: int, count: int) -> int:
+        """Let the team do a piece of work, for compiled code."""
+        assert self.team is not None
         self._real_is_done = False
-        if kind == FACTORIZE and not self._known(0) and self.team is not None and self.team.separate:
+        if kind == FACTORIZE and self._pattern is not None and not self._known(0) and self.team.separate:
             # The pivots that all matrices begin with are those of the first one, on every rank.
             self.team.everywhere(lambda: self._do_part(kind, 0))
-        return super()._share_parts(kind, count)
+        arrays, m = self._arrays, int(self._memory.m)
+        rows, ends = {
+            EVALUATE: (arrays["value"], range(m + 1)),
+            SOLVE: (arrays["transformed"], [0, *range(m % 2, m + 1, 2)]),  # the rows of each matrix
+            FILTER: (arrays["error"][None], (0, 1)),
+        }.get(kind, (None, None))
+        return int(self.team.share(kind, functools.partial(self._do_part, kind), count, rows, ends))
 
     # --- called by compiled code ----------------------------------------------------------------------------
 
     def _repivot(self, k: int, _: int) -> int:
         """Factorise matrix k with pivots of its own; 0 where it is singular."""
         if not self._checked:  # The method of the problem itself compares its sparsity pattern.
-            n_diff, (du, u) = self.problem.n_diff, self._arrays["work"]
+            n_diff, (du, u), memory = self.problem.n_diff, self._arrays["work"], self._memory
             jacobian: Any = self.problem.jacobian
-            jacobian(attach(u, n_diff), attach(du, n_diff), self._time, 1.0)
+            jacobian(attach(u, n_diff), attach(du, n_diff), memory.time, 1.0)
             self._checked = True
         known = k in self._kept
         if not known and k not in self._outside and 0 in self._kept:
@@ -681,3 +416,568 @@ class SparseStages(MachineStages):
         x = np.frombuffer(memory, dtype=np.complex128 if k else np.float64)
         x[:] = self._outside[k].solve(x)
         return 1
+
+
+class MachineStages(StageMatrices):
+    r"""The M stages of a collocation step, solved together, or those of an embedded pair, in turn.
+
+    .. math::
+        F\Big(t_0 + c_i h,\; u_0 + h \sum_j a_{ij} U_j,\; U_i\Big) = 0
+
+    A simplified Newton iteration has the matrix :math:`I \otimes M + h A \otimes J` with M = dF/du' and
+    J = dF/du at one point, which falls apart into one real and (M - 1) / 2 complex matrices of size n in the
+    eigenbasis of A. Stages of a pair, whose A is triangular, share the real matrix, which is factorised again
+    where entries on the diagonal differ. Compiled code calls kernels, or equations in Python.
+
+    References
+    ----------
+    E. Hairer, G. Wanner, Solving Ordinary Differential Equations II, Springer (1996), sec. IV.8; J. de Swart,
+    G. Soderlind, On the construction of error estimators for implicit Runge-Kutta methods, J. Comput. Appl.
+    Math. 86 (1997) 347.
+    """
+
+    # Shapes: A (S, S), c and differences (S,). M stages are solved together, ``at`` these rows of all S: they
+    # are all, or 1 with ``differences``, the weights of a pair less its embedded ones, where A is triangular.
+
+    def __init__(
+        self,
+        problem: ProblemDAE,
+        A: Vector,
+        c: Vector,
+        team: Team | None = None,
+        differences: Vector | None = None,
+    ) -> None:
+        self.problem, self.team = problem, team
+        self.A, self.c = np.ascontiguousarray(A), np.ascontiguousarray(c)
+        self.nodes, self.in_turn = tuple(self.c.tolist()), differences is not None
+        self.differences = np.zeros(len(c)) if differences is None else differences
+        together = (self.A[-1:, -1:], (1.0,)) if self.in_turn else (self.A, self.nodes)
+        known = coefficients_of(together[0].tobytes(), together[1])
+        m, n = self.m, self.n = len(together[1]), problem.n
+        self.rows, self.eigen = len(c), known.eigen
+        # Stages that are solved in turn are checked by their residuals alone.
+        self.multipliers = multipliers(problem) & (not self.in_turn)
+        # 1 for unknowns whose error at the end is checked: rounding hides it in those of index 2 and higher.
+        index = np.array(problem.variable_index)
+        self.checked = np.where((index < 2) & (index.max(initial=0) < 3 and not self.in_turn), 1.0, 0.0)
+        self.inverse, self.u0, self.du0, self.weights = known.inverse, np.zeros(n), np.zeros(n), np.ones(n)
+        # What h a_ij U_j of the rows solved together are added to: the start, and parts of stages before.
+        self.base = np.zeros(n) if self.in_turn else self.u0
+        self.h_a, self.guess, self.value = np.empty((m, m)), np.zeros((m, n)), np.zeros((m, n))
+        change = np.zeros((m + 1, n))  # with F at the last stage behind the change
+        self.change, self.error, self.estimated = change[:m], np.empty(n), np.empty(n)
+        memory: Any = StagesMemory()
+        self.numbers, self.counts, self.run = memory.numbers, memory.counts, memory.run
+        memory.own, memory.working = ctypes.addressof(memory), entry(f"{COMPILED}:working").address
+        memory.m, memory.n, memory.n_diff, memory.pairs = m, n, problem.n_diff, len(self.eigen.pairs)
+        memory.rows, memory.in_turn, memory.jacobian_at = self.rows, int(self.in_turn), 0.5
+        memory.slot, memory.n_integrated = -1, n
+        memory.chunks = 1 if team is None else team.at_once
+        memory.several, memory.checks = int(memory.chunks > 1), int(self.checked.any())
+        memory.between, memory.amplifies = len(known.places), int(self.multipliers.any())
+        names = "A c differences inverse u0 du0 weights base h_a guess value error estimated checked"
+        arrays = {name: getattr(self, name) for name in names.split()} | {
+            "change": change,
+            "transformed": np.zeros((m, n)),
+            "to": known.eigen.to,
+            "back": known.eigen.back,
+            "at_start": known.at_start,
+            "middle": known.middle,
+            "at_end": known.at_end,
+            "to_middle": known.to_middle.copy(),
+            "places": known.places,
+            "value_between": known.values,
+            "slope_between": known.slopes,
+            "work": np.empty((2, n)),
+            "others": np.where(self.multipliers, 0.0, 1.0),
+            "exponents": index.astype(np.int64) - 1,
+            "counted": np.ones(n),
+            "directions": newton_checks.directions(n),
+            "continuation": np.empty((m, m)),
+            "lagrange": lagrange_weights(self.c[-m:]),
+            "last_coefficients": coefficients_of_last(self.nodes[-m:]),
+            "nodes": self.c,
+            "eigenvalues": np.ascontiguousarray(self.eigen.pairs),
+            "coefficients": np.zeros(memory.pairs + 1, dtype=np.complex128),
+        }
+        super().__init__(self.eigen.pairs, arrays, memory)
+        arrays["row"] = np.empty((self._copies, n), dtype=np.complex128)
+        tell_addresses(memory, arrays)
+        self._before: tuple[Vector, Vector] | None = None  # the stages of the step before
+        self.du, self.u = np.empty((self.rows, n)), np.empty((self.rows, n))
+        self.begin_run()
+
+    def begin_run(self) -> None:
+        """Forget the numbers of a run, and tell compiled code of the problem and of sizes of its unknowns."""
+        memory, scales, problem = self._memory, self.problem.run_scales, self.problem
+        for numbers in (self.numbers, self.counts, self.run):
+            ctypes.memset(ctypes.addressof(numbers), 0, ctypes.sizeof(numbers))
+        self.numbers.gamma, self.numbers.most = self.eigen.real, own.MOST_NEWTON_ITERATIONS
+        self.numbers.allowed_at_end = np.inf
+        self.set_tolerance(1e-3, 1e-6)
+        self.forget()
+        kernels, pattern = problem.kernels, problem.sparsity
+        self.by_kernels = bool(kernels and kernels.jacobian and getattr(pattern, "format", "csc") == "csc")
+        if kernels is not None and self.by_kernels:
+            self._owners: Any = kernels
+            memory.residual, memory.jacobian, memory.linearize = kernels.residual, kernels.jacobian, 0
+            if not self._has_matrices:
+                self._make_matrices(pattern)
+        else:
+            function = residual_in_python(problem, self.team, self._failure)
+            self._owners = Callback(function, problem.n, (problem.n,), True, self._failure)
+            memory.residual, memory.evaluate = self._owners.address, self._answer("_evaluate")
+            memory.linearize = self._answer("_linearize")
+        sizes = {"sizes": scales.unknowns, "expected": scales.expected, "seen": scales.seen}
+        self._arrays |= sizes
+        tell_addresses(memory, sizes)
+        self._parameters: Any = None
+        # Weights that compiled code knows, by the beginning of its fields.
+        self._told: dict[str, Weights] = {}
+        self._advanced: int | None = None  # how Newton's method has ended in a step that was begun ahead
+
+    def serve(self, problem: ProblemDAE) -> bool:
+        """Begin a run of a problem that differs in numbers alone; False where matrices may be others."""
+        last = self.problem
+        dense = self.by_kernels and self._pattern is None and self.team is None
+        dense = dense and problem.solver_kernels is not None and problem.sparsity is None
+        same = (problem.n_diff, problem.n, problem.index) == (last.n_diff, last.n, last.index)
+        if not (dense and same) or problem.variable_index != last.variable_index:
+            return False
+        self.problem = problem
+        self.begin_run()
+        return True
+
+    def set_tolerance(self, share: float, rtol: float) -> None:
+        """Set the part of the tolerance that the error of Newton's method may take, and the tolerance."""
+        self.numbers.kappa, self.numbers.relative = share, share * rtol
+
+    def solve_plainly(self) -> None:
+        """Let stages be solved to the tolerance of Newton's method, by the norm of :class:`NodeSystem`."""
+        tolerance = self.problem.newton_tol
+        self.set_tolerance(tolerance / np.sqrt(self.n), tolerance)
+        self.numbers.relative, self.numbers.plain, self.checked[:] = tolerance, 1.0, 0.0
+        self._memory.checks = 0
+
+    def integrate_first(self, count: int) -> None:
+        """Take steps of so many leading integrated unknowns, whose stages are swept and not solved here."""
+        self._memory.n_integrated = count
+        self._arrays["end_row"] = np.array(differentiation_row(self.nodes, 1.0))
+        tell_addresses(self._memory, {"end_row": self._arrays["end_row"]})
+
+    def forget(self) -> None:
+        """Drop the kept matrices."""
+        x = self.numbers
+        x.linearized, x.factored, x.eta, x.rate, x.at = 0.0, 0.0, 1.0, 1.0, np.nan
+
+    @property
+    def real(self) -> float:
+        """The real eigenvalue, or the entry on the diagonal of the current one of stages solved in turn."""
+        return float(self.numbers.gamma)
+
+    @property
+    def at(self) -> slice:
+        """The rows of the stages that are solved together."""
+        stage = int(self._memory.stage)
+        return slice(stage, stage + 1) if self.in_turn else slice(None)
+
+    # --- equations in Python --------------------------------------------------------------------------------
+
+    def _evaluate(self, _: int, __: int) -> int:
+        """F at the stages that are solved together; 0 where it is not finite."""
+        memory, team, counter = self._memory, self.team, self.problem.work_counters["rhs"]
+        u, du, before = self.u[self.at], self.du[self.at], counter.niter
+        times = memory.time + memory.step * self.c[self.at]
+
+        def evaluate(rows: slice) -> bool:
+            with suppress(EvaluationError), np.errstate(all="ignore"):  # a smaller step may be defined
+                self.value[rows] = self.problem.evaluate_nodes(u[rows], du[rows], times[rows])
+                return bool(np.isfinite(self.value[rows]).all())
+            return False
+
+        if team is None or team.idle or not team.separate:  # threads would wait for each other in Python
+            done = evaluate(slice(None))
+        else:
+            ends = range(self.m + 1)
+            done = team.share(CALL, lambda i: evaluate(slice(i, i + 1)), self.m, self.value, ends)
+        counter.niter = before  # compiled code has counted them
+        return int(done)
+
+    def _linearize(self, u_at: int, du_at: int) -> int:
+        """Both halves of the Jacobian at a point, that by u times the coefficient; 0 where it has none."""
+        memory, problem = self._memory, self.problem
+        u, du = (np.array((ctypes.c_double * self.n).from_address(place)) for place in (u_at, du_at))
+        with suppress(EvaluationError), np.errstate(all="ignore"):
+            halves = everywhere(self.team, lambda: linearize(problem, u, du, float(memory.time)))
+            self._keep(halves.mass, (memory.step * self.real) * halves.stiffness)
+            return 1
+        return 0
+
+    # --- a step ---------------------------------------------------------------------------------------------
+
+    def _act(self, what: int, t0: float, h: float, judging: tuple[int, bool, bool] = NOT_JUDGED) -> float:
+        memory, problem, idle = self._memory, self.problem, self.team is None or self.team.idle
+        memory.share = 0 if idle else self._answer("_share_parts")
+        if self.by_kernels:
+            pattern, p = problem.sparsity, problem.packed_parameters
+            known = pattern is self._pattern and (pattern is None or len(pattern.indices) == memory.entries)
+            if not known:
+                self._make_matrices(pattern)
+                self.forget()
+            if p is not self._parameters:
+                self._parameters = p
+                memory.p = address(p)
+        result: float = act()(memory.own, what, t0, h, *judging)
+        self._failure.check()
+        return result
+
+    def begin(self, u0: MeshDAE, t0: float, h: float) -> bool:
+        """Begin a step: allocate its stages, and guess their derivatives; whether nothing is known before."""
+        before, memory, problem = u0.polynomial, self._memory, self.problem
+        if self._advanced is not None:
+            return before is None
+        self.u0[:] = u0
+        # The polynomial of the last step keeps the arrays of its own.
+        self.du, self.u = np.empty((self.rows, self.n)), np.empty((self.rows, self.n))
+        memory.du = memory.step_du = address(self.du)
+        memory.u = memory.step_u = address(self.u)
+        if problem.noise is not None:
+            self._arrays["noise"] = NOISE_LIMIT * problem.noise.absolute
+        memory.noise = 0 if problem.noise is None else address(self._arrays["noise"])
+        if before is None:  # of a pair u' at the start is known
+            np.multiply(self.A, h, out=self.h_a)
+            self.du0.fill(0.0)
+            self.guess.fill(0.0)
+            return True
+        self._take_step_before(before)
+        act()(memory.own, own.CONTINUE, t0, h, 0, False, False)
+        if not self.continues(before) and reaches(before, t0 + h, self.n):  # a polynomial of other nodes
+            k, matrix = self.problem.n_diff, before.continuation(t0, h, self.nodes)
+            self.guess[:] = matrix @ before.derivative
+            change = matrix @ before.value[:, k:] - self.u0[k:]
+            self.guess[:, k:] = (self.inverse / h) @ change
+        return False
+
+    def continues(self, before: Any) -> bool:
+        """Whether compiled code continues the polynomial of the step before."""
+        if self.in_turn:
+            return True
+        alike = type(before) is StepPolynomial and before.nodes == self.nodes and self.nodes[-1] == 1.0
+        return bool(alike and before.n_integrated == self._memory.n_integrated)
+
+    def _take_step_before(self, before: Any) -> None:
+        memory = self._memory
+        if self.in_turn or not self.continues(before):
+            # Of the stages before, the last alone is looked at.
+            slopes = np.empty((self.m, self.n))
+            slopes[-1] = before.derivative_at_end()
+            self._before, memory.du_before, memory.step_before = (slopes, slopes), address(slopes), 0.0
+            return
+        self._before = u, du = np.ascontiguousarray(before.value), np.ascontiguousarray(before.derivative)
+        memory.u_before, memory.du_before = address(u), address(du)
+        memory.time_before, memory.step_before = before.time, before.dt
+
+    def continuation_from(self, last: Any, time: float, dt: float) -> tuple[Vector, Vector]:
+        """The matrix from the nodes of the last step to those of one that has begun, and the inverse of h A."""
+        known = self.continues(last)
+        matrix = self._arrays["continuation"] if known else last.continuation(time, dt, self.nodes)
+        return matrix, self.inverse / dt
+
+    def solve(self, t0: float, h: float, first: int = 1, looks: bool = False) -> int:
+        """Solve the stages from ``guess``; one of :data:`SOLVED` to :data:`UNRESOLVED`."""
+        numbers = self.numbers
+        if self.team is not None and self.team.next_step():
+            numbers.factored = 0.0
+        status = self._advance(t0, h, first, looks)
+        if status != own.SOLVED and improve_differences(self.problem):
+            self.forget()
+            status = self._advance(t0, h, first, looks)
+        if status in (own.DIVERGED, own.SLOW, own.UNRESOLVED) and numbers.doubtful:
+            if self._changes_by_rounding(t0, h):
+                numbers.eta, numbers.rate, status = 1.0, 0.0, own.SOLVED
+        return status
+
+    def _advance(self, t0: float, h: float, first: int, looks: bool) -> int:
+        memory = self._memory
+        if self.by_kernels and memory.linearize:  # of the step before
+            self.forget()
+            memory.linearize = 0
+        status, self._advanced = self._advanced, None
+        if status is None:
+            status = int(self._act(own.ADVANCE, t0, h, (first, False, looks)))
+        known = memory.linearize or self.numbers.linearized > 0.0 or self.numbers.plain
+        if status != own.UNDEFINED or known:
+            return status
+        # Where the kernel of the Jacobian gives NaN, differences may still give a matrix.
+        self.forget()
+        memory.linearize = self._answer("_linearize")
+        if self.in_turn:
+            self._act(own.CONTINUE, t0, h)
+        return int(self._act(own.ADVANCE, t0, h, (first, False, looks)))
+
+    def starting_slope(self, u0: MeshDAE, t0: float, h: float) -> float:
+        """Weighted norm of u' at the start by an implicit step of size h; inf if it cannot be solved."""
+        memory = self._memory
+        self.u0[:] = u0
+        self.du0.fill(0.0)
+        self.guess.fill(0.0)
+        self.forget()
+        memory.slot = -1
+        slope = self._act(own.SLOPE, t0, h)
+        if not (np.isfinite(slope) or memory.linearize):
+            self.forget()
+            memory.linearize = self._answer("_linearize")
+            slope = self._act(own.SLOPE, t0, h)
+            memory.linearize = 0
+        self.forget()
+        self.count()
+        return slope
+
+    def judge(self, t0: float, h: float, first: int, again: bool, looks: bool = False) -> float:
+        """See :func:`judge`."""
+        return self._act(own.JUDGE, t0, h, (first, again, looks))
+
+    def renew(self, t0: float, h: float) -> bool:
+        """See :func:`renew`."""
+        return self._act(own.RENEW, t0, h) != 0.0
+
+    def goes_on(self, t0: float, h: float) -> bool:
+        """Go on to the next stage of those that are solved in turn; False where there is none."""
+        return self._act(own.NEXT, t0, h) != 0.0
+
+    def begin_again(self, t0: float, h: float) -> None:
+        """Go to the current one of stages that are solved in turn, with the guess for it."""
+        self._act(own.AGAIN, t0, h)
+
+    def solve_alone(self, system: NodeSystem, newton: ModifiedNewton, t0: float, h: float) -> None:
+        """Solve the current stage with its own Jacobian and damping; raises as Newton's method does."""
+        i, n_diff = self.at.start, self.problem.n_diff
+        u, du = self.u[i], self.du[i]
+        du[:] = self.guess[0]
+        u[:] = self.h_a[0, 0] * du + self.base
+        at = attach(u, n_diff), attach(du, n_diff), (u, du), float(t0 + h * self.c[i]), h * self.real
+        system.place(*at, (t0, h), i + 1)
+        newton.solve(system)
+
+    def residual_meets(self, t0: float, h: float) -> bool:
+        """Whether F at the stages is as small as their last ``change`` says."""
+        return self._act(own.SMALL, t0, h) != 0.0
+
+    def is_at_rounding(self, t0: float, h: float, doubtful: bool) -> bool:
+        """Whether the ``change`` of the stages is rounding, which may be ``doubtful`` to compiled code."""
+        known = not doubtful and self._act(own.ROUNDING, t0, h) != 0.0
+        return known or (self.numbers.doubtful > 0.0 and self._changes_by_rounding(t0, h))
+
+    def judge_by_matrix(self, solver: Any, node: int) -> bool:
+        """Let stages that were solved node by node be judged by the matrix of a node; whether there is one.
+
+        It stands for that of the real eigenvalue, whose coefficient is about as large.
+        """
+        memory, place = self._memory, solver.matrix_at(node)
+        memory.nodes_of, memory.slot = place or (0, -2)
+        if place is None:
+            memory.by_node = self._answer("_by_node")
+            try:
+                self._operators = solver.operators(node)
+            except SolveError:  # without a kept matrix one is made there, which may be singular
+                return False
+        return True
+
+    def _by_node(self, product: int, x_at: int) -> int:
+        """Multiply a row by dF/du' at the node that judges, or solve with its matrix, in place."""
+        x: Any = np.frombuffer((ctypes.c_double * self.n).from_address(x_at))
+        x[:] = (self._operators.mass if product else self._operators.solve)(np.array(x))
+        return 1
+
+    def _changes_by_rounding(self, t0: float, h: float) -> bool:
+        """Whether unknowns still change only by rounding, see :func:`only_rounding`."""
+        if may_improve_differences(self.problem):
+            return False
+        at_end = (slice(None), self.u[-1], self.du[-1], t0 + h, h * self.real)
+        about = self.change, self.weights, self.multipliers, self.numbers.kappa
+        return only_rounding(self.problem, *about, [at_end]) and self._act(own.SMALL, t0, h) != 0.0
+
+    def is_rounding(self, t0: float, h: float, most: float, error: Vector | None = None) -> bool:
+        """Whether the weighted error of the checked unknowns, at the end, is small or by rounding there."""
+        error = self.error if error is None else error
+        at_end = self.u[-1], self.du[-1], t0 + h, h * self.real
+        noise = rounding_noise(self.problem, *at_end, self.multipliers)
+        return noise is None or not ((np.abs(error) - noise) * self.checked * self.weights > most).any()
+
+    def end_is_solved(self, t0: float, h: float, most: float) -> bool:
+        """Whether a Newton correction of the last stage, with its own Jacobian, is small or by rounding."""
+        # Where dF/du is far smaller there than where the kept Jacobian was evaluated, as that of a diode
+        # which no longer conducts, corrections with that one are small however large the error is.
+        u, du, t, c = self.u[-1], self.du[-1], t0 + h, h * self.real
+        counted = self.checked * self.weights
+        try:
+            made = everywhere(self.team, lambda: operators_at(self.problem, u, du, t, c))
+        except SolveError:  # where it has none, as at the edge of a domain, nothing is known of the error
+            return True
+        with np.errstate(all="ignore"):
+            self.error[:] = c * made.solve(np.array(self.value[-1]))
+            if not (np.abs(self.error) * counted > most).any():
+                return True
+        return self.is_rounding(t0, h, most)
+
+    def count(self) -> None:
+        """Add the work done since the last call to the counters of the problem."""
+        self.counts.add_to(self.problem)
+
+    # --- weights --------------------------------------------------------------------------------------------
+
+    def weigh(self, weights: Weights, h: float, first: bool, floor: bool = True) -> None:
+        """Write the weights of errors at the start of a step that has begun, see :meth:`Weights.fill`."""
+        if self._advanced is not None:
+            return
+        self._begin_weights(weights)
+        act()(self._memory.own, own.WEIGH, 0.0, h, 0, not first, floor)
+        self._end_weights(weights)
+
+    def weigh_within(self, weights: Weights, h: float) -> bool:
+        """Write the weights by the values at the solved stages where these are larger than known sizes."""
+        return bool(act()(self._memory.own, own.WITHIN, 0.0, h, *NOT_JUDGED))
+
+    def _begin_weights(self, weights: Weights) -> None:
+        """Tell compiled code how errors are weighted, and with which rate of change."""
+        memory, scales = self._memory, weights.scales
+        if weights is not self._told.get(""):
+            exponents = np.ascontiguousarray(weights.exponents, dtype=np.int64)
+            memory.part, memory.high = weights.part, weights.high
+            memory.slowest, memory.highest = int(exponents.min()), int(exponents.max())
+            self._arrays["exponents"], memory.exponents = exponents, address(exponents)
+            self.judge_by("", weights)
+        memory.follows, memory.watched = scales.running, scales.running and scales.watched
+        memory.rate, memory.least_rate = scales.rate, scales.least_rate
+
+    def _end_weights(self, weights: Weights) -> None:
+        weights.scales.rate, weights.least_factor = self._memory.rate, weights.rtol
+
+    # --- steps taken ahead ----------------------------------------------------------------------------------
+
+    def goes_ahead(self, value: Any) -> bool:
+        """Whether steps can be taken ahead from a state."""
+        idle = self.team is None and not self._memory.linearize and self._advanced is None
+        before = value.polynomial
+        if self.numbers.plain and not self.in_turn:  # the first step has no guess
+            return idle and self.continues(before)
+        if self.in_turn:  # an explicit stage needs u' at the start
+            return idle and (before is not None or bool(self.A[0].any()))
+        return idle and (before is None or type(before) is EndDerivative or self.continues(before))
+
+    def judge_by(self, prefix: str, weights: Weights | None, mask: Any = 1.0) -> bool:
+        """Tell compiled code by which weights errors of some unknowns, 1 in the mask, count, if by any."""
+        if weights is None or weights is self._told.get(prefix):
+            return weights is not None
+        self._told[prefix] = weights
+        memory, arrays = self._memory, {f"{prefix}counted": np.ascontiguousarray(mask * weights.counted)}
+        if weights.atol is not None:
+            arrays[f"{prefix}atol"] = np.ascontiguousarray(weights.atol, dtype=np.float64)
+        setattr(memory, f"{prefix}atol", 0)
+        setattr(memory, f"{prefix}rtol", weights.rtol)
+        self._arrays |= arrays
+        tell_addresses(memory, arrays)
+        return True
+
+    def error_between(self, weights: Weights, judged: Vector) -> float:
+        """The largest error between the nodes of a solved step, in units of what is allowed."""
+        if self.m < 3 or not self.judge_by("between_", weights, judged):
+            return 0.0
+        return float(act()(self._memory.own, own.BETWEEN, 0.0, 0.0, *NOT_JUDGED))
+
+    def take_steps(
+        self, value: MeshDAE, weights: Any, arrays: Mapping[str, Vector], numbers: Mapping[str, int]
+    ) -> tuple[int, int]:
+        """Take steps ahead from a state; how they have ended, and how many they are."""
+        memory = self._memory
+        self.u0[:] = value
+        memory.step_before = 0.0
+        if value.polynomial is not None:
+            self._take_step_before(value.polynomial)
+        if weights is not None:
+            self._begin_weights(weights)
+        tell_addresses(memory, arrays)
+        for name, number in numbers.items():
+            setattr(memory, name, number)
+        memory.taken = 0
+        status = int(self._act(own.STEPS, 0.0, 0.0))
+        if weights is not None:
+            self._end_weights(weights)
+        if status == steps_ahead.UNFINISHED:
+            self._advanced = int(self.run.status)
+        return status, int(memory.taken)
+
+    def sweep_by(self, solver: Any, place: int) -> None:
+        """Let the steps that are taken ahead be swept by a solver with its memory at a place."""
+        self._solver, self._memory.swept = solver, place
+        if not self._memory.sweep:
+            self._memory.sweep = entry("dae_sdc.sweepers._compiled:sweep_step").address
+            self._arrays["swept_rows"] = np.zeros((steps_ahead.MOST_STEPS, 2))
+            tell_addresses(self._memory, {"swept_rows": self._arrays["swept_rows"]})
+
+    @property
+    def is_swept(self) -> bool:
+        """Whether the steps that are taken ahead are swept."""
+        return bool(self._memory.swept)
+
+    @property
+    def n_integrated(self) -> int:
+        """Number of leading unknowns whose u' the stages have."""
+        return int(self._memory.n_integrated)
+
+    def continue_by(self, matrix: Vector) -> None:
+        """Continue the polynomials of the steps that are taken ahead, all of one size, by a matrix."""
+        self._arrays["continuation"][:] = matrix
+
+    def sweeps_of_steps(self, count: int) -> Vector:
+        """The number of sweeps, and what is left of the equations, of each step taken ahead, (K, 2)."""
+        if self._memory.swept:
+            return np.array(self._arrays["swept_rows"][:count])
+        return np.tile((self.numbers.plain, 0.0), (count, 1))
+
+    def take_advanced(self) -> int | None:
+        """How the sweeps of the step that was begun ahead have ended, once; None where none was."""
+        status, self._advanced = self._advanced, None
+        return status
+
+    def get_run(self) -> tuple[Any, ...]:
+        """All that steps taken ahead change, but for sizes of unknowns and steps."""
+        swept = self._solver.get_steps() if self.is_swept else None
+        return bytes(self.counts), bytes(self.run), self.get_state(), swept
+
+    def set_run(self, kept: tuple[Any, ...]) -> None:
+        """Restore what :meth:`get_run` gave, as if no step had been taken since."""
+        counts, run, state, swept = kept
+        if swept is not None:
+            self._solver.set_steps(swept)
+        ctypes.memmove(ctypes.addressof(self.counts), counts, len(counts))
+        ctypes.memmove(ctypes.addressof(self.run), run, len(run))
+        self.set_state(state)
+        self._advanced = None
+
+    def count_before(self, step: Vector | None) -> None:
+        """Add the work that is not of the step that has begun, whose row has it with the other sign."""
+        counts: Any = np.frombuffer(self.counts, dtype=np.int64)
+        if step is None:
+            self.count()
+            return
+        all_of_it = counts.copy()
+        counts[:] = -step
+        self.count()
+        counts[:] = all_of_it + step.astype(np.int64)
+
+    # --- checkpoints ----------------------------------------------------------------------------------------
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether :meth:`get_state` is all that the next step depends on besides its start."""
+        return self.team is None or not self.team.separate
+
+    def get_state(self) -> dict[str, Any]:
+        if self.by_kernels and self._memory.linearize:
+            self.forget()
+        return super().get_state()
+
+    def __deepcopy__(self, memo: Any) -> MachineStages:
+        # Addresses belong to the arrays of one object; a copy begins with matrices of its own.
+        return type(self)(self.problem, self.A, self.c, self.team, self.differences if self.in_turn else None)

@@ -54,15 +54,6 @@ complexes = pointer_to(types.complex128)
 
 
 @within_compiled
-def finite(values: Any, count: Any) -> Any:
-    """Whether all numbers are finite."""
-    for i in range(count):
-        if not abs(values[i]) < np.inf:
-            return False
-    return True
-
-
-@within_compiled
 def combine(a: Any, chosen: Any, columns: Any, matrix_at: Any, rows_at: Any, out_at: Any) -> Any:
     """Rows of the product of a matrix of shape (m, m) and m rows of n numbers, written to ``out_at``."""
     size, n, start, end = a.m, a.n, columns[0], columns[1]
@@ -132,6 +123,7 @@ def _copy(a: Any, target: Any, source: Any, rows: Any) -> Any:
 
 @_view.method()
 def _take_guess(a: Any) -> Any:
+    """Begin the iteration with the guess for the derivatives of the stages."""
     a.copy(a.du, a.guess, a.m)
     put(a, 0, a.n)
 
@@ -170,6 +162,7 @@ def begin_in_turn(a: Any, h: Any) -> None:
 
 @_view.method()
 def _next_stage(a: Any, h: Any) -> Any:
+    """Go on to the next stage of those that are solved in turn; False where there is none."""
     if a.in_turn == 0 or a.stage + 1 == a.rows:
         return False
     go_to_stage(a, a.stage + 1, h)
@@ -178,8 +171,11 @@ def _next_stage(a: Any, h: Any) -> Any:
 
 @_view.method()
 def _residuals(a: Any, t0: Any, h: Any) -> Any:
+    """F at the M stages; False where it is not finite."""
     a.counts.rhs += a.m
     a.time, a.step = t0, h
+    if a.evaluate != 0:
+        return call_at(a.evaluate, (a.own, 0, 0)) != 0
     return do_parts(a, EVALUATE, a.m)
 
 
@@ -194,6 +190,8 @@ def solve_real(a: Any, x_at: Any) -> Any:
         mn.solve_in_slot(nodes, a.slot)
         for j in range(a.n):
             x[j] = delta[j]
+    elif a.slot == -2:
+        call_at(a.by_node, (a.own, 0, x_at))
     elif a.substitute != 0:
         call_at(a.substitute, (a.own, 0, x_at))
     else:
@@ -251,6 +249,7 @@ def spread_part(a: Any, part: Any, count: Any) -> Any:
 
 @_view.method()
 def _correct(a: Any) -> Any:
+    """Apply one Newton correction to the derivatives of the stages; returns its weighted norm."""
     do_parts(a, SOLVE, a.pairs + 1)
     do_parts(a, SPREAD, a.chunks)
     a.counts.newton += 1
@@ -274,7 +273,7 @@ def changed_residual(a: Any, time: Any, h: Any, factor: Any, which: Any) -> Any:
             work[j], work[n + j] = u[j] + step, du[j] + step / (h * x.gamma)
         a.counts.rhs += 1
         call_residual(a.residual, time, a.work, a.work + 8 * n, a.p, a.transformed)
-        if finite(found, n):
+        if mn.largest_of(found, 0, n) < np.inf:
             for j in range(n):
                 found[j] -= value[j]
             return True
@@ -295,6 +294,7 @@ def within(a: Any, multiple: Any) -> Any:
 
 @_view.method()
 def _residual_is_small(a: Any, t0: Any, h: Any) -> Any:
+    """Whether F at the stages is as small as the corrections say, see :mod:`dae_sdc.dae.newton_checks`."""
     if not a.residuals(t0, h):
         return False
     m, n = a.m, a.n
@@ -304,6 +304,8 @@ def _residual_is_small(a: Any, t0: Any, h: Any) -> Any:
         for i in range(m):
             left[j] = max(left[j], abs(value[i * n + j]))
         left[n + j] = value[(m - 1) * n + j]
+        if a.noise != 0:
+            left[j] = max(left[j] - doubles(a.noise)[j], 0.0)
     relative, time = a.numbers.relative, t0 + h * doubles(a.c)[m - 1]
     enlarged = max(1.0, newton_checks.LEAST_RELATIVE_STEP / relative)
     for which in range(DIRECTIONS):
@@ -323,7 +325,8 @@ def _residual_is_small(a: Any, t0: Any, h: Any) -> Any:
 def fits_at_end(a: Any, h: Any) -> Any:
     """Whether the kept Jacobian explains the last change of F at the last stage."""
     n, factor = a.n, h * a.numbers.gamma
-    most = own.DOUBTED_DEVIATION if a.refactorize != 0 else own.CHEAPLY_DOUBTED_DEVIATION
+    costly = a.refactorize != 0 or a.linearize != 0
+    most = own.DOUBTED_DEVIATION if costly else own.CHEAPLY_DOUBTED_DEVIATION
     u, changed = doubles(a.u + 8 * (a.m - 1) * n), doubles(a.work)
     found, error, checked = doubles(a.transformed), doubles(a.error), doubles(a.checked)
     for j in range(n):
@@ -361,12 +364,15 @@ def solve_at_end(a: Any) -> None:
 
 @_view.method()
 def _end_error(a: Any, t0: Any, h: Any) -> Any:
+    """Weighted correction of the last stage by its own Jacobian, 0 without doubt, infinite where unknown."""
     if a.checks == 0:
         return 0.0
     # Where the last step was in doubt this one is, too; that is cheap to see where matrices are sparse.
     doubted = a.refactorize == 0 and 0.0 < a.numbers.end_error < np.inf
     if not doubted and fits_at_end(a, h):
         return 0.0
+    if a.linearize != 0:  # left to Python
+        return np.inf
     factorizes = a.refactorize == 0 or integers(a.triangles + 8 * PARTS * (a.pairs + 1))[0] != 0
     refines = a.refine != 0 and a.numbers.costly > 0.0
     if not (factorizes or refines):
@@ -443,13 +449,15 @@ def put_noise(a: Any, time: Any, c: Any) -> Any:
 
 @_view.method(**mn.RARE)
 def _changes_by_rounding(a: Any, t0: Any, h: Any) -> Any:
+    """Whether unknowns still change only by rounding, see ``only_rounding`` of step_error."""
     n, x, change, weights, noise = a.n, a.numbers, doubles(a.change), doubles(a.weights), doubles(a.work)
     x.doubtful = 0.0
-    if a.amplifies == 0 or not finite(change, a.m * n):
+    if a.amplifies == 0 or not mn.largest_of(change, 0, a.m * n) < np.inf:
         return False
     if not size_of_others(a, 0) <= n * max(x.kappa, ROUNDING_SHARE) ** 2:
         return False
-    if a.refactorize != 0 and integers(a.triangles + 8 * PARTS * (a.pairs + 1))[0] == 0:
+    outside = a.refactorize != 0 and integers(a.triangles + 8 * PARTS * (a.pairs + 1))[0] == 0
+    if outside or a.linearize != 0:
         x.doubtful = 1.0
         return False
     if not put_noise(a, t0 + h, h * x.gamma) or not size_of_others(a, a.work) <= n * x.kappa**2:
@@ -467,6 +475,7 @@ def _changes_by_rounding(a: Any, t0: Any, h: Any) -> Any:
 
 @_view.method()
 def _at_round_off(a: Any) -> Any:
+    """Whether the last correction is as small as rounding lets it be."""
     m, n = a.m, a.n
     u, du, change, h_a = doubles(a.u), doubles(a.du), doubles(a.change), doubles(a.h_a)
     for i in range(m):
@@ -510,15 +519,19 @@ def _residual_is_rounding(a: Any, t0: Any, h: Any) -> Any:
 @within_compiled
 def linearize_at(a: Any, time: Any, u_at: Any, du_at: Any, h: Any) -> Any:
     """dF/du' and dF/du at a point; False where they are not finite."""
+    a.time, a.step = time, h
+    if a.linearize != 0:
+        return call_at(a.linearize, (a.own, u_at, du_at)) != 0
     a.counts.jacobian += 1
     # dF/du from a Jacobian at the coefficient of its first use, so that no digits are lost there.
     c = h * a.numbers.gamma
     mn.halves_at(a.jacobian, time, u_at, du_at, c, a.p, a.mass, a.stiffness, a.entries)
-    return finite(doubles(a.stiffness), a.entries)
+    return mn.largest_of(doubles(a.stiffness), 0, a.entries) < np.inf
 
 
 @_view.method()
 def _linearize_step(a: Any, t0: Any, h: Any) -> Any:
+    """Evaluate the Jacobian at the guess in the middle of the step, or at that of the current stage."""
     m, n = a.m, a.n
     du_at, u_at = a.work, a.work + 8 * n
     combined_row(m, n, a.middle, a.guess, du_at)
@@ -548,11 +561,13 @@ def row_sizes(a: Any, factor: Any, out_at: Any) -> Any:
 
 @_view.method()
 def _keep_row_sizes(a: Any, factor: Any) -> Any:
+    """Remember the sizes of the rows of dF/du' and of ``factor`` times the kept dF/du."""
     row_sizes(a, factor, a.error)
 
 
 @_view.method()
 def _row_growth(a: Any) -> Any:
+    """Largest ratio of the current size of a row of the matrix to its remembered size."""
     row_sizes(a, 1.0, a.work)
     now, before, growth = doubles(a.work), doubles(a.error), 0.0
     for i in range(a.n):
@@ -595,7 +610,7 @@ def do_part(a: Any, kind: Any, part: Any) -> Any:
     if kind == EVALUATE:
         row, time = 8 * part * a.n, a.time + a.step * doubles(a.c)[part]
         call_residual(a.residual, time, a.u + row, a.du + row, a.p, a.value + row)
-        return finite(doubles(a.value + row), a.n)
+        return mn.largest_of(doubles(a.value + row), 0, a.n) < np.inf
     if kind == FACTORIZE:
         if a.refactorize == 0:
             return factorize_dense(a, part)
@@ -622,6 +637,7 @@ def do_parts(a: Any, kind: Any, count: Any) -> Any:
 
 @_view.method()
 def _factorize(a: Any, h: Any) -> Any:
+    """Factorise dF/du' + h lambda dF/du for all eigenvalues lambda; False where one is singular."""
     x, coefficients = a.numbers, complexes(a.coefficients)
     ratio = h / x.linearized
     x.factored = 0.0
@@ -637,6 +653,7 @@ def _factorize(a: Any, h: Any) -> Any:
 
 @_view.method()
 def _factorize_real(a: Any, h: Any) -> Any:
+    """Factorise the matrix of the real eigenvalue, alone where it is sparse; False if it is singular."""
     if a.refactorize == 0:
         return a.factorize(h)
     x = a.numbers
@@ -647,27 +664,33 @@ def _factorize_real(a: Any, h: Any) -> Any:
 
 
 @within_compiled
-def mass_at(a: Any) -> Any:
-    """The address of dF/du', which may be that of a node."""
-    return a.mass if a.slot < 0 else mn.nodes_at(a.nodes_of).masses + 8 * a.entries * a.slot
+def product(a: Any, matrix_at: Any, x_at: Any, out_at: Any) -> None:
+    """The product of a matrix, row by row or of the pattern, and a row."""
+    n, is_sparse, x, out, matrix = a.n, a.refactorize != 0, doubles(x_at), doubles(out_at), doubles(matrix_at)
+    rows, starts = short_integers(a.indices), short_integers(a.starts)
+    for i in range(n):
+        out[i] = 0.0
+    for j in range(n):
+        for k in range(starts[j] if is_sparse else 0, starts[j + 1] if is_sparse else n):
+            entry, i = (k, rows[k]) if is_sparse else (n * k + j, k)
+            out[i] += matrix[entry] * x[j]
 
 
 @within_compiled
-def mass_times(a: Any, x_at: Any, out_at: Any) -> Any:
-    """The product of dF/du' and a row."""
-    if a.multiply != 0:
-        call_at(a.multiply, (a.own, x_at, out_at))
-        return
-    n, x, out, mass = a.n, doubles(x_at), doubles(out_at), doubles(mass_at(a))
-    for i in range(n):
-        total = 0.0
-        for j in range(n):
-            total += mass[i * n + j] * x[j]
-        out[i] = total
+def mass_times(a: Any, x_at: Any, out_at: Any) -> None:
+    """The product of dF/du', which may be that of a node, and a row."""
+    if a.slot == -2:
+        a.copy(out_at, x_at, 1)
+        call_at(a.by_node, (a.own, 1, out_at))
+    else:
+        own_mass = a.slot < 0
+        mass = a.mass if own_mass else mn.nodes_at(a.nodes_of).masses + 8 * a.entries * a.slot
+        product(a, mass, x_at, out_at)
 
 
 @_view.method()
 def _rate_defect(a: Any, h: Any, at_end: Any) -> Any:
+    """Set the error to h gamma dF/du' (u'(t_0) - p'(t_0)), or a part of p' at the end; 0 if h is 0."""
     m, n = a.m, a.n
     error = doubles(a.error)
     if h == 0.0:
@@ -683,6 +706,7 @@ def _rate_defect(a: Any, h: Any, at_end: Any) -> Any:
 
 @_view.method()
 def _difference(a: Any, h: Any) -> Any:
+    """Set the error to dF/du' times the difference of the two solutions of a pair."""
     combined_row(a.rows, a.n, a.differences, a.step_du, a.work)
     for j in range(a.n):
         doubles(a.work)[j] *= h
@@ -691,6 +715,8 @@ def _difference(a: Any, h: Any) -> Any:
 
 @_view.method()
 def _restore_higher(a: Any) -> Any:
+    """Take the estimate before the last filter for unknowns of index 2 and higher; its weighted norm."""
+    # k filters remove the error of an unknown of index k altogether.
     for j in range(a.n):
         if integers(a.exponents)[j] > 0:
             doubles(a.error)[j] = doubles(a.estimated)[j]
@@ -699,6 +725,7 @@ def _restore_higher(a: Any) -> Any:
 
 @_view.method()
 def _stiff_part(a: Any) -> Any:
+    """Take from the error what one more filter leaves; its largest weighted entry of those checked."""
     whole, error, largest = doubles(a.transformed), doubles(a.error), 0.0
     u, near = doubles(a.u + 8 * (a.m - 1) * a.n), own.ERROR_NEAR_SIZE * a.numbers.relative / a.numbers.kappa
     a.copy(a.transformed, a.error, 1)
@@ -713,6 +740,7 @@ def _stiff_part(a: Any) -> Any:
 
 @_view.method()
 def _add_start_residual(a: Any, t0: Any, factor: Any, solved: Any) -> Any:
+    """Add ``factor`` times F there, with u' of a ``solved`` step, to the error; False if not finite."""
     a.counts.rhs += 1
     slope = a.du0
     if solved:
@@ -722,7 +750,7 @@ def _add_start_residual(a: Any, t0: Any, factor: Any, solved: Any) -> Any:
     error, value = doubles(a.error), doubles(a.work)
     for j in range(a.n):
         error[j] += factor * value[j]
-    return finite(error, a.n)
+    return mn.largest_of(error, 0, a.n) < np.inf
 
 
 @_view.method()
@@ -733,6 +761,7 @@ def _times_mass(a: Any) -> Any:
 
 @_view.method()
 def _filtered(a: Any) -> Any:
+    """Solve with the matrix of the real eigenvalue for the error, in place; returns its weighted norm."""
     a.counts.solve += 1
     do_parts(a, FILTER, 1)
     return norm_of(a, a.error, 1)
@@ -740,6 +769,7 @@ def _filtered(a: Any) -> Any:
 
 @_view.method()
 def _add_residual_between(a: Any, k: Any, t0: Any, h: Any, factor: Any) -> Any:
+    """Add ``factor`` times F at a place between the nodes to the error; False where it is infinite."""
     m, n, u_at, du_at = a.m, a.n, a.work, a.work + 8 * a.n
     combined_row(m, n, a.slope_between + 8 * k * m, a.du, du_at)
     combined_row(m, n, a.value_between + 8 * (k * (m + 1) + 1), a.u, u_at)
@@ -754,7 +784,7 @@ def _add_residual_between(a: Any, k: Any, t0: Any, h: Any, factor: Any) -> Any:
             return True
     for j in range(n):
         error[j] += factor * value[j]
-    return finite(error, n)
+    return mn.largest_of(error, 0, n) < np.inf
 
 
 @within_compiled
@@ -889,11 +919,12 @@ def _forget(a: Any) -> None:
 
 @_view.method()
 def _continue_stages(a: Any, t0: Any, h: Any) -> Any:
+    """Set u' at the start, and the guess, from what the last step has left behind."""
     m, n, n_diff, last = a.m, a.n, a.n_diff, (a.m - 1) * a.n
     du0, before, values = doubles(a.du0), doubles(a.du_before), doubles(a.u_before)
     for j in range(n):
         du0[j] = before[last + j]
-    for j in range(a.n_integrated, n):
+    for j in range(a.n_integrated if a.step_before > 0.0 else n, n):
         du0[j] = 0.0
         for i in range(m):
             du0[j] += doubles(a.end_row)[i] * values[i * n + j] / a.step_before
@@ -901,7 +932,7 @@ def _continue_stages(a: Any, t0: Any, h: Any) -> Any:
     if a.in_turn != 0:
         return
     if a.end_row != 0:  # the stages are swept, and guessed there
-        if a.numbers.plain == 0.0:  # steps of one size have one matrix
+        if a.numbers.plain == 0.0 and a.step_before > 0.0:  # steps of one size have one matrix
             put_continuation(a, (t0 - a.time_before) / a.step_before, h / a.step_before)
         return
     if a.step_before == 0.0 or (t0 + h - a.time_before) / a.step_before > FARTHEST_EXTRAPOLATION:
@@ -946,6 +977,7 @@ def write_weights(a: Any, h: Any, sizes_at: Any, least: Any) -> None:
 
 @_view.method()
 def _weigh(a: Any, h: Any, known: Any, floor: Any) -> Any:
+    """Write the weights of errors, with u' at the start where it is known."""
     n, u0, out, sizes = a.n, doubles(a.u0), doubles(a.weights), doubles(a.sizes)
     exponents = integers(a.exponents)
     for j in range(n):
@@ -976,6 +1008,7 @@ def _weigh_plainly(a: Any, h: Any) -> None:
 
 @_view.method()
 def _weigh_within(a: Any, h: Any) -> Any:
+    """Write the weights by the values at the solved stages where these are larger than known sizes."""
     n, u, out, sizes, largest = a.n, doubles(a.step_u), doubles(a.weights), doubles(a.sizes), doubles(a.work)
     if a.atol != 0:
         return False
@@ -1132,13 +1165,15 @@ def _act(address: Any, what: Any, t0: Any, h: Any, first: Any, again: Any, looks
         return 1.0 if own.renew(a, t0, h) else 0.0
     if what == own.NEXT:
         return 1.0 if a.next_stage(h) else 0.0
-    if what == own.RESIDUAL:
-        return 1.0 if a.residual_is_small(t0, h) else 0.0
     if what == own.ROUNDING:
         return 1.0 if a.changes_by_rounding(t0, h) else 0.0
     if what == own.SLOPE:
         return float(own.slope(a, t0, h))
-    if what == own.CONTINUE:
+    if what == own.SMALL:
+        return 1.0 if a.residual_is_small(t0, h) else 0.0
+    if what == own.AGAIN:
+        go_to_stage(a, a.stage, h)
+    elif what == own.CONTINUE:
         a.continue_stages(t0, h)
     elif what == own.WEIGH:
         a.weigh(h, again != 0, looks != 0)
@@ -1198,24 +1233,6 @@ def _substitute_at(address: Any, k: Any, x_at: Any) -> Any:
     return 1
 
 
-@within_compiled
-def product(a: Any, matrix_at: Any, x_at: Any, out_at: Any) -> None:
-    """The product of a matrix of the pattern and a row."""
-    x, out, matrix = doubles(x_at), doubles(out_at), doubles(matrix_at)
-    indices, starts = short_integers(a.indices), short_integers(a.starts)
-    for i in range(a.n):
-        out[i] = 0.0
-    for j in range(a.n):
-        for entry in range(starts[j], starts[j + 1]):
-            out[indices[entry]] += matrix[entry] * x[j]
-
-
-def _multiply_at(address: Any, x_at: Any, out_at: Any) -> Any:
-    a = stages_at(address)
-    product(a, mass_at(a), x_at, out_at)
-    return 1
-
-
 LONGEST_REFINEMENT = 10  # Most iterations in place of a factorisation of the matrix of the last stage.
 SLOWEST_REFINEMENT = 0.5  # Contraction from which on they are given up.
 
@@ -1265,7 +1282,6 @@ C_FUNCTIONS = c_functions(
         "part": (_part_at, CALLED),
         "refactorize": (_refactorize_at, CALLED),
         "substitute": (_substitute_at, CALLED),
-        "multiply": (_multiply_at, CALLED),
         "refine": (_refine_at, CALLED),
     }
 )

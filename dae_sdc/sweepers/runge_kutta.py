@@ -216,8 +216,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
 
     def error_between(self, weights: Weights, judged: Vector) -> float | None:
         """Largest error of chosen unknowns between the nodes, by compiled code; None where there is none."""
-        stages: Any = self._together.used.stages if self._adaptive else None
-        return stages.error_between(weights, judged) if hasattr(stages, "error_between") else None
+        return self._together.used.stages.error_between(weights, judged) if self._adaptive else None
 
     @property
     def fewer_nodes(self) -> int:

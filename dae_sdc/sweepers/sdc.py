@@ -347,8 +347,8 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
 
     def error_between(self, weights: Weights, judged: Vector) -> float | None:
         """Largest error of chosen unknowns between the nodes, by compiled code; None where there is none."""
-        stages: Any = None if self._accuracy is None else self._accuracy.stages
-        return stages.error_between(weights, judged) if hasattr(stages, "error_between") else None
+        accuracy = self._accuracy
+        return None if accuracy is None else accuracy.stages.error_between(weights, judged)
 
     # --- checkpoints ----------------------------------------------------------------------------------------
 

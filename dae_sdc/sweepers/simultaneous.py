@@ -1,33 +1,22 @@
 """The stages of a step by simplified Newton iterations: at once in the eigenbasis of A, or in turn.
 
-The functions of the algorithm are Python in the part that numba compiles. They are made of operations, which
-:class:`StageOperations` implements with NumPy and SciPy for any problem, and
-:mod:`dae_sdc.sweepers._simultaneous` on arrays alone for problems with kernels.
+The functions of the algorithm are Python in the part that numba compiles. They are made of operations on
+memory, see :mod:`dae_sdc.sweepers._simultaneous`.
 """
 
 from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
-from scipy.linalg.lapack import dgetrf, dgetrs, zgetrf, zgetrs
 
-from dae_sdc.dae.jacobian import improve_differences, linearize, may_improve_differences
-from dae_sdc.dae.linear import sparse_factors
-from dae_sdc.dae.memory import Counts, fields
-from dae_sdc.dae.newton import ROUND_OFF_CORRECTION, ModifiedNewton, NodeSystem
-from dae_sdc.dae.newton_checks import above_noise, is_small
-from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import MeshDAE, Vector, attach, interpolation_matrix, lagrange_weights, reaches
-from dae_sdc.errors import EvaluationError, InputError, SingularMatrixError, SolveError
-from dae_sdc.sweepers.step_error import multipliers, only_rounding, operators_at, rounding_noise
-from dae_sdc.sweepers.teams import CALL, FACTORIZE, FILTER, SOLVE, Team
-from dae_sdc.sweepers.tolerance import Weights
+from dae_sdc.dae.memory import fields
+from dae_sdc.dae.newton import ROUND_OFF_CORRECTION
+from dae_sdc.dae.state import Vector, interpolation_matrix, lagrange_weights
+from dae_sdc.errors import InputError
 
 # Results of the Newton iterations of a step.
 SOLVED, DIVERGED, SLOW, UNDEFINED, SINGULAR, UNRESOLVED = 0, 1, 2, 3, 4, 5
@@ -53,7 +42,8 @@ class StepNumbers(ctypes.Structure):
         " at_end allowed_at_end defect allowed_defect"
         " costly"  # 1 where a factorisation takes the time of many iterations, else 0
         " doubtful"  # 1 where compiled code could not tell whether unknowns change by rounding alone
-        " plain",  # 1 where stages are solved to the tolerance of Newton's method, and nobody judges them
+        " plain"  # 1 where stages are solved to the tolerance of Newton's method, and nobody judges them
+        " most",  # the largest number of iterations
     )
 
 
@@ -165,7 +155,8 @@ class Coefficients(NamedTuple):
 
 
 @functools.lru_cache(maxsize=32)
-def _coefficients(numbers: bytes, nodes: tuple[float, ...]) -> Coefficients:
+def coefficients_of(numbers: bytes, nodes: tuple[float, ...]) -> Coefficients:
+    """The quantities of a matrix A, by its numbers in a row, and nodes."""
     A: Vector = np.frombuffer(numbers).reshape(len(nodes), len(nodes))
     halves, weights = np.polynomial.legendre.leggauss(len(nodes))
     points = tuple((0.25 + 0.25 * halves).tolist())
@@ -186,7 +177,7 @@ def _coefficients(numbers: bytes, nodes: tuple[float, ...]) -> Coefficients:
     )
 
 
-# --- the algorithm: made of operations w, which are methods of StageOperations ------------------------------
+# --- the algorithm: made of operations w --------------------------------------------------------------------
 
 
 def iterate(w: Any, t0: Any, h: Any) -> Any:
@@ -206,7 +197,7 @@ def corrections(w: Any, t0: Any, h: Any) -> Any:
     x = w.numbers
     w.take_guess()
     kappa, eta, before, rate = x.kappa, max(x.eta, LEAST_FORETOLD_CONTRACTION) ** 0.8, 0.0, 0.0
-    status, first, most, norm = SLOW, 0.0, MOST_NEWTON_ITERATIONS, 0.0
+    status, first, most, norm = SLOW, 0.0, int(x.most), 0.0
     suffices = False  # whether the error is as small as it has to be, where it is to become smaller
     if x.costly > 0.0:
         kappa, most = SHARE_OF_COSTLY * kappa, MOST_ITERATIONS_OF_COSTLY
@@ -396,9 +387,11 @@ def slope(w: Any, t0: Any, h: Any) -> Any:
     return w.filtered() if w.factorize_real(h) else np.inf
 
 
-ADVANCE, JUDGE, SLOPE, RENEW, NEXT, RESIDUAL, ROUNDING, CONTINUE, WEIGH, WITHIN, BETWEEN, STEPS = range(12)
-"""What :func:`act` may be asked for, from ``CONTINUE`` on in compiled code alone."""
-NOT_JUDGED = 1, False, False  # The last arguments of :func:`act` where stages are not to be judged.
+ADVANCE, JUDGE, SLOPE, RENEW, NEXT, AGAIN, SMALL, ROUNDING, CONTINUE, WEIGH, WITHIN, BETWEEN, STEPS = range(
+    13
+)
+"""What the compiled function ``act`` may be asked for."""
+NOT_JUDGED = 1, False, False  # Its last arguments where stages are not to be judged.
 
 
 def solved_and_judged(w: Any, t0: Any, h: Any, first: Any, again: Any, looks: Any) -> Any:
@@ -410,606 +403,3 @@ def solved_and_judged(w: Any, t0: Any, h: Any, first: Any, again: Any, looks: An
         x.judged = 1.0
         w.judge(t0, h, first, again, looks)
     return status
-
-
-def act(w: Any, what: Any, t0: Any, h: Any, first: Any, again: Any, looks: Any) -> Any:
-    """Call one of the functions above by its number."""
-    if what == ADVANCE:
-        return float(solved_and_judged(w, t0, h, first, again, looks))
-    if what == JUDGE:
-        judge(w, t0, h, first, again, looks)
-        return float(w.numbers.error)
-    if what == RENEW:
-        return 1.0 if renew(w, t0, h) else 0.0
-    if what == NEXT:
-        return 1.0 if w.next_stage(h) else 0.0
-    if what == RESIDUAL:
-        return 1.0 if w.residual_is_small(t0, h) else 0.0
-    if what == ROUNDING:
-        return 1.0 if w.changes_by_rounding(t0, h) else 0.0
-    return float(slope(w, t0, h))
-
-
-# --- Python -------------------------------------------------------------------------------------------------
-
-
-class Product(NamedTuple):
-    """A matrix that is known by its products with vectors."""
-
-    times: Callable[[Vector], Vector]
-
-    def __matmul__(self, vector: Vector) -> Vector:
-        return self.times(vector)
-
-
-class StageOperations:
-    """The operations of the algorithm with NumPy and SciPy, for any problem."""
-
-    # Shapes: A (S, S), c and differences (S,). M stages are solved together, ``at`` these rows of all S: they
-    # are all, or 1 with ``differences``, the weights of a pair less its embedded ones, where A is triangular.
-
-    def __init__(
-        self,
-        problem: ProblemDAE,
-        A: Vector,
-        c: Vector,
-        team: Team | None = None,
-        differences: Vector | None = None,
-    ) -> None:
-        self.team = team
-        self.problem, self.A, self.c = problem, np.ascontiguousarray(A), np.ascontiguousarray(c)
-        self.nodes, self.in_turn = tuple(self.c.tolist()), differences is not None
-        self.differences = np.zeros(len(c)) if differences is None else differences
-        together = (self.A[-1:, -1:], (1.0,)) if self.in_turn else (self.A, self.nodes)
-        basis = _coefficients(together[0].tobytes(), together[1])
-        self.eigen, self.pairs = basis.eigen, basis.eigen.pairs
-        self.to, self.back = basis.eigen.to, basis.eigen.back
-        self.at_start, self.middle, self.to_middle = basis.at_start, basis.middle, basis.to_middle.copy()
-        self.inverse, self.at_end = basis.inverse, basis.at_end
-        self.places, self.value_between, self.slope_between = basis.places, basis.values, basis.slopes
-        n, m = problem.n, len(together[1])
-        self.m, self.n, self.rows, self.between = m, n, len(c), len(self.places)
-        self.n_integrated, self.swept = n, False  # whether steps are swept in compiled code
-        self.at, self.jacobian_at = slice(None), 0.5  # where in the step the Jacobian is evaluated
-        # The rows of the eigenbasis that belong to each matrix.
-        self._ends = [0, *range(m % 2, m + 1, 2)]
-        self.u0, self.du0 = np.zeros(n), np.zeros(n)
-        # What h a_ij U_j of the rows solved together are added to: the start, and parts of stages before.
-        self.base = np.zeros(n) if self.in_turn else self.u0
-        self.h_a = np.empty((m, m))
-        self.guess, self.value, self.transformed = (np.zeros((m, n)) for _ in range(3))
-        self.change = np.zeros((m + 1, n))[:m]  # compiled code keeps F at the last stage behind it
-        self.error, self.estimated = np.empty(n), np.empty(n)
-        self._row_factor = 0.0
-        self.weights = np.ones(n)
-        # Stages that are solved in turn are checked by their residuals alone.
-        self.multipliers = multipliers(self.problem) & (not self.in_turn)
-        # 1 for unknowns whose error at the end is checked: rounding hides it in those of index 2 and higher.
-        index = np.array(problem.variable_index)
-        self.checked = np.where((index < 2) & (index.max(initial=0) < 3 and not self.in_turn), 1.0, 0.0)
-        self._higher = index > 1
-        self._changed = np.zeros(n), np.zeros(n)
-        self.times = np.empty(m)
-        self.numbers: Any = StepNumbers()
-        self.counts: Any = Counts()
-        self.du, self.u = np.empty((self.rows, n)), np.empty((self.rows, n))
-        self.begin_run()
-
-    def begin_run(self) -> None:
-        """Forget the numbers of a run."""
-        self.numbers.gamma = self.real = self.eigen.real
-        self.numbers.allowed_at_end = np.inf
-        self.set_tolerance(1e-3, 1e-6)
-        self.forget()
-
-    def set_tolerance(self, share: float, rtol: float) -> None:
-        """Set the part of the tolerance that the error of Newton's method may take, and the tolerance."""
-        self.numbers.kappa, self.numbers.relative = share, share * rtol
-
-    def solve_plainly(self) -> None:
-        """Let stages be solved to the tolerance of Newton's method, by the norm of :class:`NodeSystem`."""
-        tolerance = self.problem.newton_tol
-        self.set_tolerance(tolerance / np.sqrt(self.n), tolerance)
-        self.numbers.relative, self.numbers.plain, self.checked[:] = tolerance, 1.0, 0.0
-
-    def take_advanced(self) -> int | None:
-        """None: no step is begun ahead."""
-        return None
-
-    def integrate_first(self, count: int) -> None:
-        """Take steps of so many leading integrated unknowns, whose stages are swept and not solved here."""
-        self.n_integrated = count
-
-    def forget(self) -> None:
-        """Drop the kept matrices."""
-        x = self.numbers
-        x.linearized, x.factored, x.eta, x.rate, x.at = 0.0, 0.0, 1.0, 1.0, np.nan
-
-    def copy(self, target: Vector, source: Vector, rows: int) -> None:
-        """Write ``rows`` rows to where others are, which compiled code knows by their addresses alone."""
-        target[:] = source if source.ndim == 1 else source[self.at]
-
-    def take_guess(self) -> None:
-        """Begin the iteration with the guess for the derivatives of the stages."""
-        self.du[self.at] = self.guess
-        self._place()
-
-    def _place(self) -> None:
-        self.u[self.at] = self.h_a @ self.du[self.at] + self.base
-
-    def next_stage(self, h: float) -> bool:
-        """Go on to the next stage of those that are solved in turn; False where there is none."""
-        if not self.in_turn or self.at.stop == self.rows:
-            return False
-        self.go_to(self.at.stop, h)
-        return True
-
-    def go_to(self, i: int, h: float) -> None:
-        """Go to stage i: u' is guessed by that of the stage before, and algebraic unknowns stay."""
-        k, self.at, self.real = self.problem.n_diff, slice(i, i + 1), float(self.A[i, i])
-        if self.numbers.gamma != self.real:
-            self.numbers.gamma, self.numbers.factored = self.real, 0.0
-        self.jacobian_at, self.to_middle[0], self.h_a[0, 0] = float(self.c[i]), self.real, h * self.real
-        u, du = (self.u[i - 1], self.du[i - 1]) if i else (self.u0, self.du0)
-        self.base[:] = self.u0 + h * (self.A[i, :i] @ self.du[:i])
-        self.guess[0] = du
-        self.guess[0, k:] = (u[k:] - self.base[k:]) / self.h_a[0, 0]
-
-    def begin_in_turn(self, h: float) -> None:
-        """Go to the first stage that is to be solved; an explicit one has u' at the start."""
-        self.u[:], self.du[:] = self.u0, 0.0
-        first = int(self.A[0, 0] == 0.0)
-        self.du[:first] = self.du0
-        self.go_to(first, h)
-
-    def residuals(self, t0: float, h: float) -> bool:
-        """F at the M stages; False where it is not finite."""
-        self.times[:] = t0 + h * self.c[self.at]
-        if self.team is None or not self.team.separate:  # threads would wait for each other in Python
-            return self._evaluate(slice(None))
-        counter = self.problem.work_counters["rhs"]
-        before, m = counter.niter, self.m
-        done = self._share(CALL, lambda i: self._evaluate(slice(i, i + 1)), m, self.value, range(m + 1))
-        counter.niter = before + m  # with those of other ranks
-        return done
-
-    def _evaluate(self, at: slice) -> bool:
-        try:
-            u, du = self.u[self.at], self.du[self.at]
-            self.value[at] = self.problem.evaluate_nodes(u[at], du[at], self.times[at])
-        except EvaluationError:  # a smaller step may be defined
-            return False
-        return bool(np.isfinite(self.value[at]).all())
-
-    def _everywhere(self, do: Callable[[], Any]) -> Any:
-        """Call a function; on ranks that share the stages, see :meth:`Team.everywhere`."""
-        return do() if self.team is None else self.team.everywhere(do)
-
-    def _share(
-        self, kind: int, do: Callable[[int], int], count: int, rows: Vector | None = None, ends: Any = None
-    ) -> bool:
-        """Do the parts of a piece of work, see :meth:`Team.share`."""
-        if self.team is None or self.team.idle:
-            return all(do(part) for part in range(count))
-        return self.team.share(kind, do, count, rows, ends)
-
-    def correct(self) -> float:
-        """Apply one Newton correction to the derivatives of the stages; returns its weighted norm."""
-        rows, first = self.transformed, self.m % 2
-        np.dot(self.to, self.value, out=rows)
-        self._share(SOLVE, self._solve_system, len(self._factors), rows, self._ends)
-        np.dot(self.back, rows, out=self.value)
-        self.du[self.at] -= self.value
-        np.dot(self.h_a, self.value, out=self.change)
-        self._place()
-        self.counts.newton += 1
-        self.counts.solve += first + len(self.pairs)
-        return self._weighted_norm(self.change)
-
-    def _solve_system(self, k: int) -> bool:
-        rows = self.transformed[self._ends[k] : self._ends[k + 1]]
-        if len(rows) == 1:
-            rows[0] = self._factors[k](rows[0])
-        elif len(rows):
-            x = self._factors[k](rows[0] + 1j * rows[1])
-            rows[0], rows[1] = x.real, x.imag
-        return True
-
-    def _weighted_norm(self, rows: Vector) -> float:
-        scaled = rows * self.weights
-        sizes = np.sqrt(np.add.reduce(np.square(scaled), axis=1) / self.n)  # infinite where that overflows
-        worst = int(sizes.argmax())
-        size = float(sizes[worst])
-        self.numbers.worst = int(np.abs(scaled[worst if size < np.inf else 0]).argmax())
-        return size
-
-    def residual_is_small(self, t0: float, h: float) -> bool:
-        """Whether F at the stages is as small as the corrections say."""
-        if not self.residuals(t0, h):
-            return False
-        problem, relative = self.problem, float(self.numbers.relative)
-        # Unknowns left out of the error norm have weight 0.
-        u, du = self.u[self.at][-1], self.du[self.at][-1]
-        whole = np.maximum(problem.run_scales.unknowns + np.abs(u), np.finfo(float).tiny)
-        change = self.numbers.kappa / np.maximum(self.weights, self.numbers.kappa / whole)
-        last, left = np.array(self.value[-1]), np.abs(self.value).max(axis=0)
-
-        def changed(factor: float, direction: Vector) -> Vector:
-            step = factor * direction * change
-            at = u + step, du + step / (h * self.real), float(self.times[-1])
-            value = np.array(self._everywhere(lambda: problem.evaluate(*at)))
-            self._changed = step, value - last
-            return value
-
-        return is_small(above_noise(left, problem), last, relative, changed)
-
-    def end_error(self, t0: float, h: float) -> float:
-        """0 where the kept Jacobian explains the change of F that judged the residual, else infinite."""
-        if not self.checked.any():
-            return 0.0
-        step, self.error[:] = self._changed
-        self.filtered()
-        counted = self.checked * step != 0.0
-        with np.errstate(all="ignore"):
-            found = np.abs(h * self.real * self.error[counted] / step[counted] - 1.0)
-        return np.inf if (found > DOUBTED_DEVIATION).any() else 0.0
-
-    def at_round_off(self) -> bool:
-        """Whether the last correction is as small as rounding lets it be."""
-        scale = np.abs(self.u[self.at]) + np.abs(self.h_a) @ np.abs(self.du[self.at])
-        return bool((np.abs(self.change) <= RELATIVE_ROUND_OFF * scale).all())
-
-    def changes_by_rounding(self, t0: float, h: float) -> bool:
-        """Whether unknowns still change only by rounding, see :func:`only_rounding`."""
-        if may_improve_differences(self.problem):
-            return False
-        at_end = (slice(None), self.u[-1], self.du[-1], t0 + h, h * self.real)
-        about = self.change, self.weights, self.multipliers, self.numbers.kappa
-        return only_rounding(self.problem, *about, [at_end]) and self.residual_is_small(t0, h)
-
-    def linearize_step(self, t0: float, h: float) -> bool:
-        """Evaluate dF/du' and dF/du at the guess in the middle of the step; False where not finite."""
-        # Of stages that are solved in turn that is the guess of the current one.
-        u = self.base + h * (self.to_middle @ self.guess)
-        return self._linearize(u, self.middle @ self.guess, t0 + self.jacobian_at * h)
-
-    def linearize_start(self, t0: float, h: float) -> bool:
-        """Evaluate dF/du' and dF/du at the start of the step; False where not finite."""
-        return self._linearize(self.u0, self.du0, t0)
-
-    def _linearize(self, u: Vector, du: Vector, t: float) -> bool:
-        try:
-            parts = self._everywhere(lambda: linearize(self.problem, u, du, t))
-        except EvaluationError:
-            return False
-        self._mass, self._stiffness = parts.mass, parts.stiffness
-        return True
-
-    def _row_sizes(self, factor: float) -> Vector:
-        mass, stiffness = (
-            row.toarray().ravel() if sparse.issparse(row) else np.asarray(row)
-            for row in (abs(matrix).max(axis=1) for matrix in (self._mass, self._stiffness))
-        )
-        return np.asarray(np.maximum(mass, factor * stiffness))
-
-    def keep_row_sizes(self, factor: float) -> None:
-        """Remember the sizes of the rows of dF/du' and of ``factor`` times the kept dF/du."""
-        # Here the stiffness is kept as it is, and not times the coefficient at which it was evaluated.
-        self.error[:] = self._row_sizes(factor * self.numbers.linearized)
-        self._row_factor = factor * self.numbers.linearized
-
-    def row_growth(self) -> float:
-        """Largest ratio of the current size of a row of the matrix to its remembered size."""
-        now, before = self._row_sizes(self._row_factor), self.error
-        return float((now[before > 0.0] / before[before > 0.0]).max(initial=0.0))
-
-    def factorize(self, h: float) -> bool:
-        """Factorise dF/du' + h lambda dF/du for all eigenvalues lambda; False where one is singular."""
-        if not self._factorize(h, self.real, *self.pairs):
-            return False
-        self.numbers.factored = h
-        return True
-
-    def _factorize(self, h: float, *eigenvalues: Any) -> bool:
-        self.numbers.factored = 0.0
-        coefficients = [h * value for value in eigenvalues]
-        self._factors: list[Any] = [None] * len(coefficients)
-
-        def factorize_one(k: int) -> bool:
-            try:
-                self._factors[k] = self._factorized(coefficients[k])
-            except (SingularMatrixError, RuntimeError, ValueError):
-                return False
-            return True
-
-        if not self._share(FACTORIZE, factorize_one, len(coefficients)):
-            return False
-        self.counts.factorization += len(self._factors)
-        return True
-
-    def factorize_real(self, h: float) -> bool:
-        """Factorise the matrix of the real eigenvalue, alone where it is sparse; False if it is singular."""
-        return self._factorize(h, self.real) if sparse.issparse(self._mass) else self.factorize(h)
-
-    def _factorized(self, c: Any) -> Any:
-        matrix = self._mass + c * self._stiffness
-        if sparse.issparse(matrix):
-            return sparse_factors(matrix).solve
-        getrf, getrs = (zgetrf, zgetrs) if np.iscomplexobj(matrix) else (dgetrf, dgetrs)
-        lu, pivots, _ = getrf(matrix)
-        if not np.abs(np.diagonal(lu)).all():
-            raise SingularMatrixError("zero pivot")
-        return lambda rhs: getrs(lu, pivots, rhs)[0]
-
-    def rate_defect(self, h: float, at_end: bool) -> None:
-        """Set the error to h gamma dF/du' (u'(t_0) - p'(t_0)), or a part of p' at the end; 0 if h is 0."""
-        if h:
-            rate = self.at_end @ self.du if at_end else self.du0 - self.at_start @ self.du
-            self.error[:] = self._mass @ (h * self.real * rate)
-        else:  # there may be no stages yet
-            self.error[:] = 0.0
-
-    def difference(self, h: float) -> None:
-        """Set the error to dF/du' times the difference of the two solutions of a pair."""
-        self.error[:] = self._mass @ (h * (self.differences @ self.du))
-
-    def restore_higher(self) -> float:
-        """Take the estimate before the last filter for unknowns of index 2 and higher; its weighted norm."""
-        # k filters remove the error of an unknown of index k altogether.
-        np.copyto(self.error, self.estimated, where=self._higher)
-        return self._weighted_norm(self.error[None])
-
-    def stiff_part(self) -> float:
-        """Take from the error what one more filter leaves; its largest weighted entry of those checked."""
-        whole = self.error.copy()
-        self.times_mass()
-        self.filtered()
-        np.subtract(whole, self.error, out=self.error)
-        counted = self.checked * self.weights
-        near = ERROR_NEAR_SIZE * self.numbers.relative / self.numbers.kappa * counted * np.abs(self.u[-1])
-        return float((counted * np.abs(self.error) / np.maximum(1.0, near)).max())
-
-    def add_start_residual(self, t0: float, factor: float, solved: bool) -> bool:
-        """Add ``factor`` times F there, with u' of a ``solved`` step, to the error; False if not finite."""
-        slope = self.at_start @ self.du if solved else self.du0
-        value = self._everywhere(lambda: self.problem.evaluate(self.u0, slope, t0))
-        self.error += factor * value
-        return bool(np.isfinite(value).all())
-
-    def times_mass(self) -> None:
-        """Multiply the error by dF/du'."""
-        self.error[:] = self._mass @ self.error
-
-    def filtered(self) -> float:
-        """Solve with the matrix of the real eigenvalue for the error, in place; returns its weighted norm."""
-        self._share(FILTER, self._filter, 1, self.error[None], (0, 1))
-        self.counts.solve += 1
-        return self._weighted_norm(self.error[None])
-
-    def _filter(self, _: int) -> bool:
-        self.error[:] = self._factors[0](self.error)
-        return True
-
-
-class Simultaneous(StageOperations):
-    r"""The M stages of a collocation step, solved together, or those of an embedded pair, in turn.
-
-    .. math::
-        F\Big(t_0 + c_i h,\; u_0 + h \sum_j a_{ij} U_j,\; U_i\Big) = 0
-
-    A simplified Newton iteration has the matrix :math:`I \otimes M + h A \otimes J` with M = dF/du' and
-    J = dF/du at one point, which falls apart into one real and (M - 1) / 2 complex matrices of size n in the
-    eigenbasis of A. Stages of a pair, whose A is triangular, share the real matrix, which is factorised again
-    where entries on the diagonal differ.
-
-    References
-    ----------
-    E. Hairer, G. Wanner, Solving Ordinary Differential Equations II, Springer (1996), sec. IV.8; J. de Swart,
-    G. Soderlind, On the construction of error estimators for implicit Runge-Kutta methods, J. Comput. Appl.
-    Math. 86 (1997) 347.
-    """
-
-    def serve(self, problem: ProblemDAE) -> bool:
-        """Begin a run of a problem that differs in numbers alone; False where matrices may be others."""
-        return False
-
-    # --- a step ---------------------------------------------------------------------------------------------
-
-    def begin(self, u0: MeshDAE, t0: float, h: float) -> bool:
-        """Begin a step: allocate its stages, and guess their derivatives."""
-        before = u0.polynomial
-        self.u0[:] = u0
-        self._allocate()
-        if before is None:  # of a pair u' at the start is known
-            np.multiply(self.A, h, out=self.h_a)
-            self.du0.fill(0.0)
-            self.guess.fill(0.0)
-            return True
-        self._continue(before, t0, h)
-        return False
-
-    def _allocate(self) -> None:
-        """New arrays for the stages, because the polynomial of the last step keeps those of its own."""
-        self.du, self.u = np.empty((self.rows, self.n)), np.empty((self.rows, self.n))
-
-    def _continue(self, before: Any, t0: float, h: float) -> None:
-        """Set u' at the start, and the guess, from what the last step has left behind."""
-        n_diff, guess = self.problem.n_diff, self.guess
-        self.du0[:] = before.derivative_at_end()
-        if self.in_turn:
-            self.begin_in_turn(h)
-            return
-        np.multiply(self.A, h, out=self.h_a)
-        if reaches(before, t0 + h, self.problem.n):
-            matrix = before.continuation(t0, h, self.nodes)
-            np.dot(matrix, before.derivative, out=guess)
-            if n_diff < self.problem.n:
-                # From index 2 on the derivative of algebraic unknowns is too rough to be extrapolated.
-                change = matrix @ before.value[:, n_diff:] - self.u0[n_diff:]
-                guess[:, n_diff:] = (self.inverse / h) @ change
-        else:
-            guess[:] = self.du0
-            guess[:, n_diff:] = 0.0
-
-    def weigh(self, weights: Weights, h: float, first: bool, floor: bool = True) -> None:
-        """Write the weights of errors at the start of a step that has begun, see :meth:`Weights.fill`."""
-        weights.fill(self.u0, h, self.weights, None if first else self.du0, floor)
-
-    def weigh_within(self, weights: Weights, h: float) -> bool:
-        """Write the weights by the values at the solved stages where these are larger than known sizes."""
-        return weights.fill_within(self.u, h, self.weights)
-
-    def solve(self, t0: float, h: float, first: int = 1, looks: bool = False) -> int:
-        """Solve the stages from ``guess``, see :func:`act`; one of :data:`SOLVED` to :data:`UNRESOLVED`."""
-        if self.team is not None and self.team.next_step():
-            self.numbers.factored = 0.0
-        status = self._advance(t0, h, first, looks)
-        if status != SOLVED and improve_differences(self.problem):
-            self.forget()
-            status = self._advance(t0, h, first, looks)
-        return status
-
-    def starting_slope(self, u0: MeshDAE, t0: float, h: float) -> float:
-        """Weighted norm of u' at the start by an implicit step of size h; inf if it cannot be solved."""
-        self.u0[:] = u0
-        self.du0.fill(0.0)
-        self.guess.fill(0.0)
-        self.forget()
-        found = self._slope(t0, h)
-        self.forget()
-        self.count()
-        return found
-
-    def _advance(self, t0: float, h: float, first: int, looks: bool) -> int:
-        return int(self._act(ADVANCE, t0, h, (first, False, looks)))
-
-    def _act(self, what: int, t0: float, h: float, judging: tuple[int, bool, bool] = NOT_JUDGED) -> float:
-        with np.errstate(all="ignore"):  # iterates that overflow are noticed
-            return float(act(self, what, t0, h, *judging))
-
-    def judge(self, t0: float, h: float, first: int, again: bool, looks: bool = False) -> float:
-        """See :func:`judge`."""
-        return self._act(JUDGE, t0, h, (first, again, looks))
-
-    def is_rounding(self, t0: float, h: float, most: float, error: Vector | None = None) -> bool:
-        """Whether the weighted error of the checked unknowns, at the end, is small or by rounding there."""
-        error = self.error if error is None else error
-        at_end = self.u[-1], self.du[-1], t0 + h, h * self.real
-        noise = rounding_noise(self.problem, *at_end, self.multipliers)
-        return noise is None or not ((np.abs(error) - noise) * self.checked * self.weights > most).any()
-
-    def add_residual_between(self, k: int, t0: float, h: float, factor: float) -> bool:
-        """Add ``factor`` times F at a place between the nodes to the error; False where it is infinite."""
-        u = self.value_between[k, 0] * self.u0 + self.value_between[k, 1:] @ self.u
-        at = u, self.slope_between[k] @ self.du, t0 + h * float(self.places[k])
-        try:
-            value = self._everywhere(lambda: self.problem.evaluate(*at))
-        except EvaluationError:
-            return True
-        if not np.isnan(value).any():
-            self.error += factor * value
-        return bool(np.isfinite(self.error).all())
-
-    def residual_meets(self, t0: float, h: float) -> bool:
-        """See :meth:`residual_is_small`."""
-        return self._act(RESIDUAL, t0, h) != 0.0
-
-    def is_at_rounding(self, t0: float, h: float, doubtful: bool) -> bool:
-        """Whether the ``change`` of the stages is rounding, which may be ``doubtful`` to compiled code."""
-        return self._act(ROUNDING, t0, h) != 0.0
-
-    def judge_by_matrix(self, solver: Any, node: int, t0: float, h: float) -> bool:
-        """Let stages that were solved node by node be judged by the matrix of a node; whether there is one.
-
-        It stands for that of the real eigenvalue, whose coefficient is about as large.
-        """
-        try:
-            kept = solver.operators(node)
-        except SolveError:  # without a kept matrix one is made there, which may be singular
-            return False
-        self._mass, self._factors = Product(kept.mass), [kept.solve]
-        return True
-
-    def continuation_from(self, last: Any, time: float, dt: float) -> tuple[Vector, Vector]:
-        """The matrix from the nodes of the last step to those of a step, and the inverse of h A."""
-        return last.continuation(time, dt, self.nodes), self.inverse / dt
-
-    def renew(self, t0: float, h: float) -> bool:
-        """See :func:`renew`."""
-        return self._act(RENEW, t0, h) != 0.0
-
-    def solve_alone(self, system: NodeSystem, newton: ModifiedNewton, t0: float, h: float) -> None:
-        """Solve the current stage with its own Jacobian and damping; raises as Newton's method does."""
-        i, n_diff = self.at.start, self.problem.n_diff
-        self.take_guess()
-        u, du = self.u[i], self.du[i]
-        at = attach(u, n_diff), attach(du, n_diff), (u, du), float(t0 + h * self.c[i]), h * self.real
-        system.place(*at, (t0, h), i + 1)
-        newton.solve(system)
-
-    def goes_on(self, t0: float, h: float) -> bool:
-        """See :meth:`next_stage`."""
-        return self._act(NEXT, t0, h) != 0.0
-
-    def end_is_solved(self, t0: float, h: float, most: float) -> bool:
-        """Whether a Newton correction of the last stage, with its own Jacobian, is small or by rounding."""
-        # Where dF/du is far smaller there than where the kept Jacobian was evaluated, as that of a diode
-        # which no longer conducts, corrections with that one are small however large the error is.
-        u, du, t, c = self.u[-1], self.du[-1], t0 + h, h * self.real
-        counted = self.checked * self.weights
-        try:
-            made = self._everywhere(lambda: operators_at(self.problem, u, du, t, c))
-        except SolveError:  # where it has none, as at the edge of a domain, nothing is known of the error
-            return True
-        with np.errstate(all="ignore"):
-            self.error[:] = c * made.solve(np.array(self.value[-1]))
-            if not (np.abs(self.error) * counted > most).any():
-                return True
-        return self.is_rounding(t0, h, most)
-
-    def _slope(self, t0: float, h: float) -> float:
-        return self._act(SLOPE, t0, h)
-
-    def count(self) -> None:
-        """Add the work done since the last call to the counters of the problem."""
-        self.counts.add_to(self.problem)
-
-    # --- checkpoints ----------------------------------------------------------------------------------------
-
-    @property
-    def keeps_state(self) -> bool:
-        """Whether :meth:`get_state` is all that the next step depends on besides its start."""
-        return self.team is None or not self.team.separate
-
-    def get_state(self) -> dict[str, Any]:
-        """The state that the next step depends on, as numbers, texts and arrays, for a checkpoint."""
-        kept: dict[str, Any] = {"numbers": np.frombuffer(self.numbers).copy()}
-        if self.numbers.linearized > 0.0:
-            kept |= {"mass": _as_arrays(self._mass), "stiffness": _as_arrays(self._stiffness)}
-        return kept
-
-    def set_state(self, kept: Mapping[str, Any]) -> None:
-        """Take what :meth:`get_state` gave, to the last bit; the factors are made again."""
-        np.frombuffer(self.numbers)[:] = kept["numbers"]
-        h = self.numbers.factored
-        if "mass" in kept:
-            self._mass, self._stiffness = _from_arrays(kept["mass"]), _from_arrays(kept["stiffness"])
-            if h > 0.0:
-                self.factorize(h)
-                ctypes.memset(ctypes.addressof(self.counts), 0, ctypes.sizeof(self.counts))
-
-
-def _as_arrays(matrix: Any) -> dict[str, Any]:
-    """A dense or sparse matrix as a mapping of names to arrays, for a checkpoint."""
-    if not sparse.issparse(matrix):
-        return {"dense": matrix}
-    about = {"is_array": isinstance(matrix, sparse.sparray), "shape": matrix.shape}
-    return about | {"data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr}
-
-
-def _from_arrays(arrays: Mapping[str, Any]) -> Any:
-    """The matrix of a mapping that :func:`_as_arrays` made."""
-    if "dense" in arrays:
-        return arrays["dense"]
-    kind = sparse.csc_array if arrays["is_array"] else sparse.csc_matrix
-    return kind((arrays["data"], arrays["indices"], arrays["indptr"]), shape=tuple(arrays["shape"]))

@@ -14,6 +14,7 @@ from dae_sdc.dae.state import MeshDAE, Vector, attach, continuation_matrix, reac
 from dae_sdc.errors import EvaluationError, InputError, SolveError
 from dae_sdc.registry import unknown
 from dae_sdc.sweepers import sweep
+from dae_sdc.sweepers._machine_stages import MachineStages
 from dae_sdc.sweepers.collocation import qdelta_matrix, transient_growth
 from dae_sdc.sweepers.iterate import Predictor, StepIterate
 from dae_sdc.sweepers.nodes import OK, RESIDUAL_FAILED, SWEEP_FAILED, Stages
@@ -23,7 +24,7 @@ from dae_sdc.sweepers.step_error import SMALLEST_NODE_TOLERANCE
 from dae_sdc.sweepers.steps_ahead import Look, StepsAhead, Taken
 from dae_sdc.sweepers.sweep import CONVERGED, GOING_ON, MOST_SWEEPS, TOO_SLOW, Continuation
 from dae_sdc.sweepers.tableaux import Tableau, radau_iia
-from dae_sdc.sweepers.together import FewerNodes, StagesTogether, stage_solver
+from dae_sdc.sweepers.together import FewerNodes, StagesTogether
 from dae_sdc.sweepers.tolerance import Outcome, Tolerance
 
 # A node's solve may stop at this fraction of its first correction, by the index of the problem: the next
@@ -55,7 +56,7 @@ class AccuracyGoal:
                 f"'{qdelta}' is {delta[-1, -1]:g}; use LU, or give dt instead of rtol"
             )
         tableau = tableau_of(matrices.collocation)
-        method = StagesTogether(problem, tableau, tolerance, compiled=iterate.solver.compiled)
+        method = StagesTogether(problem, tableau, tolerance)
         self.method, self.together = method, FewerNodes(problem, tolerance, method, False)
         method.forgets_first = False  # the matrices are those of the nodes
         self.stages: Any = method.stages
@@ -162,8 +163,7 @@ class AccuracyGoal:
         self._watch.succeeded(False)
         effort = x.iterations / MOST_NEWTON_ITERATIONS
         outcome = Outcome(True, np.inf, self.method.order, effort, 0.0, "", 0, self.method.slack)
-        if last in nodes.owned and stages.judge_by_matrix(iterate.solver, last, L.time, L.dt):
-            x.rate = 0.0
+        if last in nodes.owned and stages.judge_by_matrix(iterate.solver, last):
             outcome = self.method.judge(SOLVED, L.time, L.dt)
         error, worst = (nodes.from_last(float(value)) for value in (outcome.error, outcome.worst))
         if not error <= 1.0:
@@ -637,7 +637,7 @@ class SweepsAhead:
         if accuracy is not None:
             return accuracy.together
         tableau = tableau_of(iterate.matrices.collocation)
-        stages = stage_solver(iterate.problem, tableau.A, tableau.c)
+        stages = MachineStages(iterate.problem, tableau.A, tableau.c)
         stages.solve_plainly()
         stages.integrate_first(iterate.n_integrated)
         return PlainSweeps(stages, tableau)

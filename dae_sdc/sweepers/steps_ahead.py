@@ -583,17 +583,27 @@ class StepsAhead:
         stages, began = self._method.stages, perf_counter()
         first, row = self._place(value, stages.rows)
         stages.run.time, stages.run.dt, stages.run.rejected = time, dt, 0.0
-        arrays, numbers = self._memory(first, row, most, self._before)
-        kept = None if look is None and not stages.is_swept else stages.get_run()
-        status, k = stages.take_steps(value, None, arrays, numbers)
-        plain = k if look is None or not k else look(value, self._taken(value, status, k, first, row))
-        # A step that is not swept to its tolerance is left to the controller as if it had not been begun.
-        if kept is not None and (plain < k or (stages.is_swept and status == UNFINISHED)):
-            stages.set_run(kept)
-            status, k = stages.take_steps(value, None, arrays, {**numbers, "room": plain})
+        status, k = self._take_kept(value, None, (first, row, most, self._before), look)
         taken = self._taken(value, status, k, first, row)
         self._leave(status, k, first, row, began)
         return taken
+
+    def _take_kept(self, value: MeshDAE, weights: Any, where: Any, look: Look | None) -> tuple[int, int]:
+        """Take steps, or those alone that ``look`` lets be kept: how they have ended, and their number."""
+        stages, (arrays, numbers) = self._method.stages, self._memory(*where)
+        states = () if weights is None or look is None else (weights.scales, where[-1])
+        plainly_swept = weights is None and stages.is_swept
+        takes_again = look is not None or plainly_swept
+        kept = (stages.get_run(), *(one.get_state() for one in states)) if takes_again else None
+        status, k = stages.take_steps(value, weights, arrays, numbers)
+        plain = k if look is None or not k else look(value, self._taken(value, status, k, *where[:2]))
+        # A step that is not swept to its tolerance is left to the controller as if it had not been begun.
+        if kept is not None and (plain < k or (plainly_swept and status == UNFINISHED)):
+            stages.set_run(kept[0])
+            for one, state in zip(states, kept[1:], strict=True):
+                one.set_state(state)
+            status, k = stages.take_steps(value, weights, arrays, numbers | {"room": plain})
+        return status, k
 
     def take(
         self,
@@ -629,20 +639,9 @@ class StepsAhead:
         method.forget_errors(time)
         run.between = float(stages.judge_by("between_", *between) and stages.m > 2)
         run.late = float(stages.judge_by("late_", method.late, stages.multipliers))
-        arrays, numbers = self._memory(first, row, most, sizes)
-        about = value, method.weights, arrays, numbers
         scales = method.weights.scales
         known = scales.unknowns.copy()
-        kept = None if look is None else (stages.get_run(), scales.get_state(), sizes.get_state())
-        status, k = stages.take_steps(*about)
-        if look is not None and kept is not None and k:
-            plain = look(value, self._taken(value, status, k, first, row))
-            if plain < k:
-                stages.set_run(kept[0])
-                scales.set_state(kept[1])
-                sizes.set_state(kept[2])
-                numbers["room"] = plain
-                status, k = stages.take_steps(*about)
+        status, k = self._take_kept(value, method.weights, (first, row, most, sizes), look)
         taken = self._taken(value, status, k, first, row)
         rows, u = self._rows[:k], taken.u
         some = slice(int(not continued), k)  # the error of a first step is not told

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,8 +12,9 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import EndDerivative, MeshDAE, StepPolynomial, Vector, attach
 from dae_sdc.errors import SolveError
 from dae_sdc.sweepers import simultaneous
+from dae_sdc.sweepers._machine_stages import MachineStages
 from dae_sdc.sweepers.coupled import CoupledStages, starting_derivative
-from dae_sdc.sweepers.simultaneous import DIVERGED, SLOW, SMALL_STEP_ERROR, SOLVED, UNRESOLVED, Simultaneous
+from dae_sdc.sweepers.simultaneous import DIVERGED, SLOW, SMALL_STEP_ERROR, SOLVED, UNRESOLVED
 from dae_sdc.sweepers.step_error import MULTIPLIER_AMPLIFICATION, SMALLEST_NODE_TOLERANCE
 from dae_sdc.sweepers.steps_ahead import FAILURES_OF_ALL_NODES, RECOVERY, REPETITIONS
 from dae_sdc.sweepers.tableaux import Tableau, radau_iia
@@ -32,18 +32,6 @@ SHARE_IN_TURN = 0.1
 HELD_AT_INDEX_2 = 30.0
 
 
-def stage_solver(
-    problem: ProblemDAE, A: Any, c: Any, team: Team | None = None, differences: Vector | None = None
-) -> Simultaneous:
-    """The solver of stages for a problem: compiled where its kernels allow, in Python otherwise."""
-    pattern = problem.sparsity
-    if problem.solver_kernels is None or (pattern is not None and getattr(pattern, "format", "") != "csc"):
-        return Simultaneous(problem, A, c, team, differences)
-    machine = importlib.import_module("dae_sdc.sweepers._machine_stages")
-    kind: type[Simultaneous] = machine.MachineStages if pattern is None else machine.SparseStages
-    return kind(problem, A, c, team, differences)
-
-
 class StagesTogether:
     """Steps of one collocation method, or of one embedded pair, to a tolerance."""
 
@@ -55,17 +43,15 @@ class StagesTogether:
         team: Team | None = None,
         wary: bool = False,
         turns: bool = False,
-        compiled: bool = True,
     ) -> None:
         self.tableau, self._wary = tableau, wary
         embedded = tableau.b_embedded if tableau.diagonally_implicit else None
         differences = None if embedded is None else tableau.b - embedded
-        solver = stage_solver if compiled else Simultaneous
-        self.stages = solver(problem, tableau.A, tableau.c, team, differences)
+        self.stages = MachineStages(problem, tableau.A, tableau.c, team, differences)
         self._begin_run(problem, tolerance, turns)
 
     def serve(self, problem: ProblemDAE, tolerance: Tolerance, turns: bool = False) -> bool:
-        """Begin a run of another problem, see :meth:`Simultaneous.serve`."""
+        """Begin a run of another problem, see :meth:`MachineStages.serve`."""
         serves = self.stages.serve(problem)
         if serves:
             self._begin_run(problem, tolerance, turns)
@@ -184,7 +170,7 @@ class StagesTogether:
         system.weights, system.unit = stages.weights, self.weights.rtol
         newton.tolerance = max(SMALLEST_NODE_TOLERANCE, stages.numbers.relative)
         newton.forget()
-        stages.go_to(stages.at.start, h)
+        stages.begin_again(t0, h)
         try:
             stages.solve_alone(system, newton, t0, h)
         except SolveError as failure:
@@ -213,11 +199,11 @@ class PlainStages:
         self.coupled = CoupledStages(problem, tableau.A, tableau.c)
         self.system, self._newton = NodeSystem(problem, problem.n), ModifiedNewton(problem, trust=False)
         self._stages: Any = None
-        if self.in_turn or (collocation and problem.solver_kernels is not None):
+        if self.in_turn or collocation:
             differences = np.zeros(tableau.stages) if self.in_turn else None
-            self._stages = stage_solver(problem, tableau.A, tableau.c, None, differences)
+            self._stages = MachineStages(problem, tableau.A, tableau.c, None, differences)
             self._stages.solve_plainly()
-        self.compiled = hasattr(self._stages, "run") and problem.linear_solver == "auto"
+        self.compiled = self._stages is not None and problem.linear_solver == "auto"
 
     def __reduce__(self) -> Any:
         # Addresses belong to the arrays of one object; a copy goes on with what the solvers can tell.
@@ -269,7 +255,7 @@ class PlainStages:
         if not solved:
             self._stages.forget()
             if self.in_turn:
-                self._stages.go_to(self._stages.at.start, h)
+                self._stages.begin_again(t0, h)
         return solved
 
     @property

@@ -356,17 +356,6 @@ class Weights:
         self.scales.rate = max(rate, SETTINGS.changes_in_interval / span)
         return step
 
-    def fill_within(self, stages: Vector, h: float, out: Vector) -> bool:
-        """Write the weights with the sizes that unknowns reach at the stages of a step."""
-        if self.atol is not None:
-            return False
-        largest = np.abs(stages).max(axis=0)
-        if not (largest > 2.0 * self._sizes).any():
-            return False
-        out[:] = np.abs(stages[0])
-        self._write(np.maximum(self._sizes, largest), h, out)
-        return True
-
     def of_stages(self, stages: Vector, h: float) -> Vector:
         """The weights by the largest values of unknowns at the stages of a step, and by their sizes."""
         weights: Vector = np.abs(stages).max(axis=0)
