@@ -678,7 +678,7 @@ class MachineStages(StageMatrices):
         memory.time_before, memory.step_before = before.time, before.dt
 
     def continuation_from(self, last: Any, time: float, dt: float) -> tuple[Vector, Vector]:
-        """The matrix from the nodes of the last step to those of one that has begun, and the inverse of h A."""
+        """The matrix from the nodes of the last step to those of the one begun, and the inverse of h A."""
         known = self.continues(last)
         matrix = self._arrays["continuation"] if known else last.continuation(time, dt, self.nodes)
         return matrix, self.inverse / dt
@@ -785,7 +785,8 @@ class MachineStages(StageMatrices):
 
     def _by_node(self, product: int, x_at: int) -> int:
         """Multiply a row by dF/du' at the node that judges, or solve with its matrix, in place."""
-        x: Any = np.frombuffer((ctypes.c_double * self.n).from_address(x_at))
+        memory: Any = (ctypes.c_double * self.n).from_address(x_at)
+        x = np.frombuffer(memory)
         x[:] = (self._operators.mass if product else self._operators.solve)(np.array(x))
         return 1
 
