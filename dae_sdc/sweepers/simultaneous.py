@@ -387,9 +387,8 @@ def slope(w: Any, t0: Any, h: Any) -> Any:
     return w.filtered() if w.factorize_real(h) else np.inf
 
 
-ADVANCE, JUDGE, SLOPE, RENEW, NEXT, AGAIN, SMALL, ROUNDING, CONTINUE, WEIGH, WITHIN, BETWEEN, STEPS = range(
-    13
-)
+ADVANCE, JUDGE, SLOPE, RENEW, NEXT, AGAIN, SMALL, ROUNDING = range(8)
+CONTINUE, WEIGH, WITHIN, BETWEEN, STEPS = range(8, 13)
 """What the compiled function ``act`` may be asked for."""
 NOT_JUDGED = 1, False, False  # Its last arguments where stages are not to be judged.
 
