@@ -418,23 +418,8 @@ class StageMatrices:
         return 1
 
 
-class MachineStages(StageMatrices):
-    r"""The M stages of a collocation step, solved together, or those of an embedded pair, in turn.
-
-    .. math::
-        F\Big(t_0 + c_i h,\; u_0 + h \sum_j a_{ij} U_j,\; U_i\Big) = 0
-
-    A simplified Newton iteration has the matrix :math:`I \otimes M + h A \otimes J` with M = dF/du' and
-    J = dF/du at one point, which falls apart into one real and (M - 1) / 2 complex matrices of size n in the
-    eigenbasis of A. Stages of a pair, whose A is triangular, share the real matrix, which is factorised again
-    where entries on the diagonal differ. Compiled code calls kernels, or equations in Python.
-
-    References
-    ----------
-    E. Hairer, G. Wanner, Solving Ordinary Differential Equations II, Springer (1996), sec. IV.8; J. de Swart,
-    G. Soderlind, On the construction of error estimators for implicit Runge-Kutta methods, J. Comput. Appl.
-    Math. 86 (1997) 347.
-    """
+class StageEquations(StageMatrices):
+    """The stages of a method on memory, with the equations of a problem by kernels or in Python."""
 
     # Shapes: A (S, S), c and differences (S,). M stages are solved together, ``at`` these rows of all S: they
     # are all, or 1 with ``differences``, the weights of a pair less its embedded ones, where A is triangular.
@@ -613,8 +598,6 @@ class MachineStages(StageMatrices):
             return 1
         return 0
 
-    # --- a step ---------------------------------------------------------------------------------------------
-
     def _act(self, what: int, t0: float, h: float, judging: tuple[int, bool, bool] = NOT_JUDGED) -> float:
         memory, problem, idle = self._memory, self.problem, self.team is None or self.team.idle
         memory.share = 0 if idle else self._answer("_share_parts")
@@ -630,6 +613,25 @@ class MachineStages(StageMatrices):
         result: float = act()(memory.own, what, t0, h, *judging)
         self._failure.check()
         return result
+
+
+class MachineStages(StageEquations):
+    r"""The M stages of a collocation step, solved together, or those of an embedded pair, in turn.
+
+    .. math::
+        F\Big(t_0 + c_i h,\; u_0 + h \sum_j a_{ij} U_j,\; U_i\Big) = 0
+
+    A simplified Newton iteration has the matrix :math:`I \otimes M + h A \otimes J` with M = dF/du' and
+    J = dF/du at one point, which falls apart into one real and (M - 1) / 2 complex matrices of size n in the
+    eigenbasis of A. Stages of a pair, whose A is triangular, share the real matrix, which is factorised again
+    where entries on the diagonal differ. Compiled code calls kernels, or equations in Python.
+
+    References
+    ----------
+    E. Hairer, G. Wanner, Solving Ordinary Differential Equations II, Springer (1996), sec. IV.8; J. de Swart,
+    G. Soderlind, On the construction of error estimators for implicit Runge-Kutta methods, J. Comput. Appl.
+    Math. 86 (1997) 347.
+    """
 
     def begin(self, u0: MeshDAE, t0: float, h: float) -> bool:
         """Begin a step: allocate its stages, and guess their derivatives; whether nothing is known before."""

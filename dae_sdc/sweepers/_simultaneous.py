@@ -1171,19 +1171,19 @@ def _act(address: Any, what: Any, t0: Any, h: Any, first: Any, again: Any, looks
         return float(own.slope(a, t0, h))
     if what == own.SMALL:
         return 1.0 if a.residual_is_small(t0, h) else 0.0
+    if what == own.WITHIN:
+        return 1.0 if a.weigh_within(h) else 0.0
+    if what == own.BETWEEN:
+        return a.error_between()
+    if what == own.STEPS:
+        plain, sizes = a.numbers.plain > 0.0, sizes_of_steps_at(a.step_sizes)
+        return float(steps_ahead.take_plain_steps(a) if plain else steps_ahead.take_steps(a, sizes))
     if what == own.AGAIN:
         go_to_stage(a, a.stage, h)
     elif what == own.CONTINUE:
         a.continue_stages(t0, h)
     elif what == own.WEIGH:
         a.weigh(h, again != 0, looks != 0)
-    elif what == own.WITHIN:
-        return 1.0 if a.weigh_within(h) else 0.0
-    elif what == own.BETWEEN:
-        return a.error_between()
-    elif what == own.STEPS:
-        plain, sizes = a.numbers.plain > 0.0, sizes_of_steps_at(a.step_sizes)
-        return float(steps_ahead.take_plain_steps(a) if plain else steps_ahead.take_steps(a, sizes))
     return 0.0
 
 

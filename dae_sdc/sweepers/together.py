@@ -199,11 +199,12 @@ class PlainStages:
         self.coupled = CoupledStages(problem, tableau.A, tableau.c)
         self.system, self._newton = NodeSystem(problem, problem.n), ModifiedNewton(problem, trust=False)
         self._stages: Any = None
-        if self.in_turn or collocation:
+        if self.in_turn or (collocation and problem.solver_kernels is not None):
             differences = np.zeros(tableau.stages) if self.in_turn else None
             self._stages = MachineStages(problem, tableau.A, tableau.c, None, differences)
             self._stages.solve_plainly()
-        self.compiled = self._stages is not None and problem.linear_solver == "auto"
+        kernels = self._stages is not None and self._stages.by_kernels
+        self.compiled = kernels and problem.linear_solver == "auto"
 
     def __reduce__(self) -> Any:
         # Addresses belong to the arrays of one object; a copy goes on with what the solvers can tell.
