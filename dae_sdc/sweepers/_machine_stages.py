@@ -342,6 +342,12 @@ class MachineStages(Simultaneous):
             return 0.0
         return float(act()(self._memory.own, own.BETWEEN, 0.0, 0.0, *NOT_JUDGED))
 
+    def beyond_rounding(self, t0: float, h: float) -> float:
+        if self._by_numpy:
+            return super().beyond_rounding(t0, h)
+        found = self._act(own.BEYOND, t0, h)
+        return super().beyond_rounding(t0, h) if self.numbers.doubtful else found
+
     def take_steps(
         self, value: MeshDAE, weights: Any, arrays: Mapping[str, Vector], numbers: Mapping[str, int]
     ) -> tuple[int, int]:

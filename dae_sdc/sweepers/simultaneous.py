@@ -394,7 +394,7 @@ def slope(w: Any, t0: Any, h: Any) -> Any:
     return w.filtered() if w.factorize_real(h) else np.inf
 
 
-ADVANCE, JUDGE, SLOPE, RENEW, NEXT, CONTINUE, WEIGH, WITHIN, BETWEEN, STEPS = range(10)
+ADVANCE, JUDGE, SLOPE, RENEW, NEXT, CONTINUE, WEIGH, WITHIN, BETWEEN, BEYOND, STEPS = range(11)
 """What :func:`act` may be asked for, from ``CONTINUE`` on in compiled code alone."""
 NOT_JUDGED = 1, False, False  # The last arguments of :func:`act` where stages are not to be judged.
 
@@ -867,12 +867,21 @@ class Simultaneous(StageOperations):
         """See :func:`judge`."""
         return self._act(JUDGE, t0, h, (first, again, looks))
 
+    def _noise(self, t0: float, h: float) -> Vector | None:
+        at_end = self.u[-1], self.du[-1], t0 + h, h * self.real
+        return rounding_noise(self.problem, *at_end, self.multipliers)
+
     def is_rounding(self, t0: float, h: float, most: float, error: Vector | None = None) -> bool:
         """Whether the weighted error of the checked unknowns, at the end, is small or by rounding there."""
-        error = self.error if error is None else error
-        at_end = self.u[-1], self.du[-1], t0 + h, h * self.real
-        noise = rounding_noise(self.problem, *at_end, self.multipliers)
+        error, noise = self.error if error is None else error, self._noise(t0, h)
         return noise is None or not ((np.abs(error) - noise) * self.checked * self.weights > most).any()
+
+    def beyond_rounding(self, t0: float, h: float) -> float:
+        """Weighted norm of the estimated error without what rounding at the end explains of it."""
+        if not self.multipliers.any():
+            return np.inf
+        error, noise = np.abs(self.estimated), self._noise(t0, h)
+        return self._weighted_norm(np.maximum(error if noise is None else error - noise, 0.0)[None])
 
     def add_residual_between(self, k: int, t0: float, h: float, factor: float) -> bool:
         """Add ``factor`` times F at a place between the nodes to the error; False where it is infinite."""

@@ -126,14 +126,9 @@ class AccuracyGoal:
     # --- the end of a step ----------------------------------------------------------------------------------
 
     def judge(self) -> Outcome:
-        r"""The outcome of the finished step, with its error estimate.
+        """The outcome of the finished step, with the error estimate of :func:`~simultaneous.estimate`.
 
-        .. math::
-            e = (M + c J)^{-1} M h \gamma (u'(t_0) - p'(t_0))
-
-        Here p is the collocation polynomial, and M = dF/du', J = dF/du and c belong to the iteration matrix
-        kept at the last node. A first step takes the residual with p'(t_0), see
-        :func:`dae_sdc.sweepers.simultaneous.estimate`.
+        Its M = dF/du', J = dF/du and c are those of the iteration matrix kept at the last node.
         """
         iterate, numbers = self.iterate, self.goal.numbers
         rate = float(numbers.contraction)
