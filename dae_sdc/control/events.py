@@ -718,9 +718,8 @@ class LocateEvents(MarkingControl):
     """Finds zeros of event functions and of the switches of the problem on every accepted step.
 
     A step with a terminal event or a switch in it is repeated so that it ends there. After a switch the
-    problem takes the other branch, from a state that is consistent with it: the differential unknowns are
-    kept. It runs in :class:`dae_sdc.control.stepping.SteppingController`, and in pySDC's own controllers with
-    one step or several at once, whose statistics get the times of zeros as ``event`` and ``switch``.
+    problem takes the other branch, from a state that is consistent with it. It runs in pySDC's own
+    controllers, too, whose statistics get the times of zeros as ``event`` and ``switch``.
 
     Its parameters are the user's ``events``, see :func:`as_events`; ``span``, the length of the run, by which
     progress between switches is judged; ``n_slopes``, see :func:`accurate_slopes`; ``sides``, those in force
