@@ -330,6 +330,20 @@ def test_round_off_is_no_noise(name: str) -> None:
     assert measured_noise(problem, start, np.zeros(problem.n), 0.1) is None
 
 
+@pytest.mark.parametrize(("rtol", "asked"), [(1e-8, [0.0, 1e-3, 2e-3]), (1e-9, None), (1e-11, None)])
+def test_steps_of_index_2_do_not_sink_to_where_rounding_is_the_whole_estimate(
+    rtol: float, asked: Any
+) -> None:
+    solution = ds.solve("slider-crank", rtol=rtol, t_eval=asked)
+    assert solution.success, solution.message
+    # The crank turns at a constant speed: its acceleration vanishes, where that of the rod reaches 1e4.
+    assert np.abs(solution["a_phi_1"]).max() < 1e-3
+    assert asked or np.abs(solution["a_phi_2"]).max() > 1e4
+    if not asked:
+        # The fastest vibration of the rod along itself, of 2.5e4 1/s, takes 3e-4 s.
+        assert np.diff(solution.t)[20:].min() > 1e-8
+
+
 # --- studies and times --------------------------------------------------------------------------------------
 
 

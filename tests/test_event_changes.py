@@ -84,6 +84,28 @@ def test_bounces_that_accumulate_end_the_run_at_their_limit(restitution: float, 
     assert (run.u[:, 0] >= floor - 1e-9).all()  # it never falls through
 
 
+@pytest.mark.parametrize(
+    ("floor", "drop", "time", "rtol"),
+    [(-300.0, 1e-3, 1.0, 1e-6), (-300.0, 1.0, 1.0, 1e-9), (1e6, 1e-3, 1.0, 1e-4), (-300.0, 1.0, 1e6, 1e-6)],
+)
+def test_a_ball_never_falls_through_a_floor_far_from_zero(
+    floor: float, drop: float, time: float, rtol: float
+) -> None:
+    g, restitution = drop / time**2, 0.9
+
+    def heavy(t: float, u: Any, du: Any) -> Any:
+        return [du[0] - u[1], 1e-6 * (du[1] + g)]
+
+    hit = ds.Event(lambda u, t: u[0] - floor, direction=-1, change=lambda u, t: [u[0], -restitution * u[1]])
+    limit = np.sqrt(2.0) * time * (1.0 + 2.0 * restitution / (1.0 - restitution))
+    run = ds.solve(heavy, u0=[floor + drop, 0.0], t_end=2.0 * limit, rtol=rtol, events=[hit])
+    told = float(run.message.partition("tend to t=")[2].partition(";")[0])
+    # Heights are known up to eps |floor|, and times of falls to its square root, in units of the drop.
+    rounding = np.sqrt(2.2e-16 * abs(floor) / drop)
+    assert not run.success and told == pytest.approx(limit, rel=10.0 * rounding)
+    assert run.u[:, 0].min() >= floor - 1e-6 * drop - 1e-14 * abs(floor)
+
+
 def test_a_change_that_brings_to_rest_is_told() -> None:
     stop = ds.Event(lambda u, t: u[0], direction=-1, change=lambda u, t: [0.0, 0.0], name="stop")
     run = ds.solve(ball, events=[stop], rtol=1e-6, **DROP)

@@ -377,6 +377,22 @@ def test_an_equation_of_time_alone_that_no_equation_contradicts_is_refused_by_na
         ds.solve(model, u0={"x": 1.0}, t_end=1.0)
 
 
+IDLE: dict[str, Any] = {
+    "zero": lambda t, u, du: [du[0] + u[0], 0.0 * u[1]],
+    "a difference": lambda t, u, du: [du[0] + u[0], u[1] - u[1]],
+    "parameters": lambda t, u, du, a=1.0, b=1.0: [du[0] + u[0], a - b],
+    "a derivative": lambda t, u, du: [du[0] + u[0], 0.0 * du[1]],
+}
+
+
+@pytest.mark.parametrize("name", IDLE)
+def test_an_equation_of_a_function_without_unknowns_is_refused_by_name(name: str) -> None:
+    for call in (ds.initial, ds.solve):
+        with pytest.raises(ds.InputError, match="'equation 1'") as refused:
+            call(IDLE[name], u0=[1.0, 0.0], **({"t_end": 1.0} if call is ds.solve else {}))
+        assert "\n" not in str(refused.value) and "no unknown" in str(refused.value)
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_a_circuit_without_ground_is_as_with_one_or_is_refused_as_with_one(seed: int) -> None:
     ends = []

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import sympy as sp
+from scipy.linalg import expm
 
 import dae_sdc as ds
 from dae_sdc.dae.branches import changes, samples
@@ -131,6 +132,32 @@ def test_a_pulse_width_of_a_model_switches_at_the_times_of_its_clock(options: di
     assert np.array_equal(
         np.unique(every.round(12)), np.sort([*np.arange(1.0, 5.0), *(np.arange(5) + 0.4)]).round(12)
     )
+
+
+@pytest.mark.parametrize("sweeper", [None, "esdirk43"])
+@pytest.mark.parametrize("branches", ["if", "where"])
+def test_steps_of_a_fixed_size_that_divides_the_period_of_a_converter_are_right(
+    branches: str, sweeper: str | None
+) -> None:
+    # Sums of step sizes lie before the times of the jumps, by rounding.
+    period, duty, source, L, C, R = 1e-4, 0.4, 24.0, 1e-3, 1e-4, 10.0
+
+    def buck(t: float, u: Any, du: Any) -> Any:
+        if branches == "where":
+            v = np.where(t % period < duty * period, source, 0.0)
+        else:
+            v = source if t % period < duty * period else 0.0
+        return [L * du[0] - v + u[1], C * du[1] - u[0] + u[1] / R]
+
+    matrix = np.array([[0.0, -1.0 / L], [1.0 / C, -1.0 / (R * C)]])
+    exact = np.zeros(2)
+    for _ in range(10):
+        for part, v in ((duty * period, source), (period - duty * period, 0.0)):
+            rest = np.array([v / R, v])
+            exact = rest + expm(part * matrix) @ (exact - rest)
+    solution = ds.solve(buck, u0=[0.0, 0.0], t_end=10.0 * period, dt=period / 50.0, sweeper=sweeper)
+    assert solution.success and not solution.message
+    assert solution.u[-1] == pytest.approx(exact, rel=1e-9)
 
 
 def test_a_jump_that_is_not_that_of_the_function_is_called() -> None:

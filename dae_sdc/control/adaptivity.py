@@ -20,6 +20,7 @@ from dae_sdc.errors import InputError, SolveError, StepSizeError
 from dae_sdc.sharing import tell
 from dae_sdc.sweepers.direct import DirectMethod, require_problem
 from dae_sdc.sweepers.restart import jump_behind
+from dae_sdc.sweepers.step_error import multipliers, rounding_noise
 from dae_sdc.sweepers.steps_ahead import (
     MOST_REJECTIONS,
     STEP_ROUNDING,
@@ -166,13 +167,17 @@ class AdaptivityDAE(MarkingControl):
         """The largest error between the nodes of a step, in units of what is allowed; 0 if not known."""
         by_stages = getattr(L.sweep, "error_between", None)
         largest = None if by_stages is None else by_stages(*self._between)
-        if largest is not None:
-            return float(largest)
         after, (weights, judged) = L.uend.polynomial, self._between
-        if not isinstance(after, StepPolynomial) or after.nodes[0] == 0.0:
-            return 0.0
+        small = largest is not None and largest <= 1.0
+        if small or not isinstance(after, StepPolynomial) or after.nodes[0] == 0.0:
+            return float(largest or 0.0)
         k = after.n_integrated
         parts = unresolved(after.nodes, np.vstack([L.u[0], after.value])[:, :k])
+        if (higher := multipliers(L.prob) & (judged > 0.0)).any():
+            # What rounding of the equations makes of these unknowns grows with the inverse of the step.
+            at_end = after.value[-1], after.derivative[-1], L.time + L.dt, L.dt / len(after.nodes)
+            if (noise := rounding_noise(L.prob, *at_end, higher)) is not None:
+                parts = np.maximum(parts - noise[:k], 0.0)
         parts *= weights.of_stages(after.value, L.dt)[:k]
         return float((judged[:k] * parts).max(initial=0.0))
 
@@ -256,7 +261,7 @@ class AdaptivityDAE(MarkingControl):
             if self.params.stops is None:
                 events = () if self._driver.events is None else self._driver.events.params.events
                 self._targets = [*stops_of(L.prob, t0, self.params.t_end, events), self.params.t_end]
-        self.sizes = StepSizes(tolerance.rtol, max(L.prob.variable_index, default=1))
+        self.sizes = StepSizes(tolerance.rtol)
         self.sizes.most = self.params.dt_max
         self._given, self._restarts = None, False
         self._again, self._steps, self._look_at = False, 0, FIRST_LOOK

@@ -28,19 +28,13 @@ from dae_sdc.sweepers.tableaux import METHODS, Tableau
 
 
 class WatchAmplification(Hooks):  # type: ignore[misc]
-    """Ends a run whose method lets errors grow in every step, which no estimate of one step can see.
+    """Ends a run whose method lets errors grow in every step, which no estimate of one step can see."""
 
-    Where the kernel of dF/du' turns, at index 2 and higher, errors of algebraic unknowns may grow by a factor
-    per step that does not tend to 1 with h, so smoothly that estimates of one step stay small. dF/du' is
-    looked at after 1, 2, 4, 8, ... accepted steps and at the end; from where it has changed, the growth is
-    calculated, and multiplied up along the run.
-
-    References
-    ----------
-    K. Brenan, S. Campbell, L. Petzold, Numerical Solution of Initial-Value Problems in Differential-Algebraic
-    Equations, SIAM (1996), sec. 3.2; R. Maerz, Numerical methods for differential algebraic equations, Acta
-    Numerica 1 (1992) 141.
-    """
+    # Where the kernel of dF/du' turns, at index 2 and higher, errors of algebraic unknowns may grow by a
+    # factor per step that does not tend to 1 with h: K. Brenan, S. Campbell, L. Petzold, Numerical Solution
+    # of Initial-Value Problems in DAEs, SIAM (1996), sec. 3.2; R. Maerz, Acta Numerica 1 (1992) 141. dF/du'
+    # is looked at after 1, 2, 4, 8, ... accepted steps and at the end; from where it has changed, the growth
+    # is calculated, and multiplied up along the run.
 
     options = AmplificationOptions()
     t_end = inf

@@ -502,13 +502,7 @@ class ShareBlock(Control):
     def prepare_next_block(
         self, controller: Any, S: Any, size: int, time: float, Tend: float, comm: Any, **kwargs: Any
     ) -> None:
-        """Exchange errors and steps.
-
-        Raises
-        ------
-        Exception
-            The error of the earliest step that failed, on all ranks.
-        """
+        """Exchange errors and steps; raises that of the earliest step that failed, on all ranks."""
         failures = (level.sweep.failure for level in S.levels)
         failure = next((error for error in failures if error is not None), None) or unconverged(S)
         failed = comm.allgather(failure is not None)

@@ -23,6 +23,7 @@ from dae_sdc.control.hooks import unconverged
 from dae_sdc.dae.branches import SIDE_SLACK, TIE, SamplingOptions, are_resolved, samples
 from dae_sdc.dae.declaration import names_given
 from dae_sdc.dae.interpolant import HERMITE, DenseOutput, Scheme, step_data, steps_of_stages
+from dae_sdc.dae.newton_checks import directions
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.dae.values import read_only
@@ -56,6 +57,7 @@ STRICT_ATTEMPTS = 4  # Repetitions of a step before the demand on its end is low
 # Part of a step along u' over which the rate of the function of an event behind a change is found.
 RATE_STEP = 1e-3
 SMALLEST_ARC = 60  # Binary digits of the smallest part of a step in which a function leaves 0 and comes back.
+LEAST_ARC = 16.0  # Least height of an arc, in units of rounding, whose length tells that of the next one.
 MOST_SWITCHES = 100  # Switches without progress after which a run is given up.
 LEAST_PROGRESS_OF_SWITCHES = 1e-9  # Part of the interval between two switches that counts as progress.
 MOST_PASSES = 30  # Times that changes which depend on each other are carried out.
@@ -716,9 +718,8 @@ class LocateEvents(MarkingControl):
     """Finds zeros of event functions and of the switches of the problem on every accepted step.
 
     A step with a terminal event or a switch in it is repeated so that it ends there. After a switch the
-    problem takes the other branch, from a state that is consistent with it: the differential unknowns are
-    kept. It runs in :class:`dae_sdc.control.stepping.SteppingController`, and in pySDC's own controllers with
-    one step or several at once, whose statistics get the times of zeros as ``event`` and ``switch``.
+    problem takes the other branch, from a state that is consistent with it. It runs in pySDC's own
+    controllers, too, whose statistics get the times of zeros as ``event`` and ``switch``.
 
     Its parameters are the user's ``events``, see :func:`as_events`; ``span``, the length of the run, by which
     progress between switches is judged; ``n_slopes``, see :func:`accurate_slopes`; ``sides``, those in force
@@ -1183,14 +1184,30 @@ def _settled(
 def _leave_zero(P: ProblemDAE, watch: _Watch, u: MeshDAE, t: float, step: float) -> None:
     """Set the side of its zero on which the function of an event goes on after its change."""
     function = watch.event.function
-    value, small = function(u, t), max(watch.noise, 8.0 * EPS * watch.size)
+    value, rounding = function(u, t), max(8.0 * EPS * watch.size, _rounding(function, u, t))
+    small, before = max(watch.noise, rounding), function(attach(watch.states[-1], u.n_diff), t)
+    if abs(value) <= ZERO_VALUE * watch.size and abs(before - value) <= rounding:
+        small = max(small, 2.0 * abs(value))  # where the zero was located: the change is that of a velocity
     watch.side, watch.tolerance = int(np.sign(value)), 0.0
     if abs(value) > small or u.polynomial is None or (abs(value) == TIE and _rests(P, watch, u, t, step)):
         return
-    moves = function(_ahead(u, step), t + step) - value
-    if not abs(moves) > 8.0 * EPS * watch.size:
+    for h in (step, step / RATE_STEP):
+        moves = function(_ahead(u, h), t + h) - value
+        if abs(moves) > rounding:
+            break
+    # Of an arc as long as the one before or, as bounces do, shorter, the height is v dt / 4.
+    gaps = np.diff(watch.times[-3:])
+    arc = gaps[-1] * min(1.0, gaps[-1] / gaps[0]) / 4.0 if len(gaps) and gaps.all() else np.inf
+    if not abs(moves) > rounding or not abs(moves) * (arc / h) > LEAST_ARC * small:
         raise _comes_to_rest(watch, t)
     watch.side, watch.tolerance, watch.leaves = int(np.sign(moves)), small, True
+
+
+def _rounding(function: StateFunction, u: MeshDAE, t: float) -> float:
+    """Largest change of a function by rounding of the state and of the time."""
+    value, moved = function(u, t), [(u.view(np.ndarray), 1.0 + 8.0 * EPS)]
+    moved += [(u.view(np.ndarray) * (1.0 + 8.0 * EPS * one), 1.0) for one in directions(len(u))]
+    return max(abs(function(attach(state, u.n_diff), t * later) - value) for state, later in moved)
 
 
 def _ahead(u: MeshDAE, step: float) -> MeshDAE:

@@ -715,17 +715,10 @@ MOST_NAMED_AT_IMPASSE = 4  # Largest number of unknowns that are named.
 
 
 def impasse(problem: ProblemDAE, t: Vector, u: Vector, du: Vector) -> str:
-    r"""What to say of a run whose steps end where its algebraic unknowns are no longer determined.
-
-    With bases V and W of the null spaces of :math:`F_{u'}` and its transpose, equations of index 1 have a
-    regular matrix :math:`W^T F_u V`. Where it becomes singular along a solution, algebraic unknowns change
-    infinitely fast, and a solution goes on at most by a jump: voltages collapse, a surface folds back.
-
-    References
-    ----------
-    P. J. Rabier, W. C. Rheinboldt: On impasse points of quasilinear differential-algebraic equations, J.
-    Math. Anal. Appl. 181 (1994).
-    """
+    """What to say of a run whose steps end where its algebraic unknowns are no longer determined."""
+    # Where W^T F_u V, with bases V and W of the null spaces of F_u' and its transpose, becomes singular,
+    # algebraic unknowns change infinitely fast, and a solution goes on at most by a jump: P. J. Rabier,
+    # W. C. Rheinboldt, On impasse points of quasilinear DAEs, J. Math. Anal. Appl. 181 (1994).
     # Shapes: t (K,), u and du (K, n).
     if len(t) < 3 or problem.n > MOST_IMPASSE_UNKNOWNS:
         return ""

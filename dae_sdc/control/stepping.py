@@ -35,8 +35,7 @@ TIMES_AT_ONCE = 1_000_000  # Most times of a grid that are in memory at once.
 class FixedSteps(Control):
     """Keeps the times of a grid; after a step that an event has cut short, the next ends on the grid again.
 
-    Of its parameters ``dt`` is the step size, ``count`` the number of steps of the run, and ``stops`` are
-    times at which the equations have a kink or a jump; with ``meets`` steps end there, else on the grid.
+    There are ``count`` steps of size ``dt``; with ``meets`` they end at ``stops``, kinks of the equations.
     """
 
     remark = ""
@@ -59,6 +58,7 @@ class FixedSteps(Control):
 
     def _pass(self, now: float) -> None:
         """Go on to the last time of the grid up to now."""
+        now += TIME_SLACK * self.params.dt
         while self._number < self.params.count - 1 and self._here + self.params.dt <= now:
             self._number, self._here = self._number + 1, self._here + self.params.dt
 
@@ -91,6 +91,7 @@ class FixedSteps(Control):
             return taken
         self._pass(taken.time)
         L.uend, L.status.time = taken.value, float(taken.starts[-1])
+        taken = taken._replace(time=self._at_stop(taken.time))
         taken = taken._replace(next_dt=self._stopped(taken.time, self.params.dt))
         reached = taken.time >= self.t_end or self.at_stop(taken.time)
         return taken._replace(status=REACHED) if reached else taken
@@ -116,7 +117,7 @@ class FixedSteps(Control):
 
     def at_stop(self, time: float) -> bool:
         """Whether the equations have a kink or a jump at the time that an accepted step has come to."""
-        return any(abs(time - stop) <= TIME_SLACK * self.params.dt for stop in self.params.stops)
+        return self._at_stop(time) in self.params.stops
 
     def restart(self) -> None:
         """Does nothing: the size of the next step does not depend on the last."""
@@ -124,8 +125,13 @@ class FixedSteps(Control):
     def end_of_step(self, L: Any) -> float:
         """The time that an accepted step has come to."""
         end, slack = L.time + L.dt, time_slack(L.dt, L.time + L.dt)
-        meant = (self._here + self.params.dt, *(self.params.stops if self.params.meets else ()))
-        return float(next((time for time in meant if abs(end - time) <= slack), end))
+        grid = self._here + self.params.dt
+        return self._at_stop(grid if abs(end - grid) <= slack else end)
+
+    def _at_stop(self, time: float) -> float:
+        """The stop beside a time: sums of step sizes may end before it, where its side is another one."""
+        slack = TIME_SLACK * self.params.dt
+        return float(next((stop for stop in self.params.stops if abs(stop - time) <= slack), time))
 
     def get_state(self) -> dict[str, Any]:
         """State on which later steps depend, for a checkpoint between two steps."""

@@ -291,17 +291,10 @@ def two_level_error(
 
 @lru_cache(maxsize=32)
 def matched_diagonal(quad_type: str, num_nodes: int, coarse_nodes: int, coarse_qdelta: str = "LU") -> Vector:
-    """Diagonal Q_Delta of a fine level for sweeps with a coarse correction between them, shape (M,).
-
-    MIN-SR-S makes the spectral radius of I - Q_Delta^{-1} Q vanish, and this that of :func:`two_level_error`
-    as small as can be: for 5 and 3 RADAU-RIGHT nodes with LU on the coarse level below 0.1, where MIN-SR-S
-    has 0.63. Without the coarse correction its sweeps diverge.
-
-    References
-    ----------
-    G. Caklovic, T. Lunet, S. Goetschel, D. Ruprecht, Improving efficiency of parallel across the method
-    spectral deferred corrections, SIAM J. Sci. Comput. 47 (2025) A430, for MIN-SR-S.
-    """
+    """Diagonal Q_Delta of a fine level for sweeps with a coarse correction between them, shape (M,)."""
+    # MIN-SR-S makes the spectral radius of I - Q_Delta^{-1} Q vanish (G. Caklovic and others, SIAM J. Sci.
+    # Comput. 47 (2025) A430), and this that of two_level_error as small as can be: for 5 and 3 RADAU-RIGHT
+    # nodes with LU on the coarse level below 0.1, where MIN-SR-S has 0.63. Alone its sweeps diverge.
     fine, coarse, restriction = _collocations(quad_type, num_nodes, coarse_nodes)
     start = np.where(fine.nodes > 0.0, fine.nodes, 1.0)
 
@@ -321,11 +314,9 @@ def matched_diagonal(quad_type: str, num_nodes: int, coarse_nodes: int, coarse_q
 def matched_restriction(
     quad_type: str, num_nodes: int, coarse_nodes: int, qdelta: str = "LU", coarse_qdelta: str = "LU"
 ) -> Vector:
-    """Restriction of residuals for a given fine Q_Delta, exact to degree coarse M, shape (coarse M, M).
-
-    What is left free minimises the spectral radius of :func:`two_level_error`, for LU with 5 and 3
-    RADAU-RIGHT nodes from 0.45 to 0.10. Rows of nodes at the ends of the step are those of interpolation.
-    """
+    """Restriction of residuals for a given fine Q_Delta, exact to degree coarse M, shape (coarse M, M)."""
+    # What is left free minimises the spectral radius of two_level_error, for LU with 5 and 3 RADAU-RIGHT
+    # nodes from 0.45 to 0.10. Rows of nodes at the ends of the step are those of interpolation.
     # Residuals of constraints are integrals of the unknowns, of which the coarse level represents the degree.
     fine, coarse, interpolation = _collocations(quad_type, num_nodes, coarse_nodes)
     spare = null_space(np.vander(fine.nodes, coarse_nodes + 1).T).T

@@ -77,12 +77,9 @@ def _random_values() -> Callable[[Leaf], Any]:
 
 @dataclass(frozen=True, eq=False)
 class SlidingModel:
-    """Equations in which the values of some jumps are unknowns that keep the solution on their borders.
+    """Equations in which the values of some jumps are unknowns that keep the solution on their borders."""
 
-    References
-    ----------
-    A. F. Filippov: Differential Equations with Discontinuous Righthand Sides, Kluwer 1988.
-    """
+    # A. F. Filippov: Differential Equations with Discontinuous Righthand Sides, Kluwer 1988.
 
     model: Model
     shares: tuple[str, ...]  # Names of these unknowns, in the order of the slides.

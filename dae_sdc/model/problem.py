@@ -167,11 +167,7 @@ def jacobian_outputs(
     factor: int,
     defined: int = 0,
 ) -> tuple[Any, list[int]]:
-    """Pattern of dF/du' + factor dF/du, None if it is dense, and the nodes of its entries.
-
-    These are row by row if it is dense, else column by column; the first equations have entries of u' as
-    leaves.
-    """
+    """Pattern of dF/du' + factor dF/du, or None, and the nodes of its entries by columns, or by rows."""
     entries: dict[tuple[int, int], int] = {}
     for row, root in enumerate(roots):
         for node, slope in graph.gradient(root, parameters=row < defined).items():

@@ -89,6 +89,10 @@ EQUAL_BY_ROUNDING = 1e-11
 _Start = tuple[Vector | None, Vector | None]
 
 
+class IdleEquationError(InputError):
+    """An equation of a function has no unknown in it."""
+
+
 @dataclass(frozen=True)
 class Traced(Shared):
     """The equations that a residual in plain Python computes."""
@@ -356,7 +360,9 @@ def _add_equations(model: Model, problem: ProblemDAE, entries: list[Any]) -> Non
         except Untraceable as error:
             raise _refused(problem, f"'{given}' {error}") from None
         if not model.graph.depends(root):
-            raise _refused(problem, f"no unknown is in '{given}'")
+            raise IdleEquationError(
+                f"no unknown is in '{given}', which leaves one open; correct or remove it"
+            )
         name = given
         while name in names:
             name += "'"

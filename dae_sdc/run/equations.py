@@ -473,7 +473,7 @@ def in_force(parameters: Valued) -> Iterator[None]:
 def read(problem: ProblemDAE, u0: Any = None, wanted: bool | None = None) -> Equations:
     """Read the equations of a problem from its ``eval_f`` and let it run with them."""
     from dae_sdc.model.retargeting import given_by_library
-    from dae_sdc.model.trace import use_trace
+    from dae_sdc.model.trace import IdleEquationError, use_trace
 
     near, plain = state_near(problem, u0), is_function(problem)
     if wanted is False or (wanted is None and not plain):
@@ -485,7 +485,7 @@ def read(problem: ProblemDAE, u0: Any = None, wanted: bool | None = None) -> Equ
             raise InputError(f"{type(problem).__name__} gives its equations by parts, and runs with these")
         traced = _traced(problem, near)
     except InputError as error:
-        if wanted:
+        if wanted or isinstance(error, IdleEquationError):
             raise
         return Equations(problem, near=near, origin=f"function: {error}")
     known = _known(traced.model, problem.n_diff, type(problem).switches is ProblemDAE.switches)

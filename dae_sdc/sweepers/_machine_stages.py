@@ -800,11 +800,22 @@ class MachineStages(StageEquations):
         about = self.change, self.weights, self.multipliers, self.numbers.kappa
         return only_rounding(self.problem, *about, [at_end]) and self._act(own.SMALL, t0, h) != 0.0
 
+    def _noise(self, t0: float, h: float) -> Vector | None:
+        at_end = self.u[-1], self.du[-1], t0 + h, h * self.real
+        return rounding_noise(self.problem, *at_end, self.multipliers)
+
+    def beyond_rounding(self, t0: float, h: float) -> float:
+        """Weighted norm of the estimated error without what rounding at the end explains of it."""
+        norm = self._act(own.BEYOND, t0, h)
+        if not self.numbers.doubtful:
+            return norm
+        error, noise = np.abs(self.estimated), self._noise(t0, h)
+        part = np.maximum(error if noise is None else error - noise, 0.0) * self.weights
+        return float(np.sqrt(part @ part / self.n))
+
     def is_rounding(self, t0: float, h: float, most: float, error: Vector | None = None) -> bool:
         """Whether the weighted error of the checked unknowns, at the end, is small or by rounding there."""
-        error = self.error if error is None else error
-        at_end = self.u[-1], self.du[-1], t0 + h, h * self.real
-        noise = rounding_noise(self.problem, *at_end, self.multipliers)
+        error, noise = self.error if error is None else error, self._noise(t0, h)
         return noise is None or not ((np.abs(error) - noise) * self.checked * self.weights > most).any()
 
     def end_is_solved(self, t0: float, h: float, most: float) -> bool:

@@ -424,6 +424,10 @@ def hardly_regular(a: Any) -> Any:
 def put_noise(a: Any, time: Any, c: Any) -> Any:
     """Write the error of unknowns by rounding of F at the last stage into ``work``, see rounding_noise."""
     n, last, spare = a.n, 8 * (a.m - 1) * a.n, a.data if a.refactorize != 0 else a.end_lu
+    outside = a.refactorize != 0 and integers(a.triangles + 8 * PARTS * (a.pairs + 1))[0] == 0
+    if outside or a.linearize != 0:
+        a.numbers.doubtful = 1.0
+        return False
     mn.halves_at(a.jacobian, time, a.u + last, a.du + last, c, a.p, spare, a.end_matrix, a.entries)
     noise, terms, error = doubles(a.work), doubles(a.transformed), doubles(a.error)
     put_terms(a, spare, a.end_matrix, 1.0 / c, last, a.transformed)
@@ -456,10 +460,6 @@ def _changes_by_rounding(a: Any, t0: Any, h: Any) -> Any:
         return False
     if not size_of_others(a, 0) <= n * max(x.kappa, ROUNDING_SHARE) ** 2:
         return False
-    outside = a.refactorize != 0 and integers(a.triangles + 8 * PARTS * (a.pairs + 1))[0] == 0
-    if outside or a.linearize != 0:
-        x.doubtful = 1.0
-        return False
     if not put_noise(a, t0 + h, h * x.gamma) or not size_of_others(a, a.work) <= n * x.kappa**2:
         return False
     for j in range(n):
@@ -471,6 +471,24 @@ def _changes_by_rounding(a: Any, t0: Any, h: Any) -> Any:
         if doubles(a.others)[j] == 0.0:
             weights[j] = min(weights[j], 1.0 / noise[j])
     return a.residual_is_small(t0, h)
+
+
+@_view.method(**mn.RARE)
+def _beyond_rounding(a: Any) -> Any:
+    """Weighted norm of the estimated error without what rounding at the end explains of it."""
+    a.numbers.doubtful = 0.0
+    if a.amplifies == 0:
+        return np.inf
+    # It is asked once or twice for a step, before or after work is counted, and counts none.
+    jacobian, factorization, total = a.counts.jacobian, a.counts.factorization, 0.0
+    known = put_noise(a, a.called_time + a.called_step, a.called_step * a.numbers.gamma)
+    a.counts.jacobian, a.counts.factorization = jacobian, factorization
+    if not known:
+        return np.inf
+    for j in range(a.n):
+        part = max(0.0, abs(doubles(a.estimated)[j]) - doubles(a.work)[j])
+        total += (part * doubles(a.weights)[j]) ** 2
+    return np.sqrt(total / a.n)
 
 
 @_view.method()
@@ -1175,6 +1193,8 @@ def _act(address: Any, what: Any, t0: Any, h: Any, first: Any, again: Any, looks
         return 1.0 if a.weigh_within(h) else 0.0
     if what == own.BETWEEN:
         return a.error_between()
+    if what == own.BEYOND:
+        return a.beyond_rounding()
     if what == own.STEPS:
         plain, sizes = a.numbers.plain > 0.0, sizes_of_steps_at(a.step_sizes)
         return float(steps_ahead.take_plain_steps(a) if plain else steps_ahead.take_steps(a, sizes))

@@ -212,19 +212,11 @@ def _piece(places: Any) -> Any:
 
 
 def consistent_restart(problem: ProblemDAE, u: MeshDAE, t: float, h: float, changed: bool = False) -> MeshDAE:
-    r"""A state with the differential unknowns of ``u`` that is consistent with the branch in force.
-
-    At index 1 the algebraic unknowns and u' at t are found from F = 0, see :class:`AlgebraicPart`: where they
-    jump, those behind the jump. One Radau IIA step of size h is solved from there. The polynomials through
-    its nodes, without the start, give the algebraic unknowns and u' at t to an order in h that is high for
-    any index, the derivatives of algebraic unknowns included. Where the step cannot be solved the state has
-    no polynomial.
-
-    References
-    ----------
-    E. Hairer, C. Lubich, M. Roche, The Numerical Solution of Differential-Algebraic Systems by Runge-Kutta
-    Methods, LNM 1409, Springer (1989), theorems 4.6 and 6.4.
-    """
+    """A state with the differential unknowns of ``u`` that is consistent with the branch in force."""
+    # At index 1 algebraic unknowns and u' at t solve F = 0, behind a jump where there is one. The polynomials
+    # of a Radau IIA step from there, without the start, give both at t to an order in h that is high for any
+    # index: E. Hairer, C. Lubich, M. Roche, LNM 1409 (1989), theorems 4.6 and 6.4. Where the step cannot be
+    # solved the state has no polynomial.
     k = problem.n_diff
     state = MeshDAE(u)
     state.polynomial = None

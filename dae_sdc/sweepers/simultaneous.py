@@ -388,7 +388,7 @@ def slope(w: Any, t0: Any, h: Any) -> Any:
 
 
 ADVANCE, JUDGE, SLOPE, RENEW, NEXT, AGAIN, SMALL, ROUNDING = range(8)
-CONTINUE, WEIGH, WITHIN, BETWEEN, STEPS = range(8, 13)
+CONTINUE, WEIGH, WITHIN, BETWEEN, BEYOND, STEPS = range(8, 14)
 """What the compiled function ``act`` may be asked for."""
 NOT_JUDGED = 1, False, False  # Its last arguments where stages are not to be judged.
 

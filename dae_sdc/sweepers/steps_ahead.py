@@ -106,13 +106,11 @@ class StepSizes(ctypes.Structure):
         "costly overshot",  # 1 where new factors are costly, and where the error has been too large there
         # Steps that shrink with the time left to a point: see :func:`approached`.
         "rtol next least falling begin slope times first second third",
-        "rounding",  # the error from which on it may be that of rounding, which shorter steps do not lower
     )
 
-    def __init__(self, rtol: float = 1e-6, index: int = 1) -> None:
+    def __init__(self, rtol: float = 1e-6) -> None:
         super().__init__()
         self.rtol, self.most, self.target = rtol, np.inf, np.inf
-        self.rounding = SMALL_STEP_ERROR if index > 1 else np.inf
         self.restart()
 
     def restart(self) -> None:
@@ -135,7 +133,7 @@ class StepSizes(ctypes.Structure):
         """Accept or reject a step, and choose the size of the next or of its repetition."""
         about = float(outcome.order), outcome.slack, outcome.effort, outcome.rate, outcome.between
         self.costly = outcome.costly
-        return next_size(self, outcome.solved, outcome.error, *about, dt), self.wanted
+        return next_size(self, outcome, outcome.solved, outcome.error, *about, dt), self.wanted
 
     @property
     def _numbers(self) -> Vector:
@@ -155,10 +153,9 @@ class StepSizes(ctypes.Structure):
         return type(self).from_buffer_copy(self)
 
 
-def next_size(
-    x: Any, solved: Any, error: Any, order: Any, slack: Any, effort: Any, rate: Any, between: Any, dt: Any
-) -> Any:
+def next_size(x: Any, w: Any, solved: Any, error: Any, *about: Any) -> Any:
     """Whether a step is accepted; the size of the next or of its repetition is ``wanted`` then."""
+    order, slack, effort, rate, between, dt = about
     if not solved:
         x.rejections += 1.0
         # The contraction of simplified Newton iterations grows with the step.
@@ -169,13 +166,12 @@ def next_size(
     plain = error
     error = max(error, 1e-10)
     expected = x.plain_error * (dt / x.last_dt) ** order if x.last_dt > 0.0 else np.inf
-    # What a shorter step leaves as it was is rounding, and no kink.
-    noisy = dt < x.last_dt and plain > max(x.rounding, NOT_REDUCED * x.plain_error)
-    noisy = noisy and plain <= min(1.0, KINK_RATIO * x.plain_error)
-    if not noisy and (error > KINK_RATIO * expected or (error > 1.0 and x.plain_error < SMOOTH_ERROR)):
+    if error > KINK_RATIO * expected or (error > 1.0 and x.plain_error < SMOOTH_ERROR):
         x.rough = WARY_STEPS
-    if x.rough > 0.0 and plain <= NOT_REDUCED * x.error_before and not noisy:
-        error *= slack
+    if x.rough > 0.0 and plain <= NOT_REDUCED * x.error_before:
+        # Rounding does not fall with the step: it is no kink, and need not meet the tolerance of the user.
+        in_doubt = slack > 1.0 and LEAST_STEP_ERROR < slack * error and error <= 1.0
+        error = max(error, slack * (min(error, w.beyond_rounding()) if in_doubt else error))
     if between <= NOT_REDUCED * x.between_before:
         error = max(error, between)
     if not error <= 1.0:
@@ -383,7 +379,10 @@ def accepted_ahead(w: Any, x: Any, time: Any, h: Any) -> Any:
         if not error <= 1.0:
             return False
     between = w.error_between() if run.between > 0.0 else 0.0
-    if not decided(w, x, True, error, between, h) or not np.isnan(approached(x, w, time, h)):
+    numbers.doubtful = 0.0
+    if between > 1.0 or not decided(w, x, True, error, between, h) or numbers.doubtful > 0.0:
+        return False
+    if not np.isnan(approached(x, w, time, h)):
         return False
     count_solved(w)
     w.end_step(time, x.target - time if x.meets > 0.0 and x.missed > 0.0 else h)
@@ -443,7 +442,8 @@ def decided(w: Any, x: Any, solved: Any, error: Any, between: Any, h: Any) -> An
     """Whether a step is accepted by its errors, with the next size in ``x``."""
     run, x.costly = w.run, w.numbers.costly
     effort = run.told * w.numbers.iterations / MOST_NEWTON_ITERATIONS
-    return next_size(x, solved, error, run.order, run.slack, effort, run.told * w.numbers.rate, between, h)
+    about = run.order, run.slack, effort, run.told * w.numbers.rate, between, h
+    return next_size(x, w, solved, error, *about)
 
 
 def count_solved(w: Any) -> None:

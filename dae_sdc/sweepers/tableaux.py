@@ -212,27 +212,11 @@ class Tableau(MethodRecord):
         return self.stages + 1 if collocation else 0
 
     def estimate_factor(self, rtol: float, index: int, turns: bool = False) -> float:
-        r"""Largest accepted error estimate of an embedded pair in units of the tolerance.
-
-        An estimate of order q, held to :math:`\varepsilon`, gives :math:`h \sim \varepsilon^{1/q}` and a
-        global error :math:`h^p \sim \varepsilon^{p/q}`, p the order of the unknowns of index 1. That is the
-        tolerance for :math:`\varepsilon \sim rtol^{q/p}`.
-
-        Parameters
-        ----------
-        rtol : float
-            Relative tolerance.
-        index : int
-            Largest index of an unknown, at most ``estimate_index``.
-        turns : bool
-            Whether the kernel of dF/du' changes with time: equations of index 1 then behave like
-            u' = v, F(t, u, v) = 0, which have index 2, and u converges with the order of y at index 2.
-
-        References
-        ----------
-        E. Hairer, C. Lubich, M. Roche, The Numerical Solution of Differential-Algebraic Systems by
-        Runge-Kutta Methods, LNM 1409, Springer (1989), ch. 4 and 6.
-        """
+        """Largest accepted error estimate of an embedded pair at an index, in units of the tolerance."""
+        # An estimate of order q, held to e, gives h ~ e^(1/q) and a global error h^p ~ e^(p/q), p the order
+        # of the unknowns of index 1: the tolerance for e ~ rtol^(q/p). Where the kernel of dF/du' turns with
+        # time, equations of index 1 behave like u' = v, F(t, u, v) = 0, which have index 2, and u converges
+        # with the order of y at index 2: E. Hairer, C. Lubich, M. Roche, LNM 1409 (1989), ch. 4 and 6.
         estimated = self.estimate_orders.get(max(index, 1), 1)
         reached = self.orders.get(2 if turns and index <= 1 else max(index, 1), (None,))[0] or 1
         # From index 2 on stages have a lower order than the estimate assumes.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -157,7 +158,8 @@ class StagesTogether:
         effort = self.told * numbers.iterations / simultaneous.MOST_NEWTON_ITERATIONS
         reason = (status != SOLVED and (failure or self._failure)) or simultaneous.REASONS[status]
         about = self.order, effort, self.told * numbers.rate, reason, int(numbers.worst)
-        return Outcome(status == SOLVED, error, *about, self.slack, costly=numbers.costly)
+        beyond = partial(stages.beyond_rounding, t0, h)
+        return Outcome(status == SOLVED, error, *about, self.slack, 0.0, numbers.costly, beyond)
 
     def forget_errors(self, t0: float) -> None:
         """Forget the errors of the last step if it is repeated."""

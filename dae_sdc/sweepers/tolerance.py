@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from math import sqrt
+from math import inf, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -120,6 +120,8 @@ class Outcome(NamedTuple):
     slack: float = 1.0
     between: float = 0.0  # The error between the nodes, in units of what is allowed there.
     costly: float = 0.0  # 1 where another step size needs factors that take the time of many iterations.
+    # Norm of the part of the error that rounding does not explain.
+    beyond_rounding: Callable[[], float] = lambda: inf
 
 
 def require_relative(rtol: object) -> float:
