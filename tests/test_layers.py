@@ -285,7 +285,7 @@ def test_a_run_walks_the_stages_of_the_page_in_their_order() -> None:
 
 BUDGETS = {
     "run": 12_735,
-    "sweepers": 10_924,
+    "sweepers": 10_926,
     "problems": 6_915,
     "dae": 7_748,
     "initial": 6_145,

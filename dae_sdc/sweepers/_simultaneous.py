@@ -684,14 +684,16 @@ def _factorize_real(a: Any, h: Any) -> Any:
 @within_compiled
 def product(a: Any, matrix_at: Any, x_at: Any, out_at: Any) -> None:
     """The product of a matrix, row by row or of the pattern, and a row."""
-    n, is_sparse, x, out, matrix = a.n, a.refactorize != 0, doubles(x_at), doubles(out_at), doubles(matrix_at)
-    rows, starts = short_integers(a.indices), short_integers(a.starts)
+    n, x, out, matrix = a.n, doubles(x_at), doubles(out_at), doubles(matrix_at)
     for i in range(n):
-        out[i] = 0.0
-    for j in range(n):
-        for k in range(starts[j] if is_sparse else 0, starts[j + 1] if is_sparse else n):
-            entry, i = (k, rows[k]) if is_sparse else (n * k + j, k)
-            out[i] += matrix[entry] * x[j]
+        total = 0.0
+        for j in range(n if a.refactorize == 0 else 0):
+            total += matrix[i * n + j] * x[j]
+        out[i] = total
+    rows, starts = short_integers(a.indices), short_integers(a.starts)
+    for j in range(n if a.refactorize != 0 else 0):
+        for k in range(starts[j], starts[j + 1]):
+            out[rows[k]] += matrix[k] * x[j]
 
 
 @within_compiled
