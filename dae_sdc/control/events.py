@@ -49,6 +49,7 @@ BEYOND_REST = 1e-6
 NEAR_BORDER = 1e-3
 # Value of a function, relative to its largest in the step, that is 0 after an event or at the start.
 ZERO_VALUE = 1e-9
+LEAST_TOLD = 1e-15  # Value of a function that is beyond rounding where an event with a message is told.
 # Least value of a function on a step, relative to its largest, above which no zero is looked for.
 NO_EXTREMUM_ABOVE = 0.5
 FEWEST_AHEAD = 4  # Steps taken before they are looked at, at first and after the last of a zero.
@@ -97,6 +98,8 @@ class Event:
     times : callable, optional
         times(t0, t_end) -> the times in the interval at which the function may be 0, if they are known:
         steps end there, and one at which the run begins is an event too.
+    message : str
+        What is told where it happens, also at the start of a run; a run that it ends has failed.
 
     Examples
     --------
@@ -114,6 +117,7 @@ class Event:
     implicit: bool = False
     otherwise: bool = False
     times: Callable[[float, float], Iterable[float]] | None = None
+    message: str = ""
 
     @property
     def last(self) -> int:
@@ -150,8 +154,9 @@ def _event(given: Any, place: int) -> Event:
         raise InputError(f"terminal of {label} must be a bool or a number of events; got {terminal!r}")
     if not isinstance(direction, int | float | np.number) or not np.isfinite(direction):
         raise InputError(f"direction of {label} must be a number; got {direction!r}")
-    if not isinstance(event.name, str):
-        raise InputError(f"name of {label} must be a text; got {event.name!r}")
+    for what, text in (("name", event.name), ("message", event.message)):
+        if not isinstance(text, str):
+            raise InputError(f"{what} of {label} must be a text; got {text!r}")
     for function, who in ((event.function, label), (event.change, f"change of {label}")):
         if function is None:
             continue
@@ -319,6 +324,11 @@ class _Watch:
         """Whether its zeros change the equations or the state."""
         return self.event.change is not None
 
+    def said(self, t: float) -> str:
+        """What is told where its event happens."""
+        text = self.event.message or f"the run ended at event '{self.name}'"
+        return f"{text} at t={t:.10g}"
+
     def may_stop(self, values: Vector) -> bool:
         """Whether values along a step show that the run may have to stop in it."""
         crosses = bool((self.side * values).min() < -self.tolerance)
@@ -379,6 +389,8 @@ class _Watch:
         noise = min(max(ZERO_VALUE * largest, 8.0 * floor * steepest), 1e-3 * largest)
         side, tolerance, crossings = self.side, self.tolerance, []
         resting = self._resting(value, thetas, values) if self.may_rest else ()
+        slack = ZERO_VALUE * self.size + LEAST_TOLD if self.event.message else -1.0
+        slight = [side * v <= 0.0 and abs(v) <= slack and abs(v) != TIE for v in values]
         for j, v in enumerate(values):
             if resting and (resting[j] or side == 0):
                 new = 0 if resting[j] else int(np.sign(v))
@@ -387,7 +399,7 @@ class _Watch:
                     side, tolerance = new, 0.0 if new else noise
             elif side == 0:
                 side = int(np.sign(v)) if abs(v) > noise else 0
-            elif (tolerance > 0.0 and abs(v) <= tolerance) or (resting and v == 0.0):
+            elif (tolerance > 0.0 and abs(v) <= tolerance) or (resting and v == 0.0) or slight[j]:
                 continue
             elif side * v > 0.0:
                 tolerance = 0.0
@@ -636,9 +648,17 @@ class _Functions:
 
     @property
     def remark(self) -> str:
-        """What is to be said of functions that change too often within a step."""
+        """What events tell, and what is to be said of functions that change too often within a step."""
+        told = [watch.said(watch.times[0]) for watch in self.events if watch.event.message and watch.times]
         parts = [f"'{name}' changes so often from t={t:.6g} on" for name, t in self.doubtful.items()]
-        return f"{', '.join(parts)} that zeros may be missing; bound the steps by dt_max" if parts else ""
+        told += [f"{', '.join(parts)} that zeros may be missing; bound the steps by dt_max"] * bool(parts)
+        return "; ".join(told)
+
+    @property
+    def failed(self) -> bool:
+        """Whether an event with a message has ended the run."""
+        told = [watch for watch in self.events if watch.event.message and watch.event.last]
+        return any(len(watch.times) >= watch.event.last for watch in told)
 
     @property
     def located(self) -> list[_Watch]:
@@ -774,7 +794,10 @@ class LocateEvents(MarkingControl):
         P.hold_sides(sides)
         may_rest = getattr(P, "switches_rest", False)
         self.switches = [_Watch(name, side, may_rest) for name, side in zip(names, sides, strict=True)]
-        self.events = [_Watch(event.name, event=_checked(event)) for event in self.params.events]
+        # An event with a message counts where it has happened at the start of the run.
+        sides = [-int(np.sign(event.direction)) if event.message else 0 for event in self.params.events]
+        pairs = zip(self.params.events, sides, strict=True)
+        self.events = [_Watch(event.name, side, event=_checked(event)) for event, side in pairs]
         self.functions = _Functions(self.events, self.switches, P.n_diff)
         for watch, value in zip(self.switches, self.functions.switch_values(P, u0, t0), strict=True):
             # A switch that the run begins at is not to act by the rounding of its value.
@@ -1005,7 +1028,7 @@ class LocateEvents(MarkingControl):
         event = watch.event
         if event.last and len(watch.times) == event.last and not self.finished:
             self.finished = True
-            self.message = f"the run ended at event '{watch.name}' at t={t:.10g}"
+            self.message = watch.said(t)
         if watch.changes:
             self._switched.append(watch)
 
