@@ -175,13 +175,17 @@ class Mode:
     borders: tuple[str, ...]
 
 
-def choices_of(model: Model) -> tuple[list[Choice], list[str]]:
-    """Choices, and names of discrete unknowns, by which unknowns go out of some equations and into others."""
+def choices_of(model: Model, either: bool = False) -> tuple[list[Choice], list[str]]:
+    """Choices, and names of discrete unknowns, by which unknowns go out of some equations and into others.
+
+    With ``either`` also those by which they go out of some, or come into some.
+    """
     graph = model.graph.copy()
 
     def exchanges(node: int, first: int, second: int) -> bool:
         sets = [_incidence(graph, graph.substitute(model.roots, {node: other})) for other in (first, second)]
-        return bool(sets[0] - sets[1] and sets[1] - sets[0])
+        goes, comes = sets[0] - sets[1], sets[1] - sets[0]
+        return bool(goes or comes) if either else bool(goes and comes)
 
     choices = []
     for node in graph.below(model.roots):
