@@ -643,3 +643,30 @@ def test_a_level_that_is_none_is_refused() -> None:
     x = m.variable("x", start=0.0)
     with pytest.raises(ds.InputError, match="unknown level of 'low' 'warn'; did you mean"):
         m.require(x > 0, "low", level="warn")
+
+
+@pytest.mark.parametrize("rtol", [1e-4, 1e-6, 1e-9])
+@pytest.mark.parametrize("how", ["model", "function"])
+def test_a_solution_may_rest_where_its_event_was(how: str, rtol: float) -> None:
+    """A pump fills a tank up to 2, where it rests until a valve opens at 3; below 1 the pump starts again."""
+
+    def tank(t: float, u: Any, du: Any) -> list[Any]:
+        return [du[0] - u[1] + (0.5 * u[0] if t >= 3.0 else 0.0), du[1]]
+
+    m = ds.Model("tank", interval=(0.0, 5.0))
+    h, pump = m.variable("h", start=0.0, fixed=True), m.discrete("pump", 1.0)
+    m.equation(m.der(h) - pump + sympy.Piecewise((h / 2, m.t >= 3), (0, True)))
+    m.when(h > 2, {pump: 0})
+    m.when(h < 1, {pump: 1})
+    given: dict[str, Any] = {"problem": m}
+    if how == "function":
+        events = ["h > 2; pump = 0", "h < 1; pump = 1"]
+        given = {"problem": tank, "u0": {"h": 0.0, "pump": 1.0}, "t_end": 5.0, "events": events}
+    solution = ds.solve(**given, rtol=rtol)
+    assert solution.success, solution.message
+    again = 3.0 + 2.0 * np.log(2.0)
+    assert np.allclose(
+        [*solution.events[0].t, *solution.events[1].t], [2.0, again], rtol=0.0, atol=10.0 * rtol
+    )
+    end = 2.0 - np.exp(-0.5 * (5.0 - again))
+    assert solution["h"][-1] == pytest.approx(end, abs=10.0 * rtol)

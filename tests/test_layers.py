@@ -290,7 +290,7 @@ BUDGETS = {
     "dae": 7_749,
     "initial": 6_145,
     "model": 5_644,
-    "control": 5_123,
+    "control": 5_132,
     "constrained": 3_700,
     "structure": 3_370,
     "modelica": 3_971,

@@ -1080,7 +1080,8 @@ class LocateEvents(MarkingControl):
             self._take_jumps(P, self.switches, self.functions.switch_values(P, u, t), t, u)
             for watch in () if self.finished else changed:
                 if watch.event.times is None:
-                    _leave_zero(P, watch, u, t, RATE_STEP * self._usual)
+                    far = RATE_STEP * (self.params.span or self._usual)
+                    _leave_zero(P, watch, u, t, RATE_STEP * self._usual, far)
             if not self._switched:
                 values = [watch.event.function(u, t) for watch in self.functions.located]
                 self._take_jumps(P, self.functions.located, values, t, u)
@@ -1203,12 +1204,20 @@ def _settled(
     )
 
 
-def _leave_zero(P: ProblemDAE, watch: _Watch, u: MeshDAE, t: float, step: float) -> None:
-    """Set the side of its zero on which the function of an event goes on after its change."""
+def _leave_zero(P: ProblemDAE, watch: _Watch, u: MeshDAE, t: float, step: float, far: float) -> None:
+    """Set the side of its zero on which the function of an event goes on after its change.
+
+    Where it stays there for a step ``far``, as a level between two closed valves, that is its side before.
+    """
     function = watch.event.function
     value, small = function(u, t), max(watch.noise, 8.0 * EPS * watch.size)
     watch.side, watch.tolerance = int(np.sign(value)), 0.0
-    if abs(value) > small or u.polynomial is None or (abs(value) == TIE and _rests(P, watch, u, t, step)):
+    if abs(value) > small or u.polynomial is None:
+        return
+    if abs(value) == TIE and _rests(P, watch, u, t, step):
+        return
+    if _rests(P, watch, u, t, far):
+        watch.side, watch.tolerance = int(np.sign(watch.event.direction)) or watch.side, small
         return
     moves = function(_ahead(u, step), t + step) - value
     if not abs(moves) > 8.0 * EPS * watch.size:
