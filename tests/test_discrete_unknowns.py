@@ -670,3 +670,19 @@ def test_a_solution_may_rest_where_its_event_was(how: str, rtol: float) -> None:
     )
     end = 2.0 - np.exp(-0.5 * (5.0 - again))
     assert solution["h"][-1] == pytest.approx(end, abs=10.0 * rtol)
+
+
+@pytest.mark.parametrize("rtol", [1e-4, 1e-6, 1e-9])
+@pytest.mark.parametrize("third", ["state == 2", "pre(state) == 2", "not state <> 2"])
+def test_an_integer_is_the_state_of_a_machine(third: str, rtol: float) -> None:
+    """Up at the speed 1 to x = 1, down at the speed 2 to x = 1/2, and up again at the speed 1/2."""
+    text = (
+        "model Machine Real x(start=0, fixed=true); Integer state(start=1); equation "
+        "if state == 1 then der(x) = 1; elseif state == 2 then der(x) = -2; else der(x) = 0.5; end if; "
+        f"when x > 1 then state = 2; elsewhen x < 0.5 and {third} then state = 3; end when; "
+        'assert(state <> 4, "no such state"); annotation(experiment(StopTime=2)); end Machine;'
+    )
+    solution = ds.solve(read_modelica_text(text), rtol=rtol)
+    assert solution.success, solution.message
+    assert np.allclose(solution([0.5, 1.1, 1.25, 2.0])[:, 0], [0.5, 0.8, 0.5, 0.875], atol=10.0 * rtol)
+    assert [record.t.round(6).tolist() for record in solution.events[:2]] == [[1.0], [1.25]]

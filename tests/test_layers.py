@@ -293,7 +293,7 @@ BUDGETS = {
     "control": 5_132,
     "constrained": 3_700,
     "structure": 3_370,
-    "modelica": 3_971,
+    "modelica": 3_981,
     "plotting": 2_770,
     "polynomials": 3_025,
     "files beside the rooms": 3_184,

@@ -397,6 +397,30 @@ def test_a_contact_opens_where_an_impulse_would_pull_at_it(rtol: float) -> None:
     assert np.allclose(times_of(solution), [1.0, 1.5], rtol=0.0, atol=10.0 * rtol)
 
 
+@pytest.mark.parametrize("rtol", TOLERANCES)
+@pytest.mark.parametrize("how", ["model", "function"])
+def test_a_mass_hits_a_wall_rests_at_it_and_leaves(how: str, rtol: float) -> None:
+    """Pushed by t - 2 towards a wall at 0: the force of the contact, of index 3, takes its speed at once."""
+
+    def function(t: float, u: Any, du: Any) -> list[Any]:
+        x, v, force = u
+        return [du[0] - v, du[1] - (t - 2.0) - force, np.minimum(force, x)]
+
+    m = ds.Model("wall", interval=(0.0, 4.0))
+    x, v = m.variable("x", start=1.0, fixed=True), m.variable("v", start=0.0, fixed=True)
+    force = m.variable("force", start=0.0)
+    m.equations(m.der(x) - v, m.der(v) - (m.t - 2) - force, sp.Min(force, x))
+    start = {"u0": {"x": 1.0, "v": 0.0, "force": 0.0}, "t_end": 4.0} if how == "function" else {}
+    solution = ds.solve(function if start else m, rtol=rtol, **start)
+    assert solution.success, solution.message
+    hits = brentq(lambda t: 1.0 + t**3 / 6.0 - t**2, 0.5, 1.9, xtol=1e-15)
+    assert np.allclose(times_of(solution), [hits, 2.0], rtol=0.0, atol=10.0 * rtol)
+    assert np.allclose(solution(1.5), [0.0, 0.0, 0.5], rtol=0.0, atol=10.0 * rtol)
+    assert np.allclose(solution.u[-1, :2], [8.0 / 6.0, 2.0], rtol=0.0, atol=20.0 * rtol)
+    told = re.search(r"impulse (\S+) of 'force'", solution.message)
+    assert told is not None and float(told[1]) == pytest.approx(2.0 * hits - 0.5 * hits**2, rel=1e-4)
+
+
 def test_a_coil_that_is_opened_loses_its_current_but_beside_a_diode() -> None:
     def coil(with_diode: bool) -> ds.Solution:
         m = ds.Model("coil", interval=(0.0, 2.0))

@@ -238,7 +238,9 @@ def _begins(values: Values, test: Expression, scope: Scope, known: Sequence[Reac
         yield from _changing(values, arguments[0], scope, known)
         return
     condition = values.condition(arguments[0] if edge else test, scope)
-    at_start, condition = (_between_events(condition.xreplace({AT_START: sympy.Integer(k)})) for k in (1, 0))
+    at_start, condition = (
+        _between_events(values, condition.xreplace({AT_START: sympy.Integer(k)})) for k in (1, 0)
+    )
     if at_start != condition:
         yield INITIAL, at_start, {}
     elif condition in TRUTHS:
@@ -273,11 +275,19 @@ def _changing(
         yield condition, sympy.true, {part: level}
 
 
-def _between_events(condition: Any) -> Any:
+def _between_events(values: Values, condition: Any) -> Any:
     """A condition in which values before an event are those of any time between two."""
     names = {symbol: symbol.name for symbol in condition.free_symbols if symbol.name.startswith(BEFORE)}
-    condition = condition.xreplace({AT_START: sympy.S.Zero})
-    return condition.xreplace({symbol: Unknown(name[len(BEFORE) : -1]) for symbol, name in names.items()})
+    between = {symbol: Unknown(name[len(BEFORE) : -1]) for symbol, name in names.items()}
+    condition = condition.xreplace({AT_START: sympy.S.Zero, **between})
+    for part in condition.atoms(sympy.Eq, sympy.Ne):
+        # Numbers that events change are equal where neither is larger.
+        if all(symbol.name in values.discrete for symbol in moving_in(part)):
+            a, b = part.args
+            equal = isinstance(part, sympy.Eq)
+            either = sympy.And(a <= b, b <= a) if equal else sympy.Or(a < b, b < a)
+            condition = condition.xreplace({part: either})
+    return condition
 
 
 def told_by(values: Values, assertion: Assertion, scope: Scope) -> Iterator[Reaction]:
@@ -285,7 +295,7 @@ def told_by(values: Values, assertion: Assertion, scope: Scope) -> Iterator[Reac
     arguments = [*assertion.call.arguments, *assertion.call.named.values()]
     if not 2 <= len(arguments) <= 3:
         values.fail(assertion.at, "assert takes a condition, a message, and perhaps a level")
-    condition = _between_events(values.condition(arguments[0], scope))
+    condition = _between_events(values, values.condition(arguments[0], scope))
     # Values that the message has as texts are not known before.
     texts = [part.value for part in parts_of(arguments[1]) if isinstance(part, Text)]
     message = "...".join(texts[::-1]).rstrip(" :") or "an assertion does not hold"
@@ -306,7 +316,7 @@ class Held(NamedTuple):
     def reactions(self, values: Values, states: dict[Any, Any]) -> Iterator[Reaction]:
         """Its reactions: at the start, and where its condition begins and ceases to hold."""
         condition = self.value()
-        holds = _between_events(condition) if is_condition(condition) else sympy.false
+        holds = _between_events(values, condition) if is_condition(condition) else sympy.false
         if self.variable.type != "Boolean" or holds in TRUTHS:
             what = f"the equation of {self.variable.shown} has pre(...)"
             values.fail(self.at, f"{what} and is no condition that holds for a while; write a when-equation")
