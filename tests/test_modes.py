@@ -491,6 +491,21 @@ def test_an_integer_of_modelica_chooses_an_equation() -> None:
     assert solution["a"][-1] == pytest.approx(1.0, abs=1e-7)
 
 
+def test_what_events_and_requirements_tell_is_told_of_all_modes() -> None:
+    """An event with a message changes the structure at x = 1; x < 2 ceases to hold in the second mode."""
+    m = ds.Model("told", interval=(0.0, 3.0))
+    x, y, n = m.variable("x", start=0.0, fixed=True), m.variable("y", start=0.0), m.discrete("n")
+    m.equations(m.der(x) - 1, (1 - n) * y + n * (m.der(y) - 1))
+    m.when(x > 1, {n: 1}, message="n; n = 1 here")
+    m.require(x < 2, "terminal = x; n = 2")
+    solution = ds.solve(m, rtol=1e-8)
+    assert not solution.success and solution.t[-1] == pytest.approx(2.0)
+    assert solution.message.startswith("terminal = x; n = 2 at t=2")
+    assert solution["y"][-1] == pytest.approx(1.0, abs=1e-7)
+    early = ds.solve(m, rtol=1e-8, t_end=1.5)
+    assert early.success and "n; n = 1 here at t=1" in early.message and "2 modes" in early.message
+
+
 def test_a_start_that_no_mode_has_is_told() -> None:
     m = ds.Model("none", interval=(0.0, 1.0))
     x, y = m.variable("x", start=-1.0, fixed=True), m.variable("y", start=0.0)

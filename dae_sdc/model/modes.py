@@ -200,10 +200,9 @@ def choices_of(model: Model, either: bool = False) -> tuple[list[Choice], list[s
     return choices, [name for name in numbers if exchanges(places[name], graph.zero, graph.one)]
 
 
-def _incidence(graph: Graph, roots: Sequence[int]) -> set[tuple[int, int]]:
-    return {
-        (i, leaf.index) for i, root in enumerate(roots) for leaf in graph.leaves_of(root) if leaf.kind == "u"
-    }
+def _incidence(graph: Graph, roots: Sequence[int]) -> set[tuple[int, int, int]]:
+    """Numbers of equations, and of unknowns in them with the orders of their derivatives."""
+    return {(i, *jet) for i, root in enumerate(roots) for jet in graph.jets_of(root)}
 
 
 def in_mode(

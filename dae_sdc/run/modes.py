@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from dae_sdc.dae.branches import MESSAGE
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError, InputError, SolveError, TimeLimitError
 from dae_sdc.expressions.dag import Leaf, Op
@@ -115,13 +116,14 @@ class Modes:
     largest: dict[str, float] = field(default_factory=dict)  # Of unknowns so far, borders among them.
     # Sides, and values of ``numbers``, of the mode that was entered last.
     last: tuple[Sides, list[float]] = field(default_factory=lambda: ({}, []))
-    jumps: list[str] = field(default_factory=list)  # What is told of jumps.
+    jumps: list[str] = field(default_factory=list)  # What is told of jumps, and of events between modes.
 
     def __post_init__(self) -> None:
         request, model = self.request, self.model
         given = [request.events] if isinstance(request.events, str) else list(request.events or ())
         self.events = [*model.events, *given]
-        if not all(isinstance(text, str) and not re.search(r"terminal\s*=", text) for text in self.events):
+        texts = [text.partition(MESSAGE)[0] if isinstance(text, str) else "terminal=" for text in self.events]
+        if any(re.search(r"terminal\s*=", text) for text in texts):
             raise InputError(f"model {model.name} changes its structure: give events as texts, none counted")
         if not isinstance(request.u0, Mapping | None):
             raise InputError(f"model {model.name} changes its structure: give u0 by the names of unknowns")
@@ -164,6 +166,10 @@ class Modes:
                 solution = replace(solution, success=True, message="")
                 stop = float(solution.t[-1])
             self.solutions.append(solution)
+            for text, record in zip(self.events, solution.events, strict=False):
+                _, _, message = text.partition(MESSAGE)
+                if message and len(record) and self._event(text).endswith("terminal"):
+                    self.jumps.append(f"{message.strip()} at t={record.t[-1]:.10g}")
             t, state = float(solution.t[-1]), dict(zip(solution.names, solution.u[-1].tolist(), strict=True))
             records = solution.events[len(self.events) :]
             left = [choice for choice, record in zip(self.untimed, records, strict=True) if len(record)]
@@ -206,11 +212,11 @@ class Modes:
             single = [] if jumps else [_flipped(sides, [choice]) for choice in self.untimed]
             try:
                 mode, start, landed = self._start(t, state, sides, jumps)
-                wrong = self._wrong(mode, sides, {name: np.array([value]) for name, value in start.items()})
-                wrong = wrong or self._pushing(mode, sides, landed)
+                values = {name: np.array([value]) for name, value in start.items()}
+                wrong = self._wrong(mode, sides, values, {} if landed is None else landed.impulses)
                 if not wrong:
                     solution = self._arc(mode, start, t, stop, sides)
-                    wrong = self._wrong(mode, sides, {name: solution.values(name) for name in solution.names})
+                    wrong = self._wrong(mode, sides, dict(zip(solution.names, solution.u.T, strict=True)), {})
             except DAEError as error:
                 if isinstance(error, TimeLimitError):
                     raise
@@ -231,28 +237,23 @@ class Modes:
             f"there by an event"
         )
 
-    def _wrong(self, mode: Mode, sides: Sides, every: Mapping[str, Vector]) -> list[Choice]:
-        """The choices whose borders are not on their sides, but for errors, among values of all unknowns."""
+    def _wrong(
+        self, mode: Mode, sides: Sides, every: Mapping[str, Vector], impulses: Mapping[str, float]
+    ) -> list[Choice]:
+        """The choices whose borders are not on their sides, but for errors, or have impulses to the other."""
         part, wrong = max(LARGEST_JUMP, 10.0 * (self.request.rtol or 0.0)), []
         least = LEAST_SIZE * max(float(np.abs(values).max()) for values in every.values())
         for choice, name in zip(self.untimed, mode.borders, strict=True):
             values = every[name] if sides[choice] else -every[name]
             size = max(self._size(name), least, float(np.abs(values).max()) if len(values) > 1 else 0.0)
-            if values.min() < -part * size:
+            backward = name in impulses and (impulses[name] > 0.0) is not sides[choice]
+            if values.min() < -part * size or backward:
                 wrong.append(choice)
         return wrong
 
     def _size(self, name: str) -> float:
         """Size of an unknown so far; those that were nothing but rounding have a part of the largest one."""
         return max(self.largest.get(name, 0.0), LEAST_SIZE * max(self.largest.values(), default=0.0))
-
-    def _pushing(self, mode: Mode, sides: Sides, landed: Landing | None) -> list[Choice]:
-        """The choices whose borders have an impulse to their other side."""
-        impulses = {} if landed is None else landed.impulses
-        pairs = zip(self.untimed, mode.borders, strict=True)
-        return [
-            each for each, name in pairs if name in impulses and (impulses[name] > 0.0) is not sides[each]
-        ]
 
     def _tell(self, t: float, state: Values, sides: Sides, landed: Landing, mode: Mode) -> None:
         """Note a jump: which unknowns, by which equations, and the impulses."""
@@ -302,14 +303,11 @@ class Modes:
             found = initial_of_model(mode.model, guesses=guesses, weak=weak, restarts=0, t0=behind)
         landed = None
         if jumps:
-            near = {name: found.values[name] for name in held if name in found.values}
-            met = {
-                name: new
-                for name, new in near.items()
-                if self._stays(name, held[name], new, LARGEST_CORRECTION)
-            }
-            landed = landing(mode.model.problem(), {**held, **met}, t, self.t_end - self.t0)
-            held = {name: landed.values[name] for name in near}
+            for name in held.keys() & found.values.keys():  # constraints that are met but for errors
+                if self._stays(name, held[name], found.values[name], LARGEST_CORRECTION):
+                    held[name] = found.values[name]
+            landed = landing(mode.model.problem(), held, t, self.t_end - self.t0)
+            held = {name: landed.values[name] for name in held if name in landed.values}
             guesses |= held
             found = initial_of_model(mode.model, guesses=guesses, weak=weak, restarts=0, t0=behind)
         for name, value in held.items():
@@ -342,8 +340,11 @@ class Modes:
         """An event of the run for an arc, which it ends where it changes the structure."""
         if self.solutions and text.strip().startswith("initial()"):
             return f"time < {self.t0 - 1.0!r}"
-        changes = [part.partition("=")[0].rstrip(": ").strip() for part in text.split(";")[1:] if "=" in part]
-        return text if set(changes).isdisjoint(self.numbers) else f"{text}; terminal"
+        parts = text.partition(MESSAGE)[0].split(";")
+        changes = [part.partition("=")[0].rstrip(": ").strip() for part in parts[1:] if "=" in part]
+        # With a message a terminal event would be a failure.
+        ends = not set(changes).isdisjoint(self.numbers)
+        return f"{';'.join(parts).rstrip('; ')}; terminal" if ends else text
 
     def _joined(self, ended: str) -> Solution:
         """All arcs as one solution, with the unknowns that all modes have."""
