@@ -256,6 +256,39 @@ def test_a_function_that_is_read_goes_through_modes_where_it_fails_as_it_is(
     assert solution.u[-1, 0] == pytest.approx(end, abs=10.0 * rtol)
 
 
+# Models of ModelicaSpecification 2411 and of OpenModelica 13861 and 10787, with values at times.
+ASKED = {
+    "a state less": (
+        "Real x(start=0, fixed=true); equation if time < 0.5 then der(x) = 10; else x = -5; end if;",
+        {"x": {0.25: 2.5, 0.75: -5.0}},
+    ),
+    "a state more": (
+        "Real a(start=1, fixed=true), b; equation der(a) = 1; "
+        "if time <= 3 then b = a; else der(b) = -1; end if;",
+        {"a": {2.0: 3.0, 4.0: 5.0}, "b": {2.0: 3.0, 4.0: 3.0}},
+    ),
+    "by an event": (
+        "Boolean running(start=true); Real a(start=2), b(start=10, fixed=true); equation "
+        "if running then a = time + 2; der(b) = -1; else b = 0; a = 0; end if; "
+        "when time > 10 then running = false; end when;",
+        {"a": {5.0: 7.0, 11.0: 0.0}, "b": {5.0: 5.0, 11.0: 0.0}},
+    ),
+}
+
+
+@pytest.mark.parametrize("rtol", TOLERANCES)
+@pytest.mark.parametrize("name", ASKED)
+def test_models_of_issues_whose_number_of_states_changes(name: str, rtol: float) -> None:
+    text, expected = ASKED[name]
+    t_end = max(t for values in expected.values() for t in values)
+    solution = ds.solve(read_modelica_text(f"model M {text} end M;"), t_end=t_end, rtol=rtol)
+    assert solution.success, solution.message
+    for unknown, values in expected.items():
+        for t, value in values.items():
+            at = solution(t)[solution.names.index(unknown)]
+            assert at == pytest.approx(value, abs=10.0 * rtol), (unknown, t)
+
+
 def peak() -> ds.Model:
     m = ds.Model("peak", interval=(0.0, 2.6))
     v, i = m.variable("v", start=0.0), m.variable("i", start=OMEGA)

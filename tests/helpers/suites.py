@@ -274,6 +274,7 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
         "test_a_diode_feeds_a_coil_and_blocks": 2,
         "test_a_function_that_is_read_goes_through_modes_where_it_fails_as_it_is": 2,
         "test_a_string_goes_slack_and_catches": 2,
+        "test_models_of_issues_whose_number_of_states_changes": 3,
         "test_converters_conduct_continuously_or_not": ("buck-discontinuous-1e-06", "boost-continuous-1e-06"),
         "test_two_clutched_inertias_keep_their_momentum_and_capacitors_their_charge": 3,
     },
