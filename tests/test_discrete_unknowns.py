@@ -618,6 +618,16 @@ def test_what_does_not_hold_at_the_start_is_told_there(start: float) -> None:
     assert float(solution.message.removeprefix("too large at t=")) == pytest.approx(max(0.0, 0.4 - start))
 
 
+def test_assertions_among_initial_equations_are_those_of_parameters() -> None:
+    text = (
+        "model M parameter Integer n = 2; Real x(start=1, fixed=true); initial equation "
+        'assert({}, "wrong"); equation der(x) = -x; end M;'
+    )
+    assert ds.solve(read_modelica_text(text.format("x > 0.5")), rtol=1e-6, t_end=2.0).success
+    with pytest.raises(ds.InputError, match="does not hold: wrong"):
+        read_modelica_text(text.format("1 > 2"))
+
+
 @pytest.mark.parametrize("rtol", [1e-4, 1e-9])
 def test_what_rests_at_its_bound_but_for_rounding_holds(rtol: float) -> None:
     text = (

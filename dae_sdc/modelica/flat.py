@@ -335,6 +335,9 @@ def starts(values: Values, equation: Single, scope: Scope) -> Iterator[tuple[int
         values.fail(
             equation.at, "an initial equation depends on more than Boolean parameters; write its value"
         )
+    if isinstance(equation, Assertion):  # of unknowns it is passed over
+        list(told_by(values, equation, scope))
+        return
     if not isinstance(equation, Equal):
         values.fail(equation.at, "an initial equation must be x = VALUE or der(x) = VALUE")
     yield from _started(
