@@ -539,6 +539,14 @@ def test_what_events_and_requirements_tell_is_told_of_all_modes() -> None:
     assert early.success and "n; n = 1 here at t=1" in early.message and "2 modes" in early.message
 
 
+def test_modes_that_follow_one_another_without_progress_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dae_sdc.run.modes.LEAST_PROGRESS", 0.5)  # of 2.6, more than any mode of a peak lasts
+    monkeypatch.setattr("dae_sdc.run.modes.MOST_SWITCHES", 2)
+    solution = ds.solve(peak(), rtol=1e-6)
+    assert not solution.success and "modes follow one another again and again" in solution.message
+    assert 0.9 < solution.t[-1] < 1.3
+
+
 def test_a_start_that_no_mode_has_is_told() -> None:
     m = ds.Model("none", interval=(0.0, 1.0))
     x, y = m.variable("x", start=-1.0, fixed=True), m.variable("y", start=0.0)

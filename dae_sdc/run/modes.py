@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from dae_sdc.control.events import MOST_SWITCHES
 from dae_sdc.dae.branches import MESSAGE
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError, InputError, SolveError, TimeLimitError
@@ -27,6 +29,7 @@ from dae_sdc.run.target import calculated
 from dae_sdc.structure.analysis import analyse
 
 TIME_BEHIND = 8.0 * float(np.finfo(float).eps)  # Relative distance at which conditions of time have changed.
+LEAST_PROGRESS = 1e-7  # Length of a mode, relative to that of the run, that counts as progress.
 MOST_JUMPS_TOLD = 5  # In the message of a run.
 MOST_MODES_TRIED = 64  # Modes that are tried where one is looked for.
 # Move of an unknown, relative to its size, with which it goes on; and value of a border that may be 0.
@@ -68,7 +71,8 @@ def require_one_structure(
 ) -> None:
     """Raise StructureChangesError for a model to be solved through modes, in a run that can do so.
 
-    Where all modes have one index, or a function was read, they are needed only if it has failed as it is.
+    Where all modes have one index they are needed only by a model that has failed as it is, and those of a
+    function that was read only if it has failed.
     """
     model: Any = equations.whole
     alone = request.checkpoint is None and request.parallel is None and request.steps in (None, 1)
@@ -80,23 +84,28 @@ def require_one_structure(
         return
     if request.rtol is None or request.sweeper in SOLVERS or not alone:
         return
-    choices, numbers = calculated(model, f"choices {fails}", lambda: choices_of(model, fails))
-    ways: list[tuple[Any, Any]] = [({choice: side}, {}) for choice in choices for side in (False, True)]
-    ways += [({}, {name: value}) for name in numbers for value in (0.0, 1.0)]
-    if ways and (fails or calculated(model, "kinds", lambda: len({*_kinds(model, ways)})) > 1):
-        error = StructureChangesError(f"the structure of model {model.name} changes")
-        error.about, error.failed, error.u0 = (model, choices, numbers), failed, u0
-        raise error
+    for either in (False, True)[: 1 + fails]:
+        choices, numbers = calculated(model, f"choices {either}", partial(choices_of, model, either))
+        ways: list[tuple[Any, Any]] = [({choice: side}, {}) for choice in choices for side in (False, True)]
+        ways += [({}, {name: value}) for name in numbers for value in (0.0, 1.0)]
+        kinds = partial(_kinds, model, ways)
+        needed = fails and equations.of_model and not either
+        if ways and (needed or calculated(model, f"kinds {either}", kinds) > 1):
+            error = StructureChangesError(f"the structure of model {model.name} changes")
+            error.about, error.failed, error.u0 = (model, choices, numbers), failed, u0
+            raise error
 
 
-def _kinds(model: Any, ways: Iterable[tuple[Any, Any]]) -> Iterator[Any]:
-    """Index and degrees of freedom of a model, and of its modes in one choice each; None where they fail."""
+def _kinds(model: Any, ways: Iterable[tuple[Any, Any]]) -> int:
+    """Number of different indices and degrees of freedom of a model and of its modes in one choice each."""
+    kinds: set[Any] = set()
     for mode in (model, *(in_mode(model, sides, numbers, {}).model for sides, numbers in ways)):
         try:
             structure = analyse(mode)
-            yield structure.regular, structure.index, structure.dof
+            kinds.add((structure.regular, structure.index, structure.dof))
         except DAEError:
-            yield None
+            kinds.add(None)
+    return len(kinds)
 
 
 @dataclass(eq=False)
@@ -148,7 +157,7 @@ class Modes:
         state = {name: float(variable.start.get(0, 0.0)) for name, variable in variables.items()}
         state |= dict(self.request.u0 or {})
         t, sides, ended = self.t0, self._sides(state, self.t0, self.choices), ""
-        timed = [choice for choice in self.choices if choice.is_timed]
+        timed, stands = [choice for choice in self.choices if choice.is_timed], 0
         while t < self.t_end:
             stop = next(time for time in self.stops if time > t)
             sides |= self._sides(state, 0.5 * (t + stop), timed)
@@ -166,6 +175,10 @@ class Modes:
                 solution = replace(solution, success=True, message="")
                 stop = float(solution.t[-1])
             self.solutions.append(solution)
+            stands = stands + 1 if solution.t[-1] - t < LEAST_PROGRESS * (self.t_end - self.t0) else 0
+            if stands > MOST_SWITCHES:
+                ended = f"modes follow one another again and again at t={t:.10g}; smooth a choice"
+                break
             for text, record in zip(self.events, solution.events, strict=False):
                 _, _, message = text.partition(MESSAGE)
                 if message and len(record) and self._event(text).endswith("terminal"):
