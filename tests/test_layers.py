@@ -287,7 +287,7 @@ BUDGETS = {
     "run": 12_917,
     "sweepers": 11_240,
     "problems": 6_915,
-    "dae": 7_749,
+    "dae": 7_748,
     "initial": 6_145,
     "model": 5_643,
     "control": 5_132,
