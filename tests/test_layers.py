@@ -284,13 +284,13 @@ def test_a_run_walks_the_stages_of_the_page_in_their_order() -> None:
 
 
 BUDGETS = {
-    "run": 12_917,
+    "run": 12_916,
     "sweepers": 11_240,
     "problems": 6_915,
     "dae": 7_748,
     "initial": 6_145,
-    "model": 5_643,
-    "control": 5_132,
+    "model": 5_640,
+    "control": 5_129,
     "constrained": 3_700,
     "structure": 3_370,
     "modelica": 3_984,

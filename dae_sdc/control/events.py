@@ -1205,10 +1205,7 @@ def _settled(
 
 
 def _leave_zero(P: ProblemDAE, watch: _Watch, u: MeshDAE, t: float, step: float, far: float) -> None:
-    """Set the side of its zero on which the function of an event goes on after its change.
-
-    Where it stays there for a step ``far``, as a level between two closed valves, that is its side before.
-    """
+    """Set the side of its zero on which the function of an event goes on, or stays for a step ``far``."""
     function = watch.event.function
     value, small = function(u, t), max(watch.noise, 8.0 * EPS * watch.size)
     watch.side, watch.tolerance = int(np.sign(value)), 0.0
@@ -1216,7 +1213,7 @@ def _leave_zero(P: ProblemDAE, watch: _Watch, u: MeshDAE, t: float, step: float,
         return
     if abs(value) == TIE and _rests(P, watch, u, t, step):
         return
-    if _rests(P, watch, u, t, far):
+    if _rests(P, watch, u, t, far):  # as a level between two closed valves
         watch.side, watch.tolerance = int(np.sign(watch.event.direction)) or watch.side, small
         return
     moves = function(_ahead(u, step), t + step) - value

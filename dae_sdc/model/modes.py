@@ -176,10 +176,7 @@ class Mode:
 
 
 def choices_of(model: Model, either: bool = False) -> tuple[list[Choice], list[str]]:
-    """Choices, and names of discrete unknowns, by which unknowns go out of some equations and into others.
-
-    With ``either`` also those by which they go out of some, or come into some.
-    """
+    """Choices and discrete unknowns by which unknowns leave equations and enter others, or do ``either``."""
     graph = model.graph.copy()
 
     def exchanges(node: int, first: int, second: int) -> bool:

@@ -31,9 +31,8 @@ class Landing(NamedTuple):
 def landing(problem: Any, before: Mapping[str, float], t: float, span: float) -> Landing:
     r"""The state of equations behind a jump at t that begins at values that do not satisfy them.
 
-    A Radau IIA step of size h lands on the constraints, hidden ones too, along the directions in which
-    multipliers act, such as :math:`M^{-1} G^T`: what these leave alone is kept, momenta and charges. With h
-    the values tend to those behind the jump, and integrals of multipliers over the step to their impulses.
+    A Radau IIA step lands on all constraints along the directions :math:`M^{-1} G^T` in which multipliers
+    act, and keeps what these leave alone; its integrals of multipliers tend to their impulses with its size.
 
     References
     ----------
