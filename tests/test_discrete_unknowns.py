@@ -472,3 +472,227 @@ def test_boolean_equations_that_cannot_be_read_are_told(body: str, message: str,
     file.write_text(f"model M Real x(start=0, fixed=true); {body} der(x) = 1; end M;")
     with pytest.raises(ds.InputError, match=message):
         ds.solve(str(file))
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        "Boolean on = time > 1; equation",
+        "Boolean on; equation on = time > 1;",
+        "Boolean off, on; equation on = not off; off = time <= 1;",
+        "Boolean b[2] = {false, time > 1}, on = b[2]; equation",
+        "Integer n = if time > 1 then 2 else 1; Boolean on = n > 1; equation",
+        "Boolean on(start=false); equation when time > 1 then on = true; end when;",
+    ],
+)
+@pytest.mark.parametrize("simplify", [False, True])
+def test_if_equations_follow_boolean_variables(declared: str, simplify: bool) -> None:
+    text = (
+        f"model M Real x(start=0, fixed=true), y; {declared} der(x) = y; "
+        "if on then y = 3; else y = 1; end if; end M;"
+    )
+    solution = ds.solve(read_modelica_text(text), t_end=2.0, rtol=1e-8, simplify=simplify or None)
+    assert solution["x"][-1] == pytest.approx(4.0, abs=1e-7)
+
+
+# Declarations and equations beside x' = 1 from x = 0 to t = 1.1, and the value of k at the end.
+CHANGES = {
+    "integer": ("Integer n = integer(3*x); equation when change(n) then k = pre(k) + n; end when;", 6.0),
+    "falling": (
+        "Integer n = integer(-3*x); equation when change(n) then k = 10*pre(k) + n; end when;",
+        -234.0,
+    ),
+    "choice": (
+        "Integer n = if x > 0.5 then 7 else 4; equation when change(n) then k = pre(k) + n; end when;",
+        7.0,
+    ),
+    "counter": (
+        "Integer n(start=0); equation when change(n) then k = 10*pre(k) + n; end when; "
+        "when x > 0.3 then n = 2; elsewhen x > 0.6 then n = 2; elsewhen x > 0.9 then n = 5; end when;",
+        25.0,
+    ),
+    "samples": (
+        "discrete Real z(start=0); equation when sample(0.1, 0.2) then z = integer(2*x); end when; "
+        "when change(z) then k = 10*pre(k) + z; end when;",
+        12.0,
+    ),
+    "Boolean": ("Boolean b = x > 0.5; equation when change(b) then k = pre(k) + 1; end when;", 1.0),
+    "beside the start": (
+        "equation when {x > 0.5, initial() and time < 1} then k = pre(k) + 1; end when;",
+        2.0,
+    ),
+    "not at the start": ("equation when not initial() and x > 0.5 then k = pre(k) + 1; end when;", 1.0),
+    "at the start, if": (
+        "equation when initial() and time > 1 or x > 0.5 then k = pre(k) + 1; end when;",
+        1.0,
+    ),
+    "value": (
+        "equation when {initial(), x > 0.5} then k = pre(k) + (if initial() then 10 else 1); end when;",
+        11.0,
+    ),
+}
+
+
+@pytest.mark.parametrize("rtol", [1e-4, 1e-6, 1e-9])
+@pytest.mark.parametrize("name", CHANGES)
+def test_changes_of_numbers_and_what_holds_at_the_start(name: str, rtol: float) -> None:
+    body, end = CHANGES[name]
+    text = f"model M Real x(start=0, fixed=true); discrete Real k(start=0); {body} der(x) = 1; end M;"
+    solution = ds.solve(read_modelica_text(text), t_end=1.1, rtol=rtol)
+    assert solution["k"][-1] == end
+
+
+def test_a_number_that_turns_tells_each_change() -> None:
+    # 20 x = 10 sin(6 t) / 3 comes to 1, 2, 3 and falls below them again.
+    text = (
+        "model M Real x(start=0, fixed=true); Integer n = integer(20*x); discrete Real k(start=0); equation "
+        "der(x) = cos(6*time); when change(n) then k = 10*pre(k) + n; end when; end M;"
+    )
+    solution = ds.solve(read_modelica_text(text), t_end=0.5, rtol=1e-8)
+    assert solution["k"][-1] == 123210.0
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("Integer n = integer(x)+floor(2*x); equation when change(n) then k = 1; end when;", "2 conditions"),
+        ("equation when change(x) then k = 1; end when;", "has 0 conditions"),
+        ("Integer n = integer(sign(x)); equation when change(n) then k = 1; end when;", "has 2 conditions"),
+        ("Integer n(start=0); equation when x > 1 then n = 1; end when; "
+         "when change(n) then terminate(\"\"); end when;", "terminate depends on more than a condition"),
+        ("Integer n(start=0); equation when edge(n) then k = 1; end when; when x > 1 then n = 1; end when;",
+         "a condition is expected"),
+        ("equation when x > 1 then k = 1; assert(x < 2, \"large\"); end when;", "assert in a when-equation"),
+        ("equation if x > 1 then assert(x < 2, \"l\"); else end if; k = 1;", "assert depends on an unknown"),
+        ("equation assert(x < 2); k = 1;", "assert takes a condition, a message"),
+        ("equation assert(2 < 1, \"never\"); k = 1;", "what is asserted does not hold: never"),
+    ],
+)  # fmt: skip
+def test_changes_and_assertions_that_cannot_be_read_are_told(body: str, message: str) -> None:
+    text = f"model M Real x(start=0, fixed=true); discrete Real k(start=0); {body} der(x) = 1; end M;"
+    with pytest.raises(ds.InputError, match=message):
+        read_modelica_text(text)
+
+
+@pytest.mark.parametrize("settings", [{"rtol": 1e-4}, {"rtol": 1e-9}, {"dt": 0.1}], ids=str)
+@pytest.mark.parametrize("how", ["model", "text", "modelica", "function"])
+def test_what_is_required_is_told_with_its_time(how: str, settings: dict[str, Any]) -> None:
+    """x' = -x from 1: x > 1/2 ceases to hold at log 2, which ends the run, x > 0.9 before, which does not."""
+    m = ds.Model("decay", interval=(0.0, 2.0))
+    x = m.variable("x", start=1.0, fixed=True)
+    m.equation(m.der(x) + x)
+    problem: Any = m
+    if how == "model":
+        m.require(x > sympy.Rational(1, 2), "x; = is low")
+        m.require(x > sympy.Rational(9, 10), "x falls", level="warning")
+    elif how == "text":
+        m.when("x <= 1/2", terminal=True, message="x; = is low")
+        m.require("x > 0.9", "x falls", level="warning")
+    elif how == "modelica":
+        problem = read_modelica_text(
+            'model M Real x(start=1, fixed=true); equation der(x) = -x; assert(x > 0.5, "x; = is low"); '
+            'assert(x > 0.9, "x falls: " + String(x), level=AssertionLevel.warning); end M;'
+        )
+    else:
+        problem = lambda t, u, du: [du[0] + u[0]]  # noqa: E731
+        settings |= {
+            "u0": {"x": 1.0},
+            "events": ["x < 0.9; message: x falls", "x < 0.5; terminal; message: x; = is low"],
+        }
+    run = ds.solve(problem, t_end=2.0, **settings)
+    exact = pytest.approx(np.log(2.0), abs=10.0 * settings.get("rtol", 1e-4))
+    assert not run.success and run.t[-1] == exact
+    assert float(run.message.removeprefix("x; = is low at t=")) == exact
+    early = ds.solve(problem, t_end=0.5, **settings)
+    assert early.success and "x falls at t=0.105" in early.message
+
+
+@pytest.mark.parametrize("start", [0.25, 0.5])
+def test_what_does_not_hold_at_the_start_is_told_there(start: float) -> None:
+    m = ds.Model("grows", interval=(0.0, 1.0))
+    x = m.variable("x", start=start, fixed=True)
+    m.equation(m.der(x) - 1)
+    m.require(x < sympy.Rational(2, 5), "too large")
+    solution = ds.solve(m, rtol=1e-6)
+    assert not solution.success
+    assert float(solution.message.removeprefix("too large at t=")) == pytest.approx(max(0.0, 0.4 - start))
+
+
+def test_assertions_among_initial_equations_are_those_of_parameters() -> None:
+    text = (
+        "model M parameter Integer n = 2; Real x(start=1, fixed=true); initial equation "
+        'assert({}, "wrong"); equation der(x) = -x; end M;'
+    )
+    assert ds.solve(read_modelica_text(text.format("x > 0.5")), rtol=1e-6, t_end=2.0).success
+    with pytest.raises(ds.InputError, match="does not hold: wrong"):
+        read_modelica_text(text.format("1 > 2"))
+
+
+@pytest.mark.parametrize("rtol", [1e-4, 1e-9])
+def test_what_rests_at_its_bound_but_for_rounding_holds(rtol: float) -> None:
+    text = (
+        "model Tank Real h(start=0.2, fixed=true), q; equation der(h) = 0.5 + time/4 - q; "
+        'q = if h > 0 then 1 else 0; assert(h >= 0, "below its bottom"); end Tank;'
+    )
+    solution = ds.solve(read_modelica_text(text), t_end=4.0, rtol=rtol)
+    assert solution.success and solution["h"][-1] == pytest.approx(0.5, abs=10.0 * rtol)
+
+
+def test_numbers_that_events_change_are_required_as_written() -> None:
+    for relation, end in (("n < 3", 0.3), ("n <= 3", 0.4)):
+        text = (
+            "model M Real x(start=0, fixed=true); Integer n(start=0); equation der(x) = 1; "
+            f'when sample(0.1, 0.1) then n = pre(n) + 1; end when; assert({relation}, "too many"); end M;'
+        )
+        solution = ds.solve(read_modelica_text(text), rtol=1e-6)
+        assert not solution.success and solution.t[-1] == pytest.approx(end)
+
+
+def test_a_level_that_is_none_is_refused() -> None:
+    m = ds.Model("m")
+    x = m.variable("x", start=0.0)
+    with pytest.raises(ds.InputError, match="unknown level of 'low' 'warn'; did you mean"):
+        m.require(x > 0, "low", level="warn")
+
+
+@pytest.mark.parametrize("rtol", [1e-4, 1e-6, 1e-9])
+@pytest.mark.parametrize("how", ["model", "function"])
+def test_a_solution_may_rest_where_its_event_was(how: str, rtol: float) -> None:
+    """A pump fills a tank up to 2, where it rests until a valve opens at 3; below 1 the pump starts again."""
+
+    def tank(t: float, u: Any, du: Any) -> list[Any]:
+        return [du[0] - u[1] + (0.5 * u[0] if t >= 3.0 else 0.0), du[1]]
+
+    m = ds.Model("tank", interval=(0.0, 5.0))
+    h, pump = m.variable("h", start=0.0, fixed=True), m.discrete("pump", 1.0)
+    m.equation(m.der(h) - pump + sympy.Piecewise((h / 2, m.t >= 3), (0, True)))
+    m.when(h > 2, {pump: 0})
+    m.when(h < 1, {pump: 1})
+    given: dict[str, Any] = {"problem": m}
+    if how == "function":
+        events = ["h > 2; pump = 0", "h < 1; pump = 1"]
+        given = {"problem": tank, "u0": {"h": 0.0, "pump": 1.0}, "t_end": 5.0, "events": events}
+    solution = ds.solve(**given, rtol=rtol)
+    assert solution.success, solution.message
+    again = 3.0 + 2.0 * np.log(2.0)
+    assert np.allclose(
+        [*solution.events[0].t, *solution.events[1].t], [2.0, again], rtol=0.0, atol=10.0 * rtol
+    )
+    end = 2.0 - np.exp(-0.5 * (5.0 - again))
+    assert solution["h"][-1] == pytest.approx(end, abs=10.0 * rtol)
+
+
+@pytest.mark.parametrize("rtol", [1e-4, 1e-6, 1e-9])
+@pytest.mark.parametrize("third", ["state == 2", "pre(state) == 2", "not state <> 2"])
+def test_an_integer_is_the_state_of_a_machine(third: str, rtol: float) -> None:
+    """Up at the speed 1 to x = 1, down at the speed 2 to x = 1/2, and up again at the speed 1/2."""
+    text = (
+        "model Machine Real x(start=0, fixed=true); Integer state(start=1); equation "
+        "if state == 1 then der(x) = 1; elseif state == 2 then der(x) = -2; else der(x) = 0.5; end if; "
+        f"when x > 1 then state = 2; elsewhen x < 0.5 and {third} then state = 3; end when; "
+        'assert(state <> 4, "no such state"); annotation(experiment(StopTime=2)); end Machine;'
+    )
+    solution = ds.solve(read_modelica_text(text), rtol=rtol)
+    assert solution.success, solution.message
+    assert np.allclose(solution([0.5, 1.1, 1.25, 2.0])[:, 0], [0.5, 0.8, 0.5, 0.875], atol=10.0 * rtol)
+    assert [record.t.round(6).tolist() for record in solution.events[:2]] == [[1.0], [1.25]]

@@ -37,7 +37,6 @@ REFUSED: list[tuple[str, int, str]] = [
     (model("Real x;\nequation when time > 1 then\nreinit(x); end when;"), 3, "reinit takes a variable and"),
     (model("Real x;\nequation when time > 1 then\nx + 1 = 2; end when;"), 3, "assigns variables; write x ="),
     (model("Real x, y; equation\nwhen x > 1 then x = y; y = x; end when;"), 2, "depend on each other"),
-    (model("Real x; equation\nwhen initial() and x > 1 then x = 1; end when;"), 2, "initial(...) is"),
     (model("Real x; equation if x > 0 then x=1; else\nwhen x > 1 then x=2; end when; end if;"), 2, "out of"),
     (model("\nBoolean b = x > 1; Real x; equation when time > 1 then b = true; end when;"), 2, "remove one"),
     (model("Real x;\nalgorithm\nx := 1;"), 2, "an algorithm section in model M"),

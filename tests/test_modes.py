@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from scipy.optimize import brentq
 
 import dae_sdc as ds
 from dae_sdc.errors import InputError, SolveError
+from dae_sdc.modelica.reader import read_modelica_text
 
 TOLERANCES = (1e-4, 1e-6, 1e-9)
 OMEGA = 2.0 * np.pi
@@ -167,7 +169,8 @@ def test_converters_conduct_continuously_or_not(kind: str, load: float, rtol: fl
 
 
 @pytest.mark.parametrize("rtol", TOLERANCES)
-def test_a_string_goes_slack_and_catches(rtol: float) -> None:
+@pytest.mark.parametrize("how", ["event", "impulse"])
+def test_a_string_goes_slack_and_catches(how: str, rtol: float) -> None:
     """Index 3 while it is taut; a flight; the speed along the string is lost where it catches."""
     g = 9.81
     m = ds.Model("string", interval=(0.0, 1.7))
@@ -180,7 +183,8 @@ def test_a_string_goes_slack_and_catches(rtol: float) -> None:
     vx, vy = m.der(x), m.der(y)
     along = x * vx + y * vy
     m.when(sp.And(force < 0, taut > 0.5), {taut: 0})
-    m.when(sp.And(x**2 + y**2 > 1 + 1e-10, taut < 0.5), {taut: 1, vx: vx - along * x, vy: vy - along * y})
+    lost = {vx: vx - along * x, vy: vy - along * y} if how == "event" else {}
+    m.when(sp.And(x**2 + y**2 > 1 + 1e-10, taut < 0.5), {taut: 1, **lost})
 
     def swing(t: float, z: Any) -> list[float]:
         return [z[1], -g * np.sin(z[0])]
@@ -212,6 +216,9 @@ def test_a_string_goes_slack_and_catches(rtol: float) -> None:
     # The speeds, up to 6, carry their errors on.
     assert np.allclose([solution["x"][-1], solution["y"][-1]], end, rtol=0.0, atol=20.0 * rtol)
     assert np.allclose(solution(slack + 0.3)[:2], flight(0.3), rtol=0.0, atol=10.0 * rtol)
+    impulse = re.search(r"impulse (\S+) of 'force'", solution.message)
+    assert (impulse is None) == (how == "event")
+    assert impulse is None or float(impulse[1]) == pytest.approx(at @ velocity, rel=1e-4)
 
 
 @pytest.mark.parametrize("rtol", TOLERANCES)
@@ -226,6 +233,60 @@ def test_an_equation_of_another_index_holds_from_a_time_on(rtol: float) -> None:
     assert np.allclose(times_of(solution), [5.0], rtol=0.0, atol=10.0 * rtol)
     assert np.allclose(solution.u[-1], [8.0, 16.0, 10.0], rtol=10.0 * rtol)
     assert np.allclose(solution([2.0, 6.0])[:, 1], [1.0, 6.0], rtol=10.0 * rtol)
+
+
+WRITTEN = {
+    "half-wave": lambda t, u, du: [du[0] - (np.sin(OMEGA * t) - u[0] - u[1]), np.minimum(u[0], -u[1])],
+    "by a parameter": lambda t, u, du: [
+        *(du[0] - (np.sin(OMEGA * t) - u[0] - u[1]), u[1] - np.where(u[2] < 0, u[2], 0.0)),
+        u[0] - np.where(u[2] < 0, 0.0, u[2]),
+    ],
+}
+
+
+@pytest.mark.parametrize("rtol", TOLERANCES)
+@pytest.mark.parametrize("written", WRITTEN)
+def test_a_function_that_is_read_goes_through_modes_where_it_fails_as_it_is(
+    written: str, rtol: float
+) -> None:
+    a = 1.0 / (1.0 + OMEGA**2)
+    end = a * (OMEGA * np.exp(-0.5) + OMEGA)
+    solution = ds.solve(WRITTEN[written], u0=[0.0] * (2 + (written != "half-wave")), t_end=2.5, rtol=rtol)
+    assert solution.success, solution.message
+    assert solution.u[-1, 0] == pytest.approx(end, abs=10.0 * rtol)
+
+
+# Models of ModelicaSpecification 2411 and of OpenModelica 13861 and 10787, with values at times.
+ASKED = {
+    "a state less": (
+        "Real x(start=0, fixed=true); equation if time < 0.5 then der(x) = 10; else x = -5; end if;",
+        {"x": {0.25: 2.5, 0.75: -5.0}},
+    ),
+    "a state more": (
+        "Real a(start=1, fixed=true), b; equation der(a) = 1; "
+        "if time <= 3 then b = a; else der(b) = -1; end if;",
+        {"a": {2.0: 3.0, 4.0: 5.0}, "b": {2.0: 3.0, 4.0: 3.0}},
+    ),
+    "by an event": (
+        "Boolean running(start=true); Real a(start=2), b(start=10, fixed=true); equation "
+        "if running then a = time + 2; der(b) = -1; else b = 0; a = 0; end if; "
+        "when time > 10 then running = false; end when;",
+        {"a": {5.0: 7.0, 11.0: 0.0}, "b": {5.0: 5.0, 11.0: 0.0}},
+    ),
+}
+
+
+@pytest.mark.parametrize("rtol", TOLERANCES)
+@pytest.mark.parametrize("name", ASKED)
+def test_models_of_issues_whose_number_of_states_changes(name: str, rtol: float) -> None:
+    text, expected = ASKED[name]
+    t_end = max(t for values in expected.values() for t in values)
+    solution = ds.solve(read_modelica_text(f"model M {text} end M;"), t_end=t_end, rtol=rtol)
+    assert solution.success, solution.message
+    for unknown, values in expected.items():
+        for t, value in values.items():
+            at = solution(t)[solution.names.index(unknown)]
+            assert at == pytest.approx(value, abs=10.0 * rtol), (unknown, t)
 
 
 def peak() -> ds.Model:
@@ -260,14 +321,152 @@ def test_what_a_run_through_modes_does_not_take_is_refused() -> None:
         ds.solve(peak(), rtol=1e-6, u0=[0.0, OMEGA])
 
 
-def test_an_unknown_that_would_have_to_jump_is_told() -> None:
-    # A switch puts a charged capacitor across a source of another voltage.
-    m = ds.Model("short", interval=(0.0, 2.0))
-    v, i = m.variable("v", start=1.0, fixed=True), m.variable("i", start=0.0)
-    m.equations(m.der(v) - i, sp.Piecewise((i, m.t < 1), (v - 2, True)))
+def test_a_jump_without_a_finite_impulse_is_told() -> None:
+    # A shaft is held at another angle than it has: its speed would have to be infinite.
+    m = ds.Model("held", interval=(0.0, 2.0))
+    angle, speed, torque = m.variables("angle speed torque", start=[0.0, 0.0, 0.0])
+    m.start(angle, 0.0, fixed=True)
+    m.start(speed, 0.0, fixed=True)
+    m.equations(m.der(angle) - speed, m.der(speed) - torque)
+    m.equation(sp.Piecewise((torque, m.t < 1), (angle - 1, True)))
     solution = ds.solve(m, rtol=1e-6)
-    assert not solution.success and "'v' would jump from 1 to 2" in solution.message
+    assert not solution.success and "'angle' would jump from 0 to 1" in solution.message
     assert solution.t[-1] == 1.0
+
+
+def two_masses(way: str, first: Any, second: Any) -> tuple[Any, dict[str, Any]]:
+    """Inertias or capacitors 1 and 2, one by the other from t = 1 on; the first has a loss of its own."""
+    if way == "function":
+
+        def masses(t: float, u: Any, du: Any) -> list[Any]:
+            a, b, q = u
+            return [du[0] + q + first * a, 2.0 * du[1] - q, np.where(t < 1.0, q, a - b)]
+
+        return masses, {"u0": {"a": 3.0, "b": second, "q": 0.0}}
+    if way == "modelica":
+        text = (
+            f"model Masses Real a(start=3, fixed=true), b(start={second}, fixed=true), q; "
+            f"Boolean on = time >= 1; equation der(a) = -q - {first}*a; 2*der(b) = q; "
+            "if on then a = b; else q = 0; end if; end Masses;"
+        )
+        return read_modelica_text(text), {}
+    m = ds.Model("masses")
+    a, b, q = (
+        m.variable("a", start=3.0, fixed=True),
+        m.variable("b", start=second, fixed=True),
+        m.variable("q"),
+    )
+    m.equations(m.der(a) + q + sp.Float(first) * a, 2 * m.der(b) - q)
+    m.equation(sp.Piecewise((q, m.t < 1), (a - b, True)))
+    return m, {}
+
+
+@pytest.mark.parametrize("rtol", TOLERANCES)
+@pytest.mark.parametrize("way", ["model", "function", "modelica"])
+@pytest.mark.parametrize("loss", [0.0, 1.0], ids=["inertias", "capacitors"])
+def test_two_clutched_inertias_keep_their_momentum_and_capacitors_their_charge(
+    loss: float, way: str, rtol: float
+) -> None:
+    problem, start = two_masses(way, loss, 0.5)
+    solution = ds.solve(problem, t_end=2.0, rtol=rtol, **start)
+    assert solution.success, solution.message
+    before = 3.0 * np.exp(-loss)
+    behind = (before + 2.0 * 0.5) / 3.0
+    end = behind * np.exp(-loss / 3.0)
+    values = [solution[name][-1] for name in "abq"]
+    assert np.allclose(values, [end, end, -2.0 / 3.0 * loss * end], rtol=0.0, atol=10.0 * rtol)
+    assert np.allclose(
+        solution(0.999999)[:2], [3.0 * np.exp(-0.999999 * loss), 0.5], rtol=0.0, atol=10.0 * rtol
+    )
+    impulse = re.search(r"at t=1 '(.*)' jumps from .* impulse (\S+) of 'q'", solution.message)
+    assert impulse is not None and float(impulse[2]) == pytest.approx(before - behind, abs=1e-4)
+    (record,) = [record for record in solution.switches if record.name == "impulse of 'q'"]
+    assert record.t.tolist() == [1.0]
+
+
+@pytest.mark.parametrize("rtol", TOLERANCES)
+def test_a_source_that_jumps_charges_a_capacitor_through_a_diode(rtol: float) -> None:
+    """From 0 to 2 at t = 1, to 1 at t = 2: the diode blocks then until the capacitor has come down to 1."""
+    m = ds.Model("charged", interval=(0.0, 3.0))
+    v, i = m.variable("v", start=0.0, fixed=True), m.variable("i", start=0.0)
+    source = sp.Piecewise((0, m.t < 1), (2, m.t < 2), (1, True))
+    m.equations(m.der(v) + v - i, sp.Min(i, v - source))
+    solution = ds.solve(m, rtol=rtol)
+    assert solution.success, solution.message
+    assert np.allclose(times_of(solution), [1.0, 2.0, 2.0 + np.log(2.0)], rtol=0.0, atol=10.0 * rtol)
+    expected = [0.0, 2.0, 2.0 * np.exp(-0.5), 1.0]
+    assert np.allclose(solution([0.5, 1.5, 2.5, 3.0])[:, 0], expected, rtol=0.0, atol=10.0 * rtol)
+    assert "'v' jumps from 0 to 2" in solution.message and "impulse 2 of 'i'" in solution.message
+
+
+@pytest.mark.parametrize("behind", [3.0, 1.0], ids=["forward", "backward"])
+def test_a_diode_between_two_capacitors_has_no_backward_impulse(behind: float) -> None:
+    """From t = 1 on a switch connects 1 F at 2 V by a diode with 2 F: charge flows forward alone."""
+    m = ds.Model("pair", interval=(0.0, 2.0))
+    a, b = m.variable("a", start=2.0, fixed=True), m.variable("b", start=4.0 - behind, fixed=True)
+    q, node = m.variables("q node", start=[0.0, 0.0])
+    m.equations(m.der(a) + q, 2 * m.der(b) - q, sp.Piecewise((q, m.t < 1), (a - node, True)))
+    m.equation(sp.Min(q, b - node))
+    solution = ds.solve(m, rtol=1e-8)
+    end = [4.0 / 3.0, 4.0 / 3.0] if behind == 3.0 else [2.0, 3.0]
+    assert solution.success and np.allclose([solution["a"][-1], solution["b"][-1]], end, rtol=1e-7)
+    assert ("impulse" in solution.message) == (behind == 3.0)
+
+
+@pytest.mark.parametrize("rtol", TOLERANCES)
+def test_a_contact_opens_where_an_impulse_would_pull_at_it(rtol: float) -> None:
+    """A driven mass b pushes c; clutched to a resting mass a at t = 1 it falls behind c until t = 1.5."""
+    m = ds.Model("push", interval=(0.0, 2.0))
+    a, b, c = (m.variable(name, start=0.0, fixed=True) for name in "abc")
+    pull, push = m.variables("pull push", start=[0.0, 0.5])
+    m.equations(m.der(a) - pull, m.der(b) - 1 + pull + push, m.der(c) - push)
+    m.equations(sp.Piecewise((pull, m.t < 1), (a - b, True)), sp.Min(push, c - b))
+    solution = ds.solve(m, rtol=rtol)
+    assert solution.success, solution.message
+    assert "impulse 0.25 of 'pull'" in solution.message
+    assert np.allclose(solution(0.9)[:3], [0.0, 0.45, 0.45], rtol=0.0, atol=10.0 * rtol)
+    assert np.allclose(solution(1.25)[:3], [0.375, 0.375, 0.5], rtol=0.0, atol=10.0 * rtol)
+    assert np.allclose(solution.u[-1, :3], [2.0 / 3.0] * 3, rtol=0.0, atol=10.0 * rtol)
+    assert np.allclose(times_of(solution), [1.0, 1.5], rtol=0.0, atol=10.0 * rtol)
+
+
+@pytest.mark.parametrize("rtol", TOLERANCES)
+@pytest.mark.parametrize("how", ["model", "function"])
+def test_a_mass_hits_a_wall_rests_at_it_and_leaves(how: str, rtol: float) -> None:
+    """Pushed by t - 2 towards a wall at 0: the force of the contact, of index 3, takes its speed at once."""
+
+    def function(t: float, u: Any, du: Any) -> list[Any]:
+        x, v, force = u
+        return [du[0] - v, du[1] - (t - 2.0) - force, np.minimum(force, x)]
+
+    m = ds.Model("wall", interval=(0.0, 4.0))
+    x, v = m.variable("x", start=1.0, fixed=True), m.variable("v", start=0.0, fixed=True)
+    force = m.variable("force", start=0.0)
+    m.equations(m.der(x) - v, m.der(v) - (m.t - 2) - force, sp.Min(force, x))
+    start = {"u0": {"x": 1.0, "v": 0.0, "force": 0.0}, "t_end": 4.0} if how == "function" else {}
+    solution = ds.solve(function if start else m, rtol=rtol, **start)
+    assert solution.success, solution.message
+    hits = brentq(lambda t: 1.0 + t**3 / 6.0 - t**2, 0.5, 1.9, xtol=1e-15)
+    assert np.allclose(times_of(solution), [hits, 2.0], rtol=0.0, atol=10.0 * rtol)
+    assert np.allclose(solution(1.5), [0.0, 0.0, 0.5], rtol=0.0, atol=10.0 * rtol)
+    assert np.allclose(solution.u[-1, :2], [8.0 / 6.0, 2.0], rtol=0.0, atol=20.0 * rtol)
+    told = re.search(r"impulse (\S+) of 'force'", solution.message)
+    assert told is not None and float(told[1]) == pytest.approx(2.0 * hits - 0.5 * hits**2, rel=1e-4)
+
+
+def test_a_coil_that_is_opened_loses_its_current_but_beside_a_diode() -> None:
+    def coil(with_diode: bool) -> ds.Solution:
+        m = ds.Model("coil", interval=(0.0, 2.0))
+        i, x, s, d = m.variable("i", start=1.0, fixed=True), *m.variables("x s d", start=[1.0, 1.0, 0.0])
+        m.equations(m.der(i) - x + i, s + d - i, sp.Piecewise((x - 1, m.t < 1), (s, True)))
+        m.equation(sp.Min(d, x) if with_diode else d)
+        return ds.solve(m, rtol=1e-8)
+
+    alone, beside = coil(False), coil(True)
+    assert alone.success and "impulse -1 of 'x'" in alone.message
+    assert alone["i"][-1] == pytest.approx(0.0, abs=1e-9)
+    assert beside.success and "impulse" not in beside.message
+    assert beside["i"][-1] == pytest.approx(np.exp(-1.0), rel=1e-7)
 
 
 def test_only_modes_that_are_entered_are_analysed() -> None:
@@ -312,6 +511,40 @@ def test_an_ideal_diode_of_modelica_feeds_a_coil(tmp_path: Path) -> None:
         lambda t: a * (np.sin(OMEGA * t) - OMEGA * np.cos(OMEGA * t) + OMEGA * np.exp(-t)), 0.5, 0.999
     )
     assert np.allclose(times_of(solution), [blocks, 1.0, 1.0 + blocks], rtol=0.0, atol=1e-7)
+
+
+def test_an_integer_of_modelica_chooses_an_equation() -> None:
+    text = (
+        "model Chosen Real a(start=3, fixed=true), b(start=0, fixed=true), q; "
+        "Integer n = if time >= 1 then 2 else 1; equation der(a) = -q; 2*der(b) = q; "
+        "if n > 1 then a = b; else q = 0; end if; end Chosen;"
+    )
+    solution = ds.solve(read_modelica_text(text), t_end=2.0, rtol=1e-8)
+    assert solution.success and solution(0.5)[0] == pytest.approx(3.0)
+    assert solution["a"][-1] == pytest.approx(1.0, abs=1e-7)
+
+
+def test_what_events_and_requirements_tell_is_told_of_all_modes() -> None:
+    """An event with a message changes the structure at x = 1; x < 2 ceases to hold in the second mode."""
+    m = ds.Model("told", interval=(0.0, 3.0))
+    x, y, n = m.variable("x", start=0.0, fixed=True), m.variable("y", start=0.0), m.discrete("n")
+    m.equations(m.der(x) - 1, (1 - n) * y + n * (m.der(y) - 1))
+    m.when(x > 1, {n: 1}, message="n; n = 1 here")
+    m.require(x < 2, "terminal = x; n = 2")
+    solution = ds.solve(m, rtol=1e-8)
+    assert not solution.success and solution.t[-1] == pytest.approx(2.0)
+    assert solution.message.startswith("terminal = x; n = 2 at t=2")
+    assert solution["y"][-1] == pytest.approx(1.0, abs=1e-7)
+    early = ds.solve(m, rtol=1e-8, t_end=1.5)
+    assert early.success and "n; n = 1 here at t=1" in early.message and "2 modes" in early.message
+
+
+def test_modes_that_follow_one_another_without_progress_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dae_sdc.run.modes.LEAST_PROGRESS", 0.5)  # of 2.6, more than any mode of a peak lasts
+    monkeypatch.setattr("dae_sdc.run.modes.MOST_SWITCHES", 2)
+    solution = ds.solve(peak(), rtol=1e-6)
+    assert not solution.success and "modes follow one another again and again" in solution.message
+    assert 0.9 < solution.t[-1] < 1.3
 
 
 def test_a_start_that_no_mode_has_is_told() -> None:

@@ -102,3 +102,16 @@ def test_a_sampled_controller_is_that_of_its_recursion(rtol: float) -> None:
     assert len(solution.events[0].t) == 31
     end = [solution[name][-1] for name in ("x", "u", "total")]
     assert np.allclose(end, [state, held, integral], rtol=0.0, atol=10.0 * rtol)
+
+
+@pytest.fixture(scope="module")
+def changes_of_flow() -> Any:
+    """Times at which flows of water become turbulent or laminar, by another method and a small tolerance."""
+    return times_of(ds.solve("water-tube", rtol=1e-11, nodes=5))
+
+
+@pytest.mark.parametrize("rtol", TOLERANCES)
+def test_flows_of_a_water_tube_change_at_their_times(rtol: float, changes_of_flow: Any) -> None:
+    found = times_of(ds.solve("water-tube", rtol=rtol))
+    assert len(changes_of_flow) == 10
+    assert np.allclose(found, changes_of_flow, rtol=0.0, atol=10.0 * rtol * 61200.0)

@@ -50,6 +50,7 @@ BEYOND_REST = 1e-6
 NEAR_BORDER = 1e-3
 # Value of a function, relative to its largest in the step, that is 0 after an event or at the start.
 ZERO_VALUE = 1e-9
+LEAST_TOLD = 1e-15  # Value of a function that is beyond rounding where an event with a message is told.
 # Least value of a function on a step, relative to its largest, above which no zero is looked for.
 NO_EXTREMUM_ABOVE = 0.5
 FEWEST_AHEAD = 4  # Steps taken before they are looked at, at first and after the last of a zero.
@@ -99,6 +100,8 @@ class Event:
     times : callable, optional
         times(t0, t_end) -> the times in the interval at which the function may be 0, if they are known:
         steps end there, and one at which the run begins is an event too.
+    message : str
+        What is told where it happens, also at the start of a run; a run that it ends has failed.
 
     Examples
     --------
@@ -116,6 +119,7 @@ class Event:
     implicit: bool = False
     otherwise: bool = False
     times: Callable[[float, float], Iterable[float]] | None = None
+    message: str = ""
 
     @property
     def last(self) -> int:
@@ -152,8 +156,9 @@ def _event(given: Any, place: int) -> Event:
         raise InputError(f"terminal of {label} must be a bool or a number of events; got {terminal!r}")
     if not isinstance(direction, int | float | np.number) or not np.isfinite(direction):
         raise InputError(f"direction of {label} must be a number; got {direction!r}")
-    if not isinstance(event.name, str):
-        raise InputError(f"name of {label} must be a text; got {event.name!r}")
+    for what, text in (("name", event.name), ("message", event.message)):
+        if not isinstance(text, str):
+            raise InputError(f"{what} of {label} must be a text; got {text!r}")
     for function, who in ((event.function, label), (event.change, f"change of {label}")):
         if function is None:
             continue
@@ -321,6 +326,11 @@ class _Watch:
         """Whether its zeros change the equations or the state."""
         return self.event.change is not None
 
+    def said(self, t: float) -> str:
+        """What is told where its event happens."""
+        text = self.event.message or f"the run ended at event '{self.name}'"
+        return f"{text} at t={t:.10g}"
+
     def may_stop(self, values: Vector) -> bool:
         """Whether values along a step show that the run may have to stop in it."""
         crosses = bool((self.side * values).min() < -self.tolerance)
@@ -381,6 +391,8 @@ class _Watch:
         noise = min(max(ZERO_VALUE * largest, 8.0 * floor * steepest), 1e-3 * largest)
         side, tolerance, crossings = self.side, self.tolerance, []
         resting = self._resting(value, thetas, values) if self.may_rest else ()
+        slack = ZERO_VALUE * self.size + LEAST_TOLD if self.event.message else -1.0
+        slight = [side * v <= 0.0 and abs(v) <= slack and abs(v) != TIE for v in values]
         for j, v in enumerate(values):
             if resting and (resting[j] or side == 0):
                 new = 0 if resting[j] else int(np.sign(v))
@@ -389,7 +401,7 @@ class _Watch:
                     side, tolerance = new, 0.0 if new else noise
             elif side == 0:
                 side = int(np.sign(v)) if abs(v) > noise else 0
-            elif (tolerance > 0.0 and abs(v) <= tolerance) or (resting and v == 0.0):
+            elif (tolerance > 0.0 and abs(v) <= tolerance) or (resting and v == 0.0) or slight[j]:
                 continue
             elif side * v > 0.0:
                 tolerance = 0.0
@@ -638,9 +650,17 @@ class _Functions:
 
     @property
     def remark(self) -> str:
-        """What is to be said of functions that change too often within a step."""
+        """What events tell, and what is to be said of functions that change too often within a step."""
+        told = [watch.said(watch.times[0]) for watch in self.events if watch.event.message and watch.times]
         parts = [f"'{name}' changes so often from t={t:.6g} on" for name, t in self.doubtful.items()]
-        return f"{', '.join(parts)} that zeros may be missing; bound the steps by dt_max" if parts else ""
+        told += [f"{', '.join(parts)} that zeros may be missing; bound the steps by dt_max"] * bool(parts)
+        return "; ".join(told)
+
+    @property
+    def failed(self) -> bool:
+        """Whether an event with a message has ended the run."""
+        told = [watch for watch in self.events if watch.event.message and watch.event.last]
+        return any(len(watch.times) >= watch.event.last for watch in told)
 
     @property
     def located(self) -> list[_Watch]:
@@ -775,7 +795,10 @@ class LocateEvents(MarkingControl):
         P.hold_sides(sides)
         may_rest = getattr(P, "switches_rest", False)
         self.switches = [_Watch(name, side, may_rest) for name, side in zip(names, sides, strict=True)]
-        self.events = [_Watch(event.name, event=_checked(event)) for event in self.params.events]
+        # An event with a message counts where it has happened at the start of the run.
+        sides = [-int(np.sign(event.direction)) if event.message else 0 for event in self.params.events]
+        pairs = zip(self.params.events, sides, strict=True)
+        self.events = [_Watch(event.name, side, event=_checked(event)) for event, side in pairs]
         self.functions = _Functions(self.events, self.switches, P.n_diff)
         for watch, value in zip(self.switches, self.functions.switch_values(P, u0, t0), strict=True):
             # A switch that the run begins at is not to act by the rounding of its value.
@@ -1006,7 +1029,7 @@ class LocateEvents(MarkingControl):
         event = watch.event
         if event.last and len(watch.times) == event.last and not self.finished:
             self.finished = True
-            self.message = f"the run ended at event '{watch.name}' at t={t:.10g}"
+            self.message = watch.said(t)
         if watch.changes:
             self._switched.append(watch)
 
@@ -1058,7 +1081,8 @@ class LocateEvents(MarkingControl):
             self._take_jumps(P, self.switches, self.functions.switch_values(P, u, t), t, u)
             for watch in () if self.finished else changed:
                 if watch.event.times is None:
-                    _leave_zero(P, watch, u, t, RATE_STEP * self._usual)
+                    far = RATE_STEP * (self.params.span or self._usual)
+                    _leave_zero(P, watch, u, t, RATE_STEP * self._usual, far)
             if not self._switched:
                 values = [watch.event.function(u, t) for watch in self.functions.located]
                 self._take_jumps(P, self.functions.located, values, t, u)
@@ -1181,15 +1205,20 @@ def _settled(
     )
 
 
-def _leave_zero(P: ProblemDAE, watch: _Watch, u: MeshDAE, t: float, step: float) -> None:
-    """Set the side of its zero on which the function of an event goes on after its change."""
+def _leave_zero(P: ProblemDAE, watch: _Watch, u: MeshDAE, t: float, step: float, far: float) -> None:
+    """Set the side of its zero on which the function of an event goes on, or stays for a step ``far``."""
     function = watch.event.function
     value, rounding = function(u, t), max(8.0 * EPS * watch.size, _rounding(function, u, t))
     small, before = max(watch.noise, rounding), function(attach(watch.states[-1], u.n_diff), t)
     if abs(value) <= ZERO_VALUE * watch.size and abs(before - value) <= rounding:
         small = max(small, 2.0 * abs(value))  # where the zero was located: the change is that of a velocity
     watch.side, watch.tolerance = int(np.sign(value)), 0.0
-    if abs(value) > small or u.polynomial is None or (abs(value) == TIE and _rests(P, watch, u, t, step)):
+    if abs(value) > small or u.polynomial is None:
+        return
+    if abs(value) == TIE and _rests(P, watch, u, t, step):
+        return
+    if _rests(P, watch, u, t, far):  # as a level between two closed valves
+        watch.side, watch.tolerance = int(np.sign(watch.event.direction)) or watch.side, small
         return
     for h in (step, step / RATE_STEP):
         moves = function(_ahead(u, h), t + h) - value

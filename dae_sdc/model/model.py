@@ -12,11 +12,13 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sparse
 
+from dae_sdc.dae.branches import MESSAGE
 from dae_sdc.errors import InputError, require_count, require_number
 from dae_sdc.expressions.dag import Leaf, name_and_order, name_of
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.imports import LaterModule
 from dae_sdc.model.problem import Form, ModelProblem, first_order
+from dae_sdc.registry import unknown
 from dae_sdc.sharing import one_at_a_time
 from dae_sdc.text import aligned, html_table, html_view
 
@@ -667,6 +669,7 @@ class Model(Equations):
         implicit: bool = False,
         otherwise: bool = False,
         terminal: bool = False,
+        message: str = "",
     ) -> None:
         """Let unknowns change where a condition begins to hold, an event of every run of the model.
 
@@ -688,6 +691,8 @@ class Model(Equations):
             Whether nothing changes where the event before it happens at the same time.
         terminal : bool
             Whether the run ends there.
+        message : str
+            What is told there, see :meth:`require`; a run that ends there has failed.
 
         Raises
         ------
@@ -710,9 +715,36 @@ class Model(Equations):
             name, order = self.unknown(key)
             follows = implicit and not self.variables_by_name[name].discrete
             words.append(f"{name_of(name, order)} {':=' if follows else '='} {symbolic.as_text(value)}")
-        if not (changes or terminal):
+        if not (changes or terminal or message):
             raise InputError(f"an event of model {self.name} changes no unknown; give some, by their symbols")
+        words += [f"{MESSAGE} {message}"] * bool(message)
         self.events += ("; ".join([symbolic.as_text(condition), *words]),)
+
+    def require(self, condition: Any, message: str, *, level: str = "error") -> None:
+        """Let every run tell where a condition ceases to hold, or does not hold at the start.
+
+        Parameters
+        ----------
+        condition : sympy relation or str
+            A condition as for :meth:`when`.
+        message : str
+            What is told, with the time.
+        level : str
+            "error": the run ends there, without success; "warning": it goes on.
+
+        Examples
+        --------
+        >>> tank = ds.Model("tank", interval=(0.0, 3.0))
+        >>> h = tank.variable("h", start=1.0, fixed=True)
+        >>> tank.equation(tank.der(h) - 1)
+        >>> tank.require(h < 2, "the tank overflows")
+        >>> ds.solve(tank, rtol=1e-8).message
+        'the tank overflows at t=1'
+        """
+        if level not in (levels := ("error", "warning")):
+            raise InputError(unknown(f"level of '{message}'", level, levels))
+        violated = f"not ({condition})" if isinstance(condition, str) else sympy.Not(condition)
+        self.when(violated, terminal=level == "error", message=message)
 
     # Names
 

@@ -172,13 +172,14 @@ class Mode:
     borders: tuple[str, ...]
 
 
-def choices_of(model: Model) -> tuple[list[Choice], list[str]]:
-    """Choices, and names of discrete unknowns, by which unknowns go out of some equations and into others."""
+def choices_of(model: Model, either: bool = False) -> tuple[list[Choice], list[str]]:
+    """Choices and discrete unknowns by which unknowns leave equations and enter others, or do ``either``."""
     graph = model.graph.copy()
 
     def exchanges(node: int, first: int, second: int) -> bool:
         sets = [_incidence(graph, graph.substitute(model.roots, {node: other})) for other in (first, second)]
-        return bool(sets[0] - sets[1] and sets[1] - sets[0])
+        goes, comes = sets[0] - sets[1], sets[1] - sets[0]
+        return bool(goes or comes) if either else bool(goes and comes)
 
     choices = []
     for node in graph.below(model.roots):
@@ -193,10 +194,9 @@ def choices_of(model: Model) -> tuple[list[Choice], list[str]]:
     return choices, [name for name in numbers if exchanges(places[name], graph.zero, graph.one)]
 
 
-def _incidence(graph: Graph, roots: Sequence[int]) -> set[tuple[int, int]]:
-    return {
-        (i, leaf.index) for i, root in enumerate(roots) for leaf in graph.leaves_of(root) if leaf.kind == "u"
-    }
+def _incidence(graph: Graph, roots: Sequence[int]) -> set[tuple[int, int, int]]:
+    """Numbers of equations, and of unknowns in them with the orders of their derivatives."""
+    return {(i, *jet) for i, root in enumerate(roots) for jet in graph.jets_of(root)}
 
 
 def in_mode(

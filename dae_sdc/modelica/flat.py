@@ -27,6 +27,7 @@ from dae_sdc.modelica.library import Basic, Bound, Change, Instance, Library, Me
 from dae_sdc.modelica.syntax import (
     Alternatives,
     Array,
+    Assertion,
     Call,
     ClassDefinition,
     Component,
@@ -39,14 +40,13 @@ from dae_sdc.modelica.syntax import (
     For,
     IfEquation,
     Name,
-    Operation,
-    Precedence,
     Reactions,
+    Text,
     When,
     parts_of,
     similar,
 )
-from dae_sdc.modelica.values import BEFORE, NOT_DISCRETE, Values, before_event, unknown_of
+from dae_sdc.modelica.values import AT_START, BEFORE, NOT_DISCRETE, Values, before_event, unknown_of
 
 AT_EVENTS: Final = ("pre", "edge", "change")  # Functions of what was before an event.
 _TOO_MANY_TURNS: Final = f"a loop of more than {MOST_ELEMENTS} turns"
@@ -62,7 +62,7 @@ class Vanishing(NamedTuple):
 
 
 # An equation in no loop, and in no choice whose conditions are decided.
-Single: TypeAlias = Equal | IfEquation | Connect | When
+Single: TypeAlias = Equal | IfEquation | Connect | When | Assertion
 
 
 def unrolled(values: Values, equations: Iterable[Equation], scope: Scope) -> Iterator[tuple[Single, Scope]]:
@@ -97,8 +97,8 @@ def vanishing(values: Values, equation: Equal | IfEquation, scope: Scope) -> Ite
     for body in (*(body for _, body in branches), other):
         lists.append([])
         for part, inner in unrolled(values, body, scope):
-            if isinstance(part, Connect | When):
-                word = "connect" if isinstance(part, Connect) else "when"
+            if not isinstance(part, Equal | IfEquation):
+                word = {Connect: "connect", When: "when", Assertion: "assert"}[type(part)]
                 values.fail(part.at, f"{word} depends on an unknown here; move it out of if")
             lists[-1] += vanishing(values, part, inner)
     if len({len(items) for items in lists}) > 1:
@@ -138,6 +138,7 @@ class Reaction(NamedTuple):
     changes: dict[Any, Any]  # New values of unknowns.
     ends: bool  # Whether the run ends.
     otherwise: bool  # Whether it is a later branch, or condition, of one when-equation.
+    message: str = ""  # What is told there.
 
 
 def assigned_by(values: Values, equation: When, scope: Scope) -> Iterator[str]:
@@ -181,7 +182,9 @@ def _changes(values: Values, reactions: Reactions, scope: Scope) -> tuple[dict[A
     return changes, states
 
 
-def reactions_of(values: Values, states: dict[Any, Any], equation: When, scope: Scope) -> Iterator[Reaction]:
+def reactions_of(
+    values: Values, states: dict[Any, Any], known: Sequence[Reaction], equation: When, scope: Scope
+) -> Iterator[Reaction]:
     """The reactions of a when-equation; ``states``, which change last, stand for their values before it."""
     begun = False
     for test, reactions in equation.branches:
@@ -194,59 +197,113 @@ def reactions_of(values: Values, states: dict[Any, Any], equation: When, scope: 
                 changes[target] = values.check(value.xreplace(new), equation.at)
         if any(not value.free_symbols.isdisjoint(assigned) for value in changes.values()):
             values.fail(equation.at, "the values of a when-equation depend on each other; use pre(...)")
-        for part in _alternatives(test):
-            for condition in _begins(values, part, scope):
-                news = {target: _behind(value, condition, states) for target, value in changes.items()}
+        for part in test.items if isinstance(test, Array) and not test.indices else [test]:
+            for condition, holds, certain in _begins(values, part, scope, known):
+                news = {target: _behind(value, condition, certain) for target, value in changes.items()}
+                if holds != sympy.true:
+                    if reactions.ends:
+                        values.fail(part.at, "terminate depends on more than a condition; write that alone")
+                    for target, new in news.items():
+                        keeps = target if target in again else before_event(target.base)
+                        news[target] = choice([(holds, new)], keeps)
+                news = {target: value.xreplace(states) for target, value in news.items()}
                 yield Reaction(equation.at, condition, news, reactions.ends, begun)
                 begun = True
 
 
-def _alternatives(test: Expression) -> list[Expression]:
-    """The conditions that each let a when-equation happen; those joined with initial() by "or" are two."""
-    if isinstance(test, Array) and not test.indices:
-        return test.items
-    parts = test.parts if isinstance(test, Operation) and test.precedence is Precedence.OR else []
-    first = [part for _, part in parts if isinstance(part, Call) and str(part.function) == "initial"]
-    others = [("or", part) for _, part in parts if part not in first]
-    if not first or not others:
-        return [test]
-    return [first[0], Operation(test.at, Precedence.OR, [("", others[0][1]), *others[1:]])]
-
-
-def _behind(value: Any, condition: Any, states: Mapping[Any, Any]) -> Any:
+def _behind(value: Any, condition: Any, certain: Mapping[Any, Any]) -> Any:
     """A new value where a condition has begun to hold, which rounding at its border could doubt."""
     if not isinstance(condition, str):
-        certain = condition.args if isinstance(condition, sympy.And) else (condition,)
-        value = value.xreplace({sympy.Not(part): sympy.false for part in certain})
-        value = value.xreplace(dict.fromkeys(certain, sympy.true))
-    return value.xreplace(states)
+        parts = condition.args if isinstance(condition, sympy.And) else (condition,)
+        value = value.xreplace({sympy.Not(part): sympy.false for part in parts})
+        value = value.xreplace(dict.fromkeys(parts, sympy.true))
+    return value.xreplace({AT_START: sympy.Integer(condition == INITIAL), **certain})
 
 
-def _begins(values: Values, test: Expression, scope: Scope) -> Iterator[Any]:
-    """The conditions of a when-equation, of values before the event, or the texts of known times."""
+# A condition or the text of known times, what else must hold there, and values that are certain there.
+_Begin: TypeAlias = tuple[Any, Any, Mapping[Any, Any]]
+
+
+def _begins(values: Values, test: Expression, scope: Scope, known: Sequence[Reaction]) -> Iterator[_Begin]:
+    """Where a when-equation happens, by conditions of values before the event."""
     called = str(test.function) if isinstance(test, Call) else ""
     arguments = test.arguments if isinstance(test, Call) else []
     if called == "sample" and len(arguments) == 2:
         start, period = (as_text(values.number(part, scope)) for part in arguments)
-        yield f"sample({start}, {period})"
-        return
-    if called == "initial" and not arguments:
-        yield INITIAL
+        yield f"sample({start}, {period})", sympy.true, {}
         return
     # What is an edge at an event begins to hold there.
     edge = called in ("edge", "change") and len(arguments) == 1
-    condition = _between_events(values.condition(arguments[0] if edge else test, scope))
-    if condition in TRUTHS:
+    if called == "change" and edge and not is_condition(values.value(arguments[0], scope)):
+        yield from _changing(values, arguments[0], scope, known)
+        return
+    condition = values.condition(arguments[0] if edge else test, scope)
+    at_start, condition = (
+        _between_events(values, condition.xreplace({AT_START: sympy.Integer(k)})) for k in (1, 0)
+    )
+    if at_start != condition:
+        yield INITIAL, at_start, {}
+    elif condition in TRUTHS:
         values.fail(test.at, "the condition of a when-equation never changes; compare unknowns or time")
-    yield condition
+    if condition not in TRUTHS:
+        yield condition, sympy.true, {}
     if called == "change":
-        yield sympy.Not(condition)
+        yield sympy.Not(condition), sympy.true, {}
 
 
-def _between_events(condition: Any) -> Any:
+def _changing(
+    values: Values, number: Expression, scope: Scope, known: Sequence[Reaction]
+) -> Iterator[_Begin]:
+    """Where a number changes: with what changes it, or where the one condition or floor in its value does."""
+    value = values.number(number, scope)
+    if isinstance(value, Unknown) and value.base in values.discrete:
+        differs = sympy.Ne(value, before_event(value.base))
+        yield from ((item.condition, differs, {}) for item in known if value in item.changes)
+        return
+    parts = value.atoms(sympy.floor, sympy.sign, sympy.core.relational.Relational)
+    part = next(iter(parts), sympy.S.Zero)
+    if len(parts) > 1 or isinstance(part, sympy.sign) or part == 0:
+        values.fail(number.at, f"change of {number} has {len(parts)} conditions; write these, one by one")
+    if not isinstance(part, sympy.floor):
+        yield from ((condition, sympy.true, {}) for condition in (part, sympy.Not(part)))
+        return
+    place = part.args[0]
+    wave = sympy.sin(sympy.pi * place)
+    for odd, condition in enumerate((wave > 0, wave < 0)):
+        # Between floors that are even, or odd, the place has more than rounding to the middle.
+        level = 2 * sympy.floor((place - odd) / 2 + sympy.Rational(1, 4)) + odd
+        yield condition, sympy.true, {part: level}
+
+
+def _between_events(values: Values, condition: Any) -> Any:
     """A condition in which values before an event are those of any time between two."""
     names = {symbol: symbol.name for symbol in condition.free_symbols if symbol.name.startswith(BEFORE)}
-    return condition.xreplace({symbol: Unknown(name[len(BEFORE) : -1]) for symbol, name in names.items()})
+    between = {symbol: Unknown(name[len(BEFORE) : -1]) for symbol, name in names.items()}
+    condition = condition.xreplace({AT_START: sympy.S.Zero, **between})
+    for part in condition.atoms(sympy.Eq, sympy.Ne):
+        # Numbers that events change are equal where neither is larger.
+        if all(symbol.name in values.discrete for symbol in moving_in(part)):
+            a, b = part.args
+            equal = isinstance(part, sympy.Eq)
+            either = sympy.And(a <= b, b <= a) if equal else sympy.Or(a < b, b < a)
+            condition = condition.xreplace({part: either})
+    return condition
+
+
+def told_by(values: Values, assertion: Assertion, scope: Scope) -> Iterator[Reaction]:
+    """What is told where an assertion ceases to hold, if it may."""
+    arguments = [*assertion.call.arguments, *assertion.call.named.values()]
+    if not 2 <= len(arguments) <= 3:
+        values.fail(assertion.at, "assert takes a condition, a message, and perhaps a level")
+    condition = _between_events(values, values.condition(arguments[0], scope))
+    # Values that the message has as texts are not known before.
+    texts = [part.value for part in parts_of(arguments[1]) if isinstance(part, Text)]
+    message = "...".join(texts[::-1]).rstrip(" :") or "an assertion does not hold"
+    ends = not str(arguments[-1]).endswith("warning")
+    if condition == sympy.false and ends:
+        values.fail(assertion.at, f"what is asserted does not hold: {message}")
+    if condition not in TRUTHS:
+        yield Reaction(assertion.at, sympy.Not(condition), {}, ends, False, message)
 
 
 class Held(NamedTuple):
@@ -259,12 +316,12 @@ class Held(NamedTuple):
     def reactions(self, values: Values, states: dict[Any, Any]) -> Iterator[Reaction]:
         """Its reactions: at the start, and where its condition begins and ceases to hold."""
         condition = self.value()
-        holds = _between_events(condition) if is_condition(condition) else sympy.false
+        holds = _between_events(values, condition) if is_condition(condition) else sympy.false
         if self.variable.type != "Boolean" or holds in TRUTHS:
             what = f"the equation of {self.variable.shown} has pre(...)"
             values.fail(self.at, f"{what} and is no condition that holds for a while; write a when-equation")
         unknown = Unknown(self.variable.name)
-        at_start = values.truth(condition, self.at).xreplace(states)
+        at_start = _behind(values.truth(condition, self.at), INITIAL, states)
         for begins, new in ((INITIAL, at_start), (holds, sympy.S.One), (sympy.Not(holds), sympy.S.Zero)):
             yield Reaction(self.at, begins, {unknown: new}, False, False)
 
@@ -278,6 +335,9 @@ def starts(values: Values, equation: Single, scope: Scope) -> Iterator[tuple[int
         values.fail(
             equation.at, "an initial equation depends on more than Boolean parameters; write its value"
         )
+    if isinstance(equation, Assertion):  # of unknowns it is passed over
+        list(told_by(values, equation, scope))
+        return
     if not isinstance(equation, Equal):
         values.fail(equation.at, "an initial equation must be x = VALUE or der(x) = VALUE")
     yield from _started(
@@ -514,9 +574,10 @@ class Flat:
                 self._define(variable, variable.value.expression, partial(values.bound, variable.value))
         written = [pair for pair in written if not self._defines(*pair)]
         connections.pass_on(lambda variable: variable.name in {*values.defined, *values.discrete})
+        values.forget_unknowns()  # Conditions of if-equations were looked at before these had values.
         self.equations = [*self._of_declarations()]  # Expressions that are zero.
         for item, scope in written:
-            if not isinstance(item, Connect | When):
+            if isinstance(item, Equal | IfEquation):
                 self.equations += vanishing(values, item, scope)
             self._require_few(self.equations, item.at)
         self.equations += [*self._tables, *connections.equations(self._flows)]
@@ -529,8 +590,19 @@ class Flat:
         names = {symbol.base for symbol in moving if isinstance(symbol, Unknown) and symbol.order}
         states = {Unknown(name): before_event(name) for name in names - values.discrete}
         values.at_event = True
-        self.reactions = [item for when in whens for item in reactions_of(values, states, *when)]
+        # What changes numbers is known before it is asked when they change.
+        whens.sort(
+            key=lambda when: any(
+                isinstance(part, Call) and str(part.function) == "change" for part in parts_of(when)
+            )
+        )
+        self.reactions: list[Reaction] = []
+        for when in whens:
+            self.reactions += [*reactions_of(values, states, self.reactions, *when)]
         self.reactions += [item for held in self._held for item in held.reactions(values, states)]
+        for item, scope in written:
+            if isinstance(item, Assertion):
+                self.reactions += told_by(values, item, scope)
 
     def _defines(self, equation: Single, scope: Scope) -> bool:
         """Whether an equation gives a Boolean or Integer variable its value, which is kept then."""

@@ -232,11 +232,7 @@ class EquationParser(ExpressionParser):
         """Equations up to one of the words ``ends``, which is not taken."""
         equations: list[syntax.Equation] = []
         while self.now.kind != "end" and not (self.now.kind == "word" and self._ends(ends)):
-            if self.now.text == "assert" and self.behind.text == "(":
-                # An assertion is a check of the solution and does not change it.
-                self.call(self.name())
-            else:
-                equations.append(self._equation())
+            equations.append(self._equation())
             self.skip_annotation()
             self.need(";", "behind an equation")
         return equations
@@ -252,6 +248,8 @@ class EquationParser(ExpressionParser):
         at, text = self.now.at, self.now.text
         if text in REFUSED_CALLS and self.behind.text == "(":
             self.fail(REFUSED_CALLS[text])
+        if text == "assert" and self.behind.text == "(":
+            return syntax.Assertion(at, self.call(self.name()))
         if text == "if" and self.now.kind == "word":
             self.deeper()
             self.take()
@@ -299,6 +297,8 @@ class EquationParser(ExpressionParser):
         reactions = syntax.Reactions(self.now.at)
         while self.now.kind != "end" and self.now.text not in ("elsewhen", "elseif", "else", "end"):
             at, text = self.now.at, self.now.text
+            if text == "assert":
+                self.fail("assert in a when-equation is not understood; write it behind it", at)
             if self.takes("if"):
                 self.deeper()
                 branches = self.branches("elseif", self._reactions)
@@ -307,7 +307,7 @@ class EquationParser(ExpressionParser):
                 if any(part.ends for part in (other, *(part for _, part in branches))):
                     self.fail("terminate depends on if; give it a when-equation of its own", at)
                 reactions.changes.append(syntax.Alternatives(at, branches, other))
-            elif text not in ("assert", "reinit", "terminate") or self.behind.text != "(":
+            elif text not in ("reinit", "terminate") or self.behind.text != "(":
                 reactions.changes.append(self._equal(at))
             else:
                 arguments = self.call(self.name()).arguments
@@ -461,7 +461,7 @@ class _ClassParser(EquationParser):
     def _assignments(self, definition: syntax.ClassDefinition) -> None:
         while self.now.text not in _SECTIONS and self.now.kind != "end":
             self.refuse()
-            if self.now.text in ("if", "for") or self.now.text in REFUSED_CALLS:
+            if self.now.text in ("if", "for", "assert", *REFUSED_CALLS):
                 self.fail(
                     f"{self.now.text} in the algorithm of {definition.name} is not understood; "
                     "write NAME := EXPRESSION"

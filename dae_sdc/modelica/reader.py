@@ -188,7 +188,8 @@ class _Builder:
             except InputError as error:
                 raise self.source.placed(error, item.at) from None
         for reaction in flat.reactions:
-            about: Any = {"terminal": reaction.ends, "otherwise": reaction.otherwise, "implicit": True}
+            about: Any = {"terminal": reaction.ends, "otherwise": reaction.otherwise}
+            about |= {"implicit": bool(reaction.changes), "message": reaction.message}
             try:
                 model.when(reaction.condition, reaction.changes, **about)
             except InputError as error:

@@ -16,12 +16,20 @@ from dae_sdc.modelica import arithmetic, syntax
 from dae_sdc.modelica.arithmetic import Value
 from dae_sdc.modelica.library import Scope, Variable
 from dae_sdc.modelica.syntax import Call, Operation, Precedence, similar
-from dae_sdc.modelica.values import NOT_DISCRETE, Rule, Values, before_event, condition_of, unknown_of
+from dae_sdc.modelica.values import (
+    AT_START,
+    NOT_DISCRETE,
+    Rule,
+    Values,
+    before_event,
+    condition_of,
+    unknown_of,
+)
 
 HIGHEST_DIFF_ORDER: Final = 10  # Largest order k of a derivative that is written ``diff(x, t$k)``.
 
 _NO_FUNCTIONS: Final = (
-    "delay sample initial terminal reinit cardinality previous hold spatialDistribution "
+    "delay sample terminal reinit cardinality previous hold spatialDistribution "
     "String actualStream inStream getInstanceName subSample superSample assert terminate"
 ).split()
 
@@ -296,8 +304,18 @@ def _before(values: Values, item: Call, scope: Scope) -> Value:
 def _changed(values: Values, item: Call, scope: Scope) -> tuple[Any, Any]:
     """Whether a Boolean variable becomes true at an event, and whether it becomes false."""
     before = _before(values, item, scope)
+    now = values.value(item.arguments[0], scope)
+    if str(item.function) == "change" and not arithmetic.is_condition(now):
+        return sympy.Ne(now, before), sympy.false
     now = values.condition(item.arguments[0], scope)
     return sympy.And(now, sympy.Not(before)), sympy.And(before, sympy.Not(now))
+
+
+def _initial(values: Values, item: Call, scope: Scope) -> Value:
+    """Whether an event is that at the start of a run."""
+    if not values.at_event or _arguments(values, item, scope):
+        values.fail(item.at, f"{item.function}(...) is not understood here; write it without")
+    return condition_of(AT_START)
 
 
 def _diff(values: Values, item: Call, scope: Scope) -> Value:
@@ -384,6 +402,7 @@ def _interpolate(values: Values, item: Call, scope: Scope) -> Value:
 _CALLS: Final[dict[str, Rule]] = {
     "noEvent": lambda values, item, scope: _arguments(values, item, scope, 1)[0],
     "pre": _before,
+    "initial": _initial,
     "edge": lambda values, item, scope: _changed(values, item, scope)[0],
     "change": lambda values, item, scope: sympy.Or(*_changed(values, item, scope)),
     "smooth": lambda values, item, scope: _arguments(values, item, scope, 2)[1],

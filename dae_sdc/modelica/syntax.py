@@ -128,7 +128,6 @@ _REFUSED: Final = {
     "return": "return is not understood; write one assignment for every result",
 }
 REFUSED_CALLS: Final = {
-    "assert": "assert is not understood here; remove it",
     "terminate": "terminate stands in a when-equation; write when CONDITION then terminate(...); end when",
     "reinit": "reinit stands in a when-equation; write when CONDITION then reinit(x, VALUE); end when",
 }
@@ -454,7 +453,13 @@ class When(Part):
     branches: list[tuple[Expression, Reactions]]
 
 
-Equation: TypeAlias = Equal | IfEquation | For | Connect | When
+class Assertion(Part):
+    """An assertion: a condition, what is told where it does not hold, and perhaps a level."""
+
+    call: Call
+
+
+Equation: TypeAlias = Equal | IfEquation | For | Connect | When | Assertion
 
 
 class Assignment(Part):

@@ -23,6 +23,7 @@ LONGEST_VALUE: Final = 200_000
 # Largest number of expressions and elements that are evaluated for one model.
 MOST_EVALUATIONS: Final = 1_000_000
 BEFORE: Final = "pre("  # How the names of values before an event begin.
+AT_START: Final = Unknown("initial()")  # 1 at the event at the start of a run, and else 0.
 NOT_DISCRETE: Final = "pre(...) takes a variable, outside of when-equations one that they assign"
 Branch = TypeVar("Branch")
 Other = TypeVar("Other")
@@ -91,6 +92,11 @@ class Values:
                 expression.at, f"an array of {count} elements; at most {arithmetic.MOST_ELEMENTS} are read"
             )
         return value
+
+    def forget_unknowns(self) -> None:
+        """Forget what stands for unknowns, and the values that were made of it."""
+        self._symbols = {key: symbol for key, symbol in self._symbols.items() if key.variability}
+        self._bounds.clear()
 
     def number(self, expression: syntax.Expression, scope: Scope) -> Any:
         """The value of an expression that must be one number."""

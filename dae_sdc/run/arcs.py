@@ -328,7 +328,8 @@ def joined(
     stats["arcs"], last = len(solutions), solutions[-1]
     success = last.success and not ended
     texts = [*told, *(piece for arc in arcs for piece in _said(arc, count))]
-    message = "; ".join(dict.fromkeys(texts)) if success else ended or last.message
+    firsts = {text.partition(" at t=")[0]: text for text in reversed(texts)}  # of what is told several times
+    message = "; ".join(reversed(firsts.values())) if success else ended or last.message
     missing = any(solution.equations is None for solution in solutions)
     log = {key: value for solution in solutions for key, value in solution.log.items()}
     columns = ([_of_run(record, arc.mode) for record in arc.solution.events[:count]] for arc in arcs)

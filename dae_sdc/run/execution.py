@@ -207,6 +207,8 @@ class Execution:
             if isinstance(control, Invariants):
                 self.drift = control.summary()
         located = getattr(controller, "events", None)
+        if located is not None and located.functions.failed:
+            message = message or located.message
         record.rows.fit()
         with unchecked():  # what has been computed is kept
             solution = self.solution(record, message, self._work(controller, levels), log, located)

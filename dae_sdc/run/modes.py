@@ -3,30 +3,38 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from dae_sdc.control.events import MOST_SWITCHES
+from dae_sdc.dae.branches import MESSAGE
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError, InputError, SolveError, TimeLimitError
-from dae_sdc.expressions.dag import Leaf
+from dae_sdc.expressions.dag import Leaf, Op
 from dae_sdc.initial.search import initial_of_model
 from dae_sdc.model.jumps import timetable_of
 from dae_sdc.model.modes import Choice, Mode, choices_of, in_mode
 from dae_sdc.run import arcs
 from dae_sdc.run.description import SolveOptions
 from dae_sdc.run.equations import Equations
+from dae_sdc.run.impulses import Landing, landing
 from dae_sdc.run.method import SOLVERS
 from dae_sdc.run.solution import Solution, output_times
 from dae_sdc.run.start import Start
 from dae_sdc.run.target import calculated
 from dae_sdc.structure.analysis import analyse
 
+TIME_BEHIND = 8.0 * float(np.finfo(float).eps)  # Relative distance at which conditions of time have changed.
+LEAST_PROGRESS = 1e-7  # Length of a mode, relative to that of the run, that counts as progress.
+MOST_JUMPS_TOLD = 5  # In the message of a run.
 MOST_MODES_TRIED = 64  # Modes that are tried where one is looked for.
 # Move of an unknown, relative to its size, with which it goes on; and value of a border that may be 0.
 LARGEST_JUMP = 1e-6
+LARGEST_CORRECTION = 1e-8  # Move, relative to the size, by which constraints are met before a jump.
 LEAST_SIZE = 1e-9  # Of an unknown, relative to the largest.
 VALUE_OF_ZERO = 1e-11  # Value of an unknown, relative to its size, that is 0.
 SAID_OF_ARCS = ("start values made consistent", "the run ended at event")  # What is not said of the whole.
@@ -35,17 +43,22 @@ Sides = dict[Choice, bool]
 Values = Mapping[str, float]
 
 
+class JumpError(SolveError):
+    """Unknowns with derivatives would have to jump into a mode."""
+
+
 class StructureChangesError(InputError):
     """A model must be solved through its modes, by its choices and discrete unknowns."""
 
     about: tuple[Any, list[Choice], list[str]]
     failed: Solution | None  # What the model has given as it is.
+    u0: Any  # Start values by the names of the model.
 
 
 def through_modes(request: SolveOptions, error: StructureChangesError, prepared: Any) -> Solution:
     """The solution through modes, or that of the model as it is where this has come farther."""
     try:
-        solution = Modes(request, *error.about, prepared).followed()
+        solution = Modes(request.changed(u0=error.u0), *error.about, prepared).followed()
     except DAEError:
         if error.failed is None:
             raise
@@ -58,29 +71,41 @@ def require_one_structure(
 ) -> None:
     """Raise StructureChangesError for a model to be solved through modes, in a run that can do so.
 
-    Where all modes have one index, they are needed only if the model has failed as it is.
+    Where all modes have one index they are needed only by a model that has failed as it is, and those of a
+    function that was read only if it has failed.
     """
     model: Any = equations.whole
     alone = request.checkpoint is None and request.parallel is None and request.steps in (None, 1)
-    if request.rtol is None or request.sweeper in SOLVERS or not (equations.of_model and alone):
+    fails, u0 = failed is not None, request.u0
+    if fails and not equations.of_model and equations.near is not None and equations.labels:
+        u0 = dict(zip(equations.labels, equations.near.tolist(), strict=True))
+        alone = alone and all(name == label for name, label in equations.labels.items())
+    elif not equations.of_model:
         return
-    choices, numbers = calculated(model, "choices", lambda: choices_of(model))
-    ways: list[tuple[Any, Any]] = [({choice: side}, {}) for choice in choices for side in (False, True)]
-    ways += [({}, {name: value}) for name in numbers for value in (0.0, 1.0)]
-    if ways and (failed is not None or calculated(model, "kinds", lambda: len({*_kinds(model, ways)})) > 1):
-        error = StructureChangesError(f"the structure of model {model.name} changes")
-        error.about, error.failed = (model, choices, numbers), failed
-        raise error
+    if request.rtol is None or request.sweeper in SOLVERS or not alone:
+        return
+    for either in (False, True)[: 1 + fails]:
+        choices, numbers = calculated(model, f"choices {either}", partial(choices_of, model, either))
+        ways: list[tuple[Any, Any]] = [({choice: side}, {}) for choice in choices for side in (False, True)]
+        ways += [({}, {name: value}) for name in numbers for value in (0.0, 1.0)]
+        kinds = partial(_kinds, model, ways)
+        needed = fails and equations.of_model and not either
+        if ways and (needed or calculated(model, f"kinds {either}", kinds) > 1):
+            error = StructureChangesError(f"the structure of model {model.name} changes")
+            error.about, error.failed, error.u0 = (model, choices, numbers), failed, u0
+            raise error
 
 
-def _kinds(model: Any, ways: Iterable[tuple[Any, Any]]) -> Iterator[Any]:
-    """Index and degrees of freedom of a model, and of its modes in one choice each; None where they fail."""
+def _kinds(model: Any, ways: Iterable[tuple[Any, Any]]) -> int:
+    """Number of different indices and degrees of freedom of a model and of its modes in one choice each."""
+    kinds: set[Any] = set()
     for mode in (model, *(in_mode(model, sides, numbers, {}).model for sides, numbers in ways)):
         try:
             structure = analyse(mode)
-            yield structure.regular, structure.index, structure.dof
+            kinds.add((structure.regular, structure.index, structure.dof))
         except DAEError:
-            yield None
+            kinds.add(None)
+    return len(kinds)
 
 
 @dataclass(eq=False)
@@ -98,12 +123,16 @@ class Modes:
     # The sides of the mode that was entered last, by those that were tried first.
     entered: dict[tuple[bool, ...], Sides] = field(default_factory=dict)
     largest: dict[str, float] = field(default_factory=dict)  # Of unknowns so far, borders among them.
+    # Sides, and values of ``numbers``, of the mode that was entered last.
+    last: tuple[Sides, list[float]] = field(default_factory=lambda: ({}, []))
+    jumps: list[str] = field(default_factory=list)  # What is told of jumps, and of events between modes.
 
     def __post_init__(self) -> None:
         request, model = self.request, self.model
         given = [request.events] if isinstance(request.events, str) else list(request.events or ())
         self.events = [*model.events, *given]
-        if not all(isinstance(text, str) and not re.search(r"terminal\s*=", text) for text in self.events):
+        texts = [text.partition(MESSAGE)[0] if isinstance(text, str) else "terminal=" for text in self.events]
+        if any(re.search(r"terminal\s*=", text) for text in texts):
             raise InputError(f"model {model.name} changes its structure: give events as texts, none counted")
         if not isinstance(request.u0, Mapping | None):
             raise InputError(f"model {model.name} changes its structure: give u0 by the names of unknowns")
@@ -114,8 +143,11 @@ class Modes:
         self.untimed = [choice for choice in self.choices if not choice.is_timed]
         timed = [choice.node for choice in self.choices if choice.is_timed]
         values = [float(value) for value in self.parameters.values()]
-        table = timetable_of(model.graph, timed, values, self.t0, self.t_end) if timed else None
-        self.stops = [*([] if table is None else table.times.tolist()), self.t_end]
+        tables = [
+            timetable_of(model.graph, nodes, values, self.t0, self.t_end) for nodes in (timed, model.roots)
+        ]
+        times, self.timed = ([] if table is None else table.times.tolist() for table in tables)
+        self.stops = [*times, self.t_end]
         form = model.form()
         self.moving = form.names[: form.n_diff]
 
@@ -125,19 +157,32 @@ class Modes:
         state = {name: float(variable.start.get(0, 0.0)) for name, variable in variables.items()}
         state |= dict(self.request.u0 or {})
         t, sides, ended = self.t0, self._sides(state, self.t0, self.choices), ""
-        timed = [choice for choice in self.choices if choice.is_timed]
+        timed, stands = [choice for choice in self.choices if choice.is_timed], 0
         while t < self.t_end:
             stop = next(time for time in self.stops if time > t)
             sides |= self._sides(state, 0.5 * (t + stop), timed)
             before = [state[name] for name in self.numbers]
             try:
                 solution, sides = self._entered(t, stop, state, sides)
+                self.last = sides, before
             except DAEError as error:
                 if not self.solutions:
                     raise
                 ended = str(error)
                 break
+            # Unknowns may have to jump by a source that does, which no step can follow.
+            if not solution.success and t < solution.t[-1] and solution.t[-1] in self.timed:
+                solution = replace(solution, success=True, message="")
+                stop = float(solution.t[-1])
             self.solutions.append(solution)
+            stands = stands + 1 if solution.t[-1] - t < LEAST_PROGRESS * (self.t_end - self.t0) else 0
+            if stands > MOST_SWITCHES:
+                ended = f"modes follow one another again and again at t={t:.10g}; smooth a choice"
+                break
+            for text, record in zip(self.events, solution.events, strict=False):
+                _, _, message = text.partition(MESSAGE)
+                if message and len(record) and self._event(text).endswith("terminal"):
+                    self.jumps.append(f"{message.strip()} at t={record.t[-1]:.10g}")
             t, state = float(solution.t[-1]), dict(zip(solution.names, solution.u[-1].tolist(), strict=True))
             records = solution.events[len(self.events) :]
             left = [choice for choice, record in zip(self.untimed, records, strict=True) if len(record)]
@@ -157,7 +202,8 @@ class Modes:
                 return 0.0 if leaf.order else state.get(names[leaf.index], 0.0)
             return t if leaf.kind == "t" else numbers[leaf.index]
 
-        return {each: bool(graph.numeric([each.border(graph, {})], value)[0] >= 0.0) for each in choices}
+        borders = {each: graph.numeric([each.border(graph, {})], value)[0] for each in choices}
+        return {each: bool(at > 0.0 or (at == 0.0 and each.op is not Op.LT)) for each, at in borders.items()}
 
     def _name(self, choice: Choice) -> str:
         """A choice as text; SymPy holds a comparison as the condition of a choice between 1 and 0."""
@@ -169,42 +215,52 @@ class Modes:
         wanted, failure = tuple(sides.values()), "none has all borders on their sides"
         queue = [self.entered[wanted], sides] if wanted in self.entered else [sides]
         seen: set[tuple[bool, ...]] = set()
-        while queue and len(seen) < MOST_MODES_TRIED:
-            sides = queue.pop(0)
-            if (key := tuple(sides.values())) in seen:
+        jumping: list[Sides] = []  # Modes into which unknowns would jump, which come last.
+        while (queue and len(seen) < MOST_MODES_TRIED) or jumping:
+            jumps = not queue or len(seen) >= MOST_MODES_TRIED
+            sides = jumping.pop(0) if jumps else queue.pop(0)
+            if not jumps and tuple(sides.values()) in seen:
                 continue
-            seen.add(key)
-            single = [_flipped(sides, [choice]) for choice in self.untimed]
+            seen.add(tuple(sides.values()))
+            single = [] if jumps else [_flipped(sides, [choice]) for choice in self.untimed]
             try:
-                mode, start = self._start(t, state, sides)
-                wrong = self._wrong(mode, sides, {name: np.array([start[name]]) for name in mode.borders})
+                mode, start, landed = self._start(t, state, sides, jumps)
+                values = {name: np.array([value]) for name, value in start.items()}
+                wrong = self._wrong(mode, sides, values, {} if landed is None else landed.impulses)
                 if not wrong:
                     solution = self._arc(mode, start, t, stop, sides)
-                    wrong = self._wrong(mode, sides, {name: solution.values(name) for name in mode.borders})
+                    wrong = self._wrong(mode, sides, dict(zip(solution.names, solution.u.T, strict=True)), {})
             except DAEError as error:
                 if isinstance(error, TimeLimitError):
                     raise
-                failure = str(error)
+                jumping += [sides] * (isinstance(error, JumpError) and not jumps and bool(self.solutions))
+                failure = failure if jumps else str(error)
                 queue += single
                 continue
             if not wrong:
                 for name, size in zip(solution.names, np.abs(solution.u).max(axis=0).tolist(), strict=True):
                     self.largest[name] = max(self.largest.get(name, 0.0), size)
                 self.entered[wanted] = sides
+                if landed is not None:
+                    self._tell(t, state, sides, landed, mode)
                 return solution, sides
-            queue = [_flipped(sides, wrong), *queue, *single]
+            queue = [] if jumps else [_flipped(sides, wrong), *queue, *single]
         raise SolveError(
             f"no mode goes on from t={t:.10g}, of {len(seen)} that were tried ({failure}); give a state "
             f"there by an event"
         )
 
-    def _wrong(self, mode: Mode, sides: Sides, borders: Mapping[str, Vector]) -> list[Choice]:
-        """The choices whose borders are not on their sides, but for errors."""
+    def _wrong(
+        self, mode: Mode, sides: Sides, every: Mapping[str, Vector], impulses: Mapping[str, float]
+    ) -> list[Choice]:
+        """The choices whose borders are not on their sides, but for errors, or have impulses to the other."""
         part, wrong = max(LARGEST_JUMP, 10.0 * (self.request.rtol or 0.0)), []
+        least = LEAST_SIZE * max(float(np.abs(values).max()) for values in every.values())
         for choice, name in zip(self.untimed, mode.borders, strict=True):
-            values = borders[name] if sides[choice] else -borders[name]
-            size = max(self._size(name), float(np.abs(values).max()) if len(values) > 1 else 0.0)
-            if values.min() < -part * size:
+            values = every[name] if sides[choice] else -every[name]
+            size = max(self._size(name), least, float(np.abs(values).max()) if len(values) > 1 else 0.0)
+            backward = name in impulses and (impulses[name] > 0.0) is not sides[choice]
+            if values.min() < -part * size or backward:
                 wrong.append(choice)
         return wrong
 
@@ -212,14 +268,40 @@ class Modes:
         """Size of an unknown so far; those that were nothing but rounding have a part of the largest one."""
         return max(self.largest.get(name, 0.0), LEAST_SIZE * max(self.largest.values(), default=0.0))
 
-    def _start(self, t: float, state: Values, sides: Sides) -> tuple[Mode, dict[str, float]]:
-        """A mode and its values at a time; SolveError where an unknown would have to jump."""
+    def _tell(self, t: float, state: Values, sides: Sides, landed: Landing, mode: Mode) -> None:
+        """Note a jump: which unknowns, by which equations, and the impulses."""
+        graph, model, (last, numbers) = self.model.graph, self.model, self.last
+        changed = {choice.node for choice in sides if sides[choice] is not last.get(choice, sides[choice])}
+        pairs = zip(self.numbers, numbers, strict=True)
+        changed |= {graph.variable(model._index[name], 0) for name, old in pairs if state[name] != old}
+        equations = [
+            name
+            for name, root in zip(model.equation_names, model.roots, strict=True)
+            if not changed.isdisjoint(graph.below([root]))
+        ]
+        moves = {name: (state[name], landed.values[name]) for name in self.moving if name in landed.values}
+        jumps = [
+            f"'{name}' jumps from {old:.6g} to {new * (not self._stays(name, 0.0, new, LARGEST_JUMP)):.6g}"
+            for name, (old, new) in moves.items()
+            if not self._stays(name, old, new, LARGEST_JUMP)
+        ]
+        impulses = {name: size for name, size in landed.impulses.items() if name not in mode.borders}
+        by = ", ".join(f"{size:.6g} of '{name}'" for name, size in impulses.items())
+        where = " by '" + "', '".join(equations) + "'" if equations else ""
+        self.jumps.append(f"at t={t:.10g} {', '.join(jumps)}{where}, impulse {by}")
+        self.crossings += [(f"impulse of '{name}'", t, dict(state)) for name in impulses]
+
+    def _start(
+        self, t: float, state: Values, sides: Sides, jumps: bool
+    ) -> tuple[Mode, dict[str, float], Landing | None]:
+        """A mode, its values at a time, and how they jump; JumpError where they must and may not."""
         numbers = {name: state[name] for name in self.numbers}
         key = tuple(sides.values()), tuple(numbers.values())
         if key not in self.modes:
             self.modes[key] = in_mode(self.model, sides, numbers, self.parameters)
         mode, request = self.modes[key], self.request
         names = mode.model.form().names
+        behind = t + TIME_BEHIND * abs(t)
         if not self.solutions:
             held = dict(request.u0 or {})
             guesses = {**held, **(request.guesses or {})}
@@ -231,14 +313,26 @@ class Modes:
                 if abs(value) < VALUE_OF_ZERO * self._size(name):
                     guesses[name] = 0.0
             weak = [name for name in names if name not in held]
-            found = initial_of_model(mode.model, guesses=guesses, weak=weak, restarts=0, t0=t)
+            found = initial_of_model(mode.model, guesses=guesses, weak=weak, restarts=0, t0=behind)
+        landed = None
+        if jumps:
+            for name in held.keys() & found.values.keys():  # constraints that are met but for errors
+                if self._stays(name, held[name], found.values[name], LARGEST_CORRECTION):
+                    held[name] = found.values[name]
+            landed = landing(mode.model.problem(), held, t, self.t_end - self.t0)
+            held = {name: landed.values[name] for name in held if name in landed.values}
+            guesses |= held
+            found = initial_of_model(mode.model, guesses=guesses, weak=weak, restarts=0, t0=behind)
         for name, value in held.items():
-            size = max(abs(value), self._size(name))
-            if name in found.values and abs(found.values[name] - value) > LARGEST_JUMP * size:
-                raise SolveError(
+            if name in found.values and not self._stays(name, value, found.values[name], LARGEST_JUMP):
+                raise JumpError(
                     f"'{name}' would jump from {value:.6g} to {found.values[name]:.6g}; change it by an event"
                 )
-        return mode, {name: float(found.values[name]) for name in names}
+        return mode, {name: float(found.values[name]) for name in names}, landed
+
+    def _stays(self, name: str, value: float, other: float, part: float) -> bool:
+        """Whether two values of an unknown are equal but for a part of its size."""
+        return abs(other - value) <= part * max(abs(value), self._size(name))
 
     def _arc(self, mode: Mode, start: Values, t: float, stop: float, sides: Sides) -> Solution:
         """The solution in a mode, until a border is left, the structure changes, or the run ends."""
@@ -259,8 +353,11 @@ class Modes:
         """An event of the run for an arc, which it ends where it changes the structure."""
         if self.solutions and text.strip().startswith("initial()"):
             return f"time < {self.t0 - 1.0!r}"
-        changes = [part.partition("=")[0].rstrip(": ").strip() for part in text.split(";")[1:] if "=" in part]
-        return text if set(changes).isdisjoint(self.numbers) else f"{text}; terminal"
+        parts = text.partition(MESSAGE)[0].split(";")
+        changes = [part.partition("=")[0].rstrip(": ").strip() for part in parts[1:] if "=" in part]
+        # With a message a terminal event would be a failure.
+        ends = not set(changes).isdisjoint(self.numbers)
+        return f"{';'.join(parts).rstrip('; ')}; terminal" if ends else text
 
     def _joined(self, ended: str) -> Solution:
         """All arcs as one solution, with the unknowns that all modes have."""
@@ -270,7 +367,8 @@ class Modes:
         names = [name for name in names if name not in borders]
         for number, part in enumerate(every):
             if part.success:
-                hidden = SAID_OF_ARCS if number < last else SAID_OF_ARCS[:1]
+                hidden: tuple[str, ...] = SAID_OF_ARCS if number < last else SAID_OF_ARCS[:1]
+                hidden += tuple(f"the run ended at event '{name}'" for name in borders)
                 said = [piece for piece in part.message.split("; ") if not piece.startswith(hidden)]
                 part = replace(part, message="; ".join(said))
             if number < last and part.dense is not None and part.dense.behind is not None:
@@ -280,7 +378,9 @@ class Modes:
             columns = np.array([part.names.index(name) for name in names])
             mode: Any = arcs.Mode(None, columns, (), tuple(names))  # type: ignore[arg-type]
             parts.append(arcs.Arc(mode, part, None))
-        told = [f"{len(self.modes)} modes of the structure were analysed"]
+        told = [f"{len(self.modes)} modes of the structure were analysed", *self.jumps[:MOST_JUMPS_TOLD]]
+        more = len(self.jumps) - MOST_JUMPS_TOLD
+        told += [f"and {more} more jumps"] * (more > 0)
         crossings = [(name, t, np.array([state[one] for one in names])) for name, t, state in self.crossings]
         whole = arcs.joined(parts, len(self.events), None, told, crossings, ended)
         algebraic = [name for name in names if name in whole.parameters["algebraic"]]

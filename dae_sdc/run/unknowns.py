@@ -15,7 +15,7 @@ import numpy as np
 
 from dae_sdc.arguments import shown
 from dae_sdc.control.events import Event, at_start
-from dae_sdc.dae.branches import INITIAL, TIE
+from dae_sdc.dae.branches import INITIAL, MESSAGE, TIE
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
@@ -282,7 +282,8 @@ def events_of(given: Any, problem: ProblemDAE, unknowns: Unknowns | None) -> Any
 
 
 def _event(text: str, problem: ProblemDAE, unknowns: Unknowns | None) -> Event:
-    expression, *parts = text.split(";")
+    text, _, message = text.partition(MESSAGE)
+    expression, *parts = text.rstrip("; ").split(";")
     terminal, direction = 0, 0.0
     words: list[str] = []
     # New values by name, which may depend on each other where they are implicit; those behind ":=" follow.
@@ -337,7 +338,8 @@ def _event(text: str, problem: ProblemDAE, unknowns: Unknowns | None) -> Event:
     acts: Any = implicit if is_implicit else change
     acts.depends = any(getattr(value, "depends", True) for value in every.values())
     acts, otherwise = acts if every else None, "otherwise" in words
-    return Event(function, terminal, direction, expression, acts, is_implicit, otherwise, times)
+    about = (is_implicit, otherwise, times, message.strip())
+    return Event(function, terminal, direction, expression, acts, *about)
 
 
 def _sampled(

@@ -272,8 +272,11 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
         "test_a_bridge_of_four_ideal_diodes_rectifies": 1,
         "test_a_diode_charges_a_capacitor": 2,
         "test_a_diode_feeds_a_coil_and_blocks": 2,
-        "test_a_string_goes_slack_and_catches": 1,
+        "test_a_function_that_is_read_goes_through_modes_where_it_fails_as_it_is": 2,
+        "test_a_string_goes_slack_and_catches": 2,
+        "test_models_of_issues_whose_number_of_states_changes": 3,
         "test_converters_conduct_continuously_or_not": ("buck-discontinuous-1e-06", "boost-continuous-1e-06"),
+        "test_two_clutched_inertias_keep_their_momentum_and_capacitors_their_charge": 3,
     },
     "test_multistep.py": {
         "test_a_run_grows_as_its_characteristic_root_says": 5,
@@ -327,6 +330,9 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
     },
     "test_pendulum_study.py": {
         "test_every_method_has_a_picture_with_the_start_in_it": 0,
+    },
+    "test_piecewise_linear.py": {
+        "test_generated_equations_linear_in_pieces_are_exact": 1,
     },
     "test_pipe_network.py": {
         "test_the_default_method_solves_any_size_in_a_few_steps": 2,
