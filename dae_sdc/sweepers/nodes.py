@@ -159,10 +159,6 @@ class NodeCommunicator:
         """Exchange the rows after a sweep; whether a node failed on any process."""
         return failed
 
-    def agree(self, stages: Stages, holds: bool) -> bool:
-        """Whether ``holds`` is true on all processes; it is written into the notes of the rows."""
-        return holds
-
     def complete_rows(self, rows: Vector, stages: Stages, failure: BaseException | None) -> None:
         """Complete ``rows``, one a node, from those of all processes, or raise the ``failure`` of one."""
         self.settle(failure)

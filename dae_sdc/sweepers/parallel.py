@@ -89,7 +89,7 @@ class MPINodes(NodeCommunicator):
         return bool((stages.states != OK).any())
 
     def agree(self, stages: Stages, holds: bool) -> bool:
-        """See :class:`NodeCommunicator`."""
+        """Whether ``holds`` is true on all processes; it is written into the notes of the rows."""
         stages.states[self._own_rows] = OK if holds else RESIDUAL_FAILED
         self.exchange(stages, notes_only=True)
         return bool((stages.states == OK).all())

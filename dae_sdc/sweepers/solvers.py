@@ -10,7 +10,6 @@ import numpy as np
 from dae_sdc.dae.jacobian import Linearization, linearize
 from dae_sdc.dae.linear import largest
 from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
-from dae_sdc.dae.newton_checks import above_noise, is_small
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.sweepers import sweep
@@ -131,24 +130,6 @@ class PythonNodes:
         for m in range(max(low, self.arrays.first), high):
             self._point_at(m)
             self.newtons[m].verify(self.system)
-
-    def is_small(self, low: int, high: int, tolerated: Vector, relative: float, allowed: Vector) -> bool:
-        """Whether the residual at nodes ``low`` to ``high`` - 1 is as small as an allowed change of u."""
-        # Shapes: tolerated (n,), allowed (n,).
-        left = self.measured(low, high)
-        a, m, k = self.arrays, high - 1, self.system.n_integrated
-        u, du, base = (a.mixed if a.keeps else a.u)[m], a.du[m], left[-1].copy()
-        problem, time, tau = self.problem, float(self.place.times[m]), self.place.tau[m]
-        c = float(self.place.coefficients[m])
-
-        def changed(factor: float, direction: Vector) -> Vector:
-            step = factor * direction * tolerated
-            slope = du.copy()
-            slope[:k] += step[:k] / c
-            value = problem.evaluate(u + step, slope, time)
-            return np.array(value) if tau is None else value - tau
-
-        return is_small(above_noise(np.abs(left).max(axis=0), self.problem), base, relative, changed, allowed)
 
     def remember(self) -> None:
         """Save the state of the matrices for :meth:`recall`."""

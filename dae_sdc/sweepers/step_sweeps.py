@@ -175,9 +175,9 @@ class AccuracyGoal:
         iterate, stages = self.iterate, self.stages
         if iterate.keeps:
             stages.u[:] = iterate.node_values()
-        small = stages.residual_meets(iterate.level.time, iterate.level.dt)
+        small: bool = stages.residual_meets(iterate.level.time, iterate.level.dt)
         stages.u[:] = iterate.stages.u
-        return iterate.nodes.agree(iterate.stages, small)
+        return small
 
     def _unsolved(self) -> Outcome:
         iterate, stages = self.iterate, self.stages
