@@ -427,6 +427,17 @@ def test_the_command_shows_what_changed_and_what_is_free(capsys: pytest.CaptureF
     assert "2 solutions" in shown
 
 
+def test_two_angles_of_a_linkage_are_told_what_to_fix_instead() -> None:
+    instead = "or fix 'crank.phi', 'crank.w', from which the others follow"
+    for other in ({"rod.phi": -0.3}, {"slider.s": 2.5}):
+        with pytest.raises(ds.InconsistentStateError, match=f"{instead}$"):
+            ds.initial("slider-crank-2d", fixed={"crank.phi": 0.3, **other})
+    start = ds.initial("slider-crank-2d", fixed={"crank.phi": 0.3, "crank.w": 0.2}, guesses={"rod.phi": -0.2})
+    rod = -math.asin(0.5 * math.sin(0.3))  # the rod is twice as long as the crank, which has length 1
+    assert start["rod.phi"] == pytest.approx(rod, abs=1e-12)
+    assert start["slider.s"] == pytest.approx(math.cos(0.3) + 2.0 * math.cos(rod), abs=1e-12)
+
+
 def test_the_command_names_what_contradicts(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["initial", "pendulum", "--fixed", "x=0.6", "--fixed", "y=0.9"]) == 2
     assert "contradict" in capsys.readouterr().err

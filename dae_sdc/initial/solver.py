@@ -318,10 +318,13 @@ class Ways:
                 f"{listed([names[i] for i in clashing])} of {self.system.title} hold {at}: {left}; give "
                 f"other bounds, or other guesses"
             )
+        usual = [jet_names[j] for j in self.system.usually_free]
+        others = f", or fix {listed(usual, SEARCH.most_named)}, from which the others follow"
+        instead = others if usual and not set(held) <= set(usual) else ""
         if held and self._is_linear(clashing, free, failure.x):
             raise InconsistentStateError(
                 f"the fixed values {listed(held)} of {self.system.title} contradict "
-                f"{listed([names[i] for i in clashing])} {at}: {left}; leave one of them free"
+                f"{listed([names[i] for i in clashing])} {at}: {left}; leave one of them free{instead}"
             )
         of_block = ", the smallest block without any," if failure.is_block else ""
         searched = failure.jets if failure.is_block else free
@@ -333,7 +336,7 @@ class Ways:
             raise InconsistentStateError(
                 f"no values were found from {tried}{',' * failure.is_block} at which {equations} hold with "
                 f"the fixed {listed(held)} {at}: {left}; give a guess for "
-                f"{listed(guessed, SEARCH.most_named)}"
+                f"{listed(guessed, SEARCH.most_named)}{instead}"
             )
         raise InconsistentStateError(
             f"found no values near the given ones at which {equations} hold {at}: {left}"
