@@ -107,8 +107,8 @@ def start_of(equations: Equations, request: SolveOptions) -> Start:
     if equations.is_trusted:
         values = None
     elif not equations.of_model:
-        if isinstance(u0, Mapping) and set(problem.names) <= set(u0):
-            u0 = equations.near
+        if isinstance(u0, Mapping) and set(problem.names) <= set(u0):  # which leaves nothing to guess
+            u0, request = equations.near, request.changed(guesses=None) if _keeps_named(request) else request
         values = _of_functions(equations, request, u0)
     else:
         if equations.labels:
