@@ -288,7 +288,7 @@ BUDGETS = {
     "sweepers": 11_240,
     "problems": 6_915,
     "dae": 7_748,
-    "initial": 6_143,
+    "initial": 6_145,
     "model": 5_608,
     "control": 5_100,
     "constrained": 3_700,

@@ -456,6 +456,9 @@ def initial_of_problem(
         system = ProblemJets(indexed, time, point)
         if system.whole and indexed.index is None:
             raise InputError(f"the index of {title} is not known, nor its hidden constraints; declare it")
+        if system.whole and any(k and is_fixed for (_, k), (_, is_fixed) in known.items()):
+            indexed.index = int(indexed.index or 0) + 1  # once more, so that all derivatives are determined
+            system = ProblemJets(indexed, time, point)
     start, has, held, box = _placed(system, names, known, weak or (), limits)
     nominal = np.broadcast_to(np.asarray(problem.nominal, dtype=np.float64), (n,))
     sizes = np.array([nominal[j] + abs(point[j]) for j, _ in system.jets])

@@ -662,7 +662,7 @@ class Solver(Ways):
         given = self.given
         held = given.fixed.copy()
         held[free] = True
-        found: list[Vector] = []
+        way, found = self._at_once if self.together else self.by_stages, list[Vector]()
         for other in known:
             same = np.abs(other - x)[held] <= SEARCH.distinct * (given.sizes + np.abs(x))[held]
             if same.all() and len(found) < SEARCH.most_solutions and self._is_new(other, (x, *found), held):
@@ -671,7 +671,6 @@ class Solver(Ways):
             for _ in range(self.restarts):
                 start = self._random_start(x)
                 start[held] = x[held]
-                way = self._at_once if self.together else self.by_stages
                 one = way(start, held, 1.0 / given.sizes)
                 if one is not None:  # any solution counts, not only the one nearest to the start
                     one = way(one, held, 1.0 / given.sizes)
