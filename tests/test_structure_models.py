@@ -368,25 +368,6 @@ def test_leading_derivatives_that_stand_together_in_nonlinear_terms(product: boo
     assert ds.structure(mended.model).true_dof == 2
 
 
-def turned() -> Model:
-    """Equations of x = -t, v = -3 t, w = t^2 / 2 and z = 1, two of which are combined by a turning matrix."""
-    model = Model("turned", interval=(0.0, 1.0))
-    x, v, w, z = model.variables(["x", "v", "w", "z"], start=[0.0, 0.0, 0.0, 1.2])
-    t, cos, sin = model.t, sympy.cos(model.t), sympy.sin(model.t)
-    slow, fast = model.der(w) + v + 2 * t, model.der(x) + model.der(v) + z**2 + 3
-    model.equations(x + t, w - t**2 / 2, cos * slow - sin * fast, sin * slow + cos * fast)
-    return model
-
-
-def test_constants_for_leading_derivatives_leave_the_copies_a_solution() -> None:
-    # With x' = v' = 0 the copy of z^2 + x' + v' + 3 = 0 has none.
-    start = ds.initial(turned())
-    assert [start["z"], start["der(x)"], start["der(v)"]] == pytest.approx([1.0, -1.0, -3.0], abs=1e-12)
-    reduced = ds.solve(turned(), rtol=1e-6, reduce=True)
-    assert reduced.values("z")[-1] == pytest.approx(1.0, abs=1e-5)
-    assert ds.solve(turned(), rtol=1e-6, simplify=True).u[0] == pytest.approx([0.0, 1.0], abs=1e-12)
-
-
 def test_many_dependences_are_repaired_at_once() -> None:
     count = 300
     model = Model("ladder")

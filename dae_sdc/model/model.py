@@ -54,33 +54,33 @@ class Definition:
     unknowns: tuple[int, ...]  # Numbers of the auxiliary unknowns.
     roots: tuple[int, ...]  # Nodes of as many expressions that vanish.
 
-    def solve(
-        self, graph: Graph, values: Callable[[Leaf], float], others: Sequence[Leaf] = ()
-    ) -> list[float] | None:
-        """Values of the unknowns, and of other leaves with them, near known ones; None if none are found."""
-        count, leaves = len(self.roots), [*(Leaf("u", j) for j in self.unknowns), *others]
-        place = {leaf: at for at, leaf in enumerate(leaves)}
+    def solve(self, graph: Graph, values: Callable[[Leaf], float]) -> list[float] | None:
+        """Values of the auxiliary unknowns by Newton's method, given all other leaves; None if it fails."""
+        n = len(self.unknowns)
+        place = {Leaf("u", j): at for at, j in enumerate(self.unknowns)}
         slopes = {
             (i, place[graph.leaves[leaf]]): node
             for i, root in enumerate(self.roots)
             for leaf, node in graph.gradient(root).items()
             if graph.leaves[leaf] in place
         }
-        nodes, solution = [*self.roots, *slopes.values()], np.array([values(leaf) for leaf in leaves])
+        nodes, solution = [*self.roots, *slopes.values()], np.zeros(n)
 
         def value(leaf: Leaf) -> float:
             return float(solution[place[leaf]]) if leaf in place else values(leaf)
 
         for _ in range(MOST_DEFINITION_STEPS):
-            numbers, matrix = graph.numeric(nodes, value), np.zeros((count, len(leaves)))
+            numbers, matrix = graph.numeric(nodes, value), np.zeros((n, n))
             if not np.isfinite(numbers).all():
                 return None
-            matrix[tuple(np.array(list(slopes), dtype=np.int64).reshape(-1, 2).T)] = numbers[count:]
-            step = np.linalg.lstsq(matrix, -numbers[:count])[0]
+            matrix[tuple(np.array(list(slopes), dtype=np.int64).reshape(-1, 2).T)] = numbers[n:]
+            try:
+                step = np.linalg.solve(matrix, -numbers[:n])
+            except np.linalg.LinAlgError:
+                return None
             solution = solution + step
             if (np.abs(step) <= 1e-12 * (1.0 + np.abs(solution))).all():
-                terms = np.abs(matrix) @ (1.0 + np.abs(solution))
-                return solution.tolist() if (np.abs(numbers[:count]) <= 1e-9 * terms).all() else None
+                return [*map(float, solution)]
         return None
 
 

@@ -320,39 +320,35 @@ def _augment(system: Model, found: Structure, dependence: Dependence, begin: Sta
             system.variable(made[-1])
     idle = [(j, order) for j, order in leading if j not in dependence.pivots]
     nonlinear = any(is_nonlinear(graph, node, lambda *jet: jet in leading) for node in used)
+    for guess in (None, 0.0, 1.0, 0.375) if nonlinear else (0.0,):
+        for j, order in idle:
+            number = starts.get((j, order), 0.0) if guess is None else guess
+            values[graph.variable(j, order)] = graph.constant(number)
+        try:
+            replaced, *copies = graph.substitute(used, values)
+        except InputError:  # divides by 0 there
+            continue
+        if _determine(graph, copies, range(first, len(system.names))):
+            break
+    else:
+        raise InputError(
+            f"the copies of {listed(dependence.names(system))} do not determine the new unknowns; give the "
+            f"model start values near a consistent point"
+        )
+    system.roots[target] = replaced
+    for (i, rate), node in zip(rates.items(), copies, strict=True):
+        system.add_root(node, _new_name(system.equation_names, system.equation_names[i], rate))
+    definition = Definition(tuple(range(first, len(system.names))), tuple(copies))
+    system.definitions = (*system.definitions, definition)
 
     def value(leaf: Leaf) -> float:
         known = begin.value(leaf)
         return known if known is not None else np.nan if leaf.kind == "p" else 0.0
 
-    # With other constants the copies may have no solution: x^2 + y' = 1 has none for y' = 2.
-    there = Definition((), tuple(used[1:])).solve(graph, value, [Leaf("u", *jet) for jet in leading])
-    near = {jet: float(f"{number:.3g}") for jet, number in zip(leading, there or (), strict=False)}
-    choices = [starts, near, *(dict.fromkeys(idle, number) for number in (0.0, 1.0, 0.375))]
-    new, best = range(first, len(system.names)), None
-    for choice in choices if nonlinear else choices[2:3]:
-        constants = {graph.variable(*jet): graph.constant(choice.get(jet, 0.0)) for jet in idle}
-        try:
-            replaced, *copies = graph.substitute(used, values | constants)
-        except InputError:  # divides by 0 there
-            continue
-        if _determine(graph, copies, new):
-            definition = Definition(tuple(new), tuple(copies))
-            solution = definition.solve(graph, value)
-            best = (replaced, definition, solution) if solution or best is None else best
-            if solution:
-                break
-    if best is None:
-        raise InputError(
-            f"the copies of {listed(dependence.names(system))} do not determine the new unknowns; give the "
-            f"model start values near a consistent point"
-        )
-    system.roots[target], definition, solution = best
-    for (i, rate), node in zip(rates.items(), definition.roots, strict=True):
-        system.add_root(node, _new_name(system.equation_names, system.equation_names[i], rate))
-    system.definitions = (*system.definitions, definition)
-    for j, name, number in zip(new, made, solution or [starts[j, 0] for j in new], strict=True):
-        starts[j, 0] = system.variables_by_name[name].start[0] = number
+    solution = definition.solve(graph, value) or ()
+    starts.update({(j, 0): number for j, number in zip(definition.unknowns, solution, strict=False)})
+    for j, name in zip(definition.unknowns, made, strict=True):
+        system.variables_by_name[name].start[0] = starts[j, 0]
     others = dependence.differentiated(system, rates)
     return Step("augmentation", system.equation_names[target], others, tuple(made))
 
