@@ -13,6 +13,7 @@ import dae_sdc as ds
 from dae_sdc.cli import main
 from dae_sdc.initial.differentiated import DIFFERENCES, ProblemJets, weights_of
 from dae_sdc.initial.jets import MOST_BY_NUMPY, ModelJets
+from dae_sdc.initial.search import initial_of_problem
 from dae_sdc.problems._models import MODELS
 
 GRAVITY = 9.81
@@ -425,6 +426,57 @@ def test_the_command_shows_what_changed_and_what_is_free(capsys: pytest.CaptureF
     assert "was 0.5" in shown
     assert "violated by what was given" in shown
     assert "2 solutions" in shown
+
+
+@pytest.mark.parametrize("end", [1.0, 1e-2, 1e-4, 1e-6])
+def test_derivatives_by_differences_are_as_accurate_for_a_short_run(end: float) -> None:
+    def equations(t: float, u: Any, du: Any) -> Any:
+        x, y, vx, vy, force = u
+        pulls = [du[2] + force * x, du[3] + force * y + GRAVITY]
+        return [du[0] - vx, du[1] - vy, *pulls, x**2 + y**2 - 1.0]
+
+    problem = ds.FunctionProblem(equations, 5)
+    problem.index, problem.interval = 3, (0.0, end)
+    pull = 0.8 * GRAVITY  # of a pendulum that is let go at (0.6, -0.8)
+    exact = {(0, 0): 0.6, (1, 0): -0.8, (4, 0): pull, (0, 2): -0.6 * pull, (1, 2): 0.8 * pull - GRAVITY}
+    exact |= {(j + 2, 1): exact[j, 2] for j in (0, 1)}
+    system = ProblemJets(problem, 0.0, problem.state([0.6, -0.8, 0.0, 0.0, pull]))
+    left = system.values(np.array([exact.get(jet, 0.0) for jet in system.jets]))
+    assert np.abs(left).max() < 1e-8 * GRAVITY
+
+
+def mixed() -> ds.FunctionProblem:
+    """a = sin(t), a' + c = 0 and b' + b = 0 in combinations, whose pattern does not tell the constraint."""
+
+    def equations(t: float, u: Any, du: Any) -> Any:
+        a, b, c = u
+        return MIX @ np.array([a - np.sin(t), du[0] + c, du[1] + b])
+
+    problem = ds.FunctionProblem(equations, 3, names=("a", "b", "c"))
+    problem.index = 2
+    return problem
+
+
+MIX = np.array([[1.0, 2.0, -1.0], [3.0, -1.0, 1.0], [1.0, 1.0, 4.0]])
+
+
+def test_a_fixed_derivative_holds_in_equations_that_are_differentiated_alike() -> None:
+    # c' = sin(t) follows from the second derivative of the constraint, one more than c = -cos(t) needs.
+    start = initial_of_problem(mixed(), fixed={"der(c)": 0.0, "b": 2.0})
+    assert [start[name] for name in "abc"] == pytest.approx([0.0, 2.0, -1.0], abs=1e-8)
+    with pytest.raises(ds.InconsistentStateError, match=r"fixed.*'der\(c\)'"):
+        initial_of_problem(mixed(), fixed={"der(c)": 5.0, "b": 2.0})
+
+
+def test_two_angles_of_a_linkage_are_told_what_to_fix_instead() -> None:
+    instead = "or fix 'crank.phi', 'crank.w', from which the others follow"
+    for other in ({"rod.phi": -0.3}, {"slider.s": 2.5}):
+        with pytest.raises(ds.InconsistentStateError, match=f"{instead}$"):
+            ds.initial("slider-crank-2d", fixed={"crank.phi": 0.3, **other})
+    start = ds.initial("slider-crank-2d", fixed={"crank.phi": 0.3, "crank.w": 0.2}, guesses={"rod.phi": -0.2})
+    rod = -math.asin(0.5 * math.sin(0.3))  # the rod is twice as long as the crank, which has length 1
+    assert start["rod.phi"] == pytest.approx(rod, abs=1e-12)
+    assert start["slider.s"] == pytest.approx(math.cos(0.3) + 2.0 * math.cos(rod), abs=1e-12)
 
 
 def test_the_command_names_what_contradicts(capsys: pytest.CaptureFixture[str]) -> None:

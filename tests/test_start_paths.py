@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ import sympy as sp
 
 import dae_sdc as ds
 from benchmarks.studies.starts.plants import column
+from dae_sdc import deadline
 from dae_sdc.dae.paths import newton_homotopy
+from dae_sdc.initial import search, solver
 from dae_sdc.initial.projection import BlockEquations, EquationFunctions, blocks_of, continued, project
 
 VOLTS, OHMS, LEAKAGE, THERMAL = 20.0, 1e3, 1e-14, 0.0259
@@ -150,15 +153,20 @@ def test_blocks_come_in_the_order_in_which_they_are_solved() -> None:
     assert blocks_of(np.array([[1.0, 0.0], [1.0, 0.0]])) == []
 
 
-def test_a_failure_names_the_smallest_block_its_guesses_and_what_helps() -> None:
+def loop() -> ds.Model:
+    """Equations of which two that are coupled have no solution."""
     m = ds.Model("loop")
     a, b, c, d = m.variables("a b c d", start=[1.0, 0.5, 2.0, None], fixed=[True, False, False, False])
     m.equation(m.der(a) + b, name="storage")
     m.equation(d - b - c, name="sum")
     m.equation(sp.exp(b) + c**2 + a, name="first")
     m.equation(sp.sinh(c) - b * c - 1, name="second")
+    return m
+
+
+def test_a_failure_names_the_smallest_block_its_guesses_and_what_helps() -> None:
     with pytest.raises(ds.InconsistentStateError) as caught:
-        ds.initial(m)
+        ds.initial(loop())
     words = str(caught.value)
     for part in (
         "from b = 0.5, c = 2, also along paths,",
@@ -168,6 +176,43 @@ def test_a_failure_names_the_smallest_block_its_guesses_and_what_helps() -> None
     ):
         assert part in words
     assert "'sum'" not in words
+
+
+def of_search(monkeypatch: pytest.MonkeyPatch, **settings: float) -> None:
+    for module in (search, solver):
+        monkeypatch.setattr(module, "SEARCH", replace(solver.SEARCH, **settings))
+
+
+@pytest.mark.parametrize("limit", [None, 100.0])
+def test_a_search_that_takes_long_ends_and_names_the_smallest_block(
+    limit: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A path from the guesses lasts longer than 60 s, or than the limit that is given in its place.
+    late, ahead = deadline.perf_counter, [0.0]
+    monkeypatch.setattr(deadline, "perf_counter", lambda: late() + ahead[0])
+
+    def endless(block: Any, x: Any) -> Any:
+        ahead[0] += 70.0
+        deadline.check()
+        return None, ""
+
+    monkeypatch.setattr(BlockEquations, "followed", endless)
+    with pytest.raises(ds.TimeLimitError) as caught:
+        ds.initial(loop(), time_limit=limit)
+    assert str(caught.value) == (
+        f"the time limit of {limit or 60:g} s ran out while 'first', 'second' were solved for b (near 0.5), "
+        f"c (near 2); raise time_limit, or give other guesses of these"
+    )
+    assert ahead[0] == (70.0 if limit is None else 140.0)
+
+
+def test_a_search_for_other_solutions_that_takes_long_ends_and_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    of_search(monkeypatch, seconds_of_others=-1.0)
+    start = ds.initial(pipe(ds.homotopy))
+    assert start["head"] == 4.0 and friction(start["flow"]) == pytest.approx(4.0, rel=1e-12)
+    assert "the search for other solutions ended after -1 s" in start.remarks
 
 
 def test_a_failure_without_fixed_values_names_the_block_too() -> None:

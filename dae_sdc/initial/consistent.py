@@ -74,8 +74,7 @@ class SolvedBlock:
     def __str__(self) -> str:
         given = f" with {brief(self.chosen)} as guessed" if self.chosen else ""
         parts = [self.kind + (f" ({self.reason})" if self.reason else "")]
-        if self.times > 1:
-            parts.append(f"{self.times} times")
+        parts += [f"{self.times} times"] if self.times > 1 else []
         if self.kind == "polynomial":
             parts += [f"{self.paths} paths", f"{self.complex} complex"]
         parts.append(f"{self.real} real")
@@ -192,13 +191,9 @@ class Initial:
         for name, unit, value, slope in list(zip(self.names, self.units, self.u, self.du, strict=True))[
             :MOST_LINES
         ]:
-            said = []
-            if name in self.fixed:
-                said.append("fixed")
-            if name in before:
-                said.append(f"was {before[name] + 0.0:.10g}")
-            if name in self.free:
-                said.append("free")
+            said = ["fixed"] if name in self.fixed else []
+            said += [f"was {before[name] + 0.0:.10g}"] if name in before else []
+            said += ["free"] if name in self.free else []
             rate = "" if np.isnan(slope) else f"rate {slope: .10e}"
             lines.append(f"  {name:<{width}} {value: .15e} {unit:<6} {rate:<22} {', '.join(said)}".rstrip())
         lines += _more(len(self.names), "unknowns")

@@ -435,13 +435,14 @@ class CurveArrayProblem(ArrayProblem):
             change = (back @ terms.reshape(-1)).reshape(z.shape)
             z = z - change
             size = float(np.abs(change).max())
-            if size <= SETTLED * max(1.0, float(np.abs(z).max())):
+            settled = size <= SETTLED * max(1.0, float(np.abs(z).max()))
+            if settled or not size < before:
                 break
-            if not size < before:
-                raise _without_derivatives(t)
             before = size
-        else:
-            raise _without_derivatives(t)
+        if not settled:
+            raise EvaluationError(
+                f"the derivatives of the solution are not found near t={t:.6g}; end the run before it"
+            )
         array = self._array(left, stiffness, self._dependent)
         right_side = array.rows @ state - array.combinations.T @ terms.reshape(-1)
         doubt = np.abs(array.combinations.T @ doubts.reshape(-1)).max(initial=0.0)
@@ -463,12 +464,6 @@ class CurveArrayProblem(ArrayProblem):
 
     def _halves(self, equations: _Linear, u: Vector, du: Vector, t: float) -> tuple[Vector, Vector]:
         return self._scaled_halves(u, du, t)
-
-
-def _without_derivatives(t: float) -> EvaluationError:
-    return EvaluationError(
-        f"the derivatives of the solution are not found near t={t:.6g}; end the run before it"
-    )
 
 
 def _sizes_of_rows(mass: Vector, stiffness: Vector) -> Vector:

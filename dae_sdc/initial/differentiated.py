@@ -20,7 +20,7 @@ from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import DAEError, EvaluationError, InputError
 from dae_sdc.expressions.dag import name_of
 from dae_sdc.initial.jets import Integers, JetSystem, Stage, offsets_stages, row_name
-from dae_sdc.initial.neighbourhood import Neighbourhood, in_sizes, taylor_weights
+from dae_sdc.initial.neighbourhood import LATER, Neighbourhood, in_sizes, taylor_weights
 from dae_sdc.initial.projection import TERM_ROUND_OFF, Accuracy, dense
 from dae_sdc.structure.analysis import Structure, structure
 from dae_sdc.structure.rank import floating_rank
@@ -49,6 +49,7 @@ POINTS_OF_PATTERN = 3  # Number of points near the given one at which entries of
 NEGLIGIBLE_ENTRY = 1e-13  # Entry, relative to the largest of its equation, up to which it counts as 0.
 # Part of the time of a :class:`Neighbourhood` over which curves without a known rate change little.
 LEAST_TIME = 0.01
+TINY = float(np.finfo(float).tiny)
 
 
 def _places(order: int, forward: bool) -> range:
@@ -155,6 +156,9 @@ class ProblemJets(JetSystem):
         self._column = np.full((self._highest + 2, n), -1, dtype=np.int64)
         self._column[[k for _, k in jets], [j for j, _ in jets]] = np.arange(len(jets))
         self.stages = tuple(self._with_invariants(stages, len(extra), d, near))
+        if self.differentiated and max(near.time, 4.0 * self._longest) <= LATER * near.natural:
+            with suppress(DAEError):
+                self._longest = self._accurate_time(near, int(c.max()))
 
     def _not_among(self, stiffness: Any, mass: Any, near: Neighbourhood) -> Integers:
         """Numbers of the invariants that are no equations of the problem, by their gradients near a state."""
@@ -216,6 +220,17 @@ class ProblemJets(JetSystem):
                 least = min(least, float(ratio.min() ** (1.0 / k)))
         return least
 
+    def _accurate_time(self, near: Neighbourhood, order: int) -> float:
+        """The unit of differences, from that of a short run on, at which a longer one changes them least."""
+        curve = np.zeros((self._highest + 1, near.n))
+        curve[:2] = near.u, near.sizes / near.natural * np.sin(1.0 + 3.0 * np.arange(near.n))
+        parts = 4.0 ** np.arange(1.0 + np.log(LATER * near.natural / self._longest) / np.log(4.0))
+        values = np.array([self.with_steps(part)._derivative(curve, order) for part in parts])
+        with np.errstate(all="ignore"):
+            changes = np.abs(np.diff(values, axis=0)) / np.fmax.reduce(np.abs(values) + TINY)
+        worst = np.where(np.isfinite(changes), changes, np.inf).max(axis=1)
+        return self._longest * float(parts[worst.argmin()])
+
     def _points(self, curve: Vector, order: int) -> tuple[Vector, Vector]:
         """Times of the points of a difference, relative to that of the curve, and weights of their values."""
         step = DIFFERENCES[order].step * self._shortened * self._time(curve)
@@ -250,13 +265,17 @@ class ProblemJets(JetSystem):
                 every = np.asarray(self.invariants(attach(curve[0], first), self.t), dtype=np.float64)
                 values[at] = every[self._added[chosen[at] - self._count]]
                 continue
-            total = np.zeros(problem.n)
-            for s, weight in zip(*self._points(curve, order), strict=True):
-                if weight:
-                    u, du = self._at(curve, s)
-                    total += weight * problem.evaluate(attach(u, first), attach(du, first), self.t + s)
-            values[at] = total[self._equations[chosen[at]]]
+            values[at] = self._derivative(curve, order)[self._equations[chosen[at]]]
         return values
+
+    def _derivative(self, curve: Vector, order: int) -> Vector:
+        """The derivative of an order of F along a curve."""
+        problem, total = self.problem, np.zeros(self.problem.n)
+        for s, weight in zip(*self._points(curve, order), strict=True):
+            if weight:
+                u, du = (attach(half, problem.n_diff) for half in self._at(curve, s))
+                total += weight * problem.evaluate(u, du, self.t + s)
+        return total
 
     def _invariants_jacobian(self, u: Vector) -> Any:
         problem: Any = self.problem
@@ -342,18 +361,14 @@ class ProblemJets(JetSystem):
 
     def _columns(self, parts: dict[int, Any], count: int) -> Any:
         """One matrix with a column for each value, from blocks by the order of the derivative."""
-        if not any(map(sparse.issparse, parts.values())):
-            dense = np.zeros((count, len(self.jets)))
-            for k, part in parts.items():
-                known = self._column[k] >= 0
-                dense[:, self._column[k][known]] = part[:, known]
-            return dense
         triples = [(k, sparse.coo_matrix(part)) for k, part in parts.items()]
         rows = np.concatenate([part.row for _, part in triples])
         cols = np.concatenate([self._column[k, part.col] for k, part in triples])
         entries = np.concatenate([part.data for _, part in triples])
         keep = cols >= 0
-        return sparse.csr_matrix((entries[keep], (rows[keep], cols[keep])), shape=(count, len(self.jets)))
+        shape = count, len(self.jets)
+        matrix = sparse.csr_matrix((entries[keep], (rows[keep], cols[keep])), shape=shape)
+        return matrix if any(map(sparse.issparse, parts.values())) else matrix.toarray()
 
 
 def _largest(matrices: tuple[Any, ...], rows: Vector) -> Any:

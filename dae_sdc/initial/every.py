@@ -146,6 +146,13 @@ class _Start:
     singular: tuple[SingularStart, ...] = ()
 
 
+def _put(x: Vector, places: Any, values: Vector) -> Vector:
+    """A copy of values with others in some places."""
+    whole = x.copy()
+    whole[places] = values
+    return whole
+
+
 class EveryStart:
     """Search for all values at which the equations of a model and its hidden constraints hold."""
 
@@ -170,9 +177,7 @@ class EveryStart:
         self._plan = Plan(system, given, preference, random)
         self._solver = BlockSolver(self._plan, options, random, seed, workers, comm)
         self._records: dict[tuple[tuple[int, ...], tuple[int, ...]], SolvedBlock] = {}
-        self._expanded: dict[
-            tuple[tuple[int, ...], bytes], list[tuple[Vector, tuple[int, ...], tuple[SingularStart, ...]]]
-        ] = {}
+        self._expanded: dict[tuple[tuple[int, ...], bytes], list[_Start]] = {}
         self._failures: list[tuple[int, str]] = []
         self._symmetries: dict[int, dict[int, float]] = {}
         self._moving: dict[int, tuple[int, str]] = {}
@@ -216,8 +221,7 @@ class EveryStart:
         if len(starts) <= MOST_STARTS:
             return starts
         text = f"more than {MOST_STARTS} starts; those nearest to the guesses were kept"
-        if text not in self.remarks:
-            self.remarks.append(text)
+        self.remarks += [] if text in self.remarks else [text]
         return sorted(starts, key=self._distance)[:MOST_STARTS]
 
     def _expand(self, group: Group, start: _Start) -> list[_Start]:
@@ -226,18 +230,14 @@ class EveryStart:
         known = np.setdiff1d(self.system.rows(group.rows).depends, own)
         key = tuple(group.jets), start.x[known].tobytes()
         if key not in self._expanded:
-            bare = _Start(start.x)
-            self._expanded[key] = [
-                (one.x[own], one.chosen, one.singular) for one in self._solved(group, own, bare)
-            ]
+            solutions = self._solved(group, own, _Start(start.x))
+            self._expanded[key] = [replace(one, x=one.x[own]) for one in solutions]
         if not self._expanded[key]:
             self.singular += start.singular
-        found = []
-        for values, chosen, singular in self._expanded[key]:
-            x = start.x.copy()
-            x[own] = values
-            found.append(_Start(x, start.chosen + chosen, start.singular + singular))
-        return found
+        return [
+            _Start(_put(start.x, own, one.x), start.chosen + one.chosen, start.singular + one.singular)
+            for one in self._expanded[key]
+        ]
 
     def _solved(self, group: Group, own: list[int], start: _Start) -> list[_Start]:
         if not group.rows:
@@ -287,16 +287,14 @@ class EveryStart:
         name = self.system.row_names[part.rows[worst]]
         left = f"'{name}' is left with {found[worst]:.2g}"
         what = listed([self.system.row_names[i] for i in part.rows])
-        self._failures.append(
-            (
-                2,
-                f"the fixed values {listed(held)} of {self.system.title} contradict {what} at "
-                f"t={self.system.t:.6g}: {left}; leave one of them free"
-                if held
-                else f"{what} of {self.system.title} cannot hold at t={self.system.t:.6g} with what the "
-                f"other equations say: {left}; check the equations",
-            )
+        why = (
+            f"the fixed values {listed(held)} of {self.system.title} contradict {what} at "
+            f"t={self.system.t:.6g}: {left}; leave one of them free"
+            if held
+            else f"{what} of {self.system.title} cannot hold at t={self.system.t:.6g} with what the "
+            f"other equations say: {left}; check the equations"
         )
+        self._failures.append((2, why))
         return False
 
     def _refuse(self) -> None:
@@ -317,12 +315,7 @@ class EveryStart:
             entered = [self.system.jet_names[j] for j in chosen if j in set(known.tolist())]
             found = self._solve(block, x, group.stage, entered)
             block.known[key] = self._all_turns(block, found, set(chosen))
-        found = []
-        for values in block.known[key]:
-            new = x.copy()
-            new[block.cols] = values
-            found.append(new)
-        return found
+        return [_put(x, block.cols, values) for values in block.known[key]]
 
     def _solve(self, block: Block, x: Vector, stage: int, chosen: list[str]) -> list[Vector]:
         told, found = self._solver.solve(block, x, stage, chosen)
@@ -361,10 +354,7 @@ class EveryStart:
         try:
             moves = Turn(system, rows, held).follow(moving)
         except TurnError as why:
-            return (
-                1,
-                f"whole turns of {name} lead to other starts, {why}; the nearest to its guess was taken",
-            )
+            return 1, f"whole turns of {name} lead to other starts, {why}; the nearest to its guess was taken"
         found = moves.number(jet, period)
         if not 0 < found <= MOST_STARTS:
             return 1, (
@@ -411,13 +401,11 @@ class EveryStart:
             return [_Start(whole, chosen, (told,))]
         self.singular.append(told)
         what = listed(told.equations)
-        self._failures.append(
-            (
-                1,
-                f"{what} of {self.system.title} have rank {rank} of {told.size} at t={self.system.t:.6g}, "
-                "and no solution with the values found before; give other values",
-            )
+        why = (
+            f"{what} of {self.system.title} have rank {rank} of {told.size} at t={self.system.t:.6g}, "
+            "and no solution with the values found before; give other values"
         )
+        self._failures.append((1, why))
         return []
 
 

@@ -101,12 +101,10 @@ def numbers(
         return {}
     if not isinstance(given, Mapping):
         raise InputError(f"{what} must map names to values; got {given!r}")
-    values = {
-        name: require_number(f"{what} {name}", value)
-        for name, value in by_name(given, names, kind, kept).items()
-    }
+    values = by_name(given, names, kind, kept)
     for name, value in values.items():
-        if not np.isfinite(value):
+        values[name] = require_number(f"{what} {name}", value)
+        if not np.isfinite(values[name]):
             raise InputError(f"{what} {name} must be finite; got {value}")
     return values
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError
-from dae_sdc.initial.differentiated import DIFFERENCES, patterns_near, structure_near
+from dae_sdc.initial.differentiated import DIFFERENCES, TINY, patterns_near, structure_near
 from dae_sdc.initial.neighbourhood import (
     LATER,
     MOST_DENSE_UNKNOWNS,
@@ -28,8 +28,6 @@ DEPENDENT_BY_JACOBIANS = 1e-7  # Singular value, relative to the largest, that c
 CONSTANT_ENTRY = 1e-9
 # Part of an unknown in a chain of derivatives, relative to the largest, that counts as 0.
 REACHED_PART = 1e-5
-
-TINY = float(np.finfo(float).tiny)
 
 
 @dataclass(frozen=True)

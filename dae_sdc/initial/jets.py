@@ -148,12 +148,8 @@ def offsets_stages(
     for s in range(-int(d.max()), 1):
         own_rows = [(int(i), int(c[i] + s)) for i in np.flatnonzero(c + s >= 0)]
         own_jets = [(int(j), int(d[j] + s)) for j in np.flatnonzero(d + s >= 0)]
-        stages.append(
-            Stage(
-                np.arange(len(rows), len(rows) + len(own_rows)),
-                np.arange(len(jets), len(jets) + len(own_jets)),
-            )
-        )
+        places = len(rows) + np.arange(len(own_rows)), len(jets) + np.arange(len(own_jets))
+        stages.append(Stage(*places))
         rows += own_rows
         jets += own_jets
     return rows, jets, stages

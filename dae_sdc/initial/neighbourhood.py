@@ -74,7 +74,7 @@ class Neighbourhood:
             USUAL_TOLERANCE,
         )
         scales = self.problem.run_scales
-        self.time = scales.time
+        self.time = self.natural = scales.time
         self.sizes = np.maximum(scales.rates * scales.time, np.abs(u))
         with suppress(DAEError):
             # For this time both halves of the Jacobian have rows of the same size in the mean.
@@ -82,7 +82,8 @@ class Neighbourhood:
             of_mass, of_stiffness = (dense(abs(half).max(axis=1)).ravel() for half in halves)
             both = (of_mass > 0.0) & (of_stiffness > 0.0)
             ratios = self.time * of_mass[both] / of_stiffness[both]
-            self.time = min(self.time, float(np.exp(np.log(ratios).mean())) if both.any() else np.inf)
+            self.natural = float(np.exp(np.log(ratios).mean())) if both.any() else self.time
+            self.time = min(self.time, self.natural)
 
     def typical(self, jets: Sequence[tuple[int, int]]) -> Vector:
         """Sizes of unknowns and their derivatives, shape (jets,); NaN for unknowns that a repair adds."""

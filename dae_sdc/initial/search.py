@@ -14,7 +14,7 @@ from scipy.optimize import linprog
 
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
-from dae_sdc.deadline import under_way
+from dae_sdc.deadline import current, limited, under_way
 from dae_sdc.errors import DAEError, InconsistentStateError, InputError, require_number
 from dae_sdc.expressions.dag import name_and_order, name_of
 from dae_sdc.initial.block_solutions import BLOCKS
@@ -87,7 +87,8 @@ def _solved(task: _Task, remarks: list[str]) -> Initial:
     known: list[Vector] = []
     every = False
     try:
-        x = solver.solve()
+        with limited(None if current() else SEARCH.seconds):
+            x = solver.solve()
     except InconsistentStateError:
         if isinstance(system, ModelJets) and solver.restarts:
             known, every = _every_known(task)
@@ -335,11 +336,7 @@ def _placed(
     Values whose names are in ``weak`` do not count as known; bounds of fixed ones are widened by round-off.
     """
     place = {jet: number for number, jet in enumerate(system.jets)}
-    point, has, held = (
-        np.zeros(len(place)),
-        np.zeros(len(place), dtype=bool),
-        np.zeros(len(place), dtype=bool),
-    )
+    point, (has, held) = np.zeros(len(place)), np.zeros((2, len(place)), dtype=bool)
     for jet, (value, is_fixed) in known.items():
         at = place.get(jet)
         if at is not None:
@@ -407,8 +404,7 @@ def sets_of_model(
     workers: int = 1,
 ) -> tuple[SolutionSet, ...]:
     """Solution sets of the blocks of a model, see :func:`dae_sdc.run.initial.solution_sets`."""
-    time = _time(model.interval, t0)
-    system = ModelJets(model, time)
+    system = jets_of(model, t0)
     values = split(fixed, model.names, f"unknown of {system.title}")
     known = _known(system.title, _jets_by_name(model, system), {}, {}, values)
     point, _, held, _ = _placed(system, system.model.names, known, (), {})
@@ -460,6 +456,9 @@ def initial_of_problem(
         system = ProblemJets(indexed, time, point)
         if system.whole and indexed.index is None:
             raise InputError(f"the index of {title} is not known, nor its hidden constraints; declare it")
+        if system.whole and any(k and is_fixed for (_, k), (_, is_fixed) in known.items()):
+            indexed.index = int(indexed.index or 0) + 1  # once more, so that all derivatives are determined
+            system = ProblemJets(indexed, time, point)
     start, has, held, box = _placed(system, names, known, weak or (), limits)
     nominal = np.broadcast_to(np.asarray(problem.nominal, dtype=np.float64), (n,))
     sizes = np.array([nominal[j] + abs(point[j]) for j, _ in system.jets])

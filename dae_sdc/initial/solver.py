@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import total_ordering
 from typing import Any
@@ -12,7 +13,8 @@ import numpy.typing as npt
 import scipy.sparse as sparse
 
 from dae_sdc.dae.state import Vector
-from dae_sdc.errors import InconsistentStateError
+from dae_sdc.deadline import limited, under_way
+from dae_sdc.errors import InconsistentStateError, TimeLimitError
 from dae_sdc.initial.consistent import REPORTED_CHANGE, Change, listed
 from dae_sdc.initial.given import OUTSIDE, shown_bounds
 from dae_sdc.initial.jets import Integers, JetSystem, ModelJets, Ranges, Stage, leaf_values
@@ -65,6 +67,9 @@ class SearchOptions:
     restarts: int = 12
     fewest_restarts: int = 3
     few_values: int = 60  # Number of values above which the number of random starts is reduced.
+    # Seconds that the search, and that for other solutions, may take where no time_limit is given.
+    seconds: float = 60.0
+    seconds_of_others: float = 20.0
     rescues: int = 3  # Number of random starts if the given values do not lead to a solution.
     restart_iterations: int = 30  # Largest number of iterations from a random start.
     # Sizes, in units of their nominal ones, from which values that were not given are searched for before.
@@ -185,13 +190,10 @@ class Ways:
 
     def __init__(self, system: JetSystem, given: Given, seed: int = 0, restarts: int | None = None) -> None:
         self.system, self.given = system, given
-        small = len(system.jets) <= SEARCH.most_values
-        self.small = small
-        fewer = max(
-            SEARCH.fewest_restarts,
-            SEARCH.restarts * SEARCH.few_values // max(len(system.jets), SEARCH.few_values),
-        )
-        self.restarts = (fewer if small else 0) if restarts is None else restarts
+        self.small = len(system.jets) <= SEARCH.most_values
+        fewer = SEARCH.restarts * SEARCH.few_values // max(len(system.jets), SEARCH.few_values)
+        usual = max(SEARCH.fewest_restarts, fewer) if self.small else 0
+        self.restarts = usual if restarts is None else restarts
         self._random = np.random.default_rng(seed)
         self._general = np.random.default_rng([seed, 1]).standard_normal(len(system.jets))
         self._failure: _Failure | None = None
@@ -316,10 +318,13 @@ class Ways:
                 f"{listed([names[i] for i in clashing])} of {self.system.title} hold {at}: {left}; give "
                 f"other bounds, or other guesses"
             )
+        usual = [jet_names[j] for j in self.system.usually_free]
+        others = f", or fix {listed(usual, SEARCH.most_named)}, from which the others follow"
+        instead = others if usual and not set(held) <= set(usual) else ""
         if held and self._is_linear(clashing, free, failure.x):
             raise InconsistentStateError(
                 f"the fixed values {listed(held)} of {self.system.title} contradict "
-                f"{listed([names[i] for i in clashing])} {at}: {left}; leave one of them free"
+                f"{listed([names[i] for i in clashing])} {at}: {left}; leave one of them free{instead}"
             )
         of_block = ", the smallest block without any," if failure.is_block else ""
         searched = failure.jets if failure.is_block else free
@@ -331,7 +336,7 @@ class Ways:
             raise InconsistentStateError(
                 f"no values were found from {tried}{',' * failure.is_block} at which {equations} hold with "
                 f"the fixed {listed(held)} {at}: {left}; give a guess for "
-                f"{listed(guessed, SEARCH.most_named)}"
+                f"{listed(guessed, SEARCH.most_named)}{instead}"
             )
         raise InconsistentStateError(
             f"found no values near the given ones at which {equations} hold {at}: {left}"
@@ -526,6 +531,17 @@ class Solver(Ways):
     def _distance(self, x: Vector) -> Distance:
         return self.given.distance(x, self.system.stages)
 
+    @contextmanager
+    def _not_for_long(self) -> Iterator[None]:
+        """End a search for other solutions after a time, and tell it."""
+        self._restarted = True
+        try:
+            with limited(SEARCH.seconds_of_others):
+                yield
+        except TimeLimitError:
+            self.ways.append(f"the search for other solutions ended after {SEARCH.seconds_of_others:g} s")
+        self._restarted = False
+
     def nearer(self, x: Vector, known: Sequence[Vector], every: bool) -> Vector:
         """The solution nearest to the given values among known solutions and those near them."""
         # Shapes: x (jets,).
@@ -533,10 +549,9 @@ class Solver(Ways):
         starts = list(known[: SEARCH.most_near])
         if not every:
             starts += [self._random_start(given.point) for _ in range(self.restarts)]
-        self._restarted = True
-        way = self._at_once if self.together else self.by_stages
-        found = [way(given.point, given.fixed, given.weights, start) for start in starts]
-        self._restarted = False
+        way, found = self._at_once if self.together else self.by_stages, list[Vector | None]()
+        with self._not_for_long():
+            found.extend(way(given.point, given.fixed, given.weights, start) for start in starts)
         others = [one for one in found if one is not None]
         return min([x, *known[: SEARCH.most_near], *others], key=self._distance)
 
@@ -607,18 +622,20 @@ class Solver(Ways):
         """Values at which a block holds, by Newton's method or along a path from the guesses."""
         system, given = self.system, self.given
         block = self._block(x, jets, rows)
-        found = block.solved(x[jets])
-        for magnitude in (0.0, 1.0, *SEARCH.magnitudes) if not found.converged else ():
-            begin = x[jets]
-            if magnitude:
-                begin = np.where(given.known[jets], begin, given.apart_by(magnitude)[jets])
-            if magnitude and (begin == x[jets]).all():
-                break
-            followed, name = block.followed(begin)
-            if followed is not None:
-                equations = listed([system.row_names[i] for i in rows], SEARCH.most_named)
-                self.ways.append(f"{equations} solved along the path of {name}")
-                return followed
+        equations = listed([system.row_names[i] for i in rows], SEARCH.most_named)
+        unknowns = brief([f"{system.jet_names[j]} (near {x[j]:.6g})" for j in jets], SEARCH.most_named)
+        with under_way(f"{equations} were solved for {unknowns}", ", or give other guesses of these"):
+            found = block.solved(x[jets])
+            for magnitude in (0.0, 1.0, *SEARCH.magnitudes) if not found.converged else ():
+                begin = x[jets]
+                if magnitude:
+                    begin = np.where(given.known[jets], begin, given.apart_by(magnitude)[jets])
+                if magnitude and (begin == x[jets]).all():
+                    break
+                followed, name = block.followed(begin)
+                if followed is not None:
+                    self.ways.append(f"{equations} solved along the path of {name}")
+                    return followed
         return found
 
     def determined(self, x: Vector) -> Booleans:
@@ -645,23 +662,22 @@ class Solver(Ways):
         given = self.given
         held = given.fixed.copy()
         held[free] = True
-        found: list[Vector] = []
+        way, found = self._at_once if self.together else self.by_stages, list[Vector]()
         for other in known:
             same = np.abs(other - x)[held] <= SEARCH.distinct * (given.sizes + np.abs(x))[held]
             if same.all() and len(found) < SEARCH.most_solutions and self._is_new(other, (x, *found), held):
                 found.append(other)
-        self._restarted = True
-        for _ in range(self.restarts):
-            start = self._random_start(x)
-            start[held] = x[held]
-            way = self._at_once if self.together else self.by_stages
-            one = way(start, held, 1.0 / given.sizes)
-            if one is not None:  # any solution counts, not only the one nearest to the start
-                one = way(one, held, 1.0 / given.sizes)
-            if one is None or len(found) >= SEARCH.most_solutions:
-                continue
-            if self._is_new(one, (x, *found), held):
-                found.append(self._without_remainders(one))
+        with self._not_for_long():
+            for _ in range(self.restarts):
+                start = self._random_start(x)
+                start[held] = x[held]
+                one = way(start, held, 1.0 / given.sizes)
+                if one is not None:  # any solution counts, not only the one nearest to the start
+                    one = way(one, held, 1.0 / given.sizes)
+                if one is None or len(found) >= SEARCH.most_solutions:
+                    continue
+                if self._is_new(one, (x, *found), held):
+                    found.append(self._without_remainders(one))
         return sorted(found, key=lambda one: float(np.linalg.norm((one - x) / given.sizes)))
 
     def _turned(self, one: Vector, other: Vector) -> bool:

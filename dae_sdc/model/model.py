@@ -72,12 +72,10 @@ class Definition:
             return float(solution[place[leaf]]) if leaf in place else values(leaf)
 
         for _ in range(MOST_DEFINITION_STEPS):
-            numbers = graph.numeric(nodes, value)
+            numbers, matrix = graph.numeric(nodes, value), np.zeros((n, n))
             if not np.isfinite(numbers).all():
                 return None
-            matrix = np.zeros((n, n))
-            for entry, slope in zip(slopes, numbers[n:], strict=True):
-                matrix[entry] = slope
+            matrix[tuple(np.array(list(slopes), dtype=np.int64).reshape(-1, 2).T)] = numbers[n:]
             try:
                 step = np.linalg.solve(matrix, -numbers[:n])
             except np.linalg.LinAlgError:

@@ -291,6 +291,8 @@ class Retargeting:
         if id(value) not in self._seen and isinstance(value, list | dict | set | deque | np.ndarray):
             if not (isinstance(value, np.ndarray) and not value.flags.writeable):
                 self._seen[id(value)] = value, value.copy()
+        if type(value) in (np.ndarray, float, int, str):  # of which mappings and lists may have many
+            return value
         if isinstance(value, ModuleType):
             root = value.__name__.partition(".")[0]
             return value if root in FOREIGN and root != "numpy" else _Module(self, value)

@@ -107,8 +107,8 @@ def start_of(equations: Equations, request: SolveOptions) -> Start:
     if equations.is_trusted:
         values = None
     elif not equations.of_model:
-        if isinstance(u0, Mapping) and set(problem.names) <= set(u0):
-            u0 = equations.near
+        if isinstance(u0, Mapping) and set(problem.names) <= set(u0):  # which leaves nothing to guess
+            u0, request = equations.near, request.changed(guesses=None) if _keeps_named(request) else request
         values = _of_functions(equations, request, u0)
     else:
         if equations.labels:
@@ -191,8 +191,7 @@ def _moves(problem: ProblemDAE, u: Vector, before: Any) -> Vector:
         known = np.array([float(before.get(name, np.nan)) for name in problem.names])
     else:
         known = np.asarray(np.nan if np.shape(before) != u.shape else before, dtype=np.float64)
-    moves: Vector = np.nan_to_num(np.abs(u - known))
-    return moves
+    return np.asarray(np.nan_to_num(np.abs(u - known)))
 
 
 # --- what is given of a start -------------------------------------------------------------------------------
@@ -351,8 +350,9 @@ def _sought(
     remark = told(start, whole.form().names, kept)
     if simplified is None:
         return start.values, remark
-    values = {name: value for name, value in start.values.items() if name_and_order(name)[0] in model.names}
-    values = {**simplified.kept_values(start.values, start.t), **values}
+    of_whole = {name: value for name, value in start.values.items() if name_and_order(name)[0] in whole.names}
+    values = {name: value for name, value in of_whole.items() if name_and_order(name)[0] in model.names}
+    values = {**simplified.kept_values(of_whole, start.t), **values}
     own = {name: ends for name, ends in (bounds or {}).items() if name_and_order(name)[0] in model.names}
     moved = initial_of_model(model, t0=t0, guesses=values, restarts=0, bounds=own)
     strayed = [

@@ -157,11 +157,6 @@ class Structure:
         """Whether the system Jacobian is regular, so that index and degrees of freedom can be trusted."""
         return None if self.test is None else self.test.rank == self.size
 
-    @property
-    def blocks(self) -> tuple[Block, ...]:
-        """The fine blocks."""
-        return self.fine
-
     @cached_property
     def stages(self) -> Stages:
         """Stages of the solution scheme, from the first values to the highest derivatives."""

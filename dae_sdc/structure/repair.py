@@ -389,13 +389,18 @@ def without_equations(model: Model, name: str, title: str) -> Model:
 
 def _rewritten(system: Model) -> Model:
     """The model with its equations in a graph of their own, which has no derivatives that cancel."""
-    made = without_equations(system, system.name, system.title)
-    definitions = [node for one in system.definitions for node in one.roots]
-    expressions = system.sympy([*system.roots, *definitions])
-    for name, expression in zip(system.equation_names, expressions[: len(system.roots)], strict=True):
-        made.equation(expression, name=name)
-    nodes = iter(made.nodes(expressions[len(system.roots) :]))
+    made, own, nodes = without_equations(system, system.name, system.title), system.graph, dict[int, int]()
+    for node in own.below([*system.roots, *(root for one in system.definitions for root in one.roots)]):
+        if node in own.leaves:
+            nodes[node] = made.graph.leaf(own.leaves[node])
+        elif node in own.numbers:
+            nodes[node] = made.graph.constant(own.numbers[node])
+        else:
+            parts = [nodes[arg] for arg in own.operands(node)]
+            nodes[node] = made.graph.call(own.op[node], *parts, *own.args[node][len(parts) :])
+    for name, root in zip(system.equation_names, system.roots, strict=True):
+        made.add_root(nodes[root], name)
     made.definitions = tuple(
-        Definition(one.unknowns, tuple(next(nodes) for _ in one.roots)) for one in system.definitions
+        Definition(one.unknowns, tuple(nodes[root] for root in one.roots)) for one in system.definitions
     )
     return made
