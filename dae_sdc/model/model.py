@@ -128,6 +128,7 @@ class Equations:
         self._parameters: list[Parameter] = []
         self._index: dict[str, int] = {}
         self._symbols: dict[Any, int] = {}
+        self._forms: dict[tuple[int, int, bool | None], Form] = {}
 
     @property
     def t(self) -> Any:
@@ -177,6 +178,23 @@ class Equations:
         for i, expression in zip(missing, self.sympy([self.roots[i] for i in missing]), strict=True):
             self._expressions[i] = symbolic.with_pi(expression)
         return tuple(self._expressions)
+
+    def check_name(self, name: str) -> None:
+        """Refuse what cannot name a new unknown or parameter."""
+        if not isinstance(name, str) or not name or re.search(r"[\s,;()]", name):
+            raise InputError(f"a name in model {self.name} must be a word without brackets; got {name!r}")
+        if name in self._index:
+            raise InputError(f"model {self.name} has {name} already; give every symbol a name of its own")
+        if name == TIME:
+            raise InputError(f"{name} is time in model {self.name}; give the symbol another name")
+
+    def add_parameter(self, name: str, value: float | None, unit: str) -> None:
+        """Add a parameter, whose name is looked at."""
+        self.check_name(name)
+        number = None if value is None else _number(self, "value", name, value)
+        self._index[name] = len(self.parameters_by_name)
+        self.parameters_by_name[name] = Parameter(name, number, unit)
+        self._parameters.append(self.parameters_by_name[name])
 
     def add_variable(self, variable: Variable) -> None:
         """Add an unknown, whose name is that of no other."""
@@ -318,6 +336,14 @@ class Equations:
 
     # Text
 
+    @one_at_a_time
+    def form(self, dense: bool | None = None) -> Form:
+        """The model as a system of first order, cached; see :class:`~dae_sdc.model.problem.Form`."""
+        key = len(self.roots), len(self.names), dense
+        if key not in self._forms:
+            self._forms[key] = first_order(self, dense)
+        return self._forms[key]
+
     def __repr__(self) -> str:
         return f"<Model {self.name}: {_counts(self)}>"
 
@@ -421,7 +447,6 @@ class Model(Equations):
         self.reference = reference
         self.of_function = False
         self.events: tuple[str, ...] = ()
-        self._forms: dict[tuple[int, int, bool | None], Form] = {}
 
     # Making a model
 
@@ -521,14 +546,6 @@ class Model(Equations):
         """
         self.add_parameter(name, value, unit)
         return sympy.Symbol(name, real=True)
-
-    def add_parameter(self, name: str, value: float | None, unit: str) -> None:
-        """Add a parameter, whose name is looked at."""
-        self.check_name(name)
-        number = None if value is None else _number(self, "value", name, value)
-        self._index[name] = len(self.parameters_by_name)
-        self.parameters_by_name[name] = Parameter(name, number, unit)
-        self._parameters.append(self.parameters_by_name[name])
 
     def parameters(
         self,
@@ -744,17 +761,6 @@ class Model(Equations):
         violated = f"not ({condition})" if isinstance(condition, str) else sympy.Not(condition)
         self.when(violated, terminal=level == "error", message=message)
 
-    # Names
-
-    def check_name(self, name: str) -> None:
-        """Refuse what cannot name a new unknown or parameter."""
-        if not isinstance(name, str) or not name or re.search(r"[\s,;()]", name):
-            raise InputError(f"a name in model {self.name} must be a word without brackets; got {name!r}")
-        if name in self._index:
-            raise InputError(f"model {self.name} has {name} already; give every symbol a name of its own")
-        if name == TIME:
-            raise InputError(f"{name} is time in model {self.name}; give the symbol another name")
-
     # Problems
 
     @one_at_a_time
@@ -776,14 +782,6 @@ class Model(Equations):
         """
         return ModelProblem.of(self, **settings)
 
-    @one_at_a_time
-    def form(self, dense: bool | None = None) -> Form:
-        """The model as a system of first order, cached; see :class:`~dae_sdc.model.problem.Form`."""
-        key = len(self.roots), len(self.names), dense
-        if key not in self._forms:
-            self._forms[key] = first_order(self, dense)
-        return self._forms[key]
-
 
 def _split(names: str | Iterable[str]) -> list[str]:
     return names.replace(",", " ").split() if isinstance(names, str) else list(names)
@@ -803,7 +801,7 @@ def _listed(variable: Variable) -> str:
     return ", ".join(parts)
 
 
-def _number(model: Model, what: str, name: str, value: Any) -> float:
+def _number(model: Equations, what: str, name: str, value: Any) -> float:
     if getattr(value, "is_real", False) and value.is_number:  # an expression of SymPy
         value = float(value)
     number = require_number(f"{what} of {name} in model {model.name}", value)

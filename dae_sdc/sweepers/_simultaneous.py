@@ -896,7 +896,7 @@ def _sweep_nodes(a: Any, t0: Any, h: Any) -> Any:
     x.iterations = step.done * own.MOST_NEWTON_ITERATIONS / MOST_SWEEPS
     x.rate, x.doubtful, x.end_error = 0.0, 0.0, 0.0
     if step.reached < m:
-        return own.OUTSIDE
+        return own.LEFT_TO_PYTHON
     if x.plain > 0.0:
         return own.SOLVED if step.value <= step.tolerance else own.SLOW
     if step.how != CONVERGED:

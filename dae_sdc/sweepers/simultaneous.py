@@ -20,7 +20,7 @@ from dae_sdc.errors import InputError
 
 # Results of the Newton iterations of a step.
 SOLVED, DIVERGED, SLOW, UNDEFINED, SINGULAR, UNRESOLVED = 0, 1, 2, 3, 4, 5
-OUTSIDE = 6  # of a step that is swept: a node is left to Python
+LEFT_TO_PYTHON = 6  # of a step that is swept: a node is left to Python
 # Messages for these results, in their order.
 REASONS = (
     "",

@@ -22,7 +22,7 @@ from dae_sdc.sweepers.simultaneous import (
     HELD_PART,
     KEPT_FACTORS_CONTRACTION,
     MOST_NEWTON_ITERATIONS,
-    OUTSIDE,
+    LEFT_TO_PYTHON,
     SINGULAR,
     SMALL_STEP_ERROR,
     SOLVED,
@@ -407,7 +407,7 @@ def rejected_ahead(w: Any, x: Any, time: Any, h: Any) -> Any:
 def failed_ahead(w: Any, x: Any, h: Any) -> Any:
     """Reject a step that Newton's method has not solved; False where that is to be looked at."""
     run, undefined = w.run, w.run.status == UNDEFINED
-    if w.in_turn or run.status == OUTSIDE or (undefined and w.numbers.linearized == 0.0):
+    if w.in_turn or run.status == LEFT_TO_PYTHON or (undefined and w.numbers.linearized == 0.0):
         return False
     if not (undefined or run.status == SINGULAR) and (
         run.repeated >= REPETITIONS or w.numbers.doubtful > 0.0
