@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -233,9 +235,13 @@ def test_fast_components_are_as_good_between_long_steps_where_that_is_asked(
         free = ds.solve(driven(rate), **settings)
         assert np.abs(free.u[:, 0] - np.sin(free.t)).max() < 20.0 * rtol
         if rtol < 1e-9:
-            with pytest.warns(ds.DAEWarning, match=r"between them y.* off by up to .* times the tolerance"):
+            with warnings.catch_warnings(record=True) as told:
+                warnings.simplefilter("always")
                 error = np.abs(free(times) - exact).max()
-            assert error <= most * rtol
+            assert error <= (most if told else 6.0) * rtol
+            for warning in told:
+                assert re.search("between them y.* off by up to .* times the tol", str(warning.message))
+            assert told or rate < 1e4 or sweeper is None
 
 
 @pytest.mark.parametrize("index", [1, 2])

@@ -56,6 +56,8 @@ LEAST_FORETOLD_ERROR = 1e-6
 # Ratio of the error of a shorter step to that of the same step before above which it does not go with the
 # step: it comes from the start of the step, or from rounding.
 NOT_REDUCED = 0.97
+# Repetitions of a step in which an error between its nodes may rise before it counts as rounding.
+UNEVEN_REPETITIONS = 3.0
 LEAST_STEP_ERROR = 1e-2  # Least error that the PI controller takes for that of the last step.
 
 # Distance from a time to be met, in steps, by which the last step may be stretched.
@@ -172,7 +174,7 @@ def next_size(x: Any, w: Any, solved: Any, error: Any, *about: Any) -> Any:
         # Rounding does not fall with the step: it is no kink, and need not meet the tolerance of the user.
         in_doubt = slack > 1.0 and LEAST_STEP_ERROR < slack * error and error <= 1.0
         error = max(error, slack * (min(error, w.beyond_rounding()) if in_doubt else error))
-    if between <= NOT_REDUCED * x.between_before:
+    if between <= NOT_REDUCED * x.between_before or x.rejections < UNEVEN_REPETITIONS:
         error = max(error, between)
     if not error <= 1.0:
         x.rejections += 1.0
