@@ -19,6 +19,7 @@ from pySDC.implementations.hooks.log_restarts import LogRestarts
 
 from dae_sdc.control.adaptivity import AdaptivityDAE
 from dae_sdc.control.amplification import WatchAmplification
+from dae_sdc.control.borders import Borders
 from dae_sdc.control.checkpoint import Checkpoints
 from dae_sdc.control.driver import LEAST_REMAINDER, Control, KeepTimeLimit, StopAtRoundOff
 from dae_sdc.control.events import LocateEvents
@@ -211,7 +212,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         # A method without iterations has ended with its prediction.
         self._direct = self.MS[0].params.maxiter == 0
         self.adaptivity: Any = None
-        self.events: LocateEvents | None = None
+        self.events: Any = None  # LocateEvents, or Borders
         self._controls: dict[str, list[Callable[..., Any]]] = {name: [] for name in STAGES}
         self._checks: list[Callable[..., Any]] = []
         for number in self.convergence_controller_order:
@@ -292,6 +293,27 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         for process in self._controls["post_run_processing"]:
             process(self, step, MS=[step])
         return value, self.return_stats()
+
+    def follow(self, u0: Any, t0: float, t_end: float, borders: Borders) -> bool:
+        """Take plain steps from another state than that of the last run, to an end or the first border.
+
+        Sizes of unknowns go on to be those that were seen. Whether all steps were plain.
+        """
+        step, value, time = self.MS[0], u0, t0
+        level, self.events, step.status.first = step.levels[0], borders, True
+        self._begin(time, value)
+        self._call("pre_run")
+        self.adaptivity.begin(step, time, value, t_end)
+        while time < t_end and not borders.crossed:
+            taken = self._go_ahead(level, value, time)
+            if taken is None or borders.is_doubtful or not (len(taken.starts) or borders.aim):
+                return False
+            value, time = taken.value, taken.time
+            if borders.aim:
+                level.params.dt, self.adaptivity.sizes.meets = borders.aim, 0.0
+            if len(taken.starts) and self.adaptivity.finds_wrong_scales(level, value):
+                return False
+        return not self.adaptivity.must_repeat_run(level, value)
 
     def _carry_out(self, step: Any, value: Any, time: float) -> Any:
         """Take all steps from a state; returns the state at their end."""

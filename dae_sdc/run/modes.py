@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from scipy.linalg import null_space
 
+from dae_sdc.control.borders import Borders
+from dae_sdc.control.events import LocateEvents, accurate_slopes
+from dae_sdc.control.hooks import COUNTS, StepRecord, hook_of
+from dae_sdc.control.stepping import SteppingController
+from dae_sdc.dae.interpolant import DenseOutput
+from dae_sdc.dae.scales import balanced
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError, InputError, SolveError, TimeLimitError
-from dae_sdc.expressions.dag import Leaf
-from dae_sdc.initial.search import initial_of_model
+from dae_sdc.expressions.dag import MOVING, Leaf
+from dae_sdc.initial.search import initial_of_model, jets_of
 from dae_sdc.model.jumps import timetable_of
 from dae_sdc.model.modes import Choice, Mode, choices_of, in_mode
 from dae_sdc.run import arcs
 from dae_sdc.run.description import SolveOptions
 from dae_sdc.run.equations import Equations
+from dae_sdc.run.execution import CONTROLLER
 from dae_sdc.run.method import SOLVERS
+from dae_sdc.run.plan import plan_of
 from dae_sdc.run.solution import Solution, output_times
 from dae_sdc.run.start import Start
 from dae_sdc.run.target import calculated
+from dae_sdc.sharing import told_before
 from dae_sdc.structure.analysis import analyse
 
 MOST_MODES_TRIED = 64  # Modes that are tried where one is looked for.
@@ -29,6 +40,8 @@ MOST_MODES_TRIED = 64  # Modes that are tried where one is looked for.
 LARGEST_JUMP = 1e-6
 LEAST_SIZE = 1e-9  # Of an unknown, relative to the largest.
 VALUE_OF_ZERO = 1e-11  # Value of an unknown, relative to its size, that is 0.
+MOST_GROWTH = 4.0  # Of a size of an unknown, from which on an arc is judged anew.
+RANK_OF_START = 1e-10  # Singular value of balanced linear equations, relative to the largest, that is 0.
 SAID_OF_ARCS = ("start values made consistent", "the run ended at event")  # What is not said of the whole.
 
 Sides = dict[Choice, bool]
@@ -45,7 +58,7 @@ class StructureChangesError(InputError):
 def through_modes(request: SolveOptions, error: StructureChangesError, prepared: Any) -> Solution:
     """The solution through modes, or that of the model as it is where this has come farther."""
     try:
-        solution = Modes(request, *error.about, prepared).followed()
+        solution = Modes(request, *error.about, prepared).solution()
     except DAEError:
         if error.failed is None:
             raise
@@ -83,6 +96,104 @@ def _kinds(model: Any, ways: Iterable[tuple[Any, Any]]) -> Iterator[Any]:
             yield None
 
 
+def linear_start(
+    model: Any, held: Iterable[str], t: float
+) -> Callable[[float, Values], dict[str, float]] | None:
+    """How the unknowns of linear equations with constant coefficients follow from those that are held.
+
+    These move where hidden constraints want it alone. None where the equations are others, or leave some
+    unknowns undetermined.
+    """
+    # With the Jacobian J = (H, W) of the equations and their derivatives, with residuals r, in values that
+    # are held and others: dh = -(NH)^+ Nr with NW = 0, and dw = -W^+ (r + H dh).
+    system = jets_of(model, t)
+    part, graph, names, jets = system.part(None), system.model.graph, model.form().names, system.jet_names
+    moving = any(graph.mark[slope] & MOVING for slope in part.slopes.values())
+    if moving or part.switches or system.repairs or system.is_rounded or not {*names} <= {*jets}:
+        return None
+    matrix = part.dense(np.zeros(len(jets)), range(len(jets)))
+    rows, columns = balanced(matrix)
+    scaled, fixed, one = matrix / rows[:, None] / columns, np.isin(jets, list(held)), np.eye(len(matrix))
+    follows, inverse = np.linalg.pinv(scaled[:, ~fixed], RANK_OF_START), np.zeros(matrix.T.shape)
+    hidden = null_space(scaled[:, ~fixed].T, RANK_OF_START).T
+    inverse[fixed] = -np.linalg.pinv(hidden @ scaled[:, fixed], RANK_OF_START) @ hidden
+    inverse[~fixed] = -follows @ (one + scaled[:, fixed] @ inverse[fixed])
+    wanted, stays = [jets.index(name) for name in names], np.eye(len(jets)) + inverse @ scaled
+    free = np.abs(stays[wanted][:, ~fixed]).max(initial=0.0)
+    if max(np.abs(one + scaled @ inverse).max(), free) > LARGEST_JUMP:
+        return None
+    inverse = inverse / columns[:, None] / rows
+    timed = any(leaf.kind == "t" for root in system.roots for leaf in graph.leaves_of(root))
+    constant = part.values(np.zeros(len(jets)), np.array(t))
+
+    def at(time: float, values: Mapping[str, float]) -> dict[str, float]:
+        x = np.array([values[name] if on else 0.0 for name, on in zip(jets, fixed, strict=True)])
+        rest = part.values(np.zeros(len(jets)), np.array(time)) if timed else constant
+        for _ in range(2):  # the second time for rounding
+            x += inverse @ (matrix @ x + rest)
+        return dict(zip(names, x[wanted].tolist(), strict=True))
+
+    return at
+
+
+class FollowedMode:
+    """A mode that was entered before, whose plain arcs are taken by a controller that is made once."""
+
+    def __init__(
+        self, run: tuple[SolveOptions, Equations, Start], borders: Sequence[str], arc: Solution
+    ) -> None:
+        self._run, self._arc = run, arc
+        self._columns = [arc.names.index(name) for name in borders]
+        self._controller: Any = None
+        self._sizes: Vector | None = None  # Of the unknowns in the arc before, by which it was judged.
+
+    def _begun(self) -> SteppingController:
+        """The controller without hooks and events."""
+        setup = plan_of(*self._run, False).setup
+        description = setup.with_step(1.0)
+        description["convergence_controllers"].pop(LocateEvents, None)
+        with told_before():
+            controller = SteppingController({**CONTROLLER, "hook_class": [StepRecord]}, description)
+        controller.show_stages(False)
+        record: StepRecord = hook_of(controller, StepRecord)
+        record.dense, record.n_slopes = True, accurate_slopes(setup.sweeper_class, setup.problem)
+        return controller
+
+    def arc(
+        self, values: Values, t: float, stop: float, signs: Sequence[int], largest: Values
+    ) -> tuple[Solution, list[int]] | None:
+        """The solution from values at a time, and the borders it ends at; None where steps are not plain."""
+        self._controller = controller = self._controller or self._begun()
+        problem, record = controller.MS[0].levels[0].prob, hook_of(controller, StepRecord)
+        scales, names, borders = problem.run_scales, problem.names, Borders(self._columns, signs)
+        sizes = np.array([largest.get(name, 0.0) for name in names])
+        sizes = np.maximum(sizes, LEAST_SIZE * sizes.max())
+        self._sizes = sizes if self._sizes is None else self._sizes
+        if (sizes > MOST_GROWTH * self._sizes).any():
+            return None
+        scales.before[:] = np.maximum(scales.unknowns, sizes, out=scales.unknowns)
+        u0 = problem.state([values[name] for name in names])
+        if not controller.follow(u0, t, stop, borders):
+            return None
+        first = {"t": t, "residual": 0.0, "u": u0.view(np.ndarray), "du": np.full(problem.n, np.nan)}
+        rows, before = record.rows.columns(first), self._arc
+        times, u, du = (rows[name] for name in ("t", "u", "du"))
+        work = {name: int(rows[name].sum()) for name in COUNTS}
+        arc = replace(
+            before,
+            t=times,
+            u=u,
+            du=du,
+            per_step={name: rows[name] for name in before.per_step},
+            stats={"steps": len(times) - 1, "rejected": record.rejected, **work},
+            message="",
+            events=(),
+            dense=DenseOutput(t, u[0], times[1:], u[1:], record.rows.dense, du[0], du[1:], record.n_slopes),
+            parameters={**before.parameters, "t0": t, "t_end": stop},
+        )
+        return arc, borders.crossed
+
+
 @dataclass(eq=False)
 class Modes:
     """A run of a model through its modes, one after the other."""
@@ -93,11 +204,14 @@ class Modes:
     numbers: list[str]  # Discrete unknowns on whose values the structure depends.
     prepared: Callable[[SolveOptions], tuple[SolveOptions, Equations, Start]]
     solutions: list[Solution] = field(default_factory=list)
-    crossings: list[tuple[str, float, dict[str, float]]] = field(default_factory=list)
+    crossings: list[tuple[Choice, float, dict[str, float]]] = field(default_factory=list)
     modes: dict[Any, Mode] = field(default_factory=dict)
-    # The sides of the mode that was entered last, by those that were tried first.
-    entered: dict[tuple[bool, ...], Sides] = field(default_factory=dict)
+    # The sides of the mode that was entered last, by those before it and those that were tried first.
+    entered: dict[tuple[Any, ...], Sides] = field(default_factory=dict)
+    last: tuple[bool, ...] = ()
     largest: dict[str, float] = field(default_factory=dict)  # Of unknowns so far, borders among them.
+    linear: dict[Mode, Any] = field(default_factory=dict)  # See :func:`linear_start`.
+    followed: dict[Mode, FollowedMode] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         request, model = self.request, self.model
@@ -112,26 +226,30 @@ class Modes:
         self.parameters = {name: entry.value for name, entry in model.parameters_by_name.items()}
         self.parameters |= request.params or {}
         self.untimed = [choice for choice in self.choices if not choice.is_timed]
-        timed = [choice.node for choice in self.choices if choice.is_timed]
+        self.timed = [choice for choice in self.choices if choice.is_timed]
         values = [float(value) for value in self.parameters.values()]
-        table = timetable_of(model.graph, timed, values, self.t0, self.t_end) if timed else None
-        self.stops = [*([] if table is None else table.times.tolist()), self.t_end]
+        nodes = [choice.node for choice in self.timed]
+        table = timetable_of(model.graph, nodes, values, self.t0, self.t_end) if nodes else None
+        stops = np.array([self.t0, *([] if table is None else table.times.tolist()), self.t_end])
+        self.stops = stops[1:].tolist()
+        # Sides of the choices of time alone, before each of the stops.
+        self.timed_sides = self._sides({}, 0.5 * (stops[:-1] + stops[1:]), self.timed)
         form = model.form()
         self.moving = form.names[: form.n_diff]
 
-    def followed(self) -> Solution:
+    def solution(self) -> Solution:
         """The whole solution."""
         variables = self.model.variables_by_name
         state = {name: float(variable.start.get(0, 0.0)) for name, variable in variables.items()}
         state |= dict(self.request.u0 or {})
-        t, sides, ended = self.t0, self._sides(state, self.t0, self.choices), ""
-        timed = [choice for choice in self.choices if choice.is_timed]
+        sides = {choice: bool(side) for choice, side in self._sides(state, self.t0, self.choices).items()}
+        t, ended = self.t0, ""
         while t < self.t_end:
-            stop = next(time for time in self.stops if time > t)
-            sides |= self._sides(state, 0.5 * (t + stop), timed)
+            stop = self.stops[number := bisect_right(self.stops, t)]
+            sides |= {choice: bool(on[number]) for choice, on in self.timed_sides.items()}
             before = [state[name] for name in self.numbers]
             try:
-                solution, sides = self._entered(t, stop, state, sides)
+                solution, left, sides = self._entered(t, stop, state, sides)
             except DAEError as error:
                 if not self.solutions:
                     raise
@@ -139,17 +257,15 @@ class Modes:
                 break
             self.solutions.append(solution)
             t, state = float(solution.t[-1]), dict(zip(solution.names, solution.u[-1].tolist(), strict=True))
-            records = solution.events[len(self.events) :]
-            left = [choice for choice, record in zip(self.untimed, records, strict=True) if len(record)]
             ends = not left and t < stop and before == [state[name] for name in self.numbers]
             if ends or not solution.success:
                 break
-            self.crossings += [(self._name(choice), t, state) for choice in left]
+            self.crossings += [(choice, t, state) for choice in left]
             sides = _flipped(sides, left)
         return self._joined(ended)
 
-    def _sides(self, state: Values, t: float, choices: Iterable[Choice]) -> Sides:
-        """The sides of choices at a state, by its values without derivatives."""
+    def _sides(self, state: Values, t: Any, choices: Sequence[Choice]) -> dict[Choice, Any]:
+        """The sides of choices at a state, by its values without derivatives, at a time or at several."""
         graph, names, numbers = self.model.graph.copy(), self.model.names, list(self.parameters.values())
 
         def value(leaf: Leaf) -> Any:
@@ -157,17 +273,20 @@ class Modes:
                 return 0.0 if leaf.order else state.get(names[leaf.index], 0.0)
             return t if leaf.kind == "t" else numbers[leaf.index]
 
-        return {each: bool(graph.numeric([each.border(graph, {})], value)[0] >= 0.0) for each in choices}
+        values = graph.numeric([choice.border(graph, {}) for choice in choices], value)
+        return dict(zip(choices, values >= 0.0, strict=True))
 
     def _name(self, choice: Choice) -> str:
         """A choice as text; SymPy holds a comparison as the condition of a choice between 1 and 0."""
         expression = self.model.sympy([choice.node])[0]
         return str(expression.args[0][1] if expression.is_Piecewise else expression)
 
-    def _entered(self, t: float, stop: float, state: Values, sides: Sides) -> tuple[Solution, Sides]:
-        """The solution in the mode that is consistent with a state, and its sides; near ones come first."""
-        wanted, failure = tuple(sides.values()), "none has all borders on their sides"
-        queue = [self.entered[wanted], sides] if wanted in self.entered else [sides]
+    def _entered(
+        self, t: float, stop: float, state: Values, sides: Sides
+    ) -> tuple[Solution, list[Choice], Sides]:
+        """The arc in the mode that is consistent with a state, the borders at its end, and its sides."""
+        wanted, failure = (self.last, *sides.values()), "none has all borders on their sides"
+        queue = [self.entered[wanted], sides] if wanted in self.entered else [sides]  # near ones come first
         seen: set[tuple[bool, ...]] = set()
         while queue and len(seen) < MOST_MODES_TRIED:
             sides = queue.pop(0)
@@ -179,8 +298,9 @@ class Modes:
                 mode, start = self._start(t, state, sides)
                 wrong = self._wrong(mode, sides, {name: np.array([start[name]]) for name in mode.borders})
                 if not wrong:
-                    solution = self._arc(mode, start, t, stop, sides)
-                    wrong = self._wrong(mode, sides, {name: solution.values(name) for name in mode.borders})
+                    arc, left = self._arc(mode, start, t, stop, sides)
+                    if arc.events:
+                        wrong = self._wrong(mode, sides, {name: arc.values(name) for name in mode.borders})
             except DAEError as error:
                 if isinstance(error, TimeLimitError):
                     raise
@@ -188,10 +308,10 @@ class Modes:
                 queue += single
                 continue
             if not wrong:
-                for name, size in zip(solution.names, np.abs(solution.u).max(axis=0).tolist(), strict=True):
+                for name, size in zip(arc.names, np.abs(arc.u).max(axis=0).tolist(), strict=True):
                     self.largest[name] = max(self.largest.get(name, 0.0), size)
-                self.entered[wanted] = sides
-                return solution, sides
+                self.entered[wanted], self.last = sides, tuple(sides.values())
+                return arc, left, sides
             queue = [_flipped(sides, wrong), *queue, *single]
         raise SolveError(
             f"no mode goes on from t={t:.10g}, of {len(seen)} that were tried ({failure}); give a state "
@@ -223,37 +343,54 @@ class Modes:
         if not self.solutions:
             held = dict(request.u0 or {})
             guesses = {**held, **(request.guesses or {})}
-            found = initial_of_model(mode.model, fixed=request.fixed, guesses=guesses, t0=t)
+            values = initial_of_model(mode.model, fixed=request.fixed, guesses=guesses, t0=t).values
         else:
             held = {name: state[name] for name in self.moving if name in state}
             guesses = {name: state[name] for name in names if name in state and name not in mode.borders}
             for name, value in guesses.items():
                 if abs(value) < VALUE_OF_ZERO * self._size(name):
                     guesses[name] = 0.0
-            weak = [name for name in names if name not in held]
-            found = initial_of_model(mode.model, guesses=guesses, weak=weak, restarts=0, t0=t)
+            if mode not in self.linear:
+                self.linear[mode] = linear_start(mode.model, held, t)
+            if self.linear[mode] is not None:
+                values = self.linear[mode](t, state)
+            else:
+                weak = [name for name in names if name not in held]
+                values = initial_of_model(mode.model, guesses=guesses, weak=weak, restarts=0, t0=t).values
         for name, value in held.items():
             size = max(abs(value), self._size(name))
-            if name in found.values and abs(found.values[name] - value) > LARGEST_JUMP * size:
+            if name in values and abs(values[name] - value) > LARGEST_JUMP * size:
                 raise SolveError(
-                    f"'{name}' would jump from {value:.6g} to {found.values[name]:.6g}; change it by an event"
+                    f"'{name}' would jump from {value:.6g} to {values[name]:.6g}; change it by an event"
                 )
-        return mode, {name: float(found.values[name]) for name in names}
+        return mode, {name: float(values[name]) for name in names}
 
-    def _arc(self, mode: Mode, start: Values, t: float, stop: float, sides: Sides) -> Solution:
-        """The solution in a mode, until a border is left, the structure changes, or the run ends."""
+    def _arc(
+        self, mode: Mode, start: Values, t: float, stop: float, sides: Sides
+    ) -> tuple[Solution, list[Choice]]:
+        """The solution in a mode, until borders are left, the structure changes, or the run ends."""
         events = [self._event(text) for text in self.events]
         pairs = zip(self.untimed, mode.borders, strict=True)
         events += [f"{name}; {'falling' if sides[choice] else 'rising'}; terminal" for choice, name in pairs]
         mode.model.interval = (self.model.interval[0], self.model.interval[1])
         # A sample at the end of the last arc has happened.
         begin = float(np.nextafter(t, np.inf)) if self.solutions else t
+        if mode in self.followed:
+            signs = [1 if sides[choice] else -1 for choice in self.untimed]
+            found = self.followed[mode].arc(start, begin, stop, signs, self.largest)
+            if found is not None:
+                return found[0], [self.untimed[number] for number in found[1]]
         options: dict[str, Any] = dict.fromkeys(("fixed", "guesses", "params", "t_eval", "points", "out"))
         options |= {"problem": mode.model, "u0": start, "t0": begin, "t_end": stop, "events": events}
-        request, equations, begun = self.prepared(self.request.changed(**options))
-        problem = equations.problem
+        run = request, equations, begun = self.prepared(self.request.changed(**options))
+        problem: Any = equations.problem
         problem.run_scales.before[:] = [self.largest.get(name, 0.0) for name in problem.names]
-        return arcs.in_arcs(request, equations, begun, False)
+        arc = arcs.in_arcs(request, equations, begun, False)
+        linear = self.linear.get(mode) is not None and problem.form.jumps is None
+        if linear and not self.events and arc.success and {*problem.names} <= start.keys():
+            self.followed[mode] = FollowedMode(run, mode.borders, arc)
+        records = arc.events[len(self.events) :]
+        return arc, [choice for choice, record in zip(self.untimed, records, strict=True) if len(record)]
 
     def _event(self, text: str) -> str:
         """An event of the run for an arc, which it ends where it changes the structure."""
@@ -281,7 +418,9 @@ class Modes:
             mode: Any = arcs.Mode(None, columns, (), tuple(names))  # type: ignore[arg-type]
             parts.append(arcs.Arc(mode, part, None))
         told = [f"{len(self.modes)} modes of the structure were analysed"]
-        crossings = [(name, t, np.array([state[one] for one in names])) for name, t, state in self.crossings]
+        texts = {choice: self._name(choice) for choice in {choice for choice, *_ in self.crossings}}
+        rows = [np.array([state[name] for name in names]) for *_, state in self.crossings]
+        crossings = [(texts[choice], t, u) for (choice, t, _), u in zip(self.crossings, rows, strict=True)]
         whole = arcs.joined(parts, len(self.events), None, told, crossings, ended)
         algebraic = [name for name in names if name in whole.parameters["algebraic"]]
         about = {"problem": self.model.name, "names": names, "units": list(whole.units)}

@@ -630,15 +630,14 @@ class StepsAhead:
         known = scales.unknowns.copy()
         kept = None if look is None else (stages.get_run(), scales.get_state(), sizes.get_state())
         status, k = stages.take_steps(*about)
-        if look is not None and kept is not None and k:
-            plain = look(value, self._taken(value, status, k, first, row))
-            if plain < k:
-                stages.set_run(kept[0])
-                scales.set_state(kept[1])
-                sizes.set_state(kept[2])
-                numbers["room"] = plain
-                status, k = stages.take_steps(*about)
         taken = self._taken(value, status, k, first, row)
+        if look is not None and kept is not None and k and (plain := look(value, taken)) < k:
+            stages.set_run(kept[0])
+            scales.set_state(kept[1])
+            sizes.set_state(kept[2])
+            numbers["room"] = plain
+            status, k = stages.take_steps(*about)
+            taken = self._taken(value, status, k, first, row)
         rows, u = self._rows[:k], taken.u
         some = slice(int(not continued), k)  # the error of a first step is not told
         if len(rows[some]) and len(self._estimates) and stages.in_turn:
