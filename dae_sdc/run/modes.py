@@ -146,6 +146,7 @@ class FollowedMode:
         self._columns = [arc.names.index(name) for name in borders]
         self._controller: Any = None
         self._sizes: Vector | None = None  # Of the unknowns in the arc before, by which it was judged.
+        self._followed: list[Solution] = []
 
     def _begun(self) -> SteppingController:
         """The controller without hooks and events."""
@@ -156,7 +157,8 @@ class FollowedMode:
             controller = SteppingController({**CONTROLLER, "hook_class": [StepRecord]}, description)
         controller.show_stages(False)
         record: StepRecord = hook_of(controller, StepRecord)
-        record.dense, record.n_slopes = True, accurate_slopes(setup.sweeper_class, setup.problem)
+        record.dense = self._arc.dense is not None
+        record.n_slopes = accurate_slopes(setup.sweeper_class, setup.problem)
         return controller
 
     def arc(
@@ -179,6 +181,7 @@ class FollowedMode:
         rows, before = record.rows.columns(first), self._arc
         times, u, du = (rows[name] for name in ("t", "u", "du"))
         work = {name: int(rows[name].sum()) for name in COUNTS}
+        dense = DenseOutput(t, u[0], times[1:], u[1:], record.rows.dense, du[0], du[1:], record.n_slopes)
         arc = replace(
             before,
             t=times,
@@ -188,10 +191,25 @@ class FollowedMode:
             stats={"steps": len(times) - 1, "rejected": record.rejected, **work},
             message="",
             events=(),
-            dense=DenseOutput(t, u[0], times[1:], u[1:], record.rows.dense, du[0], du[1:], record.n_slopes),
+            dense=dense if record.dense else None,
             parameters={**before.parameters, "t0": t, "t_end": stop},
         )
+        self._followed.append(arc)
         return arc, borders.crossed
+
+    def correct(self) -> None:
+        """Make values at the ends of all steps satisfy hidden constraints, in place."""
+        points, arcs = self._arc.equations, self._followed
+        if arcs and points is not None and points.at_ends:
+            rows = [(arc.t[1:], arc.u[1:], arc.du[1:], -np.diff(arc.t)) for arc in arcs]
+            t, u, du, h = (np.concatenate(part) for part in zip(*rows, strict=True))
+            points.correct(t, u, du, h)
+            ends = np.cumsum([len(part) for part, *_ in rows])[:-1]
+            for (_, own, slopes, _), new, rates in zip(
+                rows, np.split(u, ends), np.split(du, ends), strict=True
+            ):
+                own[:], slopes[:] = new, rates
+        arcs.clear()
 
 
 @dataclass(eq=False)
@@ -204,7 +222,7 @@ class Modes:
     numbers: list[str]  # Discrete unknowns on whose values the structure depends.
     prepared: Callable[[SolveOptions], tuple[SolveOptions, Equations, Start]]
     solutions: list[Solution] = field(default_factory=list)
-    crossings: list[tuple[Choice, float, dict[str, float]]] = field(default_factory=list)
+    crossings: list[tuple[Choice, Solution]] = field(default_factory=list)  # What ended which arc.
     modes: dict[Any, Mode] = field(default_factory=dict)
     # The sides of the mode that was entered last, by those before it and those that were tried first.
     entered: dict[tuple[Any, ...], Sides] = field(default_factory=dict)
@@ -260,7 +278,7 @@ class Modes:
             ends = not left and t < stop and before == [state[name] for name in self.numbers]
             if ends or not solution.success:
                 break
-            self.crossings += [(choice, t, state) for choice in left]
+            self.crossings += [(choice, solution) for choice in left]
             sides = _flipped(sides, left)
         return self._joined(ended)
 
@@ -386,8 +404,11 @@ class Modes:
         problem: Any = equations.problem
         problem.run_scales.before[:] = [self.largest.get(name, 0.0) for name in problem.names]
         arc = arcs.in_arcs(request, equations, begun, False)
+        looks = self.events or len(request.hooks) or request.controller_params or equations.simplified
         linear = self.linear.get(mode) is not None and problem.form.jumps is None
-        if linear and not self.events and arc.success and {*problem.names} <= start.keys():
+        if linear and not looks and arc.success and {*problem.names} <= start.keys():
+            if mode in self.followed:
+                self.followed[mode].correct()
             self.followed[mode] = FollowedMode(run, mode.borders, arc)
         records = arc.events[len(self.events) :]
         return arc, [choice for choice, record in zip(self.untimed, records, strict=True) if len(record)]
@@ -402,6 +423,8 @@ class Modes:
     def _joined(self, ended: str) -> Solution:
         """All arcs as one solution, with the unknowns that all modes have."""
         every, parts, last = self.solutions, [], len(self.solutions) - 1
+        for followed in self.followed.values():
+            followed.correct()
         borders = {name for mode in self.modes.values() for name in mode.borders}
         names = [name for name in every[0].names if all(name in part.names for part in every)]
         names = [name for name in names if name not in borders]
@@ -418,9 +441,11 @@ class Modes:
             mode: Any = arcs.Mode(None, columns, (), tuple(names))  # type: ignore[arg-type]
             parts.append(arcs.Arc(mode, part, None))
         told = [f"{len(self.modes)} modes of the structure were analysed"]
-        texts = {choice: self._name(choice) for choice in {choice for choice, *_ in self.crossings}}
-        rows = [np.array([state[name] for name in names]) for *_, state in self.crossings]
-        crossings = [(texts[choice], t, u) for (choice, t, _), u in zip(self.crossings, rows, strict=True)]
+        texts = {choice: self._name(choice) for choice in dict(self.crossings)}
+        crossings = [
+            (texts[choice], float(arc.t[-1]), arc.u[-1, [arc.names.index(name) for name in names]])
+            for choice, arc in self.crossings
+        ]
         whole = arcs.joined(parts, len(self.events), None, told, crossings, ended)
         algebraic = [name for name in names if name in whole.parameters["algebraic"]]
         about = {"problem": self.model.name, "names": names, "units": list(whole.units)}
