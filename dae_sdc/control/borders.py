@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
 from dae_sdc.control.events import END_SLACK, EPS, NO_EXTREMUM_ABOVE, ZERO_VALUE
-from dae_sdc.dae.state import MeshDAE, Vector
-from dae_sdc.sweepers.steps_ahead import MOST_STEPS, Taken
+from dae_sdc.dae.state import Vector
+from dae_sdc.sweepers.steps_ahead import Taken
 
 MOST_ATTEMPTS = 5  # Steps that are tried for one to end at a zero.
 REAL_ROOT = 1e-9  # Imaginary part of a root, in units of a step, that is rounding.
 
 
 class Borders:
-    """What a controller asks on steps taken ahead in place of :class:`LocateEvents`, of unknowns alone."""
+    """What a controller asks on steps taken ahead where only signs of unknowns are looked at."""
 
     def __init__(self, columns: Sequence[int], signs: Sequence[int]) -> None:
         self._columns, self._signs = list(columns), np.array(signs, dtype=np.float64)
@@ -25,15 +24,13 @@ class Borders:
         self.is_doubtful = False  # Whether a sign is wrong, and no zero of it was found.
         self.crossed: list[int] = []  # Numbers of the unknowns that the run has ended at.
 
-    @property
-    def steps_ahead(self) -> int:
-        """Number of steps that may be taken before they are looked at."""
-        return 1 if self.aim else MOST_STEPS
-
-    def look_ahead(self, L: Any, start: MeshDAE, taken: Taken) -> int:
+    def look(self, taken: Taken) -> int:
         """The number of steps before the first in which an unknown loses its sign."""
         # Shapes: values (K M + 1, B) of B unknowns at the start and at the nodes of K steps.
         values, m = taken.u[:, self._columns] * self._signs, len(taken.nodes)
+        if not len(taken.starts):
+            self.is_doubtful = True
+            return 0
         if self.aim:
             return self._ended(taken, values[-1])
         least = NO_EXTREMUM_ABOVE * values.max(axis=0)

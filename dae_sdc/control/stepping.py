@@ -212,7 +212,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         # A method without iterations has ended with its prediction.
         self._direct = self.MS[0].params.maxiter == 0
         self.adaptivity: Any = None
-        self.events: Any = None  # LocateEvents, or Borders
+        self.events: LocateEvents | None = None
         self._controls: dict[str, list[Callable[..., Any]]] = {name: [] for name in STAGES}
         self._checks: list[Callable[..., Any]] = []
         for number in self.convergence_controller_order:
@@ -299,21 +299,36 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
 
         Sizes of unknowns go on to be those that were seen. Whether all steps were plain.
         """
-        step, value, time = self.MS[0], u0, t0
-        level, self.events, step.status.first = step.levels[0], borders, True
+        step, value, time, steps = self.MS[0], u0, t0, self.adaptivity
+        level, record = step.levels[0], self._record
+        step.status.first = True
         self._begin(time, value)
         self._call("pre_run")
-        self.adaptivity.begin(step, time, value, t_end)
+        steps.begin(step, time, value, t_end)
         while time < t_end and not borders.crossed:
-            taken = self._go_ahead(level, value, time)
-            if taken is None or borders.is_doubtful or not (len(taken.starts) or borders.aim):
-                return False
-            value, time = taken.value, taken.time
-            if borders.aim:
-                level.params.dt, self.adaptivity.sizes.meets = borders.aim, 0.0
-            if len(taken.starts) and self.adaptivity.finds_wrong_scales(level, value):
-                return False
-        return not self.adaptivity.must_repeat_run(level, value)
+            most = 1 if borders.aim else MOST_STEPS
+            taken = None if record is None else steps.go_ahead(level, value, time, most, (0.0, 0.0), None)
+            count = 0 if taken is None else borders.look(taken)
+            if record is None or taken is None or borders.is_doubtful or not (count or borders.aim):
+                break
+            if borders.aim and taken.status == UNFINISHED:  # beyond the border
+                level.sweep.drop_step()
+            if count:
+                value = taken.end(count - 1, level.prob.n_diff)
+                last = count == len(taken.starts)
+                time = taken.time if last else float(taken.starts[count - 1] + taken.sizes[count - 1])
+                record.take_ahead(taken if last else taken.first(count))
+            record.rejected += taken.rejected
+            steps.check_limit(level, time)
+            level.params.dt = borders.aim or taken.next_dt
+            steps.sizes.meets *= not borders.aim
+            if steps.finds_wrong_scales(level, value):
+                break
+        else:
+            if not steps.must_repeat_run(level, value):
+                return True
+        level.sweep.reset()  # a step may have been begun
+        return False
 
     def _carry_out(self, step: Any, value: Any, time: float) -> Any:
         """Take all steps from a state; returns the state at their end."""

@@ -382,6 +382,10 @@ class MachineStages(Simultaneous):
         self.set_state(state)
         self._advanced = None
 
+    def drop_step(self) -> None:
+        """Forget the step that was begun ahead."""
+        self._advanced = None
+
     def count_before(self, step: Vector | None) -> None:
         """Add the work that is not of the step that has begun, whose row has it with the other sign."""
         counts: Any = np.frombuffer(self.counts, dtype=np.int64)

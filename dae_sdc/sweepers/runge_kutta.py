@@ -217,6 +217,11 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
             return None
         return self._ahead if self.level.prob.starts_alike and self._ahead.starts_from(value) else None
 
+    def drop_step(self) -> None:
+        """Forget the step that was begun ahead."""
+        stages: Any = self._together.used.stages
+        stages.drop_step()
+
     def error_between(self, weights: Weights, judged: Vector) -> float | None:
         """Largest error of chosen unknowns between the nodes, by compiled code; None where there is none."""
         stages: Any = self._together.used.stages if self._adaptive else None
