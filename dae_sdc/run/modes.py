@@ -364,15 +364,14 @@ class Modes:
             values = initial_of_model(mode.model, fixed=request.fixed, guesses=guesses, t0=t).values
         else:
             held = {name: state[name] for name in self.moving if name in state}
-            guesses = {name: state[name] for name in names if name in state and name not in mode.borders}
-            for name, value in guesses.items():
-                if abs(value) < VALUE_OF_ZERO * self._size(name):
-                    guesses[name] = 0.0
             if mode not in self.linear:
                 self.linear[mode] = linear_start(mode.model, held, t)
             if self.linear[mode] is not None:
                 values = self.linear[mode](t, state)
             else:
+                known = [name for name in names if name in state and name not in mode.borders]
+                zeros = {name for name in known if abs(state[name]) < VALUE_OF_ZERO * self._size(name)}
+                guesses = {name: 0.0 if name in zeros else state[name] for name in known}
                 weak = [name for name in names if name not in held]
                 values = initial_of_model(mode.model, guesses=guesses, weak=weak, restarts=0, t0=t).values
         for name, value in held.items():
