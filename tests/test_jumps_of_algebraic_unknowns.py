@@ -19,6 +19,7 @@ import dae_sdc as ds
 from dae_sdc.control.stepping import SteppingController
 from dae_sdc.dae.paths import newton_homotopy
 from dae_sdc.dae.state import attach
+from dae_sdc.sweepers import restart
 from dae_sdc.sweepers.restart import consistent_restart
 from dae_sdc.sweepers.together import StagesTogether
 
@@ -281,6 +282,25 @@ def test_buck_converters_run_by_default(form: str, name: str, rtol: float) -> No
     assert solution.success, solution.message
     sizes = np.abs(solution.u).max(axis=0)
     assert (np.abs(solution.u[-1] - buck_reference(name)) <= 100 * rtol * sizes).all()
+
+
+def test_a_jump_like_one_before_needs_no_homotopy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same values as by a homotopy every time, at the ends of periods that are nearly alike."""
+    followed: list[int] = []
+
+    def counted(*path: Any) -> Any:
+        followed[-1] += 1
+        return newton_homotopy(*path)
+
+    monkeypatch.setattr(restart, "newton_homotopy", counted)
+    solutions = []
+    for near in (restart.NEAR_JUMP, 0.0):
+        monkeypatch.setattr(restart, "NEAR_JUMP", near)
+        followed.append(0)
+        solutions.append(solve(_buck_of("model", "exponential"), t_end=30.3 * PERIOD, rtol=1e-6))
+        assert solutions[-1].success, solutions[-1].message
+    assert followed[0] <= 0.7 * followed[1]
+    assert np.allclose(solutions[0].u[-1], solutions[1].u[-1], rtol=1e-6, atol=1e-9)
 
 
 # --- fewer nodes --------------------------------------------------------------------------------------------

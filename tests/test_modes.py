@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from scipy.optimize import brentq
 import dae_sdc as ds
 from dae_sdc.errors import InputError, SolveError
 from dae_sdc.modelica.reader import read_modelica_text
+from dae_sdc.run import arcs, modes
 
 TOLERANCES = (1e-4, 1e-6, 1e-9)
 OMEGA = 2.0 * np.pi
@@ -166,6 +168,83 @@ def test_converters_conduct_continuously_or_not(kind: str, load: float, rtol: fl
     )
     size = 1.0 + np.abs(state)
     assert np.allclose([solution["i"][-1], solution["v"][-1]], state, rtol=0.0, atol=10.0 * rtol * size)
+
+
+@pytest.fixture
+def analysed(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Times at which arcs begin that cost an analysis."""
+    times = list[float]()
+
+    def in_arcs(request: Any, equations: Any, start: Any, measured: bool) -> ds.Solution:
+        times.append(start.t0)
+        return arcs.in_arcs(request, equations, start, measured)
+
+    monkeypatch.setattr(modes, "arcs", SimpleNamespace(**{**vars(arcs), "in_arcs": in_arcs}))
+    return times
+
+
+@pytest.mark.parametrize("kind", ["buck", "boost"])
+def test_a_mode_that_was_entered_before_costs_no_analysis(kind: str, analysed: list[float]) -> None:
+    converter = Converter(kind, 30.0)
+    solution = ds.solve(converter.model(30), rtol=1e-9)
+    stops, state = converter.exact(30)
+    assert solution.success, solution.message
+    assert solution.stats["arcs"] > 80 and len(analysed) < 20
+    found = times_of(solution)
+    # Steps end at the zeros themselves, not at those of polynomials.
+    assert np.allclose(found[(found % 1.0 > 0.401) & (found % 1.0 < 0.999)], stops, rtol=0.0, atol=1e-10)
+    assert np.allclose([solution["i"][-1], solution["v"][-1]], state, rtol=0.0, atol=1e-8)
+    # Of the current before the last zero, and between two steps.
+    last = int(stops[-1])
+    assert solution(last + 0.2)[0] == pytest.approx(
+        converter.flow(solution(float(last))[:2], "on", 0.2)[0], abs=1e-7
+    )
+
+
+def test_a_mode_that_is_entered_by_impulses_again_costs_no_analysis(analysed: list[float]) -> None:
+    """A drive and a braked inertia that are clutched in the second half of each period."""
+    m = ds.Model("clutch", interval=(0.0, 20.0))
+    a, b = m.variable("a", start=3.0, fixed=True), m.variable("b", start=0.0, fixed=True)
+    torque = m.variable("torque")
+    on = m.t - sp.floor(m.t) > sp.Rational(1, 2)
+    m.equations(m.der(a) + torque - 1, 2 * m.der(b) - torque + 2 * b)
+    m.equations(sp.Piecewise((a - b, on), (torque, True)))
+    solution = ds.solve(m, rtol=1e-9)
+    assert solution.success, solution.message
+    assert solution.stats["arcs"] == 40 and len(analysed) < 6
+    drive = braked = 3.0
+    befores = []
+    for number in range(20):
+        befores.append([drive + 0.5, (braked if number else 0.0) * np.exp(-0.5)])
+        momentum = befores[-1][0] + 2.0 * befores[-1][1]
+        drive = braked = 0.5 + (momentum / 3.0 - 0.5) * np.exp(-1.0 / 3.0)
+    (record,) = [record for record in solution.switches if record.name == "impulse of 'torque'"]
+    assert np.allclose(record.t, np.arange(20) + 0.5, rtol=0.0, atol=1e-12)
+    assert np.allclose(record.u[:, :2], befores, rtol=0.0, atol=1e-8)
+    assert np.allclose([solution["a"][-1], solution["b"][-1]], drive, rtol=0.0, atol=1e-8)
+
+
+def test_linear_equations_tell_how_unknowns_follow_from_those_that_are_held() -> None:
+    """A coil between a source of alternating voltage and an open switch, of index 2: i = 0 = i'."""
+    m = ds.Model("open", interval=(0.0, 1.0))
+    i, u, x, y = m.variables("i u x y", start=[0.0] * 4)
+    m.equations(2 * m.der(i) - (x - y), m.der(u) - 3 * x - i, x - u - sp.sin(m.t), i - sp.Rational(1, 4))
+    start = modes.linear_start(m, ["i", "u"], 0.0)
+    assert start is not None
+    values = start(0.7, {"i": 0.25, "u": 5.0})
+    x_then = 5.0 + np.sin(0.7)
+    assert [values[name] for name in "iuxy"] == pytest.approx([0.25, 5.0, x_then, x_then], rel=1e-14)
+    assert start(0.7, {"i": 9.0, "u": 5.0})["i"] == pytest.approx(0.25, rel=1e-14)
+
+
+@pytest.mark.parametrize("term", ["x**2", "t*x", "abs(x)", "nothing"])
+def test_other_equations_do_not_tell_it(term: str) -> None:
+    m = ds.Model("other", interval=(1.0, 2.0))
+    u, x = m.variables("u x", start=[1.0, 1.0])
+    terms = {"x**2": x + x**2, "t*x": x * (1 + m.t), "abs(x)": x + sp.Abs(x) / 2, "nothing": m.der(x)}
+    m.equations(m.der(u) - x, terms[term] - u)
+    # Where x has a derivative it is held, or is not told.
+    assert modes.linear_start(m, ["u"], 1.0) is None
 
 
 @pytest.mark.parametrize("rtol", TOLERANCES)

@@ -252,9 +252,11 @@ class AdaptivityDAE(MarkingControl):
             f"equations, and end the run before it"
         )
 
-    def begin(self, step: Any, t0: float, u0: Any) -> None:
-        """Choose the first step of a run."""
+    def begin(self, step: Any, t0: float, u0: Any, t_end: float | None = None) -> None:
+        """Choose the first step of a run; with an end, of one whose unknowns have the sizes of the last."""
         L = step.levels[0]
+        if t_end is not None:
+            self.params.t_end, self._targets = t_end, [t_end]
         tolerance = L.sweep.tolerance
         if self._driver is not None:
             tolerance.check_start(L.prob, u0)
@@ -274,6 +276,15 @@ class AdaptivityDAE(MarkingControl):
         self._shortest = SHORTEST_STEP * span if tolerance.atol is None else 0.0
         self._next = int(np.searchsorted(self._targets, t0, side="right"))
         self.sizes.target = self._targets[min(self._next, len(self._targets) - 1)]
+        if t_end is None or not L.prob.run_scales.begun:
+            self._begin_scales(L, t0, u0)
+        given = self.params.dt_first
+        self.sizes.wanted = self._first_step(L, u0, t0) if given is None else given
+        L.params.dt = clipped(self.sizes, t0)
+
+    def _begin_scales(self, L: Any, t0: float, u0: Any) -> None:
+        """Estimate the sizes of unknowns, the noise of the equations, and what counts between the nodes."""
+        tolerance, span = L.sweep.tolerance, self._span
         L.prob.noise = None
         begin_scales(L.prob, u0, t0, span, tolerance.rtol, tolerance.atol)
         if L.prob.kernels is None:  # compiled equations are taken to have no noise
@@ -289,9 +300,6 @@ class AdaptivityDAE(MarkingControl):
             held = self.params.between == VALUES and tolerance.rtol >= FINEST_BETWEEN
             judged = np.where(index == 2, held * AT_INDEX_2, 1.0 * ((index < 2) & ~L.prob.is_algebraic))
             self._between = tolerance.weights_of(L.prob, ALLOWED_BETWEEN, plain=True), judged
-        given = self.params.dt_first
-        self.sizes.wanted = self._first_step(L, u0, t0) if given is None else given
-        L.params.dt = clipped(self.sizes, t0)
 
     def _first_step(self, L: Any, u0: Any, time: float) -> float:
         """The size that the sweeper wants to begin with, but not below the rounding of the time."""

@@ -29,7 +29,7 @@ from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.dae.values import read_only
 from dae_sdc.errors import InputError, SolveError
 from dae_sdc.registry import require_name
-from dae_sdc.sweepers.restart import RESTART_STEP, consistent_restart, jump_behind
+from dae_sdc.sweepers.restart import RESTART_STEP, Jump, consistent_restart, jump_behind
 from dae_sdc.sweepers.steps_ahead import MOST_STEPS, Taken, time_slack
 
 EPS = float(np.finfo(float).eps)
@@ -69,7 +69,7 @@ RETURNS = 3  # Zeros of a switch without progress, each to its other side, betwe
 WITHIN = SamplingOptions(cells=1, narrowest=1e-7, most=200_000)
 ALONG = replace(WITHIN, most=5_000)  # How a function of the state is sampled.
 # Attributes of :class:`LocateEvents` that change from step to step.
-SAVED = ("_usual", "_without_progress", "_last_switch", "_timed_values")
+SAVED = ("_usual", "_without_progress", "_last_switch", "_timed_values", "_jumps")
 
 
 @dataclass(frozen=True)
@@ -778,6 +778,7 @@ class LocateEvents(MarkingControl):
         self._left: _Sampled | None = None  # The step that was left to the controller.
         self._switched: list[_Watch] = []
         self._told, self._without_progress, self._last_switch = 0, 0, -np.inf
+        self._jumps: list[Jump] = []  # The last of the unknowns that a homotopy has followed.
 
     def begin(self, L: Any, t0: float, u0: MeshDAE, steps: Any) -> MeshDAE:
         """Begin a run; the state to start from, on a border that of the side in force."""
@@ -1048,7 +1049,7 @@ class LocateEvents(MarkingControl):
         if changed:
             u = _changed(P, _acting(self.events, changed), u, t, h)
         P.hold_sides(tuple(watch.side for watch in self.switches))
-        return consistent_restart(P, u, t, h, bool(changed)), changed
+        return consistent_restart(P, u, t, h, bool(changed), self._jumps), changed
 
     def carry_on(self, L: Any, t: float, u: MeshDAE) -> MeshDAE:
         """The state to go on from: consistent with the branch after a switch or a breakpoint."""

@@ -19,6 +19,7 @@ from pySDC.implementations.hooks.log_restarts import LogRestarts
 
 from dae_sdc.control.adaptivity import AdaptivityDAE
 from dae_sdc.control.amplification import WatchAmplification
+from dae_sdc.control.borders import Borders
 from dae_sdc.control.checkpoint import Checkpoints
 from dae_sdc.control.driver import LEAST_REMAINDER, Control, KeepTimeLimit, StopAtRoundOff
 from dae_sdc.control.events import LocateEvents
@@ -297,6 +298,42 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         for process in self._controls["post_run_processing"]:
             process(self, step, MS=[step])
         return value, self.return_stats()
+
+    def follow(self, u0: Any, t0: float, t_end: float, borders: Borders) -> bool:
+        """Take plain steps from another state than that of the last run, to an end or the first border.
+
+        Sizes of unknowns go on to be those that were seen. Whether all steps were plain.
+        """
+        step, value, time, steps = self.MS[0], u0, t0, self.adaptivity
+        level, record = step.levels[0], self._record
+        step.status.first = True
+        self._begin(time, value)
+        self._call("pre_run")
+        steps.begin(step, time, value, t_end)
+        while time < t_end and not borders.crossed:
+            most = 1 if borders.aim else MOST_STEPS
+            taken = None if record is None else steps.go_ahead(level, value, time, most, (0.0, 0.0), None)
+            count = 0 if taken is None else borders.look(taken)
+            if record is None or taken is None or borders.is_doubtful or not (count or borders.aim):
+                break
+            if borders.aim and taken.status == UNFINISHED:  # beyond the border
+                level.sweep.drop_step()
+            if count:
+                value = taken.end(count - 1, level.prob.n_diff)
+                last = count == len(taken.starts)
+                time = taken.time if last else float(taken.starts[count - 1] + taken.sizes[count - 1])
+                record.take_ahead(taken if last else taken.first(count))
+            record.rejected += taken.rejected
+            steps.check_limit(level, time)
+            level.params.dt = borders.aim or taken.next_dt
+            steps.sizes.meets *= not borders.aim
+            if steps.finds_wrong_scales(level, value):
+                break
+        else:
+            if not steps.must_repeat_run(level, value):
+                return True
+        level.sweep.reset()  # a step may have been begun
+        return False
 
     def _carry_out(self, step: Any, value: Any, time: float) -> Any:
         """Take all steps from a state; returns the state at their end."""

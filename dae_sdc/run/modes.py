@@ -3,29 +3,39 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy.linalg import null_space
 
-from dae_sdc.control.events import MOST_SWITCHES
+from dae_sdc.control.borders import Borders
+from dae_sdc.control.events import MOST_SWITCHES, LocateEvents, accurate_slopes
+from dae_sdc.control.hooks import COUNTS, StepRecord, hook_of
+from dae_sdc.control.stepping import SteppingController
 from dae_sdc.dae.branches import MESSAGE
+from dae_sdc.dae.interpolant import DenseOutput
+from dae_sdc.dae.scales import balanced
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError, InputError, SolveError, TimeLimitError
-from dae_sdc.expressions.dag import Leaf, Op
-from dae_sdc.initial.search import initial_of_model
+from dae_sdc.expressions.dag import MOVING, Leaf, Op
+from dae_sdc.initial.search import initial_of_model, jets_of
 from dae_sdc.model.jumps import timetable_of
 from dae_sdc.model.modes import Choice, Mode, choices_of, in_mode
 from dae_sdc.run import arcs
 from dae_sdc.run.description import SolveOptions
 from dae_sdc.run.equations import Equations
+from dae_sdc.run.execution import CONTROLLER
 from dae_sdc.run.impulses import Landing, landing
 from dae_sdc.run.method import SOLVERS
+from dae_sdc.run.plan import plan_of
 from dae_sdc.run.solution import Solution, output_times
 from dae_sdc.run.start import Start
 from dae_sdc.run.target import calculated
+from dae_sdc.sharing import told_before
 from dae_sdc.structure.analysis import analyse
 
 TIME_BEHIND = 8.0 * float(np.finfo(float).eps)  # Relative distance at which conditions of time have changed.
@@ -37,10 +47,13 @@ LARGEST_JUMP = 1e-6
 LARGEST_CORRECTION = 1e-8  # Move, relative to the size, by which constraints are met before a jump.
 LEAST_SIZE = 1e-9  # Of an unknown, relative to the largest.
 VALUE_OF_ZERO = 1e-11  # Value of an unknown, relative to its size, that is 0.
+MOST_GROWTH = 4.0  # Of a size of an unknown, from which on an arc is judged anew.
+RANK_OF_START = 1e-10  # Singular value of balanced linear equations, relative to the largest, that is 0.
 SAID_OF_ARCS = ("start values made consistent", "the run ended at event")  # What is not said of the whole.
 
 Sides = dict[Choice, bool]
 Values = Mapping[str, float]
+LinearStart = Callable[[float, Values], dict[str, float]]
 
 
 class JumpError(SolveError):
@@ -58,7 +71,7 @@ class StructureChangesError(InputError):
 def through_modes(request: SolveOptions, error: StructureChangesError, prepared: Any) -> Solution:
     """The solution through modes, or that of the model as it is where this has come farther."""
     try:
-        solution = Modes(request.changed(u0=error.u0), *error.about, prepared).followed()
+        solution = Modes(request.changed(u0=error.u0), *error.about, prepared).solution()
     except DAEError:
         if error.failed is None:
             raise
@@ -108,6 +121,120 @@ def _kinds(model: Any, ways: Iterable[tuple[Any, Any]]) -> int:
     return len(kinds)
 
 
+def linear_start(model: Any, held: Iterable[str], t: float) -> LinearStart | None:
+    """How the unknowns of linear equations with constant coefficients follow from those that are held.
+
+    These move where hidden constraints want it alone. None where the equations are others, or leave some
+    unknowns undetermined.
+    """
+    # With the Jacobian J = (H, W) of the equations and their derivatives, with residuals r, in values that
+    # are held and others: dh = -(NH)^+ Nr with NW = 0, and dw = -W^+ (r + H dh).
+    system = jets_of(model, t)
+    part, graph, names, jets = system.part(None), system.model.graph, model.form().names, system.jet_names
+    moving = any(graph.mark[slope] & MOVING for slope in part.slopes.values())
+    if moving or part.switches or system.repairs or system.is_rounded or not {*names} <= {*jets}:
+        return None
+    matrix = part.dense(np.zeros(len(jets)), range(len(jets)))
+    rows, columns = balanced(matrix)
+    scaled, fixed, one = matrix / rows[:, None] / columns, np.isin(jets, list(held)), np.eye(len(matrix))
+    follows, inverse = np.linalg.pinv(scaled[:, ~fixed], RANK_OF_START), np.zeros(matrix.T.shape)
+    hidden = null_space(scaled[:, ~fixed].T, RANK_OF_START).T
+    inverse[fixed] = -np.linalg.pinv(hidden @ scaled[:, fixed], RANK_OF_START) @ hidden
+    inverse[~fixed] = -follows @ (one + scaled[:, fixed] @ inverse[fixed])
+    wanted, stays = [jets.index(name) for name in names], np.eye(len(jets)) + inverse @ scaled
+    free = np.abs(stays[wanted][:, ~fixed]).max(initial=0.0)
+    if max(np.abs(one + scaled @ inverse).max(), free) > LARGEST_JUMP:
+        return None
+    inverse = inverse / columns[:, None] / rows
+    timed = any(leaf.kind == "t" for root in system.roots for leaf in graph.leaves_of(root))
+    constant = part.values(np.zeros(len(jets)), np.array(t))
+
+    def at(time: float, values: Values) -> dict[str, float]:
+        x = np.array([values[name] if on else 0.0 for name, on in zip(jets, fixed, strict=True)])
+        rest = part.values(np.zeros(len(jets)), np.array(time)) if timed else constant
+        for _ in range(2):  # the second time for rounding
+            x += inverse @ (matrix @ x + rest)
+        return dict(zip(names, x[wanted].tolist(), strict=True))
+
+    return at
+
+
+class FollowedMode:
+    """A mode that was entered before, whose plain arcs are taken by a controller that is made once."""
+
+    def __init__(
+        self, run: tuple[SolveOptions, Equations, Start], borders: Sequence[str], arc: Solution
+    ) -> None:
+        self._run, self._arc = run, arc
+        self._columns = [arc.names.index(name) for name in borders]
+        self._controller: Any = None
+        self._sizes: Vector | None = None  # Of the unknowns in the arc before, by which it was judged.
+        self._followed: list[Solution] = []
+
+    def _begun(self) -> SteppingController:
+        """The controller without hooks and events."""
+        setup = plan_of(*self._run, False).setup
+        description = setup.with_step(1.0)
+        description["convergence_controllers"].pop(LocateEvents, None)
+        with told_before():
+            controller = SteppingController({**CONTROLLER, "hook_class": [StepRecord]}, description)
+        controller.show_stages(False)
+        record: StepRecord = hook_of(controller, StepRecord)
+        record.dense = self._arc.dense is not None
+        record.n_slopes = accurate_slopes(setup.sweeper_class, setup.problem)
+        return controller
+
+    def arc(
+        self, values: Values, t: float, stop: float, signs: Sequence[int], largest: Values
+    ) -> tuple[Solution, list[int]] | None:
+        """The solution from values at a time, and the borders it ends at; None where steps are not plain."""
+        self._controller = controller = self._controller or self._begun()
+        problem, record = controller.MS[0].levels[0].prob, hook_of(controller, StepRecord)
+        scales, names, borders = problem.run_scales, problem.names, Borders(self._columns, signs)
+        sizes = np.array([largest.get(name, 0.0) for name in names])
+        sizes = np.maximum(sizes, LEAST_SIZE * sizes.max())
+        self._sizes = sizes if self._sizes is None else self._sizes
+        if (sizes > MOST_GROWTH * self._sizes).any():
+            return None
+        scales.before[:] = np.maximum(scales.unknowns, sizes, out=scales.unknowns)
+        u0 = problem.state([values[name] for name in names])
+        if not controller.follow(u0, t, stop, borders):
+            return None
+        first = {"t": t, "residual": 0.0, "u": u0.view(np.ndarray), "du": np.full(problem.n, np.nan)}
+        rows, before = record.rows.columns(first), self._arc
+        times, u, du = (rows[name] for name in ("t", "u", "du"))
+        work = {name: int(rows[name].sum()) for name in COUNTS}
+        dense = DenseOutput(t, u[0], times[1:], u[1:], record.rows.dense, du[0], du[1:], record.n_slopes)
+        arc = replace(
+            before,
+            t=times,
+            u=u,
+            du=du,
+            per_step={name: rows[name] for name in before.per_step},
+            stats={"steps": len(times) - 1, "rejected": record.rejected, **work},
+            message="",
+            events=(),
+            dense=dense if record.dense else None,
+            parameters={**before.parameters, "t0": t, "t_end": stop},
+        )
+        self._followed.append(arc)
+        return arc, borders.crossed
+
+    def correct(self) -> None:
+        """Make values at the ends of all steps satisfy hidden constraints, in place."""
+        points, arcs = self._arc.equations, self._followed
+        if arcs and points is not None and points.at_ends:
+            rows = [(arc.t[1:], arc.u[1:], arc.du[1:], -np.diff(arc.t)) for arc in arcs]
+            t, u, du, h = (np.concatenate(part) for part in zip(*rows, strict=True))
+            points.correct(t, u, du, h)
+            ends = np.cumsum([len(part) for part, *_ in rows])[:-1]
+            for (_, own, slopes, _), new, rates in zip(
+                rows, np.split(u, ends), np.split(du, ends), strict=True
+            ):
+                own[:], slopes[:] = new, rates
+        arcs.clear()
+
+
 @dataclass(eq=False)
 class Modes:
     """A run of a model through its modes, one after the other."""
@@ -118,14 +245,17 @@ class Modes:
     numbers: list[str]  # Discrete unknowns on whose values the structure depends.
     prepared: Callable[[SolveOptions], tuple[SolveOptions, Equations, Start]]
     solutions: list[Solution] = field(default_factory=list)
-    crossings: list[tuple[str, float, dict[str, float]]] = field(default_factory=list)
+    # Choices that have ended which arc, and impulses behind it.
+    crossings: list[tuple[Choice | str, Solution]] = field(default_factory=list)
     modes: dict[Any, Mode] = field(default_factory=dict)
-    # The sides of the mode that was entered last, by those that were tried first.
-    entered: dict[tuple[bool, ...], Sides] = field(default_factory=dict)
+    # The sides of the mode that was entered last, by those before it and those that were tried first.
+    entered: dict[tuple[Any, ...], Sides] = field(default_factory=dict)
     largest: dict[str, float] = field(default_factory=dict)  # Of unknowns so far, borders among them.
     # Sides, and values of ``numbers``, of the mode that was entered last.
     last: tuple[Sides, list[float]] = field(default_factory=lambda: ({}, []))
     jumps: list[str] = field(default_factory=list)  # What is told of jumps, and of events between modes.
+    linear: dict[Mode, LinearStart | None] = field(default_factory=dict)  # See :func:`linear_start`.
+    followed: dict[Mode, FollowedMode] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         request, model = self.request, self.model
@@ -141,29 +271,33 @@ class Modes:
         self.parameters = {name: entry.value for name, entry in model.parameters_by_name.items()}
         self.parameters |= request.params or {}
         self.untimed = [choice for choice in self.choices if not choice.is_timed]
-        timed = [choice.node for choice in self.choices if choice.is_timed]
+        self.timed = [choice for choice in self.choices if choice.is_timed]
         values = [float(value) for value in self.parameters.values()]
         tables = [
-            timetable_of(model.graph, nodes, values, self.t0, self.t_end) for nodes in (timed, model.roots)
+            timetable_of(model.graph, nodes, values, self.t0, self.t_end)
+            for nodes in ([choice.node for choice in self.timed], model.roots)
         ]
-        times, self.timed = ([] if table is None else table.times.tolist() for table in tables)
+        times, self.jump_times = ([] if table is None else table.times.tolist() for table in tables)
         self.stops = [*times, self.t_end]
+        starts = np.array([self.t0, *times])
+        # Sides of the choices of time alone, before each of the stops.
+        self.timed_sides = self._sides({}, 0.5 * (starts + np.array(self.stops)), self.timed)
         form = model.form()
         self.moving = form.names[: form.n_diff]
 
-    def followed(self) -> Solution:
+    def solution(self) -> Solution:
         """The whole solution."""
         variables = self.model.variables_by_name
         state = {name: float(variable.start.get(0, 0.0)) for name, variable in variables.items()}
         state |= dict(self.request.u0 or {})
-        t, sides, ended = self.t0, self._sides(state, self.t0, self.choices), ""
-        timed, stands = [choice for choice in self.choices if choice.is_timed], 0
+        sides = {choice: bool(side) for choice, side in self._sides(state, self.t0, self.choices).items()}
+        t, ended, stands = self.t0, "", 0
         while t < self.t_end:
-            stop = next(time for time in self.stops if time > t)
-            sides |= self._sides(state, 0.5 * (t + stop), timed)
+            stop = self.stops[number := bisect_right(self.stops, t)]
+            sides |= {choice: bool(on[number]) for choice, on in self.timed_sides.items()}
             before = [state[name] for name in self.numbers]
             try:
-                solution, sides = self._entered(t, stop, state, sides)
+                solution, left, sides = self._entered(t, stop, state, sides)
                 self.last = sides, before
             except DAEError as error:
                 if not self.solutions:
@@ -171,7 +305,7 @@ class Modes:
                 ended = str(error)
                 break
             # Unknowns may have to jump by a source that does, which no step can follow.
-            if not solution.success and t < solution.t[-1] and solution.t[-1] in self.timed:
+            if not solution.success and t < solution.t[-1] and solution.t[-1] in self.jump_times:
                 solution = replace(solution, success=True, message="")
                 stop = float(solution.t[-1])
             self.solutions.append(solution)
@@ -184,17 +318,15 @@ class Modes:
                 if message and len(record) and self._event(text).endswith("terminal"):
                     self.jumps.append(f"{message.strip()} at t={record.t[-1]:.10g}")
             t, state = float(solution.t[-1]), dict(zip(solution.names, solution.u[-1].tolist(), strict=True))
-            records = solution.events[len(self.events) :]
-            left = [choice for choice, record in zip(self.untimed, records, strict=True) if len(record)]
             ends = not left and t < stop and before == [state[name] for name in self.numbers]
             if ends or not solution.success:
                 break
-            self.crossings += [(self._name(choice), t, state) for choice in left]
+            self.crossings += [(choice, solution) for choice in left]
             sides = _flipped(sides, left)
         return self._joined(ended)
 
-    def _sides(self, state: Values, t: float, choices: Iterable[Choice]) -> Sides:
-        """The sides of choices at a state, by its values without derivatives."""
+    def _sides(self, state: Values, t: Any, choices: Sequence[Choice]) -> dict[Choice, Any]:
+        """The sides of choices at a state, by its values without derivatives, at a time or at several."""
         graph, names, numbers = self.model.graph.copy(), self.model.names, list(self.parameters.values())
 
         def value(leaf: Leaf) -> Any:
@@ -202,18 +334,23 @@ class Modes:
                 return 0.0 if leaf.order else state.get(names[leaf.index], 0.0)
             return t if leaf.kind == "t" else numbers[leaf.index]
 
-        borders = {each: graph.numeric([each.border(graph, {})], value)[0] for each in choices}
-        return {each: bool(at > 0.0 or (at == 0.0 and each.op is not Op.LT)) for each, at in borders.items()}
+        values = graph.numeric([choice.border(graph, {}) for choice in choices], value)
+        return {
+            each: at > 0.0 if each.op is Op.LT else at >= 0.0
+            for each, at in zip(choices, values, strict=True)
+        }
 
     def _name(self, choice: Choice) -> str:
         """A choice as text; SymPy holds a comparison as the condition of a choice between 1 and 0."""
         expression = self.model.sympy([choice.node])[0]
         return str(expression.args[0][1] if expression.is_Piecewise else expression)
 
-    def _entered(self, t: float, stop: float, state: Values, sides: Sides) -> tuple[Solution, Sides]:
-        """The solution in the mode that is consistent with a state, and its sides; near ones come first."""
-        wanted, failure = tuple(sides.values()), "none has all borders on their sides"
-        queue = [self.entered[wanted], sides] if wanted in self.entered else [sides]
+    def _entered(
+        self, t: float, stop: float, state: Values, sides: Sides
+    ) -> tuple[Solution, list[Choice], Sides]:
+        """The arc in the mode that is consistent with a state, the borders at its end, and its sides."""
+        wanted, failure = (*self.last[0].values(), *sides.values()), "none has all borders on their sides"
+        queue = [self.entered[wanted], sides] if wanted in self.entered else [sides]  # near ones come first
         seen: set[tuple[bool, ...]] = set()
         jumping: list[Sides] = []  # Modes into which unknowns would jump, which come last.
         while (queue and len(seen) < MOST_MODES_TRIED) or jumping:
@@ -228,8 +365,9 @@ class Modes:
                 values = {name: np.array([value]) for name, value in start.items()}
                 wrong = self._wrong(mode, sides, values, {} if landed is None else landed.impulses)
                 if not wrong:
-                    solution = self._arc(mode, start, t, stop, sides)
-                    wrong = self._wrong(mode, sides, dict(zip(solution.names, solution.u.T, strict=True)), {})
+                    arc, left = self._arc(mode, start, t, stop, sides)
+                    if arc.events:
+                        wrong = self._wrong(mode, sides, dict(zip(arc.names, arc.u.T, strict=True)), {})
             except DAEError as error:
                 if isinstance(error, TimeLimitError):
                     raise
@@ -238,12 +376,12 @@ class Modes:
                 queue += single
                 continue
             if not wrong:
-                for name, size in zip(solution.names, np.abs(solution.u).max(axis=0).tolist(), strict=True):
+                for name, size in zip(arc.names, np.abs(arc.u).max(axis=0).tolist(), strict=True):
                     self.largest[name] = max(self.largest.get(name, 0.0), size)
                 self.entered[wanted] = sides
                 if landed is not None:
                     self._tell(t, state, sides, landed, mode)
-                return solution, sides
+                return arc, left, sides
             queue = [] if jumps else [_flipped(sides, wrong), *queue, *single]
         raise SolveError(
             f"no mode goes on from t={t:.10g}, of {len(seen)} that were tried ({failure}); give a state "
@@ -255,7 +393,7 @@ class Modes:
     ) -> list[Choice]:
         """The choices whose borders are not on their sides, but for errors, or have impulses to the other."""
         part, wrong = max(LARGEST_JUMP, 10.0 * (self.request.rtol or 0.0)), []
-        least = LEAST_SIZE * max(float(np.abs(values).max()) for values in every.values())
+        least = LEAST_SIZE * float(np.abs(list(every.values())).max())
         for choice, name in zip(self.untimed, mode.borders, strict=True):
             values = every[name] if sides[choice] else -every[name]
             size = max(self._size(name), least, float(np.abs(values).max()) if len(values) > 1 else 0.0)
@@ -289,7 +427,7 @@ class Modes:
         by = ", ".join(f"{size:.6g} of '{name}'" for name, size in impulses.items())
         where = " by '" + "', '".join(equations) + "'" if equations else ""
         self.jumps.append(f"at t={t:.10g} {', '.join(jumps)}{where}, impulse {by}")
-        self.crossings += [(f"impulse of '{name}'", t, dict(state)) for name in impulses]
+        self.crossings += [(f"impulse of '{name}'", self.solutions[-1]) for name in impulses]
 
     def _start(
         self, t: float, state: Values, sides: Sides, jumps: bool
@@ -305,49 +443,71 @@ class Modes:
         if not self.solutions:
             held = dict(request.u0 or {})
             guesses = {**held, **(request.guesses or {})}
-            found = initial_of_model(mode.model, fixed=request.fixed, guesses=guesses, t0=t)
+            values = initial_of_model(mode.model, fixed=request.fixed, guesses=guesses, t0=t).values
         else:
             held = {name: state[name] for name in self.moving if name in state}
-            guesses = {name: state[name] for name in names if name in state and name not in mode.borders}
-            for name, value in guesses.items():
-                if abs(value) < VALUE_OF_ZERO * self._size(name):
-                    guesses[name] = 0.0
-            weak = [name for name in names if name not in held]
-            found = initial_of_model(mode.model, guesses=guesses, weak=weak, restarts=0, t0=behind)
+            values = self._nearest(mode, behind, state, held)
         landed = None
         if jumps:
-            for name in held.keys() & found.values.keys():  # constraints that are met but for errors
-                if self._stays(name, held[name], found.values[name], LARGEST_CORRECTION):
-                    held[name] = found.values[name]
+            for name in held.keys() & values.keys():  # constraints that are met but for errors
+                if self._stays(name, held[name], values[name], LARGEST_CORRECTION):
+                    held[name] = values[name]
             landed = landing(mode.model.problem(), held, t, self.t_end - self.t0)
             held = {name: landed.values[name] for name in held if name in landed.values}
-            guesses |= held
-            found = initial_of_model(mode.model, guesses=guesses, weak=weak, restarts=0, t0=behind)
+            values = self._nearest(mode, behind, {**state, **held}, held)
         for name, value in held.items():
-            if name in found.values and not self._stays(name, value, found.values[name], LARGEST_JUMP):
+            if name in values and not self._stays(name, value, values[name], LARGEST_JUMP):
                 raise JumpError(
-                    f"'{name}' would jump from {value:.6g} to {found.values[name]:.6g}; change it by an event"
+                    f"'{name}' would jump from {value:.6g} to {values[name]:.6g}; change it by an event"
                 )
-        return mode, {name: float(found.values[name]) for name in names}, landed
+        return mode, {name: float(values[name]) for name in names}, landed
+
+    def _nearest(self, mode: Mode, t: float, state: Values, held: Values) -> Mapping[str, float]:
+        """Consistent values near a state, whose held unknowns move where constraints want it alone."""
+        if mode not in self.linear:
+            self.linear[mode] = linear_start(mode.model, held, t)
+        if (linear := self.linear[mode]) is not None:
+            return linear(t, state)
+        names = mode.model.form().names
+        known = [name for name in names if name in state and name not in mode.borders]
+        zeros = {name for name in known if abs(state[name]) < VALUE_OF_ZERO * self._size(name)}
+        guesses = {name: 0.0 if name in zeros else state[name] for name in known}
+        weak = [name for name in names if name not in held]
+        return initial_of_model(mode.model, guesses=guesses, weak=weak, restarts=0, t0=t).values
 
     def _stays(self, name: str, value: float, other: float, part: float) -> bool:
         """Whether two values of an unknown are equal but for a part of its size."""
         return abs(other - value) <= part * max(abs(value), self._size(name))
 
-    def _arc(self, mode: Mode, start: Values, t: float, stop: float, sides: Sides) -> Solution:
-        """The solution in a mode, until a border is left, the structure changes, or the run ends."""
+    def _arc(
+        self, mode: Mode, start: Values, t: float, stop: float, sides: Sides
+    ) -> tuple[Solution, list[Choice]]:
+        """The solution in a mode, until borders are left, the structure changes, or the run ends."""
         events = [self._event(text) for text in self.events]
         pairs = zip(self.untimed, mode.borders, strict=True)
         events += [f"{name}; {'falling' if sides[choice] else 'rising'}; terminal" for choice, name in pairs]
         mode.model.interval = (self.model.interval[0], self.model.interval[1])
         # A sample at the end of the last arc has happened.
         begin = float(np.nextafter(t, np.inf)) if self.solutions else t
+        if mode in self.followed:
+            signs = [1 if sides[choice] else -1 for choice in self.untimed]
+            found = self.followed[mode].arc(start, begin, stop, signs, self.largest)
+            if found is not None:
+                return found[0], [self.untimed[number] for number in found[1]]
         options: dict[str, Any] = dict.fromkeys(("fixed", "guesses", "params", "t_eval", "points", "out"))
         options |= {"problem": mode.model, "u0": start, "t0": begin, "t_end": stop, "events": events}
-        request, equations, begun = self.prepared(self.request.changed(**options))
-        problem = equations.problem
+        run = request, equations, begun = self.prepared(self.request.changed(**options))
+        problem: Any = equations.problem
         problem.run_scales.before[:] = [self.largest.get(name, 0.0) for name in problem.names]
-        return arcs.in_arcs(request, equations, begun, False)
+        arc = arcs.in_arcs(request, equations, begun, False)
+        looks = self.events or len(request.hooks) or request.controller_params or equations.simplified
+        linear = self.linear.get(mode) is not None and problem.form.jumps is None
+        if linear and not looks and arc.success and {*problem.names} <= start.keys():
+            if mode in self.followed:
+                self.followed[mode].correct()
+            self.followed[mode] = FollowedMode(run, mode.borders, arc)
+        records = arc.events[len(self.events) :]
+        return arc, [choice for choice, record in zip(self.untimed, records, strict=True) if len(record)]
 
     def _event(self, text: str) -> str:
         """An event of the run for an arc, which it ends where it changes the structure."""
@@ -362,6 +522,8 @@ class Modes:
     def _joined(self, ended: str) -> Solution:
         """All arcs as one solution, with the unknowns that all modes have."""
         every, parts, last = self.solutions, [], len(self.solutions) - 1
+        for followed in self.followed.values():
+            followed.correct()
         borders = {name for mode in self.modes.values() for name in mode.borders}
         names = [name for name in every[0].names if all(name in part.names for part in every)]
         names = [name for name in names if name not in borders]
@@ -381,7 +543,11 @@ class Modes:
         told = [f"{len(self.modes)} modes of the structure were analysed", *self.jumps[:MOST_JUMPS_TOLD]]
         more = len(self.jumps) - MOST_JUMPS_TOLD
         told += [f"and {more} more jumps"] * (more > 0)
-        crossings = [(name, t, np.array([state[one] for one in names])) for name, t, state in self.crossings]
+        texts = {each: each if isinstance(each, str) else self._name(each) for each in dict(self.crossings)}
+        crossings = [
+            (texts[each], float(arc.t[-1]), arc.u[-1, [arc.names.index(name) for name in names]])
+            for each, arc in self.crossings
+        ]
         whole = arcs.joined(parts, len(self.events), None, told, crossings, ended)
         algebraic = [name for name in names if name in whole.parameters["algebraic"]]
         about = {"problem": self.model.name, "names": names, "units": list(whole.units)}

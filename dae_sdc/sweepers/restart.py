@@ -5,6 +5,7 @@ Algebraic unknowns and u' may jump there. Pieces of a step end where switches ch
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
@@ -45,6 +46,14 @@ RESTART_RANK = 1e-12  # Pivot of the balanced dF/du', relative to the largest, t
 # Distance, in steps, behind the time of a change at which the equations are taken: functions of time may have
 # either value at the time itself.
 DISTANCE_BEHIND = 1e-12
+
+
+# Distance between the starts of two jumps, in sizes of the unknowns, up to which their ends are compared, and
+# that of these ends up to which they lie on one branch.
+NEAR_JUMP = 0.1
+MOST_KNOWN_JUMPS = 4  # Jumps that are remembered.
+Jump = tuple[Vector, Vector, Vector]  # The state before one, and behind it with its u'.
+Jumps = list[Jump] | None  # Those that homotopies have followed, the last one first.
 
 
 class AlgebraicPart(ImplicitSystem):
@@ -144,8 +153,11 @@ class AlgebraicPart(ImplicitSystem):
     def rescale(self) -> None:
         np.minimum(self._weights, 1.0 / np.maximum(self.sizes, np.finfo(float).tiny), out=self._weights)
 
-    def solve(self) -> None:
-        """Solve by Newton's method, damped where need be, then by a homotopy; else the state is as it was."""
+    def solve(self, known: Jumps = None) -> None:
+        """Solve by Newton's method, damped where need be, then by a homotopy; else the state is as it was.
+
+        Where the homotopy from a state near this one has come to is ``known``, Newton's method begins there.
+        """
         start = self._u.copy(), self._du.copy()
         try:
             self._newton.solve(self)
@@ -153,12 +165,30 @@ class AlgebraicPart(ImplicitSystem):
         except SolveError as error:
             failure = str(error).partition(";")[0]
         self._u[:], self._du[:] = start
-        try:
-            self._follow_homotopy()
+        known = [] if known is None else known
+        if not any(self._follow(start, jump) for jump in known):
+            try:
+                self._follow_homotopy()
+                self._newton.solve(self)
+            except (DAEError, np.linalg.LinAlgError) as error:
+                self._u[:], self._du[:] = start
+                raise SolveError(f"{failure}; homotopy: {error}") from None
+        known[:] = [(start[0], self._u.copy(), self._du.copy()), *known[: MOST_KNOWN_JUMPS - 1]]
+
+    def _follow(self, start: tuple[Vector, Vector], jump: Jump) -> bool:
+        """Whether Newton's method from the end of a jump that began near here comes to an end near that."""
+        (u, du), (before, after, slope) = start, jump
+        near = NEAR_JUMP * np.maximum(self.problem.run_scales.unknowns, np.abs(u))
+        if (np.abs(before - u) > near).any():
+            return False
+        self.move(np.where(self._turns, du - slope, u - after), 1.0)
+        with suppress(SolveError):
             self._newton.solve(self)
-        except (DAEError, np.linalg.LinAlgError) as error:
-            self._u[:], self._du[:] = start
-            raise SolveError(f"{failure}; homotopy: {error}") from None
+            near = np.maximum(near, NEAR_JUMP * np.abs(after))
+            if (np.abs(self._u - after) <= near).all():
+                return True
+        self._u[:], self._du[:] = start
+        return False
 
     def _follow_homotopy(self) -> None:
         """Move to the end of the path of F = (1 - s) F(start)."""
@@ -211,7 +241,9 @@ def _piece(places: Any) -> Any:
     return places
 
 
-def consistent_restart(problem: ProblemDAE, u: MeshDAE, t: float, h: float, changed: bool = False) -> MeshDAE:
+def consistent_restart(
+    problem: ProblemDAE, u: MeshDAE, t: float, h: float, changed: bool = False, known: Jumps = None
+) -> MeshDAE:
     """A state with the differential unknowns of ``u`` that is consistent with the branch in force."""
     # At index 1 algebraic unknowns and u' at t solve F = 0, behind a jump where there is one. The polynomials
     # of a Radau IIA step from there, without the start, give both at t to an order in h that is high for any
@@ -222,7 +254,7 @@ def consistent_restart(problem: ProblemDAE, u: MeshDAE, t: float, h: float, chan
     state.polynomial = None
     problem.start_step(state, t)
     slope = attach(u.derivative(), k)
-    low = problem.index in (0, 1) and not restart_failure(problem, state, slope, t, h)
+    low = problem.index in (0, 1) and not restart_failure(problem, state, slope, t, h, known)
     if low and problem.index == 0:  # the equations determine all of u'
         state.polynomial = EndDerivative(slope.view(np.ndarray))
         return state
@@ -259,10 +291,12 @@ def _require_kept(problem: ProblemDAE, u: MeshDAE, taken: Vector, t: float) -> N
         )
 
 
-def restart_failure(problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float, h: float) -> str:
+def restart_failure(
+    problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float, h: float, known: Jumps = None
+) -> str:
     """Solve for the algebraic part of u and the determined part of u' just behind t, in place."""
     try:
-        AlgebraicPart(problem, u, du, t + _distance(t, h), h).solve()
+        AlgebraicPart(problem, u, du, t + _distance(t, h), h).solve(known)
     except SolveError as error:
         return str(error)
     return ""

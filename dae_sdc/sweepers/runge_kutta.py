@@ -214,6 +214,10 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
             return None
         return self._ahead if self.level.prob.starts_alike and self._ahead.starts_from(value) else None
 
+    def drop_step(self) -> None:
+        """Forget the step that was begun ahead."""
+        self._together.used.stages.take_advanced()
+
     def error_between(self, weights: Weights, judged: Vector) -> float | None:
         """Largest error of chosen unknowns between the nodes, by compiled code; None where there is none."""
         return self._together.used.stages.error_between(weights, judged) if self._adaptive else None

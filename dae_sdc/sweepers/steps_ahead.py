@@ -21,8 +21,8 @@ from dae_sdc.sweepers.simultaneous import (
     GROWN_STEP,
     HELD_PART,
     KEPT_FACTORS_CONTRACTION,
-    MOST_NEWTON_ITERATIONS,
     LEFT_TO_PYTHON,
+    MOST_NEWTON_ITERATIONS,
     SINGULAR,
     SMALL_STEP_ERROR,
     SOLVED,
@@ -585,27 +585,28 @@ class StepsAhead:
         stages, began = self._method.stages, perf_counter()
         first, row = self._place(value, stages.rows)
         stages.run.time, stages.run.dt, stages.run.rejected = time, dt, 0.0
-        status, k = self._take_kept(value, None, (first, row, most, self._before), look)
-        taken = self._taken(value, status, k, first, row)
-        self._leave(status, k, first, row, began)
+        taken = self._take_kept(value, None, (first, row, most, self._before), look)
+        self._leave(taken.status, len(taken.starts), first, row, began)
         return taken
 
-    def _take_kept(self, value: MeshDAE, weights: Any, where: Any, look: Look | None) -> tuple[int, int]:
-        """Take steps, or those alone that ``look`` lets be kept: how they have ended, and their number."""
+    def _take_kept(self, value: MeshDAE, weights: Any, where: Any, look: Look | None) -> Taken:
+        """Take steps, or those alone that ``look`` lets be kept."""
         stages, (arrays, numbers) = self._method.stages, self._memory(*where)
         states = () if weights is None or look is None else (weights.scales, where[-1])
         plainly_swept = weights is None and stages.is_swept
         takes_again = look is not None or plainly_swept
         kept = (stages.get_run(), *(one.get_state() for one in states)) if takes_again else None
         status, k = stages.take_steps(value, weights, arrays, numbers)
-        plain = k if look is None or not k else look(value, self._taken(value, status, k, *where[:2]))
+        taken = self._taken(value, status, k, *where[:2])
+        plain = k if look is None or not k else look(value, taken)
         # A step that is not swept to its tolerance is left to the controller as if it had not been begun.
         if kept is not None and (plain < k or (plainly_swept and status == UNFINISHED)):
             stages.set_run(kept[0])
             for one, state in zip(states, kept[1:], strict=True):
                 one.set_state(state)
             status, k = stages.take_steps(value, weights, arrays, numbers | {"room": plain})
-        return status, k
+            taken = self._taken(value, status, k, *where[:2])
+        return taken
 
     def take(
         self,
@@ -643,8 +644,8 @@ class StepsAhead:
         run.late = float(stages.judge_by("late_", method.late, stages.multipliers))
         scales = method.weights.scales
         known = scales.unknowns.copy()
-        status, k = self._take_kept(value, method.weights, (first, row, most, sizes), look)
-        taken = self._taken(value, status, k, first, row)
+        taken = self._take_kept(value, method.weights, (first, row, most, sizes), look)
+        status, k = taken.status, len(taken.starts)
         rows, u = self._rows[:k], taken.u
         some = slice(int(not continued), k)  # the error of a first step is not told
         if len(rows[some]) and len(self._estimates) and stages.in_turn:
