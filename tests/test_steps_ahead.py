@@ -19,6 +19,8 @@ from dae_sdc.dae.newton_checks import JacobianWatch
 from dae_sdc.problems import PROBLEMS
 from dae_sdc.problems._models import MODELS
 from dae_sdc.run.solution import Solution
+from dae_sdc.sweepers.linear_multistep import MULTISTEP
+from dae_sdc.sweepers.multistep import MultistepDAE
 from dae_sdc.sweepers.runge_kutta import RungeKuttaDAE
 from dae_sdc.sweepers.sdc import SpectralDeferredCorrectionDAE
 from dae_sdc.sweepers.steps_ahead import CRAWLING_CONTRACTION
@@ -76,6 +78,8 @@ OF_ONE_SIZE: list[dict[str, Any]] = [
     {"sweeper": "fully-implicit", "nodes": 3, "restol": 1e-6},
     {"sweeper": "semi-implicit", "nodes": 4, "qdelta": "MIN-SR-S"},
     {"sweeper": "constrained", "nodes": 3},
+    {"sweeper": "bdf2"},
+    {"sweeper": "bdf4"},
 ]
 """Methods of steps of a fixed size."""
 
@@ -155,9 +159,21 @@ def test_steps_of_one_size_are_those_of_the_controller(
     require_equal_between(ahead, alone)
 
 
+@pytest.mark.parametrize("sweeper", ["bdf1", "bdf6", "adams-moulton-2", "adams-moulton-4"])
+def test_steps_of_formulas_are_those_of_the_controller(monkeypatch: pytest.MonkeyPatch, sweeper: str) -> None:
+    options: dict[str, Any] = {"sweeper": sweeper, "dt": 0.01, "t_end": 5.0, "dense": True}
+    ahead, alone = solved_twice(monkeypatch, "hires", **options)
+    require_equal(ahead, alone)
+    require_equal_between(ahead, alone)
+    assert steps_of_the_controller(monkeypatch, "hires", **options, rtol=None) == (
+        MULTISTEP[sweeper].steps,
+        500,
+    )
+
+
 def test_steps_of_one_size_are_taken_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[float] = []
-    for cls in (RungeKuttaDAE, SpectralDeferredCorrectionDAE):
+    for cls in (RungeKuttaDAE, SpectralDeferredCorrectionDAE, MultistepDAE):
         predict = cls.predict
         monkeypatch.setattr(cls, "predict", lambda self, predict=predict: (begun.append(0.0), predict(self)))
     for options in OF_ONE_SIZE:

@@ -325,7 +325,7 @@ class AdaptivityDAE(MarkingControl):
         # Factors of sparse matrices cannot be put back, and only polynomials are looked at afterwards.
         looks = look is None or (L.prob.sparsity is None and L.sweep.collocation)
         free = self._given is None and not self._restarts and looks
-        ahead = L.sweep.steps_ahead(value) if free and L.prob.noise is None else None
+        ahead = L.sweep.steps_ahead(value, time) if free and L.prob.noise is None else None
         if ahead is None:
             return None
         if L.prob.run_scales.watched:

@@ -115,6 +115,9 @@ class StagesMemory(ctypes.Structure):
             # of the step; (n,), what its h a_ij U_j are added to; (S,), weights of an error estimate, and c.
             "in_turn stage step_u step_du base differences nodes",
             "u_before du_before",  # (M, n), the stages of the step before
+            # Number P of past values that a multistep method continues, 0 without; (3, P), their weights and
+            # those of their u' in the formula, and their weights in the guess.
+            "past of_past",
             "u0 du0 weights error estimated checked",  # (n,)
             "amplifies others",  # whether rounding counts in some unknowns, and 0 for these, (n,)
             "sizes expected seen atol counted exponents",  # (n,), see Weights and Scales; the last integers
@@ -489,6 +492,7 @@ class StageEquations(StageMatrices):
         arrays["row"] = np.empty((self._copies, n), dtype=np.complex128)
         tell_addresses(memory, arrays)
         self._before: tuple[Vector, Vector] | None = None  # the stages of the step before
+        self.past: Mapping[int, Vector] = {}
         self.du, self.u = np.empty((self.rows, n)), np.empty((self.rows, n))
         self.begin_run()
 
@@ -537,11 +541,13 @@ class StageEquations(StageMatrices):
         """Set the part of the tolerance that the error of Newton's method may take, and the tolerance."""
         self.numbers.kappa, self.numbers.relative = share, share * rtol
 
-    def solve_plainly(self) -> None:
+    def solve_plainly(self, past: Mapping[int, Vector] | None = None) -> None:
         """Let stages be solved to the tolerance of Newton's method, by the norm of :class:`NodeSystem`."""
-        tolerance = self.problem.newton_tol
-        self.set_tolerance(tolerance / np.sqrt(self.n), tolerance)
-        self.numbers.relative, self.numbers.plain, self.checked[:] = tolerance, 1.0, 0.0
+        # The error of each value that a multistep method continues enters u' as that of the new one does.
+        x, self.past, self.checked[:] = self.numbers, past or {}, 0.0
+        terms = 1.0 + max((float(np.abs(weights[0]).sum()) for weights in self.past.values()), default=0.0)
+        x.plain, x.relative = 1.0, self.problem.newton_tol
+        x.kappa = x.relative / (terms * np.sqrt(self.n))
         self._memory.checks = 0
 
     def integrate_first(self, count: int) -> None:
@@ -669,6 +675,11 @@ class MachineStages(StageEquations):
 
     def _take_step_before(self, before: Any) -> None:
         memory = self._memory
+        if self.past:
+            self._before = u, du = np.ascontiguousarray(before.value), np.ascontiguousarray(before.derivative)
+            memory.past, memory.of_past = len(u), address(self.past[len(u)])
+            memory.u_before, memory.du_before, memory.step_before = address(u[-1]), address(du[-1]), before.dt
+            return
         if self.in_turn or not self.continues(before):
             # Of the stages before, the last alone is looked at.
             slopes = np.empty((self.m, self.n))
@@ -879,6 +890,12 @@ class MachineStages(StageEquations):
             return idle and (before is not None or bool(self.A[0].any()))
         return idle and (before is None or type(before) is EndDerivative or self.continues(before))
 
+    def rows_before(self, value: MeshDAE) -> tuple[Vector, Vector]:
+        """Rows of u and u' before the stages of a step: the start, or the past that a method continues."""
+        if self.past:
+            return value.polynomial.value, value.polynomial.derivative[:, None]
+        return value.view(np.ndarray)[None], np.empty((0, self.rows, self.n))
+
     def judge_by(self, prefix: str, weights: Weights | None, mask: Any = 1.0) -> bool:
         """Tell compiled code by which weights errors of some unknowns, 1 in the mask, count, if by any."""
         if weights is None or weights is self._told.get(prefix):
@@ -913,6 +930,8 @@ class MachineStages(StageEquations):
         tell_addresses(memory, arrays)
         for name, number in numbers.items():
             setattr(memory, name, number)
+        if self.past:  # of the steps that follow, too
+            memory.u_before, memory.du_before = memory.run_u - 8 * self.n, memory.run_du - 8 * self.n
         memory.taken = 0
         status = int(self._act(own.STEPS, 0.0, 0.0))
         if weights is not None:

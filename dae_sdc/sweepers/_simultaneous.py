@@ -129,6 +129,20 @@ def _take_guess(a: Any) -> Any:
 
 
 @within_compiled
+def continue_past(a: Any, h: Any, factor: Any) -> None:
+    """Guess the only stage by extrapolation of the values before, and set what the formula takes of them."""
+    n, count = a.n, a.past
+    u, du = a.u_before - 8 * n * (count - 1), a.du_before - 8 * n * (count - 1)
+    combined_row(count, n, a.of_past, u, a.base)
+    combined_row(count, n, a.of_past + 8 * count, du, a.change)
+    combined_row(count, n, a.of_past + 16 * count, u, a.guess)
+    base, slopes, guess = doubles(a.base), doubles(a.change), doubles(a.guess)
+    for j in range(n):
+        base[j] += h * slopes[j]
+        guess[j] = (guess[j] - base[j]) / factor
+
+
+@within_compiled
 def go_to_stage(a: Any, i: Any, h: Any) -> None:
     """Go to stage i: u' is guessed by that of the stage before, and algebraic unknowns stay."""
     n, A, row = a.n, doubles(a.A + 8 * a.rows * i), 8 * a.n * i
@@ -138,6 +152,9 @@ def go_to_stage(a: Any, i: Any, h: Any) -> None:
         a.numbers.gamma, a.numbers.factored = A[i], 0.0
     factor = h * A[i]
     doubles(a.to_middle)[0], doubles(a.h_a)[0] = A[i], factor
+    if a.past > 0:
+        continue_past(a, h, factor)
+        return
     u0, du, base, guess = doubles(a.u0), doubles(a.step_du), doubles(a.base), doubles(a.guess)
     u_before, du_before = doubles(a.u - 8 * n if i > 0 else a.u0), doubles(a.du - 8 * n if i > 0 else a.du0)
     for j in range(n):

@@ -15,6 +15,7 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import attach
 from dae_sdc.errors import InputError, MissingPartError
 from dae_sdc.sweepers.amplification import LinearStep
+from dae_sdc.sweepers.steps_ahead import StepsAhead
 from dae_sdc.sweepers.teams import Team
 from dae_sdc.sweepers.tolerance import Outcome
 
@@ -78,6 +79,7 @@ class DirectMethod(NotOfOthers):
     shows_stages = True
     _problem: ProblemDAE | None = None
     _watch: JacobianWatch | None = None
+    _ahead: StepsAhead | None = None
     _system: NodeSystem | None = None
     team: Team | None = None
     _serial_remark = ""
@@ -203,9 +205,12 @@ class DirectMethod(NotOfOthers):
         """Who shared the stages, and why; empty where nobody was to share them."""
         return self._serial_remark if self.team is None else self.team.remark
 
-    def steps_ahead(self, value: Any) -> Any:
-        """What takes the next steps ahead; None where the controller takes each of them."""
-        return None
+    def steps_ahead(self, value: Any, time: float) -> StepsAhead | None:
+        """What takes the next steps ahead, from a state; None where each of them is to be looked at."""
+        looks = self.shows_stages or self._problem is None or self._watch is None or self._watch.looks
+        if looks or self._ahead is None or not self.level.prob.starts_alike:
+            return None
+        return self._ahead if self._ahead.starts_from(value) else None
 
     @property
     def linear_step(self) -> LinearStep | None:

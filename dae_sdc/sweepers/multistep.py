@@ -21,14 +21,16 @@ from dae_sdc.dae.newton import (
     NodeSystem,
 )
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import StepPolynomial, Vector, attach, interpolation_matrix
+from dae_sdc.dae.state import MeshDAE, StepPolynomial, Vector, attach, interpolation_matrix
 from dae_sdc.errors import InputError, SolveError
 from dae_sdc.registry import unknown
 from dae_sdc.sweepers.coupled import stages_without_guess
 from dae_sdc.sweepers.direct import DirectSweeper
 from dae_sdc.sweepers.linear_multistep import MULTISTEP, MultistepMethod
 from dae_sdc.sweepers.sdc import SWEEPERS
+from dae_sdc.sweepers.steps_ahead import StepsAhead
 from dae_sdc.sweepers.tableaux import radau_iia
+from dae_sdc.sweepers.together import PlainStages
 
 MOST_FIXED_POINT_ITERATIONS = 100  # Iterations after which the iteration is given up.
 MOST_GROWING = 6  # Iterations in succession that do not contract, after which it is given up.
@@ -186,6 +188,7 @@ class MultistepDAE(DirectSweeper):
     corrector: str
     starting_procedure: str
     _system: NodeSystem
+    _plain: PlainStages | None
 
     def __init__(self, params: dict[str, Any], level: Any) -> None:
         given = dict(params)
@@ -198,12 +201,10 @@ class MultistepDAE(DirectSweeper):
             setattr(self, option, value)
         super().__init__(given, level)
         method, k = self.method, self.method.steps
-        # Weights of the past values, oldest first, without that of the new value, which is solved for.
-        self._of_values = (-method.alpha[1:] / method.alpha[0])[::-1].copy()
-        self._of_slopes = (method.beta[1:] / method.alpha[0])[::-1].copy()
-        self._own = float(method.beta[0] / method.alpha[0])
         # At least two rows, which show that the past is one of this class; k + 1 values give a first guess.
         self._kept_rows = max(2, k if method.explicit else k + 1)
+        self._weights = {count: weights_of(method, count) for count in {k, self._kept_rows}}
+        self._own = np.array([[method.beta[0] / method.alpha[0]]])
 
     @classmethod
     def check_problem(cls, problem: ProblemDAE) -> None:
@@ -231,9 +232,20 @@ class MultistepDAE(DirectSweeper):
                         f"{option}='{getattr(self, option)}' is for ordinary differential equations, "
                         f"index 0; {_described(problem)}; use {option}='{known[0]}'"
                     )
-        self._system = NodeSystem(problem, problem.n)
-        self._newton = ModifiedNewton(problem, trust=False)
-        self._fixed_point = FixedPoint(problem)
+        self._newton, self._plain = ModifiedNewton(problem, trust=False), None
+        if self.method.explicit:
+            self._system = NodeSystem(problem, problem.n)
+            return
+        solver = None if self.corrector == "newton" else FixedPoint(problem)
+        self._plain = PlainStages(problem, self._own, np.ones(1), False, self._weights, solver)
+        self._system, self._ahead = self._plain.system, StepsAhead(self._plain, self._watch, problem)
+
+    def steps_ahead(self, value: Any, time: float) -> StepsAhead | None:
+        """See :class:`DirectMethod`."""
+        dt = self.level.params.dt
+        known = self._continued(value, time, dt)
+        goes = known is not None and known.dt == dt and len(known.nodes) == self._kept_rows
+        return super().steps_ahead(value, time) if goes else None
 
     def _step(self) -> None:
         L = self.level
@@ -249,56 +261,54 @@ class MultistepDAE(DirectSweeper):
         rows = self._kept_rows
         values, slopes = np.vstack([values, u])[-rows:], np.vstack([slopes, du])[-rows:]
         nodes = past_nodes(len(values))
-        self._left = StepPolynomial(L.time + L.dt - h, h, nodes, values, slopes, L.prob.n)
+        self._left = StepPolynomial(L.time + (L.dt - h), h, nodes, values, slopes, L.prob.n)
         L.u[1], L.f[1] = attach(u, L.prob.n_diff), attach(du, L.prob.n_diff)
+
+    def _continued(self, start: MeshDAE, time: float, dt: float) -> StepPolynomial | None:
+        """The past values up to a state that a step from there continues; None where it begins anew."""
+        known, slack = start.polynomial, EQUAL_STEPS * dt + EQUAL_TIMES * abs(time)
+        if not isinstance(known, StepPolynomial) or known.nodes != past_nodes(len(known.nodes)):
+            return None
+        late, longer = abs(known.time + known.dt - time), abs(known.dt - dt)
+        follows = late <= slack and longer <= slack and np.array_equal(known.value[-1], start)
+        # A formula that reaches across a jump of F, or a kink, has no order.
+        if follows and not len(self.level.prob.breakpoints(time - dt + slack, time + slack)):
+            return known
+        return None
 
     def _past(self) -> tuple[Vector, Vector, float]:
         """Values and derivatives at equal distances up to the start, oldest first, and the distance."""
-        # If the step does not continue the last one, the start is the only row.
-        L, known = self.level, self.level.u[0].polynomial
-        start, rounding = L.u[0].view(np.ndarray), EQUAL_TIMES * abs(L.time)
-        if isinstance(known, StepPolynomial) and known.nodes == past_nodes(len(known.nodes)):
-            slack = EQUAL_STEPS * L.dt + rounding
-            late, longer = abs(known.time + known.dt - L.time), abs(known.dt - L.dt)
-            follows = late <= slack and longer <= slack and np.array_equal(known.value[-1], start)
-            # A formula that reaches across a jump of F, or a kink, has no order.
-            if follows and not len(L.prob.breakpoints(L.time - L.dt + slack, L.time + slack)):
-                # The distance of the past, so that step sizes that differ by rounding share a matrix.
-                return known.value, known.derivative, known.dt
-        slope = L.f[0].view(np.ndarray) if known is not None else np.full(L.prob.n, np.nan)
+        L, start = self.level, self.level.u[0].view(np.ndarray)
+        known = self._continued(L.u[0], L.time, L.dt)
+        if known is not None:
+            # The distance of the past, so that step sizes that differ by rounding share a matrix.
+            return known.value[-self._kept_rows :], known.derivative[-self._kept_rows :], known.dt
+        # The start is the only row.
+        before = L.u[0].polynomial
+        slope = L.f[0].view(np.ndarray) if before is not None else np.full(L.prob.n, np.nan)
         if self.method.uses_slopes or self.starting_procedure == "explicit-euler":
-            guess = np.zeros(L.prob.n) if known is None else slope.copy()
+            guess = np.zeros(L.prob.n) if before is None else slope.copy()
             _, slope = self._solved_for_slope(start.copy(), guess, L.time)
             L.f[0] = attach(slope, L.prob.n_diff)
         return start[None], slope[None], float(L.dt)
 
     def _multistep(self, values: Vector, slopes: Vector, h: float) -> tuple[Vector, Vector]:
         """The next value and its derivative by the formula of the method."""
-        L, method, k = self.level, self.method, self.method.steps
-        known = self._of_values @ values[-k:]
-        if method.uses_slopes:
-            known += h * (self._of_slopes @ slopes[-k:])
-        t = L.time + L.dt
-        if method.explicit:
-            return self._solved_for_slope(known, slopes[-1].copy(), t)
-        c = h * self._own
-        u = extrapolation(len(values)) @ values
-        du = (u - known) / c
-        self._place(u, du, t, c)
-        if self.corrector == "newton":
-            self._newton.solve(self._system)
-        else:
-            self._fixed_point.solve(self._system)
-        return u, du
-
-    def _place(self, u: Vector, du: Vector, t: float, c: float) -> None:
-        L = self.level
-        rows = attach(u, L.prob.n_diff), attach(du, L.prob.n_diff)
-        self._system.place(*rows, (u, du), t, c, (L.time, L.dt), 1)
+        L, count = self.level, len(values)
+        if self._plain is None:
+            of_values, of_slopes, _ = self._weights[count]
+            known = of_values @ values + h * (of_slopes @ slopes)
+            return self._solved_for_slope(known, slopes[-1].copy(), L.time + L.dt)
+        start, slopes = L.time + (L.dt - h), np.nan_to_num(slopes)  # unknown ones have no weight
+        past = StepPolynomial(start - h, h, past_nodes(count), values, slopes, L.prob.n)
+        u, du = self._plain.step(L.u[0], past, start, h)
+        return u[-1], du[-1]
 
     def _solved_for_slope(self, u: Vector, guess: Vector, t: float) -> tuple[Vector, Vector]:
         """``u`` and the u' that solves F(t, u, u') = 0, an ordinary differential equation, from ``guess``."""
-        self._place(u, guess, t, 0.0)
+        L = self.level
+        rows = attach(u, L.prob.n_diff), attach(guess, L.prob.n_diff)
+        self._system.place(*rows, (u, guess), t, 0.0, (L.time, L.dt), 1)
         self._newton.solve(self._system)
         return u, guess
 
@@ -321,7 +331,7 @@ class MultistepDAE(DirectSweeper):
         L.uend.polynomial = left
 
     def _solvers(self) -> Mapping[str, Any]:
-        return {"matrices": self._newton, "fixed point": self._fixed_point}
+        return {"matrices": self._newton} | ({} if self._plain is None else self._plain.solvers)
 
 
 def is_ordinary(problem: ProblemDAE) -> bool:
@@ -340,11 +350,12 @@ def past_nodes(count: int) -> tuple[float, ...]:
     return tuple(float(i + 2 - count) for i in range(count))
 
 
-@lru_cache(maxsize=32)
-def extrapolation(count: int) -> Vector:
-    """Weights of ``count`` equidistant values, oldest first, that extrapolate them by one step."""
-    weights = np.array([(-1.0) ** j * comb(count, j + 1) for j in reversed(range(count))])
-    weights.setflags(write=False)
+def weights_of(method: MultistepMethod, count: int) -> Vector:
+    """Weights of past values and of their u' in a formula, oldest first, and of values in a guess, (3, P)."""
+    weights, k = np.zeros((3, count)), method.steps
+    weights[0, count - k :] = (-method.alpha[1:] / method.alpha[0])[::-1]
+    weights[1, count - k :] = (method.beta[1:] / method.alpha[0])[::-1]
+    weights[2] = [(-1.0) ** j * comb(count, j + 1) for j in reversed(range(count))]
     return weights
 
 

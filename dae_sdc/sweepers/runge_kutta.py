@@ -130,7 +130,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         if self.tolerance is not None:
             self._bind_adaptive(problem, self.tolerance, u0, t0)
         else:
-            self._plain = PlainStages(problem, tableau, self.collocation)
+            self._plain = PlainStages(problem, tableau.A, tableau.c, self.collocation)
             self._system = self._plain.system
             self._ahead = StepsAhead(self._plain, self._watch, problem)
         located = self.params.locate_switches and type(problem).switches is not ProblemDAE.switches
@@ -207,12 +207,10 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
             self._watch.failed(points, dt)
         return outcome
 
-    def steps_ahead(self, value: Any) -> StepsAhead | None:
-        """What takes the next steps ahead, from a state; None where each of them is to be looked at."""
+    def steps_ahead(self, value: Any, time: float) -> StepsAhead | None:
+        """See :class:`DirectMethod`."""
         switched = self._switched is not None and not self.level.prob.located
-        if self.shows_stages or self._problem is None or switched or self._watch.looks:
-            return None
-        return self._ahead if self.level.prob.starts_alike and self._ahead.starts_from(value) else None
+        return None if switched or not self.method.stiffly_accurate else super().steps_ahead(value, time)
 
     def drop_step(self) -> None:
         """Forget the step that was begun ahead."""
@@ -270,7 +268,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
             L.f[0] = attach(stages.du0.copy(), L.prob.n_diff)
         else:
             L = self.level
-            self._take(*self._plain.step(L.u[0], L.f[0].view(np.ndarray), L.time, L.dt))
+            self._take(*self._plain.step(L.u[0], EndDerivative(L.f[0].view(np.ndarray)), L.time, L.dt))
 
     def compute_residual(self, stage: str = "") -> None:
         """Largest abs(F) over the stages; pySDC skips it for direct methods unless told otherwise."""

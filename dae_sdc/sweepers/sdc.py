@@ -197,7 +197,7 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
         self._ahead = SweepsAhead(step, self.params)
         return step
 
-    def steps_ahead(self, value: Any) -> SweepsAhead | None:
+    def steps_ahead(self, value: Any, time: float) -> SweepsAhead | None:
         """What takes the next steps ahead, from a state; None where each of them is to be looked at."""
         known = self._step is not None and self._step.iterate.problem is self.level.prob
         ahead = self._ahead if known else None

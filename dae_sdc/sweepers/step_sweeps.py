@@ -595,7 +595,6 @@ class PlainSweeps(NamedTuple):
     """Steps of one size that are swept until the residual meets its tolerance."""
 
     stages: Any
-    tableau: Any
     weights: None = None
 
     @property
@@ -640,7 +639,7 @@ class SweepsAhead:
         stages = MachineStages(iterate.problem, tableau.A, tableau.c)
         stages.solve_plainly()
         stages.integrate_first(iterate.n_integrated)
-        return PlainSweeps(stages, tableau)
+        return PlainSweeps(stages)
 
     def _begin(self, value: MeshDAE, time: float, how: tuple[float, ...]) -> Any:
         """Prepare the solver for steps from a state; the stages that are swept."""

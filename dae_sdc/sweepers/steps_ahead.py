@@ -478,6 +478,7 @@ class Taken(NamedTuple):
     sweeps: Vector  # Shape (K,). Sweeps of each.
     residuals: Vector  # Shape (K,). What is left of the equations of each, 0 where it is not known.
     n_integrated: int  # Number of leading unknowns whose u' the stages have.
+    past: StepPolynomial | None  # The values up to the start that a multistep method continues.
 
     def first(self, count: int) -> Taken:
         """The first of the steps, without how they have ended."""
@@ -487,13 +488,19 @@ class Taken(NamedTuple):
     def _polynomial(self, k: int) -> StepPolynomial:
         m, (time, dt) = len(self.nodes), (float(self.starts[k]), float(self.sizes[k]))
         u = self.u[k * m + 1 : (k + 1) * m + 1]
+        if self.past is not None:
+            count = len(self.past.nodes)
+            u = np.vstack([self.past.value[k + 1 :], self.u[max(1, k + 2 - count) : k + 2]])
+            du = np.vstack([self.past.derivative[k + 1 :], self.du[max(0, k + 1 - count) : k + 1, 0]])
+            return self.past._replace(time=time, value=u, derivative=du)
         return StepPolynomial(time, dt, self.nodes, u, self.du[k], self.n_integrated)
 
     def end(self, k: int, n_diff: int) -> MeshDAE:
         """The state at the end of a step, with its polynomial."""
         whole = self._polynomial(k)
         state = attach(whole.value[-1].copy(), n_diff)
-        state.polynomial = whole if self.collocation else EndDerivative(whole.derivative[-1])
+        keeps = self.collocation or self.past is not None
+        state.polynomial = whole if keeps else EndDerivative(whole.derivative[-1])
         return state
 
     def slopes_at_end(self) -> Vector:
@@ -536,8 +543,7 @@ class StepsAhead:
     def starts_from(self, value: MeshDAE) -> bool:
         """Whether steps can be taken ahead from a state."""
         method = self.together.plain
-        ends = method is not None and method.tableau.stiffly_accurate  # in the last stage
-        goes = getattr(method.stages, "goes_ahead", None) if ends else None
+        goes = None if method is None else getattr(method.stages, "goes_ahead", None)
         if goes is None or not goes(value):
             return False
         if method is not self._method:
@@ -552,13 +558,16 @@ class StepsAhead:
 
     def _place(self, value: MeshDAE, m: int) -> tuple[int, int]:
         """Where the next step is kept, and the row with its start, which may be the end of the last one."""
-        if self._row and not np.array_equal(self._u[self._row], value):
-            self._row += 1
-        if self._used == len(self._du) or self._row + m >= len(self._u):
-            self._u = np.empty((self._capacity * m + 1, len(value)))
-            self._du = np.empty((self._capacity, m, len(value)))
-            self._used = self._row = 0
-        self._u[self._row] = value
+        u, du = self._method.stages.rows_before(value)
+        before, slopes = self._u[: self._row + 1][-len(u) :], self._du[: self._used][self._used - len(du) :]
+        if not (np.array_equal(before, u) and np.array_equal(slopes, du)):
+            self._row, self._used = self._row + len(u), self._used + len(du)
+        if self._used >= len(self._du) or self._row + m >= len(self._u):
+            self._u = np.empty((self._capacity * m + len(u), len(value)))
+            self._du = np.empty((self._capacity + len(du), m, len(value)))
+            self._used, self._row = len(du), len(u) - 1
+        self._u[self._row + 1 - len(u) : self._row + 1] = u
+        self._du[self._used - len(du) : self._used] = du
         return self._used, self._row
 
     def _memory(self, first: int, row: int, most: int, sizes: StepSizes) -> tuple[Any, dict[str, int]]:
@@ -683,5 +692,6 @@ class StepsAhead:
             sweeps=swept[:, 0],
             residuals=swept[:, 1],
             n_integrated=stages.n_integrated,
+            past=value.polynomial if stages.past else None,
         )
         return taken._replace(value=taken.end(k - 1, self._problem.n_diff)) if k else taken

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -195,17 +195,25 @@ class PlainStages:
 
     weights = None
 
-    def __init__(self, problem: ProblemDAE, tableau: Tableau, collocation: bool) -> None:
-        self.tableau, self.in_turn = tableau, tableau.diagonally_implicit
-        self._made_of = problem, tableau, collocation
-        self.coupled = CoupledStages(problem, tableau.A, tableau.c)
-        self.system, self._newton = NodeSystem(problem, problem.n), ModifiedNewton(problem, trust=False)
-        self._stages: Any = None
+    # A multistep method, whose only stage is the new value, has weights of the ``past``; ``solver`` may stand
+    # in place of Newton's method.
+
+    def __init__(
+        self,
+        problem: ProblemDAE,
+        A: Vector,
+        c: Vector,
+        collocation: bool,
+        past: Any = None,
+        solver: Any = None,
+    ) -> None:
+        self._made_of, self.in_turn = (problem, A, c, collocation, past, solver), not np.triu(A, 1).any()
+        self.coupled, self.system = CoupledStages(problem, A, c), NodeSystem(problem, problem.n)
+        self._newton, self._stages = solver or ModifiedNewton(problem, trust=False), cast(Any, None)
         if self.in_turn or (collocation and problem.solver_kernels is not None):
-            differences = np.zeros(tableau.stages) if self.in_turn else None
-            self._stages = MachineStages(problem, tableau.A, tableau.c, None, differences)
-            self._stages.solve_plainly()
-        kernels = self._stages is not None and self._stages.by_kernels
+            self._stages = MachineStages(problem, A, c, None, np.zeros(len(c)) if self.in_turn else None)
+            self._stages.solve_plainly(past)
+        kernels = solver is None and self._stages is not None and self._stages.by_kernels
         self.compiled = kernels and problem.linear_solver == "auto"
 
     def __reduce__(self) -> Any:
@@ -228,12 +236,14 @@ class PlainStages:
         """The method of all steps: the same object."""
         return self
 
-    def step(self, u0: MeshDAE, slope: Vector, t0: float, h: float) -> tuple[Vector, Vector]:
-        """Solve all stages, with u' at the start for one that is explicit; u and u' at the stages."""
+    def step(
+        self, u0: MeshDAE, before: EndDerivative | StepPolynomial, t0: float, h: float
+    ) -> tuple[Vector, Vector]:
+        """Solve all stages, in turn with what is known ``before`` the step; u and u' at the stages."""
         stages = self._stages
         if self.in_turn:
             u0 = attach(u0.view(np.ndarray), u0.n_diff)
-            u0.polynomial = EndDerivative(slope)
+            u0.polynomial = before
             stages.begin(u0, t0, h)
             while not self._solved(t0, h):
                 stages.solve_alone(self.system, self._newton, t0, h)
