@@ -488,9 +488,8 @@ class Modes:
         begin = float(np.nextafter(t, np.inf)) if self.solutions else t
         if mode in self.followed:
             signs = [1 if sides[choice] else -1 for choice in self.untimed]
-            found = self.followed[mode].arc(start, begin, stop, signs, self.largest)
-            if found is not None:
-                return found[0], [self.untimed[number] for number in found[1]]
+            if (plain := self.followed[mode].arc(start, begin, stop, signs, self.largest)) is not None:
+                return plain[0], [self.untimed[number] for number in plain[1]]
         options: dict[str, Any] = dict.fromkeys(("fixed", "guesses", "params", "t_eval", "points", "out"))
         options |= {"problem": mode.model, "u0": start, "t0": begin, "t_end": stop, "events": events}
         run = request, equations, begun = self.prepared(self.request.changed(**options))
