@@ -228,10 +228,8 @@ class FollowedMode:
             t, u, du, h = (np.concatenate(part) for part in zip(*rows, strict=True))
             points.correct(t, u, du, h)
             ends = np.cumsum([len(part) for part, *_ in rows])[:-1]
-            for (_, own, slopes, _), new, rates in zip(
-                rows, np.split(u, ends), np.split(du, ends), strict=True
-            ):
-                own[:], slopes[:] = new, rates
+            for row, new, rates in zip(rows, np.split(u, ends), np.split(du, ends), strict=True):
+                row[1][:], row[2][:] = new, rates
         arcs.clear()
 
 
@@ -469,9 +467,8 @@ class Modes:
         if (linear := self.linear[mode]) is not None:
             return linear(t, state)
         names = mode.model.form().names
-        known = [name for name in names if name in state and name not in mode.borders]
-        zeros = {name for name in known if abs(state[name]) < VALUE_OF_ZERO * self._size(name)}
-        guesses = {name: 0.0 if name in zeros else state[name] for name in known}
+        known = {name: state[name] for name in names if name in state and name not in mode.borders}
+        guesses = {name: x * (abs(x) >= VALUE_OF_ZERO * self._size(name)) for name, x in known.items()}
         weak = [name for name in names if name not in held]
         return initial_of_model(mode.model, guesses=guesses, weak=weak, restarts=0, t0=t).values
 
@@ -491,9 +488,8 @@ class Modes:
         begin = float(np.nextafter(t, np.inf)) if self.solutions else t
         if mode in self.followed:
             signs = [1 if sides[choice] else -1 for choice in self.untimed]
-            found = self.followed[mode].arc(start, begin, stop, signs, self.largest)
-            if found is not None:
-                return found[0], [self.untimed[number] for number in found[1]]
+            if (plain := self.followed[mode].arc(start, begin, stop, signs, self.largest)) is not None:
+                return plain[0], [self.untimed[number] for number in plain[1]]
         options: dict[str, Any] = dict.fromkeys(("fixed", "guesses", "params", "t_eval", "points", "out"))
         options |= {"problem": mode.model, "u0": start, "t0": begin, "t_end": stop, "events": events}
         run = request, equations, begun = self.prepared(self.request.changed(**options))
