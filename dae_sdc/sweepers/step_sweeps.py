@@ -595,13 +595,7 @@ class PlainSweeps(NamedTuple):
     """Steps of one size that are swept until the residual meets its tolerance."""
 
     stages: Any
-    tableau: Any
     weights: None = None
-
-    @property
-    def plain(self) -> PlainSweeps:
-        """The method of all steps: the same object."""
-        return self
 
 
 class SweepsAhead:
@@ -628,7 +622,7 @@ class SweepsAhead:
             return False
         if self._steps is None:
             self._steps = StepsAhead(self._method(), step.watch, iterate.problem)
-        stages = self._steps.together.plain.stages
+        stages = self._steps.method.stages
         return bool(stages.continues(value.polynomial) and self._steps.starts_from(value))
 
     def _method(self) -> Any:
@@ -640,7 +634,7 @@ class SweepsAhead:
         stages = MachineStages(iterate.problem, tableau.A, tableau.c)
         stages.solve_plainly()
         stages.integrate_first(iterate.n_integrated)
-        return PlainSweeps(stages, tableau)
+        return PlainSweeps(stages)
 
     def _begin(self, value: MeshDAE, time: float, how: tuple[float, ...]) -> Any:
         """Prepare the solver for steps from a state; the stages that are swept."""
@@ -649,7 +643,7 @@ class SweepsAhead:
         iterate.allocate()
         iterate.scale()
         iterate.begin_at(value)
-        accuracy, stages = self._step.accuracy, self._steps.together.plain.stages
+        accuracy, stages = self._step.accuracy, self._steps.method.stages
         iterate.in_prediction = accuracy is None and not (iterate.constrained or iterate.keeps_node_value)
         iterate.prepare(iterate.stages)
         iterate.in_prediction = False
