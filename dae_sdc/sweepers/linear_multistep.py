@@ -64,8 +64,6 @@ class MultistepMethod(MethodRecord):
     >>> method = ds.MULTISTEP["bdf3"]
     >>> method.order
     3
-    >>> ds.solve("pendulum", sweeper=ds.multistep(method), dt=0.01).success
-    True
     """
 
     kind = "multistep method"

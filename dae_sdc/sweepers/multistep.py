@@ -21,7 +21,7 @@ from dae_sdc.dae.newton import (
     NodeSystem,
 )
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import MeshDAE, StepPolynomial, Vector, attach, interpolation_matrix
+from dae_sdc.dae.state import MeshDAE, StepPolynomial, Vector, attach
 from dae_sdc.errors import InputError, SolveError
 from dae_sdc.registry import unknown
 from dae_sdc.sweepers.coupled import stages_without_guess
@@ -52,15 +52,12 @@ class FixedPoint(ModifiedNewton):
     E. Hairer, G. Wanner, Solving Ordinary Differential Equations II, 2nd ed., 1996, Sect. IV.8.
     """
 
-    _constant: bool = False  # Whether dF/du' was the same when it was last evaluated again.
-
     def solve(self, system: ImplicitSystem) -> None:
         """Move the iterate of ``system`` to its solution; raises SolveError where it does not converge."""
         system.save()
         self._system = system
         self._take_kept(None)
-        aged = self.matrix.numbers.is_aged > 0.0 and not self._constant
-        fresh = self.matrix.factors is None or aged
+        fresh = self.matrix.factors is None or self.matrix.numbers.is_aged > 0.0
         if fresh:
             self._renew()
         rate = self._iterate(system)
@@ -96,7 +93,8 @@ class FixedPoint(ModifiedNewton):
                 continue
             # Over two iterations: the contraction of an oscillation alternates between its components.
             rate = float(np.sqrt(size / sizes[-3]))
-            kept.numbers.is_aged = float(rate > RENEWING_CONTRACTION)
+            if kept.numbers.is_aged >= 0.0:
+                kept.numbers.is_aged = float(rate > RENEWING_CONTRACTION)
             if rate < 1.0 and max(sizes[-2:]) * rate / (1.0 - rate) <= goal:
                 return None if system.residual_is_small(goal) else rate
             growing = growing + 1 if rate >= 1.0 else 0
@@ -110,12 +108,12 @@ class FixedPoint(ModifiedNewton):
 
     def _renew(self) -> None:
         """Evaluate and factorise dF/du' at the iterate."""
-        before = self.matrix.linearization
+        before, self.matrix.numbers.is_aged = self.matrix.linearization, 0.0
         self.linearize_here()
         if before is not None:
             change: Any = abs(self._linearization.mass - before.mass).max()
-            self._constant = bool(change <= EQUAL_MATRICES * abs(before.mass).max())
-        self.matrix.numbers.is_aged = 0.0
+            # Below 0 where it was the same: no age makes it another one.
+            self.matrix.numbers.is_aged = -float(change <= EQUAL_MATRICES * abs(before.mass).max())
         self.factor()
 
     def _iteration_matrix(self) -> Matrix:
@@ -127,15 +125,6 @@ class FixedPoint(ModifiedNewton):
             f"dF/du' of {type(self.problem).__name__} is singular at t={system.time:.6g}: fixed-point "
             f"iteration is for ordinary differential equations; use corrector='newton'"
         )
-
-    def get_state(self) -> dict[str, Any]:
-        """See :class:`ModifiedNewton`."""
-        return super().get_state() | {"constant": self._constant}
-
-    def set_state(self, memory: Mapping[str, Any]) -> None:
-        """See :class:`ModifiedNewton`."""
-        super().set_state(memory)
-        self._constant = bool(memory["constant"])
 
 
 CORRECTORS = ("newton", "fixed-point")  # Names of the ways to solve implicit equations.
@@ -176,10 +165,7 @@ class MultistepDAE(DirectSweeper):
 
     Examples
     --------
-    >>> method = ds.MULTISTEP["bdf3"]
-    >>> method.order
-    3
-    >>> ds.solve("pendulum", sweeper=ds.multistep(method), dt=0.01).success
+    >>> ds.solve("pendulum", sweeper="bdf3", dt=0.01).success
     True
     """
 
@@ -255,7 +241,7 @@ class MultistepDAE(DirectSweeper):
         elif self.starting_procedure == "explicit-euler":
             u, du = self._solved_for_slope(values[-1] + h * slopes[-1], slopes[-1].copy(), L.time + L.dt)
         else:
-            u, du = self._collocated(slopes)
+            u, du = self._collocated()
         if len(values) == 1 and np.isnan(slopes[0]).any():
             slopes = du[None]  # u' at the start is unknown; that at the end stands in
         rows = self._kept_rows
@@ -312,14 +298,12 @@ class MultistepDAE(DirectSweeper):
         self._newton.solve(self._system)
         return u, guess
 
-    def _collocated(self, slopes: Vector) -> tuple[Vector, Vector]:
-        """The next value and its derivative by collocation; fills in an unknown derivative at the start."""
+    def _collocated(self) -> tuple[Vector, Vector]:
+        """The next value and its derivative by collocation."""
         # The error of s stages is of order s + 1 in stiff components, s in velocities, s - 1 in multipliers.
         L, k = self.level, self.method.order
         tableau = radau_iia(max(k, 2) if L.prob.index in (0, 1) else k + 2)
         stages = stages_without_guess(L.prob, tableau, L.u[0], L.time, L.dt)
-        if np.isnan(slopes[-1]).any():
-            slopes[-1] = interpolation_matrix(tableau.nodes, (0.0,))[0] @ stages.du
         return stages.u[-1].copy(), stages.du[-1].copy()
 
     def _end_step(self) -> None:
@@ -380,10 +364,7 @@ def multistep(method: MultistepMethod) -> type[MultistepDAE]:
 
     Examples
     --------
-    >>> method = ds.MULTISTEP["bdf3"]
-    >>> method.order
-    3
-    >>> ds.solve("pendulum", sweeper=ds.multistep(method), dt=0.01).success
+    >>> ds.solve("pendulum", sweeper=ds.multistep(ds.MULTISTEP["bdf3"]), dt=0.01).success
     True
     """
     takes = {"corrector": not method.explicit, "starting_procedure": method.steps > 1}

@@ -331,7 +331,7 @@ def _is_collocation(tableau: Tableau) -> bool:
 
 @checked()
 def runge_kutta(tableau: Tableau) -> type[RungeKuttaDAE]:
-    """The sweeper class of a tableau, for instance one of your own.
+    """The sweeper class of a tableau, for instance one of your own, as in the example of :class:`Tableau`.
 
     Parameters
     ----------
@@ -350,18 +350,7 @@ def runge_kutta(tableau: Tableau) -> type[RungeKuttaDAE]:
 
     Examples
     --------
-    >>> gamma = 1.0 - 0.5**0.5
-    >>> sdirk2 = ds.Tableau(
-    ...     name="sdirk2",
-    ...     class_name="SDIRK2DAE",
-    ...     A=[[gamma, 0.0], [1.0 - gamma, gamma]],
-    ...     b=[1.0 - gamma, gamma],
-    ...     c=[gamma, 1.0],
-    ...     order=2,
-    ...     orders={1: (2, 2), 2: (2, 1), 3: (None, None, None)},
-    ...     reference="R. Alexander, Diagonally implicit Runge-Kutta methods for stiff ODEs, 1977",
-    ... )
-    >>> ds.solve("hessenberg-1", sweeper=ds.runge_kutta(sdirk2), dt=0.1).success
+    >>> ds.solve("hessenberg-1", sweeper=ds.runge_kutta(ds.METHODS["radau-iia-5"]), dt=0.1).success
     True
     """
     embedded = ButcherTableau if tableau.b_embedded is None else ButcherTableauEmbedded

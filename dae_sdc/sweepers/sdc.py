@@ -466,19 +466,8 @@ class FullyImplicitDAE(SpectralDeferredCorrectionDAE):
 
     Examples
     --------
-    >>> from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
-    >>> description = {
-    ...     "problem_class": ds.SimpleDAE,
-    ...     "problem_params": {},
-    ...     "sweeper_class": ds.FullyImplicitDAE,
-    ...     "sweeper_params": {"num_nodes": 3, "quad_type": "RADAU-RIGHT", "QI": "LU"},
-    ...     "level_params": {"dt": 0.1, "restol": 1e-10},
-    ...     "step_params": {"maxiter": 50},
-    ... }
-    >>> controller = controller_nonMPI(1, {"logger_level": 30}, description)
-    >>> problem = controller.MS[0].levels[0].prob
-    >>> end, stats = controller.run(u0=problem.state(problem.u_exact(0.0)), t0=0.0, Tend=1.0)
-    >>> bool(abs(end - problem.u_exact(1.0)) < 1e-3)
+    >>> solution = ds.solve("simple", sweeper=ds.FullyImplicitDAE, nodes=3, qdelta="LU", dt=0.1)
+    >>> bool(abs(solution.u[-1] - ds.SimpleDAE().u_exact(1.0)) < 1e-3)
     True
     """
 

@@ -597,11 +597,6 @@ class PlainSweeps(NamedTuple):
     stages: Any
     weights: None = None
 
-    @property
-    def plain(self) -> PlainSweeps:
-        """The method of all steps: the same object."""
-        return self
-
 
 class SweepsAhead:
     """Takes steps ahead by compiled sweeps that end with their predictions."""
@@ -627,7 +622,7 @@ class SweepsAhead:
             return False
         if self._steps is None:
             self._steps = StepsAhead(self._method(), step.watch, iterate.problem)
-        stages = self._steps.together.plain.stages
+        stages = self._steps.method.stages
         return bool(stages.continues(value.polynomial) and self._steps.starts_from(value))
 
     def _method(self) -> Any:
@@ -648,7 +643,7 @@ class SweepsAhead:
         iterate.allocate()
         iterate.scale()
         iterate.begin_at(value)
-        accuracy, stages = self._step.accuracy, self._steps.together.plain.stages
+        accuracy, stages = self._step.accuracy, self._steps.method.stages
         iterate.in_prediction = accuracy is None and not (iterate.constrained or iterate.keeps_node_value)
         iterate.prepare(iterate.stages)
         iterate.in_prediction = False

@@ -540,9 +540,14 @@ class StepsAhead:
     def __reduce__(self) -> Any:
         return type(self), (self.together, self._watch, self._problem)
 
+    @property
+    def method(self) -> Any:
+        """The method whose steps can be taken ahead; None where it is not the one in use."""
+        return getattr(self.together, "plain", self.together)
+
     def starts_from(self, value: MeshDAE) -> bool:
         """Whether steps can be taken ahead from a state."""
-        method = self.together.plain
+        method = self.method
         goes = None if method is None else getattr(method.stages, "goes_ahead", None)
         if goes is None or not goes(value):
             return False

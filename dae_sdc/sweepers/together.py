@@ -231,11 +231,6 @@ class PlainStages:
         """The stages that are solved in compiled code; None where they are not."""
         return self._stages if self.compiled else None
 
-    @property
-    def plain(self) -> PlainStages:
-        """The method of all steps: the same object."""
-        return self
-
     def step(
         self, u0: MeshDAE, before: EndDerivative | StepPolynomial, t0: float, h: float
     ) -> tuple[Vector, Vector]:
