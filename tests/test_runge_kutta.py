@@ -157,7 +157,7 @@ def test_an_explicit_first_stage_continues_the_last_step(
         last.append(self._du[-1].copy())
 
     monkeypatch.setattr(RungeKuttaDAE, "_step", spy)
-    monkeypatch.setattr(RungeKuttaDAE, "steps_ahead", lambda self, value: None)
+    monkeypatch.setattr(RungeKuttaDAE, "steps_ahead", lambda self, value, time: None)
     assert solve(problem, sweeper=name, dt=0.02, t_end=0.1).success
     assert len(first) == 5
     for before, after in zip(last[:-1], first[1:], strict=True):
