@@ -1,13 +1,10 @@
-"""Sparse factors as plain loops, for compiled code that must not call Python: solves and refactorisations.
+"""Sparse factors as plain loops, for compiled code that must not call Python: solves and refactorisations."""
 
-A solve by SuperLU takes at least 3 us, as it goes through SciPy. Loops called by compiled code are more than
-ten times faster for n = 20, and twice as fast for chains of any length. They are slower where the factors are
-so full that SuperLU works on blocks, on grids from n = 500.
-
-Matrices of one pattern need pivots chosen once: the next is factorised with the orderings and the pivots of
-an earlier one, and all that is left to do is the arithmetic. Whether those pivots are still good enough is
-watched while it is done.
-"""
+# A solve by SuperLU takes at least 3 us, as it goes through SciPy. Loops called by compiled code are more
+# than ten times faster for n = 20, and twice as fast for chains of any length. They are slower where the
+# factors are so full that SuperLU works on blocks, on grids from n = 500. Matrices of one pattern need pivots
+# chosen once: the next is factorised with the orderings and the pivots of an earlier one, which leaves the
+# arithmetic alone, and whether those pivots are still good enough is watched while it is done.
 
 from __future__ import annotations
 
@@ -70,24 +67,19 @@ class RowPattern(NamedTuple):
 # How many arrays factors and row patterns have.
 PARTS, ROW_PARTS = len(TriangularFactors._fields) - 1, len(RowPattern._fields)
 
-
 REFACTORIZED, WEAK_PIVOT, GROWTH, NOT_FINITE = range(4)  # Return values of :func:`refactorize`.
 
+# Smallest pivot relative to the largest term met in its row, with columns scaled: the square root of eps.
+# A pivot is as uncertain as the round-off of those terms, so half of its digits are left at least.
+# SuperLU_DIST, which does not exchange rows while it eliminates either, replaces smaller ones: X. S. Li,
+# J. W. Demmel, SuperLU_DIST: a scalable distributed-memory sparse direct solver for unsymmetric linear
+# systems, ACM Trans. Math. Softw. 29 (2003) 110.
 SMALLEST_PIVOT = 2.0**-26
-"""Smallest pivot relative to the largest term met in its row, with columns scaled: the square root of eps.
-
-A pivot is as uncertain as the round-off of those terms, so half of its digits are left at least.
-SuperLU_DIST, which does not exchange rows while it eliminates either, replaces smaller ones.
-
-X. S. Li, J. W. Demmel, SuperLU_DIST: a scalable distributed-memory sparse direct solver for unsymmetric
-linear systems, ACM Trans. Math. Softw. 29 (2003) 110."""
-
+# Largest term of a row relative to the row of the matrix, with columns scaled: 1 / the square root of eps.
+# Elimination without exchanges solves a system that differs by n eps |L| |U| (N. J. Higham, Accuracy and
+# Stability of Numerical Algorithms, SIAM (2002), theorem 9.3), of which these terms are the parts. Up to this
+# bound Newton's method still gains half of the digits with every correction.
 LARGEST_GROWTH = 2.0**26
-"""Largest term of a row relative to the row of the matrix, with columns scaled: 1 / the square root of eps.
-
-Elimination without exchanges solves a system that differs by n eps |L| |U| (N. J. Higham, Accuracy and
-Stability of Numerical Algorithms, SIAM (2002), theorem 9.3), of which these terms are the parts. Up to this
-bound Newton's method still gains half of the digits with every correction."""
 
 _FINITE = float(np.finfo(float).max)
 _NORMAL = float(np.finfo(float).tiny)
@@ -135,9 +127,7 @@ def _by_rows(
 
 
 def _inverse_permutation(rank: npt.NDArray[Any]) -> Indices:
-    order = np.empty(len(rank), dtype=np.int32)
-    order[rank] = np.arange(len(rank), dtype=np.int32)
-    return order
+    return np.argsort(rank).astype(np.int32)
 
 
 def _without(matrix: Any, places: npt.NDArray[Any]) -> tuple[Vector, Indices, Indices]:
@@ -183,26 +173,21 @@ def _supernodes(factors: TriangularFactors) -> Indices:
 
 def _filled(factors: TriangularFactors, pattern: RowPattern) -> TriangularFactors:
     """Factors with an entry wherever matrices of this pattern can have one, zero where these have none."""
-    lower, lower_starts, upper, upper_starts = _filled_places(factors, pattern)
-    below = _spread(lower, lower_starts, *factors[:3]), lower, lower_starts
-    above = _spread(upper, upper_starts, *factors[3:6]), upper, upper_starts
-    rest: Any = factors[6:]
-    return TriangularFactors(*below, *above, *rest)
-
-
-def _filled_places(factors: TriangularFactors, pattern: RowPattern) -> tuple[Indices, ...]:
-    """Columns and starts of the rows of L and U that elimination fills."""
     n = factors.size
     lower_starts, upper_starts = np.empty(n + 1, dtype=np.int32), np.empty(n + 1, dtype=np.int32)
     link, ends = np.empty(n + 1, dtype=np.int32), np.empty(n, dtype=np.int32)
     room = len(pattern.source) + len(factors.lower_data) + len(factors.upper_data)
     fill = fill_in if room <= LARGEST_PLAIN_PATTERN else compiled_loop(fill_in)
-    while True:
+    entries = -1
+    while entries < 0:
         lower, upper = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.int32)
-        if fill(pattern, n, link, ends, lower, lower_starts, upper, upper_starts, room) >= 0:
-            lower, upper = lower[: lower_starts[n]].copy(), upper[: upper_starts[n]].copy()
-            return lower, lower_starts, upper, upper_starts
+        entries = fill(pattern, n, link, ends, lower, lower_starts, upper, upper_starts, room)
         room *= 2
+    lower, upper = lower[: lower_starts[n]].copy(), upper[: upper_starts[n]].copy()
+    below = _spread(lower, lower_starts, *factors[:3]), lower, lower_starts
+    above = _spread(upper, upper_starts, *factors[3:6]), upper, upper_starts
+    rest: Any = factors[6:]
+    return TriangularFactors(*below, *above, *rest)
 
 
 def _spread(
