@@ -86,12 +86,8 @@ _NORMAL = float(np.finfo(float).tiny)
 
 
 def superlu_factors(lu: Any, matrix: Any) -> tuple[TriangularFactors, RowPattern]:
-    """The factors of a real or complex matrix by SuperLU, and where the entries of others go in them.
-
-    References
-    ----------
-    T. A. Davis, Direct Methods for Sparse Linear Systems, SIAM (2006), ch. 6, for the patterns of factors.
-    """
+    """The factors of a real or complex matrix by SuperLU, and where the entries of others go in them."""
+    # T. A. Davis, Direct Methods for Sparse Linear Systems, SIAM (2006), ch. 6, for the patterns of factors.
     # SciPy leaves out entries that are zero in SuperLU's factors, by chance or because the matrix stores
     # zeros, and need not be in the next one: those that can be filled follow from the pattern and the pivots.
     # Shapes: matrix (n, n).
@@ -217,13 +213,9 @@ def fill_in(
     upper_starts: Indices,
     room: int,
 ) -> int:
-    """The patterns of L and U without exchanges of rows, as if no number ever became zero.
-
-    References
-    ----------
-    S. C. Eisenstat, J. W. H. Liu, Exploiting structural symmetry in unsymmetric sparse symbolic
-    factorization, SIAM J. Matrix Anal. Appl. 13 (1992) 202.
-    """
+    """The patterns of L and U without exchanges of rows, as if no number ever became zero."""
+    # S. C. Eisenstat, J. W. H. Liu, Exploiting structural symmetry in unsymmetric sparse symbolic
+    # factorization, SIAM J. Matrix Anal. Appl. 13 (1992) 202.
     # A row is kept as a chain in ascending order, into which the rows of U that are subtracted from it are
     # merged. Where L[j, k] and U[k, j] are both filled, row j has taken over what row k of U has beyond
     # column j, so that later rows look through row k up to j only.
@@ -279,20 +271,15 @@ def copy_for(factors: TriangularFactors, kind: Any = None) -> TriangularFactors:
 
 
 def refactorize(pattern: RowPattern, factors: TriangularFactors, data: Vector, work: Vector) -> int:
-    """Factorise a matrix of the same pattern with the pivots of an earlier one; allocates nothing.
-
-    Row by row the terms are compared with the row of the matrix, every column in units of the sum of its
-    absolute values. The answer does not depend on the units of unknowns and equations. Of complex numbers the
-    parts are added up in place of their absolute value, which would take a square root.
-
-    References
-    ----------
-    T. A. Davis, E. Palamadai Natarajan, Algorithm 907: KLU, a direct sparse solver for circuit simulation
-    problems, ACM Trans. Math. Softw. 37 (2010) 36, for refactorisation and the growth by columns.
-    J. W. Demmel, S. C. Eisenstat, J. R. Gilbert, X. S. Li, J. W. H. Liu, A supernodal approach to sparse
-    partial pivoting, SIAM J. Matrix Anal. Appl. 20 (1999) 720, for rows of one pattern that are subtracted
-    as a dense block.
-    """
+    """Factorise a matrix of the same pattern with the pivots of an earlier one; allocates nothing."""
+    # Row by row the terms are compared with the row of the matrix, every column in units of the sum of its
+    # absolute values. The answer does not depend on the units of unknowns and equations. Of complex numbers
+    # the parts are added up in place of their absolute value, which would take a square root.
+    # T. A. Davis, E. Palamadai Natarajan, Algorithm 907: KLU, a direct sparse solver for circuit simulation
+    # problems, ACM Trans. Math. Softw. 37 (2010) 36, for refactorisation and the growth by columns.
+    # J. W. Demmel, S. C. Eisenstat, J. R. Gilbert, X. S. Li, J. W. H. Liu, A supernodal approach to sparse
+    # partial pivoting, SIAM J. Matrix Anal. Appl. 20 (1999) 720, for rows of one pattern that are subtracted
+    # as a dense block.
     # Shapes: data (entries,), work (4 n,).
     sources, positions, starts = pattern.source, pattern.position, pattern.indptr
     supernode = pattern.supernode
