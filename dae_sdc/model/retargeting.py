@@ -463,11 +463,10 @@ class _Module(_Substitute):
 class _Refused(_Substitute):
     """What equations do not have, such as a random number, in a function that is called with expressions."""
 
-    def __getattr__(self, name: str) -> Any:
-        raise Untraceable(*self.__dict__["_of"])
-
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise Untraceable(*self.__dict__["_of"])
+
+    __getattr__ = __call__
 
 
 class _Object(_Substitute):
