@@ -33,7 +33,7 @@ from dae_sdc.compiled.triangular import (
 from dae_sdc.dae.kernels import COMPLEX_STEP
 from dae_sdc.dae.pattern import EPS
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.scales import Balance
+from dae_sdc.dae.scales import KEPT_RATE, Balance
 from dae_sdc.dae.state import StepPolynomial, attach
 from dae_sdc.errors import InputError
 from dae_sdc.problems.circuits import RingModulator
@@ -210,7 +210,7 @@ def test_the_guess_continues_the_polynomials_of_the_step_before_also_in_a_repeat
 def test_compiled_weights_are_those_of_the_tolerance(given: bool, exponents: Any, left_out: Any) -> None:
     """By NumPy, for states that grow and shrink, at steps longer and shorter than the solution's own time."""
     P, other = RingModulator(cs=0.0), RingModulator(cs=0.0)
-    own, expected = stages_of(P), np.ones(P.n)
+    own = stages_of(P)
     counted = np.ones(P.n)
     counted[list(left_out)] = 0.0
     of_each = np.array([exponents[3 * i // P.n] for i in range(P.n)])
@@ -218,18 +218,25 @@ def test_compiled_weights_are_those_of_the_tolerance(given: bool, exponents: Any
     atol = 1e-6 * rng.uniform(0.5, 2.0, P.n) if given else None
     for problem in (P, other):
         scales = problem.run_scales
+        scales.running = True  # sizes follow the solution
         scales.begin(
             np.zeros(P.n), Balance(np.ones(P.n), np.zeros(P.n, dtype=bool), np.ones(P.n), 1e-3), 1e-5
         )
         scales.least_rate = 1.0
     weights, by_numpy = (Weights(atol, 1e-5, of_each, counted, one.run_scales) for one in (P, other))
+    by_numpy.least_factor, scales = 1e-5, other.run_scales
+    slow = of_each == of_each.min()
     for h, size, first in ((1e-4, 1.0, True), (1e-2, 3.0, False), (1e-7, 0.1, False), (3.0, 2.0, False)):
         u, du = size * rng.standard_normal(P.n), rng.standard_normal(P.n)
         own.u0[:], own.du0[:] = u, du
         own.weigh(weights, h, first)
-        by_numpy.fill(u, h, expected, None if first else du, True)
-        assert own.weights == pytest.approx(expected, rel=1e-14)
-        assert weights.least_factor == by_numpy.least_factor == 1e-5
+        for known in (scales.unknowns, scales.seen):
+            known[:] = np.maximum(known, np.abs(u))
+        if not first and of_each.any():
+            changes = (du / np.maximum(scales.unknowns, scales.expected))[slow]
+            scales.rate = max(np.sqrt(np.mean(changes**2)), KEPT_RATE * scales.rate, scales.least_rate)
+        assert own.weights == pytest.approx(by_numpy.of_stages(u[None], h), rel=1e-14)
+        assert weights.least_factor == 1e-5
         for name in ("unknowns", "seen"):
             assert np.array_equal(getattr(P.run_scales, name), getattr(other.run_scales, name))
         assert P.run_scales.rate == pytest.approx(other.run_scales.rate, rel=1e-14)

@@ -39,7 +39,6 @@ from dae_sdc.dae.pattern import EPS
 
 RARE = {"_dbg_optnone": True}  # Options of functions that run seldom: they are not optimised.
 
-
 _view, _kept = RecordView(NodesMemory), RecordView(KeptNumbers)
 nodes_at, kept_at = _view.at, _kept.at
 

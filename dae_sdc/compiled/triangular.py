@@ -1,13 +1,10 @@
-"""Sparse factors as plain loops, for compiled code that must not call Python: solves and refactorisations.
+"""Sparse factors as plain loops, for compiled code that must not call Python: solves and refactorisations."""
 
-A solve by SuperLU takes at least 3 us, as it goes through SciPy. Loops called by compiled code are more than
-ten times faster for n = 20, and twice as fast for chains of any length. They are slower where the factors are
-so full that SuperLU works on blocks, on grids from n = 500.
-
-Matrices of one pattern need pivots chosen once: the next is factorised with the orderings and the pivots of
-an earlier one, and all that is left to do is the arithmetic. Whether those pivots are still good enough is
-watched while it is done.
-"""
+# A solve by SuperLU takes at least 3 us, as it goes through SciPy. Loops called by compiled code are more
+# than ten times faster for n = 20, and twice as fast for chains of any length. They are slower where the
+# factors are so full that SuperLU works on blocks, on grids from n = 500. Matrices of one pattern need pivots
+# chosen once: the next is factorised with the orderings and the pivots of an earlier one, which leaves the
+# arithmetic alone, and whether those pivots are still good enough is watched while it is done.
 
 from __future__ import annotations
 
@@ -70,36 +67,27 @@ class RowPattern(NamedTuple):
 # How many arrays factors and row patterns have.
 PARTS, ROW_PARTS = len(TriangularFactors._fields) - 1, len(RowPattern._fields)
 
-
 REFACTORIZED, WEAK_PIVOT, GROWTH, NOT_FINITE = range(4)  # Return values of :func:`refactorize`.
 
+# Smallest pivot relative to the largest term met in its row, with columns scaled: the square root of eps.
+# A pivot is as uncertain as the round-off of those terms, so half of its digits are left at least.
+# SuperLU_DIST, which does not exchange rows while it eliminates either, replaces smaller ones: X. S. Li,
+# J. W. Demmel, SuperLU_DIST: a scalable distributed-memory sparse direct solver for unsymmetric linear
+# systems, ACM Trans. Math. Softw. 29 (2003) 110.
 SMALLEST_PIVOT = 2.0**-26
-"""Smallest pivot relative to the largest term met in its row, with columns scaled: the square root of eps.
-
-A pivot is as uncertain as the round-off of those terms, so half of its digits are left at least.
-SuperLU_DIST, which does not exchange rows while it eliminates either, replaces smaller ones.
-
-X. S. Li, J. W. Demmel, SuperLU_DIST: a scalable distributed-memory sparse direct solver for unsymmetric
-linear systems, ACM Trans. Math. Softw. 29 (2003) 110."""
-
+# Largest term of a row relative to the row of the matrix, with columns scaled: 1 / the square root of eps.
+# Elimination without exchanges solves a system that differs by n eps |L| |U| (N. J. Higham, Accuracy and
+# Stability of Numerical Algorithms, SIAM (2002), theorem 9.3), of which these terms are the parts. Up to this
+# bound Newton's method still gains half of the digits with every correction.
 LARGEST_GROWTH = 2.0**26
-"""Largest term of a row relative to the row of the matrix, with columns scaled: 1 / the square root of eps.
-
-Elimination without exchanges solves a system that differs by n eps |L| |U| (N. J. Higham, Accuracy and
-Stability of Numerical Algorithms, SIAM (2002), theorem 9.3), of which these terms are the parts. Up to this
-bound Newton's method still gains half of the digits with every correction."""
 
 _FINITE = float(np.finfo(float).max)
 _NORMAL = float(np.finfo(float).tiny)
 
 
 def superlu_factors(lu: Any, matrix: Any) -> tuple[TriangularFactors, RowPattern]:
-    """The factors of a real or complex matrix by SuperLU, and where the entries of others go in them.
-
-    References
-    ----------
-    T. A. Davis, Direct Methods for Sparse Linear Systems, SIAM (2006), ch. 6, for the patterns of factors.
-    """
+    """The factors of a real or complex matrix by SuperLU, and where the entries of others go in them."""
+    # T. A. Davis, Direct Methods for Sparse Linear Systems, SIAM (2006), ch. 6, for the patterns of factors.
     # SciPy leaves out entries that are zero in SuperLU's factors, by chance or because the matrix stores
     # zeros, and need not be in the next one: those that can be filled follow from the pattern and the pivots.
     # Shapes: matrix (n, n).
@@ -135,9 +123,7 @@ def _by_rows(
 
 
 def _inverse_permutation(rank: npt.NDArray[Any]) -> Indices:
-    order = np.empty(len(rank), dtype=np.int32)
-    order[rank] = np.arange(len(rank), dtype=np.int32)
-    return order
+    return np.argsort(rank).astype(np.int32)
 
 
 def _without(matrix: Any, places: npt.NDArray[Any]) -> tuple[Vector, Indices, Indices]:
@@ -183,26 +169,21 @@ def _supernodes(factors: TriangularFactors) -> Indices:
 
 def _filled(factors: TriangularFactors, pattern: RowPattern) -> TriangularFactors:
     """Factors with an entry wherever matrices of this pattern can have one, zero where these have none."""
-    lower, lower_starts, upper, upper_starts = _filled_places(factors, pattern)
-    below = _spread(lower, lower_starts, *factors[:3]), lower, lower_starts
-    above = _spread(upper, upper_starts, *factors[3:6]), upper, upper_starts
-    rest: Any = factors[6:]
-    return TriangularFactors(*below, *above, *rest)
-
-
-def _filled_places(factors: TriangularFactors, pattern: RowPattern) -> tuple[Indices, ...]:
-    """Columns and starts of the rows of L and U that elimination fills."""
     n = factors.size
     lower_starts, upper_starts = np.empty(n + 1, dtype=np.int32), np.empty(n + 1, dtype=np.int32)
     link, ends = np.empty(n + 1, dtype=np.int32), np.empty(n, dtype=np.int32)
     room = len(pattern.source) + len(factors.lower_data) + len(factors.upper_data)
     fill = fill_in if room <= LARGEST_PLAIN_PATTERN else compiled_loop(fill_in)
-    while True:
+    entries = -1
+    while entries < 0:
         lower, upper = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.int32)
-        if fill(pattern, n, link, ends, lower, lower_starts, upper, upper_starts, room) >= 0:
-            lower, upper = lower[: lower_starts[n]].copy(), upper[: upper_starts[n]].copy()
-            return lower, lower_starts, upper, upper_starts
+        entries = fill(pattern, n, link, ends, lower, lower_starts, upper, upper_starts, room)
         room *= 2
+    lower, upper = lower[: lower_starts[n]].copy(), upper[: upper_starts[n]].copy()
+    below = _spread(lower, lower_starts, *factors[:3]), lower, lower_starts
+    above = _spread(upper, upper_starts, *factors[3:6]), upper, upper_starts
+    rest: Any = factors[6:]
+    return TriangularFactors(*below, *above, *rest)
 
 
 def _spread(
@@ -232,13 +213,9 @@ def fill_in(
     upper_starts: Indices,
     room: int,
 ) -> int:
-    """The patterns of L and U without exchanges of rows, as if no number ever became zero.
-
-    References
-    ----------
-    S. C. Eisenstat, J. W. H. Liu, Exploiting structural symmetry in unsymmetric sparse symbolic
-    factorization, SIAM J. Matrix Anal. Appl. 13 (1992) 202.
-    """
+    """The patterns of L and U without exchanges of rows, as if no number ever became zero."""
+    # S. C. Eisenstat, J. W. H. Liu, Exploiting structural symmetry in unsymmetric sparse symbolic
+    # factorization, SIAM J. Matrix Anal. Appl. 13 (1992) 202.
     # A row is kept as a chain in ascending order, into which the rows of U that are subtracted from it are
     # merged. Where L[j, k] and U[k, j] are both filled, row j has taken over what row k of U has beyond
     # column j, so that later rows look through row k up to j only.
@@ -294,20 +271,15 @@ def copy_for(factors: TriangularFactors, kind: Any = None) -> TriangularFactors:
 
 
 def refactorize(pattern: RowPattern, factors: TriangularFactors, data: Vector, work: Vector) -> int:
-    """Factorise a matrix of the same pattern with the pivots of an earlier one; allocates nothing.
-
-    Row by row the terms are compared with the row of the matrix, every column in units of the sum of its
-    absolute values. The answer does not depend on the units of unknowns and equations. Of complex numbers the
-    parts are added up in place of their absolute value, which would take a square root.
-
-    References
-    ----------
-    T. A. Davis, E. Palamadai Natarajan, Algorithm 907: KLU, a direct sparse solver for circuit simulation
-    problems, ACM Trans. Math. Softw. 37 (2010) 36, for refactorisation and the growth by columns.
-    J. W. Demmel, S. C. Eisenstat, J. R. Gilbert, X. S. Li, J. W. H. Liu, A supernodal approach to sparse
-    partial pivoting, SIAM J. Matrix Anal. Appl. 20 (1999) 720, for rows of one pattern that are subtracted
-    as a dense block.
-    """
+    """Factorise a matrix of the same pattern with the pivots of an earlier one; allocates nothing."""
+    # Row by row the terms are compared with the row of the matrix, every column in units of the sum of its
+    # absolute values. The answer does not depend on the units of unknowns and equations. Of complex numbers
+    # the parts are added up in place of their absolute value, which would take a square root.
+    # T. A. Davis, E. Palamadai Natarajan, Algorithm 907: KLU, a direct sparse solver for circuit simulation
+    # problems, ACM Trans. Math. Softw. 37 (2010) 36, for refactorisation and the growth by columns.
+    # J. W. Demmel, S. C. Eisenstat, J. R. Gilbert, X. S. Li, J. W. H. Liu, A supernodal approach to sparse
+    # partial pivoting, SIAM J. Matrix Anal. Appl. 20 (1999) 720, for rows of one pattern that are subtracted
+    # as a dense block.
     # Shapes: data (entries,), work (4 n,).
     sources, positions, starts = pattern.source, pattern.position, pattern.indptr
     supernode = pattern.supernode

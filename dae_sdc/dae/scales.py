@@ -117,10 +117,6 @@ class Scales:
         self.seen[:], self.watched = sizes, bool(self._zero.any())
         np.divide(np.maximum(self.unknowns, expected), time, out=self.rates)
 
-    def see_rate(self, u_rate: float) -> None:
-        """Update ``rate`` when a step begins; ``u_rate`` is how often u now changes by its size."""
-        self.rate = max(u_rate, KEPT_RATE * self.rate, self.least_rate)
-
     def look_back(self, end: Vector, rtol: float, ended: bool) -> tuple[bool, tuple[int, ...]]:
         """Decide at the end of a run, or before, whether its floors are too large."""
         # Shapes: end (n,).

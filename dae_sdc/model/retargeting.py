@@ -250,14 +250,8 @@ class Retargeting:
         self._seen: dict[int, tuple[Any, Any]] = {}
         self._spaces: list[tuple[dict[str, Any], dict[str, Any]]] = []
         self._cells: list[tuple[CellType, Any]] = []
-        self._numpy = _Module(self, np)
-        self._math = _Module(self, math)
-        self._by_id = {
-            id(np): self._numpy,
-            id(math): self._math,
-            id(random): _Refused("reads random numbers"),
-        }
-        self._by_id[id(np.random)] = self._by_id[id(random)]
+        self._by_id: dict[int, _Substitute] = {id(module): _Module(self, module) for module in (np, math)}
+        self._by_id |= dict.fromkeys((id(random), id(np.random)), _Refused("reads random numbers"))
         self._substitutes = _substitutes()
         self._builtins = {**vars(builtins), **self._of_python()}
         self._root = problem
@@ -365,15 +359,12 @@ class Retargeting:
             self.reads.note(function, "global", name, value)
             if value is not MISSING:
                 space[name] = self.of(value)
-        for place, (cell, original) in enumerate(zip(cells, function.__closure__ or (), strict=True)):
-            try:
-                contents = original.cell_contents
-            except ValueError:  # the cell is empty
-                self.reads.note(function, "cell", place, MISSING)
-                continue
+        for place, cell in enumerate(cells):
+            contents = _in_cell(function, place)
             self.reads.note(function, "cell", place, contents)
-            cell.cell_contents = self.of(contents)
-            self._cells.append((cell, cell.cell_contents))
+            if contents is not MISSING:
+                cell.cell_contents = self.of(contents)
+                self._cells.append((cell, cell.cell_contents))
         self._spaces.append((space, dict(space)))
         return called
 
@@ -472,11 +463,10 @@ class _Module(_Substitute):
 class _Refused(_Substitute):
     """What equations do not have, such as a random number, in a function that is called with expressions."""
 
-    def __getattr__(self, name: str) -> Any:
-        raise Untraceable(*self.__dict__["_of"])
-
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise Untraceable(*self.__dict__["_of"])
+
+    __getattr__ = __call__
 
 
 class _Object(_Substitute):

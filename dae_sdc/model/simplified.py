@@ -180,11 +180,8 @@ class Simplified:
                 if t is None:
                     raise InputError(f"{unknown} of model {original.name} depends on time; give t")
                 return t
-            number = numbers[parameters[leaf.index]]
-            if number is None:
-                name = parameters[leaf.index]
-                raise InputError(f"parameter {name} of model {original.name} has no value; give it one")
-            return number
+            parameter = original.parameters_by_name[parameters[leaf.index]]
+            return replace(parameter, value=numbers[parameter.name]).required(original.name)
 
         return np.asarray(original.graph.numeric([node], value)[0])
 

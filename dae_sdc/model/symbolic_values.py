@@ -280,22 +280,19 @@ def _ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[s
         raise Untraceable("calls a function with where=")
     for idle in ("dtype", "casting", "subok", "order"):
         kwargs.pop(idle, None)
-    plain = _objects(inputs)
-    name = ufunc.__name__
+    plain, name = _objects(inputs), ufunc.__name__
+    identity = {"add": 0.0, "multiply": 1.0}.get(name)
+    function = np.frompyfunc(lambda *x: _elementwise(name, *x), ufunc.nin, 1, identity=identity)
     if ufunc is np.matmul:
         result = np.matmul(*plain)
-    elif ufunc.nin > 1 and method in ("reduce", "accumulate", "outer"):
-        identity = {"add": 0.0, "multiply": 1.0}.get(name)
-        function = np.frompyfunc(lambda *x: _elementwise(name, *x), ufunc.nin, 1, identity=identity)
-        if method == "outer":
-            result = function.outer(*plain)
-        else:
-            options = {key: kwargs[key] for key in ("axis", "keepdims", "initial") if key in kwargs}
-            positions = [int(value) for value in inputs[1:]]
-            result = getattr(function, method)(plain[0], *positions, **options)
     elif method == "__call__":
-        function = np.frompyfunc(lambda *x: _elementwise(name, *x), ufunc.nin, 1)
         result = function(*plain)
+    elif ufunc.nin > 1 and method == "outer":
+        result = function.outer(*plain)
+    elif ufunc.nin > 1 and method in ("reduce", "accumulate"):
+        options = {key: kwargs[key] for key in ("axis", "keepdims", "initial") if key in kwargs}
+        positions = [int(value) for value in inputs[1:]]
+        result = getattr(function, method)(plain[0], *positions, **options)
     else:
         raise Untraceable(f"calls {name}.{method}")
     if out is not None:
@@ -341,7 +338,7 @@ def _boxed(value: Any) -> Any:
 def _where(condition: Any, *branches: Any) -> Any:
     if len(branches) != 2:
         raise Untraceable("looks for the entries where something is true")
-    plain = [np.asarray(_plain(value), dtype=object) for value in (condition, *branches)]
+    plain = _objects((condition, *branches))
     return _wrapped(np.frompyfunc(lambda *x: _elementwise("where", *x), 3, 1)(*plain))
 
 

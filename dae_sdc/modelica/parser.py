@@ -238,10 +238,9 @@ class EquationParser(ExpressionParser):
         return equations
 
     def _ends(self, ends: tuple[str, ...]) -> bool:
-        text = self.now.text
-        if text == "initial":  # the function initial() is no section
-            return text in ends and self.behind.text in ("equation", "algorithm")
-        return text in ends
+        # The function initial() is no section.
+        text, is_section = self.now.text, self.behind.text in ("equation", "algorithm")
+        return text in ends and (text != "initial" or is_section)
 
     def _equation(self) -> syntax.Equation:
         self.refuse()
@@ -373,8 +372,7 @@ class _ClassParser(EquationParser):
         self.deeper()
         partial = False
         while self.now.text in _CLASS_PREFIXES:
-            if self.now.text in ("operator", "expandable"):
-                self.refuse()
+            self.refuse()
             partial = self.take().text == "partial" or partial
         token = self.take()
         if token.text not in _KINDS:
@@ -500,7 +498,6 @@ class _ClassParser(EquationParser):
     def _element(self, definition: syntax.ClassDefinition) -> None:
         """Parse a class in a class, or components of one type."""
         final = self.takes("final")
-        self.refuse()
         if self.now.kind == "word" and self.now.text in (*_KINDS, *_CLASS_PREFIXES):
             self._enter(definition, self._class())
             return
@@ -576,8 +573,6 @@ class _ClassParser(EquationParser):
         while self.now.text != ")":
             each = self.takes("each")
             final = self.takes("final")
-            if self.now.text in ("redeclare", "replaceable"):
-                self.refuse()
             at, path = self.now.at, self._dotted("the name of an attribute or a component")
             inner = self._modification()
             self.note()

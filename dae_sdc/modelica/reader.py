@@ -168,7 +168,8 @@ class _Builder:
             reference=self.documentation(definition),
         )
         for variable in flat.variables:
-            self.enter(model, variable)
+            enter = self.parameter if variable.variability else self.unknown
+            self.values.wrapped(variable.at, enter, model, variable)
         for at, unknown, value in flat.starts:
             number = self.values.numeric(value, at, f"the start of {unknown}")
             entered = model.variables_by_name[unknown.base]
@@ -183,17 +184,11 @@ class _Builder:
                 counts[label] += 1
                 unique = f"{label} ({counts[label]})"
             counts[unique] = 1
-            try:
-                model.equation(item.expression, name=unique)
-            except InputError as error:
-                raise self.source.placed(error, item.at) from None
+            self.values.wrapped(item.at, model.equation, item.expression, name=unique)
         for reaction in flat.reactions:
             about: Any = {"terminal": reaction.ends, "otherwise": reaction.otherwise}
             about |= {"implicit": bool(reaction.changes), "message": reaction.message}
-            try:
-                model.when(reaction.condition, reaction.changes, **about)
-            except InputError as error:
-                raise self.source.placed(error, reaction.at) from None
+            self.values.wrapped(reaction.at, model.when, reaction.condition, reaction.changes, **about)
         self.check_inputs(flat)
         return model
 
@@ -219,15 +214,6 @@ class _Builder:
         return whole[-1]
 
     # Unknowns and parameters
-
-    def enter(self, model: Model, variable: Variable) -> None:
-        try:
-            if variable.variability:
-                self.parameter(model, variable)
-            else:
-                self.unknown(model, variable)
-        except InputError as error:
-            raise self.source.placed(error, variable.at) from None
 
     def parameter(self, model: Model, variable: Variable) -> None:
         symbol = self.values.symbol(variable)

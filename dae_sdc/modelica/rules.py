@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -386,10 +386,6 @@ def _filled(values: Values, item: Call, scope: Scope) -> Value:
     return arithmetic.filled(value, counts)
 
 
-def _of_arrays(function: Callable[..., Value], count: int) -> Rule:
-    return lambda values, item, scope: function(*_arguments(values, item, scope, count))
-
-
 def _interpolate(values: Values, item: Call, scope: Scope) -> Value:
     places, heights, x = _arguments(values, item, scope, 3)
     if not isinstance(places, list) or not isinstance(heights, list) or len(places) != len(heights):
@@ -414,8 +410,8 @@ _CALLS: Final[dict[str, Rule]] = {
     **dict.fromkeys(("sum", "product"), _total),
     "size": _size,
     **dict.fromkeys(("zeros", "ones", "fill", "identity"), _filled),
-    "transpose": _of_arrays(arithmetic.transpose, 1),
-    "cross": _of_arrays(arithmetic.cross, 2),
+    "transpose": lambda values, item, scope: arithmetic.transpose(*_arguments(values, item, scope, 1)),
+    "cross": lambda values, item, scope: arithmetic.cross(*_arguments(values, item, scope, 2)),
 }
 # The rule of every form.
 RULES: Final[Mapping[type, Rule]] = {

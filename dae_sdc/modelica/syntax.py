@@ -1,7 +1,6 @@
-"""Words of a Modelica text, and its syntax tree, made by the parser and turned into a model by the reader.
+"""Words of a Modelica text, and its syntax tree, made by the parser and turned into a model by the reader."""
 
-The classes of the tree are used with the name of the module, as in ``syntax.Name``.
-"""
+# The classes of the tree are used with the name of the module, as in syntax.Name.
 
 from __future__ import annotations
 

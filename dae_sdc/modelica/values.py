@@ -163,10 +163,10 @@ class Values:
                 )
         return value
 
-    def wrapped(self, at: int, function: Callable[..., Any], *arguments: Any) -> Any:
+    def wrapped(self, at: int, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """Call a function, and add the line of ``at`` to the message of its InputError."""
         try:
-            return function(*arguments)
+            return function(*arguments, **options)
         except InputError as error:
             raise self.source.placed(error, at) from None
 

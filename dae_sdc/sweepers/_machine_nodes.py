@@ -260,9 +260,10 @@ class CompiledNodes(PythonNodes):
             for part in ("matrix", "value", "derivative", "inverse"):
                 tell_rows(getattr(memory, part), getattr(last, part))
 
-    def _used(self) -> list[Any]:
-        """The arrays that hold the state of the matrices, as far as they are in use."""
-        return [*(array[: len(self._slots)] for array in self._kept.values()), *self._ages.values()]
+    def _used(self, count: int | None = None) -> list[Any]:
+        """The arrays that hold the state of the matrices, as far as they, or ``count`` ones, are in use."""
+        count = len(self._slots) if count is None else count
+        return [*(array[:count] for array in self._kept.values()), *self._ages.values()]
 
     def remember(self) -> None:
         super().remember()
@@ -314,27 +315,26 @@ class CompiledNodes(PythonNodes):
         self._slots_of = self._scaled = None
         return self._memory.last.wanted == CONTINUE, step.done, step.reached, step.how
 
+    def _of_steps(self, used: int) -> list[Any]:
+        """The arrays of so many matrices that steps change, with the nodes and coefficients of these."""
+        names = "slot_nodes", "slot_coefficients"
+        return [*self._used(used), *(self._steps[name][:used] for name in names)]
+
     def get_steps(self) -> tuple[Any, ...]:
         """What steps that compiled code sweeps change, but for their results."""
         used = int(self._memory.step.used)
-        kept = [array[:used].copy() for array in self._kept.values()]
-        ages = [array.copy() for array in self._ages.values()]
-        names = [self._steps[name][:used].copy() for name in ("slot_nodes", "slot_coefficients")]
+        arrays = [array.copy() for array in self._of_steps(used)]
         goal = bytes(self._goal_numbers) if self._memory.step.to_goal else b""
-        return used, kept, ages, names, goal, self._nodes.split
+        return used, arrays, goal, self._nodes.split
 
     def set_steps(self, state: tuple[Any, ...]) -> None:
         """Restore what :meth:`get_steps` gave, as if no step had been swept since."""
-        used, kept, ages, names, numbers, self._nodes.split = state
+        used, arrays, numbers, self._nodes.split = state
         step = self._memory.step
         step.used, step.forgotten, step.scaled = used, 0, 0.0
         self._kept["kept"][used:] = -1.0
-        for array, known in zip(self._kept.values(), kept, strict=True):
-            array[:used] = known
-        for array, known in zip(self._ages.values(), ages, strict=True):
+        for array, known in zip(self._of_steps(used), arrays, strict=True):
             array[:] = known
-        for name, known in zip(("slot_nodes", "slot_coefficients"), names, strict=True):
-            self._steps[name][:used] = known
         if numbers:
             ctypes.memmove(addressof(self._goal_numbers), numbers, len(numbers))
 

@@ -1,7 +1,6 @@
-"""Stages of a step that are solved by :mod:`dae_sdc.sweepers._simultaneous`, on a record in memory.
+"""Stages of a step that are solved by :mod:`dae_sdc.sweepers._simultaneous`, on a record in memory."""
 
-Equations in Python are called back, and sparse matrices are factorised by C functions of their own.
-"""
+# Equations in Python are called back, and sparse matrices are factorised by C functions of their own.
 
 from __future__ import annotations
 
@@ -622,22 +621,15 @@ class StageEquations(StageMatrices):
 
 
 class MachineStages(StageEquations):
-    r"""The M stages of a collocation step, solved together, or those of an embedded pair, in turn.
+    """The M stages of a collocation step, solved together, or those of an embedded pair, in turn."""
 
-    .. math::
-        F\Big(t_0 + c_i h,\; u_0 + h \sum_j a_{ij} U_j,\; U_i\Big) = 0
-
-    A simplified Newton iteration has the matrix :math:`I \otimes M + h A \otimes J` with M = dF/du' and
-    J = dF/du at one point, which falls apart into one real and (M - 1) / 2 complex matrices of size n in the
-    eigenbasis of A. Stages of a pair, whose A is triangular, share the real matrix, which is factorised again
-    where entries on the diagonal differ. Compiled code calls kernels, or equations in Python.
-
-    References
-    ----------
-    E. Hairer, G. Wanner, Solving Ordinary Differential Equations II, Springer (1996), sec. IV.8; J. de Swart,
-    G. Soderlind, On the construction of error estimators for implicit Runge-Kutta methods, J. Comput. Appl.
-    Math. 86 (1997) 347.
-    """
+    # They solve F(t_0 + c_i h, u_0 + h sum_j a_ij U_j, U_i) = 0. A simplified Newton iteration has the matrix
+    # I x M + h A x J (Kronecker products) with M = dF/du' and J = dF/du at one point, which falls apart into
+    # one real and (M - 1) / 2 complex matrices of size n in the eigenbasis of A. Stages of a pair, whose A is
+    # triangular, share the real matrix, which is factorised again where entries on the diagonal differ.
+    # Compiled code calls kernels, or equations in Python. E. Hairer, G. Wanner, Solving Ordinary Differential
+    # Equations II, Springer (1996), sec. IV.8; J. de Swart, G. Soderlind, On the construction of error
+    # estimators for implicit Runge-Kutta methods, J. Comput. Appl. Math. 86 (1997) 347.
 
     def begin(self, u0: MeshDAE, t0: float, h: float) -> bool:
         """Begin a step: allocate its stages, and guess their derivatives; whether nothing is known before."""
@@ -782,10 +774,8 @@ class MachineStages(StageEquations):
         return known or (self.numbers.doubtful > 0.0 and self._changes_by_rounding(t0, h))
 
     def judge_by_matrix(self, solver: Any, node: int) -> bool:
-        """Let stages that were solved node by node be judged by the matrix of a node; whether there is one.
-
-        It stands for that of the real eigenvalue, whose coefficient is about as large.
-        """
+        """Let the matrix of a node judge stages that were solved node by node; whether there is one."""
+        # It stands for that of the real eigenvalue, whose coefficient is about as large.
         memory, place = self._memory, solver.matrix_at(node)
         memory.nodes_of, memory.slot = place or (0, -2)
         if place is None:
@@ -852,7 +842,7 @@ class MachineStages(StageEquations):
     # --- weights --------------------------------------------------------------------------------------------
 
     def weigh(self, weights: Weights, h: float, first: bool, floor: bool = True) -> None:
-        """Write the weights of errors at the start of a step that has begun, see :meth:`Weights.fill`."""
+        """Write the weights of errors at the start of a step that has begun."""
         if self._advanced is not None:
             return
         self._begin_weights(weights)

@@ -221,19 +221,12 @@ def pencil_index(mass: Vector, stiffness: Vector, options: AmplificationOptions)
 
 
 class LinearStep(NamedTuple):
-    r"""A step of a method on linear equations, as a general linear method.
+    """A step of a method on linear equations, as a general linear method."""
 
-    .. math::
-        M_i E_i + h J_i Y_i = 0, \qquad Y_i = \sum_m u_{im} x_m + \sum_j a_{ij} E_j, \qquad
-        x_m^+ = \sum_l v_{ml} x_l + \sum_j b_{mj} E_j
-
-    M = dF/du' and J = dF/du at the stages, E_i is h times the derivative there, and x are the r vectors that
-    a step hands to the next: the error of u first.
-
-    References
-    ----------
-    J. C. Butcher, Numerical Methods for Ordinary Differential Equations, 3rd ed., Wiley (2016), sec. 5.
-    """
+    # M_i E_i + h J_i Y_i = 0 with Y_i = sum_m u_im x_m + sum_j a_ij E_j, M = dF/du' and J = dF/du at the
+    # stages: E_i is h times the derivative there, and x are the r vectors that a step hands to the next, the
+    # error of u first, which become sum_l v_ml x_l + sum_j b_mj E_j: J. C. Butcher, Numerical Methods for
+    # Ordinary Differential Equations, 3rd ed., Wiley (2016), sec. 5.
 
     A: Vector  # Shape (s, s). Coefficients of the derivatives in the values at the stages.
     U: Vector  # Shape (s, r). Coefficients of what the step before left.
@@ -280,13 +273,9 @@ def step_map(piece: Piece, step: LinearStep, t: float, h: float) -> Vector:
 
 
 def amplification(piece: Piece, step: LinearStep, t: float, h: float) -> float:
-    """Logarithm of the factor by which a step multiplies errors, the mean over the last of some steps.
-
-    References
-    ----------
-    L. Dieci, R. Russell, E. Van Vleck, On the computation of Lyapunov exponents for continuous dynamical
-    systems, SIAM J. Numer. Anal. 34 (1997) 402.
-    """
+    """Logarithm of the factor by which a step multiplies errors, the mean over the last of some steps."""
+    # L. Dieci, R. Russell, E. Van Vleck, On the computation of Lyapunov exponents for continuous dynamical
+    # systems, SIAM J. Numer. Anal. 34 (1997) 402.
     # The steps follow one another: the largest errors lie in the kernel of dF/du', which is another one in
     # the next step, so that eigenvalues of the map of one step alone may be 0 where errors grow.
     options, size = piece.options, len(step.V) * piece.problem.n

@@ -31,13 +31,9 @@ OFFERED_RADIUS = 0.9  # Spectral radius below which a Q_Delta is offered in its 
 def expected_orders(
     quad_type: str, num_nodes: int, index: int | None, integrates_algebraic: bool = True
 ) -> tuple[int | None, ...]:
-    """Orders in the step size of the converged collocation solution, by component class.
-
-    References
-    ----------
-    E. Hairer, C. Lubich, M. Roche, The Numerical Solution of Differential-Algebraic Systems by Runge-Kutta
-    Methods, LNM 1409, Springer (1989), Table 2.3 (Radau IIA, Gauss, Lobatto IIIA), Theorem 6.4 (index 3).
-    """
+    """Orders in the step size of the converged collocation solution, by component class."""
+    # E. Hairer, C. Lubich, M. Roche, The Numerical Solution of Differential-Algebraic Systems by Runge-Kutta
+    # Methods, LNM 1409, Springer (1989), Table 2.3 (Radau IIA, Gauss, Lobatto IIIA), Theorem 6.4 (index 3).
     m, odd = num_nodes, num_nodes % 2 == 1
     orders: dict[int, tuple[int, ...]]
     if quad_type == "RADAU-RIGHT":

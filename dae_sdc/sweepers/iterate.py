@@ -173,14 +173,12 @@ class StepIterate:
     def prepare(self, stages: Stages) -> None:
         """Give the solver these values, with times, right-hand sides and tolerances."""
         L, P, matrices = self.level, self.problem, self.matrices
-        if self.accuracy is None:
-            restol = L.params.restol
-            floor = RESIDUAL_FLOOR
-            tolerance = max(RESIDUAL_SHARE * restol, floor) if restol > 0.0 else np.inf
-            forcing = PREDICTION_FORCING if self.in_prediction else 0.0
-            limits = (P.newton_tol, tolerance, P.newton_maxiter, forcing)
-        else:
-            limits = (self.accuracy[0], np.inf, P.newton_maxiter, self.accuracy[1])
+        goal, residual, forcing = P.newton_tol, np.inf, PREDICTION_FORCING if self.in_prediction else 0.0
+        if self.accuracy is not None:
+            goal, forcing = self.accuracy
+        elif L.params.restol > 0.0:
+            residual = max(RESIDUAL_SHARE * L.params.restol, RESIDUAL_FLOOR)
+        limits = goal, residual, P.newton_maxiter, forcing
         arrays, coefficients = self.arrays(stages), matrices.coefficients
         self.solver.prepare(
             Place(stages, arrays, L.time, matrices.dt, self.times, coefficients, L.tau, limits)

@@ -208,17 +208,12 @@ def _integrals(points: Sequence[int]) -> list[Fraction]:
 
 
 def bdf(k: int) -> MultistepMethod:
-    """The backward differentiation formula with k steps, order k; zero-stable up to k = 6.
-
-    On DAEs of index 1, 2 and 3 all components have order k at fixed dt. The multiplier of index 3 has one
-    less in the first steps of the formula, as long as it reaches back to starting values of another method.
-
-    References
-    ----------
-    K. E. Brenan, S. L. Campbell, L. R. Petzold, Numerical Solution of Initial-Value Problems in
-    Differential-Algebraic Equations, SIAM (1996), Sect. 3.2. E. Hairer, G. Wanner, Solving Ordinary
-    Differential Equations II, 2nd ed., 1996, Sect. VII.3.
-    """
+    """The backward differentiation formula with k steps, order k; zero-stable up to k = 6."""
+    # On DAEs of index 1, 2 and 3 all components have order k at fixed dt. The multiplier of index 3 has one
+    # less in the first steps of the formula, as long as it reaches back to starting values of another method.
+    # K. E. Brenan, S. L. Campbell, L. R. Petzold, Numerical Solution of Initial-Value Problems in
+    # Differential-Algebraic Equations, SIAM (1996), Sect. 3.2. E. Hairer, G. Wanner, Solving Ordinary
+    # Differential Equations II, 2nd ed., 1996, Sect. VII.3.
     if k < 1:
         raise InputError(f"backward differentiation formulas have at least 1 step; got {k}")
     # The sum over m = 1 ... k of the m-th backward difference divided by m.

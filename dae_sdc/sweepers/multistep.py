@@ -42,15 +42,10 @@ EQUAL_MATRICES = 1e-6
 
 @dataclass
 class FixedPoint(ModifiedNewton):
-    r"""Fixed-point iteration for u = r + c f(t, u), where F(t, u, u') = 0 determines u' = f(t, u).
+    """Fixed-point iteration for u = r + c f(t, u), where F(t, u, u') = 0 determines u' = f(t, u)."""
 
-    .. math::
-        U \leftarrow U - \Big(\frac{\partial F}{\partial u'}\Big)^{-1} F(t, r + c U, U)
-
-    References
-    ----------
-    E. Hairer, G. Wanner, Solving Ordinary Differential Equations II, 2nd ed., 1996, Sect. IV.8.
-    """
+    # An iteration takes (dF/du')^{-1} F(t, r + c U, U) from U: E. Hairer, G. Wanner, Solving Ordinary
+    # Differential Equations II, 2nd ed., 1996, Sect. IV.8.
 
     def solve(self, system: ImplicitSystem) -> None:
         """Move the iterate of ``system`` to its solution; raises SolveError where it does not converge."""

@@ -1,7 +1,6 @@
-"""Where other equations begin to hold: states from which a run goes on, and steps solved in pieces.
+"""Where other equations begin to hold: states from which a run goes on, and steps solved in pieces."""
 
-Algebraic unknowns and u' may jump there. Pieces of a step end where switches change their signs.
-"""
+# Algebraic unknowns and u' may jump there. Pieces of a step end where switches change their signs.
 
 from __future__ import annotations
 
@@ -33,6 +32,7 @@ from dae_sdc.dae.state import (
 from dae_sdc.errors import DAEError, EvaluationError, SolveError
 from dae_sdc.sweepers.coupled import CoupledStages, stages_without_guess
 from dae_sdc.sweepers.tableaux import radau_iia
+from dae_sdc.sweepers.tolerance import in_one_piece
 
 EPS = float(np.finfo(float).eps)
 
@@ -57,11 +57,10 @@ Jumps = list[Jump] | None  # Those that homotopies have followed, the last one f
 
 
 class AlgebraicPart(ImplicitSystem):
-    r"""F(t, u, u') = 0 for the algebraic part of u and the determined part of u', the rest of u held.
+    """F(t, u, u') = 0 for the algebraic part of u and the determined part of u', the rest of u held."""
 
-    With a basis V of the null space of :math:`M = F_{u'}`, u may move along V alone, and of u' the pivot
-    columns of M are looked for. At index 1 the matrix of M's pivot columns and :math:`F_u V` is regular.
-    """
+    # With a basis V of the null space of M = F_u', u may move along V alone, and of u' the pivot columns of M
+    # are looked for. At index 1 the matrix of M's pivot columns and F_u V is regular.
 
     key = "algebraic part"
 
@@ -74,7 +73,7 @@ class AlgebraicPart(ImplicitSystem):
         # Newton's method begins where its matrix has been evaluated.
         self._at_start: Linearization | None = linearize(problem, u, du, t)
         self._find_kernel(self._at_start.mass)
-        self._places = _piece(self._slopes), _piece(self._free)
+        self._places = in_one_piece(self._slopes), in_one_piece(self._free)
         self._turns = np.zeros(problem.n, dtype=bool)
         self._turns[self._slopes] = True
         self._is_split = np.array_equal(self._slopes, np.arange(len(self._slopes)))
@@ -154,10 +153,8 @@ class AlgebraicPart(ImplicitSystem):
         np.minimum(self._weights, 1.0 / np.maximum(self.sizes, np.finfo(float).tiny), out=self._weights)
 
     def solve(self, known: Jumps = None) -> None:
-        """Solve by Newton's method, damped where need be, then by a homotopy; else the state is as it was.
-
-        Where the homotopy from a state near this one has come to is ``known``, Newton's method begins there.
-        """
+        """Solve by Newton's method, damped where need be, then by a homotopy; else the state is as it was."""
+        # Where the homotopy from a state near this one has come to is ``known``, Newton begins there.
         start = self._u.copy(), self._du.copy()
         try:
             self._newton.solve(self)
@@ -232,13 +229,6 @@ def _pivots_of(entries: bytes, n: int) -> tuple[Any, Any, Vector | None]:
         coupling = solve_triangular(triangle[:rank, :rank], triangle[:rank, rank:])
         coupling = coupling / columns[slopes, None] * columns[free]
     return slopes, free, coupling
-
-
-def _piece(places: Any) -> Any:
-    """Places as a slice where they are numbers in a row, which takes a view and not a copy."""
-    if len(places) and np.array_equal(places, np.arange(places[0], places[0] + len(places))):
-        return slice(int(places[0]), int(places[0]) + len(places))
-    return places
 
 
 def consistent_restart(

@@ -260,14 +260,14 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
 
     def _step(self) -> None:
         """Solve all stages of the step."""
+        L = self.level
         if self.tolerance is not None:
-            L, together = self.level, self._together
+            together = self._together
             self.outcome = together.step(L.u[0], L.time, L.dt)
             stages, self._used = together.used.stages, together.used.tableau
             self._take(stages.u, stages.du)
             L.f[0] = attach(stages.du0.copy(), L.prob.n_diff)
         else:
-            L = self.level
             self._take(*self._plain.step(L.u[0], EndDerivative(L.f[0].view(np.ndarray)), L.time, L.dt))
 
     def compute_residual(self, stage: str = "") -> None:

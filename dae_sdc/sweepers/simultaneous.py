@@ -1,8 +1,7 @@
-"""The stages of a step by simplified Newton iterations: at once in the eigenbasis of A, or in turn.
+"""The stages of a step by simplified Newton iterations: at once in the eigenbasis of A, or in turn."""
 
-The functions of the algorithm are Python in the part that numba compiles. They are made of operations on
-memory, see :mod:`dae_sdc.sweepers._simultaneous`.
-"""
+# The functions of the algorithm are Python in the part that numba compiles. They are made of operations on
+# memory, see dae_sdc.sweepers._simultaneous.
 
 from __future__ import annotations
 
@@ -293,17 +292,13 @@ def solve_together(w: Any, t0: Any, h: Any) -> Any:
 
 
 def estimate(w: Any, t0: Any, h: Any, first: Any) -> Any:
-    r"""The weighted norm of an error estimate of the step.
-
-    .. math::
-        e = (M + h \gamma J)^{-1} M h \gamma (u'(t_0) - p'(t_0))
-
-    with the collocation polynomial p, M = dF/du' and J = dF/du. In a ``first`` step u'(t_0) is not known, and
-    -h gamma F(t_0, u_0, p'(t_0)) takes the place of M h gamma (u'(t_0) - p'(t_0)): no dF/du' of another point
-    stands in it, which would mix constraints with other rows where the equations do so by a matrix that
-    depends on u. At index 3 (``first`` is 2), where constraints are not judged, F(t_0, u_0, u'(t_0)) is added
-    to the usual estimate. A pair has the difference of its two solutions in place of h gamma (u' - p').
-    """
+    """The weighted norm of an error estimate of the step."""
+    # It is (M + h gamma J)^{-1} M h gamma (u'(t_0) - p'(t_0)) with the collocation polynomial p, M = dF/du'
+    # and J = dF/du. In a ``first`` step u'(t_0) is not known, and -h gamma F(t_0, u_0, p'(t_0)) takes the
+    # place of M h gamma (u'(t_0) - p'(t_0)): no dF/du' of another point stands in it, which would mix
+    # constraints with other rows where the equations do so by a matrix that depends on u. At index 3
+    # (``first`` is 2), where constraints are not judged, F(t_0, u_0, u'(t_0)) is added to the usual estimate.
+    # A pair has the difference of its two solutions in place of h gamma (u' - p').
     if w.in_turn:
         w.difference(h)
         return w.filtered()
@@ -314,12 +309,10 @@ def estimate(w: Any, t0: Any, h: Any, first: Any) -> Any:
 
 
 def error_at_end(w: Any, h: Any) -> Any:
-    """Largest weighted error at the end of a step in unknowns of index 1 that relax within a part of it.
-
-    They have that of u' there: M times its jump at the start where the solution is smooth, see
-    :meth:`~dae_sdc.sweepers.tolerance.Weights.see`. As the last step has a part in that jump, p' at the end
-    must change as much without the start as a node. The error is that of :func:`estimate` before.
-    """
+    """Largest weighted error at the end of a step in unknowns of index 1 that relax within a part of it."""
+    # They have that of u' there: M times its jump at the start where the solution is smooth, see
+    # :meth:`~dae_sdc.sweepers.tolerance.Weights.see`. As the last step has a part in that jump, p' at the end
+    # must change as much without the start as a node. The error is that of :func:`estimate` before.
     by_jump = w.m * w.stiff_part()
     w.rate_defect(h, True)
     w.filtered()

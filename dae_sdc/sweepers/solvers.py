@@ -89,10 +89,8 @@ class PythonNodes:
         failed: int | None = None,
         **given: Any,
     ) -> tuple[int, int, float]:
-        """Sweep until the residual or u meets a tolerance; nodes that compiled code cannot solve here.
-
-        Such a node may have ``failed`` already, in a sweep that has begun.
-        """
+        """Sweep until the residual or u meets a tolerance; nodes that compiled code cannot solve here."""
+        # Such a node may have ``failed`` already, in a sweep that has begun.
         low, done = 0, 0
         while True:
             if failed is None:
@@ -119,11 +117,6 @@ class PythonNodes:
     def matrix_at(self, m: int) -> tuple[int, int] | None:
         """Address and slot of the matrix of node m in the memory of compiled code; None if not there."""
         return None
-
-    def measured(self, low: int, high: int) -> Vector:
-        """F - tau at nodes ``low`` to ``high`` - 1 with u = u_0 + dt sum_j q_mj U_j, one row a node."""
-        sweep.place_measured(self.arrays, low, high)
-        return self.residuals(low, high)
 
     def verify(self, low: int, high: int) -> None:
         """Raise NewtonError if F at nodes ``low`` to ``high`` - 1 is larger than small corrections imply."""

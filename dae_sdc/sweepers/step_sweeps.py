@@ -540,11 +540,13 @@ class StepSweeps:
         iterate.prepare(iterate.stages)
         if iterate.surroundings.coupled:
             # Transfers between levels need the residuals themselves.
-            self._rows[iterate.owned] = iterate.solver.measured(own.start, own.stop)
+            arrays = iterate.arrays(iterate.stages)
+            sweep.place_measured(arrays, own.start, own.stop)
+            self._rows[iterate.owned] = iterate.solver.residuals(own.start, own.stop)
             iterate.residuals_known, iterate.residuals_shared = True, False
             self.norms[iterate.owned] = np.abs(self._rows[iterate.owned]).max(axis=1, initial=0.0)
             if iterate.keeps:
-                sweep.add_defects(iterate.arrays(iterate.stages), own.start, own.stop, self.norms)
+                sweep.add_defects(arrays, own.start, own.stop, self.norms)
         else:
             iterate.solver.run(sweep.residual_norms, own.start, own.stop, norms=self.norms)
         return list(self.norms[iterate.owned].tolist())

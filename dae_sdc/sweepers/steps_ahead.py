@@ -1,9 +1,9 @@
-"""The sizes of steps from the errors of the last ones, and steps one after the other in one call.
+"""The sizes of steps from the errors of the last ones, and steps one after the other in one call."""
 
-The functions are Python in the part that numba compiles, on numbers in memory that both of them know. Steps
-ahead are the plain ones: solved without doubt, accepted, between two times that are to be met. The step with
-which something else happens is left to the controller, from its begin or from where its stages are solved.
-"""
+# The functions are Python in the part that numba compiles, on numbers in memory that both of them know. Steps
+# ahead are the plain ones: solved without doubt, accepted, between two times that are to be met. The step
+# with which something else happens is left to the controller, from its begin or from where its stages are
+# solved.
 
 from __future__ import annotations
 
@@ -88,16 +88,12 @@ EPS = float(np.finfo(float).eps)
 
 
 class StepSizes(ctypes.Structure):
-    """What the size of the next step depends on: a PI controller with limits, and times to be met.
+    """What the size of the next step depends on: a PI controller with limits, and times to be met."""
 
-    References
-    ----------
-    K. Gustafsson, Control-theoretic techniques for stepsize selection in implicit Runge-Kutta methods, ACM
-    Trans. Math. Softw. 20 (1994) 496; E. Hairer, G. Wanner, Solving Ordinary Differential Equations II
-    (1996), eq. (IV.8.25);
-    K. Gustafsson, G. Soderlind, Control strategies for the iterative solution of nonlinear equations in ODE
-    solvers, SIAM J. Sci. Comput. 18 (1997) 23.
-    """
+    # K. Gustafsson, Control-theoretic techniques for stepsize selection in implicit Runge-Kutta methods, ACM
+    # Trans. Math. Softw. 20 (1994) 496; E. Hairer, G. Wanner, Solving Ordinary Differential Equations II
+    # (1996), eq. (IV.8.25); K. Gustafsson, G. Soderlind, Control strategies for the iterative solution of
+    # nonlinear equations in ODE solvers, SIAM J. Sci. Comput. 18 (1997) 23.
 
     _fields_ = fields(
         ctypes.c_double,
@@ -238,12 +234,10 @@ def end_of_step(x: Any, time: Any, dt: Any) -> Any:
 
 
 def approached(x: Any, w: Any, time: Any, dt: Any) -> Any:
-    """The time that accepted steps approach in proportion to the time left to it, or NaN.
-
-    The sum of such steps converges, so that a run never gets there, unless a step passes the point by chance:
-    at a pole, or at a root of a solution under a fractional power. The largest u' of a differential unknown
-    at the end of the step, relative to its size, is ``w.end_slope()``.
-    """
+    """The time that accepted steps approach in proportion to the time left to it, or NaN."""
+    # The sum of such steps converges, so that a run never gets there, unless a step passes the point by
+    # chance: at a pole, or at a root of a solution under a fractional power. The largest u' of a differential
+    # unknown at the end of the step, relative to its size, is w.end_slope().
     x.falling += 1.0
     if dt > RECOVERY_OF_STEPS * FALL * x.least or x.times == 0.0:
         begin_approach(x, time, dt, w.end_slope())
@@ -634,11 +628,9 @@ class StepsAhead:
         hesitation: tuple[float, float],
         look: Look | None = None,
     ) -> Taken:
-        """Take at most so many steps from a state; errors ``between`` nodes count by weights, for a mask.
-
-        Where only the first of them are to be kept, as ``look`` says of steps that were taken, the others are
-        as if they had not been.
-        """
+        """Take at most so many steps from a state; errors ``between`` nodes count by weights, for a mask."""
+        # Where only the first of them are to be kept, as ``look`` says of steps that were taken, the others
+        # are as if they had not been.
         method, began = self._method, perf_counter()
         stages = method.stages
         m, continued = stages.rows, value.polynomial is not None

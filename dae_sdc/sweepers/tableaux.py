@@ -387,12 +387,10 @@ def _integrals(x: Array, count: int) -> Array:
 
 @cache
 def radau_iia(s: int) -> Tableau:
-    """The Radau IIA method with s stages, order 2s - 1: collocation at the right Radau nodes.
-
-    Orders at index 2 and 3: Hairer, Lubich, Roche, LNM 1409 (1989), from B(2s-1), C(s), D(s-1), R(inf) = 0;
-    at index 3 also L. Jay, "Collocation methods for differential-algebraic equations of index 3", Numer.
-    Math. 65 (1993).
-    """
+    """The Radau IIA method with s stages, order 2s - 1: collocation at the right Radau nodes."""
+    # Orders at index 2 and 3: Hairer, Lubich, Roche, LNM 1409 (1989), from B(2s-1), C(s), D(s-1), R(inf) = 0;
+    # at index 3 also L. Jay, "Collocation methods for differential-algebraic equations of index 3", Numer.
+    # Math. 65 (1993).
     _check_stages("Radau IIA", s, 1)
     A, _, c = _collocation(_nodes([0.0] * (s - 1) + [-1.0, 1.0]))
     p = 2 * s - 1
@@ -403,10 +401,9 @@ def radau_iia(s: int) -> Tableau:
 
 @cache
 def lobatto_iiic(s: int) -> Tableau:
-    """The Lobatto IIIC method with s stages, order 2s - 2: a_i1 = b_1 and C(s-1) at the Lobatto nodes.
-
-    Orders at index 2 and 3: Hairer, Lubich, Roche, LNM 1409 (1989), from B(2s-2), C(s-1), D(s-1), R(inf) = 0.
-    """
+    """The Lobatto IIIC method with s stages, order 2s - 2: a_i1 = b_1 and C(s-1) at the Lobatto nodes."""
+    # Orders at index 2 and 3: Hairer, Lubich, Roche, LNM 1409 (1989), from B(2s-2), C(s-1), D(s-1) and
+    # R(inf) = 0.
     _check_stages("Lobatto IIIC", s, 2)
     x = _nodes([0.0] * (s - 2) + [-1.0, 0.0, 1.0])
     _, b, c = _collocation(x)
@@ -422,12 +419,10 @@ def lobatto_iiic(s: int) -> Tableau:
 
 @cache
 def gauss(s: int) -> Tableau:
-    """The Gauss method with s stages, order 2s: collocation at the Gauss nodes.
-
-    The end of a step is no stage, so constraints hold there only approximately, and R(inf) = (-1)^s: errors
-    of algebraic components add up for even s and cancel from step to step for odd s. Orders: Hairer, Lubich,
-    Roche, LNM 1409 (1989). At index 3 the multiplier does not converge for s = 2 and 3.
-    """
+    """The Gauss method with s stages, order 2s: collocation at the Gauss nodes."""
+    # The end of a step is no stage, so constraints hold there only approximately, and R(inf) = (-1)^s: errors
+    # of algebraic components add up for even s and cancel from step to step for odd s. Orders: Hairer,
+    # Lubich, Roche, LNM 1409 (1989). At index 3 the multiplier does not converge for s = 2 and 3.
     _check_stages("Gauss", s, 1)
     A, b, c = _collocation(_nodes([0.0] * s + [1.0]))
     p, odd = 2 * s, s % 2

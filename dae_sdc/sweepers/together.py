@@ -303,15 +303,14 @@ class FewerNodes:
     def step(self, u0: MeshDAE, t0: float, h: float) -> Outcome:
         """Solve a step, see :meth:`StagesTogether.step`."""
         repeated = self.attempt(t0)
-        method, full = self.used, self._methods[self._full]
-        if method is full or not self._left:
-            outcome = self._step(full, u0, t0, h, repeated)
+        full = self._methods[self._full]
+        method = self.used if self._left else full
+        outcome = self._step(method, u0, t0, h, repeated)
+        if method is full:
             if outcome.solved:
                 self.failures, self._since, self.tried = max(0.0, self.failures - RECOVERY), 0, ""
                 return outcome
-            method, self.failures = full, min(FAILURES_OF_ALL_NODES, self.failures + 1.0)
-        else:
-            outcome = self._step(method, u0, t0, h, repeated)
+            self.failures = min(FAILURES_OF_ALL_NODES, self.failures + 1.0)
         nodes, tried = method.tableau.stages, []
         fails = self._wanted and self._since < MOST_STEPS_WITH_FEWER_NODES
         fails = fails and self.failures >= FAILURES_OF_ALL_NODES

@@ -67,15 +67,10 @@ SETTINGS = ToleranceSettings()
 
 
 def inner_factor(rtol: float, order: int, order_of_method: float, index: int = 1) -> float:
-    """Largest accepted error estimate, whose order is lower than that of the method, in units of rtol.
-
-    At index 2 few nodes take a part of it: unknowns that follow from the state multiply its global error.
-
-    References
-    ----------
-    E. Hairer, G. Wanner, Stiff differential equations solved by Radau methods, J. Comput. Appl. Math. 111
-    (1999) 93, whose codes choose it so.
-    """
+    """Largest accepted error estimate, whose order is lower than that of the method, in units of rtol."""
+    # At index 2 few nodes take a part of it: unknowns that follow from the state multiply its global error.
+    # E. Hairer, G. Wanner, Stiff differential equations solved by Radau methods, J. Comput. Appl. Math. 111
+    # (1999) 93, whose codes choose it so.
     factor = 0.005 * rtol ** (min(1.0, order / (order_of_method + 1.0)) - 1.0)
     if index == 2 and order <= SETTINGS.few_nodes + 1 and rtol >= SETTINGS.finest_at_index_2:
         factor = max(SETTINGS.share_of_few_nodes * factor, min(factor, SETTINGS.least_of_few_nodes))
@@ -134,14 +129,13 @@ def require_relative(rtol: object) -> float:
 
 @dataclass(frozen=True)
 class Tolerance:
-    """Accuracy asked of every step.
+    """Accuracy asked of every step."""
 
-    The error of unknown i counts in units of ``atol[i] + rtol abs(u[i])``, and that of an unknown of index k
-    is multiplied by min(1, h / tau)^(k - 1), but after the first step by no less than rtol: its local error
-    has k - 1 orders less, and does not accumulate. tau is eight times the time in which the solution changes
-    by its size, and before the first step at most half the interval. In equations of index 2 and for unknowns
-    above index 3 tau is a quarter of that; above index 3 the factor is multiplied by 2^(k - 3).
-    """
+    # The error of unknown i counts in units of ``atol[i] + rtol abs(u[i])``, and that of an unknown of index
+    # k is multiplied by min(1, h / tau)^(k - 1), but after the first step by no less than rtol: its local
+    # error has k - 1 orders less, and does not accumulate. tau is eight times the time in which the solution
+    # changes by its size, and before the first step at most half the interval. In equations of index 2 and
+    # for unknowns above index 3 tau is a quarter of that; above index 3 the factor is multiplied by 2^(k-3).
 
     rtol: float  # Relative tolerance.
     # Shape (n,). Absolute tolerance; None for rtol times the sizes of the unknowns in the run, see
@@ -243,12 +237,11 @@ def less_accurate(problem: ProblemDAE, tolerance: Tolerance) -> str:
     )
 
 
-def _places(chosen: Any) -> Any:
-    """Where a mask is True: as a slice if that is one piece, which takes a view and not a copy."""
-    places = np.flatnonzero(chosen)
-    if len(places) and places[-1] - places[0] + 1 == len(places):
-        return slice(int(places[0]), int(places[-1]) + 1)
-    return chosen
+def in_one_piece(places: Any) -> Any:
+    """Places as a slice where they are numbers in a row, which takes a view and not a copy."""
+    if len(places) and np.array_equal(places, np.arange(places[0], places[0] + len(places))):
+        return slice(int(places[0]), int(places[0]) + len(places))
+    return places
 
 
 class Weights:
@@ -270,31 +263,22 @@ class Weights:
         size = len(counted)
         self._sizes, self._expected = scales.unknowns[:size], scales.expected[:size]
         self._seen = scales.seen[:size]
-        self._scaled = [(k, _places(exponents == k)) for k in np.unique(exponents).tolist() if k > 0]
-        self._slow = _places(exponents == exponents.min())
+        higher = [k for k in np.unique(exponents).tolist() if k > 0]
+        self._scaled = [(k, in_one_piece(np.flatnonzero(exponents == k))) for k in higher]
         self.exponents, self.counted = exponents, counted
         self.lets_go = bool(self._scaled) and part == SETTINGS.time_part_let_go
-        self._all_count = bool(counted.all())
         self._least = 1.0 if atol is None else np.maximum(1.0, atol / rtol)
         self.least_factor = 0.0
 
-    def fill(self, u: Vector, h: float, out: Vector, du: Vector | None = None, floor: bool = False) -> None:
-        """Write the weights at a state and a step size."""
+    def fill(self, u: Vector, h: float, out: Vector) -> None:
+        """Write the weights at a state and a step size, those of a higher index without a least factor."""
         # Shapes: out (n,).
         np.abs(u, out=out)
-        scales = self.scales
-        if scales.running:
-            if scales.watched:
+        if self.scales.running:
+            if self.scales.watched:
                 np.maximum(self._seen, out, out=self._seen)
             np.maximum(self._sizes, out, out=self._sizes)
-        self.least_factor = self.rtol if floor else 0.0
-        if self._scaled and du is not None:
-            slow = self._slow
-            sizes = np.maximum(self._sizes[slow], self._expected[slow])
-            np.maximum(sizes, out[slow], out=sizes)
-            np.maximum(sizes, TINY, out=sizes)
-            changes = np.divide(du[slow], sizes, out=sizes)
-            scales.see_rate(sqrt(changes @ changes / len(changes)))
+        self.least_factor = 0.0
         self._write(self._sizes, h, out)
 
     def see(
@@ -305,14 +289,12 @@ class Weights:
         growth: Any = 1.0,
         sizes: Vector | None = None,
     ) -> None:
-        """Keep the estimated errors of accepted steps, in rows, relative to the unknowns from size 1 on.
-
-        Those at the end ``u`` of a step of Radau IIA that is ``growth`` times as long as the last: the jump
-        of an unknown of index k between both has r = growth^(M + 2 - k) parts of it and M of the last one,
-        as pi'(1) = M |pi'(0)| for pi(t) = t (t - c_1) ... (t - c_M), and so for the derivative of what takes
-        the values of pi' at 0 and the nodes. The error has M r parts; above index 2 at least the estimate.
-        The ``sizes`` of unknowns are those known when each of the steps began, if not those of now.
-        """
+        """Keep the estimated errors of accepted steps, in rows, relative to the unknowns from size 1 on."""
+        # Those at the end u of a step of Radau IIA that is growth times as long as the last: the jump of an
+        # unknown of index k between both has r = growth^(M + 2 - k) parts of it and M of the last one, as
+        # pi'(1) = M |pi'(0)| for pi(t) = t (t - c_1) ... (t - c_M), and so for the derivative of what takes
+        # the values of pi' at 0 and the nodes. The error has M r parts; above index 2 at least the estimate.
+        # The sizes of unknowns are those known when each of the steps began, if not those of now.
         if not self._scaled or (u is None and not self.lets_go):
             return
         sizes, factor = self._sizes if sizes is None else sizes, np.ones(1)
@@ -381,5 +363,4 @@ class Weights:
             out[where] *= (
                 self.high * first * max(min(1.0, part * h * self.scales.rate) ** k, self.least_factor)
             )
-        if not self._all_count:
-            out *= self.counted
+        out *= self.counted
