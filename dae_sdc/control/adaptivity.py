@@ -318,10 +318,8 @@ class AdaptivityDAE(MarkingControl):
         hesitation: Any,
         look: Callable[[Any, Any, Taken], int] | None,
     ) -> Taken | None:
-        """Steps that are taken one after the other from a state, as they would be one by one, if any can.
-
-        Those that ``look`` does not take for the first of nothing but plain ones are left to be taken again.
-        """
+        """Steps that are taken one after the other from a state, as they would be one by one, if any can."""
+        # Those that ``look`` does not take for the first of nothing but plain ones are to be taken again.
         # Factors of sparse matrices cannot be put back, and only polynomials are looked at afterwards.
         looks = look is None or (L.prob.sparsity is None and L.sweep.collocation)
         free = self._given is None and not self._restarts and looks

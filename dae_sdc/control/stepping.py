@@ -300,10 +300,8 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         return value, self.return_stats()
 
     def follow(self, u0: Any, t0: float, t_end: float, borders: Borders) -> bool:
-        """Take plain steps from another state than that of the last run, to an end or the first border.
-
-        Sizes of unknowns go on to be those that were seen. Whether all steps were plain.
-        """
+        """Take steps from a state to an end or the first border; whether all of them were plain."""
+        # Sizes of unknowns go on to be those that were seen in the last run.
         step, value, time, steps = self.MS[0], u0, t0, self.adaptivity
         level, record = step.levels[0], self._record
         step.status.first = True

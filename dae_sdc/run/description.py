@@ -195,10 +195,7 @@ def describe(options: SetupOptions) -> Setup:
 
 
 def setup_of(options: SetupOptions, instance: ProblemDAE, arguments: Mapping[str, Any] | None) -> Setup:
-    """The setup of a run of a problem, see :func:`describe`.
-
-    With ``arguments`` its class makes another one for each level, otherwise it is copied.
-    """
+    """The setup of a run of a problem, which is copied for each level, or made by its class of arguments."""
     for controller, own in (options.convergence_controllers or {}).items():
         if not (isinstance(controller, type) and isinstance(own, Mapping)):
             raise InputError(

@@ -491,10 +491,8 @@ class Execution:
         return columns["t"], columns["u"], columns["du"], per_step, dense
 
     def sampling(self, n_slopes: int) -> Samples | None:
-        """The samples at the output times, taken during the run; None if all steps must be kept.
-
-        Events within steps and checkpoints need all steps, and ranks add up each other's work at the end.
-        """
+        """The samples at the output times, taken during the run; None if all steps must be kept."""
+        # Events within steps and checkpoints need all steps, and ranks add up each other's work at the end.
         kept = self.plan.keeps or self.plan.locates or self.plan.saving is not None or self.team.size > 1
         if self.plan.t_eval is None or kept:
             return None

@@ -167,10 +167,7 @@ def initial(options: InitialOptions) -> Initial:
 
 
 def start_result(start: Initial) -> Result:
-    """A start as a table of kind "start": names, values, rates and units of the unknowns of the state.
-
-    The parameters have its time, all values by name, and what was changed and left to guesses.
-    """
+    """A start as a table of kind "start": names, values, rates and units of the unknowns of the state."""
     widths = [max(map(len, texts), default=1) or 1 for texts in (start.names, start.units)]
     columns = [("name", f"U{widths[0]}"), ("value", "f8"), ("rate", "f8"), ("unit", f"U{widths[1]}")]
     rows = zip(start.names, start.u, start.du, start.units, strict=True)

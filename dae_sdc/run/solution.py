@@ -674,11 +674,9 @@ def in_transients(
 
 
 def rare_peaks(t: Vector, u: Vector, sizes: Vector, least: Vector | float) -> NDArray[np.int64]:
-    """Numbers of the unknowns that are far larger in a small part of a run than elsewhere.
-
-    Values up to ``least``, the tolerance, are no peaks.
-    """
-    # Shapes: t (K,), u (K, n), sizes (n,): their largest values, least (n,).
+    """Numbers of the unknowns that are far larger in a small part of a run than elsewhere."""
+    # Shapes: t (K,), u (K, n), sizes (n,): their largest values, least (n,): the tolerance, below which
+    # values are no peaks.
     share = np.diff(t) / (t[-1] - t[0])
     in_peaks = share @ (GLOBAL_ERROR.peak * np.abs(u[1:]) > sizes)
     return np.flatnonzero((sizes > least) & (in_peaks < GLOBAL_ERROR.part_of_peaks))

@@ -169,10 +169,8 @@ class Target:
 
 
 def resolve(equations: Any, as_model: bool = False, anew: bool = False) -> Target:
-    """What a name or file stands for, or what was given as an object; problems of pySDC become ours.
-
-    A file is run once, and its objects are shared, unless it is to be run ``anew``.
-    """
+    """What a name or file stands for, or what was given as an object; problems of pySDC become ours."""
+    # A file is run once, and its objects are shared, unless it is to be run ``anew``.
     if not isinstance(equations, str | Path):
         return equations if isinstance(equations, Target) else Target(adapted(equations), "", as_model)
     text = str(equations)
