@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dae_sdc.control.driver import MarkingControl, driver_of
+from dae_sdc.control.driver import MarkingControl, StepRequests, driver_of
 from dae_sdc.dae.consistency import begin_scales
 from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.newton import undetermined
@@ -67,7 +67,7 @@ def _end_slope(u: Any, n: int) -> Vector:
     return np.zeros(n) if u.polynomial is None else u.polynomial.derivative_at_end()
 
 
-class AdaptivityDAE(MarkingControl):
+class AdaptivityDAE(StepRequests, MarkingControl):
     """Accepts or repeats every step by the error that its sweeper estimates, and sets the next step size.
 
     In pySDC's own controllers it takes one step at a time on one level, and refuses the rest. There the
@@ -100,8 +100,7 @@ class AdaptivityDAE(MarkingControl):
         self._targets = [*(self.params.stops or ()), self.params.t_end]
         self.remark, self.come_to = "", -np.inf
         self._limit: TimeLimit | None = None
-        self.jumps, self._last_jump = 0, -np.inf
-        self._given: float | None = None
+        self.jumps, self._last_jump, self._given = 0, -np.inf, None
         self._between: tuple[Any, Any] = None, None
         self.second_opinion: Callable[[AdaptivityDAE, Any, bool], bool] | None = None
 
@@ -318,10 +317,8 @@ class AdaptivityDAE(MarkingControl):
         hesitation: Any,
         look: Callable[[Any, Any, Taken], int] | None,
     ) -> Taken | None:
-        """Steps that are taken one after the other from a state, as they would be one by one, if any can.
-
-        Those that ``look`` does not take for the first of nothing but plain ones are left to be taken again.
-        """
+        """Steps that are taken one after the other from a state, as they would be one by one, if any can."""
+        # Those that ``look`` does not take for the first of nothing but plain ones are to be taken again.
         # Factors of sparse matrices cannot be put back, and only polynomials are looked at afterwards.
         looks = look is None or (L.prob.sparsity is None and L.sweep.collocation)
         free = self._given is None and not self._restarts and looks
@@ -388,10 +385,6 @@ class AdaptivityDAE(MarkingControl):
     def t_end(self) -> float:
         """The end of the run."""
         return float(self.params.t_end)
-
-    def repeat_step(self, dt: float) -> None:
-        """Let the next step have this size: the repetition of one that has been accepted."""
-        self._given = dt
 
     def at_stop(self, time: float) -> bool:
         """Whether the equations have a kink or a jump at the time that an accepted step has come to."""

@@ -58,7 +58,7 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
 
     def pre_run(self, step: Any, level_number: int) -> None:
         """Look at no step where dF/du' is constant."""
-        super().pre_run(step, level_number)
+        # Nothing is added to statistics, for which the base keeps a count in all of these methods.
         if step.levels[0].prob.constant_mass:
             self._next = 0
 
@@ -79,7 +79,6 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
 
     def post_step(self, step: Any, level_number: int) -> None:
         """Check an accepted step."""
-        # Nothing is added to statistics, for which the base keeps a count.
         if not self._next or step.status.get("restart"):
             return
         L = step.levels[0]
@@ -100,7 +99,6 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
 
     def post_run(self, step: Any, level_number: int) -> None:
         """Check the steps since the last check; raises as :meth:`post_step` does."""
-        super().post_run(step, level_number)
         if step is not None and self._accepted > self._calculated:
             self._check(step.levels[0])
 

@@ -141,24 +141,35 @@ class UnneededStep(SolveError):
     """The failure that is given to sweepers whose steps will be repeated whatever they come to."""
 
 
-class GridOfSteps:
-    """Step sizes of runs that pySDC gives theirs: only what events change, and the way back to the grid."""
+class StepRequests:
+    """What events ask of the sizes of steps."""
 
-    def __init__(self, dt: float) -> None:
-        self.dt = dt
-        self.begin(0.0)
-
-    def begin(self, t0: float) -> None:
-        """Begin a run."""
-        self._grid, self._off = t0, False
-        self._given: float | None = None
+    _given: float | None = None  # The size of the next step, where it is told.
 
     def repeat_step(self, dt: float) -> None:
         """Let the next step have this size: the repetition of one that has been accepted."""
         self._given = dt
 
     def restart(self) -> None:
-        """Does nothing: the size of the next step does not depend on the last."""
+        """Does nothing where the size of the next step does not depend on the last."""
+
+
+class GridOfSteps(StepRequests):
+    """Step sizes of runs that pySDC gives theirs: only what events change, and the way back to the grid."""
+
+    def __init__(self, dt: float, problem: Any) -> None:
+        self.dt, self._problem = dt, problem
+        self.begin(0.0)
+
+    def begin(self, t0: float) -> None:
+        """Begin a run."""
+        self._grid, self._off, self._given = t0, False, None
+
+    def at_stop(self, time: float) -> bool:
+        """Whether the equations have a kink or a jump at the time that an accepted step has come to."""
+        near = SAME_TIME * self.dt
+        breakpoints = self._problem.breakpoints(time - 2 * near, time + 2 * near)
+        return any(abs(stop - time) <= near for stop in breakpoints)
 
     @property
     def repeats(self) -> bool:
@@ -188,7 +199,7 @@ class GridOfSteps:
 
     def get_state(self) -> dict[str, Any]:
         """All that later steps depend on."""
-        return dict(vars(self))
+        return {name: value for name, value in vars(self).items() if name != "_problem"}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Take what :meth:`get_state` gave."""
@@ -209,7 +220,6 @@ class _Observe(Hooks):  # type: ignore[misc]
     driver: StepDriver
 
     def pre_run(self, step: Any, level_number: int) -> None:
-        super().pre_run(step, level_number)
         self.driver.begin(step)
 
     def post_step(self, step: Any, level_number: int) -> None:
@@ -250,7 +260,7 @@ class StepDriver(Control):
             require_single_steps(controller, comm, "AdaptivityDAE" if single else "LocateEvents")
         if single:
             self.adaptivity.prepare(steps[0])
-        self.sizes = GridOfSteps(level.params.dt) if self.adaptivity is None else self.adaptivity
+        self.sizes = self.adaptivity or GridOfSteps(level.params.dt, level.prob)
         if count > 1:
             controller.add_hook(MarkProvisionalStarts)
         for hook in list(controller.hooks):
@@ -281,7 +291,7 @@ class StepDriver(Control):
             self.sizes.begin(t0)
         self._repeating, self._news = False, []
         if self.events is not None:
-            L.u[0] = self.events.begin(L, t0, L.u[0], self)
+            L.u[0] = self.events.begin(L, t0, L.u[0], self.sizes)
             self._hold_sides()
         if self.saving is not None:
             self.saving.begin(step)
@@ -292,24 +302,6 @@ class StepDriver(Control):
         sides = tuple(watch.side for watch in self.events.switches)
         for step in self._controller.steps:
             step.levels[0].prob.hold_sides(sides)
-
-    # --- what events ask for --------------------------------------------------------------------------------
-
-    def repeat_step(self, dt: float) -> None:
-        """Let the next step have this size."""
-        self.sizes.repeat_step(dt)
-
-    def restart(self) -> None:
-        """Let the next step begin like the first: other equations hold from here on."""
-        self.sizes.restart()
-
-    def at_stop(self, time: float) -> bool:
-        """Whether the equations have a kink or a jump at the time that an accepted step has come to."""
-        if self.adaptivity is not None:
-            return bool(self.adaptivity.at_stop(time))
-        L = self._controller.steps[0].levels[0]
-        near = SAME_TIME * self.sizes.dt
-        return any(abs(stop - time) <= near for stop in L.prob.breakpoints(time - 2 * near, time + 2 * near))
 
     # --- while steps iterate --------------------------------------------------------------------------------
 

@@ -704,10 +704,8 @@ class _Functions:
         return np.array(rows)
 
     def scans(self, sampled: _Sampled, ahead: bool = False) -> Any:
-        """What :meth:`_Watch.scan` gives for functions that are not far from 0 along a step.
-
-        None for a step taken ahead in which the run may have to stop.
-        """
+        """What :meth:`_Watch.scan` gives for functions that are not far from 0 along a step."""
+        # None for a step taken ahead in which the run may have to stop.
         step, table, scans = sampled.step, sampled.table, []
         watches = [*self.events, *self.switches]
         for i, is_resolved in _near_zero(watches, sampled.thetas[: sampled.count], table):
@@ -963,10 +961,8 @@ class LocateEvents(MarkingControl):
         return self._most_ahead if self._aim is None else 0
 
     def look_ahead(self, L: Any, start: MeshDAE, taken: Taken) -> int:
-        """The number of steps taken ahead before the first in which the run may have to stop.
-
-        Zeros on them are kept. The step behind them is left to the controller, which looks at it again.
-        """
+        """The number of steps taken ahead before the first in which the run may have to stop."""
+        # Zeros on them are kept. The step behind them is left to the controller, which looks at it again.
         count, P, n_slopes = len(taken.starts), L.prob, self.params.n_slopes
         places = list(zip(taken.starts.tolist(), taken.sizes.tolist(), strict=True))
         data = steps_of_stages(places, taken.nodes, taken.u, n_slopes, taken.n_integrated)

@@ -506,10 +506,9 @@ WINDOW = 512  # Number of steps that are kept until values are sampled from them
 
 
 class Samples:
-    """Values of a run at its output times, and sums over its steps.
+    """Values of a run at its output times, and sums over its steps."""
 
-    Polynomials of a step depend on a few steps before and after it, so the last steps wait for further ones.
-    """
+    # Polynomials of a step depend on a few steps before and after it, so the last ones wait for further ones.
 
     def __init__(self, times: Vector, t0: float, u0: Vector, du0: Vector, n_slopes: int) -> None:
         # Shapes: times (K,), increasing, u0 and du0 (n,): state and derivative at the start.

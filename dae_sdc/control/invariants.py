@@ -97,7 +97,6 @@ class _WatchInvariants(Hooks):  # type: ignore[misc]
     control: Invariants
 
     def pre_run(self, step: Any, level_number: int) -> None:
-        super().pre_run(step, level_number)
         L = step.levels[0]
         if not step.status.first or L.status.time is None:
             return

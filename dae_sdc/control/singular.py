@@ -431,7 +431,6 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
 
     def pre_run(self, step: Any, level_number: int) -> None:
         """Choose by sweeper and problem how to watch, and check the start."""
-        super().pre_run(step, level_number)
         L = step.levels[0]
         if step.status.time_size > 1 or len(step.levels) > 1:
             raise InputError(
@@ -494,7 +493,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
 
     def post_step(self, step: Any, level_number: int) -> None:
         """Look for singular points on an accepted step."""
-        # This runs after every step: pySDC's own part, which counts restarts for statistics, is left out.
+        # pySDC's own part of the methods, which counts restarts for statistics, is left out.
         L = step.levels[0]
         if step.status.get("restart") or getattr(L.sweep, "failure", None) is not None:
             return

@@ -21,7 +21,7 @@ from dae_sdc.control.adaptivity import AdaptivityDAE
 from dae_sdc.control.amplification import WatchAmplification
 from dae_sdc.control.borders import Borders
 from dae_sdc.control.checkpoint import Checkpoints
-from dae_sdc.control.driver import LEAST_REMAINDER, Control, KeepTimeLimit, StopAtRoundOff
+from dae_sdc.control.driver import LEAST_REMAINDER, Control, KeepTimeLimit, StepRequests, StopAtRoundOff
 from dae_sdc.control.events import LocateEvents
 from dae_sdc.control.hooks import RequireConvergence, StepRecord, hook_of
 from dae_sdc.control.singular import WatchSingularPoints
@@ -33,24 +33,21 @@ from dae_sdc.sweepers.steps_ahead import FULL, MOST_STEPS, REACHED, TIME_SLACK, 
 TIMES_AT_ONCE = 1_000_000  # Most times of a grid that are in memory at once.
 
 
-class FixedSteps(Control):
-    """Keeps the times of a grid; after a step that an event has cut short, the next ends on the grid again.
+class FixedSteps(StepRequests, Control):
+    """Keeps the times of a grid: after a step that an event has cut short, the next ends on it again."""
 
-    There are ``count`` steps of size ``dt``; with ``meets`` they end at ``stops``, kinks of the equations.
-    """
-
+    # There are ``count`` steps of size ``dt``; with ``meets`` they end at ``stops``, kinks of the equations.
     remark = ""
-
     order = 250  # where AdaptivityDAE runs
     defaults: ClassVar = {"stops": (), "meets": False}
 
     def begin(self, step: Any, t0: float, u0: Any) -> None:
         """Begin a run."""
         # Sums, one after the other, as pySDC's controllers have them: the time of a number, and the last one.
-        self._number, self._here, self._last = 0, t0, t0
+        self._number, self._here, self._last, self._given = 0, t0, t0, None
+        self._slack = TIME_SLACK * self.params.dt
         for count in range(self.params.count, 0, -TIMES_AT_ONCE):
             self._last = float(self._times(self._last, min(count, TIMES_AT_ONCE))[-1])
-        self._given: float | None = None
         step.levels[0].params.dt = self._stopped(t0, self.params.dt)
 
     def _times(self, first: float, count: int) -> Any:
@@ -59,7 +56,7 @@ class FixedSteps(Control):
 
     def _pass(self, now: float) -> None:
         """Go on to the last time of the grid up to now."""
-        now += TIME_SLACK * self.params.dt
+        now += self._slack
         while self._number < self.params.count - 1 and self._here + self.params.dt <= now:
             self._number, self._here = self._number + 1, self._here + self.params.dt
 
@@ -67,8 +64,8 @@ class FixedSteps(Control):
         """The size of a step from now that ends at the next stop, if that comes first."""
         if not self.params.meets:
             return dt
-        slack = TIME_SLACK * self.params.dt
-        return min((stop - now for stop in self.params.stops if slack < stop - now < dt - slack), default=dt)
+        to_stops = (stop - now for stop in self.params.stops)
+        return min((size for size in to_stops if self._slack < size < dt - self._slack), default=dt)
 
     def go_ahead(
         self, L: Any, value: Any, time: float, most: int, hesitation: Any, look: Any
@@ -79,8 +76,8 @@ class FixedSteps(Control):
         self._pass(time)
         if ahead is None or self._here != time or L.params.dt != self.params.dt:
             return None
-        slack = TIME_SLACK * self.params.dt
-        stop = min([stop for stop in self.params.stops if stop > time + slack], default=self.t_end) + slack
+        later = [stop for stop in self.params.stops if stop > time + self._slack]
+        stop = min(later, default=self.t_end) + self._slack
         times = self._times(time, min(most, self.params.count - self._number))
         room = int(np.searchsorted(times, stop, side="right")) - 1
         if room < 1:
@@ -112,16 +109,9 @@ class FixedSteps(Control):
 
     must_repeat_run = finds_wrong_scales
 
-    def repeat_step(self, dt: float) -> None:
-        """Let the next step have this size: the repetition of one that has been accepted."""
-        self._given = dt
-
     def at_stop(self, time: float) -> bool:
         """Whether the equations have a kink or a jump at the time that an accepted step has come to."""
         return self._at_stop(time) in self.params.stops
-
-    def restart(self) -> None:
-        """Does nothing: the size of the next step does not depend on the last."""
 
     def end_of_step(self, L: Any) -> float:
         """The time that an accepted step has come to."""
@@ -131,8 +121,7 @@ class FixedSteps(Control):
 
     def _at_stop(self, time: float) -> float:
         """The stop beside a time: sums of step sizes may end before it, where its side is another one."""
-        slack = TIME_SLACK * self.params.dt
-        return float(next((stop for stop in self.params.stops if abs(stop - time) <= slack), time))
+        return float(next((stop for stop in self.params.stops if abs(stop - time) <= self._slack), time))
 
     def get_state(self) -> dict[str, Any]:
         """State on which later steps depend, for a checkpoint between two steps."""
@@ -197,16 +186,12 @@ def asked(hooks: Iterable[Hooks], wanted: Sequence[type[Hooks]]) -> list[Hooks]:
 
 
 class SteppingController(controller_nonMPI):  # type: ignore[misc]
-    """A controller of one step at a time on one level, whose sizes :class:`AdaptivityDAE` chooses.
+    """A controller of one step at a time on one level, whose sizes AdaptivityDAE or FixedSteps chooses."""
 
-    :class:`FixedSteps` may stand in its place, and :class:`LocateEvents` beside it: it may end a step, or the
-    run, before its time.
-
-    It calls the sweeper, the hooks and the convergence controllers in the order in which pySDC does. Calls
-    that would do nothing are left out, and so are pySDC's own hooks, which time and log every part of a step,
-    unless they are among ``hook_class``: they would take most of the time of a step. Times are those that the
-    steps are to meet, not sums of step sizes.
-    """
+    # It calls the sweeper, the hooks and the convergence controllers in the order in which pySDC does. Calls
+    # that would do nothing are left out, and so are pySDC's own hooks, which time and log every part of a
+    # step, unless they are among ``hook_class``: they would take most of the time of a step. Times are those
+    # that the steps are to meet, not sums of step sizes. LocateEvents may end a step, or the run, before.
 
     drives_itself: ClassVar[bool] = True
 
@@ -300,10 +285,8 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         return value, self.return_stats()
 
     def follow(self, u0: Any, t0: float, t_end: float, borders: Borders) -> bool:
-        """Take plain steps from another state than that of the last run, to an end or the first border.
-
-        Sizes of unknowns go on to be those that were seen. Whether all steps were plain.
-        """
+        """Take steps from a state to an end or the first border; whether all of them were plain."""
+        # Sizes of unknowns go on to be those that were seen in the last run.
         step, value, time, steps = self.MS[0], u0, t0, self.adaptivity
         level, record = step.levels[0], self._record
         step.status.first = True

@@ -169,10 +169,8 @@ class _Arcs:
         return None
 
     def _entered(self, arc: Arc, sliding: Sliding, sides: Mapping[int, int]) -> tuple[Mode, Start]:
-        """The mode that slides along one switch more, and where it begins.
-
-        Of switches that change ever faster together, the one whose border has the others for derivatives.
-        """
+        """The mode that slides along one switch more, and where it begins."""
+        # Of switches that change ever faster together, the one whose border has the others for derivatives.
         assert arc.located is not None
         since, failure = sliding.t - self.least, None
         together = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,17 +43,11 @@ def slope_at(problem: ProblemDAE, u: Vector, t: float) -> Vector:
 
 
 def with_algebraic_slopes(problem: ProblemDAE, u: Vector, du: Vector, t: float, span: float) -> Vector:
-    r"""u' with the part that F = 0 leaves open and its derivative along t determines, shape (n,).
-
-    With the columns of V and U the null spaces of :math:`M = F_{u'}` and of its transpose, u' + V a satisfies
-    F = 0 too, nearly, and
-
-    .. math::
-        U^T (F_t + F_u (u' + V a)) = 0.
-
-    Steps of IDA begin with a prediction from u'; one without a slope of algebraic unknowns fails its error
-    test until steps are as small as the tolerance. What this leaves open, of index 2 and more, stays.
-    """
+    """u' with the part that F = 0 leaves open and its derivative along t determines, shape (n,)."""
+    # With the columns of V and U the null spaces of M = dF/du' and of its transpose, u' + V a satisfies F = 0
+    # too, nearly, and U^T (F_t + F_u (u' + V a)) = 0. Steps of IDA begin with a prediction from u'; one
+    # without a slope of algebraic unknowns fails its error test until steps are as small as the tolerance.
+    # What this leaves open, of index 2 and more, stays.
     # Shapes: u and du (n,).
     if problem.n > MOST_SLOPES:
         return du
@@ -73,23 +67,11 @@ def with_algebraic_slopes(problem: ProblemDAE, u: Vector, du: Vector, t: float, 
     return np.asarray(du + columns @ part)
 
 
-class Posed(Protocol):
-    """A problem with the way its branches are chosen, for :class:`Equations`."""
-
-    @property
-    def problem(self) -> ProblemDAE:
-        """The problem."""
-
-    @property
-    def switches(self) -> bool:
-        """Whether the branch of the equations is chosen by the state at the start of a step."""
-
-
 class Equations:
     """Residual and Jacobian of a problem in the current piece of the interval between break points."""
 
-    def __init__(self, case: Posed) -> None:
-        problem = case.problem
+    def __init__(self, problem: ProblemDAE, switches: bool) -> None:
+        # switches: whether the branch of the equations is chosen by the state at the start of a step.
         self.problem, self.n, self.pattern = problem, problem.n, problem.sparsity
         # Read anew for every piece; not a copy, which Jacobians by complex steps would not see.
         self.parameters = problem.packed_parameters
@@ -98,7 +80,7 @@ class Equations:
             self.residual, self.entries = self._compiled(kernels.residual, kernels.jacobian)
         else:
             self.residual, self.entries = self._in_python()
-        if case.switches:
+        if switches:
             self._follow()
 
     def begin(self, u: Vector, t: float) -> None:
@@ -107,11 +89,9 @@ class Equations:
         self.parameters = self.problem.packed_parameters
 
     def _follow(self) -> None:
-        """Let every evaluation choose the branch of its own state.
-
-        Sweepers of this package keep a branch for a step. Other solvers do not tell where a step begins, and
-        restarting them after steps that end on another branch would cost more.
-        """
+        """Let every evaluation choose the branch of its own state."""
+        # Sweepers of this package keep a branch for a step. Other solvers do not tell where a step begins,
+        # and restarting them after steps that end on another branch would cost more.
         plain_residual, plain_entries = self.residual, self.entries
 
         def residual(t: float, y: Vector, yp: Vector, out: Vector) -> None:

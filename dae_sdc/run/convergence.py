@@ -199,12 +199,9 @@ def errors(problem: ProblemDAE, solution: Solution, reference: Reference | None 
 
 
 def fitted_points(dts: Vector, errors: Vector, floor: float = 0.0) -> NDArray[np.intp]:
-    """Indices of the points to which an order is fitted, from the largest step size down.
-
-    They end where the error is round-off: at or below ``floor``; where it does not decrease; and, within
-    :data:`NEAR_FLOOR` of the floor, where the local order drops below half of an earlier one, which indicates
-    a mixture of truncation and round-off.
-    """
+    """Indices of the points to which an order is fitted, from the largest step size down to round-off."""
+    # That is where the error is at or below ``floor``, where it does not decrease, and, within NEAR_FLOOR of
+    # the floor, where the local order drops below half of an earlier one: truncation is mixed with round-off.
     # Shapes: dts and errors (K,).
     order = np.argsort(dts)[::-1]
     order = order[np.isfinite(errors[order])]

@@ -174,20 +174,7 @@ class SolveOptions(RunOptions, SetupOptions):
 
 @takes(SetupOptions)
 def describe(options: SetupOptions) -> Setup:
-    """The setup of a run: problem, sweeper, and the description for pySDC's controllers.
-
-    {options}
-
-    Returns
-    -------
-    Setup
-        Its ``description`` lacks the step size, see :meth:`Setup.with_step`.
-
-    Raises
-    ------
-    InputError
-        For unknown names, and for options that have no effect on the chosen sweeper.
-    """
+    """The setup of a run: problem, sweeper, and the description of the controller without its step size."""
     params = {**(options.params or {}), **options.chosen(Solves, without=("convergence_controllers",))}
     target = resolve(options.problem)
     by_class = isinstance(target.problem, type)
@@ -195,10 +182,7 @@ def describe(options: SetupOptions) -> Setup:
 
 
 def setup_of(options: SetupOptions, instance: ProblemDAE, arguments: Mapping[str, Any] | None) -> Setup:
-    """The setup of a run of a problem, see :func:`describe`.
-
-    With ``arguments`` its class makes another one for each level, otherwise it is copied.
-    """
+    """The setup of a run of a problem, which is copied for each level, or made by its class of arguments."""
     for controller, own in (options.convergence_controllers or {}).items():
         if not (isinstance(controller, type) and isinstance(own, Mapping)):
             raise InputError(

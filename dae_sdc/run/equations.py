@@ -23,7 +23,7 @@ from dae_sdc.initial.redundant import closed_function, square_function, with_red
 from dae_sdc.registry import unknown
 from dae_sdc.run.description import SolveOptions, interval_of
 from dae_sdc.run.method import DEFAULT_RTOL, SOLVERS
-from dae_sdc.run.target import Target, calculated, is_plain_function, resolve
+from dae_sdc.run.target import Target, calculated, is_model, is_plain_function, resolve
 from dae_sdc.run.unknowns import Unknowns
 from dae_sdc.sharing import Recent, one_at_a_time
 from dae_sdc.structure.dependent import closed, square
@@ -228,7 +228,7 @@ def equations_of(target: Target, request: SolveOptions) -> Equations:
         problem = problem_of(function, request.u0, request.fixed, request.guesses, needs_start=True)
         target = Target(problem, "", target.as_model, is_new=True)
     given = target.problem
-    is_other = target.simplified is None and not target.of_equations
+    is_other = target.simplified is None and not (target.text or is_model(target.thing))
     if not target.as_model and (given is not None or is_other):
         return _of_problem(target, request)
     if given is not None and (request.trace is False or not is_function(given)):
@@ -326,10 +326,8 @@ def _reduced(equations: Equations, request: SolveOptions, arguments: Mapping[str
 
 @one_at_a_time
 def _of_model(target: Target, request: SolveOptions, index: int | None = None) -> Equations:
-    """The equations of a model, or of one that is simplified already, see :func:`closed`.
-
-    An ``index`` is that of equations that must be reduced; raises _NotReducedError where they cannot be.
-    """
+    """The equations of a model, or of one that is simplified already, see :func:`closed`."""
+    # An ``index`` is that of equations that must be reduced; _NotReducedError is raised where they cannot be.
     refused: InputError | None = None
     try:
         equations = _as_written(target, request, index)
@@ -626,10 +624,8 @@ _FORMS: Final[Recent[tuple[Any, ...], Form]] = Recent(MOST_KNOWN)
 
 @one_at_a_time
 def _known(model: Model, n_diff: int, borders: bool) -> _Known:
-    """What is known of the equations of a model, found once for all models that have the same ones.
-
-    The borders of jumps are switches, where a problem has none of its own.
-    """
+    """What is known of the equations of a model, found once for all models that have the same ones."""
+    # ``borders``: those of jumps are switches, where a problem has none of its own.
     from dae_sdc.model.problem import in_given_order
 
     key, alike = ((n_diff, borders, *content) for content in (model.content(), model.equations_alone()))
@@ -760,12 +756,10 @@ def index_near_end(problem: ProblemDAE, origin: str, t: float, u: Vector) -> str
 
 @under_way("hidden constraints were found from derivatives by differences", ", or give reduce=False")
 def reduced_by_arrays(equations: Equations, rtol: float | None) -> Equations:
-    """Linear equations of a function with their hidden constraints, from derivatives by differences.
-
-    In a run to a tolerance the indices that methods solve are reduced too, as the errors of unknowns of these
-    are let go; index 2 only of equations whose structure does not tell the hidden constraints that results
-    are corrected by, and not where jumps were read.
-    """
+    """Linear equations of a function with their hidden constraints, from derivatives by differences."""
+    # In a run to a tolerance the indices that methods solve are reduced too, as the errors of unknowns of
+    # these are let go; index 2 only of equations whose structure does not tell the hidden constraints that
+    # results are corrected by, and not where jumps were read.
     from dae_sdc.initial.derivative_arrays import ArrayProblem, CurveArrayProblem
     from dae_sdc.initial.index import is_linear
     from dae_sdc.initial.neighbourhood import USUAL_TOLERANCE, Neighbourhood

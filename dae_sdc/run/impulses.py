@@ -29,16 +29,11 @@ class Landing(NamedTuple):
 
 
 def landing(problem: Any, before: Mapping[str, float], t: float, span: float) -> Landing:
-    r"""The state of equations behind a jump at t that begins at values that do not satisfy them.
-
-    A Radau IIA step lands on all constraints along the directions :math:`M^{-1} G^T` in which multipliers
-    act, and keeps what these leave alone; its integrals of multipliers tend to their impulses with its size.
-
-    References
-    ----------
-    S. Trenn, Switched differential algebraic equations, in: Dynamics and Control of Switched Electronic
-    Systems, Springer (2012), ch. 6; B. Brogliato, Nonsmooth Mechanics, Springer (2016), ch. 4.
-    """
+    """The state of equations behind a jump at t that begins at values that do not satisfy them."""
+    # A Radau IIA step lands on all constraints along the directions M^-1 G^T in which multipliers act, and
+    # keeps what these leave alone; its integrals of multipliers tend to their impulses with its size.
+    # S. Trenn, Switched differential algebraic equations, in: Dynamics and Control of Switched Electronic
+    # Systems, Springer (2012), ch. 6; B. Brogliato, Nonsmooth Mechanics, Springer (2016), ch. 4.
     start, names = problem.state(np.array([before.get(name, 0.0) for name in problem.names])), problem.names
     scale = float(np.abs(start).max(initial=0.0)) or 1.0
     best, least = None, np.inf

@@ -82,11 +82,9 @@ def through_modes(request: SolveOptions, error: StructureChangesError, prepared:
 def require_one_structure(
     equations: Equations, request: SolveOptions, failed: Solution | None = None
 ) -> None:
-    """Raise StructureChangesError for a model to be solved through modes, in a run that can do so.
-
-    Where all modes have one index they are needed only by a model that has failed as it is, and those of a
-    function that was read only if it has failed.
-    """
+    """Raise StructureChangesError for a model to be solved through modes, in a run that can do so."""
+    # Where all modes have one index they are needed only by a model that has failed as it is, and those of a
+    # function that was read only if it has failed.
     model: Any = equations.whole
     alone = request.checkpoint is None and request.parallel is None and request.steps in (None, 1)
     fails, u0 = failed is not None, request.u0
@@ -122,11 +120,8 @@ def _kinds(model: Any, ways: Iterable[tuple[Any, Any]]) -> int:
 
 
 def linear_start(model: Any, held: Iterable[str], t: float) -> LinearStart | None:
-    """How the unknowns of linear equations with constant coefficients follow from those that are held.
-
-    These move where hidden constraints want it alone. None where the equations are others, or leave some
-    unknowns undetermined.
-    """
+    """How unknowns follow from those that are held; None where linear constant equations do not tell all."""
+    # Those that are held move where hidden constraints want it alone.
     # With the Jacobian J = (H, W) of the equations and their derivatives, with residuals r, in values that
     # are held and others: dh = -(NH)^+ Nr with NW = 0, and dw = -W^+ (r + H dh).
     system = jets_of(model, t)

@@ -90,10 +90,7 @@ def plan_of(
     measured: bool,
     events: tuple[Event, ...] | None = None,
 ) -> Plan:
-    """The plan of a run; ``measured`` where ranks share work only if that pays.
-
-    Without ``events`` they are those of the request and of the equations.
-    """
+    """The plan of a run; ``measured`` where ranks share work only if that pays."""
     for name in ("max_order", "global_error"):
         if getattr(request, name) is not None:
             raise InputError(f"{name} belongs to the sweepers 'ida' and 'cvode'; leave it out")

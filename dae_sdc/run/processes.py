@@ -153,10 +153,8 @@ def world() -> Any:
 
 
 def _try_mpi() -> None:
-    """Load MPI in another process first, because a broken library would end this one.
-
-    Not under a launcher, which would count the process; there MPI reports its errors itself.
-    """
+    """Load MPI in another process first, because a broken library would end this one."""
+    # Not under a launcher, which would count the process; there MPI reports its errors itself.
     command = python("-c", "from mpi4py import MPI")
     pipe = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "env": surroundings()}
     try:
@@ -180,10 +178,8 @@ RUN_ENDED, FAILED, BEGINS, LEAVES = 32001, 32002, 32003, 32004
 
 
 def meet(comm: Any, tag: int, patience: float = float("inf")) -> bool:
-    """Wait for all ranks of a communicator to call this; False if they do not within ``patience`` seconds.
-
-    Point-to-point messages are used, because a collective call cannot be aborted after a timeout.
-    """
+    """Wait for all ranks of a communicator to call this; False if they do not within ``patience`` seconds."""
+    # Point-to-point messages are used, because a collective call cannot be aborted after a timeout.
     rank, size = comm.Get_rank(), comm.Get_size()
     others = [other for other in range(size) if other != rank] if rank == 0 else [0]
     messages = np.zeros(len(others), dtype=np.int8)

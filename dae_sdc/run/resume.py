@@ -253,10 +253,8 @@ def described(value: Any) -> Any:
 
 
 def _packed(value: Any, arrays: list[Any]) -> Any:
-    """A value in types of JSON, with its arrays appended to a list.
-
-    Numbers are exact, because Python writes the shortest text that is read as the same double.
-    """
+    """A value in types of JSON, with its arrays appended to a list."""
+    # Numbers are exact, because Python writes the shortest text that is read as the same double.
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, np.ndarray):

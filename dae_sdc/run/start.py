@@ -310,12 +310,10 @@ def _sought(
     guesses: Mapping[str, float] | None = None,
     kept: Collection[str] = (),
 ) -> Values:
-    """The start of a model for which no state is given: that of :func:`dae_sdc.run.initial.initial`.
-
-    Where all differential states have start values that satisfy the equations as they are written, they are
-    meant: if they contradict hidden constraints, they are refused. Otherwise start values are guesses. Where
-    a start is completed, the others than the names that are ``kept`` are told.
-    """
+    """The start of a model for which no state is given: that of :func:`dae_sdc.run.initial.initial`."""
+    # Where all differential states have start values that satisfy the equations as they are written, they are
+    # meant: if they contradict hidden constraints, they are refused. Otherwise start values are guesses.
+    # Where a start is completed, the others than the names that are ``kept`` are told.
     from dae_sdc.initial.search import initial_of_model, jets_of
     from dae_sdc.initial.solver import SEARCH
 
@@ -367,10 +365,8 @@ def _sought(
 
 @under_way("the start was checked")
 def _checked_start(equations: Equations, given: Mapping[str, float], request: SolveOptions) -> Values:
-    """A state that the user gives: refused if it contradicts hidden constraints.
-
-    Algebraic unknowns that are bound by hidden constraints alone get the values that follow, with a remark.
-    """
+    """A state that the user gives: refused if it contradicts hidden constraints."""
+    # Algebraic unknowns that are bound by hidden constraints alone get the values that follow, with a remark.
     from dae_sdc.initial.search import initial_of_model
 
     problem, model = equations.problem, equations.model
@@ -580,10 +576,8 @@ class _StartCheck:
 
     @one_at_a_time
     def look(self) -> InconsistentStateError | Values | None:
-        """The start with what follows for algebraic unknowns that only hidden constraints determine.
-
-        An error is returned, to distinguish it from errors of functions.
-        """
+        """The start with what follows for algebraic unknowns that only hidden constraints determine."""
+        # An error is returned, to distinguish it from errors of functions.
         from dae_sdc.initial.contradictions import follow
 
         problem, u, by_model = self.problem, self.u, self.equations.model is not None
@@ -628,10 +622,8 @@ class _StartCheck:
     def is_confirmed(
         self, found: Followed, x: Vector, known: Any, sizes: Vector, tolerance: float, followed: Any = None
     ) -> bool:
-        """Whether differences with shorter steps confirm a result of :func:`follow`.
-
-        With ``followed``, a mask of values, their changes are compared, else the residuals.
-        """
+        """Whether differences with shorter steps confirm a result of :func:`follow`."""
+        # With ``followed``, a mask of values, their changes are compared, else the residuals.
         from dae_sdc.initial.contradictions import alike, follow
 
         shorter = getattr(self.system, "with_steps", None)
@@ -644,10 +636,8 @@ class _StartCheck:
         return other.stage is None and alike(change, again)
 
     def projected(self, u: Vector, x: Vector, known: Any, sizes: Vector) -> Values | None:
-        """The start nearest to an accepted one at which constraints hold to round-off; None if they do.
-
-        What differences alone show is a violation if those with shorter steps show the same.
-        """
+        """The start nearest to an accepted one at which constraints hold to round-off; None if they do."""
+        # What differences alone show is a violation if those with shorter steps show the same.
         from dae_sdc.initial.contradictions import follow
 
         left = follow(self.system, x, known, sizes, ROUND_OFF)

@@ -78,12 +78,11 @@ def quantiles(values: Vector, parts: Any) -> Vector:
 
 
 class Statistics:
-    """What is accumulated of the values of runs that come one by one.
+    """What is accumulated of the values of runs that come one by one."""
 
-    The mean and the sum of squares of the deviations from it are those of Welford (1962), so that their
-    digits depend on the order of the runs alone. Where quantiles are wanted, the values themselves lie in a
-    file, of which a block of times is read at once.
-    """
+    # The mean and the sum of squares of the deviations from it are those of Welford (1962), so that their
+    # digits depend on the order of the runs alone. Where quantiles are wanted, the values themselves lie in a
+    # file, of which a block of times is read at once.
 
     def __init__(
         self, shape: tuple[int, int], wanted: Iterable[str], place: Path | None, before: Mapping[str, Any]

@@ -418,11 +418,9 @@ def column_of(name: str) -> str:
 
 
 class RunningSweep:
-    """The rows of a sweep, marked as done when they are in the file, so that a kill loses only the last ones.
+    """The rows of a sweep, marked as done when they are in the file, so that a kill loses only the last."""
 
-    Where the runs are reduced, they are taken in their order, and those before the first that has not come
-    are done.
-    """
+    # Where the runs are reduced, they are taken in their order: those before the first that lacks are done.
 
     def __init__(
         self,

@@ -104,11 +104,6 @@ class Target:
         """Whether a model was given, or what makes one, but nothing that stands for other equations."""
         return self.problem is None and self.function is None and self.simplified is None
 
-    @property
-    def of_equations(self) -> bool:
-        """Whether a model was given whose equations can be read, or what makes one by a name or file."""
-        return bool(self.text) or is_model(self.thing)
-
     @cached_property
     def shared_model(self) -> Any:
         """The model that a name stands for, the same in all runs; otherwise what was given."""
@@ -169,10 +164,8 @@ class Target:
 
 
 def resolve(equations: Any, as_model: bool = False, anew: bool = False) -> Target:
-    """What a name or file stands for, or what was given as an object; problems of pySDC become ours.
-
-    A file is run once, and its objects are shared, unless it is to be run ``anew``.
-    """
+    """What a name or file stands for, or what was given as an object; problems of pySDC become ours."""
+    # A file is run once, and its objects are shared, unless it is to be run ``anew``.
     if not isinstance(equations, str | Path):
         return equations if isinstance(equations, Target) else Target(adapted(equations), "", as_model)
     text = str(equations)

@@ -41,16 +41,12 @@ ACCEPTED_CORRECTION = 1e-8
 
 
 class Unknowns:
-    """All unknowns of a model from the states of the simplified one.
+    """All unknowns of a model from the states of the simplified one."""
 
-    Values in the state are taken from there, and other derivatives are computed by the equations: stage s of
-    the Sigma-method solves the derivatives c_i + s of the equations for those of order d_j + s of the
-    unknowns. If the system Jacobian is singular, derivatives are those of the solution.
-
-    References
-    ----------
-    J. D. Pryce: A simple structural analysis method for DAEs, BIT 41 (2001), section 4.
-    """
+    # Values in the state are taken from there, and other derivatives are computed by the equations: stage s
+    # of the Sigma-method solves the derivatives c_i + s of the equations for those of order d_j + s of the
+    # unknowns. If the system Jacobian is singular, derivatives are those of the solution.
+    # J. D. Pryce: A simple structural analysis method for DAEs, BIT 41 (2001), section 4.
 
     def __init__(self, simplified: Simplified, parameters: Mapping[str, float]) -> None:
         self.simplified = simplified
@@ -432,10 +428,8 @@ def _function(
 
 
 def _distance(condition: ast.expr) -> ast.expr:
-    """An expression that is negative where a condition of comparisons holds, and as continuous as its sides.
-
-    Where two sides are equal, as numbers of events may be, it is :data:`~dae_sdc.dae.branches.TIE` away.
-    """
+    """An expression that is negative where a condition of comparisons holds, continuous as its sides."""
+    # Where two sides are equal, as numbers of events may be, it is TIE away.
     if isinstance(condition, ast.BoolOp):
         name = ast.Name("max" if isinstance(condition.op, ast.And) else "min", ast.Load())
         return ast.Call(name, [_distance(part) for part in condition.values], [])
@@ -467,11 +461,8 @@ def compiled_expression(text: str, known: Sequence[str], what: str) -> tuple[Any
 
 
 def _compiled(text: str, known: Sequence[str], what: str, use: str = "") -> tuple[Any, list[str], bool]:
-    """The code of an expression, its names, and whether it was a condition.
-
-    A "value" may have choices by conditions; an "event" may be a condition, of which :func:`_distance` is
-    compiled.
-    """
+    """The code of an expression, its names, and whether it was a condition."""
+    # A "value" may have choices by conditions, an "event" be a condition, of which the distance is compiled.
     # Names such as Main.joint.phi and der(x) are no names of Python; the longest go first.
     names = "|".join(map(re.escape, sorted(known, key=len, reverse=True))) or r"(?!)"
     places: list[str] = []
