@@ -11,7 +11,7 @@ import pytest
 import dae_sdc as ds
 from dae_sdc.model.functions import problem_of_function
 from dae_sdc.run.callbacks import with_algebraic_slopes
-from dae_sdc.run.solution import GLOBAL_ERROR, estimated, inaccurate, not_estimated
+from dae_sdc.run.solution import MOST_INACCURATE, estimated, inaccurate, not_estimated
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("sksundae") is None, reason="scikit-sundae is not installed"
@@ -95,7 +95,7 @@ def test_errors_are_held_against_the_tolerance_of_each_unknown() -> None:
     allowed, errors = np.tile([1e-6, 1e-12], (2, 1)), np.array([[2e-6, 0.0], [0.0, 1e-9]])
     said = inaccurate(("voltage", "current"), errors, allowed, 1e-6)
     assert said.startswith("current: errors up to 1e-09, 1e+03 times what rtol=1e-06 allows")
-    many = [f"u{k}" for k in range(GLOBAL_ERROR.most_named + 7)]
+    many = [f"u{k}" for k in range(MOST_INACCURATE + 7)]
     assert " and 7 more: errors up to any size" in not_estimated(many, "why")
 
 

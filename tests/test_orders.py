@@ -37,7 +37,7 @@ def expected(sweeper: str, index: int, **settings: Any) -> dict[str, float]:
 def check_orders(problem: str, sweeper: str, index: int, strict: float, **settings: Any) -> None:
     """Compare slopes with orders, those up to ``strict`` within 0.3."""
     orders = expected(sweeper, index, **settings)
-    dts, end = step_sizes(index, max(orders.values()), MOST_STEPS_A_LENGTH, 11.0)
+    dts, end = step_sizes(index, max(orders.values()), MOST_STEPS_A_LENGTH)
     data = convergence(problem, sweeper=sweeper, dt=dts, t_end=end, **settings).data
     for group, order in orders.items():
         rows = data[data["group"] == group]

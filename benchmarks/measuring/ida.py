@@ -75,15 +75,13 @@ def integrate(solver: Any, case: Any, each: bool) -> Outcome:
 class Ida:
     """IDA with a sparse direct solver (SuperLU_MT), the exact Jacobian and a consistent start."""
 
-    switches = False
-
     def __init__(self, problem: ProblemDAE, t0: float, t_end: float) -> None:
         if not installed():
             raise InputError("comparing with IDA needs scikit-sundae: pip install 'dae_sdc[bench]'")
         self.problem, self.t0, self.pieces = problem, t0, (t0, t_end)
         self.start, self.slope = np.array(problem.u_exact(t0)), np.array(problem.du_exact(t0))
         self.exact = np.array(problem.u_exact(t_end))
-        self.equations = Equations(self)
+        self.equations = Equations(problem, False)
 
     def run(self, tolerance: float, each: bool = False) -> Outcome:
         """Integrate with a relative tolerance; what makes a new integrator is not timed."""

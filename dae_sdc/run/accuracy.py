@@ -96,11 +96,9 @@ def accuracy(options: AccuracyOptions) -> Result:
     return study.result()
 
 
-def step_sizes(
-    index: int, order: float, most_steps: int = MOST_STEPS_A_LENGTH, digits: float = DIGITS
-) -> tuple[list[float], float]:
-    """Step sizes and end time for hessenberg-<index>, for an error of 10^-digits at the smallest one."""
-    shortest = LENGTH[index] / min(0.5 * 10.0 ** ((digits - 0.5) / order), MOST_STEPS_A_UNIT)
+def step_sizes(index: int, order: float, most_steps: int = MOST_STEPS_A_LENGTH) -> tuple[list[float], float]:
+    """Step sizes and end time for hessenberg-<index>, for an error of 10^-DIGITS at the smallest one."""
+    shortest = LENGTH[index] / min(0.5 * 10.0 ** ((DIGITS - 0.5) / order), MOST_STEPS_A_UNIT)
     steps = min(most_steps, 8 * max(1, round(LENGTH[index] / shortest / 8.0)))
     end = steps * shortest
     return [end / round(part * steps) for part in FRACTIONS], end

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,23 +67,11 @@ def with_algebraic_slopes(problem: ProblemDAE, u: Vector, du: Vector, t: float, 
     return np.asarray(du + columns @ part)
 
 
-class Posed(Protocol):
-    """A problem with the way its branches are chosen, for :class:`Equations`."""
-
-    @property
-    def problem(self) -> ProblemDAE:
-        """The problem."""
-
-    @property
-    def switches(self) -> bool:
-        """Whether the branch of the equations is chosen by the state at the start of a step."""
-
-
 class Equations:
     """Residual and Jacobian of a problem in the current piece of the interval between break points."""
 
-    def __init__(self, case: Posed) -> None:
-        problem = case.problem
+    def __init__(self, problem: ProblemDAE, switches: bool) -> None:
+        # switches: whether the branch of the equations is chosen by the state at the start of a step.
         self.problem, self.n, self.pattern = problem, problem.n, problem.sparsity
         # Read anew for every piece; not a copy, which Jacobians by complex steps would not see.
         self.parameters = problem.packed_parameters
@@ -92,7 +80,7 @@ class Equations:
             self.residual, self.entries = self._compiled(kernels.residual, kernels.jacobian)
         else:
             self.residual, self.entries = self._in_python()
-        if case.switches:
+        if switches:
             self._follow()
 
     def begin(self, u: Vector, t: float) -> None:

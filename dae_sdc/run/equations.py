@@ -23,7 +23,7 @@ from dae_sdc.initial.redundant import closed_function, square_function, with_red
 from dae_sdc.registry import unknown
 from dae_sdc.run.description import SolveOptions, interval_of
 from dae_sdc.run.method import DEFAULT_RTOL, SOLVERS
-from dae_sdc.run.target import Target, calculated, is_plain_function, resolve
+from dae_sdc.run.target import Target, calculated, is_model, is_plain_function, resolve
 from dae_sdc.run.unknowns import Unknowns
 from dae_sdc.sharing import Recent, one_at_a_time
 from dae_sdc.structure.dependent import closed, square
@@ -228,7 +228,7 @@ def equations_of(target: Target, request: SolveOptions) -> Equations:
         problem = problem_of(function, request.u0, request.fixed, request.guesses, needs_start=True)
         target = Target(problem, "", target.as_model, is_new=True)
     given = target.problem
-    is_other = target.simplified is None and not target.of_equations
+    is_other = target.simplified is None and not (target.text or is_model(target.thing))
     if not target.as_model and (given is not None or is_other):
         return _of_problem(target, request)
     if given is not None and (request.trace is False or not is_function(given)):

@@ -54,7 +54,7 @@ from dae_sdc.run.equations import NOT_REDUCED, index_near_end, is_of_user, read
 from dae_sdc.run.plan import Plan
 from dae_sdc.run.processes import GRACE, RUN_ENDED, Ranks, end_job, meet, on_root, ranks
 from dae_sdc.run.results import check_target, put_down
-from dae_sdc.run.solution import Solution, about_problem, beside_peaks, in_transients, rare_peaks
+from dae_sdc.run.solution import MOST_INACCURATE, Solution, about_problem, in_transients
 from dae_sdc.run.start import Start
 from dae_sdc.run.target import twin_of
 from dae_sdc.run.tracing import check_at_states
@@ -62,10 +62,14 @@ from dae_sdc.sharing import Lock, Recent, TimeBar, bar_of, told_before
 from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.runge_kutta import RungeKuttaDAE
 from dae_sdc.sweepers.tolerance import less_accurate
+from dae_sdc.text import brief
 
 if TYPE_CHECKING:
     from dae_sdc.initial.hidden import HiddenConstraints
 
+# Ratio of the largest value of an algebraic unknown to those outside a part of the run, from which on the
+# run tells that errors are relative to that value; and their largest size there, in units of rtol.
+PEAK, PART_OF_PEAKS, ERROR_OF_PEAKS = 10.0, 0.01, 10.0
 PAUSE = 0.5  # Smallest time in seconds between two intermediate savings of a run.
 
 CONTROLLER = {"logger_level": logging.ERROR, "mssdc_jac": False}
@@ -535,18 +539,25 @@ def _beside_peaks(plan: Plan, solution: Solution, typical: Vector | None) -> str
     told = plan.request.atol is not None or problem.given_nominal is not None
     if told or rtol is None or len(solution.t) < 2:
         return ""
-    u, sizes = solution.u, np.abs(solution.u).max(axis=0)
-    least = 0.0 if typical is None else rtol * typical
-    rare = rare_peaks(solution.t, u, sizes, least).tolist()
+    t, u, sizes = solution.t, solution.u, np.abs(solution.u).max(axis=0)
+    in_peaks = np.diff(t) / (t[-1] - t[0]) @ (PEAK * np.abs(u[1:]) > sizes)
+    # Values up to the tolerance are no peaks.
+    is_large = sizes > (0.0 if typical is None else rtol * typical)
+    rare = np.flatnonzero(is_large & (in_peaks < PART_OF_PEAKS)).tolist()
     if not rare:
         return ""
     with suppress(DAEError), uncounted(problem), np.errstate(all="ignore"):
         slope = np.nan_to_num(solution.du[-1], posinf=0.0, neginf=0.0)
         state = problem.state(u[-1]), problem.state(slope)
-        mass = linearize(problem, *state, float(solution.t[-1])).mass
+        mass = linearize(problem, *state, float(t[-1])).mass
         rare = [j for j in rare if not abs(mass[:, [j]]).max() > 0.0]
         if rare:
-            return beside_peaks([problem.names[j] for j in rare], float(sizes[rare].max()), rtol)
+            shown, largest = brief([problem.names[j] for j in rare], MOST_INACCURATE), sizes[rare].max()
+            return (
+                f"{shown}: errors up to {ERROR_OF_PEAKS * rtol * largest:.1g}, as rtol={rtol:g} is relative "
+                f"to {largest:.3g}, reached in less than {PART_OF_PEAKS:.0%} of the run; give atol for more "
+                f"accuracy"
+            )
     return ""
 
 

@@ -44,7 +44,7 @@ from dae_sdc.run.equations import Equations, problem_of, state_near, with_model
 from dae_sdc.run.results import Result, check_target, put_down, say_written, tabulated
 from dae_sdc.run.simplify import simplify
 from dae_sdc.run.start import consistent_values, guesses_of
-from dae_sdc.run.target import ModelLike, Target, is_file, make_model, resolve
+from dae_sdc.run.target import ModelOptions, Target, is_file, make_model, resolve
 from dae_sdc.run.unknowns import conditions_in
 from dae_sdc.sharing import bar_of, metering, one_at_a_time
 from dae_sdc.structure.dependent import of_closed, square
@@ -66,16 +66,9 @@ class SearchOptions(Limit, Parameters):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SetsOptions(SearchOptions):
+class SetsOptions(ModelOptions, SearchOptions):
     """What :func:`solution_sets` takes."""
 
-    model: ModelLike = field(
-        kw_only=False,
-        metadata=about(
-            "name of a model, FILE.mo, or FILE.py:NAME, which is run",
-            "A model and a function that returns one are taken too.",
-        ),
-    )
     fixed: Mapping[str, float] | None = option(None, "values that are put in, by name", metavar="NAME=VALUE")
 
 

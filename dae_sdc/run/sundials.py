@@ -45,7 +45,7 @@ from dae_sdc.run.method import SOLVERS, first_step
 from dae_sdc.run.results import check_target, put_down
 from dae_sdc.run.solution import (
     DENSE_LIMIT,
-    GLOBAL_ERROR,
+    REFINEMENT,
     Solution,
     about_problem,
     estimated,
@@ -76,6 +76,10 @@ NOTHING: Vector = np.empty((0, 0))
 UNCHANGED_MATRIX = 1e-13
 # Largest relative F at u' = f with the current matrix; more shows that F is not linear in u'.
 LINEAR_IN_DERIVATIVES = 1e-7
+# Power of rtol that is the tolerance of the run which tells the sizes of the unknowns, and the least size of
+# one, in units of its nominal value.
+SIZING_POWER, LEAST_NOMINAL = 0.5, 1e-4
+MOST_TOLERANCES = 3  # Largest number of runs that are compared to estimate global errors.
 STUCK = 3  # Number of steps in a row without a change of time after which the solver has failed.
 
 _MESSAGE = re.compile(r"\s*\[\w+, (Error|Warning): -?\d+\]")
@@ -207,7 +211,7 @@ class _Runs:
             return record, self._run(record), ""
         sizes = None
         if self.sized:  # largest values of all unknowns in a run to a loose tolerance, unless it ends early
-            loose = self._to(max(rtol, rtol**GLOBAL_ERROR.sizing_power), None)
+            loose = self._to(max(rtol, rtol**SIZING_POWER), None)
             first = _Record(loose, False, None, self.work)
             sizes = None if self._run(first) else first.sizes()
         kept = self._record(self._to(rtol, sizes))
@@ -215,8 +219,8 @@ class _Runs:
         if message:
             return kept, message, ""
         remark = not_estimated(task.problem.names, f"no rtol is below {rtol:g}")
-        for k in range(1, GLOBAL_ERROR.most_runs):
-            finer = rtol * GLOBAL_ERROR.refinement**k
+        for k in range(1, MOST_TOLERANCES):
+            finer = rtol * REFINEMENT**k
             if finer < SETTINGS.smallest_rtol:
                 break
             task = self._to(finer, kept.sizes())
@@ -246,7 +250,7 @@ class _Runs:
         absolute = before.atol * (rtol / before.rtol)
         if self.sized and sizes is not None:
             nominal = np.asarray(before.atol) / before.rtol
-            absolute = rtol * np.maximum(sizes, GLOBAL_ERROR.least_size * nominal)
+            absolute = rtol * np.maximum(sizes, LEAST_NOMINAL * nominal)
         return replace(self.task, tolerance=replace(before, rtol=rtol, atol=absolute))
 
     def _record(self, task: Task, watched: Sequence[float] = ()) -> _Record:
@@ -455,7 +459,7 @@ class CountedEquations(Equations):
     """Equations with counted evaluations that are NaN where not defined; their checked Jacobian."""
 
     def __init__(self, task: Task) -> None:
-        super().__init__(task)
+        super().__init__(task.problem, task.switches)
         self.counters = task.problem.work_counters
         plain_residual, plain_entries = self.residual, self.entries
 

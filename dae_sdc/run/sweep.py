@@ -205,7 +205,7 @@ def sweep(request: SweepOptions) -> Sweep:
     if request.t_eval is None:
         settings["points"] = request.points
     keeps_values = reduction is None or any(name not in OF_EACH_RUN for name in reduction)
-    function = partial(run_of, Shared(problem, fixed, names, settings, keeps_values))
+    function = partial(run_of, problem, fixed, names, settings, keeps_values)
     home = problem if callable(problem) else type(problem)
     if request.workers > 1 and getattr(home, "__module__", "") == "__main__":
         raise InputError(
@@ -264,23 +264,21 @@ def _ranks(request: SweepOptions, options: Mapping[str, str], values: Sequence[t
     return comm
 
 
-@dataclass(frozen=True)
-class Shared:
-    """What all runs of a sweep share."""
-
-    problem: Any  # The problem.
-    fixed: Mapping[str, Any]  # Parameters and start values by name, which all runs have.
-    names: Sequence[str]  # Names of the swept ones.
-    settings: Mapping[str, Any]  # Other arguments of :func:`dae_sdc.run.solve.solve`.
-    keeps_values: bool  # Whether values before the end of a run are needed.
-
-
-def run_of(shared: Shared, swept: Sequence[float]) -> Outcome:
+def run_of(
+    problem: Any,
+    fixed: Mapping[str, Any],
+    names: Sequence[str],
+    given: Mapping[str, Any],
+    keeps_values: bool,
+    swept: Sequence[float],
+) -> Outcome:
     """What the run of some values gives; errors that they cause are a part of that."""
-    every = {**shared.fixed, **dict(zip(shared.names, swept, strict=True))}
+    # fixed: parameters and start values that all runs have, names: those of the swept ones, given: the other
+    # arguments of a run, keeps_values: whether values before the end of a run are needed.
+    every = {**fixed, **dict(zip(names, swept, strict=True))}
     params = {name: value for name, value in every.items() if not name.startswith(START)}
     starts = {name.removeprefix(START): value for name, value in every.items() if name.startswith(START)}
-    settings = dict(shared.settings)
+    settings = dict(given)
     if starts:
         base = settings.get("u0", {})
         if not isinstance(base, Mapping):
@@ -288,7 +286,7 @@ def run_of(shared: Shared, swept: Sequence[float]) -> Outcome:
         settings["u0"] = {**base, **starts}
     tic = perf_counter()
     try:
-        solution = solve(shared.problem, params=params or None, dense=False, **settings)
+        solution = solve(problem, params=params or None, dense=False, **settings)
     except (DAEError, ValueError, ArithmeticError) as error:
         # A constructor or function of the user may refuse a value in its own words.
         return Outcome(str(error) if isinstance(error, DAEError) else words_of(error))
@@ -302,7 +300,7 @@ def run_of(shared: Shared, swept: Sequence[float]) -> Outcome:
     numbers: dict[str, float] = {"t_end": reached, "time": perf_counter() - tic}
     numbers |= {name: int(solution.stats.get(name, 0)) for name in WORK}
     units, columns = units_of_eliminated(solution), [*solution.u.T, *eliminated_values(solution).T]
-    if not shared.keeps_values:
+    if not keeps_values:
         columns = [values[-1:] for values in columns]
     of_each = zip((*solution.units, *units), columns, strict=True)
     unknowns = dict(zip(solution.all_names, of_each, strict=True))

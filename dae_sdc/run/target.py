@@ -104,11 +104,6 @@ class Target:
         """Whether a model was given, or what makes one, but nothing that stands for other equations."""
         return self.problem is None and self.function is None and self.simplified is None
 
-    @property
-    def of_equations(self) -> bool:
-        """Whether a model was given whose equations can be read, or what makes one by a name or file."""
-        return bool(self.text) or is_model(self.thing)
-
     @cached_property
     def shared_model(self) -> Any:
         """The model that a name stands for, the same in all runs; otherwise what was given."""

@@ -41,16 +41,12 @@ ACCEPTED_CORRECTION = 1e-8
 
 
 class Unknowns:
-    """All unknowns of a model from the states of the simplified one.
+    """All unknowns of a model from the states of the simplified one."""
 
-    Values in the state are taken from there, and other derivatives are computed by the equations: stage s of
-    the Sigma-method solves the derivatives c_i + s of the equations for those of order d_j + s of the
-    unknowns. If the system Jacobian is singular, derivatives are those of the solution.
-
-    References
-    ----------
-    J. D. Pryce: A simple structural analysis method for DAEs, BIT 41 (2001), section 4.
-    """
+    # Values in the state are taken from there, and other derivatives are computed by the equations: stage s
+    # of the Sigma-method solves the derivatives c_i + s of the equations for those of order d_j + s of the
+    # unknowns. If the system Jacobian is singular, derivatives are those of the solution.
+    # J. D. Pryce: A simple structural analysis method for DAEs, BIT 41 (2001), section 4.
 
     def __init__(self, simplified: Simplified, parameters: Mapping[str, float]) -> None:
         self.simplified = simplified

@@ -111,7 +111,7 @@ class Ida(Peer):
     def run(self, case: Case, rtol: float, atol: Vector, count: bool) -> Outcome:
         """See :class:`Peer`; counting goes from step to step, which takes a little longer."""
         tic = process_time()
-        case.equations = Equations(case)
+        case.equations = Equations(case.problem, case.switches)
         solver = ida.integrator(case.equations, case.sparse, rtol, atol)
         outcome = ida.integrate(solver, case, count)
         return replace(outcome, time=process_time() - tic)
@@ -132,7 +132,7 @@ class ScipyDae(Peer):
     def run(self, case: Case, rtol: float, atol: Vector, count: bool) -> Outcome:
         """See :class:`Peer`; it goes step by step."""
         tic = process_time()
-        problem, equations = case.problem, Equations(case)
+        problem, equations = case.problem, Equations(case.problem, case.switches)
         make = getattr(importlib.import_module(f"{self.module}.integrate"), self.solver)
         n, residual = problem.n, equations.residual
 
