@@ -159,7 +159,7 @@ def test_both_jacobians_come_from_one(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = make_problem("transmission-line", {"sections": 8})
     case = Case(problem)
     assert case.sparse and problem.sparsity is not None
-    equations = Equations(case)
+    equations = Equations(case.problem, case.switches)
     random = np.random.default_rng(3)
     y, yp = 1e-2 * random.standard_normal((2, problem.n))  # diodes are exponential
     dy, dyp = ScipyDae._jacobian(equations, True)(0.3, y, yp)
@@ -185,7 +185,7 @@ def test_a_problem_without_an_exact_jacobian_is_refused() -> None:
         jacobian: Any = None
 
     with pytest.raises(InputError, match="no exact Jacobian"):
-        Equations(Case(Bare()))
+        Equations(Bare(), False)
 
 
 def test_what_an_error_test_may_leave_out() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from math import exp, inf, log
@@ -25,6 +25,8 @@ from dae_sdc.sweepers.amplification import (
 from dae_sdc.sweepers.linear_multistep import MULTISTEP, MultistepMethod
 from dae_sdc.sweepers.steps_ahead import MOST_STEPS, Taken
 from dae_sdc.sweepers.tableaux import METHODS, Tableau
+
+Recorded = tuple[float, Vector, Vector]  # Time, u and u' at the end of a step.
 
 
 class WatchAmplification(Hooks):  # type: ignore[misc]
@@ -49,7 +51,7 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
         self._mass: Vector | None = None  # dF/du' at all checks so far; None where it has changed
         self._terms: Vector | None = None
         self._remark: Callable[[], str] | None = None
-        self._recorded: deque[tuple[float, Vector, Vector]] = deque()  # time, u and u'
+        self._recorded: deque[Recorded] = deque()
 
     @property
     def steps_ahead(self) -> int:
@@ -68,31 +70,26 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
             return
         count = len(taken.starts)
         L.u[0] = start if count == 1 else taken.end(count - 2, L.prob.n_diff)
-        if not self._accepted:
-            self._begin(L)
-        if self._next:
-            self._accepted += count
-            if self._mass is None:
-                m, ends = len(taken.nodes), (taken.starts + taken.sizes).tolist()
-                self._recorded.extend(zip(ends, taken.u[m::m].copy(), taken.slopes_at_end(), strict=True))
-            self._check_where_due(L)
+        m, ends = len(taken.nodes), (taken.starts + taken.sizes).tolist()
+        self._accept(L, count, lambda: zip(ends, taken.u[m::m].copy(), taken.slopes_at_end(), strict=True))
 
     def post_step(self, step: Any, level_number: int) -> None:
         """Check an accepted step."""
         if not self._next or step.status.get("restart"):
             return
         L = step.levels[0]
-        if L.uend is None:
-            return
+        if L.uend is not None:
+            self._accept(L, 1, lambda: [self._end(L)])
+
+    def _accept(self, L: Any, count: int, ends: Callable[[], Iterable[Recorded]]) -> None:
+        """Count accepted steps, and check the last of them where it is due."""
         if not self._accepted:
             self._begin(L)
-        if self._next:
-            self._accepted += 1
-            if self._mass is None:
-                self._record(L)
-            self._check_where_due(L)
-
-    def _check_where_due(self, L: Any) -> None:
+        if not self._next:
+            return
+        self._accepted += count
+        if self._mass is None:
+            self._recorded.extend(ends())
         if self._accepted >= self._next:
             self._next = min(2 * self._accepted, self._accepted + self.options.widest)
             self._check(L)
@@ -126,9 +123,10 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
         slope = 2.0 * (L.uend.view(np.ndarray) - start) / float(L.dt) - L.uend.polynomial.derivative_at_end()
         return start, slope
 
-    def _record(self, L: Any) -> None:
+    @staticmethod
+    def _end(L: Any) -> Recorded:
         slope = L.uend.polynomial.derivative_at_end()
-        self._recorded.append((float(L.time + L.dt), L.uend.view(np.ndarray).copy(), slope))
+        return float(L.time + L.dt), L.uend.view(np.ndarray).copy(), slope
 
     def _check(self, L: Any) -> None:
         """Calculate the growth, unless dF/du' is the matrix that it was at the start, to the last bit."""
@@ -140,7 +138,7 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
                 return
             self._mass = None
             self._begin_record(L)
-            self._record(L)
+            self._recorded.append(self._end(L))
         self._calculate(L)
 
     @staticmethod

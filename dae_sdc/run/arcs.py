@@ -27,9 +27,8 @@ from dae_sdc.run.description import SolveOptions
 from dae_sdc.run.equations import Equations
 from dae_sdc.run.execution import Carried, carried_out
 from dae_sdc.run.plan import Plan, plan_of
-from dae_sdc.run.results import put_down
 from dae_sdc.run.resume import SUFFIX, Saving
-from dae_sdc.run.solution import Solution, output_times
+from dae_sdc.run.solution import Solution, output_times, put_down_of
 from dae_sdc.run.start import Start
 from dae_sdc.run.target import Target
 from dae_sdc.sweepers.restart import RESTART_STEP, consistent_restart
@@ -305,11 +304,6 @@ class _Arcs:
             others["checkpoint"] = checkpoint_of_arc(self.request.checkpoint, len(self.arcs))
         request = self.request.changed(events=(), **interval, **others)
         return plan_of(request, mode.equations, start, False, tuple(events))
-
-
-def put_down_of(whole: Solution, out: Any) -> Solution:
-    """A solution that has been written to its file, where it has one."""
-    return whole if out is None else whole.with_remark(put_down(whole, out, whole.success))
 
 
 def joined(

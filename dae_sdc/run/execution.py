@@ -54,7 +54,7 @@ from dae_sdc.run.equations import NOT_REDUCED, index_near_end, is_of_user, read
 from dae_sdc.run.plan import Plan
 from dae_sdc.run.processes import GRACE, RUN_ENDED, Ranks, end_job, meet, on_root, ranks
 from dae_sdc.run.results import check_target, put_down
-from dae_sdc.run.solution import MOST_INACCURATE, Solution, about_problem, in_transients
+from dae_sdc.run.solution import MOST_INACCURATE, Solution, about_problem, in_transients, put_down_of
 from dae_sdc.run.start import Start
 from dae_sdc.run.target import twin_of
 from dae_sdc.run.tracing import check_at_states
@@ -72,12 +72,9 @@ if TYPE_CHECKING:
 PEAK, PART_OF_PEAKS, ERROR_OF_PEAKS = 10.0, 0.01, 10.0
 PAUSE = 0.5  # Smallest time in seconds between two intermediate savings of a run.
 
+# Parameters of the controller. Steps that iterate together take the newest value of the step before, which
+# they need from index 2 on, as Jacobi iterations pass on values without a consistent u', and with adaptivity.
 CONTROLLER = {"logger_level": logging.ERROR, "mssdc_jac": False}
-"""Parameters of the controller. Steps that iterate together take the newest value of the step before.
-
-From index 2 on they need it: Jacobi iterations pass on values without a consistent u'. Adaptive steps need it
-too."""
-
 
 MOST_IDLE = 16  # Controllers that are kept for the next runs of their kind.
 MOST_UNKNOWNS = 200  # Largest number of unknowns of their problems.
@@ -224,8 +221,8 @@ class Execution:
             solution = solution.with_remark(self._in_transients(solution, located))
         last = float(solution.t[-1]), solution.u[-1]
         solution = solution.with_remark(index_near_end(self.problem, self.plan.equations.told, *last))
-        if self.out is not None and (located is None or located.sliding is None):
-            solution = solution.with_remark(put_down(solution, self.out, solution.success))
+        if located is None or located.sliding is None:
+            solution = put_down_of(solution, self.out)
         return Carried(solution, located, self.typical)
 
     def _kind(self) -> tuple[Any, ...] | None:

@@ -32,7 +32,7 @@ from dae_sdc.run.execution import CONTROLLER
 from dae_sdc.run.impulses import Landing, landing
 from dae_sdc.run.method import SOLVERS
 from dae_sdc.run.plan import plan_of
-from dae_sdc.run.solution import Solution, output_times
+from dae_sdc.run.solution import Solution, output_times, put_down_of
 from dae_sdc.run.start import Start
 from dae_sdc.run.target import calculated
 from dae_sdc.sharing import told_before
@@ -545,7 +545,7 @@ class Modes:
         about |= {"algebraic": algebraic, "n_diff": len(names) - len(algebraic)}
         whole = replace(whole, parameters={**whole.parameters, **about, "t_end": self.t_end})
         times = output_times(self.request.t_eval, self.request.points, self.t0, self.t_end)
-        return arcs.put_down_of(whole if times is None else whole.at(times), self.request.out)
+        return put_down_of(whole if times is None else whole.at(times), self.request.out)
 
 
 def _flipped(sides: Sides, choices: Iterable[Choice]) -> Sides:

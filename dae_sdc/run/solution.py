@@ -25,7 +25,7 @@ from dae_sdc.errors import DAEWarning, InputError, ResultFileError
 from dae_sdc.expressions.dag import name_and_order, name_of
 from dae_sdc.registry import unknown
 from dae_sdc.run.files import damaged, is_texts, opened, read_archive
-from dae_sdc.run.results import BESIDE, Result, Table, Tabulated, View, checksum, command_line, load
+from dae_sdc.run.results import BESIDE, Result, Table, Tabulated, View, checksum, command_line, load, put_down
 from dae_sdc.run.unknowns import SavedUnknowns, Unknowns
 from dae_sdc.text import brief
 
@@ -410,6 +410,11 @@ class Solution(Tabulated):
             If a file is missing, damaged, or holds no solution.
         """
         return cls(**_fields_of_file(path))
+
+
+def put_down_of(whole: Solution, out: Any) -> Solution:
+    """A solution that has been written to its file, where it has one."""
+    return whole if out is None else whole.with_remark(put_down(whole, out, whole.success))
 
 
 def units_of_eliminated(solution: Solution) -> tuple[str, ...]:

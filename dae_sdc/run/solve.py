@@ -32,8 +32,8 @@ from dae_sdc.run.equations import Equations, equations_of
 from dae_sdc.run.method import SOLVERS
 from dae_sdc.run.modes import StructureChangesError, require_one_structure, through_modes
 from dae_sdc.run.processes import everyone, join
-from dae_sdc.run.results import put_down, say_written
-from dae_sdc.run.solution import Solution
+from dae_sdc.run.results import say_written
+from dae_sdc.run.solution import Solution, put_down_of
 from dae_sdc.run.start import Start, start_of, with_given_start
 from dae_sdc.run.target import resolve
 from dae_sdc.sweepers.parallel import raise_everywhere
@@ -242,9 +242,7 @@ def _by_sundials(request: SolveOptions, equations: Equations, start: Start) -> S
         return solution
     solution = replace(solution, unknowns=equations.unknowns)
     solution = solution.with_remark(remark if solution.success else "")
-    if request.out is not None:
-        solution = solution.with_remark(put_down(solution, request.out, solution.success))
-    return solution
+    return put_down_of(solution, request.out)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -52,6 +52,7 @@ from dae_sdc.run.solution import (
     inaccurate,
     not_estimated,
     output_times,
+    put_down_of,
 )
 from dae_sdc.run.start import Start as StartOfRun
 from dae_sdc.run.target import problem_name, resolve
@@ -183,9 +184,7 @@ def integrate(
         remark = f"{untested}, errors up to any size; reduce the index, or use another sweeper"
     if found.success and remark:
         found = replace(found, message="; ".join(filter(None, (remark, found.message))))
-    if out is not None:
-        found = found.with_remark(put_down(found, out, found.success))
-    return found
+    return put_down_of(found, out)
 
 
 @dataclass
