@@ -174,7 +174,20 @@ class SolveOptions(RunOptions, SetupOptions):
 
 @takes(SetupOptions)
 def describe(options: SetupOptions) -> Setup:
-    """The setup of a run: problem, sweeper, and the description of the controller without its step size."""
+    """The setup of a run: problem, sweeper, and the description for pySDC's controllers.
+
+    {options}
+
+    Returns
+    -------
+    Setup
+        Its ``description`` lacks the step size, see :meth:`Setup.with_step`.
+
+    Raises
+    ------
+    InputError
+        For unknown names, and for options that have no effect on the chosen sweeper.
+    """
     params = {**(options.params or {}), **options.chosen(Solves, without=("convergence_controllers",))}
     target = resolve(options.problem)
     by_class = isinstance(target.problem, type)
