@@ -210,14 +210,8 @@ class SingularMatrixError(SolveError, pysdc.ProblemError):  # type: ignore[misc]
 
     Examples
     --------
-    >>> def undetermined(t, u, du):
-    ...     return [du[0] + u[0], u[0] - u[0]]
-    ...
-    >>> print(ds.solve(undetermined, u0=[1.0, 1.0], t_end=1.0).message)
-    no step from t=0 succeeds, down to dt=1e-28: the iteration matrix is singular: it does not determine
-    'u[1]' (equation 'equation 1'); 5, 3, 2 nodes were tried in vain; check the equations and the state
-    there for a jump, a singularity or a hidden constraint that is violated; the index of the equations is
-    not known
+    >>> issubclass(ds.errors.SingularMatrixError, ds.errors.SolveError)
+    True
     """
 
 

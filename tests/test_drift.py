@@ -75,7 +75,8 @@ def test_baumgarte_and_implicit_methods_bound_what_they_do_not_keep(pendulum: Re
     for case in ("baumgarte-dop853", "radau-iia-9/index-3", "radau-iia-9/ggl"):
         values = column(pendulum, case, "constraint")
         assert values.max() < 1e-2 * free
-        assert values[-16:].max() < 3.0 * values[:16].max()  # no growth
+        # No growth: a drift shows in all values, single ones are what the tolerance lets them be.
+        assert np.median(values[-16:]) < 3.0 * np.median(values[:16])
     assert column(pendulum, "radau-iia-9/ggl", "velocity").max() < 1e-8
     # With index 3 the velocities meet their constraint only as well as the method says.
     assert column(pendulum, "radau-iia-9/index-3", "velocity").max() > 1e-8
