@@ -13,7 +13,7 @@ from dae_sdc.errors import InputError, ResultFileError
 from dae_sdc.plotting import drift as draw, plot
 from dae_sdc.problems.constrained import RigidPendulum
 from dae_sdc.run import drift as entry
-from dae_sdc.run.drift import CASES, drift, summary
+from dae_sdc.run.drift import CASES, RTOL, drift, summary
 from dae_sdc.run.results import Result, load
 from dae_sdc.run.solve import solve
 from dae_sdc.run.sundials import installed
@@ -75,7 +75,8 @@ def test_baumgarte_and_implicit_methods_bound_what_they_do_not_keep(pendulum: Re
     for case in ("baumgarte-dop853", "radau-iia-9/index-3", "radau-iia-9/ggl"):
         values = column(pendulum, case, "constraint")
         assert values.max() < 1e-2 * free
-        # No growth: a drift shows in all values, single ones are what the tolerance lets them be.
+        # No growth, where that could be seen: single values may come to a hundredth of the tolerance.
+        assert values[-16:].max() < max(3.0 * values[:16].max(), 0.01 * RTOL)
         assert np.median(values[-16:]) < 3.0 * np.median(values[:16])
     assert column(pendulum, "radau-iia-9/ggl", "velocity").max() < 1e-8
     # With index 3 the velocities meet their constraint only as well as the method says.
