@@ -169,6 +169,28 @@ def names_of(n: int) -> list[str]:
     return [f"x{k + 1}" for k in range(n)]
 
 
+def fed_back(matrices: Any, x0: Any, law: str, of_model: Any, of_function: Any) -> tuple[Any, Any, Any]:
+    """x' = A x + b + c z with a law for z and d x, as a model, as Modelica and as a function."""
+    (a, b, c, d), n = matrices, len(x0)
+    names = names_of(n)
+    rows = [f"{shown(a[k], names, b[k])} + ({float(c[k])!r})*z" for k in range(n)]
+    text = modelica(n, x0, rows, "Real z;", f"z = {law.format(shown(d, names))};")
+
+    def model() -> ds.Model:
+        m, x, rates = model_of(n, x0, a, b)
+        z = m.variable("z", start=0.0)
+        rates(c, z)
+        m.equation(of_model(z, sum(float(d[k]) * x[k] for k in range(n))))
+        return m
+
+    def function(t: float, u: Any, du: Any) -> list[Any]:
+        x, z = u[:n], u[n]
+        rate = [sum(a[k, j] * x[j] for j in range(n)) + b[k] + c[k] * z for k in range(n)]
+        return [*(du[k] - rate[k] for k in range(n)), of_function(z, sum(d[k] * x[k] for k in range(n)))]
+
+    return model, text, function
+
+
 def relay(rng: Any) -> Case:
     """x' = A x + b + c z, z = -sign(d x)."""
     n = int(rng.integers(2, 4))
@@ -200,29 +222,14 @@ def relay(rng: Any) -> Case:
     exact = Exact({"up": up, "down": down, "slide": slide}, guards)
     # While it slides z = -s is between -1 and 1: it leaves upward where s comes to 1.
     end = exact.end("up" if d @ x0 > 0.0 else "down", x0)
-    names = names_of(n)
-    inner = shown(d, names)
-    text = modelica(
-        n,
+    forms = fed_back(
+        (a, b, c, d),
         x0,
-        [f"{shown(a[k], names, b[k])} + ({float(c[k])!r})*z" for k in range(n)],
-        "Real z;",
-        f"z = if {inner} > 0 then -1 else 1;",
+        "if {} > 0 then -1 else 1",
+        lambda z, value: z + sp.sign(value),
+        lambda z, value: z + np.sign(value),
     )
-
-    def model() -> ds.Model:
-        m, x, rates = model_of(n, x0, a, b)
-        z = m.variable("z", start=0.0)
-        rates(c, z)
-        m.equation(z + sp.sign(sum(float(d[k]) * x[k] for k in range(n))))
-        return m
-
-    def function(t: float, u: Any, du: Any) -> list[Any]:
-        x, z = u[:n], u[n]
-        rate = [sum(a[k, j] * x[j] for j in range(n)) + b[k] + c[k] * z for k in range(n)]
-        return [*(du[k] - rate[k] for k in range(n)), z + np.sign(sum(d[k] * x[k] for k in range(n)))]
-
-    return Case("relay", x0, end, exact.times, model, text, function, np.append(x0, -np.sign(d @ x0)))
+    return Case("relay", x0, end, exact.times, *forms, np.append(x0, -np.sign(d @ x0)))
 
 
 def saturation(rng: Any) -> Case:
@@ -243,33 +250,14 @@ def saturation(rng: Any) -> Case:
     end = exact.end("low" if value < -1.0 else "high" if value > 1.0 else "mid", x0)
     if not exact.times:
         raise ValueError
-    names = names_of(n)
-    inner = shown(d, names)
-    text = modelica(
-        n,
+    forms = fed_back(
+        (a, b, c, d),
         x0,
-        [f"{shown(a[k], names, b[k])} + ({float(c[k])!r})*z" for k in range(n)],
-        "Real z;",
-        f"z = max(-1, min(1, {inner}));",
+        "max(-1, min(1, {}))",
+        lambda z, value: z - sp.Piecewise((-1, value < -1), (1, value > 1), (value, True)),
+        lambda z, value: z - np.clip(value, -1.0, 1.0),
     )
-
-    def model() -> ds.Model:
-        m, x, rates = model_of(n, x0, a, b)
-        z = m.variable("z", start=0.0)
-        rates(c, z)
-        value = sum(float(d[k]) * x[k] for k in range(n))
-        m.equation(z - sp.Piecewise((-1, value < -1), (1, value > 1), (value, True)))
-        return m
-
-    def function(t: float, u: Any, du: Any) -> list[Any]:
-        x, z = u[:n], u[n]
-        rate = [sum(a[k, j] * x[j] for j in range(n)) + b[k] + c[k] * z for k in range(n)]
-        return [
-            *(du[k] - rate[k] for k in range(n)),
-            z - np.clip(sum(d[k] * x[k] for k in range(n)), -1.0, 1.0),
-        ]
-
-    return Case("saturation", x0, end, None, model, text, function, np.append(x0, np.clip(value, -1.0, 1.0)))
+    return Case("saturation", x0, end, None, *forms, np.append(x0, np.clip(value, -1.0, 1.0)))
 
 
 def hysteresis(rng: Any) -> Case:
