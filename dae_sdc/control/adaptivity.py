@@ -82,6 +82,7 @@ class AdaptivityDAE(StepRequests, MarkingControl):
         "stops": None,  # Times before the end at which steps must end: the equations have a kink or a jump.
         **{"dt_max": np.inf, "dt_first": None},  # Largest and first step.
         "between": 0,  # Whether functions or values are looked at between the nodes of steps.
+        "read": False,  # Unknowns on which such functions depend, shape (n,).
         "time_limit": np.inf,  # Seconds after which the run is given up, besides those of the call.
     }
 
@@ -170,7 +171,7 @@ class AdaptivityDAE(StepRequests, MarkingControl):
         small = largest is not None and largest <= 1.0
         if small or not isinstance(after, StepPolynomial) or after.nodes[0] == 0.0:
             return float(largest or 0.0)
-        k = after.n_integrated
+        k = after.n_integrated if not judged[after.n_integrated :].any() else L.prob.n
         parts = unresolved(after.nodes, np.vstack([L.u[0], after.value])[:, :k])
         if (higher := multipliers(L.prob) & (judged > 0.0)).any():
             # What rounding of the equations makes of these unknowns grows with the inverse of the step.
@@ -296,8 +297,11 @@ class AdaptivityDAE(StepRequests, MarkingControl):
             # Errors of algebraic unknowns of index 1 do not follow from their polynomials: the equations give
             # them. Those of index 2 have u' of others between the nodes.
             index = np.array(L.prob.variable_index)
-            held = self.params.between == VALUES and tolerance.rtol >= FINEST_BETWEEN
-            judged = np.where(index == 2, held * AT_INDEX_2, 1.0 * ((index < 2) & ~L.prob.is_algebraic))
+            # Where functions are looked at, by whose zeros the solution changes, those that they read count.
+            read = np.array(self.params.read, dtype=bool)
+            held = (read | (self.params.between == VALUES)) & (tolerance.rtol >= FINEST_BETWEEN)
+            counts = (index < 2) & (read | ~L.prob.is_algebraic)
+            judged = np.where(index == 2, held * AT_INDEX_2, 1.0 * counts)
             self._between = tolerance.weights_of(L.prob, ALLOWED_BETWEEN, plain=True), judged
 
     def _first_step(self, L: Any, u0: Any, time: float) -> float:

@@ -11,7 +11,7 @@ from itertools import pairwise
 from math import isfinite
 from numbers import Integral, Real
 from operator import itemgetter
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -129,6 +129,37 @@ class Event:
     def counts(self, side: int) -> bool:
         """Whether a zero after which the function has this sign is an event."""
         return self.direction * side >= 0.0
+
+
+class _Reading:
+    """A state that notes which of its unknowns are read."""
+
+    def __init__(self, state: MeshDAE) -> None:
+        self.state, self.read = state, np.zeros(len(state), dtype=bool)
+
+    def __getitem__(self, key: Any) -> Any:
+        self.read[key] = True
+        return self.state[key]
+
+    def __array__(self, *_: Any, **__: Any) -> Vector:
+        return np.array(self[:])
+
+    def __getattr__(self, name: str) -> Any:
+        self.read[: self.state.n_diff if name == "diff" else None] = True
+        return getattr(self.state, name)
+
+
+def unknowns_read(event: Event, u: MeshDAE, t: float) -> NDArray[np.bool_]:
+    """Which unknowns may change the sign of an event whose times are not known, shape (n,)."""
+    reading, places = _Reading(u), getattr(event.function, "reads", None)
+    if places is not None or event.times is not None:
+        reading.read[places or []] = True
+        return reading.read
+    try:
+        event.function(cast(MeshDAE, reading), t)
+    except Exception:  # where it takes nothing but arrays, say
+        reading.read[:] = True
+    return reading.read
 
 
 def at_start(t0: float, t_end: float) -> list[float]:
@@ -253,33 +284,38 @@ class Curve:
         n_slopes, collocation = step.n_slopes, getattr(step.level.sweep, "collocation", True)
         data = step_data(self.time, self.dt, start, end, polynomial, collocation, n_slopes)
         self._scheme, self._rows = data.scheme, data.rows
+        self._others = data.scheme, data.rows  # Of the unknowns that are not integrated.
         # Dense output takes slopes that the method does not give from difference quotients with later steps.
         self.is_guess = data.scheme == HERMITE
         if self.is_guess:
             before = step.start.polynomial
             first = step.slope if before is None else before.derivative_at_end()
             slopes = self.dt * np.array([first, polynomial.derivative_at_end()])
-            # The method gives no derivative of unknowns that a constraint fixes.
-            slopes[:, n_slopes:] = 0.0
-            self._scheme = HERMITE._replace(first=n_slopes, without=(2, 3))
             self._rows = np.vstack([start, end, slopes])
+            self._scheme = HERMITE._replace(first=n_slopes)
+            # The method gives no derivative of unknowns that a constraint fixes, but their values at stages.
+            places, stages = getattr(step.level.sweep, "within_step", ((), self._rows[:0]))
+            self._others = Scheme((0.0, *places, 1.0)), np.vstack([start, stages, end])
         # An unknown that stays, such as one that events alone change, is constant to the last bit.
         values, rate = self._rows[: len(self._scheme.points)], polynomial.derivative_at_end()
         self._start, self._stays = start, (values == start).all(axis=0) & (rate == 0.0)
-        self.points = _samples(self._scheme.points)
+        self.points = _samples(self._others[0].points)
 
     def values(self, thetas: tuple[float, ...]) -> Vector:
         """u at several places in units of the step, shape (K, n)."""
-        return self._weighted(*_weights(self._scheme, thetas))
+        return self._weighted(_weights(self._scheme, thetas)[0], _weights(self._others[0], thetas)[1])
 
     def state(self, theta: float) -> MeshDAE:
         """u at a place in units of the step."""
-        return attach(self._weighted(*self._scheme.weights(np.array([theta]), 0))[0], self.n_diff)
+        place = np.array([theta])
+        every, some = self._scheme.weights(place, 0)[0], self._others[0].weights(place, 0)[1]
+        return attach(self._weighted(every, some)[0], self.n_diff)
 
     def _weighted(self, every: Vector, some: Vector) -> Vector:
-        k = self._scheme.first if self._scheme.without else self._rows.shape[1]
+        split = self.is_guess or self._scheme.without
+        k = self._scheme.first if split else self._rows.shape[1]
         values: Vector = every @ self._rows[:, :k]
-        values = values if k == self._rows.shape[1] else np.hstack([values, some @ self._rows[:, k:]])
+        values = np.hstack([values, some @ self._others[1][:, k:]]) if split else values
         return np.where(self._stays, self._start, values)
 
 
@@ -316,6 +352,7 @@ class _Watch:
         self.tolerance = 0.0  # not 0: the function has not left its last zero by more
         self.noise = 0.0
         self.leaves = False  # its last zero for its side, behind a change
+        self.settles = True  # where dense output has its zeros, as it reads nothing but what has slopes
         self.times: list[float] = []
         self.states: list[Vector] = []
         self.sides: list[int] = []
@@ -366,7 +403,7 @@ class _Watch:
         def value(t: float) -> float:
             return self.event.function(attach(dense(t), n_diff), t)
 
-        for place, within in enumerate(self.within):
+        for place, within in enumerate(self.within if self.settles else ()):
             if within is not None and value(within[0]) * value(within[1]) < 0.0:
                 t = self.zero_between(value, *within, EPS * (within[1] - within[0]))
                 self.times[place], self.states[place], self.within[place] = t, dense(t), None
@@ -798,6 +835,8 @@ class LocateEvents(MarkingControl):
         sides = [-int(np.sign(event.direction)) if event.message else 0 for event in self.params.events]
         pairs = zip(self.params.events, sides, strict=True)
         self.events = [_Watch(event.name, side, event=_checked(event)) for event, side in pairs]
+        for watch in self.events:
+            watch.settles = not unknowns_read(watch.event, u0, t0)[self.params.n_slopes :].any()
         self.functions = _Functions(self.events, self.switches, P.n_diff)
         for watch, value in zip(self.switches, self.functions.switch_values(P, u0, t0), strict=True):
             # A switch that the run begins at is not to act by the rounding of its value.
@@ -806,7 +845,8 @@ class LocateEvents(MarkingControl):
         if self.timed:
             P.start_step(u0, t0)
         self._timed_values = getattr(P, "timed_values", ())
-        self._usual = L.params.dt
+        tolerance = getattr(L.sweep, "tolerance", None)
+        self._usual, self._accuracy = L.params.dt, 0.0 if tolerance is None else tolerance.rtol
         h = RESTART_STEP * float(self.params.span or self._usual)
         for watch in self.events:
             if watch.event.times is at_start:
@@ -1091,6 +1131,9 @@ class LocateEvents(MarkingControl):
     ) -> None:
         """Keep the zeros of functions that are on their other side now; what rests at 0 shows in steps."""
         for watch, value in zip(watches, values, strict=True):
+            # What the end of a step was off by is no jump.
+            off = watch.side * value < 0.0 and TIE < abs(value) <= self._accuracy * watch.size
+            watch.tolerance = max(watch.tolerance, 2.0 * abs(value) if off else 0.0)
             away = abs(value) > max(watch.noise, watch.tolerance)
             if watch.side * value < 0.0 and (
                 away or (abs(value) == TIE and _rests(P, watch, u, t, RATE_STEP * self._usual))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ class Branches:
     """Base of :class:`~dae_sdc.dae.problem.ProblemDAE`: which branch of the equations a step takes."""
 
     switch_names: tuple[str, ...] = ()
+    switches_read: Any = slice(None)  # Places of the unknowns on which switches may depend.
 
     def breakpoints(self, t0: float, t_end: float) -> tuple[float, ...]:
         """Times strictly between ``t0`` and ``t_end`` at which a step must end, in ascending order.

@@ -25,6 +25,9 @@ BISECTIONS: Final = 60  # Halvings of a line on which a condition changes.
 BRANCH_TOLERANCE: Final = 1e-9
 
 
+KINKS_FREE: Final = 0.5
+
+
 class Jump(NamedTuple):
     """A comparison, a sign or a floor, at whose border an equation jumps."""
 
@@ -32,6 +35,7 @@ class Jump(NamedTuple):
     border: int  # Expression whose zeros are the border; a itself for a floor.
     # Value of ``node`` where the border expression is negative, zero and positive; NaN for a floor.
     values: tuple[float, float, float]
+    is_kink: bool = False  # Both branches agree at the border, so that it need not be held.
 
 
 def jumps_of(
@@ -41,9 +45,11 @@ def jumps_of(
     follows: Callable[[Leaf], bool],
     unsure: bool = True,
 ) -> list[Jump]:
-    """The jumps of expressions as functions of time and of a state, inner ones first."""
-    # A choice whose two branches agree where its comparison changes has a kink and no jump: step size control
-    # handles kinks without locating them. Within the border of a jump kinks count too.
+    """The jumps and kinks of expressions as functions of time and of a state, inner ones first."""
+    # A choice whose two branches agree where its comparison changes has a kink. One that keeps an operation
+    # from what this is not defined for has to be evaluated: step size control handles it without locating it,
+    # but within the border of a jump it counts too.
+    kinks, guards = set[int](), _guards(graph, roots)
     outer = {node for node in roots if graph.op[node] in COMPARISONS}
     for node in graph.below(roots):
         op, operands = graph.op[node], graph.operands(node)
@@ -56,8 +62,12 @@ def jumps_of(
             agree = _agree(graph, operand, operands[1], operands[2], parameter, unsure) if chooses else False
             if not (agree or (agree is None and not unsure)):
                 outer.add(operand)
-    nodes = [node for node in graph.below(sorted(outer), MOVING) if graph.op[node] in STEPS]
-    return [_jump(graph, node) for node in nodes if all(follows(leaf) for leaf in graph.leaves_of(node))]
+            elif node not in guards and not any(map(_PARTIAL.get, map(graph.op.__getitem__, graph.below(operands[1:], MOVING)))):
+                kinks.add(operand)
+    nodes = [node for node in graph.below(sorted(outer | kinks), MOVING) if graph.op[node] in STEPS]
+    held = set(graph.below(sorted(outer)))
+    jumps = [_jump(graph, node) for node in nodes if all(follows(leaf) for leaf in graph.leaves_of(node))]
+    return [jump if jump.node in held else jump._replace(is_kink=True) for jump in jumps]
 
 
 def _jump(graph: Graph, node: int) -> Jump:
@@ -71,11 +81,45 @@ def _jump(graph: Graph, node: int) -> Jump:
     return Jump(node, graph.sub(a, others[0]), (1.0, 0.0, 0.0))
 
 
+# Operations that are not defined for all operands, or grow too fast for them, and which of theirs that is.
+_PARTIAL: Final = {
+    **dict.fromkeys((Op.POW, Op.SQRT, Op.LOG, Op.ASIN, Op.ACOS, Op.ACOSH, Op.ATANH, Op.EXP, Op.SINH, Op.COSH), 0),
+    Op.DIV: 1,
+}
+
+
+def _guards(graph: Graph, roots: Sequence[int]) -> set[int]:
+    """The nodes that keep operations from operands that these are not defined for."""
+    inside = []
+    for node in graph.below(roots, MOVING):
+        negative = graph.op[node] is Op.INTPOW and graph.args[node][1] < 0
+        place = 0 if negative else _PARTIAL.get(graph.op[node])
+        inside += [] if place is None else [graph.operands(node)[place]]
+    return set(graph.below(inside, MOVING))
+
+
+def with_choices(
+    graph: Graph, roots: Sequence[int], follows: Callable[[Leaf], bool]
+) -> tuple[list[int], dict[int, int]]:
+    """Expressions with choices for extremes and absolute values that go on beyond their kinks; and the way back."""
+    guards, put = _guards(graph, roots), dict[int, int]()
+    for node in graph.below(roots, MOVING):
+        op = graph.op[node]
+        if op not in (Op.MIN, Op.MAX, Op.ABS) or node in guards:
+            continue
+        if all(follows(leaf) for leaf in graph.leaves_of(node)):
+            a, *others = graph.substitute(graph.operands(node), put)
+            b = others[0] if others else graph.neg(a)
+            less, more = (a, b) if op is Op.MIN else (b, a)
+            put[node] = graph.call(Op.SELECT, graph.call(Op.LE, less, more), a, b)
+    return graph.substitute(roots, put), {choice: node for node, choice in put.items()}
+
+
 class Sided(NamedTuple):
     """Equations in which jumps have values that a step holds."""
 
-    # Their graph. Its parameters are those of the model, a flag (1: jumps are evaluated, 0: they have given
-    # values), and the values of the jumps.
+    # Their graph. Its parameters are those of the model, a flag (1: jumps are evaluated, :data:`KINKS_FREE`:
+    # kinks are, 0: they have given values), and the values of the jumps.
     graph: Graph
     roots: list[int]  # The equations.
     jumps: list[Jump] = []  # Those whose values a step holds; all others follow from them.
@@ -103,7 +147,8 @@ def with_held_jumps(graph: Graph, roots: Sequence[int], jumps: Sequence[Jump], p
         held_value = graph.parameter(parameters + 1 + len(kept))
         (inside,) = graph.substitute([jump.border], held)
         numbers[jump.node] = held_value
-        held[jump.node] = graph.call(Op.SELECT, free, jump.node, held_value)
+        evaluates = free if jump.is_kink else graph.call(Op.LE, graph.one, free)
+        held[jump.node] = graph.call(Op.SELECT, evaluates, jump.node, held_value)
         kept.append(jump)
         timed.append(all(leaf.kind in "tp" for leaf in graph.leaves_of(jump.node)))
         affine.append(timed[-1] and not graph.mark[graph.differentiate(fixed, graph.time())] & TIME)

@@ -269,6 +269,17 @@ class Equations:
         expressions: list[Any] = symbolic.to_sympy(self.graph, nodes, self.symbol)
         return expressions
 
+    def text(self, node: int) -> str:
+        """A node of the graph as text."""
+        parameters = [*self.parameters_by_name]
+
+        def name(leaf: Leaf) -> str:
+            if leaf.kind == "u":
+                return name_of(self.names[leaf.index], leaf.order)
+            return parameters[leaf.index] if leaf.kind == "p" else leaf.kind
+
+        return self.graph.text(node, name)
+
     def nodes(self, expressions: Iterable[Any]) -> list[int]:
         """Nodes, in the graph of the model, of SymPy expressions in its symbols."""
         given = map(symbolic.sympified, expressions)

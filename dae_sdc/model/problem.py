@@ -20,7 +20,17 @@ from dae_sdc.errors import InputError, ReferenceRangeError, require_number
 from dae_sdc.expressions.codegen import Compiled, compile_program
 from dae_sdc.expressions.dag import MOVING, Leaf, name_of
 from dae_sdc.expressions.graph import Graph, Input, Program
-from dae_sdc.model.jumps import Jumps, Sided, Timetable, jumps_as_programs, jumps_of, with_held_jumps
+from dae_sdc.model.jumps import (
+    KINKS_FREE,
+    Jump,
+    Jumps,
+    Sided,
+    Timetable,
+    jumps_as_programs,
+    jumps_of,
+    with_choices,
+    with_held_jumps,
+)
 
 DENSE: Final = 30  # Number of unknowns up to which the Jacobian is a dense array and not a sparse matrix.
 ROUNDING: Final = 1e-13  # Bound on rounding errors of an equation, relative to its terms.
@@ -134,11 +144,7 @@ def form_of(
     """The form made of equations with their names, of which the first have entries of u' as leaves."""
     (states, n_diff, given), (rows, names_of_rows) = state, equations
     n, graph = len(states), sided.graph
-    texts = [
-        # SymPy holds a comparison as the condition of a choice between 1 and 0.
-        str(expression.args[0][1] if expression.is_Piecewise else expression)
-        for expression in (model.sympy([jump.node for jump in sided.jumps]) if sided.jumps else ())
-    ]
+    texts = [model.text(jump.node) for jump in sided.jumps]
     dense = n <= DENSE if dense is None else dense
     pattern, outputs = jacobian_outputs(graph, rows, given, n, dense, graph.leaf(_C), defined)
     names = tuple(name_of(model.names[j], k) for j, k in states)
@@ -152,10 +158,19 @@ def _sided(model: Any, follows: Callable[[Leaf], bool], unsure: bool = True) -> 
     """The equations of a model with the values of their jumps as parameters, see ``jumps_of``."""
     values = [parameter.value for parameter in model.parameters_by_name.values()]
     numbers = [math.nan if value is None else float(value) for value in values]
-    jumps = jumps_of(model.graph, model.roots, numbers.__getitem__, follows, unsure)
+    roots, back = with_choices(model.graph, model.roots, follows)
+    jumps = jumps_of(model.graph, roots, numbers.__getitem__, follows, unsure)
     if not jumps:
         return Sided(model.graph, list(model.roots))
-    return with_held_jumps(model.graph, model.roots, jumps, len(numbers))
+    written = {jump: _written(model.graph, jump, back) for jump in jumps}
+    sided = with_held_jumps(model.graph, roots, jumps, len(numbers))
+    return sided._replace(jumps=[written[jump] for jump in sided.jumps])
+
+
+def _written(graph: Graph, jump: Jump, back: Mapping[int, int]) -> Jump:
+    """A jump as the model has it written, with extremes and absolute values in it."""
+    node, border = graph.substitute([jump.node, jump.border], back)
+    return jump._replace(node=node, border=border)
 
 
 def jacobian_outputs(
@@ -276,7 +291,7 @@ class SwitchingEquations(FormEquations):
     # Runs of one step at a time locate the zeros of borders that depend on the state, and continue after them
     # from a consistent state. Jumps of time alone happen at breakpoints, which are known before.
 
-    in_force: tuple[float, ...] | None = None
+    in_force: tuple[float, ...] | None = None  # The flag, and the values of the jumps.
     switches_rest = True  # a switch that stays at 0 has the side 0
     held_sides: Any
     located: bool
@@ -321,6 +336,11 @@ class SwitchingEquations(FormEquations):
         return float(arguments[_jumps(self).levels.tolist().index(switch)])
 
     @property
+    def switches_read(self) -> list[int]:  # type: ignore[override]
+        """Places of the unknowns on which the borders of jumps depend."""
+        return [source.index for source in _jumps(self).borders.inputs if source.kind == "u"]
+
+    @property
     def starts_alike(self) -> bool:
         """Whether jumps keep their values between breakpoints and zeros of switches, which are located."""
         return self.located and not len(_jumps(self).levels)
@@ -334,7 +354,7 @@ class SwitchingEquations(FormEquations):
         values[jumps.watched] = jumps.values[jumps.watched, sides + 1]
         if len(jumps.levels):
             _find_levels(self, u, t, sides[jumps.levels], values)
-        in_force = tuple(values.tolist())
+        in_force = 0.0 if self.located else KINKS_FREE, *values.tolist()
         if in_force != self.in_force:  # setting it has the parameters of the kernels made anew
             self.in_force = in_force
 
@@ -348,7 +368,7 @@ class SwitchingEquations(FormEquations):
         """The values of these jumps that a step holds."""
         if self.in_force is None:
             return (np.nan,) * len(_jumps(self).timed)
-        return tuple(self.in_force[i] for i in _jumps(self).timed)
+        return tuple(self.in_force[1 + i] for i in _jumps(self).timed)
 
     def breakpoints(self, t0: float, t_end: float) -> tuple[float, ...]:
         """Times at which a condition changes that depends on time alone."""
@@ -364,8 +384,8 @@ def _jumps(problem: SwitchingEquations) -> Jumps:
 
 def _with_jump_values(problem: SwitchingEquations, in_force: tuple[float, ...] | None) -> Vector:
     """Parameters of the programs with these values of jumps, or that have the jumps evaluated."""
-    flag, values = (1.0, (0.0,) * len(_jumps(problem).values)) if in_force is None else (0.0, in_force)
-    return np.concatenate([np.asarray(problem.equation_parameters(), dtype=np.float64), [flag], values])
+    tail = (1.0, *(0.0,) * len(_jumps(problem).values)) if in_force is None else in_force
+    return np.concatenate([np.asarray(problem.equation_parameters(), dtype=np.float64), tail])
 
 
 def _borders(problem: SwitchingEquations, u: Any, t: float, parameters: Vector) -> tuple[Vector, Vector]:
@@ -385,7 +405,7 @@ def _find_levels(problem: SwitchingEquations, u: MeshDAE, t: float, parities: An
     places = jumps.watched[jumps.levels]
     values[places] = np.floor(_borders(problem, u, t, _with_jump_values(problem, None))[1])
     for _ in range(len(places)):
-        parameters = _with_jump_values(problem, tuple(values.tolist()))
+        parameters = _with_jump_values(problem, (0.0, *values.tolist()))
         arguments = _borders(problem, u, t, parameters)[1]
         levels = np.floor(arguments)
         # At a border rounding may have put the argument on the side that is left.

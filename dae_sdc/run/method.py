@@ -123,6 +123,7 @@ def adapted_to(
     t_end: float,
     stops: Sequence[float],
     between: int = 0,
+    read: Vector | bool = False,
 ) -> Setup:
     """The setup of a run that takes steps of a given accuracy, at their ends or also between their nodes."""
     cls = setup.sweeper_class
@@ -133,7 +134,7 @@ def adapted_to(
     require_estimate(cls, setup.problem, setup.label["nodes"], setup.label["sweeper"])
     longest = np.inf if sizes.dt_max is None else sizes.dt_max
     bounds = {"dt_first": first_step(sizes.dt), "dt_max": longest}
-    controller = {"t_end": t_end, "stops": tuple(stops), "between": between, **bounds}
+    controller = {"t_end": t_end, "stops": tuple(stops), "between": between, "read": read, **bounds}
     direct = issubclass(cls, DirectMethod)
     return setup.with_parts(
         sweeper_params={"tolerance": tolerance},

@@ -334,9 +334,8 @@ class Modes:
         }
 
     def _name(self, choice: Choice) -> str:
-        """A choice as text; SymPy holds a comparison as the condition of a choice between 1 and 0."""
-        expression = self.model.sympy([choice.node])[0]
-        return str(expression.args[0][1] if expression.is_Piecewise else expression)
+        """A choice as text."""
+        return self.model.text(choice.node)
 
     def _entered(
         self, t: float, stop: float, state: Values, sides: Sides

@@ -10,7 +10,7 @@ import numpy as np
 from pySDC.core.controller import _Pars as ControllerParameters
 
 from dae_sdc.control.adaptivity import FUNCTIONS, VALUES, stops_of
-from dae_sdc.control.events import Event, LocateEvents, accurate_slopes, as_events
+from dae_sdc.control.events import Event, LocateEvents, accurate_slopes, as_events, unknowns_read
 from dae_sdc.control.invariants import Invariants, require_invariants
 from dae_sdc.control.singular import require_way
 from dae_sdc.control.stepping import FixedSteps
@@ -112,7 +112,7 @@ def plan_of(
         parts = [part for part in given if not (isinstance(part, tuple) and not part)]
         read = (as_events(events_of(part, problem, equations.unknowns)) for part in parts)
         events = tuple(event for several in read for event in several)
-    setup, fixed = _with_steps(request, setup, start, end, events)
+    setup, fixed = _with_steps(request, setup, begin, events)
     if fixed is None:
         setup.description["sweeper_params"]["tolerance"].check_start(problem, begin.u)
     setup, locates = _locating(request, setup, events, begin, fixed, _may_slide(request, equations, events))
@@ -144,10 +144,11 @@ def _check(request: SolveOptions, setup: Setup) -> None:
 
 
 def _with_steps(
-    request: SolveOptions, setup: Setup, start: float, end: float, events: tuple[Event, ...]
+    request: SolveOptions, setup: Setup, begin: Start, events: tuple[Event, ...]
 ) -> tuple[Setup, dict[str, Any] | None]:
     """The setup with its tolerance, and what tells of fixed steps; None where errors choose steps."""
-    problem, stops = setup.problem, stops_of(setup.problem, start, end, events)
+    problem, start, end = setup.problem, begin.t0, begin.t_end
+    stops = stops_of(problem, start, end, events)
     if request.rtol is None:
         size = problem.dt if request.dt is None else require_number("dt", request.dt)
         count = number_of_steps(start, end, size)
@@ -155,9 +156,13 @@ def _with_steps(
     if request.steps not in (None, 1):
         raise InputError("with rtol steps are taken one at a time; leave steps out, or give dt instead")
     tolerance = Tolerance.checked(problem, request.rtol, request.atol, request.leave_out or ())
+    read = np.zeros(problem.n, dtype=bool)
+    read[problem.switches_read if type(problem).switches is not ProblemDAE.switches else []] = True
+    for event in events:
+        read |= unknowns_read(event, begin.u, start)
     output = request.t_eval is not None or request.points is not None
-    between = VALUES if output or request.dense else FUNCTIONS if events else 0
-    return adapted_to(setup, tolerance, request, end, stops, between), None
+    between = VALUES if output or request.dense else FUNCTIONS if events or read.any() else 0
+    return adapted_to(setup, tolerance, request, end, stops, between, read), None
 
 
 CHATTERING = ("slide", "stop")  # What a run does where both sides of a switch lead back to it.

@@ -419,6 +419,8 @@ def _function(
             return float("nan")
 
     own: Any = function
+    if not any(name in removed for name in places):
+        own.reads = [place_of[name] for name in places if name in place_of]
     own.depends = any(name not in numbers and name[:4] != "pre(" for name in places)
     try:
         function(np.ones(problem.n), 0.0)

@@ -90,7 +90,8 @@ class StagesMemory(ctypes.Structure):
             # and the estimates of errors, where they are kept.
             "taken room step_sizes sizes_before work_rows run_u run_du graded estimates",
             # Of errors between nodes, see ``error_between``; 0 without an absolute tolerance.
-            "last_coefficients between_counted between_atol",
+            # (2, 3, L + 1), for the last L stages of a step
+            "last_coefficients between_counted between_atol spread",
             "late_counted late_atol",  # likewise of errors at the end of unknowns of index 2
             "share",  # in Python: does the parts of a piece of work, see dae_sdc.sweepers.teams; 0 without
             # Where stages are swept, see ``sweep_nodes``: the address of a SweepMemory, or 0, of the function
@@ -462,6 +463,8 @@ class StageEquations(StageMatrices):
         memory.chunks = 1 if team is None else team.at_once
         memory.several, memory.checks = int(memory.chunks > 1), int(self.checked.any())
         memory.between, memory.amplifies = len(known.places), int(self.multipliers.any())
+        places = self.nodes[1:] if self.in_turn else self.nodes[-m:]
+        memory.spread = self.spread = len(places) if len({0.0, *places}) > len(places) else 0
         names = "A c differences inverse u0 du0 weights base h_a guess value error estimated checked"
         arrays = {name: getattr(self, name) for name in names.split()} | {
             "change": change,
@@ -482,7 +485,7 @@ class StageEquations(StageMatrices):
             "directions": newton_checks.directions(n),
             "continuation": np.empty((m, m)),
             "lagrange": lagrange_weights(self.c[-m:]),
-            "last_coefficients": coefficients_of_last(self.nodes[-m:]),
+            "last_coefficients": coefficients_of_last(places[: self.spread]),
             "nodes": self.c,
             "eigenvalues": np.ascontiguousarray(self.eigen.pairs),
             "coefficients": np.zeros(memory.pairs + 1, dtype=np.complex128),
@@ -902,7 +905,7 @@ class MachineStages(StageEquations):
 
     def error_between(self, weights: Weights, judged: Vector) -> float:
         """The largest error between the nodes of a solved step, in units of what is allowed."""
-        if self.m < 3 or not self.judge_by("between_", weights, judged):
+        if self.spread < 3 or not self.judge_by("between_", weights, judged):
             return 0.0
         return float(act()(self._memory.own, own.BETWEEN, 0.0, 0.0, *NOT_JUDGED))
 

@@ -1117,13 +1117,19 @@ def _late_error(a: Any) -> Any:
 
 
 @within_compiled
+def last_stages(a: Any) -> Any:
+    """The address of the stages of a step that tell of errors between its nodes."""
+    return a.step_u + 8 * (a.rows - a.spread) * a.n if a.in_turn else a.u
+
+
+@within_compiled
 def last_coefficient(a: Any, which: Any, j: Any) -> Any:
     """The last Legendre coefficient of an unknown, less where those before tell that they fall."""
-    m, n, u0, u, last, before = a.m, a.n, doubles(a.u0), doubles(a.u), 0.0, 0.0
+    count, n, u0, u, last, before = a.spread, a.n, doubles(a.u0), doubles(last_stages(a)), 0.0, 0.0
     for row in range(3):
-        weights = doubles(a.last_coefficients + 8 * (3 * which + row) * (m + 1))
+        weights = doubles(a.last_coefficients + 8 * (3 * which + row) * (count + 1))
         total = weights[0] * u0[j]
-        for i in range(m):
+        for i in range(count):
             total += weights[i + 1] * u[i * n + j]
         if row == 0:
             last = abs(total)
@@ -1135,12 +1141,12 @@ def last_coefficient(a: Any, which: Any, j: Any) -> Any:
 
 @_view.method()
 def _error_between(a: Any) -> Any:
-    m, n, u, sizes, largest = a.m, a.n, doubles(a.u), doubles(a.sizes), 0.0
+    count, n, u, sizes, largest = a.spread, a.n, doubles(last_stages(a)), doubles(a.sizes), 0.0
     for j in range(n):
         counted = doubles(a.between_counted)[j]
         if counted > 0.0:
             size = 0.0
-            for i in range(m):
+            for i in range(count):
                 size = max(size, abs(u[i * n + j]))
             allowed = allowed_error(a.between_rtol, a.between_atol, size, sizes[j], j)
             part = min(last_coefficient(a, 0, j), last_coefficient(a, 1, j))

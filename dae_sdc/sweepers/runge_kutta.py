@@ -221,6 +221,13 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         return self._together.used.stages.error_between(weights, judged) if self._adaptive else None
 
     @property
+    def within_step(self) -> tuple[tuple[float, ...], Vector]:
+        """Places in the step, and u there, (K, n), that stages solved one by one give besides its ends."""
+        stages = self._together.used.stages
+        inner = (stages.c > 0.0) & (stages.c < 1.0) & (stages.spread > 0)
+        return tuple(stages.c[inner].tolist()), stages.u[inner]
+
+    @property
     def fewer_nodes(self) -> int:
         """Number of steps that were solved with fewer nodes than the method has."""
         return self._together.count if self._adaptive else 0

@@ -646,7 +646,7 @@ class StepsAhead:
         run.hesitant, run.longest = hesitation
         run.noisy = method.noisy * method.weights.scales.time
         method.forget_errors(time)
-        run.between = float(stages.judge_by("between_", *between) and stages.m > 2)
+        run.between = float(stages.judge_by("between_", *between) and stages.spread > 2)
         run.late = float(stages.judge_by("late_", method.late, stages.multipliers))
         scales = method.weights.scales
         known = scales.unknowns.copy()
