@@ -349,6 +349,7 @@ class _Watch:
         self.name, self.side, self.event = name, side, event
         self.size = 0.0  # largest in the run
         self.may_rest = may_rest  # at 0 for a while, which is then its side
+        self.slack = 0.0  # Part of its size that is no zero yet of a switch that chooses nothing.
         self.tolerance = 0.0  # not 0: the function has not left its last zero by more
         self.noise = 0.0
         self.leaves = False  # its last zero for its side, behind a change
@@ -428,7 +429,7 @@ class _Watch:
         noise = min(max(ZERO_VALUE * largest, 8.0 * floor * steepest), 1e-3 * largest)
         side, tolerance, crossings = self.side, self.tolerance, []
         resting = self._resting(value, thetas, values) if self.may_rest else ()
-        slack = ZERO_VALUE * self.size + LEAST_TOLD if self.event.message else -1.0
+        slack = ZERO_VALUE * self.size + LEAST_TOLD if self.event.message else self.slack * self.size or -1.0
         slight = [side * v <= 0.0 and abs(v) <= slack and abs(v) != TIE for v in values]
         for j, v in enumerate(values):
             if resting and (resting[j] or side == 0):
@@ -830,7 +831,11 @@ class LocateEvents(MarkingControl):
         _require_as_many(P, "sides", len(sides), len(names), t0)
         P.hold_sides(sides)
         may_rest = getattr(P, "switches_rest", False)
+        tolerance = getattr(L.sweep, "tolerance", None)
+        self._usual, self._accuracy = L.params.dt, ZERO_VALUE if tolerance is None else tolerance.rtol
         self.switches = [_Watch(name, side, may_rest) for name, side in zip(names, sides, strict=True)]
+        for watch, passes in zip(self.switches, P.passing_switches, strict=False):
+            watch.slack, watch.may_rest = self._accuracy * passes, may_rest and not passes
         # An event with a message counts where it has happened at the start of the run.
         sides = [-int(np.sign(event.direction)) if event.message else 0 for event in self.params.events]
         pairs = zip(self.params.events, sides, strict=True)
@@ -845,8 +850,6 @@ class LocateEvents(MarkingControl):
         if self.timed:
             P.start_step(u0, t0)
         self._timed_values = getattr(P, "timed_values", ())
-        tolerance = getattr(L.sweep, "tolerance", None)
-        self._usual, self._accuracy = L.params.dt, 0.0 if tolerance is None else tolerance.rtol
         h = RESTART_STEP * float(self.params.span or self._usual)
         for watch in self.events:
             if watch.event.times is at_start:

@@ -133,6 +133,8 @@ LARGEST_TRIAL = 2.0**40  # First size that is tried for an unknown at 0, for dif
 # TRIAL_RATIO, SIZE_TRIALS: ratio of a size that is tried to the one before, and how many are tried.
 TRIAL_RATIO = 2.0**-10
 SIZE_TRIALS = 12
+LARGE_CONSTANT = 1e4  # Constant of an equation, in units of its slopes, that may be that of a limited function.
+HALVINGS_OF_TIME = 12
 LARGEST_GROWTH = 100.0  # Ratio of the slopes of an equation by long differences and by short ones.
 LARGEST_BEND = 1e-5  # Relative departure of F from a linear function up to which it counts as one.
 
@@ -250,7 +252,10 @@ def _constants(
             rounding |= constants <= errors(u0, slope, t0)
         later = rounding & (value > least) & (value < np.inf)
         if later.any():
-            value /= _growth(problem, u0, slope, stiffness, t0 + place * span)
+            # Where such a function is limited it is flat: it has been steep before.
+            large = (value > LARGE_CONSTANT * (abs(stiffness) @ np.ones(problem.n))).any()
+            parts = place * span * 0.5 ** np.arange(HALVINGS_OF_TIME if large else 1)
+            value /= np.max([_growth(problem, u0, slope, stiffness, t0 + part) for part in parts], axis=0)
             np.copyto(constants, value, where=later)
         if constants.all():
             break

@@ -23,19 +23,23 @@ BORDER_DISTANCE: Final = 1e-2
 BISECTIONS: Final = 60  # Halvings of a line on which a condition changes.
 # Difference of two branches, relative to their size, up to which there is no jump.
 BRANCH_TOLERANCE: Final = 1e-9
-
-
+# Value of the flag, see :class:`Sided`, with which kinks are evaluated and jumps are held.
 KINKS_FREE: Final = 0.5
+# Operations that are not defined for all operands, or grow beyond all bounds with them.
+_PARTIAL: Final = frozenset(
+    {Op.POW, Op.SQRT, Op.LOG, Op.ASIN, Op.ACOS, Op.ACOSH, Op.ATANH, Op.EXP, Op.SINH, Op.COSH}
+)
 
 
 class Jump(NamedTuple):
-    """A comparison, a sign or a floor, at whose border an equation jumps."""
+    """A comparison, a sign or a floor, at whose border an equation jumps or has a kink."""
 
     node: int  # The comparison a < b or a <= b, sign(a) or floor(a), in the graph.
     border: int  # Expression whose zeros are the border; a itself for a floor.
     # Value of ``node`` where the border expression is negative, zero and positive; NaN for a floor.
     values: tuple[float, float, float]
-    is_kink: bool = False  # Both branches agree at the border, so that it need not be held.
+    is_kink: bool = False  # Both branches agree at the border, so that it need not be held,
+    passes: bool = False  # and is not, as a branch may not be defined on the other side.
 
 
 def jumps_of(
@@ -46,15 +50,16 @@ def jumps_of(
     unsure: bool = True,
 ) -> list[Jump]:
     """The jumps and kinks of expressions as functions of time and of a state, inner ones first."""
-    # A choice whose two branches agree where its comparison changes has a kink. One that keeps an operation
-    # from what this is not defined for has to be evaluated: step size control handles it without locating it,
-    # but within the border of a jump it counts too.
-    kinks, guards = set[int](), _guards(graph, roots)
-    outer = {node for node in roots if graph.op[node] in COMPARISONS}
+    # A choice whose two branches agree where its comparison changes has a kink, which counts as a jump within
+    # the border of one. Where it keeps an operation from operands that this has no value for, it is evaluated.
+    outer, kinks, passed = {node for node in roots if graph.op[node] in COMPARISONS}, set[int](), list[int]()
+    guards = _guards(graph, roots)
     for node in graph.below(roots):
         op, operands = graph.op[node], graph.operands(node)
         if op in (Op.SIGN, Op.FLOOR):
             outer.add(node)
+        if op in _EXTREMES and node in guards:
+            passed.append(_first_taken(graph, op, operands))
         for at, operand in enumerate(operands):
             chooses = op is Op.SELECT and at == 0
             if graph.op[operand] not in COMPARISONS:
@@ -62,12 +67,18 @@ def jumps_of(
             agree = _agree(graph, operand, operands[1], operands[2], parameter, unsure) if chooses else False
             if not (agree or (agree is None and not unsure)):
                 outer.add(operand)
-            elif node not in guards and not any(map(_PARTIAL.get, map(graph.op.__getitem__, graph.below(operands[1:], MOVING)))):
+            elif node in guards or any(graph.op[each] in _PARTIAL for each in graph.below(operands, MOVING)):
+                passed.append(operand)
+            else:
                 kinks.add(operand)
+    held = set(graph.below(sorted(outer), MOVING))
     nodes = [node for node in graph.below(sorted(outer | kinks), MOVING) if graph.op[node] in STEPS]
-    held = set(graph.below(sorted(outer)))
-    jumps = [_jump(graph, node) for node in nodes if all(follows(leaf) for leaf in graph.leaves_of(node))]
-    return [jump if jump.node in held else jump._replace(is_kink=True) for jump in jumps]
+    nodes += [node for node in dict.fromkeys(passed) if node not in {*nodes} and graph.mark[node] & MOVING]
+    return [
+        _jump(graph, node)._replace(is_kink=node not in held, passes=node in passed and node not in held)
+        for node in nodes
+        if all(follows(leaf) for leaf in graph.leaves_of(node))
+    ]
 
 
 def _jump(graph: Graph, node: int) -> Jump:
@@ -81,37 +92,40 @@ def _jump(graph: Graph, node: int) -> Jump:
     return Jump(node, graph.sub(a, others[0]), (1.0, 0.0, 0.0))
 
 
-# Operations that are not defined for all operands, or grow too fast for them, and which of theirs that is.
-_PARTIAL: Final = {
-    **dict.fromkeys((Op.POW, Op.SQRT, Op.LOG, Op.ASIN, Op.ACOS, Op.ACOSH, Op.ATANH, Op.EXP, Op.SINH, Op.COSH), 0),
-    Op.DIV: 1,
-}
+_EXTREMES: Final = frozenset({Op.MIN, Op.MAX, Op.ABS})
 
 
 def _guards(graph: Graph, roots: Sequence[int]) -> set[int]:
-    """The nodes that keep operations from operands that these are not defined for."""
+    """The nodes that keep operations from operands that these have no value for."""
     inside = []
     for node in graph.below(roots, MOVING):
-        negative = graph.op[node] is Op.INTPOW and graph.args[node][1] < 0
-        place = 0 if negative else _PARTIAL.get(graph.op[node])
-        inside += [] if place is None else [graph.operands(node)[place]]
+        op, operands = graph.op[node], graph.operands(node)
+        if op in _PARTIAL or (op is Op.INTPOW and graph.args[node][1] < 0):
+            inside.append(operands[0])
+        elif op is Op.DIV:
+            inside.append(operands[1])
     return set(graph.below(inside, MOVING))
+
+
+def _first_taken(graph: Graph, op: Op, operands: Sequence[int]) -> int:
+    """The comparison that holds where an extreme is its first operand, or an absolute value its operand."""
+    first, second = operands if len(operands) > 1 else (*operands, graph.neg(operands[0]))
+    return graph.call(Op.LE, *((first, second) if op is Op.MIN else (second, first)))
 
 
 def with_choices(
     graph: Graph, roots: Sequence[int], follows: Callable[[Leaf], bool]
 ) -> tuple[list[int], dict[int, int]]:
-    """Expressions with choices for extremes and absolute values that go on beyond their kinks; and the way back."""
+    """Expressions with choices for extremes and absolute values that may go on beyond their kinks, and back."""
     guards, put = _guards(graph, roots), dict[int, int]()
     for node in graph.below(roots, MOVING):
-        op = graph.op[node]
-        if op not in (Op.MIN, Op.MAX, Op.ABS) or node in guards:
+        if graph.op[node] not in _EXTREMES or node in guards:
             continue
         if all(follows(leaf) for leaf in graph.leaves_of(node)):
-            a, *others = graph.substitute(graph.operands(node), put)
-            b = others[0] if others else graph.neg(a)
-            less, more = (a, b) if op is Op.MIN else (b, a)
-            put[node] = graph.call(Op.SELECT, graph.call(Op.LE, less, more), a, b)
+            operands = graph.substitute(graph.operands(node), put)
+            first = _first_taken(graph, graph.op[node], operands)
+            other = operands[1] if len(operands) > 1 else graph.neg(operands[0])
+            put[node] = graph.call(Op.SELECT, first, operands[0], other)
     return graph.substitute(roots, put), {choice: node for node, choice in put.items()}
 
 
@@ -146,9 +160,10 @@ def with_held_jumps(graph: Graph, roots: Sequence[int], jumps: Sequence[Jump], p
             continue  # constant while inner jumps are held
         held_value = graph.parameter(parameters + 1 + len(kept))
         (inside,) = graph.substitute([jump.border], held)
-        numbers[jump.node] = held_value
         evaluates = free if jump.is_kink else graph.call(Op.LE, graph.one, free)
-        held[jump.node] = graph.call(Op.SELECT, evaluates, jump.node, held_value)
+        if not jump.passes:
+            numbers[jump.node] = held_value
+            held[jump.node] = graph.call(Op.SELECT, evaluates, jump.node, held_value)
         kept.append(jump)
         timed.append(all(leaf.kind in "tp" for leaf in graph.leaves_of(jump.node)))
         affine.append(timed[-1] and not graph.mark[graph.differentiate(fixed, graph.time())] & TIME)

@@ -336,6 +336,11 @@ class SwitchingEquations(FormEquations):
         return float(arguments[_jumps(self).levels.tolist().index(switch)])
 
     @property
+    def passing_switches(self) -> list[bool]:  # type: ignore[override]
+        """For each switch whether equations are evaluated on both of its sides."""
+        return [_jumps(self).jumps[i].passes for i in _jumps(self).watched]
+
+    @property
     def switches_read(self) -> list[int]:  # type: ignore[override]
         """Places of the unknowns on which the borders of jumps depend."""
         return [source.index for source in _jumps(self).borders.inputs if source.kind == "u"]

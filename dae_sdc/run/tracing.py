@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
@@ -12,7 +13,7 @@ from pySDC.core.hooks import Hooks
 from dae_sdc.dae.memory import uncounted
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
-from dae_sdc.errors import MisreadError
+from dae_sdc.errors import InputError, MisreadError
 from dae_sdc.run.equations import read
 
 
@@ -39,6 +40,7 @@ class ReadEquations(Hooks):  # type: ignore[misc]
             self.logger.info("equations of %s: %s", type(problem).__name__, equations)
 
 
+STATES_IN_ORDER = 64  # Number of states at which a function is called in order and backwards.
 STATES = 4  # Number of states of a run at which equations that were read are compared with their function.
 # Relative change of the unknowns there: residuals along a solution have nothing but rounding left in them.
 DISTANCE = 1e-4
@@ -55,9 +57,49 @@ def _moves(count: int, n: int) -> Vector:
     return np.random.default_rng(2).uniform(-1.0, 1.0, (count, 3, n))
 
 
+def _check_memory(problem: ProblemDAE, t: Vector, u: Vector, du: Vector) -> None:
+    """Refuse a function whose values at states of a run depend on where it was called before."""
+    rows = np.unique(np.linspace(1, len(t) - 1, STATES_IN_ORDER).astype(int)).tolist() if len(t) > 1 else []
+    low, high, span = u.min(axis=0), u.max(axis=0), t[-1] - t[0]
+    elsewhere = (low - (high - low), t[0] - span), (high + (high - low), t[-1] + span)
+
+    def called(state: Vector, rate: Vector, time: float) -> Vector:
+        return np.array(problem.evaluate(problem.state(state), problem.state(rate), float(time)))
+
+    def again(k: int, before: tuple[tuple[Vector, float], ...] = ()) -> Vector:
+        for state, time in before:
+            with suppress(Exception):  # of a function that has no value there
+                called(state, du[-1], time)
+        return called(u[k], du[k], t[k])
+
+    with uncounted(problem), np.errstate(all="ignore"), suppress(Exception):
+        values = np.array(
+            [
+                [again(k) for k in rows],
+                [again(k) for k in rows[::-1]][::-1],
+                *([again(k, (place,)) for k in rows] for place in elsewhere),
+            ]
+        )
+        here = [((u[k], t[k]),) for k in range(len(t))]
+        random = max(np.abs(again(k, here[k]) - again(k)).max() for k in rows)
+        size = np.abs([u[rows], du[rows]]).max(initial=0.0)
+        differences = np.abs(values - values[0]).max(axis=0, initial=0.0)
+        wrong = np.argwhere(differences > np.maximum(SAME_VALUE * size, SENSITIVITY * random))
+    if wrong.size:
+        k, i = wrong[0].tolist()
+        least, most = values[:, k, i].min(), values[:, k, i].max()
+        raise InputError(
+            f"{type(problem).__name__}.eval_f remembers: '{problem.equation_names[i]}' is {least:.6g} or "
+            f"{most:.6g} at the state of t={t[rows[k]]:.6g}, by the states before; let it depend on t, u and du "
+            f"alone, and write a memory as a discrete unknown or an event that changes one"
+        )
+
+
 def check_at_states(problem: ProblemDAE, t: Vector, u: Vector, du: Vector) -> None:
     """Compare equations that were read with their function near states of a run; not those that jump."""
     untraced = getattr(type(problem), "untraced", None)
+    if problem.kernels is None:
+        _check_memory(problem, t, u, du)
     if untraced is None or hasattr(problem, "confirm_jumps"):
         return
     function = copy.copy(problem)
