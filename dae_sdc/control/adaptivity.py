@@ -55,6 +55,7 @@ ALLOWED_BETWEEN = 1.0
 # least rtol with which it does, as below that it is rounding divided by short steps.
 AT_INDEX_2 = 0.1
 FINEST_BETWEEN = 1e-8
+SEEN = 1e-3  # Error between the nodes, relative to the size of an unknown, with which its course is seen.
 # What is looked at between the nodes: functions, which are located without other steps, or values.
 FUNCTIONS, VALUES = 1, 2
 
@@ -140,7 +141,7 @@ class AdaptivityDAE(StepRequests, MarkingControl):
             return
         L = S.levels[0]
         nodes, outcome = getattr(L.sweep, "nodes", None), L.sweep.judge()
-        if self.params.between and outcome.error <= 1.0:
+        if self._between[0] is not None and outcome.error <= 1.0:
             between = self._error_between(L)
             outcome = outcome._replace(between=between if nodes is None else nodes.from_last(between))
         sizes = self.sizes
@@ -293,15 +294,18 @@ class AdaptivityDAE(StepRequests, MarkingControl):
         if L.prob.noise is not None:
             tolerance = L.sweep.tolerance = tolerance.above_noise(L.prob)
             begin_scales(L.prob, u0, t0, span, tolerance.rtol, tolerance.atol)
-        if self.params.between:
+        steep = np.zeros(L.prob.n, dtype=bool)
+        steep[getattr(L.prob, "peaks_read", [])] = True
+        steep &= L.prob.is_algebraic
+        if self.params.between or steep.any():
             # Errors of algebraic unknowns of index 1 do not follow from their polynomials: the equations give
             # them. Those of index 2 have u' of others between the nodes.
-            index = np.array(L.prob.variable_index)
-            # Where functions are looked at, by whose zeros the solution changes, those that they read count.
-            read = np.array(self.params.read, dtype=bool)
+            index, read = np.array(L.prob.variable_index), np.array(self.params.read, dtype=bool)
             held = (read | (self.params.between == VALUES)) & (tolerance.rtol >= FINEST_BETWEEN)
-            counts = (index < 2) & (read | ~L.prob.is_algebraic)
+            counts = (index < 2) & (read | ~L.prob.is_algebraic) & (self.params.between > 0)
             judged = np.where(index == 2, held * AT_INDEX_2, 1.0 * counts)
+            # Those that steep functions are taken of have to be seen where these are largest.
+            judged = np.maximum(judged, steep * min(1.0, tolerance.rtol / SEEN))
             self._between = tolerance.weights_of(L.prob, ALLOWED_BETWEEN, plain=True), judged
 
     def _first_step(self, L: Any, u0: Any, time: float) -> float:

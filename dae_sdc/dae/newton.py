@@ -210,7 +210,7 @@ class ImplicitSystem(ABC):
 
     @abstractmethod
     def rescale(self) -> None:
-        """Measure corrections from here on by the current iterate where that is the larger one."""
+        """Measure corrections from here on by the current iterate."""
 
     def save(self) -> None:
         """Remember the current iterate."""
@@ -512,7 +512,7 @@ class ModifiedNewton:
     def _damped(self, system: ImplicitSystem, history: list[float]) -> bool:
         """Newton's method with a fresh matrix each time and steps cut until the next correction shrinks."""
         counters = self.problem.work_counters
-        residual = system.residual()
+        residual, grown = system.residual(), False
         for _ in range(2 * self.problem.newton_maxiter):
             factorize_anew(self, HERE)
             delta = self._solved(residual)
@@ -532,11 +532,14 @@ class ModifiedNewton:
                 fraction *= 0.5
                 if fraction < LEAST_DAMPING:
                     return False
-            if fraction == 1.0 and next_size <= self._goal:
-                return self._is_small(system)
-            if fraction * size > 1.0:
-                # From a guess much smaller than the solution, round-off alone looks like a large correction.
+            settled = fraction == 1.0 and next_size <= self._goal
+            # From a guess much smaller than the solution, round-off alone looks like a large correction. From
+            # an iterate far away that has come back a large one looks like round-off.
+            if fraction * size > 1.0 or (settled and grown):
                 system.rescale()
+                grown, settled = not settled, settled and system.size(self._solved(residual)) <= self._goal
+            if settled:
+                return self._is_small(system)
         return False
 
     def verify(self, system: ImplicitSystem) -> None:
@@ -678,7 +681,6 @@ class NodeSystem(ImplicitSystem):
             self._grown = min(1.0, 1.0 / (self.unit * largest(self._u * self.weights) or 1.0))
             return
         split = self.split
-        self._weight = min(self._weight, 1.0 / (1.0 + largest(self._du[:split])))
+        self._weight = 1.0 / (1.0 + largest(self._du[:split]))
         if split < self.problem.n:
-            weight = self._own / (1.0 + largest(self._u[split:]))
-            self._algebraic_weight = min(self._algebraic_weight, weight)
+            self._algebraic_weight = self._own / (1.0 + largest(self._u[split:]))

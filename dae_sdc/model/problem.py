@@ -18,7 +18,7 @@ from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.dae.values import unguarded
 from dae_sdc.errors import InputError, ReferenceRangeError, require_number
 from dae_sdc.expressions.codegen import Compiled, compile_program
-from dae_sdc.expressions.dag import MOVING, Leaf, name_of
+from dae_sdc.expressions.dag import MOVING, Leaf, Op, name_of
 from dae_sdc.expressions.graph import Graph, Input, Program
 from dae_sdc.model.jumps import (
     KINKS_FREE,
@@ -65,6 +65,9 @@ class Form(Shared):
     # The jumps whose values a step holds. The parameters of the programs are then those of the model, a
     # flag (1: evaluate the jumps, 0: use given values), and these values.
     jumps: Jumps | None = None
+    # Arguments of steep functions that may change faster than integrated unknowns: where they are largest, a
+    # pulse may lie between the nodes of a step.
+    peaks: Program | None = None
     # Cache of the equations with their derivatives, by time and values of the parameters.
     systems: dict[Any, Any] = field(default_factory=dict, repr=False)
     constant_mass: bool = False  # Whether dF/du' depends neither on time nor on unknowns.
@@ -73,6 +76,11 @@ class Form(Shared):
     def compiled(self) -> tuple[Compiled, Compiled]:
         """Residual and Jacobian as C functions."""
         return compile_program(self.residual, "residual"), compile_program(self.jacobian, "jacobian")
+
+    @functools.cached_property
+    def compiled_peaks(self) -> Compiled | None:
+        """The arguments of steep functions as a C function with the signature of a residual."""
+        return None if self.peaks is None else compile_program(self.peaks, "residual")
 
 
 def first_order(model: Any, dense: bool | None = None) -> Form:
@@ -151,7 +159,32 @@ def form_of(
     units = tuple(unit_of_rate(model.units[j], k) for j, k in states)
     programs = graph.program(rows, given), graph.program(written(graph, outputs), given)
     jumps = jumps_as_programs(sided, texts, given) if sided.jumps else None
-    return Form(tuple(states), n_diff, names, units, names_of_rows, *programs, pattern, jumps)
+    steep = _steep_arguments(graph, rows, given)
+    peaks = graph.program(steep, given) if steep else None
+    return Form(tuple(states), n_diff, names, units, names_of_rows, *programs, pattern, jumps, peaks)
+
+
+def _steep_arguments(
+    graph: Graph, rows: Sequence[int], given: Callable[[Leaf], Input | None]
+) -> list[int]:
+    """What exponential functions are taken of, where that depends on time or on unknowns without derivatives."""
+    sources = {source for row in rows for leaf in graph.leaves_of(row) if (source := given(leaf)) is not None}
+    moving = {source.index for source in sources if source.kind == "du"}
+
+    def is_fast(leaf: Leaf) -> bool:
+        source = given(leaf)
+        return source is not None and (source.kind == "t" or (source.kind == "u" and source.index not in moving))
+
+    every: dict[int, None] = {}
+    for node in graph.below(rows, MOVING):
+        if graph.op[node] in (Op.EXP, Op.SINH, Op.COSH, Op.TANH):
+            (argument,) = graph.operands(node)
+            leaves = graph.leaves_of(argument)
+            if any(map(is_fast, leaves)) and all(given(leaf) is not None for leaf in leaves):
+                every[argument] = None
+                if graph.op[node] is not Op.EXP:
+                    every[graph.neg(argument)] = None
+    return list(every)
 
 
 def _sided(model: Any, follows: Callable[[Leaf], bool], unsure: bool = True) -> Sided:
@@ -244,6 +277,18 @@ class FormEquations:
         """Residual and Jacobian as C functions."""
         residual, jacobian = self.form.compiled
         return Kernels(residual.address, jacobian.address, (residual, jacobian))
+
+    @property
+    def peaks(self) -> tuple[int, int]:
+        """Address and number of the arguments of steep functions, see :class:`Form`; 0 without any."""
+        compiled = self.form.compiled_peaks
+        return (0, 0) if compiled is None else (compiled.address, len(self.form.peaks.outputs))  # type: ignore[union-attr]
+
+    @property
+    def peaks_read(self) -> list[int]:
+        """Places of the unknowns on which these depend."""
+        inputs = () if self.form.peaks is None else self.form.peaks.inputs
+        return [source.index for source in inputs if source.kind == "u"]
 
     @property
     def is_algebraic(self) -> npt.NDArray[np.bool_]:

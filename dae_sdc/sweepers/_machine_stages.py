@@ -101,6 +101,8 @@ class StagesMemory(ctypes.Structure):
             "nodes_of slot by_node n_integrated",
             "checks",  # whether errors of the last stage are checked
             "between",  # number of places between the nodes at which F is checked
+            # Function and number K of arguments of steep functions, see ``add_residual_at_peaks``, and (4, K)
+            "peaks peak_count peak_values",
             "several chunks",  # 1 where each matrix has scratch memory of its own; parts of SPREAD
             "residual jacobian p",  # kernels, and their parameters
             # In Python, where there are no kernels: F at all stages, and both halves of the Jacobian, which
@@ -123,7 +125,8 @@ class StagesMemory(ctypes.Structure):
             "sizes expected seen atol counted exponents",  # (n,), see Weights and Scales; the last integers
             "follows watched highest slowest",  # whether sizes and seen follow u; extreme exponents
             "guess du u value transformed change",  # (M, n)
-            "places value_between slope_between",  # (P,), (P, M + 1) and (P, M): between the nodes
+            # (P + 1,), (P + 1, M + 1) and (P + 1, M): between the nodes, the last for any place
+            "places value_between slope_between",
             "h_a to back",  # (M, M)
             # (S, S), (M, M) and (M, M); the last takes stages of the step before to those of this one
             "A inverse continuation",
@@ -475,9 +478,9 @@ class StageEquations(StageMatrices):
             "middle": known.middle,
             "at_end": known.at_end,
             "to_middle": known.to_middle.copy(),
-            "places": known.places,
-            "value_between": known.values,
-            "slope_between": known.slopes,
+            "places": np.append(known.places, 0.0),
+            "value_between": np.vstack([known.values, np.zeros(m + 1)]),
+            "slope_between": np.vstack([known.slopes, np.zeros(m)]),
             "work": np.empty((2, n)),
             "others": np.where(self.multipliers, 0.0, 1.0),
             "exponents": index.astype(np.int64) - 1,
@@ -519,6 +522,10 @@ class StageEquations(StageMatrices):
             self._owners = Callback(function, problem.n, (problem.n,), True, self._failure)
             memory.residual, memory.evaluate = self._owners.address, self._answer("_evaluate")
             memory.linearize = self._answer("_linearize")
+        steep = self.by_kernels and not self.in_turn
+        memory.peaks, memory.peak_count = getattr(problem, "peaks", (0, 0)) if steep else (0, 0)
+        self._arrays["peak_values"] = np.empty((4, memory.peak_count))
+        tell_addresses(memory, {"peak_values": self._arrays["peak_values"]})
         sizes = {"sizes": scales.unknowns, "expected": scales.expected, "seen": scales.seen}
         self._arrays |= sizes
         tell_addresses(memory, sizes)

@@ -46,6 +46,12 @@ sweep_memory_at, goal_numbers_at = RecordView(SweepMemory).at, RecordView(GoalNu
 
 SIZES = ctypes.sizeof(steps_ahead.StepSizes) // 8  # Numbers of the sizes of steps.
 
+# PEAK_PLACES, PEAK_HALVINGS: places in a step at which arguments of steep functions are compared, and
+# halvings of the distance between them by which their largest value is found. UNSEEN_GROWTH: part of it by
+# which it has to be larger than at all nodes.
+PEAK_PLACES, PEAK_HALVINGS = 24, 6
+UNSEEN_GROWTH = 0.5
+
 BLOCK = 256  # Columns of stages that are transformed one block after the other: it stays in the cache.
 
 TINY, EPS = float(np.finfo(float).tiny), float(np.finfo(float).eps)
@@ -822,6 +828,69 @@ def _add_residual_between(a: Any, k: Any, t0: Any, h: Any, factor: Any) -> Any:
     for j in range(n):
         error[j] += factor * value[j]
     return mn.largest_of(error, 0, n) < np.inf
+
+
+@within_compiled
+def put_place(a: Any, theta: Any) -> Any:
+    """Write the weights of the polynomials at a place behind those at the places between the nodes."""
+    m, nodes = a.m, doubles(a.c)
+    values = doubles(a.value_between + 8 * a.between * (m + 1))
+    slopes = doubles(a.slope_between + 8 * a.between * m)
+    doubles(a.places)[a.between], values[0] = theta, 1.0
+    for i in range(m):
+        product = 1.0
+        for j in range(m):
+            if j != i:
+                product *= (theta - nodes[j]) / (nodes[i] - nodes[j])
+        slopes[i], values[i + 1] = product, product * (theta / nodes[i])
+        values[0] *= 1.0 - theta / nodes[i]
+
+
+@within_compiled
+def put_arguments(a: Any, t0: Any, h: Any, theta: Any) -> Any:
+    """Compute the arguments of steep functions at a place in a step."""
+    put_place(a, theta)
+    values_at = a.value_between + 8 * a.between * (a.m + 1)
+    combined_row(a.m, a.n, values_at + 8, a.u, a.work)
+    u, u0, start = doubles(a.work), doubles(a.u0), doubles(values_at)[0]
+    for j in range(a.n):
+        u[j] += start * u0[j]
+    call_residual(a.peaks, t0 + h * theta, a.work, a.work + 8 * a.n, a.p, a.peak_values)
+
+
+@_view.method()
+def _add_residual_at_peaks(a: Any, t0: Any, h: Any, factor: Any) -> Any:
+    """Add ``factor`` times F where steep functions are far larger than at all nodes, if anywhere."""
+    count, arguments, seen = a.peak_count, doubles(a.peak_values), doubles(a.peak_values + 8 * a.peak_count)
+    best, at = doubles(a.peak_values + 16 * count), doubles(a.peak_values + 24 * count)
+    for i in range(count):
+        seen[i], best[i], at[i] = -np.inf, -np.inf, 0.0
+    for k in range(a.m + 1):
+        theta = 0.0 if k == 0 else doubles(a.c)[k - 1]
+        u_at = a.u0 if k == 0 else a.u + 8 * (k - 1) * a.n
+        call_residual(a.peaks, t0 + h * theta, u_at, a.work, a.p, a.peak_values)
+        for i in range(count):
+            seen[i] = max(seen[i], arguments[i])
+    for k in range(1, PEAK_PLACES):
+        put_arguments(a, t0, h, k / PEAK_PLACES)
+        for i in range(count):
+            if arguments[i] > best[i]:
+                best[i], at[i] = arguments[i], k / PEAK_PLACES
+    for i in range(count):
+        # Beside the largest of the places lies a maximum.
+        width = 1.0 / PEAK_PLACES
+        for _ in range(PEAK_HALVINGS):
+            width *= 0.5
+            middle = at[i]
+            for side in (-1.0, 1.0):
+                put_arguments(a, t0, h, middle + side * width)
+                if arguments[i] > best[i]:
+                    best[i], at[i] = arguments[i], middle + side * width
+        if best[i] > seen[i] + UNSEEN_GROWTH:
+            put_place(a, at[i])
+            if not a.add_residual_between(a.between, t0, h, factor / (1.0 + 0.2 * i)):
+                return False
+    return True
 
 
 @within_compiled

@@ -43,7 +43,6 @@ class CoupledStages(ImplicitSystem):
         self.times = t0 + dt * self.c
         self.time, self.dt = t0, dt
         self.key = dt
-        self._weights[:] = np.inf
         self.rescale()
 
     def march(self, u0: MeshDAE, t0: float, dt: float) -> Vector:
@@ -148,11 +147,10 @@ class CoupledStages(ImplicitSystem):
         if scales.begun:
             slopes = np.maximum(scales.rates, np.abs(self.du).max(axis=0))
             values = np.maximum(scales.unknowns, np.abs(self.u).max(axis=0))
-            np.minimum(differential, 1.0 / slopes[:n_diff], out=differential)
-            np.minimum(algebraic, self.dt / values[n_diff:], out=algebraic)
+            differential[:], algebraic[:] = 1.0 / slopes[:n_diff], self.dt / values[n_diff:]
             return
-        np.minimum(differential, 1.0 / (1.0 + np.abs(self.du[:, :n_diff]).max(initial=0.0)), out=differential)
-        np.minimum(algebraic, self.dt / (1.0 + np.abs(self.u[:, n_diff:]).max(initial=0.0)), out=algebraic)
+        differential[:] = 1.0 / (1.0 + np.abs(self.du[:, :n_diff]).max(initial=0.0))
+        algebraic[:] = self.dt / (1.0 + np.abs(self.u[:, n_diff:]).max(initial=0.0))
 
     def magnitude(self, linearization: list[Linearization]) -> Vector:
         parts = [

@@ -77,7 +77,7 @@ class AlgebraicPart(ImplicitSystem):
         self._turns = np.zeros(problem.n, dtype=bool)
         self._turns[self._slopes] = True
         self._is_split = np.array_equal(self._slopes, np.arange(len(self._slopes)))
-        self._weights = np.full(problem.n, np.inf)
+        self._weights = np.empty(problem.n)
         self.rescale()
 
     def _find_kernel(self, mass: Any) -> None:
@@ -150,7 +150,7 @@ class AlgebraicPart(ImplicitSystem):
         return np.where(self._turns, np.maximum(np.abs(self._du), whole / self._h), whole)
 
     def rescale(self) -> None:
-        np.minimum(self._weights, 1.0 / np.maximum(self.sizes, np.finfo(float).tiny), out=self._weights)
+        np.divide(1.0, np.maximum(self.sizes, np.finfo(float).tiny), out=self._weights)
 
     def solve(self, known: Jumps = None) -> None:
         """Solve by Newton's method, damped where need be, then by a homotopy; else the state is as it was."""

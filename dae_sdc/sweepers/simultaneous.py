@@ -328,6 +328,8 @@ def defect(w: Any, t0: Any, h: Any, places: Any) -> Any:
         # A sum of different multiples, in which a pulse at one place outweighs what is small at the others.
         if not w.add_residual_between(k, t0, h, h * w.numbers.gamma / (1.0 + 0.2 * k)):
             return np.inf
+    if w.peak_count > 0 and not w.add_residual_at_peaks(t0, h, h * w.numbers.gamma):
+        return np.inf
     w.filtered()
     w.times_mass()
     return w.filtered()
@@ -349,9 +351,10 @@ def judge(w: Any, t0: Any, h: Any, first: Any, again: Any, looks: Any) -> None:
             x.error = w.restore_higher()
     if w.in_turn or not x.error <= 1.0:
         return
-    if looks or x.error <= SMALL_STEP_ERROR:
+    looks = looks or x.error <= SMALL_STEP_ERROR
+    if looks or w.peak_count > 0:
         # The estimate is made of values at the nodes, and sees nothing of a pulse between all of them.
-        x.defect = defect(w, t0, h, w.between)
+        x.defect = defect(w, t0, h, w.between if looks else 0)
     if not first and largest > x.allowed_at_end:
         w.copy(w.error, w.estimated, 1)
         x.at_end = error_at_end(w, h)
