@@ -512,7 +512,7 @@ class ModifiedNewton:
     def _damped(self, system: ImplicitSystem, history: list[float]) -> bool:
         """Newton's method with a fresh matrix each time and steps cut until the next correction shrinks."""
         counters = self.problem.work_counters
-        residual, grown = system.residual(), False
+        residual = system.residual()
         for _ in range(2 * self.problem.newton_maxiter):
             factorize_anew(self, HERE)
             delta = self._solved(residual)
@@ -533,12 +533,11 @@ class ModifiedNewton:
                 if fraction < LEAST_DAMPING:
                     return False
             settled = fraction == 1.0 and next_size <= self._goal
-            # From a guess much smaller than the solution, round-off alone looks like a large correction. From
-            # an iterate far away that has come back a large one looks like round-off.
-            if fraction * size > 1.0 or (settled and grown):
+            if settled or fraction * size > 1.0:
+                # From a guess much smaller than the solution, round-off alone looks like a large correction.
+                # From one far away that has come back a large correction looks like round-off.
                 system.rescale()
-                grown, settled = not settled, settled and system.size(self._solved(residual)) <= self._goal
-            if settled:
+            if settled and system.size(self._solved(residual)) <= self._goal:
                 return self._is_small(system)
         return False
 

@@ -94,6 +94,8 @@ class CoupledStages(ImplicitSystem):
         self.start(u0, guess, t0, dt)
         try:
             self.newton.solve(self)
+            self.rescale()  # the guess may have been far away
+            self.newton.verify(self)
         except SolveError:
             return False
         return True
