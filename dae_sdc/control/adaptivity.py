@@ -303,6 +303,8 @@ class AdaptivityDAE(StepRequests, MarkingControl):
             index, read = np.array(L.prob.variable_index), np.array(self.params.read, dtype=bool)
             held = (read | (self.params.between == VALUES)) & (tolerance.rtol >= FINEST_BETWEEN)
             counts = (index < 2) & (read | ~L.prob.is_algebraic) & (self.params.between > 0)
+            if not getattr(L.sweep, "collocation", True):  # the end of a step is better than its stages
+                counts, held = counts & L.prob.is_algebraic, held & L.prob.is_algebraic
             judged = np.where(index == 2, held * AT_INDEX_2, 1.0 * counts)
             # Those that steep functions are taken of have to be seen where these are largest.
             judged = np.maximum(judged, steep * min(1.0, tolerance.rtol / SEEN))

@@ -276,9 +276,9 @@ class AcceptedStep(NamedTuple):
 
 
 class Curve:
-    """u on a step, and a little beyond its end."""
+    """u on a step, and a little beyond its end, by its ends alone or also by ``stages`` solved one by one."""
 
-    def __init__(self, step: AcceptedStep) -> None:
+    def __init__(self, step: AcceptedStep, stages: bool = False) -> None:
         self.time, self.dt, self.n_diff = step.time, step.dt, step.level.prob.n_diff
         start, end, polynomial = step.start.view(np.ndarray), step.end.view(np.ndarray), step.end.polynomial
         n_slopes, collocation = step.n_slopes, getattr(step.level.sweep, "collocation", True)
@@ -294,8 +294,10 @@ class Curve:
             self._rows = np.vstack([start, end, slopes])
             self._scheme = HERMITE._replace(first=n_slopes)
             # The method gives no derivative of unknowns that a constraint fixes, but their values at stages.
-            places, stages = getattr(step.level.sweep, "within_step", ((), self._rows[:0]))
-            self._others = Scheme((0.0, *places, 1.0)), np.vstack([start, stages, end])
+            places, inner = (), self._rows[:0]
+            if stages:
+                places, inner = getattr(step.level.sweep, "within_step", (places, inner))
+            self._others = Scheme((0.0, *places, 1.0)), np.vstack([start, inner, end])
         # An unknown that stays, such as one that events alone change, is constant to the last bit.
         values, rate = self._rows[: len(self._scheme.points)], polynomial.derivative_at_end()
         self._start, self._stays = start, (values == start).all(axis=0) & (rate == 0.0)
@@ -947,7 +949,7 @@ class LocateEvents(MarkingControl):
         near = (END_SLACK + floor) * 10.0 ** max(0, attempts - STRICT_ATTEMPTS)
         sampled = self._left
         if aim is not None or sampled is None or not sampled.is_of(step):
-            curve = Curve(step)
+            curve = Curve(step, stages=True)
             beyond = () if aim is None else (1.0 + max(BEYOND_END, 2.0 * near),)
             thetas = (*curve.points, *beyond)
             values, times = curve.values(thetas), np.array([time + theta * dt for theta in thetas])

@@ -154,7 +154,7 @@ def steps_of_ends(
     """What is kept of steps in a row that leave u' at their ends behind, ``slopes``: u is their starts."""
     rows = [u[:1] if slope is None else np.array([u[0], slope])]
     rows += [np.array(pair) for pair in zip(u[1:-1], slopes[:-1], strict=True)]
-    return [StepData(*place, HERMITE, kept) for place, kept in zip(places, rows, strict=True)]
+    return [StepData(*place, HERMITE, kept) for place, kept in zip(places, rows, strict=False)]
 
 
 @dataclass(frozen=True, eq=False)
