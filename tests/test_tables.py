@@ -179,6 +179,31 @@ def test_a_force_follows_from_a_motion_by_a_table(kind: str, how: str, rtol: flo
     assert np.allclose(found, force(times), rtol=0.0, atol=10.0 * rtol * size)
 
 
+VECTORS: dict[str, Callable[[Any, Any], Any]] = {
+    "array": lambda table, u: table(u),
+    "list": lambda table, u: table([u[0], u[1]]),
+    "np.interp": lambda table, u: np.interp(u, X, Y),
+    "np.interp of a list": lambda table, u: np.interp([u[0], u[1]], X, Y),
+}
+
+
+@pytest.mark.parametrize("written", VECTORS)
+def test_a_table_takes_vectors_of_unknowns(written: str) -> None:
+    table = ds.LookupTable(X, Y)
+
+    def function(t: Any, u: Any, du: Any) -> Any:
+        return du - VECTORS[written](table, u)
+
+    solution = ds.solve(function, u0=[0.1, 1.3], t_end=1.0, rtol=1e-8)
+    assert solution.parameters["equations"] == "traced"
+    assert sum(map(len, solution.switches)) == 4  # at 0.5 and 1.2, and at 2 and 3
+    for entry, start in enumerate((0.1, 1.3)):
+        end = float(solution.u[-1, entry])
+        corners = [x for x in X if start < x < end]
+        time = quad(lambda x: 1.0 / float(np.interp(x, X, Y)), start, end, points=corners or None)[0]
+        assert time == pytest.approx(1.0, abs=1e-7)
+
+
 @pytest.mark.parametrize("kind", ["linear", "pchip"])
 def test_a_solution_may_rest_at_a_place_of_a_table_or_swing_about_it(kind: str) -> None:
     table = ds.LookupTable([-2.0, -1.0, 0.0, 1.0, 2.0], [3.0, 1.0, 0.0, -2.0, -3.0], kind, "linear")

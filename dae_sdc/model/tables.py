@@ -120,8 +120,8 @@ def in_pieces(x: Any, meet: list[Any], rows: list[list[Any]]) -> Any:
     """The polynomial of the piece in which a place is; of an expression its coefficients are chosen."""
     array = np.asarray(x)
     if array.dtype == object and array.ndim:
-        entries = [in_pieces(entry, meet, rows) for entry in array.ravel()]
-        return np.array(entries, dtype=object).reshape(array.shape).view(type(x))
+        entries = np.array([in_pieces(entry, meet, rows) for entry in array.ravel()], dtype=object)
+        return entries.reshape(array.shape).view(type(x) if isinstance(x, np.ndarray) else np.ndarray)
     if array.dtype != object:
         piece = np.searchsorted(meet, array.real, side="right")
         begin, *coefficients = np.array(rows, dtype=np.float64)[:, piece]
