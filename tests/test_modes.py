@@ -367,22 +367,25 @@ def test_a_function_that_is_read_goes_through_modes_where_it_fails_as_it_is(
     assert solution.u[-1, 0] == pytest.approx(end, abs=10.0 * rtol)
 
 
-# Models of ModelicaSpecification 2411 and of OpenModelica 13861 and 10787, with values at times.
+# Models of ModelicaSpecification 2411 and OpenModelica 13861 and 10787, with values and the time of change.
 ASKED = {
     "a state less": (
         "Real x(start=0, fixed=true); equation if time < 0.5 then der(x) = 10; else x = -5; end if;",
         {"x": {0.25: 2.5, 0.75: -5.0}},
+        0.5,
     ),
     "a state more": (
         "Real a(start=1, fixed=true), b; equation der(a) = 1; "
         "if time <= 3 then b = a; else der(b) = -1; end if;",
         {"a": {2.0: 3.0, 4.0: 5.0}, "b": {2.0: 3.0, 4.0: 3.0}},
+        3.0,
     ),
     "by an event": (
         "Boolean running(start=true); Real a(start=2), b(start=10, fixed=true); equation "
         "if running then a = time + 2; der(b) = -1; else b = 0; a = 0; end if; "
         "when time > 10 then running = false; end when;",
         {"a": {5.0: 7.0, 11.0: 0.0}, "b": {5.0: 5.0, 11.0: 0.0}},
+        10.0,
     ),
 }
 
@@ -390,7 +393,7 @@ ASKED = {
 @pytest.mark.parametrize("rtol", TOLERANCES)
 @pytest.mark.parametrize("name", ASKED)
 def test_models_of_issues_whose_number_of_states_changes(name: str, rtol: float) -> None:
-    text, expected = ASKED[name]
+    text, expected, changes = ASKED[name]
     t_end = max(t for values in expected.values() for t in values)
     solution = ds.solve(read_modelica_text(f"model M {text} end M;"), t_end=t_end, rtol=rtol)
     assert solution.success, solution.message
@@ -398,6 +401,9 @@ def test_models_of_issues_whose_number_of_states_changes(name: str, rtol: float)
         for t, value in values.items():
             at = solution(t)[solution.names.index(unknown)]
             assert at == pytest.approx(value, abs=10.0 * rtol), (unknown, t)
+    events = [record.t for record in solution.events]
+    found = np.unique(np.concatenate([times_of(solution), *events]))
+    assert np.allclose(found, [changes], rtol=0.0, atol=10.0 * rtol)
 
 
 def peak() -> ds.Model:
