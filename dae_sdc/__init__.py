@@ -82,6 +82,7 @@ if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__
     from dae_sdc.model.problem import ModelProblem as ModelProblem
     from dae_sdc.model.simplified import Simplified as Simplified
     from dae_sdc.model.sympy_input import homotopy as homotopy
+    from dae_sdc.model.tables import LookupTable as LookupTable
     from dae_sdc.modelica.reader import (
         read_modelica as read_modelica,
         read_modelica_text as read_modelica_text,

@@ -490,7 +490,7 @@ class Unreadable(ds.ProblemDAE):
         super().__init__(1, 0, **settings)
 
     def eval_f(self, u: ds.MeshDAE, du: ds.MeshDAE, t: float) -> list[float]:
-        return [du[0] - float(np.interp(u[0], [0.0, 1.0], [1.0, 0.5]))]
+        return [du[0] - np.interp(u[0], [0.0, 1.0], [1.0, 0.5], period=9.0)]
 
 
 def test_only_what_is_read_as_equations_has_every_start() -> None:

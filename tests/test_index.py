@@ -212,7 +212,7 @@ def test_a_declared_index_that_is_wrong_is_refused_of_functions_too():
     table = np.linspace(0.0, 2.0, 50)
 
     def residual(self, u, du, t):  # the table keeps it from being read as equations
-        return [du[0] - u[1], u[0] - np.interp(t, table, np.sin(table))]
+        return [du[0] - u[1], u[0] - np.interp(t, table, np.sin(table), period=9.0)]
 
     wrong = type("Wrong", (ds.ProblemDAE,), {"eval_f": residual, "index": 1})
     with pytest.raises(ds.InputError, match="declares index 1, but its Jacobians near the start have inde"):

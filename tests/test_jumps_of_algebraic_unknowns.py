@@ -25,7 +25,7 @@ from dae_sdc.sweepers.together import StagesTogether
 
 solve: Any = ds.solve  # functions of any signature are problems
 
-RTOLS = (1e-4, 1e-6, 1e-8)
+RTOLS = (1e-4, 1e-6, 1e-9)
 
 
 # --- a conductance that changes by 20,000 before a diode of two straight lines -----------------------------
@@ -85,12 +85,14 @@ def test_an_algebraic_unknown_jumps_where_a_conductance_switches(
 ) -> None:
     solution = solve(problem, u0=[0.0, BEFORE], t_end=2.9, rtol=rtol, **options)
     assert solution.success, solution.message
-    assert solution.u[-1, 1] == pytest.approx(BEHIND, rel=100 * rtol)
+    # Jumps of a function that is called are met by short steps; what is left of them is told.
+    bound = (10 if "trace" not in options or problem is Switched else 100) * rtol
+    assert solution.u[-1, 1] == pytest.approx(BEHIND, rel=bound)
     inside = np.linspace(0.05, 2.85, 29)
     for t, (v, z) in zip(inside, solution(inside), strict=True):
-        assert v == pytest.approx(exact_v(t), abs=100 * rtol)
+        assert v == pytest.approx(exact_v(t), abs=bound)
         if abs(t % 1.0 - 0.4) > 0.01 and t % 1.0 > 0.01:
-            assert z == pytest.approx(BEFORE if t % 1.0 < 0.4 else BEHIND, abs=100 * rtol)
+            assert z == pytest.approx(BEFORE if t % 1.0 < 0.4 else BEHIND, abs=bound)
 
 
 def test_jumps_that_nobody_announced_are_counted() -> None:
@@ -281,7 +283,7 @@ def test_buck_converters_run_by_default(form: str, name: str, rtol: float) -> No
     solution = solve(_buck_of(form, name), rtol=rtol, **options)
     assert solution.success, solution.message
     sizes = np.abs(solution.u).max(axis=0)
-    assert (np.abs(solution.u[-1] - buck_reference(name)) <= 100 * rtol * sizes).all()
+    assert (np.abs(solution.u[-1] - buck_reference(name)) <= 10 * rtol * sizes).all()
 
 
 def test_a_jump_like_one_before_needs_no_homotopy(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -331,6 +333,64 @@ def test_a_bridge_of_exponential_diodes_runs_by_default(rtol: float) -> None:
     assert reference.success
     sizes = np.abs(reference.u).max(axis=0)
     assert (np.abs(solution.u[-1] - reference.u[-1]) <= 10 * rtol * sizes).all()
+
+
+def rectifier(t: float, u: Any, du: Any) -> list[Any]:
+    """One exponential diode between a source and a capacitor with a load."""
+    p, i = u
+    return [0.02 * du[0] + p / 50.0 - i, i - exponential(5.0 * np.sin(2.0 * np.pi * t) - p)]
+
+
+def full_rectifier(t: float, u: Any, du: Any) -> list[Any]:
+    """Four of them, with the voltages of both ends of the source and its current."""
+    p, a, b, source = u
+    return [
+        0.02 * du[0] + p / 50.0 - exponential(a - p) - exponential(b - p),
+        a - b - 5.0 * np.sin(2.0 * np.pi * t),
+        source - exponential(a - p) + exponential(-a),
+        -source - exponential(b - p) + exponential(-b),
+    ]
+
+
+def exponential(v: Any) -> Any:
+    return 1e-9 * (np.exp(v / 0.05) - 1.0) + 1e-6 * v
+
+
+@cache
+def rectified(function: Any) -> Any:
+    """Voltages of the load by Radau's method on the one equation that is left."""
+
+    def current(t: float, p: float) -> float:
+        source = 5.0 * np.sin(2.0 * np.pi * t)
+        if function is rectifier:
+            return float(exponential(source - p))
+
+        def balance(b: float) -> float:
+            a = b + source
+            return float(exponential(-a) + exponential(-b) - exponential(a - p) - exponential(b - p))
+
+        b = brentq(balance, -12.0, 12.0, xtol=1e-15, rtol=1e-15)
+        return float(exponential(b + source - p) + exponential(b - p))
+
+    return solve_ivp(
+        lambda t, p: [(current(t, p[0]) - p[0] / 50.0) / 0.02],
+        (0.0, 1.4),
+        [0.0],
+        method="Radau",
+        rtol=1e-11,
+        atol=1e-12,
+        t_eval=[0.2, 0.7, 1.1, 1.4],
+    ).y[0]
+
+
+@pytest.mark.parametrize("rtol", [1e-4, 1e-6, 1e-9])
+@pytest.mark.parametrize("function", [rectifier, full_rectifier])
+def test_rectifiers_of_exponential_diodes_are_those_of_one_equation(function: Any, rtol: float) -> None:
+    start = [0.0] * (2 if function is rectifier else 4)
+    solution = solve(function, u0=start, t_end=1.4, rtol=rtol)
+    assert solution.success, solution.message
+    found = solution([0.2, 0.7, 1.1, 1.4])[:, 0]
+    assert np.allclose(found, rectified(function), rtol=10.0 * rtol, atol=0.0)
 
 
 @pytest.fixture

@@ -190,8 +190,11 @@ REFUSED: list[tuple[str, int, str]] = [
     (model("Modelica.Blocks.Tables.CombiTable1Ds T(\ntable=[1; 2]); equation T.u = 1;"),
      2, "rows of x and y"),
     (model("\nModelica.Blocks.Tables.CombiTable1Ds T(table=[0, 1; 1, 2], smoothness="
-           "Modelica.Blocks.Types.Smoothness.ContinuousDerivative); equation T.u = 1;"),
-     2, "straight lines alone"),
+           "Modelica.Blocks.Types.Smoothness.ConstantSegments); equation T.u = 1;"),
+     2, "is ConstantSegments; take one of LinearSegments, ContinuousDerivative"),
+    (model("\nModelica.Blocks.Tables.CombiTable1Ds T(table=[0, 1; 1, 2], extrapolation="
+           "Modelica.Blocks.Types.Extrapolation.Periodic); equation T.u = 1;"),
+     2, "extrapolation of the table T is Periodic; take one of LastTwoPoints, HoldLastPoint"),
     (model("Modelica.Blocks.Tables.CombiTable1Ds T(table=[0, 1; 1, 2],\ncolums={2}); equation T.u = 1;"), 2,
      "did you mean columns?"),
     (model("Modelica.Blocks.Tables.CombiTable1Ds T(table=[0, 1; 1, 2],\ncolumns={7}); equation T.u = 1;"), 2,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import linalg
+from scipy.integrate import solve_ivp
 
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import InputError, ReferenceRangeError
@@ -345,6 +346,35 @@ def test_ring_modulator_without_capacitances_reaches_its_end_value() -> None:
 def test_nand_gate_reaches_its_end_value() -> None:
     found = solve("nand-gate", dt=0.1)
     assert digits(NandGate(), found.u[-1], "U_5") > 5.5
+
+
+CORNERS = np.arange(0.0, 81.0, 5.0)
+"""Start, corners of the input signals, and end of the run of the NAND gate."""
+
+
+@pytest.fixture(scope="module")
+def potentials_at_corners() -> Any:
+    """Potentials by Radau's method on the smooth pieces between corners, as u' = -C(u)^-1 F(t, u, 0)."""
+    P = NandGate()
+    rest, found = P.state(np.zeros(14)), [np.array(P.u_exact(0.0))]
+    for begin, end in itertools.pairwise(CORNERS):
+        P.start_step(P.state(found[-1]), begin)
+
+        def slope(t: float, u: Any) -> Any:
+            capacitances = P.jacobian(P.state(u), rest, t, 0.0)
+            return linalg.solve(capacitances, -np.asarray(P.eval_f(P.state(u), rest, t)))
+
+        piece = solve_ivp(slope, (begin, end), found[-1], method="Radau", rtol=1e-11, atol=1e-12)
+        found.append(piece.y[:, -1])
+    return np.array(found)
+
+
+@pytest.mark.parametrize("rtol", [1e-4, 1e-6, 1e-9])
+def test_nand_gate_is_right_at_every_corner_of_its_inputs(rtol: float, potentials_at_corners: Any) -> None:
+    found = solve("nand-gate", rtol=rtol)
+    assert found.success and np.isin(CORNERS, found.t).all()
+    sizes = np.abs(potentials_at_corners).max(axis=0)
+    assert (np.abs(found(CORNERS) - potentials_at_corners) <= 10.0 * rtol * sizes).all()
 
 
 def test_adder_reaches_its_outputs_and_adds() -> None:

@@ -134,6 +134,32 @@ def test_a_pulse_width_of_a_model_switches_at_the_times_of_its_clock(options: di
     )
 
 
+@pytest.mark.parametrize("rtol", [1e-4, 1e-6, 1e-9])
+@pytest.mark.parametrize("how", ["model", "function"])
+def test_a_pulse_width_is_located_to_the_last_bit(how: str, rtol: float) -> None:
+    """v' + v = 1 for the first 0.4 of every unit of time: ten switches, of which that at 5 ends the run."""
+
+    def function(t: Any, u: Any, du: Any) -> list[Any]:
+        return [du[0] + u[0] - np.where(t % 1.0 < 0.4, 1.0, 0.0)]
+
+    m = ds.Model("pwm", interval=(0.0, 5.0))
+    v = m.variable("v", start=0.0, fixed=True)
+    m.equation(m.der(v) + v - sp.Piecewise((1, m.t - sp.floor(m.t) < sp.Rational(2, 5)), (0, True)))
+    start: dict[str, Any] = {"u0": [0.0], "t_end": 5.0} if how == "function" else {}
+    solution = ds.solve(function if start else m, rtol=rtol, **start)
+    assert solution.success and not solution.message
+    found = np.unique(np.concatenate([record.t for record in solution.switches]))
+    assert np.allclose(found, [0.4, 1.0, 1.4, 2.0, 2.4, 3.0, 3.4, 4.0, 4.4], rtol=4e-16, atol=0.0)
+    assert np.isin(found, solution.t).all()
+    intervals = [(k, k + 0.4) for k in range(5)]
+    times = np.linspace(0.0, 5.0, 101)
+    right = [
+        sum(math.exp(min(end, t) - t) - math.exp(begin - t) for begin, end in intervals if begin < t)
+        for t in times
+    ]
+    assert np.allclose(solution(times)[:, 0], right, rtol=0.0, atol=10.0 * rtol)
+
+
 @pytest.mark.parametrize("sweeper", [None, "esdirk43"])
 @pytest.mark.parametrize("branches", ["if", "where"])
 def test_steps_of_a_fixed_size_that_divides_the_period_of_a_converter_are_right(

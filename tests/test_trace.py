@@ -250,7 +250,7 @@ REFUSED = {
     "a file": (reads, "reads a file"),
     "noise": (noisy, "reads random numbers"),
     "other noise": (lambda self, u, du, t: du + random.random() * u, "reads random numbers"),
-    "a table": (lambda self, u, du, t: du + u + np.interp(t, TABLE, TABLE), "reads a table"),
+    "a table": (lambda self, u, du, t: du + u + np.interp(t, TABLE, TABLE, 0.0), "reads a table"),
     "a buffer": (lambda self, u, du, t: np.add(du, u, out=self.buffer), "into an array of numbers"),
     "too few": (lambda self, u, du, t: du[:3], "returns 3 values for 4 unknowns"),
     "an idle one": (lambda self, u, du, t: [*du[:3], t], "no unknown is in 'equation 3'"),
@@ -333,7 +333,7 @@ def test_index_above_3_is_reduced_by_itself():
 
 def test_a_function_that_cannot_be_read_runs_as_it_is():
     def tabulated(self, u, du, t):
-        return [du[0] - np.interp(u[0], [0.0, 1.0], [1.0, 2.0]), u[1] - u[0]]
+        return [du[0] - np.interp(u[0], [0.0, 1.0], [1.0, 2.0], period=9.0), u[1] - u[0]]
 
     solution = ds.solve(problem(tabulated, 1, 1), u0=[0.0, 0.0], t_end=0.5, rtol=1e-6)
     assert solution.success and "reads a table" in solution.parameters["equations"]

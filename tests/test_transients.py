@@ -176,6 +176,11 @@ def test_an_approach_that_changes_little_is_followed_nearer(part: float, least: 
     assert least < 1.0 - time < most
 
 
+def test_steps_that_no_longer_move_the_time_approach_no_point() -> None:
+    sizes = StepSizes(1e-10)
+    assert all(math.isnan(approached(sizes, Slope(1e100), 1.0, 0.7**k)) for k in range(200))
+
+
 @pytest.mark.parametrize(
     "line, outcome",
     [

@@ -290,6 +290,22 @@ def test_water_network_runs_through_a_change_of_flow(changes):
     assert second.u[-1][:20] == pytest.approx(y2, rel=1e-7)
 
 
+@pytest.mark.parametrize("rtol", [1e-4, 1e-6, 1e-9])
+def test_water_network_is_right_at_all_changes_of_flow(changes, rtol):
+    _, found = changes
+    solution = solve("water-tube", rtol=rtol)
+    assert solution.success
+    located = np.sort(np.concatenate([record.t for record in solution.switches]))
+    times = np.array([t for t, _, _ in found])
+    # The two pipes of a pair change together, which is two switches.
+    kinds = np.array([np.zeros(18, dtype=bool), *(after for _, _, after in found)])
+    exact = np.repeat(times, (kinds[1:] != kinds[:-1]).sum(axis=1))
+    assert np.allclose(located, exact, rtol=0.0, atol=10.0 * rtol * 61200.0)
+    states = np.array([y for _, y, _ in found])
+    sizes = np.abs(states).max(axis=0)
+    assert (np.abs(solution(times)[:, :20] - states) <= 10.0 * rtol * sizes).all()
+
+
 # --- Fekete points ------------------------------------------------------------------------------------------
 
 

@@ -62,7 +62,7 @@ class Borders:
     def _ended(self, taken: Taken, values: Vector) -> int:
         """1 where a step ends at the first zero, and 0 where it is to be repeated with another size."""
         time, dt, self._attempts = float(taken.starts[0]), float(taken.sizes[0]), self._attempts + 1
-        slopes = np.minimum(taken.du[0, -1, self._columns] * self._signs, -np.finfo(float).tiny)
+        slopes = np.minimum(taken.du[0, -1, self._columns] * self._signs, -1e-200)  # finite times
         beyond = -values / (slopes * dt)
         near = END_SLACK + 4.0 * EPS * max(abs(time), abs(time + dt)) / dt
         self.crossed = np.flatnonzero(np.abs(beyond) <= near).tolist()

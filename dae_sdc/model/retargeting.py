@@ -28,6 +28,7 @@ from dae_sdc.model.symbolic_values import (
     array_of,
     has_symbols,
 )
+from dae_sdc.model.tables import LookupTable
 
 # Top-level modules whose functions return the same for the same arguments at all times.
 CONSTANT_MODULES: Final = frozenset(
@@ -41,7 +42,7 @@ UNSEEN: Final = frozenset(
 DEEPEST: Final = 8  # Lists and mappings inside one another that are looked into.
 
 _NUMBERS: Final = (type(None), bool, int, float, complex, str, bytes, np.generic)
-_BUILT_IN: Final = (BuiltinFunctionType, np.ufunc, type(np.sum))
+_BUILT_IN: Final = (BuiltinFunctionType, np.ufunc, type(np.sum), LookupTable)
 _ARRAYS: Final = ("data", "indices", "indptr")
 
 

@@ -12,8 +12,10 @@ from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
+from dae_sdc.errors import InputError
 from dae_sdc.expressions.dag import MOVING, Op
 from dae_sdc.expressions.graph import Graph
+from dae_sdc.model.tables import LookupTable
 
 # Largest number of rows of linear systems of expressions, which are solved by elimination.
 LARGEST_SOLVE: Final = 12
@@ -403,8 +405,13 @@ def _objects(values: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
     return [np.asarray(_plain(value), dtype=object) for value in values]
 
 
-def _interp(*args: Any, **kwargs: Any) -> Any:
-    raise Untraceable("reads a table")
+def _interp(x: Any, xp: Any, fp: Any, **beyond: Any) -> Any:
+    if beyond or has_symbols(xp) or has_symbols(fp):
+        raise Untraceable("reads a table that changes, or that has other values beyond its ends")
+    try:
+        return LookupTable(xp, fp)(x)
+    except InputError as error:
+        raise Untraceable(f"reads a table: {error}") from None
 
 
 _FUNCTIONS: Final[dict[Any, Callable[..., Any]]] = {

@@ -14,6 +14,7 @@ from sympy.logic.boolalg import Boolean
 
 from dae_sdc.errors import InputError
 from dae_sdc.model.sympy_input import HIGHEST_POWER, TIME, Unknown
+from dae_sdc.model.tables import in_pieces, pieces_of
 
 MOST_BITS: Final = 4096  # Largest number of bits of numerator and denominator of a number together.
 LONGEST_NUMBER: Final = 400  # Largest number of digits of a number in the text.
@@ -454,16 +455,11 @@ def cross(a: Value, b: Value) -> Value:
     return [plus([times([a[i], b[j]]), minus(times([a[j], b[i]]))]) for i, j in places]
 
 
-def interpolate(points: list[tuple[Any, Any]], x: Any, hold: bool = False) -> Any:
+def interpolate(points: list[tuple[Any, Any]], x: Any, outside: str) -> Any:
     """Piecewise linear interpolation."""
+    places, values = (list(part) for part in zip(*points, strict=True))
     if len(points) == 1:
-        return points[0][1]
-    lines = []
-    for (a, first), (b, second) in pairwise(points):
-        slope = divided(plus([second, minus(first)]), plus([b, minus(a)]))
-        lines.append(plus([first, times([slope, plus([x, minus(a)])])]))
-    ends = [place for place, _ in points[1:-1]]
-    if hold:
-        lines = [points[0][1], *lines, points[-1][1]]
-        ends = [place for place, _ in points]
-    return choice([(compared("<", x, b), line) for b, line in zip(ends, lines, strict=False)], lines[-1])
+        return values[0]
+    rises, widths = ([plus([b, minus(a)]) for a, b in pairwise(part)] for part in (values, places))
+    slopes = [divided(rise, width) for rise, width in zip(rises, widths, strict=True)]
+    return in_pieces(x, *pieces_of(places, values, [values[:-1], slopes], outside))

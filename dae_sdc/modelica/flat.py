@@ -475,10 +475,19 @@ def _is_outside(name: Name, scope: Scope) -> bool:
 
 
 _PARAMETERS: Final = "table columns smoothness extrapolation tableOnFile verboseExtrapolation".split()
+# The kinds of tables, and what they are beyond their ends, by the names of Modelica.
+_KINDS: Final = {
+    "LinearSegments": "linear",
+    "ContinuousDerivative": "akima",
+    "ModifiedContinuousDerivative": "makima",
+    "MonotoneContinuousDerivative1": "fritsch-butland",
+    "MonotoneContinuousDerivative2": "steffen",
+}
+_OUTSIDE: Final = {"LastTwoPoints": "linear", "HoldLastPoint": "hold", "NoExtrapolation": "refuse"}
 
 
-def read_table(shown: str, at: int, change: Change, values: Values) -> tuple[list[Any], list[int], bool]:
-    """The rows of a table, the numbers, from 1, of its columns, and whether the ends hold beyond them."""
+def read_table(shown: str, at: int, change: Change, values: Values) -> tuple[list[Any], list[int], list[str]]:
+    """The rows of a table, the numbers, from 1, of its columns, its kind and what it is beyond its ends."""
     settings: dict[str, Bound] = {}
     for word, part in change.parts.items():
         if word not in _PARAMETERS or part.bound is None:
@@ -486,12 +495,12 @@ def read_table(shown: str, at: int, change: Change, values: Values) -> tuple[lis
         settings[word] = part.bound
     if "tableOnFile" in settings and values.bound(settings["tableOnFile"]) != sympy.false:
         values.fail(at, f"the table {shown} is in a file; write its numbers, table=[...]")
-    smoothness = _last_word(settings.get("smoothness"), "LinearSegments")
-    extrapolation = _last_word(settings.get("extrapolation"), "LastTwoPoints")
-    if smoothness != "LinearSegments" or extrapolation not in ("LastTwoPoints", "HoldLastPoint"):
-        values.fail(
-            at, f"the table {shown} is {smoothness}, {extrapolation}; straight lines alone are understood"
-        )
+    forms: list[str] = []
+    for word, known in (("smoothness", _KINDS), ("extrapolation", _OUTSIDE)):
+        chosen = str(settings[word].expression).rpartition(".")[2] if word in settings else next(iter(known))
+        if chosen not in known:
+            values.fail(at, f"the {word} of the table {shown} is {chosen}; take one of {', '.join(known)}")
+        forms.append(known[chosen])
     if "table" not in settings:
         values.fail(at, f"the table {shown} has no numbers; write table=[x1, y1; x2, y2; ...]")
     rows = values.bound(settings["table"])
@@ -507,14 +516,7 @@ def read_table(shown: str, at: int, change: Change, values: Values) -> tuple[lis
         columns = [round(values.numeric(number, at, f"a column of {shown}")) for number in numbers]
         if not columns or not all(2 <= column <= width for column in columns):
             values.fail(change.parts["columns"].at, f"the columns of {shown} must be from 2 to {width}")
-    return rows, columns, extrapolation == "HoldLastPoint"
-
-
-def _last_word(bound: Bound | None, default: str) -> str:
-    """The last part of a name that is the value of a parameter; ``default`` without a value."""
-    if bound is None:
-        return default
-    return bound.expression.parts[-1][0] if isinstance(bound.expression, Name) else "of a form of its own"
+    return rows, columns, forms
 
 
 DEEPEST_COMPONENT: Final = 50  # Largest depth of components in components.
@@ -550,6 +552,7 @@ class Flat:
         self._initial: list[tuple[list[Equation], Scope]] = []
         self._flows: list[Variable] = []
         self._tables: list[Vanishing] = []  # The equations of tables.
+        self.reactions: list[Reaction] = []
         self._count = 0
         at = definition.at
         whole = Component(at, definition.name, Name(at, [(definition.name, [])]), [], None)
@@ -596,7 +599,6 @@ class Flat:
                 isinstance(part, Call) and str(part.function) == "change" for part in parts_of(when)
             )
         )
-        self.reactions: list[Reaction] = []
         for when in whens:
             self.reactions += [*reactions_of(values, states, self.reactions, *when)]
         self.reactions += [item for held in self._held for item in held.reactions(values, states)]
@@ -841,7 +843,7 @@ class Flat:
     def _table(self, shown: str, kind: _Kind, base: Basic, change: Change) -> Instance:
         """A table of the library with its variables."""
         at, part_of, values = kind.element.at, _Kind(kind.element, base), self.values
-        rows, columns, hold = read_table(shown, at, change, values)
+        rows, columns, form = read_table(shown, at, change, values)
 
         def new(word: str) -> Variable:
             return self._variable(f"{shown}.{word}", part_of, Basic("Real"), Change(at))
@@ -851,8 +853,12 @@ class Flat:
         outputs = [new(f"y[{k}]") for k in many]
         for k, (column, output) in enumerate(zip(columns, outputs, strict=True)):
             points = [(row[0], row[column - 1]) for row in rows]
-            value = values.interpolated(points, values.symbol(inputs[0 if single else k]), at, hold)
+            place = values.symbol(inputs[0 if single else k])
+            value = values.interpolated(points, place, at, *form)
             self._tables.append(Vanishing(at, plus([values.symbol(output), minus(value)]), shown))
+            if form[1] == "refuse":
+                beyond = sympy.Or(place < rows[0][0], place > rows[-1][0])
+                self.reactions.append(Reaction(at, beyond, {}, True, False, f"the table {shown} ends"))
         return Instance(shown, None, {"u": inputs[0] if single else [*inputs], "y": [*outputs]})
 
 

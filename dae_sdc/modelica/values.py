@@ -12,6 +12,7 @@ import sympy
 from dae_sdc.errors import InputError, require_number
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.model.sympy_input import TIME, Unknown, from_sympy
+from dae_sdc.model.tables import LookupTable
 from dae_sdc.modelica import arithmetic, syntax
 from dae_sdc.modelica.arithmetic import Value
 from dae_sdc.modelica.library import Bound, Instance, Library, Scope, Variable, member
@@ -249,13 +250,20 @@ class Values:
                 self.fail(at, too_many)
         return scopes
 
-    def interpolated(self, points: list[tuple[Any, Any]], x: Any, at: int, hold: bool = False) -> Any:
-        """Piecewise linear interpolation, with errors at the place ``at`` of the text."""
+    def interpolated(
+        self, points: list[tuple[Any, Any]], x: Any, at: int, kind: str = "linear", outside: str = "linear"
+    ) -> Any:
+        """Interpolation between points, with errors at the place ``at`` of the text."""
         checked = [(self.as_number(a, at), self.as_number(b, at)) for a, b in points]
         places = [self.numeric(a, at, "a place in a table") for a, _ in checked]
         if not places or any(b <= a for a, b in pairwise(places)):
             self.fail(at, "the places in a table must increase; sort them and remove equal ones")
-        return self.wrapped(at, arithmetic.interpolate, checked, x, hold)
+        if len(places) == 1 or (kind == "linear" and outside != "refuse"):
+            return self.wrapped(at, arithmetic.interpolate, checked, x, outside)
+        heights = [self.numeric(b, at, "a value in a table") for _, b in checked]
+        numbers = (part for pair in checked for part in pair)
+        self.structural.update(symbol.name for part in numbers for symbol in arithmetic.symbols_in(part))
+        return LookupTable(places, heights, kind, outside)(x)
 
     # Names
 

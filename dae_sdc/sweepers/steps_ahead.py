@@ -252,7 +252,7 @@ def approached(x: Any, w: Any, time: Any, dt: Any) -> Any:
     if x.times < 3.0:
         return np.nan
     before, last = x.second - x.first, x.third - x.second
-    if not (LEAST_RATIO * before <= last and last <= MOST_RATIO * before):
+    if not (LEAST_RATIO * before < last <= MOST_RATIO * before):
         return np.nan
     left = last * last / (before - last)
     elapsed, rounding = time - x.begin, EPS * abs(time)

@@ -214,10 +214,11 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
         "test_a_run_with_jumps_is_resumed_to_the_last_bit": 0,
         "test_an_algebraic_unknown_jumps_where_a_conductance_switches": (
             "function-0.0001",
-            "breakpoints-1e-08",
+            "breakpoints-1e-09",
         ),
         "test_buck_converters_run_by_default": 1,
         "test_jumps_that_nobody_announced_are_counted": 0,
+        "test_rectifiers_of_exponential_diodes_are_those_of_one_equation": ("rectifier-1e-06",),
     },
     "test_kernels.py": {
         "test_a_global_number_is_that_of_the_run_and_not_that_of_an_earlier_one": 0,
@@ -269,6 +270,7 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
         "test_what_is_too_large_is_refused_before_it_costs": ("!value3-*", "!value4-*"),
     },
     "test_modes.py": {
+        "test_a_bridge_of_four_ideal_diodes_charges_a_capacitor": 1,
         "test_a_bridge_of_four_ideal_diodes_rectifies": 1,
         "test_a_diode_charges_a_capacitor": 2,
         "test_a_diode_feeds_a_coil_and_blocks": 2,
@@ -391,6 +393,7 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
     },
     "test_pulsed_circuits.py": {
         "test_ida_reaches_the_end_values": ("!two-bit-adder-*",),
+        "test_nand_gate_is_right_at_every_corner_of_its_inputs": 0,
     },
     "test_quasilinear.py": {
         "test_a_run_does_not_begin_beside_a_hidden_constraint": 2,
@@ -555,6 +558,12 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
         "test_declared_orders_are_measured": 2,
         "test_declared_orders_follow_from_order_conditions": ("!radau-iia-5-2",),
     },
+    "test_tables.py": {
+        "test_a_force_follows_from_a_motion_by_a_table": 3,
+        "test_a_run_is_the_integral_of_a_table_of_time": 6,
+        "test_a_run_passes_the_places_of_a_table_at_their_times": 8,
+        "test_a_solution_may_rest_at_a_place_of_a_table_or_swing_about_it": 1,
+    },
     "test_teams.py": {
         "test_a_pool_ends_with_its_solver": 0,
         "test_threads_give_the_values_of_one_to_the_last_bit": (
@@ -649,6 +658,7 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
     "test_wheelset_water_fekete.py": {
         "test_flows_change_their_kind_when_they_pass_the_critical_number": 0,
         "test_water_network_agrees_with_its_reduced_equations": 0,
+        "test_water_network_is_right_at_all_changes_of_flow": 0,
         "test_wheelset_is_where_the_reference_says_after_ten_seconds": 0,
     },
     "test_witness.py": {
