@@ -215,13 +215,13 @@ def test_borders_behind_others_may_be_undefined():
     assert solution.success and solution.u[-1] == pytest.approx([0.75, 0.75], rel=1e-6)
 
 
-def test_kinks_are_no_switches():
+def test_kinks_are_told_from_jumps():
     def kinks(self, u, du, t):
         x, y = u[0], u[1]
         flow = (x - y) * y if x - y > 0.0 else 0.0  # both vanish at the border
         return [du[0] - flow, du[1] - (y if y > 1.0 else y**2)]
 
-    assert read(problem(kinks, 1, 1)).problem.form.jumps is None
+    assert [jump.is_kink for jump in read(problem(kinks, 1, 1)).problem.form.jumps.jumps] == [True, True]
 
 
 def test_a_problem_with_switches_of_its_own_keeps_them():

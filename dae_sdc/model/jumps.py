@@ -23,6 +23,7 @@ BORDER_DISTANCE: Final = 1e-2
 BISECTIONS: Final = 60  # Halvings of a line on which a condition changes.
 # Difference of two branches, relative to their size, up to which there is no jump.
 BRANCH_TOLERANCE: Final = 1e-9
+MOST_KINKS: Final = 100  # Kinks, as of a long table, above which they are left to the step size.
 # Value of the flag, see :class:`Sided`, with which kinks are evaluated and jumps are held.
 KINKS_FREE: Final = 0.5
 # Operations that are not defined for all operands, or grow beyond all bounds with them.
@@ -71,6 +72,8 @@ def jumps_of(
                 passed.append(operand)
             else:
                 kinks.add(operand)
+    if len(kinks) + len(passed) > MOST_KINKS:
+        kinks, passed = set(), []
     held = set(graph.below(sorted(outer), MOVING))
     nodes = [node for node in graph.below(sorted(outer | kinks), MOVING) if graph.op[node] in STEPS]
     nodes += [node for node in dict.fromkeys(passed) if node not in {*nodes} and graph.mark[node] & MOVING]
@@ -109,7 +112,7 @@ def _guards(graph: Graph, roots: Sequence[int]) -> set[int]:
 
 def _first_taken(graph: Graph, op: Op, operands: Sequence[int]) -> int:
     """The comparison that holds where an extreme is its first operand, or an absolute value its operand."""
-    first, second = operands if len(operands) > 1 else (*operands, graph.neg(operands[0]))
+    first, second = operands if len(operands) > 1 else (*operands, graph.zero)
     return graph.call(Op.LE, *((first, second) if op is Op.MIN else (second, first)))
 
 
