@@ -354,9 +354,7 @@ def violation(problem: ProblemDAE, u: MeshDAE, t: float) -> tuple[Vector, Vector
     if (np.abs(remains) <= LARGEST_VIOLATION * scale).all():
         return remains, scale
     errors = VALUE_ROUND_OFF * np.asarray(terms @ _balance(problem, clean, t, halves, span)[1].sizes).ravel()
-    residual_errors: Callable[[MeshDAE, MeshDAE, float], Vector] | None = getattr(
-        problem, "residual_errors", None
-    )
+    residual_errors: Any = getattr(problem, "residual_errors", None)
     if residual_errors is not None:  # terms without unknowns, as those of time, have errors too
         errors = np.maximum(errors, residual_errors(u, du, t))
     return remains, scale + spread(errors) / LARGEST_VIOLATION
@@ -373,8 +371,7 @@ def _unreached(mass: Any) -> tuple[Callable[[Vector], Vector], Callable[[Vector]
     def spread(sizes: Vector) -> Vector:
         # Equations that are no part of a combination still bring their rounding errors into it.
         rounding = UNREACHED_PART * (sizes / weights).max(initial=0.0)
-        found: Vector = parts @ np.maximum(parts.T @ (sizes / weights), rounding) * weights
-        return found
+        return np.asarray(parts @ np.maximum(parts.T @ (sizes / weights), rounding) * weights)
 
     return lambda residual: basis @ (basis.T @ (residual / weights)) * weights, spread
 

@@ -79,8 +79,8 @@ class Scales:
         n, self.running = len(index), nominal is None
         self._multipliers = np.array(index) > 1
         self._parts = np.where(self._multipliers, FLOOR_OF_MULTIPLIERS, FLOOR)
-        given = 1.0 if nominal is None else nominal
-        sizes = np.broadcast_to(np.asarray(given, dtype=np.float64), (n,)).copy()
+        sizes = np.empty(n)
+        sizes[:] = 1.0 if nominal is None else nominal
         self.unknowns, self.expected, self.rates = sizes.copy(), sizes.copy(), sizes.copy()
         self.nominal = sizes
         self.time, self.rate, self.begun = 1.0, 1.0, False
@@ -141,7 +141,7 @@ class Scales:
 
     def get_state(self) -> dict[str, Any]:
         """State on which later steps depend, by name, for a checkpoint."""
-        return {name: np.copy(vars(self)[name]) for name in KEPT}
+        return {name: np.array(vars(self)[name]) for name in KEPT}
 
     def set_state(self, kept: Mapping[str, Any]) -> None:
         """Restore what :meth:`get_state` gave, to the last bit."""
@@ -293,35 +293,30 @@ def _least_squares(
     of_column = place[terms.columns]
     size = count + n
     # Each term is one row: of its equation, of its unknown where that is free, and of time where it is u'.
-    places = count + terms.rows, np.maximum(of_column, 0)
-    factors = np.ones(len(logs)), (of_column >= 0).astype(np.float64)
+    equations, unknowns = count + terms.rows, np.maximum(of_column, 0)
+    is_free = (of_column >= 0).astype(np.float64)
+    rows = np.concatenate([np.arange(size), equations, equations, unknowns, unknowns])
+    columns = np.concatenate([np.arange(size), equations, unknowns, equations, unknowns])
     of_time = np.where(terms.derivatives, -1.0, 0.0)
     weight = np.where(_fast(terms, n, sizes, known), 0.0, 1.0)
     for _ in range(LEAST_SQUARES_ROUNDS):
         # Time, which all equations share, is eliminated first: the rest is as sparse as the equations.
-        right, border = np.zeros((2, size))
-        data, at, other_at = [np.full(size, WEIGHT_OF_SIZES)], [np.arange(size)], [np.arange(size)]
-        for one, a in zip(places, factors, strict=True):
-            right -= np.bincount(one, weight * a * logs, size)
-            border += np.bincount(one, weight * a * of_time, size)
-            for other, b in zip(places, factors, strict=True):
-                data.append(weight * a * b)
-                at.append(one)
-                other_at.append(other)
-        entries = np.concatenate(data), (np.concatenate(at), np.concatenate(other_at))
+        part = weight * is_free
+        right = 0.0 - np.bincount(equations, weight * logs, size) - np.bincount(unknowns, part * logs, size)
+        border = np.bincount(equations, weight * of_time, size) + np.bincount(unknowns, part * of_time, size)
+        entries = np.concatenate([np.full(size, WEIGHT_OF_SIZES), weight, part, part, part])
         sides = np.array([right, border]).T
         if size <= LARGEST_DENSE_ORDER:
-            normal = np.zeros((size, size))
-            np.add.at(normal, entries[1], entries[0])
+            normal = np.bincount(rows * size + columns, entries, size * size).reshape(size, size)
             whole, with_time = np.linalg.solve(normal, sides).T
         else:
-            normal = sparse.csc_array(entries, shape=(size, size))
+            normal = sparse.csc_array((entries, (rows, columns)), shape=(size, size))
             whole, with_time = superlu(normal).solve(sides).T
         own_time = WEIGHT_OF_TIME + weight @ of_time**2
         right_of_time = WEIGHT_OF_TIME * prior - (weight * of_time) @ logs
         theta = float((right_of_time - border @ whole) / (own_time - border @ with_time))
         x = whole - theta * with_time
-        term = logs + x[places[0]] + factors[1] * x[places[1]] + theta * of_time
+        term = logs + x[equations] + is_free * x[unknowns] + theta * of_time
         largest = np.full(n, -np.inf)
         np.maximum.at(largest, terms.rows, term)
         smaller = (term < largest[terms.rows] + np.log2(SMALLEST_TERM)) & (weight > 0.0)
