@@ -593,7 +593,7 @@ def _traced(problem: ProblemDAE, start: Vector | None) -> Traced:
     key = (
         *(type(problem), problem.n_diff, problem.names, problem.units, problem.equation_names),
         *(tuple(problem.parameter_units.items()), problem.title, problem.reference),
-        *(tuple(problem.interval), problem.dt),
+        problem.dt,
     )
     for (before, _), equations in reversed(list(_READ.items())):
         if before == key:
