@@ -106,12 +106,9 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
     @classmethod
     def get_Butcher_tableau(cls) -> Any:
         """The tableau in pySDC's form; ``nodes`` has c alone, as what interpolates adds the start itself."""
-        b, c, A = cls.method.b, cls.method.c, cls.method.A
-        made: Any = (
-            ButcherTableau(b, c, A)
-            if cls.method.b_embedded is None
-            else ButcherTableauEmbedded(np.array([b, cls.method.b_embedded]), c, A)
-        )
+        b, c, A, embedded = cls.method.b, cls.method.c, cls.method.A, cls.method.b_embedded
+        kind: Any = ButcherTableau if embedded is None else ButcherTableauEmbedded
+        made = kind(b if embedded is None else np.array([b, embedded]), c, A)
         made.nodes = np.array(c)
         return made
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,6 +38,7 @@ LARGEST_NODE_TOLERANCE = 1e-3  # Largest tolerance of the solve at a node.
 ROUND_OFF_CHANGE = 10.0
 
 
+@lru_cache(maxsize=16)
 def tableau_of(collocation: Any) -> Tableau:
     """The Runge-Kutta method to which sweeps converge: Radau IIA, but to rounding, for its nodes."""
     Q = collocation.Qmat[1:, 1:]

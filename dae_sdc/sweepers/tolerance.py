@@ -263,7 +263,7 @@ class Weights:
         size = len(counted)
         self._sizes, self._expected = scales.unknowns[:size], scales.expected[:size]
         self._seen = scales.seen[:size]
-        higher = [k for k in np.unique(exponents).tolist() if k > 0]
+        higher = [k for k in sorted(set(exponents.tolist())) if k > 0]
         self._scaled = [(k, in_one_piece(np.flatnonzero(exponents == k))) for k in higher]
         self.exponents, self.counted = exponents, counted
         self.lets_go = bool(self._scaled) and part == SETTINGS.time_part_let_go
