@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dae_sdc.control.driver import MarkingControl, StepRequests, driver_of
+from dae_sdc.control.events import unknowns_looked_at
 from dae_sdc.dae.consistency import begin_scales
 from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.newton import undetermined
@@ -294,6 +295,10 @@ class AdaptivityDAE(StepRequests, MarkingControl):
         if L.prob.noise is not None:
             tolerance = L.sweep.tolerance = tolerance.above_noise(L.prob)
             begin_scales(L.prob, u0, t0, span, tolerance.rtol, tolerance.atol)
+        located = None if self._driver is None else self._driver.events
+        if located is not None:
+            self.params.read = unknowns_looked_at(L.prob, located.params.events, u0, t0)
+            self.params.between = max(FUNCTIONS * int(self.params.read.any()), self.params.between)
         steep = np.zeros(L.prob.n, dtype=bool)
         steep[getattr(L.prob, "peaks_read", [])] = True
         steep &= L.prob.is_algebraic

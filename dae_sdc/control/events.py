@@ -149,6 +149,17 @@ class _Reading:
         return getattr(self.state, name)
 
 
+def unknowns_looked_at(
+    problem: ProblemDAE, events: Sequence[Event], u: MeshDAE, t: float
+) -> NDArray[np.bool_]:
+    """Which unknowns may change the signs of events and of the switches of a problem, shape (n,)."""
+    read = np.zeros(problem.n, dtype=bool)
+    read[problem.switches_read if type(problem).switches is not ProblemDAE.switches else []] = True
+    for event in events:
+        read |= unknowns_read(event, u, t)
+    return read
+
+
 def unknowns_read(event: Event, u: MeshDAE, t: float) -> NDArray[np.bool_]:
     """Which unknowns may change the sign of an event whose times are not known, shape (n,)."""
     reading, places = _Reading(u), getattr(event.function, "reads", None)

@@ -10,7 +10,7 @@ import numpy as np
 from pySDC.core.controller import _Pars as ControllerParameters
 
 from dae_sdc.control.adaptivity import FUNCTIONS, VALUES, stops_of
-from dae_sdc.control.events import Event, LocateEvents, accurate_slopes, as_events, unknowns_read
+from dae_sdc.control.events import Event, LocateEvents, accurate_slopes, as_events, unknowns_looked_at
 from dae_sdc.control.invariants import Invariants, require_invariants
 from dae_sdc.control.singular import require_way
 from dae_sdc.control.stepping import FixedSteps
@@ -156,10 +156,7 @@ def _with_steps(
     if request.steps not in (None, 1):
         raise InputError("with rtol steps are taken one at a time; leave steps out, or give dt instead")
     tolerance = Tolerance.checked(problem, request.rtol, request.atol, request.leave_out or ())
-    read = np.zeros(problem.n, dtype=bool)
-    read[problem.switches_read if type(problem).switches is not ProblemDAE.switches else []] = True
-    for event in events:
-        read |= unknowns_read(event, begin.u, start)
+    read = unknowns_looked_at(problem, events, begin.u, start)
     output = request.t_eval is not None or request.points is not None
     between = VALUES if output or request.dense else FUNCTIONS if events or read.any() else 0
     return adapted_to(setup, tolerance, request, end, stops, between, read), None
