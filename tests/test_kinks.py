@@ -115,7 +115,11 @@ def test_no_pulse_of_a_resistive_diode_is_stepped_over(conductance: float, rtol:
 OFF = 0.995
 COUNT = 32  # Pulses of sin(20 t) > OFF up to t = 10.
 PULSES = np.array(
-    [(2.0 * np.pi * k + angle) / 20.0 for k in range(COUNT) for angle in (np.arcsin(OFF), np.pi - np.arcsin(OFF))]
+    [
+        (2.0 * np.pi * k + angle) / 20.0
+        for k in range(COUNT)
+        for angle in (np.arcsin(OFF), np.pi - np.arcsin(OFF))
+    ]
 )
 
 
@@ -124,7 +128,9 @@ def driven(u: Any, t: float) -> Any:
 
 
 @pytest.mark.parametrize("sweeper", [None, "radau-iia-5", "esdirk43", "fully-implicit", "semi-implicit"])
-def test_switches_and_events_by_unknowns_without_derivatives_are_not_stepped_over(sweeper: str | None) -> None:
+def test_switches_and_events_by_unknowns_without_derivatives_are_not_stepped_over(
+    sweeper: str | None,
+) -> None:
     def switched(t: float, u: Any, du: Any) -> list[Any]:
         return [du[0] + u[0] - u[2], driven(u[1], t), u[2] - np.where(u[1] > 0.0, 1.0, 0.0)]
 

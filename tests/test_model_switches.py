@@ -67,7 +67,9 @@ def test_what_has_a_kink_is_a_switch_that_changes_no_value() -> None:
     m.equations(m.der(x) - 1, y - sp.Piecewise((0, x < 1), (x - 1, True)) - sp.Max(x, 2) - sp.Abs(x - 3))
     assert sorted(m.problem().switch_names) == ["x - 3 >= 0", "x < 1", "x <= 2"]
     solution = ds.solve(m, t_end=4.0, rtol=1e-8, u0=[0.0, 5.0], t_eval=[0.5, 1.5, 2.5, 3.5])
-    assert sorted(float(t) for record in solution.switches for t in record.t) == pytest.approx([1.0, 2.0, 3.0])
+    assert sorted(float(t) for record in solution.switches for t in record.t) == pytest.approx(
+        [1.0, 2.0, 3.0]
+    )
     assert solution.values("y") == pytest.approx([4.5, 4.0, 4.5, 6.5], abs=1e-9)
 
 

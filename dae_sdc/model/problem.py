@@ -164,16 +164,16 @@ def form_of(
     return Form(tuple(states), n_diff, names, units, names_of_rows, *programs, pattern, jumps, peaks)
 
 
-def _steep_arguments(
-    graph: Graph, rows: Sequence[int], given: Callable[[Leaf], Input | None]
-) -> list[int]:
+def _steep_arguments(graph: Graph, rows: Sequence[int], given: Callable[[Leaf], Input | None]) -> list[int]:
     """What exponential functions are taken of, where that depends on time or on unknowns without derivatives."""
     sources = {source for row in rows for leaf in graph.leaves_of(row) if (source := given(leaf)) is not None}
     moving = {source.index for source in sources if source.kind == "du"}
 
     def is_fast(leaf: Leaf) -> bool:
         source = given(leaf)
-        return source is not None and (source.kind == "t" or (source.kind == "u" and source.index not in moving))
+        return source is not None and (
+            source.kind == "t" or (source.kind == "u" and source.index not in moving)
+        )
 
     every: dict[int, None] = {}
     for node in graph.below(rows, MOVING):
