@@ -118,10 +118,20 @@ def fast_function() -> Run:
     return "pendulum", {"t_end": 4.0, "events": [lambda u, t: np.sin(200.0 * t)], "dense": True}
 
 
+def line() -> Run:
+    """A line of sparse equations whose voltages are looked at."""
+    return "transmission-line", {"t_end": 2.0, "events": [lambda u, t: u[14] - 0.2, lambda u, t: u[60]]}
+
+
 RUNS: dict[str, Callable[[], Run]] = {
     **{"buck": buck, "buck model": buck_model, "regulated model": regulated_model, "ball": ball},
     **{"relay": relay, "stick-slip": stick_slip, "heater": heater, "thermostat": thermostat},
-    **{"pendulum": pendulum(), "seventh zero": pendulum(terminal=7), "fast function": fast_function},
+    **{
+        "line": line,
+        "pendulum": pendulum(),
+        "seventh zero": pendulum(terminal=7),
+        "fast function": fast_function,
+    },
     "water-tube": lambda: ("water-tube", {}),
 }
 

@@ -144,6 +144,16 @@ def test_steps_of_sweeps_are_those_of_the_controller(
     require_equal_between(ahead, alone)
 
 
+@pytest.mark.parametrize("sweeper", SWEEPERS)
+@pytest.mark.parametrize("rtol", [1e-4, pytest.param(1e-6, marks=pytest.mark.long)])
+def test_steps_of_sweeps_of_many_gates_are_those_of_the_controller(
+    monkeypatch: pytest.MonkeyPatch, sweeper: str, rtol: float
+) -> None:
+    ahead, alone = solved_twice(monkeypatch, "two-bit-adder", sweeper=sweeper, rtol=rtol, t_end=12.0)
+    require_equal(ahead, alone)
+    assert ahead.stats["rejected"] > 0
+
+
 @pytest.mark.parametrize("options", OF_ONE_SIZE, ids=lambda options: "-".join(map(str, options.values())))
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_steps_of_one_size_are_those_of_the_controller(
@@ -241,7 +251,7 @@ def test_errors_that_are_let_go_are_told_by_the_sizes_known_at_their_steps(
 
 
 @pytest.mark.parametrize("sweeper", SWEEPERS)
-@pytest.mark.parametrize("problem", ["hires", "car-axis", "pendulum"])
+@pytest.mark.parametrize("problem", ["hires", "car-axis", "pendulum", "transmission-line", "pipe-network"])
 def test_smooth_runs_of_sweeps_are_taken_ahead(
     monkeypatch: pytest.MonkeyPatch, problem: str, sweeper: str
 ) -> None:

@@ -186,20 +186,31 @@ def _largest_residual(nodes: Any) -> Any:
     return largest_of(doubles(nodes.value), 0, nodes.n)
 
 
+@within_compiled
+def put_terms(about: Any, mass_at: Any, stiffness_at: Any, factor: Any, point: Any, out_at: Any) -> None:
+    """Write the sizes of the terms of equations at a point, whose dF/du is ``factor`` times a matrix."""
+    n, indices, starts_at = about
+    rows, starts, out = short_integers(indices), short_integers(starts_at), doubles(out_at)
+    u, du, mass, stiffness = doubles(point[0]), doubles(point[1]), doubles(mass_at), doubles(stiffness_at)
+    is_sparse = starts_at != 0
+    for j in range(n):
+        out[j] = 0.0
+    for j in range(n):
+        for k in range(starts[j] if is_sparse else 0, starts[j + 1] if is_sparse else n):
+            entry, i = (k, rows[k]) if is_sparse else (n * k + j, k)
+            out[i] += abs(mass[entry] * du[j]) + factor * abs(stiffness[entry] * u[j])
+
+
 @_view.method(**RARE)
 def _at_round_off(nodes: Any) -> Any:
-    if nodes.substitute != 0:  # left to Python, which then repeats the solve
-        return False
     residual_of_node(nodes, nodes.node, nodes.node_u, nodes.node_du)
-    n, value, u, du = nodes.n, doubles(nodes.value), doubles(nodes.node_u), doubles(nodes.node_du)
-    mass = doubles(nodes.masses + 8 * n * n * nodes.slot)
-    stiffness = doubles(nodes.stiffnesses + 8 * n * n * nodes.slot)
+    n, offset = nodes.n, 8 * nodes.entries * nodes.slot
+    value, scale = doubles(nodes.value), doubles(nodes.delta)
+    halves, point = (nodes.masses + offset, nodes.stiffnesses + offset), (nodes.node_u, nodes.node_du)
+    put_terms((n, nodes.indices, nodes.starts), *halves, 1.0, point, nodes.delta)
     least = nodes.residual_tolerance if nodes.residual_tolerance < np.inf else 0.0
     for i in range(n):
-        scale = 0.0
-        for j in range(n):
-            scale += abs(mass[i * n + j] * du[j]) + abs(stiffness[i * n + j] * u[j])
-        if not abs(value[i]) <= max(BACKWARD_ERROR * scale, least):
+        if not abs(value[i]) <= max(BACKWARD_ERROR * scale[i], least):
             return False
     return True
 
@@ -278,11 +289,19 @@ def _factor(nodes: Any) -> Any:
         for i in range(size):
             mass[to + i] = mass[size * source + i]
             stiffness[to + i] = stiffness[size * source + i]
-    if nodes.refactorize != 0:
-        return call_at(nodes.refactorize, (nodes.own, slot)) != 0
-    factors_at, c = nodes.factors + 8 * to, doubles(nodes.coefficients)[nodes.node]
-    factors = doubles(factors_at)
     nodes.counts.factorization += 1
+    c = doubles(nodes.coefficients)[nodes.node]
+    if nodes.refactorize != 0:
+        starts, data = short_integers(nodes.starts), doubles(nodes.data)
+        for j in range(n):
+            for k in range(starts[j], starts[j + 1]):
+                data[k] = entry_at(nodes, to + k, j, c)
+                if j >= nodes.split and mass[to + k] != 0.0:
+                    nodes.split = n
+        known = call_at(nodes.refactorize, (nodes.own, slot, 0)) != 0
+        return known or call_at(nodes.repivot, (nodes.own, slot, 0)) != 0
+    factors_at = nodes.factors + 8 * to
+    factors = doubles(factors_at)
     biggest = 0.0
     for i in range(n):
         for j in range(n):
@@ -395,23 +414,20 @@ refactor_real, substitute_real = sparse_work(doubles)
 
 def _substitute(address: Any, slot: Any) -> Any:
     nodes = nodes_at(address)
-    substitute_real(nodes.triangles + 8 * PARTS * slot, nodes.n, nodes.delta, nodes.work)
+    parts = nodes.triangles + 8 * PARTS * slot
+    if integers(parts)[0] == 0:
+        return call_at(nodes.solve_outside, (address, slot, nodes.delta))
+    substitute_real(parts, nodes.n, nodes.delta, nodes.work)
     return 1
 
 
-def _refactorize_at(address: Any, slot: Any) -> Any:
+def _refactorize_at(address: Any, slot: Any, _: Any) -> Any:
     nodes = nodes_at(address)
-    size, c = nodes.entries, doubles(nodes.coefficients)[nodes.node]
     parts, pattern = nodes.triangles + 8 * PARTS * slot, nodes.patterns + 8 * ROW_PARTS * slot
-    if integers(parts)[0] == 0 or (not c > 0.0 and nodes.n_integrated < nodes.n):
+    if integers(parts)[0] == 0 or not refactor_real(parts, pattern, nodes.n, nodes.data, nodes.work):
         return 0
-    mass, stiffness = doubles(nodes.masses + 8 * size * slot), doubles(nodes.stiffnesses + 8 * size * slot)
-    data = doubles(nodes.data)
-    for i in range(size):
-        data[i] = mass[i] + c * stiffness[i]
-    nodes.counts.factorization += 1
-    integers(nodes.renewed)[slot] = 1
-    return 1 if refactor_real(parts, pattern, nodes.n, nodes.data, nodes.work) else 0
+    integers(nodes.lasted)[slot] += 1
+    return 1
 
 
 C_FUNCTIONS = c_functions(
@@ -419,7 +435,7 @@ C_FUNCTIONS = c_functions(
         "solve": (_solve_at, AT),
         "factorize": (_factorize_at, AT),  # by address: it would be optimised again within each caller
         "substitute": (_substitute, AT),
-        "refactorize": (_refactorize_at, AT),
+        "refactorize": (_refactorize_at, types.int64(*(types.int64,) * 3)),
     }
 )
 """Solves at a node, new factors, and the same with sparse ones, whose solution is in ``delta``."""

@@ -318,9 +318,8 @@ class AdaptivityDAE(StepRequests, MarkingControl):
         look: Callable[[Any, Any, Taken], int] | None,
     ) -> Taken | None:
         """Steps that are taken one after the other from a state, as they would be one by one, if any can."""
-        # Those that ``look`` does not take for the first of nothing but plain ones are to be taken again.
-        # Factors of sparse matrices cannot be put back, and only polynomials are looked at afterwards.
-        looks = look is None or (L.prob.sparsity is None and L.sweep.collocation)
+        # Only polynomials are looked at afterwards.
+        looks = look is None or L.sweep.collocation
         free = self._given is None and not self._restarts and looks
         ahead = L.sweep.steps_ahead(value, time) if free and L.prob.noise is None else None
         if ahead is None:

@@ -116,21 +116,21 @@ def _measure(w: Any, low: Any, high: Any) -> Any:
 @within_compiled
 def forget_matrices(w: Any) -> None:
     """Drop all matrices."""
-    nodes, x = mn.nodes_at(w.nodes), w.step
+    nodes = mn.nodes_at(w.nodes)
     for i in range(4 * nodes.capacity):
         doubles(nodes.kept)[i] = -1.0
     for m in range(w.arrays.num_nodes):
         integers(nodes.newest)[m] = -1
-    x.used, x.forgotten, x.scaled = 0, 1, 0.0
+    nodes.used, nodes.forgotten, w.step.scaled = 0, 1, 0.0
 
 
 @within_compiled
 def slot_of(w: Any, m: Any, end: Any) -> Any:
     """The slot of the matrix of node m among the first ones, or ``end``."""
-    x = w.step
-    node, c = m if w.arrays.diagonal != 0 else -1, doubles(x.coefficients)[m]
+    nodes = mn.nodes_at(w.nodes)
+    node, c = m if w.arrays.diagonal != 0 else -1, doubles(nodes.coefficients)[m]
     for slot in range(end):
-        if integers(x.slot_nodes)[slot] == node and doubles(x.slot_coefficients)[slot] == c:
+        if integers(nodes.slot_nodes)[slot] == node and doubles(nodes.slot_coefficients)[slot] == c:
             return slot
     return end
 
@@ -138,24 +138,23 @@ def slot_of(w: Any, m: Any, end: Any) -> Any:
 @within_compiled
 def take_slots(w: Any) -> None:
     """Find slots for the matrices of all nodes; all are dropped where there are none left."""
-    x, nodes, M = w.step, mn.nodes_at(w.nodes), w.arrays.num_nodes
-    coefficients, wanted = doubles(x.coefficients), 0
+    nodes, M, scaled = mn.nodes_at(w.nodes), w.arrays.num_nodes, w.step.scaled
+    coefficients, wanted = doubles(nodes.coefficients), 0
     for m in range(M):
-        wanted += 1 if slot_of(w, m, x.used) == x.used else 0
+        wanted += 1 if slot_of(w, m, nodes.used) == nodes.used else 0
         for k in range(m if w.arrays.diagonal == 0 else 0):
-            if coefficients[k] == coefficients[m] and slot_of(w, m, x.used) == x.used:
+            if coefficients[k] == coefficients[m] and slot_of(w, m, nodes.used) == nodes.used:
                 wanted -= 1
                 break
-    if x.used + wanted > nodes.capacity:
-        scaled = x.scaled
+    if nodes.used + wanted > nodes.capacity:
         forget_matrices(w)
-        x.scaled = scaled
+        w.step.scaled = scaled
     for m in range(M):
-        slot = slot_of(w, m, x.used)
-        if slot == x.used:
-            integers(x.slot_nodes)[slot] = m if w.arrays.diagonal != 0 else -1
-            doubles(x.slot_coefficients)[slot] = coefficients[m]
-            x.used += 1
+        slot = slot_of(w, m, nodes.used)
+        if slot == nodes.used:
+            integers(nodes.slot_nodes)[slot] = m if w.arrays.diagonal != 0 else -1
+            doubles(nodes.slot_coefficients)[slot] = coefficients[m]
+            nodes.used += 1
         integers(nodes.slots)[m] = slot
 
 
@@ -176,6 +175,14 @@ def scale_step(w: Any) -> None:
         doubles(x.times)[m] = x.dt * doubles(x.places)[m] + x.time
         for j in range(a.n_integrated, a.n):
             doubles(sweep.row(a.du, m))[j] = 0.0
+
+
+def _take_slots_at(s: Any) -> None:
+    take_slots(sweep_at(s))
+
+
+def _forget_at(s: Any) -> None:
+    forget_matrices(sweep_at(s))
 
 
 def _sweep_step(s: Any, fails: Any) -> Any:
@@ -223,6 +230,8 @@ C_FUNCTIONS = c_functions(
         "residual_norms": (sweep.residual_norms, _NOTHING(_WHOLE, _WHOLE, _WHOLE)),
         "solve_nodes": (sweep.solve_nodes, _WHOLE(_WHOLE, _WHOLE, _WHOLE)),
         "look_at_change": (sweep.look_at_change, _WHOLE(_WHOLE, _WHOLE)),
+        "take_slots": (_take_slots_at, _NOTHING(_WHOLE)),
+        "forget_matrices": (_forget_at, _NOTHING(_WHOLE)),
         "sweep_step": (_sweep_step, _WHOLE(_WHOLE, _WHOLE)),
         "sweeps": (_sweeps, _NOTHING(*(_WHOLE,) * 4, types.float64, *(_WHOLE,) * 3)),
     },

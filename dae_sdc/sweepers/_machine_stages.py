@@ -7,7 +7,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import threading
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -16,15 +15,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from dae_sdc.compiled.triangular import (
-    LARGEST_ROW_FILL,
-    PARTS,
-    ROW_PARTS,
-    RowPattern,
-    TriangularFactors,
-    copy_for,
-    superlu_factors,
-)
 from dae_sdc.dae import newton_checks
 from dae_sdc.dae.jacobian import NOISE_LIMIT, improve_differences, linearize, may_improve_differences
 from dae_sdc.dae.linear import sparse_factors
@@ -43,16 +33,15 @@ from dae_sdc.dae.state import (
     lagrange_weights,
     reaches,
 )
-from dae_sdc.errors import EvaluationError, SingularMatrixError, SolveError
+from dae_sdc.errors import EvaluationError, SolveError
 from dae_sdc.sweepers import simultaneous as own, steps_ahead
+from dae_sdc.sweepers._factors import ANSWER, Answers, SparseFactors, sparse_matrix
 from dae_sdc.sweepers.simultaneous import NOT_JUDGED, RunNumbers, StepNumbers, coefficients_of
 from dae_sdc.sweepers.step_error import multipliers, only_rounding, operators_at, rounding_noise
 from dae_sdc.sweepers.teams import CALL, EVALUATE, FACTORIZE, FILTER, SOLVE, T, Team
 from dae_sdc.sweepers.tolerance import Weights
 
 COMPILED = "dae_sdc.sweepers._simultaneous"  # Home of the C functions.
-
-ANSWER = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 
 
 @functools.cache
@@ -147,22 +136,6 @@ class StagesMemory(ctypes.Structure):
     ]
 
 
-def python_answer(stages: Any, name: str) -> Any:
-    """A C function that calls a method, and keeps what it raises until compiled code is left."""
-    known = weakref.ref(stages)
-
-    def call(_: int, k: int, argument: int) -> int:
-        own = known()
-        assert own is not None, "it is called by its own compiled code alone"
-        try:
-            return 0 if own._failure.error is not None else int(getattr(own, name)(k, argument))
-        except BaseException as error:
-            own._failure.keep(error)
-            return 0
-
-    return ANSWER(call)
-
-
 def everywhere(team: Team | None, do: Callable[[], T]) -> T:
     """Call a function; on ranks that share the stages, see :meth:`Team.everywhere`."""
     return do() if team is None else team.everywhere(do)
@@ -196,23 +169,15 @@ def keys_of(pattern: Any) -> npt.NDArray[np.int64]:
 # Arrays of the matrices that are kept, where they are dense.
 FACTORS = ("mass", "stiffness", "real_lu", "real_pivots", "pair_lu", "pair_pivots")
 # Arrays that the next step may depend on, besides the factors, where they are sparse.
-REMEMBERED = ("mass", "stiffness", "coefficients", "lasted", "indices", "starts")
+REMEMBERED = ("mass", "stiffness", "coefficients", "indices", "starts")
 
 # Entries of factors a row from which on a factorisation is costly: each of n rows takes the product of a row
 # of L and one of U, a quarter of the entries squared and divided by n at least, in multiplications.
 COSTLY_ROW_FILL = 40
-PAYING_FACTORIZATIONS = 4  # Factorisations with one pivot order from which on its reuse saves time.
-# Number of pivot orders in succession that served fewer factorisations, after which SuperLU is used.
-MOST_SHORT_LIVED = 4
 
 
-class StageMatrices:
+class StageMatrices(Answers):
     """The memory of stages, with matrices that are dense or of a CSC pattern, and their factors."""
-
-    # SuperLU chooses the pivots of the real matrix where that is sparse. With these the complex matrices are
-    # factorised too, and those of the next steps, in compiled code; one whose pivots get too small gets its
-    # own. Factors that are rather full stay with SuperLU, which works on blocks, and so does a matrix that
-    # needs new pivots all the time.
 
     problem: ProblemDAE
     team: Team | None
@@ -220,20 +185,13 @@ class StageMatrices:
     by_kernels: bool
 
     def __init__(self, pairs: Vector, arrays: dict[str, Any], memory: Any) -> None:
+        super().__init__()
         self.pairs, self._arrays, self._memory = pairs, arrays, memory
-        self._failure = CallbackFailure()
-        self._answers: dict[str, Any] = {}
         self._first = threading.Lock()
         self._copies = len(pairs) + 1 if memory.several else 1
         # The pattern of sparse matrices; of equations in Python the first Jacobian tells whether they are.
         self._pattern: Any = None
         self._has_matrices = self._real_is_done = False
-
-    def _answer(self, name: str) -> int:
-        """Address of the C function that calls a method."""
-        if name not in self._answers:
-            self._answers[name] = python_answer(self, name)
-        return ctypes.cast(self._answers[name], ctypes.c_void_p).value or 0
 
     def _make_matrices(self, pattern: Any) -> None:
         """Allocate matrices and their factors, and set the functions that use them."""
@@ -255,23 +213,21 @@ class StageMatrices:
                 "small": np.tile(np.array([n, 1, 0, ord("N")], dtype=np.int32), (self._copies, 1)),
             }
         else:
-            arrays |= {
+            # The pivots may differ from rank to rank, and with them the rounding of the last stage.
+            at_end = memory.checks and not (self.team is not None and self.team.separate)
+            refactorize = functools.partial(answer_of("refactorize"), memory.own)
+            about = pairs + 2, lambda k: refactorize(k, 0), sparse_factors, pairs + 1 if at_end else None
+            self._sparse = SparseFactors(self, *about)
+            self._checked = not self.by_kernels
+            memory.repivot, memory.solve_outside = self._answer("_repivot"), self._sparse.solve_outside
+            for name in ("refactorize", "substitute", "refine"):
+                setattr(memory, name, entry(f"{COMPILED}:{name}").address)
+            arrays |= self._sparse.arrays | {
                 "indices": pattern.indices.astype(np.int32),
                 "starts": pattern.indptr.astype(np.int32),
                 "data": np.empty((self._copies, entries), dtype=np.complex128),
                 "scratch": np.empty((self._copies, 4 * n), dtype=np.complex128),
-                "triangles": np.zeros((pairs + 2, PARTS), dtype=np.int64),
-                "patterns": np.zeros((pairs + 2, ROW_PARTS), dtype=np.int64),
-                "lasted": np.zeros(pairs + 1, dtype=np.int64),
             }
-            self._kept: dict[int, tuple[TriangularFactors, RowPattern]] = {}
-            self._outside: dict[int, Any] = {}
-            self._vain = [0] * (pairs + 1)
-            self._checked = not self.by_kernels
-            memory.repivot = self._answer("_repivot")
-            memory.solve_outside = self._answer("_solve_outside")
-            for name in ("refactorize", "substitute", "refine"):
-                setattr(memory, name, entry(f"{COMPILED}:{name}").address)
         tell_addresses(memory, arrays)
 
     def _keep(self, mass: Any, stiffness: Any) -> None:
@@ -299,9 +255,10 @@ class StageMatrices:
         """The state that the next step depends on, as numbers, texts and arrays, for a checkpoint."""
         if self._pattern is None:
             return self._kept_arrays(FACTORS if self.numbers.linearized > 0.0 else ())
-        kept = [(k, list(factors[:-1]), list(pattern)) for k, (factors, pattern) in self._kept.items()]
-        about = {"kept": kept, "outside": list(self._outside), "vain": self._vain, "checked": self._checked}
-        return self._kept_arrays(REMEMBERED) | about
+        return self._kept_arrays(REMEMBERED) | {
+            "factors": self._sparse.get_state(),
+            "checked": self._checked,
+        }
 
     def _kept_arrays(self, names: Sequence[str]) -> dict[str, Any]:
         """Copies of arrays, and of the numbers, for a checkpoint."""
@@ -317,20 +274,14 @@ class StageMatrices:
         arrays = {"numbers": np.frombuffer(self.numbers)} | self._arrays
         for name in filter(str.isupper, kept):
             arrays[name.lower()][:] = kept[name]
-        for k, factors, pattern in kept.get("kept", ()):
-            self._put(k, TriangularFactors(*(*factors, self.problem.n)), RowPattern(*pattern))
-        for k in kept.get("outside", ()):
-            self._outside[k] = sparse_factors(self._matrix(k))
-        if "vain" in kept:
-            self._vain, self._checked = kept["vain"], kept["checked"]
+        if "factors" in kept:
+            self._sparse.set_state(kept["factors"], self._pattern)
+            self._checked = kept["checked"]
 
     # --- parts of work that a team shares -------------------------------------------------------------------
 
-    def _known(self, k: int) -> bool:
-        return k in self._kept or k in self._outside
-
     def _do_part(self, kind: int, part: int) -> int:
-        if kind != FACTORIZE or self._pattern is None or (part and self._known(part)):
+        if kind != FACTORIZE or self._pattern is None or (part and part in self._sparse):
             return self._do_compiled(kind, part)
         # The complex matrices begin with the pivots of the real one, in whichever order they come. A rank
         # that has no share in that needs it too, at this step size: pivots may depend on the size.
@@ -349,7 +300,7 @@ class StageMatrices:
         """Let the team do a piece of work, for compiled code."""
         assert self.team is not None
         self._real_is_done = False
-        if kind == FACTORIZE and self._pattern is not None and not self._known(0) and self.team.separate:
+        if kind == FACTORIZE and self._pattern is not None and 0 not in self._sparse and self.team.separate:
             # The pivots that all matrices begin with are those of the first one, on every rank.
             self.team.everywhere(lambda: self._do_part(kind, 0))
         arrays, m = self._arrays, int(self._memory.m)
@@ -369,55 +320,16 @@ class StageMatrices:
             jacobian: Any = self.problem.jacobian
             jacobian(attach(u, n_diff), attach(du, n_diff), memory.time, 1.0)
             self._checked = True
-        known = k in self._kept
-        if not known and k not in self._outside and 0 in self._kept:
-            factors, pattern = self._kept[0]
-            self._put(k, copy_for(factors, np.complex128), pattern)
-            if answer_of("refactorize")(self._memory.own, k, 0):
-                return 1
-        elif known:
-            lasted = self._arrays["lasted"]
-            self._vain[k] = self._vain[k] + 1 if lasted[k] < PAYING_FACTORIZATIONS else 0
-            lasted[k] = 0
-        matrix = self._matrix(k)
-        if not np.isfinite(matrix.data).all():
-            return 0
-        try:
-            lu = sparse_factors(matrix)
-            if k == 0:
-                self.numbers.costly = float(lu.nnz > COSTLY_ROW_FILL * self.problem.n)
-            if lu.nnz > LARGEST_ROW_FILL * self.problem.n or self._vain[k] >= MOST_SHORT_LIVED:
-                self._outside[k] = lu
-                self._kept.pop(k, None)
-                self._arrays["triangles"][k :: len(self.pairs) + 1] = 0
-            else:
-                self._put(k, *superlu_factors(lu, matrix))
-        except SingularMatrixError:
-            return 0
-        return 1
+        entries = self._sparse.repivot(k)
+        if k == 0 and entries:
+            self.numbers.costly = float(entries > COSTLY_ROW_FILL * self.problem.n)
+        return entries
 
-    def _matrix(self, k: int) -> Any:
+    def matrix_of(self, k: int) -> Any:
+        """Matrix k, of which the first is real."""
         c = self._arrays["coefficients"][k]
         data = self._arrays["mass"] + (c if k else c.real) * self._arrays["stiffness"]
-        parts = (data, self._arrays["indices"], self._arrays["starts"])
-        return sparse.csc_matrix(parts, shape=self._pattern.shape)
-
-    def _put(self, k: int, factors: TriangularFactors, pattern: RowPattern) -> None:
-        self._kept[k] = factors, pattern
-        placed = {k: factors}
-        # The pivots may differ from rank to rank, and with them the rounding of the last stage.
-        if k == 0 and self._memory.checks and not (self.team is not None and self.team.separate):
-            placed[len(self.pairs) + 1] = self._of_end = copy_for(factors)
-        for place, parts in placed.items():
-            self._arrays["triangles"][place] = [address(part) for part in parts[:-1]]
-            self._arrays["patterns"][place] = [address(part) for part in pattern]
-
-    def _solve_outside(self, k: int, x_at: int) -> int:
-        """Solve with SuperLU's factors of matrix k in place: for a complex row, but for the first matrix."""
-        memory: Any = (ctypes.c_double * (self.problem.n * (2 if k else 1))).from_address(x_at)
-        x = np.frombuffer(memory, dtype=np.complex128 if k else np.float64)
-        x[:] = self._outside[k].solve(x)
-        return 1
+        return sparse_matrix(data, self._pattern)
 
 
 class StageEquations(StageMatrices):
@@ -965,14 +877,16 @@ class MachineStages(StageEquations):
 
     def get_run(self) -> tuple[Any, ...]:
         """All that steps taken ahead change, but for sizes of unknowns and steps."""
-        swept = self._solver.get_steps() if self.is_swept else None
+        solver = self._solver if self.is_swept else None
+        swept = None if solver is None else (solver.get_matrices(), bytes(solver.goal_numbers))
         return bytes(self.counts), bytes(self.run), self.get_state(), swept
 
     def set_run(self, kept: tuple[Any, ...]) -> None:
         """Restore what :meth:`get_run` gave, as if no step had been taken since."""
         counts, run, state, swept = kept
         if swept is not None:
-            self._solver.set_steps(swept)
+            self._solver.set_matrices(swept[0])
+            ctypes.memmove(ctypes.addressof(self._solver.goal_numbers), swept[1], len(swept[1]))
         ctypes.memmove(ctypes.addressof(self.counts), counts, len(counts))
         ctypes.memmove(ctypes.addressof(self.run), run, len(run))
         self.set_state(state)

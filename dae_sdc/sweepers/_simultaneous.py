@@ -447,7 +447,8 @@ def put_noise(a: Any, time: Any, c: Any) -> Any:
         return False
     mn.halves_at(a.jacobian, time, a.u + last, a.du + last, c, a.p, spare, a.end_matrix, a.entries)
     noise, terms, error = doubles(a.work), doubles(a.transformed), doubles(a.error)
-    put_terms(a, spare, a.end_matrix, 1.0 / c, last, a.transformed)
+    point = a.u + last, a.du + last
+    mn.put_terms((n, a.indices, a.starts), spare, a.end_matrix, 1.0 / c, point, a.transformed)
     for i in range(a.entries):
         doubles(a.end_matrix)[i] += doubles(spare)[i]
     if not factorize_at_end(a):
@@ -523,20 +524,6 @@ def _at_round_off(a: Any) -> Any:
     return True
 
 
-@within_compiled
-def put_terms(a: Any, mass_at: Any, stiffness_at: Any, factor: Any, row: Any, out_at: Any) -> None:
-    """Write the sizes of the terms of equations at a stage, whose dF/du is ``factor`` times a matrix."""
-    n, is_sparse, out = a.n, a.refactorize != 0, doubles(out_at)
-    u, du, mass, stiffness = doubles(a.u + row), doubles(a.du + row), doubles(mass_at), doubles(stiffness_at)
-    rows, starts = short_integers(a.indices), short_integers(a.starts)
-    for j in range(n):
-        out[j] = 0.0
-    for j in range(n):
-        for k in range(starts[j] if is_sparse else 0, starts[j + 1] if is_sparse else n):
-            entry, i = (k, rows[k]) if is_sparse else (n * k + j, k)
-            out[i] += abs(mass[entry] * du[j]) + factor * abs(stiffness[entry] * u[j])
-
-
 @_view.method(**mn.RARE)
 def _residual_is_rounding(a: Any, t0: Any, h: Any) -> Any:
     if not a.residuals(t0, h):
@@ -544,7 +531,8 @@ def _residual_is_rounding(a: Any, t0: Any, h: Any) -> Any:
     n, factor, terms = a.n, 1.0 / a.numbers.linearized, doubles(a.error)
     for i in range(a.m):
         value = doubles(a.value + 8 * n * i)
-        put_terms(a, a.mass, a.stiffness, factor, 8 * n * i, a.error)
+        point = a.u + 8 * n * i, a.du + 8 * n * i
+        mn.put_terms((n, a.indices, a.starts), a.mass, a.stiffness, factor, point, a.error)
         for j in range(n):
             if not abs(value[j]) <= BACKWARD_ERROR * terms[j]:
                 return False

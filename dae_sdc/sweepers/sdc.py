@@ -50,8 +50,7 @@ def node_solver(
     """The solver for the nodes of a process: in compiled code where that is possible, in Python otherwise."""
     if backend != "numpy" and problem.solver_kernels is not None:
         module: Any = importlib.import_module("dae_sdc.sweepers._machine_nodes")
-        kind = module.DenseNodes if problem.sparsity is None else module.SparseNodes
-        made: PythonNodes = kind(problem, n_integrated, owned, diagonal, num_nodes)
+        made: PythonNodes = module.CompiledNodes(problem, n_integrated, owned, diagonal, num_nodes)
         return made
     if backend == "compiled":
         kernels = problem.kernels

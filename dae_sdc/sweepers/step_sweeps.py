@@ -620,7 +620,7 @@ class SweepsAhead:
         plain = plain and (step.accuracy is not None or residual.endswith("abs"))
         # Of other nodes the stages may not have the eigenvalues that are wanted where they stand together.
         plain = plain and matrices.collocation.node_type == "LEGENDRE"
-        if not plain or iterate.problem.sparsity is not None:
+        if not plain:
             return False
         if self._steps is None:
             self._steps = StepsAhead(self._method(), step.watch, iterate.problem)
