@@ -41,7 +41,7 @@ from dae_sdc.problems.digital import TwoBitAdder
 from dae_sdc.problems.grids import NavierStokes, TransmissionLine
 from dae_sdc.run import execution
 from dae_sdc.sharing import Recent
-from dae_sdc.sweepers import _factors, together
+from dae_sdc.sweepers import _answers, together
 from dae_sdc.sweepers.coupled import CoupledStages
 from dae_sdc.sweepers.simultaneous import KEPT_FACTORS_CONTRACTION, SINGULAR, SOLVED
 from dae_sdc.sweepers.tableaux import radau_iia
@@ -477,7 +477,7 @@ def test_weak_pivots_are_replaced(superlu: Calls) -> None:
 
 def test_a_matrix_without_lasting_pivots_stays_with_superlu(superlu: Calls) -> None:
     stages = stages_of(Swapping(H))
-    steps = _factors.MOST_SHORT_LIVED + 6
+    steps = _answers.MOST_SHORT_LIVED + 6
     for number in range(steps):
         swap(stages, number)
     assert sorted(stages._sparse.outside) == [0, 1]
@@ -490,7 +490,7 @@ def test_full_factors_stay_with_superlu(monkeypatch: pytest.MonkeyPatch, superlu
     kept = stages_of(problem)
     expected = [step(kept, problem.u_exact(0.25), 0.25, h) for h in (1e-2, 2e-2)]
     assert superlu.count == 1
-    monkeypatch.setattr(_factors, "LARGEST_ROW_FILL", 0)
+    monkeypatch.setattr(_answers, "LARGEST_ROW_FILL", 0)
     stages = stages_of(NavierStokes(cells=6))
     for h, numbers in zip((1e-2, 2e-2), expected, strict=True):
         close(step(stages, problem.u_exact(0.25), 0.25, h), numbers)

@@ -248,18 +248,22 @@ def halves_at(
 
 
 @within_compiled
-def linearize_at(nodes: Any, time: Any, u: Any, du: Any, slot: Any) -> Any:
-    """Both halves of the Jacobian at a point into a slot."""
+def linearize_at(nodes: Any, time: Any, u: Any, slot: Any) -> None:
+    """Both halves of the Jacobian at a point, whose u' lies behind u, into a slot."""
+    if nodes.linearize != 0:
+        nodes.time = time
+        call_at(nodes.linearize, (nodes.own, slot, u))
+        return
     nodes.counts.jacobian += 1
     size, offset = nodes.entries, 8 * nodes.entries * slot
     places = nodes.masses + offset, nodes.stiffnesses + offset
-    halves_at(nodes.jacobian, time, u, du, 1.0, nodes.p, *places, size)
+    halves_at(nodes.jacobian, time, u, u + 8 * nodes.n, 1.0, nodes.p, *places, size)
 
 
 @_view.method()
 def _linearize_here(nodes: Any) -> Any:
     time = doubles(nodes.times)[nodes.node]
-    linearize_at(nodes, time, nodes.node_u, nodes.node_du, nodes.slot)
+    linearize_at(nodes, time, nodes.node_u, nodes.slot)
     integers(nodes.newest)[nodes.age_at] = nodes.slot
     doubles(nodes.ages)[nodes.age_at] += 1.0
 
@@ -279,8 +283,7 @@ def _factor(nodes: Any) -> Any:
     if source < 0:
         source = nodes.capacity
         if nodes.guide_known == 0:
-            time, guide = doubles(nodes.times)[nodes.first], nodes.guide
-            linearize_at(nodes, time, guide, guide + 8 * n, source)
+            linearize_at(nodes, doubles(nodes.times)[nodes.first], nodes.guide, source)
             nodes.guide_known = 1
         newest[nodes.age_at] = source
     mass, stiffness, size = doubles(nodes.masses), doubles(nodes.stiffnesses), nodes.entries

@@ -15,6 +15,7 @@ class NodesMemory(ctypes.Structure):
             ctypes.c_int64,
             "own",  # address of this structure
             "residual jacobian getrf getrs p",  # addresses of kernels, functions of LAPACK, parameters
+            "linearize",  # in Python, where there are no kernels: both halves of the Jacobian
             "u du stride",  # the iterate: first node, the others follow ``stride`` doubles apart
             "times coefficients",  # of the nodes, (M,)
             "slots",  # which of the kept matrices belongs to a node, integers, (M,)
@@ -44,6 +45,7 @@ class NodesMemory(ctypes.Structure):
             "node_u node_du slot age_at node",  # of the node that is solved for
             "entries",  # numbers in a matrix
         ),
+        ("time", ctypes.c_double),  # at which the Jacobian is evaluated
         # Of dae_sdc.dae.newton.iterate; factors in the size of a correction, ``unit`` that of ``weights``.
         *fields(ctypes.c_double, "tolerance residual_tolerance forcing differential algebraic unit"),
         ("counts", Counts),

@@ -9,8 +9,10 @@ from ctypes import addressof
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from dae_sdc.compiled.nodes import NodesMemory
+from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.linear import SparseLU
 from dae_sdc.dae.machine_code import entry
 from dae_sdc.dae.memory import address, fields, lapack, tell_addresses
@@ -18,7 +20,7 @@ from dae_sdc.dae.newton import KeptNumbers
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.sweepers import sweep
-from dae_sdc.sweepers._factors import ANSWER, Answers, SparseFactors, sparse_matrix
+from dae_sdc.sweepers._answers import ANSWER, Answers, SparseFactors, numbers_at, sparse_matrix
 from dae_sdc.sweepers.solvers import Place, PythonNodes
 from dae_sdc.sweepers.sweep import CONTINUE, Continuation, Goal
 
@@ -108,8 +110,6 @@ class CompiledNodes(PythonNodes, Answers):
     ) -> None:
         PythonNodes.__init__(self, problem, n_integrated, owned, diagonal)
         Answers.__init__(self)
-        kernels: Any = problem.kernels
-        self._kernels = kernels  # they live as long as their addresses are used
         n, pattern = problem.n, problem.sparsity
         entries = n * n if pattern is None else int(pattern.nnz)
         self._capacity = kept = max(num_nodes, min(MOST_COMPILED_MATRICES, MOST_MATRIX_ENTRIES // entries))
@@ -136,7 +136,7 @@ class CompiledNodes(PythonNodes, Answers):
         nodes.own = memory.nodes = addressof(nodes)
         self._own = addressof(memory)
         nodes.solve_at, nodes.factorize_at = map(_address_of, ("solve", "factorize"))
-        nodes.residual, nodes.jacobian = kernels.residual, kernels.jacobian
+        self._ask_equations(nodes, problem, problem.solver_kernels, None)
         nodes.n, nodes.n_integrated, nodes.entries = n, n_integrated, entries
         nodes.capacity, nodes.split, nodes.guided = kept, problem.n_diff, diagonal
         memory.arrays.num_nodes, memory.arrays.diagonal = num_nodes, diagonal
@@ -167,6 +167,16 @@ class CompiledNodes(PythonNodes, Answers):
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         self.set_state(state)
+
+    def _linearize(self, slot: int, u_at: int) -> int:
+        """Write both halves of the Jacobian at a point to a slot, NaN where it has none."""
+        problem, (u, du) = self.problem, numbers_at(u_at, 2 * self.problem.n).reshape(2, -1).copy()
+        mass, stiffness = (self._kept[name][slot] for name in ("masses", "stiffnesses"))
+        mass[:] = stiffness[:] = np.nan
+        with self._counted(problem, self._nodes.counts):
+            halves = linearize(problem, u, du, self._nodes.time)
+            mass[:], stiffness[:] = (_dense(half).ravel() for half in (halves.mass, halves.stiffness))
+        return 1
 
     def _repivot(self, slot: int, _: int) -> int:
         """Factorise the matrix of a slot with pivots of its own; 0 where it is singular."""
@@ -232,6 +242,8 @@ class CompiledNodes(PythonNodes, Answers):
         self._nodes.guide_known, self._nodes.trust = 0, number > 0
 
     def run(self, function: Callable[..., Any], *numbers: Any, **given: Any) -> Any:
+        if self.problem.noise is not None:
+            return super().run(function, *numbers, **given)
         memory = self._memory
         for name, value in given.items():
             if name == "last":
@@ -287,6 +299,7 @@ class CompiledNodes(PythonNodes, Answers):
             self._sparse.set_state(state["factors"], self.problem.sparsity)
         self._nodes.split, self._nodes.forgotten, self._memory.step.scaled = state["split"], 0, 0.0
         self._slots_of = None
+        self._forget_failure()
 
     def get_state(self) -> dict[str, Any]:
         return super().get_state() | {"compiled": self.get_matrices()}
@@ -334,7 +347,6 @@ class CompiledNodes(PythonNodes, Answers):
         step = self._memory.step
         self._forget_too()
         self._slots_of = self._scaled = None
-        self._failure.check()
         return self._memory.last.wanted == CONTINUE, step.done, step.reached, step.how
 
     # --- single matrices ------------------------------------------------------------------------------------
@@ -354,6 +366,10 @@ class CompiledNodes(PythonNodes, Answers):
         slot = int(self._buffers["slots"][m])
         known = KeptNumbers.from_buffer(self._kept["kept"][slot]).age >= 0.0
         return (self._nodes.own, slot) if known else None
+
+
+def _dense(matrix: Any) -> Any:
+    return matrix.toarray() if sparse.issparse(matrix) else matrix
 
 
 def tell_rows(memory: Any, array: Any) -> None:

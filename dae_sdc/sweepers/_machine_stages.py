@@ -7,7 +7,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -19,7 +19,7 @@ from dae_sdc.dae import newton_checks
 from dae_sdc.dae.jacobian import NOISE_LIMIT, improve_differences, linearize, may_improve_differences
 from dae_sdc.dae.linear import sparse_factors
 from dae_sdc.dae.machine_code import entry
-from dae_sdc.dae.memory import Callback, CallbackFailure, Counts, address, fields, lapack, tell_addresses
+from dae_sdc.dae.memory import Counts, address, fields, lapack, tell_addresses
 from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import (
@@ -35,10 +35,10 @@ from dae_sdc.dae.state import (
 )
 from dae_sdc.errors import EvaluationError, SolveError
 from dae_sdc.sweepers import simultaneous as own, steps_ahead
-from dae_sdc.sweepers._factors import ANSWER, Answers, SparseFactors, sparse_matrix
+from dae_sdc.sweepers._answers import ANSWER, Answers, SparseFactors, everywhere, numbers_at, sparse_matrix
 from dae_sdc.sweepers.simultaneous import NOT_JUDGED, RunNumbers, StepNumbers, coefficients_of
 from dae_sdc.sweepers.step_error import multipliers, only_rounding, operators_at, rounding_noise
-from dae_sdc.sweepers.teams import CALL, EVALUATE, FACTORIZE, FILTER, SOLVE, T, Team
+from dae_sdc.sweepers.teams import CALL, EVALUATE, FACTORIZE, FILTER, SOLVE, Team
 from dae_sdc.sweepers.tolerance import Weights
 
 COMPILED = "dae_sdc.sweepers._simultaneous"  # Home of the C functions.
@@ -94,6 +94,7 @@ class StagesMemory(ctypes.Structure):
             # In Python, where there are no kernels: F at all stages, and both halves of the Jacobian, which
             # may be missing alone; and (n,), what noise F has, or 0.
             "evaluate linearize noise",
+            "of_end",  # whether the Jacobian is that of the last stage, in one matrix
             "dgetrf dgetrs zgetrf zgetrs",  # functions of LAPACK
             "small",  # see machine_newton.NodesMemory, (1 or P + 1, 4)
             # numbers: of stages solved together, of unknowns, of those that are differential, of complex
@@ -134,28 +135,6 @@ class StagesMemory(ctypes.Structure):
             "lasted",  # factorisations with the same pivots, integers, (P + 1,)
         ),
     ]
-
-
-def everywhere(team: Team | None, do: Callable[[], T]) -> T:
-    """Call a function; on ranks that share the stages, see :meth:`Team.everywhere`."""
-    return do() if team is None else team.everywhere(do)
-
-
-def residual_in_python(
-    problem: ProblemDAE, team: Team | None, failure: CallbackFailure
-) -> Callable[[float, Vector, Vector], Vector]:
-    """F at a point, counted by compiled code: NaN where it is not defined, and after anything was raised."""
-
-    def residual(t: float, u: Vector, du: Vector) -> Vector:
-        counter, value = problem.work_counters["rhs"], np.full(problem.n, np.nan)
-        before = counter.niter
-        if failure.error is None:
-            with suppress(EvaluationError), np.errstate(all="ignore"):  # iterates may overflow
-                value = everywhere(team, lambda: problem.evaluate(u, du, t))
-        counter.niter = before
-        return value
-
-    return residual
 
 
 def keys_of(pattern: Any) -> npt.NDArray[np.int64]:
@@ -418,16 +397,11 @@ class StageEquations(StageMatrices):
         self.forget()
         kernels, pattern = problem.kernels, problem.sparsity
         self.by_kernels = bool(kernels and kernels.jacobian and getattr(pattern, "format", "csc") == "csc")
-        if kernels is not None and self.by_kernels:
-            self._owners: Any = kernels
-            memory.residual, memory.jacobian, memory.linearize = kernels.residual, kernels.jacobian, 0
-            if not self._has_matrices:
-                self._make_matrices(pattern)
-        else:
-            function = residual_in_python(problem, self.team, self._failure)
-            self._owners = Callback(function, problem.n, (problem.n,), True, self._failure)
-            memory.residual, memory.evaluate = self._owners.address, self._answer("_evaluate")
-            memory.linearize = self._answer("_linearize")
+        self._ask_equations(memory, problem, kernels if self.by_kernels else None, self.team)
+        if not self.by_kernels:
+            memory.evaluate = self._answer("_evaluate")
+        elif not self._has_matrices:
+            self._make_matrices(pattern)
         sizes = {"sizes": scales.unknowns, "expected": scales.expected, "seen": scales.seen}
         self._arrays |= sizes
         tell_addresses(memory, sizes)
@@ -488,7 +462,8 @@ class StageEquations(StageMatrices):
     def _evaluate(self, _: int, __: int) -> int:
         """F at the stages that are solved together; 0 where it is not finite."""
         memory, team, counter = self._memory, self.team, self.problem.work_counters["rhs"]
-        u, du, before = self.u[self.at], self.du[self.at], counter.niter
+        size, before = self.m * self.n, counter.niter
+        u, du = (numbers_at(place, size).reshape(-1, self.n) for place in (memory.u, memory.du))
         times = memory.time + memory.step * self.c[self.at]
 
         def evaluate(rows: slice) -> bool:
@@ -507,13 +482,17 @@ class StageEquations(StageMatrices):
 
     def _linearize(self, u_at: int, du_at: int) -> int:
         """Both halves of the Jacobian at a point, that by u times the coefficient; 0 where it has none."""
-        memory, problem = self._memory, self.problem
-        u, du = (np.array((ctypes.c_double * self.n).from_address(place)) for place in (u_at, du_at))
-        with suppress(EvaluationError), np.errstate(all="ignore"):
+        memory, problem, done = self._memory, self.problem, 0
+        u, du = (numbers_at(place, self.n).copy() for place in (u_at, du_at))
+        with self._counted(problem, self.counts):
             halves = everywhere(self.team, lambda: linearize(problem, u, du, float(memory.time)))
-            self._keep(halves.mass, (memory.step * self.real) * halves.stiffness)
-            return 1
-        return 0
+            parts = halves.mass, (memory.step * self.real) * halves.stiffness
+            done = int(not (memory.of_end and sparse.issparse(halves.mass)))
+            if not memory.of_end:
+                self._keep(*parts)
+            elif done:
+                self._arrays["end_matrix"][:] = parts[0] + parts[1]
+        return done
 
     def _act(self, what: int, t0: float, h: float, judging: tuple[int, bool, bool] = NOT_JUDGED) -> float:
         memory, problem, idle = self._memory, self.problem, self.team is None or self.team.idle
@@ -528,7 +507,9 @@ class StageEquations(StageMatrices):
                 self._parameters = p
                 memory.p = address(p)
         result: float = act()(memory.own, what, t0, h, *judging)
-        self._failure.check()
+        # With steps that were taken it is raised by the one in which it has happened.
+        if what != own.STEPS or result != steps_ahead.UNFINISHED:
+            self._failure.check()
         return result
 
 
@@ -547,6 +528,7 @@ class MachineStages(StageEquations):
         """Begin a step: allocate its stages, and guess their derivatives; whether nothing is known before."""
         before, memory, problem = u0.polynomial, self._memory, self.problem
         if self._advanced is not None:
+            self._failure.check()
             return before is None
         self.u0[:] = u0
         # The polynomial of the last step keeps the arrays of its own.
@@ -700,8 +682,7 @@ class MachineStages(StageEquations):
 
     def _by_node(self, product: int, x_at: int) -> int:
         """Multiply a row by dF/du' at the node that judges, or solve with its matrix, in place."""
-        memory: Any = (ctypes.c_double * self.n).from_address(x_at)
-        x = np.frombuffer(memory)
+        x = numbers_at(x_at, self.n)
         x[:] = (self._operators.mass if product else self._operators.solve)(np.array(x))
         return 1
 
@@ -784,8 +765,8 @@ class MachineStages(StageEquations):
 
     def goes_ahead(self, value: Any) -> bool:
         """Whether steps can be taken ahead from a state."""
-        idle = self.team is None and not self._memory.linearize and self._advanced is None
-        before = value.polynomial
+        memory, before = self._memory, value.polynomial
+        idle = self.team is None and self._advanced is None and not (self.by_kernels and memory.linearize)
         if self.numbers.plain and not self.in_turn:  # the first step has no guess
             return idle and self.continues(before)
         if self.in_turn:  # an explicit stage needs u' at the start
@@ -891,6 +872,7 @@ class MachineStages(StageEquations):
         ctypes.memmove(ctypes.addressof(self.run), run, len(run))
         self.set_state(state)
         self._advanced = None
+        self._forget_failure()
 
     def count_before(self, step: Vector | None) -> None:
         """Add the work that is not of the step that has begun, whose row has it with the other sign."""

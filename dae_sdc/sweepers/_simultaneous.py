@@ -384,18 +384,25 @@ def _end_error(a: Any, t0: Any, h: Any) -> Any:
     """Weighted correction of the last stage by its own Jacobian, 0 without doubt, infinite where unknown."""
     if a.checks == 0:
         return 0.0
-    # Where the last step was in doubt this one is, too; that is cheap to see where matrices are sparse.
-    doubted = a.refactorize == 0 and 0.0 < a.numbers.end_error < np.inf
+    # Where the last step was in doubt this one is, too; that is seen first where a Jacobian takes more time.
+    doubted = a.refactorize == 0 and a.linearize == 0 and 0.0 < a.numbers.end_error < np.inf
     if not doubted and fits_at_end(a, h):
         return 0.0
-    if a.linearize != 0:  # left to Python
+    if a.linearize != 0 and a.refactorize != 0:  # left to Python
         return np.inf
     factorizes = a.refactorize == 0 or integers(a.triangles + 8 * PARTS * (a.pairs + 1))[0] != 0
     refines = a.refine != 0 and a.numbers.costly > 0.0
     if not (factorizes or refines):
         return np.inf
     n, last, c, largest = a.n, 8 * (a.m - 1) * a.n, h * a.numbers.gamma, 0.0
-    call_jacobian(a.jacobian, t0 + h, a.u + last, a.du + last, c, a.p, a.end_matrix)
+    if a.linearize != 0:
+        a.time, a.step, a.of_end = t0 + h, h, 1
+        known = call_at(a.linearize, (a.own, a.u + last, a.du + last))
+        a.of_end = 0
+        if known == 0:
+            return np.inf
+    else:
+        call_jacobian(a.jacobian, t0 + h, a.u + last, a.du + last, c, a.p, a.end_matrix)
     error, weights, checked = doubles(a.error), doubles(a.weights), doubles(a.checked)
     for j in range(n):
         error[j] = c * doubles(a.value + last)[j]

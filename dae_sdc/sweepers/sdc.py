@@ -44,11 +44,25 @@ BACKENDS = ("compiled", "numpy")  # Names of the kinds of code that can solve at
 SWEEPERS: Registry[type[Sweeper]] = Registry("sweeper", "dae_sdc.sweepers", "dae_sdc.constrained")
 
 
+# Most unknowns of equations in Python that are called back: their matrices are dense.
+MOST_CALLED_BACK = 100
+
+
 def node_solver(
-    problem: ProblemDAE, n_integrated: int, owned: range, diagonal: bool, num_nodes: int, backend: str | None
+    problem: ProblemDAE,
+    n_integrated: int,
+    owned: range,
+    diagonal: bool,
+    num_nodes: int,
+    backend: str | None,
+    to_tolerance: bool,
 ) -> PythonNodes:
     """The solver for the nodes of a process: in compiled code where that is possible, in Python otherwise."""
-    if backend != "numpy" and problem.solver_kernels is not None:
+    # Runs to a tolerance have compiled code for their estimates, which others of equations in Python are not
+    # to wait for.
+    called = to_tolerance and backend is None and problem.n <= MOST_CALLED_BACK and problem.sparsity is None
+    called = called and problem.linear_solver in problem.compiled_solvers
+    if backend != "numpy" and (called or problem.solver_kernels is not None):
         module: Any = importlib.import_module("dae_sdc.sweepers._machine_nodes")
         made: PythonNodes = module.CompiledNodes(problem, n_integrated, owned, diagonal, num_nodes)
         return made
@@ -182,9 +196,8 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
         constrained = hidden or (index is not None and index >= 2)
         name, matrices, nodes = self.params.QI, self.matrices, self.nodes
         check_qdelta(self.coll, name, index, constrained)
-        solver = node_solver(
-            problem, n_integrated, nodes.owned, matrices.diagonal, self.coll.num_nodes, self.params.backend
-        )
+        about = n_integrated, nodes.owned, matrices.diagonal, self.coll.num_nodes, self.params.backend
+        solver = node_solver(problem, *about, self.tolerance is not None)
         iterate = StepIterate(self.level, nodes, matrices, self, solver, constrained)
         if before is not None:
             iterate.sweeps = before.iterate.sweeps

@@ -405,6 +405,8 @@ def failed_ahead(w: Any, x: Any, h: Any) -> Any:
     run, undefined = w.run, w.run.status == UNDEFINED
     if w.in_turn or run.status == LEFT_TO_PYTHON or (undefined and w.numbers.linearized == 0.0):
         return False
+    if w.linearize != 0 and w.swept == 0:  # differences may be improved
+        return False
     if not (undefined or run.status == SINGULAR) and (
         run.repeated >= REPETITIONS or w.numbers.doubtful > 0.0
     ):

@@ -1,10 +1,11 @@
-"""LU factors of sparse matrices on memory, whose pivots Python chooses where compiled code asks for them."""
+"""What compiled code asks Python for: equations and Jacobians, and the pivots of sparse matrices."""
 
 from __future__ import annotations
 
 import ctypes
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,11 @@ from dae_sdc.compiled.triangular import (
     copy_for,
     superlu_factors,
 )
-from dae_sdc.dae.memory import CallbackFailure, address
-from dae_sdc.errors import SingularMatrixError
+from dae_sdc.dae.memory import COUNTERS, Callback, CallbackFailure, address, counts_of
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.state import Vector
+from dae_sdc.errors import EvaluationError, SingularMatrixError
+from dae_sdc.sweepers.teams import T, Team
 
 PAYING_FACTORIZATIONS = 4  # Factorisations with one pivot order from which on its reuse saves time.
 # Number of pivot orders in succession that served fewer factorisations, after which SuperLU is used.
@@ -29,12 +33,61 @@ MOST_SHORT_LIVED = 4
 ANSWER = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 
 
+def everywhere(team: Team | None, do: Callable[[], T]) -> T:
+    """Call a function; on ranks that share the stages, see :meth:`Team.everywhere`."""
+    return do() if team is None else team.everywhere(do)
+
+
+def numbers_at(place: int, count: int, kind: Any = np.float64) -> Vector:
+    """So many numbers at an address, which are not copied."""
+    memory: Any = (ctypes.c_byte * (count * np.dtype(kind).itemsize)).from_address(place)
+    return np.frombuffer(memory, dtype=kind)
+
+
 class Answers:
     """Methods that compiled code calls by address; what they raise is kept until it is left."""
 
     def __init__(self) -> None:
         self._failure = CallbackFailure()
         self._answers: dict[str, Any] = {}
+
+    def _ask_equations(self, memory: Any, problem: ProblemDAE, kernels: Any, team: Team | None) -> None:
+        """Tell compiled code the addresses of kernels, or of the equations and the Jacobian in Python."""
+        if kernels is not None:
+            self._owners = kernels  # they live as long as their addresses are used
+            memory.residual, memory.jacobian, memory.linearize = kernels.residual, kernels.jacobian, 0
+            return
+
+        def residual(t: float, u: Vector, du: Vector) -> Vector:
+            """F, counted by compiled code: NaN where it is not defined, and after anything was raised."""
+            counter, value = problem.work_counters["rhs"], np.full(problem.n, np.nan)
+            before = counter.niter
+            if failure.error is None:
+                with suppress(EvaluationError), np.errstate(all="ignore"):  # iterates may overflow
+                    value = everywhere(team, lambda: problem.evaluate(u, du, t))
+            counter.niter = before
+            return value
+
+        failure = self._failure
+        self._owners = Callback(residual, problem.n, (problem.n,), True, failure)
+        memory.residual, memory.linearize = self._owners.address, self._answer("_linearize")
+
+    @contextmanager
+    def _counted(self, problem: ProblemDAE, counts: Any) -> Iterator[None]:
+        """Count what is done in Python as compiled code does."""
+        before = counts_of(problem)
+        with suppress(EvaluationError), np.errstate(all="ignore"):
+            yield
+        for name, count in zip(COUNTERS, before, strict=True):
+            counter = problem.work_counters[name]
+            setattr(counts, name, getattr(counts, name) + counter.niter - count)
+            counter.niter = count
+
+    def _forget_failure(self) -> None:
+        """Forget what a step has raised that is not taken, but for interrupts."""
+        if isinstance(self._failure.error, Exception):
+            self._failure.error = None
+        self._failure.check()
 
     def _answer(self, name: str) -> int:
         """Address of the C function that calls a method with two integers."""
@@ -128,8 +181,7 @@ class SparseFactors(Answers):
     def _solve_outside(self, k: int, x_at: int) -> int:
         """Solve with SuperLU's factors of matrix k in place, for a complex row where that is complex."""
         lu, matrix = self.outside[k]
-        memory: Any = (ctypes.c_byte * (matrix.shape[0] * matrix.dtype.itemsize)).from_address(x_at)
-        x = np.frombuffer(memory, dtype=matrix.dtype)
+        x = numbers_at(x_at, matrix.shape[0], matrix.dtype)
         x[:] = lu.solve(x)
         return 1
 
