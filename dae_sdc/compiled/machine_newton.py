@@ -49,10 +49,60 @@ LARGEST_LOOP = 24
 
 
 @within_compiled
+def largest_of(values: Any, low: Any, high: Any) -> Any:
+    """Largest absolute value; NaN if one is."""
+    result = 0.0
+    for i in range(low, high):
+        size = abs(values[i])
+        if not size <= result:
+            result = size
+            if not size == size:
+                break
+    return result
+
+
+@within_compiled
+def largest_weighted(values: Any, weights: Any, count: Any) -> Any:
+    """Largest absolute value in units of weights; NaN if one is."""
+    result = 0.0
+    for i in range(count):
+        size = abs(values[i]) * weights[i]
+        if not size <= result:
+            result = size
+            if not size == size:
+                break
+    return result
+
+
+@within_compiled
 def lapack_factor(function: Any, small: Any, matrix: Any, pivots: Any) -> Any:
     """LU factors of a matrix stored by columns, in place; False where LAPACK meets a zero pivot."""
     call_at(function, (small, small, matrix, small, pivots, small + 8))
     return short_integers(small)[2] == 0
+
+
+REGULAR, SINGULAR, HARDLY_REGULAR = range(3)  # Results of :func:`factorize_rows`.
+
+
+@within_compiled
+def factorize_rows(n: Any, function: Any, small: Any, matrix_at: Any, lu_at: Any, pivots: Any) -> Any:
+    """LU factors, by LAPACK, of a matrix stored by rows; its pivots may be rounding of their columns."""
+    matrix, lu, largest = doubles(matrix_at), doubles(lu_at), largest_of(doubles(matrix_at), 0, n * n)
+    if not largest < np.inf:
+        return SINGULAR
+    for i in range(n):
+        for j in range(n):
+            lu[j * n + i] = matrix[i * n + j]
+    if not lapack_factor(function, small, lu_at, pivots):
+        return SINGULAR
+    for j in range(n):
+        if not abs(lu[j * n + j]) > n * EPS * largest:
+            column = 0.0
+            for i in range(n):
+                column = max(column, abs(matrix[i * n + j]))
+            if not abs(lu[j * n + j]) > n * EPS * column:
+                return HARDLY_REGULAR
+    return REGULAR
 
 
 @within_compiled
@@ -91,32 +141,6 @@ def dense_solve(n: Any, most: Any, function: Any, small: Any, factors: Any, pivo
 
 
 @within_compiled
-def largest_of(values: Any, low: Any, high: Any) -> Any:
-    """Largest absolute value; NaN if one is."""
-    result = 0.0
-    for i in range(low, high):
-        size = abs(values[i])
-        if not size <= result:
-            result = size
-            if not size == size:
-                break
-    return result
-
-
-@within_compiled
-def largest_weighted(values: Any, weights: Any, count: Any) -> Any:
-    """Largest absolute value in units of weights; NaN if one is."""
-    result = 0.0
-    for i in range(count):
-        size = abs(values[i]) * weights[i]
-        if not size <= result:
-            result = size
-            if not size == size:
-                break
-    return result
-
-
-@within_compiled
 def residual_of_node(nodes: Any, m: Any, u: Any, du: Any) -> Any:
     """F - tau of node m into ``value``."""
     nodes.counts.rhs += 1
@@ -125,17 +149,6 @@ def residual_of_node(nodes: Any, m: Any, u: Any, du: Any) -> Any:
         n, value, tau = nodes.n, doubles(nodes.value), doubles(nodes.tau)
         for i in range(n):
             value[i] -= tau[m * n + i]
-
-
-@within_compiled
-def put_counts(work: Any, row: Any, sign: Any) -> None:
-    """Add what was counted, times a sign, to the last five numbers of a row of a step."""
-    counts = work.counts
-    row[2] += sign * counts.rhs
-    row[3] += sign * counts.newton
-    row[4] += sign * counts.jacobian
-    row[5] += sign * counts.factorization
-    row[6] += sign * counts.solve
 
 
 @within_compiled
@@ -293,41 +306,20 @@ def _factor(nodes: Any) -> Any:
             mass[to + i] = mass[size * source + i]
             stiffness[to + i] = stiffness[size * source + i]
     nodes.counts.factorization += 1
-    c = doubles(nodes.coefficients)[nodes.node]
-    if nodes.refactorize != 0:
-        starts, data = short_integers(nodes.starts), doubles(nodes.data)
-        for j in range(n):
-            for k in range(starts[j], starts[j + 1]):
-                data[k] = entry_at(nodes, to + k, j, c)
-                if j >= nodes.split and mass[to + k] != 0.0:
-                    nodes.split = n
+    c, data, is_sparse = doubles(nodes.coefficients)[nodes.node], doubles(nodes.data), nodes.starts != 0
+    starts = short_integers(nodes.starts)
+    for j in range(n):
+        for k in range(starts[j] if is_sparse else 0, starts[j + 1] if is_sparse else n):
+            place = k if is_sparse else k * n + j
+            data[place] = entry_at(nodes, to + place, j, c)
+            if j >= nodes.split and mass[to + place] != 0.0:
+                nodes.split = n
+    if is_sparse:
         known = call_at(nodes.refactorize, (nodes.own, slot, 0)) != 0
         return known or call_at(nodes.repivot, (nodes.own, slot, 0)) != 0
-    factors_at = nodes.factors + 8 * to
-    factors = doubles(factors_at)
-    biggest = 0.0
-    for i in range(n):
-        for j in range(n):
-            here = to + i * n + j
-            entry = entry_at(nodes, here, j, c)
-            if not abs(entry) <= biggest:
-                biggest = abs(entry)
-                if not biggest < np.inf:
-                    return False
-            factors[j * n + i] = entry
-            if j >= nodes.split and mass[here] != 0.0:
-                nodes.split = n
-    if not lapack_factor(nodes.getrf, nodes.small, factors_at, nodes.pivots + 4 * n * slot):
-        return False
     # Pivots that are weak in their columns are left to Python, which looks more closely.
-    for j in range(n):
-        if not abs(factors[j * n + j]) > n * EPS * biggest:
-            column = 0.0
-            for i in range(n):
-                column = max(column, abs(entry_at(nodes, to + i * n + j, j, c)))
-            if not abs(factors[j * n + j]) > n * EPS * column:
-                return False
-    return True
+    factors, pivots = nodes.factors + 8 * to, nodes.pivots + 4 * n * slot
+    return factorize_rows(n, nodes.getrf, nodes.small, nodes.data, factors, pivots) == REGULAR
 
 
 @_view.method()

@@ -41,7 +41,7 @@ class NodesMemory(ctypes.Structure):
             "triangles patterns",  # addresses of their parts, (S, 10), the first 0 without, and (S, 4)
             "lasted",  # factorisations with the same pivots, integers, (S,)
             "indices starts",  # of the CSC pattern, integers of 32 bits; 0 with dense matrices
-            "work data",  # (4 n,), and a sparse matrix, (entries,)
+            "work data",  # (4 n,), and the matrix that is factorised, (entries,)
             "node_u node_du slot age_at node",  # of the node that is solved for
             "entries",  # numbers in a matrix
         ),

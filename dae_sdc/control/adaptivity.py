@@ -326,8 +326,8 @@ class AdaptivityDAE(StepRequests, MarkingControl):
             return None
         if L.prob.run_scales.watched:
             most = min(most, self._look_at - self._steps)
-        about = self.sizes, self._shortest, self._between, hesitation, look and partial(look, L)
-        taken: Taken = ahead.take(value, time, L.params.dt, most, *about)
+        judged = self.sizes, self._shortest, self._between, hesitation
+        taken: Taken = ahead.take(value, time, L.params.dt, most, look and partial(look, L), *judged)
         count = len(taken.starts)
         L.uend, self.come_to = taken.value, taken.time
         if count:

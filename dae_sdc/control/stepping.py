@@ -83,8 +83,7 @@ class FixedSteps(StepRequests, Control):
         if room < 1:
             return None
         L.prob.start_step(value, time)
-        about = value, time, self.params.dt, room
-        taken: Taken | None = ahead.take_plain(*about, look and partial(look, L))
+        taken: Taken | None = ahead.take(value, time, self.params.dt, room, look and partial(look, L))
         if taken is None or not len(taken.starts):
             return taken
         self._pass(taken.time)

@@ -126,6 +126,7 @@ class CompiledNodes(PythonNodes, Answers):
         self._buffers: dict[str, Any] = {
             "value": np.empty(n),
             "delta": np.empty(n),
+            "data": np.empty(entries),
             "saved": np.empty((2, n)),
             "slots": np.zeros(num_nodes, dtype=np.int64),
         }
@@ -155,7 +156,7 @@ class CompiledNodes(PythonNodes, Answers):
             refactorize, self._checked = ANSWER(nodes.refactorize), False
             self._sparse = SparseFactors(self, kept, lambda k: refactorize(nodes.own, k, 0), SparseLU)
             nodes.repivot, nodes.solve_outside = self._answer("_repivot"), self._sparse.solve_outside
-            self._buffers |= self._sparse.arrays | {"work": np.empty(4 * n), "data": np.empty(entries)}
+            self._buffers |= self._sparse.arrays | {"work": np.empty(4 * n)}
             self._buffers["indices"] = pattern.indices.astype(np.int32)
             self._buffers["starts"] = pattern.indptr.astype(np.int32)
         tell_addresses(nodes, self._kept | self._ages | self._buffers)

@@ -800,9 +800,9 @@ class MachineStages(StageEquations):
         return float(act()(self._memory.own, own.BETWEEN, 0.0, 0.0, *NOT_JUDGED))
 
     def take_steps(
-        self, value: MeshDAE, weights: Any, arrays: Mapping[str, Vector], numbers: Mapping[str, int]
+        self, value: MeshDAE, weights: Any, arrays: dict[str, Any], numbers: dict[str, int], room: int
     ) -> tuple[int, int]:
-        """Take steps ahead from a state; how they have ended, and how many they are."""
+        """Take at most so many steps ahead from a state; how they have ended, and how many they are."""
         memory = self._memory
         self.u0[:] = value
         memory.step_before = 0.0
@@ -811,11 +811,10 @@ class MachineStages(StageEquations):
         if weights is not None:
             self._begin_weights(weights)
         tell_addresses(memory, arrays)
-        for name, number in numbers.items():
+        for name, number in (numbers | {"room": room, "taken": 0}).items():
             setattr(memory, name, number)
         if self.past:  # of the steps that follow, too
             memory.u_before, memory.du_before = memory.run_u - 8 * self.n, memory.run_du - 8 * self.n
-        memory.taken = 0
         status = int(self._act(own.STEPS, 0.0, 0.0))
         if weights is not None:
             self._end_weights(weights)
@@ -823,8 +822,11 @@ class MachineStages(StageEquations):
             self._advanced = int(self.run.status)
         return status, int(memory.taken)
 
-    def sweep_by(self, solver: Any, place: int) -> None:
+    def sweep_by(self, solver: Any, place: int, matrix: Vector | None = None) -> None:
         """Let the steps that are taken ahead be swept by a solver with its memory at a place."""
+        # A matrix continues their polynomials where they are all of one size.
+        if matrix is not None:
+            self._arrays["continuation"][:] = matrix
         self._solver, self._memory.swept = solver, place
         if not self._memory.sweep:
             self._memory.sweep = entry("dae_sdc.sweepers._compiled:sweep_step").address
@@ -840,10 +842,6 @@ class MachineStages(StageEquations):
     def n_integrated(self) -> int:
         """Number of leading unknowns whose u' the stages have."""
         return int(self._memory.n_integrated)
-
-    def continue_by(self, matrix: Vector) -> None:
-        """Continue the polynomials of the steps that are taken ahead, all of one size, by a matrix."""
-        self._arrays["continuation"][:] = matrix
 
     def sweeps_of_steps(self, count: int) -> Vector:
         """The number of sweeps, and what is left of the equations, of each step taken ahead, (K, 2)."""

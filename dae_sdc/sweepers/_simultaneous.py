@@ -358,16 +358,12 @@ def fits_at_end(a: Any, h: Any) -> Any:
 
 @within_compiled
 def factorize_at_end(a: Any) -> Any:
-    """Factorise the matrix of the last stage; False where that fails."""
-    n, rows, lu = a.n, doubles(a.end_matrix), doubles(a.end_lu)
-    if a.refactorize != 0:
-        a.counts.jacobian += 1
-        a.counts.factorization += 1
-        return call_at(a.refactorize, (a.own, a.pairs + 1, 0)) != 0
-    for i in range(n):
-        for j in range(n):
-            lu[j * n + i] = rows[i * n + j]
-    return mn.lapack_factor(a.dgetrf, a.small, a.end_lu, a.end_pivots)
+    """Factorise the matrix of the last stage; how regular it is."""
+    if a.refactorize == 0:
+        return mn.factorize_rows(a.n, a.dgetrf, a.small, a.end_matrix, a.end_lu, a.end_pivots)
+    a.counts.jacobian += 1
+    a.counts.factorization += 1
+    return mn.REGULAR if call_at(a.refactorize, (a.own, a.pairs + 1, 0)) != 0 else mn.SINGULAR
 
 
 @within_compiled
@@ -407,7 +403,7 @@ def _end_error(a: Any, t0: Any, h: Any) -> Any:
     for j in range(n):
         error[j] = c * doubles(a.value + last)[j]
     if not (refines and call_at(a.refine, (a.own, 0, 0)) != 0):
-        if not (factorizes and factorize_at_end(a)):
+        if not factorizes or factorize_at_end(a) == mn.SINGULAR:
             return np.inf
         solve_at_end(a)
     for j in range(n):
@@ -432,19 +428,6 @@ def size_of_others(a: Any, above: Any) -> Any:
 
 
 @within_compiled
-def hardly_regular(a: Any) -> Any:
-    """Whether a pivot of the matrix of the last stage may be rounding of the entries of its column."""
-    n, lu, matrix = a.n, doubles(a.end_lu), doubles(a.end_matrix)
-    for j in range(n):
-        largest = 0.0
-        for i in range(n):
-            largest = max(largest, abs(matrix[i * n + j]))
-        if not abs(lu[j * n + j]) > n * EPS * largest:
-            return True
-    return False
-
-
-@within_compiled
 def put_noise(a: Any, time: Any, c: Any) -> Any:
     """Write the error of unknowns by rounding of F at the last stage into ``work``, see rounding_noise."""
     n, last, spare = a.n, 8 * (a.m - 1) * a.n, a.data if a.refactorize != 0 else a.end_lu
@@ -458,10 +441,9 @@ def put_noise(a: Any, time: Any, c: Any) -> Any:
     mn.put_terms((n, a.indices, a.starts), spare, a.end_matrix, 1.0 / c, point, a.transformed)
     for i in range(a.entries):
         doubles(a.end_matrix)[i] += doubles(spare)[i]
-    if not factorize_at_end(a):
-        return False
-    if a.refactorize == 0 and hardly_regular(a):  # left to Python, which looks more closely
-        a.numbers.doubtful = 1.0
+    status = factorize_at_end(a)
+    if status != mn.REGULAR:  # Python looks more closely at one that is hardly regular
+        a.numbers.doubtful = 1.0 if status == mn.HARDLY_REGULAR else a.numbers.doubtful
         return False
     for j in range(n):
         noise[j] = TINY
@@ -1057,6 +1039,17 @@ def _weigh_within(a: Any, h: Any) -> Any:
     return grown
 
 
+@within_compiled
+def put_counts(work: Any, row: Any, sign: Any) -> None:
+    """Add what was counted, times a sign, to the last five numbers of a row of a step."""
+    counts = work.counts
+    row[2] += sign * counts.rhs
+    row[3] += sign * counts.newton
+    row[4] += sign * counts.jacobian
+    row[5] += sign * counts.factorization
+    row[6] += sign * counts.solve
+
+
 @_view.method()
 def _begin_step(a: Any) -> None:
     block, row_at, now, before = 8 * a.rows * a.n, a.work_rows + 56 * a.taken, a.step_sizes, a.sizes_before
@@ -1066,7 +1059,7 @@ def _begin_step(a: Any) -> None:
         doubles(before)[i] = doubles(now)[i]
     for i in range(7):
         doubles(row_at)[i] = 0.0
-    mn.put_counts(a, doubles(row_at), -1.0)
+    put_counts(a, doubles(row_at), -1.0)
 
 
 @_view.method()
@@ -1080,7 +1073,7 @@ def _end_step(a: Any, time: Any, h: Any) -> None:
     row_at, n, u0, u = a.work_rows + 56 * a.taken, a.n, doubles(a.u0), doubles(a.u + 8 * (a.m - 1) * a.n)
     row = doubles(row_at)
     row[0], row[1] = time, h
-    mn.put_counts(a, row, 1.0)
+    put_counts(a, row, 1.0)
     for j in range(n):
         u0[j] = u[j]
     if a.graded != 0:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
@@ -593,13 +594,6 @@ class StepSweeps:
 LONGEST_WAIT = 64  # Steps for which none are taken ahead after several in a row that could not be.
 
 
-class PlainSweeps(NamedTuple):
-    """Steps of one size that are swept until the residual meets its tolerance."""
-
-    stages: Any
-    weights: None = None
-
-
 class SweepsAhead:
     """Takes steps ahead by compiled sweeps that end with their predictions."""
 
@@ -636,50 +630,37 @@ class SweepsAhead:
         stages = MachineStages(iterate.problem, tableau.A, tableau.c)
         stages.solve_plainly()
         stages.integrate_first(iterate.n_integrated)
-        return PlainSweeps(stages)
+        return SimpleNamespace(stages=stages, weights=None)
 
-    def _begin(self, value: MeshDAE, time: float, how: tuple[float, ...]) -> Any:
-        """Prepare the solver for steps from a state; the stages that are swept."""
-        iterate = self._step.iterate
+    def take(
+        self, value: MeshDAE, time: float, dt: float, most: int, look: Look | None, *judged: Any
+    ) -> Taken | None:
+        """Take steps, see :meth:`StepsAhead.take`; None where they are left to the controller."""
+        step, solver, stages = self._step, self._solver, self._steps.method.stages
+        iterate, accuracy, matrix = step.iterate, step.accuracy, None
+        params, how = iterate.level.params, (MOST_SWEEPS, 0.0, False, True)
+        if accuracy is None:  # of one size
+            how = self._params.initial_sweeps, params.restol, params.residual_type[0] == "l", False
+            last, nodes = value.polynomial, iterate.matrices.nodes
+            if reaches(last, time + dt, last.n_integrated):
+                matrix = last.continuation(time, dt, nodes)
+            if self._wait or matrix is not continuation_matrix(nodes, nodes, 1.0, 1.0):
+                self._wait = max(0, self._wait - 1)
+                return None
+        else:
+            solver.tell_goal(accuracy.goal)
         iterate.level.status.time = time
         iterate.allocate()
         iterate.scale()
         iterate.begin_at(value)
-        accuracy, stages = self._step.accuracy, self._steps.method.stages
         iterate.in_prediction = accuracy is None and not (iterate.constrained or iterate.keeps_node_value)
         iterate.prepare(iterate.stages)
         iterate.in_prediction = False
-        split = self._step.predictor.split
-        stages.sweep_by(self._solver, self._solver.begin_steps(iterate.matrices, stages.inverse, split, how))
-        return stages
-
-    def take(self, value: MeshDAE, time: float, dt: float, *about: Any) -> Taken:
-        """Take steps to a tolerance, see :meth:`StepsAhead.take`."""
-        accuracy = self._step.accuracy
-        assert accuracy is not None
-        self._solver.tell_goal(accuracy.goal)
-        stages = self._begin(value, time, (MOST_SWEEPS, 0.0, False, True))
-        taken: Taken = self._steps.take(value, time, dt, *about)
+        place = solver.begin_steps(iterate.matrices, stages.inverse, step.predictor.split, how)
+        stages.sweep_by(solver, place, matrix)
+        taken: Taken = self._steps.take(value, time, dt, most, look, *judged)
         stages.sweep_by(None, 0)
-        self._step.ahead = self._step.iterate.stages, *self._solver.end_steps()
-        return taken
-
-    def take_plain(
-        self, value: MeshDAE, time: float, dt: float, most: int, look: Look | None
-    ) -> Taken | None:
-        """Take at most so many steps of one size from a state; None where they are left to the controller."""
-        iterate, last = self._step.iterate, value.polynomial
-        nodes, params = iterate.matrices.nodes, iterate.level.params
-        matrix = last.continuation(time, dt, nodes) if reaches(last, time + dt, last.n_integrated) else None
-        if self._wait or matrix is not continuation_matrix(nodes, nodes, 1.0, 1.0):
-            self._wait = max(0, self._wait - 1)
-            return None
-        how = self._params.initial_sweeps, params.restol, params.residual_type[0] == "l", False
-        stages = self._begin(value, time, how)
-        stages.continue_by(matrix)
-        taken: Taken = self._steps.take_plain(value, time, dt, most, look)
-        stages.sweep_by(None, 0)
-        self._solver.end_steps()
-        self._vain = 0 if len(taken.starts) else min(LONGEST_WAIT, 2 * self._vain + 1)
-        self._wait = self._vain
+        step.ahead = iterate.stages, *solver.end_steps()
+        if accuracy is None:
+            self._wait = self._vain = 0 if len(taken.starts) else min(LONGEST_WAIT, 2 * self._vain + 1)
         return taken

@@ -571,76 +571,56 @@ class StepsAhead:
         self._du[self._used - len(du) : self._used] = du
         return self._used, self._row
 
-    def _memory(self, first: int, row: int, most: int, sizes: StepSizes) -> tuple[Any, dict[str, int]]:
-        """Arrays and numbers of at most so many steps, which are kept from a place on."""
-        m = self._method.stages.rows
+    def take(
+        self, value: MeshDAE, time: float, dt: float, most: int, look: Look | None, *judged: Any
+    ) -> Taken:
+        """Take at most so many steps from a state: of one size, or of sizes by which they are ``judged``."""
+        # These are of ``judged`` the :class:`StepSizes`; the others are those of ``_judge``. Where only the
+        # first steps are to be kept, as ``look`` says of steps that were taken, the others are as if they had
+        # not been.
+        method, began = self._method, perf_counter()
+        stages, weights, m = method.stages, method.weights, method.stages.rows
+        first, row = self._place(value, m)
+        stages.run.time, stages.run.dt, stages.run.rejected = time, dt, 0.0
+        sizes = judged[0] if judged else self._before
+        if judged:
+            self._judge(time, value.polynomial is not None, *judged[1:])
+            known = weights.scales.unknowns.copy()
         arrays = {"run_u": self._u[row + 1 :], "run_du": self._du[first:], "work_rows": self._rows}
-        arrays["estimates"] = self._estimates
         numbers = {"step_sizes": ctypes.addressof(sizes), "sizes_before": ctypes.addressof(self._before)}
         room = min(self._pace.room(most), len(self._du) - first, (len(self._u) - 1 - row) // m)
-        return arrays, numbers | {"graded": int(len(self._estimates) > 0), "room": room}
-
-    def _leave(self, status: int, k: int, first: int, row: int, began: float) -> None:
-        """Count what was done, and make the step that has begun the one of the stages."""
-        stages, m = self._method.stages, self._method.stages.rows
+        about = arrays | {"estimates": self._estimates}, numbers | {"graded": int(len(self._estimates) > 0)}
+        swept = not judged and stages.is_swept
+        states = (weights.scales, sizes) if judged and look is not None else ()
+        kept = None
+        if look is not None or swept:
+            kept = stages.get_run(), *(one.get_state() for one in states)
+        status, k = stages.take_steps(value, weights, *about, room)
+        taken = self._taken(value, status, k, first, row)
+        plain = k if look is None or not k else look(value, taken)
+        # A step that is not swept to its tolerance is left to the controller as if it had not been begun.
+        if kept is not None and (plain < k or (swept and status == UNFINISHED)):
+            stages.set_run(kept[0])
+            for one, state in zip(states, kept[1:], strict=True):
+                one.set_state(state)
+            status, k = stages.take_steps(value, weights, *about, plain)
+            taken = self._taken(value, status, k, first, row)
         self._used, self._row = first + k, row + k * m
+        if judged:
+            self._see(value, taken, known)
         if status == UNFINISHED:
             stages.u, stages.du = self._u[self._row + 1 :][:m], self._du[self._used]
             self._used, self._row = self._used + 1, self._row + m
         stages.count_before(self._rows[k, 2:] if status == UNFINISHED else None)
         self._pace.took(k, began)
-
-    def take_plain(self, value: MeshDAE, time: float, dt: float, most: int, look: Look | None) -> Taken:
-        """Take at most so many steps of one size from a state, of which ``look`` is as in :meth:`take`."""
-        stages, began = self._method.stages, perf_counter()
-        first, row = self._place(value, stages.rows)
-        stages.run.time, stages.run.dt, stages.run.rejected = time, dt, 0.0
-        taken = self._take_kept(value, None, (first, row, most, self._before), look)
-        self._leave(taken.status, len(taken.starts), first, row, began)
         return taken
 
-    def _take_kept(self, value: MeshDAE, weights: Any, where: Any, look: Look | None) -> Taken:
-        """Take steps, or those alone that ``look`` lets be kept."""
-        stages, (arrays, numbers) = self._method.stages, self._memory(*where)
-        states = () if weights is None or look is None else (weights.scales, where[-1])
-        plainly_swept = weights is None and stages.is_swept
-        takes_again = look is not None or plainly_swept
-        kept = (stages.get_run(), *(one.get_state() for one in states)) if takes_again else None
-        status, k = stages.take_steps(value, weights, arrays, numbers)
-        taken = self._taken(value, status, k, *where[:2])
-        plain = k if look is None or not k else look(value, taken)
-        # A step that is not swept to its tolerance is left to the controller as if it had not been begun.
-        if kept is not None and (plain < k or (plainly_swept and status == UNFINISHED)):
-            stages.set_run(kept[0])
-            for one, state in zip(states, kept[1:], strict=True):
-                one.set_state(state)
-            status, k = stages.take_steps(value, weights, arrays, numbers | {"room": plain})
-            taken = self._taken(value, status, k, *where[:2])
-        return taken
-
-    def take(
-        self,
-        value: MeshDAE,
-        time: float,
-        dt: float,
-        most: int,
-        sizes: StepSizes,
-        shortest: float,
-        between: tuple[Any, Any],
-        hesitation: tuple[float, float],
-        look: Look | None = None,
-    ) -> Taken:
-        """Take at most so many steps from a state; errors ``between`` nodes count by weights, for a mask."""
-        # Where only the first of them are to be kept, as ``look`` says of steps that were taken, the others
-        # are as if they had not been.
-        method, began = self._method, perf_counter()
-        stages = method.stages
-        m, continued = stages.rows, value.polynomial is not None
-        first, row = self._place(value, m)
+    def _judge(self, time: float, continued: bool, shortest: float, between: Any, hesitation: Any) -> None:
+        """Tell how steps from a time are judged; errors ``between`` nodes count by weights, for a mask."""
+        method, stages = self._method, self._method.stages
         run: Any = stages.run
-        run.time, run.dt, run.shortest, run.slack = time, dt, shortest, method.slack
-        run.order, run.told = method.order, method.told
-        run.rejected, run.solved, run.crawled, run.failed = 0.0, 0.0, 0.0, 0.0
+        run.shortest, run.slack, run.order, run.told = shortest, method.slack, method.order, method.told
+        run.solved, run.crawled, run.failed = 0.0, 0.0, 0.0
         run.failures, run.in_a_row = self.together.failures, self._watch.in_a_row
         run.most_in_a_row = self._watch.most_in_a_row
         run.repeated = self.together.repetition(time)
@@ -650,12 +630,12 @@ class StepsAhead:
         method.forget_errors(time)
         run.between = float(stages.judge_by("between_", *between) and stages.m > 2)
         run.late = float(stages.judge_by("late_", method.late, stages.multipliers))
-        scales = method.weights.scales
-        known = scales.unknowns.copy()
-        taken = self._take_kept(value, method.weights, (first, row, most, sizes), look)
-        status, k = taken.status, len(taken.starts)
-        rows, u = self._rows[:k], taken.u
-        some = slice(int(not continued), k)  # the error of a first step is not told
+
+    def _see(self, value: MeshDAE, taken: Taken, known: Vector) -> None:
+        """Take note of judged steps: errors that are let go, by the sizes ``known`` before, and attempts."""
+        method, stages = self._method, self._method.stages
+        scales, rows, u, m = method.weights.scales, self._rows[: len(taken.starts)], taken.u, stages.rows
+        some = slice(int(value.polynomial is None), len(rows))  # the error of a first step is not told
         if len(rows[some]) and len(self._estimates) and stages.in_turn:
             method.weights.see(self._estimates[some])
         elif len(rows[some]) and len(self._estimates):
@@ -664,11 +644,10 @@ class StepsAhead:
             if scales.running and method.weights.lets_go:  # with the values at the starts of the steps so far
                 known = np.maximum.accumulate(np.vstack([known, np.abs(u[:-1:m])]))[1:][some]
             method.weights.see(self._estimates[some], u[m::m][some], m, growth, known)
-        self._leave(status, k, first, row, began)
+        run = stages.run
         self._watch.went_ahead(int(run.solved), int(run.crawled), int(run.failed), int(run.in_a_row))
         looks = int(run.solved), int(run.repeated), float(run.failures)
         self.together.went_ahead(float(run.time), *looks)
-        return taken
 
     def _taken(self, value: MeshDAE, status: int, k: int, first: int, row: int) -> Taken:
         """The k steps in memory from a place on, from a state."""
