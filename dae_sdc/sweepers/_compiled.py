@@ -185,6 +185,14 @@ def _forget_at(s: Any) -> None:
     forget_matrices(sweep_at(s))
 
 
+@within_compiled
+def sweeps(s: Any, number: Any, low: Any) -> None:
+    """Sweep as the memory of the step says, from a sweep and a node on, and write there how it ends."""
+    x = sweep_at(s).step
+    how = x.most, low, x.tolerance, x.only_last != 0, x.to_goal != 0
+    x.done, x.reached, x.how, x.value = sweep.sweeps(s, number, *how)
+
+
 def _sweep_step(s: Any, fails: Any) -> Any:
     """Sweep a step from the polynomial of the last one to its tolerance, or forget one that ``fails``."""
     w = sweep_at(s)
@@ -196,8 +204,7 @@ def _sweep_step(s: Any, fails: Any) -> Any:
     scale_step(w)
     if x.to_goal != 0:
         sweep.begin_goal(numbers)
-    how = x.most, 0, x.tolerance, x.only_last != 0, x.to_goal != 0
-    x.done, x.reached, x.how, x.value = sweep.sweeps(s, 0, *how)
+    sweeps(s, 0, 0)
     return 1
 
 
@@ -208,14 +215,6 @@ for _function in (
     *(sweep.begin_goal, sweep.keep_old, sweep.look_at_change, sweep.sweeps),
 ):
     within_compiled(_function)
-
-
-def _sweeps(
-    s: Any, number: Any, most: Any, low: Any, tolerance: Any, only_last: Any, to_goal: Any, out: Any
-) -> None:
-    done, reached, how, value = sweep.sweeps(s, number, most, low, tolerance, only_last != 0, to_goal != 0)
-    found = doubles(out)
-    found[0], found[1], found[2], found[3] = done, reached, how, value
 
 
 _WHOLE, _NOTHING = types.int64, types.void
@@ -233,7 +232,7 @@ C_FUNCTIONS = c_functions(
         "take_slots": (_take_slots_at, _NOTHING(_WHOLE)),
         "forget_matrices": (_forget_at, _NOTHING(_WHOLE)),
         "sweep_step": (_sweep_step, _WHOLE(_WHOLE, _WHOLE)),
-        "sweeps": (_sweeps, _NOTHING(*(_WHOLE,) * 4, types.float64, *(_WHOLE,) * 3)),
+        "sweeps": (sweeps, _NOTHING(_WHOLE, _WHOLE, _WHOLE)),
     },
     # They are not optimised themselves, so that what they call is not compiled into them a second time.
     _dbg_optnone=True,

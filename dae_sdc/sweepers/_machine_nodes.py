@@ -88,13 +88,6 @@ def _compiled(name: str, count: int) -> Any:
     return ctypes.PYFUNCTYPE(result, *(1 + count) * [ctypes.c_int64])(entry(f"{_HOME}:{name}").address)
 
 
-@functools.cache
-def _sweeps() -> Any:
-    """The compiled form of :func:`dae_sdc.sweepers.sweep.sweeps`, whose results are written to an address."""
-    kinds: Any = *4 * [ctypes.c_int64], ctypes.c_double, *3 * [ctypes.c_int64]
-    return ctypes.PYFUNCTYPE(None, *kinds)(entry(f"{_HOME}:sweeps").address)
-
-
 # There is always room for one factored matrix of each node.
 MOST_COMPILED_MATRICES = 64  # Largest number of matrices that are kept at a time.
 MOST_MATRIX_ENTRIES = 2_000_000  # Largest number of entries of all matrices together.
@@ -256,12 +249,14 @@ class CompiledNodes(PythonNodes, Answers):
                 memory.norms = address(value)
             else:
                 self.tell_goal(value)
-        found, sweeps = np.empty(4), function is sweep.sweeps
-        call = _sweeps() if sweeps else _compiled(function.__name__, len(numbers))
-        result = call(self._own, *numbers, *((address(found),) if sweeps else ()))
+        step, sweeps = memory.step, function is sweep.sweeps
+        if sweeps:
+            number, step.most, low, step.tolerance, step.only_last, step.to_goal = numbers
+            numbers = number, low
+        result = _compiled(function.__name__, len(numbers))(self._own, *numbers)
         self._nodes.counts.add_to(self.problem)
         self._failure.check()
-        return (*map(int, found[:3]), float(found[3])) if sweeps else result
+        return (step.done, step.reached, step.how, step.value) if sweeps else result
 
     def tell_goal(self, goal: Goal) -> None:
         """Tell compiled code what sweeps have to reach."""
@@ -343,12 +338,12 @@ class CompiledNodes(PythonNodes, Answers):
         self._nodes.counts.add_to(self.problem)
         return addressof(memory)
 
-    def end_steps(self) -> tuple[bool, int, int, int]:
-        """Take note of steps: whether the last was extrapolated, its sweeps, nodes solved, how it ended."""
+    def end_steps(self) -> tuple[bool, int, int]:
+        """Take note of steps: whether the last was extrapolated, its sweeps, and the nodes it has solved."""
         step = self._memory.step
         self._forget_too()
         self._slots_of = self._scaled = None
-        return self._memory.last.wanted == CONTINUE, step.done, step.reached, step.how
+        return self._memory.last.wanted == CONTINUE, step.done, step.reached
 
     # --- single matrices ------------------------------------------------------------------------------------
 

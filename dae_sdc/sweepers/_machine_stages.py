@@ -37,7 +37,7 @@ from dae_sdc.errors import EvaluationError, SolveError
 from dae_sdc.sweepers import simultaneous as own, steps_ahead
 from dae_sdc.sweepers._answers import ANSWER, Answers, SparseFactors, everywhere, numbers_at, sparse_matrix
 from dae_sdc.sweepers.simultaneous import NOT_JUDGED, RunNumbers, StepNumbers, coefficients_of
-from dae_sdc.sweepers.step_error import multipliers, only_rounding, operators_at, rounding_noise
+from dae_sdc.sweepers.step_error import multipliers, operators_at, rounding_noise
 from dae_sdc.sweepers.teams import CALL, EVALUATE, FACTORIZE, FILTER, SOLVE, Team
 from dae_sdc.sweepers.tolerance import Weights
 
@@ -94,6 +94,7 @@ class StagesMemory(ctypes.Structure):
             # In Python, where there are no kernels: F at all stages, and both halves of the Jacobian, which
             # may be missing alone; and (n,), what noise F has, or 0.
             "evaluate linearize noise",
+            "noise_at_end",  # in Python: writes the error by rounding of F at the last stage
             "of_end",  # whether the Jacobian is that of the last stage, in one matrix
             "dgetrf dgetrs zgetrf zgetrs",  # functions of LAPACK
             "small",  # see machine_newton.NodesMemory, (1 or P + 1, 4)
@@ -397,6 +398,7 @@ class StageEquations(StageMatrices):
         self.forget()
         kernels, pattern = problem.kernels, problem.sparsity
         self.by_kernels = bool(kernels and kernels.jacobian and getattr(pattern, "format", "csc") == "csc")
+        memory.noise_at_end = self._answer("_noise_at_end")
         self._ask_equations(memory, problem, kernels if self.by_kernels else None, self.team)
         if not self.by_kernels:
             memory.evaluate = self._answer("_evaluate")
@@ -591,9 +593,6 @@ class MachineStages(StageEquations):
         if status != own.SOLVED and improve_differences(self.problem):
             self.forget()
             status = self._advance(t0, h, first, looks)
-        if status in (own.DIVERGED, own.SLOW, own.UNRESOLVED) and numbers.doubtful:
-            if self._changes_by_rounding(t0, h):
-                numbers.eta, numbers.rate, status = 1.0, 0.0, own.SOLVED
         return status
 
     def _advance(self, t0: float, h: float, first: int, looks: bool) -> int:
@@ -662,10 +661,9 @@ class MachineStages(StageEquations):
         """Whether F at the stages is as small as their last ``change`` says."""
         return self._act(own.SMALL, t0, h) != 0.0
 
-    def is_at_rounding(self, t0: float, h: float, doubtful: bool) -> bool:
-        """Whether the ``change`` of the stages is rounding, which may be ``doubtful`` to compiled code."""
-        known = not doubtful and self._act(own.ROUNDING, t0, h) != 0.0
-        return known or (self.numbers.doubtful > 0.0 and self._changes_by_rounding(t0, h))
+    def is_at_rounding(self, t0: float, h: float) -> bool:
+        """Whether the ``change`` of the stages is rounding."""
+        return self._act(own.ROUNDING, t0, h) != 0.0
 
     def judge_by_matrix(self, solver: Any, node: int) -> bool:
         """Let the matrix of a node judge stages that were solved node by node; whether there is one."""
@@ -686,30 +684,27 @@ class MachineStages(StageEquations):
         x[:] = (self._operators.mass if product else self._operators.solve)(np.array(x))
         return 1
 
-    def _changes_by_rounding(self, t0: float, h: float) -> bool:
-        """Whether unknowns still change only by rounding, see :func:`only_rounding`."""
-        if may_improve_differences(self.problem):
-            return False
-        at_end = (slice(None), self.u[-1], self.du[-1], t0 + h, h * self.real)
-        about = self.change, self.weights, self.multipliers, self.numbers.kappa
-        return only_rounding(self.problem, *about, [at_end]) and self._act(own.SMALL, t0, h) != 0.0
-
-    def _noise(self, t0: float, h: float) -> Vector | None:
-        at_end = self.u[-1], self.du[-1], t0 + h, h * self.real
-        return rounding_noise(self.problem, *at_end, self.multipliers)
+    def _noise_at_end(self, certain: int, _: int) -> int:
+        """Write the error by rounding of F at the last stage; 0 where differences may be improved instead."""
+        memory, last = self._memory, 8 * (self.m - 1) * self.n
+        if certain and may_improve_differences(self.problem):
+            return 0
+        noise = None
+        with self._counted(self.problem, self.counts):
+            u, du = (numbers_at(place + last, self.n).copy() for place in (memory.u, memory.du))
+            noise = rounding_noise(self.problem, u, du, memory.time, memory.step, self.multipliers)
+        if noise is not None:
+            self._arrays["work"][0] = noise
+        return int(noise is not None)
 
     def beyond_rounding(self, t0: float, h: float) -> float:
         """Weighted norm of the estimated error without what rounding at the end explains of it."""
-        norm = self._act(own.BEYOND, t0, h)
-        if not self.numbers.doubtful:
-            return norm
-        error, noise = np.abs(self.estimated), self._noise(t0, h)
-        part = np.maximum(error if noise is None else error - noise, 0.0) * self.weights
-        return float(np.sqrt(part @ part / self.n))
+        return self._act(own.BEYOND, t0, h)
 
     def is_rounding(self, t0: float, h: float, most: float, error: Vector | None = None) -> bool:
         """Whether the weighted error of the checked unknowns, at the end, is small or by rounding there."""
-        error, noise = self.error if error is None else error, self._noise(t0, h)
+        error, at_end = self.error if error is None else error, (self.u[-1], self.du[-1], t0 + h)
+        noise = rounding_noise(self.problem, *at_end, h * self.real, self.multipliers)
         return noise is None or not ((np.abs(error) - noise) * self.checked * self.weights > most).any()
 
     def end_is_solved(self, t0: float, h: float, most: float) -> bool:

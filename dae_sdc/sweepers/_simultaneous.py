@@ -428,13 +428,13 @@ def size_of_others(a: Any, above: Any) -> Any:
 
 
 @within_compiled
-def put_noise(a: Any, time: Any, c: Any) -> Any:
+def put_noise(a: Any, time: Any, c: Any, certain: Any) -> Any:
     """Write the error of unknowns by rounding of F at the last stage into ``work``, see rounding_noise."""
     n, last, spare = a.n, 8 * (a.m - 1) * a.n, a.data if a.refactorize != 0 else a.end_lu
     outside = a.refactorize != 0 and integers(a.triangles + 8 * PARTS * (a.pairs + 1))[0] == 0
     if outside or a.linearize != 0:
-        a.numbers.doubtful = 1.0
-        return False
+        a.time, a.step = time, c
+        return call_at(a.noise_at_end, (a.own, certain, 0)) != 0
     mn.halves_at(a.jacobian, time, a.u + last, a.du + last, c, a.p, spare, a.end_matrix, a.entries)
     noise, terms, error = doubles(a.work), doubles(a.transformed), doubles(a.error)
     point = a.u + last, a.du + last
@@ -442,9 +442,9 @@ def put_noise(a: Any, time: Any, c: Any) -> Any:
     for i in range(a.entries):
         doubles(a.end_matrix)[i] += doubles(spare)[i]
     status = factorize_at_end(a)
-    if status != mn.REGULAR:  # Python looks more closely at one that is hardly regular
-        a.numbers.doubtful = 1.0 if status == mn.HARDLY_REGULAR else a.numbers.doubtful
-        return False
+    if status != mn.REGULAR:
+        a.time, a.step = time, c
+        return status == mn.HARDLY_REGULAR and call_at(a.noise_at_end, (a.own, certain, 0)) != 0
     for j in range(n):
         noise[j] = TINY
     for which in range(DIRECTIONS):
@@ -460,14 +460,15 @@ def put_noise(a: Any, time: Any, c: Any) -> Any:
 
 @_view.method(**mn.RARE)
 def _changes_by_rounding(a: Any, t0: Any, h: Any) -> Any:
-    """Whether unknowns still change only by rounding, see ``only_rounding`` of step_error."""
+    """Whether unknowns still change only by what rounding of F explains, beside a share of the tolerance."""
+    # The weights of multipliers are then lowered to the accuracy that can be reached: their rounding grows
+    # like 1 / h or faster. That of other unknowns has to stay far below the tolerance.
     n, x, change, weights, noise = a.n, a.numbers, doubles(a.change), doubles(a.weights), doubles(a.work)
-    x.doubtful = 0.0
     if a.amplifies == 0 or not mn.largest_of(change, 0, a.m * n) < np.inf:
         return False
     if not size_of_others(a, 0) <= n * max(x.kappa, ROUNDING_SHARE) ** 2:
         return False
-    if not put_noise(a, t0 + h, h * x.gamma) or not size_of_others(a, a.work) <= n * x.kappa**2:
+    if not put_noise(a, t0 + h, h * x.gamma, 1) or not size_of_others(a, a.work) <= n * x.kappa**2:
         return False
     for j in range(n):
         if doubles(a.others)[j] == 0.0:
@@ -483,13 +484,12 @@ def _changes_by_rounding(a: Any, t0: Any, h: Any) -> Any:
 @_view.method(**mn.RARE)
 def _beyond_rounding(a: Any) -> Any:
     """Weighted norm of the estimated error without what rounding at the end explains of it."""
-    a.numbers.doubtful = 0.0
     if a.amplifies == 0:
         return np.inf
     # It is asked once or twice for a step, before or after work is counted, and counts none.
-    jacobian, factorization, total = a.counts.jacobian, a.counts.factorization, 0.0
-    known = put_noise(a, a.called_time + a.called_step, a.called_step * a.numbers.gamma)
-    a.counts.jacobian, a.counts.factorization = jacobian, factorization
+    rhs, jacobian, factorization, total = a.counts.rhs, a.counts.jacobian, a.counts.factorization, 0.0
+    known = put_noise(a, a.called_time + a.called_step, a.called_step * a.numbers.gamma, 0)
+    a.counts.rhs, a.counts.jacobian, a.counts.factorization = rhs, jacobian, factorization
     if not known:
         return np.inf
     for j in range(a.n):
@@ -888,7 +888,7 @@ def _sweep_nodes(a: Any, t0: Any, h: Any) -> Any:
     call_at(a.sweep, (a.swept, 0))
     take_swept(a, s)
     x.iterations = step.done * own.MOST_NEWTON_ITERATIONS / MOST_SWEEPS
-    x.rate, x.doubtful, x.end_error = 0.0, 0.0, 0.0
+    x.rate, x.end_error = 0.0, 0.0
     if step.reached < m:
         return own.LEFT_TO_PYTHON
     if x.plain > 0.0:
@@ -900,8 +900,7 @@ def _sweep_nodes(a: Any, t0: Any, h: Any) -> Any:
                 change[i * n + j] = u[i * n + j] - old[i * s.goal.old.stride + j]
         if not a.changes_by_rounding(t0, h):
             x.rate = goal_numbers_at(s.goal.numbers).contraction
-            if x.doubtful == 0.0:
-                call_at(a.sweep, (a.swept, 1))
+            call_at(a.sweep, (a.swept, 1))
             return own.SLOW
     if not swept_residual_is_small(a, s, t0, h):
         call_at(a.sweep, (a.swept, 1))

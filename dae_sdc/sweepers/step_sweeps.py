@@ -122,23 +122,13 @@ class AccuracyGoal:
             self.stages.numbers.judged = 0.0
             sweep.begin_goal(self.goal.numbers)
 
-    def continue_ahead(self, how: int) -> None:
-        """Go on with a step that was swept ahead, and ended as its last sweep says."""
-        doubtful = self.stages.numbers.doubtful > 0.0
-        if self.known == SLOW and not doubtful:
-            self.status = TOO_SLOW
-        elif self.known in (SOLVED, UNRESOLVED):
-            self.status = CONVERGED
-        else:
-            self.take_status(how)
-
     def take_status(self, status: int) -> None:
         """Take the result of a sweep; CONVERGED if unknowns still change only by rounding."""
         if status == TOO_SLOW and not self.iterate.nodes.shared:
             L, stages = self.iterate.level, self.stages
             self._show()
             np.subtract(stages.u, self.goal.old, out=stages.change)
-            if stages.is_at_rounding(L.time, L.dt, self.known == SLOW):
+            if stages.is_at_rounding(L.time, L.dt):
                 status = CONVERGED
         self.status = status
 
@@ -239,8 +229,8 @@ class StepSweeps:
         self._switched = SwitchedSteps(problem, iterate.num_nodes) if located else None
         self._sweeps_of_last_step = 0
         # Of a step that was begun ahead: its values, whether they were extrapolated, its sweeps, the first
-        # node that was not solved in the next one, and how they have ended; and that node until it is solved.
-        self.ahead: tuple[Stages, bool, int, int, int]
+        # node that was not solved in the next one; and that node until it is solved.
+        self.ahead: tuple[Stages, bool, int, int]
         self._failed: int | None = None
         # Whether the iterate was reached from starts that were not final.
         self._began_provisionally = False
@@ -297,7 +287,7 @@ class StepSweeps:
     def _continue_ahead(self, accuracy: AccuracyGoal) -> None:
         """Go on with a step that compiled code has begun, see :class:`SweepsAhead`."""
         iterate = self.iterate
-        before, iterate.extrapolated, iterate.sweeps, reached, how = self.ahead
+        before, iterate.extrapolated, iterate.sweeps, reached = self.ahead
         iterate.stages.rows[:], iterate.stages.integral[:] = before.rows, before.integral
         iterate.level.f[0] = attach(iterate.level.u[0].derivative(), iterate.problem.n_diff)
         iterate.stages.integral_known = True
@@ -305,7 +295,7 @@ class StepSweeps:
         if reached < iterate.num_nodes:
             self._failed = reached
         else:
-            accuracy.continue_ahead(how)
+            accuracy.status = TOO_SLOW if accuracy.known == SLOW else CONVERGED
 
     # --- sweeps ---------------------------------------------------------------------------------------------
 

@@ -375,8 +375,7 @@ def accepted_ahead(w: Any, x: Any, time: Any, h: Any) -> Any:
         if not error <= 1.0:
             return False
     between = w.error_between() if run.between > 0.0 else 0.0
-    numbers.doubtful = 0.0
-    if between > 1.0 or not decided(w, x, True, error, between, h) or numbers.doubtful > 0.0:
+    if between > 1.0 or not decided(w, x, True, error, between, h):
         return False
     if not np.isnan(approached(x, w, time, h)):
         return False
@@ -407,9 +406,7 @@ def failed_ahead(w: Any, x: Any, h: Any) -> Any:
         return False
     if w.linearize != 0 and w.swept == 0:  # differences may be improved
         return False
-    if not (undefined or run.status == SINGULAR) and (
-        run.repeated >= REPETITIONS or w.numbers.doubtful > 0.0
-    ):
+    if not (undefined or run.status == SINGULAR) and run.repeated >= REPETITIONS:
         return False
     if h < run.hesitant * run.longest or run.in_a_row >= run.most_in_a_row:
         return False
