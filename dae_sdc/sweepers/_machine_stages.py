@@ -83,8 +83,8 @@ class StagesMemory(ctypes.Structure):
             "late_counted late_atol",  # likewise of errors at the end of unknowns of index 2
             "share",  # in Python: does the parts of a piece of work, see dae_sdc.sweepers.teams; 0 without
             # Where stages are swept, see ``sweep_nodes``: the address of a SweepMemory, or 0, of the function
-            # that sweeps, and of rows of two numbers of the steps; weights of the stages in u' at the end.
-            "swept sweep swept_rows end_row",
+            # that sweeps; weights of the stages in u' at the end.
+            "swept sweep end_row",
             # Of the matrix of a node that judges stages, -1 for that of their own, and -2 in Python.
             "nodes_of slot by_node n_integrated",
             "checks",  # whether errors of the last stage are checked
@@ -496,7 +496,8 @@ class StageEquations(StageMatrices):
                 self._arrays["end_matrix"][:] = parts[0] + parts[1]
         return done
 
-    def _act(self, what: int, t0: float, h: float, judging: tuple[int, bool, bool] = NOT_JUDGED) -> float:
+    def act(self, what: int, t0: float, h: float, judging: tuple[int, bool, bool] = NOT_JUDGED) -> float:
+        """Let compiled code do a piece of its work, from :data:`~simultaneous.ADVANCE` on, for a step."""
         memory, problem, idle = self._memory, self.problem, self.team is None or self.team.idle
         memory.share = 0 if idle else self._answer("_share_parts")
         if self.by_kernels:
@@ -602,7 +603,7 @@ class MachineStages(StageEquations):
             memory.linearize = 0
         status, self._advanced = self._advanced, None
         if status is None:
-            status = int(self._act(own.ADVANCE, t0, h, (first, False, looks)))
+            status = int(self.act(own.ADVANCE, t0, h, (first, False, looks)))
         known = memory.linearize or self.numbers.linearized > 0.0 or self.numbers.plain
         if status != own.UNDEFINED or known:
             return status
@@ -610,8 +611,8 @@ class MachineStages(StageEquations):
         self.forget()
         memory.linearize = self._answer("_linearize")
         if self.in_turn:
-            self._act(own.CONTINUE, t0, h)
-        return int(self._act(own.ADVANCE, t0, h, (first, False, looks)))
+            self.act(own.CONTINUE, t0, h)
+        return int(self.act(own.ADVANCE, t0, h, (first, False, looks)))
 
     def starting_slope(self, u0: MeshDAE, t0: float, h: float) -> float:
         """Weighted norm of u' at the start by an implicit step of size h; inf if it cannot be solved."""
@@ -621,11 +622,11 @@ class MachineStages(StageEquations):
         self.guess.fill(0.0)
         self.forget()
         memory.slot = -1
-        slope = self._act(own.SLOPE, t0, h)
+        slope = self.act(own.SLOPE, t0, h)
         if not (np.isfinite(slope) or memory.linearize):
             self.forget()
             memory.linearize = self._answer("_linearize")
-            slope = self._act(own.SLOPE, t0, h)
+            slope = self.act(own.SLOPE, t0, h)
             memory.linearize = 0
         self.forget()
         self.count()
@@ -633,19 +634,11 @@ class MachineStages(StageEquations):
 
     def judge(self, t0: float, h: float, first: int, again: bool, looks: bool = False) -> float:
         """See :func:`judge`."""
-        return self._act(own.JUDGE, t0, h, (first, again, looks))
+        return self.act(own.JUDGE, t0, h, (first, again, looks))
 
     def renew(self, t0: float, h: float) -> bool:
         """See :func:`renew`."""
-        return self._act(own.RENEW, t0, h) != 0.0
-
-    def goes_on(self, t0: float, h: float) -> bool:
-        """Go on to the next stage of those that are solved in turn; False where there is none."""
-        return self._act(own.NEXT, t0, h) != 0.0
-
-    def begin_again(self, t0: float, h: float) -> None:
-        """Go to the current one of stages that are solved in turn, with the guess for it."""
-        self._act(own.AGAIN, t0, h)
+        return self.act(own.RENEW, t0, h) != 0.0
 
     def solve_alone(self, system: NodeSystem, newton: ModifiedNewton, t0: float, h: float) -> None:
         """Solve the current stage with its own Jacobian and damping; raises as Newton's method does."""
@@ -656,14 +649,6 @@ class MachineStages(StageEquations):
         at = attach(u, n_diff), attach(du, n_diff), (u, du), float(t0 + h * self.c[i]), h * self.real
         system.place(*at, (t0, h), i + 1)
         newton.solve(system)
-
-    def residual_meets(self, t0: float, h: float) -> bool:
-        """Whether F at the stages is as small as their last ``change`` says."""
-        return self._act(own.SMALL, t0, h) != 0.0
-
-    def is_at_rounding(self, t0: float, h: float) -> bool:
-        """Whether the ``change`` of the stages is rounding."""
-        return self._act(own.ROUNDING, t0, h) != 0.0
 
     def judge_by_matrix(self, solver: Any, node: int) -> bool:
         """Let the matrix of a node judge stages that were solved node by node; whether there is one."""
@@ -696,10 +681,6 @@ class MachineStages(StageEquations):
         if noise is not None:
             self._arrays["work"][0] = noise
         return int(noise is not None)
-
-    def beyond_rounding(self, t0: float, h: float) -> float:
-        """Weighted norm of the estimated error without what rounding at the end explains of it."""
-        return self._act(own.BEYOND, t0, h)
 
     def is_rounding(self, t0: float, h: float, most: float, error: Vector | None = None) -> bool:
         """Whether the weighted error of the checked unknowns, at the end, is small or by rounding there."""
@@ -810,7 +791,7 @@ class MachineStages(StageEquations):
             setattr(memory, name, number)
         if self.past:  # of the steps that follow, too
             memory.u_before, memory.du_before = memory.run_u - 8 * self.n, memory.run_du - 8 * self.n
-        status = int(self._act(own.STEPS, 0.0, 0.0))
+        status = int(self.act(own.STEPS, 0.0, 0.0))
         if weights is not None:
             self._end_weights(weights)
         if status == steps_ahead.UNFINISHED:
@@ -825,8 +806,6 @@ class MachineStages(StageEquations):
         self._solver, self._memory.swept = solver, place
         if not self._memory.sweep:
             self._memory.sweep = entry("dae_sdc.sweepers._compiled:sweep_step").address
-            self._arrays["swept_rows"] = np.zeros((steps_ahead.MOST_STEPS, 2))
-            tell_addresses(self._memory, {"swept_rows": self._arrays["swept_rows"]})
 
     @property
     def is_swept(self) -> bool:
@@ -837,12 +816,6 @@ class MachineStages(StageEquations):
     def n_integrated(self) -> int:
         """Number of leading unknowns whose u' the stages have."""
         return int(self._memory.n_integrated)
-
-    def sweeps_of_steps(self, count: int) -> Vector:
-        """The number of sweeps, and what is left of the equations, of each step taken ahead, (K, 2)."""
-        if self._memory.swept:
-            return np.array(self._arrays["swept_rows"][:count])
-        return np.tile((self.numbers.plain, 0.0), (count, 1))
 
     def take_advanced(self) -> int | None:
         """How the sweeps of the step that was begun ahead have ended, once; None where none was."""

@@ -1040,7 +1040,7 @@ def _weigh_within(a: Any, h: Any) -> Any:
 
 @within_compiled
 def put_counts(work: Any, row: Any, sign: Any) -> None:
-    """Add what was counted, times a sign, to the last five numbers of a row of a step."""
+    """Add what was counted, times a sign, to the row of a step."""
     counts = work.counts
     row[2] += sign * counts.rhs
     row[3] += sign * counts.newton
@@ -1051,12 +1051,12 @@ def put_counts(work: Any, row: Any, sign: Any) -> None:
 
 @_view.method()
 def _begin_step(a: Any) -> None:
-    block, row_at, now, before = 8 * a.rows * a.n, a.work_rows + 56 * a.taken, a.step_sizes, a.sizes_before
+    block, row_at, now, before = 8 * a.rows * a.n, a.work_rows + 72 * a.taken, a.step_sizes, a.sizes_before
     a.step_u, a.step_du = a.run_u + block * a.taken, a.run_du + block * a.taken
     a.u, a.du = a.step_u, a.step_du
     for i in range(SIZES):
         doubles(before)[i] = doubles(now)[i]
-    for i in range(7):
+    for i in range(9):
         doubles(row_at)[i] = 0.0
     put_counts(a, doubles(row_at), -1.0)
 
@@ -1069,17 +1069,17 @@ def _restore_sizes(a: Any) -> None:
 
 @_view.method()
 def _end_step(a: Any, time: Any, h: Any) -> None:
-    row_at, n, u0, u = a.work_rows + 56 * a.taken, a.n, doubles(a.u0), doubles(a.u + 8 * (a.m - 1) * a.n)
+    row_at, n, u0, u = a.work_rows + 72 * a.taken, a.n, doubles(a.u0), doubles(a.u + 8 * (a.m - 1) * a.n)
     row = doubles(row_at)
-    row[0], row[1] = time, h
+    row[0], row[1], row[7] = time, h, a.numbers.plain
     put_counts(a, row, 1.0)
     for j in range(n):
         u0[j] = u[j]
     if a.graded != 0:
         a.copy(a.estimates + 8 * n * a.taken, a.estimated, 1)
     if a.swept != 0:
-        step, swept = sweep_memory_at(a.swept).step, doubles(a.swept_rows + 16 * a.taken)
-        swept[0], swept[1] = step.done, 0.0 if step.to_goal != 0 else step.value
+        step = sweep_memory_at(a.swept).step
+        row[7], row[8] = step.done, 0.0 if step.to_goal != 0 else step.value
     a.u_before, a.du_before, a.time_before, a.step_before = a.u, a.du, time, h
     a.taken += 1
 

@@ -20,7 +20,7 @@ from dae_sdc.sweepers.collocation import qdelta_matrix, transient_growth
 from dae_sdc.sweepers.iterate import Predictor, StepIterate
 from dae_sdc.sweepers.nodes import OK, RESIDUAL_FAILED, SWEEP_FAILED, Stages
 from dae_sdc.sweepers.restart import SwitchedSteps
-from dae_sdc.sweepers.simultaneous import MOST_NEWTON_ITERATIONS, SLOW, SOLVED, UNRESOLVED
+from dae_sdc.sweepers.simultaneous import MOST_NEWTON_ITERATIONS, ROUNDING, SLOW, SMALL, SOLVED, UNRESOLVED
 from dae_sdc.sweepers.step_error import SMALLEST_NODE_TOLERANCE
 from dae_sdc.sweepers.steps_ahead import Look, StepsAhead, Taken
 from dae_sdc.sweepers.sweep import CONVERGED, GOING_ON, MOST_SWEEPS, TOO_SLOW, Continuation
@@ -128,7 +128,7 @@ class AccuracyGoal:
             L, stages = self.iterate.level, self.stages
             self._show()
             np.subtract(stages.u, self.goal.old, out=stages.change)
-            if stages.is_at_rounding(L.time, L.dt):
+            if stages.act(ROUNDING, L.time, L.dt):
                 status = CONVERGED
         self.status = status
 
@@ -166,9 +166,9 @@ class AccuracyGoal:
         iterate, stages = self.iterate, self.stages
         if iterate.keeps:
             stages.u[:] = iterate.node_values()
-        small: bool = stages.residual_meets(iterate.level.time, iterate.level.dt)
+        small = stages.act(SMALL, iterate.level.time, iterate.level.dt)
         stages.u[:] = iterate.stages.u
-        return small
+        return bool(small)
 
     def _unsolved(self) -> Outcome:
         iterate, stages = self.iterate, self.stages

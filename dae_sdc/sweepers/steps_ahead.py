@@ -547,7 +547,8 @@ class StepsAhead:
         if method is not self._method:
             self._method, m, n = method, method.stages.rows, method.stages.n
             self._capacity = max(1, min(MOST_STEPS, POOL_BYTES // (16 * m * n)))
-            self._rows = np.empty((self._capacity, 2 + len(COUNTERS)))
+            # Of each step start and size, what was counted, its sweeps, and what is left of the equations.
+            self._rows = np.empty((self._capacity, 4 + len(COUNTERS)))
             graded = method.weights is not None and bool(method.weights.exponents.any())
             self._estimates = np.empty((self._capacity if graded else 0, n))
             self._u, self._du = np.empty((0, n)), np.empty((0, m, n))
@@ -608,7 +609,7 @@ class StepsAhead:
         if status == UNFINISHED:
             stages.u, stages.du = self._u[self._row + 1 :][:m], self._du[self._used]
             self._used, self._row = self._used + 1, self._row + m
-        stages.count_before(self._rows[k, 2:] if status == UNFINISHED else None)
+        stages.count_before(self._rows[k, 2:-2] if status == UNFINISHED else None)
         self._pace.took(k, began)
         return taken
 
@@ -649,7 +650,7 @@ class StepsAhead:
     def _taken(self, value: MeshDAE, status: int, k: int, first: int, row: int) -> Taken:
         """The k steps in memory from a place on, from a state."""
         stages = self._method.stages
-        run, rows, swept = stages.run, self._rows[:k].copy(), stages.sweeps_of_steps(k)
+        run, rows = stages.run, self._rows[:k].copy()
         taken = Taken(
             status=status,
             time=float(run.time),
@@ -658,14 +659,14 @@ class StepsAhead:
             starts=rows[:, 0],
             sizes=rows[:, 1],
             rejected=int(run.rejected),
-            counts=rows[:, 2:],
+            counts=rows[:, 2:-2],
             u=self._u[row : row + k * stages.rows + 1],
             du=self._du[first : first + k],
             nodes=stages.nodes,
             collocation=not stages.in_turn,
             slope=None if value.polynomial is None else value.polynomial.derivative_at_end(),
-            sweeps=swept[:, 0],
-            residuals=swept[:, 1],
+            sweeps=rows[:, -2],
+            residuals=rows[:, -1],
             n_integrated=stages.n_integrated,
             past=value.polynomial if stages.past else None,
         )

@@ -105,7 +105,7 @@ class StagesTogether:
                 status = self._solve_coupled(u0, stages.du, t0, h, status)
         elif stages.in_turn:
             while status != SOLVED and self._solve_alone(t0, h):
-                status = stages.solve(t0, h, first, looks) if stages.goes_on(t0, h) else SOLVED
+                status = stages.solve(t0, h, first, looks) if stages.act(simultaneous.NEXT, t0, h) else SOLVED
         elif status in (DIVERGED, SLOW, UNRESOLVED) and repeated >= REPETITIONS:
             status = self._solve_coupled(u0, stages.guess, t0, h, status)
         return self.judge(status, t0, h)
@@ -158,7 +158,7 @@ class StagesTogether:
         effort = self.told * numbers.iterations / simultaneous.MOST_NEWTON_ITERATIONS
         reason = (status != SOLVED and (failure or self._failure)) or simultaneous.REASONS[status]
         about = self.order, effort, self.told * numbers.rate, reason, int(numbers.worst)
-        beyond = partial(stages.beyond_rounding, t0, h)
+        beyond = partial(stages.act, simultaneous.BEYOND, t0, h)
         return Outcome(status == SOLVED, error, *about, self.slack, 0.0, numbers.costly, beyond)
 
     def forget_errors(self, t0: float) -> None:
@@ -172,7 +172,7 @@ class StagesTogether:
         system.weights, system.unit = stages.weights, self.weights.rtol
         newton.tolerance = max(SMALLEST_NODE_TOLERANCE, stages.numbers.relative)
         newton.forget()
-        stages.begin_again(t0, h)
+        stages.act(simultaneous.AGAIN, t0, h)
         try:
             stages.solve_alone(system, newton, t0, h)
         except SolveError as failure:
@@ -242,7 +242,7 @@ class PlainStages:
             stages.begin(u0, t0, h)
             while not self._solved(t0, h):
                 stages.solve_alone(self.system, self._newton, t0, h)
-                if not stages.goes_on(t0, h):
+                if not stages.act(simultaneous.NEXT, t0, h):
                     break
             stages.count()
             return stages.u, stages.du
@@ -263,7 +263,7 @@ class PlainStages:
         if not solved:
             self._stages.forget()
             if self.in_turn:
-                self._stages.begin_again(t0, h)
+                self._stages.act(simultaneous.AGAIN, t0, h)
         return solved
 
     @property
