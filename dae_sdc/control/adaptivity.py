@@ -318,8 +318,8 @@ class AdaptivityDAE(StepRequests, MarkingControl):
         look: Callable[[Any, Any, Taken], int] | None,
     ) -> Taken | None:
         """Steps that are taken one after the other from a state, as they would be one by one, if any can."""
-        # Only polynomials are looked at afterwards.
-        looks = look is None or L.sweep.collocation
+        # What is looked at afterwards has a polynomial, or u' at both ends.
+        looks = look is None or L.sweep.collocation or value.polynomial is not None
         free = self._given is None and not self._restarts and looks
         ahead = L.sweep.steps_ahead(value, time) if free and L.prob.noise is None else None
         if ahead is None:

@@ -71,7 +71,7 @@ class FixedSteps(StepRequests, Control):
         self, L: Any, value: Any, time: float, most: int, hesitation: Any, look: Any
     ) -> Taken | None:
         """Steps that are taken one after the other from a time of the grid up to a stop, if any can."""
-        free = self._given is None and (look is None or L.sweep.collocation)
+        free = self._given is None and (look is None or L.sweep.collocation or value.polynomial is not None)
         ahead = L.sweep.steps_ahead(value, time) if free else None
         self._pass(time)
         if ahead is None or self._here != time or L.params.dt != self.params.dt:
