@@ -43,7 +43,7 @@ from dae_sdc.run import execution
 from dae_sdc.sharing import Recent
 from dae_sdc.sweepers import _answers, together
 from dae_sdc.sweepers.coupled import CoupledStages
-from dae_sdc.sweepers.simultaneous import KEPT_FACTORS_CONTRACTION, SINGULAR, SOLVED
+from dae_sdc.sweepers.simultaneous import JUDGE, KEPT_FACTORS_CONTRACTION, SINGULAR, SOLVED
 from dae_sdc.sweepers.tableaux import radau_iia
 from dae_sdc.sweepers.tolerance import Weights
 
@@ -119,7 +119,7 @@ def step(stages: Any, u0: Array, t0: float, h: float, again: bool = True) -> tup
     stages.forget()
     first = stages.begin(attach(np.array(u0, dtype=float), stages.problem.n_diff), t0, h)
     assert stages.solve(t0, h) == SOLVED
-    return stages.u, stages.du, stages.judge(t0, h, first, again)
+    return stages.u, stages.du, stages.act(JUDGE, t0, h, (first, again, False))
 
 
 def close(found: tuple[Array, Array, float], expected: tuple[Array, Array, float]) -> None:

@@ -238,7 +238,12 @@ class AdaptivityDAE(StepRequests, MarkingControl):
 
     def _check_approach(self, L: Any, outcome: Outcome) -> bool:
         """Whether a step is to be repeated behind a jump that the steps approach but do not reach."""
-        end = SimpleNamespace(end_slope=partial(_relative_slope, L))
+
+        def end_slope() -> float:  # the largest u' of a differential unknown, relative to its size
+            k, sizes = L.prob.n_diff, np.maximum(L.prob.run_scales.unknowns, TINY)
+            return float(np.abs(L.uend.polynomial.derivative_at_end()[:k] / sizes[:k]).max(initial=0.0))
+
+        end = SimpleNamespace(end_slope=end_slope)
         point = approached(self.sizes, end, float(L.time), float(L.dt))
         if np.isnan(point):
             return False
@@ -431,12 +436,6 @@ class AdaptivityDAE(StepRequests, MarkingControl):
             sizes.forget()
             sizes.wanted = min(sizes.wanted, self._first_step(L, L.uend, now))
         L.params.dt = clipped(sizes, now)
-
-
-def _relative_slope(L: Any) -> float:
-    """The largest u' of a differential unknown at the end of a step, relative to its size."""
-    k, sizes = L.prob.n_diff, np.maximum(L.prob.run_scales.unknowns, TINY)
-    return float(np.abs(L.uend.polynomial.derivative_at_end()[:k] / sizes[:k]).max(initial=0.0))
 
 
 def require_estimate(cls: type[Any], problem: Any, nodes: int, name: str = "") -> None:

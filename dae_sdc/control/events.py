@@ -331,11 +331,6 @@ class _Watch:
         text = self.event.message or f"the run ended at event '{self.name}'"
         return f"{text} at t={t:.10g}"
 
-    def may_stop(self, values: Vector) -> bool:
-        """Whether values along a step show that the run may have to stop in it."""
-        crosses = bool((self.side * values).min() < -self.tolerance)
-        return crosses and (self.changes or self.event.last > 0)
-
     def is_due(self, t: float, slack: float) -> bool:
         """Whether one of its times that are known before has come, and has not been kept."""
         if self.event.times is None or (self.times and self.times[-1] >= t - slack):
@@ -710,7 +705,8 @@ class _Functions:
         watches = [*self.events, *self.switches]
         for i, is_resolved in _near_zero(watches, sampled.thetas[: sampled.count], table):
             watch, values = watches[i], table[i].tolist()
-            if ahead and watch.may_stop(table[i]):
+            crosses = ahead and (watch.side * table[i]).min() < -watch.tolerance
+            if crosses and (watch.changes or watch.event.last > 0):
                 return None
             function, curve = self.of_watch(step.level.prob, watch), sampled.curve
             known: tuple[Sequence[float], Sequence[float]] = sampled.thetas, values

@@ -22,7 +22,7 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.sweepers import sweep
 from dae_sdc.sweepers._answers import ANSWER, Answers, SparseFactors, numbers_at, sparse_matrix
 from dae_sdc.sweepers.solvers import Place, PythonNodes
-from dae_sdc.sweepers.sweep import CONTINUE, Continuation, Goal
+from dae_sdc.sweepers.sweep import CONTINUE, Goal
 
 
 class RowsMemory(ctypes.Structure):
@@ -241,7 +241,11 @@ class CompiledNodes(PythonNodes, Answers):
         memory = self._memory
         for name, value in given.items():
             if name == "last":
-                self._locate(value)
+                memory.last.wanted = value.wanted
+                if value.wanted == CONTINUE:
+                    memory.last.nodes, memory.last.split = value.nodes, value.split
+                    for part in ("matrix", "value", "derivative", "inverse"):
+                        tell_rows(getattr(memory.last, part), getattr(value, part))
             elif name == "before":
                 for part in ("u", "du", "integral"):
                     tell_rows(getattr(memory.before, part), getattr(value, part))
@@ -263,14 +267,6 @@ class CompiledNodes(PythonNodes, Answers):
         memory, self.goal_numbers = self._memory.goal, goal.numbers
         tell_rows(memory.old, goal.old)
         memory.weights, memory.numbers = address(goal.weights), addressof(goal.numbers)
-
-    def _locate(self, last: Continuation) -> None:
-        memory = self._memory.last
-        memory.wanted = last.wanted
-        if last.wanted == CONTINUE:
-            memory.nodes, memory.split = last.nodes, last.split
-            for part in ("matrix", "value", "derivative", "inverse"):
-                tell_rows(getattr(memory, part), getattr(last, part))
 
     # --- the state of the matrices --------------------------------------------------------------------------
 

@@ -564,18 +564,15 @@ class MachineStages(StageEquations):
 
     def _take_step_before(self, before: Any) -> None:
         memory = self._memory
-        if self.past:
-            self._before = u, du = np.ascontiguousarray(before.value), np.ascontiguousarray(before.derivative)
-            memory.past, memory.of_past = len(u), address(self.past[len(u)])
-            memory.u_before, memory.du_before, memory.step_before = address(u[-1]), address(du[-1]), before.dt
-            return
-        if self.in_turn or not self.continues(before):
+        if not self.past and (self.in_turn or not self.continues(before)):
             # Of the stages before, the last alone is looked at.
             slopes = np.empty((self.m, self.n))
             slopes[-1] = before.derivative_at_end()
             self._before, memory.du_before, memory.step_before = (slopes, slopes), address(slopes), 0.0
             return
         self._before = u, du = np.ascontiguousarray(before.value), np.ascontiguousarray(before.derivative)
+        if self.past:
+            memory.past, memory.of_past, u, du = len(u), address(self.past[len(u)]), u[-1], du[-1]
         memory.u_before, memory.du_before = address(u), address(du)
         memory.time_before, memory.step_before = before.time, before.dt
 
@@ -631,14 +628,6 @@ class MachineStages(StageEquations):
         self.forget()
         self.count()
         return slope
-
-    def judge(self, t0: float, h: float, first: int, again: bool, looks: bool = False) -> float:
-        """See :func:`judge`."""
-        return self.act(own.JUDGE, t0, h, (first, again, looks))
-
-    def renew(self, t0: float, h: float) -> bool:
-        """See :func:`renew`."""
-        return self.act(own.RENEW, t0, h) != 0.0
 
     def solve_alone(self, system: NodeSystem, newton: ModifiedNewton, t0: float, h: float) -> None:
         """Solve the current stage with its own Jacobian and damping; raises as Newton's method does."""
@@ -717,10 +706,6 @@ class MachineStages(StageEquations):
         self._begin_weights(weights)
         act()(self._memory.own, own.WEIGH, 0.0, h, 0, not first, floor)
         self._end_weights(weights)
-
-    def weigh_within(self, weights: Weights, h: float) -> bool:
-        """Write the weights by the values at the solved stages where these are larger than known sizes."""
-        return bool(act()(self._memory.own, own.WITHIN, 0.0, h, *NOT_JUDGED))
 
     def _begin_weights(self, weights: Weights) -> None:
         """Tell compiled code how errors are weighted, and with which rate of change."""

@@ -589,15 +589,6 @@ def _row_growth(a: Any) -> Any:
 
 
 @within_compiled
-def factorize_complex(n: Any, function: Any, small: Any, matrix_at: Any, pivots: Any) -> Any:
-    """LU factors of a complex matrix stored by columns, in place; False where a pivot is zero."""
-    regular, matrix = mn.lapack_factor(function, small, matrix_at, pivots), complexes(matrix_at)
-    for j in range(n):  # LAPACK does not tell those of columns below the smallest normal number
-        regular = regular and matrix[j * n + j] != 0.0
-    return regular
-
-
-@within_compiled
 def factorize_dense(a: Any, k: Any) -> Any:
     """LU factors of matrix k, of which the first is real; False where it is singular."""
     n, small, scale = a.n, a.small + 16 * a.several * k, complexes(a.coefficients)[k]
@@ -613,7 +604,10 @@ def factorize_dense(a: Any, k: Any) -> Any:
     for i in range(n):
         for j in range(n):
             matrix[j * n + i] = mass[i * n + j] + scale * stiffness[i * n + j]
-    return factorize_complex(n, a.zgetrf, small, matrix_at, a.pair_pivots + 4 * n * (k - 1))
+    regular = mn.lapack_factor(a.zgetrf, small, matrix_at, a.pair_pivots + 4 * n * (k - 1))
+    for j in range(n):  # LAPACK does not tell those of columns below the smallest normal number
+        regular = regular and matrix[j * n + j] != 0.0
+    return regular
 
 
 @within_compiled

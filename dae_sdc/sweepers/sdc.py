@@ -343,20 +343,18 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
         """Largest index at which the error estimate of a run to a tolerance holds, with a number of nodes."""
         return nodes + 1
 
-    @property
-    def _goal(self) -> AccuracyGoal:
-        assert self.step.accuracy is not None
-        return self.step.accuracy
-
     def starting_step(self, u0: MeshDAE, t0: float, span: float) -> float:
         """A size for the first step of a run to a tolerance."""
         if self._step is None or self._step.iterate.problem is not self.level.prob:
             self.level.u[0] = u0
-        return self._goal.starting_step(u0, t0, span)
+        accuracy = self.step.accuracy
+        assert accuracy is not None
+        return accuracy.starting_step(u0, t0, span)
 
     def judge(self) -> Outcome:
         """The outcome of the finished step, with its error estimate, see :meth:`AccuracyGoal.judge`."""
-        return self._goal.judge()
+        assert self.step.accuracy is not None
+        return self.step.accuracy.judge()
 
     def error_between(self, weights: Weights, judged: Vector) -> float | None:
         """Largest error of chosen unknowns between the nodes, by compiled code; None where there is none."""

@@ -266,8 +266,16 @@ class StepSweeps:
             accuracy.begin(u0)
         if accuracy is None or accuracy.known is None:
             self.predictor.fill()
-        else:
-            self._continue_ahead(accuracy)
+        else:  # go on with a step that compiled code has begun, see :class:`SweepsAhead`
+            before, iterate.extrapolated, iterate.sweeps, reached = self.ahead
+            iterate.stages.rows[:], iterate.stages.integral[:] = before.rows, before.integral
+            L.f[0] = attach(u0.derivative(), iterate.problem.n_diff)
+            iterate.stages.integral_known = True
+            iterate.prepare(iterate.stages)
+            if reached < iterate.num_nodes:
+                self._failed = reached
+            else:
+                accuracy.status = TOO_SLOW if accuracy.known == SLOW else CONVERGED
         # A step that depends on no other computation need not wait for the controller's iterations.
         most = self._params.initial_sweeps
         if accuracy is not None and most:
@@ -283,19 +291,6 @@ class StepSweeps:
             elif self.value <= restol or self.value == np.inf:
                 break
         iterate.in_prediction = False
-
-    def _continue_ahead(self, accuracy: AccuracyGoal) -> None:
-        """Go on with a step that compiled code has begun, see :class:`SweepsAhead`."""
-        iterate = self.iterate
-        before, iterate.extrapolated, iterate.sweeps, reached = self.ahead
-        iterate.stages.rows[:], iterate.stages.integral[:] = before.rows, before.integral
-        iterate.level.f[0] = attach(iterate.level.u[0].derivative(), iterate.problem.n_diff)
-        iterate.stages.integral_known = True
-        iterate.prepare(iterate.stages)
-        if reached < iterate.num_nodes:
-            self._failed = reached
-        else:
-            accuracy.status = TOO_SLOW if accuracy.known == SLOW else CONVERGED
 
     # --- sweeps ---------------------------------------------------------------------------------------------
 
@@ -607,20 +602,16 @@ class SweepsAhead:
         if not plain:
             return False
         if self._steps is None:
-            self._steps = StepsAhead(self._method(), step.watch, iterate.problem)
+            method: Any = None if step.accuracy is None else step.accuracy.together
+            if method is None:
+                tableau = tableau_of(matrices.collocation)
+                plain_stages = MachineStages(iterate.problem, tableau.A, tableau.c)
+                plain_stages.solve_plainly()
+                plain_stages.integrate_first(iterate.n_integrated)
+                method = SimpleNamespace(stages=plain_stages, weights=None)
+            self._steps = StepsAhead(method, step.watch, iterate.problem)
         stages = self._steps.method.stages
         return bool(stages.continues(value.polynomial) and self._steps.starts_from(value))
-
-    def _method(self) -> Any:
-        """What the steps are taken with: stages that are swept, and how they are judged."""
-        iterate, accuracy = self._step.iterate, self._step.accuracy
-        if accuracy is not None:
-            return accuracy.together
-        tableau = tableau_of(iterate.matrices.collocation)
-        stages = MachineStages(iterate.problem, tableau.A, tableau.c)
-        stages.solve_plainly()
-        stages.integrate_first(iterate.n_integrated)
-        return SimpleNamespace(stages=stages, weights=None)
 
     def take(
         self, value: MeshDAE, time: float, dt: float, most: int, look: Look | None, *judged: Any

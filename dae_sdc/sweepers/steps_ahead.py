@@ -506,29 +506,14 @@ class Taken(NamedTuple):
 Look = Callable[[MeshDAE, Taken], int]  # From a state and steps that were taken from it those to be kept.
 
 
-class Pace:
-    """How many steps of n unknowns are taken in a call: interrupts and time limits wait for its end."""
-
-    def __init__(self, n: int) -> None:
-        self._steps, self._most = 0, max(1, FIRST_AHEAD // n)
-
-    def room(self, most: int) -> int:
-        """The number of steps of the next call, of which there may be so many."""
-        return min(self._most, most)
-
-    def took(self, count: int, began: float) -> None:
-        """Take note of a call that has taken so many steps since a time."""
-        wanted = LONGEST_CALL * max(count, 1) / max(perf_counter() - began, 1e-9)
-        self._steps = self._most = max(1, min(4 * max(1, count, self._steps), int(wanted)))
-
-
 class StepsAhead:
     """Takes steps ahead with the compiled stages of a method, into memory of their own."""
 
     def __init__(self, together: Any, watch: Any, problem: Any) -> None:
         self.together, self._watch, self._problem = together, watch, problem
         self._method: Any = None
-        self._before, self._pace = StepSizes(), Pace(problem.n)
+        # Interrupts and limits of time wait for the end of a call, which has a number of steps therefore.
+        self._before, self._most = StepSizes(), max(1, FIRST_AHEAD // problem.n)
 
     def __reduce__(self) -> Any:
         return type(self), (self.together, self._watch, self._problem)
@@ -586,7 +571,7 @@ class StepsAhead:
             known = weights.scales.unknowns.copy()
         arrays = {"run_u": self._u[row + 1 :], "run_du": self._du[first:], "work_rows": self._rows}
         numbers = {"step_sizes": ctypes.addressof(sizes), "sizes_before": ctypes.addressof(self._before)}
-        room = min(self._pace.room(most), len(self._du) - first, (len(self._u) - 1 - row) // m)
+        room = min(self._most, most, len(self._du) - first, (len(self._u) - 1 - row) // m)
         about = arrays | {"estimates": self._estimates}, numbers | {"graded": int(len(self._estimates) > 0)}
         swept = not judged and stages.is_swept
         states = (weights.scales, sizes) if judged and look is not None else ()
@@ -610,7 +595,8 @@ class StepsAhead:
             stages.u, stages.du = self._u[self._row + 1 :][:m], self._du[self._used]
             self._used, self._row = self._used + 1, self._row + m
         stages.count_before(self._rows[k, 2:-2] if status == UNFINISHED else None)
-        self._pace.took(k, began)
+        wanted = LONGEST_CALL * max(k, 1) / max(perf_counter() - began, 1e-9)
+        self._most = max(1, min(4 * max(1, k, self._most), int(wanted)))
         return taken
 
     def _judge(self, time: float, continued: bool, shortest: float, between: Any, hesitation: Any) -> None:

@@ -131,11 +131,13 @@ class StagesTogether:
         if status == SOLVED:
             if first:
                 stages.weigh(self.weights, h, True, floor=False)
-            error = numbers.error if numbers.judged else stages.judge(t0, h, first, False, looks)
-            if error >= 1.0 and numbers.judged < 2.0:
+            if not numbers.judged:
+                stages.act(simultaneous.JUDGE, t0, h, (first, False, looks))
+            if numbers.error >= 1.0 and numbers.judged < 2.0:
                 again = first > 0 or repeated > 0  # of index 2 nothing is left the second time
-                if stages.weigh_within(self.weights, h) or again:
-                    error = stages.judge(t0, h, first, again, looks)
+                if stages.act(simultaneous.WITHIN, t0, h) or again:
+                    stages.act(simultaneous.JUDGE, t0, h, (first, again, looks))
+            error = numbers.error
             if SMALL_STEP_ERROR < error < np.inf and h < min(before, self.noisy * self.weights.scales.time):
                 if stages.is_rounding(t0, h, SMALL_STEP_ERROR, stages.estimated):
                     error = SMALL_STEP_ERROR
@@ -178,7 +180,7 @@ class StagesTogether:
         except SolveError as failure:
             self._failure = str(failure)
             return False
-        return stages.renew(t0, h)
+        return bool(stages.act(simultaneous.RENEW, t0, h))
 
     def _solve_coupled(self, u0: MeshDAE, guess: Vector, t0: float, h: float, status: int) -> int:
         """Solve all stages with a Jacobian of their own each; SOLVED, or the status that was given."""
@@ -187,7 +189,7 @@ class StagesTogether:
         self.stages.du[:], self.stages.u[:] = self._coupled.du, self._coupled.u
         # The error is estimated by a matrix, and that of iterates which diverged hides any error. Short steps
         # let errors of index 2 go, also those of another solution of the equations, which that matrix shows.
-        return SOLVED if self._index > 1 or self.stages.renew(t0, h) else status
+        return SOLVED if self._index > 1 or self.stages.act(simultaneous.RENEW, t0, h) else status
 
 
 class PlainStages:
