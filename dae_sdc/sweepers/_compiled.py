@@ -114,8 +114,9 @@ def _measure(w: Any, low: Any, high: Any) -> Any:
 
 
 @within_compiled
-def forget_matrices(w: Any) -> None:
+def forget_matrices(s: Any) -> None:
     """Drop all matrices."""
+    w = sweep_at(s)
     nodes = mn.nodes_at(w.nodes)
     for i in range(4 * nodes.capacity):
         doubles(nodes.kept)[i] = -1.0
@@ -136,8 +137,9 @@ def slot_of(w: Any, m: Any, end: Any) -> Any:
 
 
 @within_compiled
-def take_slots(w: Any) -> None:
+def take_slots(s: Any) -> None:
     """Find slots for the matrices of all nodes; all are dropped where there are none left."""
+    w = sweep_at(s)
     nodes, M, scaled = mn.nodes_at(w.nodes), w.arrays.num_nodes, w.step.scaled
     coefficients, wanted = doubles(nodes.coefficients), 0
     for m in range(M):
@@ -147,7 +149,7 @@ def take_slots(w: Any) -> None:
                 wanted -= 1
                 break
     if nodes.used + wanted > nodes.capacity:
-        forget_matrices(w)
+        forget_matrices(s)
         w.step.scaled = scaled
     for m in range(M):
         slot = slot_of(w, m, nodes.used)
@@ -159,8 +161,9 @@ def take_slots(w: Any) -> None:
 
 
 @within_compiled
-def scale_step(w: Any) -> None:
+def scale_step(s: Any) -> None:
     """Compute the matrices, coefficients and times of a step."""
+    w = sweep_at(s)
     x, a, M = w.step, w.arrays, w.arrays.num_nodes
     if x.scaled != x.dt:
         x.scaled = x.dt
@@ -170,19 +173,11 @@ def scale_step(w: Any) -> None:
             doubles(x.dt_inverse)[i] = doubles(x.inverse)[i] / x.dt
         for m in range(M):
             doubles(x.coefficients)[m] = doubles(x.dt_delta)[m * M + m]
-        take_slots(w)
+        take_slots(s)
     for m in range(M):
         doubles(x.times)[m] = x.dt * doubles(x.places)[m] + x.time
         for j in range(a.n_integrated, a.n):
             doubles(sweep.row(a.du, m))[j] = 0.0
-
-
-def _take_slots_at(s: Any) -> None:
-    take_slots(sweep_at(s))
-
-
-def _forget_at(s: Any) -> None:
-    forget_matrices(sweep_at(s))
 
 
 @within_compiled
@@ -198,10 +193,10 @@ def _sweep_step(s: Any, fails: Any) -> Any:
     w = sweep_at(s)
     x, numbers = w.step, goal_numbers_at(w.goal.numbers)
     if fails != 0:
-        forget_matrices(w)
+        forget_matrices(s)
         numbers.eta = 1.0
         return 0
-    scale_step(w)
+    scale_step(s)
     if x.to_goal != 0:
         sweep.begin_goal(numbers)
     sweeps(s, 0, 0)
@@ -229,8 +224,8 @@ C_FUNCTIONS = c_functions(
         "residual_norms": (sweep.residual_norms, _NOTHING(_WHOLE, _WHOLE, _WHOLE)),
         "solve_nodes": (sweep.solve_nodes, _WHOLE(_WHOLE, _WHOLE, _WHOLE)),
         "look_at_change": (sweep.look_at_change, _WHOLE(_WHOLE, _WHOLE)),
-        "take_slots": (_take_slots_at, _NOTHING(_WHOLE)),
-        "forget_matrices": (_forget_at, _NOTHING(_WHOLE)),
+        "take_slots": (take_slots, _NOTHING(_WHOLE)),
+        "forget_matrices": (forget_matrices, _NOTHING(_WHOLE)),
         "sweep_step": (_sweep_step, _WHOLE(_WHOLE, _WHOLE)),
         "sweeps": (sweeps, _NOTHING(_WHOLE, _WHOLE, _WHOLE)),
     },

@@ -133,19 +133,15 @@ class StepSizes(ctypes.Structure):
         self.costly = outcome.costly
         return next_size(self, outcome, outcome.solved, outcome.error, *about, dt), self.wanted
 
-    @property
-    def _numbers(self) -> Vector:
-        """All numbers, in the memory of this object."""
-        memory: Any = self
-        return np.frombuffer(memory, dtype=np.float64)
-
     def get_state(self) -> Vector:
         """State on which later calls depend, for a checkpoint, shape (any,)."""
-        return np.array(self._numbers)
+        memory: Any = self
+        return np.frombuffer(memory, dtype=np.float64).copy()
 
     def set_state(self, kept: Any) -> None:
         """Restore what :meth:`get_state` gave."""
-        self._numbers[:] = kept
+        memory: Any = self
+        np.frombuffer(memory, dtype=np.float64)[:] = kept
 
     def __deepcopy__(self, memo: Any) -> Self:
         return type(self).from_buffer_copy(self)
