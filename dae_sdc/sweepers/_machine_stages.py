@@ -95,6 +95,7 @@ class StagesMemory(ctypes.Structure):
             # may be missing alone; and (n,), what noise F has, or 0.
             "evaluate linearize noise",
             "noise_at_end",  # in Python: writes the error by rounding of F at the last stage
+            "by_differences",  # likewise both halves of a Jacobian whose kernel gives NaN
             "of_end",  # whether the Jacobian is that of the last stage, in one matrix
             "dgetrf dgetrs zgetrf zgetrs",  # functions of LAPACK
             "small",  # see machine_newton.NodesMemory, (1 or P + 1, 4)
@@ -399,6 +400,7 @@ class StageEquations(StageMatrices):
         kernels, pattern = problem.kernels, problem.sparsity
         self.by_kernels = bool(kernels and kernels.jacobian and getattr(pattern, "format", "csc") == "csc")
         memory.noise_at_end = self._answer("_noise_at_end")
+        memory.by_differences = self._answer("_linearize")
         self._ask_equations(memory, problem, kernels if self.by_kernels else None, self.team)
         if not self.by_kernels:
             memory.evaluate = self._answer("_evaluate")
@@ -587,44 +589,22 @@ class MachineStages(StageEquations):
         numbers = self.numbers
         if self.team is not None and self.team.next_step():
             numbers.factored = 0.0
-        status = self._advance(t0, h, first, looks)
-        if status != own.SOLVED and improve_differences(self.problem):
-            self.forget()
-            status = self._advance(t0, h, first, looks)
-        return status
-
-    def _advance(self, t0: float, h: float, first: int, looks: bool) -> int:
-        memory = self._memory
-        if self.by_kernels and memory.linearize:  # of the step before
-            self.forget()
-            memory.linearize = 0
         status, self._advanced = self._advanced, None
         if status is None:
             status = int(self.act(own.ADVANCE, t0, h, (first, False, looks)))
-        known = memory.linearize or self.numbers.linearized > 0.0 or self.numbers.plain
-        if status != own.UNDEFINED or known:
-            return status
-        # Where the kernel of the Jacobian gives NaN, differences may still give a matrix.
-        self.forget()
-        memory.linearize = self._answer("_linearize")
-        if self.in_turn:
-            self.act(own.CONTINUE, t0, h)
-        return int(self.act(own.ADVANCE, t0, h, (first, False, looks)))
+        if status != own.SOLVED and improve_differences(self.problem):
+            self.forget()
+            status = int(self.act(own.ADVANCE, t0, h, (first, False, looks)))
+        return status
 
     def starting_slope(self, u0: MeshDAE, t0: float, h: float) -> float:
         """Weighted norm of u' at the start by an implicit step of size h; inf if it cannot be solved."""
-        memory = self._memory
         self.u0[:] = u0
         self.du0.fill(0.0)
         self.guess.fill(0.0)
         self.forget()
-        memory.slot = -1
+        self._memory.slot = -1
         slope = self.act(own.SLOPE, t0, h)
-        if not (np.isfinite(slope) or memory.linearize):
-            self.forget()
-            memory.linearize = self._answer("_linearize")
-            slope = self.act(own.SLOPE, t0, h)
-            memory.linearize = 0
         self.forget()
         self.count()
         return slope
@@ -726,8 +706,7 @@ class MachineStages(StageEquations):
 
     def goes_ahead(self, value: Any) -> bool:
         """Whether steps can be taken ahead from a state."""
-        memory, before = self._memory, value.polynomial
-        idle = self.team is None and self._advanced is None and not (self.by_kernels and memory.linearize)
+        idle, before = self.team is None and self._advanced is None, value.polynomial
         if self.numbers.plain and not self.in_turn:  # the first step has no guess
             return idle and self.continues(before)
         if self.in_turn:  # an explicit stage needs u' at the start
@@ -842,11 +821,6 @@ class MachineStages(StageEquations):
     def keeps_state(self) -> bool:
         """Whether :meth:`get_state` is all that the next step depends on besides its start."""
         return self.team is None or not self.team.separate
-
-    def get_state(self) -> dict[str, Any]:
-        if self.by_kernels and self._memory.linearize:
-            self.forget()
-        return super().get_state()
 
     def __deepcopy__(self, memo: Any) -> MachineStages:
         # Addresses belong to the arrays of one object; a copy begins with matrices of its own.

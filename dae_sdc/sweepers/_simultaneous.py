@@ -538,7 +538,10 @@ def linearize_at(a: Any, time: Any, u_at: Any, du_at: Any, h: Any) -> Any:
     # dF/du from a Jacobian at the coefficient of its first use, so that no digits are lost there.
     c = h * a.numbers.gamma
     mn.halves_at(a.jacobian, time, u_at, du_at, c, a.p, a.mass, a.stiffness, a.entries)
-    return mn.largest_of(doubles(a.stiffness), 0, a.entries) < np.inf
+    if mn.largest_of(doubles(a.stiffness), 0, a.entries) < np.inf:
+        return True
+    # Where the kernel of the Jacobian gives NaN, differences may still give a matrix.
+    return a.numbers.plain == 0.0 and call_at(a.by_differences, (a.own, u_at, du_at)) != 0
 
 
 @_view.method()
