@@ -991,11 +991,6 @@ class LocateEvents(MarkingControl):
         self._most_ahead = min(MOST_STEPS, 2 * self._most_ahead) if plain == count else FEWEST_AHEAD
         return plain
 
-    def forget_after(self, t: float) -> None:
-        """Drop the zeros behind the end of the last step of a run."""
-        for watch in self.watches:
-            watch.forget(float(np.nextafter(t, np.inf)))
-
     def leave_step(self) -> None:
         """Forget the zero that a step was to end at, as something else lets it be repeated."""
         self._aim = None

@@ -410,7 +410,9 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
                 for name, work in zip(COUNTERS, taken.counts[seen + 1 :].sum(axis=0).tolist(), strict=True):
                     level.prob.work_counters[name].niter -= int(work)
                 if events is not None and seen < count:
-                    events.forget_after(float(taken.starts[seen] + taken.sizes[seen]))
+                    end_of_run = float(taken.starts[seen] + taken.sizes[seen])
+                    for zeros in events.watches:
+                        zeros.forget(float(np.nextafter(end_of_run, np.inf)))
         elif count:
             record.take_ahead(taken)
         if count and growth is not None:

@@ -169,7 +169,9 @@ class CompiledNodes(PythonNodes, Answers):
         mass[:] = stiffness[:] = np.nan
         with self._counted(problem, self._nodes.counts):
             halves = linearize(problem, u, du, self._nodes.time)
-            mass[:], stiffness[:] = (_dense(half).ravel() for half in (halves.mass, halves.stiffness))
+            both: Any = halves.mass, halves.stiffness
+            both = [half.toarray() if sparse.issparse(half) else half for half in both]
+            mass[:], stiffness[:] = both[0].ravel(), both[1].ravel()
         return 1
 
     def _repivot(self, slot: int, _: int) -> int:
@@ -358,10 +360,6 @@ class CompiledNodes(PythonNodes, Answers):
         slot = int(self._buffers["slots"][m])
         known = KeptNumbers.from_buffer(self._kept["kept"][slot]).age >= 0.0
         return (self._nodes.own, slot) if known else None
-
-
-def _dense(matrix: Any) -> Any:
-    return matrix.toarray() if sparse.issparse(matrix) else matrix
 
 
 def tell_rows(memory: Any, array: Any) -> None:

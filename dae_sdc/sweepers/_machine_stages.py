@@ -9,7 +9,7 @@ import functools
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -352,6 +352,7 @@ class StageEquations(StageMatrices):
         memory.m, memory.n, memory.n_diff, memory.pairs = m, n, problem.n_diff, len(self.eigen.pairs)
         memory.rows, memory.in_turn, memory.jacobian_at = self.rows, int(self.in_turn), 0.5
         memory.slot, memory.n_integrated = -1, n
+        self.n_integrated, self.swept_by = n, cast(Any, None)
         memory.chunks = 1 if team is None else team.at_once
         memory.several, memory.checks = int(memory.chunks > 1), int(self.checked.any())
         memory.between, memory.amplifies = len(known.places), int(self.multipliers.any())
@@ -441,7 +442,7 @@ class StageEquations(StageMatrices):
 
     def integrate_first(self, count: int) -> None:
         """Take steps of so many leading integrated unknowns, whose stages are swept and not solved here."""
-        self._memory.n_integrated = count
+        self._memory.n_integrated = self.n_integrated = count
         self._arrays["end_row"] = np.array(differentiation_row(self.nodes, 1.0))
         tell_addresses(self._memory, {"end_row": self._arrays["end_row"]})
 
@@ -562,7 +563,7 @@ class MachineStages(StageEquations):
         if self.in_turn:
             return True
         alike = type(before) is StepPolynomial and before.nodes == self.nodes and self.nodes[-1] == 1.0
-        return bool(alike and before.n_integrated == self._memory.n_integrated)
+        return bool(alike and before.n_integrated == self.n_integrated)
 
     def _take_step_before(self, before: Any) -> None:
         memory = self._memory
@@ -767,19 +768,9 @@ class MachineStages(StageEquations):
         # A matrix continues their polynomials where they are all of one size.
         if matrix is not None:
             self._arrays["continuation"][:] = matrix
-        self._solver, self._memory.swept = solver, place
+        self.swept_by, self._memory.swept = solver, place
         if not self._memory.sweep:
             self._memory.sweep = entry("dae_sdc.sweepers._compiled:sweep_step").address
-
-    @property
-    def is_swept(self) -> bool:
-        """Whether the steps that are taken ahead are swept."""
-        return bool(self._memory.swept)
-
-    @property
-    def n_integrated(self) -> int:
-        """Number of leading unknowns whose u' the stages have."""
-        return int(self._memory.n_integrated)
 
     def take_advanced(self) -> int | None:
         """How the sweeps of the step that was begun ahead have ended, once; None where none was."""
@@ -788,7 +779,7 @@ class MachineStages(StageEquations):
 
     def get_run(self) -> tuple[Any, ...]:
         """All that steps taken ahead change, but for sizes of unknowns and steps."""
-        solver = self._solver if self.is_swept else None
+        solver = self.swept_by
         swept = None if solver is None else (solver.get_matrices(), bytes(solver.goal_numbers))
         return bytes(self.counts), bytes(self.run), self.get_state(), swept
 
@@ -796,8 +787,8 @@ class MachineStages(StageEquations):
         """Restore what :meth:`get_run` gave, as if no step had been taken since."""
         counts, run, state, swept = kept
         if swept is not None:
-            self._solver.set_matrices(swept[0])
-            ctypes.memmove(ctypes.addressof(self._solver.goal_numbers), swept[1], len(swept[1]))
+            self.swept_by.set_matrices(swept[0])
+            ctypes.memmove(ctypes.addressof(self.swept_by.goal_numbers), swept[1], len(swept[1]))
         ctypes.memmove(ctypes.addressof(self.counts), counts, len(counts))
         ctypes.memmove(ctypes.addressof(self.run), run, len(run))
         self.set_state(state)

@@ -77,19 +77,6 @@ def node_solver(
     return PythonNodes(problem, n_integrated, owned, diagonal)
 
 
-def _check_parameters(given: Mapping[str, Any], tolerance: Tolerance | None) -> None:
-    check_quadrature(given["quad_type"], given.get("num_nodes"))
-    if given["initial_guess"] not in INITIAL_GUESSES:
-        raise InputError(unknown("initial_guess", given["initial_guess"], INITIAL_GUESSES))
-    if given["backend"] not in (None, *BACKENDS):
-        raise InputError(unknown("backend", given["backend"], BACKENDS))
-    if tolerance is not None and given["quad_type"] != "RADAU-RIGHT":
-        raise InputError(
-            f"runs to a tolerance need RADAU-RIGHT nodes, for which there is an error estimate; got "
-            f"quad_type '{given['quad_type']}'; leave it out, or give dt instead of rtol"
-        )
-
-
 class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
     r"""The sweep that all SDC sweepers for DAEs share.
 
@@ -125,7 +112,16 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
         given = {**defaults, "initial_sweeps": 0, "backend": None, "locate_switches": True, **params}
         tolerance: Tolerance | None = given.pop("tolerance", None)
         refuse_diagonalisation(given)
-        _check_parameters(given, tolerance)
+        check_quadrature(given["quad_type"], given.get("num_nodes"))
+        if given["initial_guess"] not in INITIAL_GUESSES:
+            raise InputError(unknown("initial_guess", given["initial_guess"], INITIAL_GUESSES))
+        if given["backend"] not in (None, *BACKENDS):
+            raise InputError(unknown("backend", given["backend"], BACKENDS))
+        if tolerance is not None and given["quad_type"] != "RADAU-RIGHT":
+            raise InputError(
+                f"runs to a tolerance need RADAU-RIGHT nodes, for which there is an error estimate; got "
+                f"quad_type '{given['quad_type']}'; leave it out, or give dt instead of rtol"
+            )
         if given["quad_type"] == "GAUSS":
             given["do_coll_update"] = True
         super().__init__(given, level)

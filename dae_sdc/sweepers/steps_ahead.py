@@ -569,7 +569,7 @@ class StepsAhead:
         numbers = {"step_sizes": ctypes.addressof(sizes), "sizes_before": ctypes.addressof(self._before)}
         room = min(self._most, most, len(self._du) - first, (len(self._u) - 1 - row) // m)
         about = arrays | {"estimates": self._estimates}, numbers | {"graded": int(len(self._estimates) > 0)}
-        swept = not judged and stages.is_swept
+        swept = not judged and stages.swept_by is not None
         states = (weights.scales, sizes) if judged and look is not None else ()
         kept = None
         if look is not None or swept:
