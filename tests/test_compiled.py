@@ -241,7 +241,7 @@ def test_more_step_sizes_than_matrices_can_be_kept() -> None:
         for _ in range(15):
             sweep(L)
         assert L.status.residual < 1e-7
-    assert len(L.sweep.solver._slots) <= capacity
+    assert L.sweep.solver._nodes.used <= capacity
 
 
 @pytest.mark.parametrize("problem", ["pendulum", "transmission-line"])

@@ -17,6 +17,7 @@ from dae_sdc.dae.state import EndDerivative, attach
 from dae_sdc.errors import DAEWarning, InputError
 from dae_sdc.run.convergence import fit_order, fitted_points
 from dae_sdc.sweepers.amplification import AmplificationOptions, Piece, amplification, pencil_index
+from dae_sdc.sweepers.simultaneous import JUDGE, RENEW
 from dae_sdc.sweepers.step_error import operators_at
 from dae_sdc.sweepers.steps_ahead import StepSizes, approached
 from dae_sdc.sweepers.tableaux import METHODS
@@ -219,10 +220,10 @@ def test_a_repeated_estimate_of_a_pair_keeps_unknowns_of_index_2() -> None:
     start.polynomial = EndDerivative(at_rest)
     h = c / float(tableau.A[-1, -1])
     stages.begin(start, 0.0, h)
-    assert stages.renew(0.0, h)
+    assert stages.act(RENEW, 0.0, h)
     difference = stages.differences
     stages.du[:] = np.outer(difference, estimate) / (h * difference @ difference)
-    once, again = (stages.judge(0.0, h, 0, again) for again in (False, True))
+    once, again = (stages.act(JUDGE, 0.0, h, (0, again, False)) for again in (False, True))
     assert once > 1.0 and again == once
 
 

@@ -118,10 +118,20 @@ def fast_function() -> Run:
     return "pendulum", {"t_end": 4.0, "events": [lambda u, t: np.sin(200.0 * t)], "dense": True}
 
 
+def line() -> Run:
+    """A line of sparse equations whose voltages are looked at."""
+    return "transmission-line", {"t_end": 2.0, "events": [lambda u, t: u[14] - 0.2, lambda u, t: u[60]]}
+
+
 RUNS: dict[str, Callable[[], Run]] = {
     **{"buck": buck, "buck model": buck_model, "regulated model": regulated_model, "ball": ball},
     **{"relay": relay, "stick-slip": stick_slip, "heater": heater, "thermostat": thermostat},
-    **{"pendulum": pendulum(), "seventh zero": pendulum(terminal=7), "fast function": fast_function},
+    **{
+        "line": line,
+        "pendulum": pendulum(),
+        "seventh zero": pendulum(terminal=7),
+        "fast function": fast_function,
+    },
     "water-tube": lambda: ("water-tube", {}),
 }
 
@@ -141,33 +151,44 @@ def test_steps_are_those_of_the_controller(monkeypatch: pytest.MonkeyPatch, name
     require_equal_zeros(ahead, alone)
 
 
-@pytest.mark.parametrize("sweeper", ["fully-implicit", "semi-implicit"])
+@pytest.mark.parametrize("sweeper", ["fully-implicit", "semi-implicit", "esdirk43"])
 @pytest.mark.parametrize("name", RUNS)
 def test_steps_of_sweeps_are_those_of_the_controller(
     monkeypatch: pytest.MonkeyPatch, name: str, sweeper: str
 ) -> None:
     problem, options = RUNS[name]()
-    require_equal(*solved_twice(monkeypatch, problem, rtol=1e-5, **{**options, "sweeper": sweeper}))
+    if problem == "pendulum" and sweeper == "esdirk43":
+        pytest.skip("of index 3, for which it has no estimate")
+    ahead, alone = solved_twice(monkeypatch, problem, rtol=1e-5, **{**options, "sweeper": sweeper})
+    require_equal(ahead, alone)
+    require_equal_zeros(ahead, alone)
 
 
-@pytest.mark.parametrize("sweeper", ["radau-iia-5", "fully-implicit", "semi-implicit"])
+@pytest.mark.parametrize("sweeper", ["radau-iia-5", "fully-implicit", "semi-implicit", "esdirk43", "bdf3"])
 @pytest.mark.parametrize("name", sorted({*RUNS} - {"water-tube", "buck"}))  # its Newton iterations fail
 def test_steps_of_one_size_are_those_of_the_controller(
     monkeypatch: pytest.MonkeyPatch, name: str, sweeper: str
 ) -> None:
     problem, options = RUNS[name]()
     end = options.get("t_end") or problem.interval[1]
-    options |= {"dt": end / 600.0, "sweeper": sweeper, **({} if "radau" in sweeper else {"nodes": 3})}
+    options |= {"dt": end / 600.0, "sweeper": sweeper, **({"nodes": 3} if "implicit" in sweeper else {})}
     ahead, alone = solved_twice(monkeypatch, problem, **options)
     require_equal(ahead, alone)
     require_equal_zeros(ahead, alone)
 
 
-@pytest.mark.parametrize("name", ["buck", "pendulum"])
-def test_most_steps_are_taken_ahead(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+@pytest.mark.parametrize(
+    "about", [{}, {"sweeper": "esdirk43"}, {"sweeper": "bdf3", "rtol": None, "dt": 2e-3}]
+)
+@pytest.mark.parametrize("name", ["buck", "pendulum", "ball"])
+def test_most_steps_are_taken_ahead(
+    monkeypatch: pytest.MonkeyPatch, name: str, about: dict[str, Any]
+) -> None:
     problem, options = RUNS[name]()
-    alone, altogether = steps_of_the_controller(monkeypatch, problem, **options)
-    assert alone <= 0.6 * altogether
+    if (name == "buck" and "dt" in about) or (name == "pendulum" and about.get("sweeper") == "esdirk43"):
+        pytest.skip("it takes other steps, or none")
+    alone, altogether = steps_of_the_controller(monkeypatch, problem, **{**options, **about})
+    assert alone <= (0.7 if name == "ball" else 0.6) * altogether
 
 
 def test_a_function_that_fails_ends_the_run_at_its_step(monkeypatch: pytest.MonkeyPatch) -> None:

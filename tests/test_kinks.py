@@ -1,4 +1,4 @@
-"""Extremes, absolute values and continuous choices: their kinks are met, and no pulse between them is missed."""
+"""Extremes, absolute values and continuous choices: their kinks are met, no pulse between them is missed."""
 
 from __future__ import annotations
 
@@ -245,7 +245,7 @@ def with_thermostat() -> Any:
 
 @pytest.mark.parametrize("make", [with_counter, with_last_value, with_delay, with_thermostat])
 def test_a_function_that_remembers_is_refused(make: Callable[[], Any]) -> None:
-    with pytest.raises(ds.InputError, match="remembers.*by the states before"):
+    with pytest.raises(ds.InputError, match=r"remembers.*by the states before"):
         ds.solve(make(), u0=[10.0], t_end=5.0, rtol=1e-4)
 
 

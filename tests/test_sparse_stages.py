@@ -41,9 +41,9 @@ from dae_sdc.problems.digital import TwoBitAdder
 from dae_sdc.problems.grids import NavierStokes, TransmissionLine
 from dae_sdc.run import execution
 from dae_sdc.sharing import Recent
-from dae_sdc.sweepers import together
+from dae_sdc.sweepers import _answers, together
 from dae_sdc.sweepers.coupled import CoupledStages
-from dae_sdc.sweepers.simultaneous import KEPT_FACTORS_CONTRACTION, SINGULAR, SOLVED
+from dae_sdc.sweepers.simultaneous import JUDGE, KEPT_FACTORS_CONTRACTION, SINGULAR, SOLVED
 from dae_sdc.sweepers.tableaux import radau_iia
 from dae_sdc.sweepers.tolerance import Weights
 
@@ -119,7 +119,7 @@ def step(stages: Any, u0: Array, t0: float, h: float, again: bool = True) -> tup
     stages.forget()
     first = stages.begin(attach(np.array(u0, dtype=float), stages.problem.n_diff), t0, h)
     assert stages.solve(t0, h) == SOLVED
-    return stages.u, stages.du, stages.judge(t0, h, first, again)
+    return stages.u, stages.du, stages.act(JUDGE, t0, h, (first, again, False))
 
 
 def close(found: tuple[Array, Array, float], expected: tuple[Array, Array, float]) -> None:
@@ -381,7 +381,7 @@ def test_the_last_stage_is_checked_outside_where_those_pivots_are_too_small(supe
 
 def last_correction(stages: Any, share: float) -> tuple[int, Array]:
     """Refine with a matrix that has a share of the kept one at the constraint of :class:`Bent`."""
-    kept = stages._matrix(0)
+    kept = stages.matrix_of(0)
     stages._arrays["end_matrix"][:] = kept.data
     stages._arrays["end_matrix"][-1] *= share
     stages.error[:] = 0.0, 1e-6
@@ -472,15 +472,15 @@ def test_weak_pivots_are_replaced(superlu: Calls) -> None:
         swap(stages, number)
     assert superlu.count == 3, "the real matrix and the complex one have new pivots"
     assert counts(stages)["factorization"] == 19 * 2
-    assert not stages._outside
+    assert not stages._sparse.outside
 
 
 def test_a_matrix_without_lasting_pivots_stays_with_superlu(superlu: Calls) -> None:
     stages = stages_of(Swapping(H))
-    steps = compiled_stages().MOST_SHORT_LIVED + 6
+    steps = _answers.MOST_SHORT_LIVED + 6
     for number in range(steps):
         swap(stages, number)
-    assert sorted(stages._outside) == [0, 1]
+    assert sorted(stages._sparse.outside) == [0, 1]
     assert superlu.count == 2 * steps - 1, "none but the first complex matrix found pivots that served it"
     assert counts(stages)["factorization"] == 2 * steps
 
@@ -490,7 +490,7 @@ def test_full_factors_stay_with_superlu(monkeypatch: pytest.MonkeyPatch, superlu
     kept = stages_of(problem)
     expected = [step(kept, problem.u_exact(0.25), 0.25, h) for h in (1e-2, 2e-2)]
     assert superlu.count == 1
-    monkeypatch.setattr(compiled_stages(), "LARGEST_ROW_FILL", 0)
+    monkeypatch.setattr(_answers, "LARGEST_ROW_FILL", 0)
     stages = stages_of(NavierStokes(cells=6))
     for h, numbers in zip((1e-2, 2e-2), expected, strict=True):
         close(step(stages, problem.u_exact(0.25), 0.25, h), numbers)
@@ -564,7 +564,7 @@ def test_entries_may_be_out_of_order_and_in_parts() -> None:
         u = step(stages, np.ones(2), 0.0, h)[0]
         np.testing.assert_allclose(u[-1], math.exp(-h), rtol=0.0, atol=1e-7)
     np.testing.assert_array_equal(problem.sparsity.indices, [1, 0, 0, 1, 0])
-    assert stages._vain == [0, 0]
+    assert not any(stages._sparse.vain)
 
 
 def test_a_pattern_that_leaves_out_an_entry_is_refused() -> None:
@@ -594,7 +594,7 @@ def test_what_is_raised_on_the_way_arrives(monkeypatch: pytest.MonkeyPatch) -> N
 
     stages = stages_of(Swapping())
     with monkeypatch.context() as changed, pytest.raises(KeyboardInterrupt):
-        changed.setattr(compiled_stages(), "sparse_factors", interrupted)
+        changed.setattr(stages._sparse, "_factorize", interrupted)
         swap(stages, 0)
     swap(stages, 0)
 

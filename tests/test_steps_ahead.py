@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.in_python import InPython
 from helpers.pairs_of_stages import ENDS_BEHIND, IMPLICIT_FIRST, TWO_DIAGONALS
 from pySDC.core.hooks import Hooks
 
@@ -144,6 +145,16 @@ def test_steps_of_sweeps_are_those_of_the_controller(
     require_equal_between(ahead, alone)
 
 
+@pytest.mark.parametrize("sweeper", SWEEPERS)
+@pytest.mark.parametrize("rtol", [1e-4, pytest.param(1e-6, marks=pytest.mark.long)])
+def test_steps_of_sweeps_of_many_gates_are_those_of_the_controller(
+    monkeypatch: pytest.MonkeyPatch, sweeper: str, rtol: float
+) -> None:
+    ahead, alone = solved_twice(monkeypatch, "two-bit-adder", sweeper=sweeper, rtol=rtol, t_end=12.0)
+    require_equal(ahead, alone)
+    assert ahead.stats["rejected"] > 0
+
+
 @pytest.mark.parametrize("options", OF_ONE_SIZE, ids=lambda options: "-".join(map(str, options.values())))
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_steps_of_one_size_are_those_of_the_controller(
@@ -241,7 +252,7 @@ def test_errors_that_are_let_go_are_told_by_the_sizes_known_at_their_steps(
 
 
 @pytest.mark.parametrize("sweeper", SWEEPERS)
-@pytest.mark.parametrize("problem", ["hires", "car-axis", "pendulum"])
+@pytest.mark.parametrize("problem", ["hires", "car-axis", "pendulum", "transmission-line", "pipe-network"])
 def test_smooth_runs_of_sweeps_are_taken_ahead(
     monkeypatch: pytest.MonkeyPatch, problem: str, sweeper: str
 ) -> None:
@@ -361,3 +372,65 @@ def test_solved_steps_are_counted_once(monkeypatch: pytest.MonkeyPatch, name: st
         ds.solve(name, rtol=1e-6)
         totals.append(dict(counts))
     assert totals[0] == totals[1] and totals[0]["solved"] > 0
+
+
+def by_branches(t: float, u: Any, du: Any) -> list[Any]:
+    """Van der Pol's oscillator with a sum of two numbers in order, which no compiler takes."""
+    first, second = sorted([float(u[0]), float(u[1])])
+    return [du[0] - u[1], du[1] - 5.0 * (1.0 - u[0] ** 2) * u[1] + u[0], u[2] - u[0] - first - second]
+
+
+PYTHON = ["andrews", "car-axis", "discontinuous", "hessenberg-2", "robertson", "two-transistor", "water-tube"]
+IN_PYTHON = [
+    *[(by_branches, sweeper) for sweeper in ("radau-iia-5", "esdirk43", *SWEEPERS)],
+    *zip(PYTHON, cycle(("fully-implicit", "radau-iia-5", "semi-implicit", "constrained")), strict=False),
+    *[
+        pytest.param(name, sweeper, marks=pytest.mark.long)
+        for name in sorted({*PROBLEMS} - {*MANY_STEPS, "problematic-f", "simple", "skate", "wheelset"})
+        for sweeper in ("radau-iia-5", *SWEEPERS)
+    ],
+]
+"""Equations that compiled code calls back, and the methods of their runs to a tolerance."""
+
+
+@pytest.mark.parametrize(("problem", "sweeper"), IN_PYTHON)
+def test_steps_of_equations_in_python_are_those_of_the_controller(
+    monkeypatch: pytest.MonkeyPatch, problem: Any, sweeper: str
+) -> None:
+    options: dict[str, Any] = {"u0": [2.0, 0.0, 4.0], "t_end": 8.0, "trace": False}
+    if isinstance(problem, str):
+        problem, options = InPython(PROBLEMS[problem]()), {}
+    ahead, alone = solved_twice(monkeypatch, problem, sweeper=sweeper, rtol=1e-5, dense=True, **options)
+    require_equal(ahead, alone)
+    require_equal_between(ahead, alone)
+
+
+@pytest.mark.parametrize("sweeper", ["radau-iia-5", "esdirk43", *SWEEPERS])
+def test_steps_of_equations_in_python_are_taken_ahead(monkeypatch: pytest.MonkeyPatch, sweeper: str) -> None:
+    options: dict[str, Any] = {"u0": [2.0, 0.0, 4.0], "t_end": 8.0, "trace": False, "rtol": 1e-5}
+    ds.solve(by_branches, sweeper=sweeper, **options)
+    alone, altogether = steps_of_the_controller(monkeypatch, by_branches, sweeper=sweeper, **options)
+    assert alone <= 2 + 0.05 * altogether
+
+
+@pytest.mark.parametrize("sweeper", ["radau-iia-5", "semi-implicit"])
+@pytest.mark.parametrize("error", [KeyError("no such key"), KeyboardInterrupt()], ids=repr)
+def test_what_equations_in_python_raise_is_raised_at_its_step(
+    monkeypatch: pytest.MonkeyPatch, sweeper: str, error: BaseException
+) -> None:
+    ends: list[float] = []
+    take_ahead = ds.StepRecord.take_ahead
+
+    def taken(self: Any, steps: Any) -> None:
+        ends.append(float(steps.starts[-1] + steps.sizes[-1]) if len(steps.starts) else 0.0)
+        take_ahead(self, steps)
+
+    def fails(t: float, u: Any, du: Any) -> list[Any]:
+        if t > 2.0 and u[0] != 2.0:  # with the start the size of F is measured
+            raise error
+        return by_branches(t, u, du)
+
+    monkeypatch.setattr(ds.StepRecord, "take_ahead", taken)
+    with pytest.raises(type(error)):
+        ds.solve(fails, sweeper=sweeper, rtol=1e-5, u0=[2.0, 0.0, 4.0], t_end=8.0, trace=False)
+    assert 1.0 < max(ends) < 2.0

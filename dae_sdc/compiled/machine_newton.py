@@ -49,10 +49,60 @@ LARGEST_LOOP = 24
 
 
 @within_compiled
+def largest_of(values: Any, low: Any, high: Any) -> Any:
+    """Largest absolute value; NaN if one is."""
+    result = 0.0
+    for i in range(low, high):
+        size = abs(values[i])
+        if not size <= result:
+            result = size
+            if not size == size:
+                break
+    return result
+
+
+@within_compiled
+def largest_weighted(values: Any, weights: Any, count: Any) -> Any:
+    """Largest absolute value in units of weights; NaN if one is."""
+    result = 0.0
+    for i in range(count):
+        size = abs(values[i]) * weights[i]
+        if not size <= result:
+            result = size
+            if not size == size:
+                break
+    return result
+
+
+@within_compiled
 def lapack_factor(function: Any, small: Any, matrix: Any, pivots: Any) -> Any:
     """LU factors of a matrix stored by columns, in place; False where LAPACK meets a zero pivot."""
     call_at(function, (small, small, matrix, small, pivots, small + 8))
     return short_integers(small)[2] == 0
+
+
+REGULAR, SINGULAR, HARDLY_REGULAR = range(3)  # Results of :func:`factorize_rows`.
+
+
+@within_compiled
+def factorize_rows(n: Any, function: Any, small: Any, matrix_at: Any, lu_at: Any, pivots: Any) -> Any:
+    """LU factors, by LAPACK, of a matrix stored by rows; its pivots may be rounding of their columns."""
+    matrix, lu, largest = doubles(matrix_at), doubles(lu_at), largest_of(doubles(matrix_at), 0, n * n)
+    if not largest < np.inf:
+        return SINGULAR
+    for i in range(n):
+        for j in range(n):
+            lu[j * n + i] = matrix[i * n + j]
+    if not lapack_factor(function, small, lu_at, pivots):
+        return SINGULAR
+    for j in range(n):
+        if not abs(lu[j * n + j]) > n * EPS * largest:
+            column = 0.0
+            for i in range(n):
+                column = max(column, abs(matrix[i * n + j]))
+            if not abs(lu[j * n + j]) > n * EPS * column:
+                return HARDLY_REGULAR
+    return REGULAR
 
 
 @within_compiled
@@ -91,32 +141,6 @@ def dense_solve(n: Any, most: Any, function: Any, small: Any, factors: Any, pivo
 
 
 @within_compiled
-def largest_of(values: Any, low: Any, high: Any) -> Any:
-    """Largest absolute value; NaN if one is."""
-    result = 0.0
-    for i in range(low, high):
-        size = abs(values[i])
-        if not size <= result:
-            result = size
-            if not size == size:
-                break
-    return result
-
-
-@within_compiled
-def largest_weighted(values: Any, weights: Any, count: Any) -> Any:
-    """Largest absolute value in units of weights; NaN if one is."""
-    result = 0.0
-    for i in range(count):
-        size = abs(values[i]) * weights[i]
-        if not size <= result:
-            result = size
-            if not size == size:
-                break
-    return result
-
-
-@within_compiled
 def residual_of_node(nodes: Any, m: Any, u: Any, du: Any) -> Any:
     """F - tau of node m into ``value``."""
     nodes.counts.rhs += 1
@@ -125,17 +149,6 @@ def residual_of_node(nodes: Any, m: Any, u: Any, du: Any) -> Any:
         n, value, tau = nodes.n, doubles(nodes.value), doubles(nodes.tau)
         for i in range(n):
             value[i] -= tau[m * n + i]
-
-
-@within_compiled
-def put_counts(work: Any, row: Any, sign: Any) -> None:
-    """Add what was counted, times a sign, to the last five numbers of a row of a step."""
-    counts = work.counts
-    row[2] += sign * counts.rhs
-    row[3] += sign * counts.newton
-    row[4] += sign * counts.jacobian
-    row[5] += sign * counts.factorization
-    row[6] += sign * counts.solve
 
 
 @within_compiled
@@ -186,20 +199,31 @@ def _largest_residual(nodes: Any) -> Any:
     return largest_of(doubles(nodes.value), 0, nodes.n)
 
 
+@within_compiled
+def put_terms(about: Any, mass_at: Any, stiffness_at: Any, factor: Any, point: Any, out_at: Any) -> None:
+    """Write the sizes of the terms of equations at a point, whose dF/du is ``factor`` times a matrix."""
+    n, indices, starts_at = about
+    rows, starts, out = short_integers(indices), short_integers(starts_at), doubles(out_at)
+    u, du, mass, stiffness = doubles(point[0]), doubles(point[1]), doubles(mass_at), doubles(stiffness_at)
+    is_sparse = starts_at != 0
+    for j in range(n):
+        out[j] = 0.0
+    for j in range(n):
+        for k in range(starts[j] if is_sparse else 0, starts[j + 1] if is_sparse else n):
+            entry, i = (k, rows[k]) if is_sparse else (n * k + j, k)
+            out[i] += abs(mass[entry] * du[j]) + factor * abs(stiffness[entry] * u[j])
+
+
 @_view.method(**RARE)
 def _at_round_off(nodes: Any) -> Any:
-    if nodes.substitute != 0:  # left to Python, which then repeats the solve
-        return False
     residual_of_node(nodes, nodes.node, nodes.node_u, nodes.node_du)
-    n, value, u, du = nodes.n, doubles(nodes.value), doubles(nodes.node_u), doubles(nodes.node_du)
-    mass = doubles(nodes.masses + 8 * n * n * nodes.slot)
-    stiffness = doubles(nodes.stiffnesses + 8 * n * n * nodes.slot)
+    n, offset = nodes.n, 8 * nodes.entries * nodes.slot
+    value, scale = doubles(nodes.value), doubles(nodes.delta)
+    halves, point = (nodes.masses + offset, nodes.stiffnesses + offset), (nodes.node_u, nodes.node_du)
+    put_terms((n, nodes.indices, nodes.starts), *halves, 1.0, point, nodes.delta)
     least = nodes.residual_tolerance if nodes.residual_tolerance < np.inf else 0.0
     for i in range(n):
-        scale = 0.0
-        for j in range(n):
-            scale += abs(mass[i * n + j] * du[j]) + abs(stiffness[i * n + j] * u[j])
-        if not abs(value[i]) <= max(BACKWARD_ERROR * scale, least):
+        if not abs(value[i]) <= max(BACKWARD_ERROR * scale[i], least):
             return False
     return True
 
@@ -237,18 +261,22 @@ def halves_at(
 
 
 @within_compiled
-def linearize_at(nodes: Any, time: Any, u: Any, du: Any, slot: Any) -> Any:
-    """Both halves of the Jacobian at a point into a slot."""
+def linearize_at(nodes: Any, time: Any, u: Any, slot: Any) -> None:
+    """Both halves of the Jacobian at a point, whose u' lies behind u, into a slot."""
+    if nodes.linearize != 0:
+        nodes.time = time
+        call_at(nodes.linearize, (nodes.own, slot, u))
+        return
     nodes.counts.jacobian += 1
     size, offset = nodes.entries, 8 * nodes.entries * slot
     places = nodes.masses + offset, nodes.stiffnesses + offset
-    halves_at(nodes.jacobian, time, u, du, 1.0, nodes.p, *places, size)
+    halves_at(nodes.jacobian, time, u, u + 8 * nodes.n, 1.0, nodes.p, *places, size)
 
 
 @_view.method()
 def _linearize_here(nodes: Any) -> Any:
     time = doubles(nodes.times)[nodes.node]
-    linearize_at(nodes, time, nodes.node_u, nodes.node_du, nodes.slot)
+    linearize_at(nodes, time, nodes.node_u, nodes.slot)
     integers(nodes.newest)[nodes.age_at] = nodes.slot
     doubles(nodes.ages)[nodes.age_at] += 1.0
 
@@ -268,8 +296,7 @@ def _factor(nodes: Any) -> Any:
     if source < 0:
         source = nodes.capacity
         if nodes.guide_known == 0:
-            time, guide = doubles(nodes.times)[nodes.first], nodes.guide
-            linearize_at(nodes, time, guide, guide + 8 * n, source)
+            linearize_at(nodes, doubles(nodes.times)[nodes.first], nodes.guide, source)
             nodes.guide_known = 1
         newest[nodes.age_at] = source
     mass, stiffness, size = doubles(nodes.masses), doubles(nodes.stiffnesses), nodes.entries
@@ -278,34 +305,21 @@ def _factor(nodes: Any) -> Any:
         for i in range(size):
             mass[to + i] = mass[size * source + i]
             stiffness[to + i] = stiffness[size * source + i]
-    if nodes.refactorize != 0:
-        return call_at(nodes.refactorize, (nodes.own, slot)) != 0
-    factors_at, c = nodes.factors + 8 * to, doubles(nodes.coefficients)[nodes.node]
-    factors = doubles(factors_at)
     nodes.counts.factorization += 1
-    biggest = 0.0
-    for i in range(n):
-        for j in range(n):
-            here = to + i * n + j
-            entry = entry_at(nodes, here, j, c)
-            if not abs(entry) <= biggest:
-                biggest = abs(entry)
-                if not biggest < np.inf:
-                    return False
-            factors[j * n + i] = entry
-            if j >= nodes.split and mass[here] != 0.0:
-                nodes.split = n
-    if not lapack_factor(nodes.getrf, nodes.small, factors_at, nodes.pivots + 4 * n * slot):
-        return False
-    # Pivots that are weak in their columns are left to Python, which looks more closely.
+    c, data, is_sparse = doubles(nodes.coefficients)[nodes.node], doubles(nodes.data), nodes.starts != 0
+    starts = short_integers(nodes.starts)
     for j in range(n):
-        if not abs(factors[j * n + j]) > n * EPS * biggest:
-            column = 0.0
-            for i in range(n):
-                column = max(column, abs(entry_at(nodes, to + i * n + j, j, c)))
-            if not abs(factors[j * n + j]) > n * EPS * column:
-                return False
-    return True
+        for k in range(starts[j] if is_sparse else 0, starts[j + 1] if is_sparse else n):
+            place = k if is_sparse else k * n + j
+            data[place] = entry_at(nodes, to + place, j, c)
+            if j >= nodes.split and mass[to + place] != 0.0:
+                nodes.split = n
+    if is_sparse:
+        known = call_at(nodes.refactorize, (nodes.own, slot, 0)) != 0
+        return known or call_at(nodes.repivot, (nodes.own, slot, 0)) != 0
+    # Pivots that are weak in their columns are left to Python, which looks more closely.
+    factors, pivots = nodes.factors + 8 * to, nodes.pivots + 4 * n * slot
+    return factorize_rows(n, nodes.getrf, nodes.small, nodes.data, factors, pivots) == REGULAR
 
 
 @_view.method()
@@ -395,23 +409,20 @@ refactor_real, substitute_real = sparse_work(doubles)
 
 def _substitute(address: Any, slot: Any) -> Any:
     nodes = nodes_at(address)
-    substitute_real(nodes.triangles + 8 * PARTS * slot, nodes.n, nodes.delta, nodes.work)
+    parts = nodes.triangles + 8 * PARTS * slot
+    if integers(parts)[0] == 0:
+        return call_at(nodes.solve_outside, (address, slot, nodes.delta))
+    substitute_real(parts, nodes.n, nodes.delta, nodes.work)
     return 1
 
 
-def _refactorize_at(address: Any, slot: Any) -> Any:
+def _refactorize_at(address: Any, slot: Any, _: Any) -> Any:
     nodes = nodes_at(address)
-    size, c = nodes.entries, doubles(nodes.coefficients)[nodes.node]
     parts, pattern = nodes.triangles + 8 * PARTS * slot, nodes.patterns + 8 * ROW_PARTS * slot
-    if integers(parts)[0] == 0 or (not c > 0.0 and nodes.n_integrated < nodes.n):
+    if integers(parts)[0] == 0 or not refactor_real(parts, pattern, nodes.n, nodes.data, nodes.work):
         return 0
-    mass, stiffness = doubles(nodes.masses + 8 * size * slot), doubles(nodes.stiffnesses + 8 * size * slot)
-    data = doubles(nodes.data)
-    for i in range(size):
-        data[i] = mass[i] + c * stiffness[i]
-    nodes.counts.factorization += 1
-    integers(nodes.renewed)[slot] = 1
-    return 1 if refactor_real(parts, pattern, nodes.n, nodes.data, nodes.work) else 0
+    integers(nodes.lasted)[slot] += 1
+    return 1
 
 
 C_FUNCTIONS = c_functions(
@@ -419,7 +430,7 @@ C_FUNCTIONS = c_functions(
         "solve": (_solve_at, AT),
         "factorize": (_factorize_at, AT),  # by address: it would be optimised again within each caller
         "substitute": (_substitute, AT),
-        "refactorize": (_refactorize_at, AT),
+        "refactorize": (_refactorize_at, types.int64(*(types.int64,) * 3)),
     }
 )
 """Solves at a node, new factors, and the same with sparse ones, whose solution is in ``delta``."""

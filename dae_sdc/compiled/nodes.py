@@ -15,9 +15,12 @@ class NodesMemory(ctypes.Structure):
             ctypes.c_int64,
             "own",  # address of this structure
             "residual jacobian getrf getrs p",  # addresses of kernels, functions of LAPACK, parameters
+            "linearize",  # in Python, where there are no kernels: both halves of the Jacobian
             "u du stride",  # the iterate: first node, the others follow ``stride`` doubles apart
             "times coefficients",  # of the nodes, (M,)
             "slots",  # which of the kept matrices belongs to a node, integers, (M,)
+            "slot_nodes slot_coefficients used",  # of the matrices, (S,), the first integers; number of them
+            "forgotten",  # whether all matrices were dropped
             "factors pivots",  # of LU, column by column, (S, n, n), and integers of 32 bits, (S, n)
             "masses stiffnesses",  # dF/du' and dF/du of the matrices, at last the guide's, (S + 1, n, n)
             "kept",  # see dae_sdc.dae.newton.KeptNumbers, (S,)
@@ -34,12 +37,15 @@ class NodesMemory(ctypes.Structure):
             "trust maxiter",  # whether contractions of earlier solves are believed
             "solve_at factorize_at",  # addresses of functions of machine_newton.py, "solve" and "factorize"
             "substitute refactorize",  # likewise those with sparse factors; 0 with dense ones
+            "repivot solve_outside",  # in Python: new pivots, and solves with factors of SuperLU
             "triangles patterns",  # addresses of their parts, (S, 10), the first 0 without, and (S, 4)
-            "renewed",  # whether they are newer than those of Python, integers, (S,)
-            "work data",  # (4 n,), and a sparse matrix, (entries,)
+            "lasted",  # factorisations with the same pivots, integers, (S,)
+            "indices starts",  # of the CSC pattern, integers of 32 bits; 0 with dense matrices
+            "work data",  # (4 n,), and the matrix that is factorised, (entries,)
             "node_u node_du slot age_at node",  # of the node that is solved for
             "entries",  # numbers in a matrix
         ),
+        ("time", ctypes.c_double),  # at which the Jacobian is evaluated
         # Of dae_sdc.dae.newton.iterate; factors in the size of a correction, ``unit`` that of ``weights``.
         *fields(ctypes.c_double, "tolerance residual_tolerance forcing differential algebraic unit"),
         ("counts", Counts),

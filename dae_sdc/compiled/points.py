@@ -11,7 +11,6 @@ from dae_sdc.compiled import machine_newton as mn
 from dae_sdc.compiled.pointwise import PointMemory
 from dae_sdc.dae import pointwise
 from dae_sdc.dae.compiling import RecordView, c_functions, call_residual, doubles, integers, within_compiled
-from dae_sdc.dae.pattern import EPS
 from dae_sdc.dae.pointwise import FOLLOWS, SPARED, TRUSTED, UNLIKELY_RATE, WEIGHT
 
 _view = RecordView(PointMemory)
@@ -32,25 +31,15 @@ def _is_determined(a: Any) -> Any:
 def factorize_square(a: Any, follows: Any) -> Any:
     """Factorise the matrix of y' and z, where y changes by ``follows`` times y'; False if it is singular."""
     n, mass, stiffness = a.n, doubles(a.mass), doubles(a.stiffness)
-    matrix, lu, algebraic, largest = doubles(a.matrix), doubles(a.lu), doubles(a.algebraic), 0.0
+    matrix, algebraic = doubles(a.matrix), doubles(a.algebraic)
     for i in range(n):
         for j in range(n):
             k = i * n + j
             matrix[k] = stiffness[k] if algebraic[j] > 0.0 else mass[k] + follows * stiffness[k]
-            lu[j * n + i] = matrix[k]
-            largest = max(largest, abs(matrix[k]))
-    if not mn.lapack_factor(a.dgetrf, a.small, a.lu, a.pivots):
-        return False
-    for j in range(n):
-        if not abs(lu[j * n + j]) > n * EPS * largest:
-            column = 0.0
-            for i in range(n):
-                column = max(column, abs(matrix[i * n + j]))
-            if not abs(lu[j * n + j]) > n * EPS * column:
-                # Whether such a matrix is singular, or an equation has small units, is told in Python.
-                a.doubtful = 1
-                return False
-    return True
+    status = mn.factorize_rows(n, a.dgetrf, a.small, a.matrix, a.lu, a.pivots)
+    if status == mn.HARDLY_REGULAR:  # whether it is singular, or an equation has small units, Python tells
+        a.doubtful = 1
+    return status == mn.REGULAR
 
 
 @within_compiled

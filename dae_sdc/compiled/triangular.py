@@ -92,16 +92,7 @@ def superlu_factors(lu: Any, matrix: Any) -> tuple[TriangularFactors, RowPattern
     # zeros, and need not be in the next one: those that can be filled follow from the pattern and the pivots.
     # Shapes: matrix (n, n).
     parts = lu.parts() if isinstance(lu, SparseLU) else (lu.L, lu.U, lu.perm_r, lu.perm_c, None)
-    factors = _by_rows(*parts)
-    pattern = _rows_of(factors, matrix)
-    factors = _filled(factors, pattern)
-    return factors, pattern._replace(supernode=_supernodes(factors))
-
-
-def _by_rows(
-    lower: Any, upper: Any, row_rank: Indices, column_rank: npt.NDArray[Any], scale: Vector | None
-) -> TriangularFactors:
-    """The factors of SuperLU, row by row."""
+    lower, upper, row_rank, column_rank, scale = parts
     rows, columns = _inverse_permutation(row_rank), _inverse_permutation(column_rank)
     # This conversion orders the entries of every row by their columns.
     lower, upper = lower.tocsr(), upper.tocsr()
@@ -110,16 +101,13 @@ def _by_rows(
         inverse = 1.0 / diagonal
     if not np.isfinite(inverse).all():
         raise SingularMatrixError("")
-    return TriangularFactors(
-        # The diagonal is the last entry of a row of L and the first of one of U.
-        *_without(lower, lower.indptr[1:] - 1),
-        *_without(upper, upper.indptr[:-1]),
-        inverse,
-        rows,
-        columns,
-        np.ones(len(rows)) if scale is None else scale[rows],
-        len(rows),
-    )
+    # The diagonal is the last entry of a row of L and the first of one of U.
+    below, above = _without(lower, lower.indptr[1:] - 1), _without(upper, upper.indptr[:-1])
+    scale = np.ones(len(rows)) if scale is None else scale[rows]
+    factors = TriangularFactors(*below, *above, inverse, rows, columns, scale, len(rows))
+    pattern = _rows_of(factors, matrix)
+    factors = _filled(factors, pattern)
+    return factors, pattern._replace(supernode=_supernodes(factors))
 
 
 def _inverse_permutation(rank: npt.NDArray[Any]) -> Indices:

@@ -241,7 +241,12 @@ class AdaptivityDAE(StepRequests, MarkingControl):
 
     def _check_approach(self, L: Any, outcome: Outcome) -> bool:
         """Whether a step is to be repeated behind a jump that the steps approach but do not reach."""
-        end = SimpleNamespace(end_slope=partial(_relative_slope, L))
+
+        def end_slope() -> float:  # the largest u' of a differential unknown, relative to its size
+            k, sizes = L.prob.n_diff, np.maximum(L.prob.run_scales.unknowns, TINY)
+            return float(np.abs(L.uend.polynomial.derivative_at_end()[:k] / sizes[:k]).max(initial=0.0))
+
+        end = SimpleNamespace(end_slope=end_slope)
         point = approached(self.sizes, end, float(L.time), float(L.dt))
         if np.isnan(point):
             return False
@@ -333,17 +338,16 @@ class AdaptivityDAE(StepRequests, MarkingControl):
         look: Callable[[Any, Any, Taken], int] | None,
     ) -> Taken | None:
         """Steps that are taken one after the other from a state, as they would be one by one, if any can."""
-        # Those that ``look`` does not take for the first of nothing but plain ones are to be taken again.
-        # Factors of sparse matrices cannot be put back, and only polynomials are looked at afterwards.
-        looks = look is None or (L.prob.sparsity is None and L.sweep.collocation)
+        # What is looked at afterwards has a polynomial, or u' at both ends.
+        looks = look is None or L.sweep.collocation or value.polynomial is not None
         free = self._given is None and not self._restarts and looks
         ahead = L.sweep.steps_ahead(value, time) if free and L.prob.noise is None else None
         if ahead is None:
             return None
         if L.prob.run_scales.watched:
             most = min(most, self._look_at - self._steps)
-        about = self.sizes, self._shortest, self._between, hesitation, look and partial(look, L)
-        taken: Taken = ahead.take(value, time, L.params.dt, most, *about)
+        judged = self.sizes, self._shortest, self._between, hesitation
+        taken: Taken = ahead.take(value, time, L.params.dt, most, look and partial(look, L), *judged)
         count = len(taken.starts)
         L.uend, self.come_to = taken.value, taken.time
         if count:
@@ -447,12 +451,6 @@ class AdaptivityDAE(StepRequests, MarkingControl):
             sizes.forget()
             sizes.wanted = min(sizes.wanted, self._first_step(L, L.uend, now))
         L.params.dt = clipped(sizes, now)
-
-
-def _relative_slope(L: Any) -> float:
-    """The largest u' of a differential unknown at the end of a step, relative to its size."""
-    k, sizes = L.prob.n_diff, np.maximum(L.prob.run_scales.unknowns, TINY)
-    return float(np.abs(L.uend.polynomial.derivative_at_end()[:k] / sizes[:k]).max(initial=0.0))
 
 
 def require_estimate(cls: type[Any], problem: Any, nodes: int, name: str = "") -> None:

@@ -386,11 +386,6 @@ class _Watch:
         text = self.event.message or f"the run ended at event '{self.name}'"
         return f"{text} at t={t:.10g}"
 
-    def may_stop(self, values: Vector) -> bool:
-        """Whether values along a step show that the run may have to stop in it."""
-        crosses = bool((self.side * values).min() < -self.tolerance)
-        return crosses and (self.changes or self.event.last > 0)
-
     def is_due(self, t: float, slack: float) -> bool:
         """Whether one of its times that are known before has come, and has not been kept."""
         if self.event.times is None or (self.times and self.times[-1] >= t - slack):
@@ -765,7 +760,8 @@ class _Functions:
         watches = [*self.events, *self.switches]
         for i, is_resolved in _near_zero(watches, sampled.thetas[: sampled.count], table):
             watch, values = watches[i], table[i].tolist()
-            if ahead and watch.may_stop(table[i]):
+            crosses = ahead and (watch.side * table[i]).min() < -watch.tolerance
+            if crosses and (watch.changes or watch.event.last > 0):
                 return None
             function, curve = self.of_watch(step.level.prob, watch), sampled.curve
             known: tuple[Sequence[float], Sequence[float]] = sampled.thetas, values
@@ -1025,35 +1021,35 @@ class LocateEvents(MarkingControl):
         # Zeros on them are kept. The step behind them is left to the controller, which looks at it again.
         count, P, n_slopes = len(taken.starts), L.prob, self.params.n_slopes
         places = list(zip(taken.starts.tolist(), taken.sizes.tolist(), strict=True))
-        data = steps_of_stages(places, taken.nodes, taken.u, n_slopes, taken.n_integrated)
-        scheme, rows = data[0].scheme, np.array([step.rows for step in data])
-        points = _samples(scheme.points)
-        stays = (rows == rows[:, :1]).all(axis=1) & (taken.du[:, -1] == 0.0)
-        values = np.where(stays[:, None], rows[:, :1], _weights(scheme, points)[0] @ rows)
-        values[:, 0], values[:, -1] = rows[:, 0], rows[:, -1]
+        states = [start, *(taken.end(k, P.n_diff) for k in range(count))]
+        ends = zip(places, pairwise(states), strict=True)
+        steps = [AcceptedStep(L, *place, *pair, None, n_slopes) for place, pair in ends]
+        if taken.collocation:
+            data = steps_of_stages(places, taken.nodes, taken.u, n_slopes, taken.n_integrated)
+            scheme, rows = data[0].scheme, np.array([step.rows for step in data])
+            points = _samples(scheme.points)
+            stays = (rows == rows[:, :1]).all(axis=1) & (taken.du[:, -1] == 0.0)
+            values = np.where(stays[:, None], rows[:, :1], _weights(scheme, points)[0] @ rows)
+        else:
+            points = Curve(steps[0]).points
+            values = np.array([Curve(step).values(points) for step in steps])
+        values[:, 0], values[:, -1] = states[:-1], states[1:]
         times = taken.starts[:, None] + taken.sizes[:, None] * np.array(points)
         switches = self.functions.switch_table(P, values.reshape(-1, P.n), times.ravel())
         samples, plain = (values, times, switches.reshape(count, len(points), -1)), 0
         with suppress(Exception):  # of the function of an event: the controller takes that step, and tells
-            for plain, (time, dt) in enumerate(places):
-                end = taken.end(plain, P.n_diff)
-                step = AcceptedStep(L, time, dt, start, end, None, n_slopes)
+            for plain, step in enumerate(steps):
                 about = (each[plain] for each in samples)
                 sampled = self._left = self.functions.sampled(step, points, *about)
                 scans = self.functions.scans(sampled, ahead=True)
                 if scans is None or any(scan.stop() is not None for scan in scans):
                     break
-                self._usual, start = dt, end
+                self._usual = step.dt
                 self._take_zeros(sampled, scans, END_SLACK + step.rounding, 1.0)
             else:
                 plain = count
         self._most_ahead = min(MOST_STEPS, 2 * self._most_ahead) if plain == count else FEWEST_AHEAD
         return plain
-
-    def forget_after(self, t: float) -> None:
-        """Drop the zeros behind the end of the last step of a run."""
-        for watch in self.watches:
-            watch.forget(float(np.nextafter(t, np.inf)))
 
     def leave_step(self) -> None:
         """Forget the zero that a step was to end at, as something else lets it be repeated."""

@@ -71,7 +71,7 @@ class FixedSteps(StepRequests, Control):
         self, L: Any, value: Any, time: float, most: int, hesitation: Any, look: Any
     ) -> Taken | None:
         """Steps that are taken one after the other from a time of the grid up to a stop, if any can."""
-        free = self._given is None and (look is None or L.sweep.collocation)
+        free = self._given is None and (look is None or L.sweep.collocation or value.polynomial is not None)
         ahead = L.sweep.steps_ahead(value, time) if free else None
         self._pass(time)
         if ahead is None or self._here != time or L.params.dt != self.params.dt:
@@ -83,8 +83,7 @@ class FixedSteps(StepRequests, Control):
         if room < 1:
             return None
         L.prob.start_step(value, time)
-        about = value, time, self.params.dt, room
-        taken: Taken | None = ahead.take_plain(*about, look and partial(look, L))
+        taken: Taken | None = ahead.take(value, time, self.params.dt, room, look and partial(look, L))
         if taken is None or not len(taken.starts):
             return taken
         self._pass(taken.time)
@@ -411,7 +410,9 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
                 for name, work in zip(COUNTERS, taken.counts[seen + 1 :].sum(axis=0).tolist(), strict=True):
                     level.prob.work_counters[name].niter -= int(work)
                 if events is not None and seen < count:
-                    events.forget_after(float(taken.starts[seen] + taken.sizes[seen]))
+                    end_of_run = float(taken.starts[seen] + taken.sizes[seen])
+                    for zeros in events.watches:
+                        zeros.forget(float(np.nextafter(end_of_run, np.inf)))
         elif count:
             record.take_ahead(taken)
         if count and growth is not None:

@@ -338,17 +338,22 @@ class KernelCompiler(LinkedCompiler):
 Inlining.compiler = KernelCompiler
 
 
-def pointer_to(kind: Any) -> Any:
-    """An intrinsic that turns an address into a pointer to numbers of a kind."""
+def view_as(kind: Any) -> Any:
+    """An intrinsic that turns an address into a pointer, or into the record that stands there."""
 
     @intrinsic
     def view(context: Any, address: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
 
-        return types.CPointer(kind)(types.int64), generate
+        return kind(types.int64), generate
 
     return view
+
+
+def pointer_to(kind: Any) -> Any:
+    """An intrinsic that turns an address into a pointer to numbers of a kind."""
+    return view_as(types.CPointer(kind))
 
 
 doubles, integers, short_integers = map(pointer_to, (types.float64, types.int64, types.int32))
@@ -397,16 +402,7 @@ class RecordView:
         self._kind: Any = type(structure.__name__, (types.Record,), {})
         register_model(self._kind)(models.RecordModel)
         fields = [(name, field._asdict()) for name, field in plain.fields.items()]
-        record = self._kind(fields, plain.size, plain.aligned)
-
-        @intrinsic
-        def at(context: Any, address: Any) -> Any:
-            def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-                return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
-
-            return record(types.int64), generate
-
-        self.at = at
+        self.at = view_as(self._kind(fields, plain.size, plain.aligned))
 
     def method(self, **options: Any) -> Callable[[Any], Any]:
         """Decorator that makes a function of a structure its method of that name in compiled code."""

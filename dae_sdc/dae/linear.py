@@ -208,7 +208,7 @@ class SparseLU:
         return solution if self._rank is None else solution[self._rank]
 
     @property
-    def entries(self) -> int:
+    def nnz(self) -> int:
         """Number of entries of both factors."""
         return int(self._lu.nnz)
 

@@ -245,17 +245,12 @@ def _order_of(matrix: Any, empty: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]
             return None
         node[without] = partners
     merge = sparse.csc_matrix((np.ones(n), (node, np.arange(n))), shape=(len(others), n))
-    place = _minimum_degree(sparse.csc_matrix(merge @ both @ merge.T))
-    return np.lexsort((empty, place[node]))
-
-
-def _minimum_degree(graph: Any) -> Places:
-    """Place of each node of a symmetric graph in its minimum degree order."""
+    graph = sparse.csc_matrix(merge @ both @ merge.T)
     graph.data[:] = -1.0
     graph.setdiag(np.diff(graph.indptr) + 1.0)
-    # SciPy returns orders with factors alone: incomplete ones without fill are the cheapest.
+    # SciPy returns minimum degree orders with factors alone: incomplete ones without fill are the cheapest.
     place: Places = spilu(graph, drop_tol=1e10, fill_factor=1, permc_spec="MMD_AT_PLUS_A").perm_c
-    return place
+    return np.lexsort((empty, place[node]))
 
 
 _known: tuple[_Order, ...] = ()  # Orders of the patterns that came last.

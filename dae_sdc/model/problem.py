@@ -165,7 +165,7 @@ def form_of(
 
 
 def _steep_arguments(graph: Graph, rows: Sequence[int], given: Callable[[Leaf], Input | None]) -> list[int]:
-    """What exponential functions are taken of, where that depends on time or on unknowns without derivatives."""
+    """What exponential functions are taken of, if time or unknowns without derivatives are in it."""
     sources = {source for row in rows for leaf in graph.leaves_of(row) if (source := given(leaf)) is not None}
     moving = {source.index for source in sources if source.kind == "du"}
 
@@ -381,12 +381,12 @@ class SwitchingEquations(FormEquations):
         return float(arguments[_jumps(self).levels.tolist().index(switch)])
 
     @property
-    def passing_switches(self) -> list[bool]:  # type: ignore[override]
+    def passing_switches(self) -> list[bool]:
         """For each switch whether equations are evaluated on both of its sides."""
         return [_jumps(self).jumps[i].passes for i in _jumps(self).watched]
 
     @property
-    def switches_read(self) -> list[int]:  # type: ignore[override]
+    def switches_read(self) -> list[int]:
         """Places of the unknowns on which the borders of jumps depend."""
         return [source.index for source in _jumps(self).borders.inputs if source.kind == "u"]
 

@@ -123,7 +123,7 @@ def adapted_to(
     t_end: float,
     stops: Sequence[float],
     between: int = 0,
-    read: Vector | bool = False,
+    read: Any = False,
 ) -> Setup:
     """The setup of a run that takes steps of a given accuracy, at their ends or also between their nodes."""
     cls = setup.sweeper_class

@@ -335,7 +335,7 @@ class Modes:
 
     def _name(self, choice: Choice) -> str:
         """A choice as text."""
-        return self.model.text(choice.node)
+        return str(self.model.text(choice.node))
 
     def _entered(
         self, t: float, stop: float, state: Values, sides: Sides

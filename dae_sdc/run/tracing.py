@@ -90,8 +90,8 @@ def _check_memory(problem: ProblemDAE, t: Vector, u: Vector, du: Vector) -> None
         least, most = values[:, k, i].min(), values[:, k, i].max()
         raise InputError(
             f"{type(problem).__name__}.eval_f remembers: '{problem.equation_names[i]}' is {least:.6g} or "
-            f"{most:.6g} at the state of t={t[rows[k]]:.6g}, by the states before; let it depend on t, u and du "
-            f"alone, and write a memory as a discrete unknown or an event that changes one"
+            f"{most:.6g} at the state of t={t[rows[k]]:.6g}, by the states before; let it depend on t, u and "
+            f"du alone, and write a memory as a discrete unknown or an event that changes one"
         )
 
 

@@ -114,54 +114,56 @@ def _measure(w: Any, low: Any, high: Any) -> Any:
 
 
 @within_compiled
-def forget_matrices(w: Any) -> None:
+def forget_matrices(s: Any) -> None:
     """Drop all matrices."""
-    nodes, x = mn.nodes_at(w.nodes), w.step
+    w = sweep_at(s)
+    nodes = mn.nodes_at(w.nodes)
     for i in range(4 * nodes.capacity):
         doubles(nodes.kept)[i] = -1.0
     for m in range(w.arrays.num_nodes):
         integers(nodes.newest)[m] = -1
-    x.used, x.forgotten, x.scaled = 0, 1, 0.0
+    nodes.used, nodes.forgotten, w.step.scaled = 0, 1, 0.0
 
 
 @within_compiled
 def slot_of(w: Any, m: Any, end: Any) -> Any:
     """The slot of the matrix of node m among the first ones, or ``end``."""
-    x = w.step
-    node, c = m if w.arrays.diagonal != 0 else -1, doubles(x.coefficients)[m]
+    nodes = mn.nodes_at(w.nodes)
+    node, c = m if w.arrays.diagonal != 0 else -1, doubles(nodes.coefficients)[m]
     for slot in range(end):
-        if integers(x.slot_nodes)[slot] == node and doubles(x.slot_coefficients)[slot] == c:
+        if integers(nodes.slot_nodes)[slot] == node and doubles(nodes.slot_coefficients)[slot] == c:
             return slot
     return end
 
 
 @within_compiled
-def take_slots(w: Any) -> None:
+def take_slots(s: Any) -> None:
     """Find slots for the matrices of all nodes; all are dropped where there are none left."""
-    x, nodes, M = w.step, mn.nodes_at(w.nodes), w.arrays.num_nodes
-    coefficients, wanted = doubles(x.coefficients), 0
+    w = sweep_at(s)
+    nodes, M, scaled = mn.nodes_at(w.nodes), w.arrays.num_nodes, w.step.scaled
+    coefficients, wanted = doubles(nodes.coefficients), 0
     for m in range(M):
-        wanted += 1 if slot_of(w, m, x.used) == x.used else 0
+        wanted += 1 if slot_of(w, m, nodes.used) == nodes.used else 0
         for k in range(m if w.arrays.diagonal == 0 else 0):
-            if coefficients[k] == coefficients[m] and slot_of(w, m, x.used) == x.used:
+            if coefficients[k] == coefficients[m] and slot_of(w, m, nodes.used) == nodes.used:
                 wanted -= 1
                 break
-    if x.used + wanted > nodes.capacity:
-        scaled = x.scaled
-        forget_matrices(w)
-        x.scaled = scaled
+    if nodes.used + wanted > nodes.capacity:
+        forget_matrices(s)
+        w.step.scaled = scaled
     for m in range(M):
-        slot = slot_of(w, m, x.used)
-        if slot == x.used:
-            integers(x.slot_nodes)[slot] = m if w.arrays.diagonal != 0 else -1
-            doubles(x.slot_coefficients)[slot] = coefficients[m]
-            x.used += 1
+        slot = slot_of(w, m, nodes.used)
+        if slot == nodes.used:
+            integers(nodes.slot_nodes)[slot] = m if w.arrays.diagonal != 0 else -1
+            doubles(nodes.slot_coefficients)[slot] = coefficients[m]
+            nodes.used += 1
         integers(nodes.slots)[m] = slot
 
 
 @within_compiled
-def scale_step(w: Any) -> None:
+def scale_step(s: Any) -> None:
     """Compute the matrices, coefficients and times of a step."""
+    w = sweep_at(s)
     x, a, M = w.step, w.arrays, w.arrays.num_nodes
     if x.scaled != x.dt:
         x.scaled = x.dt
@@ -171,11 +173,19 @@ def scale_step(w: Any) -> None:
             doubles(x.dt_inverse)[i] = doubles(x.inverse)[i] / x.dt
         for m in range(M):
             doubles(x.coefficients)[m] = doubles(x.dt_delta)[m * M + m]
-        take_slots(w)
+        take_slots(s)
     for m in range(M):
         doubles(x.times)[m] = x.dt * doubles(x.places)[m] + x.time
         for j in range(a.n_integrated, a.n):
             doubles(sweep.row(a.du, m))[j] = 0.0
+
+
+@within_compiled
+def sweeps(s: Any, number: Any, low: Any) -> None:
+    """Sweep as the memory of the step says, from a sweep and a node on, and write there how it ends."""
+    x = sweep_at(s).step
+    how = x.most, low, x.tolerance, x.only_last != 0, x.to_goal != 0
+    x.done, x.reached, x.how, x.value = sweep.sweeps(s, number, *how)
 
 
 def _sweep_step(s: Any, fails: Any) -> Any:
@@ -183,14 +193,13 @@ def _sweep_step(s: Any, fails: Any) -> Any:
     w = sweep_at(s)
     x, numbers = w.step, goal_numbers_at(w.goal.numbers)
     if fails != 0:
-        forget_matrices(w)
+        forget_matrices(s)
         numbers.eta = 1.0
         return 0
-    scale_step(w)
+    scale_step(s)
     if x.to_goal != 0:
         sweep.begin_goal(numbers)
-    how = x.most, 0, x.tolerance, x.only_last != 0, x.to_goal != 0
-    x.done, x.reached, x.how, x.value = sweep.sweeps(s, 0, *how)
+    sweeps(s, 0, 0)
     return 1
 
 
@@ -201,14 +210,6 @@ for _function in (
     *(sweep.begin_goal, sweep.keep_old, sweep.look_at_change, sweep.sweeps),
 ):
     within_compiled(_function)
-
-
-def _sweeps(
-    s: Any, number: Any, most: Any, low: Any, tolerance: Any, only_last: Any, to_goal: Any, out: Any
-) -> None:
-    done, reached, how, value = sweep.sweeps(s, number, most, low, tolerance, only_last != 0, to_goal != 0)
-    found = doubles(out)
-    found[0], found[1], found[2], found[3] = done, reached, how, value
 
 
 _WHOLE, _NOTHING = types.int64, types.void
@@ -223,8 +224,10 @@ C_FUNCTIONS = c_functions(
         "residual_norms": (sweep.residual_norms, _NOTHING(_WHOLE, _WHOLE, _WHOLE)),
         "solve_nodes": (sweep.solve_nodes, _WHOLE(_WHOLE, _WHOLE, _WHOLE)),
         "look_at_change": (sweep.look_at_change, _WHOLE(_WHOLE, _WHOLE)),
+        "take_slots": (take_slots, _NOTHING(_WHOLE)),
+        "forget_matrices": (forget_matrices, _NOTHING(_WHOLE)),
         "sweep_step": (_sweep_step, _WHOLE(_WHOLE, _WHOLE)),
-        "sweeps": (_sweeps, _NOTHING(*(_WHOLE,) * 4, types.float64, *(_WHOLE,) * 3)),
+        "sweeps": (sweeps, _NOTHING(_WHOLE, _WHOLE, _WHOLE)),
     },
     # They are not optimised themselves, so that what they call is not compiled into them a second time.
     _dbg_optnone=True,

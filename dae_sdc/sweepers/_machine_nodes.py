@@ -9,28 +9,20 @@ from ctypes import addressof
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sparse
-from scipy.linalg.lapack import dgetrs
+from scipy import sparse
 
 from dae_sdc.compiled.nodes import NodesMemory
-from dae_sdc.compiled.triangular import (
-    LARGEST_ROW_FILL,
-    PARTS,
-    ROW_PARTS,
-    RowPattern,
-    TriangularFactors,
-    copy_for,
-    superlu_factors,
-)
+from dae_sdc.dae.jacobian import linearize
+from dae_sdc.dae.linear import SparseLU
 from dae_sdc.dae.machine_code import entry
 from dae_sdc.dae.memory import address, fields, lapack, tell_addresses
 from dae_sdc.dae.newton import KeptNumbers
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.sweepers import sweep
+from dae_sdc.sweepers._answers import ANSWER, Answers, SparseFactors, numbers_at, sparse_matrix
 from dae_sdc.sweepers.solvers import Place, PythonNodes
-from dae_sdc.sweepers.step_error import Operators
-from dae_sdc.sweepers.sweep import CONTINUE, Continuation, Goal
+from dae_sdc.sweepers.sweep import CONTINUE, Goal
 
 
 class RowsMemory(ctypes.Structure):
@@ -53,8 +45,6 @@ class StepMemory(ctypes.Structure):
             ctypes.c_int64,
             "q delta inverse places",  # Q, Q_Delta, the inverse of Q and the nodes, for a step of size 1
             "dt_q dt_delta dt_inverse coefficients times",  # likewise for this step
-            "slot_nodes slot_coefficients used",  # of the matrices, (S,), the first integers; number of them
-            "forgotten",  # whether all matrices were dropped
             "done reached how",  # number of sweeps, the first node that was not solved, and how they ended
             "most only_last to_goal",  # as :func:`dae_sdc.sweepers.sweep.sweeps` takes them
         ),
@@ -98,20 +88,12 @@ def _compiled(name: str, count: int) -> Any:
     return ctypes.PYFUNCTYPE(result, *(1 + count) * [ctypes.c_int64])(entry(f"{_HOME}:{name}").address)
 
 
-@functools.cache
-def _sweeps() -> Any:
-    """The compiled form of :func:`dae_sdc.sweepers.sweep.sweeps`, whose results are written to an address."""
-    kinds: Any = *4 * [ctypes.c_int64], ctypes.c_double, *3 * [ctypes.c_int64]
-    return ctypes.PYFUNCTYPE(None, *kinds)(entry(f"{_HOME}:sweeps").address)
-
-
-_SUBSTITUTE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 # There is always room for one factored matrix of each node.
 MOST_COMPILED_MATRICES = 64  # Largest number of matrices that are kept at a time.
 MOST_MATRIX_ENTRIES = 2_000_000  # Largest number of entries of all matrices together.
 
 
-class CompiledNodes(PythonNodes):
+class CompiledNodes(PythonNodes, Answers):
     """Newton solves at the nodes, and sweeps, in compiled code; :class:`PythonNodes` repeats failed ones."""
 
     compiled = True
@@ -119,24 +101,25 @@ class CompiledNodes(PythonNodes):
     def __init__(
         self, problem: ProblemDAE, n_integrated: int, owned: range, diagonal: bool, num_nodes: int
     ) -> None:
-        super().__init__(problem, n_integrated, owned, diagonal)
-        kernels: Any = problem.kernels
-        self._kernels = kernels  # they live as long as their addresses are used
+        PythonNodes.__init__(self, problem, n_integrated, owned, diagonal)
+        Answers.__init__(self)
         n, pattern = problem.n, problem.sparsity
         entries = n * n if pattern is None else int(pattern.nnz)
         self._capacity = kept = max(num_nodes, min(MOST_COMPILED_MATRICES, MOST_MATRIX_ENTRIES // entries))
-        self._slots: dict[Any, int] = {}
         self._slots_of: Vector | None = None
         # One row for each matrix; the arrays of Jacobians have one more, for the guide point of the sweep.
         self._kept: dict[str, Any] = {
             "kept": np.full((kept, 4), -1.0),
             "masses": np.empty((kept + 1, entries)),
             "stiffnesses": np.empty((kept + 1, entries)),
+            "slot_nodes": np.zeros(kept, dtype=np.int64),
+            "slot_coefficients": np.zeros(kept),
         }
         self._ages: dict[str, Any] = {"ages": np.zeros(num_nodes), "newest": np.full(num_nodes, -1)}
         self._buffers: dict[str, Any] = {
             "value": np.empty(n),
             "delta": np.empty(n),
+            "data": np.empty(entries),
             "saved": np.empty((2, n)),
             "slots": np.zeros(num_nodes, dtype=np.int64),
         }
@@ -147,29 +130,63 @@ class CompiledNodes(PythonNodes):
         nodes.own = memory.nodes = addressof(nodes)
         self._own = addressof(memory)
         nodes.solve_at, nodes.factorize_at = map(_address_of, ("solve", "factorize"))
-        nodes.residual, nodes.jacobian = kernels.residual, kernels.jacobian
+        self._ask_equations(nodes, problem, problem.solver_kernels, None)
         nodes.n, nodes.n_integrated, nodes.entries = n, n_integrated, entries
         nodes.capacity, nodes.split, nodes.guided = kept, problem.n_diff, diagonal
-        self._remembered: list[tuple[Any, Any]] = []
+        memory.arrays.num_nodes, memory.arrays.diagonal = num_nodes, diagonal
+        self.goal_numbers = sweep.GoalNumbers()
+        self._remembered: Mapping[str, Any] = {}
         self._scaled: Any = None  # Q times the step size of the arrays whose addresses stand in memory.
         self._steps: dict[str, Any] = {}  # the arrays of steps of any size
-        self._make_matrices()
+        self._sparse: SparseFactors | None = None
+        if pattern is None:
+            self._kept["factors"] = np.empty((kept, n, n))
+            self._kept["pivots"] = np.empty((kept, n), dtype=np.int32)
+            self._buffers["small"] = np.array([n, 1, 0, ord("N")], dtype=np.int32)
+            nodes.getrf, nodes.getrs = lapack("dgetrf"), lapack("dgetrs")
+        else:
+            nodes.substitute, nodes.refactorize = map(_address_of, ("substitute", "refactorize"))
+            refactorize, self._checked = ANSWER(nodes.refactorize), False
+            self._sparse = SparseFactors(self, kept, lambda k: refactorize(nodes.own, k, 0), SparseLU)
+            nodes.repivot, nodes.solve_outside = self._answer("_repivot"), self._sparse.solve_outside
+            self._buffers |= self._sparse.arrays | {"work": np.empty(4 * n)}
+            self._buffers["indices"] = pattern.indices.astype(np.int32)
+            self._buffers["starts"] = pattern.indptr.astype(np.int32)
         tell_addresses(nodes, self._kept | self._ages | self._buffers)
-
-    def _make_matrices(self) -> None:
-        """Allocate factors of matrices, and set the functions that use them."""
-        raise NotImplementedError
 
     def __reduce__(self) -> Any:
         # A copy has its arrays elsewhere.
-        made = (self.problem, self.system.n_integrated, self.owned, self.diagonal, len(self._ages["ages"]))
-        return type(self), made, (self._slots, self._used(), self.newtons, self._nodes.split)
+        made = (self.problem, self.system.n_integrated, self.owned, self.diagonal, len(self._norms))
+        return type(self), made, self.get_state() if self.keeps_state else None
 
-    def __setstate__(self, state: Any) -> None:
-        self._slots, memory, self.newtons, split = state
-        self._nodes.split = int(split)
-        for array, values in zip(self._used(), memory, strict=True):
-            array[:] = values
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.set_state(state)
+
+    def _linearize(self, slot: int, u_at: int) -> int:
+        """Write both halves of the Jacobian at a point to a slot, NaN where it has none."""
+        problem, (u, du) = self.problem, numbers_at(u_at, 2 * self.problem.n).reshape(2, -1).copy()
+        mass, stiffness = (self._kept[name][slot] for name in ("masses", "stiffnesses"))
+        mass[:] = stiffness[:] = np.nan
+        with self._counted(problem, self._nodes.counts):
+            halves = linearize(problem, u, du, self._nodes.time)
+            both: Any = halves.mass, halves.stiffness
+            both = [half.toarray() if sparse.issparse(half) else half for half in both]
+            mass[:], stiffness[:] = both[0].ravel(), both[1].ravel()
+        return 1
+
+    def _repivot(self, slot: int, _: int) -> int:
+        """Factorise the matrix of a slot with pivots of its own; 0 where it is singular."""
+        assert self._sparse is not None
+        if not self._checked:  # The method of the problem itself compares its sparsity pattern.
+            jacobian: Any = self.problem.jacobian
+            values, derivatives, m = self.place.stages.values, self.place.stages.derivatives, self._nodes.node
+            jacobian(values[m], derivatives[m], float(self.place.times[m]), 1.0)
+            self._checked = True
+        return self._sparse.repivot(slot)
+
+    def matrix_of(self, _: int) -> Any:
+        """The sparse matrix that is to be factorised."""
+        return sparse_matrix(self._buffers["data"].copy(), self.problem.sparsity)
 
     def measure_by(self, weights: Vector, unit: float) -> None:
         super().measure_by(weights, unit)
@@ -199,37 +216,38 @@ class CompiledNodes(PythonNodes):
             self._tau = np.array(place.tau)
             nodes.tau = address(self._tau)
         if place.coefficients is not self._slots_of:
-            # Slots of the matrices: by coefficient, and in diagonal sweeps by node too.
-            numbers = enumerate(place.coefficients.tolist())
-            keys = [(m if self.diagonal else -1, c) for m, c in numbers]
-            if len(self._slots.keys() | set(keys)) > self._capacity:
-                self.forget()
-            self._buffers["slots"][:] = [self._slots.setdefault(key, len(self._slots)) for key in keys]
-            nodes.coefficients = address(place.coefficients)
-            self._slots_of = place.coefficients
+            nodes.coefficients, self._slots_of = address(place.coefficients), place.coefficients
+            _compiled("take_slots", 0)(self._own)
+            self._forget_too()
         nodes.tolerance, nodes.residual_tolerance, most, nodes.forcing = place.limits
         nodes.maxiter = int(most)
 
-    def _numbers(self, slot: int) -> Any:
-        """What is known of the matrix in a slot."""
-        return KeptNumbers.from_buffer(self._kept["kept"][slot])
-
     def forget(self) -> None:
-        super().forget()
+        _compiled("forget_matrices", 0)(self._own)
         self._slots_of = None
-        self._slots.clear()
-        self._kept["kept"][:] = -1.0
-        self._ages["newest"][:] = -1
+        self._forget_too()
+
+    def _forget_too(self) -> None:
+        """Drop the matrices of Python where compiled code has dropped its own."""
+        if self._nodes.forgotten:
+            super().forget()
+            self._nodes.forgotten = 0
 
     def begin_sweep(self, number: int) -> None:
         super().begin_sweep(number)
         self._nodes.guide_known, self._nodes.trust = 0, number > 0
 
     def run(self, function: Callable[..., Any], *numbers: Any, **given: Any) -> Any:
+        if self.problem.noise is not None:
+            return super().run(function, *numbers, **given)
         memory = self._memory
         for name, value in given.items():
             if name == "last":
-                self._locate(value)
+                memory.last.wanted = value.wanted
+                if value.wanted == CONTINUE:
+                    memory.last.nodes, memory.last.split = value.nodes, value.split
+                    for part in ("matrix", "value", "derivative", "inverse"):
+                        tell_rows(getattr(memory.last, part), getattr(value, part))
             elif name == "before":
                 for part in ("u", "du", "integral"):
                     tell_rows(getattr(memory.before, part), getattr(value, part))
@@ -237,45 +255,62 @@ class CompiledNodes(PythonNodes):
                 memory.norms = address(value)
             else:
                 self.tell_goal(value)
-        try:
-            if function is not sweep.sweeps:
-                return _compiled(function.__name__, len(numbers))(self._own, *numbers)
-            found = np.empty(4)
-            _sweeps()(self._own, *numbers, address(found))
-            return *map(int, found[:3]), float(found[3])
-        finally:
-            self._nodes.counts.add_to(self.problem)
+        step, sweeps = memory.step, function is sweep.sweeps
+        if sweeps:
+            number, step.most, low, step.tolerance, step.only_last, step.to_goal = numbers
+            numbers = number, low
+        result = _compiled(function.__name__, len(numbers))(self._own, *numbers)
+        self._nodes.counts.add_to(self.problem)
+        self._failure.check()
+        return (step.done, step.reached, step.how, step.value) if sweeps else result
 
     def tell_goal(self, goal: Goal) -> None:
         """Tell compiled code what sweeps have to reach."""
-        memory, self._goal_numbers = self._memory.goal, goal.numbers
+        memory, self.goal_numbers = self._memory.goal, goal.numbers
         tell_rows(memory.old, goal.old)
         memory.weights, memory.numbers = address(goal.weights), addressof(goal.numbers)
 
-    def _locate(self, last: Continuation) -> None:
-        memory = self._memory.last
-        memory.wanted = last.wanted
-        if last.wanted == CONTINUE:
-            memory.nodes, memory.split = last.nodes, last.split
-            for part in ("matrix", "value", "derivative", "inverse"):
-                tell_rows(getattr(memory, part), getattr(last, part))
+    # --- the state of the matrices --------------------------------------------------------------------------
 
-    def _used(self, count: int | None = None) -> list[Any]:
-        """The arrays that hold the state of the matrices, as far as they, or ``count`` ones, are in use."""
-        count = len(self._slots) if count is None else count
-        return [*(array[:count] for array in self._kept.values()), *self._ages.values()]
+    def _arrays_of(self, used: int) -> list[Any]:
+        """The arrays that hold the state of so many matrices."""
+        return [*(array[:used] for array in self._kept.values()), *self._ages.values()]
+
+    def get_matrices(self) -> dict[str, Any]:
+        """The state of the matrices in compiled code, on which later solves depend."""
+        used = int(self._nodes.used)
+        arrays = [array.copy() for array in self._arrays_of(used)]
+        factors = None if self._sparse is None else self._sparse.get_state()
+        return {"used": used, "arrays": arrays, "split": self._nodes.split, "factors": factors}
+
+    def set_matrices(self, state: Mapping[str, Any]) -> None:
+        """Restore what :meth:`get_matrices` gave, as if nothing had been solved since."""
+        used = self._nodes.used = int(state["used"])
+        self._kept["kept"][used:] = -1.0
+        for array, known in zip(self._arrays_of(used), state["arrays"], strict=True):
+            array[:] = known
+        if self._sparse is not None:
+            self._sparse.set_state(state["factors"], self.problem.sparsity)
+        self._nodes.split, self._nodes.forgotten, self._memory.step.scaled = state["split"], 0, 0.0
+        self._slots_of = None
+        self._forget_failure()
+
+    def get_state(self) -> dict[str, Any]:
+        return super().get_state() | {"compiled": self.get_matrices()}
+
+    def set_state(self, kept: Mapping[str, Any]) -> None:
+        super().set_state(kept)
+        self.set_matrices(kept["compiled"])
 
     def remember(self) -> None:
         super().remember()
-        self._remembered_slots = self._slots.copy()
-        self._remembered = [(array, array.copy()) for array in self._used()]
+        self._remembered = self.get_matrices()
 
     def recall(self) -> None:
         super().recall()
-        self._kept["kept"][len(self._remembered_slots) :] = -1.0
-        self._slots, self._slots_of = self._remembered_slots.copy(), None
-        for array, values in self._remembered:
-            array[:] = values
+        self.set_matrices(self._remembered)
+
+    # --- steps that are swept in compiled code --------------------------------------------------------------
 
     def begin_steps(self, matrices: Any, inverse: Vector, split: int, how: tuple[float, ...]) -> int:
         """Let compiled code sweep steps of any size from the place that was prepared; where its memory is."""
@@ -287,16 +322,12 @@ class CompiledNodes(PythonNodes):
         memory.norms = address(self._norms)
         if not self._steps:
             self._steps = {f"dt_{name}": np.empty((M, M)) for name in ("q", "delta", "inverse")} | {
-                **{"coefficients": np.empty(M), "times": np.empty(M)},
-                "slot_nodes": np.empty(self._capacity, dtype=np.int64),
-                "slot_coefficients": np.empty(self._capacity),
+                **{"coefficients": np.empty(M), "times": np.empty(M)}
             }
         self._steps |= {"q": np.ascontiguousarray(matrices.collocation.Qmat[1:, 1:]), "delta": matrices.delta}
         self._steps |= {"inverse": inverse, "places": np.array(matrices.nodes)}
         tell_addresses(step, self._steps)
-        for slot, (node, coefficient) in enumerate(self._slots):
-            self._steps["slot_nodes"][slot], self._steps["slot_coefficients"][slot] = node, coefficient
-        step.used, step.forgotten, step.scaled = len(self._slots), 0, 0.0
+        step.scaled = 0.0
         for name in ("q", "delta"):
             tell_rows(getattr(memory.arrays, f"dt_{name}"), self._steps[f"dt_{name}"])
         tell_rows(memory.last.inverse, self._steps["dt_inverse"])
@@ -305,185 +336,30 @@ class CompiledNodes(PythonNodes):
         self._nodes.counts.add_to(self.problem)
         return addressof(memory)
 
-    def end_steps(self) -> tuple[bool, int, int, int]:
-        """Take note of steps: whether the last was extrapolated, its sweeps, nodes solved, how it ended."""
+    def end_steps(self) -> tuple[bool, int, int]:
+        """Take note of steps: whether the last was extrapolated, its sweeps, and the nodes it has solved."""
         step = self._memory.step
-        if step.forgotten:
-            PythonNodes.forget(self)
-        keys = (self._steps[name][: step.used].tolist() for name in ("slot_nodes", "slot_coefficients"))
-        self._slots = {key: slot for slot, key in enumerate(zip(*keys, strict=True))}
+        self._forget_too()
         self._slots_of = self._scaled = None
-        return self._memory.last.wanted == CONTINUE, step.done, step.reached, step.how
+        return self._memory.last.wanted == CONTINUE, step.done, step.reached
 
-    def _of_steps(self, used: int) -> list[Any]:
-        """The arrays of so many matrices that steps change, with the nodes and coefficients of these."""
-        names = "slot_nodes", "slot_coefficients"
-        return [*self._used(used), *(self._steps[name][:used] for name in names)]
+    # --- single matrices ------------------------------------------------------------------------------------
 
-    def get_steps(self) -> tuple[Any, ...]:
-        """What steps that compiled code sweeps change, but for their results."""
-        used = int(self._memory.step.used)
-        arrays = [array.copy() for array in self._of_steps(used)]
-        goal = bytes(self._goal_numbers) if self._memory.step.to_goal else b""
-        return used, arrays, goal, self._nodes.split
-
-    def set_steps(self, state: tuple[Any, ...]) -> None:
-        """Restore what :meth:`get_steps` gave, as if no step had been swept since."""
-        used, arrays, numbers, self._nodes.split = state
-        step = self._memory.step
-        step.used, step.forgotten, step.scaled = used, 0, 0.0
-        self._kept["kept"][used:] = -1.0
-        for array, known in zip(self._of_steps(used), arrays, strict=True):
-            array[:] = known
-        if numbers:
-            ctypes.memmove(addressof(self._goal_numbers), numbers, len(numbers))
-
-    def operators(self, m: int) -> Operators:
-        slot = int(self._buffers["slots"][m])
-        known = self._factors_in(slot) if self._numbers(slot).age >= 0.0 else None
-        return super().operators(m) if known is None else known
+    def magnitude(self, m: int) -> float:
+        place = self.matrix_at(m)
+        if place is None:
+            return super().magnitude(m)
+        n, pattern, terms = self.problem.n, self.problem.sparsity, np.zeros(self.problem.n)
+        for name, row in (("masses", self.arrays.du[m]), ("stiffnesses", self.arrays.u[m])):
+            values = np.abs(self._kept[name][place[1]])
+            matrix = values.reshape(n, n) if pattern is None else sparse_matrix(values, pattern)
+            terms += matrix @ np.abs(row)
+        return float(terms.max())
 
     def matrix_at(self, m: int) -> tuple[int, int] | None:
         slot = int(self._buffers["slots"][m])
-        known = self._numbers(slot).age >= 0.0 and self._factors_in(slot) is not None
+        known = KeptNumbers.from_buffer(self._kept["kept"][slot]).age >= 0.0
         return (self._nodes.own, slot) if known else None
-
-    def _factors_in(self, slot: int) -> Operators | None:
-        """The matrix in a slot; None where its factors are not in the memory of compiled code."""
-        raise NotImplementedError
-
-
-class DenseNodes(CompiledNodes):
-    """Compiled solves at the nodes with dense LU factors by LAPACK; see :class:`CompiledNodes`."""
-
-    def _make_matrices(self) -> None:
-        n = self.problem.n
-        self._kept["factors"] = np.empty((self._capacity, n, n))
-        self._kept["pivots"] = np.empty((self._capacity, n), dtype=np.int32)
-        self._buffers["small"] = np.array([n, 1, 0, ord("N")], dtype=np.int32)
-        self._nodes.getrf, self._nodes.getrs = lapack("dgetrf"), lapack("dgetrs")
-
-    def magnitude(self, m: int) -> float:
-        a, slot, n = self.arrays, int(self._buffers["slots"][m]), self.problem.n
-        if self._numbers(slot).age < 0.0:
-            return super().magnitude(m)
-        mass, stiffness = (np.abs(self._kept[name][slot]) for name in ("masses", "stiffnesses"))
-        scale = mass.reshape(n, n) @ np.abs(a.du[m]) + stiffness.reshape(n, n) @ np.abs(a.u[m])
-        return float(scale.max())
-
-    def _factors_in(self, slot: int) -> Operators:
-        n, kept = self.problem.n, self._kept
-        mass = kept["masses"][slot].reshape(n, n)
-        factors, pivots = kept["factors"][slot].T, kept["pivots"][slot] - 1
-        return Operators(mass.__matmul__, lambda v: np.asarray(dgetrs(factors, pivots, v)[0]))
-
-    def get_state(self) -> dict[str, Any]:
-        slots = [(m, c, slot) for (m, c), slot in self._slots.items()]
-        arrays = [array.copy() for array in self._used()]
-        return super().get_state() | {"slots": slots, "arrays": arrays, "split of kernels": self._nodes.split}
-
-    def set_state(self, kept: Mapping[str, Any]) -> None:
-        super().set_state(kept)
-        slots = {(int(m), float(c)): int(slot) for m, c, slot in kept["slots"]}
-        self.__setstate__((slots, kept["arrays"], self.newtons, kept["split of kernels"]))
-        self._slots_of = None
-
-
-class SparseNodes(CompiledNodes):
-    """Compiled solves at the nodes with LU factors of sparse matrices; see :class:`CompiledNodes`."""
-
-    # SuperLU chooses the pivots; compiled code goes on with them until one gets too small. Factors that are
-    # rather full stay with SuperLU, which works on blocks.
-
-    def _make_matrices(self) -> None:
-        kept = self._capacity
-        self._kept["triangles"] = np.zeros((kept, PARTS), dtype=np.int64)
-        self._kept["patterns"] = np.zeros((kept, ROW_PARTS), dtype=np.int64)
-        self._kept["renewed"] = np.zeros(kept, dtype=np.int64)
-        self._buffers |= {"work": np.empty(4 * self.problem.n), "data": np.empty(self._nodes.entries)}
-        self._nodes.substitute, self._nodes.refactorize = map(_address_of, ("substitute", "refactorize"))
-        # Factors and row pattern in a slot, and the SuperLU factors that they were made of.
-        self._factors: dict[int, tuple[TriangularFactors, RowPattern, Any]] = {}
-
-    def solve_at(self, m: int) -> bool:
-        slot = int(self._buffers["slots"][m])
-        newton = self.newtons[m]
-        if self._kept["renewed"][slot]:
-            newton.forget(float(self.place.coefficients[m]))
-        super().solve_at(m)
-        self._nodes.split = self.system.split
-        self._take_over(slot, newton.matrix)
-        return True
-
-    def _factors_in(self, slot: int) -> Operators | None:
-        kept, sparsity = self._kept, self.problem.sparsity
-        if slot not in self._factors or not kept["renewed"][slot]:
-            return None
-        parts = (kept["masses"][slot], sparsity.indices, sparsity.indptr)
-        mass = sparse.csc_matrix(parts, shape=sparsity.shape)
-        delta, substitute, own = self._buffers["delta"], _SUBSTITUTE(self._nodes.substitute), self._nodes.own
-
-        def solve(v: Vector) -> Vector:
-            delta[:] = v
-            substitute(own, slot)
-            return np.array(delta)
-
-        return Operators(mass.__matmul__, solve)
-
-    @property
-    def keeps_state(self) -> bool:
-        return False  # factors of SuperLU cannot be taken apart without loss
-
-    def _take_over(self, slot: int, matrix: Any) -> None:
-        """Give compiled code the factors that Python has made."""
-        known = self._factors.get(slot)
-        if known is None or known[2] is not matrix.factors or self._kept["renewed"][slot]:
-            if matrix.factors.entries > LARGEST_ROW_FILL * self.problem.n:
-                self._numbers(slot).age = -1.0
-                return
-            made = matrix.linearization.iteration_matrix(1.0, self.problem.n)
-            self._put(slot, *superlu_factors(matrix.factors, made), matrix.factors)
-        # Measured contractions are shared between Python and compiled code from now on.
-        self._kept["kept"][slot] = np.frombuffer(matrix.numbers)
-        matrix.numbers = self._numbers(slot)
-        # Nodes of a diagonal sweep keep matrices of their own.
-        for other in () if self.diagonal else self._slots.values():
-            if other not in self._factors:
-                factors, pattern, _ = self._factors[slot]
-                self._put(other, copy_for(factors), pattern, None)
-
-    def _put(self, slot: int, factors: TriangularFactors, pattern: RowPattern, origin: Any) -> None:
-        self._factors[slot] = factors, pattern, origin
-        self._kept["triangles"][slot] = [address(part) for part in factors[:-1]]
-        self._kept["patterns"][slot] = [address(part) for part in pattern]
-        self._kept["renewed"][slot] = 0
-
-    def __reduce__(self) -> Any:
-        # Factors of SuperLU cannot be copied; the matrices are made again.
-        return super().__reduce__()[:2]
-
-    def forget(self) -> None:
-        super().forget()
-        self._kept["triangles"][:] = 0
-        self._factors.clear()
-
-    def remember(self) -> None:
-        super().remember()
-        self._remembered_factors = self._factors.copy()
-        for factors, _, _ in self._factors.values():
-            numbers = (factors.lower_data, factors.upper_data, factors.inverse)
-            self._remembered += [(array, array.copy()) for array in numbers]
-
-    def recall(self) -> None:
-        super().recall()
-        # Slots assigned after ``remember`` point to factors that are dropped here.
-        self._kept["triangles"][len(self._remembered_slots) :] = 0
-        self._factors = self._remembered_factors
-        for newton in self.newtons.values():
-            for matrix in newton.kept.values():
-                for slot, (_, _, origin) in self._factors.items():
-                    if matrix.factors is origin:
-                        matrix.numbers = self._numbers(slot)
 
 
 def tell_rows(memory: Any, array: Any) -> None:

@@ -7,29 +7,19 @@ from __future__ import annotations
 import ctypes
 import functools
 import threading
-import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from dae_sdc.compiled.triangular import (
-    LARGEST_ROW_FILL,
-    PARTS,
-    ROW_PARTS,
-    RowPattern,
-    TriangularFactors,
-    copy_for,
-    superlu_factors,
-)
 from dae_sdc.dae import newton_checks
 from dae_sdc.dae.jacobian import NOISE_LIMIT, improve_differences, linearize, may_improve_differences
 from dae_sdc.dae.linear import sparse_factors
 from dae_sdc.dae.machine_code import entry
-from dae_sdc.dae.memory import Callback, CallbackFailure, Counts, address, fields, lapack, tell_addresses
+from dae_sdc.dae.memory import Counts, address, fields, lapack, tell_addresses
 from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import (
@@ -43,16 +33,15 @@ from dae_sdc.dae.state import (
     lagrange_weights,
     reaches,
 )
-from dae_sdc.errors import EvaluationError, SingularMatrixError, SolveError
+from dae_sdc.errors import EvaluationError, SolveError
 from dae_sdc.sweepers import simultaneous as own, steps_ahead
+from dae_sdc.sweepers._answers import ANSWER, Answers, SparseFactors, everywhere, numbers_at, sparse_matrix
 from dae_sdc.sweepers.simultaneous import NOT_JUDGED, RunNumbers, StepNumbers, coefficients_of
-from dae_sdc.sweepers.step_error import multipliers, only_rounding, operators_at, rounding_noise
-from dae_sdc.sweepers.teams import CALL, EVALUATE, FACTORIZE, FILTER, SOLVE, T, Team
+from dae_sdc.sweepers.step_error import multipliers, operators_at, rounding_noise
+from dae_sdc.sweepers.teams import CALL, EVALUATE, FACTORIZE, FILTER, SOLVE, Team
 from dae_sdc.sweepers.tolerance import Weights
 
 COMPILED = "dae_sdc.sweepers._simultaneous"  # Home of the C functions.
-
-ANSWER = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 
 
 @functools.cache
@@ -95,8 +84,8 @@ class StagesMemory(ctypes.Structure):
             "late_counted late_atol",  # likewise of errors at the end of unknowns of index 2
             "share",  # in Python: does the parts of a piece of work, see dae_sdc.sweepers.teams; 0 without
             # Where stages are swept, see ``sweep_nodes``: the address of a SweepMemory, or 0, of the function
-            # that sweeps, and of rows of two numbers of the steps; weights of the stages in u' at the end.
-            "swept sweep swept_rows end_row",
+            # that sweeps; weights of the stages in u' at the end.
+            "swept sweep end_row",
             # Of the matrix of a node that judges stages, -1 for that of their own, and -2 in Python.
             "nodes_of slot by_node n_integrated",
             "checks",  # whether errors of the last stage are checked
@@ -108,6 +97,9 @@ class StagesMemory(ctypes.Structure):
             # In Python, where there are no kernels: F at all stages, and both halves of the Jacobian, which
             # may be missing alone; and (n,), what noise F has, or 0.
             "evaluate linearize noise",
+            "noise_at_end",  # in Python: writes the error by rounding of F at the last stage
+            "by_differences",  # likewise both halves of a Jacobian whose kernel gives NaN
+            "of_end",  # whether the Jacobian is that of the last stage, in one matrix
             "dgetrf dgetrs zgetrf zgetrs",  # functions of LAPACK
             "small",  # see machine_newton.NodesMemory, (1 or P + 1, 4)
             # numbers: of stages solved together, of unknowns, of those that are differential, of complex
@@ -151,44 +143,6 @@ class StagesMemory(ctypes.Structure):
     ]
 
 
-def python_answer(stages: Any, name: str) -> Any:
-    """A C function that calls a method, and keeps what it raises until compiled code is left."""
-    known = weakref.ref(stages)
-
-    def call(_: int, k: int, argument: int) -> int:
-        own = known()
-        assert own is not None, "it is called by its own compiled code alone"
-        try:
-            return 0 if own._failure.error is not None else int(getattr(own, name)(k, argument))
-        except BaseException as error:
-            own._failure.keep(error)
-            return 0
-
-    return ANSWER(call)
-
-
-def everywhere(team: Team | None, do: Callable[[], T]) -> T:
-    """Call a function; on ranks that share the stages, see :meth:`Team.everywhere`."""
-    return do() if team is None else team.everywhere(do)
-
-
-def residual_in_python(
-    problem: ProblemDAE, team: Team | None, failure: CallbackFailure
-) -> Callable[[float, Vector, Vector], Vector]:
-    """F at a point, counted by compiled code: NaN where it is not defined, and after anything was raised."""
-
-    def residual(t: float, u: Vector, du: Vector) -> Vector:
-        counter, value = problem.work_counters["rhs"], np.full(problem.n, np.nan)
-        before = counter.niter
-        if failure.error is None:
-            with suppress(EvaluationError), np.errstate(all="ignore"):  # iterates may overflow
-                value = everywhere(team, lambda: problem.evaluate(u, du, t))
-        counter.niter = before
-        return value
-
-    return residual
-
-
 def keys_of(pattern: Any) -> npt.NDArray[np.int64]:
     """A number for each entry of a CSC matrix, or of None, column by column."""
     if pattern is None:
@@ -200,23 +154,15 @@ def keys_of(pattern: Any) -> npt.NDArray[np.int64]:
 # Arrays of the matrices that are kept, where they are dense.
 FACTORS = ("mass", "stiffness", "real_lu", "real_pivots", "pair_lu", "pair_pivots")
 # Arrays that the next step may depend on, besides the factors, where they are sparse.
-REMEMBERED = ("mass", "stiffness", "coefficients", "lasted", "indices", "starts")
+REMEMBERED = ("mass", "stiffness", "coefficients", "indices", "starts")
 
 # Entries of factors a row from which on a factorisation is costly: each of n rows takes the product of a row
 # of L and one of U, a quarter of the entries squared and divided by n at least, in multiplications.
 COSTLY_ROW_FILL = 40
-PAYING_FACTORIZATIONS = 4  # Factorisations with one pivot order from which on its reuse saves time.
-# Number of pivot orders in succession that served fewer factorisations, after which SuperLU is used.
-MOST_SHORT_LIVED = 4
 
 
-class StageMatrices:
+class StageMatrices(Answers):
     """The memory of stages, with matrices that are dense or of a CSC pattern, and their factors."""
-
-    # SuperLU chooses the pivots of the real matrix where that is sparse. With these the complex matrices are
-    # factorised too, and those of the next steps, in compiled code; one whose pivots get too small gets its
-    # own. Factors that are rather full stay with SuperLU, which works on blocks, and so does a matrix that
-    # needs new pivots all the time.
 
     problem: ProblemDAE
     team: Team | None
@@ -224,20 +170,13 @@ class StageMatrices:
     by_kernels: bool
 
     def __init__(self, pairs: Vector, arrays: dict[str, Any], memory: Any) -> None:
+        super().__init__()
         self.pairs, self._arrays, self._memory = pairs, arrays, memory
-        self._failure = CallbackFailure()
-        self._answers: dict[str, Any] = {}
         self._first = threading.Lock()
         self._copies = len(pairs) + 1 if memory.several else 1
         # The pattern of sparse matrices; of equations in Python the first Jacobian tells whether they are.
         self._pattern: Any = None
         self._has_matrices = self._real_is_done = False
-
-    def _answer(self, name: str) -> int:
-        """Address of the C function that calls a method."""
-        if name not in self._answers:
-            self._answers[name] = python_answer(self, name)
-        return ctypes.cast(self._answers[name], ctypes.c_void_p).value or 0
 
     def _make_matrices(self, pattern: Any) -> None:
         """Allocate matrices and their factors, and set the functions that use them."""
@@ -259,23 +198,21 @@ class StageMatrices:
                 "small": np.tile(np.array([n, 1, 0, ord("N")], dtype=np.int32), (self._copies, 1)),
             }
         else:
-            arrays |= {
+            # The pivots may differ from rank to rank, and with them the rounding of the last stage.
+            at_end = memory.checks and not (self.team is not None and self.team.separate)
+            refactorize = functools.partial(answer_of("refactorize"), memory.own)
+            about = pairs + 2, lambda k: refactorize(k, 0), sparse_factors, pairs + 1 if at_end else None
+            self._sparse = SparseFactors(self, *about)
+            self._checked = not self.by_kernels
+            memory.repivot, memory.solve_outside = self._answer("_repivot"), self._sparse.solve_outside
+            for name in ("refactorize", "substitute", "refine"):
+                setattr(memory, name, entry(f"{COMPILED}:{name}").address)
+            arrays |= self._sparse.arrays | {
                 "indices": pattern.indices.astype(np.int32),
                 "starts": pattern.indptr.astype(np.int32),
                 "data": np.empty((self._copies, entries), dtype=np.complex128),
                 "scratch": np.empty((self._copies, 4 * n), dtype=np.complex128),
-                "triangles": np.zeros((pairs + 2, PARTS), dtype=np.int64),
-                "patterns": np.zeros((pairs + 2, ROW_PARTS), dtype=np.int64),
-                "lasted": np.zeros(pairs + 1, dtype=np.int64),
             }
-            self._kept: dict[int, tuple[TriangularFactors, RowPattern]] = {}
-            self._outside: dict[int, Any] = {}
-            self._vain = [0] * (pairs + 1)
-            self._checked = not self.by_kernels
-            memory.repivot = self._answer("_repivot")
-            memory.solve_outside = self._answer("_solve_outside")
-            for name in ("refactorize", "substitute", "refine"):
-                setattr(memory, name, entry(f"{COMPILED}:{name}").address)
         tell_addresses(memory, arrays)
 
     def _keep(self, mass: Any, stiffness: Any) -> None:
@@ -303,9 +240,10 @@ class StageMatrices:
         """The state that the next step depends on, as numbers, texts and arrays, for a checkpoint."""
         if self._pattern is None:
             return self._kept_arrays(FACTORS if self.numbers.linearized > 0.0 else ())
-        kept = [(k, list(factors[:-1]), list(pattern)) for k, (factors, pattern) in self._kept.items()]
-        about = {"kept": kept, "outside": list(self._outside), "vain": self._vain, "checked": self._checked}
-        return self._kept_arrays(REMEMBERED) | about
+        return self._kept_arrays(REMEMBERED) | {
+            "factors": self._sparse.get_state(),
+            "checked": self._checked,
+        }
 
     def _kept_arrays(self, names: Sequence[str]) -> dict[str, Any]:
         """Copies of arrays, and of the numbers, for a checkpoint."""
@@ -321,20 +259,14 @@ class StageMatrices:
         arrays = {"numbers": np.frombuffer(self.numbers)} | self._arrays
         for name in filter(str.isupper, kept):
             arrays[name.lower()][:] = kept[name]
-        for k, factors, pattern in kept.get("kept", ()):
-            self._put(k, TriangularFactors(*(*factors, self.problem.n)), RowPattern(*pattern))
-        for k in kept.get("outside", ()):
-            self._outside[k] = sparse_factors(self._matrix(k))
-        if "vain" in kept:
-            self._vain, self._checked = kept["vain"], kept["checked"]
+        if "factors" in kept:
+            self._sparse.set_state(kept["factors"], self._pattern)
+            self._checked = kept["checked"]
 
     # --- parts of work that a team shares -------------------------------------------------------------------
 
-    def _known(self, k: int) -> bool:
-        return k in self._kept or k in self._outside
-
     def _do_part(self, kind: int, part: int) -> int:
-        if kind != FACTORIZE or self._pattern is None or (part and self._known(part)):
+        if kind != FACTORIZE or self._pattern is None or (part and part in self._sparse):
             return self._do_compiled(kind, part)
         # The complex matrices begin with the pivots of the real one, in whichever order they come. A rank
         # that has no share in that needs it too, at this step size: pivots may depend on the size.
@@ -353,7 +285,7 @@ class StageMatrices:
         """Let the team do a piece of work, for compiled code."""
         assert self.team is not None
         self._real_is_done = False
-        if kind == FACTORIZE and self._pattern is not None and not self._known(0) and self.team.separate:
+        if kind == FACTORIZE and self._pattern is not None and 0 not in self._sparse and self.team.separate:
             # The pivots that all matrices begin with are those of the first one, on every rank.
             self.team.everywhere(lambda: self._do_part(kind, 0))
         arrays, m = self._arrays, int(self._memory.m)
@@ -373,55 +305,16 @@ class StageMatrices:
             jacobian: Any = self.problem.jacobian
             jacobian(attach(u, n_diff), attach(du, n_diff), memory.time, 1.0)
             self._checked = True
-        known = k in self._kept
-        if not known and k not in self._outside and 0 in self._kept:
-            factors, pattern = self._kept[0]
-            self._put(k, copy_for(factors, np.complex128), pattern)
-            if answer_of("refactorize")(self._memory.own, k, 0):
-                return 1
-        elif known:
-            lasted = self._arrays["lasted"]
-            self._vain[k] = self._vain[k] + 1 if lasted[k] < PAYING_FACTORIZATIONS else 0
-            lasted[k] = 0
-        matrix = self._matrix(k)
-        if not np.isfinite(matrix.data).all():
-            return 0
-        try:
-            lu = sparse_factors(matrix)
-            if k == 0:
-                self.numbers.costly = float(lu.nnz > COSTLY_ROW_FILL * self.problem.n)
-            if lu.nnz > LARGEST_ROW_FILL * self.problem.n or self._vain[k] >= MOST_SHORT_LIVED:
-                self._outside[k] = lu
-                self._kept.pop(k, None)
-                self._arrays["triangles"][k :: len(self.pairs) + 1] = 0
-            else:
-                self._put(k, *superlu_factors(lu, matrix))
-        except SingularMatrixError:
-            return 0
-        return 1
+        entries = self._sparse.repivot(k)
+        if k == 0 and entries:
+            self.numbers.costly = float(entries > COSTLY_ROW_FILL * self.problem.n)
+        return entries
 
-    def _matrix(self, k: int) -> Any:
+    def matrix_of(self, k: int) -> Any:
+        """Matrix k, of which the first is real."""
         c = self._arrays["coefficients"][k]
         data = self._arrays["mass"] + (c if k else c.real) * self._arrays["stiffness"]
-        parts = (data, self._arrays["indices"], self._arrays["starts"])
-        return sparse.csc_matrix(parts, shape=self._pattern.shape)
-
-    def _put(self, k: int, factors: TriangularFactors, pattern: RowPattern) -> None:
-        self._kept[k] = factors, pattern
-        placed = {k: factors}
-        # The pivots may differ from rank to rank, and with them the rounding of the last stage.
-        if k == 0 and self._memory.checks and not (self.team is not None and self.team.separate):
-            placed[len(self.pairs) + 1] = self._of_end = copy_for(factors)
-        for place, parts in placed.items():
-            self._arrays["triangles"][place] = [address(part) for part in parts[:-1]]
-            self._arrays["patterns"][place] = [address(part) for part in pattern]
-
-    def _solve_outside(self, k: int, x_at: int) -> int:
-        """Solve with SuperLU's factors of matrix k in place: for a complex row, but for the first matrix."""
-        memory: Any = (ctypes.c_double * (self.problem.n * (2 if k else 1))).from_address(x_at)
-        x = np.frombuffer(memory, dtype=np.complex128 if k else np.float64)
-        x[:] = self._outside[k].solve(x)
-        return 1
+        return sparse_matrix(data, self._pattern)
 
 
 class StageEquations(StageMatrices):
@@ -463,6 +356,7 @@ class StageEquations(StageMatrices):
         memory.m, memory.n, memory.n_diff, memory.pairs = m, n, problem.n_diff, len(self.eigen.pairs)
         memory.rows, memory.in_turn, memory.jacobian_at = self.rows, int(self.in_turn), 0.5
         memory.slot, memory.n_integrated = -1, n
+        self.n_integrated, self.swept_by = n, cast(Any, None)
         memory.chunks = 1 if team is None else team.at_once
         memory.several, memory.checks = int(memory.chunks > 1), int(self.checked.any())
         memory.between, memory.amplifies = len(known.places), int(self.multipliers.any())
@@ -512,16 +406,13 @@ class StageEquations(StageMatrices):
         self.forget()
         kernels, pattern = problem.kernels, problem.sparsity
         self.by_kernels = bool(kernels and kernels.jacobian and getattr(pattern, "format", "csc") == "csc")
-        if kernels is not None and self.by_kernels:
-            self._owners: Any = kernels
-            memory.residual, memory.jacobian, memory.linearize = kernels.residual, kernels.jacobian, 0
-            if not self._has_matrices:
-                self._make_matrices(pattern)
-        else:
-            function = residual_in_python(problem, self.team, self._failure)
-            self._owners = Callback(function, problem.n, (problem.n,), True, self._failure)
-            memory.residual, memory.evaluate = self._owners.address, self._answer("_evaluate")
-            memory.linearize = self._answer("_linearize")
+        memory.noise_at_end = self._answer("_noise_at_end")
+        memory.by_differences = self._answer("_linearize")
+        self._ask_equations(memory, problem, kernels if self.by_kernels else None, self.team)
+        if not self.by_kernels:
+            memory.evaluate = self._answer("_evaluate")
+        elif not self._has_matrices:
+            self._make_matrices(pattern)
         steep = self.by_kernels and not self.in_turn
         memory.peaks, memory.peak_count = getattr(problem, "peaks", (0, 0)) if steep else (0, 0)
         self._arrays["peak_values"] = np.empty((4, memory.peak_count))
@@ -561,7 +452,7 @@ class StageEquations(StageMatrices):
 
     def integrate_first(self, count: int) -> None:
         """Take steps of so many leading integrated unknowns, whose stages are swept and not solved here."""
-        self._memory.n_integrated = count
+        self._memory.n_integrated = self.n_integrated = count
         self._arrays["end_row"] = np.array(differentiation_row(self.nodes, 1.0))
         tell_addresses(self._memory, {"end_row": self._arrays["end_row"]})
 
@@ -586,7 +477,8 @@ class StageEquations(StageMatrices):
     def _evaluate(self, _: int, __: int) -> int:
         """F at the stages that are solved together; 0 where it is not finite."""
         memory, team, counter = self._memory, self.team, self.problem.work_counters["rhs"]
-        u, du, before = self.u[self.at], self.du[self.at], counter.niter
+        size, before = self.m * self.n, counter.niter
+        u, du = (numbers_at(place, size).reshape(-1, self.n) for place in (memory.u, memory.du))
         times = memory.time + memory.step * self.c[self.at]
 
         def evaluate(rows: slice) -> bool:
@@ -605,15 +497,20 @@ class StageEquations(StageMatrices):
 
     def _linearize(self, u_at: int, du_at: int) -> int:
         """Both halves of the Jacobian at a point, that by u times the coefficient; 0 where it has none."""
-        memory, problem = self._memory, self.problem
-        u, du = (np.array((ctypes.c_double * self.n).from_address(place)) for place in (u_at, du_at))
-        with suppress(EvaluationError), np.errstate(all="ignore"):
+        memory, problem, done = self._memory, self.problem, 0
+        u, du = (numbers_at(place, self.n).copy() for place in (u_at, du_at))
+        with self._counted(problem, self.counts):
             halves = everywhere(self.team, lambda: linearize(problem, u, du, float(memory.time)))
-            self._keep(halves.mass, (memory.step * self.real) * halves.stiffness)
-            return 1
-        return 0
+            parts = halves.mass, (memory.step * self.real) * halves.stiffness
+            done = int(not (memory.of_end and sparse.issparse(halves.mass)))
+            if not memory.of_end:
+                self._keep(*parts)
+            elif done:
+                self._arrays["end_matrix"][:] = parts[0] + parts[1]
+        return done
 
-    def _act(self, what: int, t0: float, h: float, judging: tuple[int, bool, bool] = NOT_JUDGED) -> float:
+    def act(self, what: int, t0: float, h: float, judging: tuple[int, bool, bool] = NOT_JUDGED) -> float:
+        """Let compiled code do a piece of its work, from :data:`~simultaneous.ADVANCE` on, for a step."""
         memory, problem, idle = self._memory, self.problem, self.team is None or self.team.idle
         memory.share = 0 if idle else self._answer("_share_parts")
         if self.by_kernels:
@@ -626,7 +523,9 @@ class StageEquations(StageMatrices):
                 self._parameters = p
                 memory.p = address(p)
         result: float = act()(memory.own, what, t0, h, *judging)
-        self._failure.check()
+        # With steps that were taken it is raised by the one in which it has happened.
+        if what != own.STEPS or result != steps_ahead.UNFINISHED:
+            self._failure.check()
         return result
 
 
@@ -645,6 +544,7 @@ class MachineStages(StageEquations):
         """Begin a step: allocate its stages, and guess their derivatives; whether nothing is known before."""
         before, memory, problem = u0.polynomial, self._memory, self.problem
         if self._advanced is not None:
+            self._failure.check()
             return before is None
         self.u0[:] = u0
         # The polynomial of the last step keeps the arrays of its own.
@@ -673,22 +573,19 @@ class MachineStages(StageEquations):
         if self.in_turn:
             return True
         alike = type(before) is StepPolynomial and before.nodes == self.nodes and self.nodes[-1] == 1.0
-        return bool(alike and before.n_integrated == self._memory.n_integrated)
+        return bool(alike and before.n_integrated == self.n_integrated)
 
     def _take_step_before(self, before: Any) -> None:
         memory = self._memory
-        if self.past:
-            self._before = u, du = np.ascontiguousarray(before.value), np.ascontiguousarray(before.derivative)
-            memory.past, memory.of_past = len(u), address(self.past[len(u)])
-            memory.u_before, memory.du_before, memory.step_before = address(u[-1]), address(du[-1]), before.dt
-            return
-        if self.in_turn or not self.continues(before):
+        if not self.past and (self.in_turn or not self.continues(before)):
             # Of the stages before, the last alone is looked at.
             slopes = np.empty((self.m, self.n))
             slopes[-1] = before.derivative_at_end()
             self._before, memory.du_before, memory.step_before = (slopes, slopes), address(slopes), 0.0
             return
         self._before = u, du = np.ascontiguousarray(before.value), np.ascontiguousarray(before.derivative)
+        if self.past:
+            memory.past, memory.of_past, u, du = len(u), address(self.past[len(u)]), u[-1], du[-1]
         memory.u_before, memory.du_before = address(u), address(du)
         memory.time_before, memory.step_before = before.time, before.dt
 
@@ -703,66 +600,25 @@ class MachineStages(StageEquations):
         numbers = self.numbers
         if self.team is not None and self.team.next_step():
             numbers.factored = 0.0
-        status = self._advance(t0, h, first, looks)
-        if status != own.SOLVED and improve_differences(self.problem):
-            self.forget()
-            status = self._advance(t0, h, first, looks)
-        if status in (own.DIVERGED, own.SLOW, own.UNRESOLVED) and numbers.doubtful:
-            if self._changes_by_rounding(t0, h):
-                numbers.eta, numbers.rate, status = 1.0, 0.0, own.SOLVED
-        return status
-
-    def _advance(self, t0: float, h: float, first: int, looks: bool) -> int:
-        memory = self._memory
-        if self.by_kernels and memory.linearize:  # of the step before
-            self.forget()
-            memory.linearize = 0
         status, self._advanced = self._advanced, None
         if status is None:
-            status = int(self._act(own.ADVANCE, t0, h, (first, False, looks)))
-        known = memory.linearize or self.numbers.linearized > 0.0 or self.numbers.plain
-        if status != own.UNDEFINED or known:
-            return status
-        # Where the kernel of the Jacobian gives NaN, differences may still give a matrix.
-        self.forget()
-        memory.linearize = self._answer("_linearize")
-        if self.in_turn:
-            self._act(own.CONTINUE, t0, h)
-        return int(self._act(own.ADVANCE, t0, h, (first, False, looks)))
+            status = int(self.act(own.ADVANCE, t0, h, (first, False, looks)))
+        if status != own.SOLVED and improve_differences(self.problem):
+            self.forget()
+            status = int(self.act(own.ADVANCE, t0, h, (first, False, looks)))
+        return status
 
     def starting_slope(self, u0: MeshDAE, t0: float, h: float) -> float:
         """Weighted norm of u' at the start by an implicit step of size h; inf if it cannot be solved."""
-        memory = self._memory
         self.u0[:] = u0
         self.du0.fill(0.0)
         self.guess.fill(0.0)
         self.forget()
-        memory.slot = -1
-        slope = self._act(own.SLOPE, t0, h)
-        if not (np.isfinite(slope) or memory.linearize):
-            self.forget()
-            memory.linearize = self._answer("_linearize")
-            slope = self._act(own.SLOPE, t0, h)
-            memory.linearize = 0
+        self._memory.slot = -1
+        slope = self.act(own.SLOPE, t0, h)
         self.forget()
         self.count()
         return slope
-
-    def judge(self, t0: float, h: float, first: int, again: bool, looks: bool = False) -> float:
-        """See :func:`judge`."""
-        return self._act(own.JUDGE, t0, h, (first, again, looks))
-
-    def renew(self, t0: float, h: float) -> bool:
-        """See :func:`renew`."""
-        return self._act(own.RENEW, t0, h) != 0.0
-
-    def goes_on(self, t0: float, h: float) -> bool:
-        """Go on to the next stage of those that are solved in turn; False where there is none."""
-        return self._act(own.NEXT, t0, h) != 0.0
-
-    def begin_again(self, t0: float, h: float) -> None:
-        """Go to the current one of stages that are solved in turn, with the guess for it."""
-        self._act(own.AGAIN, t0, h)
 
     def solve_alone(self, system: NodeSystem, newton: ModifiedNewton, t0: float, h: float) -> None:
         """Solve the current stage with its own Jacobian and damping; raises as Newton's method does."""
@@ -773,15 +629,6 @@ class MachineStages(StageEquations):
         at = attach(u, n_diff), attach(du, n_diff), (u, du), float(t0 + h * self.c[i]), h * self.real
         system.place(*at, (t0, h), i + 1)
         newton.solve(system)
-
-    def residual_meets(self, t0: float, h: float) -> bool:
-        """Whether F at the stages is as small as their last ``change`` says."""
-        return self._act(own.SMALL, t0, h) != 0.0
-
-    def is_at_rounding(self, t0: float, h: float, doubtful: bool) -> bool:
-        """Whether the ``change`` of the stages is rounding, which may be ``doubtful`` to compiled code."""
-        known = not doubtful and self._act(own.ROUNDING, t0, h) != 0.0
-        return known or (self.numbers.doubtful > 0.0 and self._changes_by_rounding(t0, h))
 
     def judge_by_matrix(self, solver: Any, node: int) -> bool:
         """Let the matrix of a node judge stages that were solved node by node; whether there is one."""
@@ -798,35 +645,27 @@ class MachineStages(StageEquations):
 
     def _by_node(self, product: int, x_at: int) -> int:
         """Multiply a row by dF/du' at the node that judges, or solve with its matrix, in place."""
-        memory: Any = (ctypes.c_double * self.n).from_address(x_at)
-        x = np.frombuffer(memory)
+        x = numbers_at(x_at, self.n)
         x[:] = (self._operators.mass if product else self._operators.solve)(np.array(x))
         return 1
 
-    def _changes_by_rounding(self, t0: float, h: float) -> bool:
-        """Whether unknowns still change only by rounding, see :func:`only_rounding`."""
-        if may_improve_differences(self.problem):
-            return False
-        at_end = (slice(None), self.u[-1], self.du[-1], t0 + h, h * self.real)
-        about = self.change, self.weights, self.multipliers, self.numbers.kappa
-        return only_rounding(self.problem, *about, [at_end]) and self._act(own.SMALL, t0, h) != 0.0
-
-    def _noise(self, t0: float, h: float) -> Vector | None:
-        at_end = self.u[-1], self.du[-1], t0 + h, h * self.real
-        return rounding_noise(self.problem, *at_end, self.multipliers)
-
-    def beyond_rounding(self, t0: float, h: float) -> float:
-        """Weighted norm of the estimated error without what rounding at the end explains of it."""
-        norm = self._act(own.BEYOND, t0, h)
-        if not self.numbers.doubtful:
-            return norm
-        error, noise = np.abs(self.estimated), self._noise(t0, h)
-        part = np.maximum(error if noise is None else error - noise, 0.0) * self.weights
-        return float(np.sqrt(part @ part / self.n))
+    def _noise_at_end(self, certain: int, _: int) -> int:
+        """Write the error by rounding of F at the last stage; 0 where differences may be improved instead."""
+        memory, last = self._memory, 8 * (self.m - 1) * self.n
+        if certain and may_improve_differences(self.problem):
+            return 0
+        noise = None
+        with self._counted(self.problem, self.counts):
+            u, du = (numbers_at(place + last, self.n).copy() for place in (memory.u, memory.du))
+            noise = rounding_noise(self.problem, u, du, memory.time, memory.step, self.multipliers)
+        if noise is not None:
+            self._arrays["work"][0] = noise
+        return int(noise is not None)
 
     def is_rounding(self, t0: float, h: float, most: float, error: Vector | None = None) -> bool:
         """Whether the weighted error of the checked unknowns, at the end, is small or by rounding there."""
-        error, noise = self.error if error is None else error, self._noise(t0, h)
+        error, at_end = self.error if error is None else error, (self.u[-1], self.du[-1], t0 + h)
+        noise = rounding_noise(self.problem, *at_end, h * self.real, self.multipliers)
         return noise is None or not ((np.abs(error) - noise) * self.checked * self.weights > most).any()
 
     def end_is_solved(self, t0: float, h: float, most: float) -> bool:
@@ -859,10 +698,6 @@ class MachineStages(StageEquations):
         act()(self._memory.own, own.WEIGH, 0.0, h, 0, not first, floor)
         self._end_weights(weights)
 
-    def weigh_within(self, weights: Weights, h: float) -> bool:
-        """Write the weights by the values at the solved stages where these are larger than known sizes."""
-        return bool(act()(self._memory.own, own.WITHIN, 0.0, h, *NOT_JUDGED))
-
     def _begin_weights(self, weights: Weights) -> None:
         """Tell compiled code how errors are weighted, and with which rate of change."""
         memory, scales = self._memory, weights.scales
@@ -882,8 +717,7 @@ class MachineStages(StageEquations):
 
     def goes_ahead(self, value: Any) -> bool:
         """Whether steps can be taken ahead from a state."""
-        idle = self.team is None and not self._memory.linearize and self._advanced is None
-        before = value.polynomial
+        idle, before = self.team is None and self._advanced is None, value.polynomial
         if self.numbers.plain and not self.in_turn:  # the first step has no guess
             return idle and self.continues(before)
         if self.in_turn:  # an explicit stage needs u' at the start
@@ -917,9 +751,9 @@ class MachineStages(StageEquations):
         return float(act()(self._memory.own, own.BETWEEN, 0.0, 0.0, *NOT_JUDGED))
 
     def take_steps(
-        self, value: MeshDAE, weights: Any, arrays: Mapping[str, Vector], numbers: Mapping[str, int]
+        self, value: MeshDAE, weights: Any, arrays: dict[str, Any], numbers: dict[str, int], room: int
     ) -> tuple[int, int]:
-        """Take steps ahead from a state; how they have ended, and how many they are."""
+        """Take at most so many steps ahead from a state; how they have ended, and how many they are."""
         memory = self._memory
         self.u0[:] = value
         memory.step_before = 0.0
@@ -928,45 +762,25 @@ class MachineStages(StageEquations):
         if weights is not None:
             self._begin_weights(weights)
         tell_addresses(memory, arrays)
-        for name, number in numbers.items():
+        for name, number in (numbers | {"room": room, "taken": 0}).items():
             setattr(memory, name, number)
         if self.past:  # of the steps that follow, too
             memory.u_before, memory.du_before = memory.run_u - 8 * self.n, memory.run_du - 8 * self.n
-        memory.taken = 0
-        status = int(self._act(own.STEPS, 0.0, 0.0))
+        status = int(self.act(own.STEPS, 0.0, 0.0))
         if weights is not None:
             self._end_weights(weights)
         if status == steps_ahead.UNFINISHED:
             self._advanced = int(self.run.status)
         return status, int(memory.taken)
 
-    def sweep_by(self, solver: Any, place: int) -> None:
+    def sweep_by(self, solver: Any, place: int, matrix: Vector | None = None) -> None:
         """Let the steps that are taken ahead be swept by a solver with its memory at a place."""
-        self._solver, self._memory.swept = solver, place
+        # A matrix continues their polynomials where they are all of one size.
+        if matrix is not None:
+            self._arrays["continuation"][:] = matrix
+        self.swept_by, self._memory.swept = solver, place
         if not self._memory.sweep:
             self._memory.sweep = entry("dae_sdc.sweepers._compiled:sweep_step").address
-            self._arrays["swept_rows"] = np.zeros((steps_ahead.MOST_STEPS, 2))
-            tell_addresses(self._memory, {"swept_rows": self._arrays["swept_rows"]})
-
-    @property
-    def is_swept(self) -> bool:
-        """Whether the steps that are taken ahead are swept."""
-        return bool(self._memory.swept)
-
-    @property
-    def n_integrated(self) -> int:
-        """Number of leading unknowns whose u' the stages have."""
-        return int(self._memory.n_integrated)
-
-    def continue_by(self, matrix: Vector) -> None:
-        """Continue the polynomials of the steps that are taken ahead, all of one size, by a matrix."""
-        self._arrays["continuation"][:] = matrix
-
-    def sweeps_of_steps(self, count: int) -> Vector:
-        """The number of sweeps, and what is left of the equations, of each step taken ahead, (K, 2)."""
-        if self._memory.swept:
-            return np.array(self._arrays["swept_rows"][:count])
-        return np.tile((self.numbers.plain, 0.0), (count, 1))
 
     def take_advanced(self) -> int | None:
         """How the sweeps of the step that was begun ahead have ended, once; None where none was."""
@@ -975,18 +789,21 @@ class MachineStages(StageEquations):
 
     def get_run(self) -> tuple[Any, ...]:
         """All that steps taken ahead change, but for sizes of unknowns and steps."""
-        swept = self._solver.get_steps() if self.is_swept else None
+        solver = self.swept_by
+        swept = None if solver is None else (solver.get_matrices(), bytes(solver.goal_numbers))
         return bytes(self.counts), bytes(self.run), self.get_state(), swept
 
     def set_run(self, kept: tuple[Any, ...]) -> None:
         """Restore what :meth:`get_run` gave, as if no step had been taken since."""
         counts, run, state, swept = kept
         if swept is not None:
-            self._solver.set_steps(swept)
+            self.swept_by.set_matrices(swept[0])
+            ctypes.memmove(ctypes.addressof(self.swept_by.goal_numbers), swept[1], len(swept[1]))
         ctypes.memmove(ctypes.addressof(self.counts), counts, len(counts))
         ctypes.memmove(ctypes.addressof(self.run), run, len(run))
         self.set_state(state)
         self._advanced = None
+        self._forget_failure()
 
     def count_before(self, step: Vector | None) -> None:
         """Add the work that is not of the step that has begun, whose row has it with the other sign."""
@@ -1005,11 +822,6 @@ class MachineStages(StageEquations):
     def keeps_state(self) -> bool:
         """Whether :meth:`get_state` is all that the next step depends on besides its start."""
         return self.team is None or not self.team.separate
-
-    def get_state(self) -> dict[str, Any]:
-        if self.by_kernels and self._memory.linearize:
-            self.forget()
-        return super().get_state()
 
     def __deepcopy__(self, memo: Any) -> MachineStages:
         # Addresses belong to the arrays of one object; a copy begins with matrices of its own.

@@ -364,16 +364,12 @@ def fits_at_end(a: Any, h: Any) -> Any:
 
 @within_compiled
 def factorize_at_end(a: Any) -> Any:
-    """Factorise the matrix of the last stage; False where that fails."""
-    n, rows, lu = a.n, doubles(a.end_matrix), doubles(a.end_lu)
-    if a.refactorize != 0:
-        a.counts.jacobian += 1
-        a.counts.factorization += 1
-        return call_at(a.refactorize, (a.own, a.pairs + 1, 0)) != 0
-    for i in range(n):
-        for j in range(n):
-            lu[j * n + i] = rows[i * n + j]
-    return mn.lapack_factor(a.dgetrf, a.small, a.end_lu, a.end_pivots)
+    """Factorise the matrix of the last stage; how regular it is."""
+    if a.refactorize == 0:
+        return mn.factorize_rows(a.n, a.dgetrf, a.small, a.end_matrix, a.end_lu, a.end_pivots)
+    a.counts.jacobian += 1
+    a.counts.factorization += 1
+    return mn.REGULAR if call_at(a.refactorize, (a.own, a.pairs + 1, 0)) != 0 else mn.SINGULAR
 
 
 @within_compiled
@@ -390,23 +386,30 @@ def _end_error(a: Any, t0: Any, h: Any) -> Any:
     """Weighted correction of the last stage by its own Jacobian, 0 without doubt, infinite where unknown."""
     if a.checks == 0:
         return 0.0
-    # Where the last step was in doubt this one is, too; that is cheap to see where matrices are sparse.
-    doubted = a.refactorize == 0 and 0.0 < a.numbers.end_error < np.inf
+    # Where the last step was in doubt this one is, too; that is seen first where a Jacobian takes more time.
+    doubted = a.refactorize == 0 and a.linearize == 0 and 0.0 < a.numbers.end_error < np.inf
     if not doubted and fits_at_end(a, h):
         return 0.0
-    if a.linearize != 0:  # left to Python
+    if a.linearize != 0 and a.refactorize != 0:  # left to Python
         return np.inf
     factorizes = a.refactorize == 0 or integers(a.triangles + 8 * PARTS * (a.pairs + 1))[0] != 0
     refines = a.refine != 0 and a.numbers.costly > 0.0
     if not (factorizes or refines):
         return np.inf
     n, last, c, largest = a.n, 8 * (a.m - 1) * a.n, h * a.numbers.gamma, 0.0
-    call_jacobian(a.jacobian, t0 + h, a.u + last, a.du + last, c, a.p, a.end_matrix)
+    if a.linearize != 0:
+        a.time, a.step, a.of_end = t0 + h, h, 1
+        known = call_at(a.linearize, (a.own, a.u + last, a.du + last))
+        a.of_end = 0
+        if known == 0:
+            return np.inf
+    else:
+        call_jacobian(a.jacobian, t0 + h, a.u + last, a.du + last, c, a.p, a.end_matrix)
     error, weights, checked = doubles(a.error), doubles(a.weights), doubles(a.checked)
     for j in range(n):
         error[j] = c * doubles(a.value + last)[j]
     if not (refines and call_at(a.refine, (a.own, 0, 0)) != 0):
-        if not (factorizes and factorize_at_end(a)):
+        if not factorizes or factorize_at_end(a) == mn.SINGULAR:
             return np.inf
         solve_at_end(a)
     for j in range(n):
@@ -431,36 +434,23 @@ def size_of_others(a: Any, above: Any) -> Any:
 
 
 @within_compiled
-def hardly_regular(a: Any) -> Any:
-    """Whether a pivot of the matrix of the last stage may be rounding of the entries of its column."""
-    n, lu, matrix = a.n, doubles(a.end_lu), doubles(a.end_matrix)
-    for j in range(n):
-        largest = 0.0
-        for i in range(n):
-            largest = max(largest, abs(matrix[i * n + j]))
-        if not abs(lu[j * n + j]) > n * EPS * largest:
-            return True
-    return False
-
-
-@within_compiled
-def put_noise(a: Any, time: Any, c: Any) -> Any:
+def put_noise(a: Any, time: Any, c: Any, certain: Any) -> Any:
     """Write the error of unknowns by rounding of F at the last stage into ``work``, see rounding_noise."""
     n, last, spare = a.n, 8 * (a.m - 1) * a.n, a.data if a.refactorize != 0 else a.end_lu
     outside = a.refactorize != 0 and integers(a.triangles + 8 * PARTS * (a.pairs + 1))[0] == 0
     if outside or a.linearize != 0:
-        a.numbers.doubtful = 1.0
-        return False
+        a.time, a.step = time, c
+        return call_at(a.noise_at_end, (a.own, certain, 0)) != 0
     mn.halves_at(a.jacobian, time, a.u + last, a.du + last, c, a.p, spare, a.end_matrix, a.entries)
     noise, terms, error = doubles(a.work), doubles(a.transformed), doubles(a.error)
-    put_terms(a, spare, a.end_matrix, 1.0 / c, last, a.transformed)
+    point = a.u + last, a.du + last
+    mn.put_terms((n, a.indices, a.starts), spare, a.end_matrix, 1.0 / c, point, a.transformed)
     for i in range(a.entries):
         doubles(a.end_matrix)[i] += doubles(spare)[i]
-    if not factorize_at_end(a):
-        return False
-    if a.refactorize == 0 and hardly_regular(a):  # left to Python, which looks more closely
-        a.numbers.doubtful = 1.0
-        return False
+    status = factorize_at_end(a)
+    if status != mn.REGULAR:
+        a.time, a.step = time, c
+        return status == mn.HARDLY_REGULAR and call_at(a.noise_at_end, (a.own, certain, 0)) != 0
     for j in range(n):
         noise[j] = TINY
     for which in range(DIRECTIONS):
@@ -476,14 +466,15 @@ def put_noise(a: Any, time: Any, c: Any) -> Any:
 
 @_view.method(**mn.RARE)
 def _changes_by_rounding(a: Any, t0: Any, h: Any) -> Any:
-    """Whether unknowns still change only by rounding, see ``only_rounding`` of step_error."""
+    """Whether unknowns still change only by what rounding of F explains, beside a share of the tolerance."""
+    # The weights of multipliers are then lowered to the accuracy that can be reached: their rounding grows
+    # like 1 / h or faster. That of other unknowns has to stay far below the tolerance.
     n, x, change, weights, noise = a.n, a.numbers, doubles(a.change), doubles(a.weights), doubles(a.work)
-    x.doubtful = 0.0
     if a.amplifies == 0 or not mn.largest_of(change, 0, a.m * n) < np.inf:
         return False
     if not size_of_others(a, 0) <= n * max(x.kappa, ROUNDING_SHARE) ** 2:
         return False
-    if not put_noise(a, t0 + h, h * x.gamma) or not size_of_others(a, a.work) <= n * x.kappa**2:
+    if not put_noise(a, t0 + h, h * x.gamma, 1) or not size_of_others(a, a.work) <= n * x.kappa**2:
         return False
     for j in range(n):
         if doubles(a.others)[j] == 0.0:
@@ -499,13 +490,12 @@ def _changes_by_rounding(a: Any, t0: Any, h: Any) -> Any:
 @_view.method(**mn.RARE)
 def _beyond_rounding(a: Any) -> Any:
     """Weighted norm of the estimated error without what rounding at the end explains of it."""
-    a.numbers.doubtful = 0.0
     if a.amplifies == 0:
         return np.inf
     # It is asked once or twice for a step, before or after work is counted, and counts none.
-    jacobian, factorization, total = a.counts.jacobian, a.counts.factorization, 0.0
-    known = put_noise(a, a.called_time + a.called_step, a.called_step * a.numbers.gamma)
-    a.counts.jacobian, a.counts.factorization = jacobian, factorization
+    rhs, jacobian, factorization, total = a.counts.rhs, a.counts.jacobian, a.counts.factorization, 0.0
+    known = put_noise(a, a.called_time + a.called_step, a.called_step * a.numbers.gamma, 0)
+    a.counts.rhs, a.counts.jacobian, a.counts.factorization = rhs, jacobian, factorization
     if not known:
         return np.inf
     for j in range(a.n):
@@ -529,20 +519,6 @@ def _at_round_off(a: Any) -> Any:
     return True
 
 
-@within_compiled
-def put_terms(a: Any, mass_at: Any, stiffness_at: Any, factor: Any, row: Any, out_at: Any) -> None:
-    """Write the sizes of the terms of equations at a stage, whose dF/du is ``factor`` times a matrix."""
-    n, is_sparse, out = a.n, a.refactorize != 0, doubles(out_at)
-    u, du, mass, stiffness = doubles(a.u + row), doubles(a.du + row), doubles(mass_at), doubles(stiffness_at)
-    rows, starts = short_integers(a.indices), short_integers(a.starts)
-    for j in range(n):
-        out[j] = 0.0
-    for j in range(n):
-        for k in range(starts[j] if is_sparse else 0, starts[j + 1] if is_sparse else n):
-            entry, i = (k, rows[k]) if is_sparse else (n * k + j, k)
-            out[i] += abs(mass[entry] * du[j]) + factor * abs(stiffness[entry] * u[j])
-
-
 @_view.method(**mn.RARE)
 def _residual_is_rounding(a: Any, t0: Any, h: Any) -> Any:
     if not a.residuals(t0, h):
@@ -550,7 +526,8 @@ def _residual_is_rounding(a: Any, t0: Any, h: Any) -> Any:
     n, factor, terms = a.n, 1.0 / a.numbers.linearized, doubles(a.error)
     for i in range(a.m):
         value = doubles(a.value + 8 * n * i)
-        put_terms(a, a.mass, a.stiffness, factor, 8 * n * i, a.error)
+        point = a.u + 8 * n * i, a.du + 8 * n * i
+        mn.put_terms((n, a.indices, a.starts), a.mass, a.stiffness, factor, point, a.error)
         for j in range(n):
             if not abs(value[j]) <= BACKWARD_ERROR * terms[j]:
                 return False
@@ -567,7 +544,10 @@ def linearize_at(a: Any, time: Any, u_at: Any, du_at: Any, h: Any) -> Any:
     # dF/du from a Jacobian at the coefficient of its first use, so that no digits are lost there.
     c = h * a.numbers.gamma
     mn.halves_at(a.jacobian, time, u_at, du_at, c, a.p, a.mass, a.stiffness, a.entries)
-    return mn.largest_of(doubles(a.stiffness), 0, a.entries) < np.inf
+    if mn.largest_of(doubles(a.stiffness), 0, a.entries) < np.inf:
+        return True
+    # Where the kernel of the Jacobian gives NaN, differences may still give a matrix.
+    return a.numbers.plain == 0.0 and call_at(a.by_differences, (a.own, u_at, du_at)) != 0
 
 
 @_view.method()
@@ -618,15 +598,6 @@ def _row_growth(a: Any) -> Any:
 
 
 @within_compiled
-def factorize_complex(n: Any, function: Any, small: Any, matrix_at: Any, pivots: Any) -> Any:
-    """LU factors of a complex matrix stored by columns, in place; False where a pivot is zero."""
-    regular, matrix = mn.lapack_factor(function, small, matrix_at, pivots), complexes(matrix_at)
-    for j in range(n):  # LAPACK does not tell those of columns below the smallest normal number
-        regular = regular and matrix[j * n + j] != 0.0
-    return regular
-
-
-@within_compiled
 def factorize_dense(a: Any, k: Any) -> Any:
     """LU factors of matrix k, of which the first is real; False where it is singular."""
     n, small, scale = a.n, a.small + 16 * a.several * k, complexes(a.coefficients)[k]
@@ -642,7 +613,10 @@ def factorize_dense(a: Any, k: Any) -> Any:
     for i in range(n):
         for j in range(n):
             matrix[j * n + i] = mass[i * n + j] + scale * stiffness[i * n + j]
-    return factorize_complex(n, a.zgetrf, small, matrix_at, a.pair_pivots + 4 * n * (k - 1))
+    regular = mn.lapack_factor(a.zgetrf, small, matrix_at, a.pair_pivots + 4 * n * (k - 1))
+    for j in range(n):  # LAPACK does not tell those of columns below the smallest normal number
+        regular = regular and matrix[j * n + j] != 0.0
+    return regular
 
 
 @within_compiled
@@ -980,7 +954,7 @@ def _sweep_nodes(a: Any, t0: Any, h: Any) -> Any:
     call_at(a.sweep, (a.swept, 0))
     take_swept(a, s)
     x.iterations = step.done * own.MOST_NEWTON_ITERATIONS / MOST_SWEEPS
-    x.rate, x.doubtful, x.end_error = 0.0, 0.0, 0.0
+    x.rate, x.end_error = 0.0, 0.0
     if step.reached < m:
         return own.LEFT_TO_PYTHON
     if x.plain > 0.0:
@@ -992,8 +966,7 @@ def _sweep_nodes(a: Any, t0: Any, h: Any) -> Any:
                 change[i * n + j] = u[i * n + j] - old[i * s.goal.old.stride + j]
         if not a.changes_by_rounding(t0, h):
             x.rate = goal_numbers_at(s.goal.numbers).contraction
-            if x.doubtful == 0.0:
-                call_at(a.sweep, (a.swept, 1))
+            call_at(a.sweep, (a.swept, 1))
             return own.SLOW
     if not swept_residual_is_small(a, s, t0, h):
         call_at(a.sweep, (a.swept, 1))
@@ -1131,16 +1104,27 @@ def _weigh_within(a: Any, h: Any) -> Any:
     return grown
 
 
+@within_compiled
+def put_counts(work: Any, row: Any, sign: Any) -> None:
+    """Add what was counted, times a sign, to the row of a step."""
+    counts = work.counts
+    row[2] += sign * counts.rhs
+    row[3] += sign * counts.newton
+    row[4] += sign * counts.jacobian
+    row[5] += sign * counts.factorization
+    row[6] += sign * counts.solve
+
+
 @_view.method()
 def _begin_step(a: Any) -> None:
-    block, row_at, now, before = 8 * a.rows * a.n, a.work_rows + 56 * a.taken, a.step_sizes, a.sizes_before
+    block, row_at, now, before = 8 * a.rows * a.n, a.work_rows + 72 * a.taken, a.step_sizes, a.sizes_before
     a.step_u, a.step_du = a.run_u + block * a.taken, a.run_du + block * a.taken
     a.u, a.du = a.step_u, a.step_du
     for i in range(SIZES):
         doubles(before)[i] = doubles(now)[i]
-    for i in range(7):
+    for i in range(9):
         doubles(row_at)[i] = 0.0
-    mn.put_counts(a, doubles(row_at), -1.0)
+    put_counts(a, doubles(row_at), -1.0)
 
 
 @_view.method()
@@ -1151,17 +1135,17 @@ def _restore_sizes(a: Any) -> None:
 
 @_view.method()
 def _end_step(a: Any, time: Any, h: Any) -> None:
-    row_at, n, u0, u = a.work_rows + 56 * a.taken, a.n, doubles(a.u0), doubles(a.u + 8 * (a.m - 1) * a.n)
+    row_at, n, u0, u = a.work_rows + 72 * a.taken, a.n, doubles(a.u0), doubles(a.u + 8 * (a.m - 1) * a.n)
     row = doubles(row_at)
-    row[0], row[1] = time, h
-    mn.put_counts(a, row, 1.0)
+    row[0], row[1], row[7] = time, h, a.numbers.plain
+    put_counts(a, row, 1.0)
     for j in range(n):
         u0[j] = u[j]
     if a.graded != 0:
         a.copy(a.estimates + 8 * n * a.taken, a.estimated, 1)
     if a.swept != 0:
-        step, swept = sweep_memory_at(a.swept).step, doubles(a.swept_rows + 16 * a.taken)
-        swept[0], swept[1] = step.done, 0.0 if step.to_goal != 0 else step.value
+        step = sweep_memory_at(a.swept).step
+        row[7], row[8] = step.done, 0.0 if step.to_goal != 0 else step.value
     a.u_before, a.du_before, a.time_before, a.step_before = a.u, a.du, time, h
     a.taken += 1
 

@@ -229,20 +229,31 @@ class MultistepDAE(DirectSweeper):
         return super().steps_ahead(value, time) if goes else None
 
     def _step(self) -> None:
-        L = self.level
+        L, k = self.level, self.method.order
         values, slopes, h = self._past()
-        if len(values) >= self.method.steps:
-            u, du = self._multistep(values, slopes, h)
+        count, start = len(values), L.time + (L.dt - h)
+        if count >= self.method.steps and self._plain is not None:
+            known_slopes = np.nan_to_num(slopes)  # unknown ones have no weight
+            past = StepPolynomial(start - h, h, past_nodes(count), values, known_slopes, L.prob.n)
+            u, du = (rows[-1] for rows in self._plain.step(L.u[0], past, start, h))
+        elif count >= self.method.steps:
+            of_values, of_slopes, _ = self._weights[count]
+            known = of_values @ values + h * (of_slopes @ slopes)
+            u, du = self._solved_for_slope(known, slopes[-1].copy(), L.time + L.dt)
         elif self.starting_procedure == "explicit-euler":
             u, du = self._solved_for_slope(values[-1] + h * slopes[-1], slopes[-1].copy(), L.time + L.dt)
         else:
-            u, du = self._collocated()
+            # The error of s stages is of order s + 1 in stiff components, s in velocities, s - 1 in
+            # multipliers.
+            tableau = radau_iia(max(k, 2) if L.prob.index in (0, 1) else k + 2)
+            stages = stages_without_guess(L.prob, tableau, L.u[0], L.time, L.dt)
+            u, du = stages.u[-1].copy(), stages.du[-1].copy()
         if len(values) == 1 and np.isnan(slopes[0]).any():
             slopes = du[None]  # u' at the start is unknown; that at the end stands in
         rows = self._kept_rows
         values, slopes = np.vstack([values, u])[-rows:], np.vstack([slopes, du])[-rows:]
         nodes = past_nodes(len(values))
-        self._left = StepPolynomial(L.time + (L.dt - h), h, nodes, values, slopes, L.prob.n)
+        self._left = StepPolynomial(start, h, nodes, values, slopes, L.prob.n)
         L.u[1], L.f[1] = attach(u, L.prob.n_diff), attach(du, L.prob.n_diff)
 
     def _continued(self, start: MeshDAE, time: float, dt: float) -> StepPolynomial | None:
@@ -273,18 +284,6 @@ class MultistepDAE(DirectSweeper):
             L.f[0] = attach(slope, L.prob.n_diff)
         return start[None], slope[None], float(L.dt)
 
-    def _multistep(self, values: Vector, slopes: Vector, h: float) -> tuple[Vector, Vector]:
-        """The next value and its derivative by the formula of the method."""
-        L, count = self.level, len(values)
-        if self._plain is None:
-            of_values, of_slopes, _ = self._weights[count]
-            known = of_values @ values + h * (of_slopes @ slopes)
-            return self._solved_for_slope(known, slopes[-1].copy(), L.time + L.dt)
-        start, slopes = L.time + (L.dt - h), np.nan_to_num(slopes)  # unknown ones have no weight
-        past = StepPolynomial(start - h, h, past_nodes(count), values, slopes, L.prob.n)
-        u, du = self._plain.step(L.u[0], past, start, h)
-        return u[-1], du[-1]
-
     def _solved_for_slope(self, u: Vector, guess: Vector, t: float) -> tuple[Vector, Vector]:
         """``u`` and the u' that solves F(t, u, u') = 0, an ordinary differential equation, from ``guess``."""
         L = self.level
@@ -292,14 +291,6 @@ class MultistepDAE(DirectSweeper):
         self._system.place(*rows, (u, guess), t, 0.0, (L.time, L.dt), 1)
         self._newton.solve(self._system)
         return u, guess
-
-    def _collocated(self) -> tuple[Vector, Vector]:
-        """The next value and its derivative by collocation."""
-        # The error of s stages is of order s + 1 in stiff components, s in velocities, s - 1 in multipliers.
-        L, k = self.level, self.method.order
-        tableau = radau_iia(max(k, 2) if L.prob.index in (0, 1) else k + 2)
-        stages = stages_without_guess(L.prob, tableau, L.u[0], L.time, L.dt)
-        return stages.u[-1].copy(), stages.du[-1].copy()
 
     def _end_step(self) -> None:
         """u at the end of the step, with the past that the next step needs."""

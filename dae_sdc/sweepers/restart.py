@@ -72,23 +72,19 @@ class AlgebraicPart(ImplicitSystem):
         self._newton = ModifiedNewton(problem, trust=False, tolerance=RESTART_TOLERANCE)
         # Newton's method begins where its matrix has been evaluated.
         self._at_start: Linearization | None = linearize(problem, u, du, t)
-        self._find_kernel(self._at_start.mass)
+        # Numbers of the unknowns with a derivative to be found and of the others, which parametrise V.
+        mass: Any = self._at_start.mass
+        self._slopes, self._free = np.arange(problem.n_diff), np.arange(problem.n_diff, problem.n)
+        self._coupling: Vector | None = None
+        if not sparse.issparse(mass) or problem.n <= MOST_PATH_UNKNOWNS:
+            dense = mass.toarray() if sparse.issparse(mass) else mass
+            self._slopes, self._free, self._coupling = _pivots_of(dense.tobytes(), problem.n)
         self._places = in_one_piece(self._slopes), in_one_piece(self._free)
         self._turns = np.zeros(problem.n, dtype=bool)
         self._turns[self._slopes] = True
         self._is_split = np.array_equal(self._slopes, np.arange(len(self._slopes)))
         self._weights = np.empty(problem.n)
         self.rescale()
-
-    def _find_kernel(self, mass: Any) -> None:
-        """Numbers of the unknowns with a derivative to be found and of the others, which parametrise V."""
-        n, k = self.problem.n, self.problem.n_diff
-        self._slopes, self._free = np.arange(k), np.arange(k, n)
-        self._coupling: Vector | None = None
-        if sparse.issparse(mass) and n > MOST_PATH_UNKNOWNS:
-            return
-        dense = mass.toarray() if sparse.issparse(mass) else mass
-        self._slopes, self._free, self._coupling = _pivots_of(dense.tobytes(), n)
 
     def linearize(self) -> Linearization:
         at_start, self._at_start = self._at_start, None

@@ -123,13 +123,22 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         return cls.method.embedded_order + 1
 
     def _bind(self, problem: ProblemDAE, u0: MeshDAE | None = None, t0: float = 0.0) -> None:
-        tableau = self.method
-        if self.tolerance is not None:
-            self._bind_adaptive(problem, self.tolerance, u0, t0)
-        else:
+        tableau, tolerance = self.method, self.tolerance
+        if tolerance is None:
             self._plain = PlainStages(problem, tableau.A, tableau.c, self.collocation)
             self._system = self._plain.system
             self._ahead = StepsAhead(self._plain, self._watch, problem)
+        else:
+            if self._turns is None:
+                asked = tableau.embedded and max(problem.variable_index, default=1) <= 1
+                self._turns = asked and u0 is not None and kernel_turns(problem, u0, t0)
+            self.team, self._serial_remark = team_of(problem.n, tableau.stages // 2 + 1, **self._shared)
+            full, alone = self._served, self.team is None
+            if full is None or not alone or not full.serve(problem, tolerance, self._turns):
+                full = StagesTogether(problem, tableau, tolerance, self.team, turns=self._turns)
+                self._served = full
+            self._together = FewerNodes(problem, tolerance, full, self._takes_fewer and alone)
+            self._ahead = StepsAhead(self._together, self._watch, problem)
         located = self.params.locate_switches and type(problem).switches is not ProblemDAE.switches
         self._switched = SwitchedSteps(problem, tableau.stages) if located else None
 
@@ -165,21 +174,6 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
             )
 
     # --- steps of a given accuracy --------------------------------------------------------------------------
-
-    def _bind_adaptive(
-        self, problem: ProblemDAE, tolerance: Tolerance, u0: MeshDAE | None, t0: float
-    ) -> None:
-        tableau = self.method
-        if self._turns is None:
-            asked = tableau.embedded and max(problem.variable_index, default=1) <= 1
-            self._turns = asked and u0 is not None and kernel_turns(problem, u0, t0)
-        about = problem.n, tableau.stages // 2 + 1
-        self.team, self._serial_remark = team_of(*about, **self._shared)
-        full, alone = self._served, self.team is None
-        if full is None or not alone or not full.serve(problem, tolerance, self._turns):
-            full = self._served = StagesTogether(problem, tableau, tolerance, self.team, turns=self._turns)
-        self._together = FewerNodes(problem, tolerance, full, self._takes_fewer and alone)
-        self._ahead = StepsAhead(self._together, self._watch, problem)
 
     @classmethod
     def shares_stages(cls) -> bool:

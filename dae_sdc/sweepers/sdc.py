@@ -44,14 +44,27 @@ BACKENDS = ("compiled", "numpy")  # Names of the kinds of code that can solve at
 SWEEPERS: Registry[type[Sweeper]] = Registry("sweeper", "dae_sdc.sweepers", "dae_sdc.constrained")
 
 
+# Most unknowns of equations in Python that are called back: their matrices are dense.
+MOST_CALLED_BACK = 100
+
+
 def node_solver(
-    problem: ProblemDAE, n_integrated: int, owned: range, diagonal: bool, num_nodes: int, backend: str | None
+    problem: ProblemDAE,
+    n_integrated: int,
+    owned: range,
+    diagonal: bool,
+    num_nodes: int,
+    backend: str | None,
+    to_tolerance: bool,
 ) -> PythonNodes:
     """The solver for the nodes of a process: in compiled code where that is possible, in Python otherwise."""
-    if backend != "numpy" and problem.solver_kernels is not None:
+    # Runs to a tolerance have compiled code for their estimates, which others of equations in Python are not
+    # to wait for.
+    called = to_tolerance and backend is None and problem.n <= MOST_CALLED_BACK and problem.sparsity is None
+    called = called and problem.linear_solver in problem.compiled_solvers
+    if backend != "numpy" and (called or problem.solver_kernels is not None):
         module: Any = importlib.import_module("dae_sdc.sweepers._machine_nodes")
-        kind = module.DenseNodes if problem.sparsity is None else module.SparseNodes
-        made: PythonNodes = kind(problem, n_integrated, owned, diagonal, num_nodes)
+        made: PythonNodes = module.CompiledNodes(problem, n_integrated, owned, diagonal, num_nodes)
         return made
     if backend == "compiled":
         kernels = problem.kernels
@@ -62,19 +75,6 @@ def node_solver(
             f"kernels and linear_solver='{problem.linear_solver}'"
         )
     return PythonNodes(problem, n_integrated, owned, diagonal)
-
-
-def _check_parameters(given: Mapping[str, Any], tolerance: Tolerance | None) -> None:
-    check_quadrature(given["quad_type"], given.get("num_nodes"))
-    if given["initial_guess"] not in INITIAL_GUESSES:
-        raise InputError(unknown("initial_guess", given["initial_guess"], INITIAL_GUESSES))
-    if given["backend"] not in (None, *BACKENDS):
-        raise InputError(unknown("backend", given["backend"], BACKENDS))
-    if tolerance is not None and given["quad_type"] != "RADAU-RIGHT":
-        raise InputError(
-            f"runs to a tolerance need RADAU-RIGHT nodes, for which there is an error estimate; got "
-            f"quad_type '{given['quad_type']}'; leave it out, or give dt instead of rtol"
-        )
 
 
 class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
@@ -112,7 +112,16 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
         given = {**defaults, "initial_sweeps": 0, "backend": None, "locate_switches": True, **params}
         tolerance: Tolerance | None = given.pop("tolerance", None)
         refuse_diagonalisation(given)
-        _check_parameters(given, tolerance)
+        check_quadrature(given["quad_type"], given.get("num_nodes"))
+        if given["initial_guess"] not in INITIAL_GUESSES:
+            raise InputError(unknown("initial_guess", given["initial_guess"], INITIAL_GUESSES))
+        if given["backend"] not in (None, *BACKENDS):
+            raise InputError(unknown("backend", given["backend"], BACKENDS))
+        if tolerance is not None and given["quad_type"] != "RADAU-RIGHT":
+            raise InputError(
+                f"runs to a tolerance need RADAU-RIGHT nodes, for which there is an error estimate; got "
+                f"quad_type '{given['quad_type']}'; leave it out, or give dt instead of rtol"
+            )
         if given["quad_type"] == "GAUSS":
             given["do_coll_update"] = True
         super().__init__(given, level)
@@ -183,9 +192,8 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
         constrained = hidden or (index is not None and index >= 2)
         name, matrices, nodes = self.params.QI, self.matrices, self.nodes
         check_qdelta(self.coll, name, index, constrained)
-        solver = node_solver(
-            problem, n_integrated, nodes.owned, matrices.diagonal, self.coll.num_nodes, self.params.backend
-        )
+        about = n_integrated, nodes.owned, matrices.diagonal, self.coll.num_nodes, self.params.backend
+        solver = node_solver(problem, *about, self.tolerance is not None)
         iterate = StepIterate(self.level, nodes, matrices, self, solver, constrained)
         if before is not None:
             iterate.sweeps = before.iterate.sweeps
@@ -331,20 +339,18 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
         """Largest index at which the error estimate of a run to a tolerance holds, with a number of nodes."""
         return nodes + 1
 
-    @property
-    def _goal(self) -> AccuracyGoal:
-        assert self.step.accuracy is not None
-        return self.step.accuracy
-
     def starting_step(self, u0: MeshDAE, t0: float, span: float) -> float:
         """A size for the first step of a run to a tolerance."""
         if self._step is None or self._step.iterate.problem is not self.level.prob:
             self.level.u[0] = u0
-        return self._goal.starting_step(u0, t0, span)
+        accuracy = self.step.accuracy
+        assert accuracy is not None
+        return accuracy.starting_step(u0, t0, span)
 
     def judge(self) -> Outcome:
         """The outcome of the finished step, with its error estimate, see :meth:`AccuracyGoal.judge`."""
-        return self._goal.judge()
+        assert self.step.accuracy is not None
+        return self.step.accuracy.judge()
 
     def error_between(self, weights: Weights, judged: Vector) -> float | None:
         """Largest error of chosen unknowns between the nodes, by compiled code; None where there is none."""

@@ -40,7 +40,6 @@ class StepNumbers(ctypes.Structure):
         " judged"  # how often the step was judged as soon as it was solved
         " at_end allowed_at_end defect allowed_defect"
         " costly"  # 1 where a factorisation takes the time of many iterations, else 0
-        " doubtful"  # 1 where compiled code could not tell whether unknowns change by rounding alone
         " plain"  # 1 where stages are solved to the tolerance of Newton's method, and nobody judges them
         " most",  # the largest number of iterations
     )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -63,31 +63,3 @@ def rounding_noise(
     found = [np.abs(factors.solve(c * problem.round_off * terms * one)) for one in directions(len(u))]
     largest_of_all = np.maximum(np.max(found, axis=0), np.finfo(float).tiny)
     return np.asarray(largest_of_all * np.where(which, MULTIPLIER_AMPLIFICATION, AMPLIFICATION_OF_OTHERS))
-
-
-def only_rounding(
-    problem: ProblemDAE, change: Vector, weights: Vector, which: Any, share: float, points: Iterable[Any]
-) -> bool:
-    """Whether unknowns still change only by what rounding of F explains, beside a share of the tolerance."""
-    # The weights of multipliers are then lowered to the accuracy that can be reached: their rounding grows
-    # like 1 / dt or faster. That of other unknowns has to stay far below the tolerance.
-    # Shapes: change (M, n), weights (n,), which (n,).
-    change = np.abs(change)
-    if not which.any() or not np.isfinite(change).all():
-        return False
-    with np.errstate(over="ignore"):
-        others = np.where(which, 0.0, np.square(change * weights))
-    if not others.sum(axis=1).max() <= problem.n * max(share, ROUNDING_SHARE) ** 2:
-        return False
-    largest_noise = np.zeros(problem.n)
-    for rows, u, du, t, c in points:
-        noise = rounding_noise(problem, u, du, t, c, which)
-        if noise is None:
-            return False
-        larger = change[rows] > noise
-        left = np.where(larger, others[rows], 0.0).sum(axis=-1)
-        if larger[..., which].any() or not left.max() <= problem.n * share**2:
-            return False
-        np.maximum(largest_noise, noise, out=largest_noise)
-    weights[which] = np.minimum(weights[which], 1.0 / largest_noise[which])
-    return True

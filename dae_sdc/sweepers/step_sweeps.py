@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from dae_sdc.sweepers.collocation import qdelta_matrix, transient_growth
 from dae_sdc.sweepers.iterate import Predictor, StepIterate
 from dae_sdc.sweepers.nodes import OK, RESIDUAL_FAILED, SWEEP_FAILED, Stages
 from dae_sdc.sweepers.restart import SwitchedSteps
-from dae_sdc.sweepers.simultaneous import MOST_NEWTON_ITERATIONS, SLOW, SOLVED, UNRESOLVED
+from dae_sdc.sweepers.simultaneous import MOST_NEWTON_ITERATIONS, ROUNDING, SLOW, SMALL, SOLVED, UNRESOLVED
 from dae_sdc.sweepers.step_error import SMALLEST_NODE_TOLERANCE
 from dae_sdc.sweepers.steps_ahead import Look, StepsAhead, Taken
 from dae_sdc.sweepers.sweep import CONVERGED, GOING_ON, MOST_SWEEPS, TOO_SLOW, Continuation
@@ -123,23 +124,13 @@ class AccuracyGoal:
             self.stages.numbers.judged = 0.0
             sweep.begin_goal(self.goal.numbers)
 
-    def continue_ahead(self, how: int) -> None:
-        """Go on with a step that was swept ahead, and ended as its last sweep says."""
-        doubtful = self.stages.numbers.doubtful > 0.0
-        if self.known == SLOW and not doubtful:
-            self.status = TOO_SLOW
-        elif self.known in (SOLVED, UNRESOLVED):
-            self.status = CONVERGED
-        else:
-            self.take_status(how)
-
     def take_status(self, status: int) -> None:
         """Take the result of a sweep; CONVERGED if unknowns still change only by rounding."""
         if status == TOO_SLOW and not self.iterate.nodes.shared:
             L, stages = self.iterate.level, self.stages
             self._show()
             np.subtract(stages.u, self.goal.old, out=stages.change)
-            if stages.is_at_rounding(L.time, L.dt, self.known == SLOW):
+            if stages.act(ROUNDING, L.time, L.dt):
                 status = CONVERGED
         self.status = status
 
@@ -177,9 +168,9 @@ class AccuracyGoal:
         iterate, stages = self.iterate, self.stages
         if iterate.keeps:
             stages.u[:] = iterate.node_values()
-        small: bool = stages.residual_meets(iterate.level.time, iterate.level.dt)
+        small = stages.act(SMALL, iterate.level.time, iterate.level.dt)
         stages.u[:] = iterate.stages.u
-        return small
+        return bool(small)
 
     def _unsolved(self) -> Outcome:
         iterate, stages = self.iterate, self.stages
@@ -240,8 +231,8 @@ class StepSweeps:
         self._switched = SwitchedSteps(problem, iterate.num_nodes) if located else None
         self._sweeps_of_last_step = 0
         # Of a step that was begun ahead: its values, whether they were extrapolated, its sweeps, the first
-        # node that was not solved in the next one, and how they have ended; and that node until it is solved.
-        self.ahead: tuple[Stages, bool, int, int, int]
+        # node that was not solved in the next one; and that node until it is solved.
+        self.ahead: tuple[Stages, bool, int, int]
         self._failed: int | None = None
         # Whether the iterate was reached from starts that were not final.
         self._began_provisionally = False
@@ -277,8 +268,16 @@ class StepSweeps:
             accuracy.begin(u0)
         if accuracy is None or accuracy.known is None:
             self.predictor.fill()
-        else:
-            self._continue_ahead(accuracy)
+        else:  # go on with a step that compiled code has begun, see :class:`SweepsAhead`
+            before, iterate.extrapolated, iterate.sweeps, reached = self.ahead
+            iterate.stages.rows[:], iterate.stages.integral[:] = before.rows, before.integral
+            L.f[0] = attach(u0.derivative(), iterate.problem.n_diff)
+            iterate.stages.integral_known = True
+            iterate.prepare(iterate.stages)
+            if reached < iterate.num_nodes:
+                self._failed = reached
+            else:
+                accuracy.status = TOO_SLOW if accuracy.known == SLOW else CONVERGED
         # A step that depends on no other computation need not wait for the controller's iterations.
         most = self._params.initial_sweeps
         if accuracy is not None and most:
@@ -294,19 +293,6 @@ class StepSweeps:
             elif self.value <= restol or self.value == np.inf:
                 break
         iterate.in_prediction = False
-
-    def _continue_ahead(self, accuracy: AccuracyGoal) -> None:
-        """Go on with a step that compiled code has begun, see :class:`SweepsAhead`."""
-        iterate = self.iterate
-        before, iterate.extrapolated, iterate.sweeps, reached, how = self.ahead
-        iterate.stages.rows[:], iterate.stages.integral[:] = before.rows, before.integral
-        iterate.level.f[0] = attach(iterate.level.u[0].derivative(), iterate.problem.n_diff)
-        iterate.stages.integral_known = True
-        iterate.prepare(iterate.stages)
-        if reached < iterate.num_nodes:
-            self._failed = reached
-        else:
-            accuracy.continue_ahead(how)
 
     # --- sweeps ---------------------------------------------------------------------------------------------
 
@@ -595,13 +581,6 @@ class StepSweeps:
 LONGEST_WAIT = 64  # Steps for which none are taken ahead after several in a row that could not be.
 
 
-class PlainSweeps(NamedTuple):
-    """Steps of one size that are swept until the residual meets its tolerance."""
-
-    stages: Any
-    weights: None = None
-
-
 class SweepsAhead:
     """Takes steps ahead by compiled sweeps that end with their predictions."""
 
@@ -622,66 +601,49 @@ class SweepsAhead:
         plain = plain and (step.accuracy is not None or residual.endswith("abs"))
         # Of other nodes the stages may not have the eigenvalues that are wanted where they stand together.
         plain = plain and matrices.collocation.node_type == "LEGENDRE"
-        if not plain or iterate.problem.sparsity is not None:
+        if not plain:
             return False
         if self._steps is None:
-            self._steps = StepsAhead(self._method(), step.watch, iterate.problem)
+            method: Any = None if step.accuracy is None else step.accuracy.together
+            if method is None:
+                tableau = tableau_of(matrices.collocation)
+                plain_stages = MachineStages(iterate.problem, tableau.A, tableau.c)
+                plain_stages.solve_plainly()
+                plain_stages.integrate_first(iterate.n_integrated)
+                method = SimpleNamespace(stages=plain_stages, weights=None)
+            self._steps = StepsAhead(method, step.watch, iterate.problem)
         stages = self._steps.method.stages
         return bool(stages.continues(value.polynomial) and self._steps.starts_from(value))
 
-    def _method(self) -> Any:
-        """What the steps are taken with: stages that are swept, and how they are judged."""
-        iterate, accuracy = self._step.iterate, self._step.accuracy
-        if accuracy is not None:
-            return accuracy.together
-        tableau = tableau_of(iterate.matrices.collocation)
-        stages = MachineStages(iterate.problem, tableau.A, tableau.c)
-        stages.solve_plainly()
-        stages.integrate_first(iterate.n_integrated)
-        return PlainSweeps(stages)
-
-    def _begin(self, value: MeshDAE, time: float, how: tuple[float, ...]) -> Any:
-        """Prepare the solver for steps from a state; the stages that are swept."""
-        iterate = self._step.iterate
+    def take(
+        self, value: MeshDAE, time: float, dt: float, most: int, look: Look | None, *judged: Any
+    ) -> Taken | None:
+        """Take steps, see :meth:`StepsAhead.take`; None where they are left to the controller."""
+        step, solver, stages = self._step, self._solver, self._steps.method.stages
+        iterate, accuracy, matrix = step.iterate, step.accuracy, None
+        params, how = iterate.level.params, (MOST_SWEEPS, 0.0, False, True)
+        if accuracy is None:  # of one size
+            how = self._params.initial_sweeps, params.restol, params.residual_type[0] == "l", False
+            last, nodes = value.polynomial, iterate.matrices.nodes
+            if reaches(last, time + dt, last.n_integrated):
+                matrix = last.continuation(time, dt, nodes)
+            if self._wait or matrix is not continuation_matrix(nodes, nodes, 1.0, 1.0):
+                self._wait = max(0, self._wait - 1)
+                return None
+        else:
+            solver.tell_goal(accuracy.goal)
         iterate.level.status.time = time
         iterate.allocate()
         iterate.scale()
         iterate.begin_at(value)
-        accuracy, stages = self._step.accuracy, self._steps.method.stages
         iterate.in_prediction = accuracy is None and not (iterate.constrained or iterate.keeps_node_value)
         iterate.prepare(iterate.stages)
         iterate.in_prediction = False
-        split = self._step.predictor.split
-        stages.sweep_by(self._solver, self._solver.begin_steps(iterate.matrices, stages.inverse, split, how))
-        return stages
-
-    def take(self, value: MeshDAE, time: float, dt: float, *about: Any) -> Taken:
-        """Take steps to a tolerance, see :meth:`StepsAhead.take`."""
-        accuracy = self._step.accuracy
-        assert accuracy is not None
-        self._solver.tell_goal(accuracy.goal)
-        stages = self._begin(value, time, (MOST_SWEEPS, 0.0, False, True))
-        taken: Taken = self._steps.take(value, time, dt, *about)
+        place = solver.begin_steps(iterate.matrices, stages.inverse, step.predictor.split, how)
+        stages.sweep_by(solver, place, matrix)
+        taken: Taken = self._steps.take(value, time, dt, most, look, *judged)
         stages.sweep_by(None, 0)
-        self._step.ahead = self._step.iterate.stages, *self._solver.end_steps()
-        return taken
-
-    def take_plain(
-        self, value: MeshDAE, time: float, dt: float, most: int, look: Look | None
-    ) -> Taken | None:
-        """Take at most so many steps of one size from a state; None where they are left to the controller."""
-        iterate, last = self._step.iterate, value.polynomial
-        nodes, params = iterate.matrices.nodes, iterate.level.params
-        matrix = last.continuation(time, dt, nodes) if reaches(last, time + dt, last.n_integrated) else None
-        if self._wait or matrix is not continuation_matrix(nodes, nodes, 1.0, 1.0):
-            self._wait = max(0, self._wait - 1)
-            return None
-        how = self._params.initial_sweeps, params.restol, params.residual_type[0] == "l", False
-        stages = self._begin(value, time, how)
-        stages.continue_by(matrix)
-        taken: Taken = self._steps.take_plain(value, time, dt, most, look)
-        stages.sweep_by(None, 0)
-        self._solver.end_steps()
-        self._vain = 0 if len(taken.starts) else min(LONGEST_WAIT, 2 * self._vain + 1)
-        self._wait = self._vain
+        step.ahead = iterate.stages, *solver.end_steps()
+        if accuracy is None:
+            self._wait = self._vain = 0 if len(taken.starts) else min(LONGEST_WAIT, 2 * self._vain + 1)
         return taken

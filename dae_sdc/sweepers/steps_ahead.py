@@ -133,19 +133,15 @@ class StepSizes(ctypes.Structure):
         self.costly = outcome.costly
         return next_size(self, outcome, outcome.solved, outcome.error, *about, dt), self.wanted
 
-    @property
-    def _numbers(self) -> Vector:
-        """All numbers, in the memory of this object."""
-        memory: Any = self
-        return np.frombuffer(memory, dtype=np.float64)
-
     def get_state(self) -> Vector:
         """State on which later calls depend, for a checkpoint, shape (any,)."""
-        return np.array(self._numbers)
+        memory: Any = self
+        return np.frombuffer(memory, dtype=np.float64).copy()
 
     def set_state(self, kept: Any) -> None:
         """Restore what :meth:`get_state` gave."""
-        self._numbers[:] = kept
+        memory: Any = self
+        np.frombuffer(memory, dtype=np.float64)[:] = kept
 
     def __deepcopy__(self, memo: Any) -> Self:
         return type(self).from_buffer_copy(self)
@@ -375,8 +371,7 @@ def accepted_ahead(w: Any, x: Any, time: Any, h: Any) -> Any:
         if not error <= 1.0:
             return False
     between = w.error_between() if run.between > 0.0 else 0.0
-    numbers.doubtful = 0.0
-    if between > 1.0 or not decided(w, x, True, error, between, h) or numbers.doubtful > 0.0:
+    if between > 1.0 or not decided(w, x, True, error, between, h):
         return False
     if not np.isnan(approached(x, w, time, h)):
         return False
@@ -405,9 +400,9 @@ def failed_ahead(w: Any, x: Any, h: Any) -> Any:
     run, undefined = w.run, w.run.status == UNDEFINED
     if w.in_turn or run.status == LEFT_TO_PYTHON or (undefined and w.numbers.linearized == 0.0):
         return False
-    if not (undefined or run.status == SINGULAR) and (
-        run.repeated >= REPETITIONS or w.numbers.doubtful > 0.0
-    ):
+    if w.linearize != 0 and w.swept == 0:  # differences may be improved
+        return False
+    if not (undefined or run.status == SINGULAR) and run.repeated >= REPETITIONS:
         return False
     if h < run.hesitant * run.longest or run.in_a_row >= run.most_in_a_row:
         return False
@@ -507,29 +502,14 @@ class Taken(NamedTuple):
 Look = Callable[[MeshDAE, Taken], int]  # From a state and steps that were taken from it those to be kept.
 
 
-class Pace:
-    """How many steps of n unknowns are taken in a call: interrupts and time limits wait for its end."""
-
-    def __init__(self, n: int) -> None:
-        self._steps, self._most = 0, max(1, FIRST_AHEAD // n)
-
-    def room(self, most: int) -> int:
-        """The number of steps of the next call, of which there may be so many."""
-        return min(self._most, most)
-
-    def took(self, count: int, began: float) -> None:
-        """Take note of a call that has taken so many steps since a time."""
-        wanted = LONGEST_CALL * max(count, 1) / max(perf_counter() - began, 1e-9)
-        self._steps = self._most = max(1, min(4 * max(1, count, self._steps), int(wanted)))
-
-
 class StepsAhead:
     """Takes steps ahead with the compiled stages of a method, into memory of their own."""
 
     def __init__(self, together: Any, watch: Any, problem: Any) -> None:
         self.together, self._watch, self._problem = together, watch, problem
         self._method: Any = None
-        self._before, self._pace = StepSizes(), Pace(problem.n)
+        # Interrupts and limits of time wait for the end of a call, which has a number of steps therefore.
+        self._before, self._most = StepSizes(), max(1, FIRST_AHEAD // problem.n)
 
     def __reduce__(self) -> Any:
         return type(self), (self.together, self._watch, self._problem)
@@ -548,7 +528,8 @@ class StepsAhead:
         if method is not self._method:
             self._method, m, n = method, method.stages.rows, method.stages.n
             self._capacity = max(1, min(MOST_STEPS, POOL_BYTES // (16 * m * n)))
-            self._rows = np.empty((self._capacity, 2 + len(COUNTERS)))
+            # Of each step start and size, what was counted, its sweeps, and what is left of the equations.
+            self._rows = np.empty((self._capacity, 4 + len(COUNTERS)))
             graded = method.weights is not None and bool(method.weights.exponents.any())
             self._estimates = np.empty((self._capacity if graded else 0, n))
             self._u, self._du = np.empty((0, n)), np.empty((0, m, n))
@@ -569,76 +550,57 @@ class StepsAhead:
         self._du[self._used - len(du) : self._used] = du
         return self._used, self._row
 
-    def _memory(self, first: int, row: int, most: int, sizes: StepSizes) -> tuple[Any, dict[str, int]]:
-        """Arrays and numbers of at most so many steps, which are kept from a place on."""
-        m = self._method.stages.rows
-        arrays = {"run_u": self._u[row + 1 :], "run_du": self._du[first:], "work_rows": self._rows}
-        arrays["estimates"] = self._estimates
-        numbers = {"step_sizes": ctypes.addressof(sizes), "sizes_before": ctypes.addressof(self._before)}
-        room = min(self._pace.room(most), len(self._du) - first, (len(self._u) - 1 - row) // m)
-        return arrays, numbers | {"graded": int(len(self._estimates) > 0), "room": room}
-
-    def _leave(self, status: int, k: int, first: int, row: int, began: float) -> None:
-        """Count what was done, and make the step that has begun the one of the stages."""
-        stages, m = self._method.stages, self._method.stages.rows
-        self._used, self._row = first + k, row + k * m
-        if status == UNFINISHED:
-            stages.u, stages.du = self._u[self._row + 1 :][:m], self._du[self._used]
-            self._used, self._row = self._used + 1, self._row + m
-        stages.count_before(self._rows[k, 2:] if status == UNFINISHED else None)
-        self._pace.took(k, began)
-
-    def take_plain(self, value: MeshDAE, time: float, dt: float, most: int, look: Look | None) -> Taken:
-        """Take at most so many steps of one size from a state, of which ``look`` is as in :meth:`take`."""
-        stages, began = self._method.stages, perf_counter()
-        first, row = self._place(value, stages.rows)
+    def take(
+        self, value: MeshDAE, time: float, dt: float, most: int, look: Look | None, *judged: Any
+    ) -> Taken:
+        """Take at most so many steps from a state: of one size, or of sizes by which they are ``judged``."""
+        # These are of ``judged`` the :class:`StepSizes`; the others are those of ``_judge``. Where only the
+        # first steps are to be kept, as ``look`` says of steps that were taken, the others are as if they had
+        # not been.
+        method, began = self._method, perf_counter()
+        stages, weights, m = method.stages, method.weights, method.stages.rows
+        first, row = self._place(value, m)
         stages.run.time, stages.run.dt, stages.run.rejected = time, dt, 0.0
-        taken = self._take_kept(value, None, (first, row, most, self._before), look)
-        self._leave(taken.status, len(taken.starts), first, row, began)
-        return taken
-
-    def _take_kept(self, value: MeshDAE, weights: Any, where: Any, look: Look | None) -> Taken:
-        """Take steps, or those alone that ``look`` lets be kept."""
-        stages, (arrays, numbers) = self._method.stages, self._memory(*where)
-        states = () if weights is None or look is None else (weights.scales, where[-1])
-        plainly_swept = weights is None and stages.is_swept
-        takes_again = look is not None or plainly_swept
-        kept = (stages.get_run(), *(one.get_state() for one in states)) if takes_again else None
-        status, k = stages.take_steps(value, weights, arrays, numbers)
-        taken = self._taken(value, status, k, *where[:2])
+        sizes = judged[0] if judged else self._before
+        if judged:
+            self._judge(time, value.polynomial is not None, *judged[1:])
+            known = weights.scales.unknowns.copy()
+        arrays = {"run_u": self._u[row + 1 :], "run_du": self._du[first:], "work_rows": self._rows}
+        numbers = {"step_sizes": ctypes.addressof(sizes), "sizes_before": ctypes.addressof(self._before)}
+        room = min(self._most, most, len(self._du) - first, (len(self._u) - 1 - row) // m)
+        about = arrays | {"estimates": self._estimates}, numbers | {"graded": int(len(self._estimates) > 0)}
+        swept = not judged and stages.swept_by is not None
+        states = (weights.scales, sizes) if judged and look is not None else ()
+        kept = None
+        if look is not None or swept:
+            kept = stages.get_run(), *(one.get_state() for one in states)
+        status, k = stages.take_steps(value, weights, *about, room)
+        taken = self._taken(value, status, k, first, row)
         plain = k if look is None or not k else look(value, taken)
         # A step that is not swept to its tolerance is left to the controller as if it had not been begun.
-        if kept is not None and (plain < k or (plainly_swept and status == UNFINISHED)):
+        if kept is not None and (plain < k or (swept and status == UNFINISHED)):
             stages.set_run(kept[0])
             for one, state in zip(states, kept[1:], strict=True):
                 one.set_state(state)
-            status, k = stages.take_steps(value, weights, arrays, numbers | {"room": plain})
-            taken = self._taken(value, status, k, *where[:2])
+            status, k = stages.take_steps(value, weights, *about, plain)
+            taken = self._taken(value, status, k, first, row)
+        self._used, self._row = first + k, row + k * m
+        if judged:
+            self._see(value, taken, known)
+        if status == UNFINISHED:
+            stages.u, stages.du = self._u[self._row + 1 :][:m], self._du[self._used]
+            self._used, self._row = self._used + 1, self._row + m
+        stages.count_before(self._rows[k, 2:-2] if status == UNFINISHED else None)
+        wanted = LONGEST_CALL * max(k, 1) / max(perf_counter() - began, 1e-9)
+        self._most = max(1, min(4 * max(1, k, self._most), int(wanted)))
         return taken
 
-    def take(
-        self,
-        value: MeshDAE,
-        time: float,
-        dt: float,
-        most: int,
-        sizes: StepSizes,
-        shortest: float,
-        between: tuple[Any, Any],
-        hesitation: tuple[float, float],
-        look: Look | None = None,
-    ) -> Taken:
-        """Take at most so many steps from a state; errors ``between`` nodes count by weights, for a mask."""
-        # Where only the first of them are to be kept, as ``look`` says of steps that were taken, the others
-        # are as if they had not been.
-        method, began = self._method, perf_counter()
-        stages = method.stages
-        m, continued = stages.rows, value.polynomial is not None
-        first, row = self._place(value, m)
+    def _judge(self, time: float, continued: bool, shortest: float, between: Any, hesitation: Any) -> None:
+        """Tell how steps from a time are judged; errors ``between`` nodes count by weights, for a mask."""
+        method, stages = self._method, self._method.stages
         run: Any = stages.run
-        run.time, run.dt, run.shortest, run.slack = time, dt, shortest, method.slack
-        run.order, run.told = method.order, method.told
-        run.rejected, run.solved, run.crawled, run.failed = 0.0, 0.0, 0.0, 0.0
+        run.shortest, run.slack, run.order, run.told = shortest, method.slack, method.order, method.told
+        run.solved, run.crawled, run.failed = 0.0, 0.0, 0.0
         run.failures, run.in_a_row = self.together.failures, self._watch.in_a_row
         run.most_in_a_row = self._watch.most_in_a_row
         run.repeated = self.together.repetition(time)
@@ -648,12 +610,12 @@ class StepsAhead:
         method.forget_errors(time)
         run.between = float(stages.judge_by("between_", *between) and stages.spread > 2)
         run.late = float(stages.judge_by("late_", method.late, stages.multipliers))
-        scales = method.weights.scales
-        known = scales.unknowns.copy()
-        taken = self._take_kept(value, method.weights, (first, row, most, sizes), look)
-        status, k = taken.status, len(taken.starts)
-        rows, u = self._rows[:k], taken.u
-        some = slice(int(not continued), k)  # the error of a first step is not told
+
+    def _see(self, value: MeshDAE, taken: Taken, known: Vector) -> None:
+        """Take note of judged steps: errors that are let go, by the sizes ``known`` before, and attempts."""
+        method, stages = self._method, self._method.stages
+        scales, rows, u, m = method.weights.scales, self._rows[: len(taken.starts)], taken.u, stages.rows
+        some = slice(int(value.polynomial is None), len(rows))  # the error of a first step is not told
         if len(rows[some]) and len(self._estimates) and stages.in_turn:
             method.weights.see(self._estimates[some])
         elif len(rows[some]) and len(self._estimates):
@@ -662,16 +624,15 @@ class StepsAhead:
             if scales.running and method.weights.lets_go:  # with the values at the starts of the steps so far
                 known = np.maximum.accumulate(np.vstack([known, np.abs(u[:-1:m])]))[1:][some]
             method.weights.see(self._estimates[some], u[m::m][some], m, growth, known)
-        self._leave(status, k, first, row, began)
+        run = stages.run
         self._watch.went_ahead(int(run.solved), int(run.crawled), int(run.failed), int(run.in_a_row))
         looks = int(run.solved), int(run.repeated), float(run.failures)
         self.together.went_ahead(float(run.time), *looks)
-        return taken
 
     def _taken(self, value: MeshDAE, status: int, k: int, first: int, row: int) -> Taken:
         """The k steps in memory from a place on, from a state."""
         stages = self._method.stages
-        run, rows, swept = stages.run, self._rows[:k].copy(), stages.sweeps_of_steps(k)
+        run, rows = stages.run, self._rows[:k].copy()
         taken = Taken(
             status=status,
             time=float(run.time),
@@ -680,14 +641,14 @@ class StepsAhead:
             starts=rows[:, 0],
             sizes=rows[:, 1],
             rejected=int(run.rejected),
-            counts=rows[:, 2:],
+            counts=rows[:, 2:-2],
             u=self._u[row : row + k * stages.rows + 1],
             du=self._du[first : first + k],
             nodes=stages.nodes,
             collocation=not stages.in_turn,
             slope=None if value.polynomial is None else value.polynomial.derivative_at_end(),
-            sweeps=swept[:, 0],
-            residuals=swept[:, 1],
+            sweeps=rows[:, -2],
+            residuals=rows[:, -1],
             n_integrated=stages.n_integrated,
             past=value.polynomial if stages.past else None,
         )

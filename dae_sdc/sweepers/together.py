@@ -105,7 +105,7 @@ class StagesTogether:
                 status = self._solve_coupled(u0, stages.du, t0, h, status)
         elif stages.in_turn:
             while status != SOLVED and self._solve_alone(t0, h):
-                status = stages.solve(t0, h, first, looks) if stages.goes_on(t0, h) else SOLVED
+                status = stages.solve(t0, h, first, looks) if stages.act(simultaneous.NEXT, t0, h) else SOLVED
         elif status in (DIVERGED, SLOW, UNRESOLVED) and repeated >= REPETITIONS:
             status = self._solve_coupled(u0, stages.guess, t0, h, status)
         return self.judge(status, t0, h)
@@ -131,11 +131,13 @@ class StagesTogether:
         if status == SOLVED:
             if first:
                 stages.weigh(self.weights, h, True, floor=False)
-            error = numbers.error if numbers.judged else stages.judge(t0, h, first, False, looks)
-            if error >= 1.0 and numbers.judged < 2.0:
+            if not numbers.judged:
+                stages.act(simultaneous.JUDGE, t0, h, (first, False, looks))
+            if numbers.error >= 1.0 and numbers.judged < 2.0:
                 again = first > 0 or repeated > 0  # of index 2 nothing is left the second time
-                if stages.weigh_within(self.weights, h) or again:
-                    error = stages.judge(t0, h, first, again, looks)
+                if stages.act(simultaneous.WITHIN, t0, h) or again:
+                    stages.act(simultaneous.JUDGE, t0, h, (first, again, looks))
+            error = numbers.error
             if SMALL_STEP_ERROR < error < np.inf and h < min(before, self.noisy * self.weights.scales.time):
                 if stages.is_rounding(t0, h, SMALL_STEP_ERROR, stages.estimated):
                     error = SMALL_STEP_ERROR
@@ -158,7 +160,7 @@ class StagesTogether:
         effort = self.told * numbers.iterations / simultaneous.MOST_NEWTON_ITERATIONS
         reason = (status != SOLVED and (failure or self._failure)) or simultaneous.REASONS[status]
         about = self.order, effort, self.told * numbers.rate, reason, int(numbers.worst)
-        beyond = partial(stages.beyond_rounding, t0, h)
+        beyond = partial(stages.act, simultaneous.BEYOND, t0, h)
         return Outcome(status == SOLVED, error, *about, self.slack, 0.0, numbers.costly, beyond)
 
     def forget_errors(self, t0: float) -> None:
@@ -172,13 +174,13 @@ class StagesTogether:
         system.weights, system.unit = stages.weights, self.weights.rtol
         newton.tolerance = max(SMALLEST_NODE_TOLERANCE, stages.numbers.relative)
         newton.forget()
-        stages.begin_again(t0, h)
+        stages.act(simultaneous.AGAIN, t0, h)
         try:
             stages.solve_alone(system, newton, t0, h)
         except SolveError as failure:
             self._failure = str(failure)
             return False
-        return stages.renew(t0, h)
+        return bool(stages.act(simultaneous.RENEW, t0, h))
 
     def _solve_coupled(self, u0: MeshDAE, guess: Vector, t0: float, h: float, status: int) -> int:
         """Solve all stages with a Jacobian of their own each; SOLVED, or the status that was given."""
@@ -187,7 +189,7 @@ class StagesTogether:
         self.stages.du[:], self.stages.u[:] = self._coupled.du, self._coupled.u
         # The error is estimated by a matrix, and that of iterates which diverged hides any error. Short steps
         # let errors of index 2 go, also those of another solution of the equations, which that matrix shows.
-        return SOLVED if self._index > 1 or self.stages.renew(t0, h) else status
+        return SOLVED if self._index > 1 or self.stages.act(simultaneous.RENEW, t0, h) else status
 
 
 class PlainStages:
@@ -242,7 +244,7 @@ class PlainStages:
             stages.begin(u0, t0, h)
             while not self._solved(t0, h):
                 stages.solve_alone(self.system, self._newton, t0, h)
-                if not stages.goes_on(t0, h):
+                if not stages.act(simultaneous.NEXT, t0, h):
                     break
             stages.count()
             return stages.u, stages.du
@@ -263,7 +265,7 @@ class PlainStages:
         if not solved:
             self._stages.forget()
             if self.in_turn:
-                self._stages.begin_again(t0, h)
+                self._stages.act(simultaneous.AGAIN, t0, h)
         return solved
 
     @property

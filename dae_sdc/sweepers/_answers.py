@@ -1,0 +1,211 @@
+"""What compiled code asks Python for: equations and Jacobians, and the pivots of sparse matrices."""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from dae_sdc.compiled.triangular import (
+    LARGEST_ROW_FILL,
+    PARTS,
+    ROW_PARTS,
+    RowPattern,
+    TriangularFactors,
+    copy_for,
+    superlu_factors,
+)
+from dae_sdc.dae.memory import COUNTERS, Callback, CallbackFailure, address, counts_of
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.state import Vector
+from dae_sdc.errors import EvaluationError, SingularMatrixError
+from dae_sdc.sweepers.teams import T, Team
+
+PAYING_FACTORIZATIONS = 4  # Factorisations with one pivot order from which on its reuse saves time.
+# Number of pivot orders in succession that served fewer factorisations, after which SuperLU is used.
+MOST_SHORT_LIVED = 4
+
+ANSWER = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+
+
+def everywhere(team: Team | None, do: Callable[[], T]) -> T:
+    """Call a function; on ranks that share the stages, see :meth:`Team.everywhere`."""
+    return do() if team is None else team.everywhere(do)
+
+
+def numbers_at(place: int, count: int, kind: Any = np.float64) -> Vector:
+    """So many numbers at an address, which are not copied."""
+    memory: Any = (ctypes.c_byte * (count * np.dtype(kind).itemsize)).from_address(place)
+    return np.frombuffer(memory, dtype=kind)
+
+
+class Answers:
+    """Methods that compiled code calls by address; what they raise is kept until it is left."""
+
+    def __init__(self) -> None:
+        self._failure = CallbackFailure()
+        self._answers: dict[str, Any] = {}
+
+    def _ask_equations(self, memory: Any, problem: ProblemDAE, kernels: Any, team: Team | None) -> None:
+        """Tell compiled code the addresses of kernels, or of the equations and the Jacobian in Python."""
+        if kernels is not None:
+            self._owners = kernels  # they live as long as their addresses are used
+            memory.residual, memory.jacobian, memory.linearize = kernels.residual, kernels.jacobian, 0
+            return
+
+        def residual(t: float, u: Vector, du: Vector) -> Vector:
+            """F, counted by compiled code: NaN where it is not defined, and after anything was raised."""
+            counter, value = problem.work_counters["rhs"], np.full(problem.n, np.nan)
+            before = counter.niter
+            if failure.error is None:
+                with suppress(EvaluationError), np.errstate(all="ignore"):  # iterates may overflow
+                    value = everywhere(team, lambda: problem.evaluate(u, du, t))
+            counter.niter = before
+            return value
+
+        failure = self._failure
+        self._owners = Callback(residual, problem.n, (problem.n,), True, failure)
+        memory.residual, memory.linearize = self._owners.address, self._answer("_linearize")
+
+    @contextmanager
+    def _counted(self, problem: ProblemDAE, counts: Any) -> Iterator[None]:
+        """Count what is done in Python as compiled code does."""
+        before = counts_of(problem)
+        with suppress(EvaluationError), np.errstate(all="ignore"):
+            yield
+        for name, count in zip(COUNTERS, before, strict=True):
+            counter = problem.work_counters[name]
+            setattr(counts, name, getattr(counts, name) + counter.niter - count)
+            counter.niter = count
+
+    def _forget_failure(self) -> None:
+        """Forget what a step has raised that is not taken, but for interrupts."""
+        if isinstance(self._failure.error, Exception):
+            self._failure.error = None
+        self._failure.check()
+
+    def _answer(self, name: str) -> int:
+        """Address of the C function that calls a method with two integers."""
+        known = weakref.ref(self)
+
+        def call(_: int, k: int, argument: int) -> int:
+            own = known()
+            assert own is not None, "it is called by its own compiled code alone"
+            try:
+                return 0 if own._failure.error is not None else int(getattr(own, name)(k, argument))
+            except BaseException as error:
+                own._failure.keep(error)
+                return 0
+
+        if name not in self._answers:
+            self._answers[name] = ANSWER(call)
+        return ctypes.cast(self._answers[name], ctypes.c_void_p).value or 0
+
+
+class SparseFactors(Answers):
+    """LU factors of sparse matrices of one pattern at numbered places, in compiled code or by SuperLU."""
+
+    # SuperLU chooses the pivots of the first matrix. With these the others are factorised too, in compiled
+    # code, which may be complex, and again when they change; one whose pivots get too small gets its own.
+    # Factors that are rather full stay with SuperLU, which works on blocks, and so does a matrix that needs
+    # new pivots all the time. The owner's ``matrix_of`` gives the one of a place, ``refactorize`` has it
+    # factorised with the pivots at hand, and a place ``copied`` to has the pivots of the first one as well.
+
+    def __init__(
+        self,
+        owner: Any,
+        count: int,
+        refactorize: Callable[[int], int],
+        factorize: Callable[[Any], Any],
+        copied: int | None = None,
+    ) -> None:
+        super().__init__()
+        self._owner, self._failure = weakref.proxy(owner), owner._failure
+        self._refactorize, self._factorize, self._copied = refactorize, factorize, copied
+        self.arrays: dict[str, Any] = {
+            "triangles": np.zeros((count, PARTS), dtype=np.int64),
+            "patterns": np.zeros((count, ROW_PARTS), dtype=np.int64),
+            "lasted": np.zeros(count, dtype=np.int64),
+        }
+        self.solve_outside = self._answer("_solve_outside")
+        self._clear()
+
+    def _clear(self) -> None:
+        self.kept: dict[int, tuple[TriangularFactors, RowPattern]] = {}
+        self.outside: dict[int, tuple[Any, Any]] = {}  # SuperLU's factors, and their matrices.
+        self.vain = [0] * len(self.arrays["lasted"])
+        self.arrays["triangles"][:] = 0
+
+    def __contains__(self, k: int) -> bool:
+        return k in self.kept or k in self.outside
+
+    def repivot(self, k: int) -> int:
+        """Factorise matrix k with pivots of its own; the number of entries of the factors, 0 if singular."""
+        lasted, matrix = self.arrays["lasted"], self._owner.matrix_of(k)
+        if not np.isfinite(matrix.data).all():
+            return 0
+        if k in self.kept:
+            self.vain[k] = self.vain[k] + 1 if lasted[k] < PAYING_FACTORIZATIONS else 0
+            lasted[k] = 0
+        elif k not in self.outside and 0 in self.kept:
+            factors, pattern = self.kept[0]
+            self._put(k, copy_for(factors, matrix.dtype), pattern)
+            if self._refactorize(k):
+                return 1
+        try:
+            lu = self._factorize(matrix)
+            if lu.nnz > LARGEST_ROW_FILL * matrix.shape[0] or self.vain[k] >= MOST_SHORT_LIVED:
+                self.outside[k] = lu, matrix
+                self.kept.pop(k, None)
+                self.arrays["triangles"][[k, self._copied] if k == 0 and self._copied else k] = 0
+            else:
+                self._put(k, *superlu_factors(lu, matrix))
+        except SingularMatrixError:
+            return 0
+        return int(lu.nnz)
+
+    def _put(self, k: int, factors: TriangularFactors, pattern: RowPattern) -> None:
+        self.kept[k] = factors, pattern
+        placed = {k: factors}
+        if k == 0 and self._copied is not None:
+            placed[self._copied] = self._copy = copy_for(factors)
+        for place, parts in placed.items():
+            self.arrays["triangles"][place] = [address(part) for part in parts[:-1]]
+            self.arrays["patterns"][place] = [address(part) for part in pattern]
+
+    def _solve_outside(self, k: int, x_at: int) -> int:
+        """Solve with SuperLU's factors of matrix k in place, for a complex row where that is complex."""
+        lu, matrix = self.outside[k]
+        x = numbers_at(x_at, matrix.shape[0], matrix.dtype)
+        x[:] = lu.solve(x)
+        return 1
+
+    def get_state(self) -> dict[str, Any]:
+        """The state that later factorisations and solves depend on, as numbers and arrays."""
+        items = self.kept.items()
+        kept = [(k, list(copy_for(factors)[:-1]), list(pattern)) for k, (factors, pattern) in items]
+        outside = [(k, matrix.data) for k, (_, matrix) in self.outside.items()]
+        lasted = self.arrays["lasted"].copy()
+        return {"kept": kept, "outside": outside, "vain": list(self.vain), "lasted": lasted}
+
+    def set_state(self, state: Mapping[str, Any], pattern: Any) -> None:
+        """Take what :meth:`get_state` gave for matrices of a CSC pattern, to the last bit."""
+        known = self.outside
+        self._clear()
+        for k, factors, places in state["kept"]:
+            self._put(k, TriangularFactors(*(*factors, pattern.shape[0])), RowPattern(*places))
+        for k, data in state["outside"]:
+            matrix = sparse_matrix(data, pattern)
+            same = k in known and known[k][1].data is data
+            self.outside[k] = known[k] if same else (self._factorize(matrix), matrix)
+        self.vain, self.arrays["lasted"][:] = list(state["vain"]), state["lasted"]
+
+
+def sparse_matrix(data: Any, pattern: Any) -> Any:
+    """The matrix with these entries in the places of a CSC pattern."""
+    return sparse.csc_matrix((data, pattern.indices, pattern.indptr), shape=pattern.shape)
