@@ -274,11 +274,13 @@ class AcceptedStep(NamedTuple):
     end: Any
     slope: Any
     n_slopes: int
+    within: Any = ((), None)  # Places of stages that were solved one by one, and u there.
 
     @classmethod
     def of(cls, L: Any, n_slopes: int) -> AcceptedStep:
         """The step that a level has taken."""
-        return cls(L, L.time, L.dt, L.u[0], L.uend, L.f[0], n_slopes)
+        within = getattr(L.sweep, "within_step", ((), None))
+        return cls(L, L.time, L.dt, L.u[0], L.uend, L.f[0], n_slopes, within)
 
     @property
     def rounding(self) -> float:
@@ -308,10 +310,9 @@ class Curve:
             if stages:
                 self._by_stages |= step.level.prob.is_algebraic
             # The method gives no derivative of unknowns that a constraint fixes, but their values at stages.
-            places, inner = (), self._rows[:0]
-            if stages:
-                places, inner = getattr(step.level.sweep, "within_step", (places, inner))
-            self._others = Scheme((0.0, *places, 1.0)), np.vstack([start, inner, end])
+            places, inner = step.within if stages else ((), None)
+            rows = [start, end] if not places else [start, *inner, end]
+            self._others = Scheme((0.0, *places, 1.0)), np.array(rows)
         # An unknown that stays, such as one that events alone change, is constant to the last bit.
         values, rate = self._rows[: len(self._scheme.points)], polynomial.derivative_at_end()
         self._start, self._stays = start, (values == start).all(axis=0) & (rate == 0.0)
@@ -1023,7 +1024,13 @@ class LocateEvents(MarkingControl):
         places = list(zip(taken.starts.tolist(), taken.sizes.tolist(), strict=True))
         states = [start, *(taken.end(k, P.n_diff) for k in range(count))]
         ends = zip(places, pairwise(states), strict=True)
-        steps = [AcceptedStep(L, *place, *pair, None, n_slopes) for place, pair in ends]
+        inner = [0.0 < c < 1.0 for c in taken.nodes]
+        at = tuple(c for c, some in zip(taken.nodes, inner, strict=True) if some)
+        stages = taken.u[1:].reshape(count, len(inner), P.n)[:, inner]
+        steps = [
+            AcceptedStep(L, *place, *pair, None, n_slopes, (at, values))
+            for (place, pair), values in zip(ends, stages, strict=True)
+        ]
         if taken.collocation:
             data = steps_of_stages(places, taken.nodes, taken.u, n_slopes, taken.n_integrated)
             scheme, rows = data[0].scheme, np.array([step.rows for step in data])
@@ -1031,8 +1038,8 @@ class LocateEvents(MarkingControl):
             stays = (rows == rows[:, :1]).all(axis=1) & (taken.du[:, -1] == 0.0)
             values = np.where(stays[:, None], rows[:, :1], _weights(scheme, points)[0] @ rows)
         else:
-            points = Curve(steps[0]).points
-            values = np.array([Curve(step).values(points) for step in steps])
+            points = Curve(steps[0], stages=True).points
+            values = np.array([Curve(step, stages=True).values(points) for step in steps])
         values[:, 0], values[:, -1] = states[:-1], states[1:]
         times = taken.starts[:, None] + taken.sizes[:, None] * np.array(points)
         switches = self.functions.switch_table(P, values.reshape(-1, P.n), times.ravel())

@@ -214,9 +214,10 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
     @property
     def within_step(self) -> tuple[tuple[float, ...], Vector]:
         """Places in the step, and u there, (K, n), that stages solved one by one give besides its ends."""
-        stages = self._together.used.stages
-        inner = (stages.c > 0.0) & (stages.c < 1.0) & (stages.spread > 0)
-        return tuple(stages.c[inner].tolist()), stages.u[inner]
+        c = np.array(self.method.c)
+        inner = (c > 0.0) & (c < 1.0)
+        u = self._together.used.stages.u if self._adaptive else self._u
+        return (tuple(c[inner].tolist()), u[inner]) if len(u) == len(c) == len(set(c)) else ((), u[:0])
 
     @property
     def fewer_nodes(self) -> int:
