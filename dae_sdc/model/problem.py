@@ -134,11 +134,7 @@ def form_of(
     """The form made of equations with their names, of which the first have entries of u' as leaves."""
     (states, n_diff, given), (rows, names_of_rows) = state, equations
     n, graph = len(states), sided.graph
-    texts = [
-        # SymPy holds a comparison as the condition of a choice between 1 and 0.
-        str(expression.args[0][1] if expression.is_Piecewise else expression)
-        for expression in (model.sympy([jump.node for jump in sided.jumps]) if sided.jumps else ())
-    ]
+    texts = model.texts([jump.node for jump in sided.jumps])
     dense = n <= DENSE if dense is None else dense
     pattern, outputs = jacobian_outputs(graph, rows, given, n, dense, graph.leaf(_C), defined)
     names = tuple(name_of(model.names[j], k) for j, k in states)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final
 
+import numpy as np
 import sympy
 from sympy.core.function import AppliedUndef
 from sympy.core.numbers import NumberSymbol
@@ -180,8 +181,6 @@ def _parts(item: Any) -> Sequence[Any]:
         return (item.base,)
     if isinstance(item, sympy.Piecewise):
         return [part for branch in item.args for part in branch.args]
-    if isinstance(item, sympy.Heaviside):
-        return (item.args[0],)
     return tuple(item.args)
 
 
@@ -216,8 +215,6 @@ def _built(graph: Graph, item: Any, parts: list[int]) -> int:
         return graph.constant(bool(item))
     if isinstance(item, sympy.Piecewise):
         return _piecewise(graph, item, parts)
-    if isinstance(item, sympy.Heaviside):
-        return _heaviside(graph, item, parts)
     formula, op = _FORMULAS.get(type(item)), OPERATIONS.get(type(item))
     if formula is not None:
         return formula(*(Scalar(graph, part) for part in parts)).node
@@ -257,14 +254,6 @@ def _piecewise(graph: Graph, item: Any, parts: list[int]) -> int:
     return node
 
 
-def _heaviside(graph: Graph, item: Any, parts: list[int]) -> int:
-    at_zero = item.args[1] if len(item.args) > 1 else sympy.Rational(1, 2)
-    if not at_zero.is_Rational:
-        raise InputError(f"{_short(item)} needs a number for its value at 0")
-    right = graph.call(Op.SELECT, graph.call(Op.LE, parts[0], graph.zero), _number(graph, at_zero), graph.one)
-    return graph.call(Op.SELECT, graph.call(Op.LT, parts[0], graph.zero), graph.zero, right)
-
-
 # SymPy's classes that are no operation of the graph, as formulas of scalars.
 _FORMULAS: Final[Mapping[type, Callable[..., Scalar]]] = {
     sympy.StrictGreaterThan: lambda a, b: b < a,
@@ -275,6 +264,7 @@ _FORMULAS: Final[Mapping[type, Callable[..., Scalar]]] = {
     # Conditions are 0 or 1, and any of them holds where 1 - (1 - a) (1 - b) ... is 1.
     sympy.Or: lambda *parts: 1 - functools.reduce(operator.mul, [1 - part for part in parts]),
     sympy.Not: lambda a: 1 - a,
+    sympy.Heaviside: np.heaviside,
     Homotopy: lambda actual, simplified: actual,
     sympy.ceiling: lambda a: -(-a).floor(),
     sympy.Mod: lambda a, b: a - b * (a / b).floor(),

@@ -198,7 +198,7 @@ def traced_before(problem: ProblemDAE, traced: Traced, u0: Vector | None = None)
     numbers = [float(getattr(problem, name)) for name in traced.attributes]
     parameters = traced.model.parameters_by_name
     if numbers != [parameter.value for parameter in parameters.values()]:
-        model = _with_starts(traced.model, lambda j: _start_values(start, j))
+        model = with_starts(traced.model, lambda j: _start_values(start, j))
         valued = zip(parameters.items(), numbers, strict=True)
         model.parameters_by_name = {name: replace(one, value=number) for (name, one), number in valued}
         try:
@@ -216,21 +216,16 @@ def traced_before(problem: ProblemDAE, traced: Traced, u0: Vector | None = None)
     pairs = zip(start, traced.start, strict=True)
     if all(now is then if now is None or then is None else np.array_equal(now, then) for now, then in pairs):
         return traced
-    model = _with_starts(traced.model, lambda j: _start_values(start, j))
+    model = with_starts(traced.model, lambda j: _start_values(start, j))
     _compare(problem, model, start)
     return replace(traced, model=model, start=start)
 
 
-def without_starts(model: Model) -> Model:
-    """The equations of a model without start values of its unknowns."""
-    return _with_starts(model, lambda j: {})
-
-
-def _with_starts(model: Model, start_of: Callable[[int], dict[int, float]]) -> Model:
+def with_starts(model: Model, start_of: Callable[[int], dict[int, float]]) -> Model:
     """The equations of a model with other start values of its unknowns."""
     model = copy.copy(model)
-    model._unknowns = [replace(one, start=start_of(j)) for j, one in enumerate(model._unknowns)]
-    model.variables_by_name = {variable.name: variable for variable in model._unknowns}
+    unknowns = enumerate(model.variables_by_name.items())
+    model.variables_by_name = {name: replace(one, start=start_of(j)) for j, (name, one) in unknowns}
     return model
 
 

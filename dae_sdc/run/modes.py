@@ -96,27 +96,25 @@ def require_one_structure(
     if request.rtol is None or request.sweeper in SOLVERS or not alone:
         return
     for either in (False, True)[: 1 + fails]:
-        choices, numbers = calculated(model, f"choices {either}", partial(choices_of, model, either))
-        ways: list[tuple[Any, Any]] = [({choice: side}, {}) for choice in choices for side in (False, True)]
-        ways += [({}, {name: value}) for name in numbers for value in (0.0, 1.0)]
-        kinds = partial(_kinds, model, ways)
+        choices, numbers, modes = calculated(model, f"choices {either}", partial(choices_of, model, either))
+        differ = partial(_differ, (model, *modes))
         needed = fails and equations.of_model and not either
-        if ways and (needed or calculated(model, f"kinds {either}", kinds) > 1):
+        if modes and (needed or calculated(model, f"structures {either}", differ)):
             error = StructureChangesError(f"the structure of model {model.name} changes")
             error.about, error.failed, error.u0 = (model, choices, numbers), failed, u0
             raise error
 
 
-def _kinds(model: Any, ways: Iterable[tuple[Any, Any]]) -> int:
-    """Number of different indices and degrees of freedom of a model and of its modes in one choice each."""
+def _differ(models: Iterable[Any]) -> bool:
+    """Whether models have several indices or degrees of freedom."""
     kinds: set[Any] = set()
-    for mode in (model, *(in_mode(model, sides, numbers, {}).model for sides, numbers in ways)):
+    for model in models:
         try:
-            structure = analyse(mode)
+            structure = analyse(model)
             kinds.add((structure.regular, structure.index, structure.dof))
         except DAEError:
             kinds.add(None)
-    return len(kinds)
+    return len(kinds) > 1
 
 
 def linear_start(model: Any, held: Iterable[str], t: float) -> LinearStart | None:
@@ -240,7 +238,8 @@ class Modes:
     solutions: list[Solution] = field(default_factory=list)
     # Choices that have ended which arc, and impulses behind it.
     crossings: list[tuple[Choice | str, Solution]] = field(default_factory=list)
-    modes: dict[Any, Mode] = field(default_factory=dict)
+    modes: dict[Any, Mode] = field(default_factory=dict)  # By sides of choices and discrete unknowns.
+    distinct: dict[tuple[int, ...], Mode] = field(default_factory=dict)  # By their equations.
     # The sides of the mode that was entered last, by those before it and those that were tried first.
     entered: dict[tuple[Any, ...], Sides] = field(default_factory=dict)
     largest: dict[str, float] = field(default_factory=dict)  # Of unknowns so far, borders among them.
@@ -284,10 +283,13 @@ class Modes:
         state = {name: float(variable.start.get(0, 0.0)) for name, variable in variables.items()}
         state |= dict(self.request.u0 or {})
         sides = {choice: bool(side) for choice, side in self._sides(state, self.t0, self.choices).items()}
-        t, ended, stands = self.t0, "", 0
+        t, ended, ends, stands = self.t0, "", False, 0
         while t < self.t_end:
             stop = self.stops[number := bisect_right(self.stops, t)]
-            sides |= {choice: bool(on[number]) for choice, on in self.timed_sides.items()}
+            timed = {choice: bool(on[number]) for choice, on in self.timed_sides.items()}
+            changed = [choice for choice, side in timed.items() if side != sides[choice]]
+            self.crossings += [(choice, last) for last in self.solutions[-1:] for choice in changed]
+            sides |= timed
             before = [state[name] for name in self.numbers]
             try:
                 solution, left, sides = self._entered(t, stop, state, sides)
@@ -307,11 +309,12 @@ class Modes:
                 ended = f"modes follow one another again and again at t={t:.10g}; smooth a choice"
                 break
             for text, record in zip(self.events, solution.events, strict=False):
-                _, _, message = text.partition(MESSAGE)
+                options, _, message = text.partition(MESSAGE)
+                words = " ".join(options.split(";")[1:]).split()
+                ends = ends or (len(record) > 0 and "terminal" in words)
                 if message and len(record) and self._event(text).endswith("terminal"):
                     self.jumps.append(f"{message.strip()} at t={record.t[-1]:.10g}")
             t, state = float(solution.t[-1]), dict(zip(solution.names, solution.u[-1].tolist(), strict=True))
-            ends = not left and t < stop and before == [state[name] for name in self.numbers]
             if ends or not solution.success:
                 break
             self.crossings += [(choice, solution) for choice in left]
@@ -332,11 +335,6 @@ class Modes:
             each: at > 0.0 if each.op is Op.LT else at >= 0.0
             for each, at in zip(choices, values, strict=True)
         }
-
-    def _name(self, choice: Choice) -> str:
-        """A choice as text; SymPy holds a comparison as the condition of a choice between 1 and 0."""
-        expression = self.model.sympy([choice.node])[0]
-        return str(expression.args[0][1] if expression.is_Piecewise else expression)
 
     def _entered(
         self, t: float, stop: float, state: Values, sides: Sides
@@ -429,7 +427,9 @@ class Modes:
         numbers = {name: state[name] for name in self.numbers}
         key = tuple(sides.values()), tuple(numbers.values())
         if key not in self.modes:
-            self.modes[key] = in_mode(self.model, sides, numbers, self.parameters)
+            mode = in_mode(self.model, sides, numbers, self.parameters)
+            equations = tuple(mode.model.graph.value[root] for root in mode.model.roots)
+            self.modes[key] = self.distinct.setdefault(equations, mode)
         mode, request = self.modes[key], self.request
         names = mode.model.form().names
         behind = t + TIME_BEHIND * abs(t)
@@ -515,9 +515,9 @@ class Modes:
         every, parts, last = self.solutions, [], len(self.solutions) - 1
         for followed in self.followed.values():
             followed.correct()
-        borders = {name for mode in self.modes.values() for name in mode.borders}
-        names = [name for name in every[0].names if all(name in part.names for part in every)]
-        names = [name for name in names if name not in borders]
+        borders = {name for mode in self.distinct.values() for name in mode.borders}
+        shared = set.intersection(*({*part.names} for part in every)) - borders
+        names = [name for name in every[0].names if name in shared]
         for number, part in enumerate(every):
             if part.success:
                 hidden: tuple[str, ...] = SAID_OF_ARCS if number < last else SAID_OF_ARCS[:1]
@@ -531,10 +531,11 @@ class Modes:
             columns = np.array([part.names.index(name) for name in names])
             mode: Any = arcs.Mode(None, columns, (), tuple(names))  # type: ignore[arg-type]
             parts.append(arcs.Arc(mode, part, None))
-        told = [f"{len(self.modes)} modes of the structure were analysed", *self.jumps[:MOST_JUMPS_TOLD]]
+        told = [f"{len(self.distinct)} modes of the structure were analysed", *self.jumps[:MOST_JUMPS_TOLD]]
         more = len(self.jumps) - MOST_JUMPS_TOLD
         told += [f"and {more} more jumps"] * (more > 0)
-        texts = {each: each if isinstance(each, str) else self._name(each) for each in dict(self.crossings)}
+        ends = dict(self.crossings)
+        texts = {each: each if isinstance(each, str) else self.model.texts([each.node])[0] for each in ends}
         crossings = [
             (texts[each], float(arc.t[-1]), arc.u[-1, [arc.names.index(name) for name in names]])
             for each, arc in self.crossings

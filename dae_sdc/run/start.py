@@ -263,8 +263,7 @@ def _of_model(equations: Equations, request: SolveOptions) -> Values | None:
                 return None
             guesses_only = equations.from_tool or bool(request.reduce or equations.remark)
             look = partial(_sought, equations, request, guesses_only)
-            what = t0, guesses_only, repr(request.bounds)
-            return calculated(model, what, look)
+            return calculated(model, (t0, guesses_only, repr(request.bounds)), look)
         states = model.form().names
         given = _values_of(equations, request, states)
         if given is None:
@@ -484,7 +483,7 @@ def _values_of_model(
 ) -> Initial:
     """Consistent values of the model of a problem, in the order of the problem."""
     from dae_sdc.initial.search import initial_of_model
-    from dae_sdc.model.trace import without_starts
+    from dae_sdc.model.trace import with_starts
 
     problem, labels, named = equations.written, equations.labels, equations.named_in_model
     try:
@@ -494,7 +493,7 @@ def _values_of_model(
     except DAEError:
         has_start = False
     if not has_start:  # the zeros near which it was read are no start
-        model = without_starts(model)
+        model = with_starts(model, lambda j: {})
     kind = f"unknown of {type(problem).__name__}"
     fixed = conditions_in(fixed, model, labels)
     fixed, guesses, bounds = (
