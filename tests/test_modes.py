@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 import sympy as sp
+from launcher import Launcher
+from pySDC.core.hooks import Hooks
 from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 from scipy.optimize import brentq
@@ -783,3 +786,76 @@ def test_a_start_that_no_mode_has_is_told() -> None:
     m.equations(m.der(x) - y, sp.Min(x, y))
     with pytest.raises(SolveError, match="no mode goes on from t=0"):
         ds.solve(m, rtol=1e-6)
+
+
+def nonlinear_clutch() -> ds.Model:
+    m = ds.Model("nonlinear", interval=(0.0, 4.0))
+    a, b = m.variable("a", start=3.0, fixed=True), m.variable("b", start=0.0, fixed=True)
+    q = m.variable("q")
+    m.equations(m.der(a) + q - sp.cos(5 * a), 2 * m.der(b) - q + b**3)
+    m.equation(sp.Piecewise((q, m.t < 1), (a - b, m.t < 3), (q, True)))
+    return m
+
+
+def same_to_the_last_bit(one: ds.Solution, other: ds.Solution) -> None:
+    assert one.success and one.message == other.message and one.stats == other.stats
+    assert np.array_equal(one.t, other.t) and np.array_equal(one.u, other.u)
+    times = np.linspace(one.t[0], one.t[-1], 50)
+    assert np.array_equal(one(times), other(times))
+    for record, of_other in zip(one.switches, other.switches, strict=True):
+        assert record.name == of_other.name and np.array_equal(record.t, of_other.t)
+
+
+@pytest.mark.parametrize("broken_at", [0.5, 1.7, 3.5])
+def test_a_run_goes_on_in_each_of_its_modes_to_the_last_bit(broken_at: float, tmp_path: Path) -> None:
+    class Break(Hooks):  # type: ignore[misc]
+        def post_step(self, step: Any, level_number: int) -> None:
+            if step.time + step.dt > broken_at:
+                raise KeyboardInterrupt
+
+    settings: dict[str, Any] = {"rtol": 1e-8, "checkpoint": tmp_path / "run", "every": 1}
+    with pytest.raises(KeyboardInterrupt):
+        ds.solve(nonlinear_clutch(), hooks=[Break], **settings)
+    again = ds.solve(nonlinear_clutch(), resume=True, **settings)
+    assert broken_at - 0.5 < again.parameters["resumed_at"] < broken_at
+    same_to_the_last_bit(again, ds.solve(nonlinear_clutch(), rtol=1e-8))
+    with pytest.raises(InputError, match=r"mode1.npz is the checkpoint of another run: rtol was 1e-08"):
+        ds.solve(nonlinear_clutch(), resume=True, **{**settings, "rtol": 1e-7})
+    ds.solve(nonlinear_clutch(), **{**settings, "t_end": 0.5})
+    assert {file.name for file in tmp_path.iterdir()} == {"run.mode1.npz"}
+
+
+@pytest.mark.parametrize("arc", [3, 12])
+def test_a_converter_goes_on_from_an_arc_to_the_last_bit(
+    arc: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its model is tried as it is first, which has a checkpoint of its own."""
+
+    def broken(self: modes.Modes, *args: Any) -> Any:
+        if self.begun == arc:
+            raise KeyboardInterrupt
+        return plain(self, *args)
+
+    plain, model = modes.Modes._arc, Converter("buck", 30.0).model(6)
+    settings: dict[str, Any] = {"rtol": 1e-6, "checkpoint": tmp_path / "run", "every": 1}
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(modes.Modes, "_arc", broken)
+        ds.solve(model, **settings)
+    again = ds.solve(model, resume=True, **settings)
+    assert again.parameters["resumed_at"] > 0.0
+    same_to_the_last_bit(again, ds.solve(model, rtol=1e-6))
+
+
+def test_ranks_share_the_nodes_of_a_run_through_modes(mpirun: Launcher, tmp_path: Path) -> None:
+    """Together they have 5/3 at t = 1 and 3 at t = 3, and 13/3 at t = 5, where b comes to 4 and a to 5."""
+    done = mpirun(2, "modes.py", tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "modes.json").read_text(encoding="utf-8"))
+    for record in found["records"]:
+        assert record["same"] and record["ranks"] == 2, record
+        assert record["resumed_at"] is not None and "2 modes" in record["message"]
+        assert record["saved"] == record["end"]
+        assert record["end"] == pytest.approx([5.0, 5.0, 1.0 / 3.0], abs=1e-7)
+    assert found["refusal"] == (
+        "the structure of model clutch changes, which one step on one level follows; give rtol without steps"
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import count
+from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,10 +48,7 @@ def in_arcs(request: SolveOptions, equations: Equations, start: Start, measured:
     """The solution of equations from their start, along borders where both sides lead back to them."""
     saving = Saving.checked(request)
     if saving is not None and not saving.resume:
-        for number in count(1):  # arcs of an earlier run
-            if not (path := checkpoint_of_arc(saving.path, number)).exists():
-                break
-            path.unlink(missing_ok=True)  # by another rank perhaps
+        forget_arcs(saving.path)
     carried = carried_out(plan_of(request, equations, start, measured))
     if carried.located is None or carried.located.sliding is None:
         return carried.solution
@@ -60,10 +57,18 @@ def in_arcs(request: SolveOptions, equations: Equations, start: Start, measured:
     return _Arcs(request, equations, start, carried.located.params.events).followed(carried)
 
 
-def checkpoint_of_arc(checkpoint: Any, number: int) -> Path:
-    """The file of the checkpoints of a later arc, beside that of the first."""
+def checkpoint_of_arc(checkpoint: Any, number: Any, kind: str = "arc") -> Path:
+    """The file of the checkpoints of a later arc, or of one in a mode, beside that of the first."""
     path = Path(checkpoint)
-    return path.with_name(f"{path.name.removesuffix(SUFFIX)}.arc{number}{SUFFIX}")
+    return path.with_name(f"{path.name.removesuffix(SUFFIX)}.{kind}{number}{SUFFIX}")
+
+
+def forget_arcs(checkpoint: Any) -> None:
+    """Delete the files of arcs of an earlier run."""
+    for kind in ("arc", "mode"):
+        beside = checkpoint_of_arc(checkpoint, "", kind)
+        for path in beside.parent.glob(f"{escape(beside.stem)}*{SUFFIX}"):
+            path.unlink(missing_ok=True)  # by another rank perhaps
 
 
 @dataclass(frozen=True, eq=False)

@@ -545,8 +545,7 @@ def _beside_peaks(plan: Plan, solution: Solution, typical: Vector | None) -> str
         return ""
     with suppress(DAEError), uncounted(problem), np.errstate(all="ignore"):
         slope = np.nan_to_num(solution.du[-1], posinf=0.0, neginf=0.0)
-        state = problem.state(u[-1]), problem.state(slope)
-        mass = linearize(problem, *state, float(t[-1])).mass
+        mass = linearize(problem, problem.state(u[-1]), problem.state(slope), float(t[-1])).mass
         rare = [j for j in rare if not abs(mass[:, [j]]).max() > 0.0]
         if rare:
             shown, largest = brief([problem.names[j] for j in rare], MOST_INACCURATE), sizes[rare].max()

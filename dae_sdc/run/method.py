@@ -131,8 +131,7 @@ def adapted_to(
     if setup.parallel in ("steps", "both"):
         raise InputError("with rtol ranks can share nodes only, not steps; use parallel='nodes', or give dt")
     require_estimate(cls, setup.problem, setup.label["nodes"], setup.label["sweeper"])
-    longest = np.inf if sizes.dt_max is None else sizes.dt_max
-    bounds = {"dt_first": first_step(sizes.dt), "dt_max": longest}
+    bounds = {"dt_first": first_step(sizes.dt), "dt_max": np.inf if sizes.dt_max is None else sizes.dt_max}
     controller = {"t_end": t_end, "stops": tuple(stops), "between": between, **bounds}
     direct = issubclass(cls, DirectMethod)
     return setup.with_parts(

@@ -20,7 +20,7 @@ from dae_sdc.dae.branches import MESSAGE
 from dae_sdc.dae.interpolant import DenseOutput
 from dae_sdc.dae.scales import balanced
 from dae_sdc.dae.state import Vector
-from dae_sdc.errors import DAEError, InputError, SolveError, TimeLimitError
+from dae_sdc.errors import DAEError, InputError, ResultFileError, SolveError, TimeLimitError
 from dae_sdc.expressions.dag import MOVING, Leaf, Op
 from dae_sdc.initial.search import initial_of_model, jets_of
 from dae_sdc.model.jumps import timetable_of
@@ -32,6 +32,7 @@ from dae_sdc.run.execution import CONTROLLER
 from dae_sdc.run.impulses import Landing, landing
 from dae_sdc.run.method import SOLVERS
 from dae_sdc.run.plan import plan_of
+from dae_sdc.run.processes import everyone, is_root
 from dae_sdc.run.solution import Solution, output_times, put_down_of
 from dae_sdc.run.start import Start
 from dae_sdc.run.target import calculated
@@ -63,15 +64,14 @@ class JumpError(SolveError):
 class StructureChangesError(InputError):
     """A model must be solved through its modes, by its choices and discrete unknowns."""
 
-    about: tuple[Any, list[Choice], list[str]]
+    about: tuple[SolveOptions, Any, list[Choice], list[str]]
     failed: Solution | None  # What the model has given as it is.
-    u0: Any  # Start values by the names of the model.
 
 
-def through_modes(request: SolveOptions, error: StructureChangesError, prepared: Any) -> Solution:
+def through_modes(error: StructureChangesError, prepared: Any) -> Solution:
     """The solution through modes, or that of the model as it is where this has come farther."""
     try:
-        solution = Modes(request.changed(u0=error.u0), *error.about, prepared).solution()
+        solution = Modes(*error.about, prepared).solution()
     except DAEError:
         if error.failed is None:
             raise
@@ -86,22 +86,25 @@ def require_one_structure(
     # Where all modes have one index they are needed only by a model that has failed as it is, and those of a
     # function that was read only if it has failed.
     model: Any = equations.whole
-    alone = request.checkpoint is None and request.parallel is None and request.steps in (None, 1)
-    fails, u0 = failed is not None, request.u0
+    together = request.steps not in (None, 1) or request.coarse_nodes is not None
+    fails, u0, alone = failed is not None, request.u0, failed is None or not together
     if fails and not equations.of_model and equations.near is not None and equations.labels:
         u0 = dict(zip(equations.labels, equations.near.tolist(), strict=True))
         alone = alone and all(name == label for name, label in equations.labels.items())
     elif not equations.of_model:
         return
-    if request.rtol is None or request.sweeper in SOLVERS or not alone:
+    if request.sweeper in SOLVERS or not alone or (request.rtol is None and not together):
         return
     for either in (False, True)[: 1 + fails]:
         choices, numbers, modes = calculated(model, f"choices {either}", partial(choices_of, model, either))
         differ = partial(_differ, (model, *modes))
         needed = fails and equations.of_model and not either
         if modes and (needed or calculated(model, f"structures {either}", differ)):
-            error = StructureChangesError(f"the structure of model {model.name} changes")
-            error.about, error.failed, error.u0 = (model, choices, numbers), failed, u0
+            changes = f"the structure of model {model.name} changes"
+            if together:
+                raise InputError(f"{changes}, which one step on one level follows; give rtol without steps")
+            error = StructureChangesError(changes)
+            error.about, error.failed = (request.changed(u0=u0), model, choices, numbers), failed
             raise error
 
 
@@ -208,7 +211,7 @@ class FollowedMode:
             message="",
             events=(),
             dense=dense if record.dense else None,
-            parameters={**before.parameters, "t0": t, "t_end": stop},
+            parameters={**before.parameters, "t0": t, "t_end": stop, "resumed_at": None},
         )
         self._followed.append(arc)
         return arc, borders.crossed
@@ -247,6 +250,7 @@ class Modes:
     last: tuple[Sides, list[float]] = field(default_factory=lambda: ({}, []))
     jumps: list[str] = field(default_factory=list)  # What is told of jumps, and of events between modes.
     linear: dict[Mode, LinearStart | None] = field(default_factory=dict)  # See :func:`linear_start`.
+    begun: int = 0  # Arcs, those in modes that were tried too.
     followed: dict[Mode, FollowedMode] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -258,6 +262,8 @@ class Modes:
             raise InputError(f"model {model.name} changes its structure: give events as texts, none counted")
         if not isinstance(request.u0, Mapping | None):
             raise InputError(f"model {model.name} changes its structure: give u0 by the names of unknowns")
+        if request.checkpoint is not None and not request.resume:
+            arcs.forget_arcs(request.checkpoint)
         (first, last), (t0, t_end) = model.interval, (request.t0, request.t_end)
         self.t0, self.t_end = first if t0 is None else float(t0), last if t_end is None else float(t_end)
         self.parameters = {name: entry.value for name, entry in model.parameters_by_name.items()}
@@ -310,8 +316,7 @@ class Modes:
                 break
             for text, record in zip(self.events, solution.events, strict=False):
                 options, _, message = text.partition(MESSAGE)
-                words = " ".join(options.split(";")[1:]).split()
-                ends = ends or (len(record) > 0 and "terminal" in words)
+                ends = ends or (len(record) > 0 and "terminal" in " ".join(options.split(";")[1:]).split())
                 if message and len(record) and self._event(text).endswith("terminal"):
                     self.jumps.append(f"{message.strip()} at t={record.t[-1]:.10g}")
             t, state = float(solution.t[-1]), dict(zip(solution.names, solution.u[-1].tolist(), strict=True))
@@ -360,7 +365,7 @@ class Modes:
                     if arc.events:
                         wrong = self._wrong(mode, sides, dict(zip(arc.names, arc.u.T, strict=True)), {})
             except DAEError as error:
-                if isinstance(error, TimeLimitError):
+                if isinstance(error, TimeLimitError | ResultFileError):
                     raise
                 jumping += [sides] * (isinstance(error, JumpError) and not jumps and bool(self.solutions))
                 failure = failure if jumps else str(error)
@@ -479,6 +484,7 @@ class Modes:
         pairs = zip(self.untimed, mode.borders, strict=True)
         events += [f"{name}; {'falling' if sides[choice] else 'rising'}; terminal" for choice, name in pairs]
         mode.model.interval = (self.model.interval[0], self.model.interval[1])
+        self.begun += 1
         # A sample at the end of the last arc has happened.
         begin = float(np.nextafter(t, np.inf)) if self.solutions else t
         if mode in self.followed:
@@ -487,6 +493,8 @@ class Modes:
                 return plain[0], [self.untimed[number] for number in plain[1]]
         options: dict[str, Any] = dict.fromkeys(("fixed", "guesses", "params", "t_eval", "points", "out"))
         options |= {"problem": mode.model, "u0": start, "t0": begin, "t_end": stop, "events": events}
+        if self.request.checkpoint is not None:
+            options["checkpoint"] = arcs.checkpoint_of_arc(self.request.checkpoint, self.begun, "mode")
         run = request, equations, begun = self.prepared(self.request.changed(**options))
         problem: Any = equations.problem
         problem.run_scales.before[:] = [self.largest.get(name, 0.0) for name in problem.names]
@@ -546,7 +554,8 @@ class Modes:
         about |= {"algebraic": algebraic, "n_diff": len(names) - len(algebraic)}
         whole = replace(whole, parameters={**whole.parameters, **about, "t_end": self.t_end})
         times = output_times(self.request.t_eval, self.request.points, self.t0, self.t_end)
-        return put_down_of(whole if times is None else whole.at(times), self.request.out)
+        out = self.request.out if is_root(everyone(self.request.parallel, self.request.comm)) else None
+        return put_down_of(whole if times is None else whole.at(times), out)
 
 
 def _flipped(sides: Sides, choices: Iterable[Choice]) -> Sides:

@@ -437,8 +437,7 @@ def for_picture(solution: Solution, logarithmic: bool = False) -> Solution:
     dense = solution.dense
     if dense is None or len(dense.ends) > 4 * PICTURE_POINTS or not len(dense.ends):
         return solution
-    small = solution.u.shape[1] <= CORRECTED_IN_PICTURES
-    whole = solution if small else replace(solution, equations=None)
+    whole = solution if solution.u.shape[1] <= CORRECTED_IN_PICTURES else replace(solution, equations=None)
     return whole.at(dense.spread(PICTURE_POINTS, logarithmic))
 
 
@@ -635,8 +634,7 @@ def inaccurate(names: Sequence[str], errors: Vector, allowed: Vector, rtol: floa
 
 def not_estimated(names: Sequence[str], why: str) -> str:
     """What is said of all unknowns if no run to a smaller tolerance tells their errors."""
-    shown = brief(names, MOST_INACCURATE)
-    return f"{shown}: errors up to any size, as they were not estimated ({why})"
+    return f"{brief(names, MOST_INACCURATE)}: errors up to any size, as they were not estimated ({why})"
 
 
 def in_transients(

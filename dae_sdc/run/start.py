@@ -294,8 +294,7 @@ def _values_of(
     except (TypeError, ValueError, OverflowError):
         return None
     # Who did not ask for a reduction gives the state of the model.
-    of_model = request.reduce is None and values.shape == (len(states),)
-    names = states if of_model else equations.problem.names
+    names = states if request.reduce is None and values.shape == (len(states),) else equations.problem.names
     if values.shape != (len(names),) or not np.isfinite(values).all():
         return None
     return dict(zip(names, values.tolist(), strict=True))
@@ -469,8 +468,7 @@ def consistent_values(
     asked = {"u0": u0, "fixed": fixed, "guesses": guesses, "search": search}
     if equations.model is not None:
         try:
-            find = partial(_values_of_model, equations, **asked)
-            return of_closed(find, equations.model)
+            return of_closed(partial(_values_of_model, equations, **asked), equations.model)
         except HiddenByRoundingError:
             if not equations.model.of_function:
                 raise

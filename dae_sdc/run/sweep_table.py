@@ -156,8 +156,7 @@ class Sweep(Tabulated):
         kept = self.result.parameters.get("reduce")
         reduced = over_time(self.result.parameters)
         if isinstance(kept, Mapping) and "end" in kept:
-            columns = np.moveaxis(self.data["end"], 1, 0)
-            reduced["end"] = dict(zip(kept["end"], columns, strict=True))
+            reduced["end"] = dict(zip(kept["end"], np.moveaxis(self.data["end"], 1, 0), strict=True))
         if isinstance(kept, Mapping) and "events" in kept:
             reduced["events"] = self.events
         return reduced
@@ -243,8 +242,7 @@ class Sweep(Tabulated):
         kept = {statistic for statistic, of in self.reduced.items() if name in of}
         if not kept.issuperset(wanted):
             self._require_values()
-        rows = [self.reduced[statistic][name] for statistic in wanted]
-        return np.array(rows).reshape(*parts.shape, -1)
+        return np.array([self.reduced[statistic][name] for statistic in wanted]).reshape(*parts.shape, -1)
 
     def quantity(self, name: str) -> NDArray[np.float64]:
         """One number for each run.
