@@ -788,6 +788,39 @@ def test_a_start_that_no_mode_has_is_told() -> None:
         ds.solve(m, rtol=1e-6)
 
 
+@pytest.mark.parametrize("rtol", TOLERANCES)
+@pytest.mark.parametrize("most", [0.3, 1.0], ids=["opens", "holds"])
+def test_events_see_what_has_changed_with_the_mode(most: float, rtol: float) -> None:
+    """A clutch that closes at t = 1 has a torque of 2/3, and the load jumps from 0 to 4/3."""
+    m = ds.Model("breakaway", interval=(0.0, 3.0))
+    a, b = m.variable("a", start=3.0, fixed=True), m.variable("b", start=0.0, fixed=True)
+    q, on, turns = m.variable("q"), m.discrete("on"), m.discrete("turns")
+    m.equations(m.der(a) + q - 1, 2 * m.der(b) - q, on * (a - b) + (1 - on) * q)
+    m.when(m.t > 1, {on: 1})
+    m.when(q > most, {on: 0})
+    m.when(b > 1, {turns: turns + 1})
+    solution = ds.solve(m, rtol=rtol)
+    assert solution.success, solution.message
+    expected = [10.0 / 3.0, 4.0 / 3.0] if most < 0.5 else [2.0, 2.0]
+    assert np.allclose([solution[name][-1] for name in "ab"], expected, rtol=0.0, atol=10.0 * rtol)
+    assert [record.t.round(9).tolist() for record in solution.events] == [[1.0], [1.0] * (most < 0.5), [1.0]]
+    assert solution["turns"][-1] == 1.0
+
+
+@pytest.mark.parametrize("rtol", TOLERANCES)
+def test_a_condition_of_a_curved_function_of_time_has_its_times(rtol: float) -> None:
+    m = ds.Model("wave", interval=(0.0, 7.0))
+    a, b = m.variable("a", start=3.0, fixed=True), m.variable("b", start=0.0, fixed=True)
+    q, drives = m.variable("q"), m.parameter("drives", 1.0)
+    m.equations(m.der(a) + q - 1, 2 * m.der(b) - q, sp.Piecewise((a - b, sp.sin(m.t) < 0), (q, True)))
+    m.equation(m.variable("force") - sp.Piecewise((q, drives > 0.5), (a, True)))
+    solution = ds.solve(m, rtol=rtol)
+    assert solution.success, solution.message
+    opens = 1.0 + 2.0 * np.pi / 3.0
+    found = [solution[name][-1] for name in "ab"]
+    assert np.allclose(found, [opens + 7.0 - 2.0 * np.pi, opens], rtol=0.0, atol=10.0 * rtol)
+
+
 def nonlinear_clutch() -> ds.Model:
     m = ds.Model("nonlinear", interval=(0.0, 4.0))
     a, b = m.variable("a", start=3.0, fixed=True), m.variable("b", start=0.0, fixed=True)

@@ -102,6 +102,8 @@ class Event:
         steps end there, and one at which the run begins is an event too.
     message : str
         What is told where it happens, also at the start of a run; a run that it ends has failed.
+    side : int
+        The sign of the function before the run, at whose start it may have the other one; 0 if not known.
 
     Examples
     --------
@@ -120,6 +122,7 @@ class Event:
     otherwise: bool = False
     times: Callable[[float, float], Iterable[float]] | None = None
     message: str = ""
+    side: int = 0
 
     @property
     def last(self) -> int:
@@ -793,7 +796,9 @@ class LocateEvents(MarkingControl):
         may_rest = getattr(P, "switches_rest", False)
         self.switches = [_Watch(name, side, may_rest) for name, side in zip(names, sides, strict=True)]
         # An event with a message counts where it has happened at the start of the run.
-        sides = [-int(np.sign(event.direction)) if event.message else 0 for event in self.params.events]
+        sides = [
+            -int(np.sign(event.direction)) if event.message else event.side for event in self.params.events
+        ]
         pairs = zip(self.params.events, sides, strict=True)
         self.events = [_Watch(event.name, side, event=_checked(event)) for event, side in pairs]
         self.functions = _Functions(self.events, self.switches, P.n_diff)
@@ -953,8 +958,7 @@ class LocateEvents(MarkingControl):
             noise = [max(ZERO_VALUE * watch.size, watch.tolerance) for watch in self.switches]
             far = _farthest(sampled.table[len(self.events) :].tolist(), noise, sampled.count)
             if far is not None:
-                slope = step.end.polynomial.derivative_at_end()
-                confirm(sampled.states[far], slope, sampled.times[far])
+                confirm(sampled.states[far], step.end.polynomial.derivative_at_end(), sampled.times[far])
 
     @property
     def steps_ahead(self) -> int:

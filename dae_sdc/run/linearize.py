@@ -263,8 +263,7 @@ def _state(equations: Equations, linearizer: Linearizer, options: LinearizeOptio
 
 
 def _by_names(linearizer: Linearizer, t: float, names: Sequence[str], u: Vector, du: Vector) -> State:
-    place = {name: at for at, name in enumerate(names)}
-    order = [place[name] for name in linearizer.names]
+    order = list(map(list(names).index, linearizer.names))
     return State(t, u[order], np.nan_to_num(du[order]))
 
 

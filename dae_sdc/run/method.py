@@ -158,8 +158,7 @@ def swept_at_once(setup: Setup, hooks: Sequence[type[Any]] = ()) -> Setup:
 def with_shared_stages(request: SolveOptions, setup: Setup, measured: bool, unnamed: bool) -> Setup:
     """The setup whose threads or ranks share the stages of a step, or whose steps may have fewer of them."""
     cls, name, threads = setup.sweeper_class, setup.label["sweeper"], request.threads
-    able = issubclass(cls, DirectMethod) and cls.shares_stages() and request.rtol is not None
-    if able:
+    if issubclass(cls, DirectMethod) and cls.shares_stages() and request.rtol is not None:
         shared = {"threads": threads, "measured": measured or None, "fewer_nodes": unnamed or None}
         setup = setup.with_parts(sweeper_params=shared)
     elif threads not in (None, 1, AUTO):

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.linalg import null_space
 
 from dae_sdc.control.borders import Borders
-from dae_sdc.control.events import MOST_SWITCHES, LocateEvents, accurate_slopes
+from dae_sdc.control.events import MOST_SWITCHES, Event, LocateEvents, accurate_slopes, as_events
 from dae_sdc.control.hooks import COUNTS, StepRecord, hook_of
 from dae_sdc.control.stepping import SteppingController
 from dae_sdc.dae.branches import MESSAGE
@@ -36,6 +36,7 @@ from dae_sdc.run.processes import everyone, is_root
 from dae_sdc.run.solution import Solution, output_times, put_down_of
 from dae_sdc.run.start import Start
 from dae_sdc.run.target import calculated
+from dae_sdc.run.unknowns import events_of
 from dae_sdc.sharing import told_before
 from dae_sdc.structure.analysis import analyse
 
@@ -290,8 +291,8 @@ class Modes:
         state |= dict(self.request.u0 or {})
         sides = {choice: bool(side) for choice, side in self._sides(state, self.t0, self.choices).items()}
         t, ended, ends, stands = self.t0, "", False, 0
-        while t < self.t_end:
-            stop = self.stops[number := bisect_right(self.stops, t)]
+        while (behind := t + TIME_BEHIND * abs(t)) < self.t_end:
+            stop = self.stops[number := bisect_right(self.stops, behind)]
             timed = {choice: bool(on[number]) for choice, on in self.timed_sides.items()}
             changed = [choice for choice, side in timed.items() if side != sides[choice]]
             self.crossings += [(choice, last) for last in self.solutions[-1:] for choice in changed]
@@ -335,7 +336,7 @@ class Modes:
                 return 0.0 if leaf.order else state.get(names[leaf.index], 0.0)
             return t if leaf.kind == "t" else numbers[leaf.index]
 
-        values = graph.numeric([choice.border(graph, {}) for choice in choices], value)
+        values = graph.numeric([*(each.border(graph, {}) for each in choices), graph.time()], value)[:-1]
         return {
             each: at > 0.0 if each.op is Op.LT else at >= 0.0
             for each, at in zip(choices, values, strict=True)
@@ -361,7 +362,7 @@ class Modes:
                 values = {name: np.array([value]) for name, value in start.items()}
                 wrong = self._wrong(mode, sides, values, {} if landed is None else landed.impulses)
                 if not wrong:
-                    arc, left = self._arc(mode, start, t, stop, sides)
+                    arc, left = self._arc(mode, start, t, stop, sides, state)
                     if arc.events:
                         wrong = self._wrong(mode, sides, dict(zip(arc.names, arc.u.T, strict=True)), {})
             except DAEError as error:
@@ -477,7 +478,7 @@ class Modes:
         return abs(other - value) <= part * max(abs(value), self._size(name))
 
     def _arc(
-        self, mode: Mode, start: Values, t: float, stop: float, sides: Sides
+        self, mode: Mode, start: Values, t: float, stop: float, sides: Sides, state: Values
     ) -> tuple[Solution, list[Choice]]:
         """The solution in a mode, until borders are left, the structure changes, or the run ends."""
         events = [self._event(text) for text in self.events]
@@ -498,6 +499,11 @@ class Modes:
         run = request, equations, begun = self.prepared(self.request.changed(**options))
         problem: Any = equations.problem
         problem.run_scales.before[:] = [self.largest.get(name, 0.0) for name in problem.names]
+        if self.solutions and self.events:
+            states = [[values.get(name, start[name]) for name in problem.names] for values in (state, start)]
+            before, behind = map(problem.state, states)
+            located = as_events(events_of(request.events, problem, equations.unknowns))
+            request = request.changed(events=[_with_side(each, before, behind, t) for each in located])
         arc = arcs.in_arcs(request, equations, begun, False)
         looks = self.events or len(request.hooks) or request.controller_params or equations.simplified
         linear = self.linear.get(mode) is not None and problem.form.jumps is None
@@ -535,12 +541,16 @@ class Modes:
             if number < last and part.dense is not None and part.dense.behind is not None:
                 # Values at the end of an arc are those before what changes there.
                 dense = replace(part.dense, behind=None)
-                part = replace(part, u=np.vstack([part.u[:-1], dense.values[-1]]), dense=dense)
+                part = replace(
+                    part,
+                    u=np.vstack([part.u[:-1], dense.values[-1] if len(dense.values) else dense.u0]),
+                    dense=dense,
+                )
             columns = np.array([part.names.index(name) for name in names])
             mode: Any = arcs.Mode(None, columns, (), tuple(names))  # type: ignore[arg-type]
             parts.append(arcs.Arc(mode, part, None))
-        told = [f"{len(self.distinct)} modes of the structure were analysed", *self.jumps[:MOST_JUMPS_TOLD]]
         more = len(self.jumps) - MOST_JUMPS_TOLD
+        told = [f"{len(self.distinct)} modes of the structure were analysed", *self.jumps[:MOST_JUMPS_TOLD]]
         told += [f"and {more} more jumps"] * (more > 0)
         ends = dict(self.crossings)
         texts = {each: each if isinstance(each, str) else self.model.texts([each.node])[0] for each in ends}
@@ -556,6 +566,13 @@ class Modes:
         times = output_times(self.request.t_eval, self.request.points, self.t0, self.t_end)
         out = self.request.out if is_root(everyone(self.request.parallel, self.request.comm)) else None
         return put_down_of(whole if times is None else whole.at(times), out)
+
+
+def _with_side(event: Event, before: Any, behind: Any, t: float) -> Event:
+    """An event that has happened where the state has changed by another mode."""
+    old, new = event.function(before, t), event.function(behind, t)
+    least = LARGEST_CORRECTION * np.abs(behind).max()
+    return replace(event, side=int(np.sign(old)) * (old * new < 0.0 and abs(new - old) > least))
 
 
 def _flipped(sides: Sides, choices: Iterable[Choice]) -> Sides:

@@ -236,8 +236,7 @@ def steady_branch(options: BranchOptions) -> Branch:
     if options.turning or any(str(key).startswith("der(") for key in options.fixed or ()):
         raise InputError("branches are of states at rest; leave turning and fixed derivatives out")
     equations = equations_near(options.problem, options.params, options.guess)
-    handle = ParameterOfProblem(equations.problem, name)
-    handle.value = first
+    ParameterOfProblem(equations.problem, name).value = first
     with metering(lambda total, unit: bar_of(total, unit, options.progress)):
         declared = None if equations.model is None else equations.model.parameters_by_name.get(name)
         unit = equations.problem.parameter_units.get(name, "") if declared is None else declared.unit
