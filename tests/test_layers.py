@@ -288,7 +288,7 @@ BUDGETS = {
     "sweepers": 10_942,
     "problems": 6_915,
     "dae": 7_737,
-    "initial": 6_145,
+    "initial": 6_144,
     "model": 5_777,
     "control": 5_206,
     "constrained": 3_700,

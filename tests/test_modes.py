@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 import sympy as sp
+from launcher import Launcher
+from pySDC.core.hooks import Hooks
 from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 from scipy.optimize import brentq
@@ -501,6 +505,156 @@ def test_two_clutched_inertias_keep_their_momentum_and_capacitors_their_charge(
     assert record.t.tolist() == [1.0]
 
 
+# A clutch with torque q and speeds a, b that is closed for 1 <= t < 3; x is the time as an unknown.
+CLUTCHES: dict[str, Callable[..., Any]] = {
+    "model, pieces": lambda t, x, a, b, q: sp.Piecewise((q, t < 1), (a - b, t < 3), (q, True)),
+    "model, and": lambda t, x, a, b, q: sp.Piecewise((a - b, sp.And(t >= 1, t < 3)), (q, True)),
+    "model, or": lambda t, x, a, b, q: sp.Piecewise((q, sp.Or(t < 1, t >= 3)), (a - b, True)),
+    "model, nested": lambda t, x, a, b, q: sp.Piecewise(
+        (sp.Piecewise((q, t < 1), (a - b, True)), t < 3), (q, True)
+    ),
+    "model, state": lambda t, x, a, b, q: sp.Piecewise((a - b, sp.And(t >= 1, x < 3)), (q, True)),
+    "model, pieces of a state": lambda t, x, a, b, q: sp.Piecewise((q, x < 1), (a - b, x < 3), (q, True)),
+    "function, where": lambda t, x, a, b, q: np.where(t < 1, q, np.where(t < 3, a - b, q)),
+    "function, if": lambda t, x, a, b, q: a - b if t >= 1 and t < 3 else q,
+    "function, chain": lambda t, x, a, b, q: a - b if 1 <= t < 3 else q,
+    "function, state": lambda t, x, a, b, q: q if t < 1 or x >= 3 else a - b,
+}
+CLUTCHES_OF_MODELICA = {
+    "elseif": "if time < 1 then q = 0; elseif time < 3 then a = b; else q = 0; end if;",
+    "and": "if time >= 1 and time < 3 then a = b; else q = 0; end if;",
+    "or": "0 = if time < 1 or time >= 3 then q else a - b;",
+    "Boolean": "on = time >= 1 and not time >= 3; if on then a = b; else q = 0; end if;",
+    "state": "if time >= 1 and x < 3 then a = b; else q = 0; end if;",
+}
+
+
+def clutch(notation: str) -> tuple[Any, dict[str, Any]]:
+    """Inertias 1, driven by a torque of 1, and 2, with a drag of b/2."""
+    way, _, how = notation.partition(", ")
+    if way == "modelica":
+        text = (
+            "model Clutch Real a(start=3, fixed=true), b(start=0.5, fixed=true), q, x(start=0, fixed=true); "
+            f"Boolean on; equation der(x) = 1; der(a) = 1 - q; 2*der(b) = q - b/2; "
+            f"{CLUTCHES_OF_MODELICA[how]} {'' if how == 'Boolean' else 'on = true;'} end Clutch;"
+        )
+        return read_modelica_text(text), {}
+    if way == "function":
+
+        def inertias(t: float, u: Any, du: Any) -> list[Any]:
+            a, b, q, x = u
+            return [
+                *(du[0] + q - 1.0, 2.0 * du[1] - q + b / 2.0, du[3] - 1.0),
+                CLUTCHES[notation](t, x, a, b, q),
+            ]
+
+        return inertias, {"u0": {"a": 3.0, "b": 0.5, "q": 0.0, "x": 0.0}}
+    m = ds.Model("clutch")
+    a, b, x = (m.variable(name, start=start, fixed=True) for name, start in (("a", 3), ("b", 0.5), ("x", 0)))
+    q = m.variable("q")
+    m.equations(m.der(x) - 1, m.der(a) + q - 1, 2 * m.der(b) - q + b / 2, CLUTCHES[notation](m.t, x, a, b, q))
+    return m, {}
+
+
+@pytest.mark.parametrize("rtol", TOLERANCES)
+@pytest.mark.parametrize("notation", [*CLUTCHES, *(f"modelica, {how}" for how in CLUTCHES_OF_MODELICA)])
+def test_a_clutch_closes_and_opens_again_however_it_is_written(notation: str, rtol: float) -> None:
+    problem, start = clutch(notation)
+    solution = ds.solve(problem, t_end=4.0, rtol=rtol, **start)
+    assert solution.success, solution.message
+    assert "2 modes of the structure were analysed" in solution.message
+    alone = 0.5 * np.exp(-0.25)
+    together = (4.0 + 2.0 * alone) / 3.0  # of which 3 w' = 1 - w/2 leads to 2
+
+    def closed(t: float) -> float:
+        return 2.0 + float((together - 2.0) * np.exp((1.0 - t) / 6.0))
+
+    w, opens = closed(2.0), closed(3.0)
+    expected = {
+        0.5: [3.5, 0.5 * np.exp(-0.125), 0.0],
+        2.0: [w, w, 2.0 / 3.0 + w / 6.0],
+        4.0: [opens + 1.0, opens * np.exp(-0.25), 0.0],
+    }
+    for t, values in expected.items():
+        found = solution(t)[[solution.names.index(name) for name in "abq"]]
+        assert np.allclose(found, values, rtol=0.0, atol=10.0 * rtol), t
+    impulse = re.search(r"at t=1(?:\.0*\d*)? '.*' jumps from .* impulse (\S+) of 'q'", solution.message)
+    assert impulse is not None and float(impulse[1]) == pytest.approx(4.0 - together, abs=1e-4)
+    assert np.allclose(times_of(solution), [1.0, 3.0], rtol=0.0, atol=10.0 * rtol)
+
+
+@pytest.mark.parametrize("rtol", TOLERANCES)
+@pytest.mark.parametrize("how", ["time", "state", "sign"])
+def test_a_resistance_that_is_none_for_a_while_connects_two_capacitors(how: str, rtol: float) -> None:
+    """The current q leaves an equation for 1 <= t < 2, and no other unknown comes into it."""
+    m = ds.Model("connected", interval=(0.0, 3.0))
+    a, b, x = (m.variable(name, start=start, fixed=True) for name, start in (("a", 3), ("b", 0), ("x", 0)))
+    q, t = m.variable("q", start=3.0), m.t
+    resistance = {
+        "time": sp.Piecewise((1, t < 1), (0, t < 2), (1, True)),
+        "state": sp.Piecewise((1, x < 1), (0, x < 2), (1, True)),
+        "sign": 1 - (sp.sign(x - 1) - sp.sign(x - 2)) / 2,
+    }[how]
+    m.equations(m.der(x) - 1, m.der(a) + q, m.der(b) - q - t, a - b - resistance * q)
+
+    def apart(t: float) -> float:  # a' + b' = t, and d = a - b has d' = -2 d - t, or d = 0
+        return float(2.75 * np.exp(-2.0 * t) - t / 2.0 + 0.25)
+
+    def later(t: float) -> float:
+        return float(0.75 * np.exp(-2.0 * (t - 2.0)) - t / 2.0 + 0.25)
+
+    solution = ds.solve(m, rtol=rtol)
+    assert solution.success, solution.message
+    for t, gap in ((0.5, apart(0.5)), (1.5, 0.0), (2.5, later(2.5)), (3.0, later(3.0))):
+        whole = 3.0 + t**2 / 2.0
+        found = [solution(t)[solution.names.index(name)] for name in "ab"]
+        assert np.allclose(found, [(whole + gap) / 2.0, (whole - gap) / 2.0], rtol=0.0, atol=10.0 * rtol), t
+    impulse = re.search(r"impulse (\S+) of 'q'", solution.message)
+    assert impulse is not None and float(impulse[1]) == pytest.approx(apart(1.0) / 2.0, abs=1e-4)
+    assert np.allclose(times_of(solution), [1.0, 2.0], rtol=0.0, atol=10.0 * rtol)
+
+
+@pytest.mark.parametrize("rtol", TOLERANCES)
+def test_a_tank_overflows_until_the_flow_turns(rtol: float) -> None:
+    """The level rests at the border of the event that has begun the mode, which is no event again."""
+    m = ds.Model("overflow", interval=(0.0, 6.0))
+    h, over, full = m.variable("h", start=0.0, fixed=True), m.variable("over"), m.discrete("full")
+    m.equations(m.der(h) - (sp.sin(m.t) + sp.Rational(1, 5) - over), full * (h - 1) + (1 - full) * over)
+    m.when(h > 1, {full: 1})
+    m.when(over < 0, {full: 0})
+
+    def level(t: Any) -> Any:
+        return 1.0 - np.cos(t) + 0.2 * t
+
+    fills, turns = brentq(lambda t: level(t) - 1.0, 0.0, 2.0, xtol=1e-15), np.pi + np.arcsin(0.2)
+    solution = ds.solve(m, rtol=rtol)
+    assert solution.success, solution.message
+    assert "so often" not in solution.message
+    assert [len(record) for record in solution.events] == [1, 1]
+    assert np.allclose([record.t[0] for record in solution.events], [fills, turns], rtol=0, atol=10 * rtol)
+    assert np.allclose(
+        solution([1.0, 2.0, 3.0, 6.0])[:, 0],
+        [level(1.0), 1.0, 1.0, 1.0 + level(6.0) - level(turns)],
+        rtol=0,
+        atol=10 * rtol,
+    )
+
+
+@pytest.mark.parametrize("rtol", TOLERANCES)
+def test_an_integer_that_counts_chooses_among_three_equations(rtol: float) -> None:
+    """Each time has the one value of the counter, also where a condition has its border there."""
+    text = (
+        "model Three Real x(start=1, fixed=true), z; Integer n(start=0); equation der(x) = z - x; "
+        "if n == 0 then z = 0; elseif n == 1 then x = 0.5; else z = 1; end if; "
+        "when sample(1, 1) then n = pre(n) + 1; end when; end Three;"
+    )
+    solution = ds.solve(read_modelica_text(text), t_end=4.0, rtol=rtol)
+    assert solution.success, solution.message
+    exact = [np.exp(-0.5), 0.5, 1.0 - 0.5 * np.exp(-0.5), 1.0 - 0.5 * np.exp(-1.75)]
+    found = solution([0.5, 1.5, 2.5, 3.75])[:, solution.names.index("x")]
+    assert np.allclose(found, exact, rtol=0.0, atol=10.0 * rtol)
+
+
 @pytest.mark.parametrize("rtol", TOLERANCES)
 def test_a_source_that_jumps_charges_a_capacitor_through_a_diode(rtol: float) -> None:
     """From 0 to 2 at t = 1, to 1 at t = 2: the diode blocks then until the capacitor has come down to 1."""
@@ -670,3 +824,109 @@ def test_a_start_that_no_mode_has_is_told() -> None:
     m.equations(m.der(x) - y, sp.Min(x, y))
     with pytest.raises(SolveError, match="no mode goes on from t=0"):
         ds.solve(m, rtol=1e-6)
+
+
+@pytest.mark.parametrize("rtol", TOLERANCES)
+@pytest.mark.parametrize("most", [0.3, 1.0], ids=["opens", "holds"])
+def test_events_see_what_has_changed_with_the_mode(most: float, rtol: float) -> None:
+    """A clutch that closes at t = 1 has a torque of 2/3, and the load jumps from 0 to 4/3."""
+    m = ds.Model("breakaway", interval=(0.0, 3.0))
+    a, b = m.variable("a", start=3.0, fixed=True), m.variable("b", start=0.0, fixed=True)
+    q, on, turns = m.variable("q"), m.discrete("on"), m.discrete("turns")
+    m.equations(m.der(a) + q - 1, 2 * m.der(b) - q, on * (a - b) + (1 - on) * q)
+    m.when(m.t > 1, {on: 1})
+    m.when(q > most, {on: 0})
+    m.when(b > 1, {turns: turns + 1})
+    solution = ds.solve(m, rtol=rtol)
+    assert solution.success, solution.message
+    expected = [10.0 / 3.0, 4.0 / 3.0] if most < 0.5 else [2.0, 2.0]
+    assert np.allclose([solution[name][-1] for name in "ab"], expected, rtol=0.0, atol=10.0 * rtol)
+    assert [record.t.round(9).tolist() for record in solution.events] == [[1.0], [1.0] * (most < 0.5), [1.0]]
+    assert solution["turns"][-1] == 1.0
+
+
+@pytest.mark.parametrize("rtol", TOLERANCES)
+def test_a_condition_of_a_curved_function_of_time_has_its_times(rtol: float) -> None:
+    m = ds.Model("wave", interval=(0.0, 7.0))
+    a, b = m.variable("a", start=3.0, fixed=True), m.variable("b", start=0.0, fixed=True)
+    q, drives = m.variable("q"), m.parameter("drives", 1.0)
+    m.equations(m.der(a) + q - 1, 2 * m.der(b) - q, sp.Piecewise((a - b, sp.sin(m.t) < 0), (q, True)))
+    m.equation(m.variable("force") - sp.Piecewise((q, drives > 0.5), (a, True)))
+    solution = ds.solve(m, rtol=rtol)
+    assert solution.success, solution.message
+    opens = 1.0 + 2.0 * np.pi / 3.0
+    found = [solution[name][-1] for name in "ab"]
+    assert np.allclose(found, [opens + 7.0 - 2.0 * np.pi, opens], rtol=0.0, atol=10.0 * rtol)
+
+
+def nonlinear_clutch() -> ds.Model:
+    m = ds.Model("nonlinear", interval=(0.0, 4.0))
+    a, b = m.variable("a", start=3.0, fixed=True), m.variable("b", start=0.0, fixed=True)
+    q = m.variable("q")
+    m.equations(m.der(a) + q - sp.cos(5 * a), 2 * m.der(b) - q + b**3)
+    m.equation(sp.Piecewise((q, m.t < 1), (a - b, m.t < 3), (q, True)))
+    return m
+
+
+def same_to_the_last_bit(one: ds.Solution, other: ds.Solution) -> None:
+    assert one.success and one.message == other.message and one.stats == other.stats
+    assert np.array_equal(one.t, other.t) and np.array_equal(one.u, other.u)
+    times = np.linspace(one.t[0], one.t[-1], 50)
+    assert np.array_equal(one(times), other(times))
+    for record, of_other in zip(one.switches, other.switches, strict=True):
+        assert record.name == of_other.name and np.array_equal(record.t, of_other.t)
+
+
+@pytest.mark.parametrize("broken_at", [0.5, 1.7, 3.5])
+def test_a_run_goes_on_in_each_of_its_modes_to_the_last_bit(broken_at: float, tmp_path: Path) -> None:
+    class Break(Hooks):  # type: ignore[misc]
+        def post_step(self, step: Any, level_number: int) -> None:
+            if step.time + step.dt > broken_at:
+                raise KeyboardInterrupt
+
+    settings: dict[str, Any] = {"rtol": 1e-8, "checkpoint": tmp_path / "run", "every": 1}
+    with pytest.raises(KeyboardInterrupt):
+        ds.solve(nonlinear_clutch(), hooks=[Break], **settings)
+    again = ds.solve(nonlinear_clutch(), resume=True, **settings)
+    assert broken_at - 0.5 < again.parameters["resumed_at"] < broken_at
+    same_to_the_last_bit(again, ds.solve(nonlinear_clutch(), rtol=1e-8))
+    with pytest.raises(InputError, match=r"mode1.npz is the checkpoint of another run: rtol was 1e-08"):
+        ds.solve(nonlinear_clutch(), resume=True, **{**settings, "rtol": 1e-7})
+    ds.solve(nonlinear_clutch(), **{**settings, "t_end": 0.5})
+    assert {file.name for file in tmp_path.iterdir()} == {"run.mode1.npz"}
+
+
+@pytest.mark.parametrize("arc", [3, 12])
+def test_a_converter_goes_on_from_an_arc_to_the_last_bit(
+    arc: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its model is tried as it is first, which has a checkpoint of its own."""
+
+    def broken(self: modes.Modes, *args: Any) -> Any:
+        if self.begun == arc:
+            raise KeyboardInterrupt
+        return plain(self, *args)
+
+    plain, model = modes.Modes._arc, Converter("buck", 30.0).model(6)
+    settings: dict[str, Any] = {"rtol": 1e-6, "checkpoint": tmp_path / "run", "every": 1}
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(modes.Modes, "_arc", broken)
+        ds.solve(model, **settings)
+    again = ds.solve(model, resume=True, **settings)
+    assert again.parameters["resumed_at"] > 0.0
+    same_to_the_last_bit(again, ds.solve(model, rtol=1e-6))
+
+
+def test_ranks_share_the_nodes_of_a_run_through_modes(mpirun: Launcher, tmp_path: Path) -> None:
+    """Together they have 5/3 at t = 1 and 3 at t = 3, and 13/3 at t = 5, where b comes to 4 and a to 5."""
+    done = mpirun(2, "modes.py", tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "modes.json").read_text(encoding="utf-8"))
+    for record in found["records"]:
+        assert record["same"] and record["ranks"] == 2, record
+        assert record["resumed_at"] is not None and "2 modes" in record["message"]
+        assert record["saved"] == record["end"]
+        assert record["end"] == pytest.approx([5.0, 5.0, 1.0 / 3.0], abs=1e-7)
+    assert found["refusal"] == (
+        "the structure of model clutch changes, which one step on one level follows; give rtol without steps"
+    )

@@ -125,8 +125,7 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
 
     @staticmethod
     def _end(L: Any) -> Recorded:
-        slope = L.uend.polynomial.derivative_at_end()
-        return float(L.time + L.dt), L.uend.view(np.ndarray).copy(), slope
+        return float(L.time + L.dt), L.uend.view(np.ndarray).copy(), L.uend.polynomial.derivative_at_end()
 
     def _check(self, L: Any) -> None:
         """Calculate the growth, unless dF/du' is the matrix that it was at the start, to the last bit."""

@@ -183,8 +183,7 @@ def restore_record(record: StepRecord, packed: Mapping[str, Any]) -> None:
         schemes = [Scheme(tuple(a), tuple(b), first, tuple(c)) for a, b, first, c in dense["schemes"]]
         ranges = pairwise(accumulate(dense["counts"].tolist(), initial=0))
         parts = zip(dense["place"].tolist(), dense["scheme"].tolist(), ranges, strict=True)
-        rows = dense["rows"]
-        steps = [StepData(t, dt, schemes[number], rows[a:b]) for (t, dt), number, (a, b) in parts]
+        steps = [StepData(t, dt, schemes[number], dense["rows"][a:b]) for (t, dt), number, (a, b) in parts]
     record.rows.fill(columns, steps)
 
 

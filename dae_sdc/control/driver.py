@@ -499,8 +499,7 @@ class ShareBlock(Control):
         failure = next((error for error in failures if error is not None), None) or unconverged(S)
         failed = comm.allgather(failure is not None)
         first = failed.index(True) if any(failed) else len(failed)
-        new = self._record.take() if comm.Get_rank() < first else []
-        collected = comm.gather(new, root=0)
+        collected = comm.gather(self._record.take() if comm.Get_rank() < first else [], root=0)
         if collected is not None:
             self._record.keep([row for rows in collected for row in rows])
         if any(failed):

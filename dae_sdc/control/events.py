@@ -102,6 +102,8 @@ class Event:
         steps end there, and one at which the run begins is an event too.
     message : str
         What is told where it happens, also at the start of a run; a run that it ends has failed.
+    side : int
+        The sign of the function before the run, at whose start it may have the other one; 0 if not known.
 
     Examples
     --------
@@ -120,6 +122,7 @@ class Event:
     otherwise: bool = False
     times: Callable[[float, float], Iterable[float]] | None = None
     message: str = ""
+    side: int = 0
 
     @property
     def last(self) -> int:
@@ -187,8 +190,7 @@ def as_events(given: Any) -> tuple[Event, ...]:
 
 
 def _event(given: Any, place: int) -> Event:
-    names = [entry.name for entry in fields(Event)[1:]]
-    about = {name: getattr(given, name) for name in names if hasattr(given, name)}
+    about = {each.name: getattr(given, each.name) for each in fields(Event)[1:] if hasattr(given, each.name)}
     event = given if isinstance(given, Event) else Event(given, **about)
     label = f"events[{place}]"
     if not callable(event.function) or isinstance(event.function, type):
@@ -274,7 +276,10 @@ class AcceptedStep(NamedTuple):
     end: Any
     slope: Any
     n_slopes: int
-    within: Any = ((), None)  # Places of stages that were solved one by one, and u there.
+    within: tuple[tuple[float, ...], Any] = (
+        (),
+        None,
+    )  # Places of stages that were solved one by one, and u there.
 
     @classmethod
     def of(cls, L: Any, n_slopes: int) -> AcceptedStep:
@@ -638,7 +643,8 @@ def _near_zero(watches: list[_Watch], points: tuple[float, ...], table: Vector) 
     largest = np.array([watch.size for watch in watches])
     for i in np.flatnonzero(sizes > largest).tolist():
         watches[i].size = largest[i] = float(sizes[i])
-    looked = (ZERO_VALUE * largest < sizes) & (sizes < np.inf)
+    least = np.maximum(ZERO_VALUE * largest, [watch.tolerance for watch in watches])
+    looked = (least < sizes) & (sizes < np.inf)
     resolved = ~looked | are_resolved(points, known)
     # A function that has left its last zero and stays on its side.
     sides = np.array([watch.side if watch.tolerance == 0.0 else 0 for watch in watches])
@@ -710,8 +716,7 @@ class _Functions:
     @property
     def failed(self) -> bool:
         """Whether an event with a message has ended the run."""
-        told = [watch for watch in self.events if watch.event.message and watch.event.last]
-        return any(len(watch.times) >= watch.event.last for watch in told)
+        return any(each.event.message and 0 < each.event.last <= len(each.times) for each in self.events)
 
     @property
     def located(self) -> list[_Watch]:
@@ -751,8 +756,7 @@ class _Functions:
             if np.isfinite(values).all():
                 return values
         states = [attach(row, self.n_diff) for row in u]
-        rows = [self.switch_values(P, *at) for at in zip(states, t.tolist(), strict=True)]
-        return np.array(rows)
+        return np.array([self.switch_values(P, *at) for at in zip(states, t.tolist(), strict=True)])
 
     def scans(self, sampled: _Sampled, ahead: bool = False) -> Any:
         """What :meth:`_Watch.scan` gives for functions that are not far from 0 along a step."""
@@ -839,8 +843,8 @@ class LocateEvents(MarkingControl):
         P.hold_sides(self.params.sides)
         count, names = len(P.switches(u0, t0)), names_given(P, "switch_names")
         if names and len(names) != count:
-            name = type(P).__name__
-            raise InputError(f"{name} has {count} switches and {len(names)} switch_names; name each once")
+            counts = f"{count} switches and {len(names)} switch_names"
+            raise InputError(f"{type(P).__name__} has {counts}; name each once")
         names, sides = names or tuple(f"switch {i}" for i in range(count)), P.sides(u0, t0)
         _require_as_many(P, "sides", len(sides), len(names), t0)
         P.hold_sides(sides)
@@ -851,7 +855,9 @@ class LocateEvents(MarkingControl):
         for watch, passes in zip(self.switches, P.passing_switches, strict=False):
             watch.slack, watch.may_rest = self._accuracy * passes, may_rest and not passes
         # An event with a message counts where it has happened at the start of the run.
-        sides = [-int(np.sign(event.direction)) if event.message else 0 for event in self.params.events]
+        sides = [
+            -int(np.sign(event.direction)) if event.message else event.side for event in self.params.events
+        ]
         pairs = zip(self.params.events, sides, strict=True)
         self.events = [_Watch(event.name, side, event=_checked(event)) for event, side in pairs]
         for watch in self.events:
@@ -868,6 +874,9 @@ class LocateEvents(MarkingControl):
         for watch in self.events:
             if watch.event.times is at_start:
                 self._keep(watch, t0, u0, 1)
+            elif watch.event.times is None:  # it may rest at 0 but for rounding
+                slack = _rounding(watch.event.function, u0, t0)
+                watch.tolerance = slack if abs(watch.event.function(u0, t0)) <= slack else 0.0
         if self._switched:  # which is no event of conditions that hold by it
             u0, _ = self._behind_changes(P, u0, t0, h)
         self._keep_due(t0, u0, 0.0)
@@ -1009,8 +1018,7 @@ class LocateEvents(MarkingControl):
             noise = [max(ZERO_VALUE * watch.size, watch.tolerance) for watch in self.switches]
             far = _farthest(sampled.table[len(self.events) :].tolist(), noise, sampled.count)
             if far is not None:
-                slope = step.end.polynomial.derivative_at_end()
-                confirm(sampled.states[far], slope, sampled.times[far])
+                confirm(sampled.states[far], step.end.polynomial.derivative_at_end(), sampled.times[far])
 
     @property
     def steps_ahead(self) -> int:

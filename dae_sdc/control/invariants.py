@@ -101,17 +101,16 @@ class _WatchInvariants(Hooks):  # type: ignore[misc]
         if not step.status.first or L.status.time is None:
             return
         problem, u, t = L.prob, L.u[0], L.time
-        tolerance = LARGEST_VIOLATION
         values = np.asarray(problem.invariants(u, t), dtype=np.float64)
-        size = np.abs(u.view(np.ndarray)) + VALUE_ROUND_OFF / tolerance * np.asarray(problem.nominal)
+        size = np.abs(u.view(np.ndarray)) + VALUE_ROUND_OFF / LARGEST_VIOLATION * np.asarray(problem.nominal)
         scale = np.asarray(abs(_checked_jacobian(problem, values, u, t)) @ size).ravel()
         relative = np.divide(np.abs(values), scale, out=np.abs(values) / 1e-300, where=scale > 0.0)
         worst = int(relative.argmax()) if relative.size else 0
-        if relative.size and not relative[worst] <= tolerance:
+        if relative.size and not relative[worst] <= LARGEST_VIOLATION:
             raise InconsistentStateError(
                 f"u0 of {type(problem).__name__} violates the invariant '{problem.invariant_names[worst]}' "
-                f"at t={t:.6g}: {values[worst]:.2g} (tolerance {tolerance * scale[worst]:.1e}); pass a "
-                f"consistent u0, see initial()"
+                f"at t={t:.6g}: {values[worst]:.2g} (tolerance {LARGEST_VIOLATION * scale[worst]:.1e}); pass "
+                f"a consistent u0, see initial()"
             )
 
     def post_step(self, step: Any, level_number: int) -> None:

@@ -537,8 +537,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         for i, (one, other) in enumerate(pairwise(values)):
             if one * other < 0.0:
                 theta = zero_between(value, thetas[i], thetas[i + 1])
-                size = max(map(abs, values))
-                if abs(value(theta)) > ZERO_AT_CROSSING * size:
+                if abs(value(theta)) > ZERO_AT_CROSSING * max(map(abs, values)):
                     continue
                 yield passage(watched, at, part.at(theta), [part.start, part.end], DETERMINANTS.vanishing)
 

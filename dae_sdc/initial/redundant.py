@@ -91,7 +91,6 @@ def square_function(problem: Any, near: Any) -> Any:
         model = trace_problem(wide).model
         for name in list(model.names)[n:]:
             del model.variables_by_name[name], model._index[name]
-        del model._unknowns[n:]
         chosen = square(model)
         if chosen is model:
             return problem

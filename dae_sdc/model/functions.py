@@ -54,8 +54,10 @@ def _number_of_unknowns(function: Callable[..., Any]) -> int:
 class _WithKeywords(ProblemDAE):
     """Equations of plain functions, whose keyword arguments with defaults are parameters."""
 
-    def _take_keywords(self, *functions: Any) -> None:
-        """Make attributes of keyword arguments, but of those with the names of what every problem has."""
+    def _take_keywords(self, names: Sequence[str] | None, *functions: Any) -> None:
+        """Take names of unknowns, and keyword arguments, but those named as what every problem has."""
+        if names is not None:
+            self.names = tuple(names)
         self._keywords: list[tuple[str, ...]] = []
         for function in functions:
             keywords: dict[str, Any] = {}
@@ -126,9 +128,7 @@ class FunctionProblem(_WithKeywords):
         _check_function(function, "F(t, u, du)", 3)
         super().__init__(n, 0, **settings)
         self.function = function
-        self._take_keywords(function)
-        if names is not None:
-            self.names = tuple(names)
+        self._take_keywords(names, function)
 
     def eval_f(self, u: MeshDAE, du: MeshDAE, t: float) -> Any:
         """F at a state and derivative."""
@@ -191,9 +191,7 @@ class MassMatrixProblem(_WithKeywords):
             raise InputError("a mass matrix that is a function does not tell the number of unknowns; give n")
         super().__init__(n, 0, **settings)
         self.function, self.mass = function, mass
-        self._take_keywords(function, mass)
-        if names is not None:
-            self.names = tuple(names)
+        self._take_keywords(names, function, mass)
 
     def eval_f(self, u: MeshDAE, du: MeshDAE, t: float) -> Any:
         """M u' - f(t, u)."""

@@ -52,7 +52,7 @@ def jumps_of(
 ) -> list[Jump]:
     """The jumps and kinks of expressions as functions of time and of a state, inner ones first."""
     # A choice whose two branches agree where its comparison changes has a kink, which counts as a jump within
-    # the border of a jump. One that keeps an operation from what it has no value for is evaluated all the time.
+    # the border of a jump. One that keeps an operation from what this has no value for is evaluated.
     outer, kinks, passed = {node for node in roots if graph.op[node] in COMPARISONS}, set[int](), list[int]()
     guards = _guards(graph, roots)
     for node in graph.below(roots):
@@ -119,7 +119,7 @@ def _first_taken(graph: Graph, op: Op, operands: Sequence[int]) -> int:
 def with_choices(
     graph: Graph, roots: Sequence[int], follows: Callable[[Leaf], bool]
 ) -> tuple[list[int], dict[int, int]]:
-    """Expressions with choices for extremes and absolute values that go on beyond their kinks; the way back."""
+    """Expressions with choices for extremes and absolute values that go on beyond kinks; the way back."""
     guards, put = _guards(graph, roots), dict[int, int]()
     for node in graph.below(roots, MOVING):
         if graph.op[node] not in _EXTREMES or node in guards:

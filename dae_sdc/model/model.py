@@ -124,8 +124,6 @@ class Equations:
         self._equation_names: dict[str, int] = {}
         self._names: tuple[str, ...] = ()
         self._names_of_equations: tuple[str, ...] = ()
-        self._unknowns: list[Variable] = []
-        self._parameters: list[Parameter] = []
         self._index: dict[str, int] = {}
         self._symbols: dict[Any, int] = {}
         self._forms: dict[tuple[int, int, bool | None], Form] = {}
@@ -194,13 +192,11 @@ class Equations:
         number = None if value is None else _number(self, "value", name, value)
         self._index[name] = len(self.parameters_by_name)
         self.parameters_by_name[name] = Parameter(name, number, unit)
-        self._parameters.append(self.parameters_by_name[name])
 
     def add_variable(self, variable: Variable) -> None:
         """Add an unknown, whose name is that of no other."""
         self._index[variable.name] = len(self.variables_by_name)
         self.variables_by_name[variable.name] = variable
-        self._unknowns.append(variable)
 
     def add_root(self, root: int, name: str, expression: Any = None) -> None:
         """Add an equation that is in the graph already, by default with an expression made from its node."""
@@ -259,9 +255,9 @@ class Equations:
         if leaf.kind == "t":
             return symbolic.TIME
         if leaf.kind == "u":
-            return symbolic.Unknown(self._unknowns[leaf.index].name, leaf.order)
+            return symbolic.Unknown(self.names[leaf.index], leaf.order)
         if leaf.kind == "p":
-            return sympy.Symbol(self._parameters[leaf.index].name, real=True)
+            return sympy.Symbol(self.parameter_names[leaf.index], real=True)
         return sympy.Symbol(f"{leaf.kind}{leaf.index}")
 
     def sympy(self, nodes: Sequence[int]) -> list[Any]:
@@ -269,8 +265,8 @@ class Equations:
         expressions: list[Any] = symbolic.to_sympy(self.graph, nodes, self.symbol)
         return expressions
 
-    def text(self, node: int) -> str:
-        """A node of the graph as text."""
+    def texts(self, nodes: Sequence[int]) -> list[str]:
+        """Nodes of the graph as texts."""
         parameters = [*self.parameters_by_name]
 
         def name(leaf: Leaf) -> str:
@@ -278,7 +274,7 @@ class Equations:
                 return name_of(self.names[leaf.index], leaf.order)
             return parameters[leaf.index] if leaf.kind == "p" else leaf.kind
 
-        return self.graph.text(node, name)
+        return [self.graph.text(node, name) for node in nodes]
 
     def nodes(self, expressions: Iterable[Any]) -> list[int]:
         """Nodes, in the graph of the model, of SymPy expressions in its symbols."""
@@ -335,14 +331,15 @@ class Equations:
             name, order = (TIME, 0) if is_time else self.unknown(key)
             at_point[Leaf("t") if is_time else Leaf("u", self._index[name], order)] = float(value)
         by_leaf: dict[Leaf, float] = {}
+        unknowns, parameters = list(self.variables_by_name.values()), list(self.parameters_by_name.values())
         for leaf in self.graph.leaves.values():
             if leaf in at_point:
                 by_leaf[leaf] = at_point[leaf]
-            elif leaf.kind == "u" and leaf.index < len(self._unknowns):
+            elif leaf.kind == "u" and leaf.index < len(unknowns):
                 # The graph may contain unknowns of a repair, which are not unknowns of the model.
-                by_leaf[leaf] = self._unknowns[leaf.index].start.get(leaf.order, 0.0)
+                by_leaf[leaf] = unknowns[leaf.index].start.get(leaf.order, 0.0)
             elif leaf.kind == "p":
-                by_leaf[leaf] = self._parameters[leaf.index].required(self.name)
+                by_leaf[leaf] = parameters[leaf.index].required(self.name)
         return by_leaf
 
     # Text
@@ -601,15 +598,11 @@ class Model(Equations):
                 f"{where} is {expression}: '==' compares at once; write left - right or sympy.Eq"
             )
         try:
-            given = symbolic.sympified(expression)
-        except InputError as error:
-            raise InputError(f"{where}: {error}") from None
-        vanishes = given
-        if isinstance(given, sympy.Equality):
-            vanishes = sympy.Add(given.lhs, -given.rhs, evaluate=False)
-        if not isinstance(vanishes, sympy.Expr):
-            raise InputError(f"{where} is no equation but a {type(given).__name__}: {given}")
-        try:
+            vanishes = given = symbolic.sympified(expression)
+            if isinstance(given, sympy.Equality):
+                vanishes = sympy.Add(given.lhs, -given.rhs, evaluate=False)
+            if not isinstance(vanishes, sympy.Expr):
+                raise InputError(f"no equation but a {type(given).__name__}, {given}")
             root = symbolic.from_sympy(self.graph, vanishes, self._resolve)
         except InputError as error:
             raise InputError(f"{where}: {error}") from None

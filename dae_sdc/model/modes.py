@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from dae_sdc.expressions.dag import COMPARISONS, Leaf, Op
+from dae_sdc.expressions.dag import CHOICES, COMPARISONS, STEPS, Leaf, Op
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.model.jumps import Jump
 from dae_sdc.model.model import Model
 
-EXTREMES = (Op.MIN, Op.MAX)
+EXTREMES = frozenset({Op.MIN, Op.MAX})
+DECIDING = EXTREMES | COMPARISONS | {Op.SIGN}  # What may decide which unknowns equations have.
+MOST_CONTEXTS = 32  # Sides of other choices for which those of one are compared.
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ def copied(model: Model, name: str, parameters: Mapping[str, float]) -> Model:
     other.graph = model.graph.copy()
     other.name, other.events, other._forms, other._symbols = f"{model.name}-{name}", (), {}, {}
     other.variables_by_name, other._index = dict(model.variables_by_name), dict(model._index)
-    other._unknowns, other._equation_names = list(model._unknowns), dict(model._equation_names)
+    other._equation_names = dict(model._equation_names)
     other.parameters_by_name = {
         name: replace(entry, value=parameters.get(name, entry.value))
         for name, entry in model.parameters_by_name.items()
@@ -145,23 +147,23 @@ def sliding(
 
 @dataclass(frozen=True)
 class Choice:
-    """A comparison, a smaller or a larger value, by which equations have other unknowns in them."""
+    """A comparison, a sign, a smaller or a larger value, by which equations have other unknowns in them."""
 
     node: int
     op: Op
-    operands: tuple[int, int]
+    operands: tuple[int, ...]
     is_timed: bool  # Whether it depends on time alone.
 
     def border(self, graph: Graph, put: Mapping[int, int]) -> int:
-        """An expression that is positive where the comparison holds, or the first operand is taken."""
-        a, b = graph.substitute(self.operands, put)
-        return graph.sub(a, b) if self.op is Op.MAX else graph.sub(b, a)
+        """An expression that is positive where a comparison holds, or the first operand is taken."""
+        a, b = (*graph.substitute(self.operands, put), graph.zero)[:2]
+        return graph.sub(a, b) if self.op in (Op.MAX, Op.SIGN) else graph.sub(b, a)
 
     def taken(self, graph: Graph, side: bool, put: Mapping[int, int]) -> int:
         """What stands for it on a side of its border."""
         if self.op in EXTREMES:
             return graph.substitute(self.operands, put)[0 if side else 1]
-        return graph.one if side else graph.zero
+        return graph.one if side else graph.constant(-1 if self.op is Op.SIGN else 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,31 +174,84 @@ class Mode:
     borders: tuple[str, ...]
 
 
-def choices_of(model: Model, either: bool = False) -> tuple[list[Choice], list[str]]:
+class Choices(NamedTuple):
+    """What decides which unknowns equations have."""
+
+    choices: list[Choice]
+    numbers: list[str]  # Discrete unknowns.
+    examples: list[Model]  # With equations between which unknowns leave some and enter others.
+
+
+def choices_of(model: Model, either: bool = False) -> Choices:
     """Choices and discrete unknowns by which unknowns leave equations and enter others, or do ``either``."""
-    graph = model.graph.copy()
+    graph, roots, found = model.graph.copy(), model.roots, Choices([], [], [])
+    unknowns = enumerate(model.variables_by_name.values())
+    discrete = {graph.variable(j): each.name for j, each in unknowns if each.discrete}
+    nodes = [node for node in graph.below(roots) if graph.op[node] in DECIDING or node in discrete]
+    parts = [{*graph.below([root])} for root in roots] if nodes else []
+    for node in nodes:
+        places = [i for i, part in enumerate(parts) if node in part]
+        both = _exchanging(graph, [roots[i] for i in places], node, discrete, either)
+        for put in (dict(zip(places, new, strict=True)) for new in both):
+            found.examples.append(copied(model, "mode", {}))
+            found.examples[-1].graph = graph
+            found.examples[-1].roots = [put.get(i, root) for i, root in enumerate(roots)]
+        if both:
+            leaves = [graph.leaf(leaf) for leaf in graph.leaves_of(node) if leaf.kind != "p"]
+            numbers = [discrete[leaf] for leaf in leaves if leaf in discrete]
+            found.numbers.extend(name for name in numbers if name not in found.numbers)
+            if not numbers or len(numbers) < len(leaves):
+                timed = all(leaf == graph.time() for leaf in leaves)
+                found.choices.append(Choice(node, graph.op[node], graph.operands(node), timed))
+    return found
 
-    def exchanges(node: int, first: int, second: int) -> bool:
-        sets = [_incidence(graph, graph.substitute(model.roots, {node: other})) for other in (first, second)]
-        goes, comes = sets[0] - sets[1], sets[1] - sets[0]
-        return bool(goes or comes) if either else bool(goes and comes)
 
-    choices = []
-    for node in graph.below(model.roots):
-        if graph.op[node] in EXTREMES or graph.op[node] in COMPARISONS:
-            a, b = graph.operands(node)
-            timed = all(leaf.kind in "tp" for leaf in graph.leaves_of(node))
-            choice = Choice(node, graph.op[node], (a, b), timed)
-            if exchanges(node, choice.taken(graph, True, {}), choice.taken(graph, False, {})):
-                choices.append(choice)
-    numbers = [name for name, variable in model.variables_by_name.items() if variable.discrete]
-    places = {name: graph.variable(model._index[name], 0) for name in numbers}
-    return choices, [name for name in numbers if exchanges(places[name], graph.zero, graph.one)]
+def _exchanging(
+    graph: Graph, roots: list[int], node: int, discrete: Container[int], either: bool
+) -> Sequence[list[int]]:
+    """Equations on both sides of a choice between which it exchanges unknowns, on some side of others."""
+
+    def on_sides(each: Sequence[int], node: int) -> list[list[int]]:
+        choice = Choice(node, graph.op[node], graph.operands(node), False)
+        return [graph.substitute(each, {node: choice.taken(graph, side, {})}) for side in (True, False)]
+
+    contexts = [on_sides(roots, node)]
+    for both in contexts:
+        (some, always), (others, others_always) = (_incidence(graph, each, discrete) for each in both)
+        goes, comes = some - others, others - some
+        if (goes or comes) if either else (goes and comes):
+            return both
+        goes, comes = some - others_always, others - always  # at most
+        if (goes or comes) if either else len(goes | comes) > 1 and goes and comes:
+            # The outermost of the other choices, which stand in conditions or in equations themselves.
+            parts = (
+                reversed(graph.below(graph.operands(each)[:1])) if graph.op[each] is Op.SELECT else [each]
+                for each in reversed(graph.below([*both[0], *both[1]]))
+            )
+            outer_ones = (
+                each for part in parts for each in part if graph.op[each] in DECIDING or each in discrete
+            )
+            if (outer := next(outer_ones, None)) is not None and len(contexts) < MOST_CONTEXTS:
+                pairs = zip(*(on_sides(each, outer) for each in both), strict=True)
+                contexts += [[a, b] for a, b in pairs if a != b]
+    return []
 
 
-def _incidence(graph: Graph, roots: Sequence[int]) -> set[tuple[int, int, int]]:
-    """Numbers of equations, and of unknowns in them with the orders of their derivatives."""
-    return {(i, *jet) for i, root in enumerate(roots) for jet in graph.jets_of(root)}
+def _incidence(graph: Graph, roots: Sequence[int], discrete: Container[int]) -> list[set[tuple[int, ...]]]:
+    """Equations with orders of unknowns that they have on a side of choices, and those on every side."""
+    some: dict[int, set[tuple[int, ...]]] = {}
+    always: dict[int, set[tuple[int, ...]]] = {}
+    for node in graph.below(roots):
+        op, leaf = graph.op[node], graph.leaves.get(node)
+        parts = () if op in STEPS else graph.operands(node)[op is Op.SELECT :]
+        own = {leaf[1:]} if leaf is not None and leaf.kind == "u" and node not in discrete else set()
+        some[node] = own.union(*(some[part] for part in parts))
+        every = [always[part] for part in parts]
+        plain = (part in graph.numbers or (part in graph.leaves and part not in discrete) for part in parts)
+        if op in (Op.MUL, Op.DIV) and not all(map(any, zip(every, plain, strict=True))):
+            every = []  # a factor may be 0 by a choice
+        always[node] = set.intersection(*every) if op in CHOICES else own.union(*every)
+    return [{(i, *jet) for i, root in enumerate(roots) for jet in jets[root]} for jets in (some, always)]
 
 
 def in_mode(

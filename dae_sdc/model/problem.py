@@ -152,7 +152,7 @@ def form_of(
     """The form made of equations with their names, of which the first have entries of u' as leaves."""
     (states, n_diff, given), (rows, names_of_rows) = state, equations
     n, graph = len(states), sided.graph
-    texts = [model.text(jump.node) for jump in sided.jumps]
+    texts = model.texts([jump.node for jump in sided.jumps])
     dense = n <= DENSE if dense is None else dense
     pattern, outputs = jacobian_outputs(graph, rows, given, n, dense, graph.leaf(_C), defined)
     names = tuple(name_of(model.names[j], k) for j, k in states)

@@ -43,7 +43,8 @@ DEEPEST: Final = 8  # Lists and mappings inside one another that are looked into
 
 _NUMBERS: Final = (type(None), bool, int, float, complex, str, bytes, np.generic)
 _BUILT_IN: Final = (BuiltinFunctionType, np.ufunc, type(np.sum), LookupTable)
-_ARRAYS: Final = ("data", "indices", "indptr")
+_PARTS: Final = {MethodType: ("__func__", "__self__"), functools.partial: ("func", "args", "keywords")}
+_ARRAYS: Final = ("data", "indices", "indptr", "shape")
 
 
 class _Missing:
@@ -78,7 +79,7 @@ class Reads:
         self._is_plain = is_plain
         self._values = [root]  # kept, so that their ids stay theirs
         self._slots = {id(root): 0}
-        self._places: list[tuple[int, str, Any, tuple[Any, ...]]] = []
+        self._places: list[tuple[int, str, Any, int | Callable[[Any], bool]]] = []
         self._noted: set[tuple[int, str, Any]] = set()
 
     def note(self, owner: Any, kind: str, name: Any, value: Any, depth: int = 0) -> None:
@@ -90,13 +91,13 @@ class Reads:
             return
         self._noted.add((slot, kind, name))
         known = self._slots.get(id(value))
-        snapshot, parts = (("alias", known), ()) if known is not None else self._snapshot(value)
-        if snapshot is None:
+        same, parts = (known, ()) if known is not None else self._compared(value)
+        if same is None:
             self.complete = False
             return
-        self._places.append((slot, kind, name, snapshot))
+        self._places.append((slot, kind, name, same))
         self._values.append(value)
-        if snapshot[0] not in ("alias", "equal"):
+        if known is None and not isinstance(value, _NUMBERS):
             self._slots[id(value)] = len(self._places)
         for part_kind, part in parts:
             self.note(value, part_kind, part, _FETCH[part_kind](value, part), depth + 1)
@@ -108,7 +109,7 @@ class Reads:
             self.complete = False
         elif (slot, "attribute", name) not in self._noted:
             self._noted.add((slot, "attribute", name))
-            self._places.append((slot, "attribute", name, ("type", float)))
+            self._places.append((slot, "attribute", name, lambda now: type(now) is float))
             self._values.append(None)
 
     def seal(self) -> None:
@@ -118,47 +119,46 @@ class Reads:
     def unchanged(self, root: Any) -> bool:
         """Whether all that the function of a problem would read is as it was."""
         values = [root]
-        for slot, kind, name, snapshot in self._places:
+        for slot, kind, name, same in self._places:
             try:
                 value = _FETCH[kind](values[slot], name)
             except Exception:  # there is no such place any more
                 return False
-            same = value is values[snapshot[1]] if snapshot[0] == "alias" else _same(value, snapshot)
-            if not same:
+            if not (value is values[same] if isinstance(same, int) else same(value)):
                 return False
             values.append(value)
         return True
 
-    def _snapshot(self, value: Any) -> tuple[tuple[Any, ...] | None, Any]:
-        """What a value is compared with, and the places in it that are noted too; None if unknown."""
+    def _compared(self, value: Any) -> tuple[Callable[[Any], bool] | None, Any]:
+        """Whether another value is the same, and the places in it that are noted too; None if unknown."""
+        kind = type(value)
         if isinstance(value, _NUMBERS):
-            return ("equal", value), ()
+            return lambda now: type(now) is kind and bool(now == value or (now != now and value != value)), ()
         if isinstance(value, np.ndarray):
-            return (None if value.dtype.hasobject else ("array", value.copy())), ()
-        if type(value) in (list, tuple):
-            if all(isinstance(entry, _NUMBERS) for entry in value):
-                return ("numbers", [*value], type(value)), ()
-            return ("length", type(value), len(value)), [("item", place) for place in range(len(value))]
-        if type(value) is dict:
-            return ("length", dict, len(value)), [("item", key) for key in value]
+            return (None if value.dtype.hasobject else functools.partial(_same_array, value.copy())), ()
+        if kind in (list, tuple) and all(isinstance(entry, _NUMBERS) for entry in value):
+            before, kinds = [*value], [*map(type, value)]
+            return lambda now: type(now) is kind and [*now] == before and [*map(type, now)] == kinds, ()
+        if kind in (list, tuple, dict):
+            size, keys = len(value), value if kind is dict else range(len(value))
+            return lambda now: type(now) is kind and len(now) == size, [("item", key) for key in keys]
         if isinstance(value, property):
-            return ("is", value), [("attribute", "fget")]
+            return lambda now: now is value, [("attribute", "fget")]
         if value is MISSING or isinstance(value, (*_BUILT_IN, type, ModuleType)):
-            return (("is", value) if _is_constant(value) else None), ()
+            return ((lambda now: now is value) if _is_constant(value) else None), ()
         if isinstance(value, FunctionType):
             if _root_of(value.__module__) not in sys.stdlib_module_names or _is_constant(value):
-                return ("code", value.__code__), ()
+                code = value.__code__
+                return lambda now: isinstance(now, FunctionType) and now.__code__ == code, ()
             return None, ()
-        if isinstance(value, MethodType):
-            return ("type", MethodType), [("attribute", "__func__"), ("attribute", "__self__")]
-        if isinstance(value, functools.partial):
-            return ("type", type(value)), [("attribute", name) for name in ("func", "args", "keywords")]
+        names = _PARTS.get(kind)
         if sparse.issparse(value) and all(hasattr(value, name) for name in _ARRAYS):
-            return ("shape", type(value), value.shape), [("attribute", name) for name in _ARRAYS]
-        for name in ("py_func", "__wrapped__"):
-            if isinstance(getattr(value, name, None), FunctionType):
-                return ("type", type(value)), [("attribute", name)]
-        return (("type", type(value)) if self._is_plain(value) else None), ()
+            names = _ARRAYS
+        if names is None:
+            around = (name for name in ("py_func", "__wrapped__"))
+            names = tuple(name for name in around if isinstance(getattr(value, name, None), FunctionType))[:1]
+        plain = bool(names) or self._is_plain(value)
+        return ((lambda now: type(now) is kind) if plain else None), [("attribute", name) for name in names]
 
 
 def _root_of(module: str | None) -> str:
@@ -178,25 +178,9 @@ def _is_constant(value: Any) -> bool:
     return True
 
 
-def _same(value: Any, snapshot: tuple[Any, ...]) -> bool:
-    how, before = snapshot[:2]
-    if how == "is":
-        return value is before
-    if how == "equal":
-        return type(value) is type(before) and bool(value == before or (value != value and before != before))
-    if how == "array":
-        if type(value) is not type(before) or (value.dtype, value.shape) != (before.dtype, before.shape):
-            return False
-        return np.array_equal(value, before, equal_nan=value.dtype.kind in "fc")
-    if how == "numbers":
-        return (
-            type(value) is snapshot[2] and [*value] == before and [*map(type, value)] == [*map(type, before)]
-        )
-    if how == "code":
-        return isinstance(value, FunctionType) and value.__code__ == before
-    if type(value) is not before:
-        return False
-    return how == "type" or bool(snapshot[2] == (len(value) if how == "length" else value.shape))
+def _same_array(before: Any, now: Any) -> bool:
+    alike = type(now) is type(before) and (now.dtype, now.shape) == (before.dtype, before.shape)
+    return alike and np.array_equal(now, before, equal_nan=now.dtype.kind in "fc")
 
 
 # Top-level modules whose functions are called without being copied.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -550,33 +550,14 @@ class _TrivialElimination:
 
     def _between(self, unknowns: Sequence[int], equations: Sequence[int]) -> set[int]:
         """Those of ``equations`` that relate ``unknowns`` to each other or to constants."""
-        at: dict[int, list[int]] = {}
-        for k in equations:
-            for j in self._ends(k):
-                at.setdefault(j, []).append(k)
-        goals = list(unknowns)
-        if any(self._told(j).factor == self.graph.zero for j in unknowns):
-            goals.insert(0, _NOWHERE)
-        came: dict[int, tuple[int, int] | None] = {}
-        for goal in goals:
-            if goal in came:
-                continue
-            came[goal] = None
-            line = deque([goal])
-            while line:
-                j = line.popleft()
-                for k in at.get(j, ()):
-                    for other in self._ends(k):
-                        if other not in came:
-                            came[other] = k, j
-                            line.append(other)
-        between: set[int] = set()
-        for goal in goals:
-            step = came.get(goal)
-            while step is not None:
-                between.add(step[0])
-                step = came[step[1]]
-        return between
+        zero = any(self._told(j).factor == self.graph.zero for j in unknowns)
+        goals, between = {*unknowns, *([_NOWHERE] if zero else [])}, set(equations)
+        while True:
+            ends = Counter(j for k in between for j in self._ends(k))
+            loose = {k for k in between if sum(ends[j] > 1 or j in goals for j in self._ends(k)) < 2}
+            if not loose:
+                return between
+            between -= loose
 
     def _ends(self, k: int) -> list[int]:
         return [*self.written[k], _NOWHERE] if self.used[k] else self.written[k]

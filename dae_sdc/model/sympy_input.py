@@ -264,6 +264,7 @@ _FORMULAS: Final[Mapping[type, Callable[..., Scalar]]] = {
     # Conditions are 0 or 1, and any of them holds where 1 - (1 - a) (1 - b) ... is 1.
     sympy.Or: lambda *parts: 1 - functools.reduce(operator.mul, [1 - part for part in parts]),
     sympy.Not: lambda a: 1 - a,
+    sympy.Heaviside: np.heaviside,
     Homotopy: lambda actual, simplified: actual,
     sympy.Heaviside: np.heaviside,
     sympy.ceiling: lambda a: -(-a).floor(),

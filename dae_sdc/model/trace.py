@@ -7,7 +7,7 @@ import linecache
 import os
 import re
 import traceback
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from types import CodeType, TracebackType
@@ -198,7 +198,7 @@ def traced_before(problem: ProblemDAE, traced: Traced, u0: Vector | None = None)
     numbers = [float(getattr(problem, name)) for name in traced.attributes]
     parameters = traced.model.parameters_by_name
     if numbers != [parameter.value for parameter in parameters.values()]:
-        model = _with_starts(traced.model, start, problem.interval)
+        model = with_starts(traced.model, lambda j: _start_values(start, j), problem.interval)
         valued = zip(parameters.items(), numbers, strict=True)
         model.parameters_by_name = {name: replace(one, value=number) for (name, one), number in valued}
         try:
@@ -216,22 +216,19 @@ def traced_before(problem: ProblemDAE, traced: Traced, u0: Vector | None = None)
     pairs = zip((*start, problem.interval), (*traced.start, traced.model.interval), strict=True)
     if all(now is then if now is None or then is None else np.array_equal(now, then) for now, then in pairs):
         return traced
-    model = _with_starts(traced.model, start, problem.interval)
+    model = with_starts(traced.model, lambda j: _start_values(start, j), problem.interval)
     _compare(problem, model, start)
     return replace(traced, model=model, start=start)
 
 
-def without_starts(model: Model) -> Model:
-    """The equations of a model without start values of its unknowns."""
-    return _with_starts(model, (None, None), model.interval)
-
-
-def _with_starts(model: Model, start: _Start, interval: tuple[float, float]) -> Model:
+def with_starts(
+    model: Model, start_of: Callable[[int], dict[int, float]], interval: tuple[float, float]
+) -> Model:
     """The equations of a model with other start values of its unknowns, in another interval."""
     model = copy.copy(model)
     model.interval = interval[0], interval[1]
-    model._unknowns = [replace(one, start=_start_values(start, j)) for j, one in enumerate(model._unknowns)]
-    model.variables_by_name = {variable.name: variable for variable in model._unknowns}
+    unknowns = enumerate(model.variables_by_name.items())
+    model.variables_by_name = {name: replace(one, start=start_of(j)) for j, (name, one) in unknowns}
     return model
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import count
+from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,7 @@ from dae_sdc.run.description import SolveOptions
 from dae_sdc.run.equations import Equations
 from dae_sdc.run.execution import Carried, carried_out
 from dae_sdc.run.plan import Plan, plan_of
-from dae_sdc.run.resume import SUFFIX, Saving
+from dae_sdc.run.resume import SUFFIX
 from dae_sdc.run.solution import Solution, output_times, put_down_of
 from dae_sdc.run.start import Start
 from dae_sdc.run.target import Target
@@ -46,12 +46,8 @@ class NotSimplifiedError(InputError):
 
 def in_arcs(request: SolveOptions, equations: Equations, start: Start, measured: bool) -> Solution:
     """The solution of equations from their start, along borders where both sides lead back to them."""
-    saving = Saving.checked(request)
-    if saving is not None and not saving.resume:
-        for number in count(1):  # arcs of an earlier run
-            if not (path := checkpoint_of_arc(saving.path, number)).exists():
-                break
-            path.unlink(missing_ok=True)  # by another rank perhaps
+    if request.checkpoint is not None and not request.resume:
+        forget_arcs(request.checkpoint)
     carried = carried_out(plan_of(request, equations, start, measured))
     if carried.located is None or carried.located.sliding is None:
         return carried.solution
@@ -60,10 +56,18 @@ def in_arcs(request: SolveOptions, equations: Equations, start: Start, measured:
     return _Arcs(request, equations, start, carried.located.params.events).followed(carried)
 
 
-def checkpoint_of_arc(checkpoint: Any, number: int) -> Path:
-    """The file of the checkpoints of a later arc, beside that of the first."""
+def checkpoint_of_arc(checkpoint: Any, number: Any, kind: str = "arc") -> Path:
+    """The file of the checkpoints of a later arc, or of one in a mode, beside that of the first."""
     path = Path(checkpoint)
-    return path.with_name(f"{path.name.removesuffix(SUFFIX)}.arc{number}{SUFFIX}")
+    return path.with_name(f"{path.name.removesuffix(SUFFIX)}.{kind}{number}{SUFFIX}")
+
+
+def forget_arcs(checkpoint: Any) -> None:
+    """Delete the files of arcs of an earlier run."""
+    for kind in ("arc", "mode"):
+        beside = checkpoint_of_arc(checkpoint, "", kind)
+        for path in beside.parent.glob(f"{escape(beside.stem)}*{SUFFIX}"):
+            path.unlink(missing_ok=True)  # by another rank perhaps
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,8 +84,7 @@ class Mode:
 
     def shares_of(self, u: Any) -> list[float]:
         """Values of the jumps that slide, in a state."""
-        names = self.equations.problem.names
-        return [float(u[names.index(share)]) for share in self.shares]
+        return [float(u[self.equations.problem.names.index(share)]) for share in self.shares]
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +145,6 @@ class _Arcs:
         return self._put_down(ended)
 
     def _put_down(self, ended: str) -> Solution:
-        """All arcs as one solution, in its file."""
         whole = joined(self.arcs, len(self.events), self.times, self.told, self.crossings, ended)
         return put_down_of(whole, self.request.out)
 

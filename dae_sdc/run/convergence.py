@@ -183,8 +183,7 @@ def errors(problem: ProblemDAE, solution: Solution, reference: Reference | None 
     if not solution.success:
         return dict.fromkeys(problem.groups, float("nan"))
     # Multipliers of index 3 reach their order after some steps, and an error of one time may cross zero.
-    span = solution.t[-1] - solution.t[0]
-    late = solution.t >= solution.t[0] + (0.5 - 1e-9) * span
+    late = solution.t >= solution.t[0] + (0.5 - 1e-9) * (solution.t[-1] - solution.t[0])
     if reference is not None:
         exact = reference.states(solution.t[late], solution.names, problem.groups)
     else:

@@ -767,8 +767,7 @@ def reduced_by_arrays(equations: Equations, rtol: float | None) -> Equations:
     problem, near, index = equations.problem, equations.near, equations.problem.index
     known = equations.model is not None or (is_of_user(problem) and not problem.chooses_branch)
     form = getattr(problem, "form", None)
-    smooth = form is None or form.jumps is None
-    least = 2 if smooth and not equations.is_proved else HIGHEST_INDEX
+    least = 2 if (form is None or form.jumps is None) and not equations.is_proved else HIGHEST_INDEX
     let_go = rtol is not None and index is not None and index >= least
     if near is None or index is None or not known or not (equations.needs_reduction or let_go):
         return equations

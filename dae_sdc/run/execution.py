@@ -314,8 +314,7 @@ class Execution:
             if growing is not None:
                 diagnosis += growing.remark()
             unsolved = isinstance(error, ConvergenceError | NewtonError | SingularMatrixError | StepSizeError)
-            low = self.problem.index in (None, 0, 1)
-            if unsolved and low and not diagnosis and self.team.size == 1:
+            if unsolved and self.problem.index in (None, 0, 1) and not diagnosis and self.team.size == 1:
                 diagnosis = self._impasse(record)
             return f"{error}{diagnosis}{told_index(self.plan) if unsolved else ''}"
         except BaseException as error:
@@ -386,8 +385,7 @@ class Execution:
         if team.nodes is not None and len(record.rows):
             columns = record.rows.columns()
             work = np.column_stack([columns[name] for name in COUNTERS]).astype(float)
-            nodes = self._counting and team.nodes
-            columns |= dict(zip(COUNTERS, team.total(work, nodes).T, strict=True))
+            columns |= dict(zip(COUNTERS, team.total(work, self._counting and team.nodes).T, strict=True))
             record.rows.fill(columns, record.rows.dense)
 
     def solution(
@@ -545,8 +543,7 @@ def _beside_peaks(plan: Plan, solution: Solution, typical: Vector | None) -> str
         return ""
     with suppress(DAEError), uncounted(problem), np.errstate(all="ignore"):
         slope = np.nan_to_num(solution.du[-1], posinf=0.0, neginf=0.0)
-        state = problem.state(u[-1]), problem.state(slope)
-        mass = linearize(problem, *state, float(t[-1])).mass
+        mass = linearize(problem, problem.state(u[-1]), problem.state(slope), float(t[-1])).mass
         rare = [j for j in rare if not abs(mass[:, [j]]).max() > 0.0]
         if rare:
             shown, largest = brief([problem.names[j] for j in rare], MOST_INACCURATE), sizes[rare].max()

@@ -198,8 +198,7 @@ def _header(file: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     try:
         if size > _LONGEST_HEADER:
             raise ValueError("too long")
-        text = file.read(size).decode("utf-8" if version[0] == 3 else "latin-1")
-        about = ast.literal_eval(text.strip())
+        about = ast.literal_eval(file.read(size).decode("utf-8" if version[0] == 3 else "latin-1").strip())
         shape, fortran, dtype = about["shape"], about["fortran_order"], about["descr"]
         if type(shape) is not tuple or not all(type(length) is int and length >= 0 for length in shape):
             raise ValueError("no shape")

@@ -194,8 +194,7 @@ def _consistent(options: InitialOptions) -> Initial:
     guesses = of_names(options.guesses, model.names + model.form().names, f"model {model.name}")
     settings |= {"fixed": conditions_in(options.fixed, model, {}), "guesses": guesses}
     processes: dict[str, Any] = {"workers": options.workers, "comm": options.comm}
-    find = partial(initial_of_model, **settings, every=options.all_solutions, **processes)
-    return of_closed(find, model)
+    return of_closed(partial(initial_of_model, **settings, every=options.all_solutions, **processes), model)
 
 
 @takes(SetsOptions)
@@ -267,8 +266,7 @@ def main(args: argparse.Namespace) -> int:
             given["equations"] = _simplified(args.equations, given.pop("params", None), named)
         if args.singular:
             own = {name: value for name, value in given.items() if name in names_of_options(SetsOptions)}
-            sets = solution_sets(given["equations"], **own)
-            print(*sets or ["all blocks are linear"], sep="\n")
+            print(*solution_sets(given["equations"], **own) or ["all blocks are linear"], sep="\n")
         if args.all_solutions or not args.singular:
             print(initial(**{"progress": None, **given}))
             say_written(args.out)

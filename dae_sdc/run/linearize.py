@@ -212,8 +212,7 @@ def eigenvalues(options: EigenvaluesOptions) -> Eigenvalues:
         if values and len(poles) == len(values[-1]):  # in the order of the nearest ones before
             poles = poles[linear_sum_assignment(np.abs(values[-1][:, None] - poles[None]))[1]]
         values.append(poles)
-    wide = max(map(len, values))
-    table = np.full((len(values), wide), np.nan + 0j)
+    table = np.full((len(values), max(map(len, values))), np.nan + 0j)
     for at, poles in enumerate(values):
         table[at, : len(poles)] = poles
     if options.out is not None:
@@ -264,8 +263,7 @@ def _state(equations: Equations, linearizer: Linearizer, options: LinearizeOptio
 
 
 def _by_names(linearizer: Linearizer, t: float, names: Sequence[str], u: Vector, du: Vector) -> State:
-    place = {name: at for at, name in enumerate(names)}
-    order = [place[name] for name in linearizer.names]
+    order = list(map(list(names).index, linearizer.names))
     return State(t, u[order], np.nan_to_num(du[order]))
 
 

@@ -132,8 +132,7 @@ def adapted_to(
     if setup.parallel in ("steps", "both"):
         raise InputError("with rtol ranks can share nodes only, not steps; use parallel='nodes', or give dt")
     require_estimate(cls, setup.problem, setup.label["nodes"], setup.label["sweeper"])
-    longest = np.inf if sizes.dt_max is None else sizes.dt_max
-    bounds = {"dt_first": first_step(sizes.dt), "dt_max": longest}
+    bounds = {"dt_first": first_step(sizes.dt), "dt_max": np.inf if sizes.dt_max is None else sizes.dt_max}
     controller = {"t_end": t_end, "stops": tuple(stops), "between": between, "read": read, **bounds}
     direct = issubclass(cls, DirectMethod)
     return setup.with_parts(
@@ -160,8 +159,7 @@ def swept_at_once(setup: Setup, hooks: Sequence[type[Any]] = ()) -> Setup:
 def with_shared_stages(request: SolveOptions, setup: Setup, measured: bool, unnamed: bool) -> Setup:
     """The setup whose threads or ranks share the stages of a step, or whose steps may have fewer of them."""
     cls, name, threads = setup.sweeper_class, setup.label["sweeper"], request.threads
-    able = issubclass(cls, DirectMethod) and cls.shares_stages() and request.rtol is not None
-    if able:
+    if issubclass(cls, DirectMethod) and cls.shares_stages() and request.rtol is not None:
         shared = {"threads": threads, "measured": measured or None, "fewer_nodes": unnamed or None}
         setup = setup.with_parts(sweeper_params=shared)
     elif threads not in (None, 1, AUTO):

@@ -13,14 +13,14 @@ import numpy as np
 from scipy.linalg import null_space
 
 from dae_sdc.control.borders import Borders
-from dae_sdc.control.events import MOST_SWITCHES, LocateEvents, accurate_slopes
+from dae_sdc.control.events import MOST_SWITCHES, Event, LocateEvents, accurate_slopes, as_events
 from dae_sdc.control.hooks import COUNTS, StepRecord, hook_of
 from dae_sdc.control.stepping import SteppingController
 from dae_sdc.dae.branches import MESSAGE
 from dae_sdc.dae.interpolant import DenseOutput
 from dae_sdc.dae.scales import balanced
 from dae_sdc.dae.state import Vector
-from dae_sdc.errors import DAEError, InputError, SolveError, TimeLimitError
+from dae_sdc.errors import DAEError, InputError, ResultFileError, SolveError, TimeLimitError
 from dae_sdc.expressions.dag import MOVING, Leaf, Op
 from dae_sdc.initial.search import initial_of_model, jets_of
 from dae_sdc.model.jumps import timetable_of
@@ -32,9 +32,11 @@ from dae_sdc.run.execution import CONTROLLER
 from dae_sdc.run.impulses import Landing, landing
 from dae_sdc.run.method import SOLVERS
 from dae_sdc.run.plan import plan_of
+from dae_sdc.run.processes import everyone, is_root
 from dae_sdc.run.solution import Solution, output_times, put_down_of
 from dae_sdc.run.start import Start
 from dae_sdc.run.target import calculated
+from dae_sdc.run.unknowns import events_of
 from dae_sdc.sharing import told_before
 from dae_sdc.structure.analysis import analyse
 
@@ -63,15 +65,14 @@ class JumpError(SolveError):
 class StructureChangesError(InputError):
     """A model must be solved through its modes, by its choices and discrete unknowns."""
 
-    about: tuple[Any, list[Choice], list[str]]
+    about: tuple[SolveOptions, Any, list[Choice], list[str]]
     failed: Solution | None  # What the model has given as it is.
-    u0: Any  # Start values by the names of the model.
 
 
-def through_modes(request: SolveOptions, error: StructureChangesError, prepared: Any) -> Solution:
+def through_modes(error: StructureChangesError, prepared: Any) -> Solution:
     """The solution through modes, or that of the model as it is where this has come farther."""
     try:
-        solution = Modes(request.changed(u0=error.u0), *error.about, prepared).solution()
+        solution = Modes(*error.about, prepared).solution()
     except DAEError:
         if error.failed is None:
             raise
@@ -86,37 +87,38 @@ def require_one_structure(
     # Where all modes have one index they are needed only by a model that has failed as it is, and those of a
     # function that was read only if it has failed.
     model: Any = equations.whole
-    alone = request.checkpoint is None and request.parallel is None and request.steps in (None, 1)
-    fails, u0 = failed is not None, request.u0
+    together = request.steps not in (None, 1) or request.coarse_nodes is not None
+    fails, u0, alone = failed is not None, request.u0, failed is None or not together
     if fails and not equations.of_model and equations.near is not None and equations.labels:
         u0 = dict(zip(equations.labels, equations.near.tolist(), strict=True))
         alone = alone and all(name == label for name, label in equations.labels.items())
     elif not equations.of_model:
         return
-    if request.rtol is None or request.sweeper in SOLVERS or not alone:
+    if request.sweeper in SOLVERS or not alone or (request.rtol is None and not together):
         return
     for either in (False, True)[: 1 + fails]:
-        choices, numbers = calculated(model, f"choices {either}", partial(choices_of, model, either))
-        ways: list[tuple[Any, Any]] = [({choice: side}, {}) for choice in choices for side in (False, True)]
-        ways += [({}, {name: value}) for name in numbers for value in (0.0, 1.0)]
-        kinds = partial(_kinds, model, ways)
+        choices, numbers, modes = calculated(model, f"choices {either}", partial(choices_of, model, either))
+        differ = partial(_differ, (model, *modes))
         needed = fails and equations.of_model and not either
-        if ways and (needed or calculated(model, f"kinds {either}", kinds) > 1):
-            error = StructureChangesError(f"the structure of model {model.name} changes")
-            error.about, error.failed, error.u0 = (model, choices, numbers), failed, u0
+        if modes and (needed or calculated(model, f"structures {either}", differ)):
+            changes = f"the structure of model {model.name} changes"
+            if together:
+                raise InputError(f"{changes}, which one step on one level follows; give rtol without steps")
+            error = StructureChangesError(changes)
+            error.about, error.failed = (request.changed(u0=u0), model, choices, numbers), failed
             raise error
 
 
-def _kinds(model: Any, ways: Iterable[tuple[Any, Any]]) -> int:
-    """Number of different indices and degrees of freedom of a model and of its modes in one choice each."""
+def _differ(models: Iterable[Any]) -> bool:
+    """Whether models have several indices or degrees of freedom."""
     kinds: set[Any] = set()
-    for mode in (model, *(in_mode(model, sides, numbers, {}).model for sides, numbers in ways)):
+    for model in models:
         try:
-            structure = analyse(mode)
+            structure = analyse(model)
             kinds.add((structure.regular, structure.index, structure.dof))
         except DAEError:
             kinds.add(None)
-    return len(kinds)
+    return len(kinds) > 1
 
 
 def linear_start(model: Any, held: Iterable[str], t: float) -> LinearStart | None:
@@ -210,7 +212,7 @@ class FollowedMode:
             message="",
             events=(),
             dense=dense if record.dense else None,
-            parameters={**before.parameters, "t0": t, "t_end": stop},
+            parameters={**before.parameters, "t0": t, "t_end": stop, "resumed_at": None},
         )
         self._followed.append(arc)
         return arc, borders.crossed
@@ -240,7 +242,8 @@ class Modes:
     solutions: list[Solution] = field(default_factory=list)
     # Choices that have ended which arc, and impulses behind it.
     crossings: list[tuple[Choice | str, Solution]] = field(default_factory=list)
-    modes: dict[Any, Mode] = field(default_factory=dict)
+    modes: dict[Any, Mode] = field(default_factory=dict)  # By sides of choices and discrete unknowns.
+    distinct: dict[tuple[int, ...], Mode] = field(default_factory=dict)  # By their equations.
     # The sides of the mode that was entered last, by those before it and those that were tried first.
     entered: dict[tuple[Any, ...], Sides] = field(default_factory=dict)
     largest: dict[str, float] = field(default_factory=dict)  # Of unknowns so far, borders among them.
@@ -248,6 +251,7 @@ class Modes:
     last: tuple[Sides, list[float]] = field(default_factory=lambda: ({}, []))
     jumps: list[str] = field(default_factory=list)  # What is told of jumps, and of events between modes.
     linear: dict[Mode, LinearStart | None] = field(default_factory=dict)  # See :func:`linear_start`.
+    begun: int = 0  # Arcs, those in modes that were tried too.
     followed: dict[Mode, FollowedMode] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -259,6 +263,8 @@ class Modes:
             raise InputError(f"model {model.name} changes its structure: give events as texts, none counted")
         if not isinstance(request.u0, Mapping | None):
             raise InputError(f"model {model.name} changes its structure: give u0 by the names of unknowns")
+        if request.checkpoint is not None and not request.resume:
+            arcs.forget_arcs(request.checkpoint)
         (first, last), (t0, t_end) = model.interval, (request.t0, request.t_end)
         self.t0, self.t_end = first if t0 is None else float(t0), last if t_end is None else float(t_end)
         self.parameters = {name: entry.value for name, entry in model.parameters_by_name.items()}
@@ -284,10 +290,13 @@ class Modes:
         state = {name: float(variable.start.get(0, 0.0)) for name, variable in variables.items()}
         state |= dict(self.request.u0 or {})
         sides = {choice: bool(side) for choice, side in self._sides(state, self.t0, self.choices).items()}
-        t, ended, stands = self.t0, "", 0
-        while t < self.t_end:
-            stop = self.stops[number := bisect_right(self.stops, t)]
-            sides |= {choice: bool(on[number]) for choice, on in self.timed_sides.items()}
+        t, ended, ends, stands = self.t0, "", False, 0
+        while (behind := t + TIME_BEHIND * abs(t)) < self.t_end:
+            stop = self.stops[number := bisect_right(self.stops, behind)]
+            timed = {choice: bool(on[number]) for choice, on in self.timed_sides.items()}
+            changed = [choice for choice, side in timed.items() if side != sides[choice]]
+            self.crossings += [(choice, last) for last in self.solutions[-1:] for choice in changed]
+            sides |= timed
             before = [state[name] for name in self.numbers]
             try:
                 solution, left, sides = self._entered(t, stop, state, sides)
@@ -307,11 +316,11 @@ class Modes:
                 ended = f"modes follow one another again and again at t={t:.10g}; smooth a choice"
                 break
             for text, record in zip(self.events, solution.events, strict=False):
-                _, _, message = text.partition(MESSAGE)
+                options, _, message = text.partition(MESSAGE)
+                ends = ends or (len(record) > 0 and "terminal" in " ".join(options.split(";")[1:]).split())
                 if message and len(record) and self._event(text).endswith("terminal"):
                     self.jumps.append(f"{message.strip()} at t={record.t[-1]:.10g}")
             t, state = float(solution.t[-1]), dict(zip(solution.names, solution.u[-1].tolist(), strict=True))
-            ends = not left and t < stop and before == [state[name] for name in self.numbers]
             if ends or not solution.success:
                 break
             self.crossings += [(choice, solution) for choice in left]
@@ -327,15 +336,11 @@ class Modes:
                 return 0.0 if leaf.order else state.get(names[leaf.index], 0.0)
             return t if leaf.kind == "t" else numbers[leaf.index]
 
-        values = graph.numeric([choice.border(graph, {}) for choice in choices], value)
+        values = graph.numeric([*(each.border(graph, {}) for each in choices), graph.time()], value)[:-1]
         return {
             each: at > 0.0 if each.op is Op.LT else at >= 0.0
             for each, at in zip(choices, values, strict=True)
         }
-
-    def _name(self, choice: Choice) -> str:
-        """A choice as text."""
-        return str(self.model.text(choice.node))
 
     def _entered(
         self, t: float, stop: float, state: Values, sides: Sides
@@ -357,11 +362,11 @@ class Modes:
                 values = {name: np.array([value]) for name, value in start.items()}
                 wrong = self._wrong(mode, sides, values, {} if landed is None else landed.impulses)
                 if not wrong:
-                    arc, left = self._arc(mode, start, t, stop, sides)
+                    arc, left = self._arc(mode, start, t, stop, sides, state)
                     if arc.events:
                         wrong = self._wrong(mode, sides, dict(zip(arc.names, arc.u.T, strict=True)), {})
             except DAEError as error:
-                if isinstance(error, TimeLimitError):
+                if isinstance(error, TimeLimitError | ResultFileError):
                     raise
                 jumping += [sides] * (isinstance(error, JumpError) and not jumps and bool(self.solutions))
                 failure = failure if jumps else str(error)
@@ -428,7 +433,9 @@ class Modes:
         numbers = {name: state[name] for name in self.numbers}
         key = tuple(sides.values()), tuple(numbers.values())
         if key not in self.modes:
-            self.modes[key] = in_mode(self.model, sides, numbers, self.parameters)
+            mode = in_mode(self.model, sides, numbers, self.parameters)
+            equations = tuple(mode.model.graph.value[root] for root in mode.model.roots)
+            self.modes[key] = self.distinct.setdefault(equations, mode)
         mode, request = self.modes[key], self.request
         names = mode.model.form().names
         behind = t + TIME_BEHIND * abs(t)
@@ -471,13 +478,14 @@ class Modes:
         return abs(other - value) <= part * max(abs(value), self._size(name))
 
     def _arc(
-        self, mode: Mode, start: Values, t: float, stop: float, sides: Sides
+        self, mode: Mode, start: Values, t: float, stop: float, sides: Sides, state: Values
     ) -> tuple[Solution, list[Choice]]:
         """The solution in a mode, until borders are left, the structure changes, or the run ends."""
         events = [self._event(text) for text in self.events]
         pairs = zip(self.untimed, mode.borders, strict=True)
         events += [f"{name}; {'falling' if sides[choice] else 'rising'}; terminal" for choice, name in pairs]
         mode.model.interval = (self.model.interval[0], self.model.interval[1])
+        self.begun += 1
         # A sample at the end of the last arc has happened.
         begin = float(np.nextafter(t, np.inf)) if self.solutions else t
         if mode in self.followed:
@@ -486,9 +494,16 @@ class Modes:
                 return plain[0], [self.untimed[number] for number in plain[1]]
         options: dict[str, Any] = dict.fromkeys(("fixed", "guesses", "params", "t_eval", "points", "out"))
         options |= {"problem": mode.model, "u0": start, "t0": begin, "t_end": stop, "events": events}
+        if self.request.checkpoint is not None:
+            options["checkpoint"] = arcs.checkpoint_of_arc(self.request.checkpoint, self.begun, "mode")
         run = request, equations, begun = self.prepared(self.request.changed(**options))
         problem: Any = equations.problem
         problem.run_scales.before[:] = [self.largest.get(name, 0.0) for name in problem.names]
+        if self.solutions and self.events:
+            states = [[values.get(name, start[name]) for name in problem.names] for values in (state, start)]
+            before, behind = map(problem.state, states)
+            located = as_events(events_of(request.events, problem, equations.unknowns))
+            request = request.changed(events=[_with_side(each, before, behind, t) for each in located])
         arc = arcs.in_arcs(request, equations, begun, False)
         looks = self.events or len(request.hooks) or request.controller_params or equations.simplified
         linear = self.linear.get(mode) is not None and problem.form.jumps is None
@@ -514,9 +529,9 @@ class Modes:
         every, parts, last = self.solutions, [], len(self.solutions) - 1
         for followed in self.followed.values():
             followed.correct()
-        borders = {name for mode in self.modes.values() for name in mode.borders}
-        names = [name for name in every[0].names if all(name in part.names for part in every)]
-        names = [name for name in names if name not in borders]
+        borders = {name for mode in self.distinct.values() for name in mode.borders}
+        shared = set.intersection(*({*part.names} for part in every)) - borders
+        names = [name for name in every[0].names if name in shared]
         for number, part in enumerate(every):
             if part.success:
                 hidden: tuple[str, ...] = SAID_OF_ARCS if number < last else SAID_OF_ARCS[:1]
@@ -526,14 +541,19 @@ class Modes:
             if number < last and part.dense is not None and part.dense.behind is not None:
                 # Values at the end of an arc are those before what changes there.
                 dense = replace(part.dense, behind=None)
-                part = replace(part, u=np.vstack([part.u[:-1], dense.values[-1]]), dense=dense)
+                part = replace(
+                    part,
+                    u=np.vstack([part.u[:-1], dense.values[-1] if len(dense.values) else dense.u0]),
+                    dense=dense,
+                )
             columns = np.array([part.names.index(name) for name in names])
             mode: Any = arcs.Mode(None, columns, (), tuple(names))  # type: ignore[arg-type]
             parts.append(arcs.Arc(mode, part, None))
-        told = [f"{len(self.modes)} modes of the structure were analysed", *self.jumps[:MOST_JUMPS_TOLD]]
         more = len(self.jumps) - MOST_JUMPS_TOLD
+        told = [f"{len(self.distinct)} modes of the structure were analysed", *self.jumps[:MOST_JUMPS_TOLD]]
         told += [f"and {more} more jumps"] * (more > 0)
-        texts = {each: each if isinstance(each, str) else self._name(each) for each in dict(self.crossings)}
+        ends = dict(self.crossings)
+        texts = {each: each if isinstance(each, str) else self.model.texts([each.node])[0] for each in ends}
         crossings = [
             (texts[each], float(arc.t[-1]), arc.u[-1, [arc.names.index(name) for name in names]])
             for each, arc in self.crossings
@@ -544,7 +564,15 @@ class Modes:
         about |= {"algebraic": algebraic, "n_diff": len(names) - len(algebraic)}
         whole = replace(whole, parameters={**whole.parameters, **about, "t_end": self.t_end})
         times = output_times(self.request.t_eval, self.request.points, self.t0, self.t_end)
-        return put_down_of(whole if times is None else whole.at(times), self.request.out)
+        out = self.request.out if is_root(everyone(self.request.parallel, self.request.comm)) else None
+        return put_down_of(whole if times is None else whole.at(times), out)
+
+
+def _with_side(event: Event, before: Any, behind: Any, t: float) -> Event:
+    """An event that has happened where the state has changed by another mode."""
+    old, new = event.function(before, t), event.function(behind, t)
+    least = LARGEST_CORRECTION * np.abs(behind).max()
+    return replace(event, side=int(np.sign(old)) * (old * new < 0.0 and abs(new - old) > least))
 
 
 def _flipped(sides: Sides, choices: Iterable[Choice]) -> Sides:

@@ -546,8 +546,7 @@ def load(path: str | os.PathLike[str]) -> Result:
     for about in (latest, *_earlier(latest)):
         same = about["rows"] == len(data) and about["columns"] == list(data.dtype.names or ())
         # Rows of a running sweep change in the file.
-        known = about.get("checksum", checked_sum if about["kind"] == GROWING else None)
-        if same and known == checked_sum:
+        if same and checked_sum == about.get("checksum", checked_sum if about["kind"] == GROWING else None):
             break
     else:
         raise ResultFileError(

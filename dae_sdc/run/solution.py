@@ -311,8 +311,7 @@ class Solution(Tabulated):
         per_step = {}
         for name, values in self.per_step.items():
             summary = np.zeros(len(reached), values.dtype)
-            gather = np.maximum if name == "residual" else np.add
-            gather.at(summary, rows[within], values[1:][within])
+            (np.maximum if name == "residual" else np.add).at(summary, rows[within], values[1:][within])
             per_step[name] = summary
         u, du, said = self._corrected(reached, at_ends=True)
         return replace(self, t=reached, u=u, du=du, per_step=per_step).with_remark(said)
@@ -437,8 +436,7 @@ def for_picture(solution: Solution, logarithmic: bool = False) -> Solution:
     dense = solution.dense
     if dense is None or len(dense.ends) > 4 * PICTURE_POINTS or not len(dense.ends):
         return solution
-    small = solution.u.shape[1] <= CORRECTED_IN_PICTURES
-    whole = solution if small else replace(solution, equations=None)
+    whole = solution if solution.u.shape[1] <= CORRECTED_IN_PICTURES else replace(solution, equations=None)
     return whole.at(dense.spread(PICTURE_POINTS, logarithmic))
 
 
@@ -571,8 +569,7 @@ def about_problem(problem: ProblemDAE) -> dict[str, Any]:
     """What the file of a solution says of its problem: unknowns, units, and parameters, also of its model."""
     # Unknowns of a plain function stand in any order; those whose derivatives do not occur are algebraic.
     algebraic = [name for name, of_kind in zip(problem.names, problem.is_algebraic, strict=True) if of_kind]
-    of_model = getattr(problem, "values", {}) if hasattr(problem, "model_name") else {}
-    params = {**problem.params, **of_model}
+    params = {**problem.params, **(getattr(problem, "values", {}) if hasattr(problem, "model_name") else {})}
     return {
         "n_diff": problem.n - len(algebraic),
         "algebraic": algebraic,
@@ -592,8 +589,7 @@ def derivative_at_start(problem: ProblemDAE, u0: Vector, t0: float, is_exact: bo
         if error.__cause__ is not None:  # the user's functions raised it
             raise
         return np.full(problem.n, np.nan)
-    departure = np.abs(problem.state(exact).view(np.ndarray) - u0)
-    if not (departure <= 1e-12 + 1e-9 * np.abs(u0)).all():
+    if not (np.abs(problem.state(exact).view(np.ndarray) - u0) <= 1e-12 + 1e-9 * np.abs(u0)).all():
         return np.full(problem.n, np.nan)
     rate: Vector = problem.state(slope).view(np.ndarray)
     return rate
@@ -635,8 +631,7 @@ def inaccurate(names: Sequence[str], errors: Vector, allowed: Vector, rtol: floa
 
 def not_estimated(names: Sequence[str], why: str) -> str:
     """What is said of all unknowns if no run to a smaller tolerance tells their errors."""
-    shown = brief(names, MOST_INACCURATE)
-    return f"{shown}: errors up to any size, as they were not estimated ({why})"
+    return f"{brief(names, MOST_INACCURATE)}: errors up to any size, as they were not estimated ({why})"
 
 
 def in_transients(

@@ -22,7 +22,14 @@ import pySDC.implementations.datatype_classes.mesh  # noqa: F401
 from dae_sdc.arguments import MOST_SHOWN
 from dae_sdc.control.events import Event
 from dae_sdc.deadline import limited, limits_call, unchecked
-from dae_sdc.errors import DAEError, InputError, MisreadError, NotReducibleError, TimeLimitError
+from dae_sdc.errors import (
+    DAEError,
+    InputError,
+    MisreadError,
+    NotReducibleError,
+    ResultFileError,
+    TimeLimitError,
+)
 from dae_sdc.imports import launched
 from dae_sdc.options import ConsistentStart, Preparation, add_options, given_options, names_of_options, takes
 from dae_sdc.registry import unknown
@@ -81,9 +88,10 @@ def _with_other_ways(request: SolveOptions) -> Solution:
         return _solved(request)
     except StructureChangesError as error:
         try:
-            return through_modes(request, error, prepared)
+            with unchecked(launched() > 1):
+                return through_modes(error, prepared)
         except DAEError as failure:
-            if not isinstance(failure, TimeLimitError):
+            if not isinstance(failure, TimeLimitError | ResultFileError):
                 with suppress(Exception):  # of a model that cannot be solved as it is either
                     if (solution := _solved(request, as_it_is=True)).success:
                         return solution
@@ -105,8 +113,7 @@ def _solved(request: SolveOptions, as_it_is: bool = False) -> Solution:
     """The solution by one run."""
     measured = request.parallel == AUTO
     if measured:
-        several = request.comm is not None or launched() > 1
-        request = request.changed(parallel="nodes" if several else None)
+        request = request.changed(parallel="nodes" if request.comm is not None or launched() > 1 else None)
     # What is wrong on one rank alone must end the others too.
     comm = everyone(request.parallel, request.comm)
     several_ranks = comm is not None and comm.Get_size() > 1

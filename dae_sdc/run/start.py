@@ -263,8 +263,7 @@ def _of_model(equations: Equations, request: SolveOptions) -> Values | None:
                 return None
             guesses_only = equations.from_tool or bool(request.reduce or equations.remark)
             look = partial(_sought, equations, request, guesses_only)
-            what = t0, guesses_only, repr(request.bounds)
-            return calculated(model, what, look)
+            return calculated(model, (t0, guesses_only, repr(request.bounds)), look)
         states = model.form().names
         given = _values_of(equations, request, states)
         if given is None:
@@ -295,8 +294,7 @@ def _values_of(
     except (TypeError, ValueError, OverflowError):
         return None
     # Who did not ask for a reduction gives the state of the model.
-    of_model = request.reduce is None and values.shape == (len(states),)
-    names = states if of_model else equations.problem.names
+    names = states if request.reduce is None and values.shape == (len(states),) else equations.problem.names
     if values.shape != (len(names),) or not np.isfinite(values).all():
         return None
     return dict(zip(names, values.tolist(), strict=True))
@@ -470,8 +468,7 @@ def consistent_values(
     asked = {"u0": u0, "fixed": fixed, "guesses": guesses, "search": search}
     if equations.model is not None:
         try:
-            find = partial(_values_of_model, equations, **asked)
-            return of_closed(find, equations.model)
+            return of_closed(partial(_values_of_model, equations, **asked), equations.model)
         except HiddenByRoundingError:
             if not equations.model.of_function:
                 raise
@@ -484,7 +481,7 @@ def _values_of_model(
 ) -> Initial:
     """Consistent values of the model of a problem, in the order of the problem."""
     from dae_sdc.initial.search import initial_of_model
-    from dae_sdc.model.trace import without_starts
+    from dae_sdc.model.trace import with_starts
 
     problem, labels, named = equations.written, equations.labels, equations.named_in_model
     try:
@@ -494,7 +491,7 @@ def _values_of_model(
     except DAEError:
         has_start = False
     if not has_start:  # the zeros near which it was read are no start
-        model = without_starts(model)
+        model = with_starts(model, lambda j: {}, model.interval)
     kind = f"unknown of {type(problem).__name__}"
     fixed = conditions_in(fixed, model, labels)
     fixed, guesses, bounds = (

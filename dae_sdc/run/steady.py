@@ -152,8 +152,7 @@ def rest_of(equations: Equations, options: SteadyOptions) -> Steady:
             u0[j], fixed[j] = require_number(str(name), value), True
     for name in [options.turning] if isinstance(options.turning, str) else options.turning or ():
         turning[_place(problem, name)] = True
-    moving = bool(turning.any() or du.any())
-    hidden = _hidden(with_model(equations), t) if moving else None
+    hidden = _hidden(with_model(equations), t) if turning.any() or du.any() else None
     problem.start_step(problem.state(u0), t)
     return find_steady(problem, u0, t=t, du=du, fixed=fixed, turning=turning, hidden=hidden)
 
@@ -170,8 +169,7 @@ def guess_of(problem: ProblemDAE, values: Any, t: float) -> Vector:
             starts = np.zeros(problem.n)
     guess: Vector = np.nan_to_num(np.array(starts, dtype=np.float64))
     for name, value in (values or {}).items():
-        j = _place(problem, str(name))
-        guess[j] = require_number(str(name), value)
+        guess[_place(problem, str(name))] = require_number(str(name), value)
     return guess
 
 
@@ -238,13 +236,11 @@ def steady_branch(options: BranchOptions) -> Branch:
     if options.turning or any(str(key).startswith("der(") for key in options.fixed or ()):
         raise InputError("branches are of states at rest; leave turning and fixed derivatives out")
     equations = equations_near(options.problem, options.params, options.guess)
-    handle = ParameterOfProblem(equations.problem, name)
-    handle.value = first
+    ParameterOfProblem(equations.problem, name).value = first
     with metering(lambda total, unit: bar_of(total, unit, options.progress)):
         declared = None if equations.model is None else equations.model.parameters_by_name.get(name)
         unit = equations.problem.parameter_units.get(name, "") if declared is None else declared.unit
-        rest = rest_of(equations, options)
-        branch = branch_of(equations.problem, rest, name, (first, last), unit)
+        branch = branch_of(equations.problem, rest_of(equations, options), name, (first, last), unit)
     if options.out is not None:
         put_down(_table(branch, options), options.out, True)
     return branch

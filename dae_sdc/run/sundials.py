@@ -210,8 +210,7 @@ class _Runs:
             return record, self._run(record), ""
         sizes = None
         if self.sized:  # largest values of all unknowns in a run to a loose tolerance, unless it ends early
-            loose = self._to(max(rtol, rtol**SIZING_POWER), None)
-            first = _Record(loose, False, None, self.work)
+            first = _Record(self._to(max(rtol, rtol**SIZING_POWER), None), False, None, self.work)
             sizes = None if self._run(first) else first.sizes()
         kept = self._record(self._to(rtol, sizes))
         message = self._run(kept)
@@ -248,8 +247,7 @@ class _Runs:
         before = self.task.tolerance
         absolute = before.atol * (rtol / before.rtol)
         if self.sized and sizes is not None:
-            nominal = np.asarray(before.atol) / before.rtol
-            absolute = rtol * np.maximum(sizes, LEAST_NOMINAL * nominal)
+            absolute = rtol * np.maximum(sizes, LEAST_NOMINAL * (np.asarray(before.atol) / before.rtol))
         return replace(self.task, tolerance=replace(before, rtol=rtol, atol=absolute))
 
     def _record(self, task: Task, watched: Sequence[float] = ()) -> _Record:
@@ -274,8 +272,7 @@ class _Runs:
     def _compare(self, coarse: _Record, fine: _Record) -> str:
         """What is to be said of the errors of the finer run, by its difference to the other one."""
         before, after = coarse.states()[0], np.array([u for u, _ in fine.seen])
-        rates = np.array([du for _, du in fine.seen])
-        fine.correct(fine.watched, after, rates)
+        fine.correct(fine.watched, after, np.array([du for _, du in fine.seen]))
         wanted = self.task.tolerance
         allowed = wanted.atol + wanted.rtol * np.abs(after)
         allowed = np.where(allowed > 0.0, allowed, np.finfo(float).tiny)

@@ -156,8 +156,7 @@ class Sweep(Tabulated):
         kept = self.result.parameters.get("reduce")
         reduced = over_time(self.result.parameters)
         if isinstance(kept, Mapping) and "end" in kept:
-            columns = np.moveaxis(self.data["end"], 1, 0)
-            reduced["end"] = dict(zip(kept["end"], columns, strict=True))
+            reduced["end"] = dict(zip(kept["end"], np.moveaxis(self.data["end"], 1, 0), strict=True))
         if isinstance(kept, Mapping) and "events" in kept:
             reduced["events"] = self.events
         return reduced
@@ -240,11 +239,9 @@ class Sweep(Tabulated):
         if not self.is_reduced:
             return quantiles(self.values(name), parts)
         require_name("name", name, self.all_names)
-        kept = {statistic for statistic, of in self.reduced.items() if name in of}
-        if not kept.issuperset(wanted):
+        if not {statistic for statistic, of in self.reduced.items() if name in of}.issuperset(wanted):
             self._require_values()
-        rows = [self.reduced[statistic][name] for statistic in wanted]
-        return np.array(rows).reshape(*parts.shape, -1)
+        return np.array([self.reduced[statistic][name] for statistic in wanted]).reshape(*parts.shape, -1)
 
     def quantity(self, name: str) -> NDArray[np.float64]:
         """One number for each run.
@@ -279,8 +276,7 @@ class Sweep(Tabulated):
         call = re.fullmatch(r"(\w+)\((.+)\)", name)
         if call and call[1] in SUMMARIES and call[2] in self.all_names:
             return SUMMARIES[call[1]](self.values(call[2]), axis=1)
-        of_unknowns = [f"{summary}({self.names[0]})" for summary in SUMMARIES]
-        others = (*of_unknowns, *self.events, *dict(SCALARS))
+        others = (*[f"{summary}({self.names[0]})" for summary in SUMMARIES], *self.events, *dict(SCALARS))
         raise InputError(unknown("quantity", name, (*self.all_names, *others)))
 
     def failures(self) -> list[str]:

@@ -211,8 +211,7 @@ def is_model(value: object) -> bool:
 
 def is_plain_function(value: object) -> bool:
     """Whether a value can be called, and is neither a class nor something else that makes equations."""
-    others = is_problem(value) or isinstance(value, type) or hasattr(value, "problem")
-    return callable(value) and not others
+    return callable(value) and not (is_problem(value) or isinstance(value, type) or hasattr(value, "problem"))
 
 
 def is_file(text: str) -> bool:
@@ -270,8 +269,7 @@ def _equations_in(module: ModuleType) -> dict[str, Any]:
     here = {name: thing for name, thing in own.items() if getattr(thing, "__module__", "") == module.__name__}
     problems = {name: thing for name, thing in here.items() if is_problem(thing)}
     models = {name: thing for name, thing in own.items() if not isinstance(thing, type) and is_model(thing)}
-    functions = {name: thing for name, thing in here.items() if is_plain_function(thing)}
-    return problems | models or functions
+    return problems | models or {name: thing for name, thing in here.items() if is_plain_function(thing)}
 
 
 def _called(function: Callable[..., Any], given: dict[str, Any]) -> Any:

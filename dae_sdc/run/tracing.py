@@ -115,8 +115,7 @@ def check_at_states(problem: ProblemDAE, t: Vector, u: Vector, du: Vector) -> No
         return np.array(function.evaluate(state, rate, float(t[rows[k]])))
 
     with uncounted(problem), np.errstate(all="ignore"):
-        read = problem.evaluate_nodes(places, rates, t[rows])
-        for k, values in enumerate(read):
+        for k, values in enumerate(problem.evaluate_nodes(places, rates, t[rows])):
             try:
                 true = called(places, k)
                 largest = np.abs(true[np.isfinite(true)]).max(initial=0.0)

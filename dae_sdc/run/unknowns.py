@@ -65,8 +65,7 @@ class Unknowns:
     @property
     def units_of_removed(self) -> tuple[str, ...]:
         """Units of the removed unknowns."""
-        known = self.simplified.original.variables_by_name
-        return tuple(known[name].unit for name in self.simplified.map)
+        return tuple(self.simplified.original.variables_by_name[name].unit for name in self.simplified.map)
 
     @one_at_a_time
     def values(self, name: str, t: Vector, u: Vector, du: Vector, entries: Sequence[str]) -> Vector:
