@@ -15,6 +15,7 @@ from scipy.linalg import expm
 from scipy.optimize import brentq
 
 import dae_sdc as ds
+from dae_sdc.control import borders
 from dae_sdc.errors import InputError, SolveError
 from dae_sdc.modelica.reader import read_modelica_text
 from dae_sdc.run import arcs, modes
@@ -190,6 +191,7 @@ def test_a_mode_that_was_entered_before_costs_no_analysis(kind: str, analysed: l
     stops, state = converter.exact(30)
     assert solution.success, solution.message
     assert solution.stats["arcs"] > 80 and len(analysed) < 20
+    assert solution.stats["steps"] < 3.5 * solution.stats["arcs"]  # no small first steps in each of them
     found = times_of(solution)
     # Steps end at the zeros themselves, not at those of polynomials.
     assert np.allclose(found[(found % 1.0 > 0.401) & (found % 1.0 < 0.999)], stops, rtol=0.0, atol=1e-10)
@@ -199,6 +201,24 @@ def test_a_mode_that_was_entered_before_costs_no_analysis(kind: str, analysed: l
     assert solution(last + 0.2)[0] == pytest.approx(
         converter.flow(solution(float(last))[:2], "on", 0.2)[0], abs=1e-7
     )
+
+
+def test_the_first_zero_of_a_polynomial_is_told_or_none_or_doubt() -> None:
+    points, rng = (0.0, 0.2, 0.5, 0.8, 1.0), np.random.default_rng(4)
+    to_coefficients = borders._bernstein(points)
+    for number in range(300):
+        # Two real zeros and a complex pair; positive at 0, where half of the polynomials have a third zero.
+        zeros = np.append(rng.choice([-1.0, 1.0], 2) * rng.uniform(0.05, 2.0, 2), 0.0)
+        place, height, starts_at_zero = rng.uniform(0.0, 1.0), rng.uniform(0.05, 1.0), number % 2
+
+        def at(x: Any, z: Any = zeros, a: float = place, b: float = height, k: int = starts_at_zero) -> Any:
+            return (1.0 - x / z[0]) * (1.0 - x / z[1]) * (x if k else (x - a) ** 2 + b**2)
+
+        within = zeros[(zeros > 0.0) & (zeros <= 1.0)]
+        found = borders.first_zero((to_coefficients @ at(np.array(points))).tolist())
+        assert found == pytest.approx(within.min(initial=np.inf), abs=1e-9)
+    for doubtful in ([-1.0, 1.0, 1.0, 1.0], [1.0, -2.0, 4.0], [0.0, 0.0, 0.0], [0.0, -1.0, -1.0]):
+        assert borders.first_zero(doubtful) == -np.inf  # negative at 0, touching at 1 / 3, nothing, falling
 
 
 def test_a_mode_that_is_entered_by_impulses_again_costs_no_analysis(analysed: list[float]) -> None:

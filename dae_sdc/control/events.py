@@ -1092,9 +1092,8 @@ class LocateEvents(MarkingControl):
         """Keep the zeros of functions that are on their other side now; what rests at 0 shows in steps."""
         for watch, value in zip(watches, values, strict=True):
             away = abs(value) > max(watch.noise, watch.tolerance)
-            if watch.side * value < 0.0 and (
-                away or (abs(value) == TIE and _rests(P, watch, u, t, RATE_STEP * self._usual))
-            ):
+            rests = watch.side * value == -TIE and _rests(P, watch, u, t, RATE_STEP * self._usual)
+            if watch.side * value < 0.0 and (away or rests):
                 watch.side = -watch.side
                 if watch.event.counts(watch.side):
                     self._keep(watch, t, u, watch.side)

@@ -956,7 +956,7 @@ class MachineStages(StageEquations):
         """The number of sweeps, and what is left of the equations, of each step taken ahead, (K, 2)."""
         if self._memory.swept:
             return np.array(self._arrays["swept_rows"][:count])
-        return np.tile((self.numbers.plain, 0.0), (count, 1))
+        return np.full((count, 2), (self.numbers.plain, 0.0))
 
     def take_advanced(self) -> int | None:
         """How the sweeps of the step that was begun ahead have ended, once; None where none was."""
