@@ -116,9 +116,8 @@ class AdaptivityDAE(StepRequests, MarkingControl):
         """Let the sweeper of a step in a controller of pySDC work to the tolerance."""
         L, sweep, given = step.levels[0], step.levels[0].sweep, self.params
         for name in ("t_end", "rtol"):
-            if getattr(given, name) is None and (
-                name == "t_end" or getattr(sweep, "tolerance", None) is None
-            ):
+            has_tolerance = name == "rtol" and getattr(sweep, "tolerance", None) is not None
+            if getattr(given, name) is None and not has_tolerance:
                 raise InputError(
                     f"AdaptivityDAE needs {name}: give it in its parameters, or in controller_params"
                 )

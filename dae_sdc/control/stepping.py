@@ -391,8 +391,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         if taken is None:
             return None
         record.rejected += taken.rejected
-        start, seen = value, len(taken.starts)
-        count = seen
+        start, count = value, len(taken.starts)
         if count and watch is not None and watch.looks:
             try:
                 for seen in range(count):

@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from types import SimpleNamespace
 from typing import Any
 
@@ -110,9 +111,10 @@ def require_one_structure(
 
 
 def _kinds(model: Any, ways: Iterable[tuple[Any, Any]]) -> int:
-    """Number of different indices and degrees of freedom of a model and of its modes in one choice each."""
+    """Number, up to 2, of indices and degrees of freedom of a model and of its modes in one choice each."""
     kinds: set[Any] = set()
-    for mode in (model, *(in_mode(model, sides, numbers, {}).model for sides, numbers in ways)):
+    modes = chain([model], (in_mode(model, sides, numbers, {}).model for sides, numbers in ways))
+    while len(kinds) < 2 and (mode := next(modes, None)) is not None:
         try:
             structure = analyse(mode)
             kinds.add((structure.regular, structure.index, structure.dof))
@@ -205,8 +207,8 @@ class FollowedMode:
         self._taken += followed
         return arc, borders.crossed
 
-    def solution(self) -> Solution:
-        """All arcs as one, with values at the ends of steps that satisfy hidden constraints."""
+    def solution(self) -> tuple[Solution, tuple[float, ...]]:
+        """All arcs as one, with ends of steps that satisfy hidden constraints, and where they begin."""
         before, dense, rows = self._arc, list[StepData](), list[Any]()
         for taken in self._taken:
             places, m = zip(taken.starts.tolist(), taken.sizes.tolist(), strict=True), len(taken.nodes)
@@ -227,7 +229,7 @@ class FollowedMode:
         output = DenseOutput(t0, u0, t, u, dense, np.full_like(u0, np.nan), du, self._n_slopes)
         about: dict[str, Any] = {"t": t, "u": u, "du": du, "per_step": per_step, "stats": stats}
         about |= {"dense": before.dense and output, "parameters": {**before.parameters, "t0": t0}}
-        return replace(before, **about, message="", events=())
+        return replace(before, **about, message="", events=()), tuple(arc.t[0] for arc in self.arcs)
 
 
 @dataclass(eq=False)
@@ -512,9 +514,8 @@ class Modes:
         """All arcs as one solution, with the unknowns that all modes have."""
         every, solved, parts = self.solutions, list[tuple[Any, tuple[float, ...]]](), list[arcs.Arc]()
         borders = {name for mode in self.modes.values() for name in mode.borders}
-        known, last = {part.names for part in every}, len(every) - 1
-        names = tuple(name for name in every[0].names if all(name in some for some in known))
-        names = tuple(name for name in names if name not in borders)
+        shared = set(every[0].names).intersection(*{part.names for part in every}) - borders
+        names, last = tuple(name for name in every[0].names if name in shared), len(every) - 1
         for number, part in enumerate(every):
             if not isinstance(part, Solution):
                 continue
@@ -528,11 +529,7 @@ class Modes:
                 dense = replace(part.dense, behind=None)
                 part = replace(part, u=np.vstack([part.u[:-1], dense.values[-1]]), dense=dense)
             solved.append((part, (part.parameters["t0"],)))
-        followed = [
-            (mode.solution(), tuple(arc.t[0] for arc in mode.arcs))
-            for mode in self.followed.values()
-            if mode.arcs
-        ]
+        followed = [mode.solution() for mode in self.followed.values() if mode.arcs]
         for part, begins in [solved[0], *followed, *solved[1:]]:
             columns = np.array([part.names.index(name) for name in names])
             mode: Any = arcs.Mode(None, columns, (), names)  # type: ignore[arg-type]
