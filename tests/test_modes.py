@@ -203,6 +203,30 @@ def test_a_mode_that_was_entered_before_costs_no_analysis(kind: str, analysed: l
     )
 
 
+@pytest.mark.parametrize("level", [0.5, 50.0], ids=["in each period", "never"])
+def test_events_are_located_in_modes_that_were_entered_before(level: float, analysed: list[float]) -> None:
+    """The current rises above a level once a period, while the switch is on; the other arcs have no event."""
+    converter, periods = Converter("buck", 30.0), 12
+    m = converter.model(periods)
+    number = m.discrete("number")
+    m.when(f"i > {level}", {number: number + 1})
+    solution = ds.solve(m, rtol=1e-8)
+    assert solution.success, solution.message
+    state, expected = np.zeros(2), []
+    for k in range(periods):
+        on = converter.flow(state, "on", 0.4)
+        if state[0] < level < on[0]:
+            rise = brentq(lambda t, s=state: converter.flow(s, "on", t)[0] - level, 0.0, 0.4, xtol=1e-15)
+            expected.append(k + rise)
+        state = converter.exact(k + 1)[1]
+    assert (len(expected) > periods // 2) == (level < 1.0)
+    (record,) = solution.events
+    assert np.allclose(record.t, expected, rtol=0.0, atol=1e-7)
+    assert solution["number"][-1] == len(expected)
+    assert np.allclose([solution["i"][-1], solution["v"][-1]], state, rtol=0.0, atol=1e-6)
+    assert len(analysed) < (2 * periods if level < 1.0 else 10)
+
+
 def test_the_first_zero_of_a_polynomial_is_told_or_none_or_doubt() -> None:
     points, rng = (0.0, 0.2, 0.5, 0.8, 1.0), np.random.default_rng(4)
     to_coefficients = borders._bernstein(points)

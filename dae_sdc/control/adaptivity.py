@@ -308,13 +308,7 @@ class AdaptivityDAE(StepRequests, MarkingControl):
     # --- steps taken ahead ----------------------------------------------------------------------------------
 
     def go_ahead(
-        self,
-        L: Any,
-        value: Any,
-        time: float,
-        most: int,
-        hesitation: Any,
-        look: Callable[[Any, Any, Taken], int] | None,
+        self, L: Any, value: Any, time: float, most: int, hesitation: Any, look: Any
     ) -> Taken | None:
         """Steps that are taken one after the other from a state, as they would be one by one, if any can."""
         # Those that ``look`` does not take for the first of nothing but plain ones are to be taken again.

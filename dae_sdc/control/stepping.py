@@ -289,11 +289,17 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         # Sizes of unknowns go on to be those that were seen in the last run.
         level, value, time, steps, followed = self.MS[0].levels[0], u0, t0, self.adaptivity, list[Taken]()
         steps.begin(self.MS[0], time, value, t_end)
+        if (events := self.events) is not None:
+            events.begin(level, time, value, steps)
         while time < t_end and not borders.crossed:
             most = 1 if borders.aim else MOST_STEPS
             taken = steps.go_ahead(level, value, time, most, (0.0, 0.0), None) if self._record else None
             if taken is None or (count := borders.look(taken)) < 0:
                 break
+            if events is not None and count:
+                seen = events.look_ahead(level, value, taken)
+                if seen < len(taken.starts) or any(watch.times for watch in events.watches):
+                    break
             if borders.aim and taken.status == UNFINISHED:  # beyond the border
                 level.sweep.drop_step()
             if count:

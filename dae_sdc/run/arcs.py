@@ -328,7 +328,8 @@ def joined(
     message = "; ".join(reversed(firsts.values())) if success else ended or last.message
     missing = any(solution.equations is None for solution in solutions)
     log = {key: value for solution in solutions for key, value in solution.log.items()}
-    columns = ([_of_run(record, arc.mode) for record in arc.solution.events[:count]] for arc in arcs)
+    located = [arc for arc in arcs if arc.solution.events]  # None was in modes that were entered before.
+    columns = ([_of_run(record, arc.mode) for record in arc.solution.events[:count]] for arc in located)
     events = tuple(map(_merged, zip(*columns, strict=True)))
     records = [_of_run(record, arc.mode) for arc in arcs for record in arc.solution.switches]
     records += [

@@ -117,12 +117,7 @@ def with_method(request: SolveOptions, problem: ProblemDAE, measured: bool) -> t
 
 
 def adapted_to(
-    setup: Setup,
-    tolerance: Tolerance,
-    sizes: Steps,
-    t_end: float,
-    stops: Sequence[float],
-    between: int = 0,
+    setup: Setup, tolerance: Tolerance, sizes: Steps, t_end: float, stops: Sequence[float], between: int = 0
 ) -> Setup:
     """The setup of a run that takes steps of a given accuracy, at their ends or also between their nodes."""
     cls = setup.sweeper_class

@@ -172,10 +172,14 @@ class FollowedMode:
         self._sizes: Vector | None = None  # Of the unknowns in the arc before, by which it was judged.
 
     def _begun(self) -> SteppingController:
-        """The controller without hooks and events."""
+        """The controller without hooks, and with the events of the user alone."""
         setup = plan_of(*self._run, False).setup
         description = setup.with_step(1.0)
-        description["convergence_controllers"].pop(LocateEvents, None)
+        controllers = description["convergence_controllers"]
+        located = controllers.pop(LocateEvents, {"events": ()})
+        self._events = located["events"][: len(located["events"]) - len(self._columns)]
+        if self._events:
+            controllers[LocateEvents] = {**located, "events": self._events}
         with told_before():
             controller = SteppingController({**CONTROLLER, "hook_class": [StepRecord]}, description)
         controller.show_stages(False)
@@ -192,7 +196,8 @@ class FollowedMode:
         sizes = np.array([largest.get(name, 0.0) for name in names])
         sizes = np.maximum(sizes, LEAST_SIZE * sizes.max())
         self._sizes = sizes if self._sizes is None else self._sizes
-        if (sizes > MOST_GROWTH * self._sizes).any():
+        due = any(event.times is not None and len([*event.times(t, stop)]) for event in self._events)
+        if due or (sizes > MOST_GROWTH * self._sizes).any():
             return None
         scales.before[:] = np.maximum(scales.unknowns, sizes, out=scales.unknowns)
         followed = controller.follow(problem.state([values[name] for name in names]), t, stop, borders)
@@ -493,7 +498,7 @@ class Modes:
         problem: Any = equations.problem
         problem.run_scales.before[:] = [self.largest.get(name, 0.0) for name in problem.names]
         arc = arcs.in_arcs(request, equations, begun, False)
-        looks = self.events or len(request.hooks) or request.controller_params or equations.simplified
+        looks = len(request.hooks) or request.controller_params or equations.simplified
         linear = self.linear.get(mode) is not None and problem.form.jumps is None
         if linear and not looks and arc.success and {*problem.names} <= start.keys():
             self.followed.setdefault(mode, FollowedMode(mode.borders)).begin(run, arc)
