@@ -148,8 +148,11 @@ def linear_start(model: Any, held: Iterable[str], t: float) -> LinearStart | Non
     timed = any(leaf.kind == "t" for root in system.roots for leaf in graph.leaves_of(root))
     constant = part.values(np.zeros(len(jets)), np.array(t))
 
+    kept = [name for name, on in zip(jets, fixed, strict=True) if on]
+
     def at(time: float, values: Values) -> dict[str, float]:
-        x = np.array([values[name] if on else 0.0 for name, on in zip(jets, fixed, strict=True)])
+        x = np.zeros(len(jets))
+        x[fixed] = [values[name] for name in kept]
         rest = part.values(np.zeros(len(jets)), np.array(time)) if timed else constant
         for _ in range(2):  # the second time for rounding
             x += inverse @ (matrix @ x + rest)
@@ -359,7 +362,7 @@ class Modes:
             if not jumps and tuple(sides.values()) in seen:
                 continue
             seen.add(tuple(sides.values()))
-            single = [] if jumps else [_flipped(sides, [choice]) for choice in self.untimed]
+            single = (_flipped(sides, [choice]) for choice in ([] if jumps else self.untimed))
             try:
                 mode, start, landed = self._start(t, state, sides, jumps)
                 values = {name: np.array([value]) for name, value in start.items()}
