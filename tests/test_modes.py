@@ -19,6 +19,7 @@ from scipy.linalg import expm
 from scipy.optimize import brentq
 
 import dae_sdc as ds
+from dae_sdc.control import borders
 from dae_sdc.errors import InputError, SolveError
 from dae_sdc.modelica.reader import read_modelica_text
 from dae_sdc.run import arcs, modes
@@ -226,6 +227,7 @@ def test_a_mode_that_was_entered_before_costs_no_analysis(kind: str, analysed: l
     stops, state = converter.exact(30)
     assert solution.success, solution.message
     assert solution.stats["arcs"] > 80 and len(analysed) < 20
+    assert solution.stats["steps"] < 3.5 * solution.stats["arcs"]  # no small first steps in each of them
     found = times_of(solution)
     # Steps end at the zeros themselves, not at those of polynomials.
     assert np.allclose(found[(found % 1.0 > 0.401) & (found % 1.0 < 0.999)], stops, rtol=0.0, atol=1e-10)
@@ -235,6 +237,48 @@ def test_a_mode_that_was_entered_before_costs_no_analysis(kind: str, analysed: l
     assert solution(last + 0.2)[0] == pytest.approx(
         converter.flow(solution(float(last))[:2], "on", 0.2)[0], abs=1e-7
     )
+
+
+@pytest.mark.parametrize("level", [0.5, 50.0], ids=["in each period", "never"])
+def test_events_are_located_in_modes_that_were_entered_before(level: float, analysed: list[float]) -> None:
+    """The current rises above a level once a period, while the switch is on; the other arcs have no event."""
+    converter, periods = Converter("buck", 30.0), 12
+    m = converter.model(periods)
+    number = m.discrete("number")
+    m.when(f"i > {level}", {number: number + 1})
+    solution = ds.solve(m, rtol=1e-8)
+    assert solution.success, solution.message
+    state, expected = np.zeros(2), []
+    for k in range(periods):
+        on = converter.flow(state, "on", 0.4)
+        if state[0] < level < on[0]:
+            rise = brentq(lambda t, s=state: converter.flow(s, "on", t)[0] - level, 0.0, 0.4, xtol=1e-15)
+            expected.append(k + rise)
+        state = converter.exact(k + 1)[1]
+    assert (len(expected) > periods // 2) == (level < 1.0)
+    (record,) = solution.events
+    assert np.allclose(record.t, expected, rtol=0.0, atol=1e-7)
+    assert solution["number"][-1] == len(expected)
+    assert np.allclose([solution["i"][-1], solution["v"][-1]], state, rtol=0.0, atol=1e-6)
+    assert len(analysed) < (2 * periods if level < 1.0 else 10)
+
+
+def test_the_first_zero_of_a_polynomial_is_told_or_none_or_doubt() -> None:
+    points, rng = (0.0, 0.2, 0.5, 0.8, 1.0), np.random.default_rng(4)
+    to_coefficients = borders._bernstein(points)
+    for number in range(300):
+        # Two real zeros and a complex pair; positive at 0, where half of the polynomials have a third zero.
+        zeros = np.append(rng.choice([-1.0, 1.0], 2) * rng.uniform(0.05, 2.0, 2), 0.0)
+        place, height, starts_at_zero = rng.uniform(0.0, 1.0), rng.uniform(0.05, 1.0), number % 2
+
+        def at(x: Any, z: Any = zeros, a: float = place, b: float = height, k: int = starts_at_zero) -> Any:
+            return (1.0 - x / z[0]) * (1.0 - x / z[1]) * (x if k else (x - a) ** 2 + b**2)
+
+        within = zeros[(zeros > 0.0) & (zeros <= 1.0)]
+        found = borders.first_zero((to_coefficients @ at(np.array(points))).tolist())
+        assert found == pytest.approx(within.min(initial=np.inf), abs=1e-9)
+    for doubtful in ([-1.0, 1.0, 1.0, 1.0], [1.0, -2.0, 4.0], [0.0, 0.0, 0.0], [0.0, -1.0, -1.0]):
+        assert borders.first_zero(doubtful) == -np.inf  # negative at 0, touching at 1 / 3, nothing, falling
 
 
 def test_a_mode_that_is_entered_by_impulses_again_costs_no_analysis(analysed: list[float]) -> None:
@@ -740,9 +784,15 @@ def test_a_coil_that_is_opened_loses_its_current_but_beside_a_diode() -> None:
     assert beside["i"][-1] == pytest.approx(np.exp(-1.0), rel=1e-7)
 
 
-def test_only_modes_that_are_entered_are_analysed() -> None:
+def test_only_modes_that_are_entered_are_analysed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten diodes before coils, each of which conducts from its own voltage on: 11 of 1024 modes occur."""
-    count = 10
+    count, structures = 10, list[ds.Model]()
+
+    def analyse(model: ds.Model) -> Any:
+        structures.append(model)
+        return ds.structure(model)
+
+    monkeypatch.setattr(modes, "analyse", analyse)
     m = ds.Model("ladder", interval=(0.0, 1.0))
     source = (count + 1) * m.t
     for k in range(count):
@@ -751,6 +801,7 @@ def test_only_modes_that_are_entered_are_analysed() -> None:
     solution = ds.solve(m, rtol=1e-6)
     assert solution.success, solution.message
     assert "11 modes" in solution.message
+    assert len(structures) <= 3  # both sides of one diode tell that structures differ
     begins = (np.arange(count) + 0.5) / (count + 1)
     assert np.allclose(times_of(solution), begins, rtol=0.0, atol=1e-5)
     exact = (count + 1) * (1.0 - begins - 1.0 + np.exp(begins - 1.0))

@@ -119,9 +119,8 @@ class AdaptivityDAE(StepRequests, MarkingControl):
         """Let the sweeper of a step in a controller of pySDC work to the tolerance."""
         L, sweep, given = step.levels[0], step.levels[0].sweep, self.params
         for name in ("t_end", "rtol"):
-            if getattr(given, name) is None and (
-                name == "t_end" or getattr(sweep, "tolerance", None) is None
-            ):
+            has_tolerance = name == "rtol" and getattr(sweep, "tolerance", None) is not None
+            if getattr(given, name) is None and not has_tolerance:
                 raise InputError(
                     f"AdaptivityDAE needs {name}: give it in its parameters, or in controller_params"
                 )
@@ -329,13 +328,7 @@ class AdaptivityDAE(StepRequests, MarkingControl):
     # --- steps taken ahead ----------------------------------------------------------------------------------
 
     def go_ahead(
-        self,
-        L: Any,
-        value: Any,
-        time: float,
-        most: int,
-        hesitation: Any,
-        look: Callable[[Any, Any, Taken], int] | None,
+        self, L: Any, value: Any, time: float, most: int, hesitation: Any, look: Any
     ) -> Taken | None:
         """Steps that are taken one after the other from a state, as they would be one by one, if any can."""
         # What is looked at afterwards has a polynomial, or u' at both ends.

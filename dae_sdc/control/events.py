@@ -284,7 +284,7 @@ class AcceptedStep(NamedTuple):
     @classmethod
     def of(cls, L: Any, n_slopes: int) -> AcceptedStep:
         """The step that a level has taken."""
-        within = getattr(L.sweep, "within_step", ((), None))
+        within = getattr(L.sweep, "within_step", ((), ()))
         return cls(L, L.time, L.dt, L.u[0], L.uend, L.f[0], n_slopes, within)
 
     @property
@@ -315,9 +315,8 @@ class Curve:
             if stages:
                 self._by_stages |= step.level.prob.is_algebraic
             # The method gives no derivative of unknowns that a constraint fixes, but their values at stages.
-            places, inner = step.within if stages else ((), None)
-            rows = [start, end] if not places else [start, *inner, end]
-            self._others = Scheme((0.0, *places, 1.0)), np.array(rows)
+            places, inner = step.within if stages else ((), ())
+            self._others = Scheme((0.0, *places, 1.0)), np.array([start, *inner, end])
         # An unknown that stays, such as one that events alone change, is constant to the last bit.
         values, rate = self._rows[: len(self._scheme.points)], polynomial.derivative_at_end()
         self._start, self._stays = start, (values == start).all(axis=0) & (rate == 0.0)
@@ -1166,9 +1165,8 @@ class LocateEvents(MarkingControl):
             off = watch.side * value < 0.0 and TIE < abs(value) <= self._accuracy * watch.size
             watch.tolerance = max(watch.tolerance, 2.0 * abs(value) if off else 0.0)
             away = abs(value) > max(watch.noise, watch.tolerance)
-            if watch.side * value < 0.0 and (
-                away or (abs(value) == TIE and _rests(P, watch, u, t, RATE_STEP * self._usual))
-            ):
+            rests = watch.side * value == -TIE and _rests(P, watch, u, t, RATE_STEP * self._usual)
+            if watch.side * value < 0.0 and (away or rests):
                 watch.side = -watch.side
                 if watch.event.counts(watch.side):
                     self._keep(watch, t, u, watch.side)

@@ -251,8 +251,7 @@ class StepRecord(Hooks):  # type: ignore[misc]
             "residual": L.status.residual,
             "sweeps": getattr(sweep, "initial_sweeps", 0) + step.status.iter * L.params.nsweeps,
         }
-        before = self._before[step.status.slot]
-        for name, now, then in zip(COUNTERS, counts_of(L.prob), before, strict=True):
+        for name, now, then in zip(COUNTERS, counts_of(L.prob), self._before[step.status.slot], strict=True):
             row[name] = now - then
         if self.dense:
             u0, collocation = L.u[0], getattr(sweep, "collocation", True)

@@ -382,11 +382,14 @@ def longest_of(steps: StepsInARow) -> float:
 def touching_point(value: Callable[[float], float], a: float, b: float) -> float | None:
     """Where between a and b a function touches zero, or goes a little beyond; None where it does not."""
     sign = np.sign(value(a)) or np.sign(value(b))
-    options = {"xatol": 1e-9 * (b - a)}
-    minimum = minimize_scalar(lambda x: sign * value(x), bounds=(a, b), method="bounded", options=options)
     aside = TOUCHING_DISTANCE * (b - a)
-    around = min(sign * value(minimum.x - aside), sign * value(minimum.x + aside))
-    return float(minimum.x) if abs(minimum.fun) <= TOUCHING_VALUE * around else None
+    for exactness, most in ((1e-4, 10.0 * TOUCHING_VALUE), (1e-9, TOUCHING_VALUE)):  # most are far from zero
+        about: Any = {"bounds": (a, b), "method": "bounded", "options": {"xatol": exactness * (b - a)}}
+        minimum = minimize_scalar(lambda x: sign * value(x), **about)
+        around = min(sign * value(minimum.x - aside), sign * value(minimum.x + aside))
+        if not abs(minimum.fun) <= most * around:
+            return None
+    return float(minimum.x)
 
 
 class SingularPointError(SingularMatrixError):

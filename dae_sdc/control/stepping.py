@@ -283,29 +283,29 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
             process(self, step, MS=[step])
         return value, self.return_stats()
 
-    def follow(self, u0: Any, t0: float, t_end: float, borders: Borders) -> bool:
-        """Take steps from a state to an end or the first border; whether all of them were plain."""
+    def follow(self, u0: Any, t0: float, t_end: float, borders: Borders) -> list[Taken] | None:
+        """Steps from a state to an end or the first border; None where not all of them are plain."""
         # Sizes of unknowns go on to be those that were seen in the last run.
-        step, value, time, steps = self.MS[0], u0, t0, self.adaptivity
-        level, record = step.levels[0], self._record
-        step.status.first = True
-        self._begin(time, value)
-        self._call("pre_run")
-        steps.begin(step, time, value, t_end)
+        level, value, time, steps, followed = self.MS[0].levels[0], u0, t0, self.adaptivity, list[Taken]()
+        steps.begin(self.MS[0], time, value, t_end)
+        if (events := self.events) is not None:
+            events.begin(level, time, value, steps)
         while time < t_end and not borders.crossed:
             most = 1 if borders.aim else MOST_STEPS
-            taken = None if record is None else steps.go_ahead(level, value, time, most, (0.0, 0.0), None)
-            count = 0 if taken is None else borders.look(taken)
-            if record is None or taken is None or borders.is_doubtful or not (count or borders.aim):
+            taken = steps.go_ahead(level, value, time, most, (0.0, 0.0), None) if self._record else None
+            if taken is None or (count := borders.look(taken)) < 0:
                 break
+            if events is not None and count:
+                seen = events.look_ahead(level, value, taken)
+                if seen < len(taken.starts) or any(watch.times for watch in events.watches):
+                    break
             if borders.aim and taken.status == UNFINISHED:  # beyond the border
                 level.sweep.drop_step()
             if count:
-                value = taken.end(count - 1, level.prob.n_diff)
                 last = count == len(taken.starts)
+                value = taken.value if last else taken.end(count - 1, level.prob.n_diff)
                 time = taken.time if last else float(taken.starts[count - 1] + taken.sizes[count - 1])
-                record.take_ahead(taken if last else taken.first(count))
-            record.rejected += taken.rejected
+                followed.append(taken if last else taken.first(count))
             steps.check_limit(level, time)
             level.params.dt = borders.aim or taken.next_dt
             steps.sizes.meets *= not borders.aim
@@ -313,9 +313,9 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
                 break
         else:
             if not steps.must_repeat_run(level, value):
-                return True
+                return followed
         level.sweep.reset()  # a step may have been begun
-        return False
+        return None
 
     def _carry_out(self, step: Any, value: Any, time: float) -> Any:
         """Take all steps from a state; returns the state at their end."""
@@ -396,8 +396,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         if taken is None:
             return None
         record.rejected += taken.rejected
-        start, seen = value, len(taken.starts)
-        count = seen
+        start, count = value, len(taken.starts)
         if count and watch is not None and watch.looks:
             try:
                 for seen in range(count):

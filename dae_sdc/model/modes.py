@@ -145,7 +145,7 @@ def sliding(
     return SlidingModel(extended, tuple(shares), places)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Choice:
     """A comparison, a sign, a smaller or a larger value, by which equations have other unknowns in them."""
 

@@ -94,6 +94,7 @@ class Arc:
     mode: Mode
     solution: Solution
     located: LocateEvents | None
+    begins: tuple[float, ...]  # Several, where the solution has the steps of more than this arc.
 
 
 @dataclass(eq=False)
@@ -149,7 +150,8 @@ class _Arcs:
         return put_down_of(whole, self.request.out)
 
     def _keep(self, mode: Mode, carried: Carried) -> None:
-        self.arcs.append(Arc(mode, carried.solution, carried.located))
+        begins = (carried.solution.parameters["t0"],)
+        self.arcs.append(Arc(mode, carried.solution, carried.located, begins))
         if carried.sizes is not None:
             np.maximum(self.sizes, carried.sizes[mode.columns], out=self.sizes)
 
@@ -314,19 +316,22 @@ def joined(
     """All arcs as one solution with as many events, and what has to be told of it."""
     first, rest = arcs[0], arcs[1:]
     parts = [_rows(first, times, True), *(_rows(arc, times, False) for arc in rest)]
-    t, u, du = (np.concatenate([part[k] for part in parts]) for k in range(3))
-    per_step = {name: np.concatenate([part[3][name] for part in parts]) for name in first.solution.per_step}
+    order = np.argsort(np.concatenate([part[0] for part in parts]), kind="stable")
+    t, u, du = (np.concatenate([part[k] for part in parts])[order] for k in range(3))
+    work = {name: np.concatenate([part[3][name] for part in parts]) for name in first.solution.per_step}
+    per_step = {name: counts[order] for name, counts in work.items()}
     solutions = [arc.solution for arc in arcs]
     names = dict.fromkeys(name for solution in solutions for name in solution.stats)
     stats = {name: sum(solution.stats.get(name, 0) for solution in solutions) for name in names}
-    stats["arcs"], last = len(solutions), solutions[-1]
+    stats["arcs"], last = sum(len(arc.begins) for arc in arcs), solutions[-1]
     success = last.success and not ended
     texts = [*told, *(piece for arc in arcs for piece in _said(arc, count))]
     firsts = {text.partition(" at t=")[0]: text for text in reversed(texts)}  # of what is told several times
     message = "; ".join(reversed(firsts.values())) if success else ended or last.message
     missing = any(solution.equations is None for solution in solutions)
     log = {key: value for solution in solutions for key, value in solution.log.items()}
-    columns = ([_of_run(record, arc.mode) for record in arc.solution.events[:count]] for arc in arcs)
+    located = [arc for arc in arcs if arc.solution.events]  # None was in modes that were entered before.
+    columns = ([_of_run(record, arc.mode) for record in arc.solution.events[:count]] for arc in located)
     events = tuple(map(_merged, zip(*columns, strict=True)))
     records = [_of_run(record, arc.mode) for arc in arcs for record in arc.solution.switches]
     records += [
@@ -429,10 +434,12 @@ def _dense(arcs: Sequence[Arc]) -> DenseOutput | None:
             first = int(np.count_nonzero(columns < scheme.first))
             steps.append(step._replace(scheme=scheme._replace(first=first), rows=rows[:, columns]))
     begin, ends = parts[0][0], np.concatenate([part.ends for part, _ in parts])
-    values = np.concatenate([part.values[:, columns] for part, columns in parts])
-    slopes = np.concatenate([part.derivatives[:, columns] for part, columns in parts])
+    order = np.argsort(ends, kind="stable")
+    values = np.concatenate([part.values[:, columns] for part, columns in parts])[order]
+    slopes = np.concatenate([part.derivatives[:, columns] for part, columns in parts])[order]
     u0, du0 = (start[parts[0][1]] for start in (begin.u0, begin.du0))
-    return DenseOutput(begin.t0, u0, ends, values, steps, du0, slopes, begin.n_slopes)
+    steps = [steps[number] for number in order.tolist()]
+    return DenseOutput(begin.t0, u0, ends[order], values, steps, du0, slopes, begin.n_slopes)
 
 
 class PointsOfArcs:
@@ -445,7 +452,10 @@ class PointsOfArcs:
         self.dense = [
             arc.solution.dense if len(arc.mode.columns) < len(arc.solution.names) else None for arc in arcs
         ]
-        self.begins = np.array([arc.solution.parameters["t0"] for arc in arcs[1:]])
+        begins = np.array([(begin, number) for number, arc in enumerate(arcs) for begin in arc.begins])
+        begins = begins[np.argsort(begins[:, 0], kind="stable")]
+        # Of all arcs but the first, and to which of these solutions each of them belongs.
+        self.begins, self._owners = begins[1:, 0], begins[:, 1].astype(int)
         self.at_ends = all(points is not None and points.at_ends for points in self.points)
 
     def _of_mode(self, k: int, t: Vector, u: Vector, du: Vector) -> tuple[Any, Vector, Vector]:
@@ -459,7 +469,7 @@ class PointsOfArcs:
 
     def correct(self, t: Vector, u: Vector, du: Vector, h: Vector) -> NDArray[np.bool_]:
         """See :meth:`Pointwise.correct`."""
-        done, at = np.zeros(len(t), dtype=bool), np.searchsorted(self.begins, t)
+        done, at = np.zeros(len(t), dtype=bool), self._owners[np.searchsorted(self.begins, t)]
         for k in np.unique(at).tolist():
             rows, columns = np.flatnonzero(at == k), self.columns[k]
             points, whole, slopes = self._of_mode(k, t[rows], u[rows], du[rows])
@@ -469,7 +479,7 @@ class PointsOfArcs:
 
     def errors(self, t: float, u: Vector, du: Vector, h: float) -> Vector:
         """See :meth:`Pointwise.errors`."""
-        k = int(np.searchsorted(self.begins, t))
+        k = int(self._owners[np.searchsorted(self.begins, t)])
         points, whole, slopes = self._of_mode(k, np.array([t]), u[None], du[None])
         errors: Vector = points.errors(t, whole[0], slopes[0], h)[self.columns[k]]
         return errors

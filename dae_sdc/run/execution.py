@@ -322,9 +322,7 @@ class Execution:
             if self.out is not None and len(record.rows):
                 put_down(self.solution(record, f"ended by {type(error).__name__}"), self.out, False)
             together = self.check_in(GRACE)
-            if (
-                isinstance(error, SystemExit) and not together
-            ):  # the others wait for what this rank will not send
+            if isinstance(error, SystemExit) and not together:  # others wait for what this rank will not send
                 end_job(words_of(error))
             raise
         return ""

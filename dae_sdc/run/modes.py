@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,10 @@ from scipy.linalg import null_space
 
 from dae_sdc.control.borders import Borders
 from dae_sdc.control.events import MOST_SWITCHES, Event, LocateEvents, accurate_slopes, as_events
-from dae_sdc.control.hooks import COUNTS, StepRecord, hook_of
+from dae_sdc.control.hooks import COUNTS, StepRecord
 from dae_sdc.control.stepping import SteppingController
 from dae_sdc.dae.branches import MESSAGE
-from dae_sdc.dae.interpolant import DenseOutput
+from dae_sdc.dae.interpolant import DenseOutput, StepData, steps_of_stages
 from dae_sdc.dae.scales import balanced
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError, InputError, ResultFileError, SolveError, TimeLimitError
@@ -39,6 +40,7 @@ from dae_sdc.run.target import calculated
 from dae_sdc.run.unknowns import events_of
 from dae_sdc.sharing import told_before
 from dae_sdc.structure.analysis import analyse
+from dae_sdc.sweepers.steps_ahead import Taken
 
 TIME_BEHIND = 8.0 * float(np.finfo(float).eps)  # Relative distance at which conditions of time have changed.
 LEAST_PROGRESS = 1e-7  # Length of a mode, relative to that of the run, that counts as progress.
@@ -118,7 +120,9 @@ def _differ(models: Iterable[Any]) -> bool:
             kinds.add((structure.regular, structure.index, structure.dof))
         except DAEError:
             kinds.add(None)
-    return len(kinds) > 1
+        if len(kinds) > 1:
+            return True
+    return False
 
 
 def linear_start(model: Any, held: Iterable[str], t: float) -> LinearStart | None:
@@ -146,8 +150,11 @@ def linear_start(model: Any, held: Iterable[str], t: float) -> LinearStart | Non
     timed = any(leaf.kind == "t" for root in system.roots for leaf in graph.leaves_of(root))
     constant = part.values(np.zeros(len(jets)), np.array(t))
 
+    kept = [name for name, on in zip(jets, fixed, strict=True) if on]
+
     def at(time: float, values: Values) -> dict[str, float]:
-        x = np.array([values[name] if on else 0.0 for name, on in zip(jets, fixed, strict=True)])
+        x = np.zeros(len(jets))
+        x[fixed] = [values[name] for name in kept]
         rest = part.values(np.zeros(len(jets)), np.array(time)) if timed else constant
         for _ in range(2):  # the second time for rounding
             x += inverse @ (matrix @ x + rest)
@@ -159,75 +166,83 @@ def linear_start(model: Any, held: Iterable[str], t: float) -> LinearStart | Non
 class FollowedMode:
     """A mode that was entered before, whose plain arcs are taken by a controller that is made once."""
 
-    def __init__(
-        self, run: tuple[SolveOptions, Equations, Start], borders: Sequence[str], arc: Solution
-    ) -> None:
+    def __init__(self, borders: Sequence[str]) -> None:
+        self._borders, self.arcs, self._taken = borders, list[SimpleNamespace](), list[Taken]()
+
+    def begin(self, run: tuple[SolveOptions, Equations, Start], arc: Solution) -> None:
+        """Go on like an arc that was taken in another way."""
         self._run, self._arc = run, arc
-        self._columns = [arc.names.index(name) for name in borders]
+        self._columns = [arc.names.index(name) for name in self._borders]
         self._controller: Any = None
         self._sizes: Vector | None = None  # Of the unknowns in the arc before, by which it was judged.
-        self._followed: list[Solution] = []
 
     def _begun(self) -> SteppingController:
-        """The controller without hooks and events."""
+        """The controller without hooks, and with the events of the user alone."""
         setup = plan_of(*self._run, False).setup
         description = setup.with_step(1.0)
-        description["convergence_controllers"].pop(LocateEvents, None)
+        controllers = description["convergence_controllers"]
+        located = controllers.pop(LocateEvents, {"events": ()})
+        self._events = located["events"][: len(located["events"]) - len(self._columns)]
+        if self._events:
+            controllers[LocateEvents] = {**located, "events": self._events}
         with told_before():
             controller = SteppingController({**CONTROLLER, "hook_class": [StepRecord]}, description)
         controller.show_stages(False)
-        record: StepRecord = hook_of(controller, StepRecord)
-        record.dense = self._arc.dense is not None
-        record.n_slopes = accurate_slopes(setup.sweeper_class, setup.problem)
+        self._n_slopes = accurate_slopes(setup.sweeper_class, setup.problem)
         return controller
 
     def arc(
         self, values: Values, t: float, stop: float, signs: Sequence[int], largest: Values
-    ) -> tuple[Solution, list[int]] | None:
-        """The solution from values at a time, and the borders it ends at; None where steps are not plain."""
+    ) -> tuple[SimpleNamespace, list[int]] | None:
+        """What is asked of a solution, and the borders it ends at; None where steps are not plain."""
         self._controller = controller = self._controller or self._begun()
-        problem, record = controller.MS[0].levels[0].prob, hook_of(controller, StepRecord)
+        problem: Any = controller.MS[0].levels[0].prob
         scales, names, borders = problem.run_scales, problem.names, Borders(self._columns, signs)
         sizes = np.array([largest.get(name, 0.0) for name in names])
         sizes = np.maximum(sizes, LEAST_SIZE * sizes.max())
         self._sizes = sizes if self._sizes is None else self._sizes
-        if (sizes > MOST_GROWTH * self._sizes).any():
+        due = any(event.times is not None and len([*event.times(t, stop)]) for event in self._events)
+        if due or (sizes > MOST_GROWTH * self._sizes).any():
             return None
         scales.before[:] = np.maximum(scales.unknowns, sizes, out=scales.unknowns)
-        u0 = problem.state([values[name] for name in names])
-        if not controller.follow(u0, t, stop, borders):
+        followed = controller.follow(problem.state([values[name] for name in names]), t, stop, borders)
+        if followed is None:
             return None
-        first = {"t": t, "residual": 0.0, "u": u0.view(np.ndarray), "du": np.full(problem.n, np.nan)}
-        rows, before = record.rows.columns(first), self._arc
-        times, u, du = (rows[name] for name in ("t", "u", "du"))
-        work = {name: int(rows[name].sum()) for name in COUNTS}
-        dense = DenseOutput(t, u[0], times[1:], u[1:], record.rows.dense, du[0], du[1:], record.n_slopes)
-        arc = replace(
-            before,
-            t=times,
-            u=u,
-            du=du,
-            per_step={name: rows[name] for name in before.per_step},
-            stats={"steps": len(times) - 1, "rejected": record.rejected, **work},
-            message="",
-            events=(),
-            dense=dense if record.dense else None,
-            parameters={**before.parameters, "t0": t, "t_end": stop, "resumed_at": None},
-        )
-        self._followed.append(arc)
+        times = np.concatenate([[t], *(taken.starts + taken.sizes for taken in followed)])
+        states = [taken.u[len(taken.nodes) * (k > 0) :: len(taken.nodes)] for k, taken in enumerate(followed)]
+        if len(times) > 2:  # as long as the errors of the first steps have let the next be
+            controller.adaptivity.params.dt_first = max(np.diff(times[:4]).tolist())
+        about: dict[str, Any] = {"names": self._arc.names, "success": True, "events": ()}
+        self.arcs.append(arc := SimpleNamespace(t=times, u=np.concatenate(states), **about))
+        self._taken += followed
         return arc, borders.crossed
 
-    def correct(self) -> None:
-        """Make values at the ends of all steps satisfy hidden constraints, in place."""
-        points, arcs = self._arc.equations, self._followed
-        if arcs and points is not None and points.at_ends:
-            rows = [(arc.t[1:], arc.u[1:], arc.du[1:], -np.diff(arc.t)) for arc in arcs]
-            t, u, du, h = (np.concatenate(part) for part in zip(*rows, strict=True))
-            points.correct(t, u, du, h)
-            ends = np.cumsum([len(part) for part, *_ in rows])[:-1]
-            for row, new, rates in zip(rows, np.split(u, ends), np.split(du, ends), strict=True):
-                row[1][:], row[2][:] = new, rates
-        arcs.clear()
+    def solution(self) -> tuple[Solution, tuple[float, ...]]:
+        """All arcs as one, with ends of steps that satisfy hidden constraints, and where they begin."""
+        before, dense, rows = self._arc, list[StepData](), list[Any]()
+        for taken in self._taken:
+            places, m = zip(taken.starts.tolist(), taken.sizes.tolist(), strict=True), len(taken.nodes)
+            dense += steps_of_stages(places, taken.nodes, taken.u, self._n_slopes, taken.n_integrated)
+            ends = taken.starts + taken.sizes, taken.u[m::m], taken.slopes_at_end(), taken.sizes
+            rows.append((*ends, taken.residuals, taken.sweeps, taken.counts))
+        t, u, du, sizes, *work, counts = map(np.concatenate, zip(*rows, strict=True))
+        points = before.equations
+        if points is not None and points.at_ends:
+            points.correct(t, u, du, -sizes)
+            for arc, end in zip(self.arcs, np.cumsum([len(arc.t) - 1 for arc in self.arcs]), strict=True):
+                arc.u[-1] = u[end - 1]
+        columns = zip(before.per_step.items(), (*work, *counts.T), strict=True)
+        per_step = {name: column.astype(kind.dtype) for (name, kind), column in columns}
+        stats = {"steps": len(t), "rejected": sum(taken.rejected for taken in self._taken)}
+        stats |= {name: int(per_step[name].sum()) for name in COUNTS}
+        t0, u0 = float(self.arcs[0].t[0]), self.arcs[0].u[0]
+        output = DenseOutput(t0, u0, t, u, dense, np.full_like(u0, np.nan), du, self._n_slopes)
+        about: dict[str, Any] = {"t": t, "u": u, "du": du, "per_step": per_step, "stats": stats}
+        about |= {
+            "dense": before.dense and output,
+            "parameters": {**before.parameters, "t0": t0, "resumed_at": None},
+        }
+        return replace(before, **about, message="", events=()), tuple(arc.t[0] for arc in self.arcs)
 
 
 @dataclass(eq=False)
@@ -239,7 +254,7 @@ class Modes:
     choices: list[Choice]
     numbers: list[str]  # Discrete unknowns on whose values the structure depends.
     prepared: Callable[[SolveOptions], tuple[SolveOptions, Equations, Start]]
-    solutions: list[Solution] = field(default_factory=list)
+    solutions: list[Any] = field(default_factory=list)  # Or what is asked of those of followed arcs.
     # Choices that have ended which arc, and impulses behind it.
     crossings: list[tuple[Choice | str, Solution]] = field(default_factory=list)
     modes: dict[Any, Mode] = field(default_factory=dict)  # By sides of choices and discrete unknowns.
@@ -342,9 +357,7 @@ class Modes:
             for each, at in zip(choices, values, strict=True)
         }
 
-    def _entered(
-        self, t: float, stop: float, state: Values, sides: Sides
-    ) -> tuple[Solution, list[Choice], Sides]:
+    def _entered(self, t: float, stop: float, state: Values, sides: Sides) -> tuple[Any, list[Choice], Sides]:
         """The arc in the mode that is consistent with a state, the borders at its end, and its sides."""
         wanted, failure = (*self.last[0].values(), *sides.values()), "none has all borders on their sides"
         queue = [self.entered[wanted], sides] if wanted in self.entered else [sides]  # near ones come first
@@ -356,7 +369,7 @@ class Modes:
             if not jumps and tuple(sides.values()) in seen:
                 continue
             seen.add(tuple(sides.values()))
-            single = [] if jumps else [_flipped(sides, [choice]) for choice in self.untimed]
+            single = (_flipped(sides, [choice]) for choice in ([] if jumps else self.untimed))
             try:
                 mode, start, landed = self._start(t, state, sides, jumps)
                 values = {name: np.array([value]) for name, value in start.items()}
@@ -479,12 +492,8 @@ class Modes:
 
     def _arc(
         self, mode: Mode, start: Values, t: float, stop: float, sides: Sides, state: Values
-    ) -> tuple[Solution, list[Choice]]:
+    ) -> tuple[Any, list[Choice]]:
         """The solution in a mode, until borders are left, the structure changes, or the run ends."""
-        events = [self._event(text) for text in self.events]
-        pairs = zip(self.untimed, mode.borders, strict=True)
-        events += [f"{name}; {'falling' if sides[choice] else 'rising'}; terminal" for choice, name in pairs]
-        mode.model.interval = (self.model.interval[0], self.model.interval[1])
         self.begun += 1
         # A sample at the end of the last arc has happened.
         begin = float(np.nextafter(t, np.inf)) if self.solutions else t
@@ -492,6 +501,10 @@ class Modes:
             signs = [1 if sides[choice] else -1 for choice in self.untimed]
             if (plain := self.followed[mode].arc(start, begin, stop, signs, self.largest)) is not None:
                 return plain[0], [self.untimed[number] for number in plain[1]]
+        events = [self._event(text) for text in self.events]
+        pairs = zip(self.untimed, mode.borders, strict=True)
+        events += [f"{name}; {'falling' if sides[choice] else 'rising'}; terminal" for choice, name in pairs]
+        mode.model.interval = (self.model.interval[0], self.model.interval[1])
         options: dict[str, Any] = dict.fromkeys(("fixed", "guesses", "params", "t_eval", "points", "out"))
         options |= {"problem": mode.model, "u0": start, "t0": begin, "t_end": stop, "events": events}
         if self.request.checkpoint is not None:
@@ -505,12 +518,10 @@ class Modes:
             located = as_events(events_of(request.events, problem, equations.unknowns))
             request = request.changed(events=[_with_side(each, before, behind, t) for each in located])
         arc = arcs.in_arcs(request, equations, begun, False)
-        looks = self.events or len(request.hooks) or request.controller_params or equations.simplified
+        looks = len(request.hooks) or request.controller_params or equations.simplified
         linear = self.linear.get(mode) is not None and problem.form.jumps is None
         if linear and not looks and arc.success and {*problem.names} <= start.keys():
-            if mode in self.followed:
-                self.followed[mode].correct()
-            self.followed[mode] = FollowedMode(run, mode.borders, arc)
+            self.followed.setdefault(mode, FollowedMode(mode.borders)).begin(run, arc)
         records = arc.events[len(self.events) :]
         return arc, [choice for choice, record in zip(self.untimed, records, strict=True) if len(record)]
 
@@ -526,13 +537,13 @@ class Modes:
 
     def _joined(self, ended: str) -> Solution:
         """All arcs as one solution, with the unknowns that all modes have."""
-        every, parts, last = self.solutions, [], len(self.solutions) - 1
-        for followed in self.followed.values():
-            followed.correct()
+        every, solved, parts = self.solutions, list[tuple[Any, tuple[float, ...]]](), list[arcs.Arc]()
         borders = {name for mode in self.distinct.values() for name in mode.borders}
-        shared = set.intersection(*({*part.names} for part in every)) - borders
-        names = [name for name in every[0].names if name in shared]
+        shared = set(every[0].names).intersection(*{part.names for part in every}) - borders
+        names, last = tuple(name for name in every[0].names if name in shared), len(every) - 1
         for number, part in enumerate(every):
+            if not isinstance(part, Solution):
+                continue
             if part.success:
                 hidden: tuple[str, ...] = SAID_OF_ARCS if number < last else SAID_OF_ARCS[:1]
                 hidden += tuple(f"the run ended at event '{name}'" for name in borders)
@@ -546,9 +557,12 @@ class Modes:
                     u=np.vstack([part.u[:-1], dense.values[-1] if len(dense.values) else dense.u0]),
                     dense=dense,
                 )
+            solved.append((part, (part.parameters["t0"],)))
+        followed = [mode.solution() for mode in self.followed.values() if mode.arcs]
+        for part, begins in [solved[0], *followed, *solved[1:]]:
             columns = np.array([part.names.index(name) for name in names])
-            mode: Any = arcs.Mode(None, columns, (), tuple(names))  # type: ignore[arg-type]
-            parts.append(arcs.Arc(mode, part, None))
+            mode: Any = arcs.Mode(None, columns, (), names)  # type: ignore[arg-type]
+            parts.append(arcs.Arc(mode, part, None, begins))
         more = len(self.jumps) - MOST_JUMPS_TOLD
         told = [f"{len(self.distinct)} modes of the structure were analysed", *self.jumps[:MOST_JUMPS_TOLD]]
         told += [f"and {more} more jumps"] * (more > 0)
@@ -560,7 +574,7 @@ class Modes:
         ]
         whole = arcs.joined(parts, len(self.events), None, told, crossings, ended)
         algebraic = [name for name in names if name in whole.parameters["algebraic"]]
-        about = {"problem": self.model.name, "names": names, "units": list(whole.units)}
+        about = {"problem": self.model.name, "names": list(names), "units": list(whole.units)}
         about |= {"algebraic": algebraic, "n_diff": len(names) - len(algebraic)}
         whole = replace(whole, parameters={**whole.parameters, **about, "t_end": self.t_end})
         times = output_times(self.request.t_eval, self.request.points, self.t0, self.t_end)

@@ -135,15 +135,8 @@ def _row(reduction: Reduction) -> tuple[str, ...]:
     begin = perf_counter()
     problem = reduction.problem()
     _ = problem.kernels
-    numbers = (
-        reduction.index,
-        reduction.differentiations,
-        problem.n,
-        len(reduction.invariant_names),
-        sum(reduction.cost.shared),
-        len(reduction.veils),
-        sum(reduction.cost.trees),
-    )
-    cells = (str(number) for number in numbers)
+    unknowns = reduction.index, reduction.differentiations, problem.n, len(reduction.invariant_names)
+    sizes = sum(reduction.cost.shared), len(reduction.veils), sum(reduction.cost.trees)
+    cells = map(str, (*unknowns, *sizes))
     times = f"{reduction.seconds:.3f}", f"{perf_counter() - begin:.2f}"
     return (reduction.name, str(len(reduction.names)), reduction.method, *cells, *times)

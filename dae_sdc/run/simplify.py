@@ -138,7 +138,6 @@ def main(args: argparse.Namespace) -> int:
 def _rows(result: Simplified) -> list[tuple[str, str, str]]:
     """Table rows of index and degrees of freedom, before and after."""
     both = _analysed(result.original), _analysed(result.model)
-    index, freedoms = zip(
-        *(("?", "?") if one is None else (str(one.index), str(one.dof)) for one in both), strict=True
-    )
+    cells = (("?", "?") if one is None else (str(one.index), str(one.dof)) for one in both)
+    index, freedoms = zip(*cells, strict=True)
     return [("index", index[0], index[1]), ("degrees of freedom", freedoms[0], freedoms[1])]

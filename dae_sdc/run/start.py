@@ -501,13 +501,8 @@ def _values_of_model(
     own |= named(guesses) or {}
     search = {**search, "weak": named(search.get("weak")), "bounds": named(bounds)}
     nominal = np.broadcast_to(np.asarray(problem.nominal, dtype=np.float64), (problem.n,))
-    found = initial_of_model(
-        model,
-        fixed=named(fixed),
-        guesses=own,
-        nominal=dict(zip(model.names, nominal.tolist(), strict=True)),
-        **search,
-    )
+    search["nominal"] = dict(zip(model.names, nominal.tolist(), strict=True))
+    found = initial_of_model(model, fixed=named(fixed), guesses=own, **search)
     order = [found.names.index(name) for name in model.names]
 
     def by_label(values: Mapping[str, float]) -> dict[str, float]:

@@ -170,12 +170,10 @@ class References:
     def tell(self) -> None:
         """Say in the result what the references are, and how accurate they are where they were used."""
         if self.rtol is not None:
+            names = "problem", "sweeper", "rtol"
             self.parameters["reference"] = [
-                {
-                    **{name: reference.solution.parameters[name] for name in ("problem", "sweeper", "rtol")},
-                    "steps": reference.solution.stats["steps"],
-                    "differences": dict(reference.differences),
-                }
+                {name: reference.solution.parameters[name] for name in names}
+                | {"steps": reference.solution.stats["steps"], "differences": dict(reference.differences)}
                 for reference in self.by_problem.values()
             ]
 
