@@ -46,10 +46,6 @@ class HiddenConstraints:
     .. math::
         \min \| W^{-1} \delta \|^2 \quad\text{subject to}\quad f_i^{(c_i + k)}(t, x + \delta) = 0,
         \qquad k = -\max c, \ldots, 0
-
-    References
-    ----------
-    J. D. Pryce, A simple structural analysis method for DAEs, BIT 41 (2001).
     """
 
     # Shapes: sizes (n,).

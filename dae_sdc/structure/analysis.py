@@ -420,10 +420,6 @@ def index_of_unknowns(found: Structure) -> tuple[int, ...]:
     unknowns by its equations i, differentiated :math:`c_i + k` times. These contain other unknowns, of orders
     up to :math:`\sigma_{ij} + c_i + k`, from earlier stages or other blocks. The largest number of
     differentiations in all these equations is the index, at least 1; the largest index is that of the DAE.
-
-    References
-    ----------
-    J. D. Pryce: A simple structural analysis method for DAEs, BIT 41 (2001).
     """
     n, signature = found.size, found.signature
     c, d = found.c.tolist(), found.d.tolist()
