@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import cache, reduce
+from functools import cache, partial, reduce
 from itertools import pairwise
 from math import comb, factorial, fsum
 from operator import add
@@ -270,12 +271,14 @@ class ProblemJets(JetSystem):
 
     def _derivative(self, curve: Vector, order: int) -> Vector:
         """The derivative of an order of F along a curve."""
-        problem, total = self.problem, np.zeros(self.problem.n)
+        return np.asarray(sum(weight * F for weight, F in self._along(self.problem.evaluate, curve, order)))
+
+    def _along(self, function: Callable[..., Any], curve: Vector, order: int) -> Iterator[tuple[float, Any]]:
+        """Weights in the difference for a derivative, and what a function of u, u' and t says there."""
+        first = self.problem.n_diff
         for s, weight in zip(*self._points(curve, order), strict=True):
             if weight:
-                u, du = (attach(half, problem.n_diff) for half in self._at(curve, s))
-                total += weight * problem.evaluate(u, du, self.t + s)
-        return total
+                yield weight, function(*(attach(half, first) for half in self._at(curve, s)), self.t + s)
 
     def _invariants_jacobian(self, u: Vector) -> Any:
         problem: Any = self.problem
@@ -342,18 +345,13 @@ class ProblemJets(JetSystem):
 
     def _linearized(self, curve: Vector, order: int) -> tuple[Any, Any]:
         """The derivatives of an order of dF/du' and dF/du along the curve."""
-        problem, first = self.problem, self.problem.n_diff
-        parts: list[tuple[Any, Any]] = []
-        for s, weight in zip(*self._points(curve, order), strict=True):
-            if weight:
-                u, du = self._at(curve, s)
-                try:
-                    state, slope = attach(u, first), attach(du, first)
-                    halves = linearize(problem, state, slope, self.t + s, accurate=True)
-                except EvaluationError:
-                    undefined = np.full((problem.n, problem.n), np.nan)
-                    return undefined, undefined
-                parts.append((weight * halves.mass, weight * halves.stiffness))
+        halves_at = partial(linearize, self.problem, accurate=True)
+        try:
+            along = self._along(halves_at, curve, order)
+            parts = [(weight * halves.mass, weight * halves.stiffness) for weight, halves in along]
+        except EvaluationError:
+            undefined = np.full((self.problem.n, self.problem.n), np.nan)
+            return undefined, undefined
         mass, stiffness = (reduce(add, halves) for halves in zip(*parts, strict=True))
         if sparse.issparse(mass):
             return sparse.csr_matrix(mass), sparse.csr_matrix(stiffness)
