@@ -552,3 +552,14 @@ def test_what_rounding_hides_is_looked_for_in_compiled_code() -> None:
         sys.setprofile(None)
     assert start.values["y"] == pytest.approx(3.0 + math.sin(3.0), abs=1e-8)
     assert calls.count("call") < 100  # while it is read; differences would call it more than a thousand times
+
+
+def test_a_jacobian_by_differences_is_made_once_for_a_point_and_its_steps() -> None:
+    system = ProblemJets(Rounded(), 0.0, np.ones(2))
+    x = np.ones(len(system.jets))
+    first = system.jacobian(x)
+    assert system.jacobian(x.copy()) is first
+    assert system.with_steps(0.5).jacobian(x) is not first
+    moved = system.jacobian(2.0 * x)
+    assert not np.allclose(moved, first)  # as sin(1) x x' has other slopes there
+    assert np.array_equal(system.jacobian(x), first)

@@ -288,7 +288,7 @@ BUDGETS = {
     "sweepers": 11_173,
     "problems": 6_915,
     "dae": 7_746,
-    "initial": 6_123,
+    "initial": 6_132,
     "model": 5_621,
     "control": 5_211,
     "constrained": 3_700,

@@ -113,6 +113,7 @@ class ProblemJets(JetSystem):
 
     def __init__(self, problem: ProblemDAE, t: float, u: Vector, forward: bool = False) -> None:
         self._forward, self._shortened = forward, 1.0
+        self._last: tuple[Any, Any] = None, None  # The Jacobian that was made last, after what it is of.
         self.t, self.title = t, type(problem).__name__
         n = self.unknowns = problem.n
         near = Neighbourhood(problem, t, u)
@@ -292,6 +293,14 @@ class ProblemJets(JetSystem):
             \delta F^{(m)} = \sum_l \binom{m}{l} \Big(
             (F_u)^{(m-l)} \delta u^{(l)} + (F_{u'})^{(m-l)} \delta u^{(l+1)} \Big)
         """
+        # A search asks again where it begins, and where it ends.
+        asked = x.tobytes(), stage, self._shortened
+        if self._last[0] != asked:
+            self._last = asked, self._jacobian(x, stage)
+        return self._last[1]
+
+    def _jacobian(self, x: Vector, stage: int | None) -> Any:
+        """The Jacobian of the equations of a stage, or of all, with respect to all values."""
         curve, chosen = self._curve(x), self._chosen(stage)
         orders = self._orders(chosen)
         halves = [self._linearized(curve, order) for order in range(int(orders.max(initial=0)) + 1)]
