@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+import sys
 from typing import Any
 
 import numpy as np
@@ -540,3 +541,25 @@ def test_differences_show_what_rounding_hides_where_the_index_is_declared() -> N
     start = ds.initial(Rounded(), fixed={"x": 1.0})
     assert start.values["x"] == 1.0
     assert start.values["y"] == pytest.approx(3.0 + math.sin(3.0), abs=1e-8)
+
+
+def test_what_rounding_hides_is_looked_for_in_compiled_code() -> None:
+    calls = list[str]()
+    sys.setprofile(lambda frame, event, _: calls.extend([event] * (frame.f_code.co_name == "rounded_rows")))
+    try:
+        start = ds.initial(Rounded(), fixed={"x": 1.0})
+    finally:
+        sys.setprofile(None)
+    assert start.values["y"] == pytest.approx(3.0 + math.sin(3.0), abs=1e-8)
+    assert calls.count("call") < 100  # while it is read; differences would call it more than a thousand times
+
+
+def test_a_jacobian_by_differences_is_made_once_for_a_point_and_its_steps() -> None:
+    system = ProblemJets(Rounded(), 0.0, np.ones(2))
+    x = np.ones(len(system.jets))
+    first = system.jacobian(x)
+    assert system.jacobian(x.copy()) is first
+    assert system.with_steps(0.5).jacobian(x) is not first
+    moved = system.jacobian(2.0 * x)
+    assert not np.allclose(moved, first)  # as sin(1) x x' has other slopes there
+    assert np.array_equal(system.jacobian(x), first)

@@ -282,12 +282,14 @@ def test_the_operator_of_modelica_leads_to_the_start(tmp_path: Path) -> None:
         assert ds.solve(str(path), t_end=0.1, rtol=1e-6).values("x")[0] == pytest.approx(root)
 
 
-def test_a_column_comes_to_rest_from_equal_trays_at_25_degrees() -> None:
-    trays = 15
-    plant = column(trays, bounded=False)
+@pytest.mark.parametrize(("trays", "bounded"), [(15, False), (100, False), (100, True)])
+def test_a_column_comes_to_rest_from_equal_trays_at_25_degrees(trays: int, bounded: bool) -> None:
+    plant = column(trays, bounded)
     problem = ds.FunctionProblem(plant.function, len(plant.names), names=plant.names)
-    start = ds.initial(problem, fixed=plant.held, guesses=plant.guesses)
-    x, T = (np.array([start[f"{kind}{k}"] for k in range(trays)]) for kind in "xT")
-    assert (np.diff(x) < 0.0).all() and (np.diff(T) > 0.0).all()
-    assert 0.5 * start["y0"] + 0.5 * x[-1] == pytest.approx(0.5, abs=1e-9)  # what goes in comes out
+    start = ds.initial(problem, fixed=plant.held, guesses=plant.guesses, bounds=plant.bounds or None)
+    x, y, T = (np.array([start[f"{kind}{k}"] for k in range(trays)]) for kind in "xyT")
+    assert (np.diff(x) < 1e-12).all() and (np.diff(T) > -1e-9).all()
+    assert 0.5 * y[0] + 0.5 * x[-1] == pytest.approx(0.5, abs=1e-9)  # what goes in comes out
+    # The last tray has what is left of benzene: 2.5 x of the tray above comes, 0.5 x and 2 y go.
+    assert 2.5 * x[-2] == pytest.approx(0.5 * x[-1] + 2.0 * y[-1], rel=1e-8, abs=0.0)
     assert any("from what the guesses say of fixed derivatives" in remark for remark in start.remarks)

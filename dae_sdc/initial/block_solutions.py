@@ -19,7 +19,7 @@ from dae_sdc.initial.consistent import SolvedBlock
 from dae_sdc.initial.jets import Group, Integers, ModelJets, Part, groups_of, leaf_values
 from dae_sdc.initial.projection import TERM_ROUND_OFF, BlockEquations, EquationFunctions
 from dae_sdc.initial.solver import SEARCH, Given, pivots
-from dae_sdc.initial.systems import NotPolynomialError, Reader, nearest_angle, reader_of
+from dae_sdc.initial.systems import NotPolynomialError, nearest_angle, reader_of
 from dae_sdc.polynomials.homotopy import solve_polynomials
 from dae_sdc.structure.blocks import find_blocks, strong_components
 from dae_sdc.structure.scalars import Reals, many_digits, values_of
@@ -106,17 +106,15 @@ class Plan:
             edges += [(source, number) for source in before if source >= 0]
         source, goal = np.array(edges, dtype=np.int64).reshape(-1, 2).T
         labels = strong_components(len(groups), source, goal)
-        made: list[Group] = []
-        for label in range(int(labels.max()) + 1):
-            members = [groups[number] for number in np.flatnonzero(labels == label)]
-            made.append(
-                Group(
-                    [i for member in members for i in member.rows],
-                    [j for member in members for j in member.jets],
-                    max(member.stage for member in members),
-                )
+        parts = [[groups[number] for number in np.flatnonzero(labels == k)] for k in range(labels.max() + 1)]
+        return [
+            Group(
+                [i for member in members for i in member.rows],
+                [j for member in members for j in member.jets],
+                max(member.stage for member in members),
             )
-        return made
+            for members in parts
+        ]
 
     def _unmatched(self, rows: Sequence[int], cols: Sequence[int]) -> tuple[list[int], Integers]:
         """Equations that a maximum matching leaves alone, and the position of the value of each, or -1."""
@@ -221,6 +219,13 @@ class Plan:
                 blocks.append(Block(own_part, columns, own_part.is_linear(columns.tolist())))
         self._blocks[key] = blocks, checks
         return self._blocks[key]
+
+
+def put(x: Vector, places: Any, values: Vector) -> Vector:
+    """A copy of values with others in some places."""
+    whole = x.copy()
+    whole[places] = values
+    return whole
 
 
 MOST_NEWTON_STEPS = 80  # Largest number of steps of Newton's method.
@@ -357,13 +362,13 @@ class BlockSolver:
 
     def is_singular(self, block: Block, x: Vector, values: Vector) -> bool:
         """Whether the equations of a block are rank-deficient at a solution."""
-        whole = _with(block, x, values)
+        whole = put(x, block.cols, values)
         return self.plan.rank(block.part, block.cols.tolist(), whole) < len(block.part.rows)
 
     def _linear(self, block: Block, x: Vector) -> Vectors:
         """The solution of a linear block."""
         found = self._equations(block, x, self.given.sizes[block.cols]).solved(x[block.cols]).x
-        fits = self.plan.violation(block.part, _with(block, x, found)) <= 10.0 * self.system.tolerance
+        fits = self.plan.violation(block.part, put(x, block.cols, found)) <= 10.0 * self.system.tolerance
         return [found] if fits else []
 
     def _equations(self, block: Block, x: Vector, sizes: Vector) -> BlockEquations:
@@ -382,12 +387,10 @@ class BlockSolver:
         )
         return BlockEquations(equations, sizes, None, self.system.tolerance)
 
-    def _reader(self, block: Block, x: Vector) -> Reader:
-        return reader_of(self.system, block.part.roots, block.cols.tolist(), x)
-
     def _by_homotopy(self, block: Block, x: Vector, counts: Counter[str]) -> Vectors:
         near = x[block.cols]
-        branches = list(self._reader(block, x).branches())
+        reader = reader_of(self.system, block.part.roots, block.cols.tolist(), x)
+        branches = list(reader.branches())
         paths = sum(branch.paths for branch in branches if branch.constant is None)
         if paths > self.options.most_paths:
             raise NotPolynomialError(f"{paths} paths")
@@ -424,17 +427,17 @@ class BlockSolver:
 
     def _polished(self, block: Block, x: Vector, values: Vector, sizes: Vector) -> Vector | None:
         """A solution of the original equations near a solution of the polynomials; None if there is none."""
-        if self.plan.violation(block.part, _with(block, x, values)) > self.options.residual_tolerance:
+        if self.plan.violation(block.part, put(x, block.cols, values)) > self.options.residual_tolerance:
             return None
         best = self._equations(block, x, sizes).solved(values).x
         if float(np.max(np.abs(best - values) / (sizes + np.abs(values)), initial=0.0)) > SEARCH.distinct:
             best = values
-        left = self.plan.violation(block.part, _with(block, x, best))
+        left = self.plan.violation(block.part, put(x, block.cols, best))
         return best if left <= 10.0 * self.system.tolerance else None
 
     def _separated(self, block: Block, x: Vector, values: Vector, sizes: Vector) -> Vectors:
         """The solutions near a nearly singular one, told apart by arithmetic with many digits."""
-        whole = _with(block, x, values)
+        whole = put(x, block.cols, values)
         matrix = self.plan.scaled(block.part, block.cols.tolist(), whole)
         if len(values) > self.options.most_values_with_digits or not np.isfinite(matrix).all():
             return [values]
@@ -458,13 +461,13 @@ class BlockSolver:
         apart = float(np.max(np.abs(one - other) / (sizes + np.abs(one)), initial=0.0))
         if not TERM_ROUND_OFF < apart <= self.options.same:
             return apart <= self.options.same
-        middle = _with(block, x, 0.5 * (one + other))
+        middle = put(x, block.cols, 0.5 * (one + other))
         noise = 2.0 * np.finfo(float).eps * block.part.terms(middle)
         return bool((np.abs(block.part.values(middle)) <= noise).all())
 
     def _by_newton(self, block: Block, x: Vector, starts: int) -> Vectors:
         cols = block.cols
-        units = self._reader(block, x).angles()
+        units = reader_of(self.system, block.part.roots, cols.tolist(), x).angles()
         block.moves = {j: ({j: 1.0}, 2.0 * math.pi / abs(unit)) for j, unit in units.items()}
         sizes = self.given.sizes[cols]
         bounds = None if self.given.bounds is None else self.given.bounds[:, cols]
@@ -475,7 +478,7 @@ class BlockSolver:
             if attempt:
                 spread = SEARCH.spreads[int(self._random.integers(len(SEARCH.spreads)))]
                 y += spread * sizes * self._random.standard_normal(y.size)
-                y = self.given.within(_with(block, x, y))[cols]
+                y = self.given.within(put(x, block.cols, y))[cols]
             result = equations.solved(y, most=SEARCH.restart_iterations if attempt else None)
             if not result.converged:
                 continue
@@ -489,10 +492,3 @@ class BlockSolver:
             if len(found) == self.options.most_found:
                 break
         return found
-
-
-def _with(block: Block, x: Vector, values: Vector) -> Vector:
-    """All values, after those of a block were replaced."""
-    whole = x.copy()
-    whole[block.cols] = values
-    return whole

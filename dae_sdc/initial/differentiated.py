@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import cache, reduce
+from functools import cache, partial, reduce
 from itertools import pairwise
 from math import comb, factorial, fsum
 from operator import add
@@ -112,6 +113,7 @@ class ProblemJets(JetSystem):
 
     def __init__(self, problem: ProblemDAE, t: float, u: Vector, forward: bool = False) -> None:
         self._forward, self._shortened = forward, 1.0
+        self._last: tuple[Any, Any] = None, None  # The Jacobian that was made last, after what it is of.
         self.t, self.title = t, type(problem).__name__
         n = self.unknowns = problem.n
         near = Neighbourhood(problem, t, u)
@@ -270,12 +272,14 @@ class ProblemJets(JetSystem):
 
     def _derivative(self, curve: Vector, order: int) -> Vector:
         """The derivative of an order of F along a curve."""
-        problem, total = self.problem, np.zeros(self.problem.n)
+        return np.asarray(sum(weight * F for weight, F in self._along(self.problem.evaluate, curve, order)))
+
+    def _along(self, function: Callable[..., Any], curve: Vector, order: int) -> Iterator[tuple[float, Any]]:
+        """Weights in the difference for a derivative, and what a function of u, u' and t says there."""
+        first = self.problem.n_diff
         for s, weight in zip(*self._points(curve, order), strict=True):
             if weight:
-                u, du = (attach(half, problem.n_diff) for half in self._at(curve, s))
-                total += weight * problem.evaluate(u, du, self.t + s)
-        return total
+                yield weight, function(*(attach(half, first) for half in self._at(curve, s)), self.t + s)
 
     def _invariants_jacobian(self, u: Vector) -> Any:
         problem: Any = self.problem
@@ -289,6 +293,14 @@ class ProblemJets(JetSystem):
             \delta F^{(m)} = \sum_l \binom{m}{l} \Big(
             (F_u)^{(m-l)} \delta u^{(l)} + (F_{u'})^{(m-l)} \delta u^{(l+1)} \Big)
         """
+        # A search asks again where it begins, and where it ends.
+        asked = x.tobytes(), stage, self._shortened
+        if self._last[0] != asked:
+            self._last = asked, self._jacobian(x, stage)
+        return self._last[1]
+
+    def _jacobian(self, x: Vector, stage: int | None) -> Any:
+        """The Jacobian of the equations of a stage, or of all, with respect to all values."""
         curve, chosen = self._curve(x), self._chosen(stage)
         orders = self._orders(chosen)
         halves = [self._linearized(curve, order) for order in range(int(orders.max(initial=0)) + 1)]
@@ -342,18 +354,13 @@ class ProblemJets(JetSystem):
 
     def _linearized(self, curve: Vector, order: int) -> tuple[Any, Any]:
         """The derivatives of an order of dF/du' and dF/du along the curve."""
-        problem, first = self.problem, self.problem.n_diff
-        parts: list[tuple[Any, Any]] = []
-        for s, weight in zip(*self._points(curve, order), strict=True):
-            if weight:
-                u, du = self._at(curve, s)
-                try:
-                    state, slope = attach(u, first), attach(du, first)
-                    halves = linearize(problem, state, slope, self.t + s, accurate=True)
-                except EvaluationError:
-                    undefined = np.full((problem.n, problem.n), np.nan)
-                    return undefined, undefined
-                parts.append((weight * halves.mass, weight * halves.stiffness))
+        halves_at = partial(linearize, self.problem, accurate=True)
+        try:
+            along = self._along(halves_at, curve, order)
+            parts = [(weight * halves.mass, weight * halves.stiffness) for weight, halves in along]
+        except EvaluationError:
+            undefined = np.full((self.problem.n, self.problem.n), np.nan)
+            return undefined, undefined
         mass, stiffness = (reduce(add, halves) for halves in zip(*parts, strict=True))
         if sparse.issparse(mass):
             return sparse.csr_matrix(mass), sparse.csr_matrix(stiffness)

@@ -13,7 +13,7 @@ import numpy as np
 
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError, InconsistentStateError
-from dae_sdc.initial.block_solutions import BLOCKS, Block, BlockSolver, Plan
+from dae_sdc.initial.block_solutions import BLOCKS, Block, BlockSolver, Plan, put
 from dae_sdc.initial.consistent import SingularStart, SolvedBlock, listed
 from dae_sdc.initial.jets import Group, ModelJets, Part, groups_of, leaf_values
 from dae_sdc.initial.solver import PIVOT_SIZES, SEARCH, Distance, Given, pivots
@@ -146,13 +146,6 @@ class _Start:
     singular: tuple[SingularStart, ...] = ()
 
 
-def _put(x: Vector, places: Any, values: Vector) -> Vector:
-    """A copy of values with others in some places."""
-    whole = x.copy()
-    whole[places] = values
-    return whole
-
-
 class EveryStart:
     """Search for all values at which the equations of a model and its hidden constraints hold."""
 
@@ -235,7 +228,7 @@ class EveryStart:
         if not self._expanded[key]:
             self.singular += start.singular
         return [
-            _Start(_put(start.x, own, one.x), start.chosen + one.chosen, start.singular + one.singular)
+            _Start(put(start.x, own, one.x), start.chosen + one.chosen, start.singular + one.singular)
             for one in self._expanded[key]
         ]
 
@@ -315,7 +308,7 @@ class EveryStart:
             entered = [self.system.jet_names[j] for j in chosen if j in set(known.tolist())]
             found = self._solve(block, x, group.stage, entered)
             block.known[key] = self._all_turns(block, found, set(chosen))
-        return [_put(x, block.cols, values) for values in block.known[key]]
+        return [put(x, block.cols, values) for values in block.known[key]]
 
     def _solve(self, block: Block, x: Vector, stage: int, chosen: list[str]) -> list[Vector]:
         told, found = self._solver.solve(block, x, stage, chosen)

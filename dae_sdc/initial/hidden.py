@@ -46,10 +46,6 @@ class HiddenConstraints:
     .. math::
         \min \| W^{-1} \delta \|^2 \quad\text{subject to}\quad f_i^{(c_i + k)}(t, x + \delta) = 0,
         \qquad k = -\max c, \ldots, 0
-
-    References
-    ----------
-    J. D. Pryce, A simple structural analysis method for DAEs, BIT 41 (2001).
     """
 
     # Shapes: sizes (n,).
@@ -215,7 +211,8 @@ def hidden_constraints(
 ) -> HiddenConstraints | None:
     """The correction of values of a problem by its hidden constraints; None if these are not known."""
     # Shapes: sizes (n,).
-    form, model = getattr(problem, "form", None), _model(problem)
+    form, source = getattr(problem, "form", None), getattr(problem, "traced", None)
+    model = getattr(source or getattr(problem, "origin", None), "model", None)
     # At a jump, values do not determine on which side of it the end of a step lies.
     if form is None or model is None or form.jumps is not None:
         return None
@@ -226,12 +223,6 @@ def hidden_constraints(
     if not set(form.states) <= set(system.place) or (not any_size and len(system.jets) > MOST_VALUES):
         return None
     return HiddenConstraints(problem, system, sizes, time)
-
-
-def _model(problem: Any) -> Any:
-    """The model of a problem, with the same state."""
-    traced, origin = getattr(problem, "traced", None), getattr(problem, "origin", None)
-    return getattr(traced or origin, "model", None)
 
 
 def _system(form: Any, model: Any, t: float, parameters: tuple[float, ...]) -> ModelJets | None:

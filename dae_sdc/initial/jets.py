@@ -137,10 +137,6 @@ def offsets_stages(
     """Rows, jets and stages of equations that are differentiated c_i times, for unknowns up to order d_j.
 
     Stage s, from -max(d) to 0, has derivatives c_i + s of equations and d_j + s of unknowns.
-
-    References
-    ----------
-    J. D. Pryce: A simple structural analysis method for DAEs, BIT 41 (2001), section 4.
     """
     rows: list[tuple[int, int]] = []
     jets: list[tuple[int, int]] = []

@@ -56,6 +56,7 @@ class Accuracy:
     values: float = TERM_ROUND_OFF  # Error of an equation, relative to its terms.
     # Singular value of the Jacobian with rows of norm 1, relative to the largest, that counts as 0.
     dependent: float = 1e-10
+    is_regular: bool = False  # Whether none of as many equations as values counts as dependent.
 
 
 @dataclass(frozen=True)
@@ -282,10 +283,12 @@ class _Search:
             weighted = sparse.csr_matrix(matrix) @ sparse.diags(1.0 / self._weight)
         else:
             weighted = dense(matrix) / self._weight
-        dependent, shift = self._equations.accuracy.dependent, DIAGONAL_SHIFT
+        accuracy = self._equations.accuracy
         try:
             # Rows of a vanishing gradient are not scaled.
-            self.system = system = LinearRows(weighted, dependent, shift, empty=1e-14)
+            self.system = system = LinearRows(
+                weighted, accuracy.dependent, DIAGONAL_SHIFT, empty=1e-14, is_regular=accuracy.is_regular
+            )
         except (np.linalg.LinAlgError, SingularMatrixError):
             return False
         if self._last is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -431,7 +432,7 @@ def initial_of_problem(
     # Shapes: u0 (n,).
     time = _time(problem.interval, t0)
     n, names = problem.n, problem.names
-    point, given = _guesses(problem, u0, time)
+    point, given = guesses_of_state(problem, u0, time)
     title = type(problem).__name__
     kind = f"unknown of {title}"
     jets = {_rate(name): (j, 1) for j, name in enumerate(names)}
@@ -475,18 +476,17 @@ def initial_of_problem(
     return _solved(task, remarks)
 
 
-def _guesses(problem: ProblemDAE, u0: Any, t: float) -> tuple[Vector, npt.NDArray[np.bool_]]:
-    """Guesses of the state, and a mask of those that are given."""
-    n = problem.n
+def guesses_of_state(problem: ProblemDAE, u0: Any, t: float) -> tuple[Vector, npt.NDArray[np.bool_]]:
+    """Guesses of the state, 0 where there are none, and a mask of those that are given."""
     if u0 is not None:
-        return np.array(problem.state(u0), dtype=np.float64), np.ones(n, dtype=bool)
-    starts = getattr(problem, "start_values", None)
-    if starts is not None:
-        return np.nan_to_num(np.asarray(starts, dtype=np.float64)), np.isfinite(starts)
-    try:
-        return np.array(problem.state(problem.u_exact(t)), dtype=np.float64), np.ones(n, dtype=bool)
-    except InputError:
-        return np.zeros(n), np.zeros(n, dtype=bool)
+        return np.array(problem.state(u0), dtype=np.float64), np.ones(problem.n, dtype=bool)
+    u = getattr(problem, "start_values", None)
+    if u is None:
+        u = np.full(problem.n, np.nan)
+        with suppress(DAEError):
+            u = problem.state(problem.u_exact(t))
+    u = np.array(u, dtype=np.float64)
+    return np.nan_to_num(u), np.isfinite(u)
 
 
 def violations(system: JetSystem, given: Given, x: Vector, hidden: bool = False) -> list[Violation]:

@@ -87,7 +87,8 @@ class SearchOptions:
 
 
 SEARCH = SearchOptions()
-ON_PATHS = Accuracy(dependent=1e-13)  # Paths may end where equations hardly tell some of the values.
+# Paths may end where equations hardly tell some of the values.
+ON_PATHS = Accuracy(dependent=1e-13, is_regular=True)
 
 
 @total_ordering

@@ -92,19 +92,6 @@ class PolynomialSystem:
         # Exact coefficients minus these doubles and, where that is not 0, the exact ones as SymPy numbers.
         self.remainders: Complexes = np.zeros_like(self.coefficients)
         self.exact: dict[tuple[int, int], Any] = {}
-        # One table of monomials for the polynomials and all their derivatives.
-        rows, columns = self.coefficients.shape[0], self.exponents.shape[1]
-        slopes = map(self._slope, range(columns))
-        weights, tables = zip((self.coefficients, self.exponents), *slopes, strict=True)
-        table, place = np.unique(np.concatenate(tables), axis=0, return_inverse=True)
-        places = place.reshape(columns + 1, -1)
-        joined = np.zeros((len(table), columns + 1, rows), dtype=np.complex128)
-        for j, weight in enumerate(weights):
-            np.add.at(joined[:, j], places[j], weight.T)
-        needed = joined.any(axis=(1, 2))
-        self._table = table[needed]
-        self._weights = joined[needed].reshape(-1, (columns + 1) * rows)
-        self._highest = int(self._table.max(initial=0))
 
     @classmethod
     def from_sympy(cls, expressions: Sequence[Any], variables: Sequence[Any]) -> PolynomialSystem:
@@ -185,8 +172,20 @@ class PolynomialSystem:
     def degrees(self) -> Integers:
         """Total degree of each polynomial, shape (k,); 0 for the zero polynomial."""
         total = np.where(self.coefficients != 0.0, self.exponents.sum(axis=1), 0)
-        total_degrees: Integers = total.max(axis=1)
-        return total_degrees
+        return np.asarray(total.max(axis=1))
+
+    @cached_property
+    def _table(self) -> tuple[Integers, Complexes]:
+        """One table of monomials for the polynomials and all their derivatives, and coefficients in it."""
+        rows, columns = self.equations, self.variables
+        slopes = map(self._slope, range(columns))
+        weights, tables = zip((self.coefficients, self.exponents), *slopes, strict=True)
+        table, place = np.unique(np.concatenate(tables), axis=0, return_inverse=True)
+        joined = np.zeros((len(table), columns + 1, rows), dtype=np.complex128)
+        for j, (weight, at) in enumerate(zip(weights, place.reshape(columns + 1, -1), strict=True)):
+            np.add.at(joined[:, j], at, weight.T)
+        needed = joined.any(axis=(1, 2))
+        return table[needed], joined[needed].reshape(-1, (columns + 1) * rows)
 
     def both(self, points: npt.ArrayLike) -> tuple[Complexes, Complexes]:
         """Values and Jacobians at many points.
@@ -204,13 +203,14 @@ class PolynomialSystem:
             Their derivatives.
         """
         x = np.asarray(points, dtype=np.complex128)
-        powers = np.ones((self._highest + 1, *x.shape), dtype=np.complex128)
-        for degree in range(1, self._highest + 1):
+        table, weights = self._table
+        powers = np.ones((int(table.max(initial=0)) + 1, *x.shape), dtype=np.complex128)
+        for degree in range(1, len(powers)):
             powers[degree] = powers[degree - 1] * x
-        monomials = powers[self._table[:, 0], :, 0]
+        monomials = powers[table[:, 0], :, 0]
         for j in range(1, self.variables):
-            monomials = monomials * powers[self._table[:, j], :, j]
-        found = (monomials.T @ self._weights).reshape(len(x), self.variables + 1, self.equations)
+            monomials = monomials * powers[table[:, j], :, j]
+        found = (monomials.T @ weights).reshape(len(x), self.variables + 1, self.equations)
         return found[:, 0], found[:, 1:].transpose(0, 2, 1)
 
     def values(self, points: npt.ArrayLike) -> Complexes:

@@ -219,8 +219,7 @@ def state_near(problem: ProblemDAE, u0: Any = None) -> Vector | None:
 def equations_of(target: Target, request: SolveOptions) -> Equations:
     """The equations of a run, read, simplified or reduced as its options say and its methods need."""
     for name in ("simplify", "reduce"):
-        value = getattr(request, name)
-        if value not in (True, False, None):
+        if (value := getattr(request, name)) not in (True, False, None):
             raise InputError(f"{name} must be True or False; got {value!r}")
     # A function that is given as an object is one of equations; it is refused where it takes other arguments.
     function = target.function if target.text else target.thing
@@ -542,6 +541,16 @@ def with_model(equations: Equations) -> Equations:
     return replace(equations, model=model, labels=labels)
 
 
+def compiled(problem: ProblemDAE) -> ProblemDAE:
+    """A problem that computes by compiled code, where it is a function that was read."""
+    from dae_sdc.model.trace import use_trace
+
+    if is_function(problem):
+        problem, traced = copy.copy(problem), _traced(problem, None)
+        use_trace(problem, traced, _known(traced.model, problem.n_diff, True).form)
+    return problem
+
+
 def equations_near(given: Any, params: Mapping[str, Any] | None, guess: Any) -> Equations:
     """Equations in any form as they are given, for verbs that look at them without a run."""
     target = resolve(given, as_model=True)
@@ -773,10 +782,9 @@ def reduced_by_arrays(equations: Equations, rtol: float | None) -> Equations:
         return equations
     try:
         around = Neighbourhood(copy.copy(problem), problem.interval[0], near)
-        linear = is_linear(around)
-        if not linear and not equations.needs_reduction:
-            return equations
-        if not linear:
+        if not is_linear(around):
+            if not equations.needs_reduction:
+                return equations
             return replace(equations, otherwise=CurveArrayProblem(around, index, rtol or USUAL_TOLERANCE))
         reduced = ArrayProblem(around, index, rtol or USUAL_TOLERANCE)
     except DAEError as error:

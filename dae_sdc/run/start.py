@@ -33,7 +33,7 @@ from dae_sdc.initial.redundant import left_out
 from dae_sdc.options import names_in, pairs
 from dae_sdc.registry import unknown
 from dae_sdc.run.description import SolveOptions, interval_of
-from dae_sdc.run.equations import Equations, has_hidden_constraints, in_force, renamed
+from dae_sdc.run.equations import Equations, compiled, has_hidden_constraints, in_force, renamed
 from dae_sdc.run.results import load
 from dae_sdc.run.solution import Solution, derivative_at_start
 from dae_sdc.run.target import calculated
@@ -472,6 +472,7 @@ def consistent_values(
         except HiddenByRoundingError:
             if not equations.model.of_function:
                 raise
+            equations = replace(equations, original=compiled(equations.written))
     with uncounted(equations.written):
         return initial_of_problem(equations.written, u0=u0, fixed=fixed, guesses=guesses, **search)
 
@@ -480,17 +481,13 @@ def _values_of_model(
     equations: Equations, model: Model, *, u0: Any, fixed: Any, guesses: Any, search: Mapping[str, Any]
 ) -> Initial:
     """Consistent values of the model of a problem, in the order of the problem."""
-    from dae_sdc.initial.search import initial_of_model
+    from dae_sdc.initial.search import guesses_of_state, initial_of_model
     from dae_sdc.model.trace import with_starts
 
     problem, labels, named = equations.written, equations.labels, equations.named_in_model
-    try:
-        t0 = search.get("t0")
-        start = problem.state(problem.u_exact(problem.interval[0] if t0 is None else t0))
-        has_start = bool(np.isfinite(start).all())
-    except DAEError:
-        has_start = False
-    if not has_start:  # the zeros near which it was read are no start
+    t0 = search.get("t0")
+    start = guesses_of_state(problem, None, problem.interval[0] if t0 is None else t0)
+    if not start[1].all():  # the zeros near which it was read are no start
         model = with_starts(model, lambda j: {}, model.interval)
     kind = f"unknown of {type(problem).__name__}"
     fixed = conditions_in(fixed, model, labels)

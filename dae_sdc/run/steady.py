@@ -159,17 +159,13 @@ def rest_of(equations: Equations, options: SteadyOptions) -> Steady:
 
 def guess_of(problem: ProblemDAE, values: Any, t: float) -> Vector:
     """A state from given values, by name or all of them; the others are those of the start, or 0."""
-    if values is not None and not isinstance(values, Mapping):
-        return np.array(problem.state(values), dtype=np.float64)
-    starts = getattr(problem, "start_values", None)
-    if starts is None:
-        try:
-            starts = problem.state(problem.u_exact(t))
-        except DAEError:
-            starts = np.zeros(problem.n)
-    guess: Vector = np.nan_to_num(np.array(starts, dtype=np.float64))
-    for name, value in (values or {}).items():
-        guess[_place(problem, str(name))] = require_number(str(name), value)
+    from dae_sdc.initial.search import guesses_of_state
+
+    by_name = values if isinstance(values, Mapping) else {}
+    guess, _ = guesses_of_state(problem, None if by_name is values else values, t)
+    for name, value in by_name.items():
+        j = _place(problem, str(name))
+        guess[j] = require_number(str(name), value)
     return guess
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -26,21 +27,9 @@ from dae_sdc.structure.blocks import (
 from dae_sdc.structure.consistent import Leading, Start, leading_rank
 from dae_sdc.structure.differentiation import Differentiation, differentiate, differentiate_at_points, varies
 from dae_sdc.structure.prolongation import residues
-from dae_sdc.structure.rank import (
-    RankTest,
-    choose_states,
-    exact_rank,
-    floating_rank,
-    is_singular,
-)
+from dae_sdc.structure.rank import RankTest, choose_states, exact_rank, floating_rank, is_singular
 from dae_sdc.structure.scalars import NoValueError
-from dae_sdc.structure.signature import (
-    Integers,
-    Signature,
-    derivative_name,
-    is_model,
-    listed,
-)
+from dae_sdc.structure.signature import Integers, Signature, derivative_name, is_model, listed
 from dae_sdc.text import aligned, brief, html_picture, html_table, html_view
 
 if TYPE_CHECKING:
@@ -420,39 +409,18 @@ def index_of_unknowns(found: Structure) -> tuple[int, ...]:
     unknowns by its equations i, differentiated :math:`c_i + k` times. These contain other unknowns, of orders
     up to :math:`\sigma_{ij} + c_i + k`, from earlier stages or other blocks. The largest number of
     differentiations in all these equations is the index, at least 1; the largest index is that of the DAE.
-
-    References
-    ----------
-    J. D. Pryce: A simple structural analysis method for DAEs, BIT 41 (2001).
     """
-    n, signature = found.size, found.signature
-    c, d = found.c.tolist(), found.d.tolist()
-    block_of = np.empty(n, dtype=np.int64)
+    c, d, signature = found.c.tolist(), found.d.tolist(), found.signature
+    block_of = np.empty(found.size, dtype=np.int64)
     for number, block in enumerate(found.fine):
         block_of[block.cols] = number
-    entries: list[list[tuple[int, int]]] = [[] for _ in range(n)]
+    entries: list[list[tuple[int, int]]] = [[] for _ in range(found.size)]
     for i, j, order in np.column_stack([signature.rows, signature.cols, signature.orders]).tolist():
-        entries[i].append((j, order))
+        entries[i].append((int(block_of[j]), order + c[i] - d[j]))
     known: dict[tuple[int, int], int] = {}
-
-    def needed(number: int, stage: int) -> list[tuple[int, int]]:
-        """Blocks and stages on whose results a block depends in a stage."""
-        return [
-            (int(block_of[j]), order + c[i] + stage - d[j])
-            for i in found.fine[number].rows.tolist()
-            if c[i] + stage >= 0
-            for j, order in entries[i]
-        ]
-
-    for j in range(n):
-        waiting = [(int(block_of[j]), 1 - d[j])]
-        while waiting:
-            step = waiting[-1]
-            others = [other for other in needed(*step) if other != step]
-            missing = [other for other in others if other not in known]
-            waiting.extend(missing)
-            if not missing:
-                own = [c[i] + step[1] for i in found.fine[step[0]].rows.tolist()]
-                known[step] = max(0, *own, *(known[other] for other in others))
-                waiting.pop()
-    return tuple(max(1, known[int(block_of[j]), 1 - d[j]]) for j in range(n))
+    # Each depends on earlier stages, and on blocks before it in its own.
+    for stage, (number, block) in product(range(-max(d), 2), enumerate(found.fine)):
+        rows = [i for i in block.rows.tolist() if c[i] + stage >= 0]
+        others = (known.get((other, stage + by), 0) for i in rows for other, by in entries[i])
+        known[number, stage] = max((*(c[i] + stage for i in rows), *others), default=0)
+    return tuple(max(1, known[int(block_of[j]), 1 - d[j]]) for j in range(found.size))

@@ -108,7 +108,6 @@ class Stages(Sequence[Stage]):
 
     References
     ----------
-    J. D. Pryce: A simple structural analysis method for DAEs, BIT 41 (2001).
     W. Wu, G. Reid, S. Ilie: Implicit Riquier bases for PDAE and their semi-discretizations,
     J. Symb. Comput. 44 (2009).
     """
@@ -171,12 +170,7 @@ def find_transversal(signature: Signature) -> Integers:
 
 
 def canonical_offsets(signature: Signature, transversal: Integers) -> tuple[Integers, Integers]:
-    r"""The smallest c, d >= 0 with d_j - c_i >= sigma_ij and equality on the transversal.
-
-    References
-    ----------
-    J. D. Pryce: A simple structural analysis method for DAEs, BIT 41 (2001), algorithm 3.1.
-    """
+    r"""The smallest c, d >= 0 with d_j - c_i >= sigma_ij, and = on the transversal (Pryce, algorithm 3.1)."""
     # Shapes: transversal (n,) -> c, d (n,).
     n, equation_of = signature.shape[0], np.argsort(transversal)
     own = np.empty(n, dtype=np.int64)

@@ -89,10 +89,6 @@ class Determinants:
     is. It contains only derivatives that occur in the equations, which the states of a problem made of the
     model hold, whether its index was reduced or not. Constant blocks are left out, and so are blocks with
     derivatives that a state does not hold, which a repair may introduce.
-
-    References
-    ----------
-    J. D. Pryce: A simple structural analysis method for DAEs, BIT 41 (2001).
     """
 
     @one_at_a_time

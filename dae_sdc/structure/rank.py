@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sparse
+from scipy.linalg.lapack import dgetrf, dgetrs
 from scipy.sparse import coo_matrix, csr_matrix
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
@@ -21,6 +22,7 @@ from dae_sdc.structure.blocks import Block
 from dae_sdc.structure.signature import Integers
 
 LARGEST_DENSE = 2000  # Largest number of rows of a matrix that is decomposed by singular values.
+FEWEST_FACTORIZED = 50  # Fewest equations whose LU factors take much less time than singular values.
 RANK_TOLERANCE = 1e-9  # Singular value, relative to the largest of an equilibrated matrix, that counts as 0.
 
 
@@ -252,7 +254,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class LinearRows:
-    """Linear equations with rows of norm 1, solved by singular values or, if sparse, by LU factors."""
+    """Linear equations with rows of norm 1, solved by singular values, or by LU factors where these do."""
 
     # Shapes: matrix (k, n), scales (n,), sizes (k,), rows (k, n).
 
@@ -263,9 +265,11 @@ class LinearRows:
         diagonal_shift: float,
         empty: float = 0.0,
         scales: Floats | None = None,
+        is_regular: bool = False,
     ) -> None:
         self._sparse = sparse.issparse(matrix)
         self._scales = scales
+        self._regular: Callable[[Floats, bool], Floats] | None = None
         if scales is not None:
             matrix = matrix @ sparse.diags(scales) if self._sparse else matrix * scales
         squares = matrix.multiply(matrix) if self._sparse else matrix * matrix
@@ -280,6 +284,11 @@ class LinearRows:
         else:
             self.rows = matrix / self.sizes[:, None]
             check()
+            if is_regular and len(self.rows) == matrix.shape[1] >= FEWEST_FACTORIZED:
+                lu, pivots, singular = dgetrf(self.rows)
+                if not singular:
+                    self._regular = lambda rhs, by_rows: np.asarray(dgetrs(lu, pivots, rhs, trans=by_rows)[0])
+                    return
             left, values, right = np.linalg.svd(self.rows, full_matrices=False)
             rank = int((values > dependent * values.max(initial=0.0)).sum())
             self._left, self._values, self._right = left[:, :rank], values[:rank], right[:rank]
@@ -303,6 +312,8 @@ class LinearRows:
 
     def least(self, rhs: Floats) -> Floats:
         """The least-squares solution of minimum norm for the scaled rows."""
+        if self._regular is not None:
+            return self._regular(rhs, False)
         if not self._sparse:
             return np.asarray(self._right.T @ ((self._left.T @ rhs) / self._values))
         n = self.rows.shape[1]
@@ -315,6 +326,8 @@ class LinearRows:
     def multipliers(self, gradient: Floats) -> Floats:
         """Weights of the scaled rows whose sum is closest to a gradient, shape (k,)."""
         k, n = self.rows.shape
+        if self._regular is not None:
+            return self._regular(gradient, True)
         if self._sparse:
             return np.asarray(self._factors.solve(np.concatenate([gradient, np.zeros(k)]))[n:])
         return np.asarray(self._left @ ((self._right @ gradient) / self._values))

@@ -48,12 +48,7 @@ def is_model(model: Any) -> TypeGuard[Equations]:
 
 @dataclass(frozen=True, eq=False)
 class Signature:
-    r"""Highest orders of derivative, :math:`\sigma_{ij}`, of the pairs of equation and unknown that occur.
-
-    References
-    ----------
-    J. D. Pryce: A simple structural analysis method for DAEs, BIT 41 (2001).
-    """
+    r"""Highest orders of derivative, :math:`\sigma_{ij}`, of the pairs of equation and unknown that occur."""
 
     # rows, cols, orders: shape (nnz,). Equation i, unknown j and the highest derivative of x_j in equation
     # i; each pair once, in the order of rows and columns.

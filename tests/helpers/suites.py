@@ -495,6 +495,7 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
     },
     "test_start_paths.py": {
         "test_a_block_that_newtons_method_does_not_solve_is_solved_along_a_path": 0,
+        "test_a_column_comes_to_rest_from_equal_trays_at_25_degrees": ("15-False",),
         "test_a_failure_names_the_smallest_block_its_guesses_and_what_helps": 0,
         "test_a_failure_without_fixed_values_names_the_block_too": 0,
         "test_exponential_diodes_start_from_any_voltage": 1,
