@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 import sympy as sp
+from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
 from scipy.special import beta
 
@@ -258,3 +259,62 @@ def test_a_function_that_counts_its_calls_is_solved() -> None:
 
     assert abs(ds.solve(function, u0=[1.0], t_end=1.0, rtol=1e-6).u[-1, 0] - np.exp(-1.0)) <= 1e-5
     assert calls[0] > 10
+
+
+class Rectifier(NamedTuple):
+    """A diode Is (exp(v / VT) - 1) from a sine to a resistor beside a capacitor."""
+
+    frequency: float
+    amplitude: float
+    saturation: float
+    vt: float
+    load: float
+    capacitance: float
+    end: float
+
+    @classmethod
+    def random(cls, seed: int) -> Rectifier:
+        rng = np.random.default_rng(seed)
+        frequency, load = 10.0 ** rng.uniform(0.0, 4.0), 10.0 ** rng.uniform(1.0, 5.0)
+        decay = 10.0 ** rng.uniform(1.0, 3.0) / frequency  # periods in which the capacitor is discharged
+        amplitude, saturation = 10.0 ** rng.uniform(0.0, 2.0), 10.0 ** rng.uniform(-14.0, -6.0)
+        vt = float(rng.choice([0.025, 0.05]))
+        return cls(
+            frequency, amplitude, saturation, vt, load, decay / load, rng.uniform(2.3, 8.0) / frequency
+        )
+
+    def source(self, t: Any) -> Any:
+        return self.amplitude * np.sin(2.0 * np.pi * self.frequency * t)
+
+    def current(self, v: Any) -> Any:
+        with np.errstate(over="ignore"):
+            return self.saturation * (np.exp(v / self.vt) - 1.0)
+
+    @property
+    def last(self) -> float:
+        """The voltage at the end by another method, with 40 steps a period at least."""
+
+        def rate(t: float, v: Any) -> Any:
+            return (self.current(self.source(t) - v) - v / self.load) / self.capacitance
+
+        found = solve_ivp(
+            rate, (0.0, self.end), [0.0], "Radau", rtol=1e-10, atol=1e-12, max_step=0.025 / self.frequency
+        )
+        return float(found.y[0, -1])
+
+
+@pytest.mark.parametrize("rtol", [1e-3, 1e-5, 1e-7, 1e-9])
+@pytest.mark.parametrize("node", [False, True])
+@pytest.mark.parametrize("seed", range(10))
+def test_no_pulse_of_an_exponential_diode_is_stepped_over(seed: int, node: bool, rtol: float) -> None:
+    rectifier = Rectifier.random(seed)
+
+    def circuit(t: float, u: Any, du: Any) -> list[Any]:
+        v, i = u[0], u[1]
+        source = u[2] if node else rectifier.source(t)
+        kept = rectifier.capacitance * du[0] - i + v / rectifier.load
+        rest = [u[2] - rectifier.source(t)] if node else []
+        return [kept, i - rectifier.current(source - v), *rest]
+
+    end = ds.solve(circuit, u0=np.zeros(2 + node), t_end=rectifier.end, rtol=rtol).u[-1, 0]
+    assert abs(end - rectifier.last) <= 30.0 * rtol * rectifier.amplitude
