@@ -238,7 +238,7 @@ def test_a_switch_that_is_no_function_of_t_and_u_is_named() -> None:
         def switches(self, u: Any, t: float) -> list[float]:
             return [random.normal()]
 
-    with pytest.raises(ds.InputError, match="gives another sign at the same t and u"):
+    with pytest.raises(ds.InputError, match="gives another value at the same t and u"):
         for _ in range(20):
             ds.solve(Restless, rtol=1e-6, t_end=1.0)
 

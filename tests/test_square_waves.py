@@ -252,5 +252,5 @@ def test_events_that_may_be_missing_are_told() -> None:
 
 def test_an_event_that_is_no_function_is_one_line() -> None:
     source = np.random.default_rng(0)
-    with pytest.raises(ds.InputError, match="another sign at the same t and u"):
+    with pytest.raises(ds.InputError, match="another value at the same t and u"):
         ds.solve(oscillator, u0=[0.0, 1.0], t_end=3.0, rtol=1e-5, events=[lambda u, t: source.uniform(-1, 1)])

@@ -501,6 +501,13 @@ class _Watch:
             return _leaves(value, a, b, at_a) if self.may_rest else a if at_a == 0.0 else b
         return self.zero_between(value, a, b, 0.25 * EPS)
 
+    def is_no_function(self) -> InputError:
+        """The error of a function that has two values at one point."""
+        return InputError(
+            f"the function of '{self.name}' gives another value at the same t and u than it gave before; "
+            f"it must depend on t and u alone"
+        )
+
     def zero_between(self, value: LineFunction, a: float, b: float, xtol: float) -> float:
         """A zero between two places at which the function had values of different signs."""
         try:
@@ -511,10 +518,7 @@ class _Watch:
                 if at_a * at_b > 0.0:  # but for rounding
                     return a if abs(at_a) <= abs(at_b) else b
                 raise  # one of the function's own
-            raise InputError(
-                f"the function of '{self.name}' gives another sign at the same t and u than it gave before; "
-                f"it must depend on t and u alone"
-            ) from None
+            raise self.is_no_function() from None
 
     @staticmethod
     def _with_extrema(
@@ -874,8 +878,10 @@ class LocateEvents(MarkingControl):
             if watch.event.times is at_start:
                 self._keep(watch, t0, u0, 1)
             elif watch.event.times is None:  # it may rest at 0 but for rounding
-                slack = _rounding(watch.event.function, u0, t0)
-                watch.tolerance = slack if abs(watch.event.function(u0, t0)) <= slack else 0.0
+                slack, value = _rounding(watch.event.function, u0, t0), watch.event.function(u0, t0)
+                if value != watch.event.function(u0, t0) and np.isfinite(value):
+                    raise watch.is_no_function()
+                watch.tolerance = slack if abs(value) <= slack else 0.0
         if self._switched:  # which is no event of conditions that hold by it
             u0, _ = self._behind_changes(P, u0, t0, h)
         self._keep_due(t0, u0, 0.0)

@@ -64,7 +64,7 @@ def checkpoint_of_arc(checkpoint: Any, number: Any, kind: str = "arc") -> Path:
 
 def forget_arcs(checkpoint: Any) -> None:
     """Delete the files of arcs of an earlier run."""
-    for kind in ("arc", "mode"):
+    for kind in ("arc", "mode") if Path(checkpoint).name else ():  # others are refused where it is opened
         beside = checkpoint_of_arc(checkpoint, "", kind)
         for path in beside.parent.glob(f"{escape(beside.stem)}*{SUFFIX}"):
             path.unlink(missing_ok=True)  # by another rank perhaps

@@ -14,6 +14,7 @@ from dae_sdc.dae.memory import uncounted
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import InputError, MisreadError
+from dae_sdc.model.functions import FunctionProblem
 from dae_sdc.run.equations import read
 
 
@@ -40,7 +41,7 @@ class ReadEquations(Hooks):  # type: ignore[misc]
             self.logger.info("equations of %s: %s", type(problem).__name__, equations)
 
 
-STATES_IN_ORDER = 64  # Number of states at which a function is called in order and backwards.
+STATES_IN_ORDER = 16  # Number of states at which a function is called in order and backwards.
 STATES = 4  # Number of states of a run at which equations that were read are compared with their function.
 # Relative change of the unknowns there: residuals along a solution have nothing but rounding left in them.
 DISTANCE = 1e-4
@@ -72,6 +73,7 @@ def _check_memory(problem: ProblemDAE, t: Vector, u: Vector, du: Vector) -> None
                 called(state, du[-1], time)
         return called(u[k], du[k], t[k])
 
+    wrong = np.empty((0, 2), dtype=np.intp)
     with uncounted(problem), np.errstate(all="ignore"), suppress(Exception):
         values = np.array(
             [
@@ -98,7 +100,7 @@ def _check_memory(problem: ProblemDAE, t: Vector, u: Vector, du: Vector) -> None
 def check_at_states(problem: ProblemDAE, t: Vector, u: Vector, du: Vector) -> None:
     """Compare equations that were read with their function near states of a run; not those that jump."""
     untraced = getattr(type(problem), "untraced", None)
-    if problem.kernels is None:
+    if isinstance(problem, FunctionProblem):
         _check_memory(problem, t, u, du)
     if untraced is None or hasattr(problem, "confirm_jumps"):
         return

@@ -79,8 +79,6 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
         ),
         "test_kills_at_random_times_lose_no_step_and_damage_no_file": 0,
         "test_ranks_that_share_nodes_go_on_together": 0,
-        "test_sweeps_with_sparse_matrices_begin_anew_at_checkpoints": ("superlu",),
-        "test_with_dense_matrices_no_method_notices_a_checkpoint": 5,
     },
     "test_cli.py": {
         "test_lists_need_no_docstrings": 0,
