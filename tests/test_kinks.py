@@ -318,3 +318,33 @@ def test_no_pulse_of_an_exponential_diode_is_stepped_over(seed: int, node: bool,
 
     end = ds.solve(circuit, u0=np.zeros(2 + node), t_end=rectifier.end, rtol=rtol).u[-1, 0]
     assert abs(end - rectifier.last) <= 30.0 * rtol * rectifier.amplitude
+
+
+def with_pendulum(end: float) -> tuple[Any, Any, Any]:
+    """A pendulum of index 3, and beside it a voltage that is to be driven."""
+    m = ds.Model("pendulum with a rectifier", interval=(0.0, end))
+    x, vx = m.variable("x", start=0.6, fixed=True), m.variable("p", start=0.0, fixed=True)
+    y, vy, tension = m.variable("y", start=-0.8), m.variable("q", start=0.0), m.variable("l", start=1.0)
+    m.equations(m.der(x) - vx, m.der(y) - vy, m.der(vx) + tension * x, m.der(vy) + tension * y + 9.81)
+    m.equations(x**2 + y**2 - 1)
+    v = m.variable("v", start=0.0, fixed=True)
+    return m, v, PEAK * sp.sin(OMEGA * m.t) - v
+
+
+def test_switches_of_reduced_equations_are_told() -> None:
+    m, v, over = with_pendulum(0.02)
+    m.equations(m.der(v) - sp.Max(over, 0))
+    assert "are not located in reduced equations" in ds.solve(m, rtol=1e-6, reduce=True).message
+    assert len(ds.solve(m, rtol=1e-6, reduce=False).switches[0]) > 0
+
+
+def test_an_arc_behind_a_slide_begins_with_what_rounding_leaves() -> None:
+    m, v, over = with_pendulum(END)
+    i = m.variable("i", start=0.0)
+    m.equations(CAPACITANCE * m.der(v) - i + v / 1000, i - sp.Piecewise((1.0, over > 0), (0, True)))
+    solution = ds.solve(m, rtol=1e-6)
+    # Charged by 1 A it reaches the sine, slides along it up to where the current is 0, and then falls: the
+    # last time from near the maximum at 8.5 pi / 314 on.
+    off = 9.0 * np.pi - np.arctan(CAPACITANCE * OMEGA * 1000.0)
+    end = PEAK * np.sin(off) * np.exp(off / OMEGA - END)
+    assert solution.success and abs(solution["v"][-1] - end) <= 1e-5

@@ -27,6 +27,7 @@ from dae_sdc.run.target import Target, calculated, is_model, is_plain_function, 
 from dae_sdc.run.unknowns import Unknowns
 from dae_sdc.sharing import Recent, one_at_a_time
 from dae_sdc.structure.dependent import closed, square
+from dae_sdc.structure.signature import listed
 
 if TYPE_CHECKING:
     from dae_sdc.initial.derivative_arrays import ArrayProblem
@@ -407,8 +408,11 @@ def _problem_of_model(
     """The problem of a model, and what is to be said if it was reduced without having been asked for."""
     from dae_sdc.reduction.reduction import reduce_index
 
+    jumps, told = model.form().jumps, ""
+    if jumps is not None and len(jumps.watched):
+        told = f"zeros of {listed(jumps.watched_names)} are not located in reduced equations; give dt_max"
     if request.reduce:
-        return reduce_index(model).problem(**settings), ""
+        return reduce_index(model).problem(**settings), told
     must = index is not None
     if index is None:
         problem = Target(model).make_problem(settings)
@@ -426,7 +430,7 @@ def _problem_of_model(
             return problem, ""
         index = reduction.differentiations + 1
     said = f"index {index} reduced to {reduction.index} first; reduce=False solves the equations as they are"
-    return reduction.problem(**settings), said
+    return reduction.problem(**settings), "; ".join(filter(None, (said, told)))
 
 
 class _NotReducedError(InputError):

@@ -42,6 +42,7 @@ class ReadEquations(Hooks):  # type: ignore[misc]
 
 
 STATES_IN_ORDER = 16  # Number of states at which a function is called in order and backwards.
+RANDOM_SHARE = 10.0  # Difference of two values at one state, in those of calls in a row, that is no memory.
 STATES = 4  # Number of states of a run at which equations that were read are compared with their function.
 # Relative change of the unknowns there: residuals along a solution have nothing but rounding left in them.
 DISTANCE = 1e-4
@@ -86,7 +87,7 @@ def _check_memory(problem: ProblemDAE, t: Vector, u: Vector, du: Vector) -> None
         random = max(np.abs(again(k, here[k]) - again(k)).max() for k in rows)
         size = np.abs([u[rows], du[rows]]).max(initial=0.0)
         differences = np.abs(values - values[0]).max(axis=0, initial=0.0)
-        wrong = np.argwhere(differences > np.maximum(SAME_VALUE * size, SENSITIVITY * random))
+        wrong = np.argwhere(differences > np.maximum(SAME_VALUE * size, RANDOM_SHARE * random))
     if wrong.size:
         k, i = wrong[0].tolist()
         least, most = values[:, k, i].min(), values[:, k, i].max()
