@@ -637,6 +637,34 @@ class _Aim(NamedTuple):
     attempts: int  # How often it has been repeated.
 
 
+def _sampled_ahead(
+    L: Any, start: MeshDAE, taken: Taken, n_slopes: int
+) -> tuple[list[AcceptedStep], tuple[float, ...], Vector, Vector]:
+    """Steps that were taken ahead, places in each of them, and the states and times there."""
+    # Shapes: K steps, P places -> states (K, P, n), times (K, P).
+    P, count = L.prob, len(taken.starts)
+    places = list(zip(taken.starts.tolist(), taken.sizes.tolist(), strict=True))
+    states = [start, *(taken.end(k, P.n_diff) for k in range(count))]
+    inner = [0.0 < c < 1.0 for c in taken.nodes]
+    at = tuple(c for c, some in zip(taken.nodes, inner, strict=True) if some)
+    stages = taken.u[1:].reshape(count, len(inner), P.n)[:, inner]
+    steps = [
+        AcceptedStep(L, *place, *pair, None, n_slopes, (at, values))
+        for place, pair, values in zip(places, pairwise(states), stages, strict=True)
+    ]
+    if taken.collocation:
+        data = steps_of_stages(places, taken.nodes, taken.u, n_slopes, taken.n_integrated)
+        scheme, rows = data[0].scheme, np.array([step.rows for step in data])
+        points = _samples(scheme.points)
+        stays = (rows == rows[:, :1]).all(axis=1) & (taken.du[:, -1] == 0.0)
+        values = np.where(stays[:, None], rows[:, :1], _weights(scheme, points)[0] @ rows)
+    else:
+        points = Curve(steps[0], stages=True).points
+        values = np.array([Curve(step, stages=True).values(points) for step in steps])
+    values[:, 0], values[:, -1] = states[:-1], states[1:]
+    return steps, points, values, taken.starts[:, None] + taken.sizes[:, None] * np.array(points)
+
+
 def _near_zero(watches: list[_Watch], points: tuple[float, ...], table: Vector) -> list[tuple[int, bool]]:
     """Numbers of functions that may have a zero in a step, and whether their rows of values resolve them."""
     if not watches:
@@ -1033,28 +1061,8 @@ class LocateEvents(MarkingControl):
     def look_ahead(self, L: Any, start: MeshDAE, taken: Taken) -> int:
         """The number of steps taken ahead before the first in which the run may have to stop."""
         # Zeros on them are kept. The step behind them is left to the controller, which looks at it again.
-        count, P, n_slopes = len(taken.starts), L.prob, self.params.n_slopes
-        places = list(zip(taken.starts.tolist(), taken.sizes.tolist(), strict=True))
-        states = [start, *(taken.end(k, P.n_diff) for k in range(count))]
-        ends = zip(places, pairwise(states), strict=True)
-        inner = [0.0 < c < 1.0 for c in taken.nodes]
-        at = tuple(c for c, some in zip(taken.nodes, inner, strict=True) if some)
-        stages = taken.u[1:].reshape(count, len(inner), P.n)[:, inner]
-        steps = [
-            AcceptedStep(L, *place, *pair, None, n_slopes, (at, values))
-            for (place, pair), values in zip(ends, stages, strict=True)
-        ]
-        if taken.collocation:
-            data = steps_of_stages(places, taken.nodes, taken.u, n_slopes, taken.n_integrated)
-            scheme, rows = data[0].scheme, np.array([step.rows for step in data])
-            points = _samples(scheme.points)
-            stays = (rows == rows[:, :1]).all(axis=1) & (taken.du[:, -1] == 0.0)
-            values = np.where(stays[:, None], rows[:, :1], _weights(scheme, points)[0] @ rows)
-        else:
-            points = Curve(steps[0], stages=True).points
-            values = np.array([Curve(step, stages=True).values(points) for step in steps])
-        values[:, 0], values[:, -1] = states[:-1], states[1:]
-        times = taken.starts[:, None] + taken.sizes[:, None] * np.array(points)
+        count, P = len(taken.starts), L.prob
+        steps, points, values, times = _sampled_ahead(L, start, taken, self.params.n_slopes)
         switches = self.functions.switch_table(P, values.reshape(-1, P.n), times.ravel())
         samples, plain = (values, times, switches.reshape(count, len(points), -1)), 0
         with suppress(Exception):  # of the function of an event: the controller takes that step, and tells

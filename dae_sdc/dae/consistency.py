@@ -133,10 +133,9 @@ LARGEST_TRIAL = 2.0**40  # First size that is tried for an unknown at 0, for dif
 # TRIAL_RATIO, SIZE_TRIALS: ratio of a size that is tried to the one before, and how many are tried.
 TRIAL_RATIO = 2.0**-10
 SIZE_TRIALS = 12
-LARGE_CONSTANT = (
-    1e4  # Constant of an equation, in units of its slopes, that may be that of a limited function.
-)
-HALVINGS_OF_TIME = 12
+# LARGE_CONSTANT, HALVINGS_OF_TIME: constant of an equation, in units of its slopes, that may be that of a
+# limited function; and earlier times at which such a function may be steep.
+LARGE_CONSTANT, HALVINGS_OF_TIME = 1e4, 12
 LARGEST_GROWTH = 100.0  # Ratio of the slopes of an equation by long differences and by short ones.
 LARGEST_BEND = 1e-5  # Relative departure of F from a linear function up to which it counts as one.
 

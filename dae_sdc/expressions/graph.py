@@ -58,29 +58,31 @@ class Graph(Derivatives):
             text, binding = texts[operand]
             return text if binding >= least else f"({text})"
 
-        for each in self.below([node]):
+        def written(each: int) -> tuple[str, int]:
             op, operands = self.op[each], self.operands(each)
             sign, binding = _SIGNS.get(op, ("", _ATOM))
             if each in self.leaves:
-                texts[each] = name(self.leaves[each]), _ATOM
-            elif each in self.numbers:
+                return name(self.leaves[each]), _ATOM
+            if each in self.numbers:
                 number = self.numbers[each]
-                texts[each] = number if isinstance(number, str) else f"{float(number):.15g}", _ATOM
-            elif op is Op.NEG:
-                texts[each] = f"-{part(operands[0], 2)}", 1
-            elif op is Op.INTPOW:
-                texts[each] = f"{part(operands[0], _ATOM)}**{self.args[each][1]}", 3
-            elif not sign:
+                return (number if isinstance(number, str) else f"{float(number):.15g}"), _ATOM
+            if op is Op.NEG:
+                return f"-{part(operands[0], 2)}", 1
+            if op is Op.INTPOW:
+                return f"{part(operands[0], _ATOM)}**{self.args[each][1]}", 3
+            if not sign:
                 named = ", ".join(texts[operand][0] for operand in operands)
-                texts[each] = f"{'where' if op is Op.SELECT else op.name.lower()}({named})", _ATOM
-            else:
-                first, second = operands
-                if op in COMPARISONS and first in self.numbers:  # as in x >= 20
-                    first, second, sign = second, first, sign.replace("<", ">")
-                elif op is Op.ADD and (self.op[first] is Op.NEG or first in self.numbers):
-                    first, second = second, first
-                text = f"{part(first, binding)}{sign}{part(second, binding + (op in (Op.DIV, Op.POW)))}"
-                texts[each] = text.replace("+ -", "- "), binding
+                return f"{'where' if op is Op.SELECT else op.name.lower()}({named})", _ATOM
+            first, second = operands
+            if op in COMPARISONS and first in self.numbers:  # as in x >= 20
+                first, second, sign = second, first, sign.replace("<", ">")
+            elif op is Op.ADD and (self.op[first] is Op.NEG or first in self.numbers):
+                first, second = second, first
+            text = f"{part(first, binding)}{sign}{part(second, binding + (op in (Op.DIV, Op.POW)))}"
+            return text.replace("+ -", "- "), binding
+
+        for each in self.below([node]):
+            texts[each] = written(each)
         return texts[node][0]
 
     def substitute(self, nodes: Sequence[int], values: Mapping[int, int]) -> list[int]:

@@ -54,8 +54,7 @@ class Values:
     def __init__(
         self, library: Library, rules: Mapping[type, Rule], numbers: Mapping[str, float], structural: set[str]
     ) -> None:
-        self.library = library
-        self.source = library.source
+        self.library, self.source = library, library.source
         self.fail = library.source.fail
         self.structural = structural
         self.variables: dict[str, Variable] = {}
@@ -67,8 +66,7 @@ class Values:
         self.at_event = False  # Whether what is evaluated stands in a when-equation.
         self._rules = rules
         self._replacing = numbers
-        self._work = 0
-        self._depth = 0
+        self._work = self._depth = 0
         self._bounds: dict[tuple[int, int], tuple[Bound, Any]] = {}
         self._extents: dict[int, tuple[int, int, Any]] = {}
         self._symbols: dict[Variable, Any] = {}
