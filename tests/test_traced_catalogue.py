@@ -38,9 +38,11 @@ OTHER_INDICES = {
     "problematic-f": "counts as index 1 by default an unknown of index 2",
     "two-bit-adder": "the offsets of its charges say nothing of single unknowns, so all count as index 2",
 }
+# Their laws have kinks, which runs locate in equations that are read, and which these classes leave to steps.
+KINKS = ("brush-tyre", "wheelset")
 
 
-@pytest.mark.parametrize("name", [name for name in PROBLEMS if name not in OTHER_INDICES])
+@pytest.mark.parametrize("name", [name for name in PROBLEMS if name not in (*OTHER_INDICES, *KINKS)])
 def test_runs_take_the_steps_of_the_catalogue(name, monkeypatch):
     """Up to the first time at which a problem of the catalogue chooses other equations."""
     run = {"rtol": 1e-6, "sweeper": default_sweeper(1e-6, None)}

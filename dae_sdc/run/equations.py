@@ -644,7 +644,11 @@ def _known(model: Model, n_diff: int, borders: bool) -> _Known:
     key, alike = ((n_diff, borders, *content) for content in (model.content(), model.equations_alone()))
 
     def form() -> Form:
-        return _FORMS.of(alike, lambda: in_given_order(model, n_diff, borders=borders))
+        known = _FORMS.of(alike, lambda: in_given_order(model, n_diff, borders=borders))
+        nodes = () if known.jumps is None else [jump.border for jump in known.jumps.jumps]
+        # Jumps are those of the graph of another model with the same equations.
+        missing = max(nodes, default=0) >= len(model.graph.op)
+        return in_given_order(model, n_diff, borders=borders) if missing else known
 
     return _KNOWN.of(key, lambda: _known_of(model, form()))
 
