@@ -110,8 +110,9 @@ class Answers:
 class SparseFactors(Answers):
     """LU factors of sparse matrices of one pattern at numbered places, in compiled code or by SuperLU."""
 
-    # SuperLU chooses the pivots of the first matrix. With these the others are factorised too, in compiled
-    # code, which may be complex, and again when they change; one whose pivots get too small gets its own.
+    # SuperLU chooses the pivots of the first matrix. With these the others are factorised too if pivots are
+    # shared, in compiled code, which may be complex, and again when they change; one whose pivots get too
+    # small gets its own. Nodes share none: which of them a process has must not change their digits.
     # Factors that are rather full stay with SuperLU, which works on blocks, and so does a matrix that needs
     # new pivots all the time. The owner's ``matrix_of`` gives the one of a place, ``refactorize`` has it
     # factorised with the pivots at hand, and a place ``copied`` to has the pivots of the first one as well.
@@ -123,10 +124,12 @@ class SparseFactors(Answers):
         refactorize: Callable[[int], int],
         factorize: Callable[[Any], Any],
         copied: int | None = None,
+        shares: bool = True,
     ) -> None:
         super().__init__()
         self._owner, self._failure = weakref.proxy(owner), owner._failure
-        self._refactorize, self._factorize, self._copied = refactorize, factorize, copied
+        self._refactorize, self._factorize = refactorize, factorize
+        self._copied, self._shares = copied, shares
         self.arrays: dict[str, Any] = {
             "triangles": np.zeros((count, PARTS), dtype=np.int64),
             "patterns": np.zeros((count, ROW_PARTS), dtype=np.int64),
@@ -152,7 +155,7 @@ class SparseFactors(Answers):
         if k in self.kept:
             self.vain[k] = self.vain[k] + 1 if lasted[k] < PAYING_FACTORIZATIONS else 0
             lasted[k] = 0
-        elif k not in self.outside and 0 in self.kept:
+        elif self._shares and k not in self.outside and 0 in self.kept:
             factors, pattern = self.kept[0]
             self._put(k, copy_for(factors, matrix.dtype), pattern)
             if self._refactorize(k):

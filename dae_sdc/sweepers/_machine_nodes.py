@@ -147,7 +147,8 @@ class CompiledNodes(PythonNodes, Answers):
         else:
             nodes.substitute, nodes.refactorize = map(_address_of, ("substitute", "refactorize"))
             refactorize, self._checked = ANSWER(nodes.refactorize), False
-            self._sparse = SparseFactors(self, kept, lambda k: refactorize(nodes.own, k, 0), SparseLU)
+            about = kept, lambda k: refactorize(nodes.own, k, 0), SparseLU
+            self._sparse = SparseFactors(self, *about, shares=False)
             nodes.repivot, nodes.solve_outside = self._answer("_repivot"), self._sparse.solve_outside
             self._buffers |= self._sparse.arrays | {"work": np.empty(4 * n)}
             self._buffers["indices"] = pattern.indices.astype(np.int32)
