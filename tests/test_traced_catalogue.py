@@ -54,3 +54,15 @@ def test_runs_take_the_steps_of_the_catalogue(name, monkeypatch):
     assert solution.parameters["equations"] == "traced" and solution.success is known.success
     # Rounding decides whether single steps of those that are chaotic or very stiff are repeated.
     assert solution.stats["steps"] == pytest.approx(known.stats["steps"], rel=0.1, abs=1)
+
+
+@pytest.mark.parametrize("name", KINKS)
+def test_runs_that_locate_kinks_end_where_those_of_the_catalogue_do(name):
+    run = {"rtol": 1e-6, "sweeper": default_sweeper(1e-6, None)}
+    end = first_change(name, **run)
+    known = ds.solve(name, t_end=end, **run)
+    solution = ds.solve(plain_function(name)[1], t_end=end, hidden_constraints=False, **run)
+    assert solution.success and solution.parameters["equations"] == "traced"
+    plain = np.array(PROBLEMS[name]().variable_index) < 2
+    errors = np.abs(solution.u[-1] - known.u[-1]) / np.abs(known.u).max(axis=0)
+    assert errors[plain].max() <= 10.0 * run["rtol"]

@@ -276,10 +276,8 @@ class AcceptedStep(NamedTuple):
     end: Any
     slope: Any
     n_slopes: int
-    within: tuple[tuple[float, ...], Any] = (
-        (),
-        None,
-    )  # Places of stages that were solved one by one, and u there.
+    # Places of stages that were solved one by one, and u there.
+    within: tuple[tuple[float, ...], Any] = ((), ())
 
     @classmethod
     def of(cls, L: Any, n_slopes: int) -> AcceptedStep:
@@ -371,7 +369,8 @@ class _Watch:
         self.name, self.side, self.event = name, side, event
         self.size = 0.0  # largest in the run
         self.may_rest = may_rest  # at 0 for a while, which is then its side
-        self.slack = 0.0  # Part of its size that is no zero yet of a switch that chooses nothing.
+        self.is_kink = False  # whether the equations are equal on both sides of its zeros
+        self.slack = 0.0  # part of its size that is no zero yet
         self.tolerance = 0.0  # not 0: the function has not left its last zero by more
         self.noise = 0.0
         self.leaves = False  # its last zero for its side, behind a change
@@ -883,8 +882,9 @@ class LocateEvents(MarkingControl):
         tolerance = getattr(L.sweep, "tolerance", None)
         self._usual, self._accuracy = L.params.dt, ZERO_VALUE if tolerance is None else tolerance.rtol
         self.switches = [_Watch(name, side, may_rest) for name, side in zip(names, sides, strict=True)]
-        for watch, passes in zip(self.switches, P.passing_switches, strict=False):
-            watch.slack, watch.may_rest = self._accuracy * passes, may_rest and not passes
+        for watch, jump in zip(self.switches, P.watched_jumps, strict=False):
+            watch.is_kink, watch.slack = jump.is_kink, self._accuracy * jump.passes
+            watch.may_rest = may_rest and not jump.passes
         # An event with a message counts where it has happened at the start of the run.
         sides = [
             -int(np.sign(event.direction)) if event.message else event.side for event in self.params.events
@@ -1188,8 +1188,11 @@ class LocateEvents(MarkingControl):
     def _slides(self, P: ProblemDAE, t: float, u: MeshDAE) -> bool:
         """Whether the run ends where both sides of a switch lead back to its zero."""
         least = LEAST_PROGRESS_OF_SWITCHES * (self.params.span or self._usual)
+        for watch in self._switched:
+            if watch.is_kink and watch.returns(least):  # rounding, which changes nothing there
+                watch.slack = self._accuracy
         for number, watch in enumerate(self.switches if self.params.slides else ()):
-            if watch in self._switched and watch.returns(least):
+            if watch in self._switched and not watch.is_kink and watch.returns(least):
                 sizes = np.abs(self.functions.switch_values(P, u, t))
                 for same in np.flatnonzero(sizes == sizes[number]):  # switches with the same border
                     self.switches[same].forget(t - least)

@@ -24,7 +24,7 @@ class Branches:
     """Base of :class:`~dae_sdc.dae.problem.ProblemDAE`: which branch of the equations a step takes."""
 
     switch_names: tuple[str, ...] = ()
-    passing_switches: Any = ()  # For each switch whether no branch is chosen by it; () where one is by all.
+    watched_jumps: Any = ()  # The jump of each switch, which may be a kink; () where all are others.
     switches_read: Any = slice(None)  # Places of the unknowns on which switches may depend.
 
     def breakpoints(self, t0: float, t_end: float) -> tuple[float, ...]:

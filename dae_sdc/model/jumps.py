@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Final, NamedTuple
@@ -48,18 +48,18 @@ def jumps_of(
     roots: Sequence[int],
     parameter: Callable[[int], float],
     follows: Callable[[Leaf], bool],
+    guards: Container[int],
     unsure: bool = True,
 ) -> list[Jump]:
     """The jumps and kinks of expressions as functions of time and of a state, inner ones first."""
     # A choice whose two branches agree where its comparison changes has a kink, which counts as a jump within
     # the border of a jump. One that keeps an operation from what this has no value for is evaluated.
     outer, kinks, passed = {node for node in roots if graph.op[node] in COMPARISONS}, set[int](), list[int]()
-    guards = _guards(graph, roots)
     for node in graph.below(roots):
         op, operands = graph.op[node], graph.operands(node)
         if op in (Op.SIGN, Op.FLOOR):
             outer.add(node)
-        if op in _EXTREMES and node in guards:
+        if op in _WITH_KINKS and node in guards:
             passed.append(_first_taken(graph, op, operands))
         for at, operand in enumerate(operands):
             chooses = op is Op.SELECT and at == 0
@@ -95,10 +95,10 @@ def _jump(graph: Graph, node: int) -> Jump:
     return Jump(node, graph.sub(a, others[0]), (1.0, 0.0, 0.0))
 
 
-_EXTREMES: Final = frozenset({Op.MIN, Op.MAX, Op.ABS})
+_WITH_KINKS: Final = frozenset({Op.MIN, Op.MAX, Op.ABS})
 
 
-def _guards(graph: Graph, roots: Sequence[int]) -> set[int]:
+def guards_of(graph: Graph, roots: Sequence[int]) -> set[int]:
     """The nodes that keep operations from operands that these have no value for."""
     inside = []
     for node in graph.below(roots, MOVING):
@@ -117,12 +117,12 @@ def _first_taken(graph: Graph, op: Op, operands: Sequence[int]) -> int:
 
 
 def with_choices(
-    graph: Graph, roots: Sequence[int], follows: Callable[[Leaf], bool]
+    graph: Graph, roots: Sequence[int], follows: Callable[[Leaf], bool], guards: Container[int]
 ) -> tuple[list[int], dict[int, int]]:
     """Expressions with choices for extremes and absolute values that go on beyond kinks; the way back."""
-    guards, put = _guards(graph, roots), dict[int, int]()
+    put: dict[int, int] = {}
     for node in graph.below(roots, MOVING):
-        if graph.op[node] not in _EXTREMES or node in guards:
+        if graph.op[node] not in _WITH_KINKS or node in guards:
             continue
         if all(follows(leaf) for leaf in graph.leaves_of(node)):
             operands = graph.substitute(graph.operands(node), put)
@@ -333,7 +333,8 @@ def timetable_of(
     graph: Graph, roots: Sequence[int], parameters: Sequence[float], t0: float, t_end: float
 ) -> Timetable | None:
     """The times at which conditions of time alone change in equations; None where there is no condition."""
-    jumps = jumps_of(graph, roots, lambda i: parameters[i], lambda leaf: leaf.kind in "tp")
+    guards = guards_of(graph, roots)
+    jumps = jumps_of(graph, roots, lambda i: parameters[i], lambda leaf: leaf.kind in "tp", guards)
     if not jumps:
         return None
     sided = with_held_jumps(graph, roots, jumps, len(parameters))

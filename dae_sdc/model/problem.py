@@ -26,6 +26,7 @@ from dae_sdc.model.jumps import (
     Jumps,
     Sided,
     Timetable,
+    guards_of,
     jumps_as_programs,
     jumps_of,
     with_choices,
@@ -159,15 +160,16 @@ def form_of(
     units = tuple(unit_of_rate(model.units[j], k) for j, k in states)
     programs = graph.program(rows, given), graph.program(written(graph, outputs), given)
     jumps = jumps_as_programs(sided, texts, given) if sided.jumps else None
-    steep = _steep_arguments(graph, rows, given)
+    steep = _steep_arguments(graph, rows, given, programs[0])
     peaks = graph.program(steep, given) if steep else None
     return Form(tuple(states), n_diff, names, units, names_of_rows, *programs, pattern, jumps, peaks)
 
 
-def _steep_arguments(graph: Graph, rows: Sequence[int], given: Callable[[Leaf], Input | None]) -> list[int]:
+def _steep_arguments(
+    graph: Graph, rows: Sequence[int], given: Callable[[Leaf], Input | None], residual: Program
+) -> list[int]:
     """What exponential functions are taken of, if time or unknowns without derivatives are in it."""
-    sources = {source for row in rows for leaf in graph.leaves_of(row) if (source := given(leaf)) is not None}
-    moving = {source.index for source in sources if source.kind == "du"}
+    moving = {source.index for source in residual.inputs if source.kind == "du"}
 
     def is_fast(leaf: Leaf) -> bool:
         source = given(leaf)
@@ -191,19 +193,16 @@ def _sided(model: Any, follows: Callable[[Leaf], bool], unsure: bool = True) -> 
     """The equations of a model with the values of their jumps as parameters, see ``jumps_of``."""
     values = [parameter.value for parameter in model.parameters_by_name.values()]
     numbers = [math.nan if value is None else float(value) for value in values]
-    roots, back = with_choices(model.graph, model.roots, follows)
-    jumps = jumps_of(model.graph, roots, numbers.__getitem__, follows, unsure)
+    guards = guards_of(model.graph, model.roots)
+    roots, back = with_choices(model.graph, model.roots, follows, guards)
+    jumps = jumps_of(model.graph, roots, numbers.__getitem__, follows, guards, unsure)
     if not jumps:
         return Sided(model.graph, list(model.roots))
-    written = {jump: _written(model.graph, jump, back) for jump in jumps}
+    # As the model has them written, with extremes and absolute values in them.
+    pairs = {jump: model.graph.substitute([jump.node, jump.border], back) for jump in jumps}
     sided = with_held_jumps(model.graph, roots, jumps, len(numbers))
-    return sided._replace(jumps=[written[jump] for jump in sided.jumps])
-
-
-def _written(graph: Graph, jump: Jump, back: Mapping[int, int]) -> Jump:
-    """A jump as the model has it written, with extremes and absolute values in it."""
-    node, border = graph.substitute([jump.node, jump.border], back)
-    return jump._replace(node=node, border=border)
+    written = [(jump, *pairs[jump]) for jump in sided.jumps]
+    return sided._replace(jumps=[jump._replace(node=node, border=border) for jump, node, border in written])
 
 
 def jacobian_outputs(
@@ -381,9 +380,9 @@ class SwitchingEquations(FormEquations):
         return float(arguments[_jumps(self).levels.tolist().index(switch)])
 
     @property
-    def passing_switches(self) -> list[bool]:
-        """For each switch whether equations are evaluated on both of its sides."""
-        return [_jumps(self).jumps[i].passes for i in _jumps(self).watched]
+    def watched_jumps(self) -> list[Jump]:
+        """The jump, or kink, of each switch."""
+        return [_jumps(self).jumps[i] for i in _jumps(self).watched]
 
     @property
     def switches_read(self) -> list[int]:
