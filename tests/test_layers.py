@@ -284,16 +284,16 @@ def test_a_run_walks_the_stages_of_the_page_in_their_order() -> None:
 
 
 BUDGETS = {
-    "run": 13_018,
-    "sweepers": 11_037,
+    "run": 13_017,
+    "sweepers": 11_044,
     "problems": 6_915,
-    "dae": 7_742,
+    "dae": 7_741,
     "initial": 6_131,
-    "model": 5_930,
-    "control": 5_307,
+    "model": 5_929,
+    "control": 5_308,
     "constrained": 3_700,
     "structure": 3_332,
-    "modelica": 3_970,
+    "modelica": 3_968,
     "plotting": 2_770,
     "polynomials": 3_025,
     "files beside the rooms": 3_184,

@@ -303,9 +303,7 @@ class AdaptivityDAE(StepRequests, MarkingControl):
         if located is not None:
             self.params.read = unknowns_looked_at(L.prob, located.params.events, u0, t0)
             self.params.between = max(FUNCTIONS * int(self.params.read.any()), self.params.between)
-        steep = np.zeros(L.prob.n, dtype=bool)
-        steep[getattr(L.prob, "peaks_read", [])] = True
-        steep &= L.prob.is_algebraic
+        steep = np.isin(np.arange(L.prob.n), getattr(L.prob, "peaks_read", [])) & L.prob.is_algebraic
         if self.params.between or steep.any():
             # Errors of algebraic unknowns of index 1 do not follow from their polynomials: the equations give
             # them. Those of index 2 have u' of others between the nodes.
@@ -314,9 +312,9 @@ class AdaptivityDAE(StepRequests, MarkingControl):
             counts = (index < 2) & (read | ~L.prob.is_algebraic) & (self.params.between > 0)
             if not getattr(L.sweep, "collocation", True):  # the end of a step is better than its stages
                 counts, held = counts & L.prob.is_algebraic, held & L.prob.is_algebraic
-            judged = np.where(index == 2, held * AT_INDEX_2, 1.0 * counts)
             # Those that steep functions are taken of have to be seen where these are largest.
-            judged = np.maximum(judged, steep * min(1.0, tolerance.rtol / SEEN))
+            seen = steep * min(1.0, tolerance.rtol / SEEN)
+            judged = np.maximum(np.where(index == 2, held * AT_INDEX_2, 1.0 * counts), seen)
             self._between = tolerance.weights_of(L.prob, ALLOWED_BETWEEN, plain=True), judged
 
     def _first_step(self, L: Any, u0: Any, time: float) -> float:

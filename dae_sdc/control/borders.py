@@ -15,7 +15,7 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.sweepers.steps_ahead import Taken
 
 MOST_ATTEMPTS = 5  # Steps that are tried for one to end at a zero.
-MOST_HALVINGS = 20  # Of a step, until a half has at most one zero.
+MOST_PARTINGS = 20  # Of a step, until a half has at most one zero.
 
 
 class Borders:
@@ -54,7 +54,7 @@ class Borders:
         return 1 if self.crossed else -int(doubtful)
 
 
-def first_zero(b: list[float], halvings: int = MOST_HALVINGS) -> float:
+def first_zero(b: list[float], halvings: int = MOST_PARTINGS) -> float:
     """The first zero in (0, 1] of a polynomial by Bernstein's coefficients, inf without, -inf in doubt."""
     # It has no more zeros within than its coefficients have changes of sign.
     while len(b) > 1 and abs(b[0]) <= ZERO_VALUE * max(map(abs, b)):  # one at its start is left out

@@ -266,7 +266,6 @@ _FORMULAS: Final[Mapping[type, Callable[..., Scalar]]] = {
     sympy.Not: lambda a: 1 - a,
     sympy.Heaviside: np.heaviside,
     Homotopy: lambda actual, simplified: actual,
-    sympy.Heaviside: np.heaviside,
     sympy.ceiling: lambda a: -(-a).floor(),
     sympy.Mod: lambda a, b: a - b * (a / b).floor(),
     sympy.cot: lambda a: a.cos() / a.sin(),

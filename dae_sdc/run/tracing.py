@@ -83,8 +83,7 @@ def _check_memory(problem: ProblemDAE, t: Vector, u: Vector, du: Vector) -> None
                 *([again(k, (place,)) for k in rows] for place in elsewhere),
             ]
         )
-        here = [((u[k], t[k]),) for k in range(len(t))]
-        random = max(np.abs(again(k, here[k]) - again(k)).max() for k in rows)
+        random = max(np.abs(again(k, ((u[k], t[k]),)) - again(k)).max() for k in rows)
         size = np.abs([u[rows], du[rows]]).max(initial=0.0)
         differences = np.abs(values - values[0]).max(axis=0, initial=0.0)
         wrong = np.argwhere(differences > np.maximum(SAME_VALUE * size, RANDOM_SHARE * random))
@@ -101,7 +100,7 @@ def _check_memory(problem: ProblemDAE, t: Vector, u: Vector, du: Vector) -> None
 def check_at_states(problem: ProblemDAE, t: Vector, u: Vector, du: Vector) -> None:
     """Compare equations that were read with their function near states of a run; not those that jump."""
     untraced = getattr(type(problem), "untraced", None)
-    if isinstance(problem, FunctionProblem):
+    if problem.kernels is None and isinstance(problem, FunctionProblem):
         _check_memory(problem, t, u, du)
     if untraced is None or hasattr(problem, "confirm_jumps"):
         return

@@ -784,17 +784,24 @@ def _filtered(a: Any) -> Any:
     return norm_of(a, a.error, 1)
 
 
+@within_compiled
+def put_state(a: Any, k: Any) -> Any:
+    """Compute u at a place between the nodes."""
+    weights_at = a.value_between + 8 * k * (a.m + 1)
+    combined_row(a.m, a.n, weights_at + 8, a.u, a.work)
+    u, u0, start = doubles(a.work), doubles(a.u0), doubles(weights_at)[0]
+    for j in range(a.n):
+        u[j] += start * u0[j]
+
+
 @_view.method()
 def _add_residual_between(a: Any, k: Any, t0: Any, h: Any, factor: Any) -> Any:
     """Add ``factor`` times F at a place between the nodes to the error; False where it is infinite."""
-    m, n, u_at, du_at = a.m, a.n, a.work, a.work + 8 * a.n
-    combined_row(m, n, a.slope_between + 8 * k * m, a.du, du_at)
-    combined_row(m, n, a.value_between + 8 * (k * (m + 1) + 1), a.u, u_at)
-    u, u0, start = doubles(u_at), doubles(a.u0), doubles(a.value_between)[k * (m + 1)]
-    for j in range(n):
-        u[j] += start * u0[j]
+    n, du_at = a.n, a.work + 8 * a.n
+    put_state(a, k)
+    combined_row(a.m, n, a.slope_between + 8 * k * a.m, a.du, du_at)
     a.counts.rhs += 1
-    call_residual(a.residual, t0 + h * doubles(a.places)[k], u_at, du_at, a.p, a.transformed)
+    call_residual(a.residual, t0 + h * doubles(a.places)[k], a.work, du_at, a.p, a.transformed)
     value, error = doubles(a.transformed), doubles(a.error)
     for j in range(n):
         if np.isnan(value[j]):
@@ -824,11 +831,7 @@ def put_place(a: Any, theta: Any) -> Any:
 def put_arguments(a: Any, t0: Any, h: Any, theta: Any) -> Any:
     """Compute the arguments of steep functions at a place in a step."""
     put_place(a, theta)
-    values_at = a.value_between + 8 * a.between * (a.m + 1)
-    combined_row(a.m, a.n, values_at + 8, a.u, a.work)
-    u, u0, start = doubles(a.work), doubles(a.u0), doubles(values_at)[0]
-    for j in range(a.n):
-        u[j] += start * u0[j]
+    put_state(a, a.between)
     call_residual(a.peaks, t0 + h * theta, a.work, a.work + 8 * a.n, a.p, a.peak_values)
 
 
