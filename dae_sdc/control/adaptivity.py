@@ -312,7 +312,9 @@ class AdaptivityDAE(StepRequests, MarkingControl):
             # Errors of algebraic unknowns of index 1 do not follow from their polynomials: the equations give
             # them. Those of index 2 have u' of others between the nodes.
             index, read = np.array(L.prob.variable_index), np.array(self.params.read, dtype=bool)
-            held = (read | (self.params.between == VALUES)) & (tolerance.rtol >= FINEST_BETWEEN)
+            # Those that are not integrated are off by what the sweeps leave, whatever the step.
+            smooth = ~L.prob.is_algebraic | getattr(L.sweep, "integrates_algebraic", True)
+            held = (read | (smooth & (self.params.between == VALUES))) & (tolerance.rtol >= FINEST_BETWEEN)
             counts = (index < 2) & (read | ~L.prob.is_algebraic) & (self.params.between > 0)
             if not getattr(L.sweep, "collocation", True):  # the end of a step is better than its stages
                 counts, held = counts & L.prob.is_algebraic, held & L.prob.is_algebraic
