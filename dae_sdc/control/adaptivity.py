@@ -363,8 +363,8 @@ class AdaptivityDAE(StepRequests, MarkingControl):
             slow = pace <= FASTER * earlier < np.inf and self.t_end - reached > MOST_STEPS_LEFT * pace
             if slow and not ends:
                 raise StepSizeError(
-                    f"{self._steps - since} steps have led from t={before:.10g} to t={reached:.10g} only, and "
-                    f"more than {MOST_STEPS_LEFT:.0e} like them would be left: look there for a jump that is "
+                    f"{self._steps - since} steps have led from t={before:.10g} to t={reached:.10g} only, "
+                    f"and more than {MOST_STEPS_LEFT:.0e} like them would be left: look there for a jump that is "
                     f"not located, for noise, or equations that are stiff for the method; give another rtol "
                     f"or sweeper"
                 )
