@@ -364,9 +364,8 @@ class AdaptivityDAE(StepRequests, MarkingControl):
             if slow and not ends:
                 raise StepSizeError(
                     f"{self._steps - since} steps have led from t={before:.10g} to t={reached:.10g} only, "
-                    f"and more than {MOST_STEPS_LEFT:.0e} like them would be left: look there for a jump that is "
-                    f"not located, for noise, or equations that are stiff for the method; give another rtol "
-                    f"or sweeper"
+                    f"and more than {MOST_STEPS_LEFT:.0e} like them are left: look there for a jump that is "
+                    f"not located, noise, or equations stiff for the method; give another rtol or sweeper"
                 )
         if self._limit is not None:
             self._limit.check_at(reached, " or rtol", None if nodes is None else nodes.from_last)
