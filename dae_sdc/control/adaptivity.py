@@ -94,6 +94,7 @@ class AdaptivityDAE(StepRequests, MarkingControl):
     def __init__(self, controller: Any, params: dict[str, Any], description: dict[str, Any]) -> None:
         super().__init__(controller, params, description)
         self._driver = driver_of(controller, description)
+        self._leader = self._driver or controller
         if self._driver is not None:
             self._driver.adaptivity = self
         self.renew({})
@@ -162,10 +163,10 @@ class AdaptivityDAE(StepRequests, MarkingControl):
                 if isinstance(L.uend.polynomial, StepPolynomial):
                     L.uend.polynomial = L.uend.polynomial._replace(dt=L.params.dt)
             self.come_to = self.end_of_step(L)
-        if not accepted or (not S.status.restart and (self._driver or controller).events is None):
+        if not accepted or (not S.status.restart and self._leader.events is None):
             # An accepted step may have been shortened by a switch, with events.
             self._check_progress(S, L, outcome)
-        self.check_limit(L, L.time, (self._driver or controller).events)
+        self.check_limit(L, L.time)
 
     def _error_between(self, L: Any) -> float:
         """The largest error between the nodes of a step, in units of what is allowed; 0 if not known."""
@@ -314,7 +315,7 @@ class AdaptivityDAE(StepRequests, MarkingControl):
             index, read = np.array(L.prob.variable_index), np.array(self.params.read, dtype=bool)
             # Those that are not integrated are off by what the sweeps leave, whatever the step.
             smooth = ~L.prob.is_algebraic | getattr(L.sweep, "integrates_algebraic", True)
-            held = (read | (smooth & (self.params.between == VALUES))) & (tolerance.rtol >= FINEST_BETWEEN)
+            held = smooth & (read | (self.params.between == VALUES)) & (tolerance.rtol >= FINEST_BETWEEN)
             counts = (index < 2) & (read | ~L.prob.is_algebraic) & (self.params.between > 0)
             if not getattr(L.sweep, "collocation", True):  # the end of a step is better than its stages
                 counts, held = counts & L.prob.is_algebraic, held & L.prob.is_algebraic
@@ -341,6 +342,7 @@ class AdaptivityDAE(StepRequests, MarkingControl):
         ahead = L.sweep.steps_ahead(value, time) if free and L.prob.noise is None else None
         if ahead is None:
             return None
+        most = min(most, self._next_pace - self._steps)
         if L.prob.run_scales.watched:
             most = min(most, self._look_at - self._steps)
         judged = self.sizes, self._shortest, self._between, hesitation
@@ -353,31 +355,36 @@ class AdaptivityDAE(StepRequests, MarkingControl):
             L.status.time = float(taken.starts[-1])
         return taken
 
-    def check_limit(self, L: Any, reached: float, located: Any) -> None:
-        """End the run, which has come to a time, where that of its call is over, or it would have no end."""
-        nodes, (since, before, earlier) = getattr(L.sweep, "nodes", None), self._pace
-        if self._steps >= max(2 * since, STEPS_OF_PACE // 2):
-            pace = (reached - before) / (self._steps - since)
-            self._pace = self._steps, reached, pace
-            ends = located is not None and any(event.last for event in located.params.events)
-            slow = pace <= FASTER * earlier < np.inf and self.t_end - reached > MOST_STEPS_LEFT * pace
-            if slow and not ends:
-                raise StepSizeError(
-                    f"{self._steps - since} steps have led from t={before:.10g} to t={reached:.10g} only, "
-                    f"and more than {MOST_STEPS_LEFT:.0e} like them are left: look there for a jump that is "
-                    f"not located, noise, or equations stiff for the method; give another rtol or sweeper"
-                )
+    def check_limit(self, L: Any, reached: float) -> None:
+        """End the run, which has come to a time, where that of its call is over."""
+        nodes = getattr(L.sweep, "nodes", None)
         if self._limit is not None:
             self._limit.check_at(reached, " or rtol", None if nodes is None else nodes.from_last)
 
     def finds_wrong_scales(self, L: Any, value: Any) -> bool:
         """Whether an accepted step shows that the run must be repeated, as a size of an unknown is wrong."""
         self._steps += 1
+        if self._steps == self._next_pace:
+            self._check_pace()
         if self._steps < self._look_at or not L.prob.run_scales.watched:
             return False
         self._look_at *= LOOKS_APART
         self._again = self._looks_back(L, value, False)
         return self._again
+
+    def _check_pace(self) -> None:
+        """End a run that would take steps without end, unless an event may end it."""
+        since, before, earlier = self._pace
+        pace, events = (self.come_to - before) / (self._steps - since), self._leader.events
+        self._pace = self._steps, self.come_to, pace
+        may_end = events is not None and any(event.last for event in events.params.events)
+        slow = pace <= FASTER * earlier < np.inf and self.t_end - self.come_to > MOST_STEPS_LEFT * pace
+        if slow and not may_end:
+            raise StepSizeError(
+                f"{self._steps - since} steps have led from t={before:.10g} to t={self.come_to:.10g} only, "
+                f"and more than {MOST_STEPS_LEFT:.0e} like them are left: look there for a jump that is not "
+                f"located, noise, or equations stiff for the method; give another rtol or sweeper"
+            )
 
     def must_repeat_run(self, L: Any, value: Any) -> bool:
         """Whether a run must be repeated with other sizes; if not, ``remark`` names those below tolerance."""
@@ -407,6 +414,10 @@ class AdaptivityDAE(StepRequests, MarkingControl):
             rise = "rises above its tolerance" if len(counted) == 1 else "rise above their tolerances"
             self.remark = f"{shown} never {rise}; give atol or nominal if smaller values count"
         return again
+
+    @property
+    def _next_pace(self) -> int:
+        return int(max(2 * self._pace[0], STEPS_OF_PACE // 2))
 
     @property
     def t_end(self) -> float:
