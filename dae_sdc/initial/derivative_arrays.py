@@ -203,7 +203,7 @@ class ArrayProblem(ProblemDAE):
             return self._known[key]
         step, bound, failure = self._step, self._allowed, None
         # What comes before the start is no part of the run, and a value at a kink is that before it.
-        stencils = self._stencils[t <= self._near.t]
+        stencils = self._stencils[bool(t <= self._near.t)]
         for number in range(MOST_LENGTHS):
             for stencil in stencils:
                 try:
