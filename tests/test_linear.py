@@ -702,14 +702,6 @@ def test_directional_differences_serve_as_products() -> None:
     assert remains(line(400, c=0.05), factorize(line(400, c=0.06)), rhs, x) <= 1e-6 + 1e3 * h
 
 
-@pytest.mark.parametrize("name", ["tolerance", "most"])
-@pytest.mark.parametrize("value", [0, -1, float("nan")])
-def test_limits_that_are_not_positive_are_refused(name: str, value: float) -> None:
-    limits: Any = {name: value}
-    with pytest.raises(InputError, match=name):
-        krylov(lambda v: v, np.ones(2), factorize(np.eye(2)), **limits)
-
-
 # --- groups of columns -----------------------------------------------------------------------------
 
 

@@ -281,14 +281,6 @@ def _linearize_here(nodes: Any) -> Any:
     doubles(nodes.ages)[nodes.age_at] += 1.0
 
 
-@within_compiled
-def entry_at(nodes: Any, here: Any, j: Any, c: Any) -> Any:
-    """An entry of the matrix of a node in column j, of which unknowns of c = 0 have dF/du alone."""
-    if not c > 0.0 and j >= nodes.n_integrated:
-        return doubles(nodes.stiffnesses)[here]
-    return c * doubles(nodes.stiffnesses)[here] + doubles(nodes.masses)[here]
-
-
 @_view.method()
 def _factor(nodes: Any) -> Any:
     n, slot, newest = nodes.n, nodes.slot, integers(nodes.newest)
@@ -309,9 +301,11 @@ def _factor(nodes: Any) -> Any:
     c, data, is_sparse = doubles(nodes.coefficients)[nodes.node], doubles(nodes.data), nodes.starts != 0
     starts = short_integers(nodes.starts)
     for j in range(n):
+        alone = not c > 0.0 and j >= nodes.n_integrated  # dF/du is, in columns of unknowns with c = 0
         for k in range(starts[j] if is_sparse else 0, starts[j + 1] if is_sparse else n):
             place = k if is_sparse else k * n + j
-            data[place] = entry_at(nodes, to + place, j, c)
+            here = stiffness[to + place]
+            data[place] = here if alone else c * here + mass[to + place]
             if j >= nodes.split and mass[to + place] != 0.0:
                 nodes.split = n
     if is_sparse:

@@ -71,34 +71,31 @@ class Kernels:
     owners: tuple[Any, ...] = field(default=(), repr=False)
 
 
+# Arguments of calls of kernels behind the address: numbers and arrays of doubles in C order.
+_NUMBER, _ARRAY = ctypes.c_double, ctypes.py_object
+ARGUMENTS: Final[dict[str, tuple[Any, ...]]] = {
+    "residual_at": (_NUMBER, *4 * [_ARRAY]),  # t, u, du, p and out: F(t, u, u'), shape (n,)
+    # The same at M nodes: t of shape (M,), u and u' of (M, n), and F or others, (M, K), for out.
+    "residuals_at": 5 * (_ARRAY,),
+    "jacobian_at": (_NUMBER, _ARRAY, _ARRAY, _NUMBER, _ARRAY, _ARRAY),  # t, u, du, c, p and out
+}
+
+
 class Calls:
-    """Calls of kernels from Python with arrays of doubles in C order, which are not checked."""
+    """Calls of kernels from Python by the names in :data:`ARGUMENTS`, loaded when first used; unchecked."""
 
-    @functools.cached_property
-    def residual_at(self) -> Any:
-        """``residual_at(address, t, u, du, p, out)`` writes F(t, u, u'), shape (n,)."""
-        return _call("residual_at", ctypes.c_double, *4 * [ctypes.py_object])
-
-    @functools.cached_property
-    def residuals_at(self) -> Any:
-        """At M nodes: it takes t of shape (M,), u and u' of (M, n), and writes F or others, (M, K)."""
-        return _call("residuals_at", *5 * [ctypes.py_object])
-
-    @functools.cached_property
-    def jacobian_at(self) -> Any:
-        """``jacobian_at(address, t, u, du, c, p, out)`` writes dF/du' + c dF/du."""
-        arrays = 2 * [ctypes.py_object]
-        return _call("jacobian_at", ctypes.c_double, *arrays, ctypes.c_double, *arrays)
-
-
-def _call(name: str, *kinds: Any) -> Any:
-    # Python's lock is kept: giving it back would take longer than most evaluations.
-    return ctypes.PYFUNCTYPE(None, ctypes.c_int64, *kinds)(entry(f"dae_sdc.dae.compiling:{name}").address)
+    def __getattr__(self, name: str) -> Any:
+        if name not in ARGUMENTS:
+            raise AttributeError(name)
+        # Python's lock is kept: giving it back would take longer than most evaluations.
+        kind = ctypes.PYFUNCTYPE(None, ctypes.c_int64, *ARGUMENTS[name])
+        call = vars(self)[name] = kind(entry(f"dae_sdc.dae.compiling:{name}").address)
+        return call
 
 
 @functools.cache
 def machine() -> Calls:
-    """The calls of kernels, each of which is loaded when it is first used."""
+    """The calls of kernels."""
     return Calls()
 
 
@@ -119,7 +116,8 @@ def compile_kernel(function: Callable[..., None], kind: str) -> CFunction:
 def _compiled_kernel(function: Callable[..., None], kind: str) -> CFunction:
     module = importlib.import_module("dae_sdc.dae.compiling")
     try:
-        compiler = module.KernelCompiler
+        module.register_inlined()
+        compiler = module.LinkedCompiler
         if kind == "complex":
             compiler = importlib.import_module("dae_sdc.dae.complex_step").PerturbedCompiler
         compiled: CFunction = module.c_function(function, module.SIGNATURES[kind], pipeline_class=compiler)
@@ -242,20 +240,12 @@ def install_kernels(cls: type[Any]) -> None:
             raise InputError(
                 f"{cls.__qualname__} gives its equations twice, as eval_f and as residual_kernel"
             )
-        given = cls.residual_kernel
-        if not callable(given):
-            raise InputError(f"{cls.__qualname__}.residual_kernel must be a function; got {given!r}")
-        cls.eval_f = _compiled_residual(given)
+        cls.eval_f = _compiled_residual(cls.residual_kernel)
     elif "eval_f" in own:
         # Other equations than those of the class above, whose kernels are therefore not its own.
         cls.residual_kernel = None
     if "jacobian_kernel" in own:
         given = cls.jacobian_kernel
-        if not callable(given):
-            raise InputError(
-                f"{cls.__qualname__}.jacobian_kernel must be a function or COMPLEX_STEP of "
-                f"dae_sdc.dae.kernels; got {given!r}"
-            )
         if given is COMPLEX_STEP and cls.residual_kernel is None:
             raise InputError(
                 f"{cls.__qualname__} has jacobian_kernel = COMPLEX_STEP, which needs a residual_kernel"

@@ -342,26 +342,19 @@ class ModifiedNewton:
 
     def get_state(self) -> dict[str, Any]:
         """State on which later solves depend, as numbers and arrays, for a checkpoint."""
-        places: dict[int, int] = {}
-        points: list[Any] = []
-
-        def place(linearization: Any) -> int:
-            """Number of a Jacobian, which several matrices may share; -1 for none."""
-            if linearization is None:
-                return -1
-            if id(linearization) not in places:
-                places[id(linearization)] = len(points)
-                several = isinstance(linearization, list)
-                parts = linearization if several else [linearization]
-                points.append((several, [(part.mass, part.stiffness) for part in parts]))
-            return places[id(linearization)]
-
+        used = [one.linearization for one in self.kept.values()]
+        used += self._linearization, self.last_linearization
+        # Several matrices may share a Jacobian; none has the place -1.
+        points = list({id(point): point for point in used if point is not None}.values())
+        places = [next((k for k, other in enumerate(points) if other is point), -1) for point in used]
+        parts = [point if isinstance(point, list) else [point] for point in points]
+        halves = [[(part.mass, part.stiffness) for part in several] for several in parts]
+        packed = [(isinstance(point, list), half) for point, half in zip(points, halves, strict=True)]
         kept = []
-        for key, one in self.kept.items():
+        for (key, one), place in zip(self.kept.items(), places, strict=False):
             factors = one.factors.parts() if isinstance(one.factors, DenseLU) else None
-            kept.append((key, np.frombuffer(one.numbers).tolist(), place(one.linearization), factors))
-        newest, used = place(self._linearization), place(self.last_linearization)
-        return {"points": points, "kept": kept, "newest": newest, "used": used, "age": self._age}
+            kept.append((key, np.frombuffer(one.numbers).tolist(), place, factors))
+        return {"points": packed, "kept": kept, "newest": places[-2], "used": places[-1], "age": self._age}
 
     def set_state(self, memory: Mapping[str, Any]) -> None:
         """Restore what :meth:`get_state` gave, to the last bit."""

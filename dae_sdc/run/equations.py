@@ -408,11 +408,8 @@ def _problem_of_model(
     """The problem of a model, and what is to be said if it was reduced without having been asked for."""
     from dae_sdc.reduction.reduction import reduce_index
 
-    jumps, told = model.form().jumps, ""
-    if jumps is not None and len(jumps.watched):
-        told = f"zeros of {listed(jumps.watched_names)} are not located in reduced equations; give dt_max"
     if request.reduce:
-        return reduce_index(model).problem(**settings), told
+        return reduce_index(model).problem(**settings), _not_located(model)
     must = index is not None
     if index is None:
         problem = Target(model).make_problem(settings)
@@ -430,7 +427,14 @@ def _problem_of_model(
             return problem, ""
         index = reduction.differentiations + 1
     said = f"index {index} reduced to {reduction.index} first; reduce=False solves the equations as they are"
-    return reduction.problem(**settings), "; ".join(filter(None, (said, told)))
+    return reduction.problem(**settings), "; ".join(filter(None, (said, _not_located(model))))
+
+
+def _not_located(model: Model) -> str:
+    """Which switches of a model a run of its reduced equations does not locate."""
+    jumps = model.form().jumps
+    names = () if jumps is None else jumps.watched_names
+    return f"zeros of {listed(names)} are not located in reduced equations; give dt_max" if names else ""
 
 
 class _NotReducedError(InputError):
