@@ -109,6 +109,7 @@ class StagesMemory(ctypes.Structure):
             # of the step; (n,), what its h a_ij U_j are added to; (S,), weights of an error estimate, and c.
             "in_turn stage step_u step_du base differences nodes",
             "u_before du_before",  # (M, n), the stages of the step before
+            "explicit",  # whether u at the only stage depends on the past alone
             # Number P of past values that a multistep method continues, 0 without; (3, P), their weights and
             # those of their u' in the formula, and their weights in the guess.
             "past of_past",
@@ -335,7 +336,8 @@ class StageEquations(StageMatrices):
         self.A, self.c = np.ascontiguousarray(A), np.ascontiguousarray(c)
         self.nodes, self.in_turn = tuple(self.c.tolist()), differences is not None
         self.differences = np.zeros(len(c)) if differences is None else differences
-        together = (self.A[-1:, -1:], (1.0,)) if self.in_turn else (self.A, self.nodes)
+        explicit = not self.A.any()
+        together = (self.A[-1:, -1:] + explicit, (1.0,)) if self.in_turn else (self.A, self.nodes)
         known = coefficients_of(together[0].tobytes(), together[1])
         m, n = self.m, self.n = len(together[1]), problem.n
         self.rows, self.eigen = len(c), known.eigen
@@ -355,7 +357,7 @@ class StageEquations(StageMatrices):
         memory.own, memory.working = ctypes.addressof(memory), entry(f"{COMPILED}:working").address
         memory.m, memory.n, memory.n_diff, memory.pairs = m, n, problem.n_diff, len(self.eigen.pairs)
         memory.rows, memory.in_turn, memory.jacobian_at = self.rows, int(self.in_turn), 0.5
-        memory.slot, memory.n_integrated = -1, n
+        memory.slot, memory.n_integrated, memory.explicit = -1, n, int(explicit)
         self.n_integrated, self.swept_by = n, cast(Any, None)
         memory.chunks = 1 if team is None else team.at_once
         memory.several, memory.checks = int(memory.chunks > 1), int(self.checked.any())
@@ -400,7 +402,8 @@ class StageEquations(StageMatrices):
         memory, scales, problem = self._memory, self.problem.run_scales, self.problem
         for numbers in (self.numbers, self.counts, self.run):
             ctypes.memset(ctypes.addressof(numbers), 0, ctypes.sizeof(numbers))
-        self.numbers.gamma, self.numbers.most = self.eigen.real, own.MOST_NEWTON_ITERATIONS
+        self.numbers.gamma, self.numbers.implicit = self.eigen.real, 1.0 - self._memory.explicit
+        self.numbers.most = own.MOST_NEWTON_ITERATIONS
         self.numbers.allowed_at_end = np.inf
         self.set_tolerance(1e-3, 1e-6)
         self.forget()
@@ -441,12 +444,15 @@ class StageEquations(StageMatrices):
         """Set the part of the tolerance that the error of Newton's method may take, and the tolerance."""
         self.numbers.kappa, self.numbers.relative = share, share * rtol
 
-    def solve_plainly(self, past: Mapping[int, Vector] | None = None) -> None:
+    def solve_plainly(self, past: Mapping[int, Vector] | None = None, most: int = 0) -> None:
         """Let stages be solved to the tolerance of Newton's method, by the norm of :class:`NodeSystem`."""
+        # With a number of iterations they are those of a matrix without dF/du.
         # The error of each value that a multistep method continues enters u' as that of the new one does.
         x, self.past, self.checked[:] = self.numbers, past or {}, 0.0
         terms = 1.0 + max((float(np.abs(weights[0]).sum()) for weights in self.past.values()), default=0.0)
         x.plain, x.relative = 1.0, self.problem.newton_tol
+        if most:
+            x.implicit, x.most = 0.0, most
         x.kappa = x.relative / (terms * np.sqrt(self.n))
         self._memory.checks = 0
 
@@ -625,8 +631,9 @@ class MachineStages(StageEquations):
         i, n_diff = self.at.start, self.problem.n_diff
         u, du = self.u[i], self.du[i]
         du[:] = self.guess[0]
-        u[:] = self.h_a[0, 0] * du + self.base
-        at = attach(u, n_diff), attach(du, n_diff), (u, du), float(t0 + h * self.c[i]), h * self.real
+        c = 0.0 if self._memory.explicit else float(self.h_a[0, 0])
+        u[:] = c * du + self.base
+        at = attach(u, n_diff), attach(du, n_diff), (u, du), float(t0 + h * self.c[i]), c
         system.place(*at, (t0, h), i + 1)
         newton.solve(system)
 

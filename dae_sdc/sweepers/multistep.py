@@ -28,16 +28,13 @@ from dae_sdc.sweepers.coupled import stages_without_guess
 from dae_sdc.sweepers.direct import DirectSweeper
 from dae_sdc.sweepers.linear_multistep import MULTISTEP, MultistepMethod
 from dae_sdc.sweepers.sdc import SWEEPERS
+from dae_sdc.sweepers.simultaneous import KEPT_MASS_CONTRACTION
 from dae_sdc.sweepers.steps_ahead import StepsAhead
 from dae_sdc.sweepers.tableaux import radau_iia
 from dae_sdc.sweepers.together import PlainStages
 
 MOST_FIXED_POINT_ITERATIONS = 100  # Iterations after which the iteration is given up.
 MOST_GROWING = 6  # Iterations in succession that do not contract, after which it is given up.
-# Contraction above which dF/du' is evaluated again for the next step: it may have changed.
-RENEWING_CONTRACTION = 0.5
-# Relative difference up to which two dF/du', found with finite differences, are one.
-EQUAL_MATRICES = 1e-6
 
 
 @dataclass
@@ -46,6 +43,8 @@ class FixedPoint(ModifiedNewton):
 
     # An iteration takes (dF/du')^{-1} F(t, r + c U, U) from U: E. Hairer, G. Wanner, Solving Ordinary
     # Differential Equations II, 2nd ed., 1996, Sect. IV.8.
+
+    most: ClassVar[int] = MOST_FIXED_POINT_ITERATIONS
 
     def solve(self, system: ImplicitSystem) -> None:
         """Move the iterate of ``system`` to its solution; raises SolveError where it does not converge."""
@@ -88,8 +87,7 @@ class FixedPoint(ModifiedNewton):
                 continue
             # Over two iterations: the contraction of an oscillation alternates between its components.
             rate = float(np.sqrt(size / sizes[-3]))
-            if kept.numbers.is_aged >= 0.0:
-                kept.numbers.is_aged = float(rate > RENEWING_CONTRACTION)
+            kept.numbers.is_aged = float(rate > KEPT_MASS_CONTRACTION)
             if rate < 1.0 and max(sizes[-2:]) * rate / (1.0 - rate) <= goal:
                 return None if system.residual_is_small(goal) else rate
             growing = growing + 1 if rate >= 1.0 else 0
@@ -103,12 +101,8 @@ class FixedPoint(ModifiedNewton):
 
     def _renew(self) -> None:
         """Evaluate and factorise dF/du' at the iterate."""
-        before, self.matrix.numbers.is_aged = self.matrix.linearization, 0.0
+        self.matrix.numbers.is_aged = 0.0
         self.linearize_here()
-        if before is not None:
-            change: Any = abs(self._linearization.mass - before.mass).max()
-            # Below 0 where it was the same: no age makes it another one.
-            self.matrix.numbers.is_aged = -float(change <= EQUAL_MATRICES * abs(before.mass).max())
         self.factor()
 
     def _iteration_matrix(self) -> Matrix:
@@ -169,7 +163,7 @@ class MultistepDAE(DirectSweeper):
     corrector: str
     starting_procedure: str
     _system: NodeSystem
-    _plain: PlainStages | None
+    _plain: PlainStages
 
     def __init__(self, params: dict[str, Any], level: Any) -> None:
         given = dict(params)
@@ -213,10 +207,6 @@ class MultistepDAE(DirectSweeper):
                         f"{option}='{getattr(self, option)}' is for ordinary differential equations, "
                         f"index 0; {_described(problem)}; use {option}='{known[0]}'"
                     )
-        self._newton, self._plain = ModifiedNewton(problem, trust=False), None
-        if self.method.explicit:
-            self._system = NodeSystem(problem, problem.n)
-            return
         solver = None if self.corrector == "newton" else FixedPoint(problem)
         self._plain = PlainStages(problem, self._own, np.ones(1), False, self._weights, solver)
         self._system, self._ahead = self._plain.system, StepsAhead(self._plain, self._watch, problem)
@@ -232,14 +222,10 @@ class MultistepDAE(DirectSweeper):
         L, k = self.level, self.method.order
         values, slopes, h = self._past()
         count, start = len(values), L.time + (L.dt - h)
-        if count >= self.method.steps and self._plain is not None:
+        if count >= self.method.steps:
             known_slopes = np.nan_to_num(slopes)  # unknown ones have no weight
             past = StepPolynomial(start - h, h, past_nodes(count), values, known_slopes, L.prob.n)
             u, du = (rows[-1] for rows in self._plain.step(L.u[0], past, start, h))
-        elif count >= self.method.steps:
-            of_values, of_slopes, _ = self._weights[count]
-            known = of_values @ values + h * (of_slopes @ slopes)
-            u, du = self._solved_for_slope(known, slopes[-1].copy(), L.time + L.dt)
         elif self.starting_procedure == "explicit-euler":
             u, du = self._solved_for_slope(values[-1] + h * slopes[-1], slopes[-1].copy(), L.time + L.dt)
         else:
@@ -289,7 +275,7 @@ class MultistepDAE(DirectSweeper):
         L = self.level
         rows = attach(u, L.prob.n_diff), attach(guess, L.prob.n_diff)
         self._system.place(*rows, (u, guess), t, 0.0, (L.time, L.dt), 1)
-        self._newton.solve(self._system)
+        self._plain.newton.solve(self._system)
         return u, guess
 
     def _end_step(self) -> None:
@@ -301,7 +287,7 @@ class MultistepDAE(DirectSweeper):
         L.uend.polynomial = left
 
     def _solvers(self) -> Mapping[str, Any]:
-        return {"matrices": self._newton} | ({} if self._plain is None else self._plain.solvers)
+        return self._plain.solvers
 
 
 def is_ordinary(problem: ProblemDAE) -> bool:

@@ -41,7 +41,8 @@ class StepNumbers(ctypes.Structure):
         " at_end allowed_at_end defect allowed_defect"
         " costly"  # 1 where a factorisation takes the time of many iterations, else 0
         " plain"  # 1 where stages are solved to the tolerance of Newton's method, and nobody judges them
-        " most",  # the largest number of iterations
+        " most"  # the largest number of iterations
+        " implicit",  # the part of dF/du in the matrices: 0 where they are dF/du' alone, else 1
     )
 
 
@@ -66,6 +67,8 @@ SHARE_OF_COSTLY = 0.1
 RELATIVE_ROUND_OFF = 1e-13
 # The Jacobian is kept for the next step if the Newton iterations contract at least by this factor.
 KEPT_JACOBIAN_CONTRACTION = 1e-3
+# Likewise of iterations with dF/du' alone, which hardly contract better with that of another point.
+KEPT_MASS_CONTRACTION = 0.5
 # Contraction up to which Jacobian and factors are kept for a step of the same size where factorisations are
 # costly, THET of RADAU5; a new Jacobian is cheap beside the factors that a step of another size needs.
 KEPT_FACTORS_CONTRACTION = 0.3
@@ -267,7 +270,8 @@ def solve_together(w: Any, t0: Any, h: Any) -> Any:
     if x.costly > 0.0:
         keeps = x.factored == h and x.rate <= KEPT_FACTORS_CONTRACTION
     else:
-        keeps = x.at == t0 or x.rate <= KEPT_JACOBIAN_CONTRACTION
+        most = KEPT_JACOBIAN_CONTRACTION if x.implicit > 0.0 else KEPT_MASS_CONTRACTION
+        keeps = x.at == t0 or x.rate <= most
     if x.linearized > 0.0 and keeps:
         if x.factored == h or w.factorize(h):
             x.rate = 0.0
