@@ -170,7 +170,8 @@ def _check_value(which: str, name: str, value: Any, n: int) -> None:
     elif name == "dt":
         fine, wanted = is_number(value), "a number"
     elif name == "nominal":
-        fine, wanted = _is_number_or_row(value, n), f"a number or {n} of them, one an unknown"
+        fine = _shape(value) in ((), (n,)) and np.asarray(value).dtype.kind in "fiu"
+        wanted = f"a number or {n} of them, one an unknown"
     elif name == "sparsity":
         fine = value is None or _shape(value) == (n, n)
         fine = fine and (value is None or np.dtype(getattr(value, "dtype", float)).kind in "biuf")
@@ -221,11 +222,3 @@ def _shape(value: Any) -> Any:
         return getattr(value, "shape", None) or np.shape(value)
     except ValueError:
         return None
-
-
-def _is_number_or_row(value: Any, n: int) -> bool:
-    try:
-        array = np.asarray(value)
-    except ValueError:
-        return False
-    return array.dtype.kind in "fiu" and array.shape in ((), (n,))

@@ -267,6 +267,17 @@ def _undetermined(unknown: str, equation: str) -> str:
     return f"it does not determine '{unknown}' (equation '{equation}')"
 
 
+def krylov_correction(system: ImplicitSystem, factors: Factorization, residual: Vector) -> tuple[Vector, int]:
+    """The correction for a residual by GMRES, with differences of F, and how many of them it takes."""
+    size = max(1.0, largest(system._u.ravel()), largest(system._du.ravel()))
+
+    def product(v: Vector) -> Vector:
+        step = ROOT_EPS * size / (largest(v) or 1.0)
+        return (system.changed(v, -step) - residual) / step
+
+    return krylov(product, residual, factors, GMRES_TOLERANCE, GMRES_PRODUCTS)
+
+
 @dataclass(eq=False)
 class ModifiedNewton:
     """Newton's method with a matrix for each ``key`` of systems that is kept while it contracts.
@@ -440,13 +451,7 @@ class ModifiedNewton:
             self.problem.work_counters["solve"].niter += 1
             return factors.solve(residual)
 
-        size = max(1.0, largest(system._u.ravel()), largest(system._du.ravel()))
-
-        def product(v: Vector) -> Vector:
-            step = ROOT_EPS * size / (largest(v) or 1.0)
-            return (system.changed(v, -step) - residual) / step
-
-        correction, products = krylov(product, residual, factors, GMRES_TOLERANCE, GMRES_PRODUCTS)
+        correction, products = krylov_correction(system, factors, residual)
         self.problem.work_counters["solve"].niter += products + 1
         # One that has not converged shows in the contraction, and brings a new preconditioner.
         return correction

@@ -17,7 +17,7 @@ from scipy import sparse
 
 from dae_sdc.dae import newton_checks
 from dae_sdc.dae.jacobian import NOISE_LIMIT, improve_differences, linearize, may_improve_differences
-from dae_sdc.dae.linear import sparse_factors
+from dae_sdc.dae.linear import factorize, sparse_factors
 from dae_sdc.dae.machine_code import entry
 from dae_sdc.dae.memory import Counts, address, fields, lapack, tell_addresses
 from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
@@ -35,7 +35,7 @@ from dae_sdc.dae.state import (
 )
 from dae_sdc.errors import EvaluationError, SolveError
 from dae_sdc.sweepers import simultaneous as own, steps_ahead
-from dae_sdc.sweepers._answers import ANSWER, Answers, SparseFactors, everywhere, numbers_at, sparse_matrix
+from dae_sdc.sweepers._answers import ANSWER, Answers, Factors, everywhere, numbers_at, sparse_matrix
 from dae_sdc.sweepers.simultaneous import NOT_JUDGED, RunNumbers, StepNumbers, coefficients_of
 from dae_sdc.sweepers.step_error import multipliers, operators_at, rounding_noise
 from dae_sdc.sweepers.teams import CALL, EVALUATE, FACTORIZE, FILTER, SOLVE, Team
@@ -202,13 +202,15 @@ class StageMatrices(Answers):
             # The pivots may differ from rank to rank, and with them the rounding of the last stage.
             at_end = memory.checks and not (self.team is not None and self.team.separate)
             refactorize = functools.partial(answer_of("refactorize"), memory.own)
-            about = pairs + 2, lambda k: refactorize(k, 0), sparse_factors, pairs + 1 if at_end else None
-            self._sparse = SparseFactors(self, *about)
+            klu = functools.partial(factorize, solver="klu")
+            chosen = klu if self.problem.linear_solver == "klu" else sparse_factors
+            about = pairs + 2, lambda k: refactorize(k, 0), chosen, pairs + 1 if at_end else None
+            self._factors = Factors(self, *about)
             self._checked = not self.by_kernels
-            memory.repivot, memory.solve_outside = self._answer("_repivot"), self._sparse.solve_outside
+            memory.repivot, memory.solve_outside = self._answer("_repivot"), self._factors.solve_outside
             for name in ("refactorize", "substitute", "refine"):
                 setattr(memory, name, entry(f"{COMPILED}:{name}").address)
-            arrays |= self._sparse.arrays | {
+            arrays |= self._factors.arrays | {
                 "indices": pattern.indices.astype(np.int32),
                 "starts": pattern.indptr.astype(np.int32),
                 "data": np.empty((self._copies, entries), dtype=np.complex128),
@@ -242,7 +244,7 @@ class StageMatrices(Answers):
         if self._pattern is None:
             return self._kept_arrays(FACTORS if self.numbers.linearized > 0.0 else ())
         return self._kept_arrays(REMEMBERED) | {
-            "factors": self._sparse.get_state(),
+            "factors": self._factors.get_state(),
             "checked": self._checked,
         }
 
@@ -261,13 +263,13 @@ class StageMatrices(Answers):
         for name in filter(str.isupper, kept):
             arrays[name.lower()][:] = kept[name]
         if "factors" in kept:
-            self._sparse.set_state(kept["factors"], self._pattern)
+            self._factors.set_state(kept["factors"], self._pattern)
             self._checked = kept["checked"]
 
     # --- parts of work that a team shares -------------------------------------------------------------------
 
     def _do_part(self, kind: int, part: int) -> int:
-        if kind != FACTORIZE or self._pattern is None or (part and part in self._sparse):
+        if kind != FACTORIZE or self._pattern is None or (part and part in self._factors):
             return self._do_compiled(kind, part)
         # The complex matrices begin with the pivots of the real one, in whichever order they come. A rank
         # that has no share in that needs it too, at this step size: pivots may depend on the size.
@@ -286,7 +288,7 @@ class StageMatrices(Answers):
         """Let the team do a piece of work, for compiled code."""
         assert self.team is not None
         self._real_is_done = False
-        if kind == FACTORIZE and self._pattern is not None and 0 not in self._sparse and self.team.separate:
+        if kind == FACTORIZE and self._pattern is not None and 0 not in self._factors and self.team.separate:
             # The pivots that all matrices begin with are those of the first one, on every rank.
             self.team.everywhere(lambda: self._do_part(kind, 0))
         arrays, m = self._arrays, int(self._memory.m)
@@ -306,7 +308,7 @@ class StageMatrices(Answers):
             jacobian: Any = self.problem.jacobian
             jacobian(attach(u, n_diff), attach(du, n_diff), memory.time, 1.0)
             self._checked = True
-        entries = self._sparse.repivot(k)
+        entries = self._factors.repivot(k)
         if k == 0 and entries:
             self.numbers.costly = float(entries > COSTLY_ROW_FILL * self.problem.n)
         return entries

@@ -12,14 +12,7 @@ import numpy as np
 
 from dae_sdc.arguments import checked
 from dae_sdc.dae.linear import Matrix
-from dae_sdc.dae.newton import (
-    BACKWARD_ERROR,
-    LAST_CORRECTION,
-    ROUND_OFF_CORRECTION,
-    ImplicitSystem,
-    ModifiedNewton,
-    NodeSystem,
-)
+from dae_sdc.dae.newton import ImplicitSystem, KeptMatrix, ModifiedNewton, NodeSystem
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, StepPolynomial, Vector, attach
 from dae_sdc.errors import InputError, SolveError
@@ -28,13 +21,9 @@ from dae_sdc.sweepers.coupled import stages_without_guess
 from dae_sdc.sweepers.direct import DirectSweeper
 from dae_sdc.sweepers.linear_multistep import MULTISTEP, MultistepMethod
 from dae_sdc.sweepers.sdc import SWEEPERS
-from dae_sdc.sweepers.simultaneous import KEPT_MASS_CONTRACTION
 from dae_sdc.sweepers.steps_ahead import StepsAhead
 from dae_sdc.sweepers.tableaux import radau_iia
 from dae_sdc.sweepers.together import PlainStages
-
-MOST_FIXED_POINT_ITERATIONS = 100  # Iterations after which the iteration is given up.
-MOST_GROWING = 6  # Iterations in succession that do not contract, after which it is given up.
 
 
 @dataclass
@@ -42,68 +31,23 @@ class FixedPoint(ModifiedNewton):
     """Fixed-point iteration for u = r + c f(t, u), where F(t, u, u') = 0 determines u' = f(t, u)."""
 
     # An iteration takes (dF/du')^{-1} F(t, r + c U, U) from U: E. Hairer, G. Wanner, Solving Ordinary
-    # Differential Equations II, 2nd ed., 1996, Sect. IV.8.
+    # Differential Equations II, 2nd ed., 1996, Sect. IV.8. Compiled code does so, and leaves to this what has
+    # not converged.
 
-    most: ClassVar[int] = MOST_FIXED_POINT_ITERATIONS
+    most: ClassVar[int] = 100  # Iterations after which it is given up.
+    rate: float = np.inf  # The contraction of the last iterations.
 
     def solve(self, system: ImplicitSystem) -> None:
-        """Move the iterate of ``system`` to its solution; raises SolveError where it does not converge."""
-        system.save()
-        self._system = system
-        self._take_kept(None)
-        fresh = self.matrix.factors is None or self.matrix.numbers.is_aged > 0.0
-        if fresh:
-            self._renew()
-        rate = self._iterate(system)
-        if rate is not None and not fresh:
-            system.restore()
-            self._renew()
-            rate = self._iterate(system)
-        if rate is not None:
-            raise SolveError(
-                f"fixed-point iteration did not converge at t={system.time:.6g}, {system.where}: "
-                f"contraction {rate:.2g} in the last iterations, where it must be well below 1; "
-                f"reduce dt, or use corrector='newton'{system.remark()}"
-            )
-
-    def _iterate(self, system: ImplicitSystem) -> float | None:
-        """Iterate; None where it has converged, otherwise the contraction."""
-        kept, goal, counters = self.matrix, self.problem.newton_tol, self.problem.work_counters
-        assert kept.factors is not None
-        sizes: list[float] = []
-        growing, rate = 0, np.inf
-        for _ in range(MOST_FIXED_POINT_ITERATIONS):
-            delta = kept.factors.solve(system.residual())
-            size = system.size(delta)
-            counters["newton"].niter += 1
-            counters["solve"].niter += 1
-            if not size < np.inf:
-                return rate
-            system.move(delta, 1.0)
-            sizes.append(size)
-            if size <= LAST_CORRECTION * goal:
-                return None if system.residual_is_small(goal) else np.inf
-            if len(sizes) < 3:
-                continue
-            # Over two iterations: the contraction of an oscillation alternates between its components.
-            rate = float(np.sqrt(size / sizes[-3]))
-            kept.numbers.is_aged = float(rate > KEPT_MASS_CONTRACTION)
-            if rate < 1.0 and max(sizes[-2:]) * rate / (1.0 - rate) <= goal:
-                return None if system.residual_is_small(goal) else rate
-            growing = growing + 1 if rate >= 1.0 else 0
-            if growing and size < ROUND_OFF_CORRECTION:
-                allowed = BACKWARD_ERROR * system.magnitude(kept.linearization)
-                if (np.abs(system.residual()) <= allowed).all() and system.residual_is_small(goal):
-                    return None
-            if growing == MOST_GROWING:
-                return rate
-        return rate
-
-    def _renew(self) -> None:
-        """Evaluate and factorise dF/du' at the iterate."""
-        self.matrix.numbers.is_aged = 0.0
+        """Raise the SolveError that tells why there is no solution."""
+        self._system, self.matrix = system, KeptMatrix()
+        self._check_finite(system, system.residual())
         self.linearize_here()
         self.factor()
+        raise SolveError(
+            f"fixed-point iteration did not converge at t={system.time:.6g}, {system.where}: "
+            f"contraction {self.rate:.2g} in the last iterations, where it must be well below 1; "
+            f"reduce dt, or use corrector='newton'{system.remark()}"
+        )
 
     def _iteration_matrix(self) -> Matrix:
         matrix: Matrix = self._linearization.iteration_matrix(0.0, self.problem.n)
@@ -275,7 +219,7 @@ class MultistepDAE(DirectSweeper):
         L = self.level
         rows = attach(u, L.prob.n_diff), attach(guess, L.prob.n_diff)
         self._system.place(*rows, (u, guess), t, 0.0, (L.time, L.dt), 1)
-        self._plain.newton.solve(self._system)
+        ModifiedNewton(L.prob).solve(self._system)
         return u, guess
 
     def _end_step(self) -> None:

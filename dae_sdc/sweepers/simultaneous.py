@@ -63,6 +63,7 @@ MOST_ITERATIONS_OF_COSTLY = 20
 # Part of the error allowed to Newton's method that is used there: the factors of an earlier step contract
 # less, which leaves more of it, and another iteration takes little time.
 SHARE_OF_COSTLY = 0.1
+MOST_GROWING = 6  # Corrections with dF/du' alone that may be no smaller than those before.
 # Correction, relative to the unknowns, below which an iteration that stagnates has reached round-off.
 RELATIVE_ROUND_OFF = 1e-13
 # The Jacobian is kept for the next step if the Newton iterations contract at least by this factor.
@@ -198,8 +199,13 @@ def corrections(w: Any, t0: Any, h: Any) -> Any:
     x = w.numbers
     w.take_guess()
     kappa, eta, before, rate = x.kappa, max(x.eta, LEAST_FORETOLD_CONTRACTION) ** 0.8, 0.0, 0.0
-    status, first, most, norm = SLOW, 0.0, int(x.most), 0.0
+    status, first, most, norm, last = SLOW, 0.0, int(x.most), 0.0, 0.0
     suffices = False  # whether the error is as small as it has to be, where it is to become smaller
+    # Contractions of an oscillation by dF/du' alone alternate between its components, and corrections may
+    # grow at first.
+    plain, least, judged = x.implicit > 0.0, 1, 1
+    if not plain:
+        least, judged = 2, MOST_GROWING
     if x.costly > 0.0:
         kappa, most = SHARE_OF_COSTLY * kappa, MOST_ITERATIONS_OF_COSTLY
     for k in range(most):
@@ -209,22 +215,25 @@ def corrections(w: Any, t0: Any, h: Any) -> Any:
         norm = w.correct()
         if not norm < np.inf:
             return UNDEFINED
+        size = norm if plain else max(norm, before)
         if k > 0:
             now = norm / before
-            if k == 1:
-                first = now
-            rate = now if k == 1 else np.sqrt(now * rate)
+            rate = now if k == 1 else np.sqrt(now * (rate if plain else last))
+            last = now
+        if k >= least:
             x.rate = rate
-            if rate >= 0.99:
+            if rate >= 0.99 and k >= judged:
                 status = DIVERGED
                 break
-            eta = rate / (1.0 - rate)
-        if eta * norm <= kappa:
+            eta = rate / (1.0 - rate) if rate < 0.99 else np.inf
+            if k == least and rate < 0.99:
+                first = rate
+        if eta * size <= kappa:
             # Unknowns that depend on others converge an iteration later, where the contraction shows as 0.
             x.eta = max(eta, first / (1.0 - first))
             return SOLVED
-        suffices = suffices or eta * norm <= x.kappa
-        if k > 0 and eta * norm * rate ** (most - 1 - k) > kappa:
+        suffices = suffices or eta * size <= x.kappa
+        if k >= judged and eta * size * rate ** (most - 1 - k) > kappa:
             break
         before = norm
     rounds = (suffices and norm <= x.kappa) or w.at_round_off()

@@ -211,12 +211,14 @@ class PlainStages:
     ) -> None:
         self._made_of, self.in_turn = (problem, A, c, collocation, past, solver), not np.triu(A, 1).any()
         self.coupled, self.system = CoupledStages(problem, A, c), NodeSystem(problem, problem.n)
-        self.newton, self._stages = solver or ModifiedNewton(problem, trust=False), cast(Any, None)
-        if self.in_turn or (collocation and problem.solver_kernels is not None):
+        self.newton: Any = solver or ModifiedNewton(problem, trust=False)
+        self._stages = cast(Any, None)
+        # Without dF/du a matrix hardly changes, and none but LAPACK or SuperLU is needed.
+        able = problem.linear_solver in problem.compiled_solvers or solver is not None or not A.any()
+        if self.in_turn or (collocation and able and problem.solver_kernels is not None):
             self._stages = MachineStages(problem, A, c, None, np.zeros(len(c)) if self.in_turn else None)
             self._stages.solve_plainly(past, 0 if solver is None else solver.most)
-        kernels = self._stages is not None and self._stages.by_kernels
-        self.compiled = kernels and problem.solver_kernels is not None
+        self.compiled = able and self._stages is not None
 
     def __reduce__(self) -> Any:
         # Addresses belong to the arrays of one object; a copy goes on with what the solvers can tell.
@@ -263,6 +265,7 @@ class PlainStages:
             return False
         solved: bool = self._stages.solve(t0, h) == SOLVED
         if not solved:
+            self.newton.rate = float(self._stages.numbers.rate)
             self._stages.forget()
             if self.in_turn:
                 self._stages.act(simultaneous.AGAIN, t0, h)
