@@ -322,7 +322,7 @@ def factorize(matrix: Matrix, solver: str = "auto", like: Factorization | None =
         return made if made.accurate else SparseLU(matrix)
     if solver != "dense":
         raise InputError(unknown("linear solver", solver, SOLVERS))
-    if not sparse.issparse(matrix):
+    if isinstance(matrix, np.ndarray):
         return DenseLU(matrix)
     n = matrix.shape[0]
     if 8 * n * n > LARGEST_DENSE_BYTES:

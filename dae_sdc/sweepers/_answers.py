@@ -165,7 +165,7 @@ class Factors(Answers):
                 return 1
         try:
             n, (last, _) = matrix.shape[0], self.outside.get(k, (None, None))
-            lu = factorize(matrix, "klu", last) if isinstance(last, KLU) else self._factorize(matrix)
+            lu: Any = factorize(matrix, "klu", last) if isinstance(last, KLU) else self._factorize(matrix)
             count = int(lu.nnz) if self._takes_over else n**2
             stays = count > LARGEST_ROW_FILL * n or self.vain[k] >= MOST_SHORT_LIVED or not self._takes_over
             if not stays:
