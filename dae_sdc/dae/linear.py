@@ -378,6 +378,9 @@ def krylov(
     of MGS-GMRES, SIAM J. Matrix Anal. Appl. 28 (2006) 264, for orthogonalising once.
     """
     # Shapes: rhs (n,).
+    for name, value in (("tolerance", tolerance), ("most", most)):
+        if not value > 0:
+            raise InputError(f"{name} must be positive; got {value!r}")
     residual = preconditioner.solve(rhs)
     x, whole, products = np.zeros(residual.size), float(dnrm2(residual)), 0
     if not 0.0 < whole < np.inf:
