@@ -522,10 +522,15 @@ def test_steps_of_equations_in_python_are_taken_ahead(monkeypatch: pytest.Monkey
     assert alone <= 2 + 0.05 * altogether
 
 
-@pytest.mark.parametrize("sweeper", ["radau-iia-5", "semi-implicit"])
+@pytest.mark.parametrize(
+    "method",
+    [{"sweeper": "radau-iia-5", "rtol": 1e-5}, {"sweeper": "semi-implicit", "rtol": 1e-5}]
+    + [{"sweeper": name, "dt": 0.01} for name in ("backward-euler", "bdf3")],
+    ids=lambda method: method["sweeper"],
+)
 @pytest.mark.parametrize("error", [KeyError("no such key"), KeyboardInterrupt()], ids=repr)
 def test_what_equations_in_python_raise_is_raised_at_its_step(
-    monkeypatch: pytest.MonkeyPatch, sweeper: str, error: BaseException
+    monkeypatch: pytest.MonkeyPatch, method: dict[str, Any], error: BaseException
 ) -> None:
     ends: list[float] = []
     take_ahead = ds.StepRecord.take_ahead
@@ -541,5 +546,16 @@ def test_what_equations_in_python_raise_is_raised_at_its_step(
 
     monkeypatch.setattr(ds.StepRecord, "take_ahead", taken)
     with pytest.raises(type(error)):
-        ds.solve(fails, sweeper=sweeper, rtol=1e-5, u0=[2.0, 0.0, 4.0], t_end=8.0, trace=False)
-    assert 1.0 < max(ends) < 2.0
+        ds.solve(fails, u0=[2.0, 0.0, 4.0], t_end=8.0, trace=False, **method)
+    assert 1.0 < max(ends) <= 2.0
+
+
+@pytest.mark.parametrize("sweeper", ["backward-euler", "esdirk43", "adams-bashforth-2", "adams-moulton-3"])
+def test_where_equations_in_python_are_not_defined_is_told(sweeper: str) -> None:
+    def rises(t: float, u: Any, du: Any) -> list[Any]:
+        first = sorted([float(u[0]), float(u[1])])[0]
+        return [du[0] - u[1], du[1] + u[0] + 0.0 * first + (np.log(0.9 - t) if t < 0.9 else np.nan)]
+
+    done = ds.solve(rises, sweeper=sweeper, u0=[2.0, 0.0], dt=0.01, t_end=1.0, trace=False)
+    assert not done.success and done.t[-1] == pytest.approx(0.89)
+    assert "returned nan in 'equation 1' at t=0.9" in done.message

@@ -412,7 +412,7 @@ class ModifiedNewton:
         if how == SOLVED and (not self.verifies or self._is_small(system)):
             return
         if len(history) == 1 and not history[0] < np.inf:
-            self._check_finite(system, self._residual)
+            self.check_finite(system, self._residual)
         system.restore()
         improve_differences(self.problem)
         try:
@@ -558,7 +558,7 @@ class ModifiedNewton:
             tolerance = max(tolerance, self.forcing * self._history[0])
         return system.residual_is_small(tolerance)
 
-    def _check_finite(self, system: ImplicitSystem, residual: Vector) -> None:
+    def check_finite(self, system: ImplicitSystem, residual: Vector) -> None:
         """Raise EvaluationError for the first equation that is not finite, if there is one."""
         bad = np.flatnonzero(~np.isfinite(residual))
         if bad.size:
@@ -583,7 +583,7 @@ class ModifiedNewton:
 
     def _fail(self, system: ImplicitSystem, history: list[float]) -> None:
         residual = system.residual()
-        self._check_finite(system, residual)
+        self.check_finite(system, residual)
         scaled = np.abs(residual)
         if self.last_linearization is not None:
             scaled /= np.maximum(system.magnitude(self.last_linearization), 1e-300)

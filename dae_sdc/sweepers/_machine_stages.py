@@ -637,6 +637,7 @@ class MachineStages(StageEquations):
         u[:] = c * du + self.base
         at = attach(u, n_diff), attach(du, n_diff), (u, du), float(t0 + h * self.c[i]), c
         system.place(*at, (t0, h), i + 1)
+        newton.check_finite(system, system.residual())
         newton.solve(system)
 
     def judge_by_matrix(self, solver: Any, node: int) -> bool:
