@@ -171,7 +171,10 @@ def _correct(nodes: Any) -> Any:
     delta, value = doubles(nodes.delta), doubles(nodes.value)
     for i in range(n):
         delta[i] = value[i]
-    solve_in_slot(nodes, nodes.slot)
+    if nodes.krylov != 0:
+        call_at(nodes.krylov, (nodes.own, nodes.slot, 0))
+    else:
+        solve_in_slot(nodes, nodes.slot)
     if nodes.weights != 0:
         return nodes.differential * largest_weighted(delta, doubles(nodes.weights), n)
     size = nodes.differential * largest_of(delta, 0, split)
@@ -308,7 +311,7 @@ def _factor(nodes: Any) -> Any:
             data[place] = here if alone else c * here + mass[to + place]
             if j >= nodes.split and mass[to + place] != 0.0:
                 nodes.split = n
-    if is_sparse:
+    if nodes.refactorize != 0:
         known = call_at(nodes.refactorize, (nodes.own, slot, 0)) != 0
         return known or call_at(nodes.repivot, (nodes.own, slot, 0)) != 0
     # Pivots that are weak in their columns are left to Python, which looks more closely.

@@ -215,16 +215,15 @@ class CompiledEquations:
         return compile_kernels(cls.residual_kernel, cls.jacobian_kernel)
 
     @property
-    def compiled_solvers(self) -> tuple[str, str]:
-        """The linear solvers that compiled code has for matrices of this kind, by name."""
-        return "auto", "dense" if self.sparsity is None else "superlu"
+    def compiled_solvers(self) -> tuple[str, ...]:
+        """The linear solvers whose factors or pivots compiled code uses itself for matrices of this kind."""
+        return ("auto", "dense") if self.sparsity is None else ("auto", "superlu", "klu")
 
     @property
     def solver_kernels(self) -> Kernels | None:
         """The kernels with which compiled code can solve for a step; None where it cannot."""
         known = self.kernels
-        able = known is not None and known.jacobian and self.linear_solver in self.compiled_solvers
-        return known if able else None
+        return known if known is not None and known.jacobian else None
 
     def residual_address(self) -> int:
         """Address of the compiled residual; 0 without one."""
