@@ -71,24 +71,21 @@ class Kernels:
     owners: tuple[Any, ...] = field(default=(), repr=False)
 
 
+_NUMBER: Any = [ctypes.c_double]
+_ARRAY: Any = [ctypes.py_object]
+
+
 class Calls:
     """Calls of kernels from Python with arrays of doubles in C order, which are not checked."""
 
-    @functools.cached_property
-    def residual_at(self) -> Any:
-        """``residual_at(address, t, u, du, p, out)`` writes F(t, u, u'), shape (n,)."""
-        return _call("residual_at", ctypes.c_double, *4 * [ctypes.py_object])
-
-    @functools.cached_property
-    def residuals_at(self) -> Any:
-        """At M nodes: it takes t of shape (M,), u and u' of (M, n), and writes F or others, (M, K)."""
-        return _call("residuals_at", *5 * [ctypes.py_object])
-
-    @functools.cached_property
-    def jacobian_at(self) -> Any:
-        """``jacobian_at(address, t, u, du, c, p, out)`` writes dF/du' + c dF/du."""
-        arrays = 2 * [ctypes.py_object]
-        return _call("jacobian_at", ctypes.c_double, *arrays, ctypes.c_double, *arrays)
+    # ``residual_at(address, t, u, du, p, out)`` writes F(t, u, u'), shape (n,); ``residuals_at`` takes t of
+    # shape (M,), u and u' of (M, n), and writes F or others, (M, K); ``jacobian_at(address, t, u, du, c, p,
+    # out)`` writes dF/du' + c dF/du.
+    residual_at: Any = functools.cached_property(lambda self: _call("residual_at", *_NUMBER, *4 * _ARRAY))
+    residuals_at: Any = functools.cached_property(lambda self: _call("residuals_at", *5 * _ARRAY))
+    jacobian_at: Any = functools.cached_property(
+        lambda self: _call("jacobian_at", *_NUMBER, *2 * _ARRAY, *_NUMBER, *2 * _ARRAY)
+    )
 
 
 def _call(name: str, *kinds: Any) -> Any:
