@@ -284,10 +284,10 @@ def test_a_run_walks_the_stages_of_the_page_in_their_order() -> None:
 
 
 BUDGETS = {
-    "run": 13_017,
+    "run": 13_012,
     "sweepers": 11_044,
     "problems": 6_915,
-    "dae": 7_741,
+    "dae": 7_740,
     "initial": 6_131,
     "model": 5_929,
     "control": 5_308,
