@@ -298,8 +298,41 @@ def test_equations_whose_derivative_part_is_constant_cost_one_matrix_a_check(
 
     monkeypatch.setattr("dae_sdc.control.amplification.mass_matrix", counted)
     monkeypatch.setattr(WatchAmplification, "_calculate", lambda self, L: pytest.fail("the kernel is fixed"))
-    assert ds.solve("simple", dt=0.01, sweeper="radau-iia-5").success
+    undeclared = type("Undeclared", (ds.SimpleDAE,), {"constant_mass": False})
+    assert ds.solve(undeclared, dt=0.01, sweeper="radau-iia-5").success
     assert 2 < len(looked) < 12
+
+
+def masses(problem: Any) -> list[Vector]:
+    """dF/du' at states, rates and times of which none are those of a solution."""
+    source, n, (t0, t_end) = np.random.default_rng(5), problem.n, problem.interval
+    problem.start_step(problem.state(problem.u_exact(t0)), t0)
+    u = np.array(problem.u_exact(t0)) + source.uniform(0.01, 0.02, (3, n))
+    du, t = source.uniform(0.5, 1.0, (3, n)), t0 + source.uniform(0.0, 0.01, 3) * (t_end - t0)
+    return [mass_matrix(problem, problem.state(u[k]), problem.state(du[k]), float(t[k])) for k in range(3)]
+
+
+CONSTANT = [name for name, cls in ds.PROBLEMS.items() if cls.constant_mass]
+
+
+@pytest.mark.parametrize("name", CONSTANT)
+def test_a_derivative_part_that_a_class_declares_to_be_constant_is(name: str) -> None:
+    first, *others = masses(ds.PROBLEMS[name]())
+    assert all(np.array_equal(first, other) for other in others)
+
+
+@pytest.mark.parametrize(
+    "factor, is_constant",
+    [(lambda x, y, g: g, True), (lambda x, y, g: 1.0 + x, False), (lambda x, y, g: 1.0 + y, False)],
+)
+def test_models_tell_whether_their_derivative_part_is_constant(factor: Any, is_constant: bool) -> None:
+    model = ds.Model("rates")
+    x, y = model.variables("x y", start=[1.0, 1.0])
+    model.equations(factor(x, y, model.parameter("g", 2.0)) * model.der(x, 2) + x, y - 2 * x)
+    problem = model.problem()
+    first, *others = masses(problem)
+    assert problem.constant_mass is is_constant
+    assert all(np.array_equal(first, other) for other in others) is is_constant
 
 
 def test_equations_whose_kernel_is_fixed_are_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:

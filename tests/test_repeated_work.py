@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import dae_sdc as ds
+from dae_sdc.dae import consistency
+from dae_sdc.model import trace
 from dae_sdc.problems.power import WSCC9BusSystem
 from dae_sdc.run import execution, target
 from dae_sdc.sharing import Recent
@@ -38,6 +40,46 @@ def test_a_model_of_the_library_is_analysed_once(reductions: list[str]) -> None:
     first, second = (ds.solve("transistor-amplifier", t_end=0.01, rtol=1e-5) for _ in range(2))
     assert reductions == ["transistor-amplifier"]
     np.testing.assert_array_equal(first.u, second.u)
+
+
+def pendulum(t: float, u: Any, du: Any) -> Any:
+    """A pendulum of length 1 in Cartesian coordinates, of index 3."""
+    x, y, vx, vy, tension = u
+    forces = [du[2] + tension * x, du[3] + tension * y + 9.81]
+    return [du[0] - vx, du[1] - vy, *forces, x**2 + y**2 - 1.0]
+
+
+def test_a_reduction_that_is_asked_for_is_found_once_for_all_starts(
+    reductions: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads: list[Any] = []
+    trace_problem = trace.trace_problem
+    monkeypatch.setattr(trace, "trace_problem", lambda *given: reads.append(given) or trace_problem(*given))
+    asked: dict[str, Any] = {"t_end": 0.3, "rtol": 1e-8, "reduce": True}
+    for angle in (0.0, 0.0, 0.5):
+        place = [float(np.cos(angle)), float(-np.sin(angle))]
+        solution = ds.solve(pendulum, u0=[*place, 0.0, 0.0, -9.81 * place[1]], **asked)
+        x, y, vx, vy, _ = solution.u[-1]
+        assert x**2 + y**2 == pytest.approx(1.0, abs=1e-7)
+        energy = 0.5 * (vx**2 + vy**2) + 9.81 * y
+        assert energy == pytest.approx(9.81 * place[1], abs=1e-5)
+    assert len(reductions) == len(reads) == 1
+
+
+def test_the_balance_of_sizes_at_a_start_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    balances: list[float] = []
+    balance = consistency._balance
+
+    def counted(problem: Any, u0: Any, *given: Any) -> Any:
+        balances.append(float(u0[0]))
+        return balance(problem, u0, *given)
+
+    monkeypatch.setattr(consistency, "_balance", counted)
+    monkeypatch.setattr(consistency, "_STARTS", Recent(consistency.MOST_STARTS))
+    for rate, start in ((1.0, 1.0), (1.0, 1.0), (1.0, 2.0), (3.0, 2.0), (1.0, 2.0)):
+        solution = ds.solve(decay(1.0), params={"k": rate}, u0={"x": start, "y": start}, rtol=1e-8)
+        assert solution["x"][-1] == pytest.approx(start * np.exp(-rate), rel=1e-6)
+    assert balances == [1.0, 2.0, 2.0]  # for other starts and other parameters, and not again
 
 
 def decay(rate: float) -> Any:

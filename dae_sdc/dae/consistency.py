@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from functools import lru_cache
-from typing import Any, NamedTuple, TypeAlias
+from functools import lru_cache, wraps
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 from scipy import sparse
 
 from dae_sdc.dae.jacobian import ROOT_EPS, Linearization, groups_of_columns, linearize
 from dae_sdc.dae.linear import largest
+from dae_sdc.dae.memory import COUNTERS, counts_of
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.scales import (
     FLOOR,
@@ -27,6 +28,9 @@ from dae_sdc.dae.scales import (
 )
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import EvaluationError, InconsistentStateError, SolveError
+from dae_sdc.sharing import Recent
+
+R = TypeVar("R")
 
 # Part of the terms of an equation by which they may differ between two states and count as the same.
 LARGEST_COEFFICIENT_CHANGE = 0.5
@@ -34,6 +38,35 @@ LARGEST_COEFFICIENT_CHANGE = 0.5
 # sign of x does, and say nothing of sizes.
 SMALLEST_PART_OF_MOVE = 2.0**-120
 REACH_HALVINGS = 7  # How often the interval of logarithms is halved in which a reach lies.
+
+
+MOST_STARTS = 64  # Results at starts that are remembered.
+_STARTS: Final[Recent[tuple[Any, ...], tuple[Any, ...]]] = Recent(MOST_STARTS)
+
+
+def once_a_start(function: Callable[..., R]) -> Callable[..., R]:
+    """Decorator for what is found at the start of a run: not again for the same compiled equations there."""
+
+    @wraps(function)
+    def call(problem: ProblemDAE, u: MeshDAE, t: float, *more: Any) -> R:
+        kernels, scales = problem.kernels, problem.run_scales
+        if not (kernels and kernels.jacobian and problem.sparsity is None and problem.starts_alike):
+            return function(problem, u, t, *more)
+        about = function, type(problem), kernels, problem.variable_index, problem.interval, len(more)
+        numbers = problem.packed_parameters, u, t, *vars(scales).values(), *(x for x in more if x is not None)
+        key, before = (*about, *(np.asarray(x).tobytes() for x in numbers)), counts_of(problem)
+        if (known := _STARTS.get(key)) is None:
+            result = function(problem, u, t, *more)
+            work = [now - then for now, then in zip(counts_of(problem), before, strict=True)]
+            known = _STARTS.keep(key, (result, scales.get_state(), work))
+        else:
+            scales.set_state(known[1])
+            for name, count in zip(COUNTERS, known[2], strict=True):
+                problem.work_counters[name].niter += count
+        same: R = known[0]
+        return same
+
+    return call
 
 
 class Start(NamedTuple):
@@ -48,11 +81,9 @@ class Start(NamedTuple):
 
 
 def reaches(problem: ProblemDAE, start: Start, moves: Vector) -> Vector:
-    r"""Largest moves of single unknowns with which the coefficients of derivatives stay what they are.
-
-    Sizes balance terms of equations that are linearised at u' = 0, where dF/du does not tell how dF/du'
-    depends on u. With :math:`(a + u) u' = 1`, sizes that follow from a hold while u changes by less than a.
-    """
+    """Largest moves of single unknowns with which the coefficients of derivatives stay what they are."""
+    # Sizes balance terms of equations that are linearised at u' = 0, where dF/du does not tell how dF/du'
+    # depends on u. With (a + u) u' = 1, sizes that follow from a hold while u changes by less than a.
     # Shapes: moves (n,) -> (n,).
     limits = np.full(problem.n, np.inf)
     change = _Change(problem, start)
@@ -139,9 +170,8 @@ LARGE_CONSTANT, HALVINGS_OF_TIME = 1e4, 12
 LARGEST_GROWTH = 100.0  # Ratio of the slopes of an equation by long differences and by short ones.
 LARGEST_BEND = 1e-5  # Relative departure of F from a linear function up to which it counts as one.
 
-Sizes: TypeAlias = tuple[Vector, Vector]  # Of the unknowns and of their derivatives, shape (n,) each.
 
-
+@once_a_start
 def begin_scales(
     problem: ProblemDAE, u0: MeshDAE, t0: float, span: float, rtol: float, atol: Any = None
 ) -> None:
@@ -164,7 +194,7 @@ def begin_scales(
             problem.run_scales.begin(u0.view(np.ndarray), balance, rtol)
             # Far from there F may be linear with another slope.
             most = np.where(balance.sizes > 0.0, balance.sizes / ROOT_EPS, LARGEST_TRIAL)
-            _try_sizes(problem, u0, slope, t0, (most, most / balance.time))
+            _try_sizes(problem, u0, slope, t0, most, most / balance.time)
             # Central differences do not see squares at 0, which are no terms there.
             with suppress(SolveError):  # their points are far away, where F need not be defined
                 other = linearize(problem, u0, slope, t0, accurate=True)
@@ -196,7 +226,7 @@ def guess_scales(problem: ProblemDAE, u0: MeshDAE, t0: float, span: float, rtol:
     problem.start_step(u0, t0)
     if _are_tried(problem):
         most = np.full(problem.n, LARGEST_TRIAL)
-        _try_sizes(problem, u0, problem.dtype_f(problem.init), t0, (most, most))
+        _try_sizes(problem, u0, problem.dtype_f(problem.init), t0, most, most)
 
 
 def _are_tried(problem: ProblemDAE) -> bool:
@@ -277,7 +307,7 @@ def _growth(problem: ProblemDAE, u0: MeshDAE, slope: MeshDAE, stiffness: Any, t:
     return growth
 
 
-def _try_sizes(problem: ProblemDAE, u0: MeshDAE, slope: MeshDAE, t0: float, most: Sizes) -> None:
+def _try_sizes(problem: ProblemDAE, u0: MeshDAE, slope: MeshDAE, t0: float, *most: Vector) -> None:
     """Give unknowns at 0, and derivatives, the largest size over which most equations are linear."""
     scales = problem.run_scales
     base = problem.evaluate(u0, slope, t0).copy()
@@ -417,6 +447,7 @@ def check_consistent(problem: ProblemDAE, u: MeshDAE, t: float) -> None:
         )
 
 
+@once_a_start
 def _worst(problem: ProblemDAE, u: MeshDAE, t: float) -> tuple[int, Vector, Vector, Vector]:
     """The equation that is violated most, and of all relative violations, residuals and allowed ones."""
     remains, scale = violation(problem, u, t)

@@ -87,9 +87,13 @@ def checked_attribute(problem: Any, name: str, value: Any) -> Any:
     """The value of an attribute of a problem in the form in which it is kept."""
     which = f"{type(problem).__name__}.{name}"
     if name in PER_UNKNOWN:
-        return _texts(which, name, value, problem.n)
+        return _texts(which, name, _of_each(which, value, problem.n, "one text for"))
     if name == "variable_index":
-        return _indices(which, value, problem.n)
+        indices = _of_each(which, value, problem.n, "the index of")
+        for i, entry in enumerate(indices):
+            if not (is_integer(entry) and entry >= 1):
+                raise InputError(f"{which} must hold integers from 1 on; entry {i} is {entry!r}")
+        return tuple(map(int, indices))
     if name in SIZES:
         raise InputError(f"{which} cannot be set once the problem is made; make another one")
     if name in TEXTS and not isinstance(value, str):
@@ -121,13 +125,17 @@ def _require_units(which: str, value: Any) -> None:
         raise InputError(f"{which} must map names of parameters to units; got {shortened(value)}")
 
 
-def _texts(which: str, attribute: str, given: Any, n: int) -> tuple[str, ...]:
-    """``given`` as a tuple with one text for every unknown."""
-    if not is_sequence(given):
-        raise InputError(f"{which} must be a tuple with one text for each unknown; got {given!r}")
-    texts = tuple(given)
-    if len(texts) != n:
-        raise InputError(f"{which} has {len(texts)} entries for {n} unknowns")
+def _of_each(which: str, value: Any, n: int, what: str) -> tuple[Any, ...]:
+    """A sequence with an entry for each unknown as a tuple."""
+    if not is_sequence(value):
+        raise InputError(f"{which} must be a tuple with {what} each unknown; got {value!r}")
+    if len(value) != n:
+        raise InputError(f"{which} has {len(value)} entries for {n} unknowns")
+    return tuple(value)
+
+
+def _texts(which: str, attribute: str, texts: tuple[Any, ...]) -> tuple[str, ...]:
+    """Texts, one for each unknown; names differ."""
     twice = attribute == "names" and len(set(map(str, texts))) < len(texts)
     for i, text in enumerate(texts):
         if not isinstance(text, str):
@@ -148,18 +156,6 @@ def names_given(problem: Any, attribute: str) -> tuple[str, ...]:
             f"{type(problem).__name__}.{attribute} must be a tuple of texts; got {shortened(given)}"
         )
     return tuple(given)
-
-
-def _indices(which: str, given: Any, n: int) -> tuple[int, ...]:
-    """``given`` as a tuple with the index of every unknown."""
-    if not is_sequence(given):
-        raise InputError(f"{which} must be a tuple with the index of each unknown; got {given!r}")
-    if len(given) != n:
-        raise InputError(f"{which} has {len(given)} entries for {n} unknowns")
-    for i, entry in enumerate(given):
-        if not (is_integer(entry) and entry >= 1):
-            raise InputError(f"{which} must hold integers from 1 on; entry {i} is {entry!r}")
-    return tuple(map(int, given))
 
 
 def _check_value(which: str, name: str, value: Any, n: int) -> None:

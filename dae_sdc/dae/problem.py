@@ -471,25 +471,8 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
         return found
 
     def evaluate_nodes(self, u: Vector, du: Vector, t: Vector) -> Vector:
-        """The residual at M nodes, in one call where ``residual_nodes`` exists.
-
-        Parameters
-        ----------
-        u, du : ndarray, shape (M, n)
-            States and derivatives.
-        t : ndarray, shape (M,)
-            Times.
-
-        Returns
-        -------
-        ndarray, shape (M, n)
-            One row a node.
-
-        Raises
-        ------
-        InputError
-            If the class returns anything but real numbers of this shape.
-        """
+        """The residual at M nodes, one row a node, in one call where ``residual_nodes`` exists."""
+        # Shapes: u and du (M, n), t (M,) -> (M, n).
         batched: Callable[[Vector, Vector, Vector], Any] | None = getattr(self, "residual_nodes", None)
         if batched is not None:
             try:

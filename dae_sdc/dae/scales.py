@@ -369,9 +369,8 @@ NOISE_LOOKS = 4  # Number of directions of such changes: along one, terms may ca
 # Largest ratio of the levels by differences of three successive orders at which they agree.
 LEVEL_AGREEMENT = 4.0
 SIGN_BALANCE = 0.01  # Least ratio of the largest differences of both signs.
-LEAST_NOISE = (
-    30.0  # Level, relative to the terms of F, in units of eps, above which it is more than round-off.
-)
+# Level, relative to the terms of F, in units of eps, above which it is more than round-off.
+LEAST_NOISE = 30.0
 
 
 class Noise(NamedTuple):

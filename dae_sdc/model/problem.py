@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Self
 
 import numpy as np
@@ -128,17 +128,13 @@ def first_order(model: Any, dense: bool | None = None) -> Form:
 def in_given_order(model: Any, n_diff: int, borders: bool = True) -> Form:
     """The equations of a model of first order, with its unknowns in their given order."""
     sided = _sided(model, lambda leaf: borders and leaf.order == 0, unsure=False)
-    graph, roots = sided.graph, sided.roots
 
     def given(leaf: Leaf) -> Input:
         kinds = ("u", "du") if leaf.kind == "u" else (leaf.kind,)
         return Input(kinds[leaf.order], leaf.index)
 
     states = [(j, 0) for j in range(len(model.names))]
-    form = form_of(model, sided, (states, n_diff, given), (roots, model.equation_names), None)
-    slopes = (item for root in roots for item in graph.gradient(root).items())
-    moving = any(graph.leaves[leaf].order and graph.mark[slope] & MOVING for leaf, slope in slopes)
-    return replace(form, constant_mass=not moving)
+    return form_of(model, sided, (states, n_diff, given), (sided.roots, model.equation_names), None)
 
 
 def form_of(
@@ -156,13 +152,16 @@ def form_of(
     texts = model.texts([jump.node for jump in sided.jumps])
     dense = n <= DENSE if dense is None else dense
     pattern, outputs = jacobian_outputs(graph, rows, given, n, dense, graph.leaf(_C), defined)
-    names = tuple(name_of(model.names[j], k) for j, k in states)
-    units = tuple(unit_of_rate(model.units[j], k) for j, k in states)
     programs = graph.program(rows, given), graph.program(written(graph, outputs), given)
     jumps = jumps_as_programs(sided, texts, given) if sided.jumps else None
     steep = _steep_arguments(graph, rows, given, programs[0])
     peaks = graph.program(steep, given) if steep else None
-    return Form(tuple(states), n_diff, names, units, names_of_rows, *programs, pattern, jumps, peaks)
+    named = [(name_of(model.names[j], k), unit_of_rate(model.units[j], k)) for j, k in states]
+    slopes = (item for row in rows for item in graph.gradient(row).items())
+    moving = {graph.leaves[leaf] for leaf, slope in slopes if graph.mark[slope] & MOVING}
+    constant = not any(leaf.kind in "ud" and getattr(given(leaf), "kind", "") == "du" for leaf in moving)
+    about: Any = tuple(states), n_diff, *zip(*named, strict=True), names_of_rows
+    return Form(*about, *programs, pattern, jumps, peaks, {}, constant)
 
 
 def _steep_arguments(
@@ -558,6 +557,7 @@ class ModelProblem(FormEquations, ProblemDAE):
         self.__dict__.update(
             title=model.title, reference=model.reference, events=getattr(model, "events", ())
         )
+        self.constant_mass = form.constant_mass
 
     def use_offsets(self, c: npt.ArrayLike, d: npt.ArrayLike, index: int) -> None:
         """Set :attr:`index` and :attr:`variable_index` from the offsets of the model."""

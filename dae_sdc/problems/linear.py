@@ -46,7 +46,7 @@ class SimpleDAE(SolvedProblem):
     """
 
     title = "linear index-2 test equation"
-    index = 2
+    index, constant_mass = 2, True
     names = ("u1", "u2", "z")
     equation_names = ("rate of u1", "rate of u2", "constraint")
     size = (2, 1)
@@ -315,7 +315,7 @@ class HessenbergIndex2(SolvedProblem):
     """
 
     title = "nonlinear Hessenberg DAE of index 2"
-    index = 2
+    index, constant_mass = 2, True
     names = ("y1", "y2", "z")
     equation_names = ("equation of y1", "equation of y2", "constraint")
     size = (2, 1)
@@ -358,7 +358,7 @@ class HessenbergIndex3(SolvedProblem):
     """
 
     title = "nonlinear Hessenberg DAE of index 3"
-    index = 3
+    index, constant_mass = 3, True
     names = ("y1", "y2", "v1", "v2", "w")
     variable_index = (1, 1, 2, 2, 3)
     equation_names = ("equation of y1", "equation of y2", "equation of v1", "equation of v2", "constraint")

@@ -59,7 +59,7 @@ class Pendulum2D(SolvedProblem):
     """
 
     title = "pendulum in Cartesian coordinates"
-    index = 3
+    index, constant_mass = 3, True
     variable_index = (1, 1, 2, 2, 3)
     names = ("x", "y", "der(x)", "der(y)", "lambda")
     units = ("m", "m", "m/s", "m/s", "N/m")

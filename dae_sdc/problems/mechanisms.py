@@ -127,7 +127,7 @@ class CarAxis(TestSetProblem):
     """
 
     title = "axis of a car on a bumpy road"
-    index = 3
+    index, constant_mass = 3, True
     names = (
         *("x_l", "y_l", "x_r", "y_r", "der(x_l)", "der(y_l)", "der(x_r)", "der(y_r)"),
         *("lambda_1", "lambda_2"),
@@ -324,7 +324,7 @@ class Andrews(TestSetProblem):
     """
 
     title = "squeezing mechanism of Andrews"
-    index = 3
+    index, constant_mass = 3, True
     names = (
         *(f"{prefix}{x}" for prefix in ("", "v_", "a_") for x in ANGLES),
         *(f"lambda_{i}" for i in range(1, 7)),

@@ -75,12 +75,6 @@ class Setup:
                 f"parallel='steps' and {out}"
             )
 
-    @property
-    def most_sweeps(self) -> int:
-        """Largest number of sweeps of a step, with those of its prediction."""
-        initial = self.description["sweeper_params"].get("initial_sweeps", 0)
-        return int(self.description["step_params"]["maxiter"] + initial)
-
     def with_parts(self, **parts: Mapping[Any, Any]) -> Setup:
         """The setup with entries in sections of its description added, or removed where they are None."""
         description = dict(self.description)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -120,6 +120,13 @@ class Equations:
     def without_way(self, why: str) -> Equations:
         """Keep why a way to reduce the index is not possible, if the index must be reduced."""
         return replace(self, not_reduced=(*self.not_reduced, why)) if self.needs_reduction else self
+
+    def at_start(self, what: Hashable, calculate: Callable[[], Any]) -> Any:
+        """A result that depends on the equations, as they were read, and the state near the start alone."""
+        if self.model is None or self.near is None or hasattr(self.written, "check_start"):
+            return calculate()
+        sizes = np.asarray(self.written.nominal, dtype=np.float64).tobytes()
+        return calculated(self.model, (what, self.written.interval, sizes, self.near.tobytes()), calculate)
 
     def named_in_model(self, given: Any) -> Any:
         """A mapping by names of a function, or a list of them, with the names in the model."""
@@ -383,7 +390,7 @@ def _as_written(target: Target, request: SolveOptions, index: int | None) -> Equ
             if not model.names:  # all of them are constants, and something must be left to solve
                 model, simplified = simplified.original, None
         elif simplified is None and not as_it_is:
-            model = target.model_with(params)
+            model = _model_of(target, params)
         if simplified is None and hasattr(model, "roots"):
             model = square(model)
         problem, remark = _problem_of_model(model, request, settings, index)
@@ -402,14 +409,22 @@ def _as_written(target: Target, request: SolveOptions, index: int | None) -> Equ
         )
 
 
+def _model_of(target: Target, params: Mapping[str, Any]) -> Model:
+    """The model for values of its parameters; that of a function, or of a problem, is read once."""
+    if target.text or target.problem is None:
+        return target.model_with(params)
+    return _traced(target.make_problem(params), None).model
+
+
 def _problem_of_model(
     model: Model, request: SolveOptions, settings: Mapping[str, Any], index: int | None
 ) -> tuple[ProblemDAE, str]:
     """The problem of a model, and what is to be said if it was reduced without having been asked for."""
     from dae_sdc.reduction.reduction import reduce_index
 
+    reduced = functools.partial(calculated, model, "reduction", functools.partial(reduce_index, model))
     if request.reduce:
-        return reduce_index(model).problem(**settings), _not_located(model)
+        return reduced().problem(**settings), _not_located(model)
     must = index is not None
     if index is None:
         problem = Target(model).make_problem(settings)
@@ -417,7 +432,7 @@ def _problem_of_model(
         if request.reduce is False or (index is not None and index <= HIGHEST_INDEX):
             return problem, ""
     try:
-        reduction = calculated(model, "reduction", functools.partial(reduce_index, model))
+        reduction = reduced()
     except DAEError as error:
         if must:
             raise _NotReducedError(str(error)) from error
@@ -612,14 +627,16 @@ def _traced(problem: ProblemDAE, start: Vector | None) -> Traced:
         *(tuple(problem.parameter_units.items()), problem.title, problem.reference),
         problem.dt,
     )
-    for (before, _), equations in reversed(list(_READ.items())):
-        if before == key:
-            again = traced_before(problem, equations, start)
-            if again is not None:
-                return again
-    traced = trace_problem(problem, start)
+    begins = problem.interval, None if start is None else start.tobytes()
+    candidates = [entry for entry in reversed(list(_READ.items())) if entry[0][0] == key]
+    for _, before in sorted(candidates, key=lambda entry: entry[0][1] != begins):
+        traced = traced_before(problem, before, start)
+        if traced is not None:
+            break
+    else:
+        traced = trace_problem(problem, start)
     if traced.reads is not None:
-        _READ.keep((key, id(traced)), traced)
+        _READ.keep((key, begins, id(traced)), traced)
     return traced
 
 
@@ -793,10 +810,13 @@ def reduced_by_arrays(equations: Equations, rtol: float | None) -> Equations:
     if near is None or index is None or not known or not (equations.needs_reduction or let_go):
         return equations
     try:
-        around = Neighbourhood(copy.copy(problem), problem.interval[0], near)
-        if not is_linear(around):
-            if not equations.needs_reduction:
-                return equations
+        make = functools.partial(Neighbourhood, copy.copy(problem), problem.interval[0], near)
+        with uncounted(problem):
+            linear = equations.at_start("linear", lambda: is_linear(make()))
+        if not (linear or equations.needs_reduction):
+            return equations
+        around = make()
+        if not linear:
             return replace(equations, otherwise=CurveArrayProblem(around, index, rtol or USUAL_TOLERANCE))
         reduced = ArrayProblem(around, index, rtol or USUAL_TOLERANCE)
     except DAEError as error:

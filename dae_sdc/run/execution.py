@@ -51,7 +51,7 @@ from dae_sdc.errors import (
     words_of,
 )
 from dae_sdc.initial.consistent import listed
-from dae_sdc.run.equations import NOT_REDUCED, index_near_end, is_of_user, read
+from dae_sdc.run.equations import NOT_REDUCED, index_near_end, read
 from dae_sdc.run.plan import Plan
 from dae_sdc.run.processes import GRACE, RUN_ENDED, Ranks, end_job, meet, on_root, ranks
 from dae_sdc.run.results import check_target, put_down
@@ -158,16 +158,14 @@ class Execution:
         self.time: float | None = None
         self.drift: dict[str, float] = {}
         self.samples: Samples | None = None
-
-    @property
-    def out(self) -> Any:
-        """File of the result on the first rank; None on the others."""
-        return self.plan.request.out if self.team.root else None
-
-    @property
-    def together(self) -> int:
-        """Number of steps that iterate together, on this rank or on several."""
-        return max(self.plan.request.steps or 1, self.team.steps_at_once)
+        # The file of the result, None on ranks but the first; and the number of steps that iterate together.
+        self.out = plan.request.out if team.root else None
+        self.together = max(plan.request.steps or 1, team.steps_at_once)
+        setup, cls = plan.setup, plan.setup.sweeper_class
+        # The ranks that count work of their own; where they share stages, each counts all of it.
+        self._counting = None if issubclass(cls, DirectMethod) else team.comm
+        looks = plan.request.singular or hasattr(cls, "on_manifold") or default_way(setup.problem)
+        self._watches = not setup.has_coarse_level and bool(looks)  # Whether singular points are looked for.
 
     def carry_out(self, bar: Any) -> Carried:
         """Run the controller; returns the solution up to the last step if the run fails numerically."""
@@ -225,8 +223,8 @@ class Execution:
             _IDLE.keep(kind, controller)
         if solution.success and self.typical is not None:
             solution = solution.with_remark(self._in_transients(solution, located))
-        last = float(solution.t[-1]), solution.u[-1]
-        solution = solution.with_remark(index_near_end(self.problem, self.plan.equations.told, *last))
+        told, last = self.plan.equations.told, (float(solution.t[-1]), solution.u[-1])
+        solution = solution.with_remark(index_near_end(self.problem, told, *last))
         if located is None or located.sliding is None:
             solution = put_down_of(solution, self.out)
         return Carried(solution, located, self.typical)
@@ -282,7 +280,7 @@ class Execution:
         idle = _IDLE.pop(kind, None)
         if idle is not None:
             problem = setup.problem
-            if problem.starts_alike and not is_of_user(problem):  # nothing of it changes in steps
+            if problem.starts_alike and problem.kernels is not None:  # nothing of it changes in steps
                 problem = twin_of(problem)
             else:
                 with told_before():
@@ -346,7 +344,8 @@ class Execution:
                 diagnosis += growing.remark()
             unsolved = isinstance(error, ConvergenceError | NewtonError | SingularMatrixError | StepSizeError)
             if unsolved and self.problem.index in (None, 0, 1) and not diagnosis and self.team.size == 1:
-                diagnosis = self._impasse(record)
+                with suppress(DAEError), limited(), under_way("the cause of a failure was looked for"):
+                    diagnosis = impasse(self.problem, *self.at_steps(record)[:3])
             return f"{error}{diagnosis}{told_index(self.plan) if unsolved else ''}"
         except BaseException as error:
             # The steps are kept even if an interrupt or an exception of the problem ends the run.
@@ -358,13 +357,6 @@ class Execution:
             raise
         return ""
 
-    def _impasse(self, record: StepRecord) -> str:
-        """Text on a point near the end at which the algebraic unknowns are not determined; empty if none."""
-        t, u, du, *_ = self.at_steps(record)
-        with suppress(DAEError), limited(), under_way("the cause of a failure was looked for"):
-            return impasse(self.problem, t, u, du)
-        return ""
-
     def _work(self, controller: Any, levels: Sequence[Any]) -> dict[str, int]:
         """Sum of the work counters over all ranks."""
         work = np.array([counts_of(level.prob) for level in levels], dtype=np.float64).sum(axis=0)
@@ -372,23 +364,9 @@ class Execution:
         sweeper, adaptivity = levels[0].sweep, getattr(controller, "adaptivity", None)
         if hasattr(sweeper, "charts"):
             total["charts"] = sweeper.charts
-        for name, source in (("fewer_nodes", sweeper), ("jumps", adaptivity)):
-            count = getattr(source, name, 0)
-            if count:
-                total[name] = count
-        return total
-
-    @property
-    def _counting(self) -> Any:
-        """The ranks that count work of their own; where they share stages, each counts all of it."""
-        return None if issubclass(self.plan.setup.sweeper_class, DirectMethod) else self.team.comm
-
-    @property
-    def _watches(self) -> bool:
-        """Whether singular points are looked for."""
-        setup = self.plan.setup
-        looks = self.plan.request.singular or hasattr(setup.sweeper_class, "on_manifold")
-        return not setup.has_coarse_level and bool(looks or default_way(setup.problem))
+        counted = {"fewer_nodes": sweeper, "jumps": adaptivity}
+        more = {name: getattr(source, name, 0) for name, source in counted.items()}
+        return total | {name: count for name, count in more.items() if count}
 
     def check_in(self, patience: float = float("inf")) -> bool:
         """Whether all ranks reach the end of the run within ``patience`` seconds."""
@@ -427,7 +405,7 @@ class Execution:
     ) -> Solution:
         """The solution up to the last step, with the work of the finished steps unless ``total`` is given."""
         setup, t0, problem = self.plan.setup, self.plan.start.t0, self.problem
-        solved, between = True, None
+        description, solved, between = setup.description, True, None
         found = None if self.samples is None else self.samples.ended(record.rows)
         if found is not None:
             t, u, du, per_step = found.times, found.u, found.du, found.per_step
@@ -477,8 +455,9 @@ class Execution:
                 "t0": t0,
                 "t_end": self.plan.t_end,
                 **about_problem(problem),
-                "restol": setup.description["level_params"]["restol"],
-                "maxiter": setup.most_sweeps,
+                "restol": description["level_params"]["restol"],
+                "maxiter": description["step_params"]["maxiter"]
+                + description["sweeper_params"].get("initial_sweeps", 0),
                 "parallel": setup.parallel or "",
                 "ranks": self.team.size,
                 **({} if self.plan.saving is None else self.plan.saving.parameters),

@@ -164,7 +164,11 @@ def _prepared_everywhere(request: SolveOptions, comm: Any) -> tuple[SolveOptions
     try:
         with limited():
             stages = prepared(request)
-        digest = _digest(*stages[1:])
+        _, equations, start = stages
+        form: Form | None = getattr(equations.problem, "form", None)
+        programs = () if form is None else (form.residual.digest(), form.jumps and form.jumps.names)
+        remarks = equations.told, equations.remark, start.remark
+        digest = repr((remarks, equations.problem.index, programs, start.u.tobytes()))
     except (Exception, SystemExit) as error:  # sys.exit in a function of one rank must end the others too
         failure = error
     ends = isinstance(failure, TimeLimitError) or not isinstance(failure, Exception | None)
@@ -181,14 +185,6 @@ def _prepared_everywhere(request: SolveOptions, comm: Any) -> tuple[SolveOptions
     if any(failed):
         raise_everywhere(comm, failed.index(True), failure)
     raise InputError("the ranks were given different equations or starts; give all of them the same")
-
-
-def _digest(equations: Equations, start: Start) -> str:
-    """A text by which ranks see whether they solve the same."""
-    form: Form | None = getattr(equations.problem, "form", None)
-    programs = () if form is None else (form.residual.digest(), form.jumps and form.jumps.names)
-    remarks = equations.told, equations.remark, start.remark
-    return repr((remarks, equations.problem.index, programs, start.u.tobytes()))
 
 
 def _asked(request: SolveOptions) -> dict[str, str]:

@@ -277,7 +277,8 @@ def _of_model(equations: Equations, request: SolveOptions) -> Values | None:
         whole = {**given, **kept}
         if any(name in states and name not in whole for name in equations.problem.names):
             return sought(fixed=given, kept=whole)
-        return _checked_start(equations, whole, request)
+        what = (t0, request.reduce, repr((whole, request.bounds)))
+        return calculated(model, what, partial(_checked_start, equations, whole, request))
 
 
 def _values_of(
@@ -443,14 +444,15 @@ def _of_functions(equations: Equations, request: SolveOptions, u0: Any) -> Value
     # The repair of equations that turn may divide by what is small here; differences do not.
     looked_at = replace(equations, model=None) if equations.turns else equations
     check = _StartCheck(looked_at, near, problem.interval[0], min(LARGEST, max(LEAST, of_rtol)))
+    looked: InconsistentStateError | Values | None
     try:
         with uncounted(problem):
-            looked = check.look()
+            (looked,) = equations.at_start(check.tolerance, lambda: (check.look(),))
     except Exception as error:  # the function may not be defined near the start
         why = words_of(error)
         return _by_name(problem, near), f"whether u0 satisfies hidden constraints was not found out ({why})"
     if isinstance(looked, InconsistentStateError):
-        raise looked
+        raise copy.copy(looked)
     return looked
 
 

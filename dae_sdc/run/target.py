@@ -310,7 +310,7 @@ def _problem_of(model: MakesProblems, params: Mapping[str, Any]) -> ProblemDAE:
 
 def calculated(model: Model, what: Hashable, calculate: Callable[[], R]) -> R:
     """A result that depends on a model alone, on its equations, parameters and start values."""
-    variables = repr((model.variables_by_name, model.definitions))
+    variables = repr(([vars(one) for one in model.variables_by_name.values()], model.definitions))
     content = (model.interval, model.conditions, variables, *model.content())
     result: R = _CALCULATED.of((model, what, content), calculate)
     return result
