@@ -161,7 +161,7 @@ def form_of(
     moving = {graph.leaves[leaf] for leaf, slope in slopes if graph.mark[slope] & MOVING}
     constant = not any(leaf.kind in "ud" and getattr(given(leaf), "kind", "") == "du" for leaf in moving)
     about: Any = tuple(states), n_diff, *zip(*named, strict=True), names_of_rows
-    return Form(*about, *programs, pattern, jumps, peaks, {}, constant)
+    return Form(*about, *programs, pattern, jumps, peaks, constant_mass=constant)
 
 
 def _steep_arguments(
