@@ -6,7 +6,7 @@ import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -160,8 +160,8 @@ def form_of(
     slopes = (item for row in rows for item in graph.gradient(row).items())
     moving = {graph.leaves[leaf] for leaf, slope in slopes if graph.mark[slope] & MOVING}
     constant = not any(leaf.kind in "ud" and getattr(given(leaf), "kind", "") == "du" for leaf in moving)
-    about: Any = tuple(states), n_diff, *zip(*named, strict=True), names_of_rows, *programs
-    return Form(*about, pattern=pattern, jumps=jumps, peaks=peaks, constant_mass=constant)
+    about = tuple(states), n_diff, *zip(*named, strict=True), names_of_rows
+    return cast(Any, Form)(*about, *programs, pattern, jumps, peaks, {}, constant)
 
 
 def _steep_arguments(
