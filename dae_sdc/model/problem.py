@@ -161,7 +161,8 @@ def form_of(
     moving = {graph.leaves[leaf] for leaf, slope in slopes if graph.mark[slope] & MOVING}
     constant = not any(leaf.kind in "ud" and getattr(given(leaf), "kind", "") == "du" for leaf in moving)
     about = tuple(states), n_diff, *zip(*named, strict=True), names_of_rows
-    return cast(Any, Form)(*about, *programs, pattern, jumps, peaks, {}, constant)
+    form: Form = cast(Any, Form)(*about, *programs, pattern, jumps, peaks, {}, constant)
+    return form
 
 
 def _steep_arguments(
