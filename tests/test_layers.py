@@ -287,7 +287,7 @@ BUDGETS = {
     "run": 13_017,
     "sweepers": 11_044,
     "problems": 6_915,
-    "dae": 7_591,
+    "dae": 7_592,
     "initial": 6_131,
     "model": 5_929,
     "control": 5_308,
