@@ -330,8 +330,9 @@ within_compiled = register_jitable(**INNER)
 
 def register_inlined() -> None:
     """Let compiled code call the functions that ``inlined`` has marked since the last call."""
-    while INLINED:
-        register_jitable(**LINKED)(INLINED.pop())
+    with global_compiler_lock:  # no thread compiles what another one has yet to tell
+        while INLINED:
+            register_jitable(**LINKED)(INLINED.pop())
 
 
 def _one_form(implementation: Callable[..., Any]) -> Callable[..., Any]:
