@@ -152,10 +152,10 @@ class HiddenConstraints:
         change, open_times = np.full(len(t), np.inf), np.arange(len(t))
         for _ in range(MOST_HIDDEN_ITERATIONS):
             here, times = x[:, open_times], t[open_times]
-            matrices, share = part.dense(here, every, times), follows[open_times]
+            matrices, share = part.dense(here, every, t=times), follows[open_times]
             matrices[:, :, places] += share[:, None, None] * matrices[:, :, count:]
             matrices = matrices[:, :, :count] * weights.T
-            step = weights * _least_change(matrices, -part.values(here, times))
+            step = weights * _least_change(matrices, -part.values(here, t=times))
             x[np.ix_(columns, open_times)] += step
             x[np.ix_(np.array(states, dtype=np.intp), open_times)] += share * step[places]
             here = np.abs(x[np.ix_(columns, open_times)])

@@ -48,17 +48,21 @@ def slopes_of(graph: Graph, root: int, order: int) -> dict[Jet, int]:
         \frac{\partial f^{(m)}}{\partial x^{(k)}} = \sum_r \binom{m}{r}
         \Big( \frac{\partial f}{\partial x^{(k - r)}} \Big)^{(m - r)}
     """
-    if not order:
-        return graph.slopes(root)
+    known: dict[Jet, int] | None = graph.remembered.get((root, order)) if order else graph.slopes(root)
+    if known is not None:
+        return known
     terms: dict[Jet, list[int]] = {}
-    for (j, k), slope in graph.slopes(root).items():
-        for r in range(order + 1):
-            rate = graph.total_derivative(slope, order - r)
-            if rate != graph.zero:
-                term = graph.mul(graph.constant(comb(order, r)), rate)
-                terms.setdefault((j, k + r), []).append(term)
+    for (j, k), rate in graph.slopes(root).items():
+        for r in range(order, -1, -1):
+            if rate == graph.zero:
+                break
+            term = graph.mul(graph.constant(comb(order, r)), rate)
+            terms.setdefault((j, k + r), []).append(term)
+            rate = graph.total_derivative(rate) if r else rate
     sums = {jet: graph.add(*parts) for jet, parts in terms.items()}
-    return {jet: node for jet, node in sums.items() if node != graph.zero}
+    slopes = {jet: node for jet, node in sums.items() if node != graph.zero}
+    graph.remembered[root, order] = slopes
+    return slopes
 
 
 def residues(graph: Graph, rows: Sequence[Row]) -> list[dict[Jet, int]]:
@@ -180,27 +184,24 @@ class GraphJets:
     def _entries(self) -> _Repeated:
         return self._program(list(self.slopes.values()))
 
-    def _at(self, t: Vector | None, p: Vector | None) -> tuple[Vector, Vector]:
-        return self.known["t"] if t is None else t, self.known["p"] if p is None else p
-
-    def values(self, x: Vector, t: Vector | None = None, p: Vector | None = None) -> Vector:
-        """The expressions."""
-        return self._values(x, *self._at(t, p))
+    def values(self, x: Vector, **known: Vector) -> Vector:
+        """The expressions, perhaps at another time ``t`` and for other parameters ``p``."""
+        return self._values(x, **{**self.known, **known})
 
     def terms(self, x: Vector) -> Vector:
         """Sizes of the terms of the expressions."""
-        return self._values.sizes(x, *self._at(None, None))
+        return self._values.sizes(x, **self.known)
 
-    def entries(self, x: Vector, t: Vector | None = None, p: Vector | None = None) -> Vector:
+    def entries(self, x: Vector, **known: Vector) -> Vector:
         """The partial derivatives, in the order of :attr:`slopes`."""
-        return self._entries(x, *self._at(t, p))
+        return self._entries(x, **{**self.known, **known})
 
-    def jacobian(self, x: Vector, t: Vector | None = None, p: Vector | None = None) -> Any:
+    def jacobian(self, x: Vector, **known: Vector) -> Any:
         """The partial derivatives as a matrix, CSC."""
         shape = len(self.derivatives), len(self.place)
-        return sparse.csc_matrix((self.entries(x, t, p), self.pattern), shape=shape)
+        return sparse.csc_matrix((self.entries(x, **known), self.pattern), shape=shape)
 
-    def dense(self, x: Vector, columns: Sequence[int], t: Vector | None = None) -> Vector:
+    def dense(self, x: Vector, columns: Sequence[int], **known: Vector) -> Vector:
         """Partial derivatives by some values, shape (points, expressions, columns)."""
         key = tuple(columns)
         if key not in self._chosen:
@@ -209,7 +210,7 @@ class GraphJets:
             self._chosen[key] = np.array(own, dtype=np.int64).reshape(-1, 3).T
         entries, at, of = self._chosen[key]
         matrix = np.zeros((*x.shape[1:], len(self.derivatives), len(key)))
-        matrix[..., at, of] = self.entries(x, t)[entries].T
+        matrix[..., at, of] = self.entries(x, **known)[entries].T
         return matrix
 
     def in_numbers(self, numbers: Any) -> tuple[list[Any], list[Any]] | None:

@@ -148,14 +148,14 @@ def linear_start(model: Any, held: Iterable[str], t: float) -> LinearStart | Non
         return None
     inverse = inverse / columns[:, None] / rows
     timed = any(leaf.kind == "t" for root in part.nodes for leaf in graph.leaves_of(root))
-    constant = part.values(np.zeros(len(jets)), np.array(t))
+    constant = part.values(np.zeros(len(jets)), t=np.array(t))
 
     kept = [name for name, on in zip(jets, fixed, strict=True) if on]
 
     def at(time: float, values: Values) -> dict[str, float]:
         x = np.zeros(len(jets))
         x[fixed] = [values[name] for name in kept]
-        rest = part.values(np.zeros(len(jets)), np.array(time)) if timed else constant
+        rest = part.values(np.zeros(len(jets)), t=np.array(time)) if timed else constant
         for _ in range(2):  # the second time for rounding
             x += inverse @ (matrix @ x + rest)
         return dict(zip(names, x[wanted].tolist(), strict=True))

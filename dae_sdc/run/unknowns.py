@@ -161,7 +161,7 @@ class Unknowns:
         own[~np.isfinite(own)] = 0.0
         # Equations without an unknown of the stage are satisfied by the stages before.
         for _ in range(MOST_ITERATIONS):
-            change = _solved(stage.dense(x, range(count), t), stage.values(x, t).T).T
+            change = _solved(stage.dense(x, range(count), t=t), stage.values(x, t=t).T).T
             own -= change
             if bool(
                 (np.abs(change) <= CORRECTION_TOLERANCE * (1.0 + np.abs(own)))[np.isfinite(change)].all()
