@@ -289,7 +289,7 @@ BUDGETS = {
     "problems": 6_915,
     "dae": 7_740,
     "initial": 6_131,
-    "model": 5_929,
+    "model": 5_925,
     "control": 5_308,
     "constrained": 3_700,
     "structure": 3_332,
