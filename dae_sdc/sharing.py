@@ -453,18 +453,19 @@ class TimeBar:
 
     def __init__(self, t0: float, t_end: float, progress: bool | None) -> None:
         self.t0, self.length, self.steps = t0, t_end - t0, 0
-        self._bar = bar_of(1, "", progress, bar_format=_OF_THE_INTERVAL)
+        self._bar = None if progress is False else bar_of(1, "", progress, bar_format=_OF_THE_INTERVAL)
 
     def __enter__(self) -> TimeBar:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._bar.close()
+        if self._bar is not None:
+            self._bar.close()
 
     def reach(self, time: float) -> None:
         """A step has ended at ``time``."""
         self.steps += 1
-        if not self._bar.disable:
+        if self._bar is not None and not self._bar.disable:
             self._bar.postfix = f"t={time:.4g}, {self.steps} steps"
             self._bar.update(min(1.0, (time - self.t0) / self.length) - self._bar.n)
 

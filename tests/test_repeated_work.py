@@ -42,6 +42,20 @@ def test_a_model_of_the_library_is_analysed_once(reductions: list[str]) -> None:
     np.testing.assert_array_equal(first.u, second.u)
 
 
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the classes of the problems whose equations are read in a test."""
+    names: list[str] = []
+    trace_problem = trace.trace_problem
+
+    def counted(problem: Any, *given: Any, **named: Any) -> Any:
+        names.append(type(problem).__name__)
+        return trace_problem(problem, *given, **named)
+
+    monkeypatch.setattr(trace, "trace_problem", counted)
+    return names
+
+
 def pendulum(t: float, u: Any, du: Any) -> Any:
     """A pendulum of length 1 in Cartesian coordinates, of index 3."""
     x, y, vx, vy, tension = u
@@ -50,11 +64,8 @@ def pendulum(t: float, u: Any, du: Any) -> Any:
 
 
 def test_a_reduction_that_is_asked_for_is_found_once_for_all_starts(
-    reductions: list[str], monkeypatch: pytest.MonkeyPatch
+    reductions: list[str], reads: list[str]
 ) -> None:
-    reads: list[Any] = []
-    trace_problem = trace.trace_problem
-    monkeypatch.setattr(trace, "trace_problem", lambda *given: reads.append(given) or trace_problem(*given))
     asked: dict[str, Any] = {"t_end": 0.3, "rtol": 1e-8, "reduce": True}
     for angle in (0.0, 0.0, 0.5):
         place = [float(np.cos(angle)), float(-np.sin(angle))]
@@ -64,6 +75,25 @@ def test_a_reduction_that_is_asked_for_is_found_once_for_all_starts(
         energy = 0.5 * (vx**2 + vy**2) + 9.81 * y
         assert energy == pytest.approx(9.81 * place[1], abs=1e-5)
     assert len(reductions) == len(reads) == 1
+
+
+def test_a_class_that_makes_its_residual_as_those_of_pysdc_do_is_read_once(reads: list[str]) -> None:
+    class Decay(ds.ProblemDAE):
+        def __init__(self, rate: float = 1.0) -> None:
+            super().__init__(1, 1)
+            self.rate = rate
+
+        def eval_f(self, u: Any, du: Any, t: float) -> Any:
+            residual = self.dtype_f(self.init)
+            residual.diff[:] = du.diff + self.rate * u.alg
+            residual.alg[:] = u.alg - u.diff
+            return residual
+
+    for rate in (1.0, 1.0, 3.0):
+        solution = ds.solve(Decay, params={"rate": rate}, u0=[1.0, 1.0], t_end=1.0, rtol=1e-8)
+        assert solution.parameters["equations"] == "traced"
+        assert solution.u[-1, 0] == pytest.approx(np.exp(-rate), rel=1e-6)
+    assert reads == ["Decay"]
 
 
 def test_the_balance_of_sizes_at_a_start_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:

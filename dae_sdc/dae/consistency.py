@@ -38,8 +38,6 @@ LARGEST_COEFFICIENT_CHANGE = 0.5
 # sign of x does, and say nothing of sizes.
 SMALLEST_PART_OF_MOVE = 2.0**-120
 REACH_HALVINGS = 7  # How often the interval of logarithms is halved in which a reach lies.
-
-
 MOST_STARTS = 64  # Results at starts that are remembered.
 _STARTS: Final[Recent[tuple[Any, ...], tuple[Any, ...]]] = Recent(MOST_STARTS)
 
@@ -50,8 +48,10 @@ def once_a_start(function: Callable[..., R]) -> Callable[..., R]:
     @wraps(function)
     def call(problem: ProblemDAE, u: MeshDAE, t: float, *more: Any) -> R:
         kernels, scales = problem.kernels, problem.run_scales
-        if not (kernels and kernels.jacobian and problem.sparsity is None and problem.starts_alike):
+        same = problem.starts_alike and not problem.located and problem.sparsity is None
+        if not (same and kernels and kernels.jacobian):
             return function(problem, u, t, *more)
+        problem.start_step(u, t)  # on whose choice the parameters depend
         about = function, type(problem), kernels, problem.variable_index, problem.interval, len(more)
         numbers = problem.packed_parameters, u, t, *vars(scales).values(), *(x for x in more if x is not None)
         key, before = (*about, *(np.asarray(x).tobytes() for x in numbers)), counts_of(problem)
@@ -63,8 +63,8 @@ def once_a_start(function: Callable[..., R]) -> Callable[..., R]:
             scales.set_state(known[1])
             for name, count in zip(COUNTERS, known[2], strict=True):
                 problem.work_counters[name].niter += count
-        same: R = known[0]
-        return same
+        result = known[0]
+        return result
 
     return call
 

@@ -132,10 +132,8 @@ class HiddenConstraints:
         return x, done & np.isfinite(x).all(axis=0)
 
     def _solve(self, number: int, t: Vector, x: Vector, follows: Vector) -> NDArray[np.bool_]:
-        """Solve the equations of a stage at all times, in place; returns a mask of the times of success.
-
-        Unknowns that only the rates in it bind change by ``follows`` times the changes of these.
-        """
+        """Solve the equations of a stage at all times, in place; returns a mask of the times of success."""
+        # Unknowns that only the rates in it bind change by ``follows`` times the changes of these.
         stage = self.system.stages[number]
         part, columns, square = self.system.part(number), stage.jets, len(stage.rows) == len(stage.jets)
         if not len(stage.rows):
@@ -146,19 +144,21 @@ class HiddenConstraints:
         followers = {rate: state for rate, state in pairs if rate in jets and state not in jets}
         followers = followers if follows.any() else {}
         places, states = [jets.index(rate) for rate in followers], list(followers.values())
-        every = [*jets, *states]
-        linear, weights, before = part.is_linear(every), self.weights[columns][:, None], x[columns]
+        linear = part.is_linear(every := [*jets, *states])
+        weights, before = self.weights[columns][:, None], x[columns]
         sizes = np.abs(before).max(axis=1, keepdims=True)
         change, open_times = np.full(len(t), np.inf), np.arange(len(t))
         for _ in range(MOST_HIDDEN_ITERATIONS):
             here, times = x[:, open_times], t[open_times]
             matrices, share = part.dense(here, every, t=times), follows[open_times]
-            matrices[:, :, places] += share[:, None, None] * matrices[:, :, count:]
+            if states:
+                matrices[:, :, places] += share[:, None, None] * matrices[:, :, count:]
             matrices = matrices[:, :, :count] * weights.T
             step = weights * _least_change(matrices, -part.values(here, t=times))
-            x[np.ix_(columns, open_times)] += step
-            x[np.ix_(np.array(states, dtype=np.intp), open_times)] += share * step[places]
-            here = np.abs(x[np.ix_(columns, open_times)])
+            x[columns[:, None], open_times] += step
+            if states:
+                x[np.array(states)[:, None], open_times] += share * step[places]
+            here = np.abs(x[columns[:, None], open_times])
             relative = np.abs(step) / (np.maximum(sizes, here) + np.finfo(float).tiny)
             if (relative.max(axis=0) > ROUND_OFF).any():
                 relative[np.abs(step) <= _left_by_rounding(matrices, here / weights) * weights] = 0.0

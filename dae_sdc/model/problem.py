@@ -6,7 +6,7 @@ import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, Self, cast
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -156,13 +156,13 @@ def form_of(
     jumps = jumps_as_programs(sided, texts, given) if sided.jumps else None
     steep = _steep_arguments(graph, rows, given, programs[0])
     peaks = graph.program(steep, given) if steep else None
-    named = [(name_of(model.names[j], k), unit_of_rate(model.units[j], k)) for j, k in states]
+    names = tuple(name_of(model.names[j], k) for j, k in states)
+    units = tuple(unit_of_rate(model.units[j], k) for j, k in states)
     slopes = (item for row in rows for item in graph.gradient(row).items())
     moving = {graph.leaves[leaf] for leaf, slope in slopes if graph.mark[slope] & MOVING}
     constant = not any(leaf.kind in "ud" and getattr(given(leaf), "kind", "") == "du" for leaf in moving)
-    about = tuple(states), n_diff, *zip(*named, strict=True), names_of_rows
-    form: Form = cast(Any, Form)(*about, *programs, pattern, jumps, peaks, {}, constant)
-    return form
+    about = tuple(states), n_diff, names, units, names_of_rows
+    return Form(*about, *programs, pattern, jumps, peaks, {}, constant)
 
 
 def _steep_arguments(
@@ -540,7 +540,7 @@ class ModelProblem(FormEquations, ProblemDAE):
         values = _values(model, {**(parameters or {}), **settings})
         form = model.form(dense)
         super().__init__(form.n_diff, len(form.states) - form.n_diff, **own)
-        self.form = form
+        self.form, self.constant_mass = form, form.constant_mass
         self.origin = Origin(model)
         self.model_name: str = model.name
         self.values = values
@@ -558,7 +558,6 @@ class ModelProblem(FormEquations, ProblemDAE):
         self.__dict__.update(
             title=model.title, reference=model.reference, events=getattr(model, "events", ())
         )
-        self.constant_mass = form.constant_mass
 
     def use_offsets(self, c: npt.ArrayLike, d: npt.ArrayLike, index: int) -> None:
         """Set :attr:`index` and :attr:`variable_index` from the offsets of the model."""

@@ -20,6 +20,7 @@ from pySDC.core.problem import Problem
 from dae_sdc.dae.adapter import AdaptedProblem
 from dae_sdc.dae.memory import codes_of
 from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.state import StateShape
 from dae_sdc.model.symbolic_values import (
     ExecutionPaths,
     Scalar,
@@ -41,17 +42,12 @@ UNSEEN: Final = frozenset(
 )
 DEEPEST: Final = 8  # Lists and mappings inside one another that are looked into.
 
-_NUMBERS: Final = (type(None), bool, int, float, complex, str, bytes, np.generic)
+_NUMBERS: Final = (type(None), bool, int, float, complex, str, bytes, np.generic, StateShape)
 _BUILT_IN: Final = (BuiltinFunctionType, np.ufunc, type(np.sum), LookupTable)
 _PARTS: Final = {MethodType: ("__func__", "__self__"), functools.partial: ("func", "args", "keywords")}
 _ARRAYS: Final = ("data", "indices", "indptr", "shape")
 
-
-class _Missing:
-    """What stands for a global name that does not exist, or for what is in an empty cell."""
-
-
-MISSING: Final = _Missing()
+MISSING: Final = object()  # Stands for a global name that does not exist, or for what is in an empty cell.
 
 
 def _in_cell(function: Any, place: int) -> Any:

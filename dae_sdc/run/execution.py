@@ -364,8 +364,7 @@ class Execution:
         sweeper, adaptivity = levels[0].sweep, getattr(controller, "adaptivity", None)
         if hasattr(sweeper, "charts"):
             total["charts"] = sweeper.charts
-        counted = {"fewer_nodes": sweeper, "jumps": adaptivity}
-        more = {name: getattr(source, name, 0) for name, source in counted.items()}
+        more = {"fewer_nodes": getattr(sweeper, "fewer_nodes", 0), "jumps": getattr(adaptivity, "jumps", 0)}
         return total | {name: count for name, count in more.items() if count}
 
     def check_in(self, patience: float = float("inf")) -> bool:

@@ -91,7 +91,8 @@ def with_method(request: SolveOptions, problem: ProblemDAE, measured: bool) -> t
     reason = ""
     if request.sweeper is None:
         asked = request.chosen(Method, Sweeps, Multistep)
-        of_steps = request.chosen().keys() & {"rtol", "dt", "hooks", "convergence_controllers"}
+        about_steps = request.rtol, request.dt, request.convergence_controllers, request.hooks or None
+        of_steps = any(value is not None for value in about_steps)
         shared = ("threads", *(("parallel", "comm") if measured else ()))
         if not of_steps and asked.keys() <= {"nodes"} and not request.chosen(Parallel, without=shared):
             request = request.changed(rtol=DEFAULT_RTOL)
