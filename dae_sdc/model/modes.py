@@ -185,8 +185,10 @@ class Choices(NamedTuple):
 def choices_of(model: Model, either: bool = False) -> Choices:
     """Choices and discrete unknowns by which unknowns leave equations and enter others, or do ``either``."""
     graph, roots, found = model.graph.copy(), model.roots, Choices([], [], [])
-    unknowns = enumerate(model.variables_by_name.values())
-    discrete = {graph.variable(j): each.name for j, each in unknowns if each.discrete}
+    # Their derivative is 0, as that of an unknown of a function that events alone change.
+    discrete = {
+        graph.variable(j): name for j, name in enumerate(model.names) if graph.variable(j, 1) in roots
+    }
     nodes = [node for node in graph.below(roots) if graph.op[node] in DECIDING or node in discrete]
     parts = [{*graph.below([root])} for root in roots] if nodes else []
     for node in nodes:

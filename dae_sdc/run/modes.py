@@ -111,6 +111,10 @@ def require_one_structure(
             if together:
                 raise InputError(f"{changes}, which one step on one level follows; give rtol without steps")
             error = StructureChangesError(changes)
+            if not equations.of_model:  # whose algebraic unknowns must have values, which are guesses
+                held = model.form().names[: model.form().n_diff]
+                request = request.changed(guesses=u0)
+                u0 = {name: value for name, value in u0.items() if name in held}
             error.about, error.failed = (request.changed(u0=u0), model, choices, numbers), failed
             raise error
 
@@ -303,12 +307,14 @@ class Modes:
         self.timed_sides = self._sides({}, 0.5 * (starts + np.array(self.stops)), self.timed)
         form = model.form()
         self.moving = form.names[: form.n_diff]
+        leaves = model.graph.leaves_of(*(choice.node for choice in self.choices))
+        self.deciding = {*self.numbers, *(model.names[leaf.index] for leaf in leaves if leaf.kind == "u")}
 
     def solution(self) -> Solution:
         """The whole solution."""
         variables = self.model.variables_by_name
         state = {name: float(variable.start.get(0, 0.0)) for name, variable in variables.items()}
-        state |= dict(self.request.u0 or {})
+        state |= {**(self.request.guesses or {}), **(self.request.u0 or {})}
         sides = {choice: bool(side) for choice, side in self._sides(state, self.t0, self.choices).items()}
         t, ended, ends, stands = self.t0, "", False, 0
         while (behind := t + TIME_BEHIND * abs(t)) < self.t_end:
@@ -385,8 +391,8 @@ class Modes:
                     continue  # backward through a choice
                 if not (wrong := self._wrong(mode, sides, values)):
                     arc, left = self._arc(mode, start, t, stop, sides, state)
-                    if arc.events:
-                        wrong = self._wrong(mode, sides, dict(zip(arc.names, arc.u.T, strict=True)))
+                    if arc.events and len(arc.t) > 1:  # at whose end an event may have changed the state
+                        wrong = self._wrong(mode, sides, dict(zip(arc.names, arc.u[:-1].T, strict=True)))
                     if not arc.success and len(arc.t) < 2:
                         raise SolveError(arc.message)
             except DAEError as error:
@@ -589,7 +595,7 @@ class Modes:
         parts = text.partition(MESSAGE)[0].split(";")
         changes = [part.partition("=")[0].rstrip(": ").strip() for part in parts[1:] if "=" in part]
         # With a message a terminal event would be a failure.
-        ends = not set(changes).isdisjoint(self.numbers)
+        ends = not self.deciding.isdisjoint(changes)
         return f"{';'.join(parts).rstrip('; ')}; terminal" if ends else text
 
     def _joined(self, ended: str) -> Solution:
