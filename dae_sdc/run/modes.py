@@ -46,6 +46,7 @@ from dae_sdc.sweepers.steps_ahead import Taken
 
 TIME_BEHIND = 8.0 * float(np.finfo(float).eps)  # Relative distance at which conditions of time have changed.
 LEAST_PROGRESS = 1e-7  # Length of a mode, relative to that of the run, that counts as progress.
+AT_ONCE = 1e-7  # That of an arc in which unknowns with derivatives stay, and another mode may go on longer.
 MOST_JUMPS_TOLD = 5  # In the message of a run.
 MOST_MODES_TRIED = 64  # Modes that are tried where one is looked for.
 MOST_IMPULSES = 8  # Impulses at one time, each from the state behind the one before.
@@ -339,7 +340,9 @@ class Modes:
             self.solutions.append(solution)
             stands = stands + 1 if solution.t[-1] - t < LEAST_PROGRESS * (self.t_end - self.t0) else 0
             if stands > MOST_SWITCHES:
-                ended = f"modes follow one another again and again at t={t:.10g}; smooth a choice"
+                lately = dict.fromkeys(self._text(each) for each, _ in self.crossings[-MOST_JUMPS_TOLD:])
+                ended = f"modes follow one another again and again at t={t:.10g}, by '"
+                ended += "', '".join(lately) + "'; smooth a choice"
                 break
             for text, record in zip(self.events, solution.events, strict=False):
                 options, _, message = text.partition(MESSAGE)
@@ -389,28 +392,36 @@ class Modes:
                 pairs = zip(self.untimed, mode.borders, strict=True)
                 if any(name in forces and (forces[name] > 0.0) is not sides[each] for each, name in pairs):
                     continue  # backward through a choice
+                ends = False
                 if not (wrong := self._wrong(mode, sides, values)):
                     arc, left = self._arc(mode, start, t, stop, sides, state)
                     if arc.events and len(arc.t) > 1:  # at whose end an event may have changed the state
                         wrong = self._wrong(mode, sides, dict(zip(arc.names, arc.u[:-1].T, strict=True)))
                     if not arc.success and len(arc.t) < 2:
                         raise SolveError(arc.message)
+                    ends = bool(left) and arc.t[-1] - t < AT_ONCE * (self.t_end - self.t0)
+                    last = dict(zip(arc.names, arc.u[-1].tolist(), strict=True))
+                    for name in self.moving if ends else ():
+                        if name in last and not self._stays(name, start[name], last[name], LARGEST_JUMP):
+                            raise SolveError(
+                                f"'{name}' changes from {start[name]:.6g} at once by rounding errors"
+                            )
             except DAEError as error:
                 if isinstance(error, TimeLimitError | ResultFileError):
                     raise
                 jumping += [sides] * (isinstance(error, JumpError) and not jumps and bool(self.solutions))
                 failure = failure if jumps else str(error)
                 continue
-            ends = not wrong and bool(left) and arc.t[-1] - t < LEAST_PROGRESS * (self.t_end - self.t0)
             if landed is not None:
                 self._tell(t, state, sides, landed, mode)
                 if (wrong or ends) and impulses < MOST_IMPULSES:
                     return self._entered(t, stop, {**state, **start}, sides, impulses + 1)
-            if not wrong and not ends:
-                brief = [(arc, left, sides)]
+            if wrong:
+                flipped.append(_flipped(sides, wrong))
+                continue
+            brief.insert(len(brief) * ends, (arc, left, sides))
+            if not ends:
                 break
-            brief += [] if wrong else [(arc, left, sides)]
-            flipped += [_flipped(sides, wrong)] * bool(wrong)
         if not brief:
             raise SolveError(
                 f"no mode goes on from t={t:.10g}, of {len(seen)} that were tried ({failure}); give a state "
@@ -598,6 +609,10 @@ class Modes:
         ends = not self.deciding.isdisjoint(changes)
         return f"{';'.join(parts).rstrip('; ')}; terminal" if ends else text
 
+    def _text(self, crossing: Choice | str) -> str:
+        """The text of a choice, or of an impulse."""
+        return crossing if isinstance(crossing, str) else self.model.texts([crossing.node])[0]
+
     def _joined(self, ended: str) -> Solution:
         """All arcs as one solution, with the unknowns that all modes have."""
         every, solved, parts = self.solutions, list[tuple[Any, tuple[float, ...]]](), list[arcs.Arc]()
@@ -629,8 +644,7 @@ class Modes:
         more = len(self.jumps) - MOST_JUMPS_TOLD
         told = [f"{len(self.distinct)} modes of the structure were analysed", *self.jumps[:MOST_JUMPS_TOLD]]
         told += [f"and {more} more jumps"] * (more > 0)
-        ends = dict(self.crossings)
-        texts = {each: each if isinstance(each, str) else self.model.texts([each.node])[0] for each in ends}
+        texts = {each: self._text(each) for each, _ in self.crossings}
         crossings = [
             (texts[each], float(arc.t[-1]), arc.u[-1, [arc.names.index(name) for name in names]])
             for each, arc in self.crossings
