@@ -185,10 +185,8 @@ class Choices(NamedTuple):
 def choices_of(model: Model, either: bool = False) -> Choices:
     """Choices and discrete unknowns by which unknowns leave equations and enter others, or do ``either``."""
     graph, roots, found = model.graph.copy(), model.roots, Choices([], [], [])
-    # Their derivative is 0, as that of an unknown of a function that events alone change.
-    discrete = {
-        graph.variable(j): name for j, name in enumerate(model.names) if graph.variable(j, 1) in roots
-    }
+    names = enumerate(model.names)  # a discrete unknown has the derivative 0, also in a function
+    discrete = {graph.variable(j): name for j, name in names if graph.variable(j, 1) in roots}
     nodes = [node for node in graph.below(roots) if graph.op[node] in DECIDING or node in discrete]
     parts = [{*graph.below([root])} for root in roots] if nodes else []
     for node in nodes:

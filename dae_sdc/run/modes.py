@@ -62,7 +62,7 @@ SAID_OF_ARCS = ("start values made consistent", "the run ended at event")  # Wha
 
 Sides = dict[Choice, bool]
 Values = Mapping[str, float]
-LinearStart = Callable[[float, Values], dict[str, float]]
+LinearStart = Callable[..., dict[str, float]]
 
 
 class JumpError(SolveError):
@@ -156,15 +156,18 @@ def linear_start(model: Any, held: Iterable[str], t: float) -> LinearStart | Non
     if max(np.abs(one + scaled @ inverse).max(), free) > LARGEST_JUMP:
         return None
     inverse = inverse / columns[:, None] / rows
-    timed = any(leaf.kind == "t" for root in system.roots for leaf in graph.leaves_of(root))
+    timed = np.array([any(leaf.kind == "t" for leaf in graph.leaves_of(root)) for root in system.roots])
+    other = timed * rows * np.random.default_rng(0).uniform(0.5, 1.0, len(rows))
     constant = part.values(np.zeros(len(jets)), np.array(t))
 
     kept = [name for name, on in zip(jets, fixed, strict=True) if on]
 
-    def at(time: float, values: Values) -> dict[str, float]:
+    def at(time: float, values: Values, change: float = 0.0) -> dict[str, float]:
+        """Values of all unknowns; with a change of what depends on time, by which any other time is told."""
         x = np.zeros(len(jets))
         x[fixed] = [values[name] for name in kept]
-        rest = part.values(np.zeros(len(jets)), np.array(time)) if timed else constant
+        rest = part.values(np.zeros(len(jets)), np.array(time)) if timed.any() else constant
+        rest = rest + change * other
         for _ in range(2):  # the second time for rounding
             x += inverse @ (matrix @ x + rest)
         return dict(zip(names, x[wanted].tolist(), strict=True))
@@ -546,16 +549,12 @@ class Modes:
     def _watched(self, mode: Mode, t: float) -> list[tuple[Choice, str]]:
         """Choices with their borders in a mode, but those whose linear equations have them at 0 all along."""
         if mode not in self.watched:
-            pairs: list[tuple[Choice, str]] = list(zip(self.untimed, mode.borders, strict=True))
-            rng, span, moves = np.random.default_rng(0), self.t_end - self.t0, set[str]()
-            linear = self._linear(mode, t)
-            for _ in range(2 if linear is not None else 0):
-                assert linear is not None
-                held = {name: (self._size(name) or 1.0) * rng.uniform(0.5, 1.0) for name in self.moving}
-                values = linear(t + span * rng.uniform(), held)
-                least = VALUE_OF_ZERO * max(map(abs, values.values()))
-                moves |= {name for name, value in values.items() if abs(value) > least}
-            self.watched[mode] = [pair for pair in pairs if linear is None or pair[1] in moves]
+            pairs, linear = list(zip(self.untimed, mode.borders, strict=True)), self._linear(mode, t)
+            rng = np.random.default_rng(1)
+            held = {name: (self._size(name) or 1.0) * rng.uniform(0.5, 1.0) for name in self.moving}
+            values = {} if linear is None else linear(t, held, 1.0)
+            least = VALUE_OF_ZERO * max(map(abs, values.values()), default=0.0)
+            self.watched[mode] = [pair for pair in pairs if abs(values.get(pair[1], 1.0)) > least]
         return self.watched[mode]
 
     def _stays(self, name: str, value: float, other: float, part: float) -> bool:
