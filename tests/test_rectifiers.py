@@ -197,6 +197,27 @@ def test_modes_are_found_by_pivots_and_not_by_trial(monkeypatch: pytest.MonkeyPa
     assert solution.success and max(map(tried.count, set(tried))) <= 3
 
 
+@pytest.mark.parametrize("rtol", TOLERANCES)
+def test_twenty_diodes_in_series_change_at_an_instant(rtol: float) -> None:
+    """Of a million modes three are met: all conduct, or one blocks all the voltage and the others rest."""
+    m, count, omega = ds.Model("series", interval=(0.0, 1.0)), 20, 2.0 * OMEGA
+    i = m.variable("i", start=0.0, fixed=True)
+    voltages = m.variables(" ".join(f"v{k}" for k in range(count)))
+    m.equation(m.der(i) + i + sum(voltages) - sp.sin(4 * sp.pi * m.t))
+    for voltage in voltages:
+        m.equation(sp.Min(i, -voltage))
+
+    def current(t: float) -> float:
+        return float(np.sin(omega * t) - omega * np.cos(omega * t) + omega * np.exp(-t)) / (1.0 + omega**2)
+
+    blocks = brentq(current, 0.3, 0.49, xtol=1e-15)
+    solution = ds.solve(m, rtol=rtol)
+    assert solution.success and "3 modes" in solution.message
+    assert same_times(times_of(solution), [blocks, 0.5, 0.5 + blocks], 10.0 * rtol)
+    assert solution(0.3)[0] == pytest.approx(current(0.3), abs=10.0 * rtol)
+    assert sum(solution(0.45)[1:]) == pytest.approx(np.sin(0.45 * omega), abs=10.0 * rtol)
+
+
 @pytest.mark.parametrize("count", [2, 3, 8])
 def test_a_step_through_all_modes_ends_in_the_consistent_one(count: int) -> None:
     """Of n diodes in one loop with sources, each has no current where it has no voltage: a random problem."""

@@ -625,7 +625,8 @@ class Modes:
                 hidden: tuple[str, ...] = SAID_OF_ARCS if number < last else SAID_OF_ARCS[:1]
                 hidden += tuple(f"the run ended at event '{name}'" for name in borders)
                 said = [piece for piece in part.message.split("; ") if not piece.startswith(hidden)]
-                part = replace(part, message="; ".join(said))
+                named = "|".join(f", {name}\\b" for name in borders) or "$"
+                part = replace(part, message=re.sub(named, "", "; ".join(said)))
             if number < last and part.dense is not None and part.dense.behind is not None:
                 # Values at the end of an arc are those before what changes there.
                 dense = replace(part.dense, behind=None)
