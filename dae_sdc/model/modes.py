@@ -185,8 +185,11 @@ class Choices(NamedTuple):
 def choices_of(model: Model, either: bool = False) -> Choices:
     """Choices and discrete unknowns by which unknowns leave equations and enter others, or do ``either``."""
     graph, roots, found = model.graph.copy(), model.roots, Choices([], [], [])
-    names = enumerate(model.names)  # a discrete unknown has the derivative 0, also in a function
-    discrete = {graph.variable(j): name for j, name in names if graph.variable(j, 1) in roots}
+    each, still = (
+        enumerate(model.variables_by_name.values()),
+        roots if either else (),
+    )  # functions have der(n)
+    discrete = {graph.variable(j): n.name for j, n in each if n.discrete or graph.variable(j, 1) in still}
     nodes = [node for node in graph.below(roots) if graph.op[node] in DECIDING or node in discrete]
     parts = [{*graph.below([root])} for root in roots] if nodes else []
     for node in nodes:
