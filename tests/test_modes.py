@@ -866,6 +866,7 @@ def test_modes_that_follow_one_another_without_progress_end_the_run(monkeypatch:
     monkeypatch.setattr("dae_sdc.run.modes.MOST_SWITCHES", 2)
     solution = ds.solve(peak(), rtol=1e-6)
     assert not solution.success and "modes follow one another again and again" in solution.message
+    assert "by 'min(i, " in solution.message
     assert 0.9 < solution.t[-1] < 1.3
 
 

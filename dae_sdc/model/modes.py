@@ -185,8 +185,8 @@ class Choices(NamedTuple):
 def choices_of(model: Model, either: bool = False) -> Choices:
     """Choices and discrete unknowns by which unknowns leave equations and enter others, or do ``either``."""
     graph, roots, found = model.graph.copy(), model.roots, Choices([], [], [])
-    unknowns = enumerate(model.variables_by_name.values())
-    discrete = {graph.variable(j): each.name for j, each in unknowns if each.discrete}
+    pairs, alone = enumerate(model.variables_by_name.values()), roots if either else ()  # der(n) = 0
+    discrete = {graph.variable(j): n.name for j, n in pairs if n.discrete or graph.variable(j, 1) in alone}
     nodes = [node for node in graph.below(roots) if graph.op[node] in DECIDING or node in discrete]
     parts = [{*graph.below([root])} for root in roots] if nodes else []
     for node in nodes:

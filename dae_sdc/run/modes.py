@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
+from itertools import chain, repeat
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,7 +23,7 @@ from dae_sdc.dae.interpolant import DenseOutput, StepData, steps_of_stages
 from dae_sdc.dae.scales import balanced
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError, InputError, ResultFileError, SolveError, TimeLimitError
-from dae_sdc.expressions.dag import MOVING, Leaf, Op
+from dae_sdc.expressions.dag import MOVING, Leaf, Op, name_and_order
 from dae_sdc.initial.search import initial_of_model, jets_of
 from dae_sdc.model.jumps import timetable_of
 from dae_sdc.model.modes import Choice, Mode, choices_of, in_mode
@@ -32,6 +33,7 @@ from dae_sdc.run.equations import Equations
 from dae_sdc.run.execution import CONTROLLER
 from dae_sdc.run.impulses import Landing, landing
 from dae_sdc.run.method import SOLVERS
+from dae_sdc.run.pivoting import Pivoting
 from dae_sdc.run.plan import plan_of
 from dae_sdc.run.processes import everyone, is_root
 from dae_sdc.run.solution import Solution, output_times, put_down_of
@@ -44,8 +46,11 @@ from dae_sdc.sweepers.steps_ahead import Taken
 
 TIME_BEHIND = 8.0 * float(np.finfo(float).eps)  # Relative distance at which conditions of time have changed.
 LEAST_PROGRESS = 1e-7  # Length of a mode, relative to that of the run, that counts as progress.
+AT_ONCE = 1e-7  # That of an arc in which unknowns with derivatives stay, and another mode may go on longer.
 MOST_JUMPS_TOLD = 5  # In the message of a run.
 MOST_MODES_TRIED = 64  # Modes that are tried where one is looked for.
+MOST_IMPULSES = 8  # Impulses at one time, each from the state behind the one before.
+STEPS = (1e-6, 1e-4, 1e-8)  # Steps behind which modes are looked for, in lengths of the run, in this order.
 # Move of an unknown, relative to its size, with which it goes on; and value of a border that may be 0.
 LARGEST_JUMP = 1e-6
 LARGEST_CORRECTION = 1e-8  # Move, relative to the size, by which constraints are met before a jump.
@@ -57,7 +62,7 @@ SAID_OF_ARCS = ("start values made consistent", "the run ended at event")  # Wha
 
 Sides = dict[Choice, bool]
 Values = Mapping[str, float]
-LinearStart = Callable[[float, Values], dict[str, float]]
+LinearStart = Callable[..., dict[str, float]]
 
 
 class JumpError(SolveError):
@@ -107,6 +112,10 @@ def require_one_structure(
             if together:
                 raise InputError(f"{changes}, which one step on one level follows; give rtol without steps")
             error = StructureChangesError(changes)
+            if not equations.of_model:  # whose algebraic unknowns must have values, which are guesses
+                held = model.form().names[: model.form().n_diff]
+                request = request.changed(guesses=u0)
+                u0 = {name: value for name, value in u0.items() if name in held}
             error.about, error.failed = (request.changed(u0=u0), model, choices, numbers), failed
             raise error
 
@@ -147,15 +156,18 @@ def linear_start(model: Any, held: Iterable[str], t: float) -> LinearStart | Non
     if max(np.abs(one + scaled @ inverse).max(), free) > LARGEST_JUMP:
         return None
     inverse = inverse / columns[:, None] / rows
-    timed = any(leaf.kind == "t" for root in part.nodes for leaf in graph.leaves_of(root))
+    timed = np.array([any(leaf.kind == "t" for leaf in graph.leaves_of(root)) for root in part.nodes])
+    other = timed * rows * np.random.default_rng(0).uniform(0.5, 1.0, len(rows))
     constant = part.values(np.zeros(len(jets)), t=np.array(t))
 
     kept = [name for name, on in zip(jets, fixed, strict=True) if on]
 
-    def at(time: float, values: Values) -> dict[str, float]:
+    def at(time: float, values: Values, change: float = 0.0) -> dict[str, float]:
+        """Values of all unknowns; with a change of what depends on time, by which any other time is told."""
         x = np.zeros(len(jets))
         x[fixed] = [values[name] for name in kept]
-        rest = part.values(np.zeros(len(jets)), t=np.array(time)) if timed else constant
+        rest = part.values(np.zeros(len(jets)), t=np.array(time)) if timed.any() else constant
+        rest = rest + change * other
         for _ in range(2):  # the second time for rounding
             x += inverse @ (matrix @ x + rest)
         return dict(zip(names, x[wanted].tolist(), strict=True))
@@ -266,6 +278,7 @@ class Modes:
     last: tuple[Sides, list[float]] = field(default_factory=lambda: ({}, []))
     jumps: list[str] = field(default_factory=list)  # What is told of jumps, and of events between modes.
     linear: dict[Mode, LinearStart | None] = field(default_factory=dict)  # See :func:`linear_start`.
+    watched: dict[Mode, list[tuple[Choice, str]]] = field(default_factory=dict)  # Choices and borders.
     begun: int = 0  # Arcs, those in modes that were tried too.
     followed: dict[Mode, FollowedMode] = field(default_factory=dict)
 
@@ -298,12 +311,14 @@ class Modes:
         self.timed_sides = self._sides({}, 0.5 * (starts + np.array(self.stops)), self.timed)
         form = model.form()
         self.moving = form.names[: form.n_diff]
+        leaves = model.graph.leaves_of(*(choice.node for choice in self.choices))
+        self.deciding = {*self.numbers, *(model.names[leaf.index] for leaf in leaves if leaf.kind == "u")}
 
     def solution(self) -> Solution:
         """The whole solution."""
         variables = self.model.variables_by_name
         state = {name: float(variable.start.get(0, 0.0)) for name, variable in variables.items()}
-        state |= dict(self.request.u0 or {})
+        state |= {**(self.request.guesses or {}), **(self.request.u0 or {})}
         sides = {choice: bool(side) for choice, side in self._sides(state, self.t0, self.choices).items()}
         t, ended, ends, stands = self.t0, "", False, 0
         while (behind := t + TIME_BEHIND * abs(t)) < self.t_end:
@@ -328,7 +343,9 @@ class Modes:
             self.solutions.append(solution)
             stands = stands + 1 if solution.t[-1] - t < LEAST_PROGRESS * (self.t_end - self.t0) else 0
             if stands > MOST_SWITCHES:
-                ended = f"modes follow one another again and again at t={t:.10g}; smooth a choice"
+                lately = dict.fromkeys(self._text(each) for each, _ in self.crossings[-MOST_JUMPS_TOLD:])
+                ended = f"modes follow one another again and again at t={t:.10g}, by '"
+                ended += "', '".join(lately) + "'; smooth a choice"
                 break
             for text, record in zip(self.events, solution.events, strict=False):
                 options, _, message = text.partition(MESSAGE)
@@ -357,58 +374,95 @@ class Modes:
             for each, at in zip(choices, values, strict=True)
         }
 
-    def _entered(self, t: float, stop: float, state: Values, sides: Sides) -> tuple[Any, list[Choice], Sides]:
+    def _entered(
+        self, t: float, stop: float, state: Values, sides: Sides, impulses: int = 0
+    ) -> tuple[Any, list[Choice], Sides]:
         """The arc in the mode that is consistent with a state, the borders at its end, and its sides."""
         wanted, failure = (*self.last[0].values(), *sides.values()), "none has all borders on their sides"
-        queue = [self.entered[wanted], sides] if wanted in self.entered else [sides]  # near ones come first
+        near = [self.entered[wanted]] if wanted in self.entered else []
+        # Modes with choices changed that were wrong, those into which unknowns jump, and what ends at once.
+        flipped, jumping, brief = list[Sides](), list[Sides](), list[tuple[Any, ...]]()
         seen: set[tuple[bool, ...]] = set()
-        jumping: list[Sides] = []  # Modes into which unknowns would jump, which come last.
-        while (queue and len(seen) < MOST_MODES_TRIED) or jumping:
-            jumps = not queue or len(seen) >= MOST_MODES_TRIED
-            sides = jumping.pop(0) if jumps else queue.pop(0)
-            if not jumps and tuple(sides.values()) in seen:
+        plain = chain(near, [sides], self._pivoted(t, state, sides), flipped)
+        for jumps, sides in chain(zip(repeat(False), plain), zip(repeat(True), jumping)):
+            if not jumps and (tuple(sides.values()) in seen or len(seen) >= MOST_MODES_TRIED):
                 continue
             seen.add(tuple(sides.values()))
-            single = (_flipped(sides, [choice]) for choice in ([] if jumps else self.untimed))
             try:
                 mode, start, landed = self._start(t, state, sides, jumps)
                 values = {name: np.array([value]) for name, value in start.items()}
-                wrong = self._wrong(mode, sides, values, {} if landed is None else landed.impulses)
-                if not wrong:
+                forces = {} if landed is None else landed.impulses
+                pairs = zip(self.untimed, mode.borders, strict=True)
+                if any(name in forces and (forces[name] > 0.0) is not sides[each] for each, name in pairs):
+                    continue  # backward through a choice
+                ends = False
+                if not (wrong := self._wrong(mode, sides, values)):
                     arc, left = self._arc(mode, start, t, stop, sides, state)
-                    if arc.events:
-                        wrong = self._wrong(mode, sides, dict(zip(arc.names, arc.u.T, strict=True)), {})
+                    if arc.events and len(arc.t) > 1:  # at whose end an event may have changed the state
+                        wrong = self._wrong(mode, sides, dict(zip(arc.names, arc.u[:-1].T, strict=True)))
+                    if not arc.success and len(arc.t) < 2:
+                        raise SolveError(arc.message)
+                    ends = bool(left) and arc.t[-1] - t < AT_ONCE * (self.t_end - self.t0)
+                    last = dict(zip(arc.names, arc.u[-1].tolist(), strict=True))
+                    for name in self.moving if ends else ():
+                        if name in last and not self._stays(name, start[name], last[name], LARGEST_JUMP):
+                            raise SolveError(
+                                f"'{name}' changes from {start[name]:.6g} at once by rounding errors"
+                            )
             except DAEError as error:
                 if isinstance(error, TimeLimitError | ResultFileError):
                     raise
                 jumping += [sides] * (isinstance(error, JumpError) and not jumps and bool(self.solutions))
                 failure = failure if jumps else str(error)
-                queue += single
                 continue
-            if not wrong:
-                for name, size in zip(arc.names, np.abs(arc.u).max(axis=0).tolist(), strict=True):
-                    self.largest[name] = max(self.largest.get(name, 0.0), size)
-                self.entered[wanted] = sides
-                if landed is not None:
-                    self._tell(t, state, sides, landed, mode)
-                return arc, left, sides
-            queue = [] if jumps else [_flipped(sides, wrong), *queue, *single]
-        raise SolveError(
-            f"no mode goes on from t={t:.10g}, of {len(seen)} that were tried ({failure}); give a state "
-            f"there by an event"
-        )
+            if landed is not None:
+                self._tell(t, state, sides, landed, mode)
+                if (wrong or ends) and impulses < MOST_IMPULSES:
+                    return self._entered(t, stop, {**state, **start}, sides, impulses + 1)
+            if wrong:
+                flipped.append(_flipped(sides, wrong))
+                continue
+            brief.insert(len(brief) * ends, (arc, left, sides))
+            if not ends:
+                break
+        if not brief:
+            raise SolveError(
+                f"no mode goes on from t={t:.10g}, of {len(seen)} that were tried ({failure}); give a state "
+                f"there by an event"
+            )
+        arc, left, sides = brief[0]
+        for name, size in zip(arc.names, np.abs(arc.u).max(axis=0).tolist(), strict=True):
+            self.largest[name] = max(self.largest.get(name, 0.0), size)
+        self.entered[wanted] = sides
+        return arc, left, sides
 
-    def _wrong(
-        self, mode: Mode, sides: Sides, every: Mapping[str, Vector], impulses: Mapping[str, float]
-    ) -> list[Choice]:
-        """The choices whose borders are not on their sides, but for errors, or have impulses to the other."""
+    def _pivoted(self, t: float, state: Values, sides: Sides) -> Iterator[Sides]:
+        """The modes behind small steps from a state."""
+        place, borders = self.model._index, next(iter(self.distinct.values())).borders
+        jets = ((state[each], *name_and_order(each)) for each in state)
+        values = {(place[name], order): value for value, name, order in jets if name in place}
+        largest = dict(zip(self.untimed, map(self._size, borders), strict=True))
+        last = self.last[0] or sides  # a regular mode
+        begin = np.array([(sides if choice.is_timed else last)[choice] for choice in sides], dtype=float)
+        sizes = np.array([largest.get(choice) or 1.0 for choice in sides])
+        for part in STEPS if self.untimed else ():
+            behind = self.pivoting.behind(values, t, part * (self.t_end - self.t0), begin, sizes)
+            if behind is not None:
+                yield dict(zip(sides, (behind > 0.5).tolist(), strict=True))
+
+    @cached_property
+    def pivoting(self) -> Pivoting:
+        """The equations of all modes."""
+        return Pivoting(self.model, self.choices, [float(value) for value in self.parameters.values()])
+
+    def _wrong(self, mode: Mode, sides: Sides, every: Mapping[str, Vector]) -> list[Choice]:
+        """The choices whose borders are not on their sides, but for errors."""
         part, wrong = max(LARGEST_JUMP, 10.0 * (self.request.rtol or 0.0)), []
         least = LEAST_SIZE * float(np.abs(list(every.values())).max())
         for choice, name in zip(self.untimed, mode.borders, strict=True):
             values = every[name] if sides[choice] else -every[name]
             size = max(self._size(name), least, float(np.abs(values).max()) if len(values) > 1 else 0.0)
-            backward = name in impulses and (impulses[name] > 0.0) is not sides[choice]
-            if values.min() < -part * size or backward:
+            if values.min() < -part * size:
                 wrong.append(choice)
         return wrong
 
@@ -472,19 +526,36 @@ class Modes:
                 raise JumpError(
                     f"'{name}' would jump from {value:.6g} to {values[name]:.6g}; change it by an event"
                 )
-        return mode, {name: float(values[name]) for name in names}, landed
+        # Rounding beside what unknowns were so far would be taken for their size.
+        least = {name: VALUE_OF_ZERO * self._size(name) for name in names}
+        return mode, {name: float(values[name] * (abs(values[name]) > least[name])) for name in names}, landed
 
     def _nearest(self, mode: Mode, t: float, state: Values, held: Values) -> Mapping[str, float]:
         """Consistent values near a state, whose held unknowns move where constraints want it alone."""
-        if mode not in self.linear:
-            self.linear[mode] = linear_start(mode.model, held, t)
-        if (linear := self.linear[mode]) is not None:
+        if (linear := self._linear(mode, t)) is not None:
             return linear(t, state)
         names = mode.model.form().names
         known = {name: state[name] for name in names if name in state and name not in mode.borders}
         guesses = {name: x * (abs(x) >= VALUE_OF_ZERO * self._size(name)) for name, x in known.items()}
         weak = [name for name in names if name not in held]
         return initial_of_model(mode.model, guesses=guesses, weak=weak, restarts=0, t0=t).values
+
+    def _linear(self, mode: Mode, t: float) -> LinearStart | None:
+        """How unknowns of a mode follow from those that are held, see :func:`linear_start`."""
+        if mode not in self.linear:
+            self.linear[mode] = linear_start(mode.model, self.moving, t)
+        return self.linear[mode]
+
+    def _watched(self, mode: Mode, t: float) -> list[tuple[Choice, str]]:
+        """Choices with their borders in a mode, but those whose linear equations have them at 0 all along."""
+        if mode not in self.watched:
+            pairs, linear = list(zip(self.untimed, mode.borders, strict=True)), self._linear(mode, t)
+            rng = np.random.default_rng(1)
+            held = {name: (self._size(name) or 1.0) * rng.uniform(0.5, 1.0) for name in self.moving}
+            values = {} if linear is None else linear(t, held, 1.0)
+            least = VALUE_OF_ZERO * max(map(abs, values.values()), default=0.0)
+            self.watched[mode] = [pair for pair in pairs if abs(values.get(pair[1], 1.0)) > least]
+        return self.watched[mode]
 
     def _stays(self, name: str, value: float, other: float, part: float) -> bool:
         """Whether two values of an unknown are equal but for a part of its size."""
@@ -497,13 +568,15 @@ class Modes:
         self.begun += 1
         # A sample at the end of the last arc has happened.
         begin = float(np.nextafter(t, np.inf)) if self.solutions else t
+        watched = self._watched(mode, t)
         if mode in self.followed:
-            signs = [1 if sides[choice] else -1 for choice in self.untimed]
+            signs = [1 if sides[choice] else -1 for choice, _ in watched]
             if (plain := self.followed[mode].arc(start, begin, stop, signs, self.largest)) is not None:
-                return plain[0], [self.untimed[number] for number in plain[1]]
+                return plain[0], [watched[number][0] for number in plain[1]]
         events = [self._event(text) for text in self.events]
-        pairs = zip(self.untimed, mode.borders, strict=True)
-        events += [f"{name}; {'falling' if sides[choice] else 'rising'}; terminal" for choice, name in pairs]
+        events += [
+            f"{name}; {'falling' if sides[choice] else 'rising'}; terminal" for choice, name in watched
+        ]
         mode.model.interval = (self.model.interval[0], self.model.interval[1])
         options: dict[str, Any] = dict.fromkeys(("fixed", "guesses", "params", "t_eval", "points", "out"))
         options |= {"problem": mode.model, "u0": start, "t0": begin, "t_end": stop, "events": events}
@@ -521,9 +594,9 @@ class Modes:
         looks = len(request.hooks) or request.controller_params or equations.simplified
         linear = self.linear.get(mode) is not None and problem.form.jumps is None
         if linear and not looks and arc.success and {*problem.names} <= start.keys():
-            self.followed.setdefault(mode, FollowedMode(mode.borders)).begin(run, arc)
+            self.followed.setdefault(mode, FollowedMode([name for _, name in watched])).begin(run, arc)
         records = arc.events[len(self.events) :]
-        return arc, [choice for choice, record in zip(self.untimed, records, strict=True) if len(record)]
+        return arc, [choice for (choice, _), record in zip(watched, records, strict=True) if len(record)]
 
     def _event(self, text: str) -> str:
         """An event of the run for an arc, which it ends where it changes the structure."""
@@ -532,8 +605,12 @@ class Modes:
         parts = text.partition(MESSAGE)[0].split(";")
         changes = [part.partition("=")[0].rstrip(": ").strip() for part in parts[1:] if "=" in part]
         # With a message a terminal event would be a failure.
-        ends = not set(changes).isdisjoint(self.numbers)
+        ends = not self.deciding.isdisjoint(changes)
         return f"{';'.join(parts).rstrip('; ')}; terminal" if ends else text
+
+    def _text(self, crossing: Choice | str) -> str:
+        """The text of a choice, or of an impulse."""
+        return crossing if isinstance(crossing, str) else self.model.texts([crossing.node])[0]
 
     def _joined(self, ended: str) -> Solution:
         """All arcs as one solution, with the unknowns that all modes have."""
@@ -548,7 +625,8 @@ class Modes:
                 hidden: tuple[str, ...] = SAID_OF_ARCS if number < last else SAID_OF_ARCS[:1]
                 hidden += tuple(f"the run ended at event '{name}'" for name in borders)
                 said = [piece for piece in part.message.split("; ") if not piece.startswith(hidden)]
-                part = replace(part, message="; ".join(said))
+                named = "|".join(f", {name}\\b" for name in borders) or "$"
+                part = replace(part, message=re.sub(named, "", "; ".join(said)))
             if number < last and part.dense is not None and part.dense.behind is not None:
                 # Values at the end of an arc are those before what changes there.
                 dense = replace(part.dense, behind=None)
@@ -566,8 +644,7 @@ class Modes:
         more = len(self.jumps) - MOST_JUMPS_TOLD
         told = [f"{len(self.distinct)} modes of the structure were analysed", *self.jumps[:MOST_JUMPS_TOLD]]
         told += [f"and {more} more jumps"] * (more > 0)
-        ends = dict(self.crossings)
-        texts = {each: each if isinstance(each, str) else self.model.texts([each.node])[0] for each in ends}
+        texts = {each: self._text(each) for each, _ in self.crossings}
         crossings = [
             (texts[each], float(arc.t[-1]), arc.u[-1, [arc.names.index(name) for name in names]])
             for each, arc in self.crossings
