@@ -59,11 +59,14 @@ ALLOWED_BETWEEN = 1.0
 AT_INDEX_2 = 0.1
 FINEST_BETWEEN = 1e-8
 SEEN = 1e-3  # Error between the nodes, relative to the size of an unknown, with which its course is seen.
+# A run of so many steps whose pace, the time that a step has led on, is not twice what it was when they were
+# half as many, and that needs more steps than MOST_STEPS_LEFT at this pace, does not come to its end.
+STEPS_OF_PACE, FASTER, MOST_STEPS_LEFT = 20_000, 2.0, 1e10
 # What is looked at between the nodes: functions, which are located without other steps, or values.
 FUNCTIONS, VALUES = 1, 2
 
 # Attributes of :class:`AdaptivityDAE` that change from step to step.
-SAVED = tuple("_next _given _restarts _steps _look_at jumps _last_jump _change".split())
+SAVED = tuple("_next _given _restarts _steps _look_at jumps _last_jump _change _pace".split())
 
 
 def _end_slope(u: Any, n: int) -> Vector:
@@ -165,7 +168,7 @@ class AdaptivityDAE(StepRequests, MarkingControl):
         if not accepted or (not S.status.restart and (self._driver or controller).events is None):
             # An accepted step may have been shortened by a switch, with events.
             self._check_progress(S, L, outcome)
-        self.check_limit(L, L.time)
+        self.check_limit(L, L.time, (self._driver or controller).events)
 
     def _error_between(self, L: Any) -> float:
         """The largest error between the nodes of a step, in units of what is allowed; 0 if not known."""
@@ -299,6 +302,7 @@ class AdaptivityDAE(StepRequests, MarkingControl):
         self.sizes.most = self.params.dt_max
         self._given, self._restarts = None, False
         self._again, self._steps, self._look_at = False, 0, FIRST_LOOK
+        self._pace = 0, t0, np.inf
         self._limit = current()
         if self.params.time_limit < np.inf:
             self._limit = TimeLimit.from_now(self.params.time_limit)
@@ -336,7 +340,9 @@ class AdaptivityDAE(StepRequests, MarkingControl):
             # Errors of algebraic unknowns of index 1 do not follow from their polynomials: the equations give
             # them. Those of index 2 have u' of others between the nodes.
             index, read = np.array(L.prob.variable_index), np.array(self.params.read, dtype=bool)
-            held = (read | (self.params.between == VALUES)) & (tolerance.rtol >= FINEST_BETWEEN)
+            # Those that are not integrated are off by what the sweeps leave, whatever the step.
+            smooth = ~L.prob.is_algebraic | getattr(L.sweep, "integrates_algebraic", True)
+            held = (read | (smooth & (self.params.between == VALUES))) & (tolerance.rtol >= FINEST_BETWEEN)
             counts = (index < 2) & (read | ~L.prob.is_algebraic) & (self.params.between > 0)
             if not getattr(L.sweep, "collocation", True):  # the end of a step is better than its stages
                 counts, held = counts & L.prob.is_algebraic, held & L.prob.is_algebraic
@@ -375,9 +381,20 @@ class AdaptivityDAE(StepRequests, MarkingControl):
             L.status.time = float(taken.starts[-1])
         return taken
 
-    def check_limit(self, L: Any, reached: float) -> None:
-        """End the run, which has come to a time, where that of its call is over."""
-        nodes = getattr(L.sweep, "nodes", None)
+    def check_limit(self, L: Any, reached: float, located: Any) -> None:
+        """End the run, which has come to a time, where that of its call is over, or it would have no end."""
+        nodes, (since, before, earlier) = getattr(L.sweep, "nodes", None), self._pace
+        if self._steps >= max(2 * since, STEPS_OF_PACE // 2):
+            pace = (reached - before) / (self._steps - since)
+            self._pace = self._steps, reached, pace
+            ends = located is not None and any(event.last for event in located.params.events)
+            slow = pace <= FASTER * earlier < np.inf and self.t_end - reached > MOST_STEPS_LEFT * pace
+            if slow and not ends:
+                raise StepSizeError(
+                    f"{self._steps - since} steps have led from t={before:.10g} to t={reached:.10g} only, "
+                    f"and more than {MOST_STEPS_LEFT:.0e} like them are left: look there for a jump that is "
+                    f"not located, noise, or equations stiff for the method; give another rtol or sweeper"
+                )
         if self._limit is not None:
             self._limit.check_at(reached, " or rtol", None if nodes is None else nodes.from_last)
 

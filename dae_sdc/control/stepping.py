@@ -93,7 +93,7 @@ class FixedSteps(StepRequests, Control):
         reached = taken.time >= self.t_end or self.at_stop(taken.time)
         return taken._replace(status=REACHED) if reached else taken
 
-    def check_limit(self, L: Any, reached: float) -> None:
+    def check_limit(self, L: Any, reached: float, _: Any) -> None:
         """End the run, which has come to a time, where that of its call is over."""
         check_at(reached, " or dt")
 
@@ -306,7 +306,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
                 value = taken.value if last else taken.end(count - 1, level.prob.n_diff)
                 time = taken.time if last else float(taken.starts[count - 1] + taken.sizes[count - 1])
                 followed.append(taken if last else taken.first(count))
-            steps.check_limit(level, time)
+            steps.check_limit(level, time, events)
             level.params.dt = borders.aim or taken.next_dt
             steps.sizes.meets *= not borders.aim
             if steps.finds_wrong_scales(level, value):
@@ -416,7 +416,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
             record.take_ahead(taken)
         if count and growth is not None:
             growth.take_ahead(level, taken, start)
-        self.adaptivity.check_limit(level, taken.time)
+        self.adaptivity.check_limit(level, taken.time, events)
         level.params.dt = taken.next_dt
         return taken
 
