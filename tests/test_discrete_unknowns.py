@@ -561,6 +561,8 @@ def test_a_number_that_turns_tells_each_change() -> None:
         ("equation when sample(0, 1) and sample(0, 2) then k = 1; end when;", "never changes"),
         ("equation when x > 1 then k = if sample(0, 1) then 1 else 2; end when;", "let that change"),
         ("equation when x > 1 then terminate(); k = 1; end when;", "terminate takes a message"),
+        ("Real y = 2*x; equation when x > 1 then k = 1; reinit(y, 3); end when;", "no derivative; assign it"),
+        ("equation when x > 1 then k = 1; x = 3; end when;", "x has a derivative and is given a value by"),
         ("Integer n(start=0); equation when edge(n) then k = 1; end when; when x > 1 then n = 1; end when;",
          "a condition is expected"),
         ("equation when x > 1 then k = 1; assert(x < 2); end when;", "assert takes a condition, a message"),
@@ -602,6 +604,20 @@ JOINED = {
         "elsewhen sample(0, 0.25) then k = pre(k) + 1; end when;",
         23.0,
     ),
+    "an array of conditions": (
+        "Boolean b[2] = {x > 0.3, x > 0.6}; equation when b then k = pre(k) + 1; end when;",
+        2.0,
+    ),
+    "conditions of a loop": (
+        "equation when {x > 0.3*i for i in 1:3} then k = pre(k) + 1; end when;",
+        3.0,
+    ),
+    "change in a value": (
+        "Integer n(start=0); equation when {x > 0.3, x > 0.6, x > 0.9} then n = if x > 0.5 then 5 else 3; "
+        "k = if change(n) then pre(k) + n else pre(k); end when;",
+        8.0,
+    ),
+    "what happens first": (STEPS + "when x > 0.6 then k = 7; elsewhen change(n) then k = 3; end when;", 7.0),
     "within brackets": (
         STEPS
         + "when {change(n) and x > 0.5, sample(0, 1) and x < 0.5, x > 0.7} then k = pre(k) + 1; end when;",

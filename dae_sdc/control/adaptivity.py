@@ -108,6 +108,8 @@ class AdaptivityDAE(StepRequests, MarkingControl):
         self._targets = [*(self.params.stops or ()), self.params.t_end]
         self.remark, self.come_to = "", -np.inf
         self._limit: TimeLimit | None = None
+        self._change: float | None = None  # A time to be met that was not known before the run.
+        self._seen = -np.inf  # Where a step began that was looked at for it.
         self.jumps, self._last_jump, self._given = 0, -np.inf, None
         self._between: tuple[Any, Any] = None, None
         self.second_opinion: Callable[[AdaptivityDAE, Any, bool], bool] | None = None
@@ -311,8 +313,7 @@ class AdaptivityDAE(StepRequests, MarkingControl):
         # An absolute tolerance of the user may ask for any step.
         self._shortest = SHORTEST_STEP * span if tolerance.atol is None else 0.0
         self._next = int(np.searchsorted(self._targets, t0, side="right"))
-        self._change: float | None = None  # A time to be met that was not known before the run.
-        self._seen = -np.inf  # Where a step began that was looked at for it.
+        self._change, self._seen = None, -np.inf
         self.sizes.target = self._targets[min(self._next, len(self._targets) - 1)]
         if t_end is None or not L.prob.run_scales.begun:
             self._begin_scales(L, t0, u0)

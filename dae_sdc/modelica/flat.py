@@ -26,7 +26,6 @@ from dae_sdc.modelica.arithmetic import (
 from dae_sdc.modelica.library import Basic, Bound, Change, Instance, Library, Member, Scope, Variable
 from dae_sdc.modelica.syntax import (
     Alternatives,
-    Array,
     Assertion,
     Call,
     ClassDefinition,
@@ -212,6 +211,10 @@ def reactions_of(values: Values, states: dict[Any, Any], equation: When, scope: 
     begun = False
     for test, reactions in equation.branches:
         changes, again = _changes(values, reactions, scope)
+        if wrong := again - states.keys():
+            values.fail(
+                equation.at, f"reinit changes {min(map(str, wrong))}, which has no derivative; assign it"
+            )
         assigned = [target for target in changes if target not in again]
         # A name stands for the new value of what is assigned beside it, inside pre(...) for that before.
         for _ in assigned:
@@ -221,16 +224,15 @@ def reactions_of(values: Values, states: dict[Any, Any], equation: When, scope: 
         if any(not value.free_symbols.isdisjoint(assigned) for value in changes.values()):
             values.fail(equation.at, "the values of a when-equation depend on each other; use pre(...)")
         told = [*_told(values, reactions, scope)]
-        for part in test.items if isinstance(test, Array) and not test.indices else [test]:
-            for condition, holds, certain in _begins(values, part, scope):
-                there = partial(_behind, condition=condition, certain=certain, states=states)
-                news = {target: there(value) for target, value in changes.items()}
-                about = {"implicit": True, "otherwise": begun, **_only(there(holds))}
-                yield Reaction(equation.at, condition, news, about)
-                for violated, message in told:
-                    if (only := there(violated)) != sympy.false:
-                        yield Reaction(equation.at, BESIDE, {}, {"implicit": True, **message, **_only(only)})
-                begun = True
+        for condition, holds, certain in _begins(values, test, scope):
+            there = partial(_behind, condition=condition, certain=certain, states=states)
+            news = {target: there(value) for target, value in changes.items()}
+            about = {"implicit": True, "otherwise": begun, **_only(there(holds))}
+            yield Reaction(equation.at, condition, news, about)
+            for violated, message in told:
+                if (only := there(violated)) != sympy.false:
+                    yield Reaction(equation.at, BESIDE, {}, {"implicit": True, **message, **_only(only)})
+            begun = True
 
 
 def _only(holds: Any) -> dict[str, Any]:
@@ -256,28 +258,36 @@ _Begin: TypeAlias = tuple[Any, Any, Mapping[Any, Any]]
 def _begins(values: Values, test: Expression, scope: Scope) -> Iterator[_Begin]:
     """Where a when-equation happens, by conditions of values before the event."""
     values.moments = {}
-    condition = values.condition(test, scope)
-    moments, values.moments = values.moments, None
+    conditions = elements(values.value(test, scope))
+    every, values.moments = values.moments, None
+    for condition in conditions:
+        if not is_condition(condition):
+            values.fail(test.at, "a condition is expected here, such as x > 0")
+        moments = {each: call for each, call in every.items() if condition.has(each.args[0])}
+        begins = [begin for begin in _ways(values, condition, moments, scope) if begin[1] != sympy.false]
+        if not begins:
+            values.fail(test.at, "the condition of a when-equation never changes; compare unknowns or time")
+        yield from begins
+
+
+def _ways(values: Values, condition: Any, moments: Mapping[Any, Call], scope: Scope) -> Iterator[_Begin]:
+    """Where one condition begins to hold, of which ``moments`` may hold at events alone."""
     at_start = condition_of(AT_START)
     never = dict.fromkeys((*moments, at_start), sympy.false)
     between = condition.xreplace(never)
-    symbols = [symbol for symbol in between.free_symbols if isinstance(symbol, Unknown)]
-    held = between.xreplace({each: before_event(str(each)) for each in symbols if not _is_before(each)})
-    begins: list[_Begin] = []
+    symbols = [symbol for symbol in between.free_symbols if not symbol.name.startswith(BEFORE)]
+    held = between.xreplace({each: before_event(str(each)) for each in symbols if isinstance(each, Unknown)})
     if AT_START in condition.free_symbols:
-        begins.append((INITIAL, condition.xreplace({**never, at_start: sympy.true}), {}))
-    calls = {moment: call for moment, call in moments.items() if str(call.function) != "sample"}
-    also = {moment: values.value(call, scope) for moment, call in calls.items()}
+        yield INITIAL, condition.xreplace({**never, at_start: sympy.true}), {}
+    also = {
+        each: values.value(call, scope) for each, call in moments.items() if str(call.function) != "sample"
+    }
     for moment, call in moments.items():
         for source, is_sure, certain in _moments(values, moment, call, scope):
             holds = condition.xreplace({**never, **also, **({moment: sympy.true} if is_sure else {})})
-            begins.append((source, sympy.And(holds, sympy.Not(held)), certain))
+            yield source, sympy.And(holds, sympy.Not(held)), certain
     if (other := _between_events(values, between)) not in TRUTHS:
-        begins.append((other, sympy.true, {}))
-    begins = [begin for begin in begins if begin[1] != sympy.false]
-    if not begins:
-        values.fail(test.at, "the condition of a when-equation never changes; compare unknowns or time")
-    yield from begins
+        yield other, sympy.true, {}
 
 
 def _moments(
@@ -310,10 +320,6 @@ def _moments(
         # Between floors that are even, or odd, the place has more than rounding to the middle.
         level = 2 * sympy.floor((place - odd) / 2 + sympy.Rational(1, 4)) + odd
         yield condition, True, {part: level}
-
-
-def _is_before(symbol: Any) -> bool:
-    return bool(symbol.name.startswith(BEFORE))
 
 
 def _between_events(values: Values, condition: Any) -> Any:
@@ -648,9 +654,15 @@ class Flat:
         for name, at in values.kept.items():
             if name not in values.discrete:
                 self.fail(at, NOT_DISCRETE)
-        moving = {symbol for item in self.equations if whens for symbol in moving_in(item.expression)}
+        constant = {Unknown(name, 1) for name in values.discrete}
+        written_out = [
+            item.expression for item in self.equations if whens and item.expression not in constant
+        ]
+        moving = {symbol for expression in written_out for symbol in moving_in(expression)}
         names = {symbol.base for symbol in moving if isinstance(symbol, Unknown) and symbol.order}
-        states = {Unknown(name): before_event(name) for name in names - values.discrete}
+        for name in sorted(names & values.discrete):
+            self.fail(whens[0][0].at, f"{name} has a derivative and is given a value by when; write reinit")
+        states = {Unknown(name): before_event(name) for name in names}
         values.at_event = True
         for when in whens:
             self.reactions += [*reactions_of(values, states, *when)]
