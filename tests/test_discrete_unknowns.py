@@ -742,6 +742,15 @@ def test_what_is_required_is_told_with_its_time(how: str, settings: dict[str, An
     assert early.success and "x falls at t=0.105" in early.message
 
 
+def test_a_number_that_events_change_may_be_a_divisor() -> None:
+    """x' = 1/n from 0, with n = 2 from x = 1 on: x = 1 + (3 - 1)/2 at t = 3."""
+    m = ds.Model("gears", interval=(0.0, 3.0))
+    x, n = m.variable("x", start=0.0, fixed=True), m.discrete("n", 1.0)
+    m.equation(m.der(x) - 1 / n)
+    m.when(x > 1, {n: 2})
+    assert ds.solve(m, rtol=1e-8)["x"][-1] == pytest.approx(2.0, rel=1e-7)
+
+
 @pytest.mark.parametrize("start", [0.25, 0.5])
 def test_what_does_not_hold_at_the_start_is_told_there(start: float) -> None:
     m = ds.Model("grows", interval=(0.0, 1.0))
