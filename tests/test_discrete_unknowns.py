@@ -219,7 +219,7 @@ def test_a_ball_counts_its_bounces_and_stops() -> None:
     fall = np.sqrt(2.0 / 9.81)
     times = fall * (1.0 + 2.0 * np.cumsum([0.0, 0.8, 0.64, 0.512]))
     assert run.events[0].t == pytest.approx(times, rel=1e-7)
-    assert run.t[-1] == run.events[0].t[-1] and "ended at event" in run.message
+    assert run.t[-1] == run.events[0].t[-1] and run.success and run.message.startswith("enough at t=2.214")
 
 
 CONDITIONS: dict[str, Callable[[float], bool]] = {
@@ -462,7 +462,6 @@ def test_a_condition_beside_the_start_happens_at_both(condition: str) -> None:
         ("Boolean b; equation", "b is a variable of type Boolean that nothing gives a value"),
         ("Integer n; equation n = pre(n) + 1;", "the equation of n has pre"),
         ("Boolean b, c; equation when x > 1 then b = true; end when; c = edge(b);", "the equation of c has"),
-        ("equation when x > 1 then if x > 2 then terminate(\"\"); end if; end when;", "depends on if"),
         ("Boolean b[2]; equation b = {x > 1, x > 2, true};", "2 variables get 3 values"),
         ("Integer n; equation when x > 1 then for i in 1:2 loop n = i; end for; end when;", "for in a when-"),
     ],
@@ -558,11 +557,15 @@ def test_a_number_that_turns_tells_each_change() -> None:
         ("Integer n = integer(x)+floor(2*x); equation when change(n) then k = 1; end when;", "2 conditions"),
         ("equation when change(x) then k = 1; end when;", "has 0 conditions"),
         ("Integer n = integer(sign(x)); equation when change(n) then k = 1; end when;", "has 2 conditions"),
-        ("Integer n(start=0); equation when x > 1 then n = 1; end when; "
-         "when change(n) then terminate(\"\"); end when;", "terminate depends on more than a condition"),
+        ("equation when x > 1 then k = 1; end when; when x > 2 then k = 2; end when;", "write elsewhen"),
+        ("equation when sample(0, 1) and sample(0, 2) then k = 1; end when;", "never changes"),
+        ("equation when x > 1 then k = if sample(0, 1) then 1 else 2; end when;", "let that change"),
+        ("equation when x > 1 then terminate(); k = 1; end when;", "terminate takes a message"),
+        ("Real y = 2*x; equation when x > 1 then k = 1; reinit(y, 3); end when;", "no derivative; assign it"),
+        ("equation when x > 1 then k = 1; x = 3; end when;", "x has a derivative and is given a value by"),
         ("Integer n(start=0); equation when edge(n) then k = 1; end when; when x > 1 then n = 1; end when;",
          "a condition is expected"),
-        ("equation when x > 1 then k = 1; assert(x < 2, \"large\"); end when;", "assert in a when-equation"),
+        ("equation when x > 1 then k = 1; assert(x < 2); end when;", "assert takes a condition, a message"),
         ("equation if x > 1 then assert(x < 2, \"l\"); else end if; k = 1;", "assert depends on an unknown"),
         ("equation assert(x < 2); k = 1;", "assert takes a condition, a message"),
         ("equation assert(2 < 1, \"never\"); k = 1;", "what is asserted does not hold: never"),
@@ -572,6 +575,138 @@ def test_changes_and_assertions_that_cannot_be_read_are_told(body: str, message:
     text = f"model M Real x(start=0, fixed=true); discrete Real k(start=0); {body} der(x) = 1; end M;"
     with pytest.raises(ds.InputError, match=message):
         read_modelica_text(text)
+
+
+# Declarations and equations beside x' = 1 from x = 0 to t = 1.1, and the value of k at the end.
+STEPS = "Integer n(start=0); equation when x > 0.3 then n = 1; elsewhen x > 0.6 then n = 2; end when; "
+FLIPS = "Boolean b(start=false); equation when {x > 0.3, x > 0.6, x > 0.9} then b = not pre(b); end when; "
+JOINED = {
+    "change and": (STEPS + "when change(n) and x > 0.5 then k = 10*pre(k) + n; end when;", 2.0),
+    # What holds already is no edge of a condition that x > 0.5 is a part of.
+    "change or": (STEPS + "when change(n) or x > 0.5 then k = 10*pre(k) + n; end when;", 11.0),
+    "change and not": (STEPS + "when change(n) and n <> 1 then k = 10*pre(n) + n; end when;", 12.0),
+    "change of two": (
+        STEPS + "when x > 0.6 then m = 3; end when; "
+        "when change(n) and change(m) then k = n + m; end when;",
+        5.0,
+    ),
+    "edge of a Boolean": (FLIPS + "when edge(b) and x > 0.5 then k = pre(k) + 1; end when;", 1.0),
+    "edge or": (FLIPS + "when edge(b) or x > 0.7 then k = 10*pre(k) + 1; end when;", 11.0),
+    "change of a Boolean": (FLIPS + "when change(b) and x > 0.5 then k = pre(k) + 1; end when;", 2.0),
+    "change of a floor": (
+        "Integer n = integer(4*x); equation when change(n) and x > 0.6 then k = 10*pre(k) + n; end when;",
+        34.0,
+    ),
+    "sample and": ("equation when sample(0, 0.25) and x > 0.6 then k = pre(k) + 1; end when;", 2.0),
+    "sample or": ("equation when sample(0, 0.25) or x > 0.6 then k = pre(k) + 1; end when;", 4.0),
+    "elsewhen behind what does not hold": (
+        "equation when sample(0, 0.25) and x > 0.6 then k = pre(k) + 10; "
+        "elsewhen sample(0, 0.25) then k = pre(k) + 1; end when;",
+        23.0,
+    ),
+    "an array of conditions": (
+        "Boolean b[2] = {x > 0.3, x > 0.6}; equation when b then k = pre(k) + 1; end when;",
+        2.0,
+    ),
+    "conditions of a loop": (
+        "equation when {x > 0.3*i for i in 1:3} then k = pre(k) + 1; end when;",
+        3.0,
+    ),
+    "change in a value": (
+        "Integer n(start=0); equation when {x > 0.3, x > 0.6, x > 0.9} then n = if x > 0.5 then 5 else 3; "
+        "k = if change(n) then pre(k) + n else pre(k); end when;",
+        8.0,
+    ),
+    "what happens first": (STEPS + "when x > 0.6 then k = 7; elsewhen change(n) then k = 3; end when;", 7.0),
+    "within brackets": (
+        STEPS
+        + "when {change(n) and x > 0.5, sample(0, 1) and x < 0.5, x > 0.7} then k = pre(k) + 1; end when;",
+        3.0,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("settings", [{"rtol": 1e-4}, {"rtol": 1e-9}, {"dt": 0.05}], ids=str)
+@pytest.mark.parametrize("name", JOINED)
+def test_what_holds_at_events_alone_stands_beside_others(name: str, settings: dict[str, Any]) -> None:
+    body, end = JOINED[name]
+    m = "Integer m(start=0); " if "change(m)" in body else ""
+    text = f"model M Real x(start=0, fixed=true); discrete Real k(start=0); {m}{body} der(x) = 1; end M;"
+    solution = ds.solve(read_modelica_text(text), t_end=1.1, **settings)
+    assert solution.success, solution.message
+    assert solution["k"][-1] == end
+
+
+# Equations beside x' = 1 from x = 0, success, the message, and the time of the end.
+AT_EVENTS = {
+    "an assertion": (
+        'when x > 0.5 then k = 2*x; assert(k < 0.9, "too large"); end when;', False, "too large", 0.5,
+    ),
+    "one that holds there": (
+        'when x > 0.5 then k = 2*x; assert(x < 0.9 and k < 1.1, "too large"); end when;', True, "", 1.1,
+    ),
+    "a warning": (
+        'when sample(0, 0.5) then k = pre(k) + 1; assert(k < 2, "many", AssertionLevel.warning); end when;',
+        True, "many at t=0.5", 1.1,
+    ),
+    "of the branch that happens": (
+        'when sample(0, 1) then k = 1; assert(x > -1, "a"); '
+        'elsewhen sample(0, 0.5) then k = 2; assert(x < 0.4, "b"); end when;',
+        False, "b", 0.5,
+    ),
+    "in a choice": (
+        "when sample(0, 0.25) then k = pre(k) + 1; "
+        'if k > 2.5 then terminate("three"); else assert(x < 0.4, "late"); end if; end when;',
+        True, "three", 0.5,
+    ),
+    "the end at a change": (
+        'when x > 0.5 then k = 2; end when; when change(k) and k > 1 then terminate("two"); end when;',
+        True, "two", 0.5,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("settings", [{"rtol": 1e-4}, {"rtol": 1e-9}, {"dt": 0.05}], ids=str)
+@pytest.mark.parametrize("name", AT_EVENTS)
+def test_assertions_and_ends_in_when_equations_count_there_alone(name: str, settings: dict[str, Any]) -> None:
+    body, success, message, end = AT_EVENTS[name]
+    text = (
+        f"model M Real x(start=0, fixed=true); discrete Real k(start=0); equation der(x) = 1; {body} end M;"
+    )
+    solution = ds.solve(read_modelica_text(text), t_end=1.1, **settings)
+    assert solution.success is success and message in solution.message
+    assert solution.t[-1] == pytest.approx(end, abs=1e-9)
+
+
+@pytest.mark.parametrize("settings", [{"rtol": 1e-4}, {"rtol": 1e-9}, {"dt": 0.05}], ids=str)
+def test_a_model_has_events_at_changes_and_conditions_that_count_at_events(settings: dict[str, Any]) -> None:
+    def stairs() -> tuple[ds.Model, Any, Any, Any]:
+        m = ds.Model("stairs", interval=(0.0, 1.1))
+        x, n, k = m.variable("x", 0.0, fixed=True), m.discrete("n"), m.discrete("k")
+        m.equation(m.der(x) - 1)
+        return m, x, n, k
+
+    m, x, n, k = stairs()
+    m.when("change(n)", {k: 10 * k + n}, only=x > 0.5)
+    m.when(x > 0.3, {n: 1})
+    m.when(x > 0.6, {n: 2})
+    solution = ds.solve(m, **settings)
+    assert solution["k"][-1] == 2.0 and solution.events[0].t == pytest.approx([0.6], abs=1e-9)
+    m, x, n, k = stairs()
+    m.when("sample(0, 0.25)", {n: n + 1})
+    m.require(n < 3, "three samples", when="sample(0, 0.25)")
+    m.require(x < 0.1, "no sample", when=x > 2)
+    solution = ds.solve(m, **settings)
+    assert not solution.success and solution.message == "three samples at t=0.5"
+    m, x, n, k = stairs()
+    m.when(x > 0.5, {n: 1})
+    m.when(n > 0, {n: 0, k: 1})
+    m.when(k > 0, {n: 1, k: 0})
+    solution = ds.solve(m, **settings)
+    told = "events cause one another without end at t=0.5: 'n > 0', 'k > 0'; let one"
+    assert not solution.success and solution.message.startswith(told)
+    with pytest.raises(ds.InputError, match="write 'sample"):
+        ds.solve(m, events=["sample(0, 1) and x > 0.5; n = 1"], **settings)
 
 
 @pytest.mark.parametrize("settings", [{"rtol": 1e-4}, {"rtol": 1e-9}, {"dt": 0.1}], ids=str)
@@ -605,6 +740,15 @@ def test_what_is_required_is_told_with_its_time(how: str, settings: dict[str, An
     assert float(run.message.removeprefix("x; = is low at t=")) == exact
     early = ds.solve(problem, t_end=0.5, **settings)
     assert early.success and "x falls at t=0.105" in early.message
+
+
+def test_a_number_that_events_change_may_be_a_divisor() -> None:
+    """x' = 1/n from 0, with n = 2 from x = 1 on: x = 1 + (3 - 1)/2 at t = 3."""
+    m = ds.Model("gears", interval=(0.0, 3.0))
+    x, n = m.variable("x", start=0.0, fixed=True), m.discrete("n", 1.0)
+    m.equation(m.der(x) - 1 / n)
+    m.when(x > 1, {n: 2})
+    assert ds.solve(m, rtol=1e-8)["x"][-1] == pytest.approx(2.0, rel=1e-7)
 
 
 @pytest.mark.parametrize("start", [0.25, 0.5])

@@ -982,3 +982,19 @@ def test_ranks_share_the_nodes_of_a_run_through_modes(mpirun: Launcher, tmp_path
     assert found["refusal"] == (
         "the structure of model clutch changes, which one step on one level follows; give rtol without steps"
     )
+
+
+@pytest.mark.parametrize("settings", [{}, {"sweeper": "fully-implicit", "nodes": 3}], ids=str)
+def test_steps_of_one_size_do_not_tell_of_singular_points_where_another_mode_begins(settings: Any) -> None:
+    m = ds.Model("nested", interval=(0.0, 2.0))
+    v, i = m.variable("v", start=0.0, fixed=True), m.variable("i", start=0.0)
+    follows = sp.Piecewise(
+        (sp.Piecewise((i - 1, v < 1), (v - m.t, True)), m.t < sp.Rational(3, 2)), (i + v, True)
+    )
+    m.equations(m.der(v) - i, follows)
+    with pytest.raises(ds.InputError) as caught:
+        ds.solve(m, dt=0.01, **settings)
+    told = (
+        "the structure of model nested changes, which a run to a tolerance follows; give rtol in place of dt"
+    )
+    assert str(caught.value) == told

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache
@@ -61,6 +61,7 @@ SMALLEST_ARC = 60  # Binary digits of the smallest part of a step in which a fun
 LEAST_ARC = 16.0  # Least height of an arc, in units of rounding, whose length tells that of the next one.
 MOST_SWITCHES = 100  # Switches without progress after which a run is given up.
 LEAST_PROGRESS_OF_SWITCHES = 1e-9  # Part of the interval between two switches that counts as progress.
+LONGEST_CIRCLE = 8  # Names of events that cause one another in a message.
 MOST_PASSES = 30  # Times that changes which depend on each other are carried out.
 SETTLED_CHANGE = 1e-12  # Relative change of their values up to which they have settled.
 RETURNS = 3  # Zeros of a switch without progress, each to its other side, between which a solution slides.
@@ -104,6 +105,13 @@ class Event:
         What is told where it happens, also at the start of a run; a run that it ends has failed.
     side : int
         The sign of the function before the run, at whose start it may have the other one; 0 if not known.
+    only : callable, optional
+        only(u, t, before) -> whether it happens, of the state behind the events of a time and of that before
+        them. Where it does not, nothing is changed, told or recorded.
+    beside : bool
+        Whether it happens where the event before it does, and not by itself.
+    success : bool
+        Whether a run that it ends with a message has succeeded.
 
     Examples
     --------
@@ -123,6 +131,9 @@ class Event:
     times: Callable[[float, float], Iterable[float]] | None = None
     message: str = ""
     side: int = 0
+    only: Callable[..., Any] | None = None
+    beside: bool = False
+    success: bool = False
 
     @property
     def last(self) -> int:
@@ -181,6 +192,11 @@ def at_start(t0: float, t_end: float) -> list[float]:
     return []
 
 
+def with_others(t0: float, t_end: float) -> list[float]:
+    """The times of an event that may happen where others do, at none of the steps by itself."""
+    return []
+
+
 def as_events(given: Any) -> tuple[Event, ...]:
     """Event functions as a user gives them."""
     several = [given] if callable(given) or isinstance(given, Event) else given
@@ -203,16 +219,21 @@ def _event(given: Any, place: int) -> Event:
     for what, text in (("name", event.name), ("message", event.message)):
         if not isinstance(text, str):
             raise InputError(f"{what} of {label} must be a text; got {text!r}")
-    for function, who in ((event.function, label), (event.change, f"change of {label}")):
+    takes_before = (
+        (event.change, f"change of {label}", event.implicit),
+        (event.only, f"only of {label}", True),
+    )
+    for function, who, three in ((event.function, label, False), *takes_before):
         if function is None:
             continue
         if not callable(function):
             raise InputError(f"{who} must be a function g(u, t); got {function!r}")
         try:
-            inspect.signature(function).bind(None, 0.0, *([None] if event.implicit and who != label else []))
+            inspect.signature(function).bind(None, 0.0, *[None] * three)
         except TypeError:
             takes = inspect.signature(function)
-            raise InputError(f"{who} must take the state and the time, f(u, t); it takes {takes}") from None
+            form = "f(u, t, before)" if three else "f(u, t)"
+            raise InputError(f"{who} must take the state and the time, {form}; it takes {takes}") from None
         except ValueError:  # a function of another language, which does not tell
             pass
     name = event.name or getattr(event.function, "__name__", "") or label
@@ -374,6 +395,7 @@ class _Watch:
         self.tolerance = 0.0  # not 0: the function has not left its last zero by more
         self.noise = 0.0
         self.leaves = False  # its last zero for its side, behind a change
+        self.due = -np.inf  # the last of its times that are known
         self.settles = True  # where dense output has its zeros, as it reads nothing but what has slopes
         self.times: list[float] = []
         self.states: list[Vector] = []
@@ -382,8 +404,8 @@ class _Watch:
 
     @property
     def changes(self) -> bool:
-        """Whether its zeros change the equations or the state."""
-        return self.event.change is not None
+        """Whether its zeros change the equations or the state, or may be none."""
+        return self.event.change is not None or self.event.only is not None
 
     def said(self, t: float) -> str:
         """What is told where its event happens."""
@@ -392,9 +414,10 @@ class _Watch:
 
     def is_due(self, t: float, slack: float) -> bool:
         """Whether one of its times that are known before has come, and has not been kept."""
-        if self.event.times is None or (self.times and self.times[-1] >= t - slack):
+        if self.event.times is None or self.due >= t - slack:
             return False
-        return any(True for _ in self.event.times(t - slack, t + slack))
+        self.due = t if any(True for _ in self.event.times(t - slack, t + slack)) else self.due
+        return self.due == t
 
     def keep(self, t: float, u: Vector, side: int, within: tuple[float, float] | None = None) -> None:
         """Record a zero, and the ends of its step where the dense output there is not known yet."""
@@ -738,15 +761,17 @@ class _Functions:
     @property
     def remark(self) -> str:
         """What events tell, and what is to be said of functions that change too often within a step."""
-        told = [watch.said(watch.times[0]) for watch in self.events if watch.event.message and watch.times]
+        tell = (watch for watch in self.events if watch.event.message and not watch.event.success)
+        told = [watch.said(watch.times[0]) for watch in tell if watch.times]
         parts = [f"'{name}' changes so often from t={t:.6g} on" for name, t in self.doubtful.items()]
         told += [f"{', '.join(parts)} that zeros may be missing; bound the steps by dt_max"] * bool(parts)
         return "; ".join(told)
 
     @property
     def failed(self) -> bool:
-        """Whether an event with a message has ended the run."""
-        return any(each.event.message and 0 < each.event.last <= len(each.times) for each in self.events)
+        """Whether an event with a message has ended the run, and not with success."""
+        ends = (each for each in self.events if each.event.message and not each.event.success)
+        return any(0 < each.event.last <= len(each.times) for each in ends)
 
     @property
     def located(self) -> list[_Watch]:
@@ -1106,13 +1131,15 @@ class LocateEvents(MarkingControl):
 
     def _keep(self, watch: _Watch, t: float, u: Vector, side: int, within: Any = None) -> None:
         """Record a zero of an event, which may be the last, or of a switch, whose other branch is taken."""
-        watch.keep(t, u, side, within)
-        event = watch.event
-        if event.last and len(watch.times) == event.last and not self.finished:
-            self.finished = True
-            self.message = watch.said(t)
+        if watch.event.only is None:
+            self._record(watch, t, u, side, within)
         if watch.changes:
             self._switched.append(watch)
+
+    def _record(self, watch: _Watch, t: float, u: Vector, side: int, within: Any = None) -> None:
+        watch.keep(t, u, side, within)
+        if watch.event.last and len(watch.times) == watch.event.last and not self.finished:
+            self.finished, self.message = True, watch.said(t)
 
     # --- after a step ---------------------------------------------------------------------------------------
 
@@ -1124,10 +1151,14 @@ class LocateEvents(MarkingControl):
 
     def _behind_changes(self, P: ProblemDAE, u: MeshDAE, t: float, h: float) -> tuple[MeshDAE, list[_Watch]]:
         """The state behind all that has happened at a time, and the events that have changed it."""
-        changed = [watch for watch in self.events if watch in self._switched]
+        changed, before = [watch for watch in self.events if watch in self._switched], u
         self._switched.clear()
         if changed:
-            u = _changed(P, _acting(self.events, changed), u, t, h)
+            changed += [watch for watch in self.events if watch.event.times is with_others]
+            u, acting = _changed(P, self.events, changed, u, t, h)
+            for watch in acting:
+                if watch.event.only is not None or watch.event.beside:
+                    self._record(watch, t, before, watch.side or 1)
         P.hold_sides(tuple(watch.side for watch in self.switches))
         return consistent_restart(P, u, t, h, bool(changed), self._jumps), changed
 
@@ -1153,17 +1184,19 @@ class LocateEvents(MarkingControl):
 
     def _behind_all_changes(self, P: ProblemDAE, u: MeshDAE, t: float, h: float) -> MeshDAE:
         """The state behind all that happens at a time, changes that follow from others among it."""
+        chain: list[str] = []
         while True:
-            self._check_progress(t)
+            chain += [watch.name for watch in self._switched if watch in self.events]
+            self._check_progress(t, chain)
             if not self.finished and self._slides(P, t, u):
                 return u
-            u, changed = self._behind_changes(P, u, t, h)
+            before, (u, changed) = u, self._behind_changes(P, u, t, h)
             # Unknowns may have jumped across another switch, or the zero of an event that changes them.
             self._take_jumps(P, self.switches, self.functions.switch_values(P, u, t), t, u)
             for watch in () if self.finished else changed:
                 if watch.event.times is None:
                     far = RATE_STEP * (self.params.span or self._usual)
-                    _leave_zero(P, watch, u, t, RATE_STEP * self._usual, far)
+                    _leave_zero(P, watch, u, before, t, RATE_STEP * self._usual, far)
             if not self._switched:
                 values = [watch.event.function(u, t) for watch in self.functions.located]
                 self._take_jumps(P, self.functions.located, values, t, u)
@@ -1200,7 +1233,7 @@ class LocateEvents(MarkingControl):
                 return True
         return False
 
-    def _check_progress(self, t: float) -> None:
+    def _check_progress(self, t: float, chain: Sequence[str]) -> None:
         if not self._switched:
             return
         if t - self._last_switch > LEAST_PROGRESS_OF_SWITCHES * (self.params.span or self._usual):
@@ -1208,6 +1241,12 @@ class LocateEvents(MarkingControl):
         self._last_switch = t
         self._without_progress += 1
         if self._without_progress > MOST_SWITCHES:
+            if len(chain) > MOST_SWITCHES // 2:
+                circle = "', '".join([*dict.fromkeys(chain[-MOST_SWITCHES // 2 :])][:LONGEST_CIRCLE])
+                raise SolveError(
+                    f"events cause one another without end at t={t:.10g}: '{circle}'; let one of them change "
+                    f"nothing where the other has"
+                )
             if self._switched[0] in self.events:
                 raise SolveError(
                     f"event '{self._switched[0].name}' comes ever faster: {MOST_SWITCHES} changes without "
@@ -1221,22 +1260,35 @@ class LocateEvents(MarkingControl):
             )
 
 
-def _acting(watches: Sequence[_Watch], changed: Sequence[_Watch]) -> list[Event]:
-    """Events that change something at a time: of alternatives the first that happens."""
-    acting, served = [], False
+def _acting(
+    watches: Sequence[_Watch], happened: Container[_Watch], acted: Container[_Watch], *states: Any
+) -> Iterator[_Watch]:
+    """Events of a time that act, by the state behind, the time and the state before: of alternatives one."""
+    leads = served = False
     for watch in watches:
-        served = served and watch.event.otherwise
-        if watch in changed and not served:
-            served = True
-            acting.append(watch.event)
-    return acting
+        event = watch.event
+        served = served and (event.otherwise or event.beside)
+        acts = leads if event.beside else watch in happened and not served
+        acts = acts and (watch in acted or event.only is None or bool(event.only(*states)))
+        leads, served = leads if event.beside else acts, served or acts
+        if acts:
+            yield watch
 
 
-def _changed(P: ProblemDAE, events: Sequence[Event], u: MeshDAE, t: float, h: float) -> MeshDAE:
-    """The state after the changes of events at a time, those of implicit ones behind the others."""
-    state, implicit = _copied(u), [event for event in events if event.implicit]
-    for event in events:
-        new = None if event.implicit or event.change is None else event.change(state, t)
+def _changed(
+    P: ProblemDAE, watches: Sequence[_Watch], happened: Sequence[_Watch], u: MeshDAE, t: float, h: float
+) -> tuple[MeshDAE, list[_Watch]]:
+    """The state behind the events of a time, implicit ones after the others, and those that have acted."""
+    state, acted = _copied(u), list[_Watch]()
+
+    def following() -> _Watch | None:
+        acting = _acting(watches, happened, acted, state, t, u)
+        return next((each for each in acting if not each.event.implicit and each not in acted), None)
+
+    for watch in iter(following, None):
+        acted.append(watch)
+        event = watch.event
+        new = None if event.change is None else event.change(state, t)
         if isinstance(new, Mapping):
             _set(P, state, event, new)
         elif new is not None:
@@ -1246,15 +1298,16 @@ def _changed(P: ProblemDAE, events: Sequence[Event], u: MeshDAE, t: float, h: fl
                     f"return {P.n} values, values by name, or nothing where it writes into u"
                 )
             state[:] = new
-    if implicit:
-        state = _settled(P, implicit, state, u, t, h)
+    if any(watch.event.implicit for watch in happened):
+        happened = [watch for watch in happened if watch.event.implicit or watch in acted]
+        state, acted = _settled(P, watches, happened, acted, state, u, t, h)
     bad = np.flatnonzero(~np.isfinite(state.view(np.ndarray)))
     if bad.size:
         raise SolveError(
-            f"the change of event '{events[0].name}' gives {state[bad[0]]} for '{P.names[bad[0]]}' at "
+            f"the change of event '{acted[0].name}' gives {state[bad[0]]} for '{P.names[bad[0]]}' at "
             f"t={t:.10g}; check it there"
         )
-    return state
+    return state, acted
 
 
 def _copied(u: MeshDAE) -> MeshDAE:
@@ -1269,33 +1322,51 @@ def _set(P: ProblemDAE, state: MeshDAE, event: Event, values: Mapping[str, Any])
 
 
 def _settled(
-    P: ProblemDAE, events: Sequence[Event], u: MeshDAE, before: MeshDAE, t: float, h: float
-) -> MeshDAE:
-    """The state with implicit changes, whose values are those of the equations behind them."""
-    behind, depends = u, any(getattr(event.change, "depends", True) for event in events)
+    P: ProblemDAE,
+    watches: Sequence[_Watch],
+    happened: Sequence[_Watch],
+    acted: list[_Watch],
+    u: MeshDAE,
+    before: MeshDAE,
+    t: float,
+    h: float,
+) -> tuple[MeshDAE, list[_Watch]]:
+    """The state with implicit changes, whose values are those of the equations behind them, and what acts."""
+    last, guarded = list[_Watch](), any(watch.event.only is not None for watch in happened)
+    behind = consistent_restart(P, u, t, h, True) if acted and guarded else u
     for _ in range(MOST_PASSES):
+        acting = [
+            each for each in _acting(watches, happened, acted, behind, t, before) if each.event.implicit
+        ]
+        events = [watch.event for watch in acting if watch.event.change is not None]
         changes = [event.change(behind, t, before) for event in events if event.change is not None]
         state = _copied(u)
         for event, (values, _) in zip(events, changes, strict=True):
             _set(P, state, event, values)
         places = [P.names.index(name) for values, _ in changes for name in values]
-        if not depends or np.allclose(state[places], behind[places], rtol=SETTLED_CHANGE, atol=0.0):
+        depends = guarded or any(getattr(event.change, "depends", True) for event in events)
+        same = not (guarded and places) or acting == last
+        if same and (
+            not depends or np.allclose(state[places], behind[places], rtol=SETTLED_CHANGE, atol=0.0)
+        ):
             for event, (_, others) in zip(events, changes, strict=True):
                 _set(P, state, event, others)
-            return state
-        behind = consistent_restart(P, state, t, h, True)
-    names_of_events = "', '".join(event.name for event in events)
+            return state, [*acted, *acting]
+        behind, last = consistent_restart(P, state, t, h, True), acting
+    names_of_events = "', '".join(watch.name for watch in happened if watch.event.implicit)
     raise SolveError(
         f"the new values of '{names_of_events}' do not settle at t={t:.10g}: they depend on each other; use "
         f"values before the event, pre(x)"
     )
 
 
-def _leave_zero(P: ProblemDAE, watch: _Watch, u: MeshDAE, t: float, step: float, far: float) -> None:
+def _leave_zero(
+    P: ProblemDAE, watch: _Watch, u: MeshDAE, start: MeshDAE, t: float, step: float, far: float
+) -> None:
     """Set the side of its zero on which the function of an event goes on, or stays for a step ``far``."""
     function = watch.event.function
     value, rounding = function(u, t), max(8.0 * EPS * watch.size, _rounding(function, u, t))
-    small, before = max(watch.noise, rounding), function(attach(watch.states[-1], u.n_diff), t)
+    small, before = max(watch.noise, rounding), function(start, t)
     if abs(value) <= ZERO_VALUE * watch.size and abs(before - value) <= rounding:
         small = max(small, 2.0 * abs(value))  # where the zero was located: the change is that of a velocity
     watch.side, watch.tolerance = int(np.sign(value)), 0.0

@@ -689,6 +689,8 @@ class Model(Equations):
         otherwise: bool = False,
         terminal: bool = False,
         message: str = "",
+        only: Any = None,
+        success: bool = False,
     ) -> None:
         """Let unknowns change where a condition begins to hold, an event of every run of the model.
 
@@ -696,8 +698,8 @@ class Model(Equations):
         ----------
         condition : sympy relation, sympy.Expr or str
             A condition such as ``x < 1``, also several joined by ``&`` and ``|``; "sample(start, period)",
-            which holds at equal distances of time; or a function, which passes zero. All of unknowns,
-            parameters and time.
+            which holds at equal distances of time; "change(n)", where another event changes n; or a function,
+            which passes zero. All of unknowns, parameters and time.
         changes : mapping, optional
             The new values of unknowns, as expressions of those before, by unknowns or their names. Algebraic
             unknowns follow from the others.
@@ -712,6 +714,10 @@ class Model(Equations):
             Whether the run ends there.
         message : str
             What is told there, see :meth:`require`; a run that ends there has failed.
+        only : sympy relation or str, optional
+            What else must hold there, behind the events of that time; else nothing happens.
+        success : bool
+            Whether a run that ends there with a message has succeeded.
 
         Raises
         ------
@@ -728,18 +734,19 @@ class Model(Equations):
         3
         """
         flags = {"rising": direction > 0.0, "falling": direction < 0.0, "terminal": terminal}
-        flags |= {"implicit": implicit, "otherwise": otherwise}
+        flags |= {"implicit": implicit, "otherwise": otherwise, "success": success}
         words = [word for word, holds in flags.items() if holds]
         for key, value in (changes or {}).items():
             name, order = self.unknown(key)
             follows = implicit and not self.variables_by_name[name].discrete
             words.append(f"{name_of(name, order)} {':=' if follows else '='} {symbolic.as_text(value)}")
-        if not (changes or terminal or message):
+        if not (changes or terminal or message or implicit):
             raise InputError(f"an event of model {self.name} changes no unknown; give some, by their symbols")
+        words += [f"if {symbolic.as_text(only)}"] * (only is not None)
         words += [f"{MESSAGE} {message}"] * bool(message)
         self.events += ("; ".join([symbolic.as_text(condition), *words]),)
 
-    def require(self, condition: Any, message: str, *, level: str = "error") -> None:
+    def require(self, condition: Any, message: str, *, level: str = "error", when: Any = None) -> None:
         """Let every run tell where a condition ceases to hold, or does not hold at the start.
 
         Parameters
@@ -750,6 +757,8 @@ class Model(Equations):
             What is told, with the time.
         level : str
             "error": the run ends there, without success; "warning": it goes on.
+        when : sympy relation or str, optional
+            A condition as for :meth:`when`, where alone it must hold, behind all that happens there.
 
         Examples
         --------
@@ -763,7 +772,11 @@ class Model(Equations):
         if level not in (levels := ("error", "warning")):
             raise InputError(unknown(f"level of '{message}'", level, levels))
         violated = f"not ({condition})" if isinstance(condition, str) else sympy.Not(condition)
-        self.when(violated, terminal=level == "error", message=message)
+        about: Any = {"terminal": level == "error", "message": message}
+        if when is None:
+            self.when(violated, **about)
+        else:
+            self.when(when, implicit=True, only=violated, **about)
 
     # Problems
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Container, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from dae_sdc.errors import InputError
 from dae_sdc.expressions.dag import CHOICES, COMPARISONS, STEPS, Leaf, Op
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.model.jumps import Jump
@@ -213,7 +215,9 @@ def _exchanging(
 
     def on_sides(each: Sequence[int], node: int) -> list[list[int]]:
         choice = Choice(node, graph.op[node], graph.operands(node), False)
-        return [graph.substitute(each, {node: choice.taken(graph, side, {})}) for side in (True, False)]
+        with suppress(InputError):  # of a number that is a divisor, which is never 0
+            return [graph.substitute(each, {node: choice.taken(graph, side, {})}) for side in (True, False)]
+        return [[*each], [*each]]
 
     contexts = [on_sides(roots, node)]
     for both in contexts:

@@ -318,6 +318,9 @@ class _TextOfEvents(StrPrinter):  # type: ignore[misc]
     def _print_Not(self, condition: Any) -> str:
         return f"(not {self._print(condition.args[0])})"
 
+    def _print_ITE(self, condition: Any) -> str:
+        return str(self._print(condition.to_nnf(simplify=False)))
+
     def _print_Function(self, expression: Any) -> str:
         name = type(expression).__name__.lower().replace("ceiling", "ceil")
         return f"{name}({', '.join(map(self._print, expression.args))})"

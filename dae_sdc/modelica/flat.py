@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import sympy
 
 from dae_sdc.dae.branches import INITIAL
-from dae_sdc.model.sympy_input import Unknown, as_text
+from dae_sdc.model.sympy_input import Unknown
 from dae_sdc.modelica.arithmetic import (
     MOST_ELEMENTS,
     TRUTHS,
@@ -26,7 +26,6 @@ from dae_sdc.modelica.arithmetic import (
 from dae_sdc.modelica.library import Basic, Bound, Change, Instance, Library, Member, Scope, Variable
 from dae_sdc.modelica.syntax import (
     Alternatives,
-    Array,
     Assertion,
     Call,
     ClassDefinition,
@@ -46,9 +45,18 @@ from dae_sdc.modelica.syntax import (
     parts_of,
     similar,
 )
-from dae_sdc.modelica.values import AT_START, BEFORE, NOT_DISCRETE, Values, before_event, unknown_of
+from dae_sdc.modelica.values import (
+    AT_START,
+    BEFORE,
+    NOT_DISCRETE,
+    Values,
+    before_event,
+    condition_of,
+    unknown_of,
+)
 
 AT_EVENTS: Final = ("pre", "edge", "change")  # Functions of what was before an event.
+BESIDE: Final = "beside"  # The condition of an event that happens where the one before it does.
 _TOO_MANY_TURNS: Final = f"a loop of more than {MOST_ELEMENTS} turns"
 
 
@@ -134,11 +142,9 @@ class Reaction(NamedTuple):
     """What happens where a condition begins to hold."""
 
     at: int  # Its place in the text.
-    condition: Any  # A condition, or the text of one that holds at equal distances of time.
+    condition: Any  # A condition, or the text of one that holds at events alone.
     changes: dict[Any, Any]  # New values of unknowns.
-    ends: bool  # Whether the run ends.
-    otherwise: bool  # Whether it is a later branch, or condition, of one when-equation.
-    message: str = ""  # What is told there.
+    about: Mapping[str, Any]  # Further arguments of :meth:`Model.when`.
 
 
 def assigned_by(values: Values, equation: When, scope: Scope) -> Iterator[str]:
@@ -157,7 +163,9 @@ def _changes(values: Values, reactions: Reactions, scope: Scope) -> tuple[dict[A
     """The new values of variables by what happens where a condition begins to hold, and which are states."""
     changes: dict[Any, Any] = {}
     states: set[Any] = set()
-    for item in reactions.changes:
+    for item in reactions.items:
+        if isinstance(item, Assertion):
+            continue
         if isinstance(item, Alternatives):
             tests, other = values.branches(item.branches, item.other, scope)
             several = [_changes(values, part, scope) for part in (*(part for _, part in tests), other)]
@@ -182,13 +190,31 @@ def _changes(values: Values, reactions: Reactions, scope: Scope) -> tuple[dict[A
     return changes, states
 
 
-def reactions_of(
-    values: Values, states: dict[Any, Any], known: Sequence[Reaction], equation: When, scope: Scope
-) -> Iterator[Reaction]:
+def _told(
+    values: Values, reactions: Reactions, scope: Scope, holds: Any = sympy.true
+) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """When what happens tells something, and the arguments of :meth:`Model.when` that say so."""
+    for item in reactions.items:
+        if isinstance(item, Alternatives):
+            tests, other = values.branches(item.branches, item.other, scope)
+            before = holds
+            for test, part in (*tests, (sympy.true, other)):
+                yield from _told(values, part, scope, sympy.And(before, test))
+                before = sympy.And(before, sympy.Not(test))
+        elif isinstance(item, Assertion):
+            condition, about = _said(values, item, scope)
+            yield sympy.And(holds, sympy.Not(condition)), about
+
+
+def reactions_of(values: Values, states: dict[Any, Any], equation: When, scope: Scope) -> Iterator[Reaction]:
     """The reactions of a when-equation; ``states``, which change last, stand for their values before it."""
     begun = False
     for test, reactions in equation.branches:
         changes, again = _changes(values, reactions, scope)
+        if wrong := again - states.keys():
+            values.fail(
+                equation.at, f"reinit changes {min(map(str, wrong))}, which has no derivative; assign it"
+            )
         assigned = [target for target in changes if target not in again]
         # A name stands for the new value of what is assigned beside it, inside pre(...) for that before.
         for _ in assigned:
@@ -197,82 +223,103 @@ def reactions_of(
                 changes[target] = values.check(value.xreplace(new), equation.at)
         if any(not value.free_symbols.isdisjoint(assigned) for value in changes.values()):
             values.fail(equation.at, "the values of a when-equation depend on each other; use pre(...)")
-        for part in test.items if isinstance(test, Array) and not test.indices else [test]:
-            for condition, holds, certain in _begins(values, part, scope, known):
-                news = {target: _behind(value, condition, certain) for target, value in changes.items()}
-                if holds != sympy.true:
-                    if reactions.ends:
-                        values.fail(part.at, "terminate depends on more than a condition; write that alone")
-                    for target, new in news.items():
-                        keeps = target if target in again else before_event(target.base)
-                        news[target] = choice([(holds, new)], keeps)
-                news = {target: value.xreplace(states) for target, value in news.items()}
-                yield Reaction(equation.at, condition, news, reactions.ends, begun)
-                begun = True
+        told = [*_told(values, reactions, scope)]
+        for condition, holds, certain in _begins(values, test, scope):
+            there = partial(_behind, condition=condition, certain=certain, states=states)
+            news = {target: there(value) for target, value in changes.items()}
+            about = {"implicit": True, "otherwise": begun, **_only(there(holds))}
+            yield Reaction(equation.at, condition, news, about)
+            for violated, message in told:
+                if (only := there(violated)) != sympy.false:
+                    yield Reaction(equation.at, BESIDE, {}, {"implicit": True, **message, **_only(only)})
+            begun = True
 
 
-def _behind(value: Any, condition: Any, certain: Mapping[Any, Any]) -> Any:
+def _only(holds: Any) -> dict[str, Any]:
+    """The argument of :meth:`Model.when` that says what else must hold."""
+    return {} if holds == sympy.true else {"only": holds}
+
+
+def _behind(
+    value: Any, condition: Any, certain: Mapping[Any, Any] = {}, states: Mapping[Any, Any] = {}
+) -> Any:
     """A new value where a condition has begun to hold, which rounding at its border could doubt."""
     if not isinstance(condition, str):
         parts = condition.args if isinstance(condition, sympy.And) else (condition,)
         value = value.xreplace({sympy.Not(part): sympy.false for part in parts})
         value = value.xreplace(dict.fromkeys(parts, sympy.true))
-    return value.xreplace({AT_START: sympy.Integer(condition == INITIAL), **certain})
+    return value.xreplace({AT_START: sympy.Integer(condition == INITIAL), **certain}).xreplace(states)
 
 
-# A condition or the text of known times, what else must hold there, and values that are certain there.
+# A condition or the text of one at events alone, what else must hold there, and values that are certain.
 _Begin: TypeAlias = tuple[Any, Any, Mapping[Any, Any]]
 
 
-def _begins(values: Values, test: Expression, scope: Scope, known: Sequence[Reaction]) -> Iterator[_Begin]:
+def _begins(values: Values, test: Expression, scope: Scope) -> Iterator[_Begin]:
     """Where a when-equation happens, by conditions of values before the event."""
-    called = str(test.function) if isinstance(test, Call) else ""
-    arguments = test.arguments if isinstance(test, Call) else []
-    if called == "sample" and len(arguments) == 2:
-        start, period = (as_text(values.number(part, scope)) for part in arguments)
-        yield f"sample({start}, {period})", sympy.true, {}
-        return
-    # What is an edge at an event begins to hold there.
-    edge = called in ("edge", "change") and len(arguments) == 1
-    if called == "change" and edge and not is_condition(values.value(arguments[0], scope)):
-        yield from _changing(values, arguments[0], scope, known)
-        return
-    condition = values.condition(arguments[0] if edge else test, scope)
-    at_start, condition = (
-        _between_events(values, condition.xreplace({AT_START: sympy.Integer(k)})) for k in (1, 0)
-    )
-    if at_start != condition:
-        yield INITIAL, at_start, {}
-    elif condition in TRUTHS:
-        values.fail(test.at, "the condition of a when-equation never changes; compare unknowns or time")
-    if condition not in TRUTHS:
-        yield condition, sympy.true, {}
-    if called == "change":
-        yield sympy.Not(condition), sympy.true, {}
+    values.moments = {}
+    conditions = elements(values.value(test, scope))
+    every, values.moments = values.moments, None
+    for condition in conditions:
+        if not is_condition(condition):
+            values.fail(test.at, "a condition is expected here, such as x > 0")
+        moments = {each: call for each, call in every.items() if condition.has(each.args[0])}
+        begins = [begin for begin in _ways(values, condition, moments, scope) if begin[1] != sympy.false]
+        if not begins:
+            values.fail(test.at, "the condition of a when-equation never changes; compare unknowns or time")
+        yield from begins
 
 
-def _changing(
-    values: Values, number: Expression, scope: Scope, known: Sequence[Reaction]
-) -> Iterator[_Begin]:
-    """Where a number changes: with what changes it, or where the one condition or floor in its value does."""
-    value = values.number(number, scope)
-    if isinstance(value, Unknown) and value.base in values.discrete:
-        differs = sympy.Ne(value, before_event(value.base))
-        yield from ((item.condition, differs, {}) for item in known if value in item.changes)
+def _ways(values: Values, condition: Any, moments: Mapping[Any, Call], scope: Scope) -> Iterator[_Begin]:
+    """Where one condition begins to hold, of which ``moments`` may hold at events alone."""
+    at_start = condition_of(AT_START)
+    never = dict.fromkeys((*moments, at_start), sympy.false)
+    between = condition.xreplace(never)
+    symbols = [symbol for symbol in between.free_symbols if not symbol.name.startswith(BEFORE)]
+    held = between.xreplace({each: before_event(str(each)) for each in symbols if isinstance(each, Unknown)})
+    if AT_START in condition.free_symbols:
+        yield INITIAL, condition.xreplace({**never, at_start: sympy.true}), {}
+    also = {
+        each: values.value(call, scope) for each, call in moments.items() if str(call.function) != "sample"
+    }
+    for moment, call in moments.items():
+        for source, is_sure, certain in _moments(values, moment, call, scope):
+            holds = condition.xreplace({**never, **also, **({moment: sympy.true} if is_sure else {})})
+            yield source, sympy.And(holds, sympy.Not(held)), certain
+    if (other := _between_events(values, between)) not in TRUTHS:
+        yield other, sympy.true, {}
+
+
+def _moments(
+    values: Values, moment: Any, call: Call, scope: Scope
+) -> Iterator[tuple[Any, bool, Mapping[Any, Any]]]:
+    """Where a sample, an edge or a change may be, whether it is one there, and values that are certain."""
+    if str(call.function) == "sample":
+        yield str(moment.args[0]), True, {}
         return
-    parts = value.atoms(sympy.floor, sympy.sign, sympy.core.relational.Relational)
-    part = next(iter(parts), sympy.S.Zero)
-    if len(parts) > 1 or isinstance(part, sympy.sign) or part == 0:
-        values.fail(number.at, f"change of {number} has {len(parts)} conditions; write these, one by one")
+    value = values.value(call.arguments[0], scope)
+    unknown = unknown_of(value)
+    if unknown is not None and unknown.base in values.discrete:
+        yield f"change({unknown.base})", False, {}
+        return
+    if is_condition(value):
+        part = value
+    else:
+        parts = value.atoms(sympy.floor, sympy.sign, sympy.core.relational.Relational)
+        part = next(iter(parts), sympy.S.Zero)
+        if len(parts) > 1 or isinstance(part, sympy.sign) or part == 0:
+            what = f"change of {call.arguments[0]} has {len(parts)} conditions"
+            values.fail(call.at, f"{what}; write these, one by one")
     if not isinstance(part, sympy.floor):
-        yield from ((condition, sympy.true, {}) for condition in (part, sympy.Not(part)))
+        for condition in (part, sympy.Not(part))[: 1 + (str(call.function) == "change")]:
+            yield _between_events(values, condition), True, {}
         return
     place = part.args[0]
     wave = sympy.sin(sympy.pi * place)
     for odd, condition in enumerate((wave > 0, wave < 0)):
         # Between floors that are even, or odd, the place has more than rounding to the middle.
         level = 2 * sympy.floor((place - odd) / 2 + sympy.Rational(1, 4)) + odd
-        yield condition, sympy.true, {part: level}
+        yield condition, True, {part: level}
 
 
 def _between_events(values: Values, condition: Any) -> Any:
@@ -290,20 +337,33 @@ def _between_events(values: Values, condition: Any) -> Any:
     return condition
 
 
+def _said(values: Values, assertion: Assertion, scope: Scope) -> tuple[Any, dict[str, Any]]:
+    """What is asserted, and the arguments of :meth:`Model.when` by which its violation is told."""
+    arguments = [*assertion.call.arguments, *assertion.call.named.values()]
+    ends = str(assertion.call.function) == "terminate"
+    if not (2, 1)[ends] <= len(arguments) <= (3, 1)[ends]:
+        what = (
+            "terminate takes a message"
+            if ends
+            else "assert takes a condition, a message, and perhaps a level"
+        )
+        values.fail(assertion.at, what)
+    condition = sympy.false if ends else values.condition(arguments[0], scope)
+    # Values that the message has as texts are not known before.
+    texts = [part.value for part in parts_of(arguments[not ends]) if isinstance(part, Text)]
+    message = "...".join(texts[::-1]).rstrip(" :") or ("terminate" if ends else "an assertion does not hold")
+    warns = not ends and str(arguments[-1]).endswith("warning")
+    return condition, {"message": message, "terminal": not warns, "success": ends}
+
+
 def told_by(values: Values, assertion: Assertion, scope: Scope) -> Iterator[Reaction]:
     """What is told where an assertion ceases to hold, if it may."""
-    arguments = [*assertion.call.arguments, *assertion.call.named.values()]
-    if not 2 <= len(arguments) <= 3:
-        values.fail(assertion.at, "assert takes a condition, a message, and perhaps a level")
-    condition = _between_events(values, values.condition(arguments[0], scope))
-    # Values that the message has as texts are not known before.
-    texts = [part.value for part in parts_of(arguments[1]) if isinstance(part, Text)]
-    message = "...".join(texts[::-1]).rstrip(" :") or "an assertion does not hold"
-    ends = not str(arguments[-1]).endswith("warning")
-    if condition == sympy.false and ends:
-        values.fail(assertion.at, f"what is asserted does not hold: {message}")
+    condition, about = _said(values, assertion, scope)
+    condition = _between_events(values, condition)
+    if condition == sympy.false and about["terminal"]:
+        values.fail(assertion.at, f"what is asserted does not hold: {about['message']}")
     if condition not in TRUTHS:
-        yield Reaction(assertion.at, sympy.Not(condition), {}, ends, False, message)
+        yield Reaction(assertion.at, sympy.Not(condition), {}, about)
 
 
 class Held(NamedTuple):
@@ -321,9 +381,9 @@ class Held(NamedTuple):
             what = f"the equation of {self.variable.shown} has pre(...)"
             values.fail(self.at, f"{what} and is no condition that holds for a while; write a when-equation")
         unknown = Unknown(self.variable.name)
-        at_start = _behind(values.truth(condition, self.at), INITIAL, states)
+        at_start = _behind(values.truth(condition, self.at), INITIAL, {}, states)
         for begins, new in ((INITIAL, at_start), (holds, sympy.S.One), (sympy.Not(holds), sympy.S.Zero)):
-            yield Reaction(self.at, begins, {unknown: new}, False, False)
+            yield Reaction(self.at, begins, {unknown: new}, {"implicit": True})
 
 
 # Initial equations
@@ -566,7 +626,12 @@ class Flat:
         written, initial = self._unrolled(self._written), self._unrolled(self._initial)
         whens = [(item, scope) for item, scope in written if isinstance(item, When)]
         for when in whens:
-            values.discrete.update(assigned_by(values, *when))
+            names = {*assigned_by(values, *when)}
+            if twice := sorted(names & values.discrete):
+                self.fail(
+                    when[0].at, f"two when-equations give {twice[0]} a value; write elsewhen in one of them"
+                )
+            values.discrete |= names
         connections = Connections(values)
         for item, scope in written:
             if isinstance(item, Connect):
@@ -589,18 +654,18 @@ class Flat:
         for name, at in values.kept.items():
             if name not in values.discrete:
                 self.fail(at, NOT_DISCRETE)
-        moving = {symbol for item in self.equations if whens for symbol in moving_in(item.expression)}
+        constant = {Unknown(name, 1) for name in values.discrete}
+        written_out = [
+            item.expression for item in self.equations if whens and item.expression not in constant
+        ]
+        moving = {symbol for expression in written_out for symbol in moving_in(expression)}
         names = {symbol.base for symbol in moving if isinstance(symbol, Unknown) and symbol.order}
-        states = {Unknown(name): before_event(name) for name in names - values.discrete}
+        for name in sorted(names & values.discrete):
+            self.fail(whens[0][0].at, f"{name} has a derivative and is given a value by when; write reinit")
+        states = {Unknown(name): before_event(name) for name in names}
         values.at_event = True
-        # What changes numbers is known before it is asked when they change.
-        whens.sort(
-            key=lambda when: any(
-                isinstance(part, Call) and str(part.function) == "change" for part in parts_of(when)
-            )
-        )
         for when in whens:
-            self.reactions += [*reactions_of(values, states, self.reactions, *when)]
+            self.reactions += [*reactions_of(values, states, *when)]
         self.reactions += [item for held in self._held for item in held.reactions(values, states)]
         for item, scope in written:
             if isinstance(item, Assertion):
@@ -858,7 +923,8 @@ class Flat:
             self._tables.append(Vanishing(at, plus([values.symbol(output), minus(value)]), shown))
             if form[1] == "refuse":
                 beyond = sympy.Or(place < rows[0][0], place > rows[-1][0])
-                self.reactions.append(Reaction(at, beyond, {}, True, False, f"the table {shown} ends"))
+                about = {"terminal": True, "message": f"the table {shown} ends"}
+                self.reactions.append(Reaction(at, beyond, {}, about))
         return Instance(shown, None, {"u": inputs[0] if single else [*inputs], "y": [*outputs]})
 
 

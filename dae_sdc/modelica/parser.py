@@ -296,26 +296,21 @@ class EquationParser(ExpressionParser):
         reactions = syntax.Reactions(self.now.at)
         while self.now.kind != "end" and self.now.text not in ("elsewhen", "elseif", "else", "end"):
             at, text = self.now.at, self.now.text
-            if text == "assert":
-                self.fail("assert in a when-equation is not understood; write it behind it", at)
             if self.takes("if"):
                 self.deeper()
                 branches = self.branches("elseif", self._reactions)
                 other = self._reactions() if self.takes("else") else syntax.Reactions(at)
                 self._end("if", "if-equation", at)
-                if any(part.ends for part in (other, *(part for _, part in branches))):
-                    self.fail("terminate depends on if; give it a when-equation of its own", at)
-                reactions.changes.append(syntax.Alternatives(at, branches, other))
-            elif text not in ("reinit", "terminate") or self.behind.text != "(":
-                reactions.changes.append(self._equal(at))
-            else:
+                reactions.items.append(syntax.Alternatives(at, branches, other))
+            elif text not in ("reinit", "terminate", "assert") or self.behind.text != "(":
+                reactions.items.append(self._equal(at))
+            elif text == "reinit":
                 arguments = self.call(self.name()).arguments
-                reactions.ends = reactions.ends or text == "terminate"
-                if text == "reinit":
-                    if len(arguments) != 2:
-                        self.fail("reinit takes a variable and its value", at)
-                    variable, value = arguments
-                    reactions.changes.append(syntax.Equal(at, variable, value, reinit=True))
+                if len(arguments) != 2:
+                    self.fail("reinit takes a variable and its value", at)
+                reactions.items.append(syntax.Equal(at, arguments[0], arguments[1], reinit=True))
+            else:
+                reactions.items.append(syntax.Assertion(at, self.call(self.name())))
             self.skip_annotation()
             self.need(";", "behind an equation")
         return reactions

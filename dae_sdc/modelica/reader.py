@@ -186,9 +186,8 @@ class _Builder:
             counts[unique] = 1
             self.values.wrapped(item.at, model.equation, item.expression, name=unique)
         for reaction in flat.reactions:
-            about: Any = {"terminal": reaction.ends, "otherwise": reaction.otherwise}
-            about |= {"implicit": bool(reaction.changes), "message": reaction.message}
-            self.values.wrapped(reaction.at, model.when, reaction.condition, reaction.changes, **about)
+            what = reaction.condition, reaction.changes
+            self.values.wrapped(reaction.at, model.when, *what, **reaction.about)
         self.check_inputs(flat)
         return model
 

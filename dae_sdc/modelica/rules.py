@@ -11,7 +11,7 @@ import sympy
 
 from dae_sdc.expressions.dag import Leaf
 from dae_sdc.expressions.graph import Graph
-from dae_sdc.model.sympy_input import TIME, Unknown, from_sympy, homotopy, to_sympy
+from dae_sdc.model.sympy_input import TIME, Unknown, as_text, from_sympy, homotopy, to_sympy
 from dae_sdc.modelica import arithmetic, syntax
 from dae_sdc.modelica.arithmetic import Value
 from dae_sdc.modelica.library import Scope, Variable
@@ -29,7 +29,7 @@ from dae_sdc.modelica.values import (
 HIGHEST_DIFF_ORDER: Final = 10  # Largest order k of a derivative that is written ``diff(x, t$k)``.
 
 _NO_FUNCTIONS: Final = (
-    "delay sample terminal reinit cardinality previous hold spatialDistribution "
+    "delay terminal reinit cardinality previous hold spatialDistribution "
     "String actualStream inStream getInstanceName subSample superSample assert terminate"
 ).split()
 
@@ -301,14 +301,35 @@ def _before(values: Values, item: Call, scope: Scope) -> Value:
     return before if variable == value else condition_of(before)
 
 
-def _changed(values: Values, item: Call, scope: Scope) -> tuple[Any, Any]:
-    """Whether a Boolean variable becomes true at an event, and whether it becomes false."""
+def _changed(values: Values, item: Call, scope: Scope) -> Value:
+    """Whether a Boolean variable becomes true at an event, or with ``change`` whether a variable does so."""
     before = _before(values, item, scope)
-    now = values.value(item.arguments[0], scope)
-    if str(item.function) == "change" and not arithmetic.is_condition(now):
-        return sympy.Ne(now, before), sympy.false
+    if values.moments is not None:
+        return _moment(values, item, f"{item.function} {len(values.moments)}")
+    change, now = str(item.function) == "change", values.value(item.arguments[0], scope)
+    if change and not arithmetic.is_condition(now):
+        return sympy.Ne(now, before)
     now = values.condition(item.arguments[0], scope)
-    return sympy.And(now, sympy.Not(before)), sympy.And(before, sympy.Not(now))
+    begins, ends = sympy.And(now, sympy.Not(before)), sympy.And(before, sympy.Not(now))
+    return sympy.Or(begins, ends) if change else begins
+
+
+def _sample(values: Values, item: Call, scope: Scope) -> Value:
+    """Whether a time at equal distances has come, in the condition of a when-equation."""
+    if values.moments is None:
+        values.fail(
+            item.at, "sample(...) stands in the condition of a when-equation; let that change a variable"
+        )
+    start, period = (as_text(arithmetic.scalar(value)) for value in _arguments(values, item, scope, 2))
+    return _moment(values, item, f"sample({start}, {period})")
+
+
+def _moment(values: Values, item: Call, name: str) -> Value:
+    """What stands in a condition for what holds at events alone."""
+    assert values.moments is not None
+    holds = condition_of(Unknown(name))
+    values.moments[holds] = item
+    return holds
 
 
 def _initial(values: Values, item: Call, scope: Scope) -> Value:
@@ -399,8 +420,8 @@ _CALLS: Final[dict[str, Rule]] = {
     "noEvent": lambda values, item, scope: _arguments(values, item, scope, 1)[0],
     "pre": _before,
     "initial": _initial,
-    "edge": lambda values, item, scope: _changed(values, item, scope)[0],
-    "change": lambda values, item, scope: sympy.Or(*_changed(values, item, scope)),
+    **dict.fromkeys(("edge", "change"), _changed),
+    "sample": _sample,
     "smooth": lambda values, item, scope: _arguments(values, item, scope, 2)[1],
     "homotopy": _homotopy,
     "diff": _diff,

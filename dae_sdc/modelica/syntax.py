@@ -433,10 +433,9 @@ class Connect(Part):
 
 
 class Reactions(Part):
-    """What happens where a condition begins to hold: variables get values, and the run may end."""
+    """What happens where a condition begins to hold: variables get values, and what holds is told."""
 
-    changes: list[Equal | Alternatives] = field(default_factory=list)
-    ends: bool = False
+    items: list[Equal | Alternatives | Assertion] = field(default_factory=list)
 
 
 class Alternatives(Part):
@@ -453,7 +452,7 @@ class When(Part):
 
 
 class Assertion(Part):
-    """An assertion: a condition, what is told where it does not hold, and perhaps a level."""
+    """An assertion: a condition, what is told where it does not hold, and perhaps a level; or terminate."""
 
     call: Call
 

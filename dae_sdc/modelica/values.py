@@ -64,6 +64,8 @@ class Values:
         self.defined: dict[str, Callable[[], Value]] = {}
         self.kept: dict[str, int] = {}  # What must be one of them, with its place in the text.
         self.at_event = False  # Whether what is evaluated stands in a when-equation.
+        # In a condition of one what holds at events alone, with its call.
+        self.moments: dict[Any, syntax.Call] | None = None
         self._rules = rules
         self._replacing = numbers
         self._work = self._depth = 0

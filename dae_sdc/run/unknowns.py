@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dae_sdc.arguments import shown
-from dae_sdc.control.events import Event, at_start
+from dae_sdc.control.events import Event, at_start, with_others
 from dae_sdc.dae.branches import INITIAL, MESSAGE, TIE
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
@@ -235,7 +235,7 @@ TIME = ("time", "t")  # Names of the time, where no unknown or parameter is call
 # Parameters of every problem, which are none of its equations.
 SETTINGS_OF_SOLVES = ("newton_tol", "newton_maxiter")
 
-_WORDS = ("terminal", "rising", "falling", "implicit", "otherwise")
+_WORDS = ("terminal", "rising", "falling", "implicit", "otherwise", "success")
 _PARTS = (
     *(ast.Expression, ast.BinOp, ast.UnaryOp, ast.Load),
     *(ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow, ast.Mod, ast.UAdd, ast.USub),
@@ -246,6 +246,10 @@ _CONDITIONS = (
     *(ast.BoolOp, ast.And, ast.Or, ast.Not, ast.IfExp),
 )
 _SAMPLE = re.compile(r"sample\((.*),(.*)\)")  # A condition that holds at equal distances of time.
+_CHANGE = re.compile(r"change\((.*)\)")  # One that holds where another event changes an unknown.
+_TIMED = re.compile(r"\b(?:sample|change|initial)\(")  # What holds at events alone.
+BESIDE = "beside"  # The event before it, in place of a condition.
+_ONLY = "if "  # How what else must hold at an event begins.
 MOST_SAMPLES = 10_000_000
 _PLACE = "u__{}"
 _OR_TIE = "u__or_tie"  # Name of the function that gives a distance, or where it is 0 that of a tie.
@@ -267,11 +271,14 @@ def _event(text: str, problem: ProblemDAE, unknowns: Unknowns | None) -> Event:
     # New values by name, which may depend on each other where they are implicit; those behind ":=" follow.
     values: dict[str, Callable[..., float]] = {}
     others: dict[str, Callable[..., float]] = {}
+    only: list[Callable[..., float]] = []  # What else must hold.
     for part in parts:
         name, assigns, value = (word.strip() for word in part.partition("="))
         chosen = others if name.endswith(":") else values
         name = name.removesuffix(":").strip()
-        if not assigns or name.split()[-1:] in ([word] for word in _WORDS):
+        if part.lstrip().startswith(_ONLY):
+            only.append(function_of(part.strip()[len(_ONLY) :], problem, unknowns))
+        elif not assigns or name.split()[-1:] in ([word] for word in _WORDS):
             words += part.replace(",", " ").split()
         elif name in problem.names:
             chosen[name] = function_of(value, problem, unknowns)
@@ -285,18 +292,25 @@ def _event(text: str, problem: ProblemDAE, unknowns: Unknowns | None) -> Event:
         if name not in _WORDS or (number and not (name == "terminal" and number.isdigit())):
             raise InputError(
                 f"after the semicolon of event '{text}' there may be terminal, terminal=2, rising, "
-                f"falling, implicit or otherwise, not '{word}', and changes such as x = 0.5*x"
+                f"falling, implicit or otherwise, not '{word}', changes such as x = 0.5*x, and if x > 1"
             )
         if name == "terminal":
             terminal = int(number or 1)
         elif name in ("rising", "falling"):
             direction = 1.0 if name == "rising" else -1.0
     expression, times = expression.strip(), None
-    sample = _SAMPLE.fullmatch(expression)
-    if expression == INITIAL:
-        function, times = (lambda u, t: 1.0), at_start
+    sample, changed = _SAMPLE.fullmatch(expression), _CHANGE.fullmatch(expression)
+    if changed is not None:
+        only.append(function_of(f"{changed[1]} != pre({changed[1]})", problem, unknowns))
+    if expression == INITIAL or expression == BESIDE or changed is not None:
+        function, times = (lambda u, t: 1.0), at_start if expression == INITIAL else with_others
     elif sample is not None:
         function, times = _sampled(expression, *(_constant(part, problem, text) for part in sample.groups()))
+    elif _TIMED.search(expression):
+        example = "'sample(0, 1); if x > 2', or two events where one of two conditions is enough"
+        raise InputError(
+            f"event '{text}' joins conditions of which one holds at events alone; write {example}"
+        )
     else:
         function, holds = _function(expression, problem, unknowns, "event")
         if holds and direction:
@@ -315,9 +329,12 @@ def _event(text: str, problem: ProblemDAE, unknowns: Unknowns | None) -> Event:
 
     acts: Any = implicit if is_implicit else change
     acts.depends = any(getattr(value, "depends", True) for value in every.values())
-    acts, otherwise = acts if every else None, "otherwise" in words
-    about = (is_implicit, otherwise, times, message.strip())
-    return Event(function, terminal, direction, expression, acts, *about)
+    acts, otherwise = acts if every or is_implicit else None, "otherwise" in words
+    about: dict[str, Any] = {"beside": expression == BESIDE, "success": "success" in words}
+    if only:
+        about["only"] = lambda u, t, before: all(holds(u, t, before) > 0.0 for holds in only)
+    timing = (is_implicit, otherwise, times, message.strip())
+    return Event(function, terminal, direction, expression, acts, *timing, **about)
 
 
 def _sampled(
