@@ -479,15 +479,22 @@ def test_a_method_without_an_estimate_is_told_those_that_have_one(method: str) -
 
 @pytest.mark.parametrize("before", [4, 5])  # calls of steps before the end of the run
 def test_a_time_limit_keeps_what_is_there(monkeypatch: pytest.MonkeyPatch, before: int) -> None:
+    from pySDC.core.hooks import Hooks
+
     from dae_sdc import deadline
 
-    whole = ds.solve("simple", rtol=1e-9)
+    class SeesSteps(Hooks):  # type: ignore[misc]
+        def post_step(self, step: Any, level_number: int) -> None:
+            super().post_step(step, level_number)
+
+    # Of steps that a hook looks at, each is taken by the controller.
+    whole = ds.solve("simple", rtol=1e-9, hooks=[SeesSteps])
     # A clock that goes on by a second at every look: one a step is the last ones.
     clock = itertools.count()
     monkeypatch.setattr(deadline, "perf_counter", lambda: next(clock))
-    ds.solve("simple", rtol=1e-9, time_limit=1e6)
+    ds.solve("simple", rtol=1e-9, time_limit=1e6, hooks=[SeesSteps])
     looks, clock = next(clock), itertools.count()
-    part = ds.solve("simple", rtol=1e-9, time_limit=float(looks - before))
+    part = ds.solve("simple", rtol=1e-9, time_limit=float(looks - before), hooks=[SeesSteps])
     assert whole.success and not part.success
     assert 3 <= part.stats["steps"] < whole.stats["steps"]
     np.testing.assert_array_equal(part.u, whole.u[: len(part.t)])
