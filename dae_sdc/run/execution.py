@@ -71,9 +71,9 @@ if TYPE_CHECKING:
 # Ratio of the largest value of an algebraic unknown to those outside a part of the run, from which on the
 # run tells that errors are relative to that value; and their largest size there, in units of rtol.
 PEAK, PART_OF_PEAKS, ERROR_OF_PEAKS = 10.0, 0.01, 10.0
-# Residual of an equation, relative to its terms, above which a run without ``restol`` is repeated with one;
-# the number of steps it is looked at; and the part of the largest unknown that is rounding of others.
-LARGEST_PART_LEFT, STATES_CHECKED, ROUNDING_OF_SIZES = 1e-6, 16, 1e-13
+# Residual of an equation, relative to its terms, above which a run without ``restol`` is repeated with one,
+# the number of steps at which it is looked at, and the part of the largest unknown that may be rounding.
+LARGEST_PART_LEFT, STATES_CHECKED, ROUNDING = 1e-6, 16, 1e-13
 PAUSE = 0.5  # Smallest time in seconds between two intermediate savings of a run.
 
 # Parameters of the controller. Steps that iterate together take the newest value of the step before, which
@@ -231,27 +231,29 @@ class Execution:
 
     def _check_residuals(self, solution: Solution, restol: float) -> None:
         """Raise UnresolvedError if sweeps to a tolerance have left a part of the terms of an equation."""
-        problem, rows = self.problem, np.linspace(1, len(solution.t) - 1, STATES_CHECKED).astype(int)
-        if restol <= 0.0 or len(solution.t) < 2:
+        problem, count = self.problem, len(solution.t) - 1
+        if restol <= 0.0 or not count:
             return
         terms, left = np.zeros(problem.n), np.zeros(problem.n)
         with uncounted(problem), np.errstate(all="ignore"), suppress(SolveError):
-            for u, du, t in zip(
-                *(x[np.unique(rows)] for x in (solution.u, solution.du, solution.t)), strict=True
-            ):
-                state, slope = problem.state(u), problem.state(np.nan_to_num(du))
+            for k in np.unique(np.linspace(1, count, STATES_CHECKED).astype(int)):
+                u, t = solution.u[k], float(solution.t[k])
+                state, slope = problem.state(u), problem.state(np.nan_to_num(solution.du[k]))
                 halves = linearize(problem, state, slope, t)
-                sizes = np.maximum(np.abs(u), ROUNDING_OF_SIZES * np.abs(u).max())
+                sizes = np.maximum(np.abs(u), ROUNDING * np.abs(u).max())
                 size = abs(halves.mass) @ np.abs(slope.view(np.ndarray)) + abs(halves.stiffness) @ sizes
-                terms = np.fmax(terms, np.ravel(size))
-                left = np.fmax(left, np.abs(problem.evaluate(state, slope, t)))
-        i = int(np.argmax(left / np.maximum(terms, np.finfo(float).tiny)))
-        if left[i] > LARGEST_PART_LEFT * terms[i] > 0.0:
-            name = problem.equation_names[i]
+                residual = np.abs(problem.evaluate(state, slope, t))
+                # Beyond the tolerance it is that of equations which change at this time.
+                terms, left = np.fmax(terms, np.ravel(size)), np.fmax(left, residual * (residual <= restol))
+        coarse = np.flatnonzero((left > LARGEST_PART_LEFT * terms) & (terms > 0.0))
+        if coarse.size:
+            i = int(coarse[terms[coarse].argmin()])
+            part, wanted = restol / terms[i], float(10.0 ** np.floor(np.log10(restol * terms[i])))
             error = UnresolvedError(
-                f"restol={restol:g} is {restol / terms[i]:.1g} times the terms of '{name}'"
+                f"restol={restol:g} is {part:.1g} times the terms of '{problem.equation_names[i]}'; "
+                f"give restol={wanted:.0e}"
             )
-            error.restol = 10.0 ** np.floor(np.log10(restol * terms[i]))
+            error.restol = wanted
             raise error
 
     def _kind(self) -> tuple[Any, ...] | None:
