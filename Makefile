@@ -70,7 +70,7 @@ check: .venv/stamp
 
 # Each process gets a piece of the tests in their order, so that it makes the fixtures of a file once, and takes
 # from the others when it has no more.
-PARALLEL = --numprocesses "$(WORKERS)" --dist worksteal
+PARALLEL = --numprocesses "$(WORKERS)" --dist worksteal --max-worker-restart 0
 
 # The type checker has one core for half a minute, so the tests begin beside it. Which tests are long:
 # tests/helpers/suites.py.

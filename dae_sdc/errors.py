@@ -120,6 +120,12 @@ class MisreadError(InputError):
     """Equations that were read from a function differ from it along a run."""
 
 
+class UnresolvedError(InputError):
+    """Sweeps to the usual residual tolerance have solved an equation to a large part of its terms alone."""
+
+    restol: float  # The tolerance that would solve it.
+
+
 class NotReducibleError(InputError):
     """Equations were reduced by their derivatives, and are seen along a run to have none, or other ones."""
 

@@ -20,7 +20,7 @@ from numba.extending import intrinsic
 
 import dae_sdc as ds
 from dae_sdc import sharing
-from dae_sdc.dae.code_digest import IMPLEMENTATIONS, machine_code_digest
+from dae_sdc.dae.code_digest import IMPLEMENTATIONS, kept_digest
 from dae_sdc.dae.compiling import compiled_as
 from dae_sdc.dae.kernels import inlined
 from dae_sdc.sharing import alone
@@ -50,7 +50,7 @@ def law_of(
 ) -> Any:
     text = TEXT.format(body=body, default=default, other=other, imports=imports, document=document)
     space: dict[str, Any] = {"rate": rate, "called": called or (lambda x: x * x)}
-    exec(text, space)
+    exec(compile(text, __file__, "exec"), space)
     return space["law"]
 
 
@@ -105,7 +105,7 @@ CHANGES: dict[str, tuple[Any, Any]] = {
 
 @pytest.mark.parametrize("what", CHANGES)
 def test_a_digest_changes_with_all_that_machine_code_holds(what: str) -> None:
-    one, other = map(machine_code_digest, CHANGES[what])
+    one, other = map(kept_digest, CHANGES[what])
     assert one is not None and other is not None
     assert one != other
 
@@ -122,20 +122,20 @@ def test_a_digest_changes_with_all_that_machine_code_holds(what: str) -> None:
 )
 def test_a_digest_does_not_change_with_anything_else(more: dict[str, str]) -> None:
     square = law_of("x * x")
-    assert machine_code_digest(law_of(called=square)) == machine_code_digest(law_of(called=square, **more))
+    assert kept_digest(law_of(called=square)) == kept_digest(law_of(called=square, **more))
 
 
 def test_a_method_of_a_structure_is_part_of_what_calls_it(monkeypatch: pytest.MonkeyPatch) -> None:
     from dae_sdc.compiled import machine_newton
 
-    before = machine_code_digest(machine_newton._solve_at)
+    before = kept_digest(machine_newton._solve_at)
     assert before is not None
     monkeypatch.setitem(IMPLEMENTATIONS, "move", [lambda nodes: None])
-    assert machine_code_digest(machine_newton._solve_at) not in (before, None)
+    assert kept_digest(machine_newton._solve_at) not in (before, None)
 
 
 def test_what_has_no_digest_is_not_kept() -> None:
-    assert machine_code_digest(law_of(rate=object())) is None
+    assert kept_digest(law_of(rate=object())) is None
 
 
 # --- processes ----------------------------------------------------------------------------------------------

@@ -12,9 +12,10 @@ import pytest
 
 import dae_sdc as ds
 from dae_sdc.cli import main
-from dae_sdc.initial.differentiated import DIFFERENCES, ProblemJets, weights_of
-from dae_sdc.initial.jets import MOST_BY_NUMPY, ModelJets
+from dae_sdc.initial.differentiated import DIFFERENCES, ProblemJets, difference
+from dae_sdc.initial.jets import ModelJets
 from dae_sdc.initial.search import initial_of_problem
+from dae_sdc.jets.graph import MOST_BY_NUMPY
 from dae_sdc.problems._models import MODELS
 
 GRAVITY = 9.81
@@ -38,8 +39,7 @@ def pendulum(**start: float) -> ds.Model:
 
 @pytest.mark.parametrize("order", range(len(DIFFERENCES)))
 def test_differences_are_exact_for_polynomials(order: int) -> None:
-    p, weights = DIFFERENCES[order].pairs, weights_of(order)
-    points = np.arange(-p, p + 1.0)
+    p, (points, weights) = DIFFERENCES[order].pairs, difference(order)
     for power in range(2 * p + 1):
         expected = math.factorial(order) if power == order else 0.0
         assert weights @ points**power == pytest.approx(expected, abs=1e-9 * max(1.0, float(p) ** power))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from numpy.polynomial import Polynomial
@@ -10,12 +12,12 @@ from dae_sdc.dae.jacobian import complex_slope, curvature, most_accurate, slope
 from dae_sdc.dae.state import (
     EndDerivative,
     StepPolynomial,
+    attach,
     continuation_matrix,
     differentiation_row,
     interpolation_matrix,
     lagrange_weights,
     reaches,
-    unpack,
 )
 
 NODES = (0.2, 0.55, 0.9)
@@ -49,14 +51,12 @@ def test_a_later_step_continues_both_polynomials() -> None:
 
 
 def test_a_polynomial_comes_back_from_a_message() -> None:
-    before = behind()
-    after = unpack(before.pack())
-    assert isinstance(after, StepPolynomial) and after[:3] == before[:3] and after[5:] == before[5:]
-    np.testing.assert_array_equal(after.derivative[:, :1], before.derivative[:, :1])
-    np.testing.assert_array_equal(after.value[:, 1:], before.value[:, 1:])
-    end = unpack(EndDerivative(np.array([1.0, 2.0])).pack())
-    assert end is not None and end.derivative_at_end().tolist() == [1.0, 2.0]
-    assert unpack(np.zeros(0)) is None
+    state = attach(np.array([1.0, 2.0]), 1)
+    for polynomial in (behind(), EndDerivative(np.array([1.0, 2.0])), None):
+        state.polynomial = polynomial
+        received = pickle.loads(pickle.dumps(state))
+        assert received.derivative().tolist() == state.derivative().tolist()
+        assert (received.n_diff, type(received.polynomial)) == (1, type(polynomial))
 
 
 def test_a_polynomial_reaches_no_farther_than_its_limit() -> None:

@@ -284,15 +284,15 @@ def test_a_run_walks_the_stages_of_the_page_in_their_order() -> None:
 
 
 BUDGETS = {
-    "run": 13_012,
-    "sweepers": 11_044,
+    "run": 13_017,
+    "sweepers": 11_037,
     "problems": 6_915,
-    "dae": 7_740,
-    "initial": 6_131,
+    "dae": 7_591,
+    "initial": 5_875,
     "model": 5_925,
     "control": 5_308,
     "constrained": 3_700,
-    "structure": 3_332,
+    "structure": 3_080,
     "modelica": 3_968,
     "plotting": 2_770,
     "polynomials": 3_025,
@@ -300,7 +300,8 @@ BUDGETS = {
     "reduction": 2_260,
     "expressions": 2_008,
     "linear": 1_800,
-    "compiled": 1_197,
+    "compiled": 1_191,
+    "jets": 521,
     "frames": 815,
 }
 """Most lines that the files of a room may have: a budget is lowered with every move that takes lines out."""

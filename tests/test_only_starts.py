@@ -10,9 +10,8 @@ import pytest
 import sympy as sp
 
 import dae_sdc as ds
-from dae_sdc.initial.jets import Ranges
 from dae_sdc.initial.solver import Solver
-from dae_sdc.structure.scalars import values_of
+from dae_sdc.jets.scalars import Ranges, values_of
 
 COUNT = 30
 NAMES = tuple(f"{kind}{k}" for kind in "xy" for k in range(COUNT))

@@ -472,7 +472,7 @@ def test_weak_pivots_are_replaced(superlu: Calls) -> None:
         swap(stages, number)
     assert superlu.count == 3, "the real matrix and the complex one have new pivots"
     assert counts(stages)["factorization"] == 19 * 2
-    assert not stages._sparse.outside
+    assert not stages._factors.outside
 
 
 def test_a_matrix_without_lasting_pivots_stays_with_superlu(superlu: Calls) -> None:
@@ -480,7 +480,7 @@ def test_a_matrix_without_lasting_pivots_stays_with_superlu(superlu: Calls) -> N
     steps = _answers.MOST_SHORT_LIVED + 6
     for number in range(steps):
         swap(stages, number)
-    assert sorted(stages._sparse.outside) == [0, 1]
+    assert sorted(stages._factors.outside) == [0, 1]
     assert superlu.count == 2 * steps - 1, "none but the first complex matrix found pivots that served it"
     assert counts(stages)["factorization"] == 2 * steps
 
@@ -564,7 +564,7 @@ def test_entries_may_be_out_of_order_and_in_parts() -> None:
         u = step(stages, np.ones(2), 0.0, h)[0]
         np.testing.assert_allclose(u[-1], math.exp(-h), rtol=0.0, atol=1e-7)
     np.testing.assert_array_equal(problem.sparsity.indices, [1, 0, 0, 1, 0])
-    assert not any(stages._sparse.vain)
+    assert not any(stages._factors.vain)
 
 
 def test_a_pattern_that_leaves_out_an_entry_is_refused() -> None:
@@ -594,7 +594,7 @@ def test_what_is_raised_on_the_way_arrives(monkeypatch: pytest.MonkeyPatch) -> N
 
     stages = stages_of(Swapping())
     with monkeypatch.context() as changed, pytest.raises(KeyboardInterrupt):
-        changed.setattr(stages._sparse, "_factorize", interrupted)
+        changed.setattr(stages._factors, "_factorize", interrupted)
         swap(stages, 0)
     swap(stages, 0)
 

@@ -19,13 +19,13 @@ from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.dag import PRIME, Leaf, Op
 from dae_sdc.expressions.graph import Graph
+from dae_sdc.jets.scalars import Reals, Residues, many_digits, values_of
 from dae_sdc.model.model import Model
 from dae_sdc.plotting.structure import blocked_signature
 from dae_sdc.problems._models import MODELS
 from dae_sdc.run.target import make_model
 from dae_sdc.structure.analysis import leading_values
 from dae_sdc.structure.repair import METHODS
-from dae_sdc.structure.scalars import Reals, Residues, many_digits, values_of
 from dae_sdc.structure.signature import StructureError
 
 # --- the table ------------------------------------------------------------------------------------

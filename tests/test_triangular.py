@@ -25,7 +25,7 @@ from dae_sdc.compiled.triangular import (
     solve_triangular,
     superlu_factors,
 )
-from dae_sdc.dae.linear import LEAST_REUSED_ORDER, SparseLU
+from dae_sdc.dae.linear import KLU, LEAST_REUSED_ORDER, SparseLU
 from dae_sdc.dae.pattern import EPS
 from dae_sdc.errors import InputError
 from dae_sdc.problems.grids import NavierStokes, TransmissionLine
@@ -171,6 +171,30 @@ def test_zeros_that_a_matrix_stores_are_entries_of_its_pattern() -> None:
     rhs, work, solution = np.sin(np.arange(filled.size)), np.empty(filled.size), np.empty(filled.size)
     solve_triangular(filled, rhs, solution, work)
     np.testing.assert_allclose(matrix @ solution, rhs, rtol=0.0, atol=1e-12)
+
+
+def in_blocks(first: Any, second: Any) -> Any:
+    """Equations of a system that is solved by itself before another one, in no order."""
+    beside = sparse.random_array((first.shape[0], second.shape[0]), density=0.1, rng=np.random.default_rng(2))
+    whole = sparse.csc_matrix(sparse.block_array([[first, beside], [None, second]]))
+    return in_order(sparse.csc_matrix(whole[np.random.default_rng(4).permutation(whole.shape[0])]))
+
+
+@pytest.mark.skipif(importlib.util.find_spec("kvxopt") is None, reason="kvxopt is not installed")
+@pytest.mark.parametrize("factor", [1.0, 1.0 + 0.5j], ids=["real", "complex"])
+@pytest.mark.parametrize("case", ["line", "flow", "random 3", "rows in small units", "blocks"])
+def test_pivots_of_klu_are_taken_over(case: str, factor: complex) -> None:
+    """KLU factorises blocks on the diagonal alone; with its pivots the whole matrix is factorised."""
+    make = CASES.get(case, lambda: pairs(lambda: in_blocks(scattered(30), scattered(40))))
+    matrices = [(factor * matrix).astype(type(factor)) for matrix in make()]
+    factors, pattern = superlu_factors(KLU(matrices[0]), matrices[0])
+    work = np.empty(4 * factors.size, dtype=matrices[0].dtype)
+    for matrix in matrices[: 1 if case == "flow" else None]:  # later pivots may be weak at index 2
+        assert refactorize(pattern, factors, matrix.data, work) == REFACTORIZED
+        lower, upper = dense(factors)
+        ordered = factors.scale[:, None] * matrix.toarray()[factors.rows][:, factors.columns]
+        bound = 3 * factors.size * EPS * (np.abs(lower) @ np.abs(upper))
+        assert (np.abs(lower @ upper - ordered) <= bound).all()
 
 
 def test_an_update_that_cancels_by_chance_keeps_its_place() -> None:

@@ -162,13 +162,13 @@ class TriangularStages(CountedStages):
 
         if kind == FACTORIZE:  # the real matrix has gamma times this part of dF/du
             self._stiffness = half(arrays["coefficients"][0].real / self.real * arrays["stiffness"])
-            self._factors = [factorize(half(arrays["mass"]) + p * self._stiffness).solve for p in self._poles]
+            self._solve_by = [factorize(half(arrays["mass"]) + p * self._stiffness).solve for p in self._poles]
         elif kind == SOLVE:
             for i, k in enumerate(self._matrix_of):
-                value[i] = self._factors[k](value[i] - self._stiffness @ (self.T[i, :i] @ value[:i]))
+                value[i] = self._solve_by[k](value[i] - self._stiffness @ (self.T[i, :i] @ value[:i]))
             arrays["transformed"][:] = self.eigen.to @ value
         elif kind == FILTER:
-            self.error[:] = self._factors[self._matrix_of[-1]](self.error)
+            self.error[:] = self._solve_by[self._matrix_of[-1]](self.error)
         return 1 if kind in (FACTORIZE, SOLVE, FILTER) else StageMatrices._share_parts(self, kind, count)
 
 

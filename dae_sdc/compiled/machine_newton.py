@@ -171,7 +171,10 @@ def _correct(nodes: Any) -> Any:
     delta, value = doubles(nodes.delta), doubles(nodes.value)
     for i in range(n):
         delta[i] = value[i]
-    solve_in_slot(nodes, nodes.slot)
+    if nodes.krylov != 0:
+        call_at(nodes.krylov, (nodes.own, nodes.slot, 0))
+    else:
+        solve_in_slot(nodes, nodes.slot)
     if nodes.weights != 0:
         return nodes.differential * largest_weighted(delta, doubles(nodes.weights), n)
     size = nodes.differential * largest_of(delta, 0, split)
@@ -281,14 +284,6 @@ def _linearize_here(nodes: Any) -> Any:
     doubles(nodes.ages)[nodes.age_at] += 1.0
 
 
-@within_compiled
-def entry_at(nodes: Any, here: Any, j: Any, c: Any) -> Any:
-    """An entry of the matrix of a node in column j, of which unknowns of c = 0 have dF/du alone."""
-    if not c > 0.0 and j >= nodes.n_integrated:
-        return doubles(nodes.stiffnesses)[here]
-    return c * doubles(nodes.stiffnesses)[here] + doubles(nodes.masses)[here]
-
-
 @_view.method()
 def _factor(nodes: Any) -> Any:
     n, slot, newest = nodes.n, nodes.slot, integers(nodes.newest)
@@ -309,12 +304,14 @@ def _factor(nodes: Any) -> Any:
     c, data, is_sparse = doubles(nodes.coefficients)[nodes.node], doubles(nodes.data), nodes.starts != 0
     starts = short_integers(nodes.starts)
     for j in range(n):
+        alone = not c > 0.0 and j >= nodes.n_integrated  # dF/du is, in columns of unknowns with c = 0
         for k in range(starts[j] if is_sparse else 0, starts[j + 1] if is_sparse else n):
             place = k if is_sparse else k * n + j
-            data[place] = entry_at(nodes, to + place, j, c)
+            here = stiffness[to + place]
+            data[place] = here if alone else c * here + mass[to + place]
             if j >= nodes.split and mass[to + place] != 0.0:
                 nodes.split = n
-    if is_sparse:
+    if nodes.refactorize != 0:
         known = call_at(nodes.refactorize, (nodes.own, slot, 0)) != 0
         return known or call_at(nodes.repivot, (nodes.own, slot, 0)) != 0
     # Pivots that are weak in their columns are left to Python, which looks more closely.

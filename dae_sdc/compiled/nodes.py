@@ -37,13 +37,12 @@ class NodesMemory(ctypes.Structure):
             "trust maxiter",  # whether contractions of earlier solves are believed
             "solve_at factorize_at",  # addresses of functions of machine_newton.py, "solve" and "factorize"
             "substitute refactorize",  # likewise those with sparse factors; 0 with dense ones
-            "repivot solve_outside",  # in Python: new pivots, and solves with factors of SuperLU
+            "repivot solve_outside krylov",  # in Python: new pivots, solves by a linear solver, by GMRES or 0
             "triangles patterns",  # addresses of their parts, (S, 10), the first 0 without, and (S, 4)
             "lasted",  # factorisations with the same pivots, integers, (S,)
             "indices starts",  # of the CSC pattern, integers of 32 bits; 0 with dense matrices
             "work data",  # (4 n,), and the matrix that is factorised, (entries,)
-            "node_u node_du slot age_at node",  # of the node that is solved for
-            "entries",  # numbers in a matrix
+            "node_u node_du slot age_at node entries",  # of the node that is solved for; numbers in a matrix
         ),
         ("time", ctypes.c_double),  # at which the Jacobian is evaluated
         # Of dae_sdc.dae.newton.iterate; factors in the size of a correction, ``unit`` that of ``weights``.

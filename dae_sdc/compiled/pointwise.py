@@ -22,10 +22,8 @@ def equations_at_points(problem: ProblemDAE, sizes: Vector) -> PointwiseEquation
     """The equations of a problem as a correction of values, for sizes of the unknowns in a run."""
     # Shapes: sizes (n,).
     plain = problem.n <= LARGEST_COMPILED and problem.sparsity is None and not problem.chooses_branch
-    kernels = problem.kernels if plain else None
-    if kernels is None or not kernels.jacobian:
-        return PointwiseEquations(problem, sizes)
-    return MachinePoints(problem, sizes)
+    kernels = problem.solver_kernels if plain else None
+    return PointwiseEquations(problem, sizes) if kernels is None else MachinePoints(problem, sizes)
 
 
 class PointMemory(ctypes.Structure):

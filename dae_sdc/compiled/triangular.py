@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sparse
 
-from dae_sdc.dae.linear import SparseLU
+from dae_sdc.dae.linear import KLU, SparseLU
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError, SingularMatrixError
 from dae_sdc.sharing import filtering, once
@@ -91,7 +91,7 @@ def superlu_factors(lu: Any, matrix: Any) -> tuple[TriangularFactors, RowPattern
     # SciPy leaves out entries that are zero in SuperLU's factors, by chance or because the matrix stores
     # zeros, and need not be in the next one: those that can be filled follow from the pattern and the pivots.
     # Shapes: matrix (n, n).
-    parts = lu.parts() if isinstance(lu, SparseLU) else (lu.L, lu.U, lu.perm_r, lu.perm_c, None)
+    parts = lu.parts() if isinstance(lu, SparseLU | KLU) else (lu.L, lu.U, lu.perm_r, lu.perm_c, None)
     lower, upper, row_rank, column_rank, scale = parts
     rows, columns = _inverse_permutation(row_rank), _inverse_permutation(column_rank)
     # This conversion orders the entries of every row by their columns.

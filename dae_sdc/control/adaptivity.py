@@ -57,11 +57,14 @@ ALLOWED_BETWEEN = 1.0
 AT_INDEX_2 = 0.1
 FINEST_BETWEEN = 1e-8
 SEEN = 1e-3  # Error between the nodes, relative to the size of an unknown, with which its course is seen.
+# A run of so many steps whose pace, the time that a step has led on, is not twice what it was when they were
+# half as many, and that needs more steps than MOST_STEPS_LEFT at this pace, does not come to its end.
+STEPS_OF_PACE, FASTER, MOST_STEPS_LEFT = 20_000, 2.0, 1e10
 # What is looked at between the nodes: functions, which are located without other steps, or values.
 FUNCTIONS, VALUES = 1, 2
 
 # Attributes of :class:`AdaptivityDAE` that change from step to step.
-SAVED = tuple("_next _given _restarts _steps _look_at jumps _last_jump".split())
+SAVED = tuple("_next _given _restarts _steps _look_at jumps _last_jump _pace".split())
 
 
 def _end_slope(u: Any, n: int) -> Vector:
@@ -91,6 +94,7 @@ class AdaptivityDAE(StepRequests, MarkingControl):
     def __init__(self, controller: Any, params: dict[str, Any], description: dict[str, Any]) -> None:
         super().__init__(controller, params, description)
         self._driver = driver_of(controller, description)
+        self._leader = self._driver or controller
         if self._driver is not None:
             self._driver.adaptivity = self
         self.renew({})
@@ -159,7 +163,7 @@ class AdaptivityDAE(StepRequests, MarkingControl):
                 if isinstance(L.uend.polynomial, StepPolynomial):
                     L.uend.polynomial = L.uend.polynomial._replace(dt=L.params.dt)
             self.come_to = self.end_of_step(L)
-        if not accepted or (not S.status.restart and (self._driver or controller).events is None):
+        if not accepted or (not S.status.restart and self._leader.events is None):
             # An accepted step may have been shortened by a switch, with events.
             self._check_progress(S, L, outcome)
         self.check_limit(L, L.time)
@@ -273,6 +277,7 @@ class AdaptivityDAE(StepRequests, MarkingControl):
         self.sizes.most = self.params.dt_max
         self._given, self._restarts = None, False
         self._again, self._steps, self._look_at = False, 0, FIRST_LOOK
+        self._pace = 0, t0, np.inf
         self._limit = current()
         if self.params.time_limit < np.inf:
             self._limit = TimeLimit.from_now(self.params.time_limit)
@@ -308,7 +313,9 @@ class AdaptivityDAE(StepRequests, MarkingControl):
             # Errors of algebraic unknowns of index 1 do not follow from their polynomials: the equations give
             # them. Those of index 2 have u' of others between the nodes.
             index, read = np.array(L.prob.variable_index), np.array(self.params.read, dtype=bool)
-            held = (read | (self.params.between == VALUES)) & (tolerance.rtol >= FINEST_BETWEEN)
+            # Those that are not integrated are off by what the sweeps leave, whatever the step.
+            smooth = ~L.prob.is_algebraic | getattr(L.sweep, "integrates_algebraic", True)
+            held = smooth & (read | (self.params.between == VALUES)) & (tolerance.rtol >= FINEST_BETWEEN)
             counts = (index < 2) & (read | ~L.prob.is_algebraic) & (self.params.between > 0)
             if not getattr(L.sweep, "collocation", True):  # the end of a step is better than its stages
                 counts, held = counts & L.prob.is_algebraic, held & L.prob.is_algebraic
@@ -335,6 +342,7 @@ class AdaptivityDAE(StepRequests, MarkingControl):
         ahead = L.sweep.steps_ahead(value, time) if free and L.prob.noise is None else None
         if ahead is None:
             return None
+        most = min(most, self._next_pace - self._steps)
         if L.prob.run_scales.watched:
             most = min(most, self._look_at - self._steps)
         judged = self.sizes, self._shortest, self._between, hesitation
@@ -356,11 +364,27 @@ class AdaptivityDAE(StepRequests, MarkingControl):
     def finds_wrong_scales(self, L: Any, value: Any) -> bool:
         """Whether an accepted step shows that the run must be repeated, as a size of an unknown is wrong."""
         self._steps += 1
+        if self._steps == self._next_pace:
+            self._check_pace()
         if self._steps < self._look_at or not L.prob.run_scales.watched:
             return False
         self._look_at *= LOOKS_APART
         self._again = self._looks_back(L, value, False)
         return self._again
+
+    def _check_pace(self) -> None:
+        """End a run that would take steps without end, unless an event may end it."""
+        since, before, earlier = self._pace
+        pace, events = (self.come_to - before) / (self._steps - since), self._leader.events
+        self._pace = self._steps, self.come_to, pace
+        may_end = events is not None and any(event.last for event in events.params.events)
+        slow = pace <= FASTER * earlier < np.inf and self.t_end - self.come_to > MOST_STEPS_LEFT * pace
+        if slow and not may_end:
+            raise StepSizeError(
+                f"{self._steps - since} steps have led from t={before:.10g} to t={self.come_to:.10g} only, "
+                f"and more than {MOST_STEPS_LEFT:.0e} like them are left: look there for a jump that is not "
+                f"located, noise, or equations stiff for the method; give another rtol or sweeper"
+            )
 
     def must_repeat_run(self, L: Any, value: Any) -> bool:
         """Whether a run must be repeated with other sizes; if not, ``remark`` names those below tolerance."""
@@ -390,6 +414,10 @@ class AdaptivityDAE(StepRequests, MarkingControl):
             rise = "rises above its tolerance" if len(counted) == 1 else "rise above their tolerances"
             self.remark = f"{shown} never {rise}; give atol or nominal if smaller values count"
         return again
+
+    @property
+    def _next_pace(self) -> int:
+        return int(max(2 * self._pace[0], STEPS_OF_PACE // 2))
 
     @property
     def t_end(self) -> float:

@@ -119,18 +119,6 @@ def _remade(cls: Any) -> AdaptedProblem:
     return ours.__new__(ours)
 
 
-def is_foreign(problem: Any) -> bool:
-    """Whether a problem, or a class, is one of pySDC that gives F(t, u, u') by ``eval_f(u, du, t)``."""
-    cls: Any = problem if isinstance(problem, type) else type(problem)
-    if not issubclass(cls, Problem) or issubclass(cls, ProblemDAE):
-        return False
-    try:
-        inspect.signature(cls.eval_f).bind(None, "u", "du", "t")
-    except TypeError:
-        return False
-    return True
-
-
 @cache
 def adapted_class(cls: type[Any]) -> type[AdaptedProblem]:
     """The class of problems of this package for one of pySDC's DAE project, with its name and parameters."""
@@ -147,11 +135,16 @@ def adapted_class(cls: type[Any]) -> type[AdaptedProblem]:
 
 def adapted(problem: Any) -> Any:
     """A problem or a class of pySDC's DAE project as one of this package; anything else as it is."""
-    if not is_foreign(problem):
+    cls: Any = problem if isinstance(problem, type) else type(problem)
+    if not issubclass(cls, Problem) or issubclass(cls, ProblemDAE):
         return problem
-    if isinstance(problem, type):
-        return adapted_class(problem)
-    ours = _remade(type(problem))
+    try:
+        inspect.signature(cls.eval_f).bind(None, "u", "du", "t")
+    except TypeError:  # no F(t, u, u')
+        return problem
+    if cls is problem:
+        return adapted_class(cls)
+    ours = _remade(cls)
     ours._adapt(problem)
     return ours
 

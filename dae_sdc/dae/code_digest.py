@@ -27,10 +27,12 @@ class _UnknownError(Exception):
     """Machine code may hold a value of which there is no digest."""
 
 
-def machine_code_digest(
+def kept_digest(
     function: FunctionType, implementations: Mapping[Any, list[Any]] = IMPLEMENTATIONS
 ) -> str | None:
-    """The digest; None if there is none, so that what is compiled from the function cannot be kept."""
+    """The digest under which code is kept; None for what is typed at a prompt, or has no digest."""
+    if not Path(function.__code__.co_filename).exists():
+        return None
     content, reached, waiting = hashlib.sha256(), {function}, [function]
     try:
         for caller in waiting:
@@ -43,14 +45,6 @@ def machine_code_digest(
     except _UnknownError:
         return None
     return content.hexdigest()
-
-
-def kept_digest(
-    function: FunctionType, implementations: Mapping[Any, list[Any]] = IMPLEMENTATIONS
-) -> str | None:
-    """The digest under which code is kept; None for what is typed at a prompt, or has no digest."""
-    in_file = Path(function.__code__.co_filename).exists()
-    return machine_code_digest(function, implementations) if in_file else None
 
 
 @cache

@@ -22,7 +22,7 @@ import numba
 import numpy as np
 from llvmlite import ir
 from numba import _dynfunc, from_dtype, njit, types
-from numba.core import cgutils, config, event, ir as numba_ir, typeinfer
+from numba.core import cgutils, config, event, typeinfer
 from numba.core.caching import NullCache
 from numba.core.ccallback import CFunc
 from numba.core.codegen import JITCodeLibrary, RuntimeLinker
@@ -39,7 +39,7 @@ from numba.extending import intrinsic, models, overload, overload_method, regist
 
 from dae_sdc.dae.code_digest import IMPLEMENTATIONS, kept_digest, versioned
 from dae_sdc.dae.machine_code import CFunction, function_in
-from dae_sdc.dae.memory import is_inlined
+from dae_sdc.dae.memory import INLINED
 from dae_sdc.deadline import check
 from dae_sdc.errors import InputError
 from dae_sdc.sharing import alone, cache_directory, filtering, interrupted_later, read_kept, write_kept
@@ -293,51 +293,6 @@ The complex one is a residual of complex u, du and out.
 """
 
 
-@register_pass(mutates_CFG=False, analysis_only=False)
-class Inlining(FunctionPass):  # type: ignore[misc]
-    """Puts compiled functions in the place of the plain ones that ``inlined`` marks."""
-
-    _name = "dae_sdc_inlining"
-    compiler: ClassVar[type[LinkedCompiler]]
-    compiled: ClassVar[dict[Any, Any]] = {}
-
-    def __init__(self) -> None:
-        FunctionPass.__init__(self)
-
-    def run_pass(self, state: Any) -> bool:
-        """Replace what the function refers to, and change its operators."""
-        for block in state.func_ir.blocks.values():
-            for statement in block.find_insts(numba_ir.Assign):
-                value = statement.value
-                if isinstance(value, numba_ir.Global | numba_ir.FreeVar):
-                    value.value = self.replaced(value.value)
-                elif isinstance(value, numba_ir.Expr):
-                    self.operate(value)
-        return True
-
-    def replaced(self, value: Any) -> Any:
-        """The value that takes the place of a global or captured one."""
-        return self.function(value) if is_inlined(value) else value
-
-    def operate(self, expression: Any) -> None:
-        """Change an expression in place; a subclass may, this class does not."""
-
-    def function(self, plain: Any) -> Any:
-        """The compiled form of a plain function."""
-        if plain not in self.compiled:
-            self.compiled[plain] = inner(plain, pipeline_class=self.compiler)
-        return self.compiled[plain]
-
-
-class KernelCompiler(LinkedCompiler):
-    """numba's compiler with :class:`Inlining`."""
-
-    step = Inlining
-
-
-Inlining.compiler = KernelCompiler
-
-
 def view_as(kind: Any) -> Any:
     """An intrinsic that turns an address into a pointer, or into the record that stands there."""
 
@@ -371,6 +326,12 @@ def address_of(context: Any, pointer: Any) -> Any:
 
 # Decorator of functions that compiled code calls and Python may call.
 within_compiled = register_jitable(**INNER)
+
+
+def register_inlined() -> None:
+    """Let compiled code call the functions that ``inlined`` has marked since the last call."""
+    while INLINED:
+        register_jitable(**LINKED)(INLINED.pop())
 
 
 def _one_form(implementation: Callable[..., Any]) -> Callable[..., Any]:

@@ -16,11 +16,12 @@ import math
 import operator
 from collections.abc import Callable, Hashable
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numba import types
-from numba.core.compiler_machinery import register_pass
+from numba.core import ir as numba_ir
+from numba.core.compiler_machinery import FunctionPass, register_pass
 from numba.core.dispatcher import Dispatcher
 from numba.extending import intrinsic, overload
 
@@ -36,7 +37,7 @@ from dae_sdc.dae.compiling import (
     inner,
     integers,
 )
-from dae_sdc.dae.memory import STEP
+from dae_sdc.dae.memory import STEP, is_inlined
 from dae_sdc.dae.workspaces import SIGN, WorkspaceMemory
 
 # Relative error of a derivative beyond which the pattern is checked for missing entries.
@@ -229,37 +230,43 @@ FUNCTIONS: dict[Any, Any] = {
 
 
 @register_pass(mutates_CFG=False, analysis_only=False)
-class Perturbing(compiling.Inlining):
+class Perturbing(FunctionPass):  # type: ignore[misc]
     """Gives operators and functions their meaning for numbers with a perturbation."""
 
     _name = "dae_sdc_perturbing"
-    compiled = {}
+    compiled: ClassVar[dict[Any, Any]] = {}
+
+    def __init__(self) -> None:
+        FunctionPass.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        """Replace operators, and what the function refers to."""
+        for block in state.func_ir.blocks.values():
+            for statement in block.find_insts(numba_ir.Assign):
+                value = statement.value
+                if isinstance(value, numba_ir.Global | numba_ir.FreeVar):
+                    value.value = self.replaced(value.value)
+                elif isinstance(value, numba_ir.Expr) and value.op in ("binop", "inplace_binop"):
+                    if value.fn in OPERATORS:
+                        value.fn = value.immutable_fn = OPERATORS[value.fn]
+        return True
 
     def replaced(self, value: Any) -> Any:
-        """See :class:`~dae_sdc.dae.compiling.Inlining`; what numba has compiled is compiled anew."""
-        if isinstance(value, Dispatcher):
-            return self.function(value.py_func)
+        """What takes the place of a global or captured value; what numba has compiled is compiled anew."""
         if isinstance(value, ModuleType):
             return MODULES.get(value, value)
-        if callable(value) and isinstance(value, Hashable):
-            return FUNCTIONS.get(value, super().replaced(value))
-        return value
-
-    def operate(self, expression: Any) -> None:
-        """See :class:`~dae_sdc.dae.compiling.Inlining`."""
-        if expression.op == "binop":
-            expression.fn = OPERATORS.get(expression.fn, expression.fn)
-        elif expression.op == "inplace_binop" and expression.fn in OPERATORS:
-            expression.fn = expression.immutable_fn = OPERATORS[expression.fn]
+        plain = value.py_func if isinstance(value, Dispatcher) else value
+        if plain is value and not is_inlined(value):
+            return FUNCTIONS.get(value, value) if callable(value) and isinstance(value, Hashable) else value
+        if plain not in self.compiled:
+            self.compiled[plain] = inner(plain, pipeline_class=PerturbedCompiler)
+        return self.compiled[plain]
 
 
-class PerturbedCompiler(compiling.KernelCompiler):
+class PerturbedCompiler(compiling.LinkedCompiler):
     """numba's compiler with :class:`Perturbing`."""
 
     step = Perturbing
-
-
-Perturbing.compiler = PerturbedCompiler
 
 
 # --- the Jacobian's kernel ------------------------------------------------------------------------

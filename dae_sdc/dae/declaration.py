@@ -79,9 +79,8 @@ def check_class(cls: type[Any]) -> None:
             if not may_lack:
                 _require_method(f"{cls.__qualname__}.{name}", own[name], count + 1)
     for name, count in KERNELS.items():
-        given: Any = own.get(name)
-        if given is not None and given is not COMPLEX_STEP:
-            _require_kernel(f"{cls.__qualname__}.{name}", given, count)
+        if name in own and own[name] is not COMPLEX_STEP:
+            _require_kernel(f"{cls.__qualname__}.{name}", own[name], count)
 
 
 def checked_attribute(problem: Any, name: str, value: Any) -> Any:
@@ -166,8 +165,8 @@ def _check_value(which: str, name: str, value: Any, n: int) -> None:
     elif name == "dt":
         fine, wanted = is_number(value), "a number"
     elif name == "nominal":
-        fine = _shape(value) in ((), (n,)) and np.asarray(value).dtype.kind in "fiu"
-        wanted = f"a number or {n} of them, one an unknown"
+        fine, wanted = _shape(value) in ((), (n,)), f"a number or {n} of them, one an unknown"
+        fine = fine and np.asarray(value).dtype.kind in "fiu"
     elif name == "sparsity":
         fine = value is None or _shape(value) == (n, n)
         fine = fine and (value is None or np.dtype(getattr(value, "dtype", float)).kind in "biuf")

@@ -306,27 +306,27 @@ def _difference(
     state = attach(point, problem.n_diff)
     changes, reach = np.zeros((len(groups), n)), max(distance for distance, _ in _FORMULAS[order])
 
-    def change(group: Any, distance: float) -> Vector:
-        point[group] = values[group] + distance * reach * steps[group]
+    def value(group: Any, distance: float) -> Vector:
+        check()
+        point[group] = values[group] + distance * steps[group]
         shifted = problem.evaluate(state, fixed, t) if of_u else problem.evaluate(fixed, state, t)
         point[group] = values[group]
-        return np.asarray(shifted - base)
+        return shifted
+
+    def change(group: Any, part: float) -> Vector:
+        return np.asarray(value(group, part * reach) - base)
 
     across = np.zeros(n, dtype=bool)
     if order > 1 and problem.noise is None:
         across = _jumps(*_secants(change, slice(None)), SUSPECTED_JUMP)
     for k, group in enumerate(groups):
         for distance, weight in _FORMULAS[order]:
-            check()
-            point[group] = values[group] + distance * steps[group]
-            shifted = problem.evaluate(state, fixed, t) if of_u else problem.evaluate(fixed, state, t)
             if order == 1:
-                np.subtract(shifted, base, out=changes[k])
+                np.subtract(value(group, distance), base, out=changes[k])
             else:
-                changes[k] += weight * shifted
+                changes[k] += weight * value(group, distance)
         if across.any():
             changes[k, across] = _beside_jumps(change, group, reach, changes[k])[across]
-        point[group] = values[group]
     if problem.noise is not None:
         changes[np.abs(changes) <= NOISE_LIMIT * problem.noise.absolute] = 0.0
     if colouring is None:

@@ -71,31 +71,31 @@ class Kernels:
     owners: tuple[Any, ...] = field(default=(), repr=False)
 
 
-_NUMBER: Any = [ctypes.c_double]
-_ARRAY: Any = [ctypes.py_object]
+# Arguments of calls of kernels behind the address: numbers and arrays of doubles in C order.
+_NUMBER, _ARRAY = ctypes.c_double, ctypes.py_object
+ARGUMENTS: Final[dict[str, tuple[Any, ...]]] = {
+    "residual_at": (_NUMBER, *4 * [_ARRAY]),  # t, u, du, p and out: F(t, u, u'), shape (n,)
+    # The same at M nodes: t of shape (M,), u and u' of (M, n), and F or others, (M, K), for out.
+    "residuals_at": 5 * (_ARRAY,),
+    "jacobian_at": (_NUMBER, _ARRAY, _ARRAY, _NUMBER, _ARRAY, _ARRAY),  # t, u, du, c, p and out
+}
 
 
 class Calls:
-    """Calls of kernels from Python with arrays of doubles in C order, which are not checked."""
+    """Calls of kernels from Python by the names in :data:`ARGUMENTS`, loaded when first used; unchecked."""
 
-    # ``residual_at(address, t, u, du, p, out)`` writes F(t, u, u'), shape (n,); ``residuals_at`` takes t of
-    # shape (M,), u and u' of (M, n), and writes F or others, (M, K); ``jacobian_at(address, t, u, du, c, p,
-    # out)`` writes dF/du' + c dF/du.
-    residual_at: Any = functools.cached_property(lambda self: _call("residual_at", *_NUMBER, *4 * _ARRAY))
-    residuals_at: Any = functools.cached_property(lambda self: _call("residuals_at", *5 * _ARRAY))
-    jacobian_at: Any = functools.cached_property(
-        lambda self: _call("jacobian_at", *_NUMBER, *2 * _ARRAY, *_NUMBER, *2 * _ARRAY)
-    )
-
-
-def _call(name: str, *kinds: Any) -> Any:
-    # Python's lock is kept: giving it back would take longer than most evaluations.
-    return ctypes.PYFUNCTYPE(None, ctypes.c_int64, *kinds)(entry(f"dae_sdc.dae.compiling:{name}").address)
+    def __getattr__(self, name: str) -> Any:
+        if name not in ARGUMENTS:
+            raise AttributeError(name)
+        # Python's lock is kept: giving it back would take longer than most evaluations.
+        kind = ctypes.PYFUNCTYPE(None, ctypes.c_int64, *ARGUMENTS[name])
+        call = vars(self)[name] = kind(entry(f"dae_sdc.dae.compiling:{name}").address)
+        return call
 
 
 @functools.cache
 def machine() -> Calls:
-    """The calls of kernels, each of which is loaded when it is first used."""
+    """The calls of kernels."""
     return Calls()
 
 
@@ -116,7 +116,8 @@ def compile_kernel(function: Callable[..., None], kind: str) -> CFunction:
 def _compiled_kernel(function: Callable[..., None], kind: str) -> CFunction:
     module = importlib.import_module("dae_sdc.dae.compiling")
     try:
-        compiler = module.KernelCompiler
+        module.register_inlined()
+        compiler = module.LinkedCompiler
         if kind == "complex":
             compiler = importlib.import_module("dae_sdc.dae.complex_step").PerturbedCompiler
         compiled: CFunction = module.c_function(function, module.SIGNATURES[kind], pipeline_class=compiler)
@@ -214,16 +215,15 @@ class CompiledEquations:
         return compile_kernels(cls.residual_kernel, cls.jacobian_kernel)
 
     @property
-    def compiled_solvers(self) -> tuple[str, str]:
-        """The linear solvers that compiled code has for matrices of this kind, by name."""
-        return "auto", "dense" if self.sparsity is None else "superlu"
+    def compiled_solvers(self) -> tuple[str, ...]:
+        """The linear solvers whose factors or pivots compiled code uses itself for matrices of this kind."""
+        return ("auto", "dense") if self.sparsity is None else ("auto", "superlu", "klu")
 
     @property
     def solver_kernels(self) -> Kernels | None:
         """The kernels with which compiled code can solve for a step; None where it cannot."""
         known = self.kernels
-        able = known is not None and known.jacobian and self.linear_solver in self.compiled_solvers
-        return known if able else None
+        return known if known is not None and known.jacobian else None
 
     def residual_address(self) -> int:
         """Address of the compiled residual; 0 without one."""
@@ -239,20 +239,12 @@ def install_kernels(cls: type[Any]) -> None:
             raise InputError(
                 f"{cls.__qualname__} gives its equations twice, as eval_f and as residual_kernel"
             )
-        given = cls.residual_kernel
-        if not callable(given):
-            raise InputError(f"{cls.__qualname__}.residual_kernel must be a function; got {given!r}")
-        cls.eval_f = _compiled_residual(given)
+        cls.eval_f = _compiled_residual(cls.residual_kernel)
     elif "eval_f" in own:
         # Other equations than those of the class above, whose kernels are therefore not its own.
         cls.residual_kernel = None
     if "jacobian_kernel" in own:
         given = cls.jacobian_kernel
-        if not callable(given):
-            raise InputError(
-                f"{cls.__qualname__}.jacobian_kernel must be a function or COMPLEX_STEP of "
-                f"dae_sdc.dae.kernels; got {given!r}"
-            )
         if given is COMPLEX_STEP and cls.residual_kernel is None:
             raise InputError(
                 f"{cls.__qualname__} has jacobian_kernel = COMPLEX_STEP, which needs a residual_kernel"

@@ -243,7 +243,7 @@ class KLU(Refined):
     """
 
     # On chains twice as fast as SuperLU once the pattern has been analysed. On grids with constraints the
-    # factors lose digits, which iterative refinement brings back or SuperLU's factors in their place.
+    # factors lose digits, which iterative refinement brings back, or SuperLU's are taken in their place.
     # Shapes: matrix (n, n).
 
     def __init__(self, matrix: Any, like: Factorization | None = None) -> None:
@@ -260,23 +260,28 @@ class KLU(Refined):
             self._numeric = self._klu.numeric(analysis.matrix, analysis.symbolic)
         except ArithmeticError:
             raise _singular(matrix) from None
+        self._type = matrix.dtype
         self._judge(matrix)
-        self._instead = None if self.accurate else SparseLU(matrix)
+
+    @property
+    def nnz(self) -> int:
+        """Number of entries of both factors of the blocks."""
+        return sum(part.nnz for part in self.parts()[:2])
+
+    def parts(self) -> tuple[Any, Any, npt.NDArray[np.int32], npt.NDArray[np.intp], Vector | None]:
+        """See :meth:`SparseLU.parts`; L and U are those of blocks on the diagonal, without what is beside."""
+        known = self._klu.get_numeric(self._analysis.matrix, self._analysis.symbolic, self._numeric)[:5]
+        arrays = [tuple(np.ravel(numbers) for numbers in (part.V, part.I, part.CCS[0])) for part in known]
+        lower, upper, rows, columns, scale = (sparse.csc_matrix(part, shape=known[0].size) for part in arrays)
+        return lower, upper, rows.indices, np.argsort(columns.indices), scale.diagonal()[rows.indices].real
 
     def _substitute(self, rhs: Vector) -> Vector:
-        block = self._kvxopt.matrix(rhs)
+        # kvxopt takes the type of the numbers of a plain array as it is.
+        block = self._kvxopt.matrix(np.asarray(rhs, dtype=self._type))
         self._klu.solve(self._analysis.matrix, self._analysis.symbolic, self._numeric, block)
         # The array owns the block.
         solution: Vector = np.asarray(block)
         return solution[:, 0] if rhs.ndim == 1 else solution
-
-    def solve(self, rhs: Vector) -> Vector:
-        """See :class:`Factorization`."""
-        if self._instead is not None:
-            return self._instead.solve(rhs)
-        # A plain array of doubles: kvxopt takes the type of the numbers as it is.
-        solution: Vector = super().solve(np.asarray(rhs, dtype=np.float64))
-        return solution
 
 
 def _kvxopt() -> tuple[Any, Any]:
@@ -313,13 +318,12 @@ def factorize(matrix: Matrix, solver: str = "auto", like: Factorization | None =
     if solver == "superlu":
         return SparseLU(matrix, like)
     if solver == "klu":
-        return KLU(matrix, like)
+        made = KLU(matrix, like)
+        return made if made.accurate else SparseLU(matrix)
     if solver != "dense":
         raise InputError(unknown("linear solver", solver, SOLVERS))
-    return DenseLU(_dense(matrix) if sparse.issparse(matrix) else matrix)
-
-
-def _dense(matrix: Any) -> npt.NDArray[np.float64]:
+    if isinstance(matrix, np.ndarray):
+        return DenseLU(matrix)
     n = matrix.shape[0]
     if 8 * n * n > LARGEST_DENSE_BYTES:
         raise InputError(
@@ -327,8 +331,7 @@ def _dense(matrix: Any) -> npt.NDArray[np.float64]:
             f"{8 * n * n / 2**30:.3g} GiB, more than {LARGEST_DENSE_BYTES / 2**30:.3g} GiB; take 'superlu'"
         )
     # dgetrf works by columns and would copy rows.
-    array: npt.NDArray[np.float64] = matrix.toarray(order="F")
-    return array
+    return DenseLU(matrix.toarray(order="F"))
 
 
 def _singular(matrix: Any, scale: Vector | None = None) -> SingularMatrixError:
@@ -375,9 +378,6 @@ def krylov(
     of MGS-GMRES, SIAM J. Matrix Anal. Appl. 28 (2006) 264, for orthogonalising once.
     """
     # Shapes: rhs (n,).
-    for name, value in (("tolerance", tolerance), ("most", most)):
-        if not value > 0:
-            raise InputError(f"{name} must be positive; got {value!r}")
     residual = preconditioner.solve(rhs)
     x, whole, products = np.zeros(residual.size), float(dnrm2(residual)), 0
     if not 0.0 < whole < np.inf:

@@ -139,6 +139,7 @@ class Callback:
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _MARK = "_dae_sdc_inlined"
+INLINED: Final[list[Any]] = []  # Marked functions that numba is yet to be told of.
 
 
 def inlined(function: _Function) -> _Function:
@@ -146,6 +147,7 @@ def inlined(function: _Function) -> _Function:
     if not isinstance(function, FunctionType):
         raise InputError(f"inlined takes a plain Python function; got {function!r}")
     setattr(function, _MARK, True)
+    INLINED.append(function)
     return function
 
 

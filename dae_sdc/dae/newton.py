@@ -267,6 +267,17 @@ def _undetermined(unknown: str, equation: str) -> str:
     return f"it does not determine '{unknown}' (equation '{equation}')"
 
 
+def krylov_correction(system: ImplicitSystem, factors: Factorization, residual: Vector) -> tuple[Vector, int]:
+    """The correction for a residual by GMRES, with differences of F, and how many of them it takes."""
+    size = max(1.0, largest(system._u.ravel()), largest(system._du.ravel()))
+
+    def product(v: Vector) -> Vector:
+        step = ROOT_EPS * size / (largest(v) or 1.0)
+        return (system.changed(v, -step) - residual) / step
+
+    return krylov(product, residual, factors, GMRES_TOLERANCE, GMRES_PRODUCTS)
+
+
 @dataclass(eq=False)
 class ModifiedNewton:
     """Newton's method with a matrix for each ``key`` of systems that is kept while it contracts.
@@ -342,26 +353,19 @@ class ModifiedNewton:
 
     def get_state(self) -> dict[str, Any]:
         """State on which later solves depend, as numbers and arrays, for a checkpoint."""
-        places: dict[int, int] = {}
-        points: list[Any] = []
-
-        def place(linearization: Any) -> int:
-            """Number of a Jacobian, which several matrices may share; -1 for none."""
-            if linearization is None:
-                return -1
-            if id(linearization) not in places:
-                places[id(linearization)] = len(points)
-                several = isinstance(linearization, list)
-                parts = linearization if several else [linearization]
-                points.append((several, [(part.mass, part.stiffness) for part in parts]))
-            return places[id(linearization)]
-
+        used = [one.linearization for one in self.kept.values()]
+        used += self._linearization, self.last_linearization
+        # Several matrices may share a Jacobian; none has the place -1.
+        points = list({id(point): point for point in used if point is not None}.values())
+        places = [next((k for k, other in enumerate(points) if other is point), -1) for point in used]
+        parts = [point if isinstance(point, list) else [point] for point in points]
+        halves = [[(part.mass, part.stiffness) for part in several] for several in parts]
+        packed = [(isinstance(point, list), half) for point, half in zip(points, halves, strict=True)]
         kept = []
-        for key, one in self.kept.items():
+        for (key, one), place in zip(self.kept.items(), places, strict=False):
             factors = one.factors.parts() if isinstance(one.factors, DenseLU) else None
-            kept.append((key, np.frombuffer(one.numbers).tolist(), place(one.linearization), factors))
-        newest, used = place(self._linearization), place(self.last_linearization)
-        return {"points": points, "kept": kept, "newest": newest, "used": used, "age": self._age}
+            kept.append((key, np.frombuffer(one.numbers).tolist(), place, factors))
+        return {"points": packed, "kept": kept, "newest": places[-2], "used": places[-1], "age": self._age}
 
     def set_state(self, memory: Mapping[str, Any]) -> None:
         """Restore what :meth:`get_state` gave, to the last bit."""
@@ -401,7 +405,7 @@ class ModifiedNewton:
         if how == SOLVED and (not self.verifies or self._is_small(system)):
             return
         if len(history) == 1 and not history[0] < np.inf:
-            self._check_finite(system, self._residual)
+            self.check_finite(system, self._residual)
         system.restore()
         improve_differences(self.problem)
         try:
@@ -440,13 +444,7 @@ class ModifiedNewton:
             self.problem.work_counters["solve"].niter += 1
             return factors.solve(residual)
 
-        size = max(1.0, largest(system._u.ravel()), largest(system._du.ravel()))
-
-        def product(v: Vector) -> Vector:
-            step = ROOT_EPS * size / (largest(v) or 1.0)
-            return (system.changed(v, -step) - residual) / step
-
-        correction, products = krylov(product, residual, factors, GMRES_TOLERANCE, GMRES_PRODUCTS)
+        correction, products = krylov_correction(system, factors, residual)
         self.problem.work_counters["solve"].niter += products + 1
         # One that has not converged shows in the contraction, and brings a new preconditioner.
         return correction
@@ -553,7 +551,7 @@ class ModifiedNewton:
             tolerance = max(tolerance, self.forcing * self._history[0])
         return system.residual_is_small(tolerance)
 
-    def _check_finite(self, system: ImplicitSystem, residual: Vector) -> None:
+    def check_finite(self, system: ImplicitSystem, residual: Vector) -> None:
         """Raise EvaluationError for the first equation that is not finite, if there is one."""
         bad = np.flatnonzero(~np.isfinite(residual))
         if bad.size:
@@ -578,7 +576,7 @@ class ModifiedNewton:
 
     def _fail(self, system: ImplicitSystem, history: list[float]) -> None:
         residual = system.residual()
-        self._check_finite(system, residual)
+        self.check_finite(system, residual)
         scaled = np.abs(residual)
         if self.last_linearization is not None:
             scaled /= np.maximum(system.magnitude(self.last_linearization), 1e-300)

@@ -54,15 +54,12 @@ def is_small(
     base: Vector,
     relative: float,
     changed: Callable[[float, Vector], Vector],
-    allowed: Vector | None = None,
 ) -> bool:
     """Whether each entry of a residual is no larger than what tolerated changes of unknowns make of F."""
     # Unknowns are changed along random directions by as much as their error may be, or by more where that
     # would be lost in rounding.
-    # Shapes: left (N,), base (N,), allowed (N,).
-    enlarged = max(1.0, LEAST_RELATIVE_STEP / relative)
-    allowed = np.zeros_like(left) if allowed is None else allowed
-    allowed.fill(0.0)
+    # Shapes: left (N,), base (N,).
+    enlarged, allowed = max(1.0, LEAST_RELATIVE_STEP / relative), np.zeros_like(left)
     with np.errstate(all="ignore"):
         for direction in directions(len(left)):
             value = _finite(changed, enlarged, direction)

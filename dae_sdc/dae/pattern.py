@@ -264,34 +264,14 @@ class DiagonalPivotLU(Refined):
     def __init__(self, matrix: Any, pattern: _Order, settings: dict[str, Any]) -> None:
         self._order, self._rank = pattern.order, pattern.rank
         self._lu: SuperLU = splu(pattern.ordered(matrix), **SYMMETRIC, **settings)
+        # Row i of the matrix is row ``perm_r[i]`` of LU, column j is column ``perm_c[j]``.
+        self.perm_r: Places = self._lu.perm_r[self._rank]
+        self.perm_c: Places = self._lu.perm_c[self._rank]
         self._judge(matrix)
 
-    @property
-    def nnz(self) -> int:
-        """Number of entries of both factors."""
-        return int(self._lu.nnz)
-
-    @property
-    def L(self) -> Any:
-        """The lower factor in CSC form, with ones on its diagonal."""
-        return self._lu.L
-
-    @property
-    def U(self) -> Any:
-        """The upper factor in CSC form."""
-        return self._lu.U
-
-    @property
-    def perm_r(self) -> Places:
-        """Row i of the matrix is row ``perm_r[i]`` of LU."""
-        rows: Places = self._lu.perm_r[self._rank]
-        return rows
-
-    @property
-    def perm_c(self) -> Places:
-        """Column j of the matrix is column ``perm_c[j]`` of LU."""
-        columns: Places = self._lu.perm_c[self._rank]
-        return columns
+    def __getattr__(self, name: str) -> Any:
+        # L and U, of which SuperLU makes copies when they are asked for, and the number of entries ``nnz``.
+        return getattr(self._lu, name)
 
     def _substitute(self, rhs: Any) -> Any:
         return self._lu.solve(rhs[self._order])[self._rank]

@@ -248,7 +248,7 @@ def rounded(logarithm: Any) -> Any:
 
 
 def zeros(u0: Vector) -> Any:
-    """Which start values count as 0, see ``underflow`` of :class:`ScaleSettings`; bool, shape (n,)."""
+    """Which start values count as 0, see :data:`UNDERFLOW`; bool, shape (n,)."""
     sizes = np.abs(u0)
     return sizes <= max(UNDERFLOW, LEFT_OVER * float(sizes.max(initial=0.0)))
 

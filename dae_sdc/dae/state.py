@@ -174,22 +174,11 @@ class MeshDAE(mesh, metaclass=_WithAdvice):  # type: ignore[misc]
 
     def isend(self, dest: int | None = None, tag: int | None = None, comm: Any = None) -> Any:
         """Send the state and its polynomial forward in time; returns the request."""
-        return comm.Issend(self._message(), dest=dest, tag=tag)
+        return comm.issend(self, dest=dest, tag=tag)
 
     def irecv(self, source: int | None = None, tag: int | None = None, comm: Any = None) -> Receipt:
         """Receive what :meth:`isend` sent into this state, when the request returned is waited for."""
         return Receipt(self, comm, source, tag)
-
-    def _message(self) -> Vector:
-        known = () if self.polynomial is None else self.polynomial.pack()
-        return np.concatenate([self.view(np.ndarray), [self.provisional], known])
-
-    def _take(self, message: Vector) -> None:
-        """Become the state of which :meth:`_message` was received."""
-        self[:] = message[: self.size]
-        self.provisional = bool(message[self.size])
-        # A polynomial of its own every time tells a sweeper that the value is new.
-        self.polynomial = unpack(message[self.size + 1 :])
 
     def bcast(self, root: int | None = None, comm: Any = None) -> MeshDAE:
         """Give the state and its polynomial to all ranks; returns it, as a new state on those that receive.
@@ -203,20 +192,7 @@ class MeshDAE(mesh, metaclass=_WithAdvice):  # type: ignore[misc]
         """
         if comm.Get_size() == 1:
             return self
-        receives = comm.Get_rank() != root
-        length = np.zeros(1, dtype=np.int64)
-        message = np.empty(0)
-        if not receives:
-            message = self._message()
-            length[0] = message.size
-        comm.Bcast(length, root=root)
-        if receives:
-            message = np.empty(int(length[0]))
-        comm.Bcast(message, root=root)
-        state = self
-        if receives:
-            state = attach(np.empty(self.size), self.n_diff)
-            state._take(message)
+        state: MeshDAE = comm.bcast(self, root=root)
         if state.provisional:
             raise InputError(
                 f"{comm.Get_size()} steps at once of a method that solves a step in one sweep have ended "
@@ -242,14 +218,10 @@ class Receipt:
 
     def Wait(self) -> None:
         """Block until the message is there and take it over."""
-        # Its length depends on the sweeper that sends it.
-        from mpi4py import MPI
-
-        status = MPI.Status()
-        pending = self._comm.Mprobe(source=self._source, tag=self._tag, status=status)
-        message = np.empty(status.Get_count(MPI.DOUBLE))
-        pending.Recv(message)
-        self._state._take(message)
+        sent = self._comm.mprobe(source=self._source, tag=self._tag).recv()
+        self._state[:], self._state.provisional = sent, sent.provisional
+        # A polynomial of its own every time tells a sweeper that the value is new.
+        self._state.polynomial = sent.polynomial
 
 
 def attach(values: Vector, n_diff: int | None) -> MeshDAE:
@@ -358,14 +330,10 @@ class EndDerivative:
         """u' at the end of the step, shape (n,), a copy."""
         return self.value.copy()
 
-    def pack(self) -> Vector:
-        """All of it as one vector of numbers, for a message; :func:`unpack` is the inverse."""
-        return np.concatenate([[0.0], self.value])
-
 
 @dataclass(frozen=True)
 class EndWithInterior(EndDerivative):
-    """u' at the end of a step, and values within it, left out of messages, for a polynomial with its ends."""
+    """u' at the end of a step, and values within it for a polynomial with its ends."""
 
     theta: tuple[float, ...] = ()  # Where they are, in (0, 1).
     inner: Vector | None = None  # Shape (P, n). u there, if it was kept.
@@ -403,14 +371,6 @@ class StepPolynomial(NamedTuple):
             return self._replace(value=self.value.copy(), derivative=self.derivative.copy(), settled=settled)
         return self if settled == self.settled else self._replace(settled=settled)
 
-    def pack(self) -> Vector:
-        """All of it as one vector of numbers, for a message; :func:`unpack` is the inverse."""
-        k, n = self.n_integrated, self.value.shape[1]
-        about = [len(self.nodes), self.time, self.dt, k, n, self.settled, *self.nodes]
-        # Unknowns that are not integrated have no u' here; where all are, a method may continue any u.
-        value = self.value[:, k:] if k < n else self.value
-        return np.concatenate([about, value.ravel(), self.derivative[:, :k].ravel()])
-
     def continuation(self, time: float, dt: float, nodes: tuple[float, ...]) -> Vector:
         """Matrix from the nodes of this step to those of a step at ``time`` of size ``dt``."""
         # Rounded, so that equal steps find their matrix made although their times are sums.
@@ -437,22 +397,6 @@ def reaches(polynomial: Any, end: float, n_integrated: int) -> bool:
     if not isinstance(polynomial, StepPolynomial) or polynomial.n_integrated != n_integrated:
         return False
     return (end - polynomial.time) / polynomial.dt <= FARTHEST_EXTRAPOLATION
-
-
-def unpack(numbers: Vector) -> EndDerivative | StepPolynomial | None:
-    """The object that ``pack`` wrote as a vector; None for an empty one."""
-    if not numbers.size:
-        return None
-    m = int(numbers[0])
-    if m == 0:
-        return EndDerivative(numbers[1:])
-    time, dt, k, n = float(numbers[1]), float(numbers[2]), int(numbers[3]), int(numbers[4])
-    nodes, rest = tuple(numbers[6 : 6 + m].tolist()), numbers[6 + m :]
-    value = np.full((m, n), np.nan)
-    known = value[:, k:] if k < n else value
-    known[:] = rest[: known.size].reshape(known.shape)
-    derivative = rest[known.size :].reshape(m, k)
-    return StepPolynomial(time, dt, nodes, value, derivative, k, bool(numbers[5]))
 
 
 def packed_polynomial(polynomial: Any) -> dict[str, Any] | None:

@@ -62,13 +62,13 @@ def real_numbers(values: Any) -> Vector:
         raise TypeError(str(error).partition("\n")[0]) from None
 
 
-def shortened(value: Any, length: int = 80) -> str:
-    """``value`` in one line of at most ``length`` characters."""
+def shortened(value: Any) -> str:
+    """A value in one line of at most 80 characters."""
     try:
         text = " ".join(str(value).split())
     except Exception:  # a message must come about, whatever a value says of itself
         text = f"a {type(value).__name__}"
-    return text if len(text) <= length else f"{text[: length - 4]} ..."
+    return text if len(text) <= 80 else f"{text[:76]} ..."
 
 
 def is_sequence(value: Any) -> bool:

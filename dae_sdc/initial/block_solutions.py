@@ -16,13 +16,14 @@ from dae_sdc.dae.pattern import maximum_matching
 from dae_sdc.dae.state import Vector
 from dae_sdc.expressions.dag import Leaf
 from dae_sdc.initial.consistent import SolvedBlock
-from dae_sdc.initial.jets import Group, Integers, ModelJets, Part, groups_of, leaf_values
+from dae_sdc.initial.jets import Group, ModelJets, Part, groups_of
 from dae_sdc.initial.projection import TERM_ROUND_OFF, BlockEquations, EquationFunctions
 from dae_sdc.initial.solver import SEARCH, Given, pivots
 from dae_sdc.initial.systems import NotPolynomialError, nearest_angle, reader_of
+from dae_sdc.jets.graph import Integers, leaf_values
+from dae_sdc.jets.scalars import Reals, many_digits
 from dae_sdc.polynomials.homotopy import solve_polynomials
 from dae_sdc.structure.blocks import find_blocks, strong_components
-from dae_sdc.structure.scalars import Reals, many_digits, values_of
 
 # Distance, in units of the sizes of values, of the points that give the usual sizes of derivatives.
 SURROUNDING_DISTANCE = 0.1
@@ -239,12 +240,9 @@ class ManyDigits:
     # Shapes: x (jets,).
 
     def __init__(self, part: Part, cols: Sequence[int], x: Vector) -> None:
-        system = part.system
-        self._context, self._graph = many_digits(), system.model.graph
-        self._nodes = [*part.roots, *part.slopes.values()]
-        self._known = leaf_values(system, x)
+        self._context, self._part, self._known = many_digits(), part, leaf_values(part.place, part.known, x)
         place = {j: at for at, j in enumerate(cols)}
-        self._place = {system.jets[j]: at for j, at in place.items()}
+        self._place = {jet: place[j] for jet, j in part.place.items() if j in place}
         self._entries = [(e, i, place[j]) for e, (i, j) in enumerate(part.slopes) if j in place]
 
     def solve(self, start: Vector) -> Vector | None:
@@ -257,14 +255,14 @@ class ManyDigits:
             return mp.mpf(self._known(leaf)) if at is None else y[at]
 
         for _ in range(MOST_NEWTON_STEPS):
-            found = values_of(self._graph, self._nodes, Reals(mp, value))
+            found = self._part.in_numbers(Reals(mp, value))
             if found is None:
                 return None
             matrix = mp.zeros(n, n)
             for e, i, at in self._entries:
-                matrix[i, at] = found[n + e]
+                matrix[i, at] = found[1][e]
             try:
-                step = mp.lu_solve(matrix, mp.matrix(found[:n]))
+                step = mp.lu_solve(matrix, mp.matrix(found[0]))
             except (ZeroDivisionError, ValueError, TypeError):  # singular
                 return None
             y = [a - b for a, b in zip(y, step, strict=True)]
@@ -389,7 +387,7 @@ class BlockSolver:
 
     def _by_homotopy(self, block: Block, x: Vector, counts: Counter[str]) -> Vectors:
         near = x[block.cols]
-        reader = reader_of(self.system, block.part.roots, block.cols.tolist(), x)
+        reader = reader_of(self.system, block.part.nodes, block.cols.tolist(), x)
         branches = list(reader.branches())
         paths = sum(branch.paths for branch in branches if branch.constant is None)
         if paths > self.options.most_paths:
@@ -467,7 +465,7 @@ class BlockSolver:
 
     def _by_newton(self, block: Block, x: Vector, starts: int) -> Vectors:
         cols = block.cols
-        units = reader_of(self.system, block.part.roots, cols.tolist(), x).angles()
+        units = reader_of(self.system, block.part.nodes, cols.tolist(), x).angles()
         block.moves = {j: ({j: 1.0}, 2.0 * math.pi / abs(unit)) for j, unit in units.items()}
         sizes = self.given.sizes[cols]
         bounds = None if self.given.bounds is None else self.given.bounds[:, cols]

@@ -12,9 +12,10 @@ from scipy.linalg import lstsq, qr
 from dae_sdc.dae.scales import balanced
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import SingularMatrixError
-from dae_sdc.initial.jets import Integers, JetSystem
+from dae_sdc.initial.jets import JetSystem
 from dae_sdc.initial.projection import DIAGONAL_SHIFT, MOST_DENSE_ENTRIES, dense
 from dae_sdc.initial.solver import Booleans
+from dae_sdc.jets.graph import Integers
 from dae_sdc.structure.rank import LinearRows
 
 MOST_FOLLOWING_STEPS = 8  # Largest number of Gauss-Newton steps in a stage.

@@ -12,8 +12,9 @@ import numpy as np
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import DAEError, EvaluationError, InputError, NotReducibleError
-from dae_sdc.initial.neighbourhood import Neighbourhood, derivative_array, taylor_weights
+from dae_sdc.initial.neighbourhood import Neighbourhood
 from dae_sdc.initial.projection import dense
+from dae_sdc.jets.differences import Stencil, derivative_array
 
 # PAIRS, STEP: points of central differences on either side, and their distance in units of a time over
 # which the coefficients change little.
@@ -80,24 +81,6 @@ class _Constrained(NamedTuple):
     slopes: Vector | None = None
 
 
-class _Stencil(NamedTuple):
-    """Points of differences in units of their distance, and weights of their values in Taylor coefficients.
-
-    ``fewer`` are the weights without the last two points.
-    """
-
-    points: tuple[int, ...]
-    weights: Vector
-    fewer: Vector
-
-    @classmethod
-    def of(cls, first: int, highest: int, pairs: int = PAIRS) -> _Stencil:
-        """The stencil from a first point on, for Taylor coefficients up to an order."""
-        points = range(first, first + 2 * pairs + 1)
-        fewer = np.pad(taylor_weights(points[:-2], highest), ((0, 0), (0, 2)))
-        return cls(tuple(points), taylor_weights(points, highest), fewer)
-
-
 class ArrayProblem(ProblemDAE):
     r"""Equations F(t, u, u') = 0 with their hidden constraints, as equations of index 1.
 
@@ -135,7 +118,7 @@ class ArrayProblem(ProblemDAE):
         # Singular value, relative to the largest, that counts as 0.
         self._dependent = DEPENDENT * (DIFFERENCE_ERROR * STEP ** (1 - self._order))
         self._allowed = DISAGREEMENT * rtol
-        central, before, after = (_Stencil.of(first, self._order) for first in (-PAIRS, -2 * PAIRS, 0))
+        central, before, after = (Stencil(first, self._order, PAIRS) for first in (-PAIRS, -2 * PAIRS, 0))
         self._stencils = (central, before, after), (central, after, before)
         self._begin(near)
         found = self._at(near.t, near.u)
@@ -203,7 +186,7 @@ class ArrayProblem(ProblemDAE):
             return self._known[key]
         step, bound, failure = self._step, self._allowed, None
         # What comes before the start is no part of the run, and a value at a kink is that before it.
-        stencils = self._stencils[t <= self._near.t]
+        stencils = self._stencils[bool(t <= self._near.t)]
         for number in range(MOST_LENGTHS):
             for stencil in stencils:
                 try:
@@ -226,12 +209,11 @@ class ArrayProblem(ProblemDAE):
     def _key(self, t: float, u: Vector) -> Any:
         return t
 
-    def _constrained(self, t: float, u: Vector, step: float, stencil: _Stencil) -> tuple[_Constrained, float]:
+    def _constrained(self, t: float, u: Vector, step: float, stencil: Stencil) -> tuple[_Constrained, float]:
         """All constraints by differences with a step, and what fewer points change of them."""
         samples = [self._coefficients(t + k * step) for k in stencil.points]
         stacks = [np.array(part) for part in zip(*samples, strict=True)]
-        terms = _Linear(*(np.tensordot(stencil.weights, stack, 1) for stack in stacks))
-        doubts = _Linear(*(np.tensordot(stencil.weights - stencil.fewer, stack, 1) for stack in stacks))
+        terms, doubts = (_Linear(*map(of, stacks)) for of in (stencil.taylor, stencil.doubts))
         equations = samples[stencil.points.index(0)]
         if all(sample.mass is equations.mass for sample in samples):
             known = self._array_of
@@ -257,7 +239,7 @@ class ArrayProblem(ProblemDAE):
         return _Constrained(equations, array.rows, right, errors), float(doubt.max(initial=0.0))
 
     @staticmethod
-    def _error(array: _Array, stencil: _Stencil) -> float:
+    def _error(array: _Array, stencil: Stencil) -> float:
         """Error of the constraints by differences, relative to the terms of the equations."""
         return DIFFERENCE_ERROR / array.weakest * float(np.abs(stencil.weights).sum(axis=1).max())
 
@@ -361,8 +343,7 @@ class CurveArrayProblem(ArrayProblem):
     def _begin(self, near: Neighbourhood) -> None:
         self._step, self._dependent = STEP * near.time, DEPENDENT_BY_JACOBIANS
         self._inner = {
-            stencil.points: _Stencil.of(stencil.points[0] // 2, self._order, PAIRS // 2)
-            for stencil in self._stencils[0]
+            stencil: Stencil(stencil.first // 2, self._order, PAIRS // 2) for stencil in self._stencils[0]
         }
         self._slopes, self._slopes_at = np.zeros((self._order + 1, self.n)), near.t
         self._rows = _sizes_of_rows(*map(dense, near.halves(near.t, near.u, np.zeros(self.n))))
@@ -370,13 +351,13 @@ class CurveArrayProblem(ArrayProblem):
         for order in range(self._order + 1):
             self._find_slopes(near.t, near.u / near.sizes, self._stencils[1][0], order)
 
-    def _find_slopes(self, t: float, u: Vector, stencil: _Stencil, order: int) -> None:
+    def _find_slopes(self, t: float, u: Vector, stencil: Stencil, order: int) -> None:
         """Derivatives for which F and its derivatives up to an order vanish, as well as they can."""
         count = (order + 1) * self.n
         scale = ((self._step / self._near.time) ** np.arange(1, self._order + 2))[:, None]
         for _ in range(MOST_SLOPE_CORRECTIONS):
             z = self._slopes * scale
-            mass, stiffness = self._matrices(t, u, z, self._step, self._inner[stencil.points])
+            mass, stiffness = self._matrices(t, u, z, self._step, self._inner[stencil])
             block = self._block(mass, stiffness, self._step)[:count, :count]
             left = self._residual(t, u, z, self._step, stencil)[0].reshape(-1)[:count]
             change = np.linalg.lstsq(block, left, rcond=self._dependent)[0]
@@ -392,7 +373,7 @@ class CurveArrayProblem(ArrayProblem):
         return np.asarray(shift @ self._slopes)
 
     def _along(
-        self, function: Callable[..., Any], t: float, u: Vector, z: Vector, step: float, stencil: _Stencil
+        self, function: Callable[..., Any], t: float, u: Vector, z: Vector, step: float, stencil: Stencil
     ) -> list[Any]:
         """What a function of u, u' and t says at the points of a stencil on the polynomial."""
         powers = np.arange(self._order + 1)
@@ -403,18 +384,18 @@ class CurveArrayProblem(ArrayProblem):
         return [function(u_at, du_at, t + k * step) for u_at, du_at, k in points]
 
     def _residual(
-        self, t: float, u: Vector, z: Vector, step: float, stencil: _Stencil
+        self, t: float, u: Vector, z: Vector, step: float, stencil: Stencil
     ) -> tuple[Vector, Vector]:
         """Taylor coefficients of F along the curve, and what fewer points change of them."""
-        values = np.array(self._along(self._value, t, u, z, step, stencil))
-        return stencil.weights @ values, (stencil.weights - stencil.fewer) @ values
+        values = self._along(self._value, t, u, z, step, stencil)
+        return stencil.taylor(values), stencil.doubts(values)
 
     def _matrices(
-        self, t: float, u: Vector, z: Vector, step: float, stencil: _Stencil
+        self, t: float, u: Vector, z: Vector, step: float, stencil: Stencil
     ) -> tuple[Vector, Vector]:
         """Taylor coefficients of both parts of the Jacobian along the curve."""
         halves = zip(*self._along(self._scaled_halves, t, u, z, step, stencil), strict=True)
-        mass, stiffness = (np.tensordot(stencil.weights, np.array(half), 1) for half in halves)
+        mass, stiffness = map(stencil.taylor, halves)
         return mass, stiffness
 
     def _scaled_halves(self, u: Vector, du: Vector, t: float) -> tuple[Vector, Vector]:
@@ -422,12 +403,12 @@ class CurveArrayProblem(ArrayProblem):
         mass, stiffness = near.halves(t, near.sizes * u, near.sizes / near.time * du)
         return dense(mass) / self._rows[:, None], dense(stiffness) / self._rows[:, None]
 
-    def _constrained(self, t: float, u: Vector, step: float, stencil: _Stencil) -> tuple[_Constrained, float]:
+    def _constrained(self, t: float, u: Vector, step: float, stencil: Stencil) -> tuple[_Constrained, float]:
         near = self._near
         state = u / near.sizes
         scale = ((step / near.time) ** np.arange(1, self._order + 2))[:, None]
         z, before = self._expected(t) * scale, np.inf
-        mass, stiffness = self._matrices(t, state, z, step, self._inner[stencil.points])
+        mass, stiffness = self._matrices(t, state, z, step, self._inner[stencil])
         left, values, right = self._ranked(self._block(mass, stiffness, step), self._dependent)
         back = (right[: self._rank].T / values[: self._rank]) @ left[:, : self._rank].T
         for _ in range(MOST_SLOPE_CORRECTIONS):

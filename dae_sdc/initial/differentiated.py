@@ -20,9 +20,11 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import DAEError, EvaluationError, InputError
 from dae_sdc.expressions.dag import name_of
-from dae_sdc.initial.jets import Integers, JetSystem, Stage, offsets_stages, row_name
-from dae_sdc.initial.neighbourhood import LATER, Neighbourhood, in_sizes, taylor_weights
+from dae_sdc.initial.jets import JetSystem, Stage, offsets_stages, row_name
+from dae_sdc.initial.neighbourhood import LATER, Neighbourhood, in_sizes
 from dae_sdc.initial.projection import TERM_ROUND_OFF, Accuracy, dense
+from dae_sdc.jets.differences import Stencil
+from dae_sdc.jets.graph import Integers
 from dae_sdc.structure.analysis import Structure, structure
 from dae_sdc.structure.rank import floating_rank
 from dae_sdc.structure.signature import Signature
@@ -53,20 +55,15 @@ LEAST_TIME = 0.01
 TINY = float(np.finfo(float).tiny)
 
 
-def _places(order: int, forward: bool) -> range:
-    """Points of a difference, 2 p + 1 of them: -p, ..., p, or 0, ..., 2 p of a forward one."""
-    p = DIFFERENCES[order].pairs
-    return range(2 * p + 1) if forward else range(-p, p + 1)
-
-
 @cache
-def weights_of(order: int, forward: bool = False) -> Vector:
-    """Weights, shape (2 p + 1,), of the values at :func:`_places` in the difference for a derivative at 0."""
-    points = _places(order, forward)
-    weights: Vector = factorial(order) * taylor_weights(points, order)[order]
+def difference(order: int, forward: bool = False) -> tuple[Vector, Vector]:
+    """Points on both sides of 0, or after it, and weights of the values there in a derivative at 0."""
+    pairs = DIFFERENCES[order].pairs
+    stencil = Stencil(0 if forward else -pairs, order, pairs)
+    weights = factorial(order) * stencil.weights[order]
     if order:  # exactly 0 for constants
-        weights[points.index(0)] -= fsum(weights)
-    return weights
+        weights[stencil.points.index(0)] -= fsum(weights)
+    return np.array(stencil.points, dtype=np.float64), weights
 
 
 def patterns_near(near: Neighbourhood) -> tuple[Any, Any, tuple[Any, Any]]:
@@ -236,8 +233,8 @@ class ProblemJets(JetSystem):
     def _points(self, curve: Vector, order: int) -> tuple[Vector, Vector]:
         """Times of the points of a difference, relative to that of the curve, and weights of their values."""
         step = DIFFERENCES[order].step * self._shortened * self._time(curve)
-        distances: Vector = step * np.array(_places(order, self._forward), dtype=np.float64)
-        return distances, weights_of(order, self._forward) / max(step, 1e-300) ** order
+        points, weights = difference(order, self._forward)
+        return step * points, weights / max(step, 1e-300) ** order
 
     def with_steps(self, factor: float) -> ProblemJets:
         """A copy of the system with steps of differences multiplied by ``factor``."""

@@ -15,7 +15,7 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError, InconsistentStateError
 from dae_sdc.initial.block_solutions import BLOCKS, Block, BlockSolver, Plan, put
 from dae_sdc.initial.consistent import SingularStart, SolvedBlock, listed
-from dae_sdc.initial.jets import Group, ModelJets, Part, groups_of, leaf_values
+from dae_sdc.initial.jets import Group, ModelJets, Part, groups_of
 from dae_sdc.initial.solver import PIVOT_SIZES, SEARCH, Distance, Given, pivots
 from dae_sdc.initial.systems import (
     LARGEST_MULTIPLE,
@@ -24,6 +24,7 @@ from dae_sdc.initial.systems import (
     Polynomials,
     reader_of,
 )
+from dae_sdc.jets.graph import leaf_values
 from dae_sdc.polynomials.singular_points import SingularPoints, singular_points
 from dae_sdc.polynomials.witness import Decomposition, decompose
 from dae_sdc.text import brief
@@ -68,10 +69,10 @@ class Turn:
 
     def __init__(self, system: ModelJets, own: set[int], held: set[int]) -> None:
         self.system, self.held = system, held
-        self._rows = [i for i in range(len(system.roots)) if i not in own]
-        jets_of, place = system.model.graph.jets_of, system.place
-        self._jets = {i: {place[jet] for jet in jets_of(system.roots[i]) if jet in place} for i in self._rows}
-        self._value = leaf_values(system, np.zeros(len(system.jets)))
+        self._nodes, jets_of, place = system.part(None).nodes, system.model.graph.jets_of, system.place
+        self._rows = [i for i in range(len(self._nodes)) if i not in own]
+        self._jets = {i: {place[jet] for jet in jets_of(self._nodes[i]) if jet in place} for i in self._rows}
+        self._value = leaf_values(system.place, system.known, np.zeros(len(system.jets)))
         self._tries = 0
 
     def follow(self, moving: Mapping[int, float]) -> Moves:
@@ -84,7 +85,7 @@ class Turn:
             if not self._jets[i] & moving.keys():
                 continue
             slopes: list[dict[int, float]] = []
-            straight = self._linear(self.system.roots[i], frozenset(moving), slopes)
+            straight = self._linear(self._nodes[i], frozenset(moving), slopes)
             parts = [straight.get(j, 0.0) * rate for j, rate in moving.items()]
             left = math.fsum(parts)
             if abs(left) > VANISHING_RATE * max(map(abs, parts), default=0.0):
@@ -102,7 +103,7 @@ class Turn:
         # Values of later stages are tried first, because they depend on earlier ones.
         for j in sorted(self._jets[row] - moving.keys() - self.held, reverse=True):
             try:
-                slope = self._linear(self.system.roots[row], frozenset([j]), []).get(j, 0.0)
+                slope = self._linear(self._nodes[row], frozenset([j]), []).get(j, 0.0)
                 if slope:
                     return self.follow({**moving, j: -left / slope})
             except TurnError as error:
@@ -471,7 +472,7 @@ def solution_sets(
 ) -> tuple[SolutionSet, ...]:
     """The solution sets of all blocks that are not linear, with values of ``fixed`` by number put in."""
     groups = groups_of(system)
-    parts = [system.rows([i]) for i in range(len(system.roots))]
+    parts = [system.rows([i]) for i in range(len(system.derivatives))]
     x = np.zeros(len(system.jets))
     x[list(fixed)] = list(fixed.values())
     found: list[SolutionSet] = []
@@ -485,9 +486,7 @@ def solution_sets(
         equations = tuple(system.row_names[i] for i in rows)
         said: dict[str, Any] = {"stage": group.stage, "equations": equations}
         try:
-            branches = list(
-                reader_of(system, [system.roots[i] for i in rows], cols, x).branches(isolated=False)
-            )
+            branches = list(reader_of(system, system.rows(rows).nodes, cols, x).branches(isolated=False))
         except NotPolynomialError as why:
             found.append(SolutionSet(**said, variables=names, reason=f"no polynomials: {why}"))
             continue

@@ -11,14 +11,9 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError
 from dae_sdc.initial.differentiated import DIFFERENCES, TINY, patterns_near, structure_near
-from dae_sdc.initial.neighbourhood import (
-    LATER,
-    MOST_DENSE_UNKNOWNS,
-    Neighbourhood,
-    derivative_array,
-    taylor_weights,
-)
+from dae_sdc.initial.neighbourhood import LATER, MOST_DENSE_UNKNOWNS, Neighbourhood
 from dae_sdc.initial.projection import dense
+from dae_sdc.jets.differences import Stencil, derivative_array
 from dae_sdc.structure.analysis import index_of_unknowns
 
 # States near the given one at which the matrix pencil is looked at; all must give the same index.
@@ -176,7 +171,8 @@ def _known_rates(near: Neighbourhood, t: float, times: int) -> npt.NDArray[np.bo
     """The unknowns whose u' the equations determine for given u, differentiated so many times, by a rank."""
     n = near.n
     difference = DIFFERENCES[times]
-    distances: Vector = LATER * difference.step * np.arange(-difference.pairs, difference.pairs + 1.0)
+    stencil, distance = Stencil(-difference.pairs, times, difference.pairs), LATER * difference.step
+    distances: Vector = distance * np.array(stencil.points, dtype=np.float64)
     try:
         curve = near.where_they_hold(t, *near.point(0), distances)
         halves = [
@@ -187,10 +183,9 @@ def _known_rates(near: Neighbourhood, t: float, times: int) -> npt.NDArray[np.bo
     mass, stiffness = (np.array([dense(half) for half in side]) for side in zip(*halves, strict=True))
     rows = np.maximum(np.abs(mass), np.abs(stiffness)).max(axis=(0, 2))[None, :, None]
     mass, stiffness = mass / np.maximum(rows, TINY), stiffness / np.maximum(rows, TINY)
-    spacing = LATER * difference.step if times else 1.0
-    weights = taylor_weights(range(-difference.pairs, difference.pairs + 1), times)
-    taylor = weights / spacing ** np.arange(times + 1)[:, None]
-    array = derivative_array(*(np.tensordot(taylor, part, 1) for part in (mass, stiffness)))
+    array = derivative_array(
+        *(stencil.taylor(half, distance if times else 1.0) for half in (mass, stiffness))
+    )
     free = _kernel(array)[:n]
     return np.asarray(np.linalg.norm(free, axis=1) < REACHED_PART)
 

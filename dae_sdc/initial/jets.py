@@ -3,39 +3,29 @@
 from __future__ import annotations
 
 import copy
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sparse
 
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
-from dae_sdc.expressions.codegen import Compiled, compile_program
-from dae_sdc.expressions.dag import CONSTANTS, MOVING, Leaf, Op, integer_power, name_of
-from dae_sdc.expressions.graph import Input, Program
+from dae_sdc.expressions.dag import MOVING, Op, name_of
 from dae_sdc.initial.neighbourhood import Neighbourhood
 from dae_sdc.initial.projection import MOST_DENSE_ENTRIES, Accuracy, EquationFunctions
+from dae_sdc.jets.graph import GraphJets, Integers
 from dae_sdc.structure.analysis import Structure, regular_by_rounding, structure
 from dae_sdc.structure.consistent import Start
 from dae_sdc.structure.rank import is_singular
 from dae_sdc.structure.repair import repair
-from dae_sdc.structure.scalars import NoValueError
-
-Integers = npt.NDArray[np.int64]
 
 # Exponent from which on a line continues an exponential function where it would overflow at the guesses.
 LARGEST_EXPONENT: Final = 50.0
 ROUND_OFF: Final = 1e-13  # Ratio of singular values that rounding errors of numbers leave of 0.
 ROUND_OFF_AROUND: Final = 1e-14  # The same around a start, where the conductance of a diode may be 1e-13.
-MOST_BY_NUMPY: Final = 2000  # Instructions of a program after which the compiled interpreter reads it.
-
-_SWITCHES = frozenset({Op.ABS, Op.SIGN, Op.FLOOR, Op.MIN, Op.MAX, Op.LT, Op.LE})
 
 _PREFIXES = {0: "", 1: "derivative of ", 2: "second derivative of ", 3: "third derivative of "}
 
@@ -186,7 +176,7 @@ class ModelJets(JetSystem):
         self.jet_names = tuple(name_of(model.names[j], k) for j, k in jets)
         self.row_names = tuple(row_name(model.equation_names[i], k) for i, k in rows)
         self.row_orders = tuple(k for _, k in rows)
-        self.roots = [graph.total_derivative(model.roots[i], k) for i, k in rows]
+        self.derivatives = [(model.roots[i], k) for i, k in rows]
         self.place = {jet: number for number, jet in enumerate(jets)}
         self._add(
             (name, root) for name, root in model.redundant if set(graph.depends(root)) <= self.place.keys()
@@ -208,19 +198,12 @@ class ModelJets(JetSystem):
                     f"those"
                 )
             at = max((of_jet[j] for j in jets if j is not None), default=0)
-            row, stage = len(self.roots), self.stages[at]
+            row, stage = len(self.derivatives), self.stages[at]
             own = Stage(np.append(stage.rows, row), stage.jets)
             self.stages = (*self.stages[:at], own, *self.stages[at + 1 :])
-            self.roots, self.row_names = [*self.roots, root], (*self.row_names, name)
+            self.derivatives, self.row_names = [*self.derivatives, (root, 0)], (*self.row_names, name)
             # What no equation of the run says is hidden in it.
             self.row_orders = (*self.row_orders, 1)
-
-    def input_of(self, leaf: Leaf) -> Input:
-        """The program input of a leaf."""
-        if leaf.kind == "u":
-            # A derivative of higher order than all values cancels in the equations.
-            return Input("u", self.place.get((leaf.index, leaf.order), len(self.jets)))
-        return Input(leaf.kind, leaf.index)
 
     def with_conditions(self, values: Mapping[Any, float]) -> ModelJets:
         """The equations of the start with expressions of unknowns that have given values."""
@@ -235,12 +218,12 @@ class ModelJets(JetSystem):
     def holds_added(self, x: Vector) -> bool:
         """Whether the equations hold that were added to those of the run."""
         first = int((self.analysis.c + 1).sum())
-        part = self.rows(range(first, len(self.roots)))
+        part = self.rows(range(first, len(self.derivatives)))
         return not part.rows or bool((np.abs(part.values(x)) <= 10.0 * self.tolerance * part.terms(x)).all())
 
     def part(self, stage: int | None) -> Part:
         """The equations of a stage, of all stages if None."""
-        return self.rows(range(len(self.roots)) if stage is None else self.stages[stage].rows.tolist())
+        return self.rows(range(len(self.derivatives)) if stage is None else self.stages[stage].rows.tolist())
 
     def rows(self, numbers: Sequence[int]) -> Part:
         """Some of the equations, kept for who asks again."""
@@ -266,15 +249,10 @@ class ModelJets(JetSystem):
         share = graph.parameter(len(self.parameters))
         rest = graph.sub(graph.one, share)
         mixed = {
-            i: graph.add(graph.mul(share, self.model.roots[i]), graph.mul(rest, root))
+            self.model.roots[i]: graph.add(graph.mul(share, self.model.roots[i]), graph.mul(rest, root))
             for i, root in simpler.items()
         }
-        rows = offsets_stages(self.analysis.c, self.analysis.d)[0]
-        other.roots = [
-            graph.total_derivative(mixed[i], k) if i in mixed else root
-            for (i, k), root in zip(rows, self.roots, strict=False)
-        ]
-        other.roots += self.roots[len(rows) :]
+        other.derivatives = [(mixed.get(root, root), order) for root, order in self.derivatives]
         other._parts, other.known = {}, {**self.known, "p": np.append(self.parameters, 0.0)}
 
         def at(value: float) -> ModelJets:
@@ -286,7 +264,8 @@ class ModelJets(JetSystem):
     def limited(self) -> ModelJets | None:
         """See :class:`JetSystem`."""
         graph = self.model.graph
-        exponentials = [node for node in graph.below(self.roots) if graph.op[node] is Op.EXP]
+        roots = [root for root, _ in self.derivatives]
+        exponentials = [node for node in graph.below(roots) if graph.op[node] is Op.EXP]
         largest, limited = graph.constant(LARGEST_EXPONENT), dict[int, int]()
         for node in exponentials:
             (exponent,) = graph.substitute(graph.operands(node), limited)
@@ -294,7 +273,9 @@ class ModelJets(JetSystem):
             beyond = graph.add(graph.one, graph.sub(exponent, least))
             limited[node] = graph.mul(graph.call(Op.EXP, least), beyond)
         other = copy.copy(self)
-        other._parts, other.roots, other._is_limited = {}, graph.substitute(self.roots, limited), True
+        orders = [order for _, order in self.derivatives]
+        other.derivatives = list(zip(graph.substitute(roots, limited), orders, strict=True))
+        other._parts, other._is_limited = {}, True
         return None if self._is_limited or not limited else other
 
     def values(self, x: Vector, stage: int | None = None) -> Vector:
@@ -317,181 +298,13 @@ class ModelJets(JetSystem):
         return part.dense(x, columns)
 
 
-class Repeated:
-    """A program of the equations of a system that is evaluated again and again."""
-
-    def __init__(self, program: Program, known: Mapping[str, Vector], jets: int) -> None:
-        self.program, self._known, self._jets = program, known, jets
-        self._count, self._u = 0, np.zeros(jets + 1)
-        self._compiled: Compiled | None = None
-
-    @classmethod
-    def of(cls, system: ModelJets, nodes: list[int]) -> Repeated:
-        """The program of expressions of the values of a system."""
-        return cls(system.model.graph.program(nodes, system.input_of), system.known, len(system.jets))
-
-    def __call__(self, x: Vector, t: Vector | None = None) -> Vector:
-        """Outputs at values x of shape (jets,) or (jets, points), at the points' times t."""
-        self._count += len(self.program.code) if t is None and x.ndim == 1 else 0
-        if self._count <= MOST_BY_NUMPY or x.ndim > 1 or t is not None:
-            return self.program.evaluate(self._inputs(x, t))
-        if self._compiled is None:
-            self._compiled = compile_program(self.program, "residual", "tape")
-        self._u[:-1] = x
-        return self._compiled.at(float(self._known["t"][0]), self._u, self._known["p"])
-
-    @cached_property
-    def sizes(self) -> Repeated:
-        """Sizes of the terms of the outputs."""
-        return Repeated(self.program.sizes, self._known, self._jets)
-
-    def _inputs(self, x: Vector, t: Vector | None = None) -> Vector:
-        known = {**self._known, "u": np.concatenate([x, np.zeros((1, *x.shape[1:]))])}
-        known |= {} if t is None else {"t": t[None]}
-        inputs = np.empty((len(self.program.inputs), *x.shape[1:]))
-        for kind, (slots, numbers) in self.program.places.items():
-            own = known[kind][numbers]
-            inputs[slots] = own if own.ndim == x.ndim else own.reshape(-1, *[1] * (x.ndim - 1))
-        return inputs
-
-
-class Part:
+class Part(GraphJets):
     """Some of the equations of a system, and their derivatives with respect to all values."""
 
     def __init__(self, system: ModelJets, rows: Sequence[int]) -> None:
-        self.system, self.rows = system, list(rows)
-        self.roots = [system.roots[i] for i in rows]
-        self._linear: dict[frozenset[int], bool] = {}
-        self._chosen: dict[tuple[int, ...], Integers] = {}
-
-    @cached_property
-    def slopes(self) -> dict[tuple[int, int], int]:
-        """Nodes of the partial derivatives, by position of the equation and number of the value."""
-        graph, place = self.system.model.graph, self.system.place
-        return {
-            (i, place[jet]): slope
-            for i, root in enumerate(self.roots)
-            for jet, slope in graph.slopes(root).items()
-            if jet in place
-        }
-
-    @cached_property
-    def _columns(self) -> tuple[Integers, Integers, Integers]:
-        """The order of the pattern by columns, its rows in that order, and where each column begins."""
-        rows, columns = np.array(list(self.slopes), dtype=np.int64).reshape(-1, 2).T
-        order = np.lexsort((rows, columns))
-        starts = np.searchsorted(columns[order], np.arange(len(self.system.jets) + 1))
-        return order, rows[order].astype(np.int32), starts.astype(np.int32)
-
-    @cached_property
-    def switches(self) -> list[tuple[int, int]]:
-        """Pairs of the position of an equation and the number of a value that selects its branch."""
-        place, graph = self.system.place, self.system.model.graph
-        nodes = [[node for node in graph.below([root]) if graph.op[node] in _SWITCHES] for root in self.roots]
-        return [
-            (i, place[jet])
-            for i, deciding in enumerate(nodes)
-            for jet in graph.jets_of(*deciding)
-            if jet in place
-        ]
-
-    @cached_property
-    def depends(self) -> Integers:
-        """Numbers of all values on which the equations depend."""
-        return np.unique(np.array([j for _, j in [*self.slopes, *self.switches]], dtype=np.int64))
-
-    @cached_property
-    def _equations(self) -> Repeated:
-        return Repeated.of(self.system, self.roots)
-
-    @cached_property
-    def _derivatives(self) -> Repeated:
-        return Repeated.of(self.system, list(self.slopes.values()))
-
-    def values(self, x: Vector, t: Vector | None = None) -> Vector:
-        """Residuals at all values x, of shape (jets,) or (jets, points), and at times t of the points."""
-        return self._equations(x, t)
-
-    def terms(self, x: Vector) -> Vector:
-        """Sizes of the terms of the equations at all values x."""
-        return self._equations.sizes(x)
-
-    def jacobian(self, x: Vector) -> Any:
-        """Jacobian of the equations with respect to all values, CSC."""
-        order, indices, starts = self._columns
-        shape = len(self.rows), len(self.system.jets)
-        return sparse.csc_matrix((self._derivatives(x)[order], indices, starts), shape=shape)
-
-    def dense(self, x: Vector, columns: Sequence[int], t: Vector | None = None) -> Vector:
-        """Jacobian of the equations with respect to some values, shape (points, rows, columns)."""
-        # Shapes: x (jets,) or (jets, points), t (points,).
-        key = tuple(columns)
-        if key not in self._chosen:
-            place = {j: at for at, j in enumerate(key)}
-            own = [(e, i, place[j]) for e, (i, j) in enumerate(self.slopes) if j in place]
-            self._chosen[key] = np.array(own, dtype=np.int64).reshape(-1, 3).T
-        entries, at, of = self._chosen[key]
-        found = np.zeros((*x.shape[1:], len(self.rows), len(key)))
-        found[..., at, of] = self._derivatives(x, t)[entries].T
-        return found
-
-    def is_linear(self, columns: Iterable[int]) -> bool:
-        """Whether the equations are linear in some values together."""
-        own = frozenset(columns)
-        if own not in self._linear:
-            graph, jets, place = self.system.model.graph, self.system.jets, self.system.place
-            leaves = {graph.variable(*jets[j]) for j in own}
-            # Values may stand in derivatives and cancel there.
-            self._linear[own] = not any(j in own for _, j in self.switches) and not any(
-                own & {place.get(jet) for jet in graph.depends(slope)}
-                for (_, j), slope in self.slopes.items()
-                if j in own and leaves.intersection(graph.below([slope]))
-            )
-        return self._linear[own]
-
-
-Range = tuple[float, float]
-
-
-class Ranges:
-    """Ranges of smooth expressions, up to round-off, where each leaf runs through a range of its own."""
-
-    def __init__(self, leaf: Callable[[Leaf], Range]) -> None:
-        self.leaf = leaf
-        rising = (Op.EXP, Op.LOG, Op.SINH, Op.TANH, Op.ATAN, Op.ASINH)
-        self._rules: dict[Op, Callable[..., Range]] = {
-            **{op: lambda a, f=op.numpy: (float(f(a[0])), float(f(a[1]))) for op in rising},
-            **dict.fromkeys((Op.SIN, Op.COS), lambda a: (-1.0, 1.0)),
-            Op.ADD: lambda a, b: (a[0] + b[0], a[1] + b[1]),
-            Op.NEG: lambda a: (-a[1], -a[0]),
-            Op.MUL: self._product,
-            Op.DIV: lambda a, b: self._product(a, self._power(b, -1)),
-            Op.INTPOW: self._power,
-        }
-
-    def number(self, value: Any, residue: int) -> Range:
-        """A constant: a range of one value."""
-        size = float(CONSTANTS[value] if isinstance(value, str) else value)
-        return size, size
-
-    def value(self, op: Op, operands: Sequence[Any]) -> Range:
-        """The range of an operation; NoValueError where it may have a pole, or is not smooth."""
-        rule = None if None in operands else self._rules.get(op)
-        low, high = (math.nan, math.nan) if rule is None else rule(*operands)
-        if not low <= high:
-            raise NoValueError
-        return low, high
-
-    def _product(self, a: Range, b: Range) -> Range:
-        if a is b:  # the range of one expression
-            return self._power(a, 2)
-        ends = [x * y if x and y else 0.0 for x in a for y in b]
-        return min(ends), max(ends)
-
-    def _power(self, a: Range, exponent: int) -> Range:
-        # At a 0 within, where an even power is least, and a negative one raises ZeroDivisionError.
-        ends = [float(integer_power(x, exponent)) for x in (*a, min(max(0.0, a[0]), a[1]))]
-        return min(ends), max(ends)
+        derivatives = [system.derivatives[i] for i in rows]
+        super().__init__(system.model.graph, derivatives, system.place, system.known)
+        self.rows = list(rows)
 
 
 @dataclass(eq=False)
@@ -518,15 +331,3 @@ def groups_of(system: ModelJets) -> list[Group]:
         for stage in analysis.stages
         for task in stage.tasks
     ]
-
-
-def leaf_values(system: ModelJets, x: Vector) -> Callable[[Leaf], float]:
-    """A function that gives the values of leaves at x of shape (jets,); 0 for higher derivatives."""
-
-    def value(leaf: Leaf) -> float:
-        if leaf.kind == "u":
-            place = system.place.get((leaf.index, leaf.order))
-            return 0.0 if place is None else float(x[place])
-        return system.t if leaf.kind == "t" else float(system.known["p"][leaf.index])
-
-    return value

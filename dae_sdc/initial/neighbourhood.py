@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from contextlib import suppress
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -25,33 +24,6 @@ MOST_DENSE_UNKNOWNS = 100
 MOST_CORRECTIONS = 12  # Steps of Newton's method to a point at which F = 0.
 HELD = 1e-9  # Distance from such a point, in sizes of the unknowns, that counts as none.
 USUAL_TOLERANCE = 1e-6  # Relative tolerance of the run for which sizes are taken.
-
-
-def taylor_weights(points: Sequence[int], highest: int) -> Vector:
-    """Weights, shape (highest + 1, K), of values at whole numbers in their Taylor coefficients at 0."""
-    weights = np.zeros((highest + 1, len(points)))
-    for j, here in enumerate(points):
-        # Whole numbers, and so exact, where a Vandermonde matrix is not well conditioned.
-        others = [point for point in points if point != here]
-        lagrange = np.polynomial.polynomial.polyfromroots(others) / prod(here - k for k in others)
-        weights[:, j] = lagrange[: highest + 1]
-    return weights
-
-
-def derivative_array(mass: Vector, stiffness: Vector) -> Vector:
-    """The derivatives of F by those of u', from the Taylor coefficients of dF/du' and dF/du along a curve.
-
-    Row k is the Taylor coefficient k of F, column l that of u'.
-    """
-    # Shapes: mass and stiffness (K, n, n) -> (K n, K n).
-    count, n = mass.shape[:2]
-    array = np.zeros((count, n, count, n))
-    for k in range(count):
-        for power in range(k + 1):
-            array[k, :, power] = mass[k - power]
-            if power < k:
-                array[k, :, power] += stiffness[k - power - 1] / (power + 1)
-    return array.reshape(count * n, count * n)
 
 
 class Neighbourhood:

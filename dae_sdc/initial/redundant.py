@@ -13,6 +13,7 @@ import numpy as np
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InconsistentStateError
 from dae_sdc.initial.consistent import listed
+from dae_sdc.jets.graph import GraphJets
 from dae_sdc.structure.dependent import closed, square
 from dae_sdc.structure.rank import LinearRows
 
@@ -41,16 +42,12 @@ def require_implied(system: Any, x: Vector) -> None:
         return
     offsets, first = system.analysis, len(system.jets)
     more = [(j, int(order) + 1) for j, order in enumerate(offsets.d)]
-    rows = [graph.total_derivative(system.model.roots[i], int(c) + 1) for i, c in enumerate(offsets.c)]
-    wider, count, known = copy.copy(system), len(system.roots), len(system.roots) + len(rows)
-    wider.jets, wider._parts = (*system.jets, *more), {}
-    wider.place = {jet: at for at, jet in enumerate(wider.jets)}
-    rates = [
-        graph.total_derivative(root) if set(graph.depends(root)) <= system.place.keys() else root
-        for _, root in left
-    ]
-    wider.roots = [*system.roots, *rows, *rates]
-    part, columns = wider.part(None), range(first, len(wider.jets))
+    rows = [(root, int(c) + 1) for root, c in zip(system.model.roots, offsets.c, strict=True)]
+    rates = [(root, int(set(graph.depends(root)) <= system.place.keys())) for _, root in left]
+    place = {jet: at for at, jet in enumerate((*system.jets, *more))}
+    part = GraphJets(graph, [*system.derivatives, *rows, *rates], place, system.known)
+    count, columns = len(system.derivatives), range(first, len(place))
+    known = count + len(rows)
     whole = np.append(x, np.zeros(len(more)))
     with np.errstate(all="ignore"):
         matrix, values = part.dense(whole, columns)[count:known], part.values(whole)[count:known]

@@ -33,10 +33,11 @@ from dae_sdc.initial.given import (
     split,
 )
 from dae_sdc.initial.index import index_of
-from dae_sdc.initial.jets import JetSystem, ModelJets, leaf_values
+from dae_sdc.initial.jets import JetSystem, ModelJets
 from dae_sdc.initial.projection import project
 from dae_sdc.initial.redundant import left_out, require_implied
 from dae_sdc.initial.solver import SEARCH, Booleans, Given, Solver
+from dae_sdc.jets.graph import leaf_values
 from dae_sdc.registry import unknown
 from dae_sdc.sharing import Recent, one_at_a_time
 
@@ -388,7 +389,7 @@ def _define(system: ModelJets, point: Vector, known: Any, held: Any) -> Any:
         own = set(definition.unknowns)
         places = [at for at, (j, _) in enumerate(system.jets) if j in own and not held[at]]
         auxiliary[places], known[places] = True, False
-        found = definition.solve(system.model.graph, leaf_values(system, point)) or ()
+        found = definition.solve(system.model.graph, leaf_values(system.place, system.known, point)) or ()
         for j, value in zip(definition.unknowns, found, strict=False):
             at = system.place.get((j, 0))
             if at is not None and not held[at]:

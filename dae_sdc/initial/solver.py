@@ -17,7 +17,7 @@ from dae_sdc.deadline import limited, under_way
 from dae_sdc.errors import InconsistentStateError, TimeLimitError
 from dae_sdc.initial.consistent import REPORTED_CHANGE, Change, listed
 from dae_sdc.initial.given import OUTSIDE, shown_bounds
-from dae_sdc.initial.jets import Integers, JetSystem, ModelJets, Ranges, Stage, leaf_values
+from dae_sdc.initial.jets import JetSystem, ModelJets, Stage
 from dae_sdc.initial.projection import (
     MOST_PROJECTION_STEPS,
     Accuracy,
@@ -28,8 +28,9 @@ from dae_sdc.initial.projection import (
     dense,
     project,
 )
+from dae_sdc.jets.graph import Integers, leaf_values
+from dae_sdc.jets.scalars import Ranges, values_of
 from dae_sdc.structure.rank import Span
-from dae_sdc.structure.scalars import values_of
 from dae_sdc.text import brief
 
 Booleans = npt.NDArray[np.bool_]
@@ -606,11 +607,11 @@ class Solver(Ways):
         part, (first, *others) = system.rows(rows.tolist()), jets.tolist()
         if others or part.is_linear([first]):
             return bool(part.is_linear(jets.tolist()))
-        bounds, value = self.given.bounds, leaf_values(system, x)
+        bounds, value = self.given.bounds, leaf_values(system.place, system.known, x)
         within = (-np.inf, np.inf) if bounds is None else tuple(bounds[:, first].tolist())
         ranges = Ranges(lambda leaf: within if leaf[1:] == system.jets[first] else (value(leaf),) * 2)
         with np.errstate(all="ignore"):
-            found = values_of(system.model.graph, [*part.roots, part.slopes[0, first]], ranges)
+            found = values_of(system.model.graph, [*part.nodes, part.slopes[0, first]], ranges)
         return found is not None and (found[1][0] >= 0.0 or found[1][1] <= 0.0)
 
     def _block(self, x: Vector, jets: Integers, rows: Integers | slice = slice(None)) -> BlockEquations:

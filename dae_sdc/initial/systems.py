@@ -16,7 +16,8 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError
 from dae_sdc.expressions.dag import Leaf, Op
 from dae_sdc.expressions.graph import Graph
-from dae_sdc.initial.jets import ModelJets, leaf_values
+from dae_sdc.initial.jets import ModelJets
+from dae_sdc.jets.graph import leaf_values
 from dae_sdc.polynomials.polynomials import Complexes, PolynomialSystem
 
 MOST_TERMS = 5000  # Largest number of terms of a polynomial up to which equations are multiplied out.
@@ -241,7 +242,7 @@ def reader_of(system: ModelJets, roots: Sequence[int], cols: Sequence[int], x: V
         roots,
         [Leaf("u", j, k) for j, k in jets],
         [system.jet_names[j] for j in cols],
-        leaf_values(system, x),
+        leaf_values(system.place, system.known, x),
     )
 
 

@@ -47,6 +47,7 @@ from dae_sdc.errors import (
     SingularMatrixError,
     SolveError,
     StepSizeError,
+    UnresolvedError,
     words_of,
 )
 from dae_sdc.initial.consistent import listed
@@ -70,6 +71,9 @@ if TYPE_CHECKING:
 # Ratio of the largest value of an algebraic unknown to those outside a part of the run, from which on the
 # run tells that errors are relative to that value; and their largest size there, in units of rtol.
 PEAK, PART_OF_PEAKS, ERROR_OF_PEAKS = 10.0, 0.01, 10.0
+# Residual of an equation, relative to its terms, above which a run without ``restol`` is repeated with one;
+# the number of steps it is looked at; and the part of the largest unknown that is rounding of others.
+LARGEST_PART_LEFT, STATES_CHECKED, ROUNDING_OF_SIZES = 1e-6, 16, 1e-13
 PAUSE = 0.5  # Smallest time in seconds between two intermediate savings of a run.
 
 # Parameters of the controller. Steps that iterate together take the newest value of the step before, which
@@ -212,6 +216,8 @@ class Execution:
         with unchecked():  # what has been computed is kept
             solution = self.solution(record, message, self._work(controller, levels), log, located)
             check_at_states(self.problem, solution.t, solution.u, solution.du)
+            if self.plan.request.restol is None and self.plan.count is not None:
+                self._check_residuals(solution, self.plan.setup.description["level_params"]["restol"])
         if kind is not None and not message:
             record.end()
             _IDLE.keep(kind, controller)
@@ -222,6 +228,31 @@ class Execution:
         if located is None or located.sliding is None:
             solution = put_down_of(solution, self.out)
         return Carried(solution, located, self.typical)
+
+    def _check_residuals(self, solution: Solution, restol: float) -> None:
+        """Raise UnresolvedError if sweeps to a tolerance have left a part of the terms of an equation."""
+        problem, rows = self.problem, np.linspace(1, len(solution.t) - 1, STATES_CHECKED).astype(int)
+        if restol <= 0.0 or len(solution.t) < 2:
+            return
+        terms, left = np.zeros(problem.n), np.zeros(problem.n)
+        with uncounted(problem), np.errstate(all="ignore"), suppress(SolveError):
+            for u, du, t in zip(
+                *(x[np.unique(rows)] for x in (solution.u, solution.du, solution.t)), strict=True
+            ):
+                state, slope = problem.state(u), problem.state(np.nan_to_num(du))
+                halves = linearize(problem, state, slope, t)
+                sizes = np.maximum(np.abs(u), ROUNDING_OF_SIZES * np.abs(u).max())
+                size = abs(halves.mass) @ np.abs(slope.view(np.ndarray)) + abs(halves.stiffness) @ sizes
+                terms = np.fmax(terms, np.ravel(size))
+                left = np.fmax(left, np.abs(problem.evaluate(state, slope, t)))
+        i = int(np.argmax(left / np.maximum(terms, np.finfo(float).tiny)))
+        if left[i] > LARGEST_PART_LEFT * terms[i] > 0.0:
+            name = problem.equation_names[i]
+            error = UnresolvedError(
+                f"restol={restol:g} is {restol / terms[i]:.1g} times the terms of '{name}'"
+            )
+            error.restol = 10.0 ** np.floor(np.log10(restol * terms[i]))
+            raise error
 
     def _kind(self) -> tuple[Any, ...] | None:
         """What runs have in common that one controller can serve one after the other; None without one."""

@@ -147,7 +147,7 @@ def linear_start(model: Any, held: Iterable[str], t: float) -> LinearStart | Non
     if max(np.abs(one + scaled @ inverse).max(), free) > LARGEST_JUMP:
         return None
     inverse = inverse / columns[:, None] / rows
-    timed = any(leaf.kind == "t" for root in system.roots for leaf in graph.leaves_of(root))
+    timed = any(leaf.kind == "t" for root in part.nodes for leaf in graph.leaves_of(root))
     constant = part.values(np.zeros(len(jets)), np.array(t))
 
     kept = [name for name, on in zip(jets, fixed, strict=True) if on]

@@ -29,6 +29,7 @@ from dae_sdc.errors import (
     NotReducibleError,
     ResultFileError,
     TimeLimitError,
+    UnresolvedError,
 )
 from dae_sdc.imports import launched
 from dae_sdc.options import ConsistentStart, Preparation, add_options, given_options, names_of_options, takes
@@ -100,6 +101,8 @@ def _with_other_ways(request: SolveOptions) -> Solution:
         if request.trace is not None:
             raise
         other, how, why = request.changed(trace=False), "with the function called", str(error)
+    except UnresolvedError as error:
+        other, how, why = request.changed(restol=error.restol), f"to restol={error.restol:.0e}", str(error)
     except NotReducibleError as error:
         if request.reduce is not None:
             raise

@@ -25,7 +25,6 @@ from dae_sdc.registry import unknown
 from dae_sdc.sharing import one_at_a_time
 
 if TYPE_CHECKING:
-    from dae_sdc.expressions.dag import Leaf
     from dae_sdc.model.simplified import Simplified
 
 
@@ -147,44 +146,28 @@ class Unknowns:
         self, equations: Sequence[tuple[int, int]], jets: Sequence[Jet], t: Vector, known: Jets, guesses: Jets
     ) -> Vector:
         """Values of jets by Newton's method at all points, shape (jets, K)."""
-        model, graph = self.simplified.model, self.simplified.model.graph
+        from dae_sdc.jets.graph import GraphJets, differentiated
+
+        model, every = self.simplified.model, list(dict.fromkeys([*jets, *known]))
         index = {name: j for j, name in enumerate(model.names)}
-        roots = [graph.total_derivative(model.roots[i], order) for i, order in equations]
-        cols = {graph.variable(index[name], order): at for at, (name, order) in enumerate(jets)}
-        gradients = enumerate(map(graph.gradient, roots))
-        entries = [(row, leaf, slope) for row, slopes in gradients for leaf, slope in slopes.items()]
-        entries = [(row, cols[leaf], slope) for row, leaf, slope in entries if leaf in cols]
-        count, points = len(jets), len(t)
-        x = np.array([known.get(jet, guesses.get(jet, np.zeros(points))) for jet in jets])
-        x[~np.isfinite(x)] = 0.0
-        rows_, cols_, slopes = map(list, zip(*entries, strict=True)) if entries else ([], [], [])
-        change = np.full(x.shape, np.inf)
+        place = {(index[name], order): at for at, (name, order) in enumerate(every)}
+        given = model.parameters_by_name.items()
+        parameters = np.array([self.parameters.get(name, entry.value) for name, entry in given], dtype=float)
+        rows = [(model.roots[i], order) for i, order in equations]
+        stage = GraphJets(differentiated(model.graph, model.roots), rows, place, {"p": parameters})
+        count, zero = len(jets), np.zeros(len(t))
+        x = np.array([known.get(jet, guesses.get(jet, zero)) for jet in every])
+        own = x[:count]
+        own[~np.isfinite(own)] = 0.0
         # Equations without an unknown of the stage are satisfied by the stages before.
         for _ in range(MOST_ITERATIONS):
-            values = self._values([*roots, *slopes], t, {**known, **dict(zip(jets, x, strict=True))})
-            matrix = np.zeros((points, len(roots), count))
-            matrix[:, rows_, cols_] = values[len(roots) :].T
-            change = _solved(matrix, values[: len(roots)].T).T
-            x -= change
-            if bool((np.abs(change) <= CORRECTION_TOLERANCE * (1.0 + np.abs(x)))[np.isfinite(change)].all()):
+            change = _solved(stage.dense(x, range(count), t), stage.values(x, t).T).T
+            own -= change
+            if bool(
+                (np.abs(change) <= CORRECTION_TOLERANCE * (1.0 + np.abs(own)))[np.isfinite(change)].all()
+            ):
                 break
-        return np.where(np.abs(change) <= ACCEPTED_CORRECTION * (1.0 + np.abs(x)), x, np.nan)
-
-    def _values(self, nodes: Sequence[int], t: Vector, known: Jets) -> Vector:
-        """Values of expressions at all points, shape (nodes, K)."""
-        model, zero = self.simplified.model, np.zeros(len(t))
-        parameters = [
-            self.parameters.get(name, parameter.value) for name, parameter in model.parameters_by_name.items()
-        ]
-
-        def value(leaf: Leaf) -> Any:
-            if leaf.kind == "u":
-                # A derivative of higher order than all values cancels in the equations.
-                return known.get((model.names[leaf.index], leaf.order), zero)
-            return t if leaf.kind == "t" else parameters[leaf.index]
-
-        values = model.graph.numeric([*nodes, model.graph.time()], value)[:-1]
-        return np.broadcast_to(values, (len(nodes), len(t)))
+        return np.where(np.abs(change) <= ACCEPTED_CORRECTION * (1.0 + np.abs(own)), own, np.nan)
 
 
 @dataclass(frozen=True, eq=False)

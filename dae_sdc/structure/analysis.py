@@ -14,6 +14,8 @@ import numpy.typing as npt
 from dae_sdc.deadline import under_way
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.dag import UNKNOWN, name_of
+from dae_sdc.jets.graph import residues
+from dae_sdc.jets.scalars import NoValueError
 from dae_sdc.sharing import Recent, one_at_a_time
 from dae_sdc.structure.blocks import (
     Block,
@@ -26,9 +28,7 @@ from dae_sdc.structure.blocks import (
 )
 from dae_sdc.structure.consistent import Leading, Start, leading_rank
 from dae_sdc.structure.differentiation import Differentiation, differentiate, differentiate_at_points, varies
-from dae_sdc.structure.prolongation import residues
 from dae_sdc.structure.rank import RankTest, choose_states, exact_rank, floating_rank, is_singular
-from dae_sdc.structure.scalars import NoValueError
 from dae_sdc.structure.signature import Integers, Signature, derivative_name, is_model, listed
 from dae_sdc.text import aligned, brief, html_picture, html_table, html_view
 
@@ -333,7 +333,7 @@ def leading_values(model: Equations, c: Integers, d: Integers) -> Entries:
     """The system Jacobian at a random point of the finite field: entries by equation and unknown."""
     # Shapes: c and d (n,).
     try:
-        partials = residues(model.graph, model.roots)
+        partials = residues(model.graph, [(root, 0) for root in model.roots])
     except NoValueError:
         raise InputError(
             "an equation divides by something that is 0 for all values; write it without the quotient"
@@ -341,7 +341,7 @@ def leading_values(model: Equations, c: Integers, d: Integers) -> Entries:
     return {
         (i, j): slope
         for i, slopes in enumerate(partials)
-        for (j, k), (slope,) in slopes.items()
+        for (j, k), slope in slopes.items()
         if k == d[j] - c[i] and slope
     }
 

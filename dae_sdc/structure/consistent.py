@@ -2,7 +2,7 @@ r"""Points at which equations and their derivatives hold, and ranks of the syste
 
 Ranks at a random point may differ from those on a solution: if :math:`x = \sin t` is one equation, the factor
 of z in another, :math:`x' - y + z (x - \sin t) = 0`, vanishes on solutions, but not at random points. So the
-equations are expanded in Taylor coefficients of the unknowns, and solved by the Gauss-Newton method, in
+equations and their derivatives are solved for unknowns and derivatives by the Gauss-Newton method, in
 doubles and then with many digits. An expression that is 0 at several such points, to many digits, is taken to
 be 0 on the whole component of the solutions.
 """
@@ -22,8 +22,9 @@ import scipy.sparse as sparse
 from dae_sdc.dae.linear import superlu
 from dae_sdc.errors import SingularMatrixError
 from dae_sdc.expressions.dag import UNKNOWN, Leaf
+from dae_sdc.jets.graph import Jet
 from dae_sdc.structure.blocks import Block
-from dae_sdc.structure.prolongation import Jet, Point, Prolongation
+from dae_sdc.structure.prolongation import Point, Prolongation
 from dae_sdc.structure.rank import NO_ROWS, Floats, RankTest, ReducedRows
 from dae_sdc.structure.signature import Integers
 
@@ -41,7 +42,7 @@ MOST_GAUSS_NEWTON_STEPS = 60  # Largest number of steps of the Gauss-Newton meth
 MOST_SLOW_STEPS = 15
 # Time in which unknowns are taken to change in every other attempt, relative to the interval.
 FAST_TIME = 0.01
-# Step, relative to 1 + the size of the Taylor coefficients, at which the method has converged.
+# Step, relative to the units and sizes of the values, at which the method has converged.
 SETTLED_CORRECTION = 1e-11
 # Value of a row, relative to its terms, that counts as 0 where a point is extended to more derivatives.
 ROW_TOLERANCE = 1e-9
@@ -101,12 +102,12 @@ def _unit(value: float) -> float:
 def solve(system: Prolongation, x: Floats, t: float, p: Sequence[float], pace: float = 1.0) -> Point | None:
     """A point at which all rows of a prolongation vanish, by the Gauss-Newton method.
 
-    The iteration begins at Taylor coefficients ``x``; ``pace`` is the time in which unknowns change, in units
+    The iteration begins at values ``x``; ``pace`` is the time in which unknowns change, in units
     of time. None where no point is found.
     """
     point = Point(system, x, t, p, pace)
     scales = system.scales(pace)
-    linearized = system.matrix(point, point.x)
+    linearized = system.matrix(point)
     least_of_all, slow, factor = np.inf, 0, 1.0
     for _ in range(MOST_GAUSS_NEWTON_STEPS):
         if linearized is None:
@@ -132,7 +133,7 @@ def solve(system: Prolongation, x: Floats, t: float, p: Sequence[float], pace: f
             wanted = 0.5 * before if not attempt else before
             change = least.solve(-residual, damping) if damping else step
             place = Point(system, point.x + change, t, p, pace)
-            values = system.residual(place, place.x)
+            values = system.residual(place)
             if values is not None and least.norm(values) < wanted:
                 factor = max(1e-6, 0.2 * factor) if attempt == 1 else factor
                 break
@@ -141,14 +142,15 @@ def solve(system: Prolongation, x: Floats, t: float, p: Sequence[float], pace: f
             at_limit = np.abs(step) <= 1e-7 * (system.units + np.abs(point.x))
             return point if at_limit.all() and before < 1e-8 else None
         point = place
-        linearized = system.matrix(point, point.x)
+        linearized = system.matrix(point)
     return None
 
 
 def find_points(system: Prolongation, start: Start, near: Point | None = None) -> Iterator[Point]:
     """Points at which all rows of a prolongation vanish, near start values or, without any, elsewhere."""
     # Small start values may be rounding rather than the size of their unknowns.
-    systems = (system,) if (system.units == 1.0).all() else (system, system.lowered(0, lambda jet: 1.0))
+    usual = all(system.unit(jet) == 1.0 for jet in system.columns)
+    systems = (system,) if usual else (system, system.lowered(0, lambda jet: 1.0))
     for system, (attempt, spread) in product(systems, enumerate(SPREADS)):
         source = np.random.default_rng([attempt, 1])
         t = start.t + min(spread, 1.0) * 0.2 * start.span * float(source.uniform(0.2, 1.0))
@@ -190,7 +192,7 @@ def prolonged(point: Point, wanted: Prolongation) -> Point | None:
         extended.x[system.place[jet]] = point.x[at]
     row_of = {row: at for at, row in enumerate(system.rows)}
     for stage in range(1, stages + 1):
-        linearized = system.matrix(extended, extended.x)
+        linearized = system.matrix(extended)
         if linearized is None:
             return None
         residual, matrix = linearized
@@ -203,7 +205,7 @@ def prolonged(point: Point, wanted: Prolongation) -> Point | None:
         extended.x[columns] = least.solve(-residual[rows])
     x = np.array([extended.x[system.place[jet]] if jet in system.place else 0.0 for jet in wanted.columns])
     end = Point(wanted, x, point.t, point.p, point.pace)
-    linearized = wanted.matrix(end, end.x)
+    linearized = wanted.matrix(end)
     if linearized is None:
         return None
     terms = abs(linearized[1]) @ (np.abs(x) + wanted.units)
@@ -253,21 +255,21 @@ def _beginning(
     positive: bool,
 ) -> Floats:
     x = np.empty(len(system.columns))
-    for at, ((j, k), unit) in enumerate(zip(system.columns, system.units.tolist(), strict=True)):
-        drawn = float(source.standard_normal())
+    for at, (j, k) in enumerate(system.columns):
+        drawn, unit = float(source.standard_normal()), system.unit((j, k))
         if near is not None and (j, k) in near.system.place:
             value = float(near.x[near.system.place[j, k]])
-            x[at] = value if spread <= 0.05 else value + spread * drawn * unit
+            x[at] = value if spread <= 0.05 else value + spread * drawn * factorial(k) * unit
             continue
         known = start.values.get((j, k))
         if near is not None:
-            x[at] = spread * drawn * unit / factorial(k) if spread > 0.05 else 0.0
+            x[at] = spread * drawn * unit if spread > 0.05 else 0.0
         elif known is not None:
-            x[at] = (known + spread * drawn * (0.3 * unit + abs(known))) / factorial(k)
+            x[at] = known + spread * drawn * (0.3 * unit + abs(known))
         elif k == 0 and positive:
             x[at] = (0.2 + abs(drawn)) * unit
         else:
-            x[at] = (1.0 if k == 0 else 0.5 / factorial(k)) * drawn * unit
+            x[at] = (1.0 if k == 0 else 0.5) * drawn * unit
     return x
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import chain
-from math import comb
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,12 +12,13 @@ import numpy.typing as npt
 import scipy.sparse as sparse
 
 from dae_sdc.deadline import check
-from dae_sdc.expressions.dag import PRIME, UNKNOWN
+from dae_sdc.expressions.dag import UNKNOWN
+from dae_sdc.jets.graph import residues
+from dae_sdc.jets.scalars import NoValueError
 from dae_sdc.structure.consistent import RealEchelon, Start, find_points, prolonged
-from dae_sdc.structure.prolongation import Point, Prolongation, residues
+from dae_sdc.structure.prolongation import Point, Prolongation
 from dae_sdc.structure.rank import Echelon, WorkLimitError, equilibrated_singular_values
-from dae_sdc.structure.scalars import NoValueError
-from dae_sdc.structure.signature import Signature
+from dae_sdc.structure.signature import Integers, Signature
 
 if TYPE_CHECKING:
     from dae_sdc.expressions.graph import Graph
@@ -65,28 +64,34 @@ def differentiate(
 def _search(
     graph: Graph, roots: list[int], signature: Signature, most: int, echelon: Echelon
 ) -> Differentiation:
-    n = signature.shape[1]
-    highest = _highest(signature)
+    n, highest = signature.shape[1], _highest(signature)
     shift = max(highest)
     try:
-        partials = residues(graph, roots, most)
+        partials = residues(graph, [(root, k) for k in range(most + 1) for root in roots])
     except NoValueError:
         return Differentiation(None, None)
-    determined = constraints = 0
-    for k in range(most + 1):
-        for slopes in partials:
-            row: dict[int, int] = {}
-            for (j, q), rates in slopes.items():
-                for m in range(k + 1):
-                    at = (q + m - highest[j] + shift) * n + j
-                    row[at] = (row.get(at, 0) + rates[k - m] * comb(k, m)) % PRIME
-            lead = echelon.add({at: value for at, value in row.items() if value})
-            if lead is not None:
-                level = lead // n - shift
-                determined += level == 0
-                constraints += level < 0
-        if determined == n:
-            return Differentiation(k, sum(highest) - constraints)
+    rows = [
+        {(q - highest[j] + shift) * n + j: value for (j, q), value in slopes.items() if value}
+        for slopes in partials
+    ]
+    times = np.repeat(np.arange(most + 1), len(roots))
+    return _by_elimination(rows, times, echelon.add, lambda lead: lead // n - shift, highest)
+
+
+def _by_elimination(
+    rows: Sequence[dict[int, Any]],
+    times: Integers,
+    add: Callable[[dict[int, Any]], int | None],
+    level: Callable[[int], int],
+    highest: Sequence[int],
+) -> Differentiation:
+    """The result by the rows of the derivative array, added one by one, and the levels of their leads."""
+    levels: list[int] = []
+    for k in range(int(times.max()) + 1):
+        leads = (add(rows[at]) for at in np.flatnonzero(times == k).tolist())
+        levels += [level(lead) for lead in leads if lead is not None]
+        if levels.count(0) == len(highest):
+            return Differentiation(k, sum(highest) - sum(one < 0 for one in levels))
     return Differentiation(None, None)
 
 
@@ -141,7 +146,7 @@ def _search_at(point: Point, highest: Sequence[int], most: int) -> Differentiati
     """The result at a point, with many digits if doubles leave a rank in doubt; None if both do."""
     system = point.system
     levels = np.array([k - highest[j] for j, k in system.columns])
-    evaluated = system.matrix(point, point.x)
+    evaluated = system.matrix(point)
     if evaluated is None:
         return None
     matrix = evaluated[1].toarray() if sparse.issparse(evaluated[1]) else evaluated[1]
@@ -186,21 +191,14 @@ def _search_with_digits(
 ) -> Differentiation | None:
     if len(times) > MOST_ROWS_WITH_DIGITS or point.digits is None:
         return None
-    context, x = point.digits
-    linearized = point.system.linearized(point, x, context)
-    if linearized is None:
+    system = point.system
+    numbers = system.in_numbers(point.numbers(*point.digits))
+    if numbers is None:
         return None
-    rows: list[dict[int, Any]] = [defaultdict(int) for _ in times]
-    for row, column, value in zip(*(part.tolist() for part in linearized[1:]), strict=True):
+    rows: list[dict[int, Any]] = [{} for _ in times]
+    for (row, column), value in zip(system.slopes, numbers[1], strict=True):
         if value:
-            rows[row][column] += value * float(point.system.units[column])
-    echelon = RealEchelon(lambda j: int(np.sign(levels[j])))
-    counts = {-1: 0, 0: 0, 1: 0}
-    for k in range(most + 1):
-        for row in np.flatnonzero(times == k).tolist():
-            lead, _ = echelon.add(rows[row], row)
-            if lead is not None:
-                counts[int(np.sign(levels[lead]))] += 1
-        if counts[0] == len(highest):
-            return Differentiation(k, sum(highest) - counts[-1])
-    return Differentiation(None, None)
+            rows[row][column] = value * float(system.units[column])
+    side = [int(np.sign(level)) for level in levels]
+    echelon, used, tags = RealEchelon(side.__getitem__), np.where(times <= most, times, -1), count()
+    return _by_elimination(rows, used, lambda row: echelon.add(row, next(tags))[0], side.__getitem__, highest)

@@ -16,13 +16,13 @@ from scipy.sparse.csgraph import connected_components
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.dag import PRIME, Leaf
 from dae_sdc.expressions.graph import Graph
+from dae_sdc.jets.graph import residues
+from dae_sdc.jets.scalars import NoValueError
 from dae_sdc.model.model import Definition, Model
 from dae_sdc.registry import unknown
 from dae_sdc.structure.analysis import Structure, analyse, is_nonlinear, leading_values, structure
 from dae_sdc.structure.consistent import Start, dependent_rows, independent_columns
-from dae_sdc.structure.prolongation import residues
 from dae_sdc.structure.rank import Echelon, Span, independent_rows
-from dae_sdc.structure.scalars import NoValueError
 from dae_sdc.structure.signature import Integers, StructureError, derivative_name, listed
 
 METHODS = ("auto", "lc", "augmentation")
@@ -356,12 +356,10 @@ def _augment(system: Model, found: Structure, dependence: Dependence, begin: Sta
 def _determine(graph: Graph, nodes: Sequence[int], unknowns: range) -> bool:
     """Whether as many expressions as unknowns determine these: their Jacobian is regular."""
     try:
-        partials = residues(graph, nodes)
+        partials = residues(graph, [(node, 0) for node in nodes])
     except NoValueError:
         return False
-    rows = [
-        {j: slope for (j, _), (slope,) in slopes.items() if j in unknowns and slope} for slopes in partials
-    ]
+    rows = [{j: slope for (j, _), slope in slopes.items() if j in unknowns and slope} for slopes in partials]
     return len(independent_rows(rows)) == len(rows)
 
 

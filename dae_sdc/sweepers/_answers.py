@@ -20,6 +20,7 @@ from dae_sdc.compiled.triangular import (
     copy_for,
     superlu_factors,
 )
+from dae_sdc.dae.linear import KLU, factorize
 from dae_sdc.dae.memory import COUNTERS, Callback, CallbackFailure, address, counts_of
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
@@ -107,15 +108,16 @@ class Answers:
         return ctypes.cast(self._answers[name], ctypes.c_void_p).value or 0
 
 
-class SparseFactors(Answers):
-    """LU factors of sparse matrices of one pattern at numbered places, in compiled code or by SuperLU."""
+class Factors(Answers):
+    """LU factors of matrices of one kind at numbered places, in compiled code or by a linear solver."""
 
-    # SuperLU chooses the pivots of the first matrix. With these the others are factorised too if pivots are
-    # shared, in compiled code, which may be complex, and again when they change; one whose pivots get too
-    # small gets its own. Nodes share none: which of them a process has must not change their digits.
-    # Factors that are rather full stay with SuperLU, which works on blocks, and so does a matrix that needs
-    # new pivots all the time. The owner's ``matrix_of`` gives the one of a place, ``refactorize`` has it
-    # factorised with the pivots at hand, and a place ``copied`` to has the pivots of the first one as well.
+    # SuperLU or KLU chooses the pivots of the first sparse matrix. With these the others are factorised too
+    # if pivots are shared, in compiled code, which may be complex, and again when they change; one whose
+    # pivots get too small gets its own. Nodes share none: which of them a process has must not change their
+    # digits. Arrays, and factors that are rather full, stay with the solver, as SuperLU works on blocks, and
+    # so does a matrix that needs new pivots all the time. The owner's ``matrix_of`` gives the one of a place,
+    # ``refactorize`` has it factorised with the pivots at hand, if any were taken over, and a place
+    # ``copied`` to has the pivots of the first one as well.
 
     def __init__(
         self,
@@ -125,11 +127,12 @@ class SparseFactors(Answers):
         factorize: Callable[[Any], Any],
         copied: int | None = None,
         shares: bool = True,
+        takes_over: bool = True,
     ) -> None:
         super().__init__()
         self._owner, self._failure = weakref.proxy(owner), owner._failure
         self._refactorize, self._factorize = refactorize, factorize
-        self._copied, self._shares = copied, shares
+        self._copied, self._shares, self._takes_over = copied, shares, takes_over
         self.arrays: dict[str, Any] = {
             "triangles": np.zeros((count, PARTS), dtype=np.int64),
             "patterns": np.zeros((count, ROW_PARTS), dtype=np.int64),
@@ -140,7 +143,7 @@ class SparseFactors(Answers):
 
     def _clear(self) -> None:
         self.kept: dict[int, tuple[TriangularFactors, RowPattern]] = {}
-        self.outside: dict[int, tuple[Any, Any]] = {}  # SuperLU's factors, and their matrices.
+        self.outside: dict[int, tuple[Any, Any]] = {}  # The solver's factors, and their matrices.
         self.vain = [0] * len(self.arrays["lasted"])
         self.arrays["triangles"][:] = 0
 
@@ -150,7 +153,7 @@ class SparseFactors(Answers):
     def repivot(self, k: int) -> int:
         """Factorise matrix k with pivots of its own; the number of entries of the factors, 0 if singular."""
         lasted, matrix = self.arrays["lasted"], self._owner.matrix_of(k)
-        if not np.isfinite(matrix.data).all():
+        if not np.isfinite(entries_of(matrix)).all():
             return 0
         if k in self.kept:
             self.vain[k] = self.vain[k] + 1 if lasted[k] < PAYING_FACTORIZATIONS else 0
@@ -161,16 +164,21 @@ class SparseFactors(Answers):
             if self._refactorize(k):
                 return 1
         try:
-            lu = self._factorize(matrix)
-            if lu.nnz > LARGEST_ROW_FILL * matrix.shape[0] or self.vain[k] >= MOST_SHORT_LIVED:
+            n, (last, _) = matrix.shape[0], self.outside.get(k, (None, None))
+            lu: Any = factorize(matrix, "klu", last) if isinstance(last, KLU) else self._factorize(matrix)
+            count = int(lu.nnz) if self._takes_over else n**2
+            stays = count > LARGEST_ROW_FILL * n or self.vain[k] >= MOST_SHORT_LIVED or not self._takes_over
+            if not stays:
+                self._put(k, *superlu_factors(lu, matrix))
+                # What stands beside blocks on the diagonal is not in the factors of KLU.
+                stays = isinstance(lu, KLU) and not self._refactorize(k)
+            if stays:
                 self.outside[k] = lu, matrix
                 self.kept.pop(k, None)
                 self.arrays["triangles"][[k, self._copied] if k == 0 and self._copied else k] = 0
-            else:
-                self._put(k, *superlu_factors(lu, matrix))
         except SingularMatrixError:
             return 0
-        return int(lu.nnz)
+        return count
 
     def _put(self, k: int, factors: TriangularFactors, pattern: RowPattern) -> None:
         self.kept[k] = factors, pattern
@@ -182,7 +190,7 @@ class SparseFactors(Answers):
             self.arrays["patterns"][place] = [address(part) for part in pattern]
 
     def _solve_outside(self, k: int, x_at: int) -> int:
-        """Solve with SuperLU's factors of matrix k in place, for a complex row where that is complex."""
+        """Solve with the solver's factors of matrix k in place, for a complex row where that is complex."""
         lu, matrix = self.outside[k]
         x = numbers_at(x_at, matrix.shape[0], matrix.dtype)
         x[:] = lu.solve(x)
@@ -192,23 +200,30 @@ class SparseFactors(Answers):
         """The state that later factorisations and solves depend on, as numbers and arrays."""
         items = self.kept.items()
         kept = [(k, list(copy_for(factors)[:-1]), list(pattern)) for k, (factors, pattern) in items]
-        outside = [(k, matrix.data) for k, (_, matrix) in self.outside.items()]
+        outside = [(k, entries_of(matrix)) for k, (_, matrix) in self.outside.items()]
         lasted = self.arrays["lasted"].copy()
         return {"kept": kept, "outside": outside, "vain": list(self.vain), "lasted": lasted}
 
     def set_state(self, state: Mapping[str, Any], pattern: Any) -> None:
-        """Take what :meth:`get_state` gave for matrices of a CSC pattern, to the last bit."""
+        """Take what :meth:`get_state` gave for matrices of a CSC pattern, or arrays, to the last bit."""
         known = self.outside
         self._clear()
         for k, factors, places in state["kept"]:
             self._put(k, TriangularFactors(*(*factors, pattern.shape[0])), RowPattern(*places))
         for k, data in state["outside"]:
             matrix = sparse_matrix(data, pattern)
-            same = k in known and known[k][1].data is data
+            same = k in known and entries_of(known[k][1]) is data
             self.outside[k] = known[k] if same else (self._factorize(matrix), matrix)
         self.vain, self.arrays["lasted"][:] = list(state["vain"]), state["lasted"]
 
 
 def sparse_matrix(data: Any, pattern: Any) -> Any:
-    """The matrix with these entries in the places of a CSC pattern."""
+    """The matrix with these entries in the places of a CSC pattern; without one an array is what it is."""
+    if pattern is None:
+        return data
     return sparse.csc_matrix((data, pattern.indices, pattern.indptr), shape=pattern.shape)
+
+
+def entries_of(matrix: Any) -> Any:
+    """The entries of which :func:`sparse_matrix` makes a matrix."""
+    return matrix.data if sparse.issparse(matrix) else matrix

@@ -131,7 +131,8 @@ def slot_of(w: Any, m: Any, end: Any) -> Any:
     nodes = mn.nodes_at(w.nodes)
     node, c = m if w.arrays.diagonal != 0 else -1, doubles(nodes.coefficients)[m]
     for slot in range(end):
-        if integers(nodes.slot_nodes)[slot] == node and doubles(nodes.slot_coefficients)[slot] == c:
+        same = doubles(nodes.slot_coefficients)[slot] == c or nodes.krylov != 0
+        if integers(nodes.slot_nodes)[slot] == node and same:
             return slot
     return end
 

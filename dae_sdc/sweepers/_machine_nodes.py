@@ -13,14 +13,14 @@ from scipy import sparse
 
 from dae_sdc.compiled.nodes import NodesMemory
 from dae_sdc.dae.jacobian import linearize
-from dae_sdc.dae.linear import SparseLU
+from dae_sdc.dae.linear import factorize
 from dae_sdc.dae.machine_code import entry
 from dae_sdc.dae.memory import address, fields, lapack, tell_addresses
-from dae_sdc.dae.newton import KeptNumbers
+from dae_sdc.dae.newton import KeptNumbers, krylov_correction
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import Vector
+from dae_sdc.dae.state import Vector, attach
 from dae_sdc.sweepers import sweep
-from dae_sdc.sweepers._answers import ANSWER, Answers, SparseFactors, numbers_at, sparse_matrix
+from dae_sdc.sweepers._answers import ANSWER, Answers, Factors, numbers_at, sparse_matrix
 from dae_sdc.sweepers.solvers import Place, PythonNodes
 from dae_sdc.sweepers.sweep import CONTINUE, Goal
 
@@ -138,19 +138,24 @@ class CompiledNodes(PythonNodes, Answers):
         self._remembered: Mapping[str, Any] = {}
         self._scaled: Any = None  # Q times the step size of the arrays whose addresses stand in memory.
         self._steps: dict[str, Any] = {}  # the arrays of steps of any size
-        self._sparse: SparseFactors | None = None
-        if pattern is None:
+        self._factors: Factors | None = None
+        solver = problem.linear_solver
+        if pattern is None and solver in problem.compiled_solvers:
             self._kept["factors"] = np.empty((kept, n, n))
             self._kept["pivots"] = np.empty((kept, n), dtype=np.int32)
             self._buffers["small"] = np.array([n, 1, 0, ord("N")], dtype=np.int32)
             nodes.getrf, nodes.getrs = lapack("dgetrf"), lapack("dgetrs")
         else:
             nodes.substitute, nodes.refactorize = map(_address_of, ("substitute", "refactorize"))
-            refactorize, self._checked = ANSWER(nodes.refactorize), False
-            about = kept, lambda k: refactorize(nodes.own, k, 0), SparseLU
-            self._sparse = SparseFactors(self, *about, shares=False)
-            nodes.repivot, nodes.solve_outside = self._answer("_repivot"), self._sparse.solve_outside
-            self._buffers |= self._sparse.arrays | {"work": np.empty(4 * n)}
+            refactorize, self._checked = ANSWER(nodes.refactorize), pattern is None
+            factors = functools.partial(factorize, solver="auto" if solver == "gmres" else solver)
+            about = kept, lambda k: refactorize(nodes.own, k, 0), factors
+            taken = pattern is not None and solver in problem.compiled_solvers
+            self._factors = Factors(self, *about, shares=False, takes_over=taken)
+            nodes.repivot, nodes.solve_outside = self._answer("_repivot"), self._factors.solve_outside
+            nodes.krylov = self._answer("_krylov") if solver == "gmres" else 0
+            self._buffers |= self._factors.arrays | {"work": np.empty(4 * n)}
+        if pattern is not None:
             self._buffers["indices"] = pattern.indices.astype(np.int32)
             self._buffers["starts"] = pattern.indptr.astype(np.int32)
         tell_addresses(nodes, self._kept | self._ages | self._buffers)
@@ -177,17 +182,33 @@ class CompiledNodes(PythonNodes, Answers):
 
     def _repivot(self, slot: int, _: int) -> int:
         """Factorise the matrix of a slot with pivots of its own; 0 where it is singular."""
-        assert self._sparse is not None
+        assert self._factors is not None
         if not self._checked:  # The method of the problem itself compares its sparsity pattern.
             jacobian: Any = self.problem.jacobian
             values, derivatives, m = self.place.stages.values, self.place.stages.derivatives, self._nodes.node
             jacobian(values[m], derivatives[m], float(self.place.times[m]), 1.0)
             self._checked = True
-        return self._sparse.repivot(slot)
+        return self._factors.repivot(slot)
 
     def matrix_of(self, _: int) -> Any:
-        """The sparse matrix that is to be factorised."""
-        return sparse_matrix(self._buffers["data"].copy(), self.problem.sparsity)
+        """The matrix that is to be factorised."""
+        data, pattern = self._buffers["data"].copy(), self.problem.sparsity
+        return data.reshape(self.problem.n, -1) if pattern is None else sparse_matrix(data, pattern)
+
+    def _krylov(self, slot: int, _: int) -> int:
+        """Replace a residual by the correction that GMRES finds with the factors of a slot."""
+        nodes, problem, system, place = self._nodes, self.problem, self.system, self.place
+        places = nodes.node_u, nodes.node_du, nodes.value, nodes.delta
+        (u, du, value, delta), m = (numbers_at(at, problem.n) for at in places), int(nodes.node)
+        time, c = (float(numbers_at(at, m + 1)[m]) for at in (nodes.times, nodes.coefficients))
+        at_node = attach(u, problem.n_diff), attach(du, problem.n_diff), (u, du), time, c
+        system.place(*at_node, (place.time, place.dt), m + 1)
+        system.tau, delta[:] = place.tau[m], np.nan
+        assert self._factors is not None
+        with self._counted(problem, nodes.counts):
+            delta[:], products = krylov_correction(system, self._factors.outside[slot][0], np.array(value))
+            nodes.counts.solve += products
+        return 1
 
     def measure_by(self, weights: Vector, unit: float) -> None:
         super().measure_by(weights, unit)
@@ -281,7 +302,7 @@ class CompiledNodes(PythonNodes, Answers):
         """The state of the matrices in compiled code, on which later solves depend."""
         used = int(self._nodes.used)
         arrays = [array.copy() for array in self._arrays_of(used)]
-        factors = None if self._sparse is None else self._sparse.get_state()
+        factors = None if self._factors is None else self._factors.get_state()
         return {"used": used, "arrays": arrays, "split": self._nodes.split, "factors": factors}
 
     def set_matrices(self, state: Mapping[str, Any]) -> None:
@@ -290,8 +311,8 @@ class CompiledNodes(PythonNodes, Answers):
         self._kept["kept"][used:] = -1.0
         for array, known in zip(self._arrays_of(used), state["arrays"], strict=True):
             array[:] = known
-        if self._sparse is not None:
-            self._sparse.set_state(state["factors"], self.problem.sparsity)
+        if self._factors is not None:
+            self._factors.set_state(state["factors"], self.problem.sparsity)
         self._nodes.split, self._nodes.forgotten, self._memory.step.scaled = state["split"], 0, 0.0
         self._slots_of = None
         self._forget_failure()

@@ -17,7 +17,7 @@ from scipy import sparse
 
 from dae_sdc.dae import newton_checks
 from dae_sdc.dae.jacobian import NOISE_LIMIT, improve_differences, linearize, may_improve_differences
-from dae_sdc.dae.linear import sparse_factors
+from dae_sdc.dae.linear import factorize, sparse_factors
 from dae_sdc.dae.machine_code import entry
 from dae_sdc.dae.memory import Counts, address, fields, lapack, tell_addresses
 from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
@@ -35,7 +35,7 @@ from dae_sdc.dae.state import (
 )
 from dae_sdc.errors import EvaluationError, SolveError
 from dae_sdc.sweepers import simultaneous as own, steps_ahead
-from dae_sdc.sweepers._answers import ANSWER, Answers, SparseFactors, everywhere, numbers_at, sparse_matrix
+from dae_sdc.sweepers._answers import ANSWER, Answers, Factors, everywhere, numbers_at, sparse_matrix
 from dae_sdc.sweepers.simultaneous import NOT_JUDGED, RunNumbers, StepNumbers, coefficients_of
 from dae_sdc.sweepers.step_error import multipliers, operators_at, rounding_noise
 from dae_sdc.sweepers.teams import CALL, EVALUATE, FACTORIZE, FILTER, SOLVE, Team
@@ -109,6 +109,7 @@ class StagesMemory(ctypes.Structure):
             # of the step; (n,), what its h a_ij U_j are added to; (S,), weights of an error estimate, and c.
             "in_turn stage step_u step_du base differences nodes",
             "u_before du_before",  # (M, n), the stages of the step before
+            "explicit",  # whether u at the only stage depends on the past alone
             # Number P of past values that a multistep method continues, 0 without; (3, P), their weights and
             # those of their u' in the formula, and their weights in the guess.
             "past of_past",
@@ -201,13 +202,15 @@ class StageMatrices(Answers):
             # The pivots may differ from rank to rank, and with them the rounding of the last stage.
             at_end = memory.checks and not (self.team is not None and self.team.separate)
             refactorize = functools.partial(answer_of("refactorize"), memory.own)
-            about = pairs + 2, lambda k: refactorize(k, 0), sparse_factors, pairs + 1 if at_end else None
-            self._sparse = SparseFactors(self, *about)
+            klu = functools.partial(factorize, solver="klu")
+            chosen = klu if self.problem.linear_solver == "klu" else sparse_factors
+            about = pairs + 2, lambda k: refactorize(k, 0), chosen, pairs + 1 if at_end else None
+            self._factors = Factors(self, *about)
             self._checked = not self.by_kernels
-            memory.repivot, memory.solve_outside = self._answer("_repivot"), self._sparse.solve_outside
+            memory.repivot, memory.solve_outside = self._answer("_repivot"), self._factors.solve_outside
             for name in ("refactorize", "substitute", "refine"):
                 setattr(memory, name, entry(f"{COMPILED}:{name}").address)
-            arrays |= self._sparse.arrays | {
+            arrays |= self._factors.arrays | {
                 "indices": pattern.indices.astype(np.int32),
                 "starts": pattern.indptr.astype(np.int32),
                 "data": np.empty((self._copies, entries), dtype=np.complex128),
@@ -241,7 +244,7 @@ class StageMatrices(Answers):
         if self._pattern is None:
             return self._kept_arrays(FACTORS if self.numbers.linearized > 0.0 else ())
         return self._kept_arrays(REMEMBERED) | {
-            "factors": self._sparse.get_state(),
+            "factors": self._factors.get_state(),
             "checked": self._checked,
         }
 
@@ -260,13 +263,13 @@ class StageMatrices(Answers):
         for name in filter(str.isupper, kept):
             arrays[name.lower()][:] = kept[name]
         if "factors" in kept:
-            self._sparse.set_state(kept["factors"], self._pattern)
+            self._factors.set_state(kept["factors"], self._pattern)
             self._checked = kept["checked"]
 
     # --- parts of work that a team shares -------------------------------------------------------------------
 
     def _do_part(self, kind: int, part: int) -> int:
-        if kind != FACTORIZE or self._pattern is None or (part and part in self._sparse):
+        if kind != FACTORIZE or self._pattern is None or (part and part in self._factors):
             return self._do_compiled(kind, part)
         # The complex matrices begin with the pivots of the real one, in whichever order they come. A rank
         # that has no share in that needs it too, at this step size: pivots may depend on the size.
@@ -285,7 +288,7 @@ class StageMatrices(Answers):
         """Let the team do a piece of work, for compiled code."""
         assert self.team is not None
         self._real_is_done = False
-        if kind == FACTORIZE and self._pattern is not None and 0 not in self._sparse and self.team.separate:
+        if kind == FACTORIZE and self._pattern is not None and 0 not in self._factors and self.team.separate:
             # The pivots that all matrices begin with are those of the first one, on every rank.
             self.team.everywhere(lambda: self._do_part(kind, 0))
         arrays, m = self._arrays, int(self._memory.m)
@@ -305,7 +308,7 @@ class StageMatrices(Answers):
             jacobian: Any = self.problem.jacobian
             jacobian(attach(u, n_diff), attach(du, n_diff), memory.time, 1.0)
             self._checked = True
-        entries = self._sparse.repivot(k)
+        entries = self._factors.repivot(k)
         if k == 0 and entries:
             self.numbers.costly = float(entries > COSTLY_ROW_FILL * self.problem.n)
         return entries
@@ -335,7 +338,8 @@ class StageEquations(StageMatrices):
         self.A, self.c = np.ascontiguousarray(A), np.ascontiguousarray(c)
         self.nodes, self.in_turn = tuple(self.c.tolist()), differences is not None
         self.differences = np.zeros(len(c)) if differences is None else differences
-        together = (self.A[-1:, -1:], (1.0,)) if self.in_turn else (self.A, self.nodes)
+        explicit = not self.A.any()
+        together = (self.A[-1:, -1:] + explicit, (1.0,)) if self.in_turn else (self.A, self.nodes)
         known = coefficients_of(together[0].tobytes(), together[1])
         m, n = self.m, self.n = len(together[1]), problem.n
         self.rows, self.eigen = len(c), known.eigen
@@ -355,7 +359,7 @@ class StageEquations(StageMatrices):
         memory.own, memory.working = ctypes.addressof(memory), entry(f"{COMPILED}:working").address
         memory.m, memory.n, memory.n_diff, memory.pairs = m, n, problem.n_diff, len(self.eigen.pairs)
         memory.rows, memory.in_turn, memory.jacobian_at = self.rows, int(self.in_turn), 0.5
-        memory.slot, memory.n_integrated = -1, n
+        memory.slot, memory.n_integrated, memory.explicit = -1, n, int(explicit)
         self.n_integrated, self.swept_by = n, cast(Any, None)
         memory.chunks = 1 if team is None else team.at_once
         memory.several, memory.checks = int(memory.chunks > 1), int(self.checked.any())
@@ -400,7 +404,8 @@ class StageEquations(StageMatrices):
         memory, scales, problem = self._memory, self.problem.run_scales, self.problem
         for numbers in (self.numbers, self.counts, self.run):
             ctypes.memset(ctypes.addressof(numbers), 0, ctypes.sizeof(numbers))
-        self.numbers.gamma, self.numbers.most = self.eigen.real, own.MOST_NEWTON_ITERATIONS
+        self.numbers.gamma, self.numbers.implicit = self.eigen.real, 1.0 - self._memory.explicit
+        self.numbers.most = own.MOST_NEWTON_ITERATIONS
         self.numbers.allowed_at_end = np.inf
         self.set_tolerance(1e-3, 1e-6)
         self.forget()
@@ -441,12 +446,15 @@ class StageEquations(StageMatrices):
         """Set the part of the tolerance that the error of Newton's method may take, and the tolerance."""
         self.numbers.kappa, self.numbers.relative = share, share * rtol
 
-    def solve_plainly(self, past: Mapping[int, Vector] | None = None) -> None:
+    def solve_plainly(self, past: Mapping[int, Vector] | None = None, most: int = 0) -> None:
         """Let stages be solved to the tolerance of Newton's method, by the norm of :class:`NodeSystem`."""
+        # With a number of iterations they are those of a matrix without dF/du.
         # The error of each value that a multistep method continues enters u' as that of the new one does.
         x, self.past, self.checked[:] = self.numbers, past or {}, 0.0
         terms = 1.0 + max((float(np.abs(weights[0]).sum()) for weights in self.past.values()), default=0.0)
         x.plain, x.relative = 1.0, self.problem.newton_tol
+        if most:
+            x.implicit, x.most = 0.0, most
         x.kappa = x.relative / (terms * np.sqrt(self.n))
         self._memory.checks = 0
 
@@ -625,9 +633,11 @@ class MachineStages(StageEquations):
         i, n_diff = self.at.start, self.problem.n_diff
         u, du = self.u[i], self.du[i]
         du[:] = self.guess[0]
-        u[:] = self.h_a[0, 0] * du + self.base
-        at = attach(u, n_diff), attach(du, n_diff), (u, du), float(t0 + h * self.c[i]), h * self.real
+        c = 0.0 if self._memory.explicit else float(self.h_a[0, 0])
+        u[:] = c * du + self.base
+        at = attach(u, n_diff), attach(du, n_diff), (u, du), float(t0 + h * self.c[i]), c
         system.place(*at, (t0, h), i + 1)
+        newton.check_finite(system, system.residual())
         newton.solve(system)
 
     def judge_by_matrix(self, solver: Any, node: int) -> bool:

@@ -92,6 +92,9 @@ def combined_row(m: Any, n: Any, weights_at: Any, rows_at: Any, out_at: Any) -> 
 def put(a: Any, start: Any, end: Any) -> Any:
     """Compute the values at the stages, u = u_0 + h A U, of some unknowns."""
     m, n = a.m, a.n
+    if a.explicit != 0:
+        a.copy(a.u, a.base, 1)
+        return
     combine(a, (0, m), (start, end), a.h_a, a.du, a.u)
     base, u = doubles(a.base), doubles(a.u)
     for i in range(m):
@@ -145,7 +148,7 @@ def continue_past(a: Any, h: Any, factor: Any) -> None:
     base, slopes, guess = doubles(a.base), doubles(a.change), doubles(a.guess)
     for j in range(n):
         base[j] += h * slopes[j]
-        guess[j] = (guess[j] - base[j]) / factor
+        guess[j] = (guess[j] - base[j]) / factor if a.explicit == 0 else doubles(a.du_before)[j]
 
 
 @within_compiled
@@ -154,9 +157,9 @@ def go_to_stage(a: Any, i: Any, h: Any) -> None:
     n, A, row = a.n, doubles(a.A + 8 * a.rows * i), 8 * a.n * i
     a.stage, a.u, a.du, a.c = i, a.step_u + row, a.step_du + row, a.nodes + 8 * i
     a.jacobian_at = doubles(a.c)[0]
-    if a.numbers.gamma != A[i]:
+    if a.explicit == 0 and a.numbers.gamma != A[i]:
         a.numbers.gamma, a.numbers.factored = A[i], 0.0
-    factor = h * A[i]
+    factor = h * a.numbers.gamma
     doubles(a.to_middle)[0], doubles(a.h_a)[0] = A[i], factor
     if a.past > 0:
         continue_past(a, h, factor)
@@ -175,7 +178,7 @@ def go_to_stage(a: Any, i: Any, h: Any) -> None:
 def begin_in_turn(a: Any, h: Any) -> None:
     """Go to the first stage that is to be solved; an explicit one has u' at the start."""
     n, u, du = a.n, doubles(a.step_u), doubles(a.step_du)
-    first = 1 if doubles(a.A)[0] == 0.0 else 0
+    first = 1 if doubles(a.A)[0] == 0.0 and a.explicit == 0 else 0
     for i in range(a.rows):
         for j in range(n):
             u[i * n + j] = doubles(a.u0)[j]
@@ -293,7 +296,7 @@ def changed_residual(a: Any, time: Any, h: Any, factor: Any, which: Any) -> Any:
         for j in range(n):
             step = x.kappa / max(weights[j], x.kappa / max(sizes[j] + abs(u[j]), TINY))
             step *= sign * factor * direction[j]
-            work[j], work[n + j] = u[j] + step, du[j] + step / (h * x.gamma)
+            work[j], work[n + j] = u[j] if a.explicit else u[j] + step, du[j] + step / (h * x.gamma)
         a.counts.rhs += 1
         call_residual(a.residual, time, a.work, a.work + 8 * n, a.p, a.transformed)
         if mn.largest_of(found, 0, n) < np.inf:
@@ -657,7 +660,7 @@ def _factorize(a: Any, h: Any) -> Any:
     ratio = h / x.linearized
     x.factored = 0.0
     a.counts.factorization += 1 + a.pairs
-    coefficients[0] = ratio * x.gamma
+    coefficients[0] = ratio * x.gamma * x.implicit
     for k in range(a.pairs):
         coefficients[k + 1] = ratio * complexes(a.eigenvalues)[k]
     if not do_parts(a, FACTORIZE, a.pairs + 1):

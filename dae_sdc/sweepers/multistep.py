@@ -12,14 +12,7 @@ import numpy as np
 
 from dae_sdc.arguments import checked
 from dae_sdc.dae.linear import Matrix
-from dae_sdc.dae.newton import (
-    BACKWARD_ERROR,
-    LAST_CORRECTION,
-    ROUND_OFF_CORRECTION,
-    ImplicitSystem,
-    ModifiedNewton,
-    NodeSystem,
-)
+from dae_sdc.dae.newton import ImplicitSystem, KeptMatrix, ModifiedNewton, NodeSystem
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, StepPolynomial, Vector, attach
 from dae_sdc.errors import InputError, SolveError
@@ -32,84 +25,28 @@ from dae_sdc.sweepers.steps_ahead import StepsAhead
 from dae_sdc.sweepers.tableaux import radau_iia
 from dae_sdc.sweepers.together import PlainStages
 
-MOST_FIXED_POINT_ITERATIONS = 100  # Iterations after which the iteration is given up.
-MOST_GROWING = 6  # Iterations in succession that do not contract, after which it is given up.
-# Contraction above which dF/du' is evaluated again for the next step: it may have changed.
-RENEWING_CONTRACTION = 0.5
-# Relative difference up to which two dF/du', found with finite differences, are one.
-EQUAL_MATRICES = 1e-6
-
 
 @dataclass
 class FixedPoint(ModifiedNewton):
     """Fixed-point iteration for u = r + c f(t, u), where F(t, u, u') = 0 determines u' = f(t, u)."""
 
     # An iteration takes (dF/du')^{-1} F(t, r + c U, U) from U: E. Hairer, G. Wanner, Solving Ordinary
-    # Differential Equations II, 2nd ed., 1996, Sect. IV.8.
+    # Differential Equations II, 2nd ed., 1996, Sect. IV.8. Compiled code does so, and leaves to this what has
+    # not converged.
+
+    most: ClassVar[int] = 100  # Iterations after which it is given up.
+    rate: float = np.inf  # The contraction of the last iterations.
 
     def solve(self, system: ImplicitSystem) -> None:
-        """Move the iterate of ``system`` to its solution; raises SolveError where it does not converge."""
-        system.save()
-        self._system = system
-        self._take_kept(None)
-        fresh = self.matrix.factors is None or self.matrix.numbers.is_aged > 0.0
-        if fresh:
-            self._renew()
-        rate = self._iterate(system)
-        if rate is not None and not fresh:
-            system.restore()
-            self._renew()
-            rate = self._iterate(system)
-        if rate is not None:
-            raise SolveError(
-                f"fixed-point iteration did not converge at t={system.time:.6g}, {system.where}: "
-                f"contraction {rate:.2g} in the last iterations, where it must be well below 1; "
-                f"reduce dt, or use corrector='newton'{system.remark()}"
-            )
-
-    def _iterate(self, system: ImplicitSystem) -> float | None:
-        """Iterate; None where it has converged, otherwise the contraction."""
-        kept, goal, counters = self.matrix, self.problem.newton_tol, self.problem.work_counters
-        assert kept.factors is not None
-        sizes: list[float] = []
-        growing, rate = 0, np.inf
-        for _ in range(MOST_FIXED_POINT_ITERATIONS):
-            delta = kept.factors.solve(system.residual())
-            size = system.size(delta)
-            counters["newton"].niter += 1
-            counters["solve"].niter += 1
-            if not size < np.inf:
-                return rate
-            system.move(delta, 1.0)
-            sizes.append(size)
-            if size <= LAST_CORRECTION * goal:
-                return None if system.residual_is_small(goal) else np.inf
-            if len(sizes) < 3:
-                continue
-            # Over two iterations: the contraction of an oscillation alternates between its components.
-            rate = float(np.sqrt(size / sizes[-3]))
-            if kept.numbers.is_aged >= 0.0:
-                kept.numbers.is_aged = float(rate > RENEWING_CONTRACTION)
-            if rate < 1.0 and max(sizes[-2:]) * rate / (1.0 - rate) <= goal:
-                return None if system.residual_is_small(goal) else rate
-            growing = growing + 1 if rate >= 1.0 else 0
-            if growing and size < ROUND_OFF_CORRECTION:
-                allowed = BACKWARD_ERROR * system.magnitude(kept.linearization)
-                if (np.abs(system.residual()) <= allowed).all() and system.residual_is_small(goal):
-                    return None
-            if growing == MOST_GROWING:
-                return rate
-        return rate
-
-    def _renew(self) -> None:
-        """Evaluate and factorise dF/du' at the iterate."""
-        before, self.matrix.numbers.is_aged = self.matrix.linearization, 0.0
+        """Raise the SolveError that tells why there is no solution."""
+        self._system, self.matrix = system, KeptMatrix()
         self.linearize_here()
-        if before is not None:
-            change: Any = abs(self._linearization.mass - before.mass).max()
-            # Below 0 where it was the same: no age makes it another one.
-            self.matrix.numbers.is_aged = -float(change <= EQUAL_MATRICES * abs(before.mass).max())
         self.factor()
+        raise SolveError(
+            f"fixed-point iteration did not converge at t={system.time:.6g}, {system.where}: "
+            f"contraction {self.rate:.2g} in the last iterations, where it must be well below 1; "
+            f"reduce dt, or use corrector='newton'{system.remark()}"
+        )
 
     def _iteration_matrix(self) -> Matrix:
         matrix: Matrix = self._linearization.iteration_matrix(0.0, self.problem.n)
@@ -169,7 +106,7 @@ class MultistepDAE(DirectSweeper):
     corrector: str
     starting_procedure: str
     _system: NodeSystem
-    _plain: PlainStages | None
+    _plain: PlainStages
 
     def __init__(self, params: dict[str, Any], level: Any) -> None:
         given = dict(params)
@@ -213,10 +150,6 @@ class MultistepDAE(DirectSweeper):
                         f"{option}='{getattr(self, option)}' is for ordinary differential equations, "
                         f"index 0; {_described(problem)}; use {option}='{known[0]}'"
                     )
-        self._newton, self._plain = ModifiedNewton(problem, trust=False), None
-        if self.method.explicit:
-            self._system = NodeSystem(problem, problem.n)
-            return
         solver = None if self.corrector == "newton" else FixedPoint(problem)
         self._plain = PlainStages(problem, self._own, np.ones(1), False, self._weights, solver)
         self._system, self._ahead = self._plain.system, StepsAhead(self._plain, self._watch, problem)
@@ -232,14 +165,10 @@ class MultistepDAE(DirectSweeper):
         L, k = self.level, self.method.order
         values, slopes, h = self._past()
         count, start = len(values), L.time + (L.dt - h)
-        if count >= self.method.steps and self._plain is not None:
+        if count >= self.method.steps:
             known_slopes = np.nan_to_num(slopes)  # unknown ones have no weight
             past = StepPolynomial(start - h, h, past_nodes(count), values, known_slopes, L.prob.n)
             u, du = (rows[-1] for rows in self._plain.step(L.u[0], past, start, h))
-        elif count >= self.method.steps:
-            of_values, of_slopes, _ = self._weights[count]
-            known = of_values @ values + h * (of_slopes @ slopes)
-            u, du = self._solved_for_slope(known, slopes[-1].copy(), L.time + L.dt)
         elif self.starting_procedure == "explicit-euler":
             u, du = self._solved_for_slope(values[-1] + h * slopes[-1], slopes[-1].copy(), L.time + L.dt)
         else:
@@ -289,7 +218,7 @@ class MultistepDAE(DirectSweeper):
         L = self.level
         rows = attach(u, L.prob.n_diff), attach(guess, L.prob.n_diff)
         self._system.place(*rows, (u, guess), t, 0.0, (L.time, L.dt), 1)
-        self._newton.solve(self._system)
+        ModifiedNewton(L.prob).solve(self._system)
         return u, guess
 
     def _end_step(self) -> None:
@@ -301,7 +230,7 @@ class MultistepDAE(DirectSweeper):
         L.uend.polynomial = left
 
     def _solvers(self) -> Mapping[str, Any]:
-        return {"matrices": self._newton} | ({} if self._plain is None else self._plain.solvers)
+        return self._plain.solvers
 
 
 def is_ordinary(problem: ProblemDAE) -> bool:

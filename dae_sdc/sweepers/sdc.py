@@ -61,7 +61,6 @@ def node_solver(
     # Runs to a tolerance have compiled code for their estimates, which others of equations in Python are not
     # to wait for.
     called = to_tolerance and backend is None and problem.n <= MOST_CALLED_BACK and problem.sparsity is None
-    called = called and problem.linear_solver in problem.compiled_solvers
     if backend != "numpy" and (called or problem.solver_kernels is not None):
         module: Any = importlib.import_module("dae_sdc.sweepers._machine_nodes")
         made: PythonNodes = module.CompiledNodes(problem, n_integrated, owned, diagonal, num_nodes)
@@ -70,9 +69,8 @@ def node_solver(
         kernels = problem.kernels
         given = 0 if kernels is None else 1 + (kernels.jacobian != 0)
         raise InputError(
-            f"backend='compiled' needs a problem with residual_kernel and jacobian_kernel, and one of "
-            f"the linear solvers {', '.join(problem.compiled_solvers)}; {type(problem).__name__} has {given} "
-            f"kernels and linear_solver='{problem.linear_solver}'"
+            f"backend='compiled' needs a problem with residual_kernel and jacobian_kernel; "
+            f"{type(problem).__name__} has {given} of them"
         )
     return PythonNodes(problem, n_integrated, owned, diagonal)
 

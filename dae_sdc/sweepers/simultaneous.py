@@ -41,7 +41,8 @@ class StepNumbers(ctypes.Structure):
         " at_end allowed_at_end defect allowed_defect"
         " costly"  # 1 where a factorisation takes the time of many iterations, else 0
         " plain"  # 1 where stages are solved to the tolerance of Newton's method, and nobody judges them
-        " most",  # the largest number of iterations
+        " most"  # the largest number of iterations
+        " implicit",  # the part of dF/du in the matrices: 0 where they are dF/du' alone, else 1
     )
 
 
@@ -62,10 +63,13 @@ MOST_ITERATIONS_OF_COSTLY = 20
 # Part of the error allowed to Newton's method that is used there: the factors of an earlier step contract
 # less, which leaves more of it, and another iteration takes little time.
 SHARE_OF_COSTLY = 0.1
+MOST_GROWING = 6  # Corrections with dF/du' alone that may be no smaller than those before.
 # Correction, relative to the unknowns, below which an iteration that stagnates has reached round-off.
 RELATIVE_ROUND_OFF = 1e-13
 # The Jacobian is kept for the next step if the Newton iterations contract at least by this factor.
 KEPT_JACOBIAN_CONTRACTION = 1e-3
+# Likewise of iterations with dF/du' alone, which hardly contract better with that of another point.
+KEPT_MASS_CONTRACTION = 0.5
 # Contraction up to which Jacobian and factors are kept for a step of the same size where factorisations are
 # costly, THET of RADAU5; a new Jacobian is cheap beside the factors that a step of another size needs.
 KEPT_FACTORS_CONTRACTION = 0.3
@@ -195,8 +199,13 @@ def corrections(w: Any, t0: Any, h: Any) -> Any:
     x = w.numbers
     w.take_guess()
     kappa, eta, before, rate = x.kappa, max(x.eta, LEAST_FORETOLD_CONTRACTION) ** 0.8, 0.0, 0.0
-    status, first, most, norm = SLOW, 0.0, int(x.most), 0.0
+    status, first, most, norm, last = SLOW, 0.0, int(x.most), 0.0, 0.0
     suffices = False  # whether the error is as small as it has to be, where it is to become smaller
+    # Contractions of an oscillation by dF/du' alone alternate between its components, and corrections may
+    # grow at first.
+    plain, least, judged = x.implicit > 0.0, 1, 1
+    if not plain:
+        least, judged = 2, MOST_GROWING
     if x.costly > 0.0:
         kappa, most = SHARE_OF_COSTLY * kappa, MOST_ITERATIONS_OF_COSTLY
     for k in range(most):
@@ -206,22 +215,25 @@ def corrections(w: Any, t0: Any, h: Any) -> Any:
         norm = w.correct()
         if not norm < np.inf:
             return UNDEFINED
+        size = norm if plain else max(norm, before)
         if k > 0:
             now = norm / before
-            if k == 1:
-                first = now
-            rate = now if k == 1 else np.sqrt(now * rate)
+            rate = now if k == 1 else np.sqrt(now * (rate if plain else last))
+            last = now
+        if k >= least:
             x.rate = rate
-            if rate >= 0.99:
+            if rate >= 0.99 and k >= judged:
                 status = DIVERGED
                 break
-            eta = rate / (1.0 - rate)
-        if eta * norm <= kappa:
+            eta = rate / (1.0 - rate) if rate < 0.99 else np.inf
+            if k == least and rate < 0.99:
+                first = rate
+        if eta * size <= kappa:
             # Unknowns that depend on others converge an iteration later, where the contraction shows as 0.
             x.eta = max(eta, first / (1.0 - first))
             return SOLVED
-        suffices = suffices or eta * norm <= x.kappa
-        if k > 0 and eta * norm * rate ** (most - 1 - k) > kappa:
+        suffices = suffices or eta * size <= x.kappa
+        if k >= judged and eta * size * rate ** (most - 1 - k) > kappa:
             break
         before = norm
     rounds = (suffices and norm <= x.kappa) or w.at_round_off()
@@ -267,7 +279,8 @@ def solve_together(w: Any, t0: Any, h: Any) -> Any:
     if x.costly > 0.0:
         keeps = x.factored == h and x.rate <= KEPT_FACTORS_CONTRACTION
     else:
-        keeps = x.at == t0 or x.rate <= KEPT_JACOBIAN_CONTRACTION
+        most = KEPT_JACOBIAN_CONTRACTION if x.implicit > 0.0 else KEPT_MASS_CONTRACTION
+        keeps = x.at == t0 or x.rate <= most
     if x.linearized > 0.0 and keeps:
         if x.factored == h or w.factorize(h):
             x.rate = 0.0

@@ -39,11 +39,15 @@ LARGEST_NODE_TOLERANCE = 1e-3  # Largest tolerance of the solve at a node.
 ROUND_OFF_CHANGE = 10.0
 
 
-@lru_cache(maxsize=16)
 def tableau_of(collocation: Any) -> Tableau:
     """The Runge-Kutta method to which sweeps converge: Radau IIA, but to rounding, for its nodes."""
-    Q = collocation.Qmat[1:, 1:]
-    return replace(radau_iia(len(Q)), A=Q, b=Q[-1], c=np.asarray(collocation.nodes))
+    return _radau_of(collocation.Qmat.tobytes(), tuple(collocation.nodes.tolist()))
+
+
+@lru_cache(maxsize=16)
+def _radau_of(integrals: bytes, nodes: tuple[float, ...]) -> Tableau:
+    Q = np.frombuffer(integrals).reshape(len(nodes) + 1, -1)[1:, 1:]
+    return replace(radau_iia(len(Q)), A=Q, b=Q[-1], c=np.array(nodes))
 
 
 class AccuracyGoal:

@@ -211,12 +211,14 @@ class PlainStages:
     ) -> None:
         self._made_of, self.in_turn = (problem, A, c, collocation, past, solver), not np.triu(A, 1).any()
         self.coupled, self.system = CoupledStages(problem, A, c), NodeSystem(problem, problem.n)
-        self._newton, self._stages = solver or ModifiedNewton(problem, trust=False), cast(Any, None)
-        if self.in_turn or (collocation and problem.solver_kernels is not None):
+        self.newton: Any = solver or ModifiedNewton(problem, trust=False)
+        self._stages = cast(Any, None)
+        # Without dF/du a matrix hardly changes, and none but LAPACK or SuperLU is needed.
+        able = problem.linear_solver in problem.compiled_solvers or solver is not None or not A.any()
+        if self.in_turn or (collocation and able and problem.solver_kernels is not None):
             self._stages = MachineStages(problem, A, c, None, np.zeros(len(c)) if self.in_turn else None)
-            self._stages.solve_plainly(past)
-        kernels = solver is None and self._stages is not None and self._stages.by_kernels
-        self.compiled = kernels and problem.linear_solver == "auto"
+            self._stages.solve_plainly(past, 0 if solver is None else solver.most)
+        self.compiled = able and self._stages is not None
 
     def __reduce__(self) -> Any:
         # Addresses belong to the arrays of one object; a copy goes on with what the solvers can tell.
@@ -243,7 +245,7 @@ class PlainStages:
             u0.polynomial = before
             stages.begin(u0, t0, h)
             while not self._solved(t0, h):
-                stages.solve_alone(self.system, self._newton, t0, h)
+                stages.solve_alone(self.system, self.newton, t0, h)
                 if not stages.act(simultaneous.NEXT, t0, h):
                     break
             stages.count()
@@ -263,6 +265,7 @@ class PlainStages:
             return False
         solved: bool = self._stages.solve(t0, h) == SOLVED
         if not solved:
+            self.newton.rate = float(self._stages.numbers.rate)
             self._stages.forget()
             if self.in_turn:
                 self._stages.act(simultaneous.AGAIN, t0, h)
@@ -271,7 +274,7 @@ class PlainStages:
     @property
     def solvers(self) -> dict[str, Any]:
         """What keeps matrices from step to step, by the name in a checkpoint."""
-        known = {"alone": self._newton, "coupled": self.coupled.newton, "stages": self.stages}
+        known = {"alone": self.newton, "coupled": self.coupled.newton, "stages": self.stages}
         return {name: solver for name, solver in known.items() if solver is not None}
 
 

@@ -1,4 +1,4 @@
-"""Values of expressions in a finite field, and in real numbers with many digits.
+"""Values of expressions in a finite field, in real numbers with many digits, and in ranges.
 
 Ranks found in a finite field are those at a generic point, without tolerances. Functions that are not
 rational have the values there that the graph of expressions assigns.
@@ -7,10 +7,20 @@ rational have the values there that the graph of expressions assigns.
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dae_sdc.expressions.dag import CONSTANTS, FUNCTIONS, PRIME, Leaf, Op, of_function, random_residue
+from dae_sdc.expressions.dag import (
+    CONSTANTS,
+    FUNCTIONS,
+    PRIME,
+    Leaf,
+    Op,
+    integer_power,
+    of_function,
+    random_residue,
+)
 
 if TYPE_CHECKING:
     from dae_sdc.expressions.arithmetic import Expressions
@@ -116,6 +126,50 @@ class Reals:
         if op >= Op.POW and (value.imag != 0 or value - value != 0):  # complex, infinite or NaN
             raise NoValueError
         return value
+
+
+Range = tuple[float, float]
+
+
+class Ranges:
+    """Ranges of smooth expressions, up to round-off, where each leaf runs through a range of its own."""
+
+    def __init__(self, leaf: Callable[[Leaf], Range]) -> None:
+        self.leaf = leaf
+        rising = (Op.EXP, Op.LOG, Op.SINH, Op.TANH, Op.ATAN, Op.ASINH)
+        self._rules: dict[Op, Callable[..., Range]] = {
+            **{op: lambda a, f=op.numpy: (float(f(a[0])), float(f(a[1]))) for op in rising},
+            **dict.fromkeys((Op.SIN, Op.COS), lambda a: (-1.0, 1.0)),
+            Op.ADD: lambda a, b: (a[0] + b[0], a[1] + b[1]),
+            Op.NEG: lambda a: (-a[1], -a[0]),
+            Op.MUL: self._product,
+            Op.DIV: lambda a, b: self._product(a, self._power(b, -1)),
+            Op.INTPOW: self._power,
+        }
+
+    def number(self, value: Any, residue: int) -> Range:
+        """A constant: a range of one value."""
+        size = float(CONSTANTS[value] if isinstance(value, str) else value)
+        return size, size
+
+    def value(self, op: Op, operands: Sequence[Any]) -> Range:
+        """The range of an operation; NoValueError where it may have a pole, or is not smooth."""
+        rule = None if None in operands else self._rules.get(op)
+        low, high = (math.nan, math.nan) if rule is None else rule(*operands)
+        if not low <= high:
+            raise NoValueError
+        return low, high
+
+    def _product(self, a: Range, b: Range) -> Range:
+        if a is b:  # the range of one expression
+            return self._power(a, 2)
+        ends = [x * y if x and y else 0.0 for x in a for y in b]
+        return min(ends), max(ends)
+
+    def _power(self, a: Range, exponent: int) -> Range:
+        # At a 0 within, where an even power is least, and a negative one raises ZeroDivisionError.
+        ends = [float(integer_power(x, exponent)) for x in (*a, min(max(0.0, a[0]), a[1]))]
+        return min(ends), max(ends)
 
 
 def many_digits() -> Any:

@@ -1,0 +1,1 @@
+"""Equations and their derivatives along t at a point, with sparse Jacobians."""
