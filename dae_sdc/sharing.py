@@ -26,6 +26,7 @@ from dae_sdc.errors import DAEWarning
 K = TypeVar("K")
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 REMEMBERED: Final = 256  # Most results that a function decorated with :func:`once` keeps.
 # Bytes that the files in one directory may take; those unused for longest are removed.
@@ -436,8 +437,6 @@ def surroundings() -> dict[str, str]:
         paths.append(home)
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 
-
-T = TypeVar("T")
 
 _OF_THE_INTERVAL = "{percentage:3.0f}%|{bar}| [{elapsed}<{remaining}{postfix}]"
 
