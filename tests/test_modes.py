@@ -998,3 +998,22 @@ def test_steps_of_one_size_do_not_tell_of_singular_points_where_another_mode_beg
         "the structure of model nested changes, which a run to a tolerance follows; give rtol in place of dt"
     )
     assert str(caught.value) == told
+
+
+@pytest.mark.parametrize("rtol", TOLERANCES)
+def test_events_at_changes_happen_where_a_mode_begins(rtol: float) -> None:
+    """A clutch of inertias 1 and 2 with the speeds 3 and 0 closes at t = 1 and opens at t = 3/2."""
+    m = ds.Model("clutch", interval=(0.0, 2.0))
+    a, b = m.variable("a", start=3.0, fixed=True), m.variable("b", start=0.0, fixed=True)
+    torque = m.variable("torque", start=0.0)
+    closed, n, late = m.discrete("closed"), m.discrete("n"), m.discrete("late")
+    m.equations(m.der(a) + torque, 2 * m.der(b) - torque, closed * (a - b) + (1 - closed) * torque)
+    m.when("sample(1, 1/2)", {closed: 1 - closed}, only=m.t < sp.Rational(7, 4))
+    m.when("change(closed)", {n: n + 1})
+    m.when("change(closed)", {late: m.t}, only=sp.Eq(closed, 0))
+    m.require(a < 2, "it is fast", when="change(closed)", level="warning")
+    solution = ds.solve(m, rtol=rtol)
+    assert solution.success and "it is fast at t=1" in solution.message
+    assert "2 modes" in solution.message and "impulse 2 of 'torque'" in solution.message
+    assert (solution["n"][-1], solution["late"][-1]) == (2.0, 1.5)
+    assert solution.u[-1, :2] == pytest.approx([1.0, 1.0], abs=10.0 * rtol)
