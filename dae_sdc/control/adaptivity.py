@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -13,6 +14,7 @@ from dae_sdc.control.driver import MarkingControl, StepRequests, driver_of
 from dae_sdc.control.events import unknowns_looked_at
 from dae_sdc.dae.consistency import begin_scales
 from dae_sdc.dae.jacobian import ROOT_EPS, linearize
+from dae_sdc.dae.memory import uncounted
 from dae_sdc.dae.newton import undetermined
 from dae_sdc.dae.scales import Scales, measured_noise
 from dae_sdc.dae.state import StepPolynomial, Vector, attach, unresolved
@@ -219,10 +221,12 @@ class AdaptivityDAE(StepRequests, MarkingControl):
     def _look_for_change(self, L: Any) -> None:
         """Let steps end where the equations jump by the time alone, within a short one that was rejected."""
         a, b, P = float(L.time), float(L.time + L.dt), L.prob
-        if P.kernels is not None or P.noise is not None or L.dt > SHORT_STEP * self._span or a == self._seen:
+        # Differences along t, of equations that are reduced by them, do not see where these jump.
+        plain = P.kernels is None and P.noise is None and not hasattr(P, "index_before")
+        if not plain or L.dt > SHORT_STEP * self._span or a == self._seen:
             return
         self._seen, u, slope = a, L.u[0], _end_slope(L.u[0], P.n)
-        try:
+        with uncounted(P), suppress(SolveError):  # towards where the equations are not defined
             du = attach(slope, P.n_diff)
             halves = linearize(P, u, du, a)
             terms = abs(halves.stiffness) @ np.abs(u.view(np.ndarray)), abs(halves.mass) @ np.abs(slope)
@@ -233,11 +237,9 @@ class AdaptivityDAE(StepRequests, MarkingControl):
                     b, at_b = middle, at
                 else:
                     a, at_a = middle, at
-        except SolveError:  # towards where the equations are not defined
-            return
-        jumps = np.abs(at_b - at_a) > ROOT_EPS * np.ravel(terms[0] + terms[1])
-        if jumps.any() and self._seen < a < self.sizes.target:
-            self._change = self.sizes.target = a
+            jumps = np.abs(at_b - at_a) > ROOT_EPS * np.ravel(terms[0] + terms[1])
+            if jumps.any() and self._seen < a < self.sizes.target:
+                self._change = self.sizes.target = a
 
     def _jump(self, L: Any, near: float) -> tuple[bool, str]:
         """Whether algebraic unknowns have jumped, ``near`` or sooner, and are found there; or why not."""

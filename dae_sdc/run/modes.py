@@ -414,7 +414,8 @@ class Modes:
                     for name in self.moving if ends else ():
                         if name in last and not self._stays(name, start[name], last[name], LARGEST_JUMP):
                             raise SolveError(
-                                f"'{name}' changes from {start[name]:.6g} at once by rounding errors"
+                                f"'{name}' changes from {start[name]:.6g} at once by rounding errors; "
+                                f"give a state there by an event"
                             )
             except DAEError as error:
                 if isinstance(error, TimeLimitError | ResultFileError):
