@@ -331,3 +331,36 @@ def test_multipliers_follow_from_hidden_constraints_in_any_units(
 def test_generated_equations_are_solved_in_units_of_12_orders_of_magnitude(line: str) -> None:
     found = repeat(line)
     assert found.outcome == DONE, found.message
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-6, 1e-9, 1e-12])
+@pytest.mark.parametrize(
+    "options",
+    [
+        *({"sweeper": name, "nodes": 3} for name in ("fully-implicit", "semi-implicit", "constrained")),
+        {"sweeper": "semi-implicit", "steps": 2},
+        {"sweeper": "semi-implicit", "qdelta": "IE"},
+        {"sweeper": "fully-implicit", "initial_guess": "spread"},
+        {"sweeper": "semi-implicit", "trace": False},
+        *({"sweeper": name} for name in ("radau-iia-5", "bdf2", "backward-euler", "gauss-4")),
+        {"sweeper": "esdirk43", "trace": False},
+    ],
+    ids=lambda options: "-".join(map(str, options.values())),
+)
+def test_steps_of_a_fixed_size_are_those_in_other_units_or_told(
+    options: dict[str, Any], scale: float
+) -> None:
+    def equations(t: float, u: Any, du: Any) -> Any:
+        x = u[0] / scale
+        return [du[0] + u[0] * (1.0 + x * x) - scale * np.cos(t), u[1] - u[0]]
+
+    def solved(size: float) -> Any:
+        return ds.solve(equations, u0=[size, size], t_end=4.0, dt=0.1, **options)
+
+    small, size, scale = solved(scale), scale, 1.0
+    whole = solved(1.0)
+    assert whole.success and "newton_tol" not in whole.message
+    told = not small.success or "newton_tol=1e-10 does not resolve" in small.message
+    np.testing.assert_allclose(
+        0.0 if told else small.u[-1] / size - whole.u[-1], 0.0, atol=1e-5 + 1e-10 / size
+    )
