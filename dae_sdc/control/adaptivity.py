@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -13,8 +12,7 @@ import numpy as np
 from dae_sdc.control.driver import MarkingControl, StepRequests, driver_of
 from dae_sdc.control.events import unknowns_looked_at
 from dae_sdc.dae.consistency import begin_scales
-from dae_sdc.dae.jacobian import ROOT_EPS, linearize
-from dae_sdc.dae.memory import uncounted
+from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.newton import undetermined
 from dae_sdc.dae.scales import Scales, measured_noise
 from dae_sdc.dae.state import StepPolynomial, Vector, attach, unresolved
@@ -50,8 +48,6 @@ FAILED_STEPS = 10.0
 # remains of a solution that ends or folds back.
 LEAST_JUMP = 1e-4
 LARGEST_MOVE = 1e-6  # Largest relative change of the state before such a jump is looked for.
-# Part of the run below which steps that are rejected are looked at for a jump of the equations with time.
-SHORT_STEP = 1e-3
 LEAST_PROGRESS_OF_JUMPS = 1e-9  # Part of the interval between two such jumps that counts as progress.
 # Error between the nodes of a step, in units of the tolerance, where values there are asked for: currents
 # that follow from it by steep laws multiply it.
@@ -68,7 +64,7 @@ STEPS_OF_PACE, FASTER, MOST_STEPS_LEFT = 20_000, 2.0, 1e10
 FUNCTIONS, VALUES = 1, 2
 
 # Attributes of :class:`AdaptivityDAE` that change from step to step.
-SAVED = tuple("_next _given _restarts _steps _look_at jumps _last_jump _change _pace".split())
+SAVED = tuple("_next _given _restarts _steps _look_at jumps _last_jump _pace".split())
 
 
 def _end_slope(u: Any, n: int) -> Vector:
@@ -161,7 +157,6 @@ class AdaptivityDAE(StepRequests, MarkingControl):
         S.status.restart = not accepted
         if not accepted:
             sizes.halved, sizes.missed = 0.0, max(sizes.missed, sizes.meets)
-            self._look_for_change(L)
         if accepted and self._check_approach(L, outcome):
             S.status.restart = True
         elif accepted:
@@ -217,29 +212,6 @@ class AdaptivityDAE(StepRequests, MarkingControl):
             f"{''.join(f'{text}; ' for text in tried)}check the equations and "
             f"the state there for a jump, a singularity or a hidden constraint that is violated"
         )
-
-    def _look_for_change(self, L: Any) -> None:
-        """Let steps end where the equations jump by the time alone, within a short one that was rejected."""
-        a, b, P = float(L.time), float(L.time + L.dt), L.prob
-        # Differences along t, of equations that are reduced by them, do not see where these jump.
-        plain = P.kernels is None and P.noise is None and not hasattr(P, "index_before")
-        if not plain or L.dt > SHORT_STEP * self._span or a == self._seen:
-            return
-        self._seen, u, slope = a, L.u[0], _end_slope(L.u[0], P.n)
-        with uncounted(P), suppress(SolveError):  # towards where the equations are not defined
-            du = attach(slope, P.n_diff)
-            halves = linearize(P, u, du, a)
-            terms = abs(halves.stiffness) @ np.abs(u.view(np.ndarray)), abs(halves.mass) @ np.abs(slope)
-            at_a, at_b = (np.array(P.evaluate(u, du, t)) for t in (a, b))
-            while a < (middle := 0.5 * (a + b)) < b:
-                at = np.array(P.evaluate(u, du, middle))
-                if np.abs(at - at_a).max() > np.abs(at_b - at).max():
-                    b, at_b = middle, at
-                else:
-                    a, at_a = middle, at
-            jumps = np.abs(at_b - at_a) > ROOT_EPS * np.ravel(terms[0] + terms[1])
-            if jumps.any() and self._seen < a < self.sizes.target:
-                self._change = self.sizes.target = a
 
     def _jump(self, L: Any, near: float) -> tuple[bool, str]:
         """Whether algebraic unknowns have jumped, ``near`` or sooner, and are found there; or why not."""
@@ -316,7 +288,6 @@ class AdaptivityDAE(StepRequests, MarkingControl):
         # An absolute tolerance of the user may ask for any step.
         self._shortest = SHORTEST_STEP * span if tolerance.atol is None else 0.0
         self._next = int(np.searchsorted(self._targets, t0, side="right"))
-        self._change, self._seen = None, -np.inf
         self.sizes.target = self._targets[min(self._next, len(self._targets) - 1)]
         if t_end is None or not L.prob.run_scales.begun:
             self._begin_scales(L, t0, u0)
@@ -457,8 +428,7 @@ class AdaptivityDAE(StepRequests, MarkingControl):
 
     def at_stop(self, time: float) -> bool:
         """Whether the equations have a kink or a jump at the time that an accepted step has come to."""
-        more = self._change is not None or self._next + 1 < len(self._targets)
-        return time >= self.sizes.target and more
+        return time >= self.sizes.target and self._next + 1 < len(self._targets)
 
     def restart(self) -> None:
         """Let the next step begin like the first: other equations hold from here on."""
@@ -487,8 +457,7 @@ class AdaptivityDAE(StepRequests, MarkingControl):
         given, self._given, sizes = self._given, None, self.sizes
         stops, restarts, self._restarts = self.at_stop(now), self._restarts, False
         if stops:
-            is_new, self._change = self._change is not None, None
-            self._next, self.jumps = self._next + (not is_new), self.jumps + is_new
+            self._next += 1
             sizes.target, sizes.missed = self._targets[self._next], 0.0
         if given is not None and not restarts:
             L.params.dt, sizes.meets = given, 0.0
