@@ -107,8 +107,6 @@ class AdaptivityDAE(StepRequests, MarkingControl):
         self._targets = [*(self.params.stops or ()), self.params.t_end]
         self.remark, self.come_to = "", -np.inf
         self._limit: TimeLimit | None = None
-        self._change: float | None = None  # A time to be met that was not known before the run.
-        self._seen = -np.inf  # Where a step began that was looked at for it.
         self.jumps, self._last_jump, self._given = 0, -np.inf, None
         self._between: tuple[Any, Any] = None, None
         self.second_opinion: Callable[[AdaptivityDAE, Any, bool], bool] | None = None
