@@ -139,25 +139,19 @@ class SetupOptions(Sharing, Multistep, Solves, Sweeps, EquationOptions, Method):
     """Options of :func:`describe`."""
 
 
+# The bases of records stand in the order of the signature, from the last to the first.
 @dataclass(frozen=True)
-class RunOptions(  # in the order of the signature, from the last to the first
-    Saving,
-    Parallel,
-    Observation,
-    Multistep,
-    Solves,
-    Sweeps,
-    Parameters,
-    Output,
-    Values,
-    Times,
-    Preparation,
-    ConsistentStart,
-    Start,
-    Steps,
-    End,
-    Method,
-):
+class Numerics(Observation, Multistep, Solves, Sweeps):
+    """Options of how the steps of a run are solved and watched."""
+
+
+@dataclass(frozen=True)
+class Beginning(Preparation, ConsistentStart, Start, Steps):
+    """Options of how a run begins and how its steps are chosen."""
+
+
+@dataclass(frozen=True)
+class RunOptions(Saving, Parallel, Numerics, Parameters, Output, Values, Times, Beginning, End, Method):
     """Options of a run, without its equations."""
 
 

@@ -23,18 +23,11 @@ from dae_sdc.errors import DAEError, InputError, require_number, words_of
 from dae_sdc.model.model import Model
 from dae_sdc.options import (
     LARGEST_SEED,
-    ConsistentStart,
     Method,
-    Multistep,
-    Observation,
     Output,
     OutputTimes,
-    Preparation,
     Ranks,
-    Solves,
-    Start,
     Steps,
-    Sweeps,
     Values,
     about,
     count,
@@ -46,6 +39,7 @@ from dae_sdc.options import (
 from dae_sdc.polynomials.pool import share_jobs
 from dae_sdc.registry import require_name
 from dae_sdc.run.code import code_digest
+from dae_sdc.run.description import Beginning, Numerics
 from dae_sdc.run.processes import everyone, is_root, join, on_root
 from dae_sdc.run.results import Result
 from dae_sdc.run.solution import eliminated_values, units_of_eliminated
@@ -83,21 +77,7 @@ NOT_OF_A_RUN = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class SweepOptions(
-    Observation,
-    Multistep,
-    Solves,
-    Sweeps,
-    Output,
-    Values,
-    OutputTimes,
-    Preparation,
-    ConsistentStart,
-    Start,
-    Steps,
-    Method,
-    Ranks,
-):
+class SweepOptions(Numerics, Output, Values, OutputTimes, Beginning, Method, Ranks):
     """Options of :func:`sweep`."""
 
     time_limit: float | None = redeclared(Steps, "time_limit", None, "It is that of each run.")
