@@ -166,9 +166,12 @@ class _Arcs:
         if located.sliding is not None:
             return self._entered(arc, located.sliding, sides)
         for number, watch in enumerate(located.events[len(self.events) :]):
-            if watch.times:
-                slide, upper = mode.slides[number // 2], bool(number % 2)
-                return self._left(mode, slide, slide.values[upper], sides, watch.times[-1], watch.states[-1])
+            if watch.times:  # a jump is left for the side with one of its values
+                slide, t, u = mode.slides[number // 2], watch.times[-1], watch.states[-1]
+                following = self._mode(tuple(other for other in mode.slides if other is not slide))
+                self.crossings.append((slide.name, t, u[mode.columns]))
+                sides |= slide.sides(slide.values[number % 2])
+                return following, self._begin(following, mode, t, u, sides, slide.on_border)
         return None
 
     def _entered(self, arc: Arc, sliding: Sliding, sides: Mapping[int, int]) -> tuple[Mode, Start]:
@@ -229,15 +232,6 @@ class _Arcs:
             self.told.append(f"the solution slides along '{name}' from t={sliding.t:.10g} on")
         self.crossings.append((name, sliding.t, np.array(sliding.u)[mode.columns]))
         return other, begin
-
-    def _left(
-        self, mode: Mode, slide: Slide, value: float, sides: Mapping[int, int], t: float, u: Vector
-    ) -> tuple[Mode, Start]:
-        """The mode that has left a switch for the side with a value of its jump, and where it begins."""
-        following = self._mode(tuple(other for other in mode.slides if other is not slide))
-        self.crossings.append((slide.name, t, u[mode.columns]))
-        sides = {**sides, **slide.sides(value)}
-        return following, self._begin(following, mode, t, u, sides, slide.on_border)
 
     def _begin(
         self, mode: Mode, before: Mode, t: float, u: Vector, sides: Mapping[int, int], jumps: bool = False
@@ -341,24 +335,13 @@ def joined(
     for record in records:
         by_name.setdefault(record.name, []).append(record)
     resumed = [entry for part in solutions if (entry := part.parameters.get("resumed_at")) is not None]
-    return replace(
-        first.solution,
-        names=tuple(first.solution.names[column] for column in first.mode.columns),
-        units=tuple(first.solution.units[column] for column in first.mode.columns),
-        parameters={**first.solution.parameters, **({"resumed_at": resumed[-1]} if resumed else {})},
-        t=t,
-        u=u,
-        du=du,
-        per_step=per_step,
-        stats=stats,
-        success=success,
-        message=message,
-        dense=_dense(arcs),
-        equations=None if missing else PointsOfArcs(arcs),
-        log=log,
-        events=events,
-        switches=tuple(map(_merged, by_name.values())),
-    )
+    begun, columns_of_run = first.solution, first.mode.columns
+    about: dict[str, Any] = {"names": tuple(begun.names[column] for column in columns_of_run)}
+    about |= {"units": tuple(begun.units[column] for column in columns_of_run), "stats": stats, "log": log}
+    about |= {"parameters": {**begun.parameters, **({"resumed_at": resumed[-1]} if resumed else {})}}
+    about |= {"events": events, "switches": tuple(map(_merged, by_name.values())), "dense": _dense(arcs)}
+    about |= {"success": success, "message": message, "equations": None if missing else PointsOfArcs(arcs)}
+    return replace(begun, t=t, u=u, du=du, per_step=per_step, **about)
 
 
 def _chattering(name: str, t: float, why: str) -> SolveError:

@@ -43,10 +43,9 @@ from dae_sdc.sweepers.sdc import BACKENDS, RESIDUAL_TYPES, SWEEPERS, SpectralDef
 
 SweeperLike = str | type[Any]
 
-# Largest distance, in steps, of t_end from a whole number of steps; otherwise dt is refused.
 RESTOL = 1e-10
 MAXITER = 60
-EXACT_STEPS = 1e-9
+EXACT_STEPS = 1e-9  # Largest distance, in steps, of t_end from a whole number of them; else dt is refused.
 
 
 @dataclass(frozen=True)
@@ -210,11 +209,8 @@ def setup_of(options: SetupOptions, instance: ProblemDAE, arguments: Mapping[str
         _check_direct(options, cls, name, parallel)
         cls.check_problem(instance)
         label = {"quad": "", "nodes": cls.method.stages, "qdelta": ""}
-        parts: dict[str, Any] = {
-            "sweeper_params": multistep,
-            "level_params": {"restol": -1.0},
-            "step_params": {"maxiter": 1},
-        }
+        parts: dict[str, Any] = {"sweeper_params": multistep}
+        parts |= {"level_params": {"restol": -1.0}, "step_params": {"maxiter": 1}}
     else:
         label, parts = _of_sweeps(options, DIAGONAL if parallel in ("nodes", "both") else "LU")
     description: dict[str, Any] = {

@@ -205,14 +205,10 @@ def _locating(
         meets = bool(getattr(setup.problem, "timed_switch_names", ()))
         meets = meets or any(event.times is not None for event in events)
         controllers[FixedSteps] = {**fixed, "meets": meets}
-    controllers[LocateEvents] = {
-        "events": events,
-        "span": start.t_end - start.t0,
-        "n_slopes": accurate_slopes(setup.sweeper_class, setup.problem),
-        "requires_convergence": fixed is not None,
-        "sides": start.sides,
-        "slides": slides,
-    }
+    slopes = accurate_slopes(setup.sweeper_class, setup.problem)
+    about = {"events": events, "span": start.t_end - start.t0, "n_slopes": slopes}
+    about |= {"requires_convergence": fixed is not None, "sides": start.sides, "slides": slides}
+    controllers[LocateEvents] = about
     return setup.with_parts(convergence_controllers=controllers), True
 
 

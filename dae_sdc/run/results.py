@@ -241,18 +241,11 @@ def provenance() -> dict[str, Any]:
     # importing mpi4py would start MPI in a serial process, so it is only looked at when it is there
     mpi = sys.modules.get("mpi4py.MPI")
     library = str(mpi.Get_library_version()).strip("\0 \n").splitlines()[0].strip() if mpi else None
-    return {
-        **{name: _version(name) for name in ("dae_sdc", "pySDC", "numpy", "scipy")},
-        "mpi4py": _version("mpi4py") if mpi else None,
-        "mpi": library,
-        "python": platform.python_version(),
-        "system": f"{platform.system()} {platform.release()}",
-        "machine": platform.machine(),
-        "processor": _processor(),
-        "cores": os.cpu_count(),
-        "host": platform.node(),
-        "made": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
+    about: dict[str, Any] = {name: _version(name) for name in ("dae_sdc", "pySDC", "numpy", "scipy")}
+    about |= {"mpi4py": _version("mpi4py") if mpi else None, "mpi": library}
+    about |= {"python": platform.python_version(), "system": f"{platform.system()} {platform.release()}"}
+    about |= {"machine": platform.machine(), "processor": _processor(), "cores": os.cpu_count()}
+    return {**about, "host": platform.node(), "made": datetime.now(UTC).isoformat(timespec="seconds")}
 
 
 def command_line() -> str:
@@ -346,11 +339,9 @@ class Result(Tabulated):
         if not unknowns:
             return flat(self.data)
         columns: dict[str, NDArray[Any]] = {}
-        if self.kind == "sweep":
-            for name in self.parameters["over"]:
-                column = f"params:{name}"
-                column = column if column in (self.data.dtype.names or ()) else name
-                columns[column] = np.repeat(self.data[column], self.data["t"].shape[1])
+        for name in self.parameters["over"] if self.kind == "sweep" else ():
+            column = f"params:{name}" if f"params:{name}" in (self.data.dtype.names or ()) else name
+            columns[column] = np.repeat(self.data[column], self.data["t"].shape[1])
         columns["t"] = self.data["t"].ravel()
         return columns | {name: values.ravel() for name, (_, values) in unknowns.items()}
 

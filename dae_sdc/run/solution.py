@@ -275,8 +275,7 @@ class Solution(Tabulated):
             return self.u[:, self.names.index(name)].copy()
         if isinstance(self.unknowns, Unknowns):
             return self.unknowns.values(name, self.t, self.u, self.du, self.names)
-        jets = [name_and_order(entry) for entry in self.names]
-        rates = [name_of(base, order + 1) for base, order in jets]
+        rates = [name_of(base, order + 1) for base, order in map(name_and_order, self.names)]
         if name in rates:
             return self.du[:, rates.index(name)].copy()
         if self.unknowns is not None:
@@ -341,11 +340,8 @@ class Solution(Tabulated):
             data[name] = values
         parameters = {
             **self.parameters,
-            "success": self.success,
-            "message": self.message,
-            "stats": self.stats,
-            "events": [record.plain() for record in self.events],
-            "switches": [record.plain() for record in self.switches],
+            **{name: getattr(self, name) for name in ("success", "message", "stats")},
+            **{kind: [record.plain() for record in getattr(self, kind)] for kind in ("events", "switches")},
         }
         if units_of_others:
             data["others"] = eliminated_values(self)
@@ -475,11 +471,8 @@ def _fields_of_file(path: str | os.PathLike[str]) -> dict[str, Any]:
             kind: tuple(EventRecord.of(record, data["u"].shape[1]) for record in parameters.pop(kind, ()))
             for kind in ("events", "switches")
         },
-        "parameters": parameters,
-        "dense": dense,
+        **{"parameters": parameters, "dense": dense, "saves_dense": dense is not None, "unknowns": unknowns},
         "equations": None if dense is None else _equations(parameters, dense),
-        "saves_dense": dense is not None,
-        "unknowns": unknowns,
     }
 
 
@@ -570,14 +563,9 @@ def about_problem(problem: ProblemDAE) -> dict[str, Any]:
     # Unknowns of a plain function stand in any order; those whose derivatives do not occur are algebraic.
     algebraic = [name for name, of_kind in zip(problem.names, problem.is_algebraic, strict=True) if of_kind]
     params = {**problem.params, **(getattr(problem, "values", {}) if hasattr(problem, "model_name") else {})}
-    return {
-        "n_diff": problem.n - len(algebraic),
-        "algebraic": algebraic,
-        "names": list(problem.names),
-        "units": list(problem.units),
-        "time_unit": problem.time_unit,
-        "params": {name: str(x) if isinstance(x, complex) else x for name, x in params.items()},
-    }
+    plain = {name: str(x) if isinstance(x, complex) else x for name, x in params.items()}
+    about = {"n_diff": problem.n - len(algebraic), "algebraic": algebraic, "names": list(problem.names)}
+    return {**about, "units": list(problem.units), "time_unit": problem.time_unit, "params": plain}
 
 
 def derivative_at_start(problem: ProblemDAE, u0: Vector, t0: float, is_exact: bool) -> Vector:

@@ -319,14 +319,9 @@ class Task:
         u, last, sizes, tolerance, problem = self.start, 0.0, self.sizes, self.tolerance, self.problem
         left_out = np.array([name in tolerance.left_out for name in problem.names])
         scale = np.broadcast_to(tolerance.atol / tolerance.rtol, (problem.n,))
-        given = {
-            "rtol": tolerance.rtol,
-            "atol": weighted(tolerance.rtol, scale, left_out),
-            "max_order": sizes.max_order or HIGHEST_ORDER,
-            "max_num_steps": MOST_INNER_STEPS,
-            "first_step": first_step(sizes.dt) or 0.0,
-            "max_step": sizes.dt_max or 0.0,
-        }
+        given = {"rtol": tolerance.rtol, "atol": weighted(tolerance.rtol, scale, left_out)}
+        given |= {"max_order": sizes.max_order or HIGHEST_ORDER, "max_num_steps": MOST_INNER_STEPS}
+        given |= {"first_step": first_step(sizes.dt) or 0.0, "max_step": sizes.dt_max or 0.0}
         with _OUTPUT, redirect_stdout(_WithoutMessages(sys.stdout)):
             # scikit-sundae warns that the exact Jacobian replaces that by differences.
             with filtering("ignore", UserWarning):
@@ -429,26 +424,15 @@ class _Record:
         between = None
         if self.keeps or self.times is not None:
             between = DenseOutput(task.t0, u[0], t[1:], u[1:], self.steps, du[0], du[1:], 0)
-        return Solution(
-            equations=self.constraints,
-            t=t,
-            u=u,
-            du=du,
-            names=problem.names,
-            units=problem.units,
-            success=not message,
-            message=message,
-            stats={
-                "steps": len(t) - 1,
-                "rejected": 0 if self.driver is None else self.driver.rejected,
-                "sweeps": 0,
-                **{name: int(per_step[name].sum()) for name in COUNTERS},
-            },
-            per_step={"residual": np.zeros(len(t)), "sweeps": np.zeros(len(t), dtype=int), **per_step},
-            parameters={**label, "t0": task.t0, "t_end": task.t_end, **about_problem(problem)},
-            dense=between,
-            saves_dense=saves_dense,
-        )
+        rejected = 0 if self.driver is None else self.driver.rejected
+        stats = {"steps": len(t) - 1, "rejected": rejected, "sweeps": 0}
+        stats |= {name: int(per_step[name].sum()) for name in COUNTERS}
+        per_step = {"residual": np.zeros(len(t)), "sweeps": np.zeros(len(t), dtype=int), **per_step}
+        parameters = {**label, "t0": task.t0, "t_end": task.t_end, **about_problem(problem)}
+        known: dict[str, Any] = {"names": problem.names, "units": problem.units, "parameters": parameters}
+        known |= {"success": not message, "message": message, "stats": stats, "per_step": per_step}
+        known |= {"dense": between, "saves_dense": saves_dense, "equations": self.constraints}
+        return Solution(t=t, u=u, du=du, **known)
 
 
 class CountedEquations(Equations):

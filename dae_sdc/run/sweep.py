@@ -41,7 +41,6 @@ from dae_sdc.registry import require_name
 from dae_sdc.run.code import code_digest
 from dae_sdc.run.description import Beginning, Numerics
 from dae_sdc.run.processes import everyone, is_root, join, on_root
-from dae_sdc.run.results import Result
 from dae_sdc.run.solution import eliminated_values, units_of_eliminated
 from dae_sdc.run.solve import portable_text, solve
 from dae_sdc.run.sweep_statistics import OF_EACH_RUN, reduction_of
@@ -193,7 +192,7 @@ def sweep(request: SweepOptions) -> Sweep:
             f"and give FILE.py:NAME, or leave workers out"
         )
     comm = _ranks(request, options, values)
-    table: RunningSweep | None = None  # That of rank 0, which writes.
+    table: Any = None  # The running sweep of rank 0, which writes.
 
     def begin() -> list[int]:
         nonlocal table
@@ -204,23 +203,20 @@ def sweep(request: SweepOptions) -> Sweep:
             earlier = earlier_of(request.out, options)
             if earlier is not None:
                 table.take(earlier)
-        return table.missing
+        missing: list[int] = table.missing
+        return missing
 
     def arrived(job: int, outcome: Outcome) -> None:
         if table is not None:
             table.put(missing[job], outcome)
         bar.update(1)
 
-    def finish() -> Result:
-        assert table is not None
-        return table.finish()
-
     try:
         missing = on_root(comm, begin)
         jobs, progress = [values[run] for run in missing], request.progress if is_root(comm) else False
         with bar_of(len(values), "run", progress, len(values) - len(missing)) as bar:
             share_jobs(function, jobs, arrived, workers=request.workers, comm=comm)
-        runs = Sweep(on_root(comm, finish))
+        runs = Sweep(on_root(comm, lambda: table.finish()))
     finally:  # an interrupt loses no run that has come
         if table is not None:
             table.close()
