@@ -178,10 +178,8 @@ class _Arcs:
         """The mode that slides along one switch more, and where it begins."""
         # Of switches that change ever faster together, the one whose border has the others for derivatives.
         assert arc.located is not None
-        since, failure = sliding.t - self.least, None
-        together = [
-            k for k, watch in enumerate(arc.located.switches) if watch.times and watch.times[-1] >= since
-        ]
+        since, failure, watches = sliding.t - self.least, None, arc.located.switches
+        together = [k for k, watch in enumerate(watches) if watch.times and watch.times[-1] >= since]
         for switch in dict.fromkeys([sliding.switch, *together]):
             try:
                 return self._along(arc.mode, self._slide(arc.mode, switch, sliding), sliding, sides)
@@ -213,24 +211,22 @@ class _Arcs:
         beside = tuple((each, sign * along) for each, sign in group if each is not leader)
         return Slide(leader, self.jumps.names[known.index(leader)], beside=beside, on_border=on_border)
 
-    def _along(
-        self, mode: Mode, slide: Slide, sliding: Sliding, sides: Mapping[int, int]
-    ) -> tuple[Mode, Start]:
+    def _along(self, mode: Mode, slide: Slide, at: Sliding, sides: Mapping[int, int]) -> tuple[Mode, Start]:
         """The mode that slides along a switch too, and where it begins; SolveError where it does not."""
         name, numbers = slide.name, {jump.node: number for number, jump in enumerate(self.jumps.jumps)}
         slides = sorted((*mode.slides, slide), key=lambda slide: numbers[slide.jump.node])
         try:
             other = self._mode(tuple(slides))
-            begin = self._begin(other, mode, sliding.t, sliding.u, sides)
+            begin = self._begin(other, mode, at.t, at.u, sides)
         except DAEError as error:
-            raise _chattering(name, sliding.t, str(error)) from error
+            raise _chattering(name, at.t, str(error)) from error
         for slide, value in zip(slides, other.shares_of(begin.u), strict=True):
             low, high = sorted(slide.values)
             if not low - BESIDE_VALUES * (high - low) <= value <= high + BESIDE_VALUES * (high - low):
-                raise _chattering(slide.name, sliding.t, "no value between its two keeps the solution there")
+                raise _chattering(slide.name, at.t, "no value between its two keeps the solution there")
         if not self.crossings:
-            self.told.append(f"the solution slides along '{name}' from t={sliding.t:.10g} on")
-        self.crossings.append((name, sliding.t, np.array(sliding.u)[mode.columns]))
+            self.told.append(f"the solution slides along '{name}' from t={at.t:.10g} on")
+        self.crossings.append((name, at.t, np.array(at.u)[mode.columns]))
         return other, begin
 
     def _begin(
@@ -328,9 +324,8 @@ def joined(
     columns = ([_of_run(record, arc.mode) for record in arc.solution.events[:count]] for arc in located)
     events = tuple(map(_merged, zip(*columns, strict=True)))
     records = [_of_run(record, arc.mode) for arc in arcs for record in arc.solution.switches]
-    records += [
-        EventRecord(name, np.array([at]), state[None], np.zeros(1, np.int64)) for name, at, state in crossings
-    ]
+    way = np.zeros(1, np.int64)
+    records += [EventRecord(name, np.array([at]), state[None], way) for name, at, state in crossings]
     by_name: dict[str, list[EventRecord]] = {record.name: [] for record in first.solution.switches}
     for record in records:
         by_name.setdefault(record.name, []).append(record)
@@ -464,5 +459,4 @@ class PointsOfArcs:
         """See :meth:`Pointwise.errors`."""
         k = int(self._owners[np.searchsorted(self.begins, t)])
         points, whole, slopes = self._of_mode(k, np.array([t]), u[None], du[None])
-        errors: Vector = points.errors(t, whole[0], slopes[0], h)[self.columns[k]]
-        return errors
+        return np.asarray(points.errors(t, whole[0], slopes[0], h)[self.columns[k]])

@@ -33,13 +33,11 @@ def slope_at(problem: ProblemDAE, u: Vector, t: float) -> Vector:
     residual = problem.evaluate(state, zero, t).copy()
     mass = linearize(problem, state, zero, t).mass
     if sparse.issparse(mass):
-        slope: Vector = -lsmr(mass, residual, atol=1e-14, btol=1e-14)[0]
-        return slope
+        return np.asarray(-lsmr(mass, residual, atol=1e-14, btol=1e-14)[0])
     # Rows may differ by orders of magnitude (charges and voltages), on which the rank must not depend.
     weights = np.abs(mass).max(axis=1)
     weights[weights == 0.0] = 1.0
-    solved: Vector = -np.linalg.lstsq(mass / weights[:, None], residual / weights, rcond=1e-13)[0]
-    return solved
+    return np.asarray(-np.linalg.lstsq(mass / weights[:, None], residual / weights, rcond=1e-13)[0])
 
 
 def with_algebraic_slopes(problem: ProblemDAE, u: Vector, du: Vector, t: float, span: float) -> Vector:

@@ -262,12 +262,11 @@ def summary(result: Result) -> str:
         theory = f"{rows['expected'][0]:.0f}" if np.isfinite(rows["expected"][0]) else "-"
         values = "".join(f" {error:.1e}" for error in rows["error"])
         lines.append((problem, sweeper, number, qdelta, group, f"{rows['slope'][0]:.2f}", theory, values))
-    least = "the accuracy of the reference" if result.parameters.get("reference") else "round-off"
-    notes = (
-        f"at {least}, left out of the order of {text}" for text in result.parameters.get("at_round_off", [])
-    )
+    about = result.parameters
+    least = "the accuracy of the reference" if about.get("reference") else "round-off"
+    notes = (f"at {least}, left out of the order of {text}" for text in about.get("at_round_off", []))
     table = aligned(lines, (20, 16, -2, 11, 12, -6, -6, 0))
-    return "\n".join([table, *notes, *sentences(result.parameters.get("reference"))])
+    return "\n".join([table, *notes, *sentences(about.get("reference"))])
 
 
 add_arguments, main = verb(convergence, summary)

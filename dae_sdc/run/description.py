@@ -92,13 +92,11 @@ class Setup:
 
     def expected(self) -> dict[str, float]:
         """Order in dt of each component group by theory; NaN where theory gives none."""
-        index = self.problem.index
-        if issubclass(self.sweeper_class, DirectMethod):
-            orders = self.sweeper_class.method.orders.get(index or 0, ())
+        index, label, cls = self.problem.index, self.label, self.sweeper_class
+        if issubclass(cls, DirectMethod):
+            orders = cls.method.orders.get(index or 0, ())
         else:
-            orders = expected_orders(
-                self.label["quad"], self.label["nodes"], index, self.sweeper_class.integrates_algebraic
-            )
+            orders = expected_orders(label["quad"], label["nodes"], index, cls.integrates_algebraic)
         groups = self.problem.groups
         known = dict(zip(groups, orders, strict=False))
         if len(orders) == 2 and len(groups) > 2:
@@ -221,7 +219,7 @@ def setup_of(options: SetupOptions, instance: ProblemDAE, arguments: Mapping[str
         "convergence_controllers": {k: dict(v) for k, v in (options.convergence_controllers or {}).items()},
     }
     if options.coarse_nodes is not None:
-        _add_coarse_level(description, instance, options, label["quad"])
+        _add_coarse_level(description, instance, options)
     elif not direct and options.chosen(Sweeps).keys() & {"coarse_qdelta", "coarsen", "match_sweep"}:
         raise InputError("coarse_qdelta, coarsen and match_sweep belong to a coarse level; give coarse_nodes")
     if not direct:
@@ -263,17 +261,14 @@ def _of_sweeps(options: SetupOptions, preconditioner: str) -> tuple[dict[str, An
     return label, {"sweeper_params": sweeper, "level_params": level, "step_params": most}
 
 
-def _add_coarse_level(
-    description: dict[str, Any], problem: ProblemDAE, options: SetupOptions, quad: str
-) -> None:
+def _add_coarse_level(description: dict[str, Any], problem: ProblemDAE, options: SetupOptions) -> None:
     """Turn the entries of a description into lists for a fine and a coarse level."""
     nodes, qdelta = options.coarse_nodes, "LU" if options.coarse_qdelta is None else options.coarse_qdelta
-    fine = description["sweeper_class"]
-    match_sweep = options.match_sweep
+    fine, match_sweep = description["sweeper_class"], options.match_sweep
+    sweeper, levels = description["sweeper_params"], description["level_params"]
     if match_sweep is None:
         high = problem.index is None or problem.index >= 2
-        match_sweep = high and not fine.integrates_algebraic and quad == "RADAU-RIGHT"
-    sweeper, levels = description["sweeper_params"], description["level_params"]
+        match_sweep = high and not fine.integrates_algebraic and sweeper["quad_type"] == "RADAU-RIGHT"
     sweeper.update(num_nodes=[sweeper["num_nodes"], nodes], QI=[sweeper["QI"], qdelta])
     # The residual of a coarse level is not used.
     sweeper["skip_residual_computation"] = [(), ("IT_DOWN", "IT_COARSE", "IT_UP")]

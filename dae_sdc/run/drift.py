@@ -221,9 +221,7 @@ def _cases(
     return cases, left_out
 
 
-def _rows(
-    case: Case, solution: Solution, problem: QuasilinearProblem, edges: Vector
-) -> list[tuple[Any, ...]]:
+def _rows(case: Case, solution: Solution, problem: QuasilinearProblem, ends: Vector) -> list[tuple[Any, ...]]:
     """The largest errors in every part of the interval in which a step ends."""
     values = np.full((len(solution.t), len(NUMBERS)), np.nan)
     for row, t, u in zip(values, solution.t.tolist(), solution.u, strict=True):
@@ -234,13 +232,13 @@ def _rows(
             row[3] = np.abs(problem.state_parts(u)[0] - exact).max()
     values[:, 2] = np.abs(values[:, 2] - values[0, 2])
     values, times = values[1:], solution.t[1:]
-    part = np.clip(np.searchsorted(edges, times, side="left") - 1, 0, len(edges) - 2)
-    largest = np.full((len(edges) - 1, len(NUMBERS)), -np.inf)
+    part = np.clip(np.searchsorted(ends, times, side="left") - 1, 0, len(ends) - 2)
+    largest = np.full((len(ends) - 1, len(NUMBERS)), -np.inf)
     np.maximum.at(largest, part, values)
-    steps = np.bincount(part, minlength=len(edges) - 1)
+    steps = np.bincount(part, minlength=len(ends) - 1)
     label = (case.label, case.sweeper, case.formulation)
     sizes = (case.settings.get("dt", np.nan), case.settings.get("rtol", np.nan))
-    return [(*label, *sizes, edges[i + 1], steps[i], *largest[i]) for i in np.flatnonzero(steps).tolist()]
+    return [(*label, *sizes, ends[i + 1], steps[i], *largest[i]) for i in np.flatnonzero(steps).tolist()]
 
 
 def summary(result: Result) -> str:

@@ -191,9 +191,7 @@ def eigenvalues(options: EigenvaluesOptions) -> Eigenvalues:
     """
     if options.out is not None:
         check_target(options.out)
-    solution = options.along
-    if isinstance(solution, str | Path):
-        solution = Solution.load(solution)
+    solution = Solution.load(options.along) if isinstance(options.along, str | Path) else options.along
     if not isinstance(solution, Solution):
         raise InputError("along takes the result of ds.solve, or its file")
     equations = with_model(equations_near(options.problem, options.params, solution.u[0]))

@@ -218,13 +218,8 @@ def _leave() -> None:
     while not MPI.Request.Testall(requests):
         status = MPI.Status()
         if comm.Iprobe(MPI.ANY_SOURCE, BEGINS, status):
-            waiting = status.Get_source()
-            print(
-                f"rank {rank} has ended, and rank {waiting} waits for it to begin a run; let all ranks make "
-                f"the same calls",
-                file=sys.stderr,
-                flush=True,
-            )
+            said = f"rank {rank} has ended, and rank {status.Get_source()} waits for it to begin a run"
+            print(f"{said}; let all ranks make the same calls", file=sys.stderr, flush=True)
             sleep(FORWARDING)
             comm.Abort(1)
         sleep(1e-2)

@@ -550,11 +550,9 @@ def load(path: str | os.PathLike[str]) -> Result:
 def _check_columns(source: Path, kind: str, data: NDArray[np.void]) -> None:
     """Refuse a table that lacks columns of its kind, or has them with other types."""
     fields: Mapping[str, Any] = data.dtype.fields or {}
-    lacking = [name for name, _ in COLUMNS.get(kind, ()) if name not in fields]
+    lacking = ", ".join(name for name, _ in COLUMNS.get(kind, ()) if name not in fields)
     if lacking:
-        raise ResultFileError(
-            f"{source} lacks the columns {', '.join(lacking)} of a {kind}; run the study again"
-        )
+        raise ResultFileError(f"{source} lacks the columns {lacking} of a {kind}; run the study again")
     for name, meant in COLUMNS.get(kind, ()):
         base, shape = fields[name][0].base, fields[name][0].shape
         row = fields["u"][0].shape[:1] or (0,) if name in _ROWS else ()

@@ -138,9 +138,7 @@ class SaveCheckpoints(Control):
         level, given = step.levels[0], self.params
         if given.checkpoint is None:
             raise InputError("SaveCheckpoints needs checkpoint, the name of a file that ends in .npz")
-        saving = Saving.checked(
-            SavingOptions(checkpoint=given.checkpoint, every=given.every, resume=given.resume)
-        )
+        saving = Saving.checked(SavingOptions(**{name: getattr(given, name) for name in self.defaults}))
         assert saving is not None
         settings = {**plain_settings(level.sweep.params), **plain_settings(level.params)}
         saving.run = _of_problem(type(level.prob).__name__, level.prob)

@@ -447,11 +447,9 @@ def _fields_of_file(path: str | os.PathLike[str]) -> dict[str, Any]:
     if result.kind != "solution":
         raise ResultFileError(f"{path} holds a result of kind '{result.kind}'; give a file of a solution")
     data, parameters = result.data, dict(result.parameters)
-    wrong = _wrong_parameters(parameters, data["u"].shape[1])
+    wrong = ", ".join(_wrong_parameters(parameters, data["u"].shape[1]))
     if wrong:
-        raise ResultFileError(
-            f"{path} lacks what a solution tells of its run ({', '.join(wrong)}); solve again"
-        )
+        raise ResultFileError(f"{path} lacks what a solution tells of its run ({wrong}); solve again")
     beside = file_between(path)
     dense, samples = _load_dense(beside, result) if beside.exists() else (None, {})
     others, units = parameters.pop("others", ()), parameters.pop("other_units", ())
@@ -579,8 +577,7 @@ def derivative_at_start(problem: ProblemDAE, u0: Vector, t0: float, is_exact: bo
         return np.full(problem.n, np.nan)
     if not (np.abs(problem.state(exact).view(np.ndarray) - u0) <= 1e-12 + 1e-9 * np.abs(u0)).all():
         return np.full(problem.n, np.nan)
-    rate: Vector = problem.state(slope).view(np.ndarray)
-    return rate
+    return np.asarray(problem.state(slope))
 
 
 # Error of the finer of two runs relative to their difference, where their tolerances differ by REFINEMENT:

@@ -94,18 +94,16 @@ class Study:
 Verb = tuple[Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace], int]]
 
 
-def verb(
-    study: Any, summary: Callable[[Result], str], failed: Callable[[Result], bool] | None = None
-) -> Verb:
+def verb(task: Any, summary: Callable[[Result], str], failed: Callable[[Result], bool] | None = None) -> Verb:
     """The verb of a study, with its options, which prints a summary; by default any failed run fails it."""
 
     def main(args: argparse.Namespace) -> int:
-        result = study(**{"progress": None, **given_options(args, study.record)})
+        result = task(**{"progress": None, **given_options(args, task.record)})
         print(summary(result))
         say_written(args.out)
         return int(bool(result.parameters["failures"]) if failed is None else failed(result))
 
-    return partial(add_options, record=study.record), main
+    return partial(add_options, record=task.record), main
 
 
 # Ratio of the tolerance of a second run, whose difference from a reference measures the error of both.

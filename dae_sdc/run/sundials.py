@@ -549,10 +549,8 @@ class _IdaDriver(_Driver):
         if t > self.task.t0:
             # Algebraic unknowns may jump at break points.
             state = consistent_restart(self.problem, self.problem.state(u), t, RESTART_STEP * before)
-            u, known = np.array(state), state.polynomial
-            self.slope = (
-                slope_at(self.problem, u, t) if known is None else np.array(known.derivative_at_end())
-            )
+            u, last = np.array(state), state.polynomial
+            self.slope = slope_at(self.problem, u, t) if last is None else np.array(last.derivative_at_end())
         self._latest, self.watches = t, True
         solver.init_step(t, u, self.slope)
         return u

@@ -194,7 +194,7 @@ def sweep(request: SweepOptions) -> Sweep:
     comm = _ranks(request, options, values)
     table: Any = None  # The running sweep of rank 0, which writes.
 
-    def begin() -> list[int]:
+    def begin() -> Any:
         nonlocal table
         table = RunningSweep(names, values, parameters, _units(problem, over), request.out, reduction)
         if request.resume:
@@ -203,8 +203,7 @@ def sweep(request: SweepOptions) -> Sweep:
             earlier = earlier_of(request.out, options)
             if earlier is not None:
                 table.take(earlier)
-        missing: list[int] = table.missing
-        return missing
+        return table.missing
 
     def arrived(job: int, outcome: Outcome) -> None:
         if table is not None:
@@ -380,9 +379,7 @@ def combined(
     runs = [tuple(chain(*parts)) for parts in product(*of_groups)]
     twice = next((values for values, count in Counter(sorted(runs)).items() if count > 1), None)
     if twice is not None:
-        raise InputError(
-            f"the values {', '.join(f'{value:g}' for value in twice)} are given twice; give them once"
-        )
+        raise InputError(f"the values {', '.join(f'{x:g}' for x in twice)} are given twice; give them once")
     return list(chain(*groups)), runs
 
 

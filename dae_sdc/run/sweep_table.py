@@ -136,8 +136,7 @@ class Sweep(Tabulated):
     def t(self) -> NDArray[np.float64]:
         """Output times, shape (K,)."""
         reduced = self.result.parameters.get("statistics")
-        times: NDArray[np.float64] = self.data["t"][0] if reduced is None else np.array(reduced["t"], float)
-        return times
+        return np.asarray(self.data["t"][0] if reduced is None else np.array(reduced["t"], float))
 
     @property
     def u(self) -> NDArray[np.float64]:
