@@ -36,8 +36,7 @@ from dae_sdc.sweepers.restart import RESTART_STEP, consistent_restart
 if TYPE_CHECKING:
     from dae_sdc.model.modes import Slide
 
-# Distance from the two values of a jump, in units of their difference, up to which a solution may slide.
-BESIDE_VALUES = 1e-6
+BESIDE_VALUES = 1e-6  # Distance from the values of a jump, in their difference, up to which it may slide.
 
 
 class NotSimplifiedError(InputError):
@@ -76,8 +75,7 @@ class Mode:
 
     equations: Equations
     columns: NDArray[np.int64]  # Places of the unknowns of the run in the state.
-    # For each switch the node of its jump in the graph of the equations as they are written.
-    nodes: tuple[int, ...]
+    nodes: tuple[int, ...]  # For each switch the node of its jump in the graph of the written equations.
     names: tuple[str, ...]  # Of the unknowns of the run, in these equations.
     slides: tuple[Slide, ...] = ()  # Inner ones first.
     shares: tuple[str, ...] = ()  # Unknowns that are the values of these jumps.

@@ -17,14 +17,11 @@ from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import InputError
 
 SPARSE_FROM = 100  # Number of unknowns from which on solvers of other packages use sparse linear algebra.
-# Number of steps to the next output after which SUNDIALS gives up; the time limit usually comes first.
-MOST_INNER_STEPS = 1_000_000
-# Absolute tolerance, relative to rtol, of unknowns that are excluded from the error test of a solver.
-EXCLUDED_TOLERANCE = 1e8
+MOST_INNER_STEPS = 1_000_000  # Steps to an output after which SUNDIALS gives up; usually time ends first.
+EXCLUDED_TOLERANCE = 1e8  # Absolute tolerance, relative to rtol, of unknowns left out of an error test.
 
 MOST_SLOPES = 300  # Number of unknowns up to which slopes at the start are found by dense decompositions.
-# Singular value, relative to the largest, that counts as 0 in the search for slopes at the start.
-SMALLEST_SINGULAR = 1e-10
+SMALLEST_SINGULAR = 1e-10  # Singular value, relative to the largest, that is 0 for slopes at the start.
 
 
 def slope_at(problem: ProblemDAE, u: Vector, t: float) -> Vector:

@@ -45,16 +45,12 @@ from dae_sdc.text import aligned
 
 HALVINGS = 5  # Default number of step sizes.
 
-# Default tolerances, below any error that a study shows.
-RESIDUAL_BELOW_ERRORS = 1e-13
-NEWTON_TOL = 1e-13
+RESIDUAL_BELOW_ERRORS = NEWTON_TOL = 1e-13  # Default tolerances, below any error that a study shows.
 
 # Error, relative to the size of the solution, up to which a point is left out of the fit.
 ROUND_OFF = 200.0 * float(np.finfo(float).eps)
-# Error, in units of the floor of round-off, up to which a drop of the local order indicates round-off.
-NEAR_FLOOR = 1e3
-# Ratio of successive errors above which the smaller step size is at round-off, which ends the fit.
-STAGNATED = 0.9
+NEAR_FLOOR = 1e3  # Error, in units of the floor, up to which a drop of the order indicates round-off.
+STAGNATED = 0.9  # Ratio of successive errors above which round-off is reached, which ends the fit.
 
 
 @dataclass(frozen=True)

@@ -53,10 +53,8 @@ class Setup:
     """Problem, sweeper and settings of one run."""
 
     problem: ProblemDAE  # An instance for names, times and exact values; the run makes its own.
-    # Entries that identify the run in a table: problem, sweeper, quad, nodes, qdelta.
-    label: Mapping[str, Any]
-    # Description for a pySDC controller, without the step size.
-    description: Mapping[str, Any] = field(repr=False)
+    label: Mapping[str, Any]  # Identifies the run in a table: problem, sweeper, quad, nodes, qdelta.
+    description: Mapping[str, Any] = field(repr=False)  # For a pySDC controller, without the step size.
     adaptive: bool  # Whether the user gave convergence controllers, which may change the step size.
     sweeper_class: type[Any] = field(repr=False)  # That of the finest level.
     has_coarse_level: bool = field(repr=False)  # Whether there is a second level.
@@ -213,9 +211,7 @@ def setup_of(options: SetupOptions, instance: ProblemDAE, arguments: Mapping[str
         label, parts = _of_sweeps(options, DIAGONAL if parallel in ("nodes", "both") else "LU")
     description: dict[str, Any] = {
         "problem_class": functools.partial(copied, instance) if arguments is None else type(instance),
-        "problem_params": dict(arguments or {}),
-        "sweeper_class": cls,
-        **parts,
+        **{"problem_params": dict(arguments or {}), "sweeper_class": cls, **parts},
         "convergence_controllers": {k: dict(v) for k, v in (options.convergence_controllers or {}).items()},
     }
     if options.coarse_nodes is not None:

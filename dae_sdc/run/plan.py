@@ -30,8 +30,7 @@ from dae_sdc.sharing import tell
 from dae_sdc.sweepers.teams import AUTO
 from dae_sdc.sweepers.tolerance import Tolerance
 
-# Iterations whose messages pySDC tells apart from those of another level: tags are 100 level + iteration.
-MOST_TAGGED = 99
+MOST_TAGGED = 99  # Iterations that pySDC tells from those of another level: tags are 100 level + iteration.
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,11 +28,9 @@ PATIENCE = 60.0  # Largest time in seconds that MPI may take to start.
 class Ranks:
     """The ranks of a run, and their communicators."""
 
-    # comm, nodes, steps: communicator of all ranks, of those that share the nodes of a step, and of those
-    # that share the steps of a block; None where there is only this rank.
-    comm: Any = None
-    nodes: Any = None
-    steps: Any = None
+    comm: Any = None  # Communicator of all ranks; None where there is only this one.
+    nodes: Any = None  # That of the ranks that share the nodes of a step.
+    steps: Any = None  # That of the ranks that share the steps of a block.
 
     @property
     def root(self) -> bool:

@@ -29,22 +29,16 @@ from dae_sdc.run.results import BESIDE, Result, Table, Tabulated, View, checksum
 from dae_sdc.run.unknowns import SavedUnknowns, Unknowns
 from dae_sdc.text import brief
 
-# Arrays of the values of eliminated unknowns between the steps, in the file beside a solution.
-SAMPLES = ("sample_times", "samples")
-# Largest number of unknowns for which the data for values between steps is kept by default.
-DENSE_LIMIT = 10_000
-# Largest number of values of a solution, times by unknowns, for which that data is saved by default.
-DENSE_FILE_LIMIT = 4_000_000
+SAMPLES = ("sample_times", "samples")  # Arrays of eliminated unknowns, in the file beside a solution.
+DENSE_LIMIT = 10_000  # Most unknowns for which the data for values between steps is kept by default.
+DENSE_FILE_LIMIT = 4_000_000  # Most values, times by unknowns, for which that data is saved by default.
 MOST_PRINTED = 60  # Rows of the table that ``print`` shows.
-# Times at which values do not satisfy the equations, of which errors are estimated for a message.
-MOST_ESTIMATED = 100
+MOST_ESTIMATED = 100  # Times at which no solution is found, of which errors are estimated for a message.
 MOST_NAMED = 8  # Unknowns that such a message names.
 LEAST_NAMED = 1e-12  # Estimated errors, relative to the size of an unknown, that are not more than rounding.
-# Errors between the nodes of a step, in units of the tolerance, of which a warning tells.
-TOLD_BETWEEN = 30.0
+TOLD_BETWEEN = 30.0  # Errors between nodes of a step, in units of the tolerance, of which a warning tells.
 PICTURE_POINTS = 1200  # Times, at least, at which a picture knows a solution; about the number of its pixels.
-# Largest number of unknowns for which a picture corrects values between the steps by the equations.
-CORRECTED_IN_PICTURES = 200
+CORRECTED_IN_PICTURES = 200  # Most unknowns for which pictures correct values between the steps.
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -584,11 +578,9 @@ def derivative_at_start(problem: ProblemDAE, u0: Vector, t0: float, is_exact: bo
 # it falls at least by the square root of that where steps of the first order are taken, 1 / (10^(1/2) - 1) =
 # 0.46.
 REMAINING_ERROR, REFINEMENT = 0.5, 0.1
-# Estimated error, in units of the tolerance, up to which a run is accepted: errors of steps accumulate.
-ACCEPTED_ERROR = 30.0
+ACCEPTED_ERROR = 30.0  # Estimated error, in tolerances, of an accepted run: errors of steps accumulate.
 MOST_INACCURATE = 100  # Largest number of inaccurate unknowns that are named in a message.
-# Error of the time of transients, in units of rtol and of the time in which an unknown changes.
-ERROR_OF_TIME = 0.05
+ERROR_OF_TIME = 0.05  # Error of the time of transients, in rtol and the time of a change.
 
 
 def estimated(coarse: Vector, fine: Vector) -> Vector:

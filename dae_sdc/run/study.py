@@ -106,8 +106,7 @@ def verb(task: Any, summary: Callable[[Result], str], failed: Callable[[Result],
     return partial(add_options, record=task.record), main
 
 
-# Ratio of the tolerance of a second run, whose difference from a reference measures the error of both.
-LOOSER = 10.0
+LOOSER = 10.0  # Ratio of the tolerance of a second run, whose difference from a reference shows its error.
 UNCERTAINTY = 3.0  # Errors up to so many of these differences are not told from the error of the reference.
 
 
@@ -115,9 +114,8 @@ UNCERTAINTY = 3.0  # Errors up to so many of these differences are not told from
 class Reference:
     """A solution to a small tolerance, and another that shows how accurate it is."""
 
-    # solution, looser: the reference, and a run of ten times its tolerance.
-    solution: Solution
-    looser: Solution
+    solution: Solution  # The reference.
+    looser: Solution  # A run of ten times its tolerance.
     # Largest difference of both so far, by component group; at the times of the solutions of a study.
     differences: dict[str, float] = field(default_factory=dict)
 

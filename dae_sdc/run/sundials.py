@@ -68,15 +68,12 @@ if TYPE_CHECKING:
 
 MODULE = "sksundae"
 
-# Points inside a step at which the solver's interpolant is read; with both ends they determine degree 5.
-INNER = (0.2, 0.4, 0.6, 0.8)
+INNER = (0.2, 0.4, 0.6, 0.8)  # Where in a step the interpolant is read: with both ends, of degree 5.
 
 NOTHING: Vector = np.empty((0, 0))
 
-# Largest relative F at u' = f with an earlier matrix dF/du' for which that counts as current.
-UNCHANGED_MATRIX = 1e-13
-# Largest relative F at u' = f with the current matrix; more shows that F is not linear in u'.
-LINEAR_IN_DERIVATIVES = 1e-7
+UNCHANGED_MATRIX = 1e-13  # Largest relative F at u' = f for which an earlier dF/du' counts as current.
+LINEAR_IN_DERIVATIVES = 1e-7  # The same with the current dF/du'; more shows F not linear in u'.
 # Power of rtol that is the tolerance of the run which tells the sizes of the unknowns, and the least size of
 # one, in units of its nominal value.
 SIZING_POWER, LEAST_NOMINAL = 0.5, 1e-4
@@ -285,12 +282,10 @@ class Task:
 
     problem: ProblemDAE  # The equations.
     solver: str  # Name in :data:`SOLVERS`.
-    # t0, t_end: the interval.
-    t0: float
-    t_end: float
-    # start, rate: state at the start, and its derivative as far as it is known, shape (n,).
-    start: Vector
-    rate: Vector
+    t0: float  # Start of the interval.
+    t_end: float  # End of the interval.
+    start: Vector  # State at the start, shape (n,).
+    rate: Vector  # Its derivative as far as it is known, shape (n,).
     tolerance: Tolerance  # Accuracy, and unknowns whose error does not count.
     sizes: Steps  # First and largest step size, and highest order.
 

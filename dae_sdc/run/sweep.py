@@ -63,8 +63,7 @@ MOST_RUNS = 100_000
 
 COMBINATIONS = ("grid", "zip")
 
-# How points in the unit cube are drawn, of which distributions make values.
-SAMPLERS = ("sobol", "latin-hypercube", "random")
+SAMPLERS = ("sobol", "latin-hypercube", "random")  # How points of the unit cube are drawn.
 
 SAMPLES = 128  # Default number of draws from distributions.
 

@@ -19,12 +19,7 @@ from dae_sdc.run.files import damaged, opened, read_archive, replacing
 
 OF_EACH_RUN: Final = ("end", "events")  # What may be kept of each run where others are reduced.
 # What is accumulated for each statistic over the runs; quantiles take the values of all runs.
-ACCUMULATED: Final[Mapping[str, tuple[str, ...]]] = {
-    "mean": ("mean",),
-    "std": ("mean", "squares"),
-    "min": ("min",),
-    "max": ("max",),
-}
+ACCUMULATED: Final = {"mean": ("mean",), "std": ("mean", "squares"), "min": ("min",), "max": ("max",)}
 QUANTILE: Final = "quantile("  # What the name of a quantile begins with: "quantile(0.05)".
 BLOCK_BYTES: Final = 32 * 2**20  # Memory for the values of all runs at the times whose quantiles are taken.
 
