@@ -141,7 +141,7 @@ def drift(options: DriftOptions) -> Result:
     (start, usual), unit = map(float, quasilinear.interval), quasilinear.time_unit
     end = LONG.get(name, usual) if options.t_end is None else require_number("t_end", options.t_end)
     check_interval(start, end)
-    chosen, left_out = _cases(options, params, start, end)
+    chosen, left_out = _cases(options, start, end)
     rows = Study("drift", COLUMNS, {"t": unit, "dt": unit}, options.out)
     rows.parameters |= {"problem": name, "t0": start, "t_end": end, "rtol": options.rtol, "points": points}
     rows.parameters |= {"params": params, "left_out": left_out, "runs": [], "time_unit": unit}
@@ -180,11 +180,9 @@ def _quasilinear(problem: ProblemLike, params: Mapping[str, Any]) -> Quasilinear
     return quasilinear
 
 
-def _cases(
-    options: DriftOptions, params: Mapping[str, Any], start: float, end: float
-) -> tuple[list[Case], list[str]]:
+def _cases(options: DriftOptions, start: float, end: float) -> tuple[list[Case], list[str]]:
     """The cases to run, and a line for each one left out; invalid options are refused here."""
-    problem, rtol = options.problem, require_relative(options.rtol)
+    problem, params, rtol = options.problem, options.params or {}, require_relative(options.rtol)
     dt = require_number("dt", options.dt)
     names = None if options.case is None else several(options.case)
     if names == []:

@@ -96,8 +96,7 @@ class Eigenvalues(NamedTuple):
     t: Vector  # Shape (K,). Times.
     # Shape (K, r). The poles, in each column one that changes continuously; NaN where there are fewer.
     values: npt.NDArray[np.complex128]
-    # The coordinates that were given; empty for those along the constraints. Where a solution moves, poles
-    # belong to coordinates.
+    # Those given, to which poles belong where a solution moves; empty for those along the constraints.
     coordinates: tuple[str, ...]
     changes: tuple[float, ...]  # Times at which other coordinates had to be taken.
 

@@ -11,7 +11,7 @@ import platform
 import shlex
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -219,6 +219,7 @@ _FIELDS = ("kind", "units", "parameters", "command", "info")
 
 BESIDE = ".dense.npz"  # Suffix of the file with the data for values between the steps of a solution.
 Columns = tuple[tuple[str, str], ...]  # Names and types of columns.
+Writer = Callable[[BinaryIO], object]
 # Columns that identify a run and the component group.
 CONFIGURATION: Columns = (
     *(("problem", "U32"), ("sweeper", "U32"), ("quad", "U16"), ("nodes", "i8"), ("qdelta", "U16")),
@@ -396,10 +397,7 @@ class Result(Tabulated):
         return self.save_with(path)
 
     def save_with(
-        self,
-        path: str | os.PathLike[str],
-        beside: Callable[[BinaryIO], object] | None = None,
-        unfinished: bool = False,
+        self, path: str | os.PathLike[str], beside: Writer | None = None, unfinished: bool = False
     ) -> Path:
         """Save with a third file that ``beside`` writes; rows that are ``unfinished`` change in the file."""
         target = check_target(path)
@@ -458,11 +456,7 @@ def units_of_unknowns(parameters: Mapping[str, Any]) -> dict[str, str]:
 
 
 def tabulated(
-    kind: str,
-    columns: Iterable[Any],
-    rows: Iterable[Any],
-    parameters: Mapping[str, Any],
-    units: Mapping[str, str] | None = None,
+    kind: str, columns: Any, rows: Any, parameters: Mapping[str, Any], units: Mapping[str, str] | None = None
 ) -> Result:
     """Rows as a result of the command that runs."""
     return Result(kind, np.array(list(rows), dtype=list(columns)), units or {}, parameters, command_line())

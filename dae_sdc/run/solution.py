@@ -205,7 +205,7 @@ class Solution(Tabulated):
         if self.dense is None or self.equations is None:
             return self
 
-        def corrected(record: EventRecord) -> EventRecord:
+        def exact(record: EventRecord) -> EventRecord:
             if not len(record):
                 return record
             assert self.dense is not None
@@ -214,9 +214,7 @@ class Solution(Tabulated):
             u[rows] = self._corrected(record.t[rows])[0]
             return replace(record, u=u)
 
-        return replace(
-            self, events=tuple(map(corrected, self.events)), switches=tuple(map(corrected, self.switches))
-        )
+        return replace(self, events=tuple(map(exact, self.events)), switches=tuple(map(exact, self.switches)))
 
     def __repr__(self) -> str:
         problem = self.parameters.get("problem", "")
@@ -574,9 +572,8 @@ def derivative_at_start(problem: ProblemDAE, u0: Vector, t0: float, is_exact: bo
     return np.asarray(problem.state(slope))
 
 
-# Error of the finer of two runs relative to their difference, where their tolerances differ by REFINEMENT:
-# it falls at least by the square root of that where steps of the first order are taken, 1 / (10^(1/2) - 1) =
-# 0.46.
+# Error of the finer of two runs relative to their difference, where their tolerances differ by REFINEMENT: by
+# its square root at least, that of steps of the first order, errors fall, 1 / (10^(1/2) - 1) = 0.46.
 REMAINING_ERROR, REFINEMENT = 0.5, 0.1
 ACCEPTED_ERROR = 30.0  # Estimated error, in tolerances, of an accepted run: errors of steps accumulate.
 MOST_INACCURATE = 100  # Largest number of inaccurate unknowns that are named in a message.

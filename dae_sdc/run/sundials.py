@@ -74,8 +74,7 @@ NOTHING: Vector = np.empty((0, 0))
 
 UNCHANGED_MATRIX = 1e-13  # Largest relative F at u' = f for which an earlier dF/du' counts as current.
 LINEAR_IN_DERIVATIVES = 1e-7  # The same with the current dF/du'; more shows F not linear in u'.
-# Power of rtol that is the tolerance of the run which tells the sizes of the unknowns, and the least size of
-# one, in units of its nominal value.
+# Power of rtol that is the tolerance of a run for sizes of unknowns, and their least, in nominal values.
 SIZING_POWER, LEAST_NOMINAL = 0.5, 1e-4
 MOST_TOLERANCES = 3  # Largest number of runs that are compared to estimate global errors.
 STUCK = 3  # Number of steps in a row without a change of time after which the solver has failed.
@@ -188,8 +187,7 @@ def integrate(
 class _Runs:
     """Runs of a task to ever smaller tolerances, until two of them agree to the one that was asked for."""
 
-    # The errors that a solver accepts in a step accumulate, its norm is a mean, and unknowns of index 2 and
-    # more are not in it.
+    # Errors that are accepted in steps accumulate; the norm is a mean, without unknowns of index 2 and more.
 
     task: Task
     given: SundialsOptions

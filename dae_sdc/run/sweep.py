@@ -66,6 +66,7 @@ COMBINATIONS = ("grid", "zip")
 SAMPLERS = ("sobol", "latin-hypercube", "random")  # How points of the unit cube are drawn.
 
 SAMPLES = 128  # Default number of draws from distributions.
+Named = Mapping[str, Any]  # Values by the names of arguments or parameters.
 
 # Options of a sweep that are not those of its runs.
 NOT_OF_A_RUN = (
@@ -239,16 +240,11 @@ def _ranks(request: SweepOptions, options: Mapping[str, str], values: Sequence[t
 
 
 def run_of(
-    problem: Any,
-    fixed: Mapping[str, Any],
-    names: Sequence[str],
-    given: Mapping[str, Any],
-    keeps_values: bool,
-    swept: Sequence[float],
+    problem: Any, fixed: Named, names: Sequence[str], given: Named, keeps: bool, swept: Sequence[float]
 ) -> Outcome:
     """What the run of some values gives; errors that they cause are a part of that."""
     # fixed: parameters and start values that all runs have, names: those of the swept ones, given: the other
-    # arguments of a run, keeps_values: whether values before the end of a run are needed.
+    # arguments of a run, keeps: whether values before the end of a run are needed.
     every = {**fixed, **dict(zip(names, swept, strict=True))}
     params = {name: value for name, value in every.items() if not name.startswith(START)}
     starts = {name.removeprefix(START): value for name, value in every.items() if name.startswith(START)}
@@ -274,7 +270,7 @@ def run_of(
     numbers: dict[str, float] = {"t_end": reached, "time": perf_counter() - tic}
     numbers |= {name: int(solution.stats.get(name, 0)) for name in WORK}
     units, columns = units_of_eliminated(solution), [*solution.u.T, *eliminated_values(solution).T]
-    if not keeps_values:
+    if not keeps:
         columns = [values[-1:] for values in columns]
     of_each = zip((*solution.units, *units), columns, strict=True)
     unknowns = dict(zip(solution.all_names, of_each, strict=True))

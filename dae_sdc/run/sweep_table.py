@@ -89,8 +89,7 @@ class Outcome:
     message: str  # That of the solution, or the error that ended the run before its first step.
     success: bool = False  # Whether the run has reached its end.
     t: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))  # Shape (K,). Output times.
-    # Units of the unknowns, and values at the first of these times, which the run has reached, by name; empty
-    # where no solution was begun.
+    # Units, and values at the times that the run has reached, by unknown; empty where no solution was begun.
     unknowns: Mapping[str, tuple[str, NDArray[np.float64]]] = field(default_factory=dict)
     about: Mapping[str, Any] = field(default_factory=dict)  # Entries of :data:`SHARED`.
     numbers: Mapping[str, float] = field(default_factory=dict)  # Entries of the columns of :data:`SCALARS`.
