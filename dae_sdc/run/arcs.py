@@ -12,14 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dae_sdc.control.events import (
-    LEAST_PROGRESS_OF_SWITCHES,
-    MOST_SWITCHES,
-    Event,
-    EventRecord,
-    LocateEvents,
-    Sliding,
-)
+from dae_sdc.control.events import LEAST_PROGRESS_OF_SWITCHES, MOST_SWITCHES, Event, EventRecord
 from dae_sdc.dae.interpolant import DenseOutput
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import DAEError, InputError, SolveError
@@ -34,6 +27,7 @@ from dae_sdc.run.target import Target
 from dae_sdc.sweepers.restart import RESTART_STEP, consistent_restart
 
 if TYPE_CHECKING:
+    from dae_sdc.control.events import LocateEvents, Sliding
     from dae_sdc.model.modes import Slide
 
 BESIDE_VALUES = 1e-6  # Distance from the values of a jump, in their difference, up to which it may slide.

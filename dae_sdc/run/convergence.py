@@ -113,8 +113,7 @@ def convergence(options: ConvergenceOptions) -> Result:
     team = options.of(Parallel)
     study.parameters["t_end"] = [setup.problem.interval[1] if t_end is None else t_end for setup in setups]
     study.parameters.update({name: value for name, value in settings.items() if np.isscalar(value)})
-    total = sum(map(len, sizes_of))
-    with study.running(total, "run", options.progress) as bar:
+    with study.running(sum(map(len, sizes_of)), "run", options.progress) as bar:
         references = References(study.parameters, options.reference, options.t_end, options.params)
         for (problem, sweeper, how), setup, sizes in zip(runs, setups, sizes_of, strict=True):
             reference = references.of(problem)

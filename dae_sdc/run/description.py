@@ -141,12 +141,12 @@ class Numerics(Observation, Multistep, Solves, Sweeps):
 
 
 @dataclass(frozen=True)
-class Beginning(Preparation, ConsistentStart, Start, Steps):
-    """Options of how a run begins and how its steps are chosen."""
+class Course(Preparation, ConsistentStart, Start, Steps):
+    """Options of how a run begins and how it takes its steps."""
 
 
 @dataclass(frozen=True)
-class RunOptions(Saving, Parallel, Numerics, Parameters, Output, Values, Times, Beginning, End, Method):
+class RunOptions(Saving, Parallel, Numerics, Parameters, Output, Values, Times, Course, End, Method):
     """Options of a run, without its equations."""
 
 

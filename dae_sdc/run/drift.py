@@ -16,21 +16,10 @@ import numpy as np
 from dae_sdc.constrained.quasilinear import QuasilinearProblem
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError, require_number
-from dae_sdc.options import (
-    MOST_TIMES,
-    End,
-    Output,
-    Parameters,
-    Steps,
-    about,
-    count,
-    option,
-    redeclared,
-    takes,
-)
+from dae_sdc.options import MOST_TIMES, End, Output, Parameters, about, count, option, redeclared, takes
 from dae_sdc.registry import require_name
 from dae_sdc.run.convergence import several
-from dae_sdc.run.description import check_interval, describe, number_of_steps
+from dae_sdc.run.description import Course, check_interval, describe, number_of_steps
 from dae_sdc.run.method import SOLVERS
 from dae_sdc.run.results import Result, combinations_of
 from dae_sdc.run.solution import Solution
@@ -99,8 +88,8 @@ class DriftOptions(Output, Parameters, End):
         "Names of sweepers, 'radau-iia-9/ggl' with a formulation of the problem; 'ida' for SUNDIALS. If none "
         "is given, :data:`CASES`, those that take the problem.",
     )
-    rtol: float = redeclared(Steps, "rtol", RTOL, "Methods that choose their steps take it.")
-    dt: float = redeclared(Steps, "dt", DT, "Methods with steps of a fixed size take it, such as 'rattle'.")
+    rtol: float = redeclared(Course, "rtol", RTOL, "Methods that choose their steps take it.")
+    dt: float = redeclared(Course, "dt", DT, "Methods with steps of a fixed size take it, such as 'rattle'.")
     points: int = option(
         POINTS,
         f"number of equal parts of the interval for which the largest errors are kept ({POINTS})",

@@ -28,8 +28,7 @@ SOLVERS: Mapping[str, str] = {
     "cvode": "CVODE, variable-order BDF for u' = f(t, u)",
 }
 
-LEAST_NODES, MOST_NODES = 2, 7
-"""Range of the numbers of nodes of Radau IIA in runs to a tolerance without a named sweeper."""
+LEAST_NODES, MOST_NODES = 2, 7  # Numbers of nodes of Radau IIA in runs to a tolerance without a sweeper.
 
 
 def default_sweeper(rtol: float, nodes: int | None) -> str:

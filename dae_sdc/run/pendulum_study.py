@@ -163,8 +163,7 @@ def pendulum_study(options: PendulumOptions) -> Result:
     rows = Study("pendulum", columns, UNITS, options.out)
     rows.parameters |= {"k": ks, "dt": dt, "starting_procedure": start, "interval": [first, last]}
     rows.parameters |= {"left_out": left_out, "shortest_window": SHORTEST_WINDOW}
-    total = len(methods) * len(ks)
-    with rows.running(total, "run", options.progress) as bar:
+    with rows.running(len(methods) * len(ks), "run", options.progress) as bar:
         for method, k in product(methods, ks):
             settings = method.settings(dt, start, times)
             tic = perf_counter()

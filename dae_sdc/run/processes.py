@@ -161,9 +161,8 @@ def _try_mpi() -> None:
         raise no_mpi(f"it has not started within {PATIENCE:g} s") from None
     if done.returncode:
         lines = done.stderr.strip().splitlines()
-        said = " ".join(
-            lines[max((at for at, line in enumerate(lines) if line[:1] == " "), default=-1) + 1 :]
-        )
+        last = max((at for at, line in enumerate(lines) if line[:1] == " "), default=-1)
+        said = " ".join(lines[last + 1 :])
         how = f"signal {-done.returncode}" if done.returncode < 0 else f"code {done.returncode}"
         raise no_mpi(f"loading it ended a process with {how}" + (f": {said[:MOST_SAID]}" if said else ""))
 
@@ -171,8 +170,7 @@ def _try_mpi() -> None:
 GRACE = 2.0  # Time in seconds that a failed rank waits for the others to fail with it.
 FORWARDING = 0.3  # Time in seconds for the launcher to forward output, before the job is ended.
 
-RUN_ENDED, FAILED, BEGINS, LEAVES = 32001, 32002, 32003, 32004
-"""Tags of the messages of :func:`meet`, :func:`join` and of a process that ends."""
+RUN_ENDED, FAILED, BEGINS, LEAVES = 32001, 32002, 32003, 32004  # Tags of messages to other ranks.
 
 
 def meet(comm: Any, tag: int, patience: float = float("inf")) -> bool:

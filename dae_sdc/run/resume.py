@@ -144,19 +144,17 @@ class SaveCheckpoints(Control):
         saving.run = _of_problem(type(level.prob).__name__, level.prob)
         saving.run |= {"sweeper": type(level.sweep).__name__, "setting": described(settings)}
         saving.prepare()
-        controls = SimpleNamespace(
+        self._view = SimpleNamespace(
             MS=[step], adaptivity=self._driver.sizes, events=self._driver.events, convergence_controllers=[]
         )
-        self._view = controls
         nodes = getattr(level.sweep.params, "comm", None)
         team: Any = SimpleNamespace(comm=nodes, nodes=nodes)
-        self._checkpoints = saving.attach(controls, self.record, team)
+        self._checkpoints = saving.attach(self._view, self.record, team)
 
     def begin(self, step: Any) -> None:
         """Go on from the checkpoint, where there is one, when a run begins."""
         L = step.levels[0]
-        time, value = self._checkpoints.begin(self._view, float(L.time), L.u[0])
-        L.status.time, L.u[0] = time, value
+        L.status.time, L.u[0] = self._checkpoints.begin(self._view, float(L.time), L.u[0])
 
     def prepare_next_block(
         self, controller: Any, S: Any, size: int, time: Any, Tend: float, **kwargs: Any

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from dae_sdc.compiled.pointwise import equations_at_points
 from dae_sdc.control.events import EventRecord
@@ -279,7 +278,7 @@ class Solution(Tabulated):
         """Names of the unknowns of the state, and of those eliminated from a simplified model."""
         return self.names if self.unknowns is None else (*self.names, *self.unknowns.removed)
 
-    def at(self, times: npt.ArrayLike) -> Solution:
+    def at(self, times: ArrayLike) -> Solution:
         """A copy of the solution at other times, as far as they were reached.
 
         Parameters

@@ -174,14 +174,12 @@ class References:
             ]
 
 
-def sentences(references: Any) -> list[str]:
+def sentences(references: Any) -> Iterator[str]:
     """A line for each computed reference in the parameters of a result."""
-    lines = []
     for about in references or ():
         apart = ", ".join(f"{group} {value:.1e}" for group, value in about["differences"].items())
-        lines.append(
+        yield (
             f"errors of {about['problem']} are those against a computed reference ({about['sweeper']}, "
             f"rtol={about['rtol']:g}, {about['steps']} steps), which differs from one of {LOOSER:g} rtol by: "
             f"{apart}"
         )
-    return lines

@@ -292,11 +292,6 @@ class Task:
         """Ends of the parts of the interval between break points."""
         return (self.t0, *stops_of(self.problem, self.t0, self.t_end), self.t_end)
 
-    @property
-    def switches(self) -> bool:
-        """Whether the branch of the equations is chosen by the state at the start of a step."""
-        return self.problem.chooses_branch and len(self.pieces) == 2
-
     @cached_property
     def slope(self) -> Vector:
         """u' at the start: that of the problem if it is known, else from F = 0 and its derivative."""
@@ -432,7 +427,8 @@ class CountedEquations(Equations):
     """Equations with counted evaluations that are NaN where not defined; their checked Jacobian."""
 
     def __init__(self, task: Task) -> None:
-        super().__init__(task.problem, task.switches)
+        # The branch is chosen by the state at the start of a step where no break point chooses it.
+        super().__init__(task.problem, task.problem.chooses_branch and len(task.pieces) == 2)
         self.counters = task.problem.work_counters
         plain_residual, plain_entries = self.residual, self.entries
 

@@ -39,21 +39,12 @@ from dae_sdc.options import (
 from dae_sdc.polynomials.pool import share_jobs
 from dae_sdc.registry import require_name
 from dae_sdc.run.code import code_digest
-from dae_sdc.run.description import Beginning, Numerics
+from dae_sdc.run.description import Course, Numerics
 from dae_sdc.run.processes import everyone, is_root, join, on_root
 from dae_sdc.run.solution import eliminated_values, units_of_eliminated
 from dae_sdc.run.solve import portable_text, solve
 from dae_sdc.run.sweep_statistics import OF_EACH_RUN, reduction_of
-from dae_sdc.run.sweep_table import (
-    MOST_EVENT_TIMES,
-    SHARED,
-    START,
-    WORK,
-    Outcome,
-    RunningSweep,
-    Sweep,
-    earlier_of,
-)
+from dae_sdc.run.sweep_table import SHARED, START, WORK, Outcome, RunningSweep, Sweep, earlier_of
 from dae_sdc.run.target import ProblemLike, is_file, problem_name, resolve
 from dae_sdc.sharing import bar_of, tell
 
@@ -76,7 +67,7 @@ NOT_OF_A_RUN = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class SweepOptions(Numerics, Output, Values, OutputTimes, Beginning, Method, Ranks):
+class SweepOptions(Numerics, Output, Values, OutputTimes, Course, Method, Ranks):
     """Options of :func:`sweep`."""
 
     time_limit: float | None = redeclared(Steps, "time_limit", None, "It is that of each run.")
@@ -276,7 +267,7 @@ def run_of(
     unknowns = dict(zip(solution.all_names, of_each, strict=True))
     every = {**about, "others": list(solution.all_names[len(solution.names) :]), "other_units": list(units)}
     told = {name: every[name] for name in SHARED}
-    events = {record.name: record.t[:MOST_EVENT_TIMES] for record in solution.events}
+    events = {record.name: record.t for record in solution.events}
     return Outcome(solution.message, solution.success, times, unknowns, told, numbers, events)
 
 

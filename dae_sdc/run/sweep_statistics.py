@@ -175,8 +175,7 @@ def accumulated(place: Path) -> dict[str, NDArray[Any]]:
 def over_time(parameters: Mapping[str, Any]) -> dict[str, dict[str, Vector]]:
     """Statistics over the runs at each time, by name and unknown, of a result of a sweep that has them."""
     about: Mapping[str, Any] = parameters.get("statistics") or {}
-    names = [name for name in about if name not in ("t", "names", "runs")]
-    arrays = {name: np.array(about[name], dtype=np.float64) for name in names}
+    arrays = {name: np.array(x, float) for name, x in about.items() if name not in ("t", "names", "runs")}
     if "squares" in arrays:
         runs = arrays["count"]
         arrays["std"] = np.sqrt(np.where(runs > 1, arrays["squares"], np.nan) / np.maximum(runs - 1, 1))

@@ -93,7 +93,7 @@ class Outcome:
     unknowns: Mapping[str, tuple[str, NDArray[np.float64]]] = field(default_factory=dict)
     about: Mapping[str, Any] = field(default_factory=dict)  # Entries of :data:`SHARED`.
     numbers: Mapping[str, float] = field(default_factory=dict)  # Entries of the columns of :data:`SCALARS`.
-    events: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)  # First times, by event.
+    events: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)  # Times, by event.
 
 
 @dataclass(frozen=True, eq=False)
@@ -428,8 +428,8 @@ class RunningSweep:
         self._marked, self._marking = perf_counter(), 0.0  # When that was done last, and how long it took.
         # The file of the rows while runs are under way; where they are reduced, no memory has all rows.
         self._folder = tempfile.TemporaryDirectory() if self.target is None and reduction else None
-        folder = None if self._folder is None else Path(self._folder.name)
-        self._place = folder / "runs.npy" if folder else self.target and _partial(self.target)
+        beside = self.target and _partial(self.target)
+        self._place = Path(self._folder.name, "runs.npy") if self._folder else beside
 
     def take(self, earlier: Sweep) -> None:
         """Take over the runs of an earlier sweep that are done, with its unknowns and times."""
@@ -639,7 +639,7 @@ class RunningSweep:
             if name in outcome.unknowns:
                 row["end"][0, at] = outcome.unknowns[name][1][-1]
         for at, name in enumerate(self.parameters.get("event_names", ())):
-            times = outcome.events.get(name, ())
+            times = outcome.events.get(name, ())[:MOST_EVENT_TIMES]
             row["events"][0, at, : len(times)] = times
         if outcome.unknowns:
             every = dict.fromkeys([*ends, *(name for _, names in places for name in names)])
