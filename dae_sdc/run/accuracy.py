@@ -37,15 +37,12 @@ SWEEPERS = ("fully-implicit", "semi-implicit", "constrained")
 FRACTIONS = (0.625, 0.75, 0.875, 1.0)
 LENGTH = {1: 2.5, 2: 1.0, 3: 1.0}  # Longest interval of a study of hessenberg-<index>, by index.
 
-# Largest numbers of steps in a LENGTH and in a unit of time, for orders so low that errors stay large.
-MOST_STEPS_A_LENGTH = 24
-MOST_STEPS_A_UNIT = 512.0
+MOST_STEPS_A_LENGTH = 24  # Most steps in a LENGTH, for orders so low that errors stay large.
+MOST_STEPS_A_UNIT = 512.0  # The same in a unit of time.
 
 DIGITS = 11.0  # Wanted number of correct digits at the smallest step size.
-# Residual at which sweeps end; with MIN-SR-S the iteration error is up to a hundred times this.
-RESIDUAL_TOLERANCE_OF_STUDY = 2e-14
-# Largest number of sweeps; the fully implicit sweep at index 3 contracts by a factor of 1/2 only.
-ITERATIONS_OF_STUDY = 400
+RESIDUAL_TOLERANCE_OF_STUDY = 2e-14  # Ends sweeps; with MIN-SR-S iteration errors are up to 100 times this.
+ITERATIONS_OF_STUDY = 400  # Most sweeps; the fully implicit one contracts by 1/2 only at index 3.
 TOLERANCE = 0.3  # Largest distance of a measured order from theory.
 
 

@@ -12,14 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dae_sdc.control.events import (
-    LEAST_PROGRESS_OF_SWITCHES,
-    MOST_SWITCHES,
-    Event,
-    EventRecord,
-    LocateEvents,
-    Sliding,
-)
+from dae_sdc.control.events import LEAST_PROGRESS_OF_SWITCHES, MOST_SWITCHES, Event, EventRecord
 from dae_sdc.dae.interpolant import DenseOutput
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import DAEError, InputError, SolveError
@@ -34,10 +27,10 @@ from dae_sdc.run.target import Target
 from dae_sdc.sweepers.restart import RESTART_STEP, consistent_restart
 
 if TYPE_CHECKING:
+    from dae_sdc.control.events import LocateEvents, Sliding
     from dae_sdc.model.modes import Slide
 
-# Distance from the two values of a jump, in units of their difference, up to which a solution may slide.
-BESIDE_VALUES = 1e-6
+BESIDE_VALUES = 1e-6  # Distance from the values of a jump, in their difference, up to which it may slide.
 
 
 class NotSimplifiedError(InputError):
@@ -76,8 +69,7 @@ class Mode:
 
     equations: Equations
     columns: NDArray[np.int64]  # Places of the unknowns of the run in the state.
-    # For each switch the node of its jump in the graph of the equations as they are written.
-    nodes: tuple[int, ...]
+    nodes: tuple[int, ...]  # For each switch the node of its jump in the graph of the written equations.
     names: tuple[str, ...]  # Of the unknowns of the run, in these equations.
     slides: tuple[Slide, ...] = ()  # Inner ones first.
     shares: tuple[str, ...] = ()  # Unknowns that are the values of these jumps.
@@ -166,19 +158,20 @@ class _Arcs:
         if located.sliding is not None:
             return self._entered(arc, located.sliding, sides)
         for number, watch in enumerate(located.events[len(self.events) :]):
-            if watch.times:
-                slide, upper = mode.slides[number // 2], bool(number % 2)
-                return self._left(mode, slide, slide.values[upper], sides, watch.times[-1], watch.states[-1])
+            if watch.times:  # a jump is left for the side with one of its values
+                slide, t, u = mode.slides[number // 2], watch.times[-1], watch.states[-1]
+                following = self._mode(tuple(other for other in mode.slides if other is not slide))
+                self.crossings.append((slide.name, t, u[mode.columns]))
+                sides |= slide.sides(slide.values[number % 2])
+                return following, self._begin(following, mode, t, u, sides, slide.on_border)
         return None
 
     def _entered(self, arc: Arc, sliding: Sliding, sides: Mapping[int, int]) -> tuple[Mode, Start]:
         """The mode that slides along one switch more, and where it begins."""
         # Of switches that change ever faster together, the one whose border has the others for derivatives.
         assert arc.located is not None
-        since, failure = sliding.t - self.least, None
-        together = [
-            k for k, watch in enumerate(arc.located.switches) if watch.times and watch.times[-1] >= since
-        ]
+        since, failure, watches = sliding.t - self.least, None, arc.located.switches
+        together = [k for k, watch in enumerate(watches) if watch.times and watch.times[-1] >= since]
         for switch in dict.fromkeys([sliding.switch, *together]):
             try:
                 return self._along(arc.mode, self._slide(arc.mode, switch, sliding), sliding, sides)
@@ -210,34 +203,23 @@ class _Arcs:
         beside = tuple((each, sign * along) for each, sign in group if each is not leader)
         return Slide(leader, self.jumps.names[known.index(leader)], beside=beside, on_border=on_border)
 
-    def _along(
-        self, mode: Mode, slide: Slide, sliding: Sliding, sides: Mapping[int, int]
-    ) -> tuple[Mode, Start]:
+    def _along(self, mode: Mode, slide: Slide, at: Sliding, sides: Mapping[int, int]) -> tuple[Mode, Start]:
         """The mode that slides along a switch too, and where it begins; SolveError where it does not."""
         name, numbers = slide.name, {jump.node: number for number, jump in enumerate(self.jumps.jumps)}
         slides = sorted((*mode.slides, slide), key=lambda slide: numbers[slide.jump.node])
         try:
             other = self._mode(tuple(slides))
-            begin = self._begin(other, mode, sliding.t, sliding.u, sides)
+            begin = self._begin(other, mode, at.t, at.u, sides)
         except DAEError as error:
-            raise _chattering(name, sliding.t, str(error)) from error
+            raise _chattering(name, at.t, str(error)) from error
         for slide, value in zip(slides, other.shares_of(begin.u), strict=True):
             low, high = sorted(slide.values)
             if not low - BESIDE_VALUES * (high - low) <= value <= high + BESIDE_VALUES * (high - low):
-                raise _chattering(slide.name, sliding.t, "no value between its two keeps the solution there")
+                raise _chattering(slide.name, at.t, "no value between its two keeps the solution there")
         if not self.crossings:
-            self.told.append(f"the solution slides along '{name}' from t={sliding.t:.10g} on")
-        self.crossings.append((name, sliding.t, np.array(sliding.u)[mode.columns]))
+            self.told.append(f"the solution slides along '{name}' from t={at.t:.10g} on")
+        self.crossings.append((name, at.t, np.array(at.u)[mode.columns]))
         return other, begin
-
-    def _left(
-        self, mode: Mode, slide: Slide, value: float, sides: Mapping[int, int], t: float, u: Vector
-    ) -> tuple[Mode, Start]:
-        """The mode that has left a switch for the side with a value of its jump, and where it begins."""
-        following = self._mode(tuple(other for other in mode.slides if other is not slide))
-        self.crossings.append((slide.name, t, u[mode.columns]))
-        sides = {**sides, **slide.sides(value)}
-        return following, self._begin(following, mode, t, u, sides, slide.on_border)
 
     def _begin(
         self, mode: Mode, before: Mode, t: float, u: Vector, sides: Mapping[int, int], jumps: bool = False
@@ -334,31 +316,19 @@ def joined(
     columns = ([_of_run(record, arc.mode) for record in arc.solution.events[:count]] for arc in located)
     events = tuple(map(_merged, zip(*columns, strict=True)))
     records = [_of_run(record, arc.mode) for arc in arcs for record in arc.solution.switches]
-    records += [
-        EventRecord(name, np.array([at]), state[None], np.zeros(1, np.int64)) for name, at, state in crossings
-    ]
+    way = np.zeros(1, np.int64)
+    records += [EventRecord(name, np.array([at]), state[None], way) for name, at, state in crossings]
     by_name: dict[str, list[EventRecord]] = {record.name: [] for record in first.solution.switches}
     for record in records:
         by_name.setdefault(record.name, []).append(record)
     resumed = [entry for part in solutions if (entry := part.parameters.get("resumed_at")) is not None]
-    return replace(
-        first.solution,
-        names=tuple(first.solution.names[column] for column in first.mode.columns),
-        units=tuple(first.solution.units[column] for column in first.mode.columns),
-        parameters={**first.solution.parameters, **({"resumed_at": resumed[-1]} if resumed else {})},
-        t=t,
-        u=u,
-        du=du,
-        per_step=per_step,
-        stats=stats,
-        success=success,
-        message=message,
-        dense=_dense(arcs),
-        equations=None if missing else PointsOfArcs(arcs),
-        log=log,
-        events=events,
-        switches=tuple(map(_merged, by_name.values())),
-    )
+    begun, columns_of_run = first.solution, first.mode.columns
+    about: dict[str, Any] = {"names": tuple(begun.names[column] for column in columns_of_run)}
+    about |= {"units": tuple(begun.units[column] for column in columns_of_run), "stats": stats, "log": log}
+    about |= {"parameters": {**begun.parameters, **({"resumed_at": resumed[-1]} if resumed else {})}}
+    about |= {"events": events, "switches": tuple(map(_merged, by_name.values())), "dense": _dense(arcs)}
+    about |= {"success": success, "message": message, "equations": None if missing else PointsOfArcs(arcs)}
+    return replace(begun, t=t, u=u, du=du, per_step=per_step, **about)
 
 
 def _chattering(name: str, t: float, why: str) -> SolveError:
@@ -481,5 +451,4 @@ class PointsOfArcs:
         """See :meth:`Pointwise.errors`."""
         k = int(self._owners[np.searchsorted(self.begins, t)])
         points, whole, slopes = self._of_mode(k, np.array([t]), u[None], du[None])
-        errors: Vector = points.errors(t, whole[0], slopes[0], h)[self.columns[k]]
-        return errors
+        return np.asarray(points.errors(t, whole[0], slopes[0], h)[self.columns[k]])

@@ -17,14 +17,11 @@ from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import InputError
 
 SPARSE_FROM = 100  # Number of unknowns from which on solvers of other packages use sparse linear algebra.
-# Number of steps to the next output after which SUNDIALS gives up; the time limit usually comes first.
-MOST_INNER_STEPS = 1_000_000
-# Absolute tolerance, relative to rtol, of unknowns that are excluded from the error test of a solver.
-EXCLUDED_TOLERANCE = 1e8
+MOST_INNER_STEPS = 1_000_000  # Steps to an output after which SUNDIALS gives up; usually time ends first.
+EXCLUDED_TOLERANCE = 1e8  # Absolute tolerance, relative to rtol, of unknowns left out of an error test.
 
 MOST_SLOPES = 300  # Number of unknowns up to which slopes at the start are found by dense decompositions.
-# Singular value, relative to the largest, that counts as 0 in the search for slopes at the start.
-SMALLEST_SINGULAR = 1e-10
+SMALLEST_SINGULAR = 1e-10  # Singular value, relative to the largest, that is 0 for slopes at the start.
 
 
 def slope_at(problem: ProblemDAE, u: Vector, t: float) -> Vector:
@@ -33,13 +30,11 @@ def slope_at(problem: ProblemDAE, u: Vector, t: float) -> Vector:
     residual = problem.evaluate(state, zero, t).copy()
     mass = linearize(problem, state, zero, t).mass
     if sparse.issparse(mass):
-        slope: Vector = -lsmr(mass, residual, atol=1e-14, btol=1e-14)[0]
-        return slope
+        return np.asarray(-lsmr(mass, residual, atol=1e-14, btol=1e-14)[0])
     # Rows may differ by orders of magnitude (charges and voltages), on which the rank must not depend.
     weights = np.abs(mass).max(axis=1)
     weights[weights == 0.0] = 1.0
-    solved: Vector = -np.linalg.lstsq(mass / weights[:, None], residual / weights, rcond=1e-13)[0]
-    return solved
+    return np.asarray(-np.linalg.lstsq(mass / weights[:, None], residual / weights, rcond=1e-13)[0])
 
 
 def with_algebraic_slopes(problem: ProblemDAE, u: Vector, du: Vector, t: float, span: float) -> Vector:

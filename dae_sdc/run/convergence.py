@@ -45,16 +45,12 @@ from dae_sdc.text import aligned
 
 HALVINGS = 5  # Default number of step sizes.
 
-# Default tolerances, below any error that a study shows.
-RESIDUAL_BELOW_ERRORS = 1e-13
-NEWTON_TOL = 1e-13
+RESIDUAL_BELOW_ERRORS = NEWTON_TOL = 1e-13  # Default tolerances, below any error that a study shows.
 
 # Error, relative to the size of the solution, up to which a point is left out of the fit.
 ROUND_OFF = 200.0 * float(np.finfo(float).eps)
-# Error, in units of the floor of round-off, up to which a drop of the local order indicates round-off.
-NEAR_FLOOR = 1e3
-# Ratio of successive errors above which the smaller step size is at round-off, which ends the fit.
-STAGNATED = 0.9
+NEAR_FLOOR = 1e3  # Error, in units of the floor, up to which a drop of the order indicates round-off.
+STAGNATED = 0.9  # Ratio of successive errors above which round-off is reached, which ends the fit.
 
 
 @dataclass(frozen=True)
@@ -117,8 +113,7 @@ def convergence(options: ConvergenceOptions) -> Result:
     team = options.of(Parallel)
     study.parameters["t_end"] = [setup.problem.interval[1] if t_end is None else t_end for setup in setups]
     study.parameters.update({name: value for name, value in settings.items() if np.isscalar(value)})
-    total = sum(map(len, sizes_of))
-    with study.running(total, "run", options.progress) as bar:
+    with study.running(sum(map(len, sizes_of)), "run", options.progress) as bar:
         references = References(study.parameters, options.reference, options.t_end, options.params)
         for (problem, sweeper, how), setup, sizes in zip(runs, setups, sizes_of, strict=True):
             reference = references.of(problem)
@@ -262,12 +257,11 @@ def summary(result: Result) -> str:
         theory = f"{rows['expected'][0]:.0f}" if np.isfinite(rows["expected"][0]) else "-"
         values = "".join(f" {error:.1e}" for error in rows["error"])
         lines.append((problem, sweeper, number, qdelta, group, f"{rows['slope'][0]:.2f}", theory, values))
-    least = "the accuracy of the reference" if result.parameters.get("reference") else "round-off"
-    notes = (
-        f"at {least}, left out of the order of {text}" for text in result.parameters.get("at_round_off", [])
-    )
+    about = result.parameters
+    least = "the accuracy of the reference" if about.get("reference") else "round-off"
+    notes = (f"at {least}, left out of the order of {text}" for text in about.get("at_round_off", []))
     table = aligned(lines, (20, 16, -2, 11, 12, -6, -6, 0))
-    return "\n".join([table, *notes, *sentences(result.parameters.get("reference"))])
+    return "\n".join([table, *notes, *sentences(about.get("reference"))])
 
 
 add_arguments, main = verb(convergence, summary)

@@ -43,10 +43,9 @@ from dae_sdc.sweepers.sdc import BACKENDS, RESIDUAL_TYPES, SWEEPERS, SpectralDef
 
 SweeperLike = str | type[Any]
 
-# Largest distance, in steps, of t_end from a whole number of steps; otherwise dt is refused.
 RESTOL = 1e-10
 MAXITER = 60
-EXACT_STEPS = 1e-9
+EXACT_STEPS = 1e-9  # Largest distance, in steps, of t_end from a whole number of them; else dt is refused.
 
 
 @dataclass(frozen=True)
@@ -54,10 +53,8 @@ class Setup:
     """Problem, sweeper and settings of one run."""
 
     problem: ProblemDAE  # An instance for names, times and exact values; the run makes its own.
-    # Entries that identify the run in a table: problem, sweeper, quad, nodes, qdelta.
-    label: Mapping[str, Any]
-    # Description for a pySDC controller, without the step size.
-    description: Mapping[str, Any] = field(repr=False)
+    label: Mapping[str, Any]  # Identifies the run in a table: problem, sweeper, quad, nodes, qdelta.
+    description: Mapping[str, Any] = field(repr=False)  # For a pySDC controller, without the step size.
     adaptive: bool  # Whether the user gave convergence controllers, which may change the step size.
     sweeper_class: type[Any] = field(repr=False)  # That of the finest level.
     has_coarse_level: bool = field(repr=False)  # Whether there is a second level.
@@ -93,13 +90,11 @@ class Setup:
 
     def expected(self) -> dict[str, float]:
         """Order in dt of each component group by theory; NaN where theory gives none."""
-        index = self.problem.index
-        if issubclass(self.sweeper_class, DirectMethod):
-            orders = self.sweeper_class.method.orders.get(index or 0, ())
+        index, label, cls = self.problem.index, self.label, self.sweeper_class
+        if issubclass(cls, DirectMethod):
+            orders = cls.method.orders.get(index or 0, ())
         else:
-            orders = expected_orders(
-                self.label["quad"], self.label["nodes"], index, self.sweeper_class.integrates_algebraic
-            )
+            orders = expected_orders(label["quad"], label["nodes"], index, cls.integrates_algebraic)
         groups = self.problem.groups
         known = dict(zip(groups, orders, strict=False))
         if len(orders) == 2 and len(groups) > 2:
@@ -139,25 +134,19 @@ class SetupOptions(Sharing, Multistep, Solves, Sweeps, EquationOptions, Method):
     """Options of :func:`describe`."""
 
 
+# The bases of records stand in the order of the signature, from the last to the first.
 @dataclass(frozen=True)
-class RunOptions(  # in the order of the signature, from the last to the first
-    Saving,
-    Parallel,
-    Observation,
-    Multistep,
-    Solves,
-    Sweeps,
-    Parameters,
-    Output,
-    Values,
-    Times,
-    Preparation,
-    ConsistentStart,
-    Start,
-    Steps,
-    End,
-    Method,
-):
+class Numerics(Observation, Multistep, Solves, Sweeps):
+    """Options of how the steps of a run are solved and watched."""
+
+
+@dataclass(frozen=True)
+class Course(Preparation, ConsistentStart, Start, Steps):
+    """Options of how a run begins and how it takes its steps."""
+
+
+@dataclass(frozen=True)
+class RunOptions(Saving, Parallel, Numerics, Parameters, Output, Values, Times, Course, End, Method):
     """Options of a run, without its equations."""
 
 
@@ -216,22 +205,17 @@ def setup_of(options: SetupOptions, instance: ProblemDAE, arguments: Mapping[str
         _check_direct(options, cls, name, parallel)
         cls.check_problem(instance)
         label = {"quad": "", "nodes": cls.method.stages, "qdelta": ""}
-        parts: dict[str, Any] = {
-            "sweeper_params": multistep,
-            "level_params": {"restol": -1.0},
-            "step_params": {"maxiter": 1},
-        }
+        parts: dict[str, Any] = {"sweeper_params": multistep}
+        parts |= {"level_params": {"restol": -1.0}, "step_params": {"maxiter": 1}}
     else:
         label, parts = _of_sweeps(options, DIAGONAL if parallel in ("nodes", "both") else "LU")
     description: dict[str, Any] = {
         "problem_class": functools.partial(copied, instance) if arguments is None else type(instance),
-        "problem_params": dict(arguments or {}),
-        "sweeper_class": cls,
-        **parts,
+        **{"problem_params": dict(arguments or {}), "sweeper_class": cls, **parts},
         "convergence_controllers": {k: dict(v) for k, v in (options.convergence_controllers or {}).items()},
     }
     if options.coarse_nodes is not None:
-        _add_coarse_level(description, instance, options, label["quad"])
+        _add_coarse_level(description, instance, options)
     elif not direct and options.chosen(Sweeps).keys() & {"coarse_qdelta", "coarsen", "match_sweep"}:
         raise InputError("coarse_qdelta, coarsen and match_sweep belong to a coarse level; give coarse_nodes")
     if not direct:
@@ -273,17 +257,14 @@ def _of_sweeps(options: SetupOptions, preconditioner: str) -> tuple[dict[str, An
     return label, {"sweeper_params": sweeper, "level_params": level, "step_params": most}
 
 
-def _add_coarse_level(
-    description: dict[str, Any], problem: ProblemDAE, options: SetupOptions, quad: str
-) -> None:
+def _add_coarse_level(description: dict[str, Any], problem: ProblemDAE, options: SetupOptions) -> None:
     """Turn the entries of a description into lists for a fine and a coarse level."""
     nodes, qdelta = options.coarse_nodes, "LU" if options.coarse_qdelta is None else options.coarse_qdelta
-    fine = description["sweeper_class"]
-    match_sweep = options.match_sweep
+    fine, match_sweep = description["sweeper_class"], options.match_sweep
+    sweeper, levels = description["sweeper_params"], description["level_params"]
     if match_sweep is None:
         high = problem.index is None or problem.index >= 2
-        match_sweep = high and not fine.integrates_algebraic and quad == "RADAU-RIGHT"
-    sweeper, levels = description["sweeper_params"], description["level_params"]
+        match_sweep = high and not fine.integrates_algebraic and sweeper["quad_type"] == "RADAU-RIGHT"
     sweeper.update(num_nodes=[sweeper["num_nodes"], nodes], QI=[sweeper["QI"], qdelta])
     # The residual of a coarse level is not used.
     sweeper["skip_residual_computation"] = [(), ("IT_DOWN", "IT_COARSE", "IT_UP")]

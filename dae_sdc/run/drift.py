@@ -16,21 +16,10 @@ import numpy as np
 from dae_sdc.constrained.quasilinear import QuasilinearProblem
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError, require_number
-from dae_sdc.options import (
-    MOST_TIMES,
-    End,
-    Output,
-    Parameters,
-    Steps,
-    about,
-    count,
-    option,
-    redeclared,
-    takes,
-)
+from dae_sdc.options import MOST_TIMES, End, Output, Parameters, about, count, option, redeclared, takes
 from dae_sdc.registry import require_name
 from dae_sdc.run.convergence import several
-from dae_sdc.run.description import check_interval, describe, number_of_steps
+from dae_sdc.run.description import Course, check_interval, describe, number_of_steps
 from dae_sdc.run.method import SOLVERS
 from dae_sdc.run.results import Result, combinations_of
 from dae_sdc.run.solution import Solution
@@ -99,8 +88,8 @@ class DriftOptions(Output, Parameters, End):
         "Names of sweepers, 'radau-iia-9/ggl' with a formulation of the problem; 'ida' for SUNDIALS. If none "
         "is given, :data:`CASES`, those that take the problem.",
     )
-    rtol: float = redeclared(Steps, "rtol", RTOL, "Methods that choose their steps take it.")
-    dt: float = redeclared(Steps, "dt", DT, "Methods with steps of a fixed size take it, such as 'rattle'.")
+    rtol: float = redeclared(Course, "rtol", RTOL, "Methods that choose their steps take it.")
+    dt: float = redeclared(Course, "dt", DT, "Methods with steps of a fixed size take it, such as 'rattle'.")
     points: int = option(
         POINTS,
         f"number of equal parts of the interval for which the largest errors are kept ({POINTS})",
@@ -141,7 +130,7 @@ def drift(options: DriftOptions) -> Result:
     (start, usual), unit = map(float, quasilinear.interval), quasilinear.time_unit
     end = LONG.get(name, usual) if options.t_end is None else require_number("t_end", options.t_end)
     check_interval(start, end)
-    chosen, left_out = _cases(options, params, start, end)
+    chosen, left_out = _cases(options, start, end)
     rows = Study("drift", COLUMNS, {"t": unit, "dt": unit}, options.out)
     rows.parameters |= {"problem": name, "t0": start, "t_end": end, "rtol": options.rtol, "points": points}
     rows.parameters |= {"params": params, "left_out": left_out, "runs": [], "time_unit": unit}
@@ -180,11 +169,9 @@ def _quasilinear(problem: ProblemLike, params: Mapping[str, Any]) -> Quasilinear
     return quasilinear
 
 
-def _cases(
-    options: DriftOptions, params: Mapping[str, Any], start: float, end: float
-) -> tuple[list[Case], list[str]]:
+def _cases(options: DriftOptions, start: float, end: float) -> tuple[list[Case], list[str]]:
     """The cases to run, and a line for each one left out; invalid options are refused here."""
-    problem, rtol = options.problem, require_relative(options.rtol)
+    problem, params, rtol = options.problem, options.params or {}, require_relative(options.rtol)
     dt = require_number("dt", options.dt)
     names = None if options.case is None else several(options.case)
     if names == []:
@@ -221,9 +208,7 @@ def _cases(
     return cases, left_out
 
 
-def _rows(
-    case: Case, solution: Solution, problem: QuasilinearProblem, edges: Vector
-) -> list[tuple[Any, ...]]:
+def _rows(case: Case, solution: Solution, problem: QuasilinearProblem, ends: Vector) -> list[tuple[Any, ...]]:
     """The largest errors in every part of the interval in which a step ends."""
     values = np.full((len(solution.t), len(NUMBERS)), np.nan)
     for row, t, u in zip(values, solution.t.tolist(), solution.u, strict=True):
@@ -234,13 +219,13 @@ def _rows(
             row[3] = np.abs(problem.state_parts(u)[0] - exact).max()
     values[:, 2] = np.abs(values[:, 2] - values[0, 2])
     values, times = values[1:], solution.t[1:]
-    part = np.clip(np.searchsorted(edges, times, side="left") - 1, 0, len(edges) - 2)
-    largest = np.full((len(edges) - 1, len(NUMBERS)), -np.inf)
+    part = np.clip(np.searchsorted(ends, times, side="left") - 1, 0, len(ends) - 2)
+    largest = np.full((len(ends) - 1, len(NUMBERS)), -np.inf)
     np.maximum.at(largest, part, values)
-    steps = np.bincount(part, minlength=len(edges) - 1)
+    steps = np.bincount(part, minlength=len(ends) - 1)
     label = (case.label, case.sweeper, case.formulation)
     sizes = (case.settings.get("dt", np.nan), case.settings.get("rtol", np.nan))
-    return [(*label, *sizes, edges[i + 1], steps[i], *largest[i]) for i in np.flatnonzero(steps).tolist()]
+    return [(*label, *sizes, ends[i + 1], steps[i], *largest[i]) for i in np.flatnonzero(steps).tolist()]
 
 
 def summary(result: Result) -> str:

@@ -54,10 +54,8 @@ def _check_place(target: Path) -> None:
         raise InputError(f"cannot write {str(target)!r}: no name has a zero byte in it; choose another")
     try:
         directory, taken = target.parent.is_dir(), target.is_dir()
-    except OSError as error:
-        raise InputError(
-            f"cannot write {shown(str(target))}: {error.strerror}; choose another name"
-        ) from None
+    except OSError as why:
+        raise InputError(f"cannot write {shown(str(target))}: {why.strerror}; choose another name") from None
     if not directory:
         raise InputError(
             f"cannot write {target}: directory {target.parent} does not exist; make it or choose another"
@@ -129,10 +127,9 @@ def replacing(*targets: Path, without: Sequence[Path] = ()) -> Iterator[tuple[Bi
             for (name, _), target in zip(begun, targets, strict=True):
                 os.replace(name, target)
     except OSError as error:
-        reason = error.strerror or f"the file is cut short ({error})"  # as NumPy tells it
-        raise InputError(
-            f"cannot write {targets[:2][-1]}: {reason}; free space or choose another place"
-        ) from error
+        why = error.strerror or f"the file is cut short ({error})"  # as NumPy tells it
+        where = targets[:2][-1]
+        raise InputError(f"cannot write {where}: {why}; free space or choose another place") from error
 
 
 @contextmanager

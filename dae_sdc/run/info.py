@@ -104,10 +104,9 @@ def _machine() -> dict[str, str]:
     limits = {name: os.environ[name] for name in THREAD_LIMITS if name in os.environ}
     several, ranks = cores(), launched()
     has_mpi = importlib.util.find_spec("mpi4py") is not None
+    choice = f"1 or up to {several} threads, with threads='auto'" if several > 1 else "1 thread"
     if ranks > 1:
         choice = f"1 or {ranks} ranks, with parallel='auto'"
-    else:
-        choice = f"1 or up to {several} threads, with threads='auto'" if several > 1 else "1 thread"
     return {
         "cores": f"{os.cpu_count()}, of which this process may use {several}",
         "threads of BLAS": ", ".join(f"{name}={value}" for name, value in limits.items()) or "not limited",

@@ -56,7 +56,6 @@ def iterations(options: IterationsOptions) -> Result:
     >>> bool(errors[-1] < errors[0])
     True
     """
-    maxiter = options.maxiter
     direct = [str(sweeper) for sweeper in several(options.sweeper) if is_direct(sweeper)]
     if direct:
         raise InputError(f"Runge-Kutta methods do not sweep: {', '.join(direct)}; name SDC sweepers")
@@ -66,17 +65,15 @@ def iterations(options: IterationsOptions) -> Result:
     runs, setups = combinations(options, settings, settings)
     units = {"dt": setups[0].problem.time_unit, "error": "1", "residual": "1"}
     study = Study("iterations", COLUMNS["iterations"], units, options.out, comm_of_all)
-    team = options.of(Parallel)
-    study.parameters.update(maxiter=maxiter, initial_guess=options.initial_guess)
-    with study.running(maxiter * len(runs), "run", options.progress) as bar:
+    shared = {"t_end": options.t_end, **options.of(Parallel)}
+    study.parameters.update(maxiter=options.maxiter, initial_guess=options.initial_guess)
+    with study.running(options.maxiter * len(runs), "run", options.progress) as bar:
         references = References(study.parameters, options.reference, options.t_end, options.params)
         for (problem, sweeper, how), setup in zip(runs, setups, strict=True):
             reference = references.of(problem)
             size = setup.problem.dt if options.dt is None else options.dt
-            for sweep in range(1, maxiter + 1):
-                solution = solve(
-                    problem, sweeper=sweeper, dt=size, t_end=options.t_end, **how, **team, maxiter=sweep
-                )
+            for sweep in range(1, options.maxiter + 1):
+                solution = solve(problem, sweeper=sweeper, dt=size, **how, **shared, maxiter=sweep)
                 study.note(f"{setup.label['problem']}, {setup.label['qdelta']}, {sweep} sweeps", solution)
                 residual = float(solution.per_step["residual"].max()) if solution.success else float("nan")
                 by_group, label = errors(setup.problem, solution, reference), setup.label.values()

@@ -96,8 +96,7 @@ class Eigenvalues(NamedTuple):
     t: Vector  # Shape (K,). Times.
     # Shape (K, r). The poles, in each column one that changes continuously; NaN where there are fewer.
     values: npt.NDArray[np.complex128]
-    # The coordinates that were given; empty for those along the constraints. Where a solution moves, poles
-    # belong to coordinates.
+    # Those given, to which poles belong where a solution moves; empty for those along the constraints.
     coordinates: tuple[str, ...]
     changes: tuple[float, ...]  # Times at which other coordinates had to be taken.
 
@@ -191,9 +190,7 @@ def eigenvalues(options: EigenvaluesOptions) -> Eigenvalues:
     """
     if options.out is not None:
         check_target(options.out)
-    solution = options.along
-    if isinstance(solution, str | Path):
-        solution = Solution.load(solution)
+    solution = Solution.load(options.along) if isinstance(options.along, str | Path) else options.along
     if not isinstance(solution, Solution):
         raise InputError("along takes the result of ds.solve, or its file")
     equations = with_model(equations_near(options.problem, options.params, solution.u[0]))
@@ -297,7 +294,11 @@ COLUMNS = (("what", "U9"), ("input", "U64"), ("output", "U64"), ("at", "f8"), ("
 
 
 def _table(system: LinearSystem, omega: Vector | None, end: float | None) -> Result:
-    rows: list[tuple[Any, ...]] = [("pole", "", "", 0.0, pole.real, pole.imag) for pole in system.poles]
+    def cells(what: str, source: str, output: str, places: Vector, values: Any) -> list[tuple[Any, ...]]:
+        pairs = zip(places, values, strict=True)
+        return [(what, source, output, at, value.real, value.imag) for at, value in pairs]
+
+    rows = cells("pole", "", "", np.zeros(len(system.poles)), system.poles)
     omega = system.frequencies() if omega is None else omega
     values = system.frequency_response(omega)
     times = np.linspace(0.0, _step_end(system) if end is None else end, STEPS)
@@ -306,21 +307,14 @@ def _table(system: LinearSystem, omega: Vector | None, end: float | None) -> Res
         for j, source in enumerate(system.inputs):
             with suppress(InputError):  # the output does not depend on the input
                 zeros = system.zeros(source, output)
-                rows += [("zero", source, output, 0.0, zero.real, zero.imag) for zero in zeros]
-            responses = zip(omega, values[:, i, j], strict=True)
-            rows += [("frequency", source, output, at, value.real, value.imag) for at, value in responses]
-            answers = zip(times, steps[:, i, j], strict=True)
-            rows += [("step", source, output, t, value, 0.0) for t, value in answers]
-    about = {
-        "problem": system.title,
-        "t": system.t,
-        "index": system.index,
-        "infinite": system.infinite,
-        "state": dict(zip(system.states, system.u.tolist(), strict=True)),
-        "modes": [[mode.frequency, mode.damping, ", ".join(mode.unknowns)] for mode in system.modes],
-        "input_units": dict(zip(system.inputs, system.input_units, strict=True)),
-        "output_units": dict(zip(system.outputs, system.output_units, strict=True)),
-    }
+                rows += cells("zero", source, output, np.zeros(len(zeros)), zeros)
+            rows += cells("frequency", source, output, omega, values[:, i, j])
+            rows += cells("step", source, output, times, steps[:, i, j])
+    about: dict[str, Any] = {"problem": system.title, "t": system.t, "index": system.index}
+    about |= {"infinite": system.infinite, "state": dict(zip(system.states, system.u.tolist(), strict=True))}
+    about["modes"] = [[mode.frequency, mode.damping, ", ".join(mode.unknowns)] for mode in system.modes]
+    about["input_units"] = dict(zip(system.inputs, system.input_units, strict=True))
+    about["output_units"] = dict(zip(system.outputs, system.output_units, strict=True))
     return tabulated("linear-system", COLUMNS, rows, about)
 
 

@@ -24,10 +24,7 @@ KINDS = ("problems", "models", "sweepers", "qdelta")
 def list(kind: str) -> dict[str, str]:
     """Names of one kind, each with a one-line description."""
     if kind == "problems":
-        return {
-            name: f"index {problem.index}, {problem.__name__}: {problem.title}"
-            for name, problem in PROBLEMS.items()
-        }
+        return {name: f"index {cls.index}, {cls.__name__}: {cls.title}" for name, cls in PROBLEMS.items()}
     if kind == "models":
         return {name: _summary(make) for name, make in MODELS.items()}
     if kind == "sweepers":

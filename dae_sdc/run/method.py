@@ -20,8 +20,7 @@ from dae_sdc.sweepers.sdc import SWEEPERS, SpectralDeferredCorrectionDAE
 from dae_sdc.sweepers.teams import AUTO
 from dae_sdc.sweepers.tolerance import Tolerance
 
-# Smallest rtol, and the number of Radau nodes from there on; below it the largest number pays.
-LOOSE_RTOL, NODES_OF_LOOSE = 1e-5, 5
+LOOSE_RTOL, NODES_OF_LOOSE = 1e-5, 5  # Smallest rtol, and its Radau nodes; below it most nodes pay.
 DEFAULT_RTOL = 1e-6  # Default of rtol if the method is chosen by the type of the equations.
 # Solvers of SUNDIALS by the names under which runs accept them in place of a sweeper.
 SOLVERS: Mapping[str, str] = {
@@ -29,8 +28,7 @@ SOLVERS: Mapping[str, str] = {
     "cvode": "CVODE, variable-order BDF for u' = f(t, u)",
 }
 
-LEAST_NODES, MOST_NODES = 2, 7
-"""Range of the numbers of nodes of Radau IIA in runs to a tolerance without a named sweeper."""
+LEAST_NODES, MOST_NODES = 2, 7  # Numbers of nodes of Radau IIA in runs to a tolerance without a sweeper.
 
 
 def default_sweeper(rtol: float, nodes: int | None) -> str:
@@ -80,10 +78,8 @@ def first_step(dt: float | None) -> float | None:
     return size
 
 
-# Sweeps that a step may do before the controller's first iteration, where nothing looks at iterations.
-INITIAL_SWEEPS = 20
-# Methods of hooks that look at iterations.
-PER_ITERATION = ("pre_iteration", "post_iteration", "pre_sweep", "post_sweep")
+INITIAL_SWEEPS = 20  # Sweeps of a step before the controller iterates, where nothing looks at iterations.
+PER_ITERATION = ("pre_iteration", "post_iteration", "pre_sweep", "post_sweep")  # Methods of hooks.
 
 
 def with_method(request: SolveOptions, problem: ProblemDAE, measured: bool) -> tuple[SolveOptions, str]:

@@ -163,8 +163,7 @@ def pendulum_study(options: PendulumOptions) -> Result:
     rows = Study("pendulum", columns, UNITS, options.out)
     rows.parameters |= {"k": ks, "dt": dt, "starting_procedure": start, "interval": [first, last]}
     rows.parameters |= {"left_out": left_out, "shortest_window": SHORTEST_WINDOW}
-    total = len(methods) * len(ks)
-    with rows.running(total, "run", options.progress) as bar:
+    with rows.running(len(methods) * len(ks), "run", options.progress) as bar:
         for method, k in product(methods, ks):
             settings = method.settings(dt, start, times)
             tic = perf_counter()
@@ -222,13 +221,12 @@ def _row(
         error = float(np.abs(u[-1, :2] - np.array(problem.u_exact(times[-1]))[:2]).max())
     except ReferenceRangeError:
         error = math.nan
-    theory = math.nan
-    if "dt" in settings:
-        growth = getattr(getattr(SWEEPERS[settings["sweeper"]], "method", None), "growth", None)
-        if growth is not None:
-            with np.errstate(over="ignore"):
-                factor = np.abs(growth(1j * settings["dt"] * math.sqrt(k)))
-                theory = float(factor ** np.float64(len(times) - 1))
+    method_of = getattr(SWEEPERS[settings["sweeper"]], "method", None) if "dt" in settings else None
+    growth, theory = getattr(method_of, "growth", None), math.nan
+    if growth is not None:
+        with np.errstate(over="ignore"):
+            factor = np.abs(growth(1j * settings["dt"] * math.sqrt(k)))
+            theory = float(factor ** np.float64(len(times) - 1))
     work = [solution.stats[name] for name in ("steps", "rejected", "rhs", "newton", "jacobian")]
     return (
         *(method.label, method.sweeper, method.corrector, settings.get("starting_procedure", "")),

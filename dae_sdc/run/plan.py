@@ -30,8 +30,11 @@ from dae_sdc.sharing import tell
 from dae_sdc.sweepers.teams import AUTO
 from dae_sdc.sweepers.tolerance import Tolerance
 
-# Iterations whose messages pySDC tells apart from those of another level: tags are 100 level + iteration.
-MOST_TAGGED = 99
+MOST_TAGGED = 99  # Iterations that pySDC tells from those of another level: tags are 100 level + iteration.
+
+
+Events = tuple[Event, ...]
+Fixed = dict[str, Any] | None  # What tells of steps of a fixed size; None where errors choose them.
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,11 +87,7 @@ class Plan:
 
 
 def plan_of(
-    request: SolveOptions,
-    equations: Equations,
-    begin: Start,
-    measured: bool,
-    events: tuple[Event, ...] | None = None,
+    request: SolveOptions, equations: Equations, begin: Start, measured: bool, events: Events | None = None
 ) -> Plan:
     """The plan of a run; ``measured`` where ranks share work only if that pays."""
     for name in ("max_order", "global_error"):
@@ -143,9 +142,7 @@ def _check(request: SolveOptions, setup: Setup) -> None:
             raise InputError(unknown("parameter of the controller", name, known))
 
 
-def _with_steps(
-    request: SolveOptions, setup: Setup, begin: Start, events: tuple[Event, ...]
-) -> tuple[Setup, dict[str, Any] | None]:
+def _with_steps(request: SolveOptions, setup: Setup, begin: Start, events: Events) -> tuple[Setup, Fixed]:
     """The setup with its tolerance, and what tells of fixed steps; None where errors choose steps."""
     problem, start, end = setup.problem, begin.t0, begin.t_end
     stops = stops_of(problem, start, end, events)
@@ -165,7 +162,7 @@ def _with_steps(
 CHATTERING = ("slide", "stop")  # What a run does where both sides of a switch lead back to it.
 
 
-def _may_slide(request: SolveOptions, equations: Equations, events: tuple[Event, ...]) -> bool:
+def _may_slide(request: SolveOptions, equations: Equations, events: Events) -> bool:
     """Whether a run goes on along borders of its equations, with equations of their own."""
     way, form = request.chattering, getattr(equations.problem, "form", None)
     if way not in (None, *CHATTERING):
@@ -186,12 +183,7 @@ def _may_slide(request: SolveOptions, equations: Equations, events: tuple[Event,
 
 
 def _locating(
-    request: SolveOptions,
-    setup: Setup,
-    events: tuple[Event, ...],
-    start: Start,
-    fixed: Mapping[str, Any] | None,
-    slides: bool,
+    request: SolveOptions, setup: Setup, events: Events, start: Start, fixed: Fixed, slides: bool
 ) -> tuple[Setup, bool]:
     """The setup that finds zeros of event functions and switches of its problem; whether there are any."""
     others = "other step size controllers out"
@@ -205,25 +197,21 @@ def _locating(
         meets = bool(getattr(setup.problem, "timed_switch_names", ()))
         meets = meets or any(event.times is not None for event in events)
         controllers[FixedSteps] = {**fixed, "meets": meets}
-    controllers[LocateEvents] = {
-        "events": events,
-        "span": start.t_end - start.t0,
-        "n_slopes": accurate_slopes(setup.sweeper_class, setup.problem),
-        "requires_convergence": fixed is not None,
-        "sides": start.sides,
-        "slides": slides,
-    }
+    slopes = accurate_slopes(setup.sweeper_class, setup.problem)
+    about = {"events": events, "span": start.t_end - start.t0, "n_slopes": slopes}
+    about |= {"requires_convergence": fixed is not None, "sides": start.sides, "slides": slides}
+    controllers[LocateEvents] = about
     return setup.with_parts(convergence_controllers=controllers), True
 
 
-def _on_grid(setup: Setup, fixed: Mapping[str, Any] | None) -> Setup:
+def _on_grid(setup: Setup, fixed: Fixed) -> Setup:
     """The setup whose fixed steps, if they are, keep the times of a grid in the package's own controller."""
     if fixed is None or FixedSteps in setup.description["convergence_controllers"]:
         return setup
     return setup.with_parts(convergence_controllers={FixedSteps: fixed})
 
 
-def _with_checkpoints(plan: Plan, events: tuple[Event, ...], fixed: Mapping[str, Any] | None) -> Plan:
+def _with_checkpoints(plan: Plan, events: Events, fixed: Fixed) -> Plan:
     """The plan with the checkpoints that are asked for, and with what tells the run from others."""
     request, setup = plan.request, plan.setup
     saving = Saving.checked(request)

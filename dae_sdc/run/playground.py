@@ -21,14 +21,12 @@ from dae_sdc.run.solution import Solution
 from dae_sdc.run.solve import solve
 from dae_sdc.run.target import make_problem
 
-_SHARED: dict[str, Any] = {"sweeper": "fully-implicit", "nodes": 3, "t_end": 1.0}
+_SHARED: Mapping[str, Any] = {"sweeper": "fully-implicit", "nodes": 3, "t_end": 1.0}
 
-# Options of the playgrounds: a standard index-2 problem that is solvable for some parameters only, and a
-# synchronous machine whose torque drops.
+# Options of an index-2 problem, solvable for some parameters only, and of a machine whose torque drops.
 PLAYGROUNDS: Mapping[str, dict[str, Any]] = {
-    "fully-implicit": _SHARED | {"problem": "problematic-f", "qdelta": "IE", "dt": 0.1, "restol": 1e-6},
-    "synchronous-machine": _SHARED
-    | {"problem": "synchronous-machine", "qdelta": "LU", "dt": 0.01, "restol": 1e-7},
+    "fully-implicit": {"problem": "problematic-f", "qdelta": "IE", "dt": 0.1, "restol": 1e-6},
+    "synchronous-machine": {"problem": "synchronous-machine", "qdelta": "LU", "dt": 0.01, "restol": 1e-7},
 }
 
 
@@ -61,7 +59,7 @@ def playground(options: PlaygroundOptions) -> Solution:
     >>> print(solution.stats["sweeps"])  # doctest: +SKIP
     """
     require_name("playground", options.name, PLAYGROUNDS)
-    return solve(**{**PLAYGROUNDS[options.name], **options.chosen(without=("name",))})
+    return solve(**{**_SHARED, **PLAYGROUNDS[options.name], **options.chosen(without=("name",))})
 
 
 add_arguments = partial(add_options, record=PlaygroundOptions)

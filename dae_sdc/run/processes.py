@@ -28,11 +28,9 @@ PATIENCE = 60.0  # Largest time in seconds that MPI may take to start.
 class Ranks:
     """The ranks of a run, and their communicators."""
 
-    # comm, nodes, steps: communicator of all ranks, of those that share the nodes of a step, and of those
-    # that share the steps of a block; None where there is only this rank.
-    comm: Any = None
-    nodes: Any = None
-    steps: Any = None
+    comm: Any = None  # Communicator of all ranks; None where there is only this one.
+    nodes: Any = None  # That of the ranks that share the nodes of a step.
+    steps: Any = None  # That of the ranks that share the steps of a block.
 
     @property
     def root(self) -> bool:
@@ -163,9 +161,8 @@ def _try_mpi() -> None:
         raise no_mpi(f"it has not started within {PATIENCE:g} s") from None
     if done.returncode:
         lines = done.stderr.strip().splitlines()
-        said = " ".join(
-            lines[max((at for at, line in enumerate(lines) if line[:1] == " "), default=-1) + 1 :]
-        )
+        last = max((at for at, line in enumerate(lines) if line[:1] == " "), default=-1)
+        said = " ".join(lines[last + 1 :])
         how = f"signal {-done.returncode}" if done.returncode < 0 else f"code {done.returncode}"
         raise no_mpi(f"loading it ended a process with {how}" + (f": {said[:MOST_SAID]}" if said else ""))
 
@@ -173,8 +170,7 @@ def _try_mpi() -> None:
 GRACE = 2.0  # Time in seconds that a failed rank waits for the others to fail with it.
 FORWARDING = 0.3  # Time in seconds for the launcher to forward output, before the job is ended.
 
-RUN_ENDED, FAILED, BEGINS, LEAVES = 32001, 32002, 32003, 32004
-"""Tags of the messages of :func:`meet`, :func:`join` and of a process that ends."""
+RUN_ENDED, FAILED, BEGINS, LEAVES = 32001, 32002, 32003, 32004  # Tags of messages to other ranks.
 
 
 def meet(comm: Any, tag: int, patience: float = float("inf")) -> bool:
@@ -218,13 +214,8 @@ def _leave() -> None:
     while not MPI.Request.Testall(requests):
         status = MPI.Status()
         if comm.Iprobe(MPI.ANY_SOURCE, BEGINS, status):
-            waiting = status.Get_source()
-            print(
-                f"rank {rank} has ended, and rank {waiting} waits for it to begin a run; let all ranks make "
-                f"the same calls",
-                file=sys.stderr,
-                flush=True,
-            )
+            said = f"rank {rank} has ended, and rank {status.Get_source()} waits for it to begin a run"
+            print(f"{said}; let all ranks make the same calls", file=sys.stderr, flush=True)
             sleep(FORWARDING)
             comm.Abort(1)
         sleep(1e-2)

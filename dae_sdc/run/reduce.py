@@ -125,9 +125,8 @@ def main(args: argparse.Namespace) -> int:
         return 0
     if args.equations:
         raise InputError("equations are those of one model; name one, or leave --equations away")
-    shown = each(names, "model", args.progress)
-    rows = [_row(reduce(model_of(name, params, args.simplify), **given)) for name in shown]
-    print(aligned([_HEADS, *rows], gap="  "))
+    models = (model_of(name, params, args.simplify) for name in each(names, "model", args.progress))
+    print(aligned([_HEADS, *(_row(reduce(model, **given)) for model in models)], gap="  "))
     return 0
 
 

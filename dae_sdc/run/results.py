@@ -11,7 +11,7 @@ import platform
 import shlex
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -219,6 +219,7 @@ _FIELDS = ("kind", "units", "parameters", "command", "info")
 
 BESIDE = ".dense.npz"  # Suffix of the file with the data for values between the steps of a solution.
 Columns = tuple[tuple[str, str], ...]  # Names and types of columns.
+Writer = Callable[[BinaryIO], object]
 # Columns that identify a run and the component group.
 CONFIGURATION: Columns = (
     *(("problem", "U32"), ("sweeper", "U32"), ("quad", "U16"), ("nodes", "i8"), ("qdelta", "U16")),
@@ -241,18 +242,11 @@ def provenance() -> dict[str, Any]:
     # importing mpi4py would start MPI in a serial process, so it is only looked at when it is there
     mpi = sys.modules.get("mpi4py.MPI")
     library = str(mpi.Get_library_version()).strip("\0 \n").splitlines()[0].strip() if mpi else None
-    return {
-        **{name: _version(name) for name in ("dae_sdc", "pySDC", "numpy", "scipy")},
-        "mpi4py": _version("mpi4py") if mpi else None,
-        "mpi": library,
-        "python": platform.python_version(),
-        "system": f"{platform.system()} {platform.release()}",
-        "machine": platform.machine(),
-        "processor": _processor(),
-        "cores": os.cpu_count(),
-        "host": platform.node(),
-        "made": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
+    about: dict[str, Any] = {name: _version(name) for name in ("dae_sdc", "pySDC", "numpy", "scipy")}
+    about |= {"mpi4py": _version("mpi4py") if mpi else None, "mpi": library}
+    about |= {"python": platform.python_version(), "system": f"{platform.system()} {platform.release()}"}
+    about |= {"machine": platform.machine(), "processor": _processor(), "cores": os.cpu_count()}
+    return {**about, "host": platform.node(), "made": datetime.now(UTC).isoformat(timespec="seconds")}
 
 
 def command_line() -> str:
@@ -346,11 +340,9 @@ class Result(Tabulated):
         if not unknowns:
             return flat(self.data)
         columns: dict[str, NDArray[Any]] = {}
-        if self.kind == "sweep":
-            for name in self.parameters["over"]:
-                column = f"params:{name}"
-                column = column if column in (self.data.dtype.names or ()) else name
-                columns[column] = np.repeat(self.data[column], self.data["t"].shape[1])
+        for name in self.parameters["over"] if self.kind == "sweep" else ():
+            column = f"params:{name}" if f"params:{name}" in (self.data.dtype.names or ()) else name
+            columns[column] = np.repeat(self.data[column], self.data["t"].shape[1])
         columns["t"] = self.data["t"].ravel()
         return columns | {name: values.ravel() for name, (_, values) in unknowns.items()}
 
@@ -405,10 +397,7 @@ class Result(Tabulated):
         return self.save_with(path)
 
     def save_with(
-        self,
-        path: str | os.PathLike[str],
-        beside: Callable[[BinaryIO], object] | None = None,
-        unfinished: bool = False,
+        self, path: str | os.PathLike[str], beside: Writer | None = None, unfinished: bool = False
     ) -> Path:
         """Save with a third file that ``beside`` writes; rows that are ``unfinished`` change in the file."""
         target = check_target(path)
@@ -467,11 +456,7 @@ def units_of_unknowns(parameters: Mapping[str, Any]) -> dict[str, str]:
 
 
 def tabulated(
-    kind: str,
-    columns: Iterable[Any],
-    rows: Iterable[Any],
-    parameters: Mapping[str, Any],
-    units: Mapping[str, str] | None = None,
+    kind: str, columns: Any, rows: Any, parameters: Mapping[str, Any], units: Mapping[str, str] | None = None
 ) -> Result:
     """Rows as a result of the command that runs."""
     return Result(kind, np.array(list(rows), dtype=list(columns)), units or {}, parameters, command_line())
@@ -559,11 +544,9 @@ def load(path: str | os.PathLike[str]) -> Result:
 def _check_columns(source: Path, kind: str, data: NDArray[np.void]) -> None:
     """Refuse a table that lacks columns of its kind, or has them with other types."""
     fields: Mapping[str, Any] = data.dtype.fields or {}
-    lacking = [name for name, _ in COLUMNS.get(kind, ()) if name not in fields]
+    lacking = ", ".join(name for name, _ in COLUMNS.get(kind, ()) if name not in fields)
     if lacking:
-        raise ResultFileError(
-            f"{source} lacks the columns {', '.join(lacking)} of a {kind}; run the study again"
-        )
+        raise ResultFileError(f"{source} lacks the columns {lacking} of a {kind}; run the study again")
     for name, meant in COLUMNS.get(kind, ()):
         base, shape = fields[name][0].base, fields[name][0].shape
         row = fields["u"][0].shape[:1] or (0,) if name in _ROWS else ()

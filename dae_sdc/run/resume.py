@@ -60,17 +60,10 @@ class Saving:
         parts = ("sweeper_params", "level_params", "step_params")
         settings = {name: value for part in parts for name, value in description[part].items()}
         settings.pop("tolerance", None)
-        self.run = {
-            "problem": setup.label["problem"],
-            "parameter": {**described(problem.params), **plain_attributes(problem)},
-            **described(about),
-            "sweeper": setup.label["sweeper"],
-            "setting": described(settings),
-            "parallel": setup.parallel,
-            "events": [
-                [event.name, event.last, event.direction, event.change is not None] for event in events
-            ],
-        }
+        self.run = {**_of_problem(setup.label["problem"], problem), **described(about)}
+        self.run |= {"sweeper": setup.label["sweeper"], "setting": described(settings)}
+        marks = [[event.name, event.last, event.direction, event.change is not None] for event in events]
+        self.run |= {"parallel": setup.parallel, "events": marks}
 
     def prepare(self) -> None:
         """Check that the file can be written, and read it for a resumed run; raises InputError."""
@@ -88,15 +81,9 @@ class Saving:
 
     def _write(self, state: Mapping[str, Any]) -> None:
         arrays: list[Any] = []
-        about = {
-            "format": FORMAT,
-            "version": VERSION,
-            "made_by": provenance()["dae_sdc"],
-            "steps": len(state["record"]["t"]),
-            "time": state["time"],
-            "run": _packed(self.run, arrays),
-            "state": _packed(state, arrays),
-        }
+        about: dict[str, Any] = {"format": FORMAT, "version": VERSION, "made_by": provenance()["dae_sdc"]}
+        about |= {"steps": len(state["record"]["t"]), "time": state["time"]}
+        about |= {"run": _packed(self.run, arrays), "state": _packed(state, arrays)}
         header = np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)
         named = {f"array{number}": array for number, array in enumerate(arrays)}
         checksum = np.array(_checksum([header, *arrays]))
@@ -151,31 +138,23 @@ class SaveCheckpoints(Control):
         level, given = step.levels[0], self.params
         if given.checkpoint is None:
             raise InputError("SaveCheckpoints needs checkpoint, the name of a file that ends in .npz")
-        saving = Saving.checked(
-            SavingOptions(checkpoint=given.checkpoint, every=given.every, resume=given.resume)
-        )
+        saving = Saving.checked(SavingOptions(**{name: getattr(given, name) for name in self.defaults}))
         assert saving is not None
         settings = {**plain_settings(level.sweep.params), **plain_settings(level.params)}
-        saving.run = {
-            "problem": type(level.prob).__name__,
-            "parameter": {**described(level.prob.params), **plain_attributes(level.prob)},
-            "sweeper": type(level.sweep).__name__,
-            "setting": described(settings),
-        }
+        saving.run = _of_problem(type(level.prob).__name__, level.prob)
+        saving.run |= {"sweeper": type(level.sweep).__name__, "setting": described(settings)}
         saving.prepare()
-        controls = SimpleNamespace(
+        self._view = SimpleNamespace(
             MS=[step], adaptivity=self._driver.sizes, events=self._driver.events, convergence_controllers=[]
         )
-        self._view = controls
         nodes = getattr(level.sweep.params, "comm", None)
         team: Any = SimpleNamespace(comm=nodes, nodes=nodes)
-        self._checkpoints = saving.attach(controls, self.record, team)
+        self._checkpoints = saving.attach(self._view, self.record, team)
 
     def begin(self, step: Any) -> None:
         """Go on from the checkpoint, where there is one, when a run begins."""
         L = step.levels[0]
-        time, value = self._checkpoints.begin(self._view, float(L.time), L.u[0])
-        L.status.time, L.u[0] = time, value
+        L.status.time, L.u[0] = self._checkpoints.begin(self._view, float(L.time), L.u[0])
 
     def prepare_next_block(
         self, controller: Any, S: Any, size: int, time: Any, Tend: float, **kwargs: Any
@@ -184,6 +163,11 @@ class SaveCheckpoints(Control):
         if not S.status.restart:
             now = float(time if kwargs.get("comm") is not None else time[0])
             self._checkpoints.look(self._view, now, S.levels[0].uend)
+
+
+def _of_problem(name: str, problem: Any) -> dict[str, Any]:
+    """What tells the problem of a run from others."""
+    return {"problem": name, "parameter": {**described(problem.params), **plain_attributes(problem)}}
 
 
 def plain_settings(given: Any) -> dict[str, Any]:

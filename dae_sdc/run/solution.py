@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from dae_sdc.compiled.pointwise import equations_at_points
 from dae_sdc.control.events import EventRecord
@@ -29,22 +28,16 @@ from dae_sdc.run.results import BESIDE, Result, Table, Tabulated, View, checksum
 from dae_sdc.run.unknowns import SavedUnknowns, Unknowns
 from dae_sdc.text import brief
 
-# Arrays of the values of eliminated unknowns between the steps, in the file beside a solution.
-SAMPLES = ("sample_times", "samples")
-# Largest number of unknowns for which the data for values between steps is kept by default.
-DENSE_LIMIT = 10_000
-# Largest number of values of a solution, times by unknowns, for which that data is saved by default.
-DENSE_FILE_LIMIT = 4_000_000
+SAMPLES = ("sample_times", "samples")  # Arrays of eliminated unknowns, in the file beside a solution.
+DENSE_LIMIT = 10_000  # Most unknowns for which the data for values between steps is kept by default.
+DENSE_FILE_LIMIT = 4_000_000  # Most values, times by unknowns, for which that data is saved by default.
 MOST_PRINTED = 60  # Rows of the table that ``print`` shows.
-# Times at which values do not satisfy the equations, of which errors are estimated for a message.
-MOST_ESTIMATED = 100
+MOST_ESTIMATED = 100  # Times at which no solution is found, of which errors are estimated for a message.
 MOST_NAMED = 8  # Unknowns that such a message names.
 LEAST_NAMED = 1e-12  # Estimated errors, relative to the size of an unknown, that are not more than rounding.
-# Errors between the nodes of a step, in units of the tolerance, of which a warning tells.
-TOLD_BETWEEN = 30.0
+TOLD_BETWEEN = 30.0  # Errors between nodes of a step, in units of the tolerance, of which a warning tells.
 PICTURE_POINTS = 1200  # Times, at least, at which a picture knows a solution; about the number of its pixels.
-# Largest number of unknowns for which a picture corrects values between the steps by the equations.
-CORRECTED_IN_PICTURES = 200
+CORRECTED_IN_PICTURES = 200  # Most unknowns for which pictures correct values between the steps.
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -211,7 +204,7 @@ class Solution(Tabulated):
         if self.dense is None or self.equations is None:
             return self
 
-        def corrected(record: EventRecord) -> EventRecord:
+        def exact(record: EventRecord) -> EventRecord:
             if not len(record):
                 return record
             assert self.dense is not None
@@ -220,9 +213,7 @@ class Solution(Tabulated):
             u[rows] = self._corrected(record.t[rows])[0]
             return replace(record, u=u)
 
-        return replace(
-            self, events=tuple(map(corrected, self.events)), switches=tuple(map(corrected, self.switches))
-        )
+        return replace(self, events=tuple(map(exact, self.events)), switches=tuple(map(exact, self.switches)))
 
     def __repr__(self) -> str:
         problem = self.parameters.get("problem", "")
@@ -275,8 +266,7 @@ class Solution(Tabulated):
             return self.u[:, self.names.index(name)].copy()
         if isinstance(self.unknowns, Unknowns):
             return self.unknowns.values(name, self.t, self.u, self.du, self.names)
-        jets = [name_and_order(entry) for entry in self.names]
-        rates = [name_of(base, order + 1) for base, order in jets]
+        rates = [name_of(base, order + 1) for base, order in map(name_and_order, self.names)]
         if name in rates:
             return self.du[:, rates.index(name)].copy()
         if self.unknowns is not None:
@@ -288,7 +278,7 @@ class Solution(Tabulated):
         """Names of the unknowns of the state, and of those eliminated from a simplified model."""
         return self.names if self.unknowns is None else (*self.names, *self.unknowns.removed)
 
-    def at(self, times: npt.ArrayLike) -> Solution:
+    def at(self, times: ArrayLike) -> Solution:
         """A copy of the solution at other times, as far as they were reached.
 
         Parameters
@@ -341,11 +331,8 @@ class Solution(Tabulated):
             data[name] = values
         parameters = {
             **self.parameters,
-            "success": self.success,
-            "message": self.message,
-            "stats": self.stats,
-            "events": [record.plain() for record in self.events],
-            "switches": [record.plain() for record in self.switches],
+            **{name: getattr(self, name) for name in ("success", "message", "stats")},
+            **{kind: [record.plain() for record in getattr(self, kind)] for kind in ("events", "switches")},
         }
         if units_of_others:
             data["others"] = eliminated_values(self)
@@ -451,11 +438,9 @@ def _fields_of_file(path: str | os.PathLike[str]) -> dict[str, Any]:
     if result.kind != "solution":
         raise ResultFileError(f"{path} holds a result of kind '{result.kind}'; give a file of a solution")
     data, parameters = result.data, dict(result.parameters)
-    wrong = _wrong_parameters(parameters, data["u"].shape[1])
+    wrong = ", ".join(_wrong_parameters(parameters, data["u"].shape[1]))
     if wrong:
-        raise ResultFileError(
-            f"{path} lacks what a solution tells of its run ({', '.join(wrong)}); solve again"
-        )
+        raise ResultFileError(f"{path} lacks what a solution tells of its run ({wrong}); solve again")
     beside = file_between(path)
     dense, samples = _load_dense(beside, result) if beside.exists() else (None, {})
     others, units = parameters.pop("others", ()), parameters.pop("other_units", ())
@@ -475,11 +460,8 @@ def _fields_of_file(path: str | os.PathLike[str]) -> dict[str, Any]:
             kind: tuple(EventRecord.of(record, data["u"].shape[1]) for record in parameters.pop(kind, ()))
             for kind in ("events", "switches")
         },
-        "parameters": parameters,
-        "dense": dense,
+        **{"parameters": parameters, "dense": dense, "saves_dense": dense is not None, "unknowns": unknowns},
         "equations": None if dense is None else _equations(parameters, dense),
-        "saves_dense": dense is not None,
-        "unknowns": unknowns,
     }
 
 
@@ -570,14 +552,9 @@ def about_problem(problem: ProblemDAE) -> dict[str, Any]:
     # Unknowns of a plain function stand in any order; those whose derivatives do not occur are algebraic.
     algebraic = [name for name, of_kind in zip(problem.names, problem.is_algebraic, strict=True) if of_kind]
     params = {**problem.params, **(getattr(problem, "values", {}) if hasattr(problem, "model_name") else {})}
-    return {
-        "n_diff": problem.n - len(algebraic),
-        "algebraic": algebraic,
-        "names": list(problem.names),
-        "units": list(problem.units),
-        "time_unit": problem.time_unit,
-        "params": {name: str(x) if isinstance(x, complex) else x for name, x in params.items()},
-    }
+    plain = {name: str(x) if isinstance(x, complex) else x for name, x in params.items()}
+    about = {"n_diff": problem.n - len(algebraic), "algebraic": algebraic, "names": list(problem.names)}
+    return {**about, "units": list(problem.units), "time_unit": problem.time_unit, "params": plain}
 
 
 def derivative_at_start(problem: ProblemDAE, u0: Vector, t0: float, is_exact: bool) -> Vector:
@@ -591,19 +568,15 @@ def derivative_at_start(problem: ProblemDAE, u0: Vector, t0: float, is_exact: bo
         return np.full(problem.n, np.nan)
     if not (np.abs(problem.state(exact).view(np.ndarray) - u0) <= 1e-12 + 1e-9 * np.abs(u0)).all():
         return np.full(problem.n, np.nan)
-    rate: Vector = problem.state(slope).view(np.ndarray)
-    return rate
+    return np.asarray(problem.state(slope))
 
 
-# Error of the finer of two runs relative to their difference, where their tolerances differ by REFINEMENT:
-# it falls at least by the square root of that where steps of the first order are taken, 1 / (10^(1/2) - 1) =
-# 0.46.
+# Error of the finer of two runs relative to their difference, where their tolerances differ by REFINEMENT: by
+# its square root at least, that of steps of the first order, errors fall, 1 / (10^(1/2) - 1) = 0.46.
 REMAINING_ERROR, REFINEMENT = 0.5, 0.1
-# Estimated error, in units of the tolerance, up to which a run is accepted: errors of steps accumulate.
-ACCEPTED_ERROR = 30.0
+ACCEPTED_ERROR = 30.0  # Estimated error, in tolerances, of an accepted run: errors of steps accumulate.
 MOST_INACCURATE = 100  # Largest number of inaccurate unknowns that are named in a message.
-# Error of the time of transients, in units of rtol and of the time in which an unknown changes.
-ERROR_OF_TIME = 0.05
+ERROR_OF_TIME = 0.05  # Error of the time of transients, in rtol and the time of a change.
 
 
 def estimated(coarse: Vector, fine: Vector) -> Vector:

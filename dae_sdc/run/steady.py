@@ -262,14 +262,9 @@ def _table(branch: Branch, options: BranchOptions) -> Result:
     states = zip(branch.values, branch.u, branch.unstable, strict=True)
     rows = [(value, u, count, "", 0.0) for value, u, count in states]
     rows += [(point.value, point.u, -1, point.kind, point.frequency) for point in branch.special]
-    about = {
-        "problem": branch.title,
-        "parameter": branch.parameter,
-        "names": list(branch.names),
-        "unknown_units": list(branch.units),
-        "complete": branch.complete,
-        **{key: value for key, value in options.told().items() if key != "problem"},
-    }
+    about: dict[str, Any] = {"problem": branch.title, "parameter": branch.parameter}
+    about |= {"names": list(branch.names), "unknown_units": list(branch.units), "complete": branch.complete}
+    about |= {key: value for key, value in options.told().items() if key != "problem"}
     return tabulated("branch", columns, rows, about, {"value": branch.parameter_unit})
 
 

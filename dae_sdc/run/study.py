@@ -94,22 +94,19 @@ class Study:
 Verb = tuple[Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace], int]]
 
 
-def verb(
-    study: Any, summary: Callable[[Result], str], failed: Callable[[Result], bool] | None = None
-) -> Verb:
+def verb(task: Any, summary: Callable[[Result], str], failed: Callable[[Result], bool] | None = None) -> Verb:
     """The verb of a study, with its options, which prints a summary; by default any failed run fails it."""
 
     def main(args: argparse.Namespace) -> int:
-        result = study(**{"progress": None, **given_options(args, study.record)})
+        result = task(**{"progress": None, **given_options(args, task.record)})
         print(summary(result))
         say_written(args.out)
         return int(bool(result.parameters["failures"]) if failed is None else failed(result))
 
-    return partial(add_options, record=study.record), main
+    return partial(add_options, record=task.record), main
 
 
-# Ratio of the tolerance of a second run, whose difference from a reference measures the error of both.
-LOOSER = 10.0
+LOOSER = 10.0  # Ratio of the tolerance of a second run, whose difference from a reference shows its error.
 UNCERTAINTY = 3.0  # Errors up to so many of these differences are not told from the error of the reference.
 
 
@@ -117,9 +114,8 @@ UNCERTAINTY = 3.0  # Errors up to so many of these differences are not told from
 class Reference:
     """A solution to a small tolerance, and another that shows how accurate it is."""
 
-    # solution, looser: the reference, and a run of ten times its tolerance.
-    solution: Solution
-    looser: Solution
+    solution: Solution  # The reference.
+    looser: Solution  # A run of ten times its tolerance.
     # Largest difference of both so far, by component group; at the times of the solutions of a study.
     differences: dict[str, float] = field(default_factory=dict)
 
@@ -178,14 +174,12 @@ class References:
             ]
 
 
-def sentences(references: Any) -> list[str]:
+def sentences(references: Any) -> Iterator[str]:
     """A line for each computed reference in the parameters of a result."""
-    lines = []
     for about in references or ():
         apart = ", ".join(f"{group} {value:.1e}" for group, value in about["differences"].items())
-        lines.append(
+        yield (
             f"errors of {about['problem']} are those against a computed reference ({about['sweeper']}, "
             f"rtol={about['rtol']:g}, {about['steps']} steps), which differs from one of {LOOSER:g} rtol by: "
             f"{apart}"
         )
-    return lines

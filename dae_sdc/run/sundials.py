@@ -68,17 +68,13 @@ if TYPE_CHECKING:
 
 MODULE = "sksundae"
 
-# Points inside a step at which the solver's interpolant is read; with both ends they determine degree 5.
-INNER = (0.2, 0.4, 0.6, 0.8)
+INNER = (0.2, 0.4, 0.6, 0.8)  # Where in a step the interpolant is read: with both ends, of degree 5.
 
 NOTHING: Vector = np.empty((0, 0))
 
-# Largest relative F at u' = f with an earlier matrix dF/du' for which that counts as current.
-UNCHANGED_MATRIX = 1e-13
-# Largest relative F at u' = f with the current matrix; more shows that F is not linear in u'.
-LINEAR_IN_DERIVATIVES = 1e-7
-# Power of rtol that is the tolerance of the run which tells the sizes of the unknowns, and the least size of
-# one, in units of its nominal value.
+UNCHANGED_MATRIX = 1e-13  # Largest relative F at u' = f for which an earlier dF/du' counts as current.
+LINEAR_IN_DERIVATIVES = 1e-7  # The same with the current dF/du'; more shows F not linear in u'.
+# Power of rtol that is the tolerance of a run for sizes of unknowns, and their least, in nominal values.
 SIZING_POWER, LEAST_NOMINAL = 0.5, 1e-4
 MOST_TOLERANCES = 3  # Largest number of runs that are compared to estimate global errors.
 STUCK = 3  # Number of steps in a row without a change of time after which the solver has failed.
@@ -191,8 +187,7 @@ def integrate(
 class _Runs:
     """Runs of a task to ever smaller tolerances, until two of them agree to the one that was asked for."""
 
-    # The errors that a solver accepts in a step accumulate, its norm is a mean, and unknowns of index 2 and
-    # more are not in it.
+    # Errors that are accepted in steps accumulate; the norm is a mean, without unknowns of index 2 and more.
 
     task: Task
     given: SundialsOptions
@@ -285,12 +280,10 @@ class Task:
 
     problem: ProblemDAE  # The equations.
     solver: str  # Name in :data:`SOLVERS`.
-    # t0, t_end: the interval.
-    t0: float
-    t_end: float
-    # start, rate: state at the start, and its derivative as far as it is known, shape (n,).
-    start: Vector
-    rate: Vector
+    t0: float  # Start of the interval.
+    t_end: float  # End of the interval.
+    start: Vector  # State at the start, shape (n,).
+    rate: Vector  # Its derivative as far as it is known, shape (n,).
     tolerance: Tolerance  # Accuracy, and unknowns whose error does not count.
     sizes: Steps  # First and largest step size, and highest order.
 
@@ -298,11 +291,6 @@ class Task:
     def pieces(self) -> tuple[float, ...]:
         """Ends of the parts of the interval between break points."""
         return (self.t0, *stops_of(self.problem, self.t0, self.t_end), self.t_end)
-
-    @property
-    def switches(self) -> bool:
-        """Whether the branch of the equations is chosen by the state at the start of a step."""
-        return self.problem.chooses_branch and len(self.pieces) == 2
 
     @cached_property
     def slope(self) -> Vector:
@@ -319,14 +307,9 @@ class Task:
         u, last, sizes, tolerance, problem = self.start, 0.0, self.sizes, self.tolerance, self.problem
         left_out = np.array([name in tolerance.left_out for name in problem.names])
         scale = np.broadcast_to(tolerance.atol / tolerance.rtol, (problem.n,))
-        given = {
-            "rtol": tolerance.rtol,
-            "atol": weighted(tolerance.rtol, scale, left_out),
-            "max_order": sizes.max_order or HIGHEST_ORDER,
-            "max_num_steps": MOST_INNER_STEPS,
-            "first_step": first_step(sizes.dt) or 0.0,
-            "max_step": sizes.dt_max or 0.0,
-        }
+        given = {"rtol": tolerance.rtol, "atol": weighted(tolerance.rtol, scale, left_out)}
+        given |= {"max_order": sizes.max_order or HIGHEST_ORDER, "max_num_steps": MOST_INNER_STEPS}
+        given |= {"first_step": first_step(sizes.dt) or 0.0, "max_step": sizes.dt_max or 0.0}
         with _OUTPUT, redirect_stdout(_WithoutMessages(sys.stdout)):
             # scikit-sundae warns that the exact Jacobian replaces that by differences.
             with filtering("ignore", UserWarning):
@@ -429,33 +412,23 @@ class _Record:
         between = None
         if self.keeps or self.times is not None:
             between = DenseOutput(task.t0, u[0], t[1:], u[1:], self.steps, du[0], du[1:], 0)
-        return Solution(
-            equations=self.constraints,
-            t=t,
-            u=u,
-            du=du,
-            names=problem.names,
-            units=problem.units,
-            success=not message,
-            message=message,
-            stats={
-                "steps": len(t) - 1,
-                "rejected": 0 if self.driver is None else self.driver.rejected,
-                "sweeps": 0,
-                **{name: int(per_step[name].sum()) for name in COUNTERS},
-            },
-            per_step={"residual": np.zeros(len(t)), "sweeps": np.zeros(len(t), dtype=int), **per_step},
-            parameters={**label, "t0": task.t0, "t_end": task.t_end, **about_problem(problem)},
-            dense=between,
-            saves_dense=saves_dense,
-        )
+        rejected = 0 if self.driver is None else self.driver.rejected
+        stats = {"steps": len(t) - 1, "rejected": rejected, "sweeps": 0}
+        stats |= {name: int(per_step[name].sum()) for name in COUNTERS}
+        per_step = {"residual": np.zeros(len(t)), "sweeps": np.zeros(len(t), dtype=int), **per_step}
+        parameters = {**label, "t0": task.t0, "t_end": task.t_end, **about_problem(problem)}
+        known: dict[str, Any] = {"names": problem.names, "units": problem.units, "parameters": parameters}
+        known |= {"success": not message, "message": message, "stats": stats, "per_step": per_step}
+        known |= {"dense": between, "saves_dense": saves_dense, "equations": self.constraints}
+        return Solution(t=t, u=u, du=du, **known)
 
 
 class CountedEquations(Equations):
     """Equations with counted evaluations that are NaN where not defined; their checked Jacobian."""
 
     def __init__(self, task: Task) -> None:
-        super().__init__(task.problem, task.switches)
+        # The branch is chosen by the state at the start of a step where no break point chooses it.
+        super().__init__(task.problem, task.problem.chooses_branch and len(task.pieces) == 2)
         self.counters = task.problem.work_counters
         plain_residual, plain_entries = self.residual, self.entries
 
@@ -565,10 +538,8 @@ class _IdaDriver(_Driver):
         if t > self.task.t0:
             # Algebraic unknowns may jump at break points.
             state = consistent_restart(self.problem, self.problem.state(u), t, RESTART_STEP * before)
-            u, known = np.array(state), state.polynomial
-            self.slope = (
-                slope_at(self.problem, u, t) if known is None else np.array(known.derivative_at_end())
-            )
+            u, last = np.array(state), state.polynomial
+            self.slope = slope_at(self.problem, u, t) if last is None else np.array(last.derivative_at_end())
         self._latest, self.watches = t, True
         solver.init_step(t, u, self.slope)
         return u

@@ -23,18 +23,11 @@ from dae_sdc.errors import DAEError, InputError, require_number, words_of
 from dae_sdc.model.model import Model
 from dae_sdc.options import (
     LARGEST_SEED,
-    ConsistentStart,
     Method,
-    Multistep,
-    Observation,
     Output,
     OutputTimes,
-    Preparation,
     Ranks,
-    Solves,
-    Start,
     Steps,
-    Sweeps,
     Values,
     about,
     count,
@@ -46,21 +39,12 @@ from dae_sdc.options import (
 from dae_sdc.polynomials.pool import share_jobs
 from dae_sdc.registry import require_name
 from dae_sdc.run.code import code_digest
+from dae_sdc.run.description import Course, Numerics
 from dae_sdc.run.processes import everyone, is_root, join, on_root
-from dae_sdc.run.results import Result
 from dae_sdc.run.solution import eliminated_values, units_of_eliminated
 from dae_sdc.run.solve import portable_text, solve
 from dae_sdc.run.sweep_statistics import OF_EACH_RUN, reduction_of
-from dae_sdc.run.sweep_table import (
-    MOST_EVENT_TIMES,
-    SHARED,
-    START,
-    WORK,
-    Outcome,
-    RunningSweep,
-    Sweep,
-    earlier_of,
-)
+from dae_sdc.run.sweep_table import SHARED, START, WORK, Outcome, RunningSweep, Sweep, earlier_of
 from dae_sdc.run.target import ProblemLike, is_file, problem_name, resolve
 from dae_sdc.sharing import bar_of, tell
 
@@ -70,10 +54,10 @@ MOST_RUNS = 100_000
 
 COMBINATIONS = ("grid", "zip")
 
-# How points in the unit cube are drawn, of which distributions make values.
-SAMPLERS = ("sobol", "latin-hypercube", "random")
+SAMPLERS = ("sobol", "latin-hypercube", "random")  # How points of the unit cube are drawn.
 
 SAMPLES = 128  # Default number of draws from distributions.
+Named = Mapping[str, Any]  # Values by the names of arguments or parameters.
 
 # Options of a sweep that are not those of its runs.
 NOT_OF_A_RUN = (
@@ -83,21 +67,7 @@ NOT_OF_A_RUN = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class SweepOptions(
-    Observation,
-    Multistep,
-    Solves,
-    Sweeps,
-    Output,
-    Values,
-    OutputTimes,
-    Preparation,
-    ConsistentStart,
-    Start,
-    Steps,
-    Method,
-    Ranks,
-):
+class SweepOptions(Numerics, Output, Values, OutputTimes, Course, Method, Ranks):
     """Options of :func:`sweep`."""
 
     time_limit: float | None = redeclared(Steps, "time_limit", None, "It is that of each run.")
@@ -213,9 +183,9 @@ def sweep(request: SweepOptions) -> Sweep:
             f"and give FILE.py:NAME, or leave workers out"
         )
     comm = _ranks(request, options, values)
-    table: RunningSweep | None = None  # That of rank 0, which writes.
+    table: Any = None  # The running sweep of rank 0, which writes.
 
-    def begin() -> list[int]:
+    def begin() -> Any:
         nonlocal table
         table = RunningSweep(names, values, parameters, _units(problem, over), request.out, reduction)
         if request.resume:
@@ -231,16 +201,12 @@ def sweep(request: SweepOptions) -> Sweep:
             table.put(missing[job], outcome)
         bar.update(1)
 
-    def finish() -> Result:
-        assert table is not None
-        return table.finish()
-
     try:
         missing = on_root(comm, begin)
         jobs, progress = [values[run] for run in missing], request.progress if is_root(comm) else False
         with bar_of(len(values), "run", progress, len(values) - len(missing)) as bar:
             share_jobs(function, jobs, arrived, workers=request.workers, comm=comm)
-        runs = Sweep(on_root(comm, finish))
+        runs = Sweep(on_root(comm, lambda: table.finish()))
     finally:  # an interrupt loses no run that has come
         if table is not None:
             table.close()
@@ -265,16 +231,11 @@ def _ranks(request: SweepOptions, options: Mapping[str, str], values: Sequence[t
 
 
 def run_of(
-    problem: Any,
-    fixed: Mapping[str, Any],
-    names: Sequence[str],
-    given: Mapping[str, Any],
-    keeps_values: bool,
-    swept: Sequence[float],
+    problem: Any, fixed: Named, names: Sequence[str], given: Named, keeps: bool, swept: Sequence[float]
 ) -> Outcome:
     """What the run of some values gives; errors that they cause are a part of that."""
     # fixed: parameters and start values that all runs have, names: those of the swept ones, given: the other
-    # arguments of a run, keeps_values: whether values before the end of a run are needed.
+    # arguments of a run, keeps: whether values before the end of a run are needed.
     every = {**fixed, **dict(zip(names, swept, strict=True))}
     params = {name: value for name, value in every.items() if not name.startswith(START)}
     starts = {name.removeprefix(START): value for name, value in every.items() if name.startswith(START)}
@@ -300,13 +261,13 @@ def run_of(
     numbers: dict[str, float] = {"t_end": reached, "time": perf_counter() - tic}
     numbers |= {name: int(solution.stats.get(name, 0)) for name in WORK}
     units, columns = units_of_eliminated(solution), [*solution.u.T, *eliminated_values(solution).T]
-    if not keeps_values:
+    if not keeps:
         columns = [values[-1:] for values in columns]
     of_each = zip((*solution.units, *units), columns, strict=True)
     unknowns = dict(zip(solution.all_names, of_each, strict=True))
     every = {**about, "others": list(solution.all_names[len(solution.names) :]), "other_units": list(units)}
     told = {name: every[name] for name in SHARED}
-    events = {record.name: record.t[:MOST_EVENT_TIMES] for record in solution.events}
+    events = {record.name: record.t for record in solution.events}
     return Outcome(solution.message, solution.success, times, unknowns, told, numbers, events)
 
 
@@ -404,9 +365,7 @@ def combined(
     runs = [tuple(chain(*parts)) for parts in product(*of_groups)]
     twice = next((values for values, count in Counter(sorted(runs)).items() if count > 1), None)
     if twice is not None:
-        raise InputError(
-            f"the values {', '.join(f'{value:g}' for value in twice)} are given twice; give them once"
-        )
+        raise InputError(f"the values {', '.join(f'{x:g}' for x in twice)} are given twice; give them once")
     return list(chain(*groups)), runs
 
 

@@ -19,12 +19,7 @@ from dae_sdc.run.files import damaged, opened, read_archive, replacing
 
 OF_EACH_RUN: Final = ("end", "events")  # What may be kept of each run where others are reduced.
 # What is accumulated for each statistic over the runs; quantiles take the values of all runs.
-ACCUMULATED: Final[Mapping[str, tuple[str, ...]]] = {
-    "mean": ("mean",),
-    "std": ("mean", "squares"),
-    "min": ("min",),
-    "max": ("max",),
-}
+ACCUMULATED: Final = {"mean": ("mean",), "std": ("mean", "squares"), "min": ("min",), "max": ("max",)}
 QUANTILE: Final = "quantile("  # What the name of a quantile begins with: "quantile(0.05)".
 BLOCK_BYTES: Final = 32 * 2**20  # Memory for the values of all runs at the times whose quantiles are taken.
 
@@ -180,8 +175,7 @@ def accumulated(place: Path) -> dict[str, NDArray[Any]]:
 def over_time(parameters: Mapping[str, Any]) -> dict[str, dict[str, Vector]]:
     """Statistics over the runs at each time, by name and unknown, of a result of a sweep that has them."""
     about: Mapping[str, Any] = parameters.get("statistics") or {}
-    names = [name for name in about if name not in ("t", "names", "runs")]
-    arrays = {name: np.array(about[name], dtype=np.float64) for name in names}
+    arrays = {name: np.array(x, float) for name, x in about.items() if name not in ("t", "names", "runs")}
     if "squares" in arrays:
         runs = arrays["count"]
         arrays["std"] = np.sqrt(np.where(runs > 1, arrays["squares"], np.nan) / np.maximum(runs - 1, 1))

@@ -6,7 +6,6 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +19,7 @@ from dae_sdc.dae.memory import COUNTERS
 from dae_sdc.errors import InputError, ResultFileError
 from dae_sdc.options import chosen_names
 from dae_sdc.registry import require_name, unknown
-from dae_sdc.run.files import is_texts, partial_name
+from dae_sdc.run.files import damaged, is_texts, partial_name
 from dae_sdc.run.results import (
     Result,
     Table,
@@ -66,10 +65,7 @@ MARKING_SHARE = 0.1  # Part of the time of a sweep in which rows are marked as d
 LONGEST_UNMARKED, LONGEST_UNSAVED = 0.05, 1.0
 ROWS_AT_ONCE = 4096  # Rows of the file that are in memory at once where the runs are reduced.
 
-# Largest numbers of runs, unknowns and messages of failed runs that are printed.
-SHOWN_RUNS = 40
-SHOWN_UNKNOWNS = 4
-SHOWN_FAILURES = 10
+SHOWN_RUNS, SHOWN_UNKNOWNS, SHOWN_FAILURES = 40, 4, 10  # Most runs, unknowns and failures that are printed.
 
 # What makes one number of the values of an unknown at all times, by name.
 SUMMARIES: Mapping[str, Callable[..., NDArray[np.float64]]] = {
@@ -93,13 +89,11 @@ class Outcome:
     message: str  # That of the solution, or the error that ended the run before its first step.
     success: bool = False  # Whether the run has reached its end.
     t: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))  # Shape (K,). Output times.
-    # Units of the unknowns, and values at the first of these times, which the run has reached, by name; empty
-    # where no solution was begun.
+    # Units, and values at the times that the run has reached, by unknown; empty where no solution was begun.
     unknowns: Mapping[str, tuple[str, NDArray[np.float64]]] = field(default_factory=dict)
     about: Mapping[str, Any] = field(default_factory=dict)  # Entries of :data:`SHARED`.
     numbers: Mapping[str, float] = field(default_factory=dict)  # Entries of the columns of :data:`SCALARS`.
-    # The first times of each event, by its name.
-    events: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    events: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)  # Times, by event.
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,8 +130,7 @@ class Sweep(Tabulated):
     def t(self) -> NDArray[np.float64]:
         """Output times, shape (K,)."""
         reduced = self.result.parameters.get("statistics")
-        times: NDArray[np.float64] = self.data["t"][0] if reduced is None else np.array(reduced["t"], float)
-        return times
+        return np.asarray(self.data["t"][0] if reduced is None else np.array(reduced["t"], float))
 
     @property
     def u(self) -> NDArray[np.float64]:
@@ -372,40 +365,33 @@ class Sweep(Tabulated):
         """The sweep in a result; raises ResultFileError where it lacks what a sweep has."""
         if result.kind != "sweep":
             raise ResultFileError(f"{source} holds a result of kind '{result.kind}'; give a file of a sweep")
-        about = result.parameters
-        over, names, units, others, other_units = texts = [
-            about.get(name, []) for name in ("over", "names", "units", "others", "other_units")
-        ]
-        good = all(map(is_texts, texts)) and len(result.data) > 0
-        if good:
-            shapes = {name: result.data.dtype[name].shape for name in result.data.dtype.names or ()}
-            times = shapes.get("t", ())
-            events = about.get("event_names", [])
-            wanted = {"t": times, "u": (*times, len(names)), "message": ()}
-            wanted |= {"others": (*times, len(others))} if others else {}
-            if "statistics" in about:
-                good = _is_reduced(about)
-                wanted = {"message": ()}
-                wanted |= {"end": (len(about["reduce"]["end"]),)} if good and "end" in about["reduce"] else {}
-            wanted |= {"events": (len(events), MOST_EVENT_TIMES)} if events else {}
-            wanted |= dict.fromkeys([*map(column_of, over), *dict(SCALARS)], ())
-            good = good and is_texts(events) and all(shapes.get(name) == of for name, of in wanted.items())
-            good = good and ("statistics" in about or len(times) == 1)
-            good = good and (len(names), len(others)) == (len(units), len(other_units)) and bool(over)
-        if not good or not isinstance(about.get("time_unit"), str):
-            raise ResultFileError(f"{source} lacks what a sweep tells of its runs; run the sweep again")
+        with damaged(f"{source} lacks what a sweep tells of its runs; run the sweep again"):
+            _check(result.data, result.parameters)
         return cls(result)
 
 
-def _is_reduced(about: Mapping[str, Any]) -> bool:
-    """Whether the statistics of a sweep, in the parameters of its result, are what they should be."""
-    with suppress(TypeError, ValueError, LookupError, AttributeError):
+def _check(data: NDArray[np.void], about: Mapping[str, Any]) -> None:
+    """Raise an exception unless the rows and the parameters of a sweep are what they should be."""
+    over, names, others, events = (about.get(key, []) for key in ("over", "names", "others", "event_names"))
+    texts = [over, names, others, events, about.get("units", []), about.get("other_units", [])]
+    shapes = {name: data.dtype[name].shape for name in data.dtype.names or ()}
+    columns = ["message", *map(column_of, over), *dict(SCALARS)]
+    wanted: dict[str, tuple[int, ...]] = dict.fromkeys(columns, ())
+    wanted |= {"events": (len(events), MOST_EVENT_TIMES)} if events else {}
+    if "statistics" in about:
         kept, statistics = about["reduce"], about["statistics"]
-        times = np.array(statistics["t"], dtype=np.float64)
-        values = [array for of in over_time(about).values() for array in of.values()]
-        good = all(map(is_texts, [statistics["names"], *kept.values()]))
-        return good and times.ndim == 1 and all(array.shape == times.shape for array in values)
-    return False
+        texts += [statistics["names"], *kept.values()]
+        times = np.array(statistics["t"], dtype=np.float64).shape
+        values = [array.shape for of in over_time(about).values() for array in of.values()]
+        wanted |= {"end": (len(kept["end"]),)} if "end" in kept else {}
+    else:
+        times, values = shapes["t"], []
+        wanted |= {"u": (*times, len(names))} | ({"others": (*times, len(others))} if others else {})
+    good = all(map(is_texts, texts)) and len(times) == 1 and all(shape == times for shape in values)
+    good = good and all(shapes.get(name) == shape for name, shape in wanted.items())
+    good = good and (len(names), len(others)) == (len(texts[4]), len(texts[5]))
+    if not (good and over and len(data) and isinstance(about["time_unit"], str)):
+        raise ValueError("lacks a column or a parameter")
 
 
 def column_of(name: str) -> str:
@@ -442,8 +428,8 @@ class RunningSweep:
         self._marked, self._marking = perf_counter(), 0.0  # When that was done last, and how long it took.
         # The file of the rows while runs are under way; where they are reduced, no memory has all rows.
         self._folder = tempfile.TemporaryDirectory() if self.target is None and reduction else None
-        folder = None if self._folder is None else Path(self._folder.name)
-        self._place = folder / "runs.npy" if folder else self.target and _partial(self.target)
+        beside = self.target and _partial(self.target)
+        self._place = Path(self._folder.name, "runs.npy") if self._folder else beside
 
     def take(self, earlier: Sweep) -> None:
         """Take over the runs of an earlier sweep that are done, with its unknowns and times."""
@@ -653,7 +639,7 @@ class RunningSweep:
             if name in outcome.unknowns:
                 row["end"][0, at] = outcome.unknowns[name][1][-1]
         for at, name in enumerate(self.parameters.get("event_names", ())):
-            times = outcome.events.get(name, ())
+            times = outcome.events.get(name, ())[:MOST_EVENT_TIMES]
             row["events"][0, at, : len(times)] = times
         if outcome.unknowns:
             every = dict.fromkeys([*ends, *(name for _, names in places for name in names)])

@@ -112,9 +112,7 @@ class Target:
     def model_with(self, params: Mapping[str, Any]) -> Model:
         """The model for values of its parameters, for a name the same in all runs with these."""
         if self.text and self.is_model and all(isinstance(one, str | int | float) for one in params.values()):
-            return _shared_model(
-                self.text, *((name, params[name], type(params[name])) for name in sorted(params))
-            )
+            return _shared_model(self.text, *((name, x, type(x)) for name, x in sorted(params.items())))
         return self.make_model(params)
 
     def make_problem(self, params: Mapping[str, Any]) -> ProblemDAE:
@@ -372,15 +370,13 @@ def twin_of(problem: ProblemDAE) -> ProblemDAE:
 def _with_settings(problem: ProblemDAE, params: Mapping[str, Any]) -> ProblemDAE:
     """A problem that is made already, with settings of its nonlinear solves."""
     settings = ("newton_tol", "newton_maxiter", "linear_solver")
-    strange = [name for name in params if name not in settings]
-    set_parameters = getattr(problem, "set_parameters", None)
-    if strange and set_parameters is not None:
-        set_parameters({name: params[name] for name in strange})
+    more = {name: value for name, value in params.items() if name not in settings}
+    set_parameters: Any = getattr(problem, "set_parameters", None)
+    if more and set_parameters is None:
+        raise InputError(f"{type(problem).__name__} is already made; set {', '.join(more)} when you make it")
+    if more:
+        set_parameters(more)
         params = {name: value for name, value in params.items() if name in settings}
-    elif strange:
-        raise InputError(
-            f"{type(problem).__name__} is already made; set {', '.join(strange)} when you make it"
-        )
     for name, value in params.items():
         setattr(problem, name, value)
     check_newton(problem.newton_tol, problem.newton_maxiter, problem.linear_solver)
