@@ -353,7 +353,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
                 if taken.status in (FULL, REACHED):
                     continue
             self._begin(time, value)
-            self._take(step, level)
+            self._take(step, level, self.MS)
             if step.status.restart:
                 value = level.u[0]
             else:
@@ -425,7 +425,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         for reset in self._controls["reset_status_variables"]:
             reset(self, active_slots=[0])
 
-    def _take(self, step: Any, level: Any) -> None:
+    def _take(self, step: Any, level: Any, block: list[Any]) -> None:
         """Take one step: prediction, and iterations until the convergence controllers end them."""
         sweep, status = level.sweep, step.status
         self._call("pre_step")
@@ -439,7 +439,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
             self._process("post_iteration_processing")
             status.done = self._direct
             for check in self._checks:
-                check(self, step, MS=self.MS)
+                check(self, step, MS=block)
             if status.done:
                 break
             status.iter += 1
