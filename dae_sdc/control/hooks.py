@@ -29,8 +29,7 @@ from dae_sdc.errors import ConvergenceError
 from dae_sdc.sweepers.step_sweeps import RESIDUAL_ROUND_OFF
 from dae_sdc.sweepers.steps_ahead import Taken
 
-# Distance, in steps, between the end of a step and a time of a grid up to which they are equal.
-GRID_SLACK = 1e-10
+GRID_SLACK = 1e-10  # Distance, in steps, of the end of a step from the time of a grid that it has come to.
 
 
 def hook_of(controller: Any, kind: type[Any]) -> Any:

@@ -186,8 +186,9 @@ MOST_LEAPS = 4  # Largest number of tries of a leap.
 NEARER_BY = 0.1  # Distance below which another leap is tried, relative to that of the one that failed.
 LEAST_LEAP = 0.5  # Least size of a leap.
 SAME_POINT = 1e-2  # Distance of two singular points, in steps, up to which they are one.
-# Determinant relative to what it was before the last steps, or singular value, that explains a failure.
-FADED_VALUE = 1e-2
+FADED_VALUE = (
+    1e-2  # Determinant, relative to that some steps before, or singular value, that tells why it failed.
+)
 LEAST_STEPS = 4  # Least number of steps that can fade or creep.
 MIRRORED_ERROR = 0.1  # Relative error up to which a determinant is the negative of its forecast.
 # ZERO_AT_START, PROBE_DISTANCE: determinant and singular values that count as zero at the start of a run,
