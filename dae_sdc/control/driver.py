@@ -133,10 +133,6 @@ SAME_TIME = 1e-10  # Distance of two times, in steps, up to which they are equal
 TAG = 7001  # Tag of the messages from step to step; pySDC's are below that.
 
 
-class UnneededStep(SolveError):
-    """The failure that is given to sweepers whose steps will be repeated whatever they come to."""
-
-
 class StepRequests:
     """What events ask of the sizes of steps."""
 
@@ -155,11 +151,12 @@ class GridOfSteps(StepRequests):
 
     def __init__(self, dt: float, problem: Any) -> None:
         self.dt, self._problem = dt, problem
-        self.begin(0.0)
+        self.begin(None, 0.0, None)
 
-    def begin(self, t0: float) -> None:
+    def begin(self, step: Any, t0: float, u0: Any) -> None:
         """Begin a run."""
         self._grid, self._off, self._given = t0, False, None
+        self.repeats = False  # Whether the size of the step that comes next was given.
 
     def at_stop(self, time: float) -> bool:
         """Whether the equations have a kink or a jump at the time that an accepted step has come to."""
@@ -167,14 +164,10 @@ class GridOfSteps(StepRequests):
         breakpoints = self._problem.breakpoints(time - 2 * near, time + 2 * near)
         return any(abs(stop - time) <= near for stop in breakpoints)
 
-    @property
-    def repeats(self) -> bool:
-        """Whether a size is given for the next step."""
-        return self._given is not None
-
     def next(self, now: float, t_end: float) -> float | None:
         """Size of the step from ``now``; None where pySDC's holds."""
         given, self._given = self._given, None
+        self.repeats = given is not None
         if given is not None:
             self._grid, self._off = self._grid if self._off else now, True
             return given
@@ -272,10 +265,7 @@ class StepDriver(Control):
         if comm is None and not step.status.first:
             return
         t0 = L.time if comm is None else comm.bcast(L.time, root=0)
-        if self.adaptivity is not None:
-            self.adaptivity.begin(step, t0, L.u[0])
-        else:
-            self.sizes.begin(t0)
+        self.sizes.begin(step, t0, L.u[0])
         self._repeating, self._news = False, []
         if self.events is not None:
             L.u[0] = self.events.begin(L, t0, L.u[0], self.sizes)
@@ -391,9 +381,8 @@ class StepDriver(Control):
             if comm is not None and now + L.params.dt >= end - SAME_TIME * L.params.dt:
                 L.params.dt = last_step(now, end)
             return
-        self._repeating = self.sizes.repeats
         chosen = [step.levels[0].status.dt_new for step in controller.steps]
-        first = self.sizes.next(now, Tend)
+        first, self._repeating = self.sizes.next(now, Tend), self.sizes.repeats
         if first is None or (not self._repeating and any(dt is not None for dt in chosen)):
             return
         for number, step in enumerate(controller.steps, 0 if comm is None else S.status.slot):
@@ -445,7 +434,7 @@ class StepDriver(Control):
 
 def _stop_computing(S: Any) -> None:
     """Let the sweeper of a step that will be repeated do nothing until then."""
-    S.levels[0].sweep.failure = UnneededStep(f"the step from t={S.time:.6g} is not needed")
+    S.levels[0].sweep.failure = SolveError(f"the step from t={S.time:.6g} is not needed")
 
 
 def driver_of(controller: Any, description: dict[str, Any]) -> StepDriver | None:

@@ -359,13 +359,7 @@ class RequireConvergence(Hooks):  # type: ignore[misc]
     """
 
     def post_step(self, step: Any, level_number: int) -> None:
-        """Compare the residual of the step with its tolerance.
-
-        Raises
-        ------
-        ConvergenceError
-            With time, residual, tolerance and what to do.
-        """
+        """Compare the residual of the step with its tolerance; raise :class:`ConvergenceError` above it."""
         super().post_step(step, level_number)
         error = unconverged(step)
         if error is not None:

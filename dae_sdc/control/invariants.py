@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sparse
@@ -24,6 +24,9 @@ from dae_sdc.initial.projection import EquationFunctions, Projection, project
 MOST_COMPLETION_ITERATIONS = 25  # Largest number of steps of Newton's method of :func:`complete`.
 MOST_HALVINGS = 12  # Largest number of times that such a step is halved.
 COMPLETION_TOLERANCE = 1e-12  # Correction, relative to 1 + the value, at which the iteration has converged.
+# What a problem has whose invariants vanish along solutions: names, functions of (u, t) that give the values,
+# shape (k,), and their derivatives with respect to the state, shape (k, n), dense or sparse.
+INVARIANTS = ("invariant_names", "invariants", "invariants_jacobian")
 SUFFICIENT_DECREASE = 1e-4  # Part of the predicted decrease of the residual that a step must achieve.
 
 
@@ -59,19 +62,6 @@ def complete(problem: ProblemDAE, u: Vector, du: Vector, t: float) -> tuple[Vect
             return (place, slope) if bool(small.all()) else None
         place, slope, residual = new_place, new_slope, found
     return None
-
-
-@runtime_checkable
-class Invariant(Protocol):
-    """A problem that knows functions of its state which vanish along solutions."""
-
-    invariant_names: tuple[str, ...]
-
-    def invariants(self, u: Any, t: float) -> Vector:
-        """The values, shape (k,)."""
-
-    def invariants_jacobian(self, u: Any, t: float) -> Any:
-        """Their derivatives with respect to the state, shape (k, n), dense or sparse."""
 
 
 def nearest(problem: Any, u: Vector, t: float, tolerance: float = LARGEST_VIOLATION) -> Projection:
@@ -230,7 +220,7 @@ def moved(problem: ProblemDAE, end: MeshDAE, values: Vector, t: float) -> MeshDA
 
 def require_invariants(problem: ProblemDAE) -> None:
     """Raise InputError for a problem without invariants."""
-    if not isinstance(problem, Invariant):
+    if any(getattr(problem, name, None) is None for name in INVARIANTS):
         name = getattr(problem, "model_name", type(problem).__name__)
         keeps = "solve with reduce=True, which keeps its constraints, or " if hasattr(problem, "form") else ""
         raise InputError(

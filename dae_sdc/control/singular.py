@@ -32,8 +32,7 @@ from dae_sdc.sweepers.steps_ahead import MOST_STEPS, Taken
 if TYPE_CHECKING:
     from dae_sdc.model.problem import ModelProblem
 
-# Types at whose singular points solutions branch: a method may follow any, and its error is small.
-FIRST_ORDER = ("daen1", "daeq1", "daeq2")
+FIRST_ORDER = ("daen1", "daeq1", "daeq2")  # Types whose branches a method may mix up with a small error.
 WAYS = ("stop", "pass")  # To end before a singular point, or to go on along the branch of the method.
 
 _DETERMINANTS: WeakKeyDictionary[Any, dict[Any, Determinants]] = WeakKeyDictionary()
@@ -186,9 +185,7 @@ MOST_LEAPS = 4  # Largest number of tries of a leap.
 NEARER_BY = 0.1  # Distance below which another leap is tried, relative to that of the one that failed.
 LEAST_LEAP = 0.5  # Least size of a leap.
 SAME_POINT = 1e-2  # Distance of two singular points, in steps, up to which they are one.
-FADED_VALUE = (
-    1e-2  # Determinant, relative to that some steps before, or singular value, that tells why it failed.
-)
+FADED_VALUE = 1e-2  # Determinant, relative to earlier ones, or singular value that explains a failure.
 LEAST_STEPS = 4  # Least number of steps that can fade or creep.
 MIRRORED_ERROR = 0.1  # Relative error up to which a determinant is the negative of its forecast.
 # ZERO_AT_START, PROBE_DISTANCE: determinant and singular values that count as zero at the start of a run,

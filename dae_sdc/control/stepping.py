@@ -147,11 +147,12 @@ class FixedSteps(StepRequests, Control):
         L.params.dt = self._stopped(now, dt)
 
 
-# Entries of the status of a step before its prediction.
+# Entries of the status of a step, and of that of a level, before its prediction.
 AT_START = {
     **{"iter": 0, "stage": "SPREAD"},
     **dict.fromkeys(("done", "prev_done", "force_done", "force_continue"), False),
 }
+LEVEL_AT_START = {"residual": None, "unlocked": False, "updated": False, "dt_new": None, "sweep": 1}
 # Methods of convergence controllers that are called besides their checks.
 STAGES = (
     *("post_spread_processing", "post_iteration_processing", "pre_iteration_processing"),
@@ -165,8 +166,6 @@ OF_STEPS = (
     *("post_comm", "post_predict"),
 )
 CALLED = ("pre_run", *OF_STEPS, "post_run")  # Methods of hooks that the controller calls.
-# Entries of the status of a level before its prediction.
-LEVEL_AT_START = {"residual": None, "unlocked": False, "updated": False, "dt_new": None, "sweep": 1}
 
 
 def methods_of(part: Any, base: type[Any], names: Sequence[str]) -> dict[str, Callable[..., Any]]:
