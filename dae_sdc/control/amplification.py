@@ -39,13 +39,11 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
     # is calculated, and multiplied up along the run.
 
     options = AmplificationOptions()
-    t_end = inf
-    """End of the run, behind which F is not evaluated."""
+    t_end = inf  # End of the run, behind which F is not evaluated.
 
     def __init__(self) -> None:
         super().__init__()
-        self._accepted = self._calculated = 0
-        self._next = 1
+        self._accepted, self._calculated, self._next = 0, 0, 1
         self._logarithm = self._rate = 0.0
         self._step: LinearStep | None = None
         self._mass: Vector | None = None  # dF/du' at all checks so far; None where it has changed
@@ -75,10 +73,8 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
 
     def post_step(self, step: Any, level_number: int) -> None:
         """Check an accepted step."""
-        if not self._next or step.status.get("restart"):
-            return
         L = step.levels[0]
-        if L.uend is not None:
+        if self._next and not step.status.get("restart") and L.uend is not None:
             self._accept(L, 1, lambda: [self._end(L)])
 
     def _accept(self, L: Any, count: int, ends: Callable[[], Iterable[Recorded]]) -> None:
@@ -100,28 +96,26 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
             self._check(step.levels[0])
 
     def _begin(self, L: Any) -> None:
-        problem = L.prob
         self._step = getattr(L.sweep, "linear_step", None)
-        if self._step is None or problem.n > self.options.most_unknowns:
+        if self._step is None or L.prob.n > self.options.most_unknowns:
             self._next = 0
             return
-        if getattr(problem, "jacobian", None) is not None:
-            self._mass = self._mass_at(L, float(L.time), *self._start(L))
+        if getattr(L.prob, "jacobian", None) is not None:
+            self._mass = self._mass_at(L, *self._start(L))
         if self._mass is None:
             self._begin_record(L)
 
     def _begin_record(self, L: Any) -> None:
         assert self._step is not None
         kept = self.options.steps_ahead(self._step) + self.options.steps + 1
-        self._recorded = deque([(float(L.time), *self._start(L))], kept)
+        self._recorded = deque([self._start(L)], kept)
 
     @staticmethod
-    def _start(L: Any) -> tuple[Vector, Vector]:
-        """u and u' at the start of a step."""
+    def _start(L: Any) -> Recorded:
         start = L.u[0].view(np.ndarray).copy()
         # The derivative at the start is not always known; of the parabola with that at the end it is.
         slope = 2.0 * (L.uend.view(np.ndarray) - start) / float(L.dt) - L.uend.polynomial.derivative_at_end()
-        return start, slope
+        return float(L.time), start, slope
 
     @staticmethod
     def _end(L: Any) -> Recorded:
@@ -130,8 +124,7 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
     def _check(self, L: Any) -> None:
         """Calculate the growth, unless dF/du' is the matrix that it was at the start, to the last bit."""
         if self._mass is not None:
-            slope = L.uend.polynomial.derivative_at_end()
-            mass = self._mass_at(L, float(L.time + L.dt), L.uend, slope)
+            mass = self._mass_at(L, *self._end(L))
             if mass is not None and np.array_equal(mass, self._mass):
                 self._calculated = self._accepted
                 return
@@ -172,17 +165,15 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
 
     def _growth(self, piece: Piece, step: LinearStep, h: float) -> float:
         """Logarithm of the growth by the method in the last steps, or those ahead at the start."""
-        options, problem = self.options, piece.problem
-        first, last = piece.times[0], piece.times[-1]
-        self._terms = piece.equations
+        options, last, self._terms = self.options, piece.times[-1], piece.equations
         if not piece.turns(piece.mass(last), piece.mass(last - h)):
             return 0.0
         mass, stiffness = piece.matrices(last)
-        index = max(problem.index or 0, pencil_index(mass, stiffness, options) or 0, 2)
+        index = max(piece.problem.index or 0, pencil_index(mass, stiffness, options) or 0, 2)
         scale = float(np.linalg.norm(mass) / max(float(np.linalg.norm(stiffness)), np.finfo(float).tiny))
         count = options.steps_ahead(step) + options.steps
         h = max(h, scale * options.noise ** (1.0 / index) / options.shorter)
-        begin = max(first, last - count * h)
+        begin = max(piece.times[0], last - count * h)
         # Where the matrices depend on u, nothing is known of them ahead.
         end = self.t_end if last - begin < count * h and piece.linear else last
         return growth_of_method(piece, step, begin, min(h, (end - begin) / count), index)
@@ -195,8 +186,8 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
         """What has grown where, by which method, and what helps."""
         method = getattr(sweep, "method", None)
         name = f"{type(sweep).__name__} with {sweep.coll.num_nodes} nodes" if method is None else method.name
-        others: list[Tableau | MultistepMethod] = [METHODS[known] for known in METHODS]
-        others += [MULTISTEP[known] for known in MULTISTEP]
+        others: list[Tableau | MultistepMethod] = [METHODS[key] for key in METHODS]
+        others += [MULTISTEP[key] for key in MULTISTEP]
         steps = [(other.order, other.name, other.linear_step) for other in others]
         stable = [pair for *pair, step in steps if step is not None and self._growth(piece, step, h) <= 0.0]
         kept = f"; '{max(stable)[1]}' does not let them grow here" if stable else ""

@@ -24,7 +24,8 @@ FIRST_CHECKPOINT_AFTER = 0.2  # Seconds before the first checkpoint, whose cost 
 SIMPLE = (bool, int, float, str, np.bool_, np.number)  # Types of single values that can be written exactly.
 
 _STATE = ("time", "u", "carried", "dt", "steps", "events", "problem", "scales", "sweeper", "counters")
-_RECORD = ("t", "u", "du", "residual", "sweeps", "work", "rejected")
+_COLUMNS = ("t", "u", "du", "residual", "sweeps")  # Entries of rows that are arrays of their own.
+_RECORD = (*_COLUMNS, "work")
 
 
 class Checkpoints:
@@ -65,8 +66,7 @@ class Checkpoints:
             ) from error
 
     def _restored(self, controller: Any, start: Mapping[str, Any]) -> tuple[float, MeshDAE]:
-        level = controller.MS[0].levels[0]
-        problem = self._problem
+        level, problem = controller.MS[0].levels[0], self._problem
         for name, value in {**self._fresh, **start["problem"]["attributes"]}.items():
             if not same(getattr(problem, name, None), value):
                 setattr(problem, name, _as_type_of(self._fresh.get(name), value))
@@ -100,13 +100,12 @@ class Checkpoints:
             wanted = self.comm.bcast(wanted, root=0)
         if not sweep.keeps_state:
             sweep.reset()
-        if not wanted:
-            return
-        state = self._state(controller, time, value)
-        if self._root:
-            self.write(state)
-        ended = perf_counter()
-        self._due = ended + (ended - began) / LARGEST_SHARE_OF_TIME
+        if wanted:
+            state = self._state(controller, time, value)
+            if self._root:
+                self.write(state)
+            ended = perf_counter()
+            self._due = ended + (ended - began) / LARGEST_SHARE_OF_TIME
 
     def _state(self, controller: Any, time: float, value: MeshDAE) -> dict[str, Any]:
         problem, level, events = self._problem, controller.MS[0].levels[0], controller.events
@@ -143,9 +142,8 @@ def check_state(state: Mapping[str, Any]) -> None:
     for name in _STATE:
         state[name]
     float(state["time"])
-    counts = {len(state["record"][name]) for name in _RECORD if name != "rejected"}
     int(state["record"]["rejected"])
-    if len(counts) != 1:
+    if len({len(state["record"][name]) for name in _RECORD}) != 1:
         raise ValueError("steps are missing")
 
 
@@ -155,7 +153,7 @@ def check_state(state: Mapping[str, Any]) -> None:
 def packed_record(record: StepRecord) -> dict[str, Any]:
     """The accepted steps as arrays; :func:`restore_record` is the inverse."""
     columns = record.rows.columns()
-    arrays: dict[str, Any] = {name: columns[name] for name in ("t", "u", "du", "residual", "sweeps")}
+    arrays: dict[str, Any] = {name: columns[name] for name in _COLUMNS}
     arrays["work"] = np.column_stack([columns[name] for name in COUNTERS])
     arrays["rejected"] = record.rejected
     if record.dense:
@@ -175,8 +173,7 @@ def packed_record(record: StepRecord) -> dict[str, Any]:
 def restore_record(record: StepRecord, packed: Mapping[str, Any]) -> None:
     """Give a record the steps that :func:`packed_record` has written."""
     record.rejected = int(packed["rejected"])
-    columns = {name: packed[name] for name in ("t", "u", "du", "residual", "sweeps")}
-    columns |= dict(zip(COUNTERS, packed["work"].T, strict=True))
+    columns = {name: packed[name] for name in _COLUMNS} | dict(zip(COUNTERS, packed["work"].T, strict=True))
     steps: list[StepData] = []
     if record.dense:
         dense = packed["dense"]
@@ -210,7 +207,7 @@ def same(a: Any, b: Any) -> bool:
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
-        return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
+        return len(a) == len(b) and all(map(same, a, b))
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         a, b = np.asarray(a), np.asarray(b)
         return bool(np.array_equal(a, b, equal_nan=a.dtype.kind in "fc" and b.dtype.kind in "fc"))

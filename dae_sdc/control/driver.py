@@ -75,8 +75,7 @@ class KeepTimeLimit(Control):
 
 
 STAGNATION_WINDOW = 6  # Iterations over which the residual must fall.
-# Part of its earlier value to which the residual must fall within the window.
-LEAST_DECREASE = 0.5
+LEAST_DECREASE = 0.5  # Part of its earlier value to which it must fall within these.
 # Residual, relative to the terms of the equations, below which round-off can hold it up at index 1.
 RESIDUAL_AT_ROUND_OFF = 1e3 * float(np.finfo(float).eps)
 
@@ -119,12 +118,9 @@ class StopAtRoundOff(MarkingControl):
         L = step.levels[0]
         if step.status.iter == 0 or L.params.restol <= 0.0 or L.sweep.failure is not None:
             return
-        residuals = (*(step.status.residuals or ()), L.status.residual)
-        step.status.residuals = residuals
-        window = STAGNATION_WINDOW
-        if len(residuals) <= window:
-            return
-        if min(residuals[-window:]) < LEAST_DECREASE * min(residuals[:-window]):
+        step.status.residuals = residuals = (*(step.status.residuals or ()), L.status.residual)
+        before, last = residuals[:-STAGNATION_WINDOW], residuals[-STAGNATION_WINDOW:]
+        if not before or min(last) < LEAST_DECREASE * min(before):
             return
         if residuals[-1] <= round_off_limit(L.prob.index, L.dt) * L.sweep.residual_scale():
             step.status.at_round_off = True
@@ -135,10 +131,6 @@ class StopAtRoundOff(MarkingControl):
 LEAST_REMAINDER = 1e-3  # Least part of a step that gets a step of its own on the way back to the grid.
 SAME_TIME = 1e-10  # Distance of two times, in steps, up to which they are equal.
 TAG = 7001  # Tag of the messages from step to step; pySDC's are below that.
-
-
-class UnneededStep(SolveError):
-    """The failure that is given to sweepers whose steps will be repeated whatever they come to."""
 
 
 class StepRequests:
@@ -159,11 +151,12 @@ class GridOfSteps(StepRequests):
 
     def __init__(self, dt: float, problem: Any) -> None:
         self.dt, self._problem = dt, problem
-        self.begin(0.0)
+        self.begin(None, 0.0, None)
 
-    def begin(self, t0: float) -> None:
+    def begin(self, step: Any, t0: float, u0: Any) -> None:
         """Begin a run."""
         self._grid, self._off, self._given = t0, False, None
+        self.repeats = False  # Whether the size of the step that comes next was given.
 
     def at_stop(self, time: float) -> bool:
         """Whether the equations have a kink or a jump at the time that an accepted step has come to."""
@@ -171,39 +164,27 @@ class GridOfSteps(StepRequests):
         breakpoints = self._problem.breakpoints(time - 2 * near, time + 2 * near)
         return any(abs(stop - time) <= near for stop in breakpoints)
 
-    @property
-    def repeats(self) -> bool:
-        """Whether a size is given for the next step."""
-        return self._given is not None
-
     def next(self, now: float, t_end: float) -> float | None:
         """Size of the step from ``now``; None where pySDC's holds."""
         given, self._given = self._given, None
+        self.repeats = given is not None
         if given is not None:
             self._grid, self._off = self._grid if self._off else now, True
             return given
         if not self._off:
             return None
-        while self._grid - now < -SAME_TIME * self.dt:
+        near = SAME_TIME * self.dt
+        while self._grid - now < -near:
             self._grid += self.dt
-        meets = self._grid
-        if abs(meets - now) <= SAME_TIME * self.dt:
+        if abs(self._grid - now) <= near:
             self._off = False
             return self.dt
-        if meets - now < LEAST_REMAINDER * self.dt:
-            meets += self.dt
-        size = meets - now
-        if meets >= t_end - SAME_TIME * self.dt:
-            size = last_step(now, max(meets, t_end))
-        return size
+        meets = self._grid + (self.dt if self._grid - now < LEAST_REMAINDER * self.dt else 0.0)
+        return last_step(now, max(meets, t_end)) if meets >= t_end - near else meets - now
 
     def get_state(self) -> dict[str, Any]:
-        """All that later steps depend on."""
+        """All that later steps depend on, by the names of the attributes."""
         return {name: value for name, value in vars(self).items() if name != "_problem"}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Take what :meth:`get_state` gave."""
-        vars(self).update(state)
 
 
 def last_step(now: float, end: float) -> float:
@@ -255,11 +236,11 @@ class StepDriver(Control):
         comm = kwargs.get("comm")
         steps, count = controller.steps, len(controller.steps) if comm is None else comm.Get_size()
         level = steps[0].levels[0]
-        single = self.adaptivity is not None
-        if len(steps[0].levels) > 1 or single:
-            require_single_steps(controller, comm, "AdaptivityDAE" if single else "LocateEvents")
-        if single:
+        if self.adaptivity is not None:
+            require_single_steps(controller, comm, "AdaptivityDAE")
             self.adaptivity.prepare(steps[0])
+        elif len(steps[0].levels) > 1:
+            require_single_steps(controller, comm, "LocateEvents")
         self.sizes = self.adaptivity or GridOfSteps(level.params.dt, level.prob)
         if count > 1:
             controller.add_hook(MarkProvisionalStarts)
@@ -280,15 +261,11 @@ class StepDriver(Control):
 
     def begin(self, step: Any) -> None:
         """Begin a run on every rank, from the start of its first step."""
-        first = step.status.first
-        if self._comm is None and not first:
-            return
         L, comm = step.levels[0], self._comm
+        if comm is None and not step.status.first:
+            return
         t0 = L.time if comm is None else comm.bcast(L.time, root=0)
-        if self.adaptivity is not None:
-            self.adaptivity.begin(step, t0, L.u[0])
-        else:
-            self.sizes.begin(t0)
+        self.sizes.begin(step, t0, L.u[0])
         self._repeating, self._news = False, []
         if self.events is not None:
             L.u[0] = self.events.begin(L, t0, L.u[0], self.sizes)
@@ -372,13 +349,12 @@ class StepDriver(Control):
         for kind, time in self._news:
             add_at_end(hook, step, L, kind, time)
         self._news = []
-        if step.status.slot != self._hands_on:
-            return
-        self._hands_on = None
-        if step.status.restart:
-            L.u[0] = self.events.carry_on(L, float(L.time), L.u[0])
-        else:
-            L.uend = self.events.carry_on(L, self._end_of(L), L.uend)
+        if step.status.slot == self._hands_on:
+            self._hands_on = None
+            if step.status.restart:
+                L.u[0] = self.events.carry_on(L, float(L.time), L.u[0])
+            else:
+                L.uend = self.events.carry_on(L, self._end_of(L), L.uend)
 
     # --- between blocks -------------------------------------------------------------------------------------
 
@@ -405,9 +381,8 @@ class StepDriver(Control):
             if comm is not None and now + L.params.dt >= end - SAME_TIME * L.params.dt:
                 L.params.dt = last_step(now, end)
             return
-        self._repeating = self.sizes.repeats
         chosen = [step.levels[0].status.dt_new for step in controller.steps]
-        first = self.sizes.next(now, Tend)
+        first, self._repeating = self.sizes.next(now, Tend), self.sizes.repeats
         if first is None or (not self._repeating and any(dt is not None for dt in chosen)):
             return
         for number, step in enumerate(controller.steps, 0 if comm is None else S.status.slot):
@@ -454,12 +429,12 @@ class StepDriver(Control):
         if self.events is not None:
             self.events.unpack(state["events"])
         if state["sizes"] is not None:
-            self.sizes.set_state(state["sizes"])
+            vars(self.sizes).update(state["sizes"])
 
 
 def _stop_computing(S: Any) -> None:
     """Let the sweeper of a step that will be repeated do nothing until then."""
-    S.levels[0].sweep.failure = UnneededStep(f"the step from t={S.time:.6g} is not needed")
+    S.levels[0].sweep.failure = SolveError(f"the step from t={S.time:.6g} is not needed")
 
 
 def driver_of(controller: Any, description: dict[str, Any]) -> StepDriver | None:
@@ -486,17 +461,15 @@ class ShareBlock(Control):
 
     def setup_status_variables(self, controller: Any, **kwargs: Any) -> None:
         """Tell the sweepers to keep their errors."""
-        for step in controller.steps:
-            for level in step.levels:
-                level.sweep.defers = True
+        for level in (level for step in controller.steps for level in step.levels):
+            level.sweep.defers = True
         self._record: StepRecord = hook_of(controller, StepRecord)
 
     def prepare_next_block(
         self, controller: Any, S: Any, size: int, time: float, Tend: float, comm: Any, **kwargs: Any
     ) -> None:
         """Exchange errors and steps; raises that of the earliest step that failed, on all ranks."""
-        failures = (level.sweep.failure for level in S.levels)
-        failure = next((error for error in failures if error is not None), None) or unconverged(S)
+        failure = next(filter(None, (level.sweep.failure for level in S.levels)), None) or unconverged(S)
         failed = comm.allgather(failure is not None)
         first = failed.index(True) if any(failed) else len(failed)
         collected = comm.gather(self._record.take() if comm.Get_rank() < first else [], root=0)

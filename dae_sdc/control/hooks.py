@@ -29,8 +29,7 @@ from dae_sdc.errors import ConvergenceError
 from dae_sdc.sweepers.step_sweeps import RESIDUAL_ROUND_OFF
 from dae_sdc.sweepers.steps_ahead import Taken
 
-# Distance, in steps, between the end of a step and a time of a grid up to which they are equal.
-GRID_SLACK = 1e-10
+GRID_SLACK = 1e-10  # Distance, in steps, of the end of a step from the time of a grid that it has come to.
 
 
 def hook_of(controller: Any, kind: type[Any]) -> Any:
@@ -49,14 +48,13 @@ class _LogGroupError(Hooks):  # type: ignore[misc]
     """Global error of one part of the state."""
 
     part: ClassVar[str]
-    suffix: ClassVar[str] = "post_step"
 
-    def _log(self, step: Any, level_number: int) -> None:
+    def _log(self, step: Any, level_number: int, moment: str) -> None:
         L = step.levels[level_number]
         L.sweep.compute_end_point()
         exact = L.prob.state(L.prob.u_exact(L.time + L.dt))
         error = getattr(exact, self.part) - getattr(L.uend, self.part)
-        name = f"e_global_{'differential' if self.part == 'diff' else 'algebraic'}_{self.suffix}"
+        name = f"e_global_{'differential' if self.part == 'diff' else 'algebraic'}_{moment}"
         add_at_end(self, step, L, name, float(np.abs(error).max(initial=0.0)))
 
 
@@ -64,16 +62,14 @@ class _LogErrorPostStep(_LogGroupError):
     def post_step(self, step: Any, level_number: int) -> None:
         """Log the error at the end of the step."""
         super().post_step(step, level_number)
-        self._log(step, level_number)
+        self._log(step, level_number, "post_step")
 
 
 class _LogErrorPostIteration(_LogGroupError):
-    suffix = "post_iteration"
-
     def post_iteration(self, step: Any, level_number: int) -> None:
         """Log the error at the end of the step as it stands after this iteration."""
         super().post_iteration(step, level_number)
-        self._log(step, level_number)
+        self._log(step, level_number, "post_iteration")
 
 
 class LogGlobalErrorPostStepDifferentialVariable(_LogErrorPostStep):
@@ -239,8 +235,7 @@ class StepRecord(Hooks):  # type: ignore[misc]
         if step.status.get("restart"):
             self.rejected += 1
             return
-        L = step.levels[0]
-        sweep = L.sweep
+        L, sweep = step.levels[0], step.levels[0].sweep
         if getattr(sweep, "failure", None) is not None:
             return
         time, dt, end, polynomial = L.time, L.dt, L.uend.view(np.ndarray), L.uend.polynomial
@@ -364,13 +359,7 @@ class RequireConvergence(Hooks):  # type: ignore[misc]
     """
 
     def post_step(self, step: Any, level_number: int) -> None:
-        """Compare the residual of the step with its tolerance.
-
-        Raises
-        ------
-        ConvergenceError
-            With time, residual, tolerance and what to do.
-        """
+        """Compare the residual of the step with its tolerance; raise :class:`ConvergenceError` above it."""
         super().post_step(step, level_number)
         error = unconverged(step)
         if error is not None:
@@ -435,23 +424,16 @@ class Steps(Sequence[dict[str, Any]]):
 
     def append(self, row: Mapping[str, Any]) -> None:
         """Add a step."""
-        n = len(row["u"])
-        new = self._room(1, n)
-        values = self._values[new.start]
-        values[:2] = row["t"], row["residual"]
-        values[2 : 2 + n], values[2 + n :] = row["u"], row["du"]
-        self._counts[new.start] = [row[name] for name in COUNTS]
-        if "dense" in row:
-            self._dense[new] = [row["dense"]]
-        self._used = new.stop
+        counts, dense = [row[name] for name in COUNTS], [row["dense"]] if "dense" in row else []
+        self.extend(row["t"], row["residual"], row["u"][None], row["du"][None], counts, dense)
 
     def extend(
-        self, ends: Vector, residuals: Vector, u: Vector, du: Vector, counts: Any, dense: Sequence[StepData]
+        self, ends: Any, residuals: Any, u: Vector, du: Vector, counts: Any, dense: Sequence[StepData]
     ) -> None:
         """Add several steps."""
         # Shapes: ends and residuals (K,), u and du (K, n), counts (K, 6).
-        n = u.shape[1]
-        new = self._room(len(ends), n)
+        count, n = u.shape
+        new = self._room(count, n)
         values, self._counts[new] = self._values[new], counts
         values[:, 0], values[:, 1], values[:, 2 : 2 + n], values[:, 2 + n :] = ends, residuals, u, du
         self._dense[new] = dense
@@ -476,8 +458,7 @@ class Steps(Sequence[dict[str, Any]]):
         """Replace all rows by those of whole columns."""
         values = np.column_stack([columns[name] for name in ("t", "residual", "u", "du")]).astype(float)
         counts = np.column_stack([columns[name] for name in COUNTS]).astype(np.int64)
-        kept, used = list(dense), len(values)
-        self._values, self._counts, self._dense, self._used = values, counts, kept, used
+        self._values, self._counts, self._dense, self._used = values, counts, list(dense), len(values)
 
     def columns(self, start: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """All rows as arrays by name, with the values of ``start`` in front; without ``dense``."""
@@ -488,17 +469,15 @@ class Steps(Sequence[dict[str, Any]]):
             counts.insert(0, np.zeros((1, len(COUNTS)), dtype=np.int64))
         n = values[0].shape[1] // 2 - 1
         place: dict[str, Any] = {"t": 0, "residual": 1, "u": slice(2, 2 + n), "du": slice(2 + n, None)}
-        columns = {name: np.concatenate([part[:, at] for part in values]) for name, at in place.items()}
-        return columns | {
-            name: np.concatenate([part[:, at] for part in counts]) for at, name in enumerate(COUNTS)
-        }
+        parts: list[tuple[str, Any, Any]] = [(name, at, values) for name, at in place.items()]
+        parts += [(name, at, counts) for at, name in enumerate(COUNTS)]
+        return {name: np.concatenate([part[:, at] for part in arrays]) for name, at, arrays in parts}
 
     def since(self, first: int) -> Steps:
         """A copy without the rows before ``first``."""
-        columns = {name: values[first:] for name, values in self.columns().items()}
-        copy = Steps()
-        copy.fill(columns, self._dense[first : self._used])
-        return copy
+        later = Steps()
+        later.fill({name: values[first:] for name, values in self.columns().items()}, self.dense[first:])
+        return later
 
 
 WINDOW = 512  # Number of steps that are kept until values are sampled from them.
@@ -536,23 +515,21 @@ class Samples:
     def ended(self, rows: Steps) -> Samples:
         """A copy as if the run had ended with its last step; this object may continue."""
         ended = copy(self)
-        for name in ("u", "du", "sizes"):
-            setattr(ended, name, getattr(self, name).copy())
+        ended.u, ended.du, ended.sizes = self.u.copy(), self.du.copy(), self.sizes.copy()
         ended.per_step = {name: summary.copy() for name, summary in self.per_step.items()}
         ended._look(rows, len(rows), ended=True)
         return ended
 
     def _look(self, rows: Steps, stop: int, ended: bool = False) -> dict[str, Any]:
         """Sample values from the first ``stop`` kept steps; returns the columns of the kept steps."""
-        columns, settled = rows.columns(), self._settled
-        t, u0, du0 = self._start
+        columns, settled, (t, u0, du0) = rows.columns(), self._settled, self._start
         ends, n = columns["t"], len(u0)
         values, slopes = columns["u"].reshape(-1, n), columns["du"].reshape(-1, n)
         dense = DenseOutput(t, u0, ends, values, rows.dense, du0, slopes, self.n_slopes)
         new = slice(settled, stop)
         largest = np.maximum(self.largest, np.abs(values[new]).max(axis=0, initial=0.0))
         total = {name: self.total[name] + int(columns[name][new].sum()) for name in COUNTS}
-        steps, done = self.steps + stop - settled, self.done
+        steps = self.steps + stop - settled
         of_step = np.searchsorted(self.times, ends[new])
         within = of_step < len(self.times)
         last = float(ends[stop - 1]) if stop else self.t0
@@ -563,9 +540,8 @@ class Samples:
             times = np.minimum(self.times[chosen], last)
             self.u[chosen], self.du[chosen] = dense.values_at(dense.check(times), 0, 1)
             self.sizes[chosen] = dense.sizes_at(times)
-            done = upto
         for name, summary in self.per_step.items():
             gather = np.maximum if name == "residual" else np.add
             gather.at(summary, of_step[within], columns[name][new][within])
-        self.steps, self.largest, self.total, self.done = steps, largest, total, done
+        self.steps, self.largest, self.total, self.done = steps, largest, total, max(self.done, upto)
         return columns

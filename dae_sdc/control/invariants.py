@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sparse
@@ -23,10 +23,11 @@ from dae_sdc.initial.projection import EquationFunctions, Projection, project
 
 MOST_COMPLETION_ITERATIONS = 25  # Largest number of steps of Newton's method of :func:`complete`.
 MOST_HALVINGS = 12  # Largest number of times that such a step is halved.
-# Correction, relative to 1 + the value, at which the iteration has converged.
-COMPLETION_TOLERANCE = 1e-12
-# Part of the predicted decrease of the residual that a step must achieve.
-SUFFICIENT_DECREASE = 1e-4
+COMPLETION_TOLERANCE = 1e-12  # Correction, relative to 1 + the value, at which the iteration has converged.
+# What a problem has whose invariants vanish along solutions: names, functions of (u, t) that give the values,
+# shape (k,), and their derivatives with respect to the state, shape (k, n), dense or sparse.
+INVARIANTS = ("invariant_names", "invariants", "invariants_jacobian")
+SUFFICIENT_DECREASE = 1e-4  # Part of the predicted decrease of the residual that a step must achieve.
 
 
 def complete(problem: ProblemDAE, u: Vector, du: Vector, t: float) -> tuple[Vector, Vector] | None:
@@ -63,32 +64,15 @@ def complete(problem: ProblemDAE, u: Vector, du: Vector, t: float) -> tuple[Vect
     return None
 
 
-@runtime_checkable
-class Invariant(Protocol):
-    """A problem that knows functions of its state which vanish along solutions."""
-
-    invariant_names: tuple[str, ...]
-
-    def invariants(self, u: Any, t: float) -> Vector:
-        """The values, shape (k,)."""
-
-    def invariants_jacobian(self, u: Any, t: float) -> Any:
-        """Their derivatives with respect to the state, shape (k, n), dense or sparse."""
-
-
 def nearest(problem: Any, u: Vector, t: float, tolerance: float = LARGEST_VIOLATION) -> Projection:
     """The nearest state at which the invariants of a problem vanish, in units of its nominal values."""
     # Shapes: u (n,).
-    first = problem.n_diff
-
-    def values(x: Vector) -> Vector:
-        return np.asarray(problem.invariants(attach(x, first), t), dtype=np.float64)
-
-    def jacobian(x: Vector) -> Any:
-        return problem.invariants_jacobian(attach(x, first), t)
-
+    equations = EquationFunctions(
+        lambda x: np.asarray(problem.invariants(attach(x, problem.n_diff), t), dtype=np.float64),
+        lambda x: problem.invariants_jacobian(attach(x, problem.n_diff), t),
+    )
     sizes = np.broadcast_to(np.asarray(problem.nominal, dtype=np.float64), u.shape)
-    return project(u, EquationFunctions(values, jacobian), weights=1.0 / sizes, tolerance=tolerance)
+    return project(u, equations, weights=1.0 / sizes, tolerance=tolerance)
 
 
 class _WatchInvariants(Hooks):  # type: ignore[misc]
@@ -188,11 +172,9 @@ class Invariants(MarkingControl):
 
     def determine_restart(self, controller: Any, S: Any, **kwargs: Any) -> None:
         """Move the end of a finished step."""
+        L, accepted = S.levels[0], S.status.done and not S.status.get("restart")
         # Without a projection invariants are looked at when the step counts.
-        if not S.status.done or S.status.get("restart") or not self.params.project:
-            return
-        L = S.levels[0]
-        if getattr(L.sweep, "failure", None) is not None:
+        if not (accepted and self.params.project) or getattr(L.sweep, "failure", None) is not None:
             return
         problem, end, t = L.prob, L.uend, float(L.time + L.dt)
         nearer = nearest(problem, np.array(end), t)
@@ -220,19 +202,17 @@ def moved(problem: ProblemDAE, end: MeshDAE, values: Vector, t: float) -> MeshDA
     polynomial, slope = end.polynomial, None
     if problem.index in (0, 1) and polynomial is not None:
         before = polynomial.derivative_at_end()
-        if np.isfinite(before[: problem.n_diff]).all():
+        finite = np.isfinite(before)
+        if finite[: problem.n_diff].all():
             followed = complete(problem, values, np.nan_to_num(before), t)
             if followed is not None:
-                values, slope = followed
-                slope = np.where(np.isfinite(before), slope, before)
+                values, slope = followed[0], np.where(finite, followed[1], before)
     state = attach(np.array(values), problem.n_diff)
     if isinstance(polynomial, EndDerivative):
         polynomial = replace(polynomial, value=polynomial.value.copy() if slope is None else slope)
     elif isinstance(polynomial, StepPolynomial) and polynomial.nodes[-1] == 1.0:
         rows, slopes = polynomial.value.copy(), polynomial.derivative.copy()
-        rows[-1] = state
-        if slope is not None:
-            slopes[-1] = slope
+        rows[-1], slopes[-1] = state, slopes[-1] if slope is None else slope
         polynomial = polynomial._replace(value=rows, derivative=slopes)
     state.polynomial = polynomial
     return state
@@ -240,7 +220,7 @@ def moved(problem: ProblemDAE, end: MeshDAE, values: Vector, t: float) -> MeshDA
 
 def require_invariants(problem: ProblemDAE) -> None:
     """Raise InputError for a problem without invariants."""
-    if not isinstance(problem, Invariant):
+    if any(getattr(problem, name, None) is None for name in INVARIANTS):
         name = getattr(problem, "model_name", type(problem).__name__)
         keeps = "solve with reduce=True, which keeps its constraints, or " if hasattr(problem, "form") else ""
         raise InputError(

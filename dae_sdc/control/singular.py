@@ -32,10 +32,8 @@ from dae_sdc.sweepers.steps_ahead import MOST_STEPS, Taken
 if TYPE_CHECKING:
     from dae_sdc.model.problem import ModelProblem
 
-# Types at whose singular points solutions branch: a method may follow any, and its error is small.
-FIRST_ORDER = ("daen1", "daeq1", "daeq2")
-# What a run may do at a singular point: end before it, or go on along the branch that the method takes.
-WAYS = ("stop", "pass")
+FIRST_ORDER = ("daen1", "daeq1", "daeq2")  # Types whose branches a method may mix up with a small error.
+WAYS = ("stop", "pass")  # To end before a singular point, or to go on along the branch of the method.
 
 _DETERMINANTS: WeakKeyDictionary[Any, dict[Any, Determinants]] = WeakKeyDictionary()
 
@@ -53,10 +51,10 @@ class _ModelDeterminants:
 
     def __init__(self, problem: ModelProblem) -> None:
         model, states = problem.origin.model, problem.form.states
-        known, key = _DETERMINANTS.setdefault(model, {}), (len(model.roots), states)
-        if key not in known:
-            known[key] = Determinants(model, states)
-        self._problem, self._determinants = problem, known[key]
+        of_model, key = _DETERMINANTS.setdefault(model, {}), (len(model.roots), states)
+        if key not in of_model:
+            of_model[key] = Determinants(model, states)
+        self._problem, self._determinants = problem, of_model[key]
         # Without determinants nothing is watched.
         self._follower: Any = self._determinants.follower() if len(self._determinants) else None
         self.needs_derivatives = self._determinants.needs_derivatives
@@ -88,7 +86,6 @@ class _SaddleDeterminant:
 
     def __init__(self, problem: QuasilinearProblem) -> None:
         self._problem = problem
-        self._last: tuple[Place, float] | None = None
 
     def __len__(self) -> int:
         return 1
@@ -102,14 +99,13 @@ class _SaddleDeterminant:
         return np.array([np.linalg.det(matrix) if np.isfinite(matrix).all() else np.nan])
 
     def begin(self, place: Place) -> None:
-        self._last = place, float(self.values(place)[0])
+        self._last, self._value = place, float(self.values(place)[0])
 
     def follow(self, place: Place) -> int:
-        assert self._last is not None
-        before, value = self._last
+        before, value = self._last, self._value
         middle = Place(0.5 * (before.t + place.t), 0.5 * (before.u + place.u), place.du)
-        self._last = place, float(self.values(place)[0])
-        between, end = float(self.values(middle)[0]), self._last[1]
+        self.begin(place)
+        between, end = float(self.values(middle)[0]), self._value
         if value * end < 0.0 or value * between < 0.0:
             return 1
         half = 0.5 * (place.t - before.t)
@@ -122,8 +118,7 @@ class _SaddleDeterminant:
         if null is None:
             return None
         names, size, nullity = self._problem.constraint_names, len(matrix), null.shape[1]
-        first = size - len(names)
-        share = np.abs(null).max(axis=1)
+        first, share = size - len(names), np.abs(null).max(axis=1)
         rows = np.flatnonzero(share > DETERMINANTS.involved * share.max()).tolist()
         what = "the matrix of the derivatives"
         if first and rows[0] >= first:
@@ -178,29 +173,21 @@ ZERO_AT_CROSSING = 1e-6  # Determinant that counts as zero where it changes its 
 # one that is small as an exponential function.
 TOUCHING_VALUE = 1e-2
 TOUCHING_DISTANCE = 0.05
-# Relative size of singular values that count as zero there: two may vanish at once.
-TOUCHING_SINGULAR_VALUE = 1e-3
-# Places within a step at which a determinant is evaluated to find two changes of its sign.
-SAMPLES_WITHIN = 33
+TOUCHING_SINGULAR_VALUE = 1e-3  # Relative singular value that counts as zero there: two may vanish at once.
+SAMPLES_WITHIN = 33  # Places within a step at which two changes of sign of a determinant are looked for.
 PLACES_AHEAD = 13  # Places ahead of a failed step at which determinants are evaluated.
 MOST_AHEAD = 50  # Number of determinants up to which they are evaluated ahead.
 STEPS_REMEMBERED = 30  # Number of steps whose sizes determine how far ahead.
-# Relative error of an extrapolated determinant as far behind, above which one ahead is not used.
-CREDIBLE_ERROR = 0.3
-# Size of a step, relative also to the distance of a singular point, below which steps creep.
-CREEPING_STEP = 1e-3
-# Size of a step below which a leap, a step over the singular point ahead, is tried.
-HESITANT_STEP = 0.1
+CREDIBLE_ERROR = 0.3  # Relative error of a determinant extrapolated as far behind as one ahead that counts.
+CREEPING_STEP = 1e-3  # Size of a step, relative also to the distance of a point, below which steps creep.
+HESITANT_STEP = 0.1  # Size of a step below which a leap, a step over the point ahead, is tried.
 MOST_LEAPS = 4  # Largest number of tries of a leap.
-# Distance, relative to that of the last leap that failed, below which another is tried.
-NEARER_BY = 0.1
+NEARER_BY = 0.1  # Distance below which another leap is tried, relative to that of the one that failed.
 LEAST_LEAP = 0.5  # Least size of a leap.
 SAME_POINT = 1e-2  # Distance of two singular points, in steps, up to which they are one.
-# Determinant relative to what it was before the last steps, or singular value, that explains a failure.
-FADED_VALUE = 1e-2
+FADED_VALUE = 1e-2  # Determinant, relative to earlier ones, or singular value that explains a failure.
 LEAST_STEPS = 4  # Least number of steps that can fade or creep.
-# Relative distance of a determinant from the negative of its forecast up to which they are equal.
-MIRRORED_ERROR = 0.1
+MIRRORED_ERROR = 0.1  # Relative error up to which a determinant is the negative of its forecast.
 # ZERO_AT_START, PROBE_DISTANCE: determinant and singular values that count as zero at the start of a run,
 # relative to those at a state that differs by this part of 1 + the sizes of the unknowns.
 ZERO_AT_START = 1e-9
@@ -240,8 +227,7 @@ class WatchedStep:
 
     def at(self, theta: float) -> Place:
         """A place along the step, theta from 0 to 1."""
-        t0, u0, du0 = self.start
-        t1, u1, du1 = self.end
+        (t0, u0, du0), (t1, u1, du1) = self.start, self.end
         t, du = t0 + theta * (t1 - t0), du0 + theta * (du1 - du0)
         if self._straight or theta in (0.0, 1.0):
             return Place(t, u0 + theta * (u1 - u0), du)
@@ -255,8 +241,8 @@ def end_of(u: Any, t: float, watched: Watched) -> Place:
     values = u.view(np.ndarray)
     if not watched.needs_derivatives:
         return Place(t, values, values)
-    known = u.polynomial is not None
-    return Place(t, values, u.polynomial.derivative_at_end() if known else np.full(values.shape, np.nan))
+    du = np.full(values.shape, np.nan) if u.polynomial is None else u.polynomial.derivative_at_end()
+    return Place(t, values, du)
 
 
 class RecentSteps:
@@ -267,11 +253,6 @@ class RecentSteps:
         self.watched: Watched | None = None
         self.last: deque[AcceptedStep] = deque(maxlen=STEPS_REMEMBERED)
         self.history: list[AcceptedStep] = []
-
-    def clear(self) -> None:
-        """Forget all steps."""
-        self.last.clear()
-        self.history.clear()
 
     def remember(self, step: AcceptedStep) -> None:
         """Add a step to ``history``, whose steps are spaced by the logarithm of their age."""
@@ -284,11 +265,9 @@ class RecentSteps:
             del history[1 + int(np.argmin(spacing[: len(history) - LEAST_STEPS]))]
 
     def tip(self) -> Place | None:
-        """The end of the last accepted step, with u'; None where nothing is watched."""
-        if self.watched is None or not self.last or self.straight:
-            return None
-        step = self.last[-1]
-        if step.end.polynomial is None:  # the equations have changed there
+        """The end of the last accepted step, with u'; None where nothing is watched or equations change."""
+        step = None if self.watched is None or not self.last or self.straight else self.last[-1]
+        if step is None or step.end.polynomial is None:
             return None
         slopes = np.nan_to_num(step.end.polynomial.derivative_at_end())
         return Place(step.time + step.dt, np.array(step.end), slopes)
@@ -311,13 +290,12 @@ class RecentSteps:
     def is_credible(self, last: Place, path: Path, s: float, at: int, steps: StepsInARow) -> bool:
         """Whether a path gives the determinant that there was as far behind as it leads ahead."""
         watched = self.watched
-        assert watched is not None
-        for step in reversed(steps):
-            if step.time <= last.t - s:
-                theta = min(1.0, (last.t - s - step.time) / step.dt)
-                known = determinant(watched, WatchedStep(step, watched, self.straight).at, at)(theta)
-                return abs(determinant(watched, path, at)(-s) - known) <= CREDIBLE_ERROR * abs(known)
-        return False
+        step = next((step for step in reversed(steps) if step.time <= last.t - s), None)
+        if watched is None or step is None:
+            return False
+        theta = min(1.0, (last.t - s - step.time) / step.dt)
+        there = determinant(watched, WatchedStep(step, watched, self.straight).at, at)(theta)
+        return abs(determinant(watched, path, at)(-s) - there) <= CREDIBLE_ERROR * abs(there)
 
     def point_ahead(self, last: Place, steps: StepsInARow) -> Passage | None:
         """The singular point where a determinant vanishes :meth:`ahead`."""
@@ -329,11 +307,10 @@ class RecentSteps:
 
     def ahead(self, last: Place, steps: StepsInARow) -> tuple[Place, int, float] | None:
         """Where a determinant vanishes ahead on the :meth:`parabola` through steps."""
-        watched, longest = self.watched, longest_of(steps)
-        assert watched is not None
-        if len(watched) > MOST_AHEAD:
+        watched = self.watched
+        if watched is None or len(watched) > MOST_AHEAD:
             return None
-        reach, place = 2.0 * longest, self.parabola(last, steps)
+        reach, place = 2.0 * longest_of(steps), self.parabola(last, steps)
         distances = np.concatenate([[0.0], reach * 4.0 ** np.arange(2.0 - PLACES_AHEAD, 2.0)])
         values = np.array([watched.values(place(s)) for s in distances.tolist()])
         for k in range(1, len(distances) - 1):
@@ -359,9 +336,8 @@ class RecentSteps:
         places = [end_of(step.end, step.time + step.dt, watched) for step in self.last]
         sizes = np.abs([watched.values(place) for place in places])
         fades = (sizes[-1] <= FADED_VALUE * sizes[0]) & (np.diff(sizes, axis=0) < 0.0).all(axis=0)
-        last, first, numbers = places[-1], places[0], np.flatnonzero(fades).tolist()
-        points = (passage(watched, at, last, [first], FADED_VALUE) for at in numbers)
-        return next(filter(None, points), None)
+        ends, numbers = (places[-1], places[:1]), np.flatnonzero(fades).tolist()
+        return next(filter(None, (passage(watched, at, *ends, FADED_VALUE) for at in numbers)), None)
 
 
 def determinant(watched: Watched, path: Path, at: int) -> Callable[[float], float]:
@@ -422,8 +398,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         super().__init__()
         self.passed: list[Passage] = []
         self._problem: Any = None
-        self._steps = RecentSteps()
-        self._seen = 0
+        self._steps, self._seen = RecentSteps(), 0
         self._leap: _Leap | None = None
         self._tried = np.inf
 
@@ -500,8 +475,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         L = step.levels[0]
         if step.status.get("restart") or getattr(L.sweep, "failure", None) is not None:
             return
-        problem = L.prob
-        watched = self._steps.watched if problem is self._problem else self._take(problem)
+        watched = self._take(L.prob)
         if watched is not None:
             self._see(AcceptedStep.of(L, self.n_slopes), watched)
 
@@ -512,7 +486,8 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
             return
         recent, problem = self._steps.last, step.level.prob
         if not recent or not (step.start is recent[-1].end or np.array_equal(step.start, recent[-1].end)):
-            self._steps.clear()
+            recent.clear()
+            self._steps.history.clear()
             watched.begin(end_of(step.start, step.time, watched))
         end = end_of(step.end, step.time + step.dt, watched)
         if self.refuses and isinstance(watched, _SaddleDeterminant):
@@ -522,8 +497,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
             self._look(watched, step, marks)
         recent.append(step)
         self._steps.remember(step)
-        few, creeping, dt = LEAST_STEPS, CREEPING_STEP, step.dt
-        history = self._steps.history
+        few, creeping, dt, history = LEAST_STEPS, CREEPING_STEP, step.dt, self._steps.history
         if len(recent) >= few and dt < recent[-few].dt and dt < creeping * longest_of(history):
             self._creep(recent if dt < creeping * longest_of(self._steps.last) else history)
 
@@ -537,12 +511,11 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
             thetas, values = [0.0, 1.0], list(ends)
         else:
             values = [value(theta) for theta in thetas]
-        for i, (one, other) in enumerate(pairwise(values)):
-            if one * other < 0.0:
+        for i, (here, there) in enumerate(pairwise(values)):
+            if here * there < 0.0:
                 theta = zero_between(value, thetas[i], thetas[i + 1])
-                if abs(value(theta)) > ZERO_AT_CROSSING * max(map(abs, values)):
-                    continue
-                yield passage(watched, at, part.at(theta), [part.start, part.end], DETERMINANTS.vanishing)
+                if abs(value(theta)) <= ZERO_AT_CROSSING * max(map(abs, values)):
+                    yield passage(watched, at, part.at(theta), [part.start, part.end], DETERMINANTS.vanishing)
 
     def _look(self, watched: Watched, step: AcceptedStep, marks: int) -> None:
         """Look for zeros of determinants on a step by ``marks`` of :meth:`Watched.follow`."""
@@ -554,22 +527,19 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
                 for point in self._crossings(watched, part, at):
                     self._report(point)
         if marks & 6:
-            steps = [part]
-            if marks & 4:
-                steps.insert(0, WatchedStep(self._steps.last[-1], watched, self._steps.straight))
+            before = [WatchedStep(self._steps.last[-1], watched, self._steps.straight)] if marks & 4 else []
             for at in range(len(watched)):
-                self._report(self._touched(watched, steps, at))
+                self._report(self._touched(watched, [*before, part], at))
         if marks & 8:
             for at in range(len(watched)):
                 self._bounce(watched, part, at)
 
     def _touched(self, watched: Watched, steps: list[WatchedStep], at: int) -> Passage | None:
         """The first singular point on steps in a row where a determinant does not change its sign."""
+        ends = [steps[0].start, steps[-1].end]
         for step in steps:
             value = determinant(watched, step.at, at)
-            if value(0.0) * value(1.0) < 0.0:
-                continue
-            bottom, ends = touching_point(value, 0.0, 1.0), [steps[0].start, steps[-1].end]
+            bottom = None if value(0.0) * value(1.0) < 0.0 else touching_point(value, 0.0, 1.0)
             if bottom is not None:
                 point = passage(watched, at, step.at(bottom), ends, TOUCHING_SINGULAR_VALUE)
                 if point is not None:
@@ -578,10 +548,9 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
 
     def _bounce(self, watched: Watched, part: WatchedStep, at: int) -> None:
         """Look for a determinant with the opposite of its forecast value, as on another branch."""
-        last = self._steps.tip()
-        if last is None or len(self._steps.last) < LEAST_STEPS:
+        last, steps = self._steps.tip(), self._steps.last
+        if last is None or len(steps) < LEAST_STEPS:
             return
-        steps = self._steps.last
         ahead, h = self._steps.parabola(last, steps), part.end.t - part.start.t
         value = determinant(watched, ahead, at)
         expected, there = value(h), float(watched.values(part.end)[at])
@@ -637,10 +606,10 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         """Message on the points that were passed; empty where there are none."""
         if not self.passed:
             return ""
-        places = "; ".join(str(point) for point in self.passed[:MOST_POINTS_NAMED])
         left = len(self.passed) - MOST_POINTS_NAMED
-        more = f"; and {left} more" if left > 0 else ""
-        return f"passed singular points of the equations {places}{more}"
+        more = [f"and {left} more"] if left > 0 else []
+        places = "; ".join([*map(str, self.passed[:MOST_POINTS_NAMED]), *more])
+        return f"passed singular points of the equations {places}"
 
     def diagnosis(self) -> str:
         """Why a run has failed: the singular point it was near; an empty text where there is none."""
@@ -664,8 +633,8 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         if self._leap is not None:
             return self._landed(self._leap, control, L, solved)
         largest = longest_of(self._steps.last)
-        hesitant = L.dt < self._hesitant * largest
-        last = self._steps.tip() if hesitant and L.u[0] is self._steps.last[-1].end else None
+        goes_on = L.dt < self._hesitant * largest and L.u[0] is self._steps.last[-1].end
+        last = self._steps.tip() if goes_on else None
         near = None if last is None else self._steps.ahead(last, self._steps.last)
         if near is None or last is None:
             return False
@@ -688,15 +657,11 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
             if abs(there - expected) <= CREDIBLE_ERROR * abs(expected):
                 self._leap, self._tried = None, np.inf
                 control.sizes.forget()
-                control.sizes.rejections = 0
-                control.sizes.wanted = L.dt
+                control.sizes.rejections, control.sizes.wanted = 0, L.dt
                 return True
         leap.tries += 1
-        if leap.tries < MOST_LEAPS:
-            control.sizes.wanted = 1.5 * L.dt
-        else:
-            control.sizes.wanted = leap.back
-            self._leap = None
+        fails = leap.tries >= MOST_LEAPS
+        control.sizes.wanted, self._leap = (leap.back, None) if fails else (1.5 * L.dt, leap)
         return False
 
 
@@ -710,8 +675,7 @@ SINGULAR_DROP = 4e-3
 REGULAR_BEFORE = 1e-9
 RANK_OF_MASS = 1e-12  # Relative singular value of dF/du' that counts as 0.
 MOST_IMPASSE_UNKNOWNS = 500  # Unknowns up to which singular values are computed.
-# Entry of the singular vector, relative to the largest, from which on an unknown is named.
-NAMED_PART = 0.3
+NAMED_PART = 0.3  # Entry of the singular vector, relative to the largest, of an unknown that is named.
 MOST_NAMED_AT_IMPASSE = 4  # Largest number of unknowns that are named.
 
 
@@ -726,10 +690,8 @@ def impasse(problem: ProblemDAE, t: Vector, u: Vector, du: Vector) -> str:
     sizes = np.maximum(np.abs(u).max(axis=0), np.finfo(float).tiny)
     marks = np.unique(np.linspace(1, len(t) - 2, LOOKS_ALONG_RUN).astype(int))
     with uncounted(problem):
-        last = _weakest(problem, t[-1], u[-1], du[-1], sizes)
-        known = [_weakest(problem, t[k], u[k], du[k], sizes) for k in marks.tolist()]
-    before = max((value for value, _ in known), default=0.0)
-    value, direction = last
+        value, direction = _weakest(problem, t[-1], u[-1], du[-1], sizes)
+        before = max(_weakest(problem, t[k], u[k], du[k], sizes)[0] for k in marks.tolist())
     if not (REGULAR_BEFORE <= before < np.inf and value <= SINGULAR_DROP * before):
         return ""
     size = np.abs(direction)  # of the changes of unknowns in units of their sizes
@@ -744,14 +706,13 @@ def impasse(problem: ProblemDAE, t: Vector, u: Vector, du: Vector) -> str:
 
 def _weakest(problem: ProblemDAE, t: float, u: Vector, du: Vector, sizes: Vector) -> tuple[float, Vector]:
     """Smallest singular value of the scaled algebraic part, infinite without one, and its direction."""
-    none = np.inf, np.zeros(problem.n)
+    none, first = (np.inf, np.zeros(problem.n)), problem.n_diff
     if not np.isfinite(du).all():
         return none
-    first = problem.n_diff
     parts = linearize(problem, attach(u.copy(), first), attach(du.copy(), first), float(t), accurate=True)
     halves: tuple[Any, Any] = parts.mass, parts.stiffness
-    mass, stiffness = (np.asarray(half.toarray() if sparse.issparse(half) else half) for half in halves)
-    if not (np.isfinite(mass).all() and np.isfinite(stiffness).all()):
+    mass, stiffness = (half.toarray() if sparse.issparse(half) else np.asarray(half) for half in halves)
+    if not np.isfinite([mass, stiffness]).all():
         return none
     stiffness, mass = stiffness * sizes, mass * sizes
     rows = np.abs(stiffness).max(axis=1) + np.abs(mass).max(axis=1)

@@ -88,10 +88,10 @@ class FixedSteps(StepRequests, Control):
             return taken
         self._pass(taken.time)
         L.uend, L.status.time = taken.value, float(taken.starts[-1])
-        taken = taken._replace(time=self._at_stop(taken.time))
-        taken = taken._replace(next_dt=self._stopped(taken.time, self.params.dt))
-        reached = taken.time >= self.t_end or self.at_stop(taken.time)
-        return taken._replace(status=REACHED) if reached else taken
+        end = self._at_stop(taken.time)
+        reached = end >= self.t_end or self.at_stop(end)
+        next_dt = self._stopped(end, self.params.dt)
+        return taken._replace(time=end, next_dt=next_dt, status=REACHED if reached else taken.status)
 
     def check_limit(self, L: Any, reached: float) -> None:
         """End the run, which has come to a time, where that of its call is over."""
@@ -114,9 +114,8 @@ class FixedSteps(StepRequests, Control):
 
     def end_of_step(self, L: Any) -> float:
         """The time that an accepted step has come to."""
-        end, slack = L.time + L.dt, time_slack(L.dt, L.time + L.dt)
-        grid = self._here + self.params.dt
-        return self._at_stop(grid if abs(end - grid) <= slack else end)
+        end, grid = L.time + L.dt, self._here + self.params.dt
+        return self._at_stop(grid if abs(end - grid) <= time_slack(L.dt, end) else end)
 
     def _at_stop(self, time: float) -> float:
         """The stop beside a time: sums of step sizes may end before it, where its side is another one."""
@@ -134,27 +133,26 @@ class FixedSteps(StepRequests, Control):
         self, controller: Any, S: Any, size: int, time: Any, Tend: float, **kwargs: Any
     ) -> None:
         """Give the next step its size."""
-        L, now = S.levels[0], float(time[0])
+        L, now, dt = S.levels[0], float(time[0]), self.params.dt
         given, self._given = self._given, None
         if given is not None:
             L.params.dt = given
             return
-        dt = self.params.dt
         self._pass(now)
-        if now == self._here:
-            L.params.dt = self._stopped(now, dt)
-            return
-        # What is nearly nothing to the next time of the grid goes on to the one after it.
-        if self._number < self.params.count - 1 and self._here + dt - now < LEAST_REMAINDER * dt:
-            self._number, self._here = self._number + 1, self._here + dt
-        L.params.dt = self._stopped(now, self._here + dt - now)
+        if now != self._here:
+            # What is nearly nothing to the next time of the grid goes on to the one after it.
+            if self._number < self.params.count - 1 and self._here + dt - now < LEAST_REMAINDER * dt:
+                self._number, self._here = self._number + 1, self._here + dt
+            dt = self._here + dt - now
+        L.params.dt = self._stopped(now, dt)
 
 
-# Entries of the status of a step before its prediction.
+# Entries of the status of a step, and of that of a level, before its prediction.
 AT_START = {
     **{"iter": 0, "stage": "SPREAD"},
     **dict.fromkeys(("done", "prev_done", "force_done", "force_continue"), False),
 }
+LEVEL_AT_START = {"residual": None, "unlocked": False, "updated": False, "dt_new": None, "sweep": 1}
 # Methods of convergence controllers that are called besides their checks.
 STAGES = (
     *("post_spread_processing", "post_iteration_processing", "pre_iteration_processing"),
@@ -168,8 +166,6 @@ OF_STEPS = (
     *("post_comm", "post_predict"),
 )
 CALLED = ("pre_run", *OF_STEPS, "post_run")  # Methods of hooks that the controller calls.
-# Entries of the status of a level before its prediction.
-LEVEL_AT_START = {"residual": None, "unlocked": False, "updated": False, "dt_new": None, "sweep": 1}
 
 
 def methods_of(part: Any, base: type[Any], names: Sequence[str]) -> dict[str, Callable[..., Any]]:
@@ -256,15 +252,19 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         """Switch the values of Runge-Kutta stages in the levels, which take time, on or off."""
         self.MS[0].levels[0].sweep.shows_stages = wanted
 
-    def _call(self, name: str, level_number: int = 0) -> None:
+    def _call(self, name: str) -> None:
         """Call a method of the hooks that have one of their own."""
         for call in self._calls[name]:
-            call(self.MS[0], level_number)
+            call(self.MS[0], 0)
+
+    def _process(self, name: str, *arguments: Any) -> None:
+        """Call a method of the convergence controllers that have one of their own."""
+        for process in self._controls[name]:
+            process(self, self.MS[0], *arguments, MS=self.MS)
 
     def run(self, u0: Any, t0: float, Tend: float) -> tuple[Any, dict[Any, Any]]:
         """Take steps from ``t0`` to ``Tend``, as ``controller_nonMPI.run`` does."""
-        step = self.MS[0]
-        level = step.levels[0]
+        step, level = self.MS[0], self.MS[0].levels[0]
         while True:
             try:
                 value = self._carry_out(step, u0, t0)
@@ -279,8 +279,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
             if self.checkpoints is not None:
                 self.checkpoints.start = None
         self._call("post_run")
-        for process in self._controls["post_run_processing"]:
-            process(self, step, MS=[step])
+        self._process("post_run_processing")
         return value, self.return_stats()
 
     def follow(self, u0: Any, t0: float, t_end: float, borders: Borders) -> list[Taken] | None:
@@ -319,7 +318,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
 
     def _carry_out(self, step: Any, value: Any, time: float) -> Any:
         """Take all steps from a state; returns the state at their end."""
-        level, block = step.levels[0], [step]
+        level = step.levels[0]
         for hook in self.active_hooks:
             hook.reset_stats()
         step.reset_step()
@@ -347,19 +346,18 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
                     if events.finished:
                         break
                 if taken.status == REACHED and time < Tend:
-                    self.adaptivity.prepare_next_block(self, step, 1, [time], Tend, MS=block)
+                    self.adaptivity.prepare_next_block(self, step, 1, [time], Tend, MS=self.MS)
                 if self.checkpoints is not None and taken.status != UNFINISHED and time < Tend:
                     self.checkpoints.look(self, time, value)
                 if taken.status in (FULL, REACHED):
                     continue
             self._begin(time, value)
-            self._take(step, level, block)
+            self._take(step, level, self.MS)
             if step.status.restart:
                 value = level.u[0]
             else:
                 value, time = level.uend, self.adaptivity.end_of_step(level)
-                for process in self._controls["post_step_processing"]:
-                    process(self, step, MS=block)
+                self._process("post_step_processing")
                 if self.adaptivity.finds_wrong_scales(level, value):
                     break
             if events is not None:
@@ -369,8 +367,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
                 if not step.status.restart:
                     level.uend = value
             if time < Tend or step.status.restart:
-                for prepare in self._controls["prepare_next_block"]:
-                    prepare(self, step, 1, [time], Tend, MS=block)
+                self._process("prepare_next_block", 1, [time], Tend)
                 if self.checkpoints is not None and not step.status.restart:
                     self.checkpoints.look(self, time, value)
         return value
@@ -381,18 +378,15 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         if record is None:
             return None
         watch, growth, events = self._watch, self._growth, self.events
-        if watch is not None and watch.looks and value.polynomial is None:
-            return None
-        most = min([MOST_STEPS, *(hook.steps_ahead for hook in self._watching)])
-        if events is not None:
-            most = min(most, events.steps_ahead)
+        looking = [*self._watching, *([] if events is None else [events])]
+        most = min([MOST_STEPS, *(part.steps_ahead for part in looking)])
         if self.checkpoints is not None:
             most = min(most, self.checkpoints.every - len(record.rows) % self.checkpoints.every)
+        if most <= 0 or (watch is not None and watch.looks and value.polynomial is None):
+            return None
         hesitation = (0.0, 0.0) if watch is None else watch.hesitation
-        taken: Taken | None = None
-        if most > 0:
-            look = None if events is None else events.look_ahead
-            taken = self.adaptivity.go_ahead(level, value, time, most, hesitation, look)
+        look = None if events is None else events.look_ahead
+        taken: Taken | None = self.adaptivity.go_ahead(level, value, time, most, hesitation, look)
         if taken is None:
             return None
         record.rejected += taken.rejected
@@ -422,8 +416,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
 
     def _begin(self, time: float, value: Any) -> None:
         """Set the step to what it is before its prediction."""
-        level = self.MS[0].levels[0]
-        count = len(level.u)
+        level, count = self.MS[0].levels[0], len(self.MS[0].levels[0].u)
         # The entries are those that pySDC's own reset sets, one by one with a check of each name.
         vars(level).update(uend=None, u=[value] + [None] * (count - 1), f=[None] * count, u0_reference=None)
         vars(level.status).update(LEVEL_AT_START, time=time)
@@ -436,15 +429,13 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         sweep, status = level.sweep, step.status
         self._call("pre_step")
         sweep.predict()
-        for process in self._controls["post_spread_processing"]:
-            process(self, step, MS=block)
+        self._process("post_spread_processing")
         while True:
             sweep.compute_end_point()
             sweep.compute_residual(stage="IT_CHECK")
             if status.iter > 0:
                 self._call("post_iteration")
-            for process in self._controls["post_iteration_processing"]:
-                process(self, step, MS=block)
+            self._process("post_iteration_processing")
             status.done = self._direct
             for check in self._checks:
                 check(self, step, MS=block)
@@ -452,8 +443,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
                 break
             status.iter += 1
             self._call("pre_iteration")
-            for process in self._controls["pre_iteration_processing"]:
-                process(self, step, MS=block)
+            self._process("pre_iteration_processing")
             for number in range(level.params.nsweeps):
                 level.status.sweep = number + 1
                 self._call("pre_sweep")

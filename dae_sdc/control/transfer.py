@@ -193,9 +193,8 @@ class TransferDAE(BaseTransfer):  # type: ignore[misc]
 
     def _restrict(self) -> None:
         F, G = self.fine, self.coarse
-        values, derivatives = F.sweep.node_values()
-        values = self.Rcoll @ self._in_space("restrict", values, F.prob)
-        derivatives = self.Rcoll @ self._in_space("restrict", derivatives, F.prob)
+        rows = F.sweep.node_values()
+        values, derivatives = (self.Rcoll @ self._in_space("restrict", part, F.prob) for part in rows)
         residuals = self._in_space("restrict_residual", F.sweep.node_residuals(), F.prob)
         residuals = self._restrict_residuals @ residuals
         u0 = G.prob.state(self.space_transfer.restrict(F.u[0]))
@@ -245,8 +244,7 @@ class TransferDAE(BaseTransfer):  # type: ignore[misc]
             name = "restrict"
         if hasattr(space, f"{name}_nodes"):
             return np.asarray(getattr(space, f"{name}_nodes")(rows))
-        one = getattr(space, name)
-        return np.array([one(attach(row, problem.n_diff)) for row in rows])
+        return np.array([getattr(space, name)(attach(row, problem.n_diff)) for row in rows])
 
 
 def _check_levels(fine: Any, coarse: Any) -> None:
@@ -255,20 +253,15 @@ def _check_levels(fine: Any, coarse: Any) -> None:
         if not isinstance(level.sweep, SpectralDeferredCorrectionDAE):
             raise InputError(f"TransferDAE needs an SDC sweeper for DAEs; got {type(level.sweep).__name__}")
     SF, SG = fine.sweep, coarse.sweep
+    F, G = SF.coll, SG.coll
     if SF.integrates_algebraic != SG.integrates_algebraic:
-        raise InputError(
-            f"both levels must integrate the algebraic unknowns or neither; got {type(SF).__name__} and "
-            f"{type(SG).__name__}"
-        )
-    if SF.coll.quad_type != SG.coll.quad_type:
-        raise InputError(
-            f"both levels need the same quad_type; got {SF.coll.quad_type} and {SG.coll.quad_type}"
-        )
-    if SF.coll.num_nodes < SG.coll.num_nodes:
-        raise InputError(
-            f"a coarse level has at most the nodes of the fine one; got num_nodes={SG.coll.num_nodes} below "
-            f"{SF.coll.num_nodes}"
-        )
+        wanted = "both levels must integrate the algebraic unknowns or neither"
+        raise InputError(f"{wanted}; got {type(SF).__name__} and {type(SG).__name__}")
+    if F.quad_type != G.quad_type:
+        raise InputError(f"both levels need the same quad_type; got {F.quad_type} and {G.quad_type}")
+    if F.num_nodes < G.num_nodes:
+        wanted = "a coarse level has at most the nodes of the fine one"
+        raise InputError(f"{wanted}; got num_nodes={G.num_nodes} below {F.num_nodes}")
 
 
 def two_level_error(
@@ -280,7 +273,7 @@ def two_level_error(
         (I - Q_\Delta^{-1} Q)\,(I - P \bar Q_\Delta^{-1} R Q)
     """
     # Shapes: delta (M, M), restriction (coarse M, M).
-    first = 1 if fine.left_is_node else 0
+    first = int(fine.left_is_node)
     P = interpolation_matrix(tuple(coarse.nodes.tolist()), tuple(fine.nodes.tolist()))[first:, first:]
     Q = fine.Qmat[1 + first :, 1 + first :]
     smoother = np.eye(len(Q)) - np.linalg.solve(delta[first:, first:], Q)
@@ -320,8 +313,7 @@ def matched_restriction(
     # Residuals of constraints are integrals of the unknowns, of which the coarse level represents the degree.
     fine, coarse, interpolation = _collocations(quad_type, num_nodes, coarse_nodes)
     spare = null_space(np.vander(fine.nodes, coarse_nodes + 1).T).T
-    inner = np.flatnonzero((coarse.nodes > 0.0) & (coarse.nodes < 1.0))
-    delta = qdelta_matrix(fine, qdelta)
+    inner, delta = np.flatnonzero((coarse.nodes > 0.0) & (coarse.nodes < 1.0)), qdelta_matrix(fine, qdelta)
 
     def restriction(weights: Vector) -> Vector:
         matrix = np.array(interpolation)

@@ -35,8 +35,7 @@ class Condition:
         if bool(is_zero) == self.vanishes:
             return
         shown = ", ".join(sorted(f"{symbol.name}={value:g}" for symbol, value in numbers.items()))
-        was = "taken for 0" if self.vanishes else "divided by"
-        now = "not 0" if self.vanishes else "0"
+        was, now = ("taken for 0", "not 0") if self.vanishes else ("divided by", "0")
         raise InputError(
             f"{self.expression} was {was} when model {self.model} was simplified, and is {now} with {shown}; "
             f"set parameters before simplifying"
@@ -118,8 +117,7 @@ class Constants:
         )
 
 
-# Difference of two start values, relative to the larger one or 1, up to which they are equal.
-START_TOLERANCE: Final = 1e-9
+START_TOLERANCE: Final = 1e-9  # Difference, relative to the larger one or 1, of equal start values.
 
 
 class Relation(NamedTuple):
@@ -217,10 +215,8 @@ class Starts:
         return self.constants.required(node) if needed else self.constants.value(node)
 
 
-# Highest order of derivative to which an unknown is differentiated in order to eliminate another one.
-HIGHEST_REQUIRED_ORDER: Final = 3
-# Largest ratio of the error of an eliminated unknown to the errors of the derivatives that give it.
-LARGEST_ERROR_FACTOR: Final = 100.0
+HIGHEST_REQUIRED_ORDER: Final = 3  # Highest derivative of an unknown that eliminates another one.
+LARGEST_ERROR_FACTOR: Final = 100.0  # Largest error of an eliminated unknown for those that give it.
 
 
 def sum_of(graph: Graph, terms: Iterable[tuple[int, int]], offset: int) -> int:

@@ -17,8 +17,7 @@ from dae_sdc.dae.values import uncached
 from dae_sdc.errors import InputError, require_number
 from dae_sdc.registry import unknown
 
-# Largest number of unknowns with which a function is called to find how many it has.
-MOST_UNKNOWNS: Final = 200
+MOST_UNKNOWNS: Final = 200  # Most unknowns with which a function is called to count its unknowns.
 TIMES: Final = ("t", "time", "tau")  # Names that tell an argument to be the time.
 
 

@@ -18,14 +18,11 @@ from dae_sdc.expressions.graph import Graph, Input, Program
 
 MOST_TIMES: Final = 1_000_000  # Times in a run at which conditions of time alone change.
 BORDER_POINTS: Final = 64  # Number of points of a border at which the two branches are compared.
-# Distance from a border, relative to 1 + abs of an unknown, at which branches have their usual size.
-BORDER_DISTANCE: Final = 1e-2
+BORDER_DISTANCE: Final = 1e-2  # Distance from a border, over 1 + abs(u), with the usual size of branches.
 BISECTIONS: Final = 60  # Halvings of a line on which a condition changes.
-# Difference of two branches, relative to their size, up to which there is no jump.
-BRANCH_TOLERANCE: Final = 1e-9
+BRANCH_TOLERANCE: Final = 1e-9  # Relative difference of two branches up to which there is no jump.
 MOST_KINKS: Final = 100  # Kinks, as of a long table, above which they are left to the step size.
-# Value of the flag, see :class:`Sided`, with which kinks are evaluated and jumps are held.
-KINKS_FREE: Final = 0.5
+KINKS_FREE: Final = 0.5  # The flag of :class:`Sided` with which kinks are evaluated and jumps held.
 # Operations that are not defined for all operands, or grow beyond all bounds with them.
 _PARTIAL: Final = frozenset(
     {Op.POW, Op.SQRT, Op.LOG, Op.ASIN, Op.ACOS, Op.ACOSH, Op.ATANH, Op.EXP, Op.SINH, Op.COSH}

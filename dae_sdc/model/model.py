@@ -27,8 +27,7 @@ sympy: Any = LaterModule("sympy")
 symbolic: Any = LaterModule("dae_sdc.model.sympy_input")
 
 TIME: Final = "t"  # Name of time.
-# Number of random points that are tried for one at which all entries of a Jacobian have values.
-MOST_RANDOM_POINTS = 8
+MOST_RANDOM_POINTS = 8  # Points that are tried for one with values of all entries of a Jacobian.
 MOST_DEFINITION_STEPS = 50  # Largest number of steps of Newton's method for auxiliary unknowns.
 
 

@@ -17,8 +17,7 @@ from dae_sdc.expressions.dag import MOVING, Op
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.model.tables import LookupTable
 
-# Largest number of rows of linear systems of expressions, which are solved by elimination.
-LARGEST_SOLVE: Final = 12
+LARGEST_SOLVE: Final = 12  # Most rows of linear systems of expressions, which elimination solves.
 
 
 class Untraceable(BaseException):
@@ -222,8 +221,7 @@ def _elementwise(name: str, *values: Any) -> Any:
 
 def array_of(values: Any) -> SymbolArray:
     """An array of scalars and numbers from lists, arrays or scalars."""
-    array = np.asarray(_plain(values), dtype=object)
-    return array.view(SymbolArray)
+    return np.asarray(_plain(values), dtype=object).view(SymbolArray)
 
 
 def _plain(value: Any) -> Any:
@@ -511,14 +509,14 @@ class ExecutionPaths:
     def _from(self, call: Callable[[], Any], path: dict[int, bool], left: Iterator[int]) -> Any:
         """The merged result of a call over all paths on which conditions have the values in ``path``."""
         self.count += 1
-        given = len(path)
+        decided = len(path)
         self._under_way.append((path, left))
         try:
             value = call()
         finally:
             self._under_way.pop()
         asked = list(path)
-        for k in reversed(range(given, len(asked))):
+        for k in reversed(range(decided, len(asked))):
             other = {condition: path[condition] for condition in asked[:k]} | {asked[k]: False}
             value = self._merged(asked[k], value, self._from(call, other, left))
         return value

@@ -160,16 +160,14 @@ def from_sympy(graph: Graph, expression: Any, resolve: Resolve) -> int:
             continue
         if parts is not None:
             nodes[id(item)] = _built(graph, item, [nodes[id(part)] for part in parts])
-            continue
-        if item.is_Symbol or isinstance(item, AppliedUndef | sympy.Derivative):
+        elif item.is_Symbol or isinstance(item, AppliedUndef | sympy.Derivative):
             node = resolve(item)
             if node is None:
                 raise InputError(f"{item} is no unknown and no parameter")
             nodes[id(item)] = node
-            continue
-        parts = _parts(item)
-        stack.append((item, parts))
-        stack.extend((part, None) for part in parts)
+        else:
+            parts = _parts(item)
+            stack += [(item, parts), *((part, None) for part in parts)]
     return nodes[id(expression)]
 
 

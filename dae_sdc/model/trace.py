@@ -79,12 +79,10 @@ class SymbolicParts:
         return Scalar(self.graph, self.graph.differentiate(node_of(self.graph, value), leaf.node))
 
 
-# Number of random points near the start at which equations are compared with the function.
-CHECKED_POINTS = 4
+CHECKED_POINTS = 4  # Random points near the start at which equations and function are compared.
 CHECKED_DISTANCE = 0.1  # Distance of these points from the start, relative to the sizes of the unknowns.
 EQUAL_VALUES = 1e-7  # Difference, relative to the value of an equation, up to which both are equal.
-# Difference that rounding explains, relative to the largest value of all equations.
-EQUAL_BY_ROUNDING = 1e-11
+EQUAL_BY_ROUNDING = 1e-11  # Difference by rounding, relative to the largest value of all equations.
 
 _Start = tuple[Vector | None, Vector | None]
 
@@ -415,8 +413,7 @@ def _values(problem: ProblemDAE, u: Vector, du: Vector, t: float) -> Vector:
     return np.array(problem.evaluate(problem.state(u), problem.state(du), t))
 
 
-# Difference between a function and its equations, relative to their terms, that rounding explains.
-JUMP_TOLERANCE = 1e-7
+JUMP_TOLERANCE = 1e-7  # Difference of function and equations by rounding, relative to their terms.
 
 
 class TracedEquations(FormEquations):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from functools import reduce
+from functools import partial, reduce
 from itertools import pairwise
 from typing import Any, Final, TypeAlias
 
@@ -18,10 +18,8 @@ from dae_sdc.model.tables import in_pieces, pieces_of
 
 MOST_BITS: Final = 4096  # Largest number of bits of numerator and denominator of a number together.
 LONGEST_NUMBER: Final = 400  # Largest number of digits of a number in the text.
-# Largest decimal exponent of numbers and powers in the text, that of a double.
-LARGEST_DECIMAL_EXPONENT: Final = 308
-# Largest binary exponent of a computed number, slightly below that of a double.
-LARGEST_BINARY_EXPONENT: Final = 1020
+LARGEST_DECIMAL_EXPONENT: Final = 308  # Largest one of numbers and powers in the text, that of a double.
+LARGEST_BINARY_EXPONENT: Final = 1020  # Largest one of a computed number, slightly below that of a double.
 
 _ZERO, _ONE, _MINUS_ONE = sympy.S.Zero, sympy.S.One, sympy.S.NegativeOne
 
@@ -45,13 +43,11 @@ def rational(text: str) -> Any:
     power = int(exponent or 0) if len(exponent) < 8 else 10**8 * (-1 if exponent[0] == "-" else 1)
     if len(digits) > LONGEST_NUMBER:
         raise InputError(f"a number of {len(digits)} digits is too long; write fewer")
-    size = power - len(part) + len(digits)
+    shift = power - len(part)
+    size = shift + len(digits)
     if abs(size) > LARGEST_DECIMAL_EXPONENT:
         raise InputError(f"the number {text} is too {'large' if size > 0 else 'small'}; use other units")
-    shift = power - len(part)
-    if shift >= 0:
-        return sympy.Integer(int(digits) * 10**shift)
-    return sympy.Rational(int(digits), 10**-shift)
+    return int(digits) * sympy.Integer(10) ** shift
 
 
 def _checked(number: Any) -> Any:
@@ -69,51 +65,45 @@ def minus(value: Any) -> Any:
     return times([_MINUS_ONE, value])
 
 
+def _parted(values: Iterable[Any], kind: Any) -> tuple[list[Any], list[Any]]:
+    """The numbers among the operands of sums or products, and the other operands."""
+    parts = [part for value in values for part in (value.args if isinstance(value, kind) else (value,))]
+    return [part for part in parts if part.is_Rational], [part for part in parts if not part.is_Rational]
+
+
+def _joined(kind: Any, operands: Sequence[Any]) -> Any:
+    return operands[0] if len(operands) == 1 else kind(*operands, evaluate=False)
+
+
+def _product(numbers: Iterable[Any]) -> Any:
+    return reduce(lambda product, number: _checked(product * number), numbers, _ONE)
+
+
 def plus(terms: Iterable[Any]) -> Any:
     """The sum of expressions."""
-    number, rest = _ZERO, []
-    for term in terms:
-        for part in term.args if term.is_Add else (term,):
-            if part.is_Rational:
-                number = number + part
-            else:
-                rest.append(part)
-    if number != 0 or not rest:
-        rest.append(_checked(number))
-    return rest[0] if len(rest) == 1 else sympy.Add(*rest, evaluate=False)
+    numbers, rest = _parted(terms, sympy.Add)
+    number = sum(numbers, _ZERO)
+    return _joined(sympy.Add, [*rest, _checked(number)] if number != 0 or not rest else rest)
 
 
 def times(factors: Iterable[Any]) -> Any:
     """The product of expressions."""
-    number, rest = _ONE, []
-    for factor in factors:
-        for part in factor.args if factor.is_Mul else (factor,):
-            if part.is_Rational:
-                number = _checked(number * part)
-            else:
-                rest.append(part)
+    numbers, rest = _parted(factors, sympy.Mul)
+    number = _product(numbers)
     if number == 0 or not rest:
         return number
-    if number != 1:
-        rest.insert(0, number)
-    return rest[0] if len(rest) == 1 else sympy.Mul(*rest, evaluate=False)
+    return _joined(sympy.Mul, rest if number == 1 else [number, *rest])
 
 
 def divided(value: Any, by: Any) -> Any:
     """The quotient of two expressions."""
-    number, over, under = _ONE, [], []
-    for part in by.args if by.is_Mul else (by,):
-        if part.is_Rational:
-            number = _checked(number * part)
-        elif part.is_Pow and part.exp.is_Rational:
-            over.append(power(part.base, -part.exp))
-        else:
-            under.append(part)
+    numbers, rest = _parted([by], sympy.Mul)
+    number, under = _product(numbers), [part for part in rest if not (part.is_Pow and part.exp.is_Rational)]
+    over = [power(part.base, -part.exp) for part in rest if part.is_Pow and part.exp.is_Rational]
     if number == 0:
         raise InputError("a division by zero; correct the divisor")
     if under:
-        whole = under[0] if len(under) == 1 else sympy.Mul(*under, evaluate=False)
-        over.append(sympy.Pow(whole, _MINUS_ONE, evaluate=False))
+        over.append(sympy.Pow(_joined(sympy.Mul, under), _MINUS_ONE, evaluate=False))
     return times([value, _ONE / number, *over])
 
 
@@ -129,13 +119,11 @@ def power(base: Any, exponent: Any) -> Any:
         raise InputError(f"the exponent {float(exponent):.6g} is too large or too long; write another form")
     if base.is_Pow and base.exp.is_Rational and abs(base.exp * exponent) > HIGHEST_POWER:
         raise InputError("a power of a power that is too large; write another form")
+    if base == 0 and exponent < 0:
+        raise InputError("a division by zero: a negative power of 0; correct the base")
+    if base in (0, 1):
+        return base
     if base.is_Rational:
-        if base == 0:
-            if exponent < 0:
-                raise InputError("a division by zero: a negative power of 0; correct the base")
-            return _ZERO
-        if base == 1:
-            return base
         bits = base.p.bit_length() + base.q.bit_length()
         if exponent.is_Integer:
             if bits * abs(int(exponent)) <= MOST_BITS:
@@ -180,16 +168,14 @@ def conditional(test: Any, holds: Any, otherwise: Any) -> Any:
 def choice(branches: Sequence[tuple[Any, Any]], other: Any) -> Any:
     """The value of the first branch whose condition holds, else ``other``; constant ones are evaluated."""
     kept: list[tuple[Any, Any]] = []
-    for condition, value in branches:
-        if condition == sympy.false:
-            continue
+    for condition, value in (*branches, (sympy.true, other)):
+        if condition != sympy.false:
+            kept.append((value, condition))
         if condition == sympy.true:
-            other = value
             break
-        kept.append((value, condition))
-    if not kept:
-        return other
-    pairs = [sympy.Tuple.__new__(ExprCondPair, *pair) for pair in (*kept, (other, sympy.true))]
+    if len(kept) == 1:
+        return kept[0][0]
+    pairs = [sympy.Tuple.__new__(ExprCondPair, *pair) for pair in kept]
     return sympy.Basic.__new__(sympy.Piecewise, *pairs)
 
 
@@ -225,8 +211,8 @@ _CONVERSIONS: Final[dict[str, tuple[Any, Any]]] = {
 }
 
 
-def _conversion(factor: Any, offset: Any) -> Callable[[Any], Any]:
-    return lambda value: plus([times([value, factor]), offset])
+def _converted(factor: Any, offset: Any, value: Any) -> Any:
+    return plus([times([value, factor]), offset])
 
 
 # Constants of ``Modelica.Constants``.
@@ -246,17 +232,14 @@ CONSTANTS: Final[dict[str, Any]] = {
         )
     },
 }
+_SYNONYMS: Final = {"ln": "log", "signum": "sign", "arcsin": "asin", "arccos": "acos", "arctan": "atan"}
 # Functions of numbers by name, each with the number of its arguments.
 FUNCTIONS: Final[dict[str, tuple[int, Callable[..., Any]]]] = {
     **{
         name: (1, _written(getattr(sympy, name)))
         for name in "sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh exp log sign".split()
     },
-    "ln": (1, _written(sympy.log)),
-    "signum": (1, _written(sympy.sign)),
-    "arcsin": (1, _written(sympy.asin)),
-    "arccos": (1, _written(sympy.acos)),
-    "arctan": (1, _written(sympy.atan)),
+    **{name: (1, _written(getattr(sympy, other))) for name, other in _SYNONYMS.items()},
     "atan2": (2, _written(sympy.atan2)),
     "log10": (1, lambda a: divided(sympy.log(a, evaluate=False), sympy.log(10, evaluate=False))),
     "sqrt": (1, lambda a: power(a, sympy.Rational(1, 2))),
@@ -269,7 +252,7 @@ FUNCTIONS: Final[dict[str, tuple[int, Callable[..., Any]]]] = {
     "div": (2, _div),
     "semiLinear": (3, lambda x, a, b: choice([(compared(">=", x, _ZERO), times([a, x]))], times([b, x]))),
     **{
-        f"Modelica.{package}.Conversions.{name}": (1, _conversion(*conversion))
+        f"Modelica.{package}.Conversions.{name}": (1, partial(_converted, *conversion))
         for package in ("Units", "SIunits")
         for name, conversion in _CONVERSIONS.items()
     },
@@ -278,8 +261,7 @@ FUNCTIONS: Final[dict[str, tuple[int, Callable[..., Any]]]] = {
 
 def extreme(largest: bool, values: Sequence[Any]) -> Any:
     """The largest or the smallest of some expressions."""
-    numbers = [value for value in values if value.is_Rational]
-    rest = [value for value in values if not value.is_Rational]
+    numbers, rest = _parted(values, ())
     if numbers:
         rest.append(max(numbers) if largest else min(numbers))
     return rest[0] if len(rest) == 1 else sympy.Basic.__new__(sympy.Max if largest else sympy.Min, *rest)
@@ -309,25 +291,18 @@ def extent(value: Any, extents: dict[int, tuple[int, int, Any]]) -> tuple[int, i
     """Depth of an expression, and number of its operators and operands when it is written out; cached."""
     stack = [value]
     while stack:
-        item = stack[-1]
-        if id(item) in extents:
-            stack.pop()
-            continue
+        item = stack.pop()
         missing = [part for part in item.args if id(part) not in extents]
         if missing:
-            stack.extend(missing)
-            continue
-        stack.pop()
-        depth, size = 0, 1
-        for part in item.args:
-            deep, long, _ = extents[id(part)]
-            depth, size = max(depth, deep), size + long
-        extents[id(item)] = depth + 1, size, item
+            stack += [item, *missing]
+        elif id(item) not in extents:
+            parts = [extents[id(part)] for part in item.args]
+            depth = max((part[0] for part in parts), default=0)
+            extents[id(item)] = depth + 1, 1 + sum(part[1] for part in parts), item
     return extents[id(value)][:2]
 
 
-# Largest number of elements of an array, and of variables and equations of a model.
-MOST_ELEMENTS: Final = 50_000
+MOST_ELEMENTS: Final = 50_000  # Most elements of an array, and most variables and equations of a model.
 Value: TypeAlias = Any  # An expression or a condition of SymPy, a text, or a list of values.
 
 
@@ -338,10 +313,10 @@ def is_condition(value: Value) -> bool:
 
 def scalar(value: Value) -> Any:
     """The value itself if it is one number, or an array of one; raises :class:`InputError` otherwise."""
-    if isinstance(value, list):
-        if len(value) == 1:
-            return scalar(value[0])
-        raise InputError(f"an array of {len(value)} where one number is expected; add a subscript")
+    while isinstance(value, list):
+        if len(value) != 1:
+            raise InputError(f"an array of {len(value)} where one number is expected; add a subscript")
+        value = value[0]
     if isinstance(value, str):
         raise InputError("a string where a number is expected")
     if is_condition(value):
@@ -367,9 +342,7 @@ def sizes(value: Value) -> list[int]:
 
 def each(function: Callable[[Any], Any], value: Value) -> Value:
     """A function applied to every element."""
-    if isinstance(value, list):
-        return [each(function, element) for element in value]
-    return function(scalar(value))
+    return [each(function, part) for part in value] if isinstance(value, list) else function(scalar(value))
 
 
 def add(terms: list[Value]) -> Value:
