@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -12,39 +12,10 @@ import sympy
 
 from dae_sdc.dae.branches import INITIAL
 from dae_sdc.model.sympy_input import Unknown
-from dae_sdc.modelica.arithmetic import (
-    MOST_ELEMENTS,
-    TRUTHS,
-    Value,
-    choice,
-    elements,
-    is_condition,
-    minus,
-    moving_in,
-    plus,
-)
+from dae_sdc.modelica import arithmetic, syntax
+from dae_sdc.modelica.arithmetic import MOST_ELEMENTS, Value, choice, elements, is_condition, minus, plus
 from dae_sdc.modelica.library import Basic, Bound, Change, Instance, Library, Member, Scope, Variable
-from dae_sdc.modelica.syntax import (
-    Alternatives,
-    Assertion,
-    Call,
-    ClassDefinition,
-    Component,
-    Connect,
-    Equal,
-    Equation,
-    Every,
-    Expression,
-    Extends,
-    For,
-    IfEquation,
-    Name,
-    Reactions,
-    Text,
-    When,
-    parts_of,
-    similar,
-)
+from dae_sdc.modelica.syntax import ClassDefinition, Equal, Equation, Expression, IfEquation, similar
 from dae_sdc.modelica.values import (
     AT_START,
     BEFORE,
@@ -70,13 +41,13 @@ class Vanishing(NamedTuple):
 
 
 # An equation in no loop, and in no choice whose conditions are decided.
-Single: TypeAlias = Equal | IfEquation | Connect | When | Assertion
+Single: TypeAlias = Equal | IfEquation | syntax.Connect | syntax.When | syntax.Assertion
 
 
 def unrolled(values: Values, equations: Iterable[Equation], scope: Scope) -> Iterator[tuple[Single, Scope]]:
     """Equations with what is in loops and decided choices in place of these, each with its scope."""
     for equation in equations:
-        if isinstance(equation, For):
+        if isinstance(equation, syntax.For):
             for inner in values.scopes(equation.indices, scope, equation.at, _TOO_MANY_TURNS):
                 values.spend(len(equation.body), equation.at)
                 yield from unrolled(values, equation.body, inner)
@@ -106,7 +77,9 @@ def vanishing(values: Values, equation: Equal | IfEquation, scope: Scope) -> Ite
         lists.append([])
         for part, inner in unrolled(values, body, scope):
             if not isinstance(part, Equal | IfEquation):
-                word = {Connect: "connect", When: "when", Assertion: "assert"}[type(part)]
+                word = {syntax.Connect: "connect", syntax.When: "when", syntax.Assertion: "assert"}[
+                    type(part)
+                ]
                 values.fail(part.at, f"{word} depends on an unknown here; move it out of if")
             lists[-1] += vanishing(values, part, inner)
     if len({len(items) for items in lists}) > 1:
@@ -147,9 +120,9 @@ class Reaction(NamedTuple):
     about: Mapping[str, Any]  # Further arguments of :meth:`Model.when`.
 
 
-def assigned_by(values: Values, equation: When, scope: Scope) -> Iterator[str]:
+def assigned_by(values: Values, equation: syntax.When, scope: Scope) -> Iterator[str]:
     """The names of the variables that a when-equation assigns."""
-    for item in parts_of(equation.branches):
+    for item in syntax.parts_of(equation.branches):
         if not isinstance(item, Equal) or item.reinit:
             continue
         for target in elements(values.value(item.left, scope)):
@@ -159,15 +132,13 @@ def assigned_by(values: Values, equation: When, scope: Scope) -> Iterator[str]:
             yield unknown.base
 
 
-def _changes(values: Values, reactions: Reactions, scope: Scope) -> tuple[dict[Any, Any], set[Any]]:
-    """The new values of variables by what happens where a condition begins to hold, and which are states."""
+def _changes(values: Values, equations: list[Equation], scope: Scope) -> tuple[dict[Any, Any], set[Any]]:
+    """The new values of variables by the equations where a condition begins to hold, and which are states."""
     changes: dict[Any, Any] = {}
     states: set[Any] = set()
-    for item in reactions.items:
-        if isinstance(item, Assertion):
-            continue
-        if isinstance(item, Alternatives):
-            tests, other = values.branches(item.branches, item.other, scope)
+    for item in equations:
+        if isinstance(item, IfEquation):
+            tests, other = values.branches(item.branches, item.other or [], scope)
             several = [_changes(values, part, scope) for part in (*(part for _, part in tests), other)]
             states |= set[Any]().union(*(also for _, also in several))
             pairs = []
@@ -176,13 +147,15 @@ def _changes(values: Values, reactions: Reactions, scope: Scope) -> tuple[dict[A
                 *alternatives, last = (news.get(target, keeps) for news, _ in several)
                 options = zip((test for test, _ in tests), alternatives, strict=True)
                 pairs.append((target, choice(list(options), last)))
-        else:
+        elif isinstance(item, Equal):
             targets, news = (elements(values.value(side, scope)) for side in (item.left, item.right))
             if len(targets) != len(news):
                 values.fail(item.at, f"{len(targets)} variables get {len(news)} values; give each its own")
             numbers = [values.truth(value, item.at) for value in news]
             pairs = list(zip(map(unknown_of, targets), numbers, strict=True))
             states |= {target for target, _ in pairs if item.reinit}
+        else:
+            continue
         for target, value in pairs:
             if target is None or target.order or target in changes:
                 values.fail(item.at, "this must be a variable, which gets one value in a branch")
@@ -191,26 +164,28 @@ def _changes(values: Values, reactions: Reactions, scope: Scope) -> tuple[dict[A
 
 
 def _told(
-    values: Values, reactions: Reactions, scope: Scope, holds: Any = sympy.true
+    values: Values, equations: list[Equation], scope: Scope, holds: Any = sympy.true
 ) -> Iterator[tuple[Any, dict[str, Any]]]:
     """When what happens tells something, and the arguments of :meth:`Model.when` that say so."""
-    for item in reactions.items:
-        if isinstance(item, Alternatives):
-            tests, other = values.branches(item.branches, item.other, scope)
+    for item in equations:
+        if isinstance(item, IfEquation):
+            tests, other = values.branches(item.branches, item.other or [], scope)
             before = holds
             for test, part in (*tests, (sympy.true, other)):
                 yield from _told(values, part, scope, sympy.And(before, test))
                 before = sympy.And(before, sympy.Not(test))
-        elif isinstance(item, Assertion):
+        elif isinstance(item, syntax.Assertion):
             condition, about = _said(values, item, scope)
             yield sympy.And(holds, sympy.Not(condition)), about
 
 
-def reactions_of(values: Values, states: dict[Any, Any], equation: When, scope: Scope) -> Iterator[Reaction]:
+def reactions_of(
+    values: Values, states: dict[Any, Any], equation: syntax.When, scope: Scope
+) -> Iterator[Reaction]:
     """The reactions of a when-equation; ``states``, which change last, stand for their values before it."""
     begun = False
-    for test, reactions in equation.branches:
-        changes, again = _changes(values, reactions, scope)
+    for test, equations in equation.branches:
+        changes, again = _changes(values, equations, scope)
         if wrong := again - states.keys():
             values.fail(
                 equation.at, f"reinit changes {min(map(str, wrong))}, which has no derivative; assign it"
@@ -223,7 +198,7 @@ def reactions_of(values: Values, states: dict[Any, Any], equation: When, scope: 
                 changes[target] = values.check(value.xreplace(new), equation.at)
         if any(not value.free_symbols.isdisjoint(assigned) for value in changes.values()):
             values.fail(equation.at, "the values of a when-equation depend on each other; use pre(...)")
-        told = [*_told(values, reactions, scope)]
+        told = [*_told(values, equations, scope)]
         for condition, holds, certain in _begins(values, test, scope):
             there = partial(_behind, condition=condition, certain=certain, states=states)
             news = {target: there(value) for target, value in changes.items()}
@@ -270,7 +245,9 @@ def _begins(values: Values, test: Expression, scope: Scope) -> Iterator[_Begin]:
         yield from begins
 
 
-def _ways(values: Values, condition: Any, moments: Mapping[Any, Call], scope: Scope) -> Iterator[_Begin]:
+def _ways(
+    values: Values, condition: Any, moments: Mapping[Any, syntax.Call], scope: Scope
+) -> Iterator[_Begin]:
     """Where one condition begins to hold, of which ``moments`` may hold at events alone."""
     at_start = condition_of(AT_START)
     never = dict.fromkeys((*moments, at_start), sympy.false)
@@ -286,12 +263,12 @@ def _ways(values: Values, condition: Any, moments: Mapping[Any, Call], scope: Sc
         for source, is_sure, certain in _moments(values, moment, call, scope):
             holds = condition.xreplace({**never, **also, **({moment: sympy.true} if is_sure else {})})
             yield source, sympy.And(holds, sympy.Not(held)), certain
-    if (other := _between_events(values, between)) not in TRUTHS:
+    if (other := _between_events(values, between)) not in arithmetic.TRUTHS:
         yield other, sympy.true, {}
 
 
 def _moments(
-    values: Values, moment: Any, call: Call, scope: Scope
+    values: Values, moment: Any, call: syntax.Call, scope: Scope
 ) -> Iterator[tuple[Any, bool, Mapping[Any, Any]]]:
     """Where a sample, an edge or a change may be, whether it is one there, and values that are certain."""
     if str(call.function) == "sample":
@@ -329,7 +306,7 @@ def _between_events(values: Values, condition: Any) -> Any:
     condition = condition.xreplace({AT_START: sympy.S.Zero, **between})
     for part in condition.atoms(sympy.Eq, sympy.Ne):
         # Numbers that events change are equal where neither is larger.
-        if all(symbol.name in values.discrete for symbol in moving_in(part)):
+        if all(symbol.name in values.discrete for symbol in arithmetic.moving_in(part)):
             a, b = part.args
             equal = isinstance(part, sympy.Eq)
             either = sympy.And(a <= b, b <= a) if equal else sympy.Or(a < b, b < a)
@@ -337,53 +314,46 @@ def _between_events(values: Values, condition: Any) -> Any:
     return condition
 
 
-def _said(values: Values, assertion: Assertion, scope: Scope) -> tuple[Any, dict[str, Any]]:
+def _said(values: Values, assertion: syntax.Assertion, scope: Scope) -> tuple[Any, dict[str, Any]]:
     """What is asserted, and the arguments of :meth:`Model.when` by which its violation is told."""
     arguments = [*assertion.call.arguments, *assertion.call.named.values()]
     ends = str(assertion.call.function) == "terminate"
-    if not (2, 1)[ends] <= len(arguments) <= (3, 1)[ends]:
-        what = (
-            "terminate takes a message"
-            if ends
-            else "assert takes a condition, a message, and perhaps a level"
-        )
-        values.fail(assertion.at, what)
+    if len(arguments) not in ((1,) if ends else (2, 3)):
+        takes = "a message" if ends else "a condition, a message, and perhaps a level"
+        values.fail(assertion.at, f"{assertion.call.function} takes {takes}")
     condition = sympy.false if ends else values.condition(arguments[0], scope)
     # Values that the message has as texts are not known before.
-    texts = [part.value for part in parts_of(arguments[not ends]) if isinstance(part, Text)]
+    texts = [part.value for part in syntax.parts_of(arguments[not ends]) if isinstance(part, syntax.Text)]
     message = "...".join(texts[::-1]).rstrip(" :") or ("terminate" if ends else "an assertion does not hold")
     warns = not ends and str(arguments[-1]).endswith("warning")
     return condition, {"message": message, "terminal": not warns, "success": ends}
 
 
-def told_by(values: Values, assertion: Assertion, scope: Scope) -> Iterator[Reaction]:
+def told_by(values: Values, assertion: syntax.Assertion, scope: Scope) -> Iterator[Reaction]:
     """What is told where an assertion ceases to hold, if it may."""
     condition, about = _said(values, assertion, scope)
     condition = _between_events(values, condition)
     if condition == sympy.false and about["terminal"]:
         values.fail(assertion.at, f"what is asserted does not hold: {about['message']}")
-    if condition not in TRUTHS:
+    if condition not in arithmetic.TRUTHS:
         yield Reaction(assertion.at, sympy.Not(condition), {}, about)
 
 
-class Held(NamedTuple):
-    """A Boolean variable whose equation has its value before, or that of another: events change it."""
+# A Boolean variable whose equation has its value before, or that of another, with the equation's place.
+_Held: TypeAlias = tuple[Variable, int, Callable[[], Value]]
 
-    variable: Variable
-    at: int  # The place of its equation.
-    value: Callable[[], Value]
 
-    def reactions(self, values: Values, states: dict[Any, Any]) -> Iterator[Reaction]:
-        """Its reactions: at the start, and where its condition begins and ceases to hold."""
-        condition = self.value()
-        holds = _between_events(values, condition) if is_condition(condition) else sympy.false
-        if self.variable.type != "Boolean" or holds in TRUTHS:
-            what = f"the equation of {self.variable.shown} has pre(...)"
-            values.fail(self.at, f"{what} and is no condition that holds for a while; write a when-equation")
-        unknown = Unknown(self.variable.name)
-        at_start = _behind(values.truth(condition, self.at), INITIAL, {}, states)
-        for begins, new in ((INITIAL, at_start), (holds, sympy.S.One), (sympy.Not(holds), sympy.S.Zero)):
-            yield Reaction(self.at, begins, {unknown: new}, {"implicit": True})
+def held_by(values: Values, states: dict[Any, Any], held: _Held) -> Iterator[Reaction]:
+    """The reactions of such a variable: at the start, and where its condition begins and ceases to hold."""
+    variable, at, value = held
+    condition = value()
+    holds = _between_events(values, condition) if is_condition(condition) else sympy.false
+    if variable.type != "Boolean" or holds in arithmetic.TRUTHS:
+        what = f"the equation of {variable.shown} has pre(...)"
+        values.fail(at, f"{what} and is no condition that holds for a while; write a when-equation")
+    at_start = _behind(values.truth(condition, at), INITIAL, {}, states)
+    for begins, new in ((INITIAL, at_start), (holds, sympy.S.One), (sympy.Not(holds), sympy.S.Zero)):
+        yield Reaction(at, begins, {Unknown(variable.name): new}, {"implicit": True})
 
 
 # Initial equations
@@ -395,7 +365,7 @@ def starts(values: Values, equation: Single, scope: Scope) -> Iterator[tuple[int
         values.fail(
             equation.at, "an initial equation depends on more than Boolean parameters; write its value"
         )
-    if isinstance(equation, Assertion):  # of unknowns it is passed over
+    if isinstance(equation, syntax.Assertion):  # of unknowns it is passed over
         list(told_by(values, equation, scope))
         return
     if not isinstance(equation, Equal):
@@ -413,11 +383,11 @@ def _started(values: Values, left: Value, right: Value, equation: Equal) -> Iter
     for unknown, other in ((left, right), (right, left)):
         if isinstance(unknown, Unknown) and not isinstance(other, list | str):
             value = values.check(values.as_number(other, equation.at), equation.at)
-            if not moving_in(value):
+            if not arithmetic.moving_in(value):
                 yield equation.at, unknown, value
                 return
     sides = [part for side in (left, right) for part in elements(side) if not isinstance(part, str)]
-    names = ", ".join(dict.fromkeys(str(symbol) for part in sides for symbol in moving_in(part)))
+    names = ", ".join(dict.fromkeys(str(symbol) for part in sides for symbol in arithmetic.moving_in(part)))
     values.fail(
         equation.at,
         f"the initial equation of {names or 'no unknown'} is not understood; "
@@ -439,7 +409,7 @@ class Connections:
         self._links: list[tuple[int, _Side, _Side]] = []
         self._signals: list[tuple[int, Variable, Variable]] = []  # Boolean and Integer ones.
 
-    def connect(self, equation: Connect, scope: Scope) -> None:
+    def connect(self, equation: syntax.Connect, scope: Scope) -> None:
         """Enter a connect-equation."""
         sides = equation.left, equation.right
         left, right = (self.values.lookup(name, scope) for name in sides)
@@ -448,7 +418,7 @@ class Connections:
                 raise self.values.unknown(name, scope)
         self._link(equation, (left, right), (_is_outside(sides[0], scope), _is_outside(sides[1], scope)))
 
-    def _link(self, equation: Connect, ends: tuple[Any, Any], outside: tuple[bool, bool]) -> None:
+    def _link(self, equation: syntax.Connect, ends: tuple[Any, Any], outside: tuple[bool, bool]) -> None:
         """Connect variables, connectors variable by variable, or arrays element by element."""
         self.values.spend(1, equation.at)
         left, right = ends
@@ -478,8 +448,8 @@ class Connections:
 
     def pass_on(self, has_value: Callable[[Variable], bool]) -> None:
         """Let Boolean and Integer variables stand for those with a value that they are connected with."""
-        waiting = self._signals
-        while waiting:
+        waiting, before = self._signals, 0
+        while len(waiting) != before:
             for at, left, right in waiting:
                 if has_value(left) and has_value(right):
                     pair = f"{left.shown} and {right.shown}"
@@ -487,10 +457,7 @@ class Connections:
                 if has_value(left) or has_value(right):
                     source, other = (left, right) if has_value(left) else (right, left)
                     self.values.defined[other.name] = partial(self.values.symbol, source)
-            left_over = [link for link in waiting if not has_value(link[1])]
-            if len(left_over) == len(waiting):
-                break
-            waiting = left_over
+            waiting, before = [link for link in waiting if not has_value(link[1])], len(waiting)
 
     def equations(self, flows: list[Variable]) -> Iterator[Vanishing]:
         """The equations of all connections."""
@@ -524,7 +491,7 @@ class Connections:
             yield Vanishing(at, plus(terms), where)
 
 
-def _is_outside(name: Name, scope: Scope) -> bool:
+def _is_outside(name: syntax.Name, scope: Scope) -> bool:
     """Whether a connector belongs to the class itself, and not to one of its components."""
     if scope.instance is None:
         return False
@@ -590,7 +557,7 @@ _NO_COMPONENTS: Final = ("package", "function")
 class _Kind:
     """Class and attributes of a component without its modifications."""
 
-    element: Component
+    element: syntax.Component
     base: ClassDefinition | Basic
     variability: str = ""
     causality: str = ""
@@ -615,7 +582,7 @@ class Flat:
         self.reactions: list[Reaction] = []
         self._count = 0
         at = definition.at
-        whole = Component(at, definition.name, Name(at, [(definition.name, [])]), [], None)
+        whole = syntax.Component(at, definition.name, syntax.Name(at, [(definition.name, [])]), [], None)
         kind, change = self._resolved(whole, Change(at), definition.parent or library.root)
         if isinstance(kind.base, Basic):
             self.fail(at, f"{definition.name} is a number and no model")
@@ -624,7 +591,7 @@ class Flat:
             if variable.variability:
                 values.symbol(variable)
         written, initial = self._unrolled(self._written), self._unrolled(self._initial)
-        whens = [(item, scope) for item, scope in written if isinstance(item, When)]
+        whens = [(item, scope) for item, scope in written if isinstance(item, syntax.When)]
         for when in whens:
             names = {*assigned_by(values, *when)}
             if twice := sorted(names & values.discrete):
@@ -634,9 +601,9 @@ class Flat:
             values.discrete |= names
         connections = Connections(values)
         for item, scope in written:
-            if isinstance(item, Connect):
+            if isinstance(item, syntax.Connect):
                 connections.connect(item, scope)
-        self._held: list[Held] = []
+        self._held: list[_Held] = []
         for variable in self.variables:
             if variable.value is not None and not variable.variability and variable.type != "Real":
                 self._define(variable, variable.value.expression, partial(values.bound, variable.value))
@@ -647,7 +614,7 @@ class Flat:
         for item, scope in written:
             if isinstance(item, Equal | IfEquation):
                 self.equations += vanishing(values, item, scope)
-            self._require_few(self.equations, item.at)
+            self._require_few(len(self.equations), item.at, "equations")
         self.equations += [*self._tables, *connections.equations(self._flows)]
         # Start values by the initial equations: place in the text, unknown or derivative, value.
         self.starts = [start for item in initial for start in starts(values, *item)]
@@ -658,7 +625,7 @@ class Flat:
         written_out = [
             item.expression for item in self.equations if whens and item.expression not in constant
         ]
-        moving = {symbol for expression in written_out for symbol in moving_in(expression)}
+        moving = {symbol for expression in written_out for symbol in arithmetic.moving_in(expression)}
         names = {symbol.base for symbol in moving if isinstance(symbol, Unknown) and symbol.order}
         for name in sorted(names & values.discrete):
             self.fail(whens[0][0].at, f"{name} has a derivative and is given a value by when; write reinit")
@@ -666,14 +633,14 @@ class Flat:
         values.at_event = True
         for when in whens:
             self.reactions += [*reactions_of(values, states, *when)]
-        self.reactions += [item for held in self._held for item in held.reactions(values, states)]
+        self.reactions += [item for held in self._held for item in held_by(values, states, held)]
         for item, scope in written:
-            if isinstance(item, Assertion):
+            if isinstance(item, syntax.Assertion):
                 self.reactions += told_by(values, item, scope)
 
     def _defines(self, equation: Single, scope: Scope) -> bool:
         """Whether an equation gives a Boolean or Integer variable its value, which is kept then."""
-        if not isinstance(equation, Equal) or not isinstance(equation.left, Name):
+        if not isinstance(equation, Equal) or not isinstance(equation.left, syntax.Name):
             return False
         variables, right = elements(self.values.lookup(equation.left, scope)), equation.right
         if not all(isinstance(item, Variable) and item.type != "Real" for item in variables):
@@ -693,9 +660,12 @@ class Flat:
     def _define(self, variable: Variable, expression: Expression, value: Callable[[], Value]) -> None:
         if variable.name in self.values.defined or variable.name in self.values.discrete:
             self.fail(expression.at, f"{variable.shown} has two values; remove one")
-        if any(isinstance(part, Call) and str(part.function) in AT_EVENTS for part in parts_of(expression)):
+        if any(
+            isinstance(part, syntax.Call) and str(part.function) in AT_EVENTS
+            for part in syntax.parts_of(expression)
+        ):
             self.values.discrete.add(variable.name)
-            self._held.append(Held(variable, expression.at, value))
+            self._held.append((variable, expression.at, value))
         else:
             self.values.defined[variable.name] = value
 
@@ -705,12 +675,12 @@ class Flat:
         for equations, scope in section:
             for item in unrolled(self.values, equations, scope):
                 single.append(item)
-                self._require_few(single, item[0].at)
+                self._require_few(len(single), item[0].at, "equations")
         return single
 
-    def _require_few(self, equations: Sequence[object], at: int) -> None:
-        if len(equations) > MOST_ELEMENTS:
-            self.fail(at, f"there are more than {MOST_ELEMENTS} equations")
+    def _require_few(self, count: int, at: int, what: str) -> None:
+        if count > MOST_ELEMENTS:
+            self.fail(at, f"there are more than {MOST_ELEMENTS} {what}")
 
     def _of_declarations(self) -> Iterator[Vanishing]:
         """The equations of discrete unknowns, which events alone change, then those of declared values."""
@@ -752,7 +722,7 @@ class Flat:
             self.fail(definition.at, f"function {definition.name} is used like a model")
         names: set[str] = set()
         for element in definition.elements:
-            if isinstance(element, Component):
+            if isinstance(element, syntax.Component):
                 if element.name in names:
                     self.fail(element.at, f"{element.name} is declared twice; rename or remove one")
                 names.add(element.name)
@@ -760,8 +730,8 @@ class Flat:
         scope = Scope(instance, definition)
         for element in sorted(definition.elements, key=_rank):
             declared = Change.of(element.modification, element.at, scope)
-            if isinstance(element, Extends):
-                base = Component(element.at, str(element.base), element.base, [], None)
+            if isinstance(element, syntax.Extends):
+                base = syntax.Component(element.at, str(element.base), element.base, [], None)
                 kind, more = self._resolved(base, declared, definition)
                 if isinstance(kind.base, Basic) or kind.sizes:
                     message = f"{element.base} cannot be extended by a model; extend a model"
@@ -792,7 +762,7 @@ class Flat:
     # Components
 
     def _resolved(
-        self, element: Component, change: Change, definition: ClassDefinition, variability: str = ""
+        self, element: syntax.Component, change: Change, definition: ClassDefinition, variability: str = ""
     ) -> tuple[_Kind, Change]:
         """The class of a component after resolving ``type A = B``, and its modifications with those of A."""
         seen = set[ClassDefinition]()
@@ -820,12 +790,12 @@ class Flat:
         return kind, change
 
     def _sizes(
-        self, declared: list[Expression], element: Component, change: Change, scope: Scope
+        self, declared: list[Expression], element: syntax.Component, change: Change, scope: Scope
     ) -> list[int]:
         """The sizes of an array; the size for a colon is that of the value."""
         sizes: list[int] = []
         for dimension, size in enumerate(declared):
-            if isinstance(size, Every):
+            if isinstance(size, syntax.Every):
                 if change.bound is None:
                     self.fail(size.at, f"the size of {element.name} is open; write a number")
                 part: Value = self.values.bound(change.bound)
@@ -861,8 +831,7 @@ class Flat:
         if index:
             shown = f"{shown}[{','.join(map(str, index))}]"
         self._count += 1
-        if self._count > MOST_ELEMENTS:
-            self.fail(kind.element.at, f"there are more than {MOST_ELEMENTS} variables and components")
+        self._require_few(self._count, kind.element.at, "variables and components")
         if isinstance(base, Basic):
             if base.type in ("CombiTable1Ds", "CombiTable1D"):
                 return self._table(shown, kind, base, change)
@@ -928,9 +897,9 @@ class Flat:
         return Instance(shown, None, {"u": inputs[0] if single else [*inputs], "y": [*outputs]})
 
 
-def _rank(element: Component | Extends) -> int:
+def _rank(element: syntax.Component | syntax.Extends) -> int:
     """Rank by which an element is entered: first the elements on which sizes of others may depend."""
-    if isinstance(element, Extends):
+    if isinstance(element, syntax.Extends):
         return 1
     if not element.variability:
         return 3

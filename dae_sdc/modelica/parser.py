@@ -7,16 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
 from dae_sdc.modelica import syntax
-from dae_sdc.modelica.syntax import (
-    MOST_PARTS,
-    REFUSED_CALLS,
-    Operation,
-    Precedence,
-    Source,
-    Token,
-    Words,
-    shown,
-)
+from dae_sdc.modelica.syntax import REFUSED_CALLS, Operation, Precedence, Token, Words, shown
 
 _Part = TypeVar("_Part")
 
@@ -127,9 +118,7 @@ class ExpressionParser(Words):
             return syntax.Array(at, items, indices)
         if text == "[":
             self.take()
-            rows = [self.listed(self.expression)]
-            while self.takes(";"):
-                rows.append(self.listed(self.expression))
+            rows = self.listed(lambda: self.listed(self.expression), ";")
             self.close("]", at)
             return syntax.Matrix(at, rows)
         if text == "end" and kind == "word":
@@ -194,17 +183,17 @@ class ExpressionParser(Words):
 
     def count(self, parts: Sequence[object]) -> None:
         """Refuse a name of more parts than any class has levels."""
-        if len(parts) > MOST_PARTS:
-            self.fail(f"a name of more than {MOST_PARTS} parts; write it with fewer dots")
+        if len(parts) > syntax.MOST_PARTS:
+            self.fail(f"a name of more than {syntax.MOST_PARTS} parts; write it with fewer dots")
 
     def subscripts(self) -> list[syntax.Expression]:
         """The subscripts in the square brackets that are next; none if there are no brackets."""
         if self.now.text != "[":
             return []
         begin = self.take().at
-        subscripts: list[syntax.Expression] = []
-        while not subscripts or self.takes(","):
-            subscripts.append(syntax.Every(self.take().at) if self.now.text == ":" else self.expression())
+        subscripts = self.listed(
+            lambda: syntax.Every(self.take().at) if self.now.text == ":" else self.expression()
+        )
         self.close("]", begin)
         return subscripts
 
@@ -225,6 +214,9 @@ def _apply(precedence: Precedence, token: Token, operands: list[syntax.Expressio
         operands[-1] = Operation(left.at, precedence, [("", left), (sign, right)])
 
 
+_IN_WHEN: Final = ("elsewhen", "elseif", "else", "end")  # What ends the equations in a when-equation.
+
+
 class EquationParser(ExpressionParser):
     """Parser of the equations in a section of a class."""
 
@@ -232,7 +224,7 @@ class EquationParser(ExpressionParser):
         """Equations up to one of the words ``ends``, which is not taken."""
         equations: list[syntax.Equation] = []
         while self.now.kind != "end" and not (self.now.kind == "word" and self._ends(ends)):
-            equations.append(self._equation())
+            equations.append(self._equation(ends == _IN_WHEN))
             self.skip_annotation()
             self.need(";", "behind an equation")
         return equations
@@ -242,18 +234,19 @@ class EquationParser(ExpressionParser):
         text, is_section = self.now.text, self.behind.text in ("equation", "algorithm")
         return text in ends and (text != "initial" or is_section)
 
-    def _equation(self) -> syntax.Equation:
+    def _equation(self, in_when: bool) -> syntax.Equation:
         self.refuse()
         at, text = self.now.at, self.now.text
-        if text in REFUSED_CALLS and self.behind.text == "(":
-            self.fail(REFUSED_CALLS[text])
-        if text == "assert" and self.behind.text == "(":
-            return syntax.Assertion(at, self.call(self.name()))
-        if text == "if" and self.now.kind == "word":
+        if text in ("assert", *REFUSED_CALLS) and self.behind.text == "(":
+            return self._called(at, text, in_when)
+        if in_when and text in ("for", "when", "connect"):
+            self.fail(f"{text} in a when-equation is not understood; write it around or behind it")
+        if text == "if":
             self.deeper()
             self.take()
-            branches = self.branches("elseif", lambda: self.equations(("elseif", "else", "end")))
-            other = self.equations(("end",)) if self.takes("else") else None
+            ends = _IN_WHEN if in_when else ("elseif", "else", "end")
+            branches = self.branches("elseif", lambda: self.equations(ends))
+            other = self.equations(ends if in_when else ("end",)) if self.takes("else") else None
             self._end("if", "if-equation", at)
             return syntax.IfEquation(at, branches, other)
         if text == "for":
@@ -266,7 +259,7 @@ class EquationParser(ExpressionParser):
             return syntax.For(at, indices, body)
         if self.takes("when"):
             self.deeper()
-            when = syntax.When(at, self.branches("elsewhen", self._reactions))
+            when = syntax.When(at, self.branches("elsewhen", lambda: self.equations(_IN_WHEN)))
             self._end("when", "when-equation", at)
             return when
         if self.takes("connect"):
@@ -277,12 +270,6 @@ class EquationParser(ExpressionParser):
             self.need(")", "behind two connectors")
             self.note()
             return syntax.Connect(at, left, right)
-        return self._equal(at)
-
-    def _equal(self, at: int) -> syntax.Equal:
-        """An equation of two sides."""
-        if self.now.text in ("for", "when", "connect") and self.now.kind == "word":
-            self.fail(f"{self.now.text} in a when-equation is not understood; write it around or behind it")
         left_side = self.expression()
         if self.now.text in (":=", "=="):
             self.fail(f"{self.now.text} in an equation; write =")
@@ -291,29 +278,16 @@ class EquationParser(ExpressionParser):
         self.need("=", "in an equation")
         return syntax.Equal(at, left_side, self.expression(), self.note())
 
-    def _reactions(self) -> syntax.Reactions:
-        """What happens by a branch of a when-equation."""
-        reactions = syntax.Reactions(self.now.at)
-        while self.now.kind != "end" and self.now.text not in ("elsewhen", "elseif", "else", "end"):
-            at, text = self.now.at, self.now.text
-            if self.takes("if"):
-                self.deeper()
-                branches = self.branches("elseif", self._reactions)
-                other = self._reactions() if self.takes("else") else syntax.Reactions(at)
-                self._end("if", "if-equation", at)
-                reactions.items.append(syntax.Alternatives(at, branches, other))
-            elif text not in ("reinit", "terminate", "assert") or self.behind.text != "(":
-                reactions.items.append(self._equal(at))
-            elif text == "reinit":
-                arguments = self.call(self.name()).arguments
-                if len(arguments) != 2:
-                    self.fail("reinit takes a variable and its value", at)
-                reactions.items.append(syntax.Equal(at, arguments[0], arguments[1], reinit=True))
-            else:
-                reactions.items.append(syntax.Assertion(at, self.call(self.name())))
-            self.skip_annotation()
-            self.need(";", "behind an equation")
-        return reactions
+    def _called(self, at: int, text: str, in_when: bool) -> syntax.Equation:
+        """An assertion, or one of the calls that stand in when-equations."""
+        if text in REFUSED_CALLS and not in_when:
+            self.fail(REFUSED_CALLS[text])
+        call = self.call(self.name())
+        if text != "reinit":
+            return syntax.Assertion(at, call)
+        if len(call.arguments) != 2:
+            self.fail("reinit takes a variable and its value", at)
+        return syntax.Equal(at, call.arguments[0], call.arguments[1], reinit=True)
 
     def _end(self, word: str, what: str, at: int) -> None:
         """Take ``end if`` or ``end for`` of an equation that begins at the place ``at``."""
@@ -330,7 +304,7 @@ _SECTIONS: Final = tuple("equation initial algorithm public protected end annota
 _READ_ANNOTATIONS: Final = ("experiment", "Documentation")
 
 
-def parse(source: Source) -> syntax.ClassDefinition:
+def parse(source: syntax.Source) -> syntax.ClassDefinition:
     """The classes of a text, inside a class without a name."""
     return _ClassParser(source).file()
 
@@ -435,11 +409,8 @@ class _ClassParser(EquationParser):
             self._elements(definition)
         elif token.text == "algorithm":
             if definition.kind != "function":
-                self.fail(
-                    f"an algorithm section in {definition.kind} {definition.name} is not understood; "
-                    "write equations",
-                    token.at,
-                )
+                what = f"an algorithm section in {definition.kind} {definition.name}"
+                self.fail(f"{what} is not understood; write equations", token.at)
             definition.algorithm = token.at
             self._assignments(definition)
         else:  # flat texts declare the functions of the language by external "builtin"
@@ -455,10 +426,8 @@ class _ClassParser(EquationParser):
         while self.now.text not in _SECTIONS and self.now.kind != "end":
             self.refuse()
             if self.now.text in ("if", "for", "assert", *REFUSED_CALLS):
-                self.fail(
-                    f"{self.now.text} in the algorithm of {definition.name} is not understood; "
-                    "write NAME := EXPRESSION"
-                )
+                what = f"{self.now.text} in the algorithm of {definition.name}"
+                self.fail(f"{what} is not understood; write NAME := EXPRESSION")
             at, name = self.now.at, self.name()
             self.need(":=", "in an algorithm")
             definition.statements.append(syntax.Assignment(at, name, self.expression()))

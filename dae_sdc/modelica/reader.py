@@ -160,13 +160,8 @@ class _Builder:
         flat = self.flat(definition)
         self.check_replaced(flat)
         interval, dt = self.experiment(definition)
-        model = Model(
-            definition.name.strip("'"),
-            title=definition.description,
-            interval=interval,
-            dt=dt,
-            reference=self.documentation(definition),
-        )
+        title, reference = definition.description, self.documentation(definition)
+        model = Model(definition.name.strip("'"), title=title, interval=interval, dt=dt, reference=reference)
         for variable in flat.variables:
             enter = self.parameter if variable.variability else self.unknown
             self.values.wrapped(variable.at, enter, model, variable)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final
 
 import sympy
@@ -27,6 +27,8 @@ from dae_sdc.modelica.values import (
 )
 
 HIGHEST_DIFF_ORDER: Final = 10  # Largest order k of a derivative that is written ``diff(x, t$k)``.
+
+_exact: Final = lru_cache(10_000)(arithmetic.rational)  # The same numbers come again and again in loops.
 
 _NO_FUNCTIONS: Final = (
     "delay terminal reinit cardinality previous hold spatialDistribution "
@@ -174,9 +176,8 @@ def _built_in(values: Values, item: Call, scope: Scope) -> Value:
             return _CALLS[name](values, item, scope)
         short = name.removeprefix("Modelica.Math.")
         if short in arithmetic.FUNCTIONS:
-            count, function = arithmetic.FUNCTIONS[short]
-            if short == "arctan" and len(item.arguments) == 2:
-                count, function = arithmetic.FUNCTIONS["atan2"]
+            is_of_two = short == "arctan" and len(item.arguments) == 2
+            count, function = arithmetic.FUNCTIONS["atan2" if is_of_two else short]
             numbers = [arithmetic.scalar(value) for value in _arguments(values, item, scope, count)]
             return function(*numbers)
     text = str(item.function)
@@ -289,16 +290,16 @@ def _before(values: Values, item: Call, scope: Scope) -> Value:
     place = item.arguments[0]
     shown = values.lookup(place, scope) if isinstance(place, syntax.Name) else None
     if isinstance(shown, Variable) and shown.name in values.defined:
-        before = before_event(shown.name)
-        return value if not values.at_event else condition_of(before) if shown.type == "Boolean" else before
-    variable = unknown_of(value)
-    if variable is None:
+        name = shown.name
+    elif (variable := unknown_of(value)) is not None:
+        name = variable.base
+        values.kept.setdefault(name, item.at)
+    else:
         values.fail(item.at, NOT_DISCRETE)
     if not values.at_event:
-        values.kept.setdefault(variable.base, item.at)
         return value
-    before = before_event(variable.base)
-    return before if variable == value else condition_of(before)
+    before = before_event(name)
+    return condition_of(before) if arithmetic.is_condition(value) else before
 
 
 def _changed(values: Values, item: Call, scope: Scope) -> Value:
@@ -436,7 +437,7 @@ _CALLS: Final[dict[str, Rule]] = {
 }
 # The rule of every form.
 RULES: Final[Mapping[type, Rule]] = {
-    syntax.Number: lambda values, item, scope: values.literal(item),
+    syntax.Number: lambda values, item, scope: _exact(item.text),
     syntax.Text: lambda values, item, scope: item.value,
     syntax.Truth: lambda values, item, scope: sympy.true if item.value else sympy.false,
     syntax.Every: lambda values, item, scope: values.fail(item.at, "a colon where a value is expected"),

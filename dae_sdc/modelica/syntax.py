@@ -185,10 +185,10 @@ class Words:
         self.p += 1
         return token.text
 
-    def listed(self, part: Callable[[], _Part]) -> list[_Part]:
-        """Parts with commas between them, each read by a function."""
+    def listed(self, part: Callable[[], _Part], between: str = ",") -> list[_Part]:
+        """Parts with commas, or another word, between them, each read by a function."""
         parts = [part()]
-        while self.takes(","):
+        while self.takes(between):
             parts.append(part())
         return parts
 
@@ -232,10 +232,8 @@ class Words:
         """Increase :attr:`depth`, with an error if it is too large; the caller decreases it at the end."""
         self.depth += 1
         if self.depth > DEEPEST_NESTING:
-            self.fail(
-                f"this is nested more than {DEEPEST_NESTING} deep; "
-                "write parts of it as variables of their own"
-            )
+            what = f"this is nested more than {DEEPEST_NESTING} deep"
+            self.fail(f"{what}; write parts of it as variables of their own")
 
     def refuse(self) -> None:
         """Raise InputError if the next word begins an unsupported construct."""
@@ -432,23 +430,10 @@ class Connect(Part):
     right: Name
 
 
-class Reactions(Part):
-    """What happens where a condition begins to hold: variables get values, and what holds is told."""
-
-    items: list[Equal | Alternatives | Assertion] = field(default_factory=list)
-
-
-class Alternatives(Part):
-    """An if-equation in a when-equation."""
-
-    branches: list[tuple[Expression, Reactions]]
-    other: Reactions
-
-
 class When(Part):
-    """A when-equation: conditions, and what happens where each of them begins to hold."""
+    """A when-equation: conditions, and the equations by which variables change where each begins to hold."""
 
-    branches: list[tuple[Expression, Reactions]]
+    branches: list[tuple[Expression, list[Equation]]]
 
 
 class Assertion(Part):

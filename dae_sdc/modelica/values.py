@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -74,7 +74,6 @@ class Values:
         self._symbols: dict[Variable, Any] = {}
         self._waiting: set[Variable] = set()
         self._constants: dict[syntax.Component, Any] = {}
-        self._literals: dict[str, Any] = {}
 
     def value(self, expression: syntax.Expression, scope: Scope) -> Value:
         """The value of an expression."""
@@ -102,12 +101,6 @@ class Values:
     def number(self, expression: syntax.Expression, scope: Scope) -> Any:
         """The value of an expression that must be one number."""
         return self.as_number(self.value(expression, scope), expression.at)
-
-    def literal(self, item: syntax.Number) -> Any:
-        """The exact value of a number in the text."""
-        if item.text not in self._literals:
-            self._literals[item.text] = arithmetic.rational(item.text)
-        return self._literals[item.text]
 
     def condition(self, expression: syntax.Expression, scope: Scope) -> Any:
         """The value of an expression that must be a condition."""
@@ -310,9 +303,7 @@ class Values:
 
     def lookup(self, name: syntax.Name, scope: Scope) -> Any:
         """The member, or list of members, that a name refers to; None if there is none."""
-        if scope.instance is None:
-            return None
-        first = member(name, scope.instance)
+        first = None if scope.instance is None else member(name, scope.instance)
         if first is None:
             return None
         item, rest = first
@@ -344,7 +335,7 @@ class Values:
         if isinstance(first, syntax.Every):
             return [self._picked(element, rest, scope, name) for element in item]
         if isinstance(first, syntax.Range):
-            numbers: Iterable[int] = self.range(first, scope)
+            numbers: Sequence[int] = self.range(first, scope)
         else:
             numbers = [self.integer(first, scope, f"the subscript of {name}")]
         elements = []
