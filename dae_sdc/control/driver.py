@@ -156,7 +156,6 @@ class GridOfSteps(StepRequests):
     def begin(self, step: Any, t0: float, u0: Any) -> None:
         """Begin a run."""
         self._grid, self._off, self._given = t0, False, None
-        self.repeats = False  # Whether the size of the step that comes next was given.
 
     def at_stop(self, time: float) -> bool:
         """Whether the equations have a kink or a jump at the time that an accepted step has come to."""
@@ -164,10 +163,14 @@ class GridOfSteps(StepRequests):
         breakpoints = self._problem.breakpoints(time - 2 * near, time + 2 * near)
         return any(abs(stop - time) <= near for stop in breakpoints)
 
+    @property
+    def repeats(self) -> bool:
+        """Whether a size is given for the next step."""
+        return self._given is not None
+
     def next(self, now: float, t_end: float) -> float | None:
         """Size of the step from ``now``; None where pySDC's holds."""
         given, self._given = self._given, None
-        self.repeats = given is not None
         if given is not None:
             self._grid, self._off = self._grid if self._off else now, True
             return given
@@ -183,8 +186,12 @@ class GridOfSteps(StepRequests):
         return last_step(now, max(meets, t_end)) if meets >= t_end - near else meets - now
 
     def get_state(self) -> dict[str, Any]:
-        """All that later steps depend on, by the names of the attributes."""
+        """All that later steps depend on."""
         return {name: value for name, value in vars(self).items() if name != "_problem"}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Take what :meth:`get_state` gave."""
+        vars(self).update(state)
 
 
 def last_step(now: float, end: float) -> float:
@@ -382,7 +389,7 @@ class StepDriver(Control):
                 L.params.dt = last_step(now, end)
             return
         chosen = [step.levels[0].status.dt_new for step in controller.steps]
-        first, self._repeating = self.sizes.next(now, Tend), self.sizes.repeats
+        self._repeating, first = self.sizes.repeats, self.sizes.next(now, Tend)
         if first is None or (not self._repeating and any(dt is not None for dt in chosen)):
             return
         for number, step in enumerate(controller.steps, 0 if comm is None else S.status.slot):
@@ -429,7 +436,7 @@ class StepDriver(Control):
         if self.events is not None:
             self.events.unpack(state["events"])
         if state["sizes"] is not None:
-            vars(self.sizes).update(state["sizes"])
+            self.sizes.set_state(state["sizes"])
 
 
 def _stop_computing(S: Any) -> None:

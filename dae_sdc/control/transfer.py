@@ -171,13 +171,7 @@ class TransferDAE(BaseTransfer):  # type: ignore[misc]
         self._start, self._values, self._derivatives = np.empty(0), np.empty(0), np.empty(0)
 
     def restrict(self) -> None:
-        """Set the iterate and the right-hand sides of the coarse level from the fine one.
-
-        Raises
-        ------
-        UnlockError
-            If the fine level has no iterate yet.
-        """
+        """Set coarse iterate and right-hand sides from the fine ones; UnlockError before there are any."""
         F, G = self.fine, self.coarse
         if not F.status.unlocked:
             raise UnlockError("fine level is still locked, cannot use data from there")
@@ -210,13 +204,7 @@ class TransferDAE(BaseTransfer):  # type: ignore[misc]
         G.fold[1:] = [attach(row, G.prob.n_diff) for row in derivatives]
 
     def prolong(self) -> None:
-        """Add to the iterate of the fine level what the coarse level has changed since the restriction.
-
-        Raises
-        ------
-        UnlockError
-            If nothing has been restricted yet.
-        """
+        """Add to the fine iterate the coarse changes since the restriction; UnlockError without one."""
         F, G = self.fine, self.coarse
         if G.sweep.failure is not None:
             F.sweep.failure = G.sweep.failure

@@ -233,8 +233,7 @@ def _number(graph: Graph, item: Any) -> int:
     if isinstance(item, NumberSymbol) or (item.is_Float and item._prec <= 53):
         return graph.constant(float(item))
     if item.is_Float:
-        exact = sympy.Rational(item)
-        return graph.constant(Fraction(int(exact.p), int(exact.q)))
+        return _number(graph, sympy.Rational(item))
     raise InputError(f"the number {item} cannot be used in an equation")
 
 

@@ -179,11 +179,6 @@ def choice(branches: Sequence[tuple[Any, Any]], other: Any) -> Any:
     return sympy.Basic.__new__(sympy.Piecewise, *pairs)
 
 
-def _written(function: Any) -> Callable[..., Any]:
-    """A SymPy function that is not evaluated."""
-    return lambda *operands: function(*operands, evaluate=False)
-
-
 def _floor(a: Any) -> Any:
     return sympy.Integer(a.p // a.q) if a.is_Rational else sympy.floor(a, evaluate=False)
 
@@ -236,16 +231,15 @@ _SYNONYMS: Final = {"ln": "log", "signum": "sign", "arcsin": "asin", "arccos": "
 # Functions of numbers by name, each with the number of its arguments.
 FUNCTIONS: Final[dict[str, tuple[int, Callable[..., Any]]]] = {
     **{
-        name: (1, _written(getattr(sympy, name)))
+        name: (1, partial(getattr(sympy, name), evaluate=False))
         for name in "sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh exp log sign".split()
     },
-    **{name: (1, _written(getattr(sympy, other))) for name, other in _SYNONYMS.items()},
-    "atan2": (2, _written(sympy.atan2)),
+    **{name: (1, partial(getattr(sympy, other), evaluate=False)) for name, other in _SYNONYMS.items()},
+    "atan2": (2, partial(sympy.atan2, evaluate=False)),
     "log10": (1, lambda a: divided(sympy.log(a, evaluate=False), sympy.log(10, evaluate=False))),
     "sqrt": (1, lambda a: power(a, sympy.Rational(1, 2))),
     "abs": (1, lambda a: abs(a) if a.is_Rational else sympy.Abs(a, evaluate=False)),
-    "floor": (1, _floor),
-    "integer": (1, _floor),
+    **dict.fromkeys(("floor", "integer"), (1, _floor)),
     "ceil": (1, lambda a: minus(_floor(minus(a)))),
     "mod": (2, lambda a, b: plus([a, minus(times([_floor(divided(a, b)), b]))])),
     "rem": (2, lambda a, b: plus([a, minus(times([_div(a, b), b]))])),

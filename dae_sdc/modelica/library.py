@@ -195,9 +195,7 @@ class Library:
     """The classes of a text, and the predefined ones."""
 
     def __init__(self, root: ClassDefinition, source: Source) -> None:
-        self.root = root
-        self.source = source
-        self.fail = source.fail
+        self.root, self.source, self.fail = root, source, source.fail
         self._classes: dict[tuple[str, ClassDefinition], ClassDefinition | Basic | None] = {}
         self._bases: dict[ClassDefinition, list[ClassDefinition]] = {}
 
@@ -207,10 +205,8 @@ class Library:
         if key not in self._classes:
             words = [word for word, _ in name.parts]
             around = (self._inside(place, words) for place in definition.outward())
-            imported = (
-                self._inside(self.root, path) or basic(".".join(path))
-                for path in self.paths(words, definition)
-            )
+            paths = self.paths(words, definition)
+            imported = (self._inside(self.root, path) or basic(".".join(path)) for path in paths)
             self._classes[key] = next((item for item in chain(around, imported) if item is not None), None)
         return self._classes[key]
 
@@ -241,11 +237,9 @@ class Library:
             order.append(item)
             if len(seen) > MOST_BASES:
                 self.fail(definition.at, f"{definition.name} extends more than {MOST_BASES} classes")
-            names = [element.base for element in item.elements if isinstance(element, Extends)]
-            if item.short is not None:
-                names.append(item.short.base)
-            for name in names:
-                base = self._base(name, item)
+            extended = [element for element in item.elements if isinstance(element, Extends)]
+            for element in [*extended, *([] if item.short is None else [item.short])]:
+                base = self._base(element.base, item)
                 if base is not None and base not in seen:
                     seen.add(base)
                     stack.append(base)
@@ -266,10 +260,9 @@ class Library:
 
     def require(self, name: Name, definition: ClassDefinition) -> ClassDefinition | Basic:
         """The class that a name in another class refers to; raises InputError if there is none."""
-        required = self.find(name, definition)
+        required, text = self.find(name, definition), str(name)
         if required is not None:
             return required
-        text = str(name)
         package, _, last = text.rpartition(".")
         if package in UNIT_PACKAGES:
             hint = similar(last, UNITS) or '; write Real with unit="..."'
