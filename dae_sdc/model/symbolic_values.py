@@ -222,8 +222,7 @@ def _elementwise(name: str, *values: Any) -> Any:
 
 def array_of(values: Any) -> SymbolArray:
     """An array of scalars and numbers from lists, arrays or scalars."""
-    array = np.asarray(_plain(values), dtype=object)
-    return array.view(SymbolArray)
+    return np.asarray(_plain(values), dtype=object).view(SymbolArray)
 
 
 def _plain(value: Any) -> Any:
