@@ -85,14 +85,11 @@ def limited(seconds: float | None = None) -> Iterator[None]:
     own = outer if seconds is None else TimeLimit.from_now(seconds)
     if own is not None and outer is not None and outer.end < own.end:
         own = outer
-    before = _limit.set(own), _checked.set(own)
     try:
-        yield
+        with within(_limit, own), within(_checked, own):
+            yield
     except OutOfTime as over:
         raise over.error from None
-    finally:
-        _limit.reset(before[0])
-        _checked.reset(before[1])
 
 
 @contextmanager

@@ -22,8 +22,7 @@ class Toolchain:
         llvm.initialize_native_asmprinter()
         self.target = llvm.Target.from_default_triple()
         self.cpu, self.features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
-        machine = (llvm.llvm_version_info, llvm.get_default_triple(), self.cpu, self.features)
-        self.name = repr(machine)
+        self.name = repr((llvm.llvm_version_info, llvm.get_default_triple(), self.cpu, self.features))
         self.pointers = llvm.llvm_version_info[0] < 17  # whether pointers have types
         library = ctypes.cdll.ucrtbase if sys.platform == "win32" else ctypes.CDLL(None)
         for name in (*dir(math), "sincos", "__sincos_stret", "malloc", "free"):  # what code may call

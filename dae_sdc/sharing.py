@@ -276,11 +276,10 @@ def _trusted(status: os.stat_result, directory: str | os.PathLike[str]) -> bool:
         new = place not in _refused
         _refused.add(place)
     if new:
-        tell(
-            f"compiled code kept in {place} is not used: {reason}; let it be yours and run chmod -R go-w on "
-            f"it, or set NUMBA_CACHE_DIR to a directory of your own",
-            stacklevel=4,
+        advice = (
+            "let it be yours and run chmod -R go-w on it, or set NUMBA_CACHE_DIR to a directory of your own"
         )
+        tell(f"compiled code kept in {place} is not used: {reason}; {advice}", stacklevel=4)
     return False
 
 

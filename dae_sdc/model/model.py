@@ -308,12 +308,10 @@ class Equations:
             for attempt in range(MOST_RANDOM_POINTS):
                 source = np.random.default_rng(attempt)
                 # Positive values in the first attempts, where roots and logarithms are defined.
-                values = source.uniform(0.2, 1.0, len(leaves)) * source.choice(
-                    (1, 1 if attempt < 3 else -1), len(leaves)
-                )
-                entries = self.graph.numeric(
-                    nodes, dict(zip(leaves, values.tolist(), strict=True)).__getitem__
-                )
+                signs = (1, 1 if attempt < 3 else -1)
+                values = source.uniform(0.2, 1.0, len(leaves)) * source.choice(signs, len(leaves))
+                at_random = dict(zip(leaves, values.tolist(), strict=True))
+                entries = self.graph.numeric(nodes, at_random.__getitem__)
                 if np.isfinite(entries).sum() > np.isfinite(best).sum() or attempt == 0:
                     best = entries
                 if np.isfinite(best).all():
@@ -610,8 +608,7 @@ class Model(Equations):
             raise InputError(f"{where} {reason}: no unknown is left in it")
         if vanishes.has(symbolic.Homotopy):
             simpler = vanishes.replace(symbolic.Homotopy, lambda actual, simplified: simplified)
-            root_of_simpler = symbolic.from_sympy(self.graph, simpler, self._resolve)
-            self.simplified_roots[len(self.roots)] = root_of_simpler
+            self.simplified_roots[len(self.roots)] = symbolic.from_sympy(self.graph, simpler, self._resolve)
         self.add_root(root, name, vanishes)
 
     def equations(self, *expressions: Any, **named: Any) -> None:
@@ -810,11 +807,8 @@ def _listed(variable: Variable) -> str:
         f"{'fixed' if order in variable.fixed else 'start'} {value:.10g}"
         for order, value in sorted(variable.start.items())
     ]
-    if variable.minimum is not None:
-        parts.append(f"min {variable.minimum:.10g}")
-    if variable.maximum is not None:
-        parts.append(f"max {variable.maximum:.10g}")
-    return ", ".join(parts)
+    bounds = (("min", variable.minimum), ("max", variable.maximum))
+    return ", ".join(parts + [f"{word} {bound:.10g}" for word, bound in bounds if bound is not None])
 
 
 def _number(model: Equations, what: str, name: str, value: Any) -> float:

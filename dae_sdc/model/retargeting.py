@@ -380,15 +380,10 @@ def _substitutes() -> dict[int, Any]:
     substitutes[id(math.log)] = _chosen(
         math.log, lambda x, base=None: np.log(x) if base is None else np.log(x) / np.log(base)
     )
-    for name in _CONSTRUCTORS:
-        substitutes[id(getattr(np, name))] = _constructor(getattr(np, name))
-    for name in _CONVERSIONS:
-        substitutes[id(getattr(np, name))] = _conversion(getattr(np, name))
-    for name in ("eye", "identity", "diag"):
-        substitutes[id(getattr(np, name))] = _changeable(getattr(np, name))
-    for name in _READERS:
-        substitutes[id(getattr(np, name))] = _Refused("reads a file")
-    return substitutes
+    kinds = {_constructor: _CONSTRUCTORS, _conversion: _CONVERSIONS, _changeable: ("eye", "identity", "diag")}
+    for kind, names in kinds.items():
+        substitutes |= {id(getattr(np, name)): kind(getattr(np, name)) for name in names}
+    return substitutes | {id(getattr(np, name)): _Refused("reads a file") for name in _READERS}
 
 
 def _is_foreign(value: Any, more: frozenset[str] = frozenset()) -> bool:
@@ -541,9 +536,8 @@ def _of_library(function: Any) -> bool:
 
 def given_by_library(problem: ProblemDAE) -> bool:
     """Whether ``eval_f`` of a problem comes from a class of the library that builds it from parts."""
-    if isinstance(problem, AdaptedProblem):
-        return False
-    return _of_library(_unguarded(inspect.getattr_static(type(problem), "eval_f")))
+    function = inspect.getattr_static(type(problem), "eval_f")
+    return not isinstance(problem, AdaptedProblem) and _of_library(_unguarded(function))
 
 
 def _unguarded(function: Any, reads: Reads | None = None) -> Any:

@@ -117,11 +117,10 @@ def homotopy(actual: Any, simplified: Any) -> Any:
 
 def derivative(expression: Any, order: int = 1) -> Any:
     """The derivative of an expression with respect to time."""
+    if isinstance(expression, Unknown):
+        return Unknown(expression.base, expression.order + order)
     for _ in range(order):
-        if isinstance(expression, Unknown):
-            expression = Unknown(expression.base, expression.order + 1)
-        else:
-            expression = sympy.diff(expression, TIME)
+        expression = sympy.diff(expression, TIME)
     return expression
 
 
@@ -224,16 +223,15 @@ def _built(graph: Graph, item: Any, parts: list[int]) -> int:
 
 
 def _number(graph: Graph, item: Any) -> int:
-    if item.is_Rational:
-        return graph.constant(Fraction(int(item.p), int(item.q)))
+    exact = sympy.Rational(item) if item.is_Float and item._prec > 53 else item
+    if exact.is_Rational:
+        return graph.constant(Fraction(int(exact.p), int(exact.q)))
     if item is sympy.pi:
         return graph.constant("pi")
     if item is sympy.E:
         return graph.call(Op.EXP, graph.one)
-    if isinstance(item, NumberSymbol) or (item.is_Float and item._prec <= 53):
+    if isinstance(item, NumberSymbol) or item.is_Float:
         return graph.constant(float(item))
-    if item.is_Float:
-        return _number(graph, sympy.Rational(item))
     raise InputError(f"the number {item} cannot be used in an equation")
 
 
@@ -307,10 +305,10 @@ class _TextOfEvents(StrPrinter):  # type: ignore[misc]
         return f"{self._print(condition.lhs)} {condition.rel_op} {self._print(condition.rhs)}"
 
     def _print_And(self, condition: Any) -> str:
-        return f"({' and '.join(map(self._print, condition.args))})"
+        word = " and " if isinstance(condition, sympy.And) else " or "
+        return f"({word.join(map(self._print, condition.args))})"
 
-    def _print_Or(self, condition: Any) -> str:
-        return f"({' or '.join(map(self._print, condition.args))})"
+    _print_Or = _print_And
 
     def _print_Not(self, condition: Any) -> str:
         return f"(not {self._print(condition.args[0])})"
@@ -352,22 +350,20 @@ def with_pi(expression: Any) -> Any:
     return expression.xreplace(multiples)
 
 
+# What SymPy has no class of that is an operation.
+_UNNAMED: Final = {Op.NEG: operator.neg, Op.DIV: operator.truediv, Op.SQRT: sympy.sqrt}
+
+
 def _written(op: Op, parts: list[Any], args: tuple[int, ...]) -> Any:
     """An operation as a SymPy expression of its operands; the exponent of INTPOW is in ``args``."""
     if op is Op.SELECT:
         condition, first, second = parts
         holds = condition if isinstance(condition, _TRUTHS) else sympy.Ne(condition, 0)
         return sympy.Piecewise((_as_number(first), holds), (_as_number(second), True))
-    a, *others = (_as_number(part) for part in parts)
-    if op is Op.NEG:
-        return -a
-    if op is Op.DIV:
-        return a / others[0]
+    operands = [_as_number(part) for part in parts]
     if op is Op.INTPOW:
-        return a ** args[1]
-    if op is Op.SQRT:
-        return sympy.sqrt(a)
-    return getattr(sympy, op.sympy)(a, *others)
+        return operands[0] ** args[1]
+    return (_UNNAMED.get(op) or getattr(sympy, op.sympy))(*operands)
 
 
 def _as_number(value: Any) -> Any:
