@@ -56,7 +56,9 @@ def test_runs_take_the_steps_of_the_catalogue(name, monkeypatch):
     assert solution.stats["steps"] == pytest.approx(known.stats["steps"], rel=0.1, abs=1)
 
 
-@pytest.mark.parametrize("name", KINKS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] * (name == "wheelset")) for name in KINKS]
+)
 def test_runs_that_locate_kinks_end_where_those_of_the_catalogue_do(name):
     run = {"rtol": 1e-6, "sweeper": default_sweeper(1e-6, None)}
     end = first_change(name, **run)
