@@ -72,8 +72,8 @@ if TYPE_CHECKING:
 # run tells that errors are relative to that value; and their largest size there, in units of rtol.
 PEAK, PART_OF_PEAKS, ERROR_OF_PEAKS = 10.0, 0.01, 10.0
 # Residual of an equation, relative to its terms and to the tolerance, above which a run without ``restol`` is
-# repeated with one; the numbers of steps of which the residuals and the terms are.
-LARGEST_PART_LEFT, STATES_CHECKED, MATRICES = 1e-6, 1000, 16
+# repeated with one; the numbers of steps of which the residuals, and the terms by differences or not, are.
+LARGEST_PART_LEFT, STATES_CHECKED, MATRICES = 1e-6, 1000, (2, 16)
 ROUNDING = 1e-13  # Part of the largest unknown that may be rounding.
 RESOLVED = 100.0  # Size of an unknown, in units of the tolerance of Newton's method, that this resolves.
 PAUSE = 0.5  # Smallest time in seconds between two intermediate savings of a run.
@@ -249,7 +249,7 @@ class Execution:
         problem, count = self.problem, len(solution.t) - 1
         if restol <= 0.0 or not count:
             return
-        terms, left = np.zeros(problem.n), np.zeros(problem.n)
+        terms, left, has_own = np.zeros(problem.n), np.zeros(problem.n), hasattr(problem, "jacobian")
         rows = np.unique(np.linspace(1, count, STATES_CHECKED).astype(int))
         with uncounted(problem), np.errstate(all="ignore"), suppress(SolveError):
             for place, k in enumerate(rows):
@@ -258,7 +258,7 @@ class Execution:
                 residual = np.abs(problem.evaluate(state, slope, t))
                 # Beyond the tolerance it is that of equations which change at this time.
                 left = np.fmax(left, residual * (residual <= restol))
-                if place % max(1, len(rows) // MATRICES) == 0:
+                if place % max(1, len(rows) // MATRICES[has_own]) == 0:
                     halves = linearize(problem, state, slope, t)
                     sizes = np.maximum(np.abs(u), ROUNDING * np.abs(u).max())
                     size = abs(halves.mass) @ np.abs(slope.view(np.ndarray)) + abs(halves.stiffness) @ sizes
