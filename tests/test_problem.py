@@ -341,7 +341,7 @@ def test_the_residuals_of_a_whole_run_are_counted_exactly(
     search = importlib.import_module("dae_sdc.initial.index")
     # These are no part of the run.
     monkeypatch.setattr(search, "index_of", lambda *_: None)
-    monkeypatch.setattr("dae_sdc.run.execution.Execution._check_residuals", lambda *_: None)
+    monkeypatch.setattr("dae_sdc.run.execution._check_residuals", lambda *_: None)
     calls = 0
 
     class Counted(cls):  # type: ignore[misc, valid-type]

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sparse
+from helpers.readings import counted_readings
 
 import dae_sdc as ds
-from dae_sdc.model import trace
 from dae_sdc.run import equations
 from dae_sdc.sharing import Recent
 from dae_sdc.structure import analysis
@@ -23,17 +23,9 @@ HELPERS = types.ModuleType("helpers_of_a_user")
 
 @pytest.fixture
 def readings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """A name for every time that a function is called with symbols."""
-    found: list[str] = []
-    original = trace.trace_problem
-
-    def counted(problem: Any, *args: Any, **kwargs: Any) -> Any:
-        found.append(type(problem).__name__)
-        return original(problem, *args, **kwargs)
-
-    monkeypatch.setattr(trace, "trace_problem", counted)
+    """A name for every time that a function is called with symbols, of which none was read before."""
     monkeypatch.setattr(equations, "_READ", Recent(equations.MOST_NODES))
-    return found
+    return counted_readings(monkeypatch)
 
 
 def reached(function: Any, u0: Any = (0.0,)) -> float:

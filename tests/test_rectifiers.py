@@ -30,6 +30,14 @@ def same_times(found: Any, exact: Any, allowed: float) -> bool:
     return bool(distances.min(axis=0).max() <= allowed and distances.min(axis=1).max() <= allowed)
 
 
+def four_diodes(m: ds.Model, a: Any, b: Any, p: Any, n: Any) -> Any:
+    """The currents of a bridge of ideal diodes, from a and b to p and from n to a and b."""
+    currents = m.variables("i1 i2 i3 i4", start=[0.0] * 4)
+    for current, voltage in zip(currents, [a - p, b - p, n - a, n - b], strict=True):
+        m.equation(sp.Min(current, -voltage))
+    return currents
+
+
 def six_pulses(inductance: float, load: float) -> ds.Model:
     """Three sources of amplitude 1 with an inductance each, six ideal diodes, and a constant current."""
     m = ds.Model("six-pulses", interval=(0.0, 1.0))
@@ -77,10 +85,8 @@ def both_inductances(ground: str, end: float = 1.9) -> ds.Model:
     m = ds.Model("bridge", interval=(0.0, end))
     i, s = m.variable("i", start=0.0, fixed=True), m.variable("s", start=0.0, fixed=True)
     a, b, p, n = m.variables("a b p n", start=[0.0] * 4)
-    currents = m.variables("i1 i2 i3 i4", start=[0.0] * 4)
+    currents = four_diodes(m, a, b, p, n)
     m.equations(m.der(i) - (p - n - i), 0.1 * m.der(s) - (sp.sin(2 * sp.pi * m.t) - (a - b)))
-    for current, voltage in zip(currents, [a - p, b - p, n - a, n - b], strict=True):
-        m.equation(sp.Min(current, -voltage))
     m.equations(s + currents[2] - currents[0], currents[0] + currents[1] - i)
     m.equations(n if ground == "grounded" else b, currents[2] + currents[3] - i)
     return m
@@ -143,10 +149,8 @@ def test_a_bridge_without_a_path_between_its_sides_needs_no_conductance(rtol: fl
     m = ds.Model("charger", interval=(0.0, 1.9))
     v = m.variable("v", start=0.0, fixed=True)
     a, b, p, n, source = m.variables("a b p n source", start=[0.0] * 5)
-    currents = m.variables("i1 i2 i3 i4", start=[0.0] * 4)
+    currents = four_diodes(m, a, b, p, n)
     m.equations(m.der(v) + v - currents[0] - currents[1], p - n - v, a - b - sp.sin(2 * sp.pi * m.t), b)
-    for current, voltage in zip(currents, [a - p, b - p, n - a, n - b], strict=True):
-        m.equation(sp.Min(current, -voltage))
     m.equations(source + currents[2] - currents[0], sum(currents[2:]) - sum(currents[:2]))
     solution = ds.solve(m, rtol=rtol)
     assert solution.success, solution.message
@@ -170,10 +174,8 @@ def test_four_diodes_of_a_bridge_change_at_an_instant(rtol: float) -> None:
     m = ds.Model("floating", interval=(0.0, 1.9))
     i = m.variable("i", start=0.0, fixed=True)
     a, b, p, n, source = m.variables("a b p n source", start=[0.0] * 5)
-    currents = m.variables("i1 i2 i3 i4", start=[0.0] * 4)
+    currents = four_diodes(m, a, b, p, n)
     m.equations(m.der(i) - (p - n - i), a - sp.sin(2 * sp.pi * m.t), b, source + currents[2] - currents[0])
-    for current, voltage in zip(currents, [a - p, b - p, n - a, n - b], strict=True):
-        m.equation(sp.Min(current, -voltage))
     m.equations(currents[0] + currents[1] - i, currents[2] + currents[3] - i)
     gain, exact = OMEGA / (1.0 + OMEGA**2), 0.0
     for t in (0.5, 0.5, 0.5, 0.4):

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.readings import counted_readings
 
 import dae_sdc as ds
 from dae_sdc.dae import consistency
-from dae_sdc.model import trace
 from dae_sdc.problems.power import WSCC9BusSystem
 from dae_sdc.run import execution, target
 from dae_sdc.sharing import Recent
@@ -45,15 +45,7 @@ def test_a_model_of_the_library_is_analysed_once(reductions: list[str]) -> None:
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the classes of the problems whose equations are read in a test."""
-    names: list[str] = []
-    trace_problem = trace.trace_problem
-
-    def counted(problem: Any, *given: Any, **named: Any) -> Any:
-        names.append(type(problem).__name__)
-        return trace_problem(problem, *given, **named)
-
-    monkeypatch.setattr(trace, "trace_problem", counted)
-    return names
+    return counted_readings(monkeypatch)
 
 
 def pendulum(t: float, u: Any, du: Any) -> Any:
@@ -105,7 +97,7 @@ def test_the_balance_of_sizes_at_a_start_is_found_once(monkeypatch: pytest.Monke
         return balance(problem, u0, *given)
 
     monkeypatch.setattr(consistency, "_balance", counted)
-    monkeypatch.setattr(consistency, "_STARTS", Recent(consistency.MOST_STARTS))
+    monkeypatch.setattr(consistency, "_STARTS", Recent(consistency.REMEMBERED_STARTS))
     for rate, start in ((1.0, 1.0), (1.0, 1.0), (1.0, 2.0), (3.0, 2.0), (1.0, 2.0)):
         solution = ds.solve(decay(1.0), params={"k": rate}, u0={"x": start, "y": start}, rtol=1e-8)
         assert solution["x"][-1] == pytest.approx(start * np.exp(-rate), rel=1e-6)

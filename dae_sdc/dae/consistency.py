@@ -38,8 +38,8 @@ LARGEST_COEFFICIENT_CHANGE = 0.5
 # sign of x does, and say nothing of sizes.
 SMALLEST_PART_OF_MOVE = 2.0**-120
 REACH_HALVINGS = 7  # How often the interval of logarithms is halved in which a reach lies.
-MOST_STARTS = 16  # Results at starts that are remembered.
-_STARTS: Final[Recent[tuple[Any, ...], tuple[Any, ...]]] = Recent(MOST_STARTS)
+REMEMBERED_STARTS = 16  # Results at starts that are remembered.
+_STARTS: Final[Recent[tuple[Any, ...], tuple[Any, ...]]] = Recent(REMEMBERED_STARTS)
 
 
 def once_a_start(function: Callable[..., R]) -> Callable[..., R]:

@@ -63,8 +63,6 @@ def when_asked(make: Callable[[Any], tuple[str, ...]]) -> Any:
 def check_class(cls: type[Any]) -> None:
     """Refuse a class of problems that itself defines an attribute, method or kernel that cannot be used."""
     own: Any = cls.__dict__
-    if "constant_mass" not in own and not own.keys().isdisjoint(("eval_f", *KERNELS)):
-        cls.constant_mass = False  # What a base says of its equations is not true of others.
     for name in TEXTS:
         if name in own and not isinstance(own[name], str | property):
             raise InputError(f"{cls.__qualname__}.{name} must be a text; got {shortened(own[name])}")

@@ -34,6 +34,10 @@ class Linearization:
     mass: Matrix
     stiffness: Matrix
 
+    def terms(self, u: Vector, du: Vector) -> Vector:
+        """Sum of the absolute terms of each equation, the scale of its round-off; shape (n,)."""
+        return np.asarray(abs(self.mass) @ np.abs(du) + abs(self.stiffness) @ np.abs(u))
+
     def depends_on_derivative(self, first: int) -> bool:
         """Whether F depends on the derivative of an unknown from number ``first`` on."""
         mass: Any = self.mass

@@ -318,8 +318,8 @@ def factorize(matrix: Matrix, solver: str = "auto", like: Factorization | None =
     if solver == "superlu":
         return SparseLU(matrix, like)
     if solver == "klu":
-        made = KLU(matrix, like)
-        return made if made.accurate else SparseLU(matrix)
+        factors = KLU(matrix, like)
+        return factors if factors.accurate else SparseLU(matrix)
     if solver != "dense":
         raise InputError(unknown("linear solver", solver, SOLVERS))
     if isinstance(matrix, np.ndarray):

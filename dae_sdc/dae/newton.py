@@ -222,9 +222,7 @@ class ImplicitSystem(ABC):
 
     def magnitude(self, linearization: Any) -> Vector:
         """Sum of the absolute terms of each equation, the scale of its round-off; shape (N,)."""
-        mass, stiffness = abs(linearization.mass), abs(linearization.stiffness)
-        terms: Vector = mass @ np.abs(self._du) + stiffness @ np.abs(self._u)
-        return terms
+        return np.asarray(linearization.terms(self._u, self._du))
 
     def remark(self) -> str:
         """End of the message of a failed solve: what is wrong with a given Jacobian, or nothing."""

@@ -148,8 +148,8 @@ class _Differences:
         self.problem, self.u, self.du, self.t = problem, u, du, t
         self.base = self._at(u, du)
         self.halves: tuple[Any, Any] = linearization.stiffness, linearization.mass
-        terms = abs(linearization.mass) @ np.abs(du) + abs(linearization.stiffness) @ np.abs(u)
-        self._terms = terms + np.abs(self.base)
+        self._terms_of = linearization.terms
+        self._terms = linearization.terms(u, du) + np.abs(self.base)
 
     def _at(self, u: Vector, du: Vector) -> Vector:
         return np.array(self.problem.evaluate(u, du, self.t))
@@ -164,8 +164,7 @@ class _Differences:
         """How many times more than differences explain the products with a direction are off, shape (n,)."""
         slope, spread = self.along(of_u, of_du, step)
         stiffness, mass = self.halves
-        sizes = abs(mass) @ np.abs(of_du) + abs(stiffness) @ np.abs(of_u)
-        allowed = COMPARISON_SLACK * (sizes + np.abs(slope))
+        allowed = COMPARISON_SLACK * (self._terms_of(of_u, of_du) + np.abs(slope))
         allowed += COMPARISON_SPREAD * spread + 100.0 * np.finfo(float).eps * self._terms / step
         off = np.abs(mass @ of_du + stiffness @ of_u - slope) / np.maximum(allowed, np.finfo(float).tiny)
         return np.where(np.isfinite(off), off, 0.0)

@@ -247,6 +247,7 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
         guard_methods(cls, GUARDED)
         if "eval_f" in cls.__dict__:
             cls.eval_f = with_controller_call(cls.__dict__["eval_f"])  # type: ignore[method-assign]
+            cls.constant_mass = cls.__dict__.get("constant_mass", False)  # not that of other equations
         if "u_exact" in cls.__dict__:
             cls.u_exact = with_start(cls.__dict__["u_exact"])  # type: ignore[method-assign]
 

@@ -37,6 +37,7 @@ from dae_sdc.dae.interpolant import DenseOutput, StepData
 from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.memory import COUNTERS, counts_of, uncounted
 from dae_sdc.dae.pointwise import ManifoldValues, Pointwise
+from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.deadline import current, limited, unchecked, under_way
 from dae_sdc.errors import (
@@ -74,7 +75,7 @@ PEAK, PART_OF_PEAKS, ERROR_OF_PEAKS = 10.0, 0.01, 10.0
 # Residual of an equation, relative to its terms and to the tolerance, above which a run without ``restol`` is
 # repeated with one; the numbers of steps of which the residuals, and the terms by differences or not, are.
 LARGEST_PART_LEFT, STATES_CHECKED, MATRICES = 1e-6, 1000, (2, 16)
-ROUNDING = 1e-13  # Part of the largest unknown that may be rounding.
+SMALLEST_UNKNOWN = 1e-13  # Relative to the largest: below it may be rounding.
 RESOLVED = 100.0  # Size of an unknown, in units of the tolerance of Newton's method, that this resolves.
 PAUSE = 0.5  # Smallest time in seconds between two intermediate savings of a run.
 
@@ -111,6 +112,45 @@ def carried_out(plan: Plan) -> Carried:
         )
         with shown as bar:
             return Execution(plan, team).carry_out(bar)
+
+
+def _too_small(problem: ProblemDAE, u: Vector, direct: bool) -> str:
+    """Which unknowns are so small that Newton's method may end far from them, by its usual tolerance."""
+    if problem.kernels is not None and not direct:  # whose residuals are looked at
+        return ""
+    sizes = np.abs(u).max(axis=0)
+    small = (sizes > SMALLEST_UNKNOWN * sizes.max()) & (sizes < RESOLVED * problem.newton_tol)
+    names = listed([problem.names[i] for i in np.flatnonzero(small)])
+    least = f"newton_tol={problem.newton_tol:g} does not resolve"
+    return f"{names} of sizes that {least}; give rtol in place of dt" if names else ""
+
+
+def _check_residuals(problem: ProblemDAE, solution: Solution, restol: float) -> None:
+    """Raise UnresolvedError if sweeps to a tolerance have left a part of the terms of an equation."""
+    if restol <= 0.0 or len(solution.t) < 2:
+        return
+    terms, left, has_own = np.zeros(problem.n), np.zeros(problem.n), hasattr(problem, "jacobian")
+    rows = np.unique(np.linspace(1, len(solution.t) - 1, STATES_CHECKED).astype(int))
+    with uncounted(problem), np.errstate(all="ignore"), suppress(SolveError):
+        for place, k in enumerate(rows):
+            u, t = solution.u[k], float(solution.t[k])
+            state, slope = problem.state(u), problem.state(np.nan_to_num(solution.du[k]))
+            residual = np.abs(problem.evaluate(state, slope, t))
+            # Beyond the tolerance it is that of equations which change at this time.
+            left = np.fmax(left, residual * (residual <= restol))
+            if place % max(1, len(rows) // MATRICES[has_own]) == 0:
+                sizes = np.maximum(np.abs(u), SMALLEST_UNKNOWN * np.abs(u).max())
+                terms = np.fmax(terms, linearize(problem, state, slope, t).terms(sizes, slope))
+    coarse = np.flatnonzero((left > LARGEST_PART_LEFT * np.maximum(terms, restol)) & (terms > 0.0))
+    if coarse.size:
+        i = int(coarse[terms[coarse].argmin()])
+        part, wanted = restol / terms[i], float(10.0 ** np.floor(np.log10(restol * terms[i])))
+        error = UnresolvedError(
+            f"restol={restol:g} is {part:.1g} times the terms of '{problem.equation_names[i]}'; "
+            f"give restol={wanted:.0e}"
+        )
+        error.restol = wanted
+        raise error
 
 
 class RunRecord(StepRecord):
@@ -219,60 +259,21 @@ class Execution:
             solution = self.solution(record, message, self._work(controller, levels), log, located)
             check_at_states(self.problem, solution.t, solution.u, solution.du)
             if self.plan.request.restol is None and self.plan.count is not None:
-                self._check_residuals(solution, self.plan.setup.description["level_params"]["restol"])
+                restol = self.plan.setup.description["level_params"]["restol"]
+                _check_residuals(self.problem, solution, restol)
         if kind is not None and not message:
             record.end()
             _IDLE.keep(kind, controller)
         if solution.success and self.typical is not None:
             solution = solution.with_remark(self._in_transients(solution, located))
         if self.plan.count is not None:
-            solution = solution.with_remark(self._unresolved(solution.u))
+            direct = issubclass(self.plan.setup.sweeper_class, DirectMethod)
+            solution = solution.with_remark(_too_small(self.problem, solution.u, direct))
         told, last = self.plan.equations.told, (float(solution.t[-1]), solution.u[-1])
         solution = solution.with_remark(index_near_end(self.problem, told, *last))
         if located is None or located.sliding is None:
             solution = put_down_of(solution, self.out)
         return Carried(solution, located, self.typical)
-
-    def _unresolved(self, u: Vector) -> str:
-        """Which unknowns are so small that Newton's method may end far from them, by its usual tolerance."""
-        problem, sizes = self.problem, np.abs(u).max(axis=0)
-        direct = issubclass(self.plan.setup.sweeper_class, DirectMethod)
-        if problem.kernels is not None and not direct:  # whose residuals are looked at
-            return ""
-        small = (sizes > ROUNDING * sizes.max()) & (sizes < RESOLVED * problem.newton_tol)
-        names = listed([problem.names[i] for i in np.flatnonzero(small)])
-        least = f"newton_tol={problem.newton_tol:g} does not resolve"
-        return f"{names} of sizes that {least}; give rtol in place of dt" if names else ""
-
-    def _check_residuals(self, solution: Solution, restol: float) -> None:
-        """Raise UnresolvedError if sweeps to a tolerance have left a part of the terms of an equation."""
-        problem, count = self.problem, len(solution.t) - 1
-        if restol <= 0.0 or not count:
-            return
-        terms, left, has_own = np.zeros(problem.n), np.zeros(problem.n), hasattr(problem, "jacobian")
-        rows = np.unique(np.linspace(1, count, STATES_CHECKED).astype(int))
-        with uncounted(problem), np.errstate(all="ignore"), suppress(SolveError):
-            for place, k in enumerate(rows):
-                u, t = solution.u[k], float(solution.t[k])
-                state, slope = problem.state(u), problem.state(np.nan_to_num(solution.du[k]))
-                residual = np.abs(problem.evaluate(state, slope, t))
-                # Beyond the tolerance it is that of equations which change at this time.
-                left = np.fmax(left, residual * (residual <= restol))
-                if place % max(1, len(rows) // MATRICES[has_own]) == 0:
-                    halves = linearize(problem, state, slope, t)
-                    sizes = np.maximum(np.abs(u), ROUNDING * np.abs(u).max())
-                    size = abs(halves.mass) @ np.abs(slope.view(np.ndarray)) + abs(halves.stiffness) @ sizes
-                    terms = np.fmax(terms, np.ravel(size))
-        coarse = np.flatnonzero((left > LARGEST_PART_LEFT * np.maximum(terms, restol)) & (terms > 0.0))
-        if coarse.size:
-            i = int(coarse[terms[coarse].argmin()])
-            part, wanted = restol / terms[i], float(10.0 ** np.floor(np.log10(restol * terms[i])))
-            error = UnresolvedError(
-                f"restol={restol:g} is {part:.1g} times the terms of '{problem.equation_names[i]}'; "
-                f"give restol={wanted:.0e}"
-            )
-            error.restol = wanted
-            raise error
 
     def _kind(self) -> tuple[Any, ...] | None:
         """What runs have in common that one controller can serve one after the other; None without one."""

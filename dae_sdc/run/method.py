@@ -87,9 +87,8 @@ def with_method(request: SolveOptions, problem: ProblemDAE, measured: bool) -> t
     reason = ""
     if request.sweeper is None:
         asked = request.chosen(Method, Sweeps, Multistep)
-        hooks = None if request.hooks is None or not len(request.hooks) else request.hooks
-        about_steps = request.rtol, request.dt, request.convergence_controllers, hooks
-        of_steps = any(value is not None for value in about_steps)
+        about_steps = request.rtol, request.dt, request.convergence_controllers
+        of_steps = len(request.hooks) > 0 or any(value is not None for value in about_steps)
         shared = ("threads", *(("parallel", "comm") if measured else ()))
         if not of_steps and asked.keys() <= {"nodes"} and not request.chosen(Parallel, without=shared):
             request = request.changed(rtol=DEFAULT_RTOL)

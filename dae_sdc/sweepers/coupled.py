@@ -155,11 +155,8 @@ class CoupledStages(ImplicitSystem):
         algebraic[:] = self.dt / (1.0 + np.abs(self.u[:, n_diff:]).max(initial=0.0))
 
     def magnitude(self, linearization: list[Linearization]) -> Vector:
-        parts = [
-            abs(part.mass) @ np.abs(du) + abs(part.stiffness) @ np.abs(u)
-            for part, u, du in zip(linearization, self.u, self.du, strict=True)
-        ]
-        return np.concatenate(parts)
+        points = zip(linearization, self.u, self.du, strict=True)
+        return np.concatenate([part.terms(u, du) for part, u, du in points])
 
     def equation(self, i: int) -> str:
         return f"{self.problem.equation_names[i % self.problem.n]} (stage {i // self.problem.n + 1})"

@@ -159,8 +159,7 @@ class PythonNodes:
         known = self.newtons[m].last_linearization
         if known is None:
             return 0.0
-        u, du = np.abs(self.arrays.u[m]), np.abs(self.arrays.du[m])
-        return float((abs(known.mass) @ du + abs(known.stiffness) @ u).max())
+        return float(known.terms(self.arrays.u[m], self.arrays.du[m]).max())
 
     # --- the operations of dae_sdc.sweepers.sweep -----------------------------------------------------------
 

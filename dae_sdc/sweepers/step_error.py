@@ -59,7 +59,7 @@ def rounding_noise(
         factors = factorize(parts.iteration_matrix(c, problem.n), "auto")
     except SolveError:
         return None
-    terms = abs(parts.mass) @ np.abs(du) + abs(parts.stiffness) @ np.abs(u)
+    terms = parts.terms(u, du)
     found = [np.abs(factors.solve(c * problem.round_off * terms * one)) for one in directions(len(u))]
     largest_of_all = np.maximum(np.max(found, axis=0), np.finfo(float).tiny)
     return np.asarray(largest_of_all * np.where(which, MULTIPLIER_AMPLIFICATION, AMPLIFICATION_OF_OTHERS))
