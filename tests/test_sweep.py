@@ -199,9 +199,9 @@ def test_a_finished_sweep_takes_more_values_and_no_other_settings(
     from dae_sdc.run import sweep as function
 
     module = sys.modules[function.__module__]
-    solved, solve = [], module.solve
+    solved, solve = [], module.solution_of
     monkeypatch.setattr(
-        module, "solve", lambda *args, **own: solved.append(own["params"]) or solve(*args, **own)
+        module, "solution_of", lambda request: solved.append(request.params) or solve(request)
     )
     first = quick("simple", {"alpha": [1, 2]}, out=tmp_path / "s.npy", resume=True)
     more = quick("simple", {"alpha": [2, 3, 1]}, out=tmp_path / "s.npy", resume=True)

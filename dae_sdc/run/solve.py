@@ -53,7 +53,6 @@ if TYPE_CHECKING:
 
 
 @takes(SolveOptions)
-@limits_call
 def solve(request: SolveOptions) -> Solution:
     """Solve a DAE inside pySDC's controller, to a tolerance or with a fixed step size.
 
@@ -80,6 +79,12 @@ def solve(request: SolveOptions) -> Solution:
     >>> ds.solve(decay, u0={"x": 1.0, "y": 2.0}, t_end=1.0).u[-1].round(5)
     array([0.36788, 0.73576])
     """
+    return solution_of(request)
+
+
+@limits_call
+def solution_of(request: SolveOptions) -> Solution:
+    """The solution for options that have been looked at, as those of many runs alike."""
     return _with_other_ways(request)
 
 

@@ -39,10 +39,10 @@ from dae_sdc.options import (
 from dae_sdc.polynomials.pool import share_jobs
 from dae_sdc.registry import require_name
 from dae_sdc.run.code import code_digest
-from dae_sdc.run.description import Course, Numerics
+from dae_sdc.run.description import Course, Numerics, SolveOptions
 from dae_sdc.run.processes import everyone, is_root, join, on_root
-from dae_sdc.run.solution import eliminated_values, units_of_eliminated
-from dae_sdc.run.solve import portable_text, solve
+from dae_sdc.run.solution import eliminated_values, output_times, units_of_eliminated
+from dae_sdc.run.solve import portable_text, solution_of
 from dae_sdc.run.sweep_statistics import OF_EACH_RUN, reduction_of
 from dae_sdc.run.sweep_table import SHARED, START, WORK, Outcome, RunningSweep, Sweep, earlier_of
 from dae_sdc.run.target import ProblemLike, is_file, problem_name, resolve
@@ -175,7 +175,8 @@ def sweep(request: SweepOptions) -> Sweep:
     if request.t_eval is None:
         settings["points"] = request.points
     keeps_values = reduction is None or any(name not in OF_EACH_RUN for name in reduction)
-    function = partial(run_of, problem, fixed, names, settings, keeps_values)
+    of_runs = SolveOptions(problem=problem, dense=False, **settings)
+    function = partial(run_of, of_runs, fixed, names, keeps_values)
     home = problem if callable(problem) else type(problem)
     if request.workers > 1 and getattr(home, "__module__", "") == "__main__":
         raise InputError(
@@ -231,30 +232,26 @@ def _ranks(request: SweepOptions, options: Mapping[str, str], values: Sequence[t
 
 
 def run_of(
-    problem: Any, fixed: Named, names: Sequence[str], given: Named, keeps: bool, swept: Sequence[float]
+    request: SolveOptions, fixed: Named, names: Sequence[str], keeps: bool, swept: Sequence[float]
 ) -> Outcome:
     """What the run of some values gives; errors that they cause are a part of that."""
-    # fixed: parameters and start values that all runs have, names: those of the swept ones, given: the other
-    # arguments of a run, keeps: whether values before the end of a run are needed.
+    # request: the options of all runs, fixed: parameters and start values that all of them have, names: those
+    # of the swept ones, keeps: whether values before the end of a run are needed.
     every = {**fixed, **dict(zip(names, swept, strict=True))}
     params = {name: value for name, value in every.items() if not name.startswith(START)}
-    starts = {name.removeprefix(START): value for name, value in every.items() if name.startswith(START)}
-    settings = dict(given)
-    if starts:
-        base = settings.get("u0", {})
-        if not isinstance(base, Mapping):
-            raise InputError("where start values are swept, u0 is given by names")
-        settings["u0"] = {**base, **starts}
+    u0: Any = {name.removeprefix(START): value for name, value in every.items() if name not in params}
+    if u0 and not isinstance(request.u0, Mapping | None):
+        raise InputError("where start values are swept, u0 is given by names")
+    u0 = {**(request.u0 or {}), **u0} if u0 else request.u0
     tic = perf_counter()
     try:
-        solution = solve(problem, params=params or None, dense=False, **settings)
+        solution = solution_of(request.changed(params=params or None, u0=u0))
     except (DAEError, ValueError, ArithmeticError) as error:
         # A constructor or function of the user may refuse a value in its own words.
         return Outcome(str(error) if isinstance(error, DAEError) else words_of(error))
     t, about = solution.t, solution.parameters
-    times = np.array(settings.get("t_eval", ()), float)
-    if "t_eval" not in settings:
-        times = np.linspace(about["t0"], about["t_end"], settings["points"])
+    times = output_times(None, request.points, about["t0"], about["t_end"])
+    times = np.array(request.t_eval, float) if times is None else times
     reached = float(about["t_end"])
     if len(t) < len(times) or not solution.success:
         reached = float(np.concatenate([t[-1:], *(record.t[-1:] for record in solution.events)]).max())
