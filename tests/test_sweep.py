@@ -199,9 +199,9 @@ def test_a_finished_sweep_takes_more_values_and_no_other_settings(
     from dae_sdc.run import sweep as function
 
     module = sys.modules[function.__module__]
-    solved, solve = [], module.solution_of
+    solved, solve = [], module.solutions_of
     monkeypatch.setattr(
-        module, "solution_of", lambda request: solved.append(request.params) or solve(request)
+        module, "solutions_of", lambda runs: solved.extend(run.params for run in runs) or solve(runs)
     )
     first = quick("simple", {"alpha": [1, 2]}, out=tmp_path / "s.npy", resume=True)
     more = quick("simple", {"alpha": [2, 3, 1]}, out=tmp_path / "s.npy", resume=True)

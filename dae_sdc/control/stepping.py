@@ -262,18 +262,21 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         for process in self._controls[name]:
             process(self, self.MS[0], *arguments, MS=self.MS)
 
-    def run(self, u0: Any, t0: float, Tend: float) -> tuple[Any, dict[Any, Any]]:
-        """Take steps from ``t0`` to ``Tend``, as ``controller_nonMPI.run`` does."""
+    def run(
+        self, u0: Any, t0: float, Tend: float, begun: tuple[float, Any] | None = None
+    ) -> tuple[Any, dict[Any, Any]]:
+        """Take steps from ``t0`` to ``Tend``, as ``controller_nonMPI.run`` does; it may have ``begun``."""
         step, level = self.MS[0], self.MS[0].levels[0]
         while True:
             try:
-                value = self._carry_out(step, u0, t0)
+                value = self._carry_out(step, *(self.begin_run(t0, u0) if begun is None else begun))
                 if not self.adaptivity.must_repeat_run(level, value):
                     break
             except StepSizeError:
                 # Steps may have failed because an unknown was measured by a wrong size.
                 if not self.adaptivity.must_repeat_run(level, level.u[0]):
                     raise
+            begun = None
             level.sweep.reset()
             level.prob.hold_sides(None)
             if self.checkpoints is not None:
@@ -316,9 +319,9 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         level.sweep.reset()  # a step may have been begun
         return None
 
-    def _carry_out(self, step: Any, value: Any, time: float) -> Any:
-        """Take all steps from a state; returns the state at their end."""
-        level = step.levels[0]
+    def begin_run(self, time: float, value: Any) -> tuple[float, Any]:
+        """Begin a run at a state; returns what its first step begins with."""
+        step, level = self.MS[0], self.MS[0].levels[0]
         for hook in self.active_hooks:
             hook.reset_stats()
         step.reset_step()
@@ -332,9 +335,11 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         if events is not None:
             value = events.begin(level, time, value, self.adaptivity)
         self.adaptivity.begin(step, time, value)
-        if self.checkpoints is not None:
-            time, value = self.checkpoints.begin(self, time, value)
-        Tend = self.adaptivity.t_end
+        return (time, value) if self.checkpoints is None else self.checkpoints.begin(self, time, value)
+
+    def _carry_out(self, step: Any, time: float, value: Any) -> Any:
+        """Take all steps of a run that has begun; returns the state at their end."""
+        level, events, Tend = step.levels[0], self.events, self.adaptivity.t_end
         while time < Tend and not (events is not None and events.finished):
             taken = self._go_ahead(level, value, time)
             if taken is not None and len(taken.starts):

@@ -536,7 +536,9 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
 def _properties_of(cls: type[Any]) -> tuple[str, ...]:
     """Checked attributes that are properties in a class alone."""
     places = ((name, getattr(cls, name, None)) for name in CHECKED)
-    return tuple(name for name, place in places if isinstance(place, property) and place is not DEFAULTS[name])
+    return tuple(
+        name for name, place in places if isinstance(place, property) and place is not DEFAULTS[name]
+    )
 
 
 # What stands for the checked attributes in a class that gives none of them.

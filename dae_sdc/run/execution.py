@@ -86,7 +86,7 @@ CONTROLLER = {"logger_level": logging.ERROR, "mssdc_jac": False}
 MOST_IDLE = 16  # Controllers that are kept for the next runs of their kind.
 MOST_UNKNOWNS = 200  # Largest number of unknowns of their problems.
 
-_IDLE: Final[Recent[Any, SteppingController]] = Recent(MOST_IDLE)
+_IDLE: Final[Recent[Any, list[SteppingController]]] = Recent(MOST_IDLE, len)
 
 
 class Carried(NamedTuple):
@@ -112,6 +112,17 @@ def carried_out(plan: Plan) -> Carried:
         )
         with shown as bar:
             return Execution(plan, team).carry_out(bar)
+
+
+def plain_execution(plan: Plan) -> Execution | None:
+    """The execution of a plan that one process carries out alone, in a controller that others have used."""
+    request, setup, team = plan.request, plan.setup, Ranks()
+    if setup.parallel is not None or request.comm is not None or request.hidden_constraints:
+        return None
+    if request.out is not None or request.progress is not False or plan.saving is not None or plan.locates:
+        return None
+    execution = Execution(plan.on(team), team)
+    return execution if execution.kind is not None else None
 
 
 def _too_small(problem: ProblemDAE, u: Vector, direct: bool) -> str:
@@ -200,6 +211,9 @@ class Execution:
         self.time: float | None = None
         self.drift: dict[str, float] = {}
         self.samples: Samples | None = None
+        self.begun: tuple[float, Any] | None = (
+            None  # Time and state of the first step, once the run has begun.
+        )
         # The file of the result, None on ranks but the first; and the number of steps that iterate together.
         self.out = plan.request.out if team.root else None
         self.together = max(plan.request.steps or 1, team.steps_at_once)
@@ -208,34 +222,52 @@ class Execution:
         self._counting = None if issubclass(cls, DirectMethod) else team.comm
         looks = plan.request.singular or hasattr(cls, "on_manifold") or default_way(setup.problem)
         self._watches = not setup.has_coarse_level and bool(looks)  # Whether singular points are looked for.
+        self.kind = self._kind()
 
     def carry_out(self, bar: Any) -> Carried:
         """Run the controller; returns the solution up to the last step if the run fails numerically."""
         if self.plan.request.hidden_constraints:  # raises before the run if they are not known
             self.hidden_constraints(np.ones(self.problem.n))
-        with _ROOT.kept():
-            kind = self._kind()
-            controller = self._controller(kind)
-            record: RunRecord = hook_of(controller, RunRecord)
-            record.begin(self, bar)
-            watch = hook_of(controller, WatchSingularPoints)
-            if watch is not None:
-                watch.asked = self.plan.request.singular or watch.asked
-                if isinstance(controller, SteppingController):
-                    watch.guide(controller.adaptivity)
-            growing = hook_of(controller, WatchAmplification)
-            if growing is not None:
-                growing.t_end = self.plan.t_end
-            levels = [level for step in controller.steps for level in step.levels]
-            sweeper = levels[0].sweep
-            for level in levels:
-                level.sweep.keeps_interior = record.dense
-            if self.plan.saving is not None:
-                controller.checkpoints = self.plan.saving.attach(controller, record, self.team)
-                if self.plan.count is not None:
-                    bar.update(self.plan.saving.steps)
-            message = self._run(controller, record, watch)
-            log = controller.return_stats()
+        with ROOT_LOGGER.kept():
+            self.open(bar).take()
+        return self.close()
+
+    def open(self, bar: Any) -> Execution:
+        """Make controller and record ready for the run."""
+        self.controller = controller = self._controller(self.kind)
+        self.record = record = hook_of(controller, RunRecord)
+        record.begin(self, bar)
+        self.watch = watch = hook_of(controller, WatchSingularPoints)
+        if watch is not None:
+            watch.asked = self.plan.request.singular or watch.asked
+            if isinstance(controller, SteppingController):
+                watch.guide(controller.adaptivity)
+        growing = hook_of(controller, WatchAmplification)
+        if growing is not None:
+            growing.t_end = self.plan.t_end
+        self.levels = [level for step in controller.steps for level in step.levels]
+        for level in self.levels:
+            level.sweep.keeps_interior = record.dense
+        if self.plan.saving is not None:
+            controller.checkpoints = self.plan.saving.attach(controller, record, self.team)
+            if self.plan.count is not None:
+                bar.update(self.plan.saving.steps)
+        return self
+
+    def begin(self) -> Execution:
+        """Begin the run up to its first step."""
+        self.begun = self.controller.begin_run(self.plan.start.t0, self.plan.start.u)
+        return self
+
+    def take(self) -> Execution:
+        """Take all steps, from the begin of the run on or from its first step."""
+        self.message = self._run(self.controller, self.record, self.watch)
+        return self
+
+    def close(self) -> Carried:
+        """What the run has given."""
+        controller, record, watch, levels = self.controller, self.record, self.watch, self.levels
+        message, sweeper, log = self.message, levels[0].sweep, controller.return_stats()
         self.bring_together(record)
         if watch is not None:
             self.singular = watch.message()
@@ -261,9 +293,9 @@ class Execution:
             if self.plan.request.restol is None and self.plan.count is not None:
                 restol = self.plan.setup.description["level_params"]["restol"]
                 _check_residuals(self.problem, solution, restol)
-        if kind is not None and not message:
+        if self.kind is not None and not message:
             record.end()
-            _IDLE.keep(kind, controller)
+            _IDLE.keep(self.kind, [*_IDLE.get(self.kind, ()), controller])
         if solution.success and self.typical is not None:
             solution = solution.with_remark(self._in_transients(solution, located))
         if self.plan.count is not None:
@@ -298,8 +330,10 @@ class Execution:
         """The controller with its hooks, which may be that of an earlier run of this kind."""
         team, setup, hooks = self.team, self.plan.setup, self.plan.request.hooks
         description = setup.with_step(self.plan.dt)
-        idle = _IDLE.pop(kind, None)
-        if idle is not None:
+        if several := _IDLE.pop(kind, None):
+            *others, idle = several
+            if others:
+                _IDLE.keep(kind, others)
             problem = setup.problem
             if problem.starts_alike and problem.kernels is not None:  # nothing of it changes in steps
                 problem = twin_of(problem)
@@ -351,7 +385,8 @@ class Execution:
             adapts = self.plan.setup.adaptive or self.plan.count is None
             end = self.plan.t_end if adapts else self.plan.t_end - 0.5 * self.plan.dt
             with limited() if self.team.size == 1 else unchecked(), under_way("a step was taken"):
-                controller.run(u0=self.plan.start.u, t0=self.plan.start.t0, Tend=end)
+                begun = {} if self.begun is None else {"begun": self.begun}
+                controller.run(u0=self.plan.start.u, t0=self.plan.start.t0, Tend=end, **begun)
             self.check_in()
         except SolveError as error:
             # A hook may raise such an error on one rank alone.
@@ -625,7 +660,7 @@ class _RootLogger:
                     root.setLevel(self._level)
 
 
-_ROOT = _RootLogger()
+ROOT_LOGGER = _RootLogger()
 
 
 def _not_empty(solution: Solution, start: Start) -> Solution:
