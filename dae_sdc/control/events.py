@@ -675,7 +675,8 @@ def _sampled_ahead(
         for place, pair, values in zip(places, pairwise(states), stages, strict=True)
     ]
     if taken.collocation:
-        data = steps_of_stages(places, taken.nodes, taken.u, n_slopes, taken.n_integrated)
+        times = taken.starts, taken.sizes
+        data = steps_of_stages(*times, taken.nodes, taken.u, n_slopes, taken.n_integrated)
         scheme, rows = data[0].scheme, np.array([step.rows for step in data])
         points = _samples(scheme.points)
         stays = (rows == rows[:, :1]).all(axis=1) & (taken.du[:, -1] == 0.0)

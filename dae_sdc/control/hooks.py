@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from copy import copy
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, ClassVar, overload
 
 import numpy as np
@@ -261,13 +262,14 @@ class StepRecord(Hooks):  # type: ignore[misc]
         nodes, ends, u, du = taken.nodes, taken.starts + taken.sizes, taken.u, taken.du
         if self.interval is not None:
             ends = np.array([self._end(time) for time in ends.tolist()])
-        dense = []
+        dense: Sequence[StepData] = []
         if self.dense:
-            places = zip(taken.starts.tolist(), taken.sizes.tolist(), strict=True)
             # The start of a step stands before its stages: it is the last stage of the one before.
             if taken.collocation:
-                dense = steps_of_stages(places, nodes, u, self.n_slopes, taken.n_integrated)
+                about = nodes, u, self.n_slopes, taken.n_integrated
+                dense = steps_of_stages(taken.starts, taken.sizes, *about)
             else:
+                places = zip(taken.starts.tolist(), taken.sizes.tolist(), strict=True)
                 dense = steps_of_ends(places, u[:: len(nodes)], taken.slope, du[:, -1])
         counts, residuals = np.column_stack([taken.sweeps, taken.counts]), taken.residuals
         self.rows.extend(ends, residuals, u[len(nodes) :: len(nodes)], taken.slopes_at_end(), counts, dense)
@@ -397,16 +399,22 @@ class Steps(Sequence[dict[str, Any]]):
         # In a row of the first: end of the step, residual, u and u'. Rows from ``_used`` on are not rows yet:
         # it changes last, so that an interrupt finds whole ones only.
         self._values, self._counts = np.empty((0, 2)), np.empty((0, len(COUNTS)), dtype=np.int64)
-        self._dense: list[StepData] = []
+        # What dense output needs of steps that came together, behind the number of the first of them.
+        self._dense: list[tuple[int, Sequence[StepData]]] = []
         self._used = 0
 
     def __len__(self) -> int:
         return self._used
 
     @property
-    def dense(self) -> list[StepData]:
+    def dense(self) -> Sequence[StepData]:
         """What dense output needs of each step; empty where it is not kept."""
-        return self._dense[: self._used]
+        parts = [
+            part if first + len(part) <= self._used else part[: self._used - first]
+            for first, part in self._dense
+            if first < self._used
+        ]
+        return parts[0] if len(parts) == 1 else [step for part in parts for step in part]
 
     @overload
     def __getitem__(self, at: int) -> dict[str, Any]: ...
@@ -420,7 +428,10 @@ class Steps(Sequence[dict[str, Any]]):
         n = len(values) // 2 - 1
         row = {"t": float(values[0]), "u": values[2 : 2 + n], "du": values[2 + n :]}
         row |= {"residual": float(values[1]), **dict(zip(COUNTS, counts, strict=True))}
-        return row | ({"dense": self._dense[number]} if self._dense else {})
+        if not self._dense:
+            return row
+        first, part = self._dense[bisect_right(self._dense, number, key=itemgetter(0)) - 1]
+        return row | {"dense": part[number - first]}
 
     def append(self, row: Mapping[str, Any]) -> None:
         """Add a step."""
@@ -436,8 +447,19 @@ class Steps(Sequence[dict[str, Any]]):
         new = self._room(count, n)
         values, self._counts[new] = self._values[new], counts
         values[:, 0], values[:, 1], values[:, 2 : 2 + n], values[:, 2 + n :] = ends, residuals, u, du
-        self._dense[new] = dense
+        if len(dense):
+            self._add(new.start, dense)
         self._used = new.stop
+
+    def _add(self, first: int, dense: Sequence[StepData]) -> None:
+        """Keep what dense output needs of steps from a number on."""
+        while self._dense and self._dense[-1][0] >= first:  # of steps that an interrupt has kept from coming
+            self._dense.pop()
+        before, last = self._dense[-1] if self._dense else (0, None)
+        if isinstance(last, list) and isinstance(dense, list):
+            last[first - before :] = dense
+        else:
+            self._dense.append((first, dense))
 
     def fit(self) -> None:
         """Give back the room of rows that have not come."""
@@ -458,7 +480,8 @@ class Steps(Sequence[dict[str, Any]]):
         """Replace all rows by those of whole columns."""
         values = np.column_stack([columns[name] for name in ("t", "residual", "u", "du")]).astype(float)
         counts = np.column_stack([columns[name] for name in COUNTS]).astype(np.int64)
-        self._values, self._counts, self._dense, self._used = values, counts, list(dense), len(values)
+        kept: list[tuple[int, Sequence[StepData]]] = [(0, list(dense))] if len(dense) else []
+        self._values, self._counts, self._dense, self._used = values, counts, kept, len(values)
 
     def columns(self, start: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """All rows as arrays by name, with the values of ``start`` in front; without ``dense``."""
@@ -472,6 +495,17 @@ class Steps(Sequence[dict[str, Any]]):
         parts: list[tuple[str, Any, Any]] = [(name, at, values) for name, at in place.items()]
         parts += [(name, at, counts) for at, name in enumerate(COUNTS)]
         return {name: np.concatenate([part[:, at] for part in arrays]) for name, at, arrays in parts}
+
+    def arrays(self) -> tuple[Vector, Vector, Vector, Vector, NDArray[np.int64]]:
+        """Ends (K,), residuals (K,), u (K, n), u' (K, n) and counts (K, 6), as views until rows come."""
+        values, n = self._values[: self._used], self._values.shape[1] // 2 - 1
+        return (
+            values[:, 0],
+            values[:, 1],
+            values[:, 2 : 2 + n],
+            values[:, 2 + n :],
+            self._counts[: self._used],
+        )
 
     def since(self, first: int) -> Steps:
         """A copy without the rows before ``first``."""
@@ -496,18 +530,27 @@ class Samples:
         self.u, self.du = np.empty((count, n)), np.empty((count, n))  # the first ``done`` rows are known
         self.sizes = np.zeros(count)  # of the steps in which the times lie; 0 at the ends of steps
         # Largest residual, and counts, of the steps that ended since the previous time.
-        self.per_step: dict[str, NDArray[Any]] = {"residual": np.zeros(count)}
-        self.per_step |= {name: np.zeros(count, dtype=np.int64) for name in COUNTS}
-        self.largest, self.total = np.abs(u0), dict.fromkeys(COUNTS, 0)
+        self.residuals, self.counts = np.zeros(count), np.zeros((count, len(COUNTS)), dtype=np.int64)
+        self.largest, self._total = np.abs(u0), np.zeros(len(COUNTS), dtype=np.int64)
         # Where the kept steps begin, and from how many of them values were sampled.
         self._start, self._settled = (t0, u0, du0), 0
+
+    @property
+    def per_step(self) -> dict[str, NDArray[Any]]:
+        """Largest residual, and counts, of the steps that ended since the previous time, by name."""
+        return {"residual": self.residuals, **dict(zip(COUNTS, self.counts.T.copy(), strict=True))}
+
+    @property
+    def total(self) -> dict[str, int]:
+        """Sums of counts over the steps, by name."""
+        return dict(zip(COUNTS, self._total.tolist(), strict=True))
 
     def advance(self, record: StepRecord) -> None:
         """Sample values from steps with enough others after them, and drop steps no longer needed."""
         stop = len(record.rows) - STENCIL
-        columns = self._look(record.rows, stop)
-        first = stop - STENCIL
-        start = columns["t"][first - 1], columns["u"][first - 1], columns["du"][first - 1]
+        self._look(record.rows, stop)
+        first, (ends, _, u, du, _) = stop - STENCIL, record.rows.arrays()
+        start = ends[first - 1], u[first - 1].copy(), du[first - 1].copy()
         kept = record.rows.since(first)
         # In one assignment, so that an interrupt finds all of them before or after it.
         self._start, self._settled, record.rows = start, STENCIL, kept
@@ -515,20 +558,20 @@ class Samples:
     def ended(self, rows: Steps) -> Samples:
         """A copy as if the run had ended with its last step; this object may continue."""
         ended = copy(self)
-        ended.u, ended.du, ended.sizes = self.u.copy(), self.du.copy(), self.sizes.copy()
-        ended.per_step = {name: summary.copy() for name, summary in self.per_step.items()}
+        for name in ("u", "du", "sizes", "residuals", "counts"):
+            setattr(ended, name, getattr(self, name).copy())
         ended._look(rows, len(rows), ended=True)
         return ended
 
-    def _look(self, rows: Steps, stop: int, ended: bool = False) -> dict[str, Any]:
-        """Sample values from the first ``stop`` kept steps; returns the columns of the kept steps."""
-        columns, settled, (t, u0, du0) = rows.columns(), self._settled, self._start
-        ends, n = columns["t"], len(u0)
-        values, slopes = columns["u"].reshape(-1, n), columns["du"].reshape(-1, n)
+    def _look(self, rows: Steps, stop: int, ended: bool = False) -> None:
+        """Sample values from the first ``stop`` kept steps."""
+        settled, (t, u0, du0), n = self._settled, self._start, len(self.largest)
+        ends, residuals, values, slopes, counts = rows.arrays()
+        values, slopes = values.reshape(-1, n), slopes.reshape(-1, n)
         dense = DenseOutput(t, u0, ends, values, rows.dense, du0, slopes, self.n_slopes)
         new = slice(settled, stop)
         largest = np.maximum(self.largest, np.abs(values[new]).max(axis=0, initial=0.0))
-        total = {name: self.total[name] + int(columns[name][new].sum()) for name in COUNTS}
+        total = self._total + counts[new].sum(axis=0)
         steps = self.steps + stop - settled
         of_step = np.searchsorted(self.times, ends[new])
         within = of_step < len(self.times)
@@ -540,8 +583,6 @@ class Samples:
             times = np.minimum(self.times[chosen], last)
             self.u[chosen], self.du[chosen] = dense.values_at(dense.check(times), 0, 1)
             self.sizes[chosen] = dense.sizes_at(times)
-        for name, summary in self.per_step.items():
-            gather = np.maximum if name == "residual" else np.add
-            gather.at(summary, of_step[within], columns[name][new][within])
-        self.steps, self.largest, self.total, self.done = steps, largest, total, max(self.done, upto)
-        return columns
+        np.maximum.at(self.residuals, of_step[within], residuals[new][within])
+        np.add.at(self.counts, of_step[within], counts[new][within])
+        self.steps, self.largest, self._total, self.done = steps, largest, total, max(self.done, upto)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.polynomial.chebyshev import chebder, chebvander
@@ -141,14 +141,34 @@ def step_data(
     return StepData(time, dt, scheme, rows)
 
 
+class StepsInRow(Sequence[StepData]):
+    """What is kept of collocation steps in a row, made when it is asked for: of most of them nobody asks."""
+
+    def __init__(self, starts: Vector, sizes: Vector, scheme: Scheme, u: Vector) -> None:
+        # Shapes: starts and sizes (S,), u (S M + 1, n), the first start and all M stages in order.
+        self.starts, self.sizes, self._scheme, self._u = starts, sizes, scheme, u
+        self._stages = (len(u) - 1) // max(1, len(starts))
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @overload
+    def __getitem__(self, at: int) -> StepData: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[StepData]: ...
+    def __getitem__(self, at: int | slice) -> StepData | list[StepData]:
+        if isinstance(at, slice):
+            return [self[number] for number in range(len(self))[at]]
+        number, m = range(len(self))[at], self._stages
+        rows = self._u[number * m : (number + 1) * m + 1]
+        return StepData(float(self.starts[number]), float(self.sizes[number]), self._scheme, rows)
+
+
 def steps_of_stages(
-    places: Iterable[tuple[float, float]], nodes: tuple[float, ...], u: Vector, n_slopes: int, k: int
-) -> list[StepData]:
-    """What is kept of collocation steps in a row, as views: u is the first start and all stages in order."""
-    m, scheme = len(nodes), _collocation(nodes, k, n_slopes)  # with u' of k leading unknowns
-    rows = map(u.__getitem__, map(slice, range(0, len(u) - 1, m), range(m + 1, len(u) + 1, m)))
-    # As by the constructor, in half the time for many steps.
-    return [tuple.__new__(StepData, (*place, scheme, u)) for place, u in zip(places, rows, strict=True)]
+    starts: Vector, sizes: Vector, nodes: tuple[float, ...], u: Vector, n_slopes: int, k: int
+) -> StepsInRow:
+    """What is kept of collocation steps, as views, with u' of k leading unknowns, see :class:`StepsInRow`."""
+    return StepsInRow(starts, sizes, _collocation(nodes, k, n_slopes), u)
 
 
 def steps_of_ends(
@@ -288,10 +308,14 @@ class DenseOutput:
 
     @cached_property
     def _starts(self) -> Vector:
+        if isinstance(self.steps, StepsInRow):
+            return self.steps.starts
         return np.array([step.time for step in self.steps])
 
     @cached_property
     def _sizes(self) -> Vector:
+        if isinstance(self.steps, StepsInRow):
+            return self.steps.sizes
         return np.array([step.dt for step in self.steps])
 
     def polynomial(self, number: int) -> tuple[Scheme, Vector]:

@@ -529,7 +529,8 @@ class Execution:
             solution = solution.reached(found.done, found.sizes)
         elif self.plan.t_eval is not None:
             solution = solution.at(self.plan.t_eval)
-        return _not_empty(solution if self.plan.keeps else replace(solution, dense=None), self.plan.start)
+        dropped = solution.dense is not None and not self.plan.keeps
+        return _not_empty(replace(solution, dense=None) if dropped else solution, self.plan.start)
 
     def _in_transients(self, solution: Solution, located: LocateEvents | None) -> str:
         """A remark on unknowns that change too fast at some times for the tolerance of a run."""

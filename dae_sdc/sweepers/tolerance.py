@@ -220,6 +220,8 @@ class Tolerance:
 def less_accurate(problem: ProblemDAE, tolerance: Tolerance) -> str:
     """Which unknowns of index 2 and higher a run has held to less than its tolerance, and to what, if any."""
     scales, indices, rtol = problem.run_scales, np.array(problem.variable_index), tolerance.rtol
+    if not (indices > 1).any():
+        return ""
     sizes = np.maximum(scales.unknowns, scales.expected)
     if tolerance.atol is not None:
         sizes = np.maximum(sizes, np.asarray(tolerance.atol) / rtol)
