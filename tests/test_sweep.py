@@ -264,13 +264,13 @@ import os, sys, time
 import dae_sdc as ds
 from dae_sdc.run import sweep
 module = sys.modules[sweep.__module__]
-solve = module.solve
-def slow(*args, **settings):
+solve = module.solutions_of
+def slow(runs):
     with open("log", "a") as log:
-        log.write(f"{settings['params']['alpha']}\\n")
+        log.writelines(f"{run.params['alpha']}\\n" for run in runs)
     time.sleep(float(sys.argv[1]))
-    return solve(*args, **settings)
-module.solve = slow
+    return solve(runs)
+module.solutions_of = slow
 ds.sweep("simple", {"alpha": "1:12:12"}, sweeper="radau-iia-5", dt=0.05, points=5, out="s.npy", resume=True)
 """
 
