@@ -135,12 +135,11 @@ class Group:
 
     def chosen(self, *groups: Any, without: Collection[str] = ()) -> dict[str, Any]:
         """The options of groups, all if none are named, whose value is not the default, by name."""
-        values = vars(self)
         return {
             name: value
             for group in groups or (type(self),)
             for name, one in _fields(group).items()
-            if (value := values[name]) is not None and value is not one.default and name not in without
+            if (value := self.__dict__[name]) is not None and value is not one.default and name not in without
         }
 
     def told(self) -> dict[str, Any]:

@@ -129,9 +129,9 @@ def once(function: Callable[P, R]) -> Callable[P, R]:
 
 
 class Recent(dict[K, R]):
-    """Results by what they depend on, those used last, by number or by size ``most`` at most."""
+    """Results by what they depend on, those used last, whose sizes together are ``most`` at most."""
 
-    def __init__(self, most: int, size: Callable[[R], int] | None = None) -> None:
+    def __init__(self, most: int, size: Callable[[R], int] = lambda result: 1) -> None:
         super().__init__()
         self.most, self.size = most, size
 
@@ -143,11 +143,6 @@ class Recent(dict[K, R]):
     def keep(self, key: K, result: R) -> R:
         """Let a result be the one used last, which is kept whatever its size."""
         self.pop(key, None)
-        if self.size is None:  # each counts as one
-            for oldest in list(self)[: max(0, len(self) + 1 - self.most)]:
-                self.pop(oldest, None)
-            self[key] = result
-            return result
         others = list(self.items())
         self[key] = result
         size = self.size(result) + sum(self.size(other) for _, other in others)

@@ -22,7 +22,7 @@ from dae_sdc.control.driver import MarkingControl, driver_of
 from dae_sdc.control.hooks import unconverged
 from dae_sdc.dae.branches import SIDE_SLACK, TIE, SamplingOptions, are_resolved, samples
 from dae_sdc.dae.declaration import names_given
-from dae_sdc.dae.interpolant import HERMITE, DenseOutput, Scheme, step_data, steps_of_stages
+from dae_sdc.dae.interpolant import HERMITE, DenseOutput, Scheme, StepsInRow, step_data
 from dae_sdc.dae.newton_checks import directions
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
@@ -676,7 +676,7 @@ def _sampled_ahead(
     ]
     if taken.collocation:
         times = taken.starts, taken.sizes
-        data = steps_of_stages(*times, taken.nodes, taken.u, n_slopes, taken.n_integrated)
+        data = StepsInRow(*times, taken.nodes, taken.u, n_slopes, taken.n_integrated)
         scheme, rows = data[0].scheme, np.array([step.rows for step in data])
         points = _samples(scheme.points)
         stays = (rows == rows[:, :1]).all(axis=1) & (taken.du[:, -1] == 0.0)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from copy import copy
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import Any, ClassVar, overload
 
 import numpy as np
@@ -19,10 +18,10 @@ from dae_sdc.dae.interpolant import (
     STENCIL,
     DenseOutput,
     StepData,
+    StepsInRow,
     round_off_of_times,
     step_data,
     steps_of_ends,
-    steps_of_stages,
 )
 from dae_sdc.dae.memory import COUNTERS, counts_of
 from dae_sdc.dae.state import Vector
@@ -267,7 +266,7 @@ class StepRecord(Hooks):  # type: ignore[misc]
             # The start of a step stands before its stages: it is the last stage of the one before.
             if taken.collocation:
                 about = nodes, u, self.n_slopes, taken.n_integrated
-                dense = steps_of_stages(taken.starts, taken.sizes, *about)
+                dense = StepsInRow(taken.starts, taken.sizes, *about)
             else:
                 places = zip(taken.starts.tolist(), taken.sizes.tolist(), strict=True)
                 dense = steps_of_ends(places, u[:: len(nodes)], taken.slope, du[:, -1])
@@ -399,8 +398,7 @@ class Steps(Sequence[dict[str, Any]]):
         # In a row of the first: end of the step, residual, u and u'. Rows from ``_used`` on are not rows yet:
         # it changes last, so that an interrupt finds whole ones only.
         self._values, self._counts = np.empty((0, 2)), np.empty((0, len(COUNTS)), dtype=np.int64)
-        # What dense output needs of steps that came together, behind the number of the first of them.
-        self._dense: list[tuple[int, Sequence[StepData]]] = []
+        self._dense: Sequence[StepData] = []
         self._used = 0
 
     def __len__(self) -> int:
@@ -409,12 +407,7 @@ class Steps(Sequence[dict[str, Any]]):
     @property
     def dense(self) -> Sequence[StepData]:
         """What dense output needs of each step; empty where it is not kept."""
-        parts = [
-            part if first + len(part) <= self._used else part[: self._used - first]
-            for first, part in self._dense
-            if first < self._used
-        ]
-        return parts[0] if len(parts) == 1 else [step for part in parts for step in part]
+        return self._dense if len(self._dense) == self._used else self._dense[: self._used]
 
     @overload
     def __getitem__(self, at: int) -> dict[str, Any]: ...
@@ -428,10 +421,7 @@ class Steps(Sequence[dict[str, Any]]):
         n = len(values) // 2 - 1
         row = {"t": float(values[0]), "u": values[2 : 2 + n], "du": values[2 + n :]}
         row |= {"residual": float(values[1]), **dict(zip(COUNTS, counts, strict=True))}
-        if not self._dense:
-            return row
-        first, part = self._dense[bisect_right(self._dense, number, key=itemgetter(0)) - 1]
-        return row | {"dense": part[number - first]}
+        return row | ({"dense": self._dense[number]} if len(self._dense) else {})
 
     def append(self, row: Mapping[str, Any]) -> None:
         """Add a step."""
@@ -447,19 +437,12 @@ class Steps(Sequence[dict[str, Any]]):
         new = self._room(count, n)
         values, self._counts[new] = self._values[new], counts
         values[:, 0], values[:, 1], values[:, 2 : 2 + n], values[:, 2 + n :] = ends, residuals, u, du
-        if len(dense):
-            self._add(new.start, dense)
-        self._used = new.stop
-
-    def _add(self, first: int, dense: Sequence[StepData]) -> None:
-        """Keep what dense output needs of steps from a number on."""
-        while self._dense and self._dense[-1][0] >= first:  # of steps that an interrupt has kept from coming
-            self._dense.pop()
-        before, last = self._dense[-1] if self._dense else (0, None)
-        if isinstance(last, list) and isinstance(dense, list):
-            last[first - before :] = dense
+        if not new.start:
+            self._dense = dense  # as they came: of a run without others few are asked for
         else:
-            self._dense.append((first, dense))
+            self._dense = kept = self._dense if isinstance(self._dense, list) else list(self._dense)
+            kept[new] = dense
+        self._used = new.stop
 
     def fit(self) -> None:
         """Give back the room of rows that have not come."""
@@ -480,32 +463,24 @@ class Steps(Sequence[dict[str, Any]]):
         """Replace all rows by those of whole columns."""
         values = np.column_stack([columns[name] for name in ("t", "residual", "u", "du")]).astype(float)
         counts = np.column_stack([columns[name] for name in COUNTS]).astype(np.int64)
-        kept: list[tuple[int, Sequence[StepData]]] = [(0, list(dense))] if len(dense) else []
-        self._values, self._counts, self._dense, self._used = values, counts, kept, len(values)
+        self._values, self._counts, self._dense, self._used = values, counts, list(dense), len(values)
 
     def columns(self, start: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """All rows as arrays by name, with the values of ``start`` in front; without ``dense``."""
-        values, counts = [self._values[: self._used]], [self._counts[: self._used]]
-        if start is not None:
-            row = np.concatenate([[start["t"], start["residual"]], start["u"], start["du"]])
-            values = [row[None], values[0].reshape(-1, len(row))]
-            counts.insert(0, np.zeros((1, len(COUNTS)), dtype=np.int64))
-        n = values[0].shape[1] // 2 - 1
-        place: dict[str, Any] = {"t": 0, "residual": 1, "u": slice(2, 2 + n), "du": slice(2 + n, None)}
-        parts: list[tuple[str, Any, Any]] = [(name, at, values) for name, at in place.items()]
-        parts += [(name, at, counts) for at, name in enumerate(COUNTS)]
-        return {name: np.concatenate([part[:, at] for part in arrays]) for name, at, arrays in parts}
+        *several, counts = self.arrays()
+        columns = dict(zip(("t", "residual", "u", "du", *COUNTS), [*several, *counts.T], strict=True))
+        if start is None:
+            return {name: column.copy() for name, column in columns.items()}
+        first = {name: np.array([start.get(name, 0)]) for name in columns}
+        return {
+            name: np.concatenate([row, columns[name].reshape(-1, *row.shape[1:])])
+            for name, row in first.items()
+        }
 
     def arrays(self) -> tuple[Vector, Vector, Vector, Vector, NDArray[np.int64]]:
         """Ends (K,), residuals (K,), u (K, n), u' (K, n) and counts (K, 6), as views until rows come."""
-        values, n = self._values[: self._used], self._values.shape[1] // 2 - 1
-        return (
-            values[:, 0],
-            values[:, 1],
-            values[:, 2 : 2 + n],
-            values[:, 2 + n :],
-            self._counts[: self._used],
-        )
+        values, du = self._values[: self._used], self._values.shape[1] // 2 + 1
+        return values[:, 0], values[:, 1], values[:, 2:du], values[:, du:], self._counts[: self._used]
 
     def since(self, first: int) -> Steps:
         """A copy without the rows before ``first``."""
@@ -514,6 +489,7 @@ class Steps(Sequence[dict[str, Any]]):
         return later
 
 
+SAMPLED = "u", "du", "sizes", "residuals", "counts"  # What there is of samples for each output time.
 WINDOW = 512  # Number of steps that are kept until values are sampled from them.
 
 
@@ -535,15 +511,10 @@ class Samples:
         # Where the kept steps begin, and from how many of them values were sampled.
         self._start, self._settled = (t0, u0, du0), 0
 
-    @property
-    def per_step(self) -> dict[str, NDArray[Any]]:
-        """Largest residual, and counts, of the steps that ended since the previous time, by name."""
-        return {"residual": self.residuals, **dict(zip(COUNTS, self.counts.T.copy(), strict=True))}
-
-    @property
-    def total(self) -> dict[str, int]:
-        """Sums of counts over the steps, by name."""
-        return dict(zip(COUNTS, self._total.tolist(), strict=True))
+    def sums(self) -> tuple[dict[str, Any], dict[str, int]]:
+        """Largest residual, and counts, of the steps since the previous time, and counts of all, by name."""
+        of_times = {"residual": self.residuals, **dict(zip(COUNTS, self.counts.T.copy(), strict=True))}
+        return of_times, dict(zip(COUNTS, self._total.tolist(), strict=True))
 
     def advance(self, record: StepRecord) -> None:
         """Sample values from steps with enough others after them, and drop steps no longer needed."""
@@ -558,8 +529,7 @@ class Samples:
     def ended(self, rows: Steps) -> Samples:
         """A copy as if the run had ended with its last step; this object may continue."""
         ended = copy(self)
-        for name in ("u", "du", "sizes", "residuals", "counts"):
-            setattr(ended, name, getattr(self, name).copy())
+        vars(ended).update({name: getattr(self, name).copy() for name in SAMPLED})
         ended._look(rows, len(rows), ended=True)
         return ended
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -168,14 +168,10 @@ OF_STEPS = (
 CALLED = ("pre_run", *OF_STEPS, "post_run")  # Methods of hooks that the controller calls.
 
 
-def methods_of(part: Any, base: type[Any], names: tuple[str, ...]) -> dict[str, Callable[..., Any]]:
+def methods_of(part: Any, base: type[Any], names: Sequence[str]) -> dict[str, Callable[..., Any]]:
     """The methods among these that a hook or a convergence controller has in place of those of its base."""
-    return {name: getattr(part, name) for name in _own_methods(type(part), base, names)}
-
-
-@lru_cache(maxsize=256)
-def _own_methods(kind: type[Any], base: type[Any], names: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(name for name in names if getattr(kind, name) is not getattr(base, name))
+    kind = type(part)
+    return {name: getattr(part, name) for name in names if getattr(kind, name) is not getattr(base, name)}
 
 
 def asked(hooks: Iterable[Hooks], wanted: Sequence[type[Hooks]]) -> list[Hooks]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.polynomial.chebyshev import chebder, chebvander
@@ -45,14 +45,12 @@ class Scheme(NamedTuple):
     def values(self, theta: Vector, orders: Sequence[int], steps: Sequence[Vector], place: Any) -> Vector:
         """u (order 0) or u' dt (1) in the steps ``place``, whose rows are in ``steps``, (R, n) each."""
         # Shapes: theta and place (K,) -> (orders, K, n).
-        n, size = steps[0].shape[1], max(1, BLOCK // steps[0].size)
+        n, size = steps[place[0]].shape[1], max(1, BLOCK // steps[place[0]].size)
         values, k = np.zeros((len(orders), len(theta), n)), self.first if self.without else n
         for begin in range(0, len(theta), size):
-            block, taken, at = slice(begin, begin + size), steps, place
-            if len(theta) > size:
-                numbers, at = np.unique(place[block], return_inverse=True)
-                taken = [steps[number] for number in numbers.tolist()]
-            data = np.array(taken)[at]
+            block = slice(begin, begin + size)
+            numbers, at = np.unique(place[block], return_inverse=True)
+            data = np.array([steps[number] for number in numbers.tolist()])[at]
             for into, order in zip(values[:, block], orders, strict=True):
                 every, others = self.weights(theta[block], order)
                 into[:, :k] = np.einsum("kr,krn->kn", every, data[:, :, :k])
@@ -144,31 +142,23 @@ def step_data(
 class StepsInRow(Sequence[StepData]):
     """What is kept of collocation steps in a row, made when it is asked for: of most of them nobody asks."""
 
-    def __init__(self, starts: Vector, sizes: Vector, scheme: Scheme, u: Vector) -> None:
-        # Shapes: starts and sizes (S,), u (S M + 1, n), the first start and all M stages in order.
-        self.starts, self.sizes, self._scheme, self._u = starts, sizes, scheme, u
-        self._stages = (len(u) - 1) // max(1, len(starts))
+    def __init__(
+        self, starts: Vector, sizes: Vector, nodes: tuple[float, ...], u: Vector, n_slopes: int, k: int
+    ) -> None:
+        # Shapes: starts and sizes (S,), u (S M + 1, n), the first start and all stages in order, whose u' is
+        # known of k leading unknowns.
+        self.starts, self.sizes, self._u, self._stages = starts, sizes, u, len(nodes)
+        self._scheme = _collocation(nodes, k, n_slopes)
 
     def __len__(self) -> int:
         return len(self.starts)
 
-    @overload
-    def __getitem__(self, at: int) -> StepData: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[StepData]: ...
-    def __getitem__(self, at: int | slice) -> StepData | list[StepData]:
+    def __getitem__(self, at: Any) -> Any:
         if isinstance(at, slice):
             return [self[number] for number in range(len(self))[at]]
         number, m = range(len(self))[at], self._stages
         rows = self._u[number * m : (number + 1) * m + 1]
         return StepData(float(self.starts[number]), float(self.sizes[number]), self._scheme, rows)
-
-
-def steps_of_stages(
-    starts: Vector, sizes: Vector, nodes: tuple[float, ...], u: Vector, n_slopes: int, k: int
-) -> StepsInRow:
-    """What is kept of collocation steps, as views, with u' of k leading unknowns, see :class:`StepsInRow`."""
-    return StepsInRow(starts, sizes, _collocation(nodes, k, n_slopes), u)
 
 
 def steps_of_ends(
@@ -293,30 +283,22 @@ class DenseOutput:
         theta = (times - self._starts[at]) / self._sizes[at]
         numbers, place = np.unique(at, return_inverse=True)
         polynomials = [self.polynomial(number) for number in numbers.tolist()]
-        schemes = [scheme for scheme, _ in polynomials]
-        several = dict.fromkeys(schemes)
-        if len(several) == 1:
-            values[:] = schemes[0].values(theta, orders, [rows for _, rows in polynomials], place)
-        for scheme in several if len(several) > 1 else ():
-            alike = np.array([other == scheme for other in schemes])
-            steps = [polynomials[k][1] for k in np.flatnonzero(alike).tolist()]
-            chosen = np.flatnonzero(alike[place])
-            at_steps = (np.cumsum(alike) - 1)[place[chosen]]
-            values[:, chosen] = scheme.values(theta[chosen], orders, steps, at_steps)
+        schemes, rows = zip(*polynomials, strict=True) if polynomials else ((), ())
+        for scheme in dict.fromkeys(schemes):
+            chosen = np.flatnonzero(np.array([other == scheme for other in schemes])[place])
+            values[:, chosen] = scheme.values(theta[chosen], orders, rows, place[chosen])
         values[[order > 0 for order in orders]] /= self._sizes[at][:, None]
         return values
 
     @cached_property
     def _starts(self) -> Vector:
-        if isinstance(self.steps, StepsInRow):
-            return self.steps.starts
-        return np.array([step.time for step in self.steps])
+        known: Vector | None = getattr(self.steps, "starts", None)
+        return np.array([step.time for step in self.steps]) if known is None else known
 
     @cached_property
     def _sizes(self) -> Vector:
-        if isinstance(self.steps, StepsInRow):
-            return self.steps.sizes
-        return np.array([step.dt for step in self.steps])
+        known: Vector | None = getattr(self.steps, "sizes", None)
+        return np.array([step.dt for step in self.steps]) if known is None else known
 
     def polynomial(self, number: int) -> tuple[Scheme, Vector]:
         """Scheme and rows of a step."""

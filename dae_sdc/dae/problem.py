@@ -7,7 +7,6 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -134,12 +133,6 @@ LARGEST_PROBLEM = 10_000_000  # Largest number of unknowns of a problem.
 # Attributes whose values are checked, in classes and instances, and those that are when they are set.
 CHECKED = (*TEXTS, *PER_UNKNOWN, *WITH_DEFAULTS, "variable_index", *OPTIONAL)
 CHECKED_WHEN_SET = {*CHECKED, *SIZES, *METHODS, "parameter_units"}
-
-
-# Types of values of a class that stay what they are, and these values as they stood in a class and as they
-# were checked, by name and number of unknowns.
-UNCHANGING = (str, int, float, tuple, type(None))
-_OF_CLASSES: WeakKeyDictionary[type[Any], dict[tuple[str, int], tuple[Any, Any]]] = WeakKeyDictionary()
 
 
 def _place(cls: type[Any], name: str) -> Any:
@@ -294,16 +287,10 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
                 if name in WITH_DEFAULTS and name != "nominal":  # which is not given, and none of the object
                     self.__dict__[name] = place
                 continue
-            own, known = name not in self.__dict__, _OF_CLASSES.setdefault(type(self), {}).get((name, self.n))
-            if own and known is not None and known[0] is place:
-                self.__dict__[name] = known[1]
-                continue
             given = getattr(self, name)
             if name in PER_UNKNOWN and (given is None or (is_sequence(given) and not len(given))):
                 given = ProblemDAE.__dict__[name].func(self)
             setattr(self, name, given)
-            if own and type(place) in UNCHANGING:
-                _OF_CLASSES[type(self)][name, self.n] = place, self.__dict__[name]
         if not isinstance(type(self).variable_index, property):
             self.variable_index = self.variable_index  # given by the class, and to be checked
 
@@ -317,7 +304,10 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
 
     def check_properties(self) -> None:
         """Refuse properties of a subclass whose values cannot be used; they may need what it has set last."""
-        for name in _properties_of(type(self)):
+        for name in CHECKED:
+            place = getattr(type(self), name, None)
+            if not isinstance(place, property) or place is DEFAULTS[name]:
+                continue
             try:
                 value = getattr(self, name)
             except DAEError:
@@ -530,15 +520,6 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
                 f"{type(self).__name__}.{method} must return real numbers of shape {shape}; "
                 f"got {shortened(value)} ({reason})"
             ) from None
-
-
-@functools.lru_cache(maxsize=256)
-def _properties_of(cls: type[Any]) -> tuple[str, ...]:
-    """Checked attributes that are properties in a class alone."""
-    places = ((name, getattr(cls, name, None)) for name in CHECKED)
-    return tuple(
-        name for name, place in places if isinstance(place, property) and place is not DEFAULTS[name]
-    )
 
 
 # What stands for the checked attributes in a class that gives none of them.

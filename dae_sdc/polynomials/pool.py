@@ -87,14 +87,13 @@ def share_jobs(
 
 def _results_of(function: Callable[[Job], Result], jobs: Sequence[Job]) -> Iterator[Result]:
     """Results of a function one by one, or of ``several`` jobs at once where it has that."""
-    several: Callable[[Sequence[Job]], Sequence[Result]] | None = getattr(function, "several", None)
-    first, share = 0, 1
+    several, first, share = getattr(function, "several", None), 0, 1
     while first < len(jobs):
         check()
         began, some = perf_counter(), jobs[first : first + share]
-        results = [function(job) for job in some] if several is None else several(some)
-        first, most = first + share, 1 if several is None else MOST_AT_ONCE
-        share = _next_share(share, perf_counter() - began, SECONDS_AT_ONCE, most)
+        results = several(some) if several else [function(job) for job in some]
+        first, seconds = first + share, perf_counter() - began
+        share = _next_share(share, seconds, SECONDS_AT_ONCE, MOST_AT_ONCE if several else 1)
         yield from results
 
 
@@ -120,8 +119,7 @@ def _by_ranks(
         try:
             if error is None:
                 with limited():
-                    results = _results_of(function, [jobs[number] for number in numbers])
-                    mine = list(zip(numbers, results, strict=True))
+                    mine = list(zip(numbers, _results_of(function, [jobs[k] for k in numbers]), strict=True))
         except Exception as raised:  # the other ranks wait, and must be told
             error = raised
         late = isinstance(error, TimeLimitError)
@@ -274,8 +272,7 @@ def serve() -> None:
         function = first or function
         results, failure, began = list[Any](), None, perf_counter()
         try:
-            for result in _results_of(function, jobs):
-                results.append(result)
+            results.extend(_results_of(function, jobs))
         except Exception as error:
             failure = _told(error)
         pickle.dump((results, failure, perf_counter() - began), sink)

@@ -210,7 +210,8 @@ def setup_of(options: SetupOptions, instance: ProblemDAE, arguments: Mapping[str
     else:
         label, parts = _of_sweeps(options, DIAGONAL if parallel in ("nodes", "both") else "LU")
     description: dict[str, Any] = {
-        **{**made_by(instance, arguments), "sweeper_class": cls, **parts},
+        "problem_class": functools.partial(copied, instance) if arguments is None else type(instance),
+        **{"problem_params": dict(arguments or {}), "sweeper_class": cls, **parts},
         "convergence_controllers": {k: dict(v) for k, v in (options.convergence_controllers or {}).items()},
     }
     if options.coarse_nodes is not None:
@@ -223,12 +224,6 @@ def setup_of(options: SetupOptions, instance: ProblemDAE, arguments: Mapping[str
     label = {"problem": called, "sweeper": name, **label}
     adaptive, coarse = bool(options.convergence_controllers), options.coarse_nodes is not None
     return Setup(instance, label, description, adaptive, cls, coarse, parallel)
-
-
-def made_by(instance: ProblemDAE, arguments: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Entries of a description by which levels copy a problem, or make it by its class of arguments."""
-    made: Any = functools.partial(copied, instance) if arguments is None else type(instance)
-    return {"problem_class": made, "problem_params": dict(arguments or {})}
 
 
 def _check_direct(options: SetupOptions, cls: type[Any], name: str, parallel: str | None) -> None:

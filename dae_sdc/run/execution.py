@@ -114,17 +114,6 @@ def carried_out(plan: Plan) -> Carried:
             return Execution(plan, team).carry_out(bar)
 
 
-def plain_execution(plan: Plan) -> Execution | None:
-    """The execution of a plan that one process carries out alone, in a controller that others have used."""
-    request, setup, team = plan.request, plan.setup, Ranks()
-    if setup.parallel is not None or request.comm is not None or request.hidden_constraints:
-        return None
-    if request.out is not None or request.progress is not False or plan.saving is not None or plan.locates:
-        return None
-    execution = Execution(plan.on(team), team)
-    return execution if execution.kind is not None else None
-
-
 def _too_small(problem: ProblemDAE, u: Vector, direct: bool) -> str:
     """Which unknowns are so small that Newton's method may end far from them, by its usual tolerance."""
     if problem.kernels is not None and not direct:  # whose residuals are looked at
@@ -226,14 +215,14 @@ class Execution:
 
     def carry_out(self, bar: Any) -> Carried:
         """Run the controller; returns the solution up to the last step if the run fails numerically."""
-        if self.plan.request.hidden_constraints:  # raises before the run if they are not known
-            self.hidden_constraints(np.ones(self.problem.n))
         with ROOT_LOGGER.kept():
             self.open(bar).take()
         return self.close()
 
     def open(self, bar: Any) -> Execution:
         """Make controller and record ready for the run."""
+        if self.plan.request.hidden_constraints:  # raises before the run if they are not known
+            self.hidden_constraints(np.ones(self.problem.n))
         self.controller = controller = self._controller(self.kind)
         self.record = record = hook_of(controller, RunRecord)
         record.begin(self, bar)
@@ -463,8 +452,8 @@ class Execution:
         description, solved, between = setup.description, True, None
         found = None if self.samples is None else self.samples.ended(record.rows)
         if found is not None:
-            t, u, du, per_step = found.times, found.u, found.du, found.per_step
-            taken, work = found.steps, found.total
+            t, u, du, taken = found.times, found.u, found.du, found.steps
+            per_step, work = found.sums()
         else:
             t, u, du, per_step, data = self.at_steps(record)
             taken, work = len(t) - 1, {name: int(per_step[name].sum()) for name in COUNTS}

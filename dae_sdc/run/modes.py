@@ -19,7 +19,7 @@ from dae_sdc.control.events import MOST_SWITCHES, Event, LocateEvents, accurate_
 from dae_sdc.control.hooks import COUNTS, StepRecord
 from dae_sdc.control.stepping import SteppingController
 from dae_sdc.dae.branches import MESSAGE
-from dae_sdc.dae.interpolant import DenseOutput, StepData, steps_of_stages
+from dae_sdc.dae.interpolant import DenseOutput, StepData, StepsInRow
 from dae_sdc.dae.scales import balanced
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError, InputError, ResultFileError, SolveError, TimeLimitError
@@ -241,7 +241,7 @@ class FollowedMode:
         before, dense, rows = self._arc, list[StepData](), list[Any]()
         for taken in self._taken:
             times, m = (taken.starts, taken.sizes), len(taken.nodes)
-            dense += steps_of_stages(*times, taken.nodes, taken.u, self._n_slopes, taken.n_integrated)
+            dense += StepsInRow(*times, taken.nodes, taken.u, self._n_slopes, taken.n_integrated)
             ends = taken.starts + taken.sizes, taken.u[m::m], taken.slopes_at_end(), taken.sizes
             rows.append((*ends, taken.residuals, taken.sweeps, taken.counts))
         t, u, du, sizes, *work, counts = map(np.concatenate, zip(*rows, strict=True))

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from operator import itemgetter
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from pySDC.core.controller import _Pars as ControllerParameters
 
-from dae_sdc.constrained.quasilinear import QuasilinearProblem
-from dae_sdc.control.adaptivity import FUNCTIONS, VALUES, AdaptivityDAE, stops_of
+from dae_sdc.control.adaptivity import FUNCTIONS, VALUES, stops_of
 from dae_sdc.control.events import Event, LocateEvents, accurate_slopes, as_events, unknowns_looked_at
 from dae_sdc.control.invariants import Invariants, require_invariants
 from dae_sdc.control.singular import require_way
@@ -19,31 +17,21 @@ from dae_sdc.control.stepping import FixedSteps
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError, require_number
-from dae_sdc.options import names_of_options
 from dae_sdc.registry import unknown
-from dae_sdc.run.description import Setup, SolveOptions, made_by, number_of_steps, poor_choice, setup_of
+from dae_sdc.run.description import Setup, SolveOptions, number_of_steps, poor_choice, setup_of
 from dae_sdc.run.equations import Equations
 from dae_sdc.run.method import adapted_to, swept_at_once, with_method, with_shared_stages
 from dae_sdc.run.processes import Ranks
 from dae_sdc.run.resume import Saving
 from dae_sdc.run.solution import DENSE_LIMIT, output_times
 from dae_sdc.run.start import Start
-from dae_sdc.run.target import problem_name
 from dae_sdc.run.unknowns import events_of
-from dae_sdc.sharing import Recent, tell
+from dae_sdc.sharing import tell
 from dae_sdc.sweepers.teams import AUTO
 from dae_sdc.sweepers.tolerance import Tolerance
 
 MOST_TAGGED = 99  # Iterations that pySDC tells from those of another level: tags are 100 level + iteration.
-MOST_PLANS = 16  # Plans that are kept for the next runs of their kind.
-MOST_UNKNOWNS = 200  # Largest number of unknowns of their problems.
-# Options that a plan of a kind takes anew, and those with which it depends on more than its kind.
-_ANEW = (
-    *("problem", "params", "newton_tol", "linear_solver", "u0", "guesses", "fixed", "bounds", "start"),
-    *("t0", "t_end", "t_eval", "points", "atol", "leave_out", "out", "progress", "time_limit"),
-)
-_OWN = ("project", "singular", "chattering", "checkpoint", "comm", "parallel", "convergence_controllers")
-_KIND: Final = itemgetter(*(name for name in names_of_options(SolveOptions) if name not in (*_ANEW, *_OWN)))
+
 
 Events = tuple[Event, ...]
 Fixed = dict[str, Any] | None  # What tells of steps of a fixed size; None where errors choose them.
@@ -95,79 +83,13 @@ class Plan:
                     f"at most {MOST_TAGGED} iterations; got maxiter={most}"
                 )
             most = min(most, MOST_TAGGED)
-        if most == self.setup.description["step_params"]["maxiter"]:
-            return self
         return replace(self, setup=self.setup.with_parts(step_params={"maxiter": most}))
-
-    def again(self, request: SolveOptions, equations: Equations, begin: Start) -> Plan:
-        """The plan of another run of its kind: with other parameters, start, interval, times or ``atol``."""
-        before, setup, problem = self.request, self.setup, equations.problem
-        request = request.changed(rtol=before.rtol, sweeper=before.sweeper, nodes=before.nodes)
-        tolerance = Tolerance.checked(problem, request.rtol, request.atol, request.leave_out or ())
-        tolerance.check_start(problem, begin.u)
-        setup.sweeper_class.check_problem(problem)
-        description, end = setup.description, begin.t_end
-        adaptivity = description["convergence_controllers"][AdaptivityDAE]
-        steps = {**adaptivity, "t_end": end, "stops": stops_of(problem, begin.t0, end)}
-        arguments = equations.arguments if isinstance(equations.given, type) else None
-        parts = {
-            **description,
-            **made_by(problem, arguments),
-            "sweeper_params": {**description["sweeper_params"], "tolerance": tolerance},
-            "convergence_controllers": {AdaptivityDAE: steps},
-        }
-        called = problem_name(problem if arguments is None else type(problem))
-        return Plan(
-            request,
-            equations,
-            begin,
-            self.chosen_for,
-            replace(setup, problem=problem, label={**setup.label, "problem": called}, description=parts),
-            end,
-            None,
-            output_times(request.t_eval, request.points, begin.t0, end),
-            *(False, None, self.automatic),
-        )
-
-
-_PLANS: Final[Recent[tuple[Any, ...], Plan]] = Recent(MOST_PLANS)
-
-
-def _kind(request: SolveOptions, equations: Equations) -> tuple[Any, ...] | None:
-    """What runs have in common whose plans differ as :meth:`Plan.again` says; None without that."""
-    problem, options = equations.problem, vars(request)
-    alone = all(options[name] is None for name in _OWN)
-    events = any(
-        not (isinstance(some, tuple) and not some) for some in (equations.own_events, request.events)
-    )
-    if not alone or events or isinstance(problem, QuasilinearProblem) or problem.n > MOST_UNKNOWNS:
-        return None
-    about = type(problem), problem.n_diff, problem.n_alg, problem.index, problem.variable_index
-    by_class, output = isinstance(equations.given, type), (request.t_eval, request.points) != (None, None)
-    return *_KIND(options), *about, by_class, output
 
 
 def plan_of(
     request: SolveOptions, equations: Equations, begin: Start, measured: bool, events: Events | None = None
 ) -> Plan:
     """The plan of a run; ``measured`` where ranks share work only if that pays."""
-    kind = _kind(request, equations) if events is None and not measured else None
-    try:
-        known = None if kind is None else _PLANS.get(kind)
-    except TypeError:  # options that are objects
-        kind = known = None
-    if known is not None:
-        return known.again(request, equations, begin)
-    plan = _plan_anew(request, equations, begin, measured, events)
-    if kind is not None and plan.count is None and not plan.locates and not poor_choice(plan.setup):
-        _PLANS.keep(kind, plan)
-    return plan
-
-
-def _plan_anew(
-    request: SolveOptions, equations: Equations, begin: Start, measured: bool, events: Events | None
-) -> Plan:
-    """The plan of a run of which none like it is known."""
     for name in ("max_order", "global_error"):
         if getattr(request, name) is not None:
             raise InputError(f"{name} belongs to the sweepers 'ida' and 'cvode'; leave it out")

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,11 +38,11 @@ from dae_sdc.registry import unknown
 from dae_sdc.run.arcs import NotSimplifiedError, in_arcs
 from dae_sdc.run.description import SolveOptions
 from dae_sdc.run.equations import Equations, equations_of
-from dae_sdc.run.execution import ROOT_LOGGER, Execution, plain_execution
+from dae_sdc.run.execution import ROOT_LOGGER, Execution
 from dae_sdc.run.method import SOLVERS
 from dae_sdc.run.modes import StructureChangesError, require_one_structure, through_modes
 from dae_sdc.run.plan import plan_of
-from dae_sdc.run.processes import everyone, join
+from dae_sdc.run.processes import Ranks, everyone, join
 from dae_sdc.run.results import say_written
 from dae_sdc.run.solution import Solution, put_down_of
 from dae_sdc.run.start import Start, start_of, with_given_start
@@ -93,47 +94,34 @@ def solution_of(request: SolveOptions) -> Solution:
 
 def solutions_of(requests: Sequence[SolveOptions]) -> list[Solution | Exception]:
     """The solutions of several runs, or the errors that end them, each as of that run alone."""
-    together = _together(requests) if len(requests) > 1 else [None] * len(requests)
-    results: list[Solution | Exception] = []
-    for request, solution in zip(requests, together, strict=True):
+    # A stage of all runs comes before the next one: code that is still in the caches of the processor takes
+    # less time. Runs with something else to be done, or that do not reach their ends, are carried out alone.
+    stages = _opened, Execution.begin, Execution.take, Execution.close
+    results: list[Any] = list(requests)
+    together = len(requests) > 1 and requests[0].time_limit is None
+    with ROOT_LOGGER.kept():
+        for stage, number in product(stages if together else (), range(len(requests))):
+            try:
+                results[number] = results[number] and stage(results[number])
+            except Exception:  # which is raised again
+                results[number] = None
+    for number, request in enumerate(requests):
+        if together and results[number] and results[number].solution.success:
+            results[number] = results[number].solution
+            continue
         try:
-            results.append(solution_of(request) if solution is None else solution)
+            results[number] = solution_of(request)
         except Exception as error:
-            results.append(error)
+            results[number] = error
     return results
 
 
-def _together(requests: Sequence[SolveOptions]) -> list[Solution | None]:
-    """The solutions of plain runs that reach their ends; None for runs with something else to be done."""
-    # A stage of all runs comes before the next one: its code takes a third of the time where it is still in
-    # the caches of the processor.
-    stages: tuple[Callable[[Any], Any], ...] = (
-        *(_plain, _planned, lambda run: run.open(TimeBar(run.plan.start.t0, run.plan.t_end, False))),
-        *(Execution.begin, Execution.take, Execution.close),
-        lambda carried: carried.solution if carried.solution.success else None,
-    )
-    runs: list[Any] = list(requests)
-    with ROOT_LOGGER.kept():
-        for stage in stages:
-            for number, run in enumerate(runs):
-                try:
-                    runs[number] = None if run is None else stage(run)
-                except Exception:  # which is raised again where the run is carried out alone
-                    runs[number] = None
-    return runs
-
-
-def _plain(request: SolveOptions) -> tuple[SolveOptions, Equations, Start] | None:
-    """What is prepared of a run that one method carries out from its start to its end."""
-    by_others = isinstance(request.sweeper, str) and request.sweeper not in SWEEPERS
-    if request.time_limit is not None or request.parallel is not None or by_others:
-        return None
-    stages = prepared(request)
-    return stages if stages[1].otherwise is None else None
-
-
-def _planned(stages: tuple[SolveOptions, Equations, Start]) -> Execution | None:
-    return plain_execution(plan_of(*stages, False))
+def _opened(request: SolveOptions) -> Execution | None:
+    """A run, ready to begin, that one controller carries out from its start to its end; None for others."""
+    request, equations, start = prepared(request)
+    run = Execution(plan_of(request, equations, start, False), Ranks())
+    plain = run.kind is not None and equations.otherwise is None
+    return run.open(TimeBar(start.t0, start.t_end, False)) if plain else None
 
 
 def _with_other_ways(request: SolveOptions) -> Solution:
