@@ -189,6 +189,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
     # that the steps are to meet, not sums of step sizes. LocateEvents may end a step, or the run, before.
 
     drives_itself: ClassVar[bool] = True
+    begun: tuple[float, Any] | None = None  # Time and state of the first step of a run that has begun.
 
     def __init__(self, controller_params: dict[str, Any], description: dict[str, Any]) -> None:
         super().__init__(1, controller_params, description)
@@ -262,21 +263,18 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         for process in self._controls[name]:
             process(self, self.MS[0], *arguments, MS=self.MS)
 
-    def run(
-        self, u0: Any, t0: float, Tend: float, begun: tuple[float, Any] | None = None
-    ) -> tuple[Any, dict[Any, Any]]:
-        """Take steps from ``t0`` to ``Tend``, as ``controller_nonMPI.run`` does; it may have ``begun``."""
+    def run(self, u0: Any, t0: float, Tend: float) -> tuple[Any, dict[Any, Any]]:
+        """Take steps from ``t0`` to ``Tend``, as ``controller_nonMPI.run`` does."""
         step, level = self.MS[0], self.MS[0].levels[0]
         while True:
             try:
-                value = self._carry_out(step, *(self.begin_run(t0, u0) if begun is None else begun))
+                value = self._carry_out(step, *(self.begun or self.begin_run(t0, u0)))
                 if not self.adaptivity.must_repeat_run(level, value):
                     break
             except StepSizeError:
                 # Steps may have failed because an unknown was measured by a wrong size.
                 if not self.adaptivity.must_repeat_run(level, level.u[0]):
                     raise
-            begun = None
             level.sweep.reset()
             level.prob.hold_sides(None)
             if self.checkpoints is not None:
@@ -339,7 +337,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
 
     def _carry_out(self, step: Any, time: float, value: Any) -> Any:
         """Take all steps of a run that has begun; returns the state at their end."""
-        level, events, Tend = step.levels[0], self.events, self.adaptivity.t_end
+        level, events, Tend, self.begun = step.levels[0], self.events, self.adaptivity.t_end, None
         while time < Tend and not (events is not None and events.finished):
             taken = self._go_ahead(level, value, time)
             if taken is not None and len(taken.starts):

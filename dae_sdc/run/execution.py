@@ -33,7 +33,7 @@ from dae_sdc.control.invariants import Invariants
 from dae_sdc.control.singular import SingularPointError, WatchSingularPoints, default_way, impasse
 from dae_sdc.control.stepping import FixedSteps, SteppingController, asked
 from dae_sdc.dae.consistency import check_consistent
-from dae_sdc.dae.interpolant import DenseOutput, StepData
+from dae_sdc.dae.interpolant import DenseOutput
 from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.memory import COUNTERS, counts_of, uncounted
 from dae_sdc.dae.pointwise import ManifoldValues, Pointwise
@@ -86,7 +86,7 @@ CONTROLLER = {"logger_level": logging.ERROR, "mssdc_jac": False}
 MOST_IDLE = 16  # Controllers that are kept for the next runs of their kind.
 MOST_UNKNOWNS = 200  # Largest number of unknowns of their problems.
 
-_IDLE: Final[Recent[Any, list[SteppingController]]] = Recent(MOST_IDLE, len)
+_IDLE: Final[Recent[Any, list[Any]]] = Recent(MOST_IDLE, len)
 
 
 class Carried(NamedTuple):
@@ -194,15 +194,12 @@ class Execution:
     def __init__(self, plan: Plan, team: Ranks) -> None:
         self.plan, self.team, self.problem = plan, team, plan.setup.problem
         self.saved, self.pause = perf_counter(), PAUSE
-        self.singular = self.sizes = self.errors = self.sharing = ""
+        self.message = self.singular = self.sizes = self.errors = self.sharing = ""
         self.least_sizes: Vector | float = 0.0
         self.typical: Vector | None = None
         self.time: float | None = None
         self.drift: dict[str, float] = {}
         self.samples: Samples | None = None
-        self.begun: tuple[float, Any] | None = (
-            None  # Time and state of the first step, once the run has begun.
-        )
         # The file of the result, None on ranks but the first; and the number of steps that iterate together.
         self.out = plan.request.out if team.root else None
         self.together = max(plan.request.steps or 1, team.steps_at_once)
@@ -245,12 +242,7 @@ class Execution:
 
     def begin(self) -> Execution:
         """Begin the run up to its first step."""
-        self.begun = self.controller.begin_run(self.plan.start.t0, self.plan.start.u)
-        return self
-
-    def take(self) -> Execution:
-        """Take all steps, from the begin of the run on or from its first step."""
-        self.message = self._run(self.controller, self.record, self.watch)
+        self.controller.begun = self.controller.begin_run(self.plan.start.t0, self.plan.start.u)
         return self
 
     def close(self) -> Carried:
@@ -319,8 +311,8 @@ class Execution:
         """The controller with its hooks, which may be that of an earlier run of this kind."""
         team, setup, hooks = self.team, self.plan.setup, self.plan.request.hooks
         description = setup.with_step(self.plan.dt)
-        if several := _IDLE.pop(kind, None):
-            *others, idle = several
+        *others, idle = _IDLE.pop(kind, None) or [None]
+        if idle is not None:
             if others:
                 _IDLE.keep(kind, others)
             problem = setup.problem
@@ -367,22 +359,23 @@ class Execution:
         controller.hooks[:] = asked(controller.hooks, hooks)
         return controller
 
-    def _run(self, controller: Any, record: StepRecord, watch: WatchSingularPoints | None) -> str:
-        """Run the controller; returns why it failed numerically, or an empty text."""
+    def take(self) -> Execution:
+        """Take all steps of a run, which may have begun; ``message`` says why it failed numerically."""
+        controller, record, watch = self.controller, self.record, self.watch
         try:
             # pySDC adds up step sizes; an end half a step earlier makes the number of steps certain.
             adapts = self.plan.setup.adaptive or self.plan.count is None
             end = self.plan.t_end if adapts else self.plan.t_end - 0.5 * self.plan.dt
             with limited() if self.team.size == 1 else unchecked(), under_way("a step was taken"):
-                begun = {} if self.begun is None else {"begun": self.begun}
-                controller.run(u0=self.plan.start.u, t0=self.plan.start.t0, Tend=end, **begun)
+                controller.run(u0=self.plan.start.u, t0=self.plan.start.t0, Tend=end)
             self.check_in()
         except SolveError as error:
             # A hook may raise such an error on one rank alone.
             if not self.check_in(GRACE):
                 raise
+            self.message = str(error)
             if isinstance(error, SingularPointError):
-                return str(error)
+                return self
             diagnosis = "" if watch is None else watch.diagnosis()
             growing = hook_of(controller, WatchAmplification)
             if growing is not None:
@@ -391,7 +384,7 @@ class Execution:
             if unsolved and self.problem.index in (None, 0, 1) and not diagnosis and self.team.size == 1:
                 with suppress(DAEError), limited(), under_way("the cause of a failure was looked for"):
                     diagnosis = impasse(self.problem, *self.at_steps(record)[:3])
-            return f"{error}{diagnosis}{told_index(self.plan) if unsolved else ''}"
+            self.message += f"{diagnosis}{told_index(self.plan) if unsolved else ''}"
         except BaseException as error:
             # The steps are kept even if an interrupt or an exception of the problem ends the run.
             if self.out is not None and len(record.rows):
@@ -400,7 +393,7 @@ class Execution:
             if isinstance(error, SystemExit) and not together:  # others wait for what this rank will not send
                 end_job(words_of(error))
             raise
-        return ""
+        return self
 
     def _work(self, controller: Any, levels: Sequence[Any]) -> dict[str, int]:
         """Sum of the work counters over all ranks."""
@@ -530,7 +523,9 @@ class Execution:
         late = in_transients(self.problem.names, solution.t, solution.u, solution.du, **about)
         return "; ".join(filter(None, [late, _beside_peaks(self.plan, solution, self.typical)]))
 
-    def at_steps(self, record: StepRecord) -> tuple[Vector, Vector, Vector, dict[str, Any], list[StepData]]:
+    def at_steps(
+        self, record: StepRecord
+    ) -> tuple[Vector, Vector, Vector, dict[str, Any], Sequence[StepData]]:
         """Times, u, u', work, and data for dense output, of the start and of all steps in order."""
         start, dense = self.plan.start, record.rows.dense
         first = {"t": start.t0, "residual": 0.0, "u": start.u.view(np.ndarray), "du": start.du}

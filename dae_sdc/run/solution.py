@@ -278,12 +278,6 @@ class Solution(Tabulated):
         """Names of the unknowns of the state, and of those eliminated from a simplified model."""
         return self.names if self.unknowns is None else (*self.names, *self.unknowns.removed)
 
-    def _changed(self, **changes: Any) -> Solution:
-        """A copy with other attributes, as :func:`dataclasses.replace` makes it, in a part of its time."""
-        copy = object.__new__(Solution)
-        copy.__dict__.update(self.__dict__, **changes)
-        return copy
-
     def at(self, times: ArrayLike) -> Solution:
         """A copy of the solution at other times, as far as they were reached.
 
@@ -317,12 +311,12 @@ class Solution(Tabulated):
         t, u, du = self.t[:count].copy(), self.u[:count].copy(), self.du[:count].copy()
         said = self._correct(t, u, du, sizes[:count], True)
         per_step = {name: values[:count] for name, values in self.per_step.items()}
-        return self._changed(t=t, u=u, du=du, per_step=per_step).with_remark(said)
+        return replace(self, t=t, u=u, du=du, per_step=per_step).with_remark(said)
 
     def with_remark(self, remark: str) -> Solution:
         """A copy with another remark in its message, if there is one."""
         known = remark in self.message
-        return self if known else self._changed(message="; ".join(filter(None, (self.message, remark))))
+        return self if known else replace(self, message="; ".join(filter(None, (self.message, remark))))
 
     def result(self) -> Result:
         """The solution as a result table of kind "solution"."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
@@ -96,7 +96,7 @@ def solutions_of(requests: Sequence[SolveOptions]) -> list[Solution | Exception]
     """The solutions of several runs, or the errors that end them, each as of that run alone."""
     # A stage of all runs comes before the next one: code that is still in the caches of the processor takes
     # less time. Runs with something else to be done, or that do not reach their ends, are carried out alone.
-    stages = _opened, Execution.begin, Execution.take, Execution.close
+    stages: Sequence[Callable[[Any], Any]] = _opened, Execution.begin, Execution.take, Execution.close
     results: list[Any] = list(requests)
     together = len(requests) > 1 and requests[0].time_limit is None
     with ROOT_LOGGER.kept():

@@ -260,11 +260,9 @@ class Runs:
         return request.changed(params=params or None, u0={**(request.u0 or {}), **starts})
 
     def _outcome(self, solution: Solution | Exception, seconds: float) -> Outcome:
-        if isinstance(solution, DAEError):
-            return Outcome(str(solution))
-        if isinstance(solution, ValueError | ArithmeticError):
+        if isinstance(solution, DAEError | ValueError | ArithmeticError):
             # A constructor or function of the user may refuse a value in its own words.
-            return Outcome(words_of(solution))
+            return Outcome(str(solution) if isinstance(solution, DAEError) else words_of(solution))
         if isinstance(solution, Exception):
             raise solution
         t, about = solution.t, solution.parameters

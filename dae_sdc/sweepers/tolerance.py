@@ -263,8 +263,8 @@ class Weights:
     ) -> None:
         self.atol, self.rtol, self.scales, self.part, self.high = atol, rtol, scales, part, high
         size = len(counted)
-        self._sizes, self._expected = scales.unknowns[:size], scales.expected[:size]
-        self._seen = scales.seen[:size]
+        learnt = scales.unknowns, scales.expected, scales.seen
+        self._sizes, self._expected, self._seen = (part[:size] for part in learnt)
         higher = [k for k in sorted(set(exponents.tolist())) if k > 0]
         self._scaled = [(k, in_one_piece(np.flatnonzero(exponents == k))) for k in higher]
         self.exponents, self.counted = exponents, counted
