@@ -212,7 +212,7 @@ class Execution:
 
     def carry_out(self, bar: Any) -> Carried:
         """Run the controller; returns the solution up to the last step if the run fails numerically."""
-        with ROOT_LOGGER.kept():
+        with root_logger_kept():
             self.open(bar).take()
         return self.close()
 
@@ -523,9 +523,7 @@ class Execution:
         late = in_transients(self.problem.names, solution.t, solution.u, solution.du, **about)
         return "; ".join(filter(None, [late, _beside_peaks(self.plan, solution, self.typical)]))
 
-    def at_steps(
-        self, record: StepRecord
-    ) -> tuple[Vector, Vector, Vector, dict[str, Any], Sequence[StepData]]:
+    def at_steps(self, record: StepRecord) -> tuple[Vector, Vector, Vector, dict[str, Any], Any]:
         """Times, u, u', work, and data for dense output, of the start and of all steps in order."""
         start, dense = self.plan.start, record.rows.dense
         first = {"t": start.t0, "residual": 0.0, "u": start.u.view(np.ndarray), "du": start.du}
@@ -619,33 +617,24 @@ def told_index(plan: Plan) -> str:
     return "; ".join(filter(None, (f"; index {problem.index} is {how}, with {', '.join(parts)}", tried)))
 
 
-class _RootLogger:
-    """Preserves handlers and level of the root logger during runs, also concurrent ones."""
-
-    def __init__(self) -> None:
-        self._lock, self._runs = Lock(), 0
-        self._handlers: list[logging.Handler] = []
-        self._level = logging.WARNING
-
-    @contextmanager
-    def kept(self) -> Iterator[None]:
-        """Restore the root logger after a run, because pySDC controllers replace its handlers and level."""
-        root = logging.getLogger()
-        with self._lock:
-            if not self._runs:
-                self._handlers, self._level = root.handlers[:], root.level
-            self._runs += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._runs -= 1
-                if not self._runs:
-                    root.handlers[:] = self._handlers
-                    root.setLevel(self._level)
+_LOCK = Lock()
+_RUNS: Final[list[tuple[list[logging.Handler], int]]] = []  # What the root logger was before runs under way.
 
 
-ROOT_LOGGER = _RootLogger()
+@contextmanager
+def root_logger_kept() -> Iterator[None]:
+    """Restore the root logger after runs, also concurrent ones: pySDC replaces its handlers and level."""
+    root = logging.getLogger()
+    with _LOCK:
+        _RUNS.append(_RUNS[0] if _RUNS else (root.handlers[:], root.level))
+    try:
+        yield
+    finally:
+        with _LOCK:
+            handlers, level = _RUNS.pop()
+            if not _RUNS:
+                root.handlers[:] = handlers
+                root.setLevel(level)
 
 
 def _not_empty(solution: Solution, start: Start) -> Solution:

@@ -38,7 +38,7 @@ from dae_sdc.registry import unknown
 from dae_sdc.run.arcs import NotSimplifiedError, in_arcs
 from dae_sdc.run.description import SolveOptions
 from dae_sdc.run.equations import Equations, equations_of
-from dae_sdc.run.execution import ROOT_LOGGER, Execution
+from dae_sdc.run.execution import Carried, Execution, root_logger_kept
 from dae_sdc.run.method import SOLVERS
 from dae_sdc.run.modes import StructureChangesError, require_one_structure, through_modes
 from dae_sdc.run.plan import plan_of
@@ -97,22 +97,19 @@ def solutions_of(requests: Sequence[SolveOptions]) -> list[Solution | Exception]
     # A stage of all runs comes before the next one: code that is still in the caches of the processor takes
     # less time. Runs with something else to be done, or that do not reach their ends, are carried out alone.
     stages: Sequence[Callable[[Any], Any]] = _opened, Execution.begin, Execution.take, Execution.close
-    results: list[Any] = list(requests)
+    runs, results = list[Any](requests), list[Solution | Exception]()
     together = len(requests) > 1 and requests[0].time_limit is None
-    with ROOT_LOGGER.kept():
-        for stage, number in product(stages if together else (), range(len(requests))):
-            try:
-                results[number] = results[number] and stage(results[number])
-            except Exception:  # which is raised again
-                results[number] = None
-    for number, request in enumerate(requests):
-        if together and results[number] and results[number].solution.success:
-            results[number] = results[number].solution
-            continue
+    with root_logger_kept():
+        for stage, number in product(stages if together else (), range(len(runs))):
+            run, runs[number] = runs[number], None
+            with suppress(Exception):  # which is raised again
+                runs[number] = run and stage(run)
+    for request, run in zip(requests, runs, strict=True):
         try:
-            results[number] = solution_of(request)
+            ended = isinstance(run, Carried) and run.solution.success
+            results.append(run.solution if ended else solution_of(request))
         except Exception as error:
-            results[number] = error
+            results.append(error)
     return results
 
 
