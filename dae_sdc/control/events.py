@@ -675,8 +675,7 @@ def _sampled_ahead(
         for place, pair, values in zip(places, pairwise(states), stages, strict=True)
     ]
     if taken.collocation:
-        times = taken.starts, taken.sizes
-        data = StepsInRow(*times, taken.nodes, taken.u, n_slopes, taken.n_integrated)
+        data = StepsInRow(taken, n_slopes)
         scheme, rows = data[0].scheme, np.array([step.rows for step in data])
         points = _samples(scheme.points)
         stays = (rows == rows[:, :1]).all(axis=1) & (taken.du[:, -1] == 0.0)

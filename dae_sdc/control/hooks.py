@@ -265,8 +265,7 @@ class StepRecord(Hooks):  # type: ignore[misc]
         if self.dense:
             # The start of a step stands before its stages: it is the last stage of the one before.
             if taken.collocation:
-                about = nodes, u, self.n_slopes, taken.n_integrated
-                dense = StepsInRow(taken.starts, taken.sizes, *about)
+                dense = StepsInRow(taken, self.n_slopes)
             else:
                 places = zip(taken.starts.tolist(), taken.sizes.tolist(), strict=True)
                 dense = steps_of_ends(places, u[:: len(nodes)], taken.slope, du[:, -1])
@@ -489,7 +488,6 @@ class Steps(Sequence[dict[str, Any]]):
         return later
 
 
-SAMPLED = "u", "du", "sizes", "residuals", "counts"  # What there is of samples for each output time.
 WINDOW = 512  # Number of steps that are kept until values are sampled from them.
 
 
@@ -529,7 +527,8 @@ class Samples:
     def ended(self, rows: Steps) -> Samples:
         """A copy as if the run had ended with its last step; this object may continue."""
         ended = copy(self)
-        vars(ended).update({name: getattr(self, name).copy() for name in SAMPLED})
+        arrays = ((name, value) for name, value in vars(self).items() if isinstance(value, np.ndarray))
+        vars(ended).update({name: values.copy() for name, values in arrays})
         ended._look(rows, len(rows), ended=True)
         return ended
 

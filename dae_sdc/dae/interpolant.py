@@ -142,13 +142,9 @@ def step_data(
 class StepsInRow(Sequence[StepData]):
     """What is kept of collocation steps in a row, made when it is asked for: of most of them nobody asks."""
 
-    def __init__(
-        self, starts: Vector, sizes: Vector, nodes: tuple[float, ...], u: Vector, n_slopes: int, k: int
-    ) -> None:
-        # Shapes: starts and sizes (S,), u (S M + 1, n), the first start and all stages in order, whose u' is
-        # known of k leading unknowns.
-        self.starts, self.sizes, self._u, self._stages = starts, sizes, u, len(nodes)
-        self._scheme = _collocation(nodes, k, n_slopes)
+    def __init__(self, taken: Any, n_slopes: int) -> None:
+        self.starts, self.sizes, self._u, self._stages = taken.starts, taken.sizes, taken.u, len(taken.nodes)
+        self._scheme = _collocation(taken.nodes, taken.n_integrated, n_slopes)
 
     def __len__(self) -> int:
         return len(self.starts)

@@ -240,8 +240,8 @@ class FollowedMode:
         """All arcs as one, with ends of steps that satisfy hidden constraints, and where they begin."""
         before, dense, rows = self._arc, list[StepData](), list[Any]()
         for taken in self._taken:
-            times, m = (taken.starts, taken.sizes), len(taken.nodes)
-            dense += StepsInRow(*times, taken.nodes, taken.u, self._n_slopes, taken.n_integrated)
+            m = len(taken.nodes)
+            dense += StepsInRow(taken, self._n_slopes)
             ends = taken.starts + taken.sizes, taken.u[m::m], taken.slopes_at_end(), taken.sizes
             rows.append((*ends, taken.residuals, taken.sweeps, taken.counts))
         t, u, du, sizes, *work, counts = map(np.concatenate, zip(*rows, strict=True))
