@@ -470,11 +470,8 @@ class Steps(Sequence[dict[str, Any]]):
         columns = dict(zip(("t", "residual", "u", "du", *COUNTS), [*several, *counts.T], strict=True))
         if start is None:
             return {name: column.copy() for name, column in columns.items()}
-        first = {name: np.array([start.get(name, 0)]) for name in columns}
-        return {
-            name: np.concatenate([row, columns[name].reshape(-1, *row.shape[1:])])
-            for name, row in first.items()
-        }
+        first: dict[str, Any] = dict.fromkeys(COUNTS, 0) | dict(start)
+        return {k: np.append(first[k], x).reshape(-1, *np.shape(first[k])) for k, x in columns.items()}
 
     def arrays(self) -> tuple[Vector, Vector, Vector, Vector, NDArray[np.int64]]:
         """Ends (K,), residuals (K,), u (K, n), u' (K, n) and counts (K, 6), as views until rows come."""
@@ -505,14 +502,9 @@ class Samples:
         self.sizes = np.zeros(count)  # of the steps in which the times lie; 0 at the ends of steps
         # Largest residual, and counts, of the steps that ended since the previous time.
         self.residuals, self.counts = np.zeros(count), np.zeros((count, len(COUNTS)), dtype=np.int64)
-        self.largest, self._total = np.abs(u0), np.zeros(len(COUNTS), dtype=np.int64)
+        self.largest, self.total = np.abs(u0), np.zeros(len(COUNTS), dtype=np.int64)
         # Where the kept steps begin, and from how many of them values were sampled.
         self._start, self._settled = (t0, u0, du0), 0
-
-    def sums(self) -> tuple[dict[str, Any], dict[str, int]]:
-        """Largest residual, and counts, of the steps since the previous time, and counts of all, by name."""
-        of_times = {"residual": self.residuals, **dict(zip(COUNTS, self.counts.T.copy(), strict=True))}
-        return of_times, dict(zip(COUNTS, self._total.tolist(), strict=True))
 
     def advance(self, record: StepRecord) -> None:
         """Sample values from steps with enough others after them, and drop steps no longer needed."""
@@ -540,7 +532,7 @@ class Samples:
         dense = DenseOutput(t, u0, ends, values, rows.dense, du0, slopes, self.n_slopes)
         new = slice(settled, stop)
         largest = np.maximum(self.largest, np.abs(values[new]).max(axis=0, initial=0.0))
-        total = self._total + counts[new].sum(axis=0)
+        total = self.total + counts[new].sum(axis=0)
         steps = self.steps + stop - settled
         of_step = np.searchsorted(self.times, ends[new])
         within = of_step < len(self.times)
@@ -554,4 +546,4 @@ class Samples:
             self.sizes[chosen] = dense.sizes_at(times)
         np.maximum.at(self.residuals, of_step[within], residuals[new][within])
         np.add.at(self.counts, of_step[within], counts[new][within])
-        self.steps, self.largest, self._total, self.done = steps, largest, total, max(self.done, upto)
+        self.steps, self.largest, self.total, self.done = steps, largest, total, max(self.done, upto)

@@ -446,7 +446,8 @@ class Execution:
         found = None if self.samples is None else self.samples.ended(record.rows)
         if found is not None:
             t, u, du, taken = found.times, found.u, found.du, found.steps
-            per_step, work = found.sums()
+            per_step = {"residual": found.residuals, **dict(zip(COUNTS, found.counts.T.copy(), strict=True))}
+            work = dict(zip(COUNTS, found.total.tolist(), strict=True))
         else:
             t, u, du, per_step, data = self.at_steps(record)
             taken, work = len(t) - 1, {name: int(per_step[name].sum()) for name in COUNTS}
