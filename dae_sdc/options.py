@@ -483,10 +483,10 @@ class Start(Group):
         "If it is not given, it is the problem's own. Of models it is found from their start values, see "
         ":func:`dae_sdc.run.initial.initial`; the message says what was changed, and where other starts were "
         "found. What contradicts hidden constraints is refused: a ``u0``, and start values of all states "
-        "that satisfy the equations as they are written. Values of some unknowns by name are kept, and those "
-        "of the others follow. What :func:`dae_sdc.run.initial.initial` returns, or has written to a file, "
-        "is taken with its time, and of the file of a solution its end.",
-        like="array_like, shape (n,), mapping of str to float, Initial, or path of a file",
+        "that satisfy the equations as they are written. Values of some unknowns by name are kept, and the "
+        "others, or those with None, follow. What :func:`dae_sdc.run.initial.initial` returns, or wrote to a "
+        "file, is taken with its time, and of the file of a solution its end.",
+        like="array_like, shape (n,), mapping of str to float or None, Initial, or path of a file",
         metavar="FILE.npy|NAME=VALUE,...",
         told=False,
     )
