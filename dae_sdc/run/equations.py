@@ -170,7 +170,7 @@ def has_hidden_constraints(problem: ProblemDAE | type[ProblemDAE]) -> bool:
 
 
 def with_unknowns(
-    target: Target, u0: Any, fixed: Any = None, guesses: Any = None, run: bool = False
+    target: Target, u0: Any, fixed: Any = None, guesses: Any = None, mass: Any = None, run: bool = False
 ) -> Target:
     """The problem of a plain function, whose unknowns u0 or the names of guesses tell; others as they are."""
     from dae_sdc.model.functions import problem_of_function
@@ -178,6 +178,10 @@ def with_unknowns(
     # A function that is run as an object is one of equations; it is refused where it takes other arguments.
     function: Any = target.thing if run and not target.text else target.function
     if not is_plain_function(function):
+        if mass is not None:
+            raise InputError(
+                "mass belongs to a function f(t, u); leave it out, or give M u' - f(t, u) itself"
+            )
         return target
     if u0 is None and fixed:
         name = getattr(function, "__name__", "F")
@@ -197,7 +201,7 @@ def with_unknowns(
             "a function F(t, u, du) needs u0, the values of all unknowns at the start, or guesses of all of "
             "them by name, in their order"
         )
-    return Target(problem_of_function(function, start), "", target.as_model, is_new=True)
+    return Target(problem_of_function(function, start, mass), "", target.as_model, is_new=True)
 
 
 def state_near(problem: ProblemDAE, u0: Any = None) -> Vector | None:
@@ -224,7 +228,7 @@ def state_near(problem: ProblemDAE, u0: Any = None) -> Vector | None:
 def with_known_values(target: Target, request: SolveOptions) -> tuple[Target, SolveOptions]:
     """The problem of a plain function, and ``u0`` by names without those that are None, which follow."""
     u0 = request.u0
-    target = with_unknowns(target, u0, request.fixed, request.guesses, run=True)
+    target = with_unknowns(target, u0, request.fixed, request.guesses, request.mass, run=True)
     if isinstance(u0, list | tuple) and any(value is None for value in u0):
         names = target.make_problem(request.params or {}).names
         if len(names) != len(u0):
