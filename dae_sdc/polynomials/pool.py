@@ -34,7 +34,7 @@ BETWEEN_CHECKS = 0.2  # Seconds between two looks at the time while other proces
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
-SECONDS_AT_ONCE, MOST_AT_ONCE = 0.05, 8  # Jobs that a function takes at once where it takes several.
+MOST_AT_ONCE = 8  # Jobs that a function gets at once where it takes several, for no longer than a share.
 
 
 def run_jobs(
@@ -93,7 +93,7 @@ def _results_of(function: Callable[[Job], Result], jobs: Sequence[Job]) -> Itera
         began, some = perf_counter(), jobs[first : first + share]
         results = several(some) if several else [function(job) for job in some]
         first, seconds = first + share, perf_counter() - began
-        share = _next_share(share, seconds, SECONDS_AT_ONCE, MOST_AT_ONCE if several else 1)
+        share = _next_share(share, seconds, SECONDS_OF_A_SHARE, MOST_AT_ONCE if several else 1)
         yield from results
 
 

@@ -55,6 +55,13 @@ if TYPE_CHECKING:
     from dae_sdc.model.problem import Form
 
 
+# Options with which several runs may go through their stages together.
+PLAIN = (
+    *("problem", "params", "u0", "guesses", "fixed", "bounds", "start", "t0", "t_end", "t_eval", "points"),
+    *("dense", "rtol", "atol", "leave_out", "dt_max", "newton_tol", "linear_solver", "trace"),
+)
+
+
 @takes(SolveOptions)
 def solve(request: SolveOptions) -> Solution:
     """Solve a DAE inside pySDC's controller, to a tolerance or with a fixed step size.
@@ -98,7 +105,7 @@ def solutions_of(requests: Sequence[SolveOptions]) -> list[Solution | Exception]
     of_run = Execution.open, Execution.begin, Execution.take, Execution.close
     stages: Sequence[Callable[[Any], Any]] = (prepared, _execution, *of_run)
     runs, results = list[Any](requests), list[Solution | Exception]()
-    together = len(requests) > 1 and requests[0].time_limit is None
+    together = len(requests) > 1 and not requests[0].chosen(without=PLAIN)
     with root_logger_kept():
         for stage, number in product(stages if together else (), range(len(runs))):
             run, runs[number] = runs[number], None
