@@ -25,7 +25,8 @@ from dae_sdc.control.driver import LEAST_REMAINDER, Control, KeepTimeLimit, Step
 from dae_sdc.control.events import LocateEvents
 from dae_sdc.control.hooks import RequireConvergence, StepRecord, hook_of
 from dae_sdc.control.singular import WatchSingularPoints
-from dae_sdc.dae.memory import COUNTERS
+from dae_sdc.dae.consistency import key_of_start, recalled, remember
+from dae_sdc.dae.memory import COUNTERS, counts_of
 from dae_sdc.deadline import check_at
 from dae_sdc.errors import StepSizeError
 from dae_sdc.sweepers.steps_ahead import FULL, MOST_STEPS, REACHED, TIME_SLACK, UNFINISHED, Taken, time_slack
@@ -165,6 +166,8 @@ OF_STEPS = (
     *("pre_step", "post_step", "pre_iteration", "post_iteration", "pre_sweep", "post_sweep", "pre_comm"),
     *("post_comm", "post_predict"),
 )
+# Parameters of the adaptivity on which the sizes depend that a run learns.
+OF_ATTEMPTS = ("t_end", "stops", "dt_max", "dt_first", "between", "read")
 CALLED = ("pre_run", *OF_STEPS, "post_run")  # Methods of hooks that the controller calls.
 
 
@@ -189,6 +192,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
     # that the steps are to meet, not sums of step sizes. LocateEvents may end a step, or the run, before.
 
     drives_itself: ClassVar[bool] = True
+    kind: Any = None  # What tells its method and who looks at its steps, where nobody else's code does.
 
     def __init__(self, controller_params: dict[str, Any], description: dict[str, Any]) -> None:
         super().__init__(1, controller_params, description)
@@ -265,6 +269,9 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
     def run(self, u0: Any, t0: float, Tend: float) -> tuple[Any, dict[Any, Any]]:
         """Take steps from ``t0`` to ``Tend``, as ``controller_nonMPI.run`` does."""
         step, level = self.MS[0], self.MS[0].levels[0]
+        # The sizes that lead to another attempt are those of a run with the same numbers before.
+        key, before = self._key_of_attempts(level, u0, t0), counts_of(level.prob)
+        recalled(level.prob, key)
         while True:
             try:
                 value = self._carry_out(step, u0, t0)
@@ -274,6 +281,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
                 # Steps may have failed because an unknown was measured by a wrong size.
                 if not self.adaptivity.must_repeat_run(level, level.u[0]):
                     raise
+            remember(level.prob, key, before, None)
             level.sweep.reset()
             level.prob.hold_sides(None)
             if self.checkpoints is not None:
@@ -281,6 +289,14 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         self._call("post_run")
         self._process("post_run_processing")
         return value, self.return_stats()
+
+    def _key_of_attempts(self, level: Any, u0: Any, t0: float) -> Any:
+        """What all attempts of a run depend on; None where others look at it, or sizes are not learnt."""
+        if self.kind is None or (tolerance := level.sweep.tolerance).atol is not None:
+            return None
+        params = vars(self.adaptivity.params)
+        asked = [params[name] for name in OF_ATTEMPTS]
+        return key_of_start(level.prob, u0, t0, self.kind, tolerance.left_out, tolerance.rtol, *asked)
 
     def follow(self, u0: Any, t0: float, t_end: float, borders: Borders) -> list[Taken] | None:
         """Steps from a state to an end or the first border; None where not all of them are plain."""

@@ -216,6 +216,7 @@ class Execution:
         with _ROOT.kept():
             kind = self._kind()
             controller = self._controller(kind)
+            controller.kind = kind
             record: RunRecord = hook_of(controller, RunRecord)
             record.begin(self, bar)
             watch = hook_of(controller, WatchSingularPoints)
