@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from types import CodeType, FunctionType
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -21,6 +22,7 @@ import pySDC.implementations.datatype_classes.mesh  # noqa: F401
 
 from dae_sdc.arguments import MOST_SHOWN
 from dae_sdc.control.events import Event
+from dae_sdc.dae.state import MeshDAE
 from dae_sdc.deadline import limited, limits_call, unchecked
 from dae_sdc.errors import (
     DAEError,
@@ -43,13 +45,18 @@ from dae_sdc.run.processes import everyone, join
 from dae_sdc.run.results import say_written
 from dae_sdc.run.solution import Solution, put_down_of
 from dae_sdc.run.start import Start, start_of, with_given_start
-from dae_sdc.run.target import resolve
+from dae_sdc.run.target import resolve, twin_of
+from dae_sdc.run.tracing import is_as_read
+from dae_sdc.sharing import Recent
 from dae_sdc.sweepers.parallel import raise_everywhere
 from dae_sdc.sweepers.sdc import SWEEPERS
 from dae_sdc.sweepers.teams import AUTO
 
 if TYPE_CHECKING:
     from dae_sdc.model.problem import Form
+
+MOST_PREPARED = 16  # Runs of functions whose equations and start are kept for those like them.
+_PREPARED: Final[Recent[Any, tuple[Equations, Start]]] = Recent(MOST_PREPARED)
 
 
 @takes(SolveOptions)
@@ -149,12 +156,51 @@ def _run(request: SolveOptions, equations: Equations, start: Start, measured: bo
 
 def prepared(request: SolveOptions, as_it_is: bool = False) -> tuple[SolveOptions, Equations, Start]:
     """What was asked, with a start that was read from a file; the equations; and where they start."""
+    key = None if as_it_is else _content_of(request)
+    if (kept := _PREPARED.get(key)) is not None and is_as_read(kept[0].problem):
+        return request, *_apart(*kept)
     target = resolve(request.problem, as_model=bool(request.simplify or request.reduce))
-    request = with_given_start(request)
+    asked, request = request, with_given_start(request)
     equations = equations_of(target, request)
     if not as_it_is:
         require_one_structure(equations, request)
-    return request, equations, start_of(equations, request)
+    start = start_of(equations, request)
+    if key is not None and request is asked and is_as_read(equations.problem):
+        _PREPARED.keep(key, _apart(equations, start))
+    return request, equations, start
+
+
+def _apart(equations: Equations, start: Start) -> tuple[Equations, Start]:
+    """Equations and their start for one more run, which changes those of no other."""
+    start = replace(start, u=MeshDAE(start.u), du=start.du.copy())
+    return replace(equations, problem=twin_of(equations.problem)), start
+
+
+def _content_of(request: SolveOptions) -> Any:
+    """The options of a run of a function by their contents; None for others, whose contents may change."""
+    function, of_file = request.problem, isinstance(request.u0, str) or isinstance(request.guesses, str)
+    if of_file or type(function) is not FunctionType:
+        return None
+    chosen = {**request.chosen(), "": function.__defaults__, " ": function.__kwdefaults__}
+    chosen["problem"] = function.__code__  # it stays the same function, and what it reads is looked at
+    try:
+        return function, *[(name, contents(value)) for name, value in chosen.items()]
+    except TypeError:
+        return None
+
+
+def contents(value: Any) -> Any:
+    """What a number, text, array or collection of such holds, to be compared; TypeError for others."""
+    if value is None or isinstance(value, str | bool | int | float | CodeType):
+        return type(value), value
+    if type(value) is np.ndarray and not value.dtype.hasobject:
+        return value.dtype.str, value.shape, value.tobytes()
+    if type(value) is dict:
+        return dict, *map(contents, value), *map(contents, value.values())
+    if type(value) in (list, tuple):
+        alike = {*map(type, value)} == {float}  # as most are, of many numbers
+        return type(value), *(value if alike else map(contents, value))
+    raise TypeError
 
 
 def _prepared_everywhere(request: SolveOptions, comm: Any) -> tuple[SolveOptions, Equations, Start]:

@@ -97,6 +97,19 @@ def _check_memory(problem: ProblemDAE, t: Vector, u: Vector, du: Vector) -> None
         )
 
 
+def _function_of(problem: Any) -> Any:
+    """A problem whose equations were read, as it computes by its function."""
+    function = copy.copy(problem)
+    object.__setattr__(function, "__class__", type(problem).untraced)
+    function.__dict__["_parameters"] = None  # it packs its own
+    return function
+
+
+def is_as_read(problem: Any) -> bool:
+    """Whether the equations of a problem were read from its function, and are those of it now."""
+    return hasattr(type(problem), "untraced") and problem.traced.is_of(_function_of(problem))
+
+
 def check_at_states(problem: ProblemDAE, t: Vector, u: Vector, du: Vector) -> None:
     """Compare equations that were read with their function near states of a run; not those that jump."""
     untraced = getattr(type(problem), "untraced", None)
@@ -104,9 +117,7 @@ def check_at_states(problem: ProblemDAE, t: Vector, u: Vector, du: Vector) -> No
         _check_memory(problem, t, u, du)
     if untraced is None or hasattr(problem, "confirm_jumps"):
         return
-    function = copy.copy(problem)
-    object.__setattr__(function, "__class__", untraced)
-    function.__dict__["_parameters"] = None  # it packs its own
+    function = _function_of(problem)
     rows = np.unique(np.linspace(len(t) - 1, 0, STATES, endpoint=False).astype(int))
     moves = _moves(len(rows), problem.n)
     places, rates = (x[rows] * (1.0 + DISTANCE * moves[:, k]) for k, x in enumerate((u, du)))
