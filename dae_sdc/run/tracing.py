@@ -16,6 +16,7 @@ from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import InputError, MisreadError
 from dae_sdc.model.functions import FunctionProblem
 from dae_sdc.run.equations import read
+from dae_sdc.sharing import Recent
 
 
 class ReadEquations(Hooks):  # type: ignore[misc]
@@ -51,6 +52,9 @@ ROUNDING = 1e-9  # Difference that rounding explains, relative to the largest va
 # Difference that rounding explains, relative to what a nudge changes in the function.
 SENSITIVITY = 100.0
 NUDGE = 1e-13  # Relative change of the unknowns for that.
+
+# The states, by their numbers, at which equations were compared last, which are kept with them.
+_COMPARED: Recent[Any, Any] = Recent(16)
 
 
 @lru_cache(maxsize=16)
@@ -119,6 +123,10 @@ def check_at_states(problem: ProblemDAE, t: Vector, u: Vector, du: Vector) -> No
         return
     function = _function_of(problem)
     rows = np.unique(np.linspace(len(t) - 1, 0, STATES, endpoint=False).astype(int))
+    # The function was found to be as it was when its equations were read.
+    key = id(problem.traced), *(x[rows].tobytes() for x in (t, u, du)), problem.packed_parameters.tobytes()
+    if key in _COMPARED:
+        return
     moves = _moves(len(rows), problem.n)
     places, rates = (x[rows] * (1.0 + DISTANCE * moves[:, k]) for k, x in enumerate((u, du)))
     nudged = places * (1.0 + NUDGE * moves[:, 2])
@@ -145,3 +153,4 @@ def check_at_states(problem: ProblemDAE, t: Vector, u: Vector, du: Vector) -> No
                     f"{true[i]:.6g} near the solution at t={t[rows[k]]:.6g}, and {values[i]:.6g} as it was "
                     f"read; solve with trace=False"
                 )
+    _COMPARED.keep(key, problem.traced)
