@@ -23,9 +23,9 @@ from dae_sdc.control.borders import Borders
 from dae_sdc.control.checkpoint import Checkpoints
 from dae_sdc.control.driver import LEAST_REMAINDER, Control, KeepTimeLimit, StepRequests, StopAtRoundOff
 from dae_sdc.control.events import LocateEvents
-from dae_sdc.control.hooks import RequireConvergence, StepRecord, hook_of
+from dae_sdc.control.hooks import CheckInitialValue, RequireConvergence, StepRecord, hook_of
 from dae_sdc.control.singular import WatchSingularPoints
-from dae_sdc.dae.consistency import key_of_start, recalled, remember
+from dae_sdc.dae.consistency import key_of_start, known_start, remember
 from dae_sdc.dae.memory import COUNTERS, counts_of
 from dae_sdc.deadline import check_at
 from dae_sdc.errors import StepSizeError
@@ -166,8 +166,8 @@ OF_STEPS = (
     *("pre_step", "post_step", "pre_iteration", "post_iteration", "pre_sweep", "post_sweep", "pre_comm"),
     *("post_comm", "post_predict"),
 )
-# Parameters of the adaptivity on which the sizes depend that a run learns.
-OF_ATTEMPTS = ("t_end", "stops", "dt_max", "dt_first", "between", "read")
+# Parameters of the adaptivity on which its first step and the sizes depend that a run learns.
+OF_RUN = ("t_end", "stops", "dt_max", "dt_first", "between", "read")
 CALLED = ("pre_run", *OF_STEPS, "post_run")  # Methods of hooks that the controller calls.
 
 
@@ -193,6 +193,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
 
     drives_itself: ClassVar[bool] = True
     kind: Any = None  # What tells its method and who looks at its steps, where nobody else's code does.
+    _known: Any = None  # What a run with the same numbers has kept of its start.
 
     def __init__(self, controller_params: dict[str, Any], description: dict[str, Any]) -> None:
         super().__init__(1, controller_params, description)
@@ -269,19 +270,19 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
     def run(self, u0: Any, t0: float, Tend: float) -> tuple[Any, dict[Any, Any]]:
         """Take steps from ``t0`` to ``Tend``, as ``controller_nonMPI.run`` does."""
         step, level = self.MS[0], self.MS[0].levels[0]
-        # The sizes that lead to another attempt are those of a run with the same numbers before.
-        key, before = self._key_of_attempts(level, u0, t0), counts_of(level.prob)
-        recalled(level.prob, key)
+        key, before, steps = self._key_of_run(level, u0, t0), counts_of(level.prob), self.adaptivity
+        steps.begins, self._known = (key, before), known_start(key)
         while True:
             try:
                 value = self._carry_out(step, u0, t0)
-                if not self.adaptivity.must_repeat_run(level, value):
+                if not steps.must_repeat_run(level, value):
                     break
             except StepSizeError:
                 # Steps may have failed because an unknown was measured by a wrong size.
-                if not self.adaptivity.must_repeat_run(level, level.u[0]):
+                if not steps.must_repeat_run(level, level.u[0]):
                     raise
             remember(level.prob, key, before, None)
+            self._known = None
             level.sweep.reset()
             level.prob.hold_sides(None)
             if self.checkpoints is not None:
@@ -290,13 +291,13 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         self._process("post_run_processing")
         return value, self.return_stats()
 
-    def _key_of_attempts(self, level: Any, u0: Any, t0: float) -> Any:
-        """What all attempts of a run depend on; None where others look at it, or sizes are not learnt."""
-        if self.kind is None or (tolerance := level.sweep.tolerance).atol is not None:
+    def _key_of_run(self, level: Any, u0: Any, t0: float) -> Any:
+        """What the first step of a run and its attempts depend on; None where others look at it."""
+        if self.kind is None:
             return None
-        params = vars(self.adaptivity.params)
-        asked = [params[name] for name in OF_ATTEMPTS]
-        return key_of_start(level.prob, u0, t0, self.kind, tolerance.left_out, tolerance.rtol, *asked)
+        params, tolerance = vars(self.adaptivity.params), level.sweep.tolerance
+        asked = [params[name] for name in OF_RUN]
+        return key_of_start(level.prob, u0, t0, self.kind, *vars(tolerance).values(), *asked)
 
     def follow(self, u0: Any, t0: float, t_end: float, borders: Borders) -> list[Taken] | None:
         """Steps from a state to an end or the first border; None where not all of them are plain."""
@@ -343,11 +344,15 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         self._begin(time, value)
         for hook in self.active_hooks:
             hook.post_setup(step=None, level_number=None)
-        self._call("pre_run")
+        # A start whose first step is kept was consistent.
+        checked = self._known is not None and self._known[0] is not None
+        for call in self._calls["pre_run"]:
+            if not (checked and isinstance(getattr(call, "__self__", None), CheckInitialValue)):
+                call(step, 0)
         events = self.events
         if events is not None:
             value = events.begin(level, time, value, self.adaptivity)
-        self.adaptivity.begin(step, time, value)
+        self.adaptivity.begin(step, time, value, known=self._known)
         if self.checkpoints is not None:
             time, value = self.checkpoints.begin(self, time, value)
         Tend = self.adaptivity.t_end

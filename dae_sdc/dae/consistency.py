@@ -49,10 +49,11 @@ def once_a_start(function: Callable[..., R]) -> Callable[..., R]:
     @wraps(function)
     def call(problem: ProblemDAE, u: MeshDAE, t: float, *more: Any) -> R:
         key, before = key_of_start(problem, u, t, function, *more), counts_of(problem)
-        if (kept := recalled(problem, key)) is None:
-            kept = (function(problem, u, t, *more),)
-            remember(problem, key, before, *kept)
-        result: R = kept[0]
+        if (kept := known_start(key)) is not None:
+            known: R = restore(problem, kept)
+            return known
+        result = function(problem, u, t, *more)
+        remember(problem, key, before, result)
         return result
 
     return call
@@ -70,13 +71,17 @@ def key_of_start(problem: ProblemDAE, u: MeshDAE, t: float, *about: Any) -> Any:
     return of_class, *[x.tobytes() if isinstance(x, np.ndarray) else x for x in numbers]
 
 
-def recalled(problem: ProblemDAE, key: Any) -> tuple[Any, ...] | None:
+def known_start(key: Any) -> tuple[Any, ...] | None:
+    """What is kept for a start, its result first."""
+    return None if key is None else _STARTS.get(key)
+
+
+def restore(problem: ProblemDAE, kept: tuple[Any, ...]) -> Any:
     """The result that is kept for a start, with sizes of the problem and its counts as behind it."""
-    if (kept := _STARTS.get(key)) is not None:
-        problem.run_scales.set_state(kept[1])
-        for name, count in zip(COUNTERS, kept[2], strict=True):
-            problem.work_counters[name].niter += count
-    return kept
+    problem.run_scales.set_state(kept[1])
+    for name, count in zip(COUNTERS, kept[2], strict=True):
+        problem.work_counters[name].niter += count
+    return kept[0]
 
 
 def remember(problem: ProblemDAE, key: Any, before: Any, result: Any) -> None:

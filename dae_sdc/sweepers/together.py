@@ -8,8 +8,6 @@ from typing import Any, cast
 
 import numpy as np
 
-from dae_sdc.dae.consistency import key_of_start, recalled, remember
-from dae_sdc.dae.memory import counts_of
 from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import EndDerivative, MeshDAE, StepPolynomial, Vector, attach
@@ -302,17 +300,10 @@ class FewerNodes:
 
     def starting_step(self, u0: MeshDAE, t0: float, span: float) -> float:
         """A size for the first step, see :meth:`~dae_sdc.sweepers.tolerance.Weights.first_step`."""
-        weights, stages, problem = self.used.weights, self.used.stages, self._problem
-        key, before = None, counts_of(problem)
-        if problem.sparsity is None:  # or the first matrix leaves its pivots
-            of_method = self.used.tableau.name, self._full, stages.numbers.kappa
-            of_weights = weights.rtol, weights.atol, weights.part, weights.high, weights.counted
-            key = key_of_start(problem, u0, t0, span, *of_method, *of_weights)
-        if (kept := recalled(problem, key)) is None:
-            slope, values = partial(stages.starting_slope, u0, t0), u0.view(np.ndarray)
-            kept = (weights.first_step(values, span, stages.weights, slope),)
-            remember(problem, key, before, *kept)
-        return float(kept[0])
+        weights, stages = self.used.weights, self.used.stages
+        return weights.first_step(
+            u0.view(np.ndarray), span, stages.weights, lambda step: stages.starting_slope(u0, t0, step)
+        )
 
     def step(self, u0: MeshDAE, t0: float, h: float) -> Outcome:
         """Solve a step, see :meth:`StagesTogether.step`."""
