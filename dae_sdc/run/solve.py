@@ -22,6 +22,7 @@ import pySDC.implementations.datatype_classes.mesh  # noqa: F401
 
 from dae_sdc.arguments import MOST_SHOWN
 from dae_sdc.control.events import Event
+from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.dae.state import MeshDAE
 from dae_sdc.deadline import limited, limits_call, unchecked
 from dae_sdc.errors import (
@@ -55,7 +56,8 @@ from dae_sdc.sweepers.teams import AUTO
 if TYPE_CHECKING:
     from dae_sdc.model.problem import Form
 
-MOST_PREPARED = 16  # Runs of functions whose equations and start are kept for those like them.
+MOST_PREPARED = 16  # Runs whose equations and start are kept for those like them.
+OF_LIBRARY = "dae_sdc.problems."  # Where the classes stand that no user changes.
 _PREPARED: Final[Recent[Any, tuple[Equations, Start]]] = Recent(MOST_PREPARED)
 
 
@@ -157,7 +159,7 @@ def _run(request: SolveOptions, equations: Equations, start: Start, measured: bo
 def prepared(request: SolveOptions, as_it_is: bool = False) -> tuple[SolveOptions, Equations, Start]:
     """What was asked, with a start that was read from a file; the equations; and where they start."""
     key = None if as_it_is else _content_of(request)
-    if (kept := _PREPARED.get(key)) is not None and is_as_read(kept[0].problem):
+    if (kept := _PREPARED.get(key)) is not None and _stays(kept[0].problem):
         return request, *_apart(*kept)
     target = resolve(request.problem, as_model=bool(request.simplify or request.reduce))
     asked, request = request, with_given_start(request)
@@ -165,7 +167,7 @@ def prepared(request: SolveOptions, as_it_is: bool = False) -> tuple[SolveOption
     if not as_it_is:
         require_one_structure(equations, request)
     start = start_of(equations, request)
-    if key is not None and request is asked and is_as_read(equations.problem):
+    if key is not None and request is asked and _stays(equations.problem):
         _PREPARED.keep(key, _apart(equations, start))
     return request, equations, start
 
@@ -176,15 +178,28 @@ def _apart(equations: Equations, start: Start) -> tuple[Equations, Start]:
     return replace(equations, problem=twin_of(equations.problem)), start
 
 
+def _stays(problem: ProblemDAE) -> bool:
+    """Whether a problem is what it would be if it was made again: runs change nothing of it."""
+    if type(problem).__module__.startswith(OF_LIBRARY):
+        return problem.starts_alike and problem.kernels is not None
+    return is_as_read(problem)
+
+
 def _content_of(request: SolveOptions) -> Any:
-    """The options of a run of a function by their contents; None for others, whose contents may change."""
-    function, of_file = request.problem, isinstance(request.u0, str) or isinstance(request.guesses, str)
-    if of_file or type(function) is not FunctionType:
+    """The options of a run of a function or class of the library by their contents; None for others."""
+    thing: Any = request.problem
+    thing = PROBLEMS[thing] if isinstance(thing, str) and thing in PROBLEMS else thing
+    of_library = isinstance(thing, type) and thing.__module__.startswith(OF_LIBRARY) and not request.params
+    of_file = isinstance(request.u0, str) or isinstance(request.guesses, str)  # which may change
+    if of_file or not (of_library or type(thing) is FunctionType):
         return None
-    chosen = {**request.chosen(), "": function.__defaults__, " ": function.__kwdefaults__}
-    chosen["problem"] = function.__code__  # it stays the same function, and what it reads is looked at
+    chosen = request.chosen(without=("problem",))
+    if of_library:
+        chosen[""] = tuple(map(id, vars(thing).values()))
+    else:  # what it reads besides is looked at
+        chosen |= {name: getattr(thing, name) for name in ("__code__", "__defaults__", "__kwdefaults__")}
     try:
-        return function, *[(name, contents(value)) for name, value in chosen.items()]
+        return thing, *[(name, contents(value)) for name, value in chosen.items()]
     except TypeError:
         return None
 
