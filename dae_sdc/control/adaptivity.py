@@ -105,7 +105,7 @@ class AdaptivityDAE(StepRequests, MarkingControl):
             setattr(self.params, name, value)
         self.sizes: StepSizes
         self._targets = [*(self.params.stops or ()), self.params.t_end]
-        self.remark, self.come_to, self.begins = "", -np.inf, (None, None)
+        self.remark, self.come_to = "", -np.inf
         self._limit: TimeLimit | None = None
         self.jumps, self._last_jump, self._given = 0, -np.inf, None
         self._between: tuple[Any, Any] = None, None
@@ -262,9 +262,8 @@ class AdaptivityDAE(StepRequests, MarkingControl):
             f"equations, and end the run before it"
         )
 
-    def begin(self, step: Any, t0: float, u0: Any, t_end: float | None = None, known: Any = None) -> None:
+    def begin(self, step: Any, t0: float, u0: Any, t_end: float | None = None) -> None:
         """Choose the first step of a run; with an end, of one whose unknowns have the sizes of the last."""
-        # ``known`` is what a run with the same numbers has kept: its sizes, and the first step of dense ones.
         L = step.levels[0]
         if t_end is not None:
             self.params.t_end, self._targets = t_end, [t_end]
@@ -289,7 +288,9 @@ class AdaptivityDAE(StepRequests, MarkingControl):
         self._next = int(np.searchsorted(self._targets, t0, side="right"))
         self.sizes.target = self._targets[min(self._next, len(self._targets) - 1)]
         anew = t_end is None or not L.prob.run_scales.begun
-        first = None if known is None else restore(L.prob, known)
+        # A run with the same numbers has kept its sizes, and of dense equations its first step.
+        key, before, known = self.begins
+        first = None if known is None or t_end is not None else restore(L.prob, known)
         if anew and first is None:
             self._begin_scales(L, t0, u0)
         if anew:
@@ -300,7 +301,7 @@ class AdaptivityDAE(StepRequests, MarkingControl):
             given = self.params.dt_first
             first = self._first_step(L, u0, t0) if given is None else given
             if t_end is None and L.prob.sparsity is None:  # sparse ones begin with the pivots of this look
-                remember(L.prob, *self.begins, first)
+                remember(L.prob, key, before, first)
         self.sizes.wanted = first
         L.params.dt = clipped(self.sizes, t0)
 

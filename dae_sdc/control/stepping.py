@@ -193,7 +193,6 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
 
     drives_itself: ClassVar[bool] = True
     kind: Any = None  # What tells its method and who looks at its steps, where nobody else's code does.
-    _known: Any = None  # What a run with the same numbers has kept of its start.
 
     def __init__(self, controller_params: dict[str, Any], description: dict[str, Any]) -> None:
         super().__init__(1, controller_params, description)
@@ -271,7 +270,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         """Take steps from ``t0`` to ``Tend``, as ``controller_nonMPI.run`` does."""
         step, level = self.MS[0], self.MS[0].levels[0]
         key, before, steps = self._key_of_run(level, u0, t0), counts_of(level.prob), self.adaptivity
-        steps.begins, self._known = (key, before), known_start(key)
+        steps.begins = key, before, known_start(key)
         while True:
             try:
                 value = self._carry_out(step, u0, t0)
@@ -282,7 +281,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
                 if not steps.must_repeat_run(level, level.u[0]):
                     raise
             remember(level.prob, key, before, None)
-            self._known = None
+            steps.begins = key, before, None
             level.sweep.reset()
             level.prob.hold_sides(None)
             if self.checkpoints is not None:
@@ -345,14 +344,15 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         for hook in self.active_hooks:
             hook.post_setup(step=None, level_number=None)
         # A start whose first step is kept was consistent.
-        checked = self._known is not None and self._known[0] is not None
+        known = self.adaptivity.begins[-1]
+        checked = known is not None and known[0] is not None
         for call in self._calls["pre_run"]:
             if not (checked and isinstance(getattr(call, "__self__", None), CheckInitialValue)):
                 call(step, 0)
         events = self.events
         if events is not None:
             value = events.begin(level, time, value, self.adaptivity)
-        self.adaptivity.begin(step, time, value, known=self._known)
+        self.adaptivity.begin(step, time, value)
         if self.checkpoints is not None:
             time, value = self.checkpoints.begin(self, time, value)
         Tend = self.adaptivity.t_end

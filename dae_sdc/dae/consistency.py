@@ -73,7 +73,7 @@ def key_of_start(problem: ProblemDAE, u: MeshDAE, t: float, *about: Any) -> Any:
 
 def known_start(key: Any) -> tuple[Any, ...] | None:
     """What is kept for a start, its result first."""
-    return None if key is None else _STARTS.get(key)
+    return _STARTS.get(key)
 
 
 def restore(problem: ProblemDAE, kept: tuple[Any, ...]) -> Any:

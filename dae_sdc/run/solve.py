@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -195,27 +195,23 @@ def _content_of(request: SolveOptions) -> Any:
         return None
     chosen = request.chosen(without=("problem",))
     if of_library:
-        chosen[""] = tuple(map(id, vars(thing).values()))
+        code: Any = tuple(map(id, vars(thing).values()))
     else:  # what it reads besides is looked at
-        chosen |= {name: getattr(thing, name) for name in ("__code__", "__defaults__", "__kwdefaults__")}
+        code, chosen[""], chosen[" "] = thing.__code__, thing.__defaults__, thing.__kwdefaults__
     try:
-        return thing, *[(name, contents(value)) for name, value in chosen.items()]
-    except TypeError:
+        return thing, code, *[(name, _contents(value)) for name, value in chosen.items()]
+    except (TypeError, ValueError):
         return None
 
 
-def contents(value: Any) -> Any:
-    """What a number, text, array or collection of such holds, to be compared; TypeError for others."""
-    if value is None or isinstance(value, str | bool | int | float | CodeType):
-        return type(value), value
-    if type(value) is np.ndarray and not value.dtype.hasobject:
-        return value.dtype.str, value.shape, value.tobytes()
-    if type(value) is dict:
-        return dict, *map(contents, value), *map(contents, value.values())
-    if type(value) in (list, tuple):
-        alike = {*map(type, value)} == {float}  # as most are, of many numbers
-        return type(value), *(value if alike else map(contents, value))
-    raise TypeError
+def _contents(value: Any) -> Any:
+    """What numbers or texts in an array or collection are; TypeError for anything else."""
+    if isinstance(value, Mapping):
+        return *value, _contents(list(value.values()))
+    array = np.asarray(() if value is None else value)
+    if array.dtype.kind not in "biufU":
+        raise TypeError
+    return type(value), array.dtype.str, array.shape, array.tobytes()
 
 
 def _prepared_everywhere(request: SolveOptions, comm: Any) -> tuple[SolveOptions, Equations, Start]:

@@ -121,13 +121,12 @@ def check_at_states(problem: ProblemDAE, t: Vector, u: Vector, du: Vector) -> No
         _check_memory(problem, t, u, du)
     if untraced is None or hasattr(problem, "confirm_jumps"):
         return
-    function = _function_of(problem)
     rows = np.unique(np.linspace(len(t) - 1, 0, STATES, endpoint=False).astype(int))
     # The function was found to be as it was when its equations were read.
     key = id(problem.traced), *(x[rows].tobytes() for x in (t, u, du)), problem.packed_parameters.tobytes()
     if key in _COMPARED:
         return
-    moves = _moves(len(rows), problem.n)
+    function, moves = _function_of(problem), _moves(len(rows), problem.n)
     places, rates = (x[rows] * (1.0 + DISTANCE * moves[:, k]) for k, x in enumerate((u, du)))
     nudged = places * (1.0 + NUDGE * moves[:, 2])
 
