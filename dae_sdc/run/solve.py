@@ -175,7 +175,8 @@ def prepared(request: SolveOptions, as_it_is: bool = False) -> tuple[SolveOption
 def _apart(equations: Equations, start: Start) -> tuple[Equations, Start]:
     """Equations and their start for one more run, which changes those of no other."""
     start = replace(start, u=MeshDAE(start.u), du=start.du.copy())
-    return replace(equations, problem=twin_of(equations.problem)), start
+    other: Any = equations.otherwise and twin_of(equations.otherwise)
+    return replace(equations, problem=twin_of(equations.problem), otherwise=other), start
 
 
 def _stays(problem: ProblemDAE) -> bool:
