@@ -39,7 +39,7 @@ from dae_sdc.options import ConsistentStart, Preparation, add_options, given_opt
 from dae_sdc.registry import unknown
 from dae_sdc.run.arcs import NotSimplifiedError, in_arcs
 from dae_sdc.run.description import SolveOptions
-from dae_sdc.run.equations import Equations, equations_of
+from dae_sdc.run.equations import Equations, equations_of, with_known_values
 from dae_sdc.run.method import SOLVERS
 from dae_sdc.run.modes import StructureChangesError, require_one_structure, through_modes
 from dae_sdc.run.processes import everyone, join
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 MOST_PREPARED = 16  # Runs whose equations and start are kept for those like them.
 OF_LIBRARY = "dae_sdc.problems."  # Where the classes stand that no user changes.
-_PREPARED: Final[Recent[Any, tuple[Equations, Start]]] = Recent(MOST_PREPARED)
+_PREPARED: Final[Recent[Any, tuple[SolveOptions, Equations, Start]]] = Recent(MOST_PREPARED)
 
 
 @takes(SolveOptions)
@@ -159,16 +159,18 @@ def _run(request: SolveOptions, equations: Equations, start: Start, measured: bo
 def prepared(request: SolveOptions, as_it_is: bool = False) -> tuple[SolveOptions, Equations, Start]:
     """What was asked, with a start that was read from a file; the equations; and where they start."""
     key = None if as_it_is else _content_of(request)
-    if (kept := _PREPARED.get(key)) is not None and _stays(kept[0].problem):
-        return request, *_apart(*kept)
+    if (kept := _PREPARED.get(key)) is not None and _stays(kept[1].problem):
+        return kept[0], *_apart(*kept[1:])
     target = resolve(request.problem, as_model=bool(request.simplify or request.reduce))
-    asked, request = request, with_given_start(request)
+    given, request = request, with_given_start(request)
+    of_file = request is not given
+    target, request = with_known_values(target, request)
     equations = equations_of(target, request)
     if not as_it_is:
         require_one_structure(equations, request)
     start = start_of(equations, request)
-    if key is not None and request is asked and _stays(equations.problem):
-        _PREPARED.keep(key, _apart(equations, start))
+    if key is not None and not of_file and _stays(equations.problem):
+        _PREPARED.keep(key, (request, *_apart(equations, start)))
     return request, equations, start
 
 
@@ -200,7 +202,12 @@ def _content_of(request: SolveOptions) -> Any:
     else:  # what it reads besides is looked at
         code, chosen[""], chosen[" "] = thing.__code__, thing.__defaults__, thing.__kwdefaults__
     try:
-        return thing, code, *[(name, _contents(value)) for name, value in chosen.items()]
+        return (
+            type(request.problem),
+            thing,
+            code,
+            *[(name, _contents(value)) for name, value in chosen.items()],
+        )
     except (TypeError, ValueError):
         return None
 

@@ -174,13 +174,14 @@ class Factors(Answers):
         key: Any = None
         if self._takes_over and last is None and n <= LARGEST_KEPT and sparse.issparse(matrix):
             key = self._factorize, *(x.tobytes() for x in (matrix.data, matrix.indices, matrix.indptr))
-        if (kept := _PIVOTS.get(key)) is not None:
+        short_lived, kept = self.vain[k] >= MOST_SHORT_LIVED, _PIVOTS.get(key)
+        if kept is not None and not short_lived:
             self._put(k, copy_for(kept[0]), kept[1])
             return kept[2]
         try:
             lu: Any = factorize(matrix, "klu", last) if isinstance(last, KLU) else self._factorize(matrix)
             count = int(lu.nnz) if self._takes_over else n**2
-            stays = count > LARGEST_ROW_FILL * n or self.vain[k] >= MOST_SHORT_LIVED or not self._takes_over
+            stays = count > LARGEST_ROW_FILL * n or short_lived or not self._takes_over
             if not stays:
                 self._put(k, *superlu_factors(lu, matrix))
                 if key is not None and not isinstance(lu, KLU):
