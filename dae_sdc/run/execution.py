@@ -222,6 +222,7 @@ class Execution:
             self.hidden_constraints(np.ones(self.problem.n))
         self.controller = controller = self._controller(self.kind)
         self.record = record = hook_of(controller, RunRecord)
+        self.controller.kind = self.kind
         record.begin(self, bar)
         self.watch = watch = hook_of(controller, WatchSingularPoints)
         if watch is not None:
