@@ -9,7 +9,6 @@ from ctypes import addressof
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from dae_sdc.compiled.nodes import NodesMemory
 from dae_sdc.dae.jacobian import linearize
@@ -174,10 +173,7 @@ class CompiledNodes(PythonNodes, Answers):
         mass, stiffness = (self._kept[name][slot] for name in ("masses", "stiffnesses"))
         mass[:] = stiffness[:] = np.nan
         with self._counted(problem, self._nodes.counts):
-            halves = linearize(problem, u, du, self._nodes.time)
-            both: Any = halves.mass, halves.stiffness
-            both = [half.toarray() if sparse.issparse(half) else half for half in both]
-            mass[:], stiffness[:] = both[0].ravel(), both[1].ravel()
+            mass[:], stiffness[:] = map(np.ravel, linearize(problem, u, du, self._nodes.time).dense)
         return 1
 
     def _repivot(self, slot: int, _: int) -> int:
