@@ -28,7 +28,7 @@ from dae_sdc.sweepers.collocation import (
     qdelta_matrix,
 )
 from dae_sdc.sweepers.direct import NotOfOthers, refuse_diagonalisation, require_problem
-from dae_sdc.sweepers.iterate import INITIAL_GUESSES as INITIAL_GUESSES, Predictor, StepIterate
+from dae_sdc.sweepers.iterate import INITIAL_GUESSES as INITIAL_GUESSES, StepIterate
 from dae_sdc.sweepers.nodes import NodeCommunicator
 from dae_sdc.sweepers.solvers import PythonNodes
 from dae_sdc.sweepers.step_sweeps import (
@@ -198,8 +198,7 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
             iterate.may_run_ahead = before.iterate.may_run_ahead
         watch = JacobianWatch(problem, self.tolerance is not None)
         accuracy = None if self.tolerance is None else AccuracyGoal(iterate, self.tolerance, name, watch)
-        predictor = Predictor(iterate, self.params, None if accuracy is None else accuracy.stages)
-        step = StepSweeps(iterate, predictor, accuracy, watch, self.params)
+        step = StepSweeps(iterate, accuracy, watch, self.params)
         self._ahead = SweepsAhead(step, self.params)
         return step
 
@@ -224,11 +223,8 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
         """Fill the nodes before the first sweep of a step, by the ``initial_guess``."""
         self.failure = None
         try:
-            step = self.step
-            if self.params.initial_guess == "random":
-                step.predictor.rng = self.rng
-            step.predict()
-            self.initial_sweeps = step.iterate.sweeps
+            self.step.predict()
+            self.initial_sweeps = self.step.iterate.sweeps
         except Exception as error:
             self.fail(error)
         self.level.status.unlocked = True
@@ -392,7 +388,7 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
     def _received(self) -> StepSweeps:
         """The step, with what others have put at its nodes and at its start."""
         self.step.iterate.adopt()
-        self.step.predictor.receive()
+        self.step.iterate.receive()
         return self.step
 
     def node_values(self) -> tuple[Vector, Vector]:
