@@ -240,14 +240,18 @@ class StepIterate:
 
     # --- values of others -----------------------------------------------------------------------------------
 
+    def settle(self) -> None:
+        """Tell values at the nodes that others write from here on by those that are there now."""
+        if self.shown is not None:
+            self.shown.settle()
+
     def adopt(self) -> None:
         """Take over what others put at the nodes: u or U; the one that was not assigned follows."""
         shown = self.shown
         if shown is not None and shown.in_lists:
-            if not shown.unchanged:
-                values, derivatives = shown.changed()
-                if values or derivatives:
-                    self._adopt_at_nodes(not derivatives, not values)
+            values, derivatives = shown.changed()
+            if values or derivatives:
+                self._adopt_at_nodes(not derivatives, not values)
             return
         at_nodes, slopes = rows_of(self.level)
         self.forget_ahead()

@@ -227,6 +227,7 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
             self.initial_sweeps = self.step.iterate.sweeps
         except Exception as error:
             self.fail(error)
+        self._settle()
         self.level.status.unlocked = True
         self.level.status.updated = True
 
@@ -252,7 +253,12 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
                 self.step.update()
             except Exception as error:
                 self.fail(error)
+        self._settle()
         L.status.updated = True
+
+    def _settle(self) -> None:
+        if self._step is not None:
+            self._step.iterate.settle()
 
     def compute_residual(self, stage: str = "") -> None:
         """Largest abs(F(t_m, u_0 + dt sum_j q_mj U_j, U_m)), by the level's ``residual_type``."""
@@ -270,6 +276,7 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
                 self.step.measure()
             except Exception as error:
                 self.fail(error)
+        self._settle()
         if self.failure is not None:
             L.status.residual = 0.0
         L.status.updated = False
@@ -389,6 +396,7 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
         """The step, with what others have put at its nodes and at its start."""
         self.step.iterate.adopt()
         self.step.iterate.receive()
+        self._settle()
         return self.step
 
     def node_values(self) -> tuple[Vector, Vector]:
@@ -398,7 +406,9 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
 
     def node_residuals(self) -> Vector:
         """F - tau at :meth:`node_values`, shape (M, n); all processes that share nodes have to call this."""
-        return self._received().residual_rows()
+        rows = self._received().residual_rows()
+        self._settle()
+        return rows
 
     def place(self, u0: MeshDAE, values: Vector, derivatives: Vector) -> None:
         """Replace this level's iterate by the values that a transfer between levels brings."""
