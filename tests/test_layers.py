@@ -285,12 +285,12 @@ def test_a_run_walks_the_stages_of_the_page_in_their_order() -> None:
 
 BUDGETS = {
     "run": 13_017,
-    "sweepers": 10_947,
+    "sweepers": 10_927,
     "problems": 6_915,
-    "dae": 7_673,
+    "dae": 7_666,
     "initial": 5_875,
     "model": 5_912,
-    "control": 5_237,
+    "control": 5_234,
     "constrained": 3_700,
     "structure": 3_080,
     "modelica": 3_920,

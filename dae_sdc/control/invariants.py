@@ -31,13 +31,10 @@ def complete(problem: ProblemDAE, u: Vector, du: Vector, t: float) -> tuple[Vect
     # They are those of a node at t itself, whose step is 0.
     # Shapes: u and du (n,) -> u, du (n,).
     rows = np.array(u, dtype=np.float64), np.array(du, dtype=np.float64)
-    system, newton = (
-        NodeSystem(problem, problem.n_diff),
-        ModifiedNewton(problem, tolerance=COMPLETION_TOLERANCE),
-    )
-    system.place(*(attach(row, problem.n_diff) for row in rows), rows, t, 0.0, (t, 0.0), 1)
+    system = NodeSystem(problem, problem.n_diff)
+    system.place(*rows, t, 0.0, (t, 0.0), 1)
     try:
-        newton.solve(system)
+        ModifiedNewton(problem, tolerance=COMPLETION_TOLERANCE).solve(system)
     except SolveError:
         return None
     return rows
