@@ -9,7 +9,6 @@ from ctypes import addressof
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from dae_sdc.compiled.nodes import NodesMemory
 from dae_sdc.dae.jacobian import linearize
@@ -18,7 +17,7 @@ from dae_sdc.dae.machine_code import entry
 from dae_sdc.dae.memory import address, fields, lapack, tell_addresses
 from dae_sdc.dae.newton import KeptNumbers, krylov_correction
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import Vector, attach
+from dae_sdc.dae.state import Vector
 from dae_sdc.sweepers import sweep
 from dae_sdc.sweepers._answers import ANSWER, Answers, Factors, numbers_at, sparse_matrix
 from dae_sdc.sweepers.solvers import Place, PythonNodes
@@ -174,10 +173,7 @@ class CompiledNodes(PythonNodes, Answers):
         mass, stiffness = (self._kept[name][slot] for name in ("masses", "stiffnesses"))
         mass[:] = stiffness[:] = np.nan
         with self._counted(problem, self._nodes.counts):
-            halves = linearize(problem, u, du, self._nodes.time)
-            both: Any = halves.mass, halves.stiffness
-            both = [half.toarray() if sparse.issparse(half) else half for half in both]
-            mass[:], stiffness[:] = both[0].ravel(), both[1].ravel()
+            mass[:], stiffness[:] = map(np.ravel, linearize(problem, u, du, self._nodes.time).dense)
         return 1
 
     def _repivot(self, slot: int, _: int) -> int:
@@ -201,8 +197,7 @@ class CompiledNodes(PythonNodes, Answers):
         places = nodes.node_u, nodes.node_du, nodes.value, nodes.delta
         (u, du, value, delta), m = (numbers_at(at, problem.n) for at in places), int(nodes.node)
         time, c = (float(numbers_at(at, m + 1)[m]) for at in (nodes.times, nodes.coefficients))
-        at_node = attach(u, problem.n_diff), attach(du, problem.n_diff), (u, du), time, c
-        system.place(*at_node, (place.time, place.dt), m + 1)
+        system.place(u, du, time, c, (place.time, place.dt), m + 1)
         system.tau, delta[:] = place.tau[m], np.nan
         assert self._factors is not None
         with self._counted(problem, nodes.counts):
