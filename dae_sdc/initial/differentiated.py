@@ -22,9 +22,9 @@ from dae_sdc.errors import DAEError, EvaluationError, InputError
 from dae_sdc.expressions.dag import name_of
 from dae_sdc.initial.jets import JetSystem, Stage, offsets_stages, row_name
 from dae_sdc.initial.neighbourhood import LATER, Neighbourhood, in_sizes
-from dae_sdc.initial.projection import TERM_ROUND_OFF, Accuracy, dense
 from dae_sdc.jets.differences import Stencil
 from dae_sdc.jets.graph import Integers
+from dae_sdc.jets.projection import TERM_ROUND_OFF, Accuracy, dense
 from dae_sdc.structure.analysis import Structure, structure
 from dae_sdc.structure.rank import floating_rank
 from dae_sdc.structure.signature import Signature

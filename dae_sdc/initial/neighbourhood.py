@@ -15,7 +15,7 @@ from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import DAEError
-from dae_sdc.initial.projection import TERM_ROUND_OFF, dense
+from dae_sdc.jets.projection import TERM_ROUND_OFF, dense
 
 DISPLACEMENT = 0.01  # Distance of the points from the start, in sizes of the unknowns.
 LATER = 0.1  # Time between the points, in units of that in which the solution changes by its size.
