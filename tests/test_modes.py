@@ -372,8 +372,7 @@ def test_a_string_goes_slack_and_catches(how: str, rtol: float) -> None:
         [record.t[0] for record in solution.events], [slack, slack + fall], rtol=0.0, atol=10.0 * rtol
     )
     end = [np.sin(down.y[0, -1]), -np.cos(down.y[0, -1])]
-    # The speeds, up to 6, carry their errors on.
-    assert np.allclose([solution["x"][-1], solution["y"][-1]], end, rtol=0.0, atol=20.0 * rtol)
+    assert np.allclose([solution["x"][-1], solution["y"][-1]], end, rtol=0.0, atol=10.0 * rtol)
     assert np.allclose(solution(slack + 0.3)[:2], flight(0.3), rtol=0.0, atol=10.0 * rtol)
     impulse = re.search(r"impulse (\S+) of 'force'", solution.message)
     assert (impulse is None) == (how == "event")
