@@ -192,6 +192,50 @@ def test_a_converter_of_valves_with_a_parameter_runs_into_discontinuous_conducti
     assert np.allclose(last, end, rtol=0.0, atol=10.0 * rtol * np.array([1.0, 6.0]))
 
 
+IDEAL_CHOPPER = """model Ideal_chopper "A diode without resistance, and a Boolean that tells of it alone"
+  Real i(start=0, fixed=true), v(start=0, fixed=true), x, transistor, diode, s;
+  Boolean on = mod(time, 1) < 0.4, off;
+equation
+  der(i) = x - v;
+  2*der(v) = i - v/30;
+  transistor + diode = i;
+  if on then x = 10; else transistor = 0; end if;
+  off = s < 0;
+  -x = if off then s else 0;
+  diode = if off then 0 else s;
+  annotation(experiment(StopTime=1000));
+end Ideal_chopper;
+"""
+
+
+@pytest.mark.parametrize("rtol", TOLERANCES)
+def test_a_boolean_that_tells_of_a_diode_hides_no_mode_in_a_long_run(rtol: float) -> None:
+    """The first five of a thousand periods, of which the run is to end by an event."""
+    a = np.array([[0.0, -1.0, 0.0], [0.5, -1.0 / 60.0, 0.0], [0.0, 0.0, 0.0]])
+    driven, coil_off = a.copy(), a.copy()
+    driven[0, 2] = 10.0
+    coil_off[:2, 0] = coil_off[0, 1] = 0.0
+    state, known = np.array([0.0, 0.0, 1.0]), []
+    for k in range(5):
+        state, rest = expm(0.4 * driven) @ state, 0.6
+        known += [k + 0.4, k + 1.0]
+        if (expm(rest * a) @ state)[0] < 0.0:
+            zero = brentq(lambda t, s=state: (expm(t * a) @ s)[0], 0.0, rest, xtol=1e-15)
+            state, rest = expm(zero * a) @ state, rest - zero
+            state[0] = 0.0
+            known.insert(-1, k + 0.4 + zero)
+            state = expm(rest * coil_off) @ state
+        else:
+            state = expm(rest * a) @ state
+    assert len(known) == 12
+    solution = ds.solve(read_modelica_text(IDEAL_CHOPPER), events="time - 5; terminal", rtol=rtol)
+    assert "ended at event" in solution.message, solution.message
+    found = np.unique(times_of(solution).round(14))
+    assert np.allclose(found, known[:-1], rtol=0.0, atol=10.0 * rtol)
+    last = [solution["i"][-1], solution["v"][-1]]
+    assert np.allclose(last, state[:2], rtol=0.0, atol=10.0 * rtol * (1.0 + np.abs(state[:2])))
+
+
 @pytest.mark.parametrize("rtol", TOLERANCES)
 @pytest.mark.parametrize("how", ["model", "function", "modelica"])
 def test_a_mode_is_changed_by_events_of_another_unknown(how: str, rtol: float) -> None:
