@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from pySDC.core.hooks import Hooks
 from scipy.linalg import expm
 from scipy.optimize import brentq
 
@@ -57,6 +59,44 @@ def test_a_clutch_closes_sticks_and_slips(rtol: float) -> None:
     assert np.allclose(times_of(solution), [closes, slips], rtol=0.0, atol=10.0 * rtol)
     assert np.allclose(solution.u[-1], [fast, slow, 3.0], rtol=10.0 * rtol)
     assert solution(2.0)[2] == pytest.approx((2.0 * 3.0 + 0.5) / 3.0, abs=10.0 * rtol)
+
+
+def pushed(t: float, u: Any, du: Any) -> list[Any]:
+    """A block at rest, a push of 2 sin t, and Coulomb friction that holds 1."""
+    x, v, friction = u
+    return [du[0] - v, du[1] - 2.0 * np.sin(t) + friction, friction - np.sign(v)]
+
+
+@pytest.mark.parametrize("rtol", TOLERANCES)
+def test_a_block_at_rest_sticks_from_its_start_on(rtol: float) -> None:
+    begins = np.pi / 6.0
+    turns = brentq(lambda t: 2.0 * (np.cos(begins) - np.cos(t)) - t + begins, 2.0, 5.0, xtol=1e-15)
+    solution = ds.solve(pushed, u0=[0.0, 0.0, 0.0], t_end=4.0, rtol=rtol)
+    assert solution.success and "slides along 'sign(u[1])' from t=0 on" in solution.message
+    assert np.allclose(times_of(solution), [0.0, begins, turns], rtol=0.0, atol=10.0 * rtol)
+    assert np.diff(solution.t).min() > 1e-6  # without switches again and again before it sticks
+    times = np.array([0.0, 0.1, 0.3, 0.5])
+    assert np.allclose(solution(times)[:, 2], 2.0 * np.sin(times), rtol=0.0, atol=10.0 * rtol)
+    moves = np.linspace(0.6, 3.8, 9)
+    speeds = 2.0 * (np.cos(begins) - np.cos(moves)) - moves + begins
+    assert np.allclose(solution(moves)[:, 1], speeds, rtol=0.0, atol=10.0 * rtol)
+
+
+def test_a_run_that_sticks_from_its_start_on_goes_on_to_the_last_bit(tmp_path: Path) -> None:
+    class Break(Hooks):  # type: ignore[misc]
+        def post_step(self, step: Any, level_number: int) -> None:
+            if step.time + step.dt > 0.3:
+                raise KeyboardInterrupt
+
+    settings: dict[str, Any] = {"u0": [0.0, 0.0, 0.0], "t_end": 4.0, "rtol": 1e-8}
+    whole = ds.solve(pushed, **settings)
+    settings |= {"checkpoint": tmp_path / "pushed.npz", "every": 1}
+    with pytest.raises(KeyboardInterrupt):
+        ds.solve(pushed, hooks=[Break], **settings)
+    again = ds.solve(pushed, resume=True, **settings)
+    assert again.parameters["resumed_at"] < 0.3
+    assert np.array_equal(again.t, whole.t) and np.array_equal(again.u, whole.u)
+    assert np.array_equal(times_of(again), times_of(whole)) and again.message == whole.message
 
 
 @pytest.mark.parametrize("rtol", TOLERANCES)
