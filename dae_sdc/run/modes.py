@@ -489,7 +489,7 @@ class Modes:
         ]
         moves = {name: (state[name], landed.values[name]) for name in self.moving if name in landed.values}
         jumps = [
-            f"'{name}' jumps from {old:.6g} to {new * (not self._stays(name, 0.0, new, LARGEST_JUMP)):.6g}"
+            f"'{name}' jumps from {old:.6g} to {0 if self._stays(name, 0.0, new, LARGEST_JUMP) else new:.6g}"
             for name, (old, new) in moves.items()
             if not self._stays(name, old, new, LARGEST_JUMP)
         ]
