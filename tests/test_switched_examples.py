@@ -63,7 +63,7 @@ def test_a_clutch_closes_sticks_and_slips(rtol: float) -> None:
 
 def pushed(t: float, u: Any, du: Any) -> list[Any]:
     """A block at rest, a push of 2 sin t, and Coulomb friction that holds 1."""
-    x, v, friction = u
+    _, v, friction = u
     return [du[0] - v, du[1] - 2.0 * np.sin(t) + friction, friction - np.sign(v)]
 
 
@@ -274,6 +274,34 @@ def test_a_boolean_that_tells_of_a_diode_hides_no_mode_in_a_long_run(rtol: float
     assert np.allclose(found, known[:-1], rtol=0.0, atol=10.0 * rtol)
     last = [solution["i"][-1], solution["v"][-1]]
     assert np.allclose(last, state[:2], rtol=0.0, atol=10.0 * rtol * (1.0 + np.abs(state[:2])))
+
+
+# Modelica with noEvent and smooth, ends, values at t = 1, and times at which a value or a slope jumps.
+WITHOUT_EVENTS = {
+    "an outlet": ("h(start=1)", "der(h) = -noEvent(if h > 0 then sqrt(h) else 0);", 0.0, 0.25, []),
+    "a ramp": ("h(start=0)", "der(h) = smooth(0, if time < 1 then time else 1);", 2.5, 0.5, [1.0]),
+    "a jump": ("h(start=0)", "der(h) = 1.5 + noEvent(if h > 0.5 then -1 else 1);", 1.9, 0.9, [0.2]),
+}
+
+
+@pytest.mark.parametrize("rtol", TOLERANCES)
+@pytest.mark.parametrize("name", WITHOUT_EVENTS)
+def test_what_is_written_without_events_is_right_all_the_same(name: str, rtol: float) -> None:
+    start, equation, end, at_one, jumps = WITHOUT_EVENTS[name]
+    declared = start.replace(")", ", fixed=true)")
+    solution = ds.solve(
+        read_modelica_text(f"model W Real {declared}; equation {equation} end W;"), t_end=3.0, rtol=rtol
+    )
+    assert solution.success, solution.message
+    assert np.allclose([solution["h"][-1], solution(1.0)[0]], [end, at_one], rtol=0.0, atol=10.0 * rtol)
+    assert np.allclose(times_of(solution), jumps, rtol=0.0, atol=10.0 * rtol)
+
+
+def test_what_jumps_without_an_impulse_is_told_without_one() -> None:
+    """ModelicaSpecification 2411."""
+    text = "model M Real x; equation if time < 0.5 then der(x) = 10; else x = -5; end if; end M;"
+    solution = ds.solve(read_modelica_text(text), t_end=1.0, rtol=1e-6)
+    assert "'x' jumps from 5 to -5" in solution.message and "impulse" not in solution.message
 
 
 @pytest.mark.parametrize("rtol", TOLERANCES)

@@ -494,9 +494,9 @@ class Modes:
             if not self._stays(name, old, new, LARGEST_JUMP)
         ]
         impulses = {name: size for name, size in landed.impulses.items() if name not in mode.borders}
-        by = ", ".join(f"{size:.6g} of '{name}'" for name, size in impulses.items())
+        sizes = ", ".join(f"{size:.6g} of '{name}'" for name, size in impulses.items())
         where = " by '" + "', '".join(equations) + "'" if equations else ""
-        self.jumps.append(f"at t={t:.10g} {', '.join(jumps)}{where}, impulse {by}")
+        self.jumps.append(f"at t={t:.10g} {', '.join(jumps)}{where}{', impulse ' * bool(sizes)}{sizes}")
         self.crossings += [(f"impulse of '{name}'", self.solutions[-1]) for name in impulses]
 
     def _start(
