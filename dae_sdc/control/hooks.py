@@ -77,9 +77,8 @@ class LogGlobalErrorPostStepDifferentialVariable(_LogErrorPostStep):
 
     Examples
     --------
-    >>> hooks = [ds.LogGlobalErrorPostStepDifferentialVariable]
-    >>> solution = ds.solve("simple", dt=0.1, nsweeps=1, hooks=hooks)
-    >>> sorted({key.type for key in solution.log})
+    >>> log = ds.solve("simple", dt=0.1, hooks=[ds.LogGlobalErrorPostStepDifferentialVariable]).log
+    >>> sorted({key.type for key in log})
     ['e_global_differential_post_step']
     """
 
@@ -91,9 +90,8 @@ class LogGlobalErrorPostStepAlgebraicVariable(_LogErrorPostStep):
 
     Examples
     --------
-    >>> hooks = [ds.LogGlobalErrorPostStepAlgebraicVariable]
-    >>> solution = ds.solve("simple", dt=0.1, nsweeps=1, hooks=hooks)
-    >>> sorted({key.type for key in solution.log})
+    >>> log = ds.solve("simple", dt=0.1, hooks=[ds.LogGlobalErrorPostStepAlgebraicVariable]).log
+    >>> sorted({key.type for key in log})
     ['e_global_algebraic_post_step']
     """
 
@@ -101,15 +99,12 @@ class LogGlobalErrorPostStepAlgebraicVariable(_LogErrorPostStep):
 
 
 class LogGlobalErrorPostIterationDifferentialVariable(_LogErrorPostIteration):
-    """Largest error of the differential unknowns after each iteration.
-
-    It is logged as ``e_global_differential_post_iteration``.
+    """Largest error of the differential unknowns after each iteration, logged as the example shows.
 
     Examples
     --------
-    >>> hooks = [ds.LogGlobalErrorPostIterationDifferentialVariable]
-    >>> solution = ds.solve("simple", dt=0.1, nsweeps=1, hooks=hooks)
-    >>> sorted({key.type for key in solution.log})
+    >>> log = ds.solve("simple", dt=0.1, hooks=[ds.LogGlobalErrorPostIterationDifferentialVariable]).log
+    >>> sorted({key.type for key in log})
     ['e_global_differential_post_iteration']
     """
 
@@ -117,15 +112,12 @@ class LogGlobalErrorPostIterationDifferentialVariable(_LogErrorPostIteration):
 
 
 class LogGlobalErrorPostIterationAlgebraicVariable(_LogErrorPostIteration):
-    """Largest error of the algebraic unknowns after each iteration.
-
-    It is logged as ``e_global_algebraic_post_iteration``.
+    """Largest error of the algebraic unknowns after each iteration, logged as the example shows.
 
     Examples
     --------
-    >>> hooks = [ds.LogGlobalErrorPostIterationAlgebraicVariable]
-    >>> solution = ds.solve("simple", dt=0.1, nsweeps=1, hooks=hooks)
-    >>> sorted({key.type for key in solution.log})
+    >>> log = ds.solve("simple", dt=0.1, hooks=[ds.LogGlobalErrorPostIterationAlgebraicVariable]).log
+    >>> sorted({key.type for key in log})
     ['e_global_algebraic_post_iteration']
     """
 
@@ -139,9 +131,8 @@ class LogSolutionAtNodes(Hooks):  # type: ignore[misc]
 
     Examples
     --------
-    >>> hooks = [ds.LogSolutionAtNodes]
-    >>> solution = ds.solve("simple", dt=0.1, nsweeps=1, hooks=hooks)
-    >>> sorted({key.type for key in solution.log})
+    >>> log = ds.solve("simple", dt=0.1, hooks=[ds.LogSolutionAtNodes]).log
+    >>> sorted({key.type for key in log})
     ['du_nodes', 't_nodes', 'u_nodes']
     """
 

@@ -257,10 +257,8 @@ class FollowedMode:
         t0, u0 = float(self.arcs[0].t[0]), self.arcs[0].u[0]
         output = DenseOutput(t0, u0, t, u, dense, np.full_like(u0, np.nan), du, self._n_slopes)
         about: dict[str, Any] = {"t": t, "u": u, "du": du, "per_step": per_step, "stats": stats}
-        about |= {
-            "dense": before.dense and output,
-            "parameters": {**before.parameters, "t0": t0, "resumed_at": None},
-        }
+        about |= {"parameters": {**before.parameters, "t0": t0, "resumed_at": None}}
+        about |= {"dense": before.dense and output}
         return replace(before, **about, message="", events=()), tuple(arc.t[0] for arc in self.arcs)
 
 
@@ -491,14 +489,14 @@ class Modes:
         ]
         moves = {name: (state[name], landed.values[name]) for name in self.moving if name in landed.values}
         jumps = [
-            f"'{name}' jumps from {old:.6g} to {new * (not self._stays(name, 0.0, new, LARGEST_JUMP)):.6g}"
+            f"'{name}' jumps from {old:.6g} to {0 if self._stays(name, 0.0, new, LARGEST_JUMP) else new:.6g}"
             for name, (old, new) in moves.items()
             if not self._stays(name, old, new, LARGEST_JUMP)
         ]
         impulses = {name: size for name, size in landed.impulses.items() if name not in mode.borders}
-        by = ", ".join(f"{size:.6g} of '{name}'" for name, size in impulses.items())
+        sizes = ", ".join(f"{size:.6g} of '{name}'" for name, size in impulses.items())
         where = " by '" + "', '".join(equations) + "'" if equations else ""
-        self.jumps.append(f"at t={t:.10g} {', '.join(jumps)}{where}, impulse {by}")
+        self.jumps.append(f"at t={t:.10g} {', '.join(jumps)}{where}{', impulse ' * bool(sizes)}{sizes}")
         self.crossings += [(f"impulse of '{name}'", self.solutions[-1]) for name in impulses]
 
     def _start(
@@ -638,11 +636,8 @@ class Modes:
             if number < last and part.dense is not None and part.dense.behind is not None:
                 # Values at the end of an arc are those before what changes there.
                 dense = replace(part.dense, behind=None)
-                part = replace(
-                    part,
-                    u=np.vstack([part.u[:-1], dense.values[-1] if len(dense.values) else dense.u0]),
-                    dense=dense,
-                )
+                last_u = dense.values[-1] if len(dense.values) else dense.u0
+                part = replace(part, u=np.vstack([part.u[:-1], last_u]), dense=dense)
             solved.append((part, (part.parameters["t0"],)))
         followed = [mode.solution() for mode in self.followed.values() if mode.arcs]
         for part, begins in [solved[0], *followed, *solved[1:]]:
@@ -652,7 +647,7 @@ class Modes:
         more = len(self.jumps) - MOST_JUMPS_TOLD
         told = [f"{len(self.distinct)} modes of the structure were analysed", *self.jumps[:MOST_JUMPS_TOLD]]
         told += [f"and {more} more jumps"] * (more > 0)
-        texts = {each: self._text(each) for each, _ in self.crossings}
+        texts = {each: self._text(each) for each in {each for each, _ in self.crossings}}
         crossings = [
             (texts[each], float(arc.t[-1]), arc.u[-1, [arc.names.index(name) for name in names]])
             for each, arc in self.crossings

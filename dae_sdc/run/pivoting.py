@@ -48,6 +48,12 @@ class Pivoting:
         self._order = [max((k for i, k in self._jets if i == j), default=0) for j in range(self._n)]
         self._at = np.array([(row, place[jet]) for row, jet, _ in slopes]).reshape(-1, 2).T
         self._free = np.array([not choice.is_timed for choice in choices], dtype=bool)
+        # An equation of an unknown that nothing else has, as that of a Boolean, may jump at a border.
+        uses = np.zeros((len(nodes), self._n), dtype=bool)
+        uses[self._at[0], [j for _, (j, _), _ in slopes]] = True
+        while (outputs := uses[: self._n][:, uses.sum(axis=0) == 1].any(axis=1)).any():
+            uses[: self._n][outputs] = False
+        self._coupled = uses[: self._n].any(axis=1)
 
         def source(leaf: Leaf) -> Input:
             return Input("u", place[leaf[1:]]) if leaf.kind == "u" else Input(leaf.kind, leaf.index)
@@ -102,14 +108,9 @@ class Pivoting:
         rows, columns = balanced(matrix[:n])
         signs = 2.0 * sides - 1.0
         weights = sizes * np.random.default_rng(0).uniform(0.5, 1.0, len(sides))
-        away = (
-            np.linalg.pinv((signs[:, None] * matrix[n:] / columns)[self._free])
-            @ weights[self._free]
-            / columns
-        )
-        change = (
-            np.linalg.lstsq(matrix[:n] / rows[:, None] / columns, -values[:n] / rows, SINGULAR)[0] / columns
-        )
+        scaled, borders = matrix[:n] / rows[:, None] / columns, signs[:, None] * matrix[n:] / columns
+        away = np.linalg.pinv(borders[self._free]) @ weights[self._free] / columns
+        change = np.linalg.lstsq(scaled, -values[:n] / rows, SINGULAR)[0] / columns
         distance, rates = signs * (values[n:] + matrix[n:] @ change), signs * (matrix[n:] @ away)
         if not (rates[self._free] > 0.0).all():
             return None
@@ -122,7 +123,7 @@ class Pivoting:
             sides = np.where(numbers == crossed, 1.0 - sides, sides)
             values, matrix = linear(sides)
             rest = values[:n] + matrix[:n] @ change - share * first
-            if not _vanishes(rest, matrix[:n], np.abs(change) + np.abs(y)):
+            if not _vanishes(rest * self._coupled, matrix[:n], np.abs(change) + np.abs(y)):
                 return None  # the equations jump at the border
             both = np.column_stack([matrix[:n], -first])
             rows, columns = balanced(both)
