@@ -216,14 +216,15 @@ class Execution:
             self.open(bar).take()
         return self.close()
 
-    def open(self, bar: Any) -> Execution:
+    def open(self, bar: Any = None) -> Execution:
         """Make controller and record ready for the run."""
         if self.plan.request.hidden_constraints:  # raises before the run if they are not known
             self.hidden_constraints(np.ones(self.problem.n))
         self.controller = controller = self._controller(self.kind)
         self.record = record = hook_of(controller, RunRecord)
-        self.controller.kind = self.kind
-        record.begin(self, bar)
+        controller.kind = self.kind
+        quiet = TimeBar(self.plan.start.t0, self.plan.t_end, False)
+        record.begin(self, quiet if bar is None else bar)
         self.watch = watch = hook_of(controller, WatchSingularPoints)
         if watch is not None:
             watch.asked = self.plan.request.singular or watch.asked

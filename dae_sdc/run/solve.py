@@ -51,7 +51,7 @@ from dae_sdc.run.solution import Solution, put_down_of
 from dae_sdc.run.start import Start, start_of, with_given_start
 from dae_sdc.run.target import resolve, twin_of
 from dae_sdc.run.tracing import is_as_read
-from dae_sdc.sharing import Recent, TimeBar
+from dae_sdc.sharing import Recent
 from dae_sdc.sweepers.parallel import raise_everywhere
 from dae_sdc.sweepers.sdc import SWEEPERS
 from dae_sdc.sweepers.teams import AUTO
@@ -104,7 +104,8 @@ def solutions_of(requests: Sequence[SolveOptions]) -> list[Solution | Exception]
     """The solutions of several runs, or the errors that end them, each as of that run alone."""
     # A stage of all runs comes before the next one: code that is still in the caches of the processor takes
     # less time. Runs with something else to be done, or that do not reach their ends, are carried out alone.
-    stages: Sequence[Callable[[Any], Any]] = _opened, Execution.begin, Execution.take, Execution.close
+    of_run = Execution.open, Execution.begin, Execution.take, Execution.close
+    stages: Sequence[Callable[[Any], Any]] = (prepared, _execution, *of_run)
     runs, results = list[Any](requests), list[Solution | Exception]()
     together = len(requests) > 1 and requests[0].time_limit is None
     with root_logger_kept():
@@ -121,12 +122,10 @@ def solutions_of(requests: Sequence[SolveOptions]) -> list[Solution | Exception]
     return results
 
 
-def _opened(request: SolveOptions) -> Execution | None:
-    """A run, ready to begin, that one controller carries out from its start to its end; None for others."""
-    request, equations, start = prepared(request)
-    run = Execution(plan_of(request, equations, start, False), Ranks())
-    plain = run.kind is not None and equations.otherwise is None
-    return run.open(TimeBar(start.t0, start.t_end, False)) if plain else None
+def _execution(stages: tuple[SolveOptions, Equations, Start]) -> Execution | None:
+    """A run that one controller carries out from its start to its end; None for others."""
+    run = Execution(plan_of(*stages, False), Ranks())
+    return run if run.kind is not None and stages[1].otherwise is None else None
 
 
 def _with_other_ways(request: SolveOptions) -> Solution:

@@ -51,7 +51,7 @@ MESSAGE_LENGTH = 300  # Characters of a message that the table keeps.
 WORK = ("steps", "rejected", "sweeps", *COUNTERS)
 
 # Columns with a number for each run: whether it is over and has reached its end, the time at which it
-# ended, in the units of the problem, the seconds that it took, and its work.
+# ended, in the units of the problem, the seconds that it took, a mean of short ones, and its work.
 SCALARS: tuple[tuple[str, str], ...] = (
     *(("done", "?"), ("success", "?"), ("t_end", "f8"), ("time", "f8")),
     *((name, "i8") for name in WORK),
