@@ -290,7 +290,7 @@ BUDGETS = {
     "dae": 7_666,
     "initial": 5_875,
     "model": 5_912,
-    "control": 5_234,
+    "control": 5_224,
     "constrained": 3_700,
     "structure": 3_080,
     "modelica": 3_920,
