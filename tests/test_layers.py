@@ -285,7 +285,7 @@ def test_a_run_walks_the_stages_of_the_page_in_their_order() -> None:
 
 BUDGETS = {
     "run": 13_017,
-    "sweepers": 10_927,
+    "sweepers": 10_914,
     "problems": 6_915,
     "dae": 7_666,
     "initial": 5_875,
