@@ -36,7 +36,7 @@ from dae_sdc.options import ConsistentStart, Preparation, add_options, given_opt
 from dae_sdc.registry import unknown
 from dae_sdc.run.arcs import NotSimplifiedError, in_arcs
 from dae_sdc.run.description import SolveOptions
-from dae_sdc.run.equations import Equations, equations_of
+from dae_sdc.run.equations import Equations, equations_of, with_known_values
 from dae_sdc.run.method import SOLVERS
 from dae_sdc.run.modes import StructureChangesError, require_one_structure, through_modes
 from dae_sdc.run.processes import everyone, join
@@ -150,7 +150,7 @@ def _run(request: SolveOptions, equations: Equations, start: Start, measured: bo
 def prepared(request: SolveOptions, as_it_is: bool = False) -> tuple[SolveOptions, Equations, Start]:
     """What was asked, with a start that was read from a file; the equations; and where they start."""
     target = resolve(request.problem, as_model=bool(request.simplify or request.reduce))
-    request = with_given_start(request)
+    target, request = with_known_values(target, with_given_start(request))
     equations = equations_of(target, request)
     if not as_it_is:
         require_one_structure(equations, request)

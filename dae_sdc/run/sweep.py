@@ -76,7 +76,7 @@ class SweepOptions(Numerics, Output, Values, OutputTimes, Course, Method, Ranks)
         kw_only=False,
         metadata=about(
             "name of a problem or model, FILE.mo, or FILE.py:NAME, which is run; 'dae-sdc list' shows all",
-            "A class of a problem, a model, and a function F(t, u, du) are taken too.",
+            "A class of a problem, a model, and functions F(t, u, du) or f(t, u) are taken too.",
             like="str, type, Model or callable",
         ),
     )
