@@ -6,7 +6,7 @@ import ctypes
 import functools
 from collections.abc import Callable, Mapping
 from ctypes import addressof
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from dae_sdc.dae.machine_code import entry
 from dae_sdc.dae.memory import address, fields, lapack, tell_addresses
 from dae_sdc.dae.newton import KeptNumbers, krylov_correction
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import Vector
+from dae_sdc.dae.state import Vector, attach
 from dae_sdc.sweepers import sweep
 from dae_sdc.sweepers._answers import ANSWER, Answers, Factors, numbers_at, sparse_matrix
 from dae_sdc.sweepers.solvers import Place, PythonNodes
@@ -180,9 +180,9 @@ class CompiledNodes(PythonNodes, Answers):
         """Factorise the matrix of a slot with pivots of its own; 0 where it is singular."""
         assert self._factors is not None
         if not self._checked:  # The method of the problem itself compares its sparsity pattern.
-            jacobian: Any = self.problem.jacobian
-            values, derivatives, m = self.place.stages.values, self.place.stages.derivatives, self._nodes.node
-            jacobian(values[m], derivatives[m], float(self.place.times[m]), 1.0)
+            (stages, m), jacobian = (self.place.stages, self._nodes.node), cast(Any, self.problem).jacobian
+            point = (attach(rows[m], self.problem.n_diff) for rows in (stages.u, stages.du))
+            jacobian(*point, float(self.place.times[m]), 1.0)
             self._checked = True
         return self._factors.repivot(slot)
 

@@ -88,7 +88,7 @@ class StepIterate:
     def new_stages(self) -> Stages:
         """Values for the nodes of the step, not yet filled."""
         L, P = self.level, self.problem
-        return Stages(self.matrices.nodes, P.n, P.n_diff, self.n_integrated, L.time, L.dt)
+        return Stages(self.matrices.nodes, P.n, self.n_integrated, L.time, L.dt)
 
     def allocate(self) -> None:
         """Take new arrays for a step; those of the last one live on in the polynomial of its end value."""
@@ -113,7 +113,7 @@ class StepIterate:
     def show(self, stages: Stages) -> None:
         """Make these the values of the level."""
         self.stages, self.norms_known = stages, False
-        self.shown = ShownRows(self.level, stages.u, stages.du, (stages.values, stages.derivatives))
+        self.shown = ShownRows(self.level, stages.u, stages.du)
 
     def scale(self) -> None:
         """Take the matrices for the step size, and the times of the nodes."""
@@ -247,37 +247,28 @@ class StepIterate:
 
     def adopt(self) -> None:
         """Take over what others put at the nodes: u or U; the one that was not assigned follows."""
-        shown = self.shown
-        if shown is not None and shown.in_lists:
-            values, derivatives = shown.changed()
-            if values or derivatives:
-                self._adopt_at_nodes(not derivatives, not values)
+        L, shown = self.level, self.shown
+        within = shown is not None and shown.in_lists  # the step that is being swept
+        values, derivatives = shown.changed() if shown is not None and within else (True, True)
+        if not (values or derivatives):
             return
-        at_nodes, slopes = rows_of(self.level)
-        self.forget_ahead()
-        self.allocate()
-        self.replaces = shown is None
-        self.scale()
-        self.stages.u[:], self.stages.du[:] = at_nodes, slopes
-        if not slopes.any():
-            self._differentiate()
-
-    def _adopt_at_nodes(self, only_values: bool, only_derivatives: bool) -> None:
-        """Take over what was assigned within the step that is being swept."""
-        L, stages = self.level, self.stages
         at_nodes, slopes = rows_of(L)
         self.forget_ahead()
+        if not within:
+            self.allocate()
+            self.replaces = shown is None
+        stages = self.stages
         stages.u[:], stages.du[:] = at_nodes, slopes
         stages.du[:, self.n_integrated :] = 0.0
-        self.show(stages)
         stages.integral_known = self.residuals_known = self.residuals_shared = False
         self.scale()
-        if not slopes.any():
+        if within and not slopes.any():
             self.place_start()
-        if only_values or not slopes.any():
+        if not (derivatives and slopes.any()):
             self._differentiate()
-        elif only_derivatives and not self.keeps:
+        elif not (values or self.keeps):
             self.finish(stages)
+        self.show(stages)
         self._end = (self, 0, 0)
         L.status.updated = True
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dae_sdc.dae.state import MeshDAE, StepPolynomial, Vector, attach
+from dae_sdc.dae.state import StepPolynomial, Vector, attach
 from dae_sdc.errors import InputError
 
 # State of a node, sent to the other processes with its values.
@@ -14,22 +14,18 @@ OK, SWEEP_FAILED, RESIDUAL_FAILED = 0.0, 1.0, 2.0
 
 
 class Stages:
-    """The values of a step at all M nodes: one row of numbers for each node, and views of it."""
+    """The values of a step at all M nodes: one row of numbers for each node."""
 
     # A row holds u, u' and two notes: the norm of the residual at the node, and whether the process that owns
     # it failed. Unknowns z that are not integrated and derivatives U of the integrated ones lie side by side,
     # so that the result of a node's solve is sent by MPI without copying.
 
-    def __init__(
-        self, nodes: tuple[float, ...], n: int, n_diff: int, n_integrated: int, time: float, dt: float
-    ) -> None:
+    def __init__(self, nodes: tuple[float, ...], n: int, n_integrated: int, time: float, dt: float) -> None:
         self.rows = np.empty((len(nodes), 2 * n + 2))
         self.u, self.du = self.rows[:, :n], self.rows[:, n : 2 * n]
         self.integrated = self.du[:, :n_integrated]
         self.du[:, n_integrated:] = 0.0
         self.norms, self.states = self.rows[:, 2 * n], self.rows[:, 2 * n + 1]
-        self.values: list[MeshDAE] = [attach(row, n_diff) for row in self.u]
-        self.derivatives: list[MeshDAE] = [attach(row, n_diff) for row in self.du]
         self.integral = np.empty((len(nodes), n_integrated))
         self.integral_known = False
         self.polynomial = StepPolynomial(time, dt, nodes, self.u, self.du, n_integrated)
@@ -40,9 +36,9 @@ class ShownRows:
 
     # Shapes: values and derivatives (M, n).
 
-    def __init__(self, level: Any, values: Vector, derivatives: Vector, rows: Any = None) -> None:
+    def __init__(self, level: Any, values: Vector, derivatives: Vector) -> None:
         self._level, self._arrays = level, (values, derivatives)
-        self._rows = rows or [[attach(row, level.prob.n_diff) for row in array] for array in self._arrays]
+        self._rows = [[attach(row, level.prob.n_diff) for row in array] for array in self._arrays]
         level.u[1:], level.f[1:] = self._rows
         self._lists = level.u, level.f
         self.settle()
