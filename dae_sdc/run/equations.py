@@ -198,7 +198,7 @@ def problem_of(
     return problem_of_function(function, start)
 
 
-def state_near(problem: ProblemDAE, u0: Any = None) -> Vector | None:
+def state_near(problem: ProblemDAE, u0: Any = None, guesses: Any = None) -> Vector | None:
     """The state at the start, of which u0 may give some unknowns by name; None where none is known."""
     names = problem.names if isinstance(u0, Mapping) else ()
     if isinstance(u0, Mapping):
@@ -215,9 +215,13 @@ def state_near(problem: ProblemDAE, u0: Any = None) -> Vector | None:
         if not isinstance(u0, Mapping):  # told when the run starts
             return None
         u = np.zeros(problem.n)
+    known: dict[str, Any] = {}
+    with suppress(InputError):  # of names that are told where the start is looked for
+        known = by_name(guesses if names and guesses else {}, names, "guess")
+    known |= u0 if names else {}
     for place, name in enumerate(names):
-        if name in u0:
-            u[place] = require_number(name, u0[name])
+        if name in known:
+            u[place] = require_number(name, known[name])
     return u
 
 
@@ -263,14 +267,14 @@ def _of_problem(target: Target, request: SolveOptions) -> Equations:
     needs_look = takes_parameters or by_names or checked
     if settled and not needs_look and (of_library or not has_hidden_constraints(given)):
         return Equations(problem, given=given, arguments=arguments, is_trusted=True)
-    near = state_near(problem, request.u0)
+    near = state_near(problem, request.u0, request.guesses)
     problem = problem if request.trace is False else square_function(problem, near)
     if takes_parameters:
         _check_function(problem, request, near)
     # What is found of the equations is that of this run, whatever its unit of time.
     problem.interval = interval_of(problem, request.t0, request.t_end)
     plain = copy.copy(problem)
-    equations = read(problem, request.u0, False if settled else request.trace)
+    equations = read(problem, request.u0 if near is None else near, False if settled else request.trace)
     if equations.model is not None and not equations.is_proved:
         other = closed_function(plain, equations.model)
         if other is not None:
