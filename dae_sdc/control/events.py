@@ -797,7 +797,8 @@ class _Functions:
         for row, watch in zip(table, self.events, strict=False):
             row[:] = 1.0  # of an event whose times are known, at which steps end
             if watch.event.times is None:
-                row[:] = [watch.event.function(u, t) for u, t in zip(states, at, strict=True)]
+                several = getattr(watch.event.function, "at", None)
+                row[:] = several(values, times) if several else list(map(watch.event.function, states, at))
         return _Sampled(step, thetas, thetas.index(1.0) + 1, states, at, table)
 
     def switch_table(self, P: ProblemDAE, u: Vector, t: Vector) -> Vector:
@@ -1442,9 +1443,7 @@ def accurate_slopes(sweeper: type[Any], problem: ProblemDAE) -> int:
     method = getattr(sweeper, "method", None)
     if problem.index not in (0, 1) or not (method is None or method.stiffly_accurate):
         return 0
-    if problem.index == 0:
-        return problem.n
-    return problem.n_diff if problem.n_diff < problem.n else 0
+    return problem.n if problem.index == 0 else problem.n_diff * (problem.n_diff < problem.n)
 
 
 def _require_as_many(P: ProblemDAE, method: str, given: int, count: int, t: float) -> None:
@@ -1462,6 +1461,7 @@ def _checked(event: Event) -> Event:
     def function(u: MeshDAE, t: float) -> float:
         return continuous(own(u, t), f"event '{event.name}'", t)
 
+    vars(function).update(at=getattr(event.function, "at", None))
     return replace(event, function=function)
 
 
