@@ -77,9 +77,8 @@ class LogGlobalErrorPostStepDifferentialVariable(_LogErrorPostStep):
 
     Examples
     --------
-    >>> hooks = [ds.LogGlobalErrorPostStepDifferentialVariable]
-    >>> solution = ds.solve("simple", dt=0.1, nsweeps=1, hooks=hooks)
-    >>> sorted({key.type for key in solution.log})
+    >>> log = ds.solve("simple", dt=0.1, hooks=[ds.LogGlobalErrorPostStepDifferentialVariable]).log
+    >>> sorted({key.type for key in log})
     ['e_global_differential_post_step']
     """
 
@@ -91,9 +90,8 @@ class LogGlobalErrorPostStepAlgebraicVariable(_LogErrorPostStep):
 
     Examples
     --------
-    >>> hooks = [ds.LogGlobalErrorPostStepAlgebraicVariable]
-    >>> solution = ds.solve("simple", dt=0.1, nsweeps=1, hooks=hooks)
-    >>> sorted({key.type for key in solution.log})
+    >>> log = ds.solve("simple", dt=0.1, hooks=[ds.LogGlobalErrorPostStepAlgebraicVariable]).log
+    >>> sorted({key.type for key in log})
     ['e_global_algebraic_post_step']
     """
 
@@ -101,15 +99,12 @@ class LogGlobalErrorPostStepAlgebraicVariable(_LogErrorPostStep):
 
 
 class LogGlobalErrorPostIterationDifferentialVariable(_LogErrorPostIteration):
-    """Largest error of the differential unknowns after each iteration.
-
-    It is logged as ``e_global_differential_post_iteration``.
+    """Largest error of the differential unknowns after each iteration, logged as the example shows.
 
     Examples
     --------
-    >>> hooks = [ds.LogGlobalErrorPostIterationDifferentialVariable]
-    >>> solution = ds.solve("simple", dt=0.1, nsweeps=1, hooks=hooks)
-    >>> sorted({key.type for key in solution.log})
+    >>> log = ds.solve("simple", dt=0.1, hooks=[ds.LogGlobalErrorPostIterationDifferentialVariable]).log
+    >>> sorted({key.type for key in log})
     ['e_global_differential_post_iteration']
     """
 
@@ -117,15 +112,12 @@ class LogGlobalErrorPostIterationDifferentialVariable(_LogErrorPostIteration):
 
 
 class LogGlobalErrorPostIterationAlgebraicVariable(_LogErrorPostIteration):
-    """Largest error of the algebraic unknowns after each iteration.
-
-    It is logged as ``e_global_algebraic_post_iteration``.
+    """Largest error of the algebraic unknowns after each iteration, logged as the example shows.
 
     Examples
     --------
-    >>> hooks = [ds.LogGlobalErrorPostIterationAlgebraicVariable]
-    >>> solution = ds.solve("simple", dt=0.1, nsweeps=1, hooks=hooks)
-    >>> sorted({key.type for key in solution.log})
+    >>> log = ds.solve("simple", dt=0.1, hooks=[ds.LogGlobalErrorPostIterationAlgebraicVariable]).log
+    >>> sorted({key.type for key in log})
     ['e_global_algebraic_post_iteration']
     """
 
@@ -139,9 +131,8 @@ class LogSolutionAtNodes(Hooks):  # type: ignore[misc]
 
     Examples
     --------
-    >>> hooks = [ds.LogSolutionAtNodes]
-    >>> solution = ds.solve("simple", dt=0.1, nsweeps=1, hooks=hooks)
-    >>> sorted({key.type for key in solution.log})
+    >>> log = ds.solve("simple", dt=0.1, hooks=[ds.LogSolutionAtNodes]).log
+    >>> sorted({key.type for key in log})
     ['du_nodes', 't_nodes', 'u_nodes']
     """
 
@@ -207,7 +198,7 @@ class StepRecord(Hooks):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
         self.rows = Steps()
-        self.new: list[dict[str, Any]] = []
+        self.new: list[tuple[Any, ...]] = []  # What :meth:`Steps.extend` takes of each.
         self.rejected = 0
         self._before: dict[int, list[int]] = {}
 
@@ -239,20 +230,15 @@ class StepRecord(Hooks):  # type: ignore[misc]
         if getattr(sweep, "failure", None) is not None:
             return
         time, dt, end, polynomial = L.time, L.dt, L.uend.view(np.ndarray), L.uend.polynomial
-        row = {
-            "t": self._end(time + dt),
-            "u": end,
-            "du": polynomial.derivative_at_end(),
-            "residual": L.status.residual,
-            "sweeps": getattr(sweep, "initial_sweeps", 0) + step.status.iter * L.params.nsweeps,
-        }
-        for name, now, then in zip(COUNTERS, counts_of(L.prob), self._before[step.status.slot], strict=True):
-            row[name] = now - then
+        sweeps = getattr(sweep, "initial_sweeps", 0) + step.status.iter * L.params.nsweeps
+        counts = np.array([sweeps, *np.subtract(counts_of(L.prob), self._before[step.status.slot])])
+        dense = []
         if self.dense:
             u0, collocation = L.u[0], getattr(sweep, "collocation", True)
-            start, carried = u0.view(np.ndarray), u0.polynomial
-            row["dense"] = step_data(time, dt, start, end, polynomial, collocation, self.n_slopes, carried)
-        self.new.append(row)
+            about = u0.view(np.ndarray), end, polynomial, collocation, self.n_slopes, u0.polynomial
+            dense.append(step_data(time, dt, *about))
+        slope = polynomial.derivative_at_end()
+        self.new.append((self._end(time + dt), L.status.residual, end[None], slope[None], counts, dense))
         if not self.collects:
             self.keep(self.take())
 
@@ -286,16 +272,16 @@ class StepRecord(Hooks):  # type: ignore[misc]
         rounding = count * float(np.finfo(float).eps) * max(abs(start), abs(end))
         return on_grid if abs(on_grid - time) <= GRID_SLACK * dt + rounding else time
 
-    def take(self) -> list[dict[str, Any]]:
+    def take(self) -> list[tuple[Any, ...]]:
         """The steps that are not yet in ``rows``; from then on they are the caller's."""
         new, self.new = self.new, []
         return new
 
-    def keep(self, rows: list[dict[str, Any]]) -> None:
+    def keep(self, rows: list[tuple[Any, ...]]) -> None:
         """Add accepted steps."""
         for row in rows:
-            self.rows.append(row)
-            self.show_progress(float(row["t"]))
+            self.rows.extend(*row)
+            self.show_progress(float(row[0]))
 
     def show_progress(self, time: float) -> None:
         """Called with the end of each accepted step, or of the last of several; for a progress bar."""
@@ -421,11 +407,6 @@ class Steps(Sequence[dict[str, Any]]):
         row = {"t": float(values[0]), "u": values[2 : 2 + n], "du": values[2 + n :]}
         row |= {"residual": float(values[1]), **dict(zip(COUNTS, counts, strict=True))}
         return row | ({"dense": self._dense[number]} if len(self._dense) else {})
-
-    def append(self, row: Mapping[str, Any]) -> None:
-        """Add a step."""
-        counts, dense = [row[name] for name in COUNTS], [row["dense"]] if "dense" in row else []
-        self.extend(row["t"], row["residual"], row["u"][None], row["du"][None], counts, dense)
 
     def extend(
         self, ends: Any, residuals: Any, u: Vector, du: Vector, counts: Any, dense: Sequence[StepData]

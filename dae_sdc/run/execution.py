@@ -222,6 +222,7 @@ class Execution:
             self.hidden_constraints(np.ones(self.problem.n))
         self.controller = controller = self._controller(self.kind)
         self.record = record = hook_of(controller, RunRecord)
+        controller.kind = self.kind
         quiet = TimeBar(self.plan.start.t0, self.plan.t_end, False)
         record.begin(self, quiet if bar is None else bar)
         self.watch = watch = hook_of(controller, WatchSingularPoints)
