@@ -154,8 +154,9 @@ def _with_multipliers(event: Event, problem: ProblemDAE, begin: Start) -> Event:
         return event
 
     def at(u: Vector, t: Vector, exact: bool = False) -> Vector:
-        if exact:
-            hidden.correct(t, u, np.zeros(u.shape), np.zeros(len(t)))
+        slopes = np.zeros(u.shape)
+        for rows in (u.copy(), u) if exact else ():  # at first for u' alone, which is not known
+            hidden.correct(t, rows, slopes, np.zeros(len(t)))
         values = np.array(list(map(event.function, map(problem.state, u), t.tolist())))
         far = np.abs(values).min() > NEAR_ZERO * np.abs(values).max()
         return values if exact or far else at(np.array(u), t, True)
