@@ -573,8 +573,7 @@ class Modes:
             if (plain := self.followed[mode].arc(start, begin, stop, signs, self.largest)) is not None:
                 return plain[0], [watched[number][0] for number in plain[1]]
         events = [self._event(text) for text in self.events]
-        ways = {True: "falling", False: "rising"}
-        events += [f"{name}; {ways[sides[choice]]}; terminal" for choice, name in watched]
+        events += [f"{name}; {'falling' if sides[on] else 'rising'}; terminal" for on, name in watched]
         mode.model.interval = (self.model.interval[0], self.model.interval[1])
         options: dict[str, Any] = dict.fromkeys(("fixed", "guesses", "params", "t_eval", "points", "out"))
         options |= {"problem": mode.model, "u0": start, "t0": begin, "t_end": stop, "events": events}
