@@ -20,7 +20,7 @@ from dae_sdc.control.events import MOST_SWITCHES, Event, LocateEvents, accurate_
 from dae_sdc.control.hooks import COUNTS, StepRecord
 from dae_sdc.control.stepping import SteppingController
 from dae_sdc.dae.branches import MESSAGE
-from dae_sdc.dae.interpolant import DenseOutput, StepData, steps_of_stages
+from dae_sdc.dae.interpolant import DenseOutput, StepData, StepsInRow
 from dae_sdc.dae.scales import balanced
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError, InputError, ResultFileError, SolveError, TimeLimitError
@@ -237,8 +237,8 @@ class FollowedMode:
         """All arcs as one, with ends of steps that satisfy hidden constraints, and where they begin."""
         before, dense, rows = self._arc, list[StepData](), list[Any]()
         for taken in self._taken:
-            places, m = zip(taken.starts.tolist(), taken.sizes.tolist(), strict=True), len(taken.nodes)
-            dense += steps_of_stages(places, taken.nodes, taken.u, self._n_slopes, taken.n_integrated)
+            m = len(taken.nodes)
+            dense += StepsInRow(taken, self._n_slopes)
             ends = taken.starts + taken.sizes, taken.u[m::m], taken.slopes_at_end(), taken.sizes
             rows.append((*ends, taken.residuals, taken.sweeps, taken.counts))
         t, u, du, sizes, *work, counts = map(np.concatenate, zip(*rows, strict=True))
@@ -481,12 +481,12 @@ class Modes:
         for name in self.moving:
             old, new = state.get(name, 0.0), landed.values.get(name, state.get(name, 0.0))
             if not self._stays(name, old, new, LARGEST_JUMP):
-                new *= not self._stays(name, 0.0, new, LARGEST_JUMP)
+                new = 0.0 if self._stays(name, 0.0, new, LARGEST_JUMP) else new  # not -0.0
                 jumps.append(f"'{name}' jumps from {old:.6g} to {new:.6g}")
         impulses = {name: size for name, size in landed.impulses.items() if name not in mode.borders}
-        by = ", ".join(f"{size:.6g} of '{name}'" for name, size in impulses.items())
+        sizes = ", ".join(f"{size:.6g} of '{name}'" for name, size in impulses.items())
         where = " by '" + "', '".join(equations) + "'" if equations else ""
-        self.jumps.append(f"at t={t:.10g} {', '.join(jumps)}{where}, impulse {by}")
+        self.jumps.append(f"at t={t:.10g} {', '.join(jumps)}{where}{', impulse ' * bool(sizes)}{sizes}")
         self.crossings += [(f"impulse of '{name}'", self.solutions[-1]) for name in impulses]
 
     def _start(
@@ -637,7 +637,7 @@ class Modes:
         more = len(self.jumps) - MOST_JUMPS_TOLD
         told = [f"{len(self.distinct)} modes of the structure were analysed", *self.jumps[:MOST_JUMPS_TOLD]]
         told += [f"and {more} more jumps"] * (more > 0)
-        texts = {each: self._text(each) for each, _ in self.crossings}
+        texts = {each: self._text(each) for each in {each for each, _ in self.crossings}}
         crossings = [
             (texts[each], float(arc.t[-1]), arc.u[-1, [arc.names.index(name) for name in names]])
             for each, arc in self.crossings

@@ -48,6 +48,12 @@ class Pivoting:
         self._order = [max((k for i, k in self._jets if i == j), default=0) for j in range(self._n)]
         self._at = np.array([(row, place[jet]) for row, jet, _ in slopes]).reshape(-1, 2).T
         self._free = np.array([not choice.is_timed for choice in choices], dtype=bool)
+        # An equation of an unknown that nothing else has, as that of a Boolean, may jump at a border.
+        uses = np.zeros((len(nodes), self._n), dtype=bool)
+        uses[self._at[0], [j for _, (j, _), _ in slopes]] = True
+        while (outputs := uses[: self._n][:, uses.sum(axis=0) == 1].any(axis=1)).any():
+            uses[: self._n][outputs] = False
+        self._coupled = uses[: self._n].any(axis=1)
 
         def source(leaf: Leaf) -> Input:
             return Input("u", place[leaf[1:]]) if leaf.kind == "u" else Input(leaf.kind, leaf.index)
@@ -115,7 +121,7 @@ class Pivoting:
             sides = np.where(numbers == crossed, 1.0 - sides, sides)
             values, matrix = linear(sides)
             rest = values[:n] + matrix[:n] @ change - share * first
-            if not _vanishes(rest, matrix[:n], np.abs(change) + np.abs(y)):
+            if not _vanishes(rest * self._coupled, matrix[:n], np.abs(change) + np.abs(y)):
                 return None  # the equations jump at the border
             both = np.column_stack([matrix[:n], -first])
             rows, columns = balanced(both)
