@@ -381,8 +381,8 @@ class Modes:
         near = [self.entered[wanted]] if wanted in self.entered else []
         # Modes with choices changed that were wrong, those into which unknowns jump, and what ends at once.
         flipped, jumping, brief = list[Sides](), list[Sides](), list[tuple[Any, ...]]()
-        back = dict[str, None]()  # Choices whose borders lie on the other side in a mode.
-        seen: set[tuple[bool, ...]] = set()
+        # Choices whose borders lie on the other side in a mode, and modes that were tried.
+        back, seen = dict[str, None](), set[tuple[bool, ...]]()
         plain = chain(near, [sides], self._pivoted(t, state, sides), flipped)
         for jumps, sides in chain(zip(repeat(False), plain), zip(repeat(True), jumping)):
             if not jumps and (tuple(sides.values()) in seen or len(seen) >= MOST_MODES_TRIED):
@@ -511,10 +511,10 @@ class Modes:
             held = {name: state[name] for name in self.moving if name in state}
             values = self._nearest(mode, behind, state, held)
         landed: Any = None
-        common = [name for name in held if name in values]
         # Constraints are met but for errors, or to the tolerance where no finite impulse leads onto them.
         for part in (LARGEST_CORRECTION, min(LARGEST_JUMP, request.rtol or LARGEST_JUMP)) if jumps else ():
-            met = {each: values[each] for each in common if self._stays(each, held[each], values[each], part)}
+            both = held.keys() & values.keys()
+            met = {n: values[n] for n in both if self._stays(n, held[n], values[n], part)}
             with suppress(*[SolveError] * (part == LARGEST_CORRECTION)):
                 landed = landing(mode.model.problem(), {**held, **met}, t, self.t_end - self.t0)
                 break
@@ -573,8 +573,7 @@ class Modes:
             if (plain := self.followed[mode].arc(start, begin, stop, signs, self.largest)) is not None:
                 return plain[0], [watched[number][0] for number in plain[1]]
         events = [self._event(text) for text in self.events]
-        ways = {True: "falling", False: "rising"}
-        events += [f"{name}; {ways[sides[choice]]}; terminal" for choice, name in watched]
+        events += [f"{name}; {'falling' if sides[on] else 'rising'}; terminal" for on, name in watched]
         mode.model.interval = (self.model.interval[0], self.model.interval[1])
         options: dict[str, Any] = dict.fromkeys(("fixed", "guesses", "params", "t_eval", "points", "out"))
         options |= {"problem": mode.model, "u0": start, "t0": begin, "t_end": stop, "events": events}

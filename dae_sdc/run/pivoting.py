@@ -143,8 +143,7 @@ class Pivoting:
 
 
 def _rank(matrix: Vector) -> int:
-    rows, columns = balanced(matrix)
-    singular = np.linalg.svd(matrix / rows[:, None] / columns, compute_uv=False)
+    singular = np.linalg.svd(matrix / np.outer(*balanced(matrix)), compute_uv=False)
     return int((singular > SINGULAR * singular[0]).sum())
 
 

@@ -106,10 +106,9 @@ def plan_of(
     start, end = begin.t0, begin.t_end
     times = output_times(request.t_eval, request.points, start, end)
     if events is None:  # those of the request, before them those of its equations
-        given = (equations.own_events, request.events)
-        parts = [part for part in given if not (isinstance(part, tuple) and not part)]
+        parts = [part for part in (equations.own_events, request.events) if part != ()]
         read = (as_events(events_of(part, problem, equations.unknowns)) for part in parts)
-        events = tuple(_with_multipliers(event, problem, begin) for several in read for event in several)
+        events = tuple(_with_multipliers(request, one, problem, begin) for each in read for one in each)
     setup, fixed = _with_steps(request, setup, begin, events)
     if fixed is None:
         setup.description["sweeper_params"]["tolerance"].check_start(problem, begin.u)
@@ -141,21 +140,24 @@ def _check(request: SolveOptions, setup: Setup) -> None:
             raise InputError(unknown("parameter of the controller", name, known))
 
 
-def _with_multipliers(event: Event, problem: ProblemDAE, begin: Start) -> Event:
+def _with_multipliers(request: SolveOptions, event: Event, problem: ProblemDAE, begin: Start) -> Event:
     """An event whose function looks at unknowns from index 3 on, as hidden constraints tell them."""
     # Polynomials have them with the error of the state divided by the square of a step.
     read = unknowns_looked_at(problem, [event], begin.u, begin.t0)
-    if not (read & (higher := np.array(problem.variable_index) > 2)).any():
+    higher = np.array(problem.variable_index) > 2
+    wanted = request.rtol if request.hidden_constraints is None else request.hidden_constraints
+    if not (wanted and (read & higher).any()):
         return event
     from dae_sdc.initial.hidden import hidden_constraints
 
     sizes = np.where(begin.u, np.abs(begin.u), 1.0)
-    if (hidden := hidden_constraints(problem, begin.t0, sizes, False)) is None:
+    if (hidden := hidden_constraints(problem, begin.t0, sizes, wanted is True)) is None:
         return event
 
     def at(u: Vector, t: Vector, exact: bool = False) -> Vector:
-        if exact:
-            hidden.correct(t, u, np.zeros(u.shape), np.zeros(len(t)))
+        slopes = np.zeros(u.shape)
+        for rows in (u.copy(), u) if exact else ():  # at first for u' alone, which is not known
+            hidden.correct(t, rows, slopes, np.zeros(len(t)))
         values = np.array(list(map(event.function, map(problem.state, u), t.tolist())))
         far = np.abs(values).min() > NEAR_ZERO * np.abs(values).max()
         return values if exact or far else at(np.array(u), t, True)
