@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 import dae_sdc as ds
+from benchmarks.studies.starts.plants import column
 from dae_sdc import cli
 from dae_sdc.run.description import SolveOptions
 from dae_sdc.run.solve import prepared
@@ -543,3 +545,67 @@ def test_a_derivative_that_is_no_value_of_a_function_that_is_called_cannot_be_fi
     problem = ds.FunctionProblem(lambda t, u, du: [du[0] + u[0], u[1] - 2.0 * u[0]], 2, names=("x", "y"))
     with pytest.raises(ds.InputError, match=r"der\(y\) of FunctionProblem cannot be fixed"):
         ds.solve(problem, fixed={"der(y)": 7.0}, guesses={"x": 1.0}, trace=False, t_end=0.1, rtol=1e-6)
+
+
+@pytest.mark.parametrize("trace", [None, False])
+@pytest.mark.parametrize("by_name", [True, False])
+def test_what_is_none_in_a_start_follows_from_the_rest(trace: bool | None, by_name: bool) -> None:
+    known = swinging()[:4:2]
+    values = {"x": known[0], "y": None, "v": known[1], "w": None, "tension": None}
+    started = ds.solve(
+        pendulum,
+        u0=values if by_name else list(values.values()),
+        **({"guesses": {"y": -1.0}} if by_name else {"bounds": {"u[1]": (-2.0, 0.0)}}),
+        **{"t_end": 0.1, "rtol": 1e-6, "trace": trace},
+    )
+    assert started.success
+    assert started.u[0] == pytest.approx(swinging(), rel=1e-9)
+    assert (started.u[0, 0], started.u[0, 2]) == (known[0], known[1])
+
+
+def test_half_of_a_circuit_is_enough() -> None:
+    def filtered(t: float, u: Any, du: Any) -> Any:
+        source, capacitor, current = u
+        return [current - (source - capacitor) / 10.0, source - 5.0 * np.sin(t), 1e-3 * du[1] - current]
+
+    end = ds.solve(filtered, u0=[None, 0.0, None], t_end=1.0, rtol=1e-8).u[-1]
+    # v' = 100 (5 sin t - v) from v = 0.
+    exact = 500.0 / 10001.0 * (100.0 * math.sin(1.0) - math.cos(1.0) + math.exp(-100.0))
+    assert end[1] == pytest.approx(exact, rel=1e-7)
+    with pytest.raises(ds.InputError, match="None stands for a value that is not known"):
+        ds.solve(filtered, u0={"capacitor": 0.0}, t_end=1.0)
+    with pytest.raises(ds.InputError, match="2 entries for the 3 unknowns a, b, c"):
+        ds.solve(ds.FunctionProblem(filtered, 3, names=("a", "b", "c")), u0=[None, 0.0], t_end=1.0)
+
+
+def column_by_name(trays: int) -> tuple[Any, dict[str, float], dict[str, Any]]:
+    """A column with three unknowns a tray, concentrations of its trays, and guesses of the rest."""
+    plant = column(trays, bounded=False)
+    problem = ds.FunctionProblem(plant.function, len(plant.names), names=plant.names)
+    return problem, {f"x{k}": 0.9 - 0.8 * k / trays for k in range(trays)}, {"T*": 365.0, "y*": 0.5}
+
+
+def test_the_index_is_that_beside_what_is_guessed() -> None:
+    problem, values, guesses = column_by_name(5)
+    solution = ds.solve(problem, u0=values, guesses=guesses, t_end=1e-3, rtol=1e-6)
+    # Vapour and temperature of a tray follow from its liquid: index 1. At 0 K no equation tells temperatures.
+    assert solution.success and "index is" not in solution.message
+    whole = ds.solve(problem, u0=solution.u[0].copy(), t_end=1e-3, rtol=1e-6)
+    assert np.array_equal(solution.u[-1], whole.u[-1])
+
+
+@pytest.mark.long
+def test_sixty_unknowns_by_name_take_at_most_twice_the_time_of_a_vector_and_ten_milliseconds() -> None:
+    problem, values, guesses = column_by_name(20)
+
+    def seconds(u0: Any, **more: Any) -> tuple[float, Any]:
+        before = time.process_time()
+        solution = ds.solve(problem, u0=u0, t_end=1e-6, rtol=1e-6, **more)
+        return time.process_time() - before, solution.u[0].copy()
+
+    spent: list[tuple[float, float]] = []
+    for number in range(6):  # the first one reads the function
+        by_name, start = seconds({name: x + 1e-6 * number for name, x in values.items()}, guesses=guesses)
+        spent.append((by_name, seconds(start)[0]))
+    by_names, vectors = np.min(spent[1:], axis=0)
+    assert by_names <= 2.0 * vectors + 0.01

@@ -22,7 +22,7 @@ from dae_sdc.control.driver import MarkingControl, driver_of
 from dae_sdc.control.hooks import unconverged
 from dae_sdc.dae.branches import SIDE_SLACK, TIE, SamplingOptions, are_resolved, samples
 from dae_sdc.dae.declaration import names_given
-from dae_sdc.dae.interpolant import HERMITE, DenseOutput, Scheme, step_data, steps_of_stages
+from dae_sdc.dae.interpolant import HERMITE, DenseOutput, Scheme, StepsInRow, step_data
 from dae_sdc.dae.newton_checks import directions
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
@@ -675,7 +675,7 @@ def _sampled_ahead(
         for place, pair, values in zip(places, pairwise(states), stages, strict=True)
     ]
     if taken.collocation:
-        data = steps_of_stages(places, taken.nodes, taken.u, n_slopes, taken.n_integrated)
+        data = StepsInRow(taken, n_slopes)
         scheme, rows = data[0].scheme, np.array([step.rows for step in data])
         points = _samples(scheme.points)
         stays = (rows == rows[:, :1]).all(axis=1) & (taken.du[:, -1] == 0.0)
@@ -797,7 +797,8 @@ class _Functions:
         for row, watch in zip(table, self.events, strict=False):
             row[:] = 1.0  # of an event whose times are known, at which steps end
             if watch.event.times is None:
-                row[:] = [watch.event.function(u, t) for u, t in zip(states, at, strict=True)]
+                several = getattr(watch.event.function, "at", None)
+                row[:] = several(values, times) if several else list(map(watch.event.function, states, at))
         return _Sampled(step, thetas, thetas.index(1.0) + 1, states, at, table)
 
     def switch_table(self, P: ProblemDAE, u: Vector, t: Vector) -> Vector:
@@ -1442,9 +1443,7 @@ def accurate_slopes(sweeper: type[Any], problem: ProblemDAE) -> int:
     method = getattr(sweeper, "method", None)
     if problem.index not in (0, 1) or not (method is None or method.stiffly_accurate):
         return 0
-    if problem.index == 0:
-        return problem.n
-    return problem.n_diff if problem.n_diff < problem.n else 0
+    return problem.n if problem.index == 0 else problem.n_diff * (problem.n_diff < problem.n)
 
 
 def _require_as_many(P: ProblemDAE, method: str, given: int, count: int, t: float) -> None:
@@ -1462,6 +1461,7 @@ def _checked(event: Event) -> Event:
     def function(u: MeshDAE, t: float) -> float:
         return continuous(own(u, t), f"event '{event.name}'", t)
 
+    vars(function).update(at=getattr(event.function, "at", None))
     return replace(event, function=function)
 
 

@@ -79,8 +79,7 @@ class Pivoting:
             return outputs[: len(slopes)], slopes @ step
 
         for _ in range(MOST_LINEARIZATIONS):
-            way = self._way(linear, y, self._regular(linear, sides), sizes)
-            if way is None:
+            if (way := self._way(linear, y, self._regular(linear, sides), sizes)) is None:
                 return None
             sides, change = way
             y = y + change
@@ -92,14 +91,13 @@ class Pivoting:
     def _regular(self, linear: Linear, sides: Vector) -> Vector:
         """Sides on which the equations determine all unknowns, with few choices changed, if there are any."""
         deficiency, flips = self._n + 1, np.eye(len(sides))[self._free]
-        while True:
+        while deficiency:
             every = [sides] if deficiency > self._n else [np.abs(sides - flip) for flip in flips]
             lacks = [self._n - _rank(linear(each)[1][: self._n]) for each in every]
             if min(lacks, default=deficiency) >= deficiency:
                 return sides
             sides, deficiency = every[int(np.argmin(lacks))], min(lacks)
-            if not deficiency:
-                return sides
+        return sides
 
     def _way(self, linear: Linear, y: Vector, sides: Vector, sizes: Vector) -> tuple[Vector, Vector] | None:
         """The sides at the end of the way, and the change of unknowns; None where it leads nowhere."""
@@ -108,13 +106,13 @@ class Pivoting:
         rows, columns = balanced(matrix[:n])
         signs = 2.0 * sides - 1.0
         weights = sizes * np.random.default_rng(0).uniform(0.5, 1.0, len(sides))
-        scaled, borders = matrix[:n] / rows[:, None] / columns, signs[:, None] * matrix[n:] / columns
-        away = np.linalg.pinv(borders[self._free]) @ weights[self._free] / columns
-        change = np.linalg.lstsq(scaled, -values[:n] / rows, SINGULAR)[0] / columns
+        scaled, free = matrix / columns, self._free
+        away = np.linalg.pinv((signs[:, None] * scaled[n:])[free]) @ weights[free] / columns
+        change = np.linalg.lstsq(scaled[:n] / rows[:, None], -values[:n] / rows, SINGULAR)[0] / columns
         distance, rates = signs * (values[n:] + matrix[n:] @ change), signs * (matrix[n:] @ away)
-        if not (rates[self._free] > 0.0).all():
+        if not (rates[free] > 0.0).all():
             return None
-        begins = np.where(self._free, -distance / np.where(self._free, rates, 1.0), 0.0)
+        begins = np.where(free, -distance / np.where(free, rates, 1.0), 0.0)
         crossed, share, first = int(np.argmax(begins)), float(begins.max()), matrix[:n] @ away
         if share <= 0.0:
             return sides, change
