@@ -433,7 +433,7 @@ class Steps(Sequence[dict[str, Any]]):
     def _room(self, count: int, n: int) -> slice:
         """The places of new rows, for which the arrays grow by a sixteenth where they are full."""
         stop = self._used + count
-        if stop > len(self._counts):
+        if stop >= len(self._counts):
             size = stop + max(FEWEST_ROWS, stop // 16)
             self._values.resize((size, 2 * n + 2), refcheck=False)  # nobody has a view of them
             self._counts.resize((size, len(COUNTS)), refcheck=False)
