@@ -363,7 +363,17 @@ def test_controllers_of_few_kinds_are_kept(monkeypatch: pytest.MonkeyPatch) -> N
     for problem in ("simple", "robertson", "pendulum"):
         ds.solve(problem, rtol=1e-4, t_end=0.1)
     assert len(execution._IDLE) == 2
-    assert [type(one.MS[0].levels[0].prob).__name__ for one in execution._IDLE.values()] == [
-        "Robertson",
-        "Pendulum2D",
-    ]
+    kept = [one for several in execution._IDLE.values() for one in several]
+    assert [type(one.MS[0].levels[0].prob).__name__ for one in kept] == ["Robertson", "Pendulum2D"]
+
+
+def test_runs_that_go_on_together_share_no_controller_and_few_are_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(execution, "_IDLE", Recent(4, len))
+    together = ds.sweep("simple", {"alpha": np.linspace(5.0, 10.0, 20)}, rtol=1e-6, points=3)
+    assert sum(map(len, execution._IDLE.values())) <= 4 + 8  # those of one kind came last, all at once
+    ds.solve("robertson", rtol=1e-4, t_end=0.1)
+    assert sum(map(len, execution._IDLE.values())) <= 4
+    alone = ds.solve("simple", params={"alpha": 10.0}, rtol=1e-6, points=3, dense=False)
+    assert together.u[-1].tobytes() == alone.u.tobytes()

@@ -332,7 +332,7 @@ class StepDriver(Control):
         if S.status.restart:
             self._ended = True
             if events is not None:
-                events.leave_step()
+                events.aim = None
             return
         self._come_to = self._end_of(S.levels[0])
         if events is None:

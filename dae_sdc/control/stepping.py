@@ -192,6 +192,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
     # that the steps are to meet, not sums of step sizes. LocateEvents may end a step, or the run, before.
 
     drives_itself: ClassVar[bool] = True
+    begun: tuple[float, Any] | None = None  # Time and state of the first step of a run that has begun.
     kind: Any = None  # What tells its method and who looks at its steps, where nobody else's code does.
 
     def __init__(self, controller_params: dict[str, Any], description: dict[str, Any]) -> None:
@@ -269,19 +270,19 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
     def run(self, u0: Any, t0: float, Tend: float) -> tuple[Any, dict[Any, Any]]:
         """Take steps from ``t0`` to ``Tend``, as ``controller_nonMPI.run`` does."""
         step, level = self.MS[0], self.MS[0].levels[0]
-        key, before, steps = self._key_of_run(level, u0, t0), counts_of(level.prob), self.adaptivity
-        steps.begins = key, before, known_start(key)
+        steps, again = self.adaptivity, False
         while True:
             try:
-                value = self._carry_out(step, u0, t0)
+                value = self._carry_out(step, *(self.begun or self.begin_run(t0, u0, again)))
                 if not steps.must_repeat_run(level, value):
                     break
             except StepSizeError:
                 # Steps may have failed because an unknown was measured by a wrong size.
                 if not steps.must_repeat_run(level, level.u[0]):
                     raise
+            key, before, _ = steps.begins
             remember(level.prob, key, before, None)
-            steps.begins = key, before, None
+            again = True
             level.sweep.reset()
             level.prob.hold_sides(None)
             if self.checkpoints is not None:
@@ -332,9 +333,11 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         level.sweep.reset()  # a step may have been begun
         return None
 
-    def _carry_out(self, step: Any, value: Any, time: float) -> Any:
-        """Take all steps from a state; returns the state at their end."""
-        level = step.levels[0]
+    def begin_run(self, time: float, value: Any, again: bool = False) -> tuple[float, Any]:
+        """Begin a run, or its next attempt, at a state; returns what its first step begins with."""
+        step, level, steps = self.MS[0], self.MS[0].levels[0], self.adaptivity
+        key = None if again else self._key_of_run(level, value, time)
+        steps.begins = (*steps.begins[:2], None) if again else (key, counts_of(level.prob), known_start(key))
         for hook in self.active_hooks:
             hook.reset_stats()
         step.reset_step()
@@ -353,9 +356,11 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         if events is not None:
             value = events.begin(level, time, value, self.adaptivity)
         self.adaptivity.begin(step, time, value)
-        if self.checkpoints is not None:
-            time, value = self.checkpoints.begin(self, time, value)
-        Tend = self.adaptivity.t_end
+        return (time, value) if self.checkpoints is None else self.checkpoints.begin(self, time, value)
+
+    def _carry_out(self, step: Any, time: float, value: Any) -> Any:
+        """Take all steps of a run that has begun; returns the state at their end."""
+        level, events, Tend, self.begun = step.levels[0], self.events, self.adaptivity.t_end, None
         while time < Tend and not (events is not None and events.finished):
             taken = self._go_ahead(level, value, time)
             if taken is not None and len(taken.starts):

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
+from itertools import product
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -40,9 +41,11 @@ from dae_sdc.registry import unknown
 from dae_sdc.run.arcs import NotSimplifiedError, in_arcs
 from dae_sdc.run.description import SolveOptions
 from dae_sdc.run.equations import Equations, equations_of, with_known_values
+from dae_sdc.run.execution import Carried, Execution, root_logger_kept
 from dae_sdc.run.method import SOLVERS
 from dae_sdc.run.modes import StructureChangesError, require_one_structure, through_modes
-from dae_sdc.run.processes import everyone, join
+from dae_sdc.run.plan import plan_of
+from dae_sdc.run.processes import Ranks, everyone, join
 from dae_sdc.run.results import say_written
 from dae_sdc.run.solution import Solution, put_down_of
 from dae_sdc.run.start import Start, start_of, with_given_start
@@ -62,7 +65,6 @@ _PREPARED: Final[Recent[Any, tuple[SolveOptions, Equations, Start]]] = Recent(MO
 
 
 @takes(SolveOptions)
-@limits_call
 def solve(request: SolveOptions) -> Solution:
     """Solve a DAE inside pySDC's controller, to a tolerance or with a fixed step size.
 
@@ -89,7 +91,41 @@ def solve(request: SolveOptions) -> Solution:
     >>> ds.solve(decay, u0={"x": 1.0, "y": 2.0}, t_end=1.0).u[-1].round(5)
     array([0.36788, 0.73576])
     """
+    return solution_of(request)
+
+
+@limits_call
+def solution_of(request: SolveOptions) -> Solution:
+    """The solution for options that have been looked at, as those of many runs alike."""
     return _with_other_ways(request)
+
+
+def solutions_of(requests: Sequence[SolveOptions]) -> list[Solution | Exception]:
+    """The solutions of several runs, or the errors that end them, each as of that run alone."""
+    # A stage of all runs comes before the next one: code that is still in the caches of the processor takes
+    # less time. Runs with something else to be done, or that do not reach their ends, are carried out alone.
+    of_run = Execution.open, Execution.begin, Execution.take, Execution.close
+    stages: Sequence[Callable[[Any], Any]] = (prepared, _execution, *of_run)
+    runs, results = list[Any](requests), list[Solution | Exception]()
+    together = len(requests) > 1 and requests[0].time_limit is None
+    with root_logger_kept():
+        for stage, number in product(stages if together else (), range(len(runs))):
+            run, runs[number] = runs[number], None
+            with suppress(Exception):  # which is raised again
+                runs[number] = run and stage(run)
+    for request, run in zip(requests, runs, strict=True):
+        try:
+            ended = isinstance(run, Carried) and run.solution.success
+            results.append(run.solution if ended else solution_of(request))
+        except Exception as error:
+            results.append(error)
+    return results
+
+
+def _execution(stages: tuple[SolveOptions, Equations, Start]) -> Execution | None:
+    """A run that one controller carries out from its start to its end; None for others."""
+    run = Execution(plan_of(*stages, False), Ranks())
+    return run if run.kind is not None and stages[1].otherwise is None else None
 
 
 def _with_other_ways(request: SolveOptions) -> Solution:

@@ -633,13 +633,12 @@ class MachineStages(StageEquations):
 
     def solve_alone(self, system: NodeSystem, newton: ModifiedNewton, t0: float, h: float) -> None:
         """Solve the current stage with its own Jacobian and damping; raises as Newton's method does."""
-        i, n_diff = self.at.start, self.problem.n_diff
+        i = self.at.start
         u, du = self.u[i], self.du[i]
         du[:] = self.guess[0]
         c = 0.0 if self._memory.explicit else float(self.h_a[0, 0])
         u[:] = c * du + self.base
-        at = attach(u, n_diff), attach(du, n_diff), (u, du), float(t0 + h * self.c[i]), c
-        system.place(*at, (t0, h), i + 1)
+        system.place(u, du, float(t0 + h * self.c[i]), c, (t0, h), i + 1)
         newton.check_finite(system, system.residual())
         newton.solve(system)
 
