@@ -289,8 +289,8 @@ class AdaptivityDAE(StepRequests, MarkingControl):
         self.sizes.target = self._targets[min(self._next, len(self._targets) - 1)]
         anew = t_end is None or not L.prob.run_scales.begun
         # A run with the same numbers has kept its sizes, and of dense equations its first step.
-        key, before, known = self.begins
-        first = None if known is None or t_end is not None else restore(L.prob, known)
+        key, before, kept = self.begins
+        first = None if kept is None or t_end is not None else restore(L.prob, kept)
         if anew and first is None:
             self._begin_scales(L, t0, u0)
         if anew:
@@ -298,8 +298,8 @@ class AdaptivityDAE(StepRequests, MarkingControl):
         if first is not None:
             L.sweep.make_ready(u0, t0)
         else:
-            given = self.params.dt_first
-            first = self._first_step(L, u0, t0) if given is None else given
+            first = self.params.dt_first
+            first = self._first_step(L, u0, t0) if first is None else first
             if t_end is None and L.prob.sparsity is None:  # sparse ones begin with the pivots of this look
                 remember(L.prob, key, before, first)
         self.sizes.wanted = first

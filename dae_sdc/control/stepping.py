@@ -347,8 +347,8 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         for hook in self.active_hooks:
             hook.post_setup(step=None, level_number=None)
         # A start whose first step is kept was consistent.
-        known = self.adaptivity.begins[-1]
-        checked = known is not None and known[0] is not None
+        kept = self.adaptivity.begins[-1]
+        checked = kept is not None and kept[0] is not None
         for call in self._calls["pre_run"]:
             if not (checked and isinstance(getattr(call, "__self__", None), CheckInitialValue)):
                 call(step, 0)

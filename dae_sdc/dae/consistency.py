@@ -50,10 +50,10 @@ def once_a_start(function: Callable[..., R]) -> Callable[..., R]:
     def call(problem: ProblemDAE, u: MeshDAE, t: float, *more: Any) -> R:
         key, before = key_of_start(problem, u, t, function, *more), counts_of(problem)
         if (kept := known_start(key)) is not None:
-            known: R = restore(problem, kept)
-            return known
-        result = function(problem, u, t, *more)
-        remember(problem, key, before, result)
+            result: R = restore(problem, kept)
+        else:
+            result = function(problem, u, t, *more)
+            remember(problem, key, before, result)
         return result
 
     return call

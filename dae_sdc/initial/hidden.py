@@ -96,7 +96,7 @@ class _Stages:
         stages = (StageMemory * len(system.stages))()
         self._owners = [self._add(stages[k], system, k, followers) for k in range(len(stages))]
         rows, most = (max(getattr(each, name) for each in stages) for name in ("rows", "columns"))
-        shapes = {"before": count + 1, "other": count + 1, "out": rows + max(one.entries for one in stages)}
+        shapes = {"before": count + 1, "other": count + 1, "out": rows + max(each.entries for each in stages)}
         shapes |= {"matrix": rows * most, "system": rows**2, "right": rows, "step": most, "start": most}
         arrays: dict[str, Any] = {name: np.zeros(size) for name, size in shapes.items()}
         arrays |= {"states": np.array([self.columns, range(len(states))]), "p": system.known["p"]}
@@ -129,10 +129,10 @@ class _Stages:
     def correct(self, x: Vector, t: Vector, h: Vector, weights: Vector, sizes: Vector, solved: Any) -> None:
         """Let the rows of values satisfy the stages at times, and write 1 where they do."""
         # Threads share the rest of the memory, which none leaves before its values are written.
-        own = HiddenMemory.from_buffer_copy(self._memory.structure)
+        memory = HiddenMemory.from_buffer_copy(self._memory.structure)
         arrays = {"weights": weights, "sizes": sizes, "largest": np.abs(x).max(axis=0, initial=0.0)}
-        tell_addresses(own, arrays)
-        correct_hidden()(ctypes.addressof(own), *map(address, (x, t, h, solved)), len(t))
+        tell_addresses(memory, arrays)
+        correct_hidden()(ctypes.addressof(memory), *map(address, (x, t, h, solved)), len(t))
 
 
 _STAGES: WeakKeyDictionary[ModelJets, _Stages] = WeakKeyDictionary()

@@ -205,8 +205,8 @@ def prepared(request: SolveOptions, as_it_is: bool = False) -> tuple[SolveOption
     if (kept := _PREPARED.get(key)) is not None and _stays(kept[1].problem):
         return kept[0], *_apart(*kept[1:])
     target = resolve(request.problem, as_model=bool(request.simplify or request.reduce))
-    given, request = request, with_given_start(request)
-    of_file = request is not given
+    asked, request = request, with_given_start(request)
+    of_file = request is not asked
     target, request = with_known_values(target, request)
     equations = equations_of(target, request)
     if not as_it_is:
