@@ -139,7 +139,7 @@ class Group:
             name: value
             for group in groups or (type(self),)
             for name, one in _fields(group).items()
-            if (value := getattr(self, name)) is not None and value is not one.default and name not in without
+            if (value := self.__dict__[name]) is not None and value is not one.default and name not in without
         }
 
     def told(self) -> dict[str, Any]:

@@ -14,10 +14,10 @@ from pySDC.helpers.stats_helper import get_sorted
 import dae_sdc as ds
 from dae_sdc.control.invariants import moved, nearest
 from dae_sdc.dae.state import Vector
-from dae_sdc.initial.projection import EquationFunctions, Projection, project
+from dae_sdc.jets.projection import EquationFunctions, Projection, project
 from dae_sdc.sweepers import multistep
 
-PROJECTION = import_module("dae_sdc.initial.projection")
+PROJECTION = import_module("dae_sdc.jets.projection")
 INDEX_1 = {"formulation": "index-1"}
 
 

@@ -204,13 +204,17 @@ def with_unknowns(
     return Target(problem_of_function(function, start, mass), "", target.as_model, is_new=True)
 
 
-def state_near(problem: ProblemDAE, u0: Any = None) -> Vector | None:
+def state_near(problem: ProblemDAE, u0: Any = None, guesses: Any = None) -> Vector | None:
     """The state at the start, of which u0 may give some unknowns by name; None where none is known."""
     by_names, names = isinstance(u0, Mapping), problem.names
     values = by_name(u0, names, "name in u0") if by_names else {}
     for name in values:
         if name not in names and not name.startswith("der("):
             raise InputError(unknown("name in u0", name, names))
+    known: dict[str, Any] = {}
+    with suppress(InputError):  # of names that are told where the start is looked for
+        known = by_name(guesses if by_names and guesses else {}, names, "guess")
+    known |= values
     u = np.zeros(problem.n)
     if not by_names or not set(names) <= set(values):
         try:
@@ -220,8 +224,8 @@ def state_near(problem: ProblemDAE, u0: Any = None) -> Vector | None:
             if not by_names:  # told when the run starts
                 return None
     for place, name in enumerate(names):
-        if name in values:
-            u[place] = require_number(name, values[name])
+        if name in known:
+            u[place] = require_number(name, known[name])
     return u
 
 
@@ -276,14 +280,14 @@ def _of_problem(target: Target, request: SolveOptions) -> Equations:
     needs_look = takes_parameters or by_names or checked
     if settled and not needs_look and (of_library or not has_hidden_constraints(given)):
         return Equations(problem, given=given, arguments=arguments, is_trusted=True)
-    near = state_near(problem, request.u0)
+    near = state_near(problem, request.u0, request.guesses)
     problem = problem if request.trace is False else square_function(problem, near)
     if takes_parameters:
         _check_function(problem, request, near)
     # What is found of the equations is that of this run, whatever its unit of time.
     problem.interval = interval_of(problem, request.t0, request.t_end)
     plain = copy.copy(problem)
-    equations = read(problem, request.u0, False if settled else request.trace)
+    equations = read(problem, request.u0 if near is None else near, False if settled else request.trace)
     if equations.model is not None and not equations.is_proved:
         other = closed_function(plain, equations.model)
         if other is not None:

@@ -359,7 +359,7 @@ def twin_of(problem: ProblemDAE) -> ProblemDAE:
     twin = copy.copy(problem)
     twin.__dict__["work_counters"] = new_counters()
     if "run_scales" in vars(problem):
-        twin.__dict__["run_scales"] = copy.deepcopy(problem.run_scales)
+        twin.__dict__["run_scales"] = problem.run_scales.twin()
     return twin
 
 

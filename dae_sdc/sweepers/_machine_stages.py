@@ -433,11 +433,14 @@ class StageEquations(StageMatrices):
     def serve(self, problem: ProblemDAE) -> bool:
         """Begin a run of a problem that differs in numbers alone; False where matrices may be others."""
         last = self.problem
-        dense = self.by_kernels and self._pattern is None and self.team is None
-        dense = dense and problem.solver_kernels is not None and problem.sparsity is None
-        same = (problem.n_diff, problem.n, problem.index) == (last.n_diff, last.n, last.index)
-        if not (dense and same) or problem.variable_index != last.variable_index:
+        alike = self.by_kernels and self._pattern is problem.sparsity and self.team is None
+        alike = alike and problem.solver_kernels is not None
+        names = "n_diff", "n", "index", "linear_solver", "variable_index"
+        if not alike or any(getattr(problem, name) != getattr(last, name) for name in names):
             return False
+        if self._pattern is not None:
+            self._factors.forget()
+            self._checked = False
         self.problem = problem
         self.begin_run()
         return True
