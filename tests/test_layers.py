@@ -285,12 +285,12 @@ def test_a_run_walks_the_stages_of_the_page_in_their_order() -> None:
 
 BUDGETS = {
     "run": 13_101,
-    "sweepers": 11_061,
+    "sweepers": 10_940,
     "problems": 6_915,
-    "dae": 7_715,
+    "dae": 7_700,
     "initial": 5_813,
     "model": 5_915,
-    "control": 5_303,
+    "control": 5_271,
     "constrained": 3_700,
     "structure": 3_080,
     "modelica": 3_920,

@@ -107,10 +107,8 @@ def stepped_jacobian() -> CFunction:
 @once
 def compile_kernel(function: Callable[..., None], kind: str) -> CFunction:
     """Compile a Python function, once a machine: the result is kept on disk."""
-    digest = kept_digest(function, {})  # type: ignore[arg-type]
-    if digest is None:
-        return _compiled_kernel(function, kind)
-    return loaded(function.__name__, f"{kind} {digest}", lambda: _compiled_kernel(function, kind))
+    digest, compiled = kept_digest(function, {}), functools.partial(_compiled_kernel, function, kind)  # type: ignore
+    return compiled() if digest is None else loaded(function.__name__, f"{kind} {digest}", compiled)
 
 
 def _compiled_kernel(function: Callable[..., None], kind: str) -> CFunction:

@@ -6,7 +6,7 @@ import ctypes
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -254,16 +254,16 @@ def undetermined(problem: ProblemDAE, u: Vector, du: Vector, t: float, factor: f
         parts = linearize(problem, problem.state(u), problem.state(du), t)
         factorize(parts.mass + factor * parts.stiffness)
     except SingularMatrixError as error:
-        if str(error):
-            row, column = (int(i) for i in str(error).split(","))
-            return _undetermined(problem.names[column], problem.equation_names[row])
+        return _undetermined(str(error), problem.names.__getitem__, problem.equation_names.__getitem__)
     except EvaluationError:
         pass
     return ""
 
 
-def _undetermined(unknown: str, equation: str) -> str:
-    return f"it does not determine '{unknown}' (equation '{equation}')"
+def _undetermined(place: str, unknown: Callable[[int], str], equation: Callable[[int], str]) -> str:
+    """What the place of a singularity in a matrix, if that is known, leaves open."""
+    row, column = map(int, place.split(",")) if place else (0, 0)
+    return f"it does not determine '{unknown(column)}' (equation '{equation(row)}')" if place else ""
 
 
 def krylov_correction(system: ImplicitSystem, factors: Factorization, residual: Vector) -> tuple[Vector, int]:
@@ -308,7 +308,6 @@ class ModifiedNewton:
     verifies: bool = True
     kept: dict[Any, KeptMatrix] = field(default_factory=dict)  # By the keys of systems.
     matrix: KeptMatrix = field(default_factory=KeptMatrix)  # The one of the last solve.
-    _remembered: dict[Any, KeptMatrix] = field(default_factory=dict)
     _linearization: Any = None
     last_linearization: Any = None  # The Jacobian used last.
     _age: int = 0
@@ -330,16 +329,9 @@ class ModifiedNewton:
         for key in keys or list(self.kept):
             self.kept.pop(key, None)
 
-    def remember(self) -> None:
-        """Keep what is known of the matrices now, for :meth:`recall`."""
-        self._remembered = {
-            key: KeptMatrix(kept.factors, kept.linearization, copy(kept.numbers))
-            for key, kept in self.kept.items()
-        }
-
-    def recall(self) -> None:
-        """Return to the matrices of the last :meth:`remember`; works once."""
-        self.kept, self._remembered = self._remembered, {}
+    def copies(self) -> dict[Any, KeptMatrix]:
+        """The matrices with what is known of them now, to be put back in the place of ``kept``."""
+        return {key: replace(one, numbers=copy(one.numbers)) for key, one in self.kept.items()}
 
     @property
     def keeps_state(self) -> bool:
@@ -390,9 +382,7 @@ class ModifiedNewton:
             self._linearization = None
             self._age += 1
         self._take_kept(system.key)
-        history: list[float] = []
-        self._history = history
-        counters = self.problem.work_counters
+        history = self._history = list[float]()
         try:
             limits = self._goal, self.residual_tolerance, self.forcing, self.problem.newton_maxiter
             how = iterate(self, self.trust, *limits)
@@ -400,7 +390,7 @@ class ModifiedNewton:
             if len(history) < 2:
                 raise
             how = None
-        counters["newton"].niter += len(history)
+        self.problem.work_counters["newton"].niter += len(history)
         if how == SOLVED and (not self.verifies or self._is_small(system)):
             return
         if len(history) == 1 and not history[0] < np.inf:
@@ -442,7 +432,6 @@ class ModifiedNewton:
         if self.problem.linear_solver != "gmres":
             self.problem.work_counters["solve"].niter += 1
             return factors.solve(residual)
-
         correction, products = krylov_correction(system, factors, residual)
         self.problem.work_counters["solve"].niter += products + 1
         # One that has not converged shows in the contraction, and brings a new preconditioner.
@@ -508,13 +497,12 @@ class ModifiedNewton:
 
     def _damped(self, system: ImplicitSystem, history: list[float]) -> bool:
         """Newton's method with a fresh matrix each time and steps cut until the next correction shrinks."""
-        counters = self.problem.work_counters
         residual = system.residual()
         for _ in range(2 * self.problem.newton_maxiter):
             factorize_anew(self, HERE)
             delta = self._solved(residual)
             size = system.size(delta)
-            counters["newton"].niter += 1
+            self.problem.work_counters["newton"].niter += 1
             history.append(size)
             fraction = 1.0
             while True:
@@ -563,10 +551,8 @@ class ModifiedNewton:
             )
 
     def _explain_singular(self, system: ImplicitSystem, indices: str) -> str:
-        blame = ""
-        if indices:
-            row, column = (int(i) for i in indices.split(","))
-            blame = f": {_undetermined(system.unknown(column), system.equation(row))}"
+        blame = _undetermined(indices, system.unknown, system.equation)
+        blame = blame and f": {blame}"
         return (
             f"the iteration matrix of {type(self.problem).__name__} is singular at t={system.time:.6g}, "
             f"{system.where}{blame}; the index may be higher than this method or Q_Delta can take "
@@ -620,7 +606,6 @@ class NodeSystem(ImplicitSystem):
 
     @property
     def where(self) -> str:
-        """Step and node, for messages."""
         return f"node {self._node} of the step from {self._step[0]:.6g} with dt={self._step[1]:.3g}"
 
     def residual(self) -> Vector:

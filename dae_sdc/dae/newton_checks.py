@@ -202,14 +202,13 @@ def _wrong_entry_of(differences: _Differences, of_derivative: bool, size: Vector
     row = int(np.argmax(rows))
     if rows[row] <= 1.0:
         return None
-    columns = np.arange(len(size))
-    while len(columns) > 1:
-        parts = columns[: len(columns) // 2], columns[len(columns) // 2 :]
-        within = [np.where(np.isin(np.arange(len(size)), part), first, 0.0) for part in parts]
-        before, after = (differences.excess(*pair(some), COMPARISON_STEP)[row] for some in within)
-        columns = parts[int(after > before)]
-    column = int(columns[0])
-    direction = np.zeros(len(size))
+    low, high = 0, len(size)
+    while high - low > 1:
+        middle, parts = (low + high) // 2, np.zeros((2, len(size)))
+        parts[0, low:middle], parts[1, middle:high] = first[low:middle], first[middle:high]
+        before, after = (differences.excess(*pair(part), COMPARISON_STEP)[row] for part in parts)
+        low, high = (middle, high) if after > before else (low, middle)
+    column, direction = low, np.zeros(len(size))
     direction[column] = size[column]
     slope = differences.along(*pair(direction), COMPARISON_STEP)[0][row] / size[column]
     entry = differences.halves[of_derivative][row, column]

@@ -493,9 +493,8 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
                 batched = None
         address = self.residual_address() if batched is None and u.shape[1] == self.n else 0
         if address:
-            values, residual_at, p = np.empty(u.shape), machine().residual_at, self.packed_parameters
-            for i, time in enumerate(t.tolist()):
-                residual_at(address, time, u[i], du[i], p, values[i])
+            values, rows = np.empty(u.shape), map(np.ascontiguousarray, (t, u, du))
+            machine().residuals_at(address, *rows, self.packed_parameters, values)
             self.work_counters["rhs"].niter += len(t)
             return values
         if batched is None:

@@ -95,7 +95,7 @@ class Piece:
         return value, before + part * (2.0 * bend + 3.0 * part * twist)
 
     @cached_property
-    def _known(self) -> dict[float, tuple[Vector, Vector]]:
+    def _halves_at(self) -> dict[float, tuple[Vector, Vector]]:
         return {}
 
     @cached_property
@@ -153,11 +153,11 @@ class Piece:
 
     def _halves(self, t: float) -> tuple[Vector, Vector]:
         """dF/du' and dF/du at a time, of unknowns in units of their sizes, each of shape (n, n)."""
-        if t not in self._known:
+        if t not in self._halves_at:
             with uncounted(self.problem):
                 mass, stiffness = linearize(self.problem, *self.at(t), t).dense
-            self._known[t] = mass * self.sizes, stiffness * self.sizes
-        return self._known[t]
+            self._halves_at[t] = mass * self.sizes, stiffness * self.sizes
+        return self._halves_at[t]
 
 
 def mass_matrix(problem: ProblemDAE, u: Vector, du: Vector, t: float) -> Vector:

@@ -55,15 +55,15 @@ class ShownRows:
 
     def settle(self) -> None:
         """Take the numbers at the nodes as they are now for known."""
-        self._known = [array.tobytes() for array in self._arrays]
+        self._settled = [array.tobytes() for array in self._arrays]
 
     def changed(self) -> tuple[bool, bool]:
         """Whether u and u' have been assigned or written into at a node; they count as known from here."""
-        lists, before = (self._level.u, self._level.f), self._known
+        lists, before = (self._level.u, self._level.f), self._settled
         self.settle()
         values, slopes = (
             any(entry is not row for entry, row in zip(entries[1:], rows, strict=False)) or now != then
-            for entries, rows, now, then in zip(lists, self._rows, self._known, before, strict=True)
+            for entries, rows, now, then in zip(lists, self._rows, self._settled, before, strict=True)
         )
         return values, slopes
 

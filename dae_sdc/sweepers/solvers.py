@@ -9,7 +9,7 @@ import numpy as np
 
 from dae_sdc.dae.jacobian import Linearization, linearize
 from dae_sdc.dae.linear import largest
-from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
+from dae_sdc.dae.newton import KeptMatrix, ModifiedNewton, NodeSystem
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.sweepers import sweep
@@ -51,6 +51,7 @@ class PythonNodes:
         self._linearization: Linearization | None = None
         self.number = 0
         self.norms = np.zeros(0)
+        self._copies: list[dict[Any, KeptMatrix]] = []
 
     @property
     def _distinct(self) -> list[ModifiedNewton]:
@@ -126,13 +127,12 @@ class PythonNodes:
 
     def remember(self) -> None:
         """Save the state of the matrices for :meth:`recall`."""
-        for newton in self._distinct:
-            newton.remember()
+        self._copies = [newton.copies() for newton in self._distinct]
 
     def recall(self) -> None:
         """Restore the state that the last :meth:`remember` saved; only once for each."""
-        for newton in self._distinct:
-            newton.recall()
+        for newton, copies in zip(self._distinct, self._copies, strict=True):
+            newton.kept = copies
 
     def forget(self) -> None:
         """Drop the kept matrices."""
