@@ -16,9 +16,9 @@ from dae_sdc.dae.consistency import LARGEST_VIOLATION, VALUE_ROUND_OFF
 from dae_sdc.dae.declaration import names_given
 from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.projection import Accuracy, EquationFunctions, Projection, project
 from dae_sdc.dae.state import EndDerivative, MeshDAE, StepPolynomial, Vector, attach
 from dae_sdc.errors import InconsistentStateError, InputError, SolveError
-from dae_sdc.jets.projection import Accuracy, EquationFunctions, Projection, project
 
 COMPLETION_TOLERANCE = 1e-11  # Residual of an equation, relative to its terms, in :func:`complete`.
 COMPLETION = Accuracy(factored=1e-13)

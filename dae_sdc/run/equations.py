@@ -201,13 +201,6 @@ def problem_of(
 def state_near(problem: ProblemDAE, u0: Any = None, guesses: Any = None) -> Vector | None:
     """The state at the start, of which u0 may give some unknowns by name; None where none is known."""
     names = problem.names if isinstance(u0, Mapping) else ()
-    if isinstance(u0, Mapping):
-        u0 = by_name(u0, names, "name in u0")
-        for name in u0:
-            if name not in names and not str(name).startswith("der("):
-                raise InputError(unknown("name in u0", str(name), names))
-        if set(names) <= set(u0):
-            return np.array([require_number(name, u0[name]) for name in names])
     try:
         whole = u0 is not None and not isinstance(u0, Mapping)
         u = np.array(problem.state(u0 if whole else problem.u_exact(problem.interval[0])))
@@ -215,13 +208,15 @@ def state_near(problem: ProblemDAE, u0: Any = None, guesses: Any = None) -> Vect
         if not isinstance(u0, Mapping):  # told when the run starts
             return None
         u = np.zeros(problem.n)
-    known: dict[str, Any] = {}
+    values = by_name(u0, names, "name in u0") if isinstance(u0, Mapping) else {}
+    for name in values:
+        if name not in names and not str(name).startswith("der("):
+            raise InputError(unknown("name in u0", str(name), names))
     with suppress(InputError):  # of names that are told where the start is looked for
-        known = by_name(guesses if names and guesses else {}, names, "guess")
-    known |= u0 if names else {}
+        values = by_name(guesses or {}, names, "guess") | values
     for place, name in enumerate(names):
-        if name in known:
-            u[place] = require_number(name, known[name])
+        if name in values:
+            u[place] = require_number(name, values[name])
     return u
 
 
