@@ -139,7 +139,7 @@ class Group:
             name: value
             for group in groups or (type(self),)
             for name, one in _fields(group).items()
-            if (value := getattr(self, name)) is not None and value is not one.default and name not in without
+            if (value := self.__dict__[name]) is not None and value is not one.default and name not in without
         }
 
     def told(self) -> dict[str, Any]:
@@ -147,12 +147,9 @@ class Group:
         kind: Any = type(self)
         told: dict[str, Any] = {}
         for name, value in self.chosen().items():
-            if not _fields(kind)[name].metadata["option"].told:
-                continue
-            if isinstance(value, PLAIN):
-                told[name] = value
-            elif isinstance(value, list | tuple) and all(isinstance(entry, PLAIN) for entry in value):
-                told[name] = list(value)
+            entries = value if isinstance(value, list | tuple) else (value,)
+            if _fields(kind)[name].metadata["option"].told and all(isinstance(one, PLAIN) for one in entries):
+                told[name] = list(value) if entries is value else value
         return told
 
 
@@ -247,8 +244,15 @@ class Simplification(Group):
 
 @dataclass(frozen=True, kw_only=True)
 class Preparation(Simplification):
-    """What is done to the equations of a model before they are solved."""
+    """What is done to the equations before they are solved."""
 
+    mass: Any = option(
+        None,
+        "M of M u' = f(t, u), also singular (identity)",
+        like="matrix or callable",
+        shell=False,
+        told=False,
+    )
     reduce: bool | None = option(
         None,
         "reduce the index of a model first (where it is above 3)",
@@ -483,10 +487,10 @@ class Start(Group):
         "If it is not given, it is the problem's own. Of models it is found from their start values, see "
         ":func:`dae_sdc.run.initial.initial`; the message says what was changed, and where other starts were "
         "found. What contradicts hidden constraints is refused: a ``u0``, and start values of all states "
-        "that satisfy the equations as they are written. Values of some unknowns by name are kept, and those "
-        "of the others follow. What :func:`dae_sdc.run.initial.initial` returns, or has written to a file, "
-        "is taken with its time, and of the file of a solution its end.",
-        like="array_like, shape (n,), mapping of str to float, Initial, or path of a file",
+        "that satisfy the equations as they are written. Values of some unknowns by name are kept, and the "
+        "others, or those with None, follow. What :func:`dae_sdc.run.initial.initial` returns, or wrote to a "
+        "file, is taken with its time, and of the file of a solution its end.",
+        like="array_like, shape (n,), mapping of str to float or None, Initial, or path of a file",
         metavar="FILE.npy|NAME=VALUE,...",
         told=False,
     )

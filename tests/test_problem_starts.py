@@ -547,6 +547,37 @@ def test_a_derivative_that_is_no_value_of_a_function_that_is_called_cannot_be_fi
         ds.solve(problem, fixed={"der(y)": 7.0}, guesses={"x": 1.0}, trace=False, t_end=0.1, rtol=1e-6)
 
 
+@pytest.mark.parametrize("trace", [None, False])
+@pytest.mark.parametrize("by_name", [True, False])
+def test_what_is_none_in_a_start_follows_from_the_rest(trace: bool | None, by_name: bool) -> None:
+    known = swinging()[:4:2]
+    values = {"x": known[0], "y": None, "v": known[1], "w": None, "tension": None}
+    started = ds.solve(
+        pendulum,
+        u0=values if by_name else list(values.values()),
+        **({"guesses": {"y": -1.0}} if by_name else {"bounds": {"u[1]": (-2.0, 0.0)}}),
+        **{"t_end": 0.1, "rtol": 1e-6, "trace": trace},
+    )
+    assert started.success
+    assert started.u[0] == pytest.approx(swinging(), rel=1e-9)
+    assert (started.u[0, 0], started.u[0, 2]) == (known[0], known[1])
+
+
+def test_half_of_a_circuit_is_enough() -> None:
+    def filtered(t: float, u: Any, du: Any) -> Any:
+        source, capacitor, current = u
+        return [current - (source - capacitor) / 10.0, source - 5.0 * np.sin(t), 1e-3 * du[1] - current]
+
+    end = ds.solve(filtered, u0=[None, 0.0, None], t_end=1.0, rtol=1e-8).u[-1]
+    # v' = 100 (5 sin t - v) from v = 0.
+    exact = 500.0 / 10001.0 * (100.0 * math.sin(1.0) - math.cos(1.0) + math.exp(-100.0))
+    assert end[1] == pytest.approx(exact, rel=1e-7)
+    with pytest.raises(ds.InputError, match="None stands for a value that is not known"):
+        ds.solve(filtered, u0={"capacitor": 0.0}, t_end=1.0)
+    with pytest.raises(ds.InputError, match="2 entries for the 3 unknowns a, b, c"):
+        ds.solve(ds.FunctionProblem(filtered, 3, names=("a", "b", "c")), u0=[None, 0.0], t_end=1.0)
+
+
 def column_by_name(trays: int) -> tuple[Any, dict[str, float], dict[str, Any]]:
     """A column with three unknowns a tray, concentrations of its trays, and guesses of the rest."""
     plant = column(trays, bounded=False)

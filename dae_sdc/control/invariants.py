@@ -14,14 +14,13 @@ from dae_sdc.control.driver import MarkingControl, require_single_steps
 from dae_sdc.control.hooks import add_at_end, hook_of
 from dae_sdc.dae.consistency import LARGEST_VIOLATION, VALUE_ROUND_OFF
 from dae_sdc.dae.declaration import names_given
-from dae_sdc.dae.jacobian import linearize
+from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.projection import Accuracy, EquationFunctions, Projection, project
+from dae_sdc.dae.projection import EquationFunctions, Projection, project
 from dae_sdc.dae.state import EndDerivative, MeshDAE, StepPolynomial, Vector, attach
 from dae_sdc.errors import InconsistentStateError, InputError, SolveError
 
-COMPLETION_TOLERANCE = 1e-11  # Residual of an equation, relative to its terms, in :func:`complete`.
-COMPLETION = Accuracy(factored=1e-13)
+COMPLETION_TOLERANCE = 1e-12  # Error, relative to 1 + the largest value, of what follows from a state.
 # What a problem has whose invariants vanish along solutions: names, functions of (u, t) that give the values,
 # shape (k,), and their derivatives with respect to the state, shape (k, n), dense or sparse.
 INVARIANTS = ("invariant_names", "invariants", "invariants_jacobian")
@@ -29,26 +28,16 @@ INVARIANTS = ("invariant_names", "invariants", "invariants_jacobian")
 
 def complete(problem: ProblemDAE, u: Vector, du: Vector, t: float) -> tuple[Vector, Vector] | None:
     r"""Solve F(t, u, u') = 0 for the derivatives of the differential unknowns and the algebraic unknowns."""
+    # They are those of a node at t itself, whose step is 0.
     # Shapes: u and du (n,) -> u, du (n,).
-    first = problem.n_diff
-    place, slope = np.array(u, dtype=np.float64), np.array(du, dtype=np.float64)
-
-    def state(x: Vector) -> tuple[MeshDAE, MeshDAE, float]:
-        slope[:first], place[first:] = x[:first], x[first:]
-        return attach(place, first), attach(slope, first), t
-
-    equations = EquationFunctions(
-        lambda x: problem.evaluate(*state(x)).copy(),
-        lambda x: linearize(problem, *state(x)).iteration_matrix(0.0, first),
-        accuracy=COMPLETION,
-    )
-    begin = np.concatenate([slope[:first], place[first:]])
+    rows = np.array(u, dtype=np.float64), np.array(du, dtype=np.float64)
+    system = NodeSystem(problem, problem.n_diff)
+    system.place(*rows, t, 0.0, (t, 0.0), 1)
     try:
-        found = project(begin, equations, weights=1.0 / (1.0 + np.abs(begin)), tolerance=COMPLETION_TOLERANCE)
+        ModifiedNewton(problem, tolerance=COMPLETION_TOLERANCE).solve(system)
     except SolveError:
         return None
-    state(found.x)
-    return (place, slope) if found.converged else None
+    return rows
 
 
 def nearest(problem: Any, u: Vector, t: float, tolerance: float = LARGEST_VIOLATION) -> Projection:

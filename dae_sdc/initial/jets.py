@@ -14,6 +14,7 @@ import scipy.sparse as sparse
 from dae_sdc.dae.projection import MOST_DENSE_ENTRIES, Accuracy, EquationFunctions
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
+from dae_sdc.expressions.codegen import Compiled, compile_program
 from dae_sdc.expressions.dag import MOVING, Op, name_of
 from dae_sdc.initial.neighbourhood import Neighbourhood
 from dae_sdc.jets.graph import GraphJets, Integers
@@ -305,6 +306,11 @@ class Part(GraphJets):
         derivatives = [system.derivatives[i] for i in rows]
         super().__init__(system.model.graph, derivatives, system.place, system.known)
         self.rows = list(rows)
+
+    def compiled(self) -> Compiled:
+        """A function of the values that computes the equations and their partial derivatives."""
+        program = self._program([*self.nodes, *self.slopes.values()]).program
+        return compile_program(program, "residual", "tape")
 
 
 @dataclass(eq=False)

@@ -28,11 +28,11 @@ from dae_sdc.run.unknowns import Unknowns
 from dae_sdc.sharing import Recent, one_at_a_time
 from dae_sdc.structure.dependent import closed, square
 from dae_sdc.structure.signature import listed
+from dae_sdc.text import brief
 
 if TYPE_CHECKING:
     from dae_sdc.initial.derivative_arrays import ArrayProblem
     from dae_sdc.initial.index import FoundIndex
-    from dae_sdc.model.functions import FunctionProblem
     from dae_sdc.model.model import Model, Parameter
     from dae_sdc.model.problem import Form
     from dae_sdc.model.simplified import Simplified
@@ -149,10 +149,8 @@ def renamed(name: str, names: Mapping[str, str]) -> str:
 
 def is_function(problem: ProblemDAE | type[ProblemDAE]) -> bool:
     """Whether a problem, or a class, gives ``eval_f`` alone: no kernels, no Jacobian, no parts."""
-    for name in ("residual_kernel", "jacobian", "residual_nodes"):
-        if getattr(problem, name, None) is not None:
-            return False
-    return is_of_user(problem)
+    forms = ("residual_kernel", "jacobian", "residual_nodes")
+    return is_of_user(problem) and all(getattr(problem, form, None) is None for form in forms)
 
 
 def is_of_user(problem: ProblemDAE | type[ProblemDAE]) -> bool:
@@ -171,12 +169,20 @@ def has_hidden_constraints(problem: ProblemDAE | type[ProblemDAE]) -> bool:
     return problem.index > 1 if problem.index is not None else isinstance(problem, type)
 
 
-def problem_of(
-    function: Any, u0: Any, fixed: Any, guesses: Mapping[str, float] | None, needs_start: bool = False
-) -> FunctionProblem:
-    """The problem F(t, u, u') = 0 of a function, whose unknowns are told by u0 or the names of guesses."""
+def with_unknowns(
+    target: Target, u0: Any, fixed: Any = None, guesses: Any = None, mass: Any = None, run: bool = False
+) -> Target:
+    """The problem of a plain function, whose unknowns u0 or the names of guesses tell; others as they are."""
     from dae_sdc.model.functions import problem_of_function
 
+    # A function that is run as an object is one of equations; it is refused where it takes other arguments.
+    function: Any = target.thing if run and not target.text else target.function
+    if not is_plain_function(function):
+        if mass is not None:
+            raise InputError(
+                "mass belongs to a function f(t, u); leave it out, or give M u' - f(t, u) itself"
+            )
+        return target
     if u0 is None and fixed:
         name = getattr(function, "__name__", "F")
         raise InputError(
@@ -190,34 +196,51 @@ def problem_of(
             f"{patterns[0]} stands for unknowns by their names, which a function does not have; name them by "
             f"ds.FunctionProblem(F, n, names=...)"
         )
-    if needs_start and (start is None or isinstance(start, str)):
+    if run and (start is None or isinstance(start, str)):
         raise InputError(
             "a function F(t, u, du) needs u0, the values of all unknowns at the start, or guesses of all of "
             "them by name, in their order"
         )
-    return problem_of_function(function, start)
+    return Target(problem_of_function(function, start, mass), "", target.as_model, is_new=True)
 
 
 def state_near(problem: ProblemDAE, u0: Any = None, guesses: Any = None) -> Vector | None:
     """The state at the start, of which u0 may give some unknowns by name; None where none is known."""
-    names = problem.names if isinstance(u0, Mapping) else ()
-    try:
-        whole = u0 is not None and not isinstance(u0, Mapping)
-        u = np.array(problem.state(u0 if whole else problem.u_exact(problem.interval[0])))
-    except DAEError:
-        if not isinstance(u0, Mapping):  # told when the run starts
-            return None
-        u = np.zeros(problem.n)
-    values = by_name(u0, names, "name in u0") if isinstance(u0, Mapping) else {}
+    by_names, names = isinstance(u0, Mapping), problem.names
+    values = by_name(u0, names, "name in u0") if by_names else {}
     for name in values:
-        if name not in names and not str(name).startswith("der("):
-            raise InputError(unknown("name in u0", str(name), names))
+        if name not in names and not name.startswith("der("):
+            raise InputError(unknown("name in u0", name, names))
+    known: dict[str, Any] = {}
     with suppress(InputError):  # of names that are told where the start is looked for
-        values = by_name(guesses or {}, names, "guess") | values
+        known = by_name(guesses if by_names and guesses else {}, names, "guess")
+    known |= values
+    u = np.zeros(problem.n)
+    if not by_names or not set(names) <= set(values):
+        try:
+            whole = problem.u_exact(problem.interval[0]) if by_names or u0 is None else u0
+            u[:] = problem.state(whole)
+        except DAEError:
+            if not by_names:  # told when the run starts
+                return None
     for place, name in enumerate(names):
-        if name in values:
-            u[place] = require_number(name, values[name])
+        if name in known:
+            u[place] = require_number(name, known[name])
     return u
+
+
+def with_known_values(target: Target, request: SolveOptions) -> tuple[Target, SolveOptions]:
+    """The problem of a plain function, and ``u0`` by names without those that are None, which follow."""
+    u0 = request.u0
+    target = with_unknowns(target, u0, request.fixed, request.guesses, request.mass, run=True)
+    if isinstance(u0, list | tuple) and any(value is None for value in u0):
+        names = target.make_problem(request.params or {}).names
+        if len(names) != len(u0):
+            raise InputError(f"u0 has {len(u0)} entries for the {len(names)} unknowns {brief(names, 5)}")
+        u0 = dict(zip(names, u0, strict=True))
+    if isinstance(u0, Mapping):
+        request = request.changed(u0={name: value for name, value in u0.items() if value is not None})
+    return target, request
 
 
 # --- the stage of a run -------------------------------------------------------------------------------------
@@ -228,11 +251,6 @@ def equations_of(target: Target, request: SolveOptions) -> Equations:
     for name in ("simplify", "reduce"):
         if (value := getattr(request, name)) not in (True, False, None):
             raise InputError(f"{name} must be True or False; got {value!r}")
-    # A function that is given as an object is one of equations; it is refused where it takes other arguments.
-    function = target.function if target.text else target.thing
-    if is_plain_function(function):
-        problem = problem_of(function, request.u0, request.fixed, request.guesses, needs_start=True)
-        target = Target(problem, "", target.as_model, is_new=True)
     given = target.problem
     is_other = target.simplified is None and not (target.text or is_model(target.thing))
     if not target.as_model and (given is not None or is_other):
@@ -296,6 +314,7 @@ def _check_function(problem: Any, request: SolveOptions, near: Vector | None) ->
         kind, _, text = words_of(error).partition(": ")
         raise InputError(
             f"{name} raised {kind} at the start, t={t0:.6g}, for {problem.n} values in u0: {text}; check both"
+            f" (None stands for a value that is not known)"
         ) from error
     if request.t_end is None and problem.interval is ProblemDAE.interval:
         times = np.ravel([] if request.t_eval is None else request.t_eval)
@@ -389,7 +408,8 @@ def _as_written(target: Target, request: SolveOptions, index: int | None) -> Equ
             if not model.names:  # all of them are constants, and something must be left to solve
                 model, simplified = simplified.original, None
         elif simplified is None and not as_it_is:
-            model = _model_of(target, params)
+            is_read = not (target.text or target.problem is None)  # once for all that read alike
+            model = _traced(target.make_problem(params), None).model if is_read else target.model_with(params)
         if simplified is None and hasattr(model, "roots"):
             model = square(model)
         problem, remark = _problem_of_model(model, request, settings, index)
@@ -406,13 +426,6 @@ def _as_written(target: Target, request: SolveOptions, index: int | None) -> Equ
             from_tool=target.from_tool,
             unknowns=None if simplified is None else Unknowns(simplified, numbers),
         )
-
-
-def _model_of(target: Target, params: Mapping[str, Any]) -> Model:
-    """The model for values of its parameters; that of a function, or of a problem, is read once."""
-    if target.text or target.problem is None:
-        return target.model_with(params)
-    return _traced(target.make_problem(params), None).model
 
 
 def _problem_of_model(
@@ -575,10 +588,8 @@ def compiled(problem: ProblemDAE) -> ProblemDAE:
 
 def equations_near(given: Any, params: Mapping[str, Any] | None, guess: Any) -> Equations:
     """Equations in any form as they are given, for verbs that look at them without a run."""
-    target = resolve(given, as_model=True)
-    if target.function is not None:
-        target = Target(problem_of(target.function, guess, None, None), is_new=True)
-    elif target.simplified is not None:
+    target = with_unknowns(resolve(given, as_model=True), guess)
+    if target.simplified is not None:
         target = Target(target.simplified.model)
     if target.problem is not None:
         return Equations(target.make_problem(params or {}))

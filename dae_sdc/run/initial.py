@@ -40,11 +40,11 @@ from dae_sdc.options import (
 )
 from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import unknown
-from dae_sdc.run.equations import Equations, problem_of, state_near, with_model
+from dae_sdc.run.equations import Equations, state_near, with_model, with_unknowns
 from dae_sdc.run.results import Result, check_target, put_down, say_written, tabulated
 from dae_sdc.run.simplify import simplify
 from dae_sdc.run.start import consistent_values, guesses_of
-from dae_sdc.run.target import ModelOptions, Target, is_file, make_model, resolve
+from dae_sdc.run.target import ModelOptions, is_file, make_model, resolve
 from dae_sdc.run.unknowns import conditions_in
 from dae_sdc.sharing import bar_of, metering, one_at_a_time
 from dae_sdc.structure.dependent import of_closed, square
@@ -177,10 +177,7 @@ def _consistent(options: InitialOptions) -> Initial:
     equations: Any = options.equations
     if isinstance(equations, str) and not is_file(equations) and equations not in {*MODELS, *PROBLEMS}:
         raise InputError(unknown("model or problem", equations, {*MODELS, *PROBLEMS}))
-    target = resolve(equations, as_model=True)
-    if target.function is not None:  # its unknowns have the names of the guesses
-        problem = problem_of(target.function, options.u0, options.fixed, options.guesses)
-        target = Target(problem, is_new=True)
+    target = with_unknowns(resolve(equations, as_model=True), options.u0, options.fixed, options.guesses)
     settings = {**options.of(Guesses), "t0": options.t0, "seed": options.seed, "restarts": options.restarts}
     if target.problem is not None and not options.all_solutions:
         made = target.make_problem(options.params or {})

@@ -95,7 +95,7 @@ class Start:
         if bad.size:
             raise InputError(
                 f"u0 of {type(problem).__name__} is {u[bad[0]]} in '{problem.names[bad[0]]}' at t={t0:.6g}; "
-                f"pass finite values"
+                f"pass finite values, or None for one that is not known"
             )
         return cls(*interval, u, derivative_at_start(problem, u.view(np.ndarray), t0, u0 is None), remark)
 
