@@ -13,11 +13,11 @@ from pySDC.helpers.stats_helper import get_sorted
 
 import dae_sdc as ds
 from dae_sdc.control.invariants import moved, nearest
+from dae_sdc.dae.projection import EquationFunctions, Projection, project
 from dae_sdc.dae.state import Vector
-from dae_sdc.jets.projection import EquationFunctions, Projection, project
 from dae_sdc.sweepers import multistep
 
-PROJECTION = import_module("dae_sdc.jets.projection")
+PROJECTION = import_module("dae_sdc.dae.projection")
 INDEX_1 = {"formulation": "index-1"}
 
 

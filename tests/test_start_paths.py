@@ -14,9 +14,9 @@ import dae_sdc as ds
 from benchmarks.studies.starts.plants import column
 from dae_sdc import deadline
 from dae_sdc.dae.paths import newton_homotopy
+from dae_sdc.dae.projection import EquationFunctions, project
 from dae_sdc.initial import search, solver
 from dae_sdc.initial.paths import BlockEquations, blocks_of, continued
-from dae_sdc.jets.projection import EquationFunctions, project
 
 VOLTS, OHMS, LEAKAGE, THERMAL = 20.0, 1e3, 1e-14, 0.0259
 

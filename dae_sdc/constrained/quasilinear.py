@@ -26,10 +26,10 @@ from dae_sdc.dae.kernels import (
     residual_of_kernel,
 )
 from dae_sdc.dae.memory import STEP
+from dae_sdc.dae.projection import EquationFunctions, project
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.dae.values import real_numbers, unguarded
 from dae_sdc.errors import EvaluationError, InconsistentStateError, InputError, SingularMatrixError
-from dae_sdc.jets.projection import EquationFunctions, project
 from dae_sdc.registry import unknown
 
 # Reciprocal condition of the matrix with rows and columns of size 1, below which it counts as singular.

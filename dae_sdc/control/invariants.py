@@ -16,9 +16,9 @@ from dae_sdc.dae.consistency import LARGEST_VIOLATION, VALUE_ROUND_OFF
 from dae_sdc.dae.declaration import names_given
 from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
 from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.projection import EquationFunctions, Projection, project
 from dae_sdc.dae.state import EndDerivative, MeshDAE, StepPolynomial, Vector, attach
 from dae_sdc.errors import InconsistentStateError, InputError, SolveError
-from dae_sdc.jets.projection import EquationFunctions, Projection, project
 
 COMPLETION_TOLERANCE = 1e-12  # Error, relative to 1 + the largest value, of what follows from a state.
 # What a problem has whose invariants vanish along solutions: names, functions of (u, t) that give the values,

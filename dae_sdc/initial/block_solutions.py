@@ -13,6 +13,7 @@ import numpy.typing as npt
 import scipy.sparse as sparse
 
 from dae_sdc.dae.pattern import maximum_matching
+from dae_sdc.dae.projection import TERM_ROUND_OFF, EquationFunctions
 from dae_sdc.dae.state import Vector
 from dae_sdc.expressions.dag import Leaf
 from dae_sdc.initial.consistent import SolvedBlock
@@ -21,7 +22,6 @@ from dae_sdc.initial.paths import BlockEquations
 from dae_sdc.initial.solver import SEARCH, Given, pivots
 from dae_sdc.initial.systems import NotPolynomialError, nearest_angle, reader_of
 from dae_sdc.jets.graph import Integers, leaf_values
-from dae_sdc.jets.projection import TERM_ROUND_OFF, EquationFunctions
 from dae_sdc.jets.scalars import Reals, many_digits
 from dae_sdc.polynomials.homotopy import solve_polynomials
 from dae_sdc.structure.blocks import find_blocks, strong_components

@@ -10,11 +10,11 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.projection import dense
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import DAEError, EvaluationError, InputError, NotReducibleError
 from dae_sdc.initial.neighbourhood import Neighbourhood
 from dae_sdc.jets.differences import Stencil, derivative_array, monomials
-from dae_sdc.jets.projection import dense
 
 # PAIRS, STEP: points of central differences on either side, and their distance in units of a time over
 # which the coefficients change little.

@@ -17,6 +17,7 @@ import scipy.sparse as sparse
 from dae_sdc.dae.declaration import names_given
 from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.projection import TERM_ROUND_OFF, Accuracy, dense
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import DAEError, EvaluationError, InputError
 from dae_sdc.expressions.dag import name_of
@@ -24,7 +25,6 @@ from dae_sdc.initial.jets import JetSystem, Stage, offsets_stages, row_name
 from dae_sdc.initial.neighbourhood import LATER, Neighbourhood, in_sizes
 from dae_sdc.jets.differences import Stencil, monomials
 from dae_sdc.jets.graph import Integers
-from dae_sdc.jets.projection import TERM_ROUND_OFF, Accuracy, dense
 from dae_sdc.structure.analysis import Structure, structure
 from dae_sdc.structure.rank import floating_rank
 from dae_sdc.structure.signature import Signature

@@ -11,13 +11,13 @@ from typing import Any, Final
 import numpy as np
 import scipy.sparse as sparse
 
+from dae_sdc.dae.projection import MOST_DENSE_ENTRIES, Accuracy, EquationFunctions
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.codegen import Compiled, compile_program
 from dae_sdc.expressions.dag import MOVING, Op, name_of
 from dae_sdc.initial.neighbourhood import Neighbourhood
 from dae_sdc.jets.graph import GraphJets, Integers
-from dae_sdc.jets.projection import MOST_DENSE_ENTRIES, Accuracy, EquationFunctions
 from dae_sdc.structure.analysis import Structure, regular_by_rounding, structure
 from dae_sdc.structure.consistent import Start
 from dae_sdc.structure.rank import is_singular

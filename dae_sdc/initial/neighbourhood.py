@@ -13,10 +13,10 @@ import scipy.sparse as sparse
 from dae_sdc.dae.consistency import begin_scales
 from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.projection import TERM_ROUND_OFF, dense
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import DAEError
 from dae_sdc.jets.differences import monomials
-from dae_sdc.jets.projection import TERM_ROUND_OFF, dense
 
 DISPLACEMENT = 0.01  # Distance of the points from the start, in sizes of the unknowns.
 LATER = 0.1  # Time between the points, in units of that in which the solution changes by its size.

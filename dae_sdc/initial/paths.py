@@ -11,9 +11,9 @@ import scipy.sparse as sparse
 
 from dae_sdc.dae.paths import MOST_PATH_UNKNOWNS, newton_homotopy
 from dae_sdc.dae.pattern import maximum_matching
+from dae_sdc.dae.projection import MOST_PROJECTION_STEPS, EquationFunctions, Projection, dense, project
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError
-from dae_sdc.jets.projection import MOST_PROJECTION_STEPS, EquationFunctions, Projection, dense, project
 from dae_sdc.structure.blocks import Block, find_blocks
 
 # FIRST_PART, LONGEST_PART, SHORTEST_PART: first part of a path, and the bounds of the parts, each of which is

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from dae_sdc.dae.projection import LinearRows
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InconsistentStateError
 from dae_sdc.initial.consistent import listed
 from dae_sdc.jets.graph import GraphJets
-from dae_sdc.jets.projection import LinearRows
 from dae_sdc.structure.dependent import closed, square
 
 

@@ -14,6 +14,7 @@ import scipy.sparse as sparse
 from scipy.optimize import linprog
 
 from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.projection import project
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.deadline import current, limited, under_way
 from dae_sdc.errors import DAEError, InconsistentStateError, InputError, require_number
@@ -37,7 +38,6 @@ from dae_sdc.initial.jets import JetSystem, ModelJets
 from dae_sdc.initial.redundant import left_out, require_implied
 from dae_sdc.initial.solver import SEARCH, Booleans, Given, Solver
 from dae_sdc.jets.graph import leaf_values
-from dae_sdc.jets.projection import project
 from dae_sdc.registry import unknown
 from dae_sdc.sharing import Recent, one_at_a_time
 

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sparse
 
+from dae_sdc.dae.projection import MOST_PROJECTION_STEPS, Accuracy, Projection, dense, project
 from dae_sdc.dae.state import Vector
 from dae_sdc.deadline import limited, under_way
 from dae_sdc.errors import InconsistentStateError, TimeLimitError
@@ -20,7 +21,6 @@ from dae_sdc.initial.given import OUTSIDE, shown_bounds
 from dae_sdc.initial.jets import JetSystem, ModelJets, Stage
 from dae_sdc.initial.paths import BlockEquations, blocks_of, continued
 from dae_sdc.jets.graph import Integers, leaf_values
-from dae_sdc.jets.projection import MOST_PROJECTION_STEPS, Accuracy, Projection, dense, project
 from dae_sdc.jets.scalars import Ranges, values_of
 from dae_sdc.structure.rank import Span
 from dae_sdc.text import brief

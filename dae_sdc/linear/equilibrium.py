@@ -17,11 +17,11 @@ from dae_sdc.dae.linear import superlu
 from dae_sdc.dae.memory import uncounted
 from dae_sdc.dae.paths import MOST_PATH_UNKNOWNS, newton_homotopy
 from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.projection import dense
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.deadline import check, under_way
 from dae_sdc.errors import ConvergenceError, EvaluationError, SingularMatrixError
 from dae_sdc.initial.jets import ModelJets
-from dae_sdc.jets.projection import dense
 
 Booleans = npt.NDArray[np.bool_]
 
