@@ -528,16 +528,17 @@ class _Intersection:
 
     def _span(self, section: Section) -> Complexes:
         """Linear forms, shape (r, n + 1), that define the linear span of the set that a section meets."""
-        n, dimension, points = section.variables, len(section.slices), [section.affine(section.points)]
-        if dimension:
-            while sum(map(len, points)) < n + SPARE_POINTS:
-                other = np.zeros_like(section.slices)
-                other[:, : n + 1] = self._forms(dimension)
-                ends = section.moved(section.points, section.slices, other, phase(self.random))
-                if not ends.known.all() or ends.far.any():
-                    return self.forms[:0]
-                points.append(section.affine(ends.points))
-        sizes, rows = np.linalg.svd(homogeneous_points(np.concatenate(points)))[1:]
+        n, dimension, starts = section.variables, len(section.slices), section.points
+        points = section.affine(starts)
+        if dimension:  # a point of each of many linear spaces: those of one of them have its forms too
+            starts = np.tile(starts, (-(-(n + SPARE_POINTS) // len(starts)), 1))
+            after = np.zeros((len(starts), *section.slices.shape), dtype=np.complex128)
+            after[:, :, : n + 1] = self._forms(len(starts) * dimension).reshape(-1, dimension, n + 1)
+            ends = section.moved(starts, section.slices, after, phase(self.random))
+            if not ends.known.all() or ends.far.any():
+                return self.forms[:0]
+            points = section.affine(ends.points)
+        sizes, rows = np.linalg.svd(homogeneous_points(points))[1:]
         rank = int((sizes > VANISHING_FORM * sizes[0]).sum())
         if rank > n:
             return self.forms[:0]
