@@ -212,18 +212,14 @@ def _check_types(function: Callable[..., Any], arguments: Mapping[str, Any]) -> 
         kind = kind_of(parameter.annotation, function.__module__)
         if kind is not None and not kind.takes(value):
             raise InputError(f"{name} must be {kind.wanted}; got {shown(value)}")
-        if name in MOST:
-            _check_count(name, value)
+        several = isinstance(value, Iterable) and not isinstance(value, str | bytes)
+        for count in (value if several else (value,)) if name in MOST else ():
+            if is_integer(count) and count > MOST[name]:
+                require_count(name, int(count), MOST[name])
         if name == "seed" and is_integer(value) and value < 0:
             raise InputError(f"seed must be an integer, at least 0; got {shown(value)}")
         if name == "comm" and not hasattr(value, "Get_size"):
             raise InputError(f"comm must be a communicator of mpi4py; got {shown(value)}")
-
-
-def _check_count(name: str, value: Any) -> None:
-    for count in value if isinstance(value, Iterable) and not isinstance(value, str | bytes) else (value,):
-        if is_integer(count) and count > MOST[name]:
-            require_count(name, int(count), MOST[name])
 
 
 # Options by the words that other libraries have for them.

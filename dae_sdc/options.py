@@ -139,7 +139,7 @@ class Group:
             name: value
             for group in groups or (type(self),)
             for name, one in _fields(group).items()
-            if (value := getattr(self, name)) is not None and value is not one.default and name not in without
+            if (value := self.__dict__[name]) is not None and value is not one.default and name not in without
         }
 
     def told(self) -> dict[str, Any]:
@@ -147,12 +147,9 @@ class Group:
         kind: Any = type(self)
         told: dict[str, Any] = {}
         for name, value in self.chosen().items():
-            if not _fields(kind)[name].metadata["option"].told:
-                continue
-            if isinstance(value, PLAIN):
-                told[name] = value
-            elif isinstance(value, list | tuple) and all(isinstance(entry, PLAIN) for entry in value):
-                told[name] = list(value)
+            entries = value if isinstance(value, list | tuple) else (value,)
+            if _fields(kind)[name].metadata["option"].told and all(isinstance(one, PLAIN) for one in entries):
+                told[name] = list(value) if entries is value else value
         return told
 
 
@@ -247,8 +244,15 @@ class Simplification(Group):
 
 @dataclass(frozen=True, kw_only=True)
 class Preparation(Simplification):
-    """What is done to the equations of a model before they are solved."""
+    """What is done to the equations before they are solved."""
 
+    mass: Any = option(
+        None,
+        "M of M u' = f(t, u), also singular (identity)",
+        like="matrix or callable",
+        shell=False,
+        told=False,
+    )
     reduce: bool | None = option(
         None,
         "reduce the index of a model first (where it is above 3)",

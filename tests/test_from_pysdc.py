@@ -436,3 +436,12 @@ def test_a_mesh_whose_unknowns_cannot_be_seen_is_refused_in_a_line(body: str, wo
     own = {"eval_f": space["eval_f"], "__init__": lambda self: ProblemDAE.__init__(self, 2, 1e-10)}
     with pytest.raises(ds.InputError, match=words):
         adapted(type("Own", (ProblemDAE,), own)())
+
+
+def test_a_class_of_the_project_with_another_base_is_told_what_to_write() -> None:
+    class Decay(ds.ProblemDAE):
+        def __init__(self, newton_tol: float = 1e-10) -> None:
+            super().__init__(nvars=3, newton_tol=newton_tol)  # type: ignore[arg-type]
+
+    with pytest.raises(ds.InputError, match="Decay is made with n_diff and n_alg in place of nvars=3"):
+        Decay()

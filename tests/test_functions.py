@@ -44,6 +44,52 @@ def test_a_singular_mass_matrix_in_any_form(kind: str, trace: bool | None) -> No
     assert found.success and np.allclose(found.u[-1], ROBERTSON_AT_40, rtol=1e-6, atol=0.0)
 
 
+@pytest.mark.parametrize("kind", MASSES)
+def test_a_mass_matrix_is_an_option_of_a_run(kind: str) -> None:
+    start = {"a": 1.0, "b": 0.0, "c": 0.0}
+    run = ds.solve(robertson, mass=MASSES[kind], u0=start, t_end=40.0, rtol=1e-8)
+    assert run.names == ("a", "b", "c")
+    assert np.allclose(run.u[-1], ROBERTSON_AT_40, rtol=1e-6, atol=0.0)
+
+
+def oscillator(t: float, y: Any, stiffness: float = 1.0) -> Any:
+    return np.array([y[1], -stiffness * y[0]])
+
+
+@pytest.mark.parametrize(
+    "options", [{"rtol": 1e-9}, {"dt": 0.02, "sweeper": "semi-implicit"}, {"trace": False}]
+)
+def test_the_right_hand_side_of_ordinary_differential_equations_is_taken_as_it_is(options: Any) -> None:
+    exact = [math.cos(2.0), -2.0 * math.sin(2.0)]
+    run = ds.solve(oscillator, u0={"x": 1.0, "v": 0.0}, params={"stiffness": 4.0}, t_end=1.0, **options)
+    assert run.u[-1] == pytest.approx(exact, rel=1e-8)
+
+
+def test_other_verbs_take_a_right_hand_side_too() -> None:
+    runs = ds.sweep(
+        oscillator, {"stiffness": [1.0, 4.0]}, mass=2.0 * np.eye(2), u0=[1.0, 0.0], t_end=1.0, rtol=1e-9
+    )
+    # 2 x' = v, 2 v' = -k x.
+    assert runs.u[:, -1, 0] == pytest.approx([math.cos(0.5), math.cos(1.0)], rel=1e-8)
+    assert ds.structure(oscillator).index == 0
+    assert ds.steady_state(lambda t, y: [1.0 - y[0]], guess=[0.0]).u == pytest.approx([1.0])
+
+
+REFUSED_MASSES: dict[str, tuple[Any, str]] = {
+    "of a model": ("pendulum", r"mass belongs to a function f\(t, u\)"),
+    "of F(t, u, du)": (pendulum, "missing a required argument: 'du'"),
+    "of another size": (robertson, "2 rows for 3 unknowns"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED_MASSES)
+def test_a_mass_matrix_that_does_not_fit_is_refused(case: str) -> None:
+    equations, message = REFUSED_MASSES[case]
+    start = {} if equations == "pendulum" else {"u0": [1.0, 0.0, 0.0]}
+    with pytest.raises(ds.InputError, match=message):
+        ds.solve(equations, mass=np.eye(2), t_end=1.0, **start)
+
+
 def test_a_mass_matrix_of_the_state() -> None:
     """u' (1 + u^2) = -u and 0 = z - u, whose first integral is ln u + u^2 / 2 = c - t."""
     problem = ds.MassMatrixProblem(
@@ -79,15 +125,17 @@ def test_the_start_of_a_problem_may_name_its_unknowns_in_any_order() -> None:
 
 MISTAKES: dict[str, tuple[Any, str]] = {
     "no start": (lambda: ds.solve(pendulum, rtol=1e-6), "a function .* needs u0"),
-    "two arguments": (
+    "one argument": (lambda: ds.solve(lambda u: u, u0=[1.0]), r"must take the arguments of F\(t, u, du\)"),
+    "an end of a right-hand side": (
         lambda: ds.solve(robertson, u0=[1.0, 0.0, 0.0]),
-        "robertson must take the arguments of F",
+        "robertson ends; give t_end",
     ),
     "no function": (lambda: ds.MassMatrixProblem(1.0, np.eye(2)), r"f\(t, u\) must be a function; got 1.0"),
     "no square": (lambda: ds.MassMatrixProblem(robertson, [[1.0, 2.0]]), r"got shape \(1, 2\)"),
     "no numbers": (lambda: ds.MassMatrixProblem(robertson, [["a"]]), "of real numbers"),
     "not finite": (lambda: ds.MassMatrixProblem(robertson, [[np.nan]]), "finite numbers"),
     "no number of unknowns": (lambda: ds.MassMatrixProblem(robertson, robertson), "give n"),
+    "no mass and no number": (lambda: ds.MassMatrixProblem(robertson), "give n"),
     "another number": (lambda: ds.MassMatrixProblem(robertson, np.eye(3), n=2), "3 rows for 2 unknowns"),
     "too few values": (
         lambda: ds.solve(lambda t, u, du: du[:1], u0=[1.0, 2.0], rtol=1e-3),

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.pairs import covering_pairs
+from scipy.integrate import solve_ivp
 
 import dae_sdc as ds
 from dae_sdc.dae.problem import PROBLEMS
@@ -173,3 +174,22 @@ def test_a_current_of_index_2_is_right_or_told_with_its_error(
     told = re.search(r"^i of index 2: errors up to (\S+) of their sizes", solution.message)
     assert error <= (100.0 * rtol if told is None else 4.0 * float(told[1]))
     assert told is None or (trace is False and float(told[1]) <= 100.0 * error)
+
+
+@pytest.mark.parametrize("rtol", [1e-4, 1e-6, 1e-9])
+def test_an_event_of_a_multiplier_of_index_3_happens_where_hidden_constraints_have_it(rtol: float) -> None:
+    """A pendulum that falls from the side pulls with 3 g sin(angle), which is 20 N at several times."""
+    g = 9.81
+
+    def pull(t: float, z: Any) -> float:
+        return float(z[1] ** 2 + g * np.cos(z[0]) - 20.0)
+
+    exact = solve_ivp(
+        lambda t, z: [z[1], -g * np.sin(z[0])],
+        *((0.0, 4.0), [np.pi / 2.0, 0.0]),
+        **{"events": pull, "method": "DOP853", "rtol": 1e-13, "atol": 1e-13},
+    )
+    start = {"x": 1.0, "y": 0.0, "vx": 0.0, "vy": 0.0, "force": 0.0}
+    solution = ds.solve(pendulum, u0=start, t_end=4.0, rtol=rtol, events="force - 20")
+    assert solution.success, solution.message
+    assert np.allclose(solution.events[0].t, exact.t_events[0], rtol=0.0, atol=10.0 * rtol)

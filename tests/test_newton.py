@@ -49,9 +49,7 @@ class Node:
         k = self.integrated
         du[k:] = 0.0
         u[:k] += c * du[:k]
-        split = self.problem.n_diff
-        rows = attach(u, split), attach(du, split)
-        self.system.place(*rows, (u, du), t, c, (t - c, 2.0 * c), 2)
+        self.system.place(u, du, t, c, (t - c, 2.0 * c), 2)
         self.newton.solve(self.system)
         return u, du
 

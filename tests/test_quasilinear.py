@@ -14,7 +14,6 @@ from scipy import special
 
 import dae_sdc as ds
 from dae_sdc.constrained.parts import PARTS, Pointers
-from dae_sdc.constrained.quasilinear import nearest_point
 from dae_sdc.dae.jacobian import most_accurate
 from dae_sdc.dae.kernels import COMPLEX_STEP, machine
 from dae_sdc.dae.state import Vector
@@ -1428,16 +1427,24 @@ def test_a_pendulum_by_parts_is_reduced_and_started() -> None:
         ds.solve(Pendulum, u0=[-1.0, 0.0, 0.0, 0.0, 0.0], trace=True)
 
 
-def test_the_nearest_point_of_an_ellipse_is_where_the_distance_is_normal_to_it() -> None:
-    away, axes = np.array([2.0, 1.5]), np.array([1.0, 3.0])
-    found = nearest_point(
-        away,
-        lambda x: np.array([(x / axes) @ (x / axes) - 1.0]),
-        lambda x: (2.0 * x / axes**2)[None],
-        lambda x: np.ones(1),
-    )
-    assert found is not None and (found / axes) @ (found / axes) == pytest.approx(1.0, rel=1e-12)
-    normal = found / axes**2
-    offset = away - found
-    assert abs(normal[0] * offset[1] - normal[1] * offset[0]) <= 1e-9
-    assert normal @ offset > 0.0
+@pytest.mark.parametrize("away", [(3.75, 5.75), (2.3, 4.0), (-5.0, -5.5), (0.01, 0.2), (2.0, 1.5)])
+def test_values_far_from_an_ellipse_are_projected_on_its_nearest_point(away: tuple[float, float]) -> None:
+    axes = np.array([1.0, 3.0])
+
+    class Bead(ds.QuasiLagrangeProblem):
+        def A(self, t: float, q: Vector, v: Vector) -> Any:
+            return np.eye(2)
+
+        def h(self, t: float, q: Vector, v: Vector) -> Any:
+            return [0.0, -GRAVITY]
+
+        def g(self, t: float, q: Vector) -> Any:
+            return [(q / axes) @ (q / axes) - 1.0]
+
+        def dg(self, t: float, q: Vector) -> Any:
+            return (2.0 * q / axes**2)[None]
+
+    start = Bead(2, 1).consistent(0.0, away, [0.0, 0.0], project=True)
+    angles = np.linspace(0.0, 2.0 * np.pi, 100_001)
+    nearest = np.hypot(*(axes[:, None] * [np.cos(angles), np.sin(angles)] - np.array(away)[:, None])).min()
+    assert np.hypot(*(start[:2] - away)) == pytest.approx(nearest, rel=1e-7)

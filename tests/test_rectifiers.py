@@ -289,3 +289,77 @@ def test_a_valve_joins_two_tanks(how: str, rtol: float) -> None:
     assert np.allclose(end, [level + 0.1 / 0.7, level * np.exp(-1.0)], rtol=0.0, atol=10.0 * rtol)
     assert "impulse" in solution.message and "of 'flow'" in solution.message
     assert np.allclose([record.t for record in solution.events], [[1.0], [3.0]], rtol=0.0, atol=1e-14)
+
+
+@pytest.mark.parametrize("rtol", TOLERANCES)
+@pytest.mark.parametrize("conductance", [1e-9, 1e-12])
+def test_a_coil_whose_diode_blocks_beside_a_small_conductance(conductance: float, rtol: float) -> None:
+    """Its current, 1e-12 of the largest, is the voltage at the diode: rounding at the border is none."""
+    m = ds.Model("half-wave", interval=(0.0, 1.9))
+    i, v, through = m.variable("i", start=0.0, fixed=True), *m.variables("v through", start=[0.0, 0.0])
+    m.equations(m.der(i) + i + v - sp.sin(2 * sp.pi * m.t), i - through - conductance * v)
+    m.equation(sp.Min(through, -v))
+
+    def current(t: float) -> float:
+        return float(np.sin(OMEGA * t) - OMEGA * np.cos(OMEGA * t) + OMEGA * np.exp(-t)) / (1.0 + OMEGA**2)
+
+    blocks = brentq(current, 0.5, 0.999, xtol=1e-15)
+    solution = ds.solve(m, rtol=rtol, time_limit=60.0)
+    assert solution.success, solution.message
+    assert same_times(times_of(solution), [blocks, 1.0, 1.0 + blocks], 10.0 * rtol + 10.0 * conductance)
+    assert solution(1.5)[0] == pytest.approx(current(0.5), abs=10.0 * rtol + 10.0 * conductance)
+    assert solution(0.9)[1] == pytest.approx(np.sin(0.9 * OMEGA), abs=10.0 * rtol)
+
+
+@pytest.mark.parametrize("rtol", TOLERANCES)
+@pytest.mark.parametrize("way", ["series", "diode"])
+def test_a_switch_that_opens_puts_two_coils_in_series_with_the_flux_of_both(way: str, rtol: float) -> None:
+    """1 V charges 1 H and 1 Ohm up to t = 1; from then on 2 H and 1 Ohm too, by a diode or without."""
+    m = ds.Model("coils", interval=(0.0, 2.0))
+    a, b = m.variable("a", start=0.0, fixed=True), m.variable("b", start=0.0, fixed=True)
+    x, y, switch = m.variables("x y switch", start=[0.0] * 3)
+    m.equations(m.der(a) - (1 - a - x), 2 * m.der(b) - (y - b), a - b - switch)
+    m.equations(sp.Piecewise((x, m.t < 1), (switch, True)), sp.Min(b, y - x) if way == "diode" else y - x)
+    solution = ds.solve(m, rtol=rtol)
+    assert solution.success, solution.message
+    before = 1.0 - np.exp(-1.0)
+    behind = before / 3.0  # the flux of 1 H alone is that of 3 H
+    end = 0.5 + (behind - 0.5) * np.exp(-2.0 / 3.0)
+    assert np.allclose([solution[name][-1] for name in "ab"], end, rtol=0.0, atol=10.0 * rtol)
+    assert solution["x"][-1] == pytest.approx(end + 2.0 * (1.0 - 2.0 * end) / 3.0, abs=10.0 * rtol)
+    assert f"impulse {2.0 * behind:.6g} of 'x'" in solution.message
+
+
+@pytest.mark.parametrize("rtol", TOLERANCES)
+@pytest.mark.parametrize("first", [3.0, 0.0], ids=["backward", "forward"])
+def test_a_diode_beside_a_node_between_coils_lets_voltage_impulses_of_one_sign_be(
+    first: float, rtol: float
+) -> None:
+    """A switch opens between 1 H, at 3 A or none, and 2 H: a diode takes what the second does not."""
+    m = ds.Model("node", interval=(0.0, 2.0))
+    a, b = m.variable("a", start=first, fixed=True), m.variable("b", start=3.0 - first, fixed=True)
+    x, through, switch = m.variables("x through switch", start=[0.0, 0.0, 2.0 * first - 3.0])
+    m.equations(m.der(a) + x, 2 * m.der(b) - x, a - b - through - switch, sp.Min(through, -x))
+    m.equation(sp.Piecewise((x, m.t < 1), (switch, True)))
+    solution = ds.solve(m, rtol=rtol)
+    assert solution.success, solution.message
+    end = [3.0, 0.0, 3.0] if first else [2.0, 2.0, 0.0]
+    found = [solution[name][-1] for name in ("a", "b", "through")]
+    assert np.allclose(found, end, rtol=0.0, atol=10.0 * rtol)
+    assert ("impulse -2 of 'x'" in solution.message) is not bool(first)
+    assert ("impulse" in solution.message) is not bool(first)
+
+
+@pytest.mark.parametrize("rtol", TOLERANCES)
+def test_a_coil_that_is_opened_drives_its_current_through_a_diode_into_a_source(rtol: float) -> None:
+    """From 1 - 1/e on against 3 V - 1 V: the current is 0 at t = 1 + log((3 - 1/e) / 2)."""
+    m = ds.Model("released", interval=(0.0, 2.0))
+    a, x, through, switch = m.variable("a", start=0.0, fixed=True), *m.variables("x through switch")
+    m.equations(m.der(a) - (1 - a - x), a - through - switch, sp.Min(through, 3 - x))
+    m.equation(sp.Piecewise((x, m.t < 1), (switch, True)))
+    solution = ds.solve(m, rtol=rtol)
+    assert solution.success and "impulse" not in solution.message
+    ends = 1.0 + np.log((3.0 - np.exp(-1.0)) / 2.0)
+    assert same_times(times_of(solution), [1.0, ends], 10.0 * rtol)
+    assert solution(1.1)[0] == pytest.approx((3.0 - np.exp(-1.0)) * np.exp(-0.1) - 2.0, abs=10.0 * rtol)
+    assert solution["a"][-1] == pytest.approx(0.0, abs=10.0 * rtol)

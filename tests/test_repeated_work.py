@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,110 @@ import pytest
 from helpers.readings import counted_readings
 
 import dae_sdc as ds
+from dae_sdc.control.stepping import SteppingController
 from dae_sdc.dae import consistency
 from dae_sdc.problems.power import WSCC9BusSystem
-from dae_sdc.run import execution, target
+from dae_sdc.run import execution, target, tracing
 from dae_sdc.sharing import Recent
+from dae_sdc.sweepers import _answers
+
+SOLVE: Any = import_module("dae_sdc.run.solve")
+# What is kept from run to run, by the module and the name in it.
+KEPT: list[tuple[Any, str]] = [
+    *((execution, "_IDLE"), (consistency, "_STARTS"), (SOLVE, "_PREPARED")),
+    *((_answers, "_PIVOTS"), (tracing, "_COMPARED")),
+]
+
+
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch) -> list[Recent[Any, Any]]:
+    """What runs keep for the next ones, empty as in a new process."""
+    empty: list[Recent[Any, Any]] = [Recent(getattr(module, name).most) for module, name in KEPT]
+    for (module, name), own in zip(KEPT, empty, strict=True):
+        monkeypatch.setattr(module, name, own)
+    return empty
+
+
+def counted_calls(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[str]:
+    """The name, once for each call of a function."""
+    calls, function = list[str](), getattr(owner, name)
+
+    def counted(*given: Any, **named: Any) -> Any:
+        calls.append(name)
+        return function(*given, **named)
+
+    monkeypatch.setattr(owner, name, counted)
+    return calls
+
+
+def assert_same_run(one: ds.Solution, other: ds.Solution) -> None:
+    """The digits, the work and what is said of two runs are the same."""
+    for part in ("t", "u", "du"):
+        np.testing.assert_array_equal(getattr(one, part), getattr(other, part))
+    assert (one.message, one.stats, one.parameters) == (other.message, other.stats, other.parameters)
+
+
+def reaction(t: float, u: Any, du: Any) -> Any:
+    """Robertson's reaction, whose start does not tell the size of the second unknown."""
+    a, b, c = u
+    net, pairs = 0.04 * a - 1e4 * b * c, 3e7 * b * b
+    return [du[0] + net, du[1] - net + pairs, a + b + c - 1.0]
+
+
+def row_of_diodes(t: float, u: Any, du: Any) -> Any:
+    """A row of resistors behind a source, with a diode and a capacitor at every second node."""
+    before = np.concatenate(([np.sin(100.0 * np.pi * t)], u[:-1]))
+    current = (before - u) / 100.0
+    into = np.array(current)
+    into[:-1] -= current[1:]
+    into[1::2] -= 1e-6 * du[1::2] + 1e-12 * (np.exp(u[1::2] / 0.026) - 1.0)
+    return into
+
+
+def test_a_run_begins_with_the_sizes_that_one_like_it_has_learnt(
+    monkeypatch: pytest.MonkeyPatch, kept: list[Recent[Any, Any]]
+) -> None:
+    attempts, runs, counts = counted_calls(monkeypatch, SteppingController, "_carry_out"), [], []
+    for rtol in (1e-6, 1e-6, 1e-4, 1e-6):
+        attempts.clear()
+        runs.append(ds.solve(reaction, u0=[1.0, 0.0, 0.0], t_end=4e4, rtol=rtol))
+        counts.append(len(attempts))
+    assert counts[0] > 1 and counts[1] == counts[3] == 1 and counts[2] > 1
+    assert_same_run(runs[0], runs[1])
+    assert_same_run(runs[0], runs[3])
+
+
+def test_pivots_of_equal_matrices_are_chosen_once(
+    monkeypatch: pytest.MonkeyPatch, kept: list[Recent[Any, Any]]
+) -> None:
+    chosen = counted_calls(monkeypatch, _answers, "superlu_factors")
+    asked: dict[str, Any] = {"u0": [0.0] * 100, "t_end": 0.02, "rtol": 1e-6}
+    first = ds.solve(row_of_diodes, **asked)
+    assert chosen and not chosen.clear()
+    assert_same_run(first, ds.solve(row_of_diodes, **asked))
+    assert not chosen
+
+
+RATES = {"k": 1.0}
+
+
+def decay_by_rates(t: float, u: Any, du: Any, power: float = 1.0) -> Any:
+    """x' = -k x with a rate that stands outside of the function, and y = x^power."""
+    return [du[0] + RATES["k"] * u[0], u[1] - u[0] ** power]
+
+
+def test_a_function_is_prepared_once_and_again_where_what_it_reads_has_changed(
+    monkeypatch: pytest.MonkeyPatch, kept: list[Recent[Any, Any]]
+) -> None:
+    prepared = counted_calls(monkeypatch, SOLVE, "start_of")
+    for rate, power, times in ((1.0, 1.0, 1), (1.0, 1.0, 1), (2.0, 1.0, 2), (2.0, 1.0, 2), (2.0, 3.0, 3)):
+        monkeypatch.setitem(RATES, "k", rate)
+        monkeypatch.setattr(decay_by_rates, "__defaults__", (power,))
+        run = ds.solve(decay_by_rates, u0=[1.0, 1.0], t_end=1.0, rtol=1e-8)
+        assert len(prepared) == times
+        assert run.u[-1] == pytest.approx([np.exp(-rate), np.exp(-power * rate)], rel=1e-6)
+    run = ds.solve(decay_by_rates, u0=[2.0, 8.0], t_end=1.0, rtol=1e-8)
+    assert len(prepared) == 4 and run.u[-1, 0] == pytest.approx(2.0 * np.exp(-2.0), rel=1e-6)
 
 
 @pytest.fixture
@@ -230,31 +331,31 @@ KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
         lambda t, u, du, k=1.0: [du[0] + k * u[0], u[1] - u[0] ** 2],
         {"u0": [1.0, 1.0], "t_end": 2.0, "rtol": 1e-7, "params": {"k": 1.5}},
     ),
+    "sizes learnt": (reaction, {"u0": [1.0, 0.0, 0.0], "t_end": 4e4, "rtol": 1e-6}),
+    "sparse": (row_of_diodes, {"u0": [0.0] * 100, "t_end": 0.02, "rtol": 1e-5}),
+    "function of index 3": (
+        pendulum,
+        {"u0": [1.0, 0.0, 0.0, 0.0, 0.0], "t_end": 1.0, "rtol": 1e-6, "reduce": False},
+    ),
 }
 
 
-def test_runs_are_those_of_a_new_process_whatever_ran_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    idle: Recent[Any, Any] = Recent(execution.MOST_IDLE)
-    monkeypatch.setattr(execution, "_IDLE", idle)
+def test_runs_are_those_of_a_new_process_whatever_ran_before(kept: list[Recent[Any, Any]]) -> None:
     alone = {}
     for name, (problem, options) in KINDS.items():
-        idle.clear()
+        for recent in kept:
+            recent.clear()
         alone[name] = ds.solve(problem, **options)
-    idle.clear()
+    for recent in kept:
+        recent.clear()
     failing = {"u0": [1.0, 1.0], "t_end": 2.0, "rtol": 1e-7}
     for name in (*KINDS, *reversed(KINDS), *KINDS):
         problem, options = KINDS[name]
         other = ds.solve(lambda t, u, du: [du[0] - u[0] ** 2, u[1] - u[0]], **failing)
         assert not other.success  # its solution ends at t = 1
-        run = ds.solve(problem, **options)
-        for part in ("t", "u", "du"):
-            np.testing.assert_array_equal(getattr(run, part), getattr(alone[name], part))
-        assert (run.message, run.stats, run.parameters) == (
-            alone[name].message,
-            alone[name].stats,
-            alone[name].parameters,
-        )
-    assert 0 < len(idle) <= execution.MOST_IDLE
+        assert_same_run(ds.solve(problem, **options), alone[name])
+    for recent in kept:
+        assert 0 < len(recent) <= recent.most
 
 
 def test_controllers_of_few_kinds_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,7 +363,17 @@ def test_controllers_of_few_kinds_are_kept(monkeypatch: pytest.MonkeyPatch) -> N
     for problem in ("simple", "robertson", "pendulum"):
         ds.solve(problem, rtol=1e-4, t_end=0.1)
     assert len(execution._IDLE) == 2
-    assert [type(one.MS[0].levels[0].prob).__name__ for one in execution._IDLE.values()] == [
-        "Robertson",
-        "Pendulum2D",
-    ]
+    kept = [one for several in execution._IDLE.values() for one in several]
+    assert [type(one.MS[0].levels[0].prob).__name__ for one in kept] == ["Robertson", "Pendulum2D"]
+
+
+def test_runs_that_go_on_together_share_no_controller_and_few_are_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(execution, "_IDLE", Recent(4, len))
+    together = ds.sweep("simple", {"alpha": np.linspace(5.0, 10.0, 20)}, rtol=1e-6, points=3)
+    assert sum(map(len, execution._IDLE.values())) <= 4 + 8  # those of one kind came last, all at once
+    ds.solve("robertson", rtol=1e-4, t_end=0.1)
+    assert sum(map(len, execution._IDLE.values())) <= 4
+    alone = ds.solve("simple", params={"alpha": 10.0}, rtol=1e-6, points=3, dense=False)
+    assert together.u[-1].tobytes() == alone.u.tobytes()

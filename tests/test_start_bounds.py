@@ -11,8 +11,8 @@ import sympy as sp
 
 import dae_sdc as ds
 from dae_sdc.cli import main
-from dae_sdc.initial.projection import EquationFunctions, project
 from dae_sdc.initial.search import initial_of_problem
+from dae_sdc.jets.projection import EquationFunctions, project
 
 NONE, LOW = np.array([np.inf]), np.array([0.0])
 

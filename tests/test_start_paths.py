@@ -15,7 +15,8 @@ from benchmarks.studies.starts.plants import column
 from dae_sdc import deadline
 from dae_sdc.dae.paths import newton_homotopy
 from dae_sdc.initial import search, solver
-from dae_sdc.initial.projection import BlockEquations, EquationFunctions, blocks_of, continued, project
+from dae_sdc.initial.paths import BlockEquations, blocks_of, continued
+from dae_sdc.jets.projection import EquationFunctions, project
 
 VOLTS, OHMS, LEAKAGE, THERMAL = 20.0, 1e3, 1e-14, 0.0259
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import tracemalloc
+import warnings
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,10 @@ from launcher import Launcher
 
 import dae_sdc as ds
 from dae_sdc.cli import main
+from dae_sdc.dae.memory import COUNTERS
 from dae_sdc.errors import DAEWarning, InputError, ResultFileError
 from dae_sdc.plotting.sweep import bands, end_values, sweep as draw
+from dae_sdc.polynomials.pool import share_jobs
 from dae_sdc.run.code import code_digest
 from dae_sdc.run.sweep import swept_values
 from dae_sdc.run.sweep_table import MOST_EVENT_TIMES, Outcome, RunningSweep
@@ -79,6 +82,72 @@ def test_the_runs_of_a_sweep_are_those_of_solve() -> None:
     assert np.array_equal(found.quantity("max(lambda)"), found["lambda"].max(axis=1))
     assert np.allclose(found.quantity("mean(y)"), found["y"].mean(axis=1), rtol=1e-14)
     assert "g" in str(found).splitlines()[1] and len(str(found).splitlines()) == 6
+
+
+def _robertson(t: float, u: Any, du: Any, k: float = 0.04) -> list[Any]:
+    fast, slow = 1e4 * u[1] * u[2], k * u[0]
+    return [du[0] + slow - fast, du[1] - slow + fast + 3e7 * u[1] ** 2, u[0] + u[1] + u[2] - 1.0]
+
+
+def _swing() -> ds.Model:
+    model = ds.Model("swing")
+    x, y, force = model.variables("x y force", start=[1.0, 0.0, 0.0])
+    g = model.parameter("g", 9.81)
+    model.equations(model.der(x, 2) + force * x, model.der(y, 2) + force * y + g, x**2 + y**2 - 1)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("problem", "name", "values", "settings"),
+    [
+        ("robertson", "k1", (0.03, 0.05), {"points": 2}),
+        ("robertson", "k1", (0.03, 0.05), {"t_eval": [1e-5, 1.0, 40.0, 1e4], "rtol": 1e-4}),
+        ("pendulum", "g", (9.0, 10.0), {"points": 7}),  # index 3, with hidden constraints
+        ("discontinuous", "newton_tol", (1e-10, 1e-9), {"points": 4}),  # with switches
+        (_robertson, "k", (0.03, 0.05), {"points": 3, "u0": [1.0, 0.0, 0.0], "t_end": 40.0}),
+        (_swing, "g", (9.0, 10.0), {"points": 3, "t_end": 1.0}),
+        (Growth, "r", (-0.2, 1.4), {"points": 5, "u0": {"y": 1.0}}),  # some are refused, and some fail
+        ("pendulum", "g", (9.0, 10.0), {"points": 3, "events": [ds.Event(lambda u, t: u[0], name="x=0")]}),
+    ],
+)
+def test_runs_that_go_through_their_stages_together_are_those_of_solve(
+    problem: Any, name: str, values: Any, settings: Any
+) -> None:
+    problem, settings = problem() if problem is _swing else problem, {"rtol": 1e-6, **settings}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DAEWarning)  # of runs that fail
+        found = ds.sweep(problem, {name: np.linspace(*values, 9)}, **settings)
+    for run, value in enumerate(found.parameters[name].tolist()):
+        try:
+            alone = ds.solve(problem, params={name: value}, dense=False, **settings)
+        except ValueError as error:
+            assert not found.success[run] and str(error) in found.message[run]
+            continue
+        reached = len(alone.t) if alone.success else int(np.isfinite(found.u[run, :, 0]).sum())
+        assert found.u[run, :reached].tobytes() == alone.u[:reached].tobytes()
+        assert (found.success[run], found.message[run]) == (alone.success, alone.message)
+        work = {counter: int(found.data[counter][run]) for counter in ("steps", "rejected", *COUNTERS)}
+        assert work == {counter: alone.stats[counter] for counter in work}
+        for event in alone.events:
+            assert found.events[event.name][run, : len(event)].tobytes() == event.t.tobytes()
+
+
+def test_short_runs_go_together_and_long_ones_alone() -> None:
+    shares: list[int] = []
+
+    class Runs:
+        def __call__(self, job: float) -> float:
+            raise AssertionError
+
+        def several(self, jobs: Any) -> list[float]:
+            shares.append(len(jobs))
+            time.sleep(0.06 * sum(job >= 39 for job in jobs))
+            return list(jobs)
+
+    arrived: list[tuple[int, float]] = []
+    share_jobs(Runs(), range(50), lambda *result: arrived.append(result))
+    assert arrived == [(k, k) for k in range(50)]
+    assert shares[:4] == [1, 2, 4, 8] and max(shares) == 8 and shares[-3:] == [1, 1, 1]
 
 
 def test_values_are_lists_ranges_and_pairs() -> None:
@@ -199,9 +268,9 @@ def test_a_finished_sweep_takes_more_values_and_no_other_settings(
     from dae_sdc.run import sweep as function
 
     module = sys.modules[function.__module__]
-    solved, solve = [], module.solve
+    solved, solve = [], module.solutions_of
     monkeypatch.setattr(
-        module, "solve", lambda *args, **own: solved.append(own["params"]) or solve(*args, **own)
+        module, "solutions_of", lambda runs: solved.extend(run.params for run in runs) or solve(runs)
     )
     first = quick("simple", {"alpha": [1, 2]}, out=tmp_path / "s.npy", resume=True)
     more = quick("simple", {"alpha": [2, 3, 1]}, out=tmp_path / "s.npy", resume=True)
@@ -264,13 +333,13 @@ import os, sys, time
 import dae_sdc as ds
 from dae_sdc.run import sweep
 module = sys.modules[sweep.__module__]
-solve = module.solve
-def slow(*args, **settings):
+solve = module.solutions_of
+def slow(runs):
     with open("log", "a") as log:
-        log.write(f"{settings['params']['alpha']}\\n")
+        log.writelines(f"{run.params['alpha']}\\n" for run in runs)
     time.sleep(float(sys.argv[1]))
-    return solve(*args, **settings)
-module.solve = slow
+    return solve(runs)
+module.solutions_of = slow
 ds.sweep("simple", {"alpha": "1:12:12"}, sweeper="radau-iia-5", dt=0.05, points=5, out="s.npy", resume=True)
 """
 

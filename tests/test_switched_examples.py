@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from pySDC.core.hooks import Hooks
 from scipy.linalg import expm
 from scipy.optimize import brentq
 
@@ -57,6 +59,44 @@ def test_a_clutch_closes_sticks_and_slips(rtol: float) -> None:
     assert np.allclose(times_of(solution), [closes, slips], rtol=0.0, atol=10.0 * rtol)
     assert np.allclose(solution.u[-1], [fast, slow, 3.0], rtol=10.0 * rtol)
     assert solution(2.0)[2] == pytest.approx((2.0 * 3.0 + 0.5) / 3.0, abs=10.0 * rtol)
+
+
+def pushed(t: float, u: Any, du: Any) -> list[Any]:
+    """A block at rest, a push of 2 sin t, and Coulomb friction that holds 1."""
+    _, v, friction = u
+    return [du[0] - v, du[1] - 2.0 * np.sin(t) + friction, friction - np.sign(v)]
+
+
+@pytest.mark.parametrize("rtol", TOLERANCES)
+def test_a_block_at_rest_sticks_from_its_start_on(rtol: float) -> None:
+    begins = np.pi / 6.0
+    turns = brentq(lambda t: 2.0 * (np.cos(begins) - np.cos(t)) - t + begins, 2.0, 5.0, xtol=1e-15)
+    solution = ds.solve(pushed, u0=[0.0, 0.0, 0.0], t_end=4.0, rtol=rtol)
+    assert solution.success and "slides along 'sign(u[1])' from t=0 on" in solution.message
+    assert np.allclose(times_of(solution), [0.0, begins, turns], rtol=0.0, atol=10.0 * rtol)
+    assert np.diff(solution.t).min() > 1e-6  # without switches again and again before it sticks
+    times = np.array([0.0, 0.1, 0.3, 0.5])
+    assert np.allclose(solution(times)[:, 2], 2.0 * np.sin(times), rtol=0.0, atol=10.0 * rtol)
+    moves = np.linspace(0.6, 3.8, 9)
+    speeds = 2.0 * (np.cos(begins) - np.cos(moves)) - moves + begins
+    assert np.allclose(solution(moves)[:, 1], speeds, rtol=0.0, atol=10.0 * rtol)
+
+
+def test_a_run_that_sticks_from_its_start_on_goes_on_to_the_last_bit(tmp_path: Path) -> None:
+    class Break(Hooks):  # type: ignore[misc]
+        def post_step(self, step: Any, level_number: int) -> None:
+            if step.time + step.dt > 0.3:
+                raise KeyboardInterrupt
+
+    settings: dict[str, Any] = {"u0": [0.0, 0.0, 0.0], "t_end": 4.0, "rtol": 1e-8}
+    whole = ds.solve(pushed, **settings)
+    settings |= {"checkpoint": tmp_path / "pushed.npz", "every": 1}
+    with pytest.raises(KeyboardInterrupt):
+        ds.solve(pushed, hooks=[Break], **settings)
+    again = ds.solve(pushed, resume=True, **settings)
+    assert again.parameters["resumed_at"] < 0.3
+    assert np.array_equal(again.t, whole.t) and np.array_equal(again.u, whole.u)
+    assert np.array_equal(times_of(again), times_of(whole)) and again.message == whole.message
 
 
 @pytest.mark.parametrize("rtol", TOLERANCES)
@@ -190,6 +230,78 @@ def test_a_converter_of_valves_with_a_parameter_runs_into_discontinuous_conducti
     assert np.allclose(found, known, rtol=0.0, atol=10.0 * rtol * 1e-4)
     last = [solution["iL"][-1], solution["vC"][-1]]
     assert np.allclose(last, end, rtol=0.0, atol=10.0 * rtol * np.array([1.0, 6.0]))
+
+
+IDEAL_CHOPPER = """model Ideal_chopper "A diode without resistance, and a Boolean that tells of it alone"
+  Real i(start=0, fixed=true), v(start=0, fixed=true), x, transistor, diode, s;
+  Boolean on = mod(time, 1) < 0.4, off;
+equation
+  der(i) = x - v;
+  2*der(v) = i - v/30;
+  transistor + diode = i;
+  if on then x = 10; else transistor = 0; end if;
+  off = s < 0;
+  -x = if off then s else 0;
+  diode = if off then 0 else s;
+  annotation(experiment(StopTime=1000));
+end Ideal_chopper;
+"""
+
+
+@pytest.mark.parametrize("rtol", TOLERANCES)
+def test_a_boolean_that_tells_of_a_diode_hides_no_mode_in_a_long_run(rtol: float) -> None:
+    """The first five of a thousand periods, of which the run is to end by an event."""
+    a = np.array([[0.0, -1.0, 0.0], [0.5, -1.0 / 60.0, 0.0], [0.0, 0.0, 0.0]])
+    driven, coil_off = a.copy(), a.copy()
+    driven[0, 2] = 10.0
+    coil_off[:2, 0] = coil_off[0, 1] = 0.0
+    state, known = np.array([0.0, 0.0, 1.0]), []
+    for k in range(5):
+        state, rest = expm(0.4 * driven) @ state, 0.6
+        known += [k + 0.4, k + 1.0]
+        if (expm(rest * a) @ state)[0] < 0.0:
+            zero = brentq(lambda t, s=state: (expm(t * a) @ s)[0], 0.0, rest, xtol=1e-15)
+            state, rest = expm(zero * a) @ state, rest - zero
+            state[0] = 0.0
+            known.insert(-1, k + 0.4 + zero)
+            state = expm(rest * coil_off) @ state
+        else:
+            state = expm(rest * a) @ state
+    assert len(known) == 12
+    solution = ds.solve(read_modelica_text(IDEAL_CHOPPER), events="time - 5; terminal", rtol=rtol)
+    assert "ended at event" in solution.message, solution.message
+    found = np.unique(times_of(solution).round(14))
+    assert np.allclose(found, known[:-1], rtol=0.0, atol=10.0 * rtol)
+    last = [solution["i"][-1], solution["v"][-1]]
+    assert np.allclose(last, state[:2], rtol=0.0, atol=10.0 * rtol * (1.0 + np.abs(state[:2])))
+
+
+# Modelica with noEvent and smooth, ends, values at t = 1, and times at which a value or a slope jumps.
+WITHOUT_EVENTS = {
+    "an outlet": ("h(start=1)", "der(h) = -noEvent(if h > 0 then sqrt(h) else 0);", 0.0, 0.25, []),
+    "a ramp": ("h(start=0)", "der(h) = smooth(0, if time < 1 then time else 1);", 2.5, 0.5, [1.0]),
+    "a jump": ("h(start=0)", "der(h) = 1.5 + noEvent(if h > 0.5 then -1 else 1);", 1.9, 0.9, [0.2]),
+}
+
+
+@pytest.mark.parametrize("rtol", TOLERANCES)
+@pytest.mark.parametrize("name", WITHOUT_EVENTS)
+def test_what_is_written_without_events_is_right_all_the_same(name: str, rtol: float) -> None:
+    start, equation, end, at_one, jumps = WITHOUT_EVENTS[name]
+    declared = start.replace(")", ", fixed=true)")
+    solution = ds.solve(
+        read_modelica_text(f"model W Real {declared}; equation {equation} end W;"), t_end=3.0, rtol=rtol
+    )
+    assert solution.success, solution.message
+    assert np.allclose([solution["h"][-1], solution(1.0)[0]], [end, at_one], rtol=0.0, atol=10.0 * rtol)
+    assert np.allclose(times_of(solution), jumps, rtol=0.0, atol=10.0 * rtol)
+
+
+def test_what_jumps_without_an_impulse_is_told_without_one() -> None:
+    """ModelicaSpecification 2411."""
+    text = "model M Real x; equation if time < 0.5 then der(x) = 10; else x = -5; end if; end M;"
+    solution = ds.solve(read_modelica_text(text), t_end=1.0, rtol=1e-6)
+    assert "'x' jumps from 5 to -5" in solution.message and "impulse" not in solution.message
 
 
 @pytest.mark.parametrize("rtol", TOLERANCES)

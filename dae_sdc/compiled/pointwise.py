@@ -51,6 +51,58 @@ class PointMemory(ctypes.Structure):
     ]
 
 
+MOST_HIDDEN_ITERATIONS = 10  # Largest number of Newton iterations of a stage of hidden constraints.
+ROUND_OFF = 1e-13  # Relative change of the values up to which the iteration at a time ends.
+ROUNDING = 2.0**-50  # Rounding of the terms of an equation, relative to their sum.
+# Largest relative change in the last iteration; a larger one counts as a failure.
+ACCEPTED_CHANGE = 1e-9
+# Largest change, relative to the size of the unknown, of values that a stage does not fully determine;
+# beyond it the iteration counts as converged to another solution.
+LARGEST_SHIFT = 0.05
+# Largest ratio of the moves of values that follow their rates to those of values that do not.
+MOVES = 2.0
+
+
+class StageMemory(ctypes.Structure):
+    """A stage of hidden constraints: addresses of integers unless said."""
+
+    _fields_ = fields(
+        ctypes.c_int64,
+        "program",  # address of a function that computes the equations and their partial derivatives
+        "rows columns entries",  # numbers of equations, of values solved for, and of partial derivatives
+        "linear linear_following",  # 1 for equations that are linear in them, and in what follows them too
+        "jets follower",  # numbers of the values, and of those that follow them, -1 without one, (columns,)
+        # Of each partial derivative the row, the column, and that of the value that is followed, or -1.
+        "row column followed",
+        "small",  # integers of 32 bits for LAPACK, (4,)
+    )
+
+
+STAGE_BYTES = ctypes.sizeof(StageMemory)
+
+
+class HiddenMemory(ctypes.Structure):
+    """All stages, and what they are solved on: addresses of doubles unless said."""
+
+    _fields_ = fields(
+        ctypes.c_int64,
+        "stages p dgetrf dgetrs",  # stages one behind the other, parameters, functions of LAPACK
+        "count values n rated",  # numbers of stages, of values, of unknowns, and of those with a rate
+        "states rates",  # integers: numbers of the values, and below them those of their unknowns
+        "weights largest is_state before other",  # (values,), the last two for one more, which is 0
+        "sizes",  # of the unknowns, (n,)
+        "out matrix system right step start",  # of a stage
+        "pivots",  # integers of 32 bits
+    )
+
+
+@functools.cache
+def correct_hidden() -> Any:
+    """Makes rows of values at times, for steps, satisfy the stages at an address; writes where it did."""
+    kind = ctypes.PYFUNCTYPE(ctypes.c_int64, *6 * [ctypes.c_int64])
+    return kind(entry("dae_sdc.compiled.hidden:correct").address)
+
+
 @functools.cache
 def _solve() -> Any:
     """Solves the pairs of the memory at an address, from one on; the first that is left to Python."""

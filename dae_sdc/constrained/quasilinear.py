@@ -29,6 +29,7 @@ from dae_sdc.dae.memory import STEP
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.dae.values import real_numbers, unguarded
 from dae_sdc.errors import EvaluationError, InconsistentStateError, InputError, SingularMatrixError
+from dae_sdc.jets.projection import EquationFunctions, project
 from dae_sdc.registry import unknown
 
 # Reciprocal condition of the matrix with rows and columns of size 1, below which it counts as singular.
@@ -36,11 +37,6 @@ LEAST_CONDITION: Final = 1e-13
 ROW_ROUND_OFF: Final = 1e-14  # Part of the largest row below which another row is nothing but round-off.
 # Part of a row that is independent of those before it, below which it counts as dependent.
 LEAST_INDEPENDENCE: Final = 1e-11
-PROJECTION_ITERATIONS: Final = 50  # Largest number of Newton iterations of a projection.
-# CONVERGED_CHANGE, STALLED_CHANGE: relative change that ends a projection at once, and where changes no
-# longer become half as large.
-CONVERGED_CHANGE: Final = 1e-15
-STALLED_CHANGE: Final = 1e-12
 # Largest constraint relative to its scale at a point that counts as a solution; it is mostly round-off.
 LARGEST_PROJECTED_VIOLATION: Final = 1e-8
 
@@ -111,29 +107,6 @@ def _reason(A: Vector, B: Vector | None, G: Vector, names: Sequence[str], what: 
         f"A of {what} is not regular on the kernel of the constraint Jacobian; every direction that the "
         f"constraints leave free needs a mass"
     )
-
-
-def nearest_point(
-    point: Vector,
-    constraint: Callable[[Vector], Vector],
-    jacobian: Callable[[Vector], Vector],
-    scale: Callable[[Vector], Vector],
-) -> Vector | None:
-    """The nearest point that fulfils constraints, by Newton's method on [x - x0 + G^T l; g(x)] = 0."""
-    # Second derivatives of g are left out, so that far away convergence is linear.
-    # Shapes: point (n,) -> (n,).
-    x, before = point.copy(), np.inf
-    for _ in range(PROJECTION_ITERATIONS):
-        g, G, back = constraint(x), jacobian(x), point - x
-        if not (np.isfinite(g).all() and np.isfinite(G).all()):
-            return None
-        step = back - np.linalg.lstsq(G, g + G @ back, rcond=None)[0]
-        x = x + step
-        change = float((np.abs(step) / (1e-300 + np.abs(x).max())).max())
-        if change <= CONVERGED_CHANGE or STALLED_CHANGE >= change >= 0.5 * before:
-            break
-        before = change
-    return x if (np.abs(constraint(x)) <= LARGEST_PROJECTED_VIOLATION * scale(x)).all() else None
 
 
 class ConstraintManifold(CompiledParts):
@@ -213,15 +186,15 @@ class ConstraintManifold(CompiledParts):
     ) -> Vector:
         """The nearest point at which the constraints of its state hold; an error says ``what`` is not."""
         count = len(point)  # the last of the unknowns that constraints bind
-        nearest = nearest_point(
-            point,
+        equations = EquationFunctions(
             lambda x: self._part("g", t, *state(x)),
             lambda x: self._part("dg", t, *state(x))[:, -count:],
             lambda x: self._scale(t, *state(x)),
         )
-        if nearest is None:
+        found = project(point, equations, sizes=np.abs(point).max(initial=0.0))
+        if (np.abs(found.after) > LARGEST_PROJECTED_VIOLATION * self._scale(t, *state(found.x))).any():
             raise InconsistentStateError(f"found no {what}")
-        return nearest
+        return found.x
 
     def packed(
         self, q: npt.ArrayLike, v: npt.ArrayLike | None = None, multipliers: npt.ArrayLike = ()

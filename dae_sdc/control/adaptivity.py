@@ -11,7 +11,7 @@ import numpy as np
 
 from dae_sdc.control.driver import MarkingControl, StepRequests, driver_of
 from dae_sdc.control.events import unknowns_looked_at
-from dae_sdc.dae.consistency import begin_scales
+from dae_sdc.dae.consistency import begin_scales, remember, restore
 from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.newton import undetermined
 from dae_sdc.dae.scales import Scales, measured_noise
@@ -287,14 +287,26 @@ class AdaptivityDAE(StepRequests, MarkingControl):
         self._shortest = SHORTEST_STEP * span if tolerance.atol is None else 0.0
         self._next = int(np.searchsorted(self._targets, t0, side="right"))
         self.sizes.target = self._targets[min(self._next, len(self._targets) - 1)]
-        if t_end is None or not L.prob.run_scales.begun:
+        anew = t_end is None or not L.prob.run_scales.begun
+        # A run with the same numbers has kept its sizes, and of dense equations its first step.
+        key, before, known = self.begins
+        first = None if known is None or t_end is not None else restore(L.prob, known)
+        if anew and first is None:
             self._begin_scales(L, t0, u0)
-        given = self.params.dt_first
-        self.sizes.wanted = self._first_step(L, u0, t0) if given is None else given
+        if anew:
+            self._begin_between(L)
+        if first is not None:
+            L.sweep.make_ready(u0, t0)
+        else:
+            given = self.params.dt_first
+            first = self._first_step(L, u0, t0) if given is None else given
+            if t_end is None and L.prob.sparsity is None:  # sparse ones begin with the pivots of this look
+                remember(L.prob, key, before, first)
+        self.sizes.wanted = first
         L.params.dt = clipped(self.sizes, t0)
 
     def _begin_scales(self, L: Any, t0: float, u0: Any) -> None:
-        """Estimate the sizes of unknowns, the noise of the equations, and what counts between the nodes."""
+        """Estimate the sizes of unknowns, and the noise of the equations."""
         tolerance, span = L.sweep.tolerance, self._span
         L.prob.noise = None
         begin_scales(L.prob, u0, t0, span, tolerance.rtol, tolerance.atol)
@@ -308,7 +320,13 @@ class AdaptivityDAE(StepRequests, MarkingControl):
         if located is not None:
             self.params.read = unknowns_looked_at(L.prob, located.params.events, u0, t0)
             self.params.between = max(FUNCTIONS * int(self.params.read.any()), self.params.between)
-        steep = np.isin(np.arange(L.prob.n), getattr(L.prob, "peaks_read", [])) & L.prob.is_algebraic
+
+    def _begin_between(self, L: Any) -> None:
+        """Tell by what weights errors between the nodes count, where they do."""
+        tolerance, peaks = L.sweep.tolerance, getattr(L.prob, "peaks_read", ())
+        if not (self.params.between or len(peaks)):
+            return
+        steep = np.isin(np.arange(L.prob.n), peaks) & L.prob.is_algebraic
         if self.params.between or steep.any():
             # Errors of algebraic unknowns of index 1 do not follow from their polynomials: the equations give
             # them. Those of index 2 have u' of others between the nodes.

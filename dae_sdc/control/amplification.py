@@ -166,7 +166,7 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
     def _growth(self, piece: Piece, step: LinearStep, h: float) -> float:
         """Logarithm of the growth by the method in the last steps, or those ahead at the start."""
         options, last, self._terms = self.options, piece.times[-1], piece.equations
-        if not piece.turns(piece.mass(last), piece.mass(last - h)):
+        if not piece.turns(last, last - h):
             return 0.0
         mass, stiffness = piece.matrices(last)
         index = max(piece.problem.index or 0, pencil_index(mass, stiffness, options) or 0, 2)

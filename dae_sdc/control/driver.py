@@ -137,6 +137,8 @@ class StepRequests:
     """What events ask of the sizes of steps."""
 
     _given: float | None = None  # The size of the next step, where it is told.
+    # What tells the run from others, what was counted before it, and what is kept for it from one like it.
+    begins: tuple[Any, Any, Any] = None, None, None
 
     def repeat_step(self, dt: float) -> None:
         """Let the next step have this size: the repetition of one that has been accepted."""
@@ -330,7 +332,7 @@ class StepDriver(Control):
         if S.status.restart:
             self._ended = True
             if events is not None:
-                events.leave_step()
+                events.aim = None
             return
         self._come_to = self._end_of(S.levels[0])
         if events is None:

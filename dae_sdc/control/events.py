@@ -22,7 +22,7 @@ from dae_sdc.control.driver import MarkingControl, driver_of
 from dae_sdc.control.hooks import unconverged
 from dae_sdc.dae.branches import SIDE_SLACK, TIE, SamplingOptions, are_resolved, samples
 from dae_sdc.dae.declaration import names_given
-from dae_sdc.dae.interpolant import HERMITE, DenseOutput, Scheme, step_data, steps_of_stages
+from dae_sdc.dae.interpolant import HERMITE, DenseOutput, Scheme, StepsInRow, step_data
 from dae_sdc.dae.newton_checks import directions
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
@@ -675,7 +675,7 @@ def _sampled_ahead(
         for place, pair, values in zip(places, pairwise(states), stages, strict=True)
     ]
     if taken.collocation:
-        data = steps_of_stages(places, taken.nodes, taken.u, n_slopes, taken.n_integrated)
+        data = StepsInRow(taken, n_slopes)
         scheme, rows = data[0].scheme, np.array([step.rows for step in data])
         points = _samples(scheme.points)
         stays = (rows == rows[:, :1]).all(axis=1) & (taken.du[:, -1] == 0.0)
@@ -797,7 +797,8 @@ class _Functions:
         for row, watch in zip(table, self.events, strict=False):
             row[:] = 1.0  # of an event whose times are known, at which steps end
             if watch.event.times is None:
-                row[:] = [watch.event.function(u, t) for u, t in zip(states, at, strict=True)]
+                several = getattr(watch.event.function, "at", None)
+                row[:] = several(values, times) if several else list(map(watch.event.function, states, at))
         return _Sampled(step, thetas, thetas.index(1.0) + 1, states, at, table)
 
     def switch_table(self, P: ProblemDAE, u: Vector, t: Vector) -> Vector:
@@ -882,7 +883,7 @@ class LocateEvents(MarkingControl):
         self.message, self.finished = "", False
         self.behind: tuple[float, Vector] | None = None  # A time, and u and u' behind its last changes.
         self.sliding: Sliding | None = None
-        self._aim: _Aim | None = None
+        self.aim: _Aim | None = None  # To be forgotten where something else lets the step be repeated.
         self._most_ahead = FEWEST_AHEAD
         self._left: _Sampled | None = None  # The step that was left to the controller.
         self._switched: list[_Watch] = []
@@ -944,7 +945,7 @@ class LocateEvents(MarkingControl):
                 watch.side = int(np.sign(value))
                 watch.tolerance = SIDE_SLACK if abs(value) <= SIDE_SLACK else 0.0
             u0 = self._behind_all_changes(P, u0, t0, h)
-        if all(watch.tolerance == 0.0 for watch in self.switches):
+        if all(watch.tolerance == 0.0 for watch in self.switches) or self._slides_at_once(P, t0, u0, h):
             return u0
         start = MeshDAE(u0)  # of a jump that has a value of its own on its border
         jump_behind(P, start, t0, h)
@@ -972,7 +973,7 @@ class LocateEvents(MarkingControl):
 
     def pack(self) -> dict[str, Any]:
         """The state within a block of steps, for another rank."""
-        watches, aim = self.watches, self._aim
+        watches, aim = self.watches, self.aim
         return self.get_state() | {
             "aim": None if aim is None else (watches.index(aim.watch), *aim[1:]),
             "switched": [watches.index(watch) for watch in self._switched],
@@ -983,7 +984,7 @@ class LocateEvents(MarkingControl):
         """Take what :meth:`pack` gave."""
         self.set_state(packed)
         watches, aim = self.watches, packed["aim"]
-        self._aim = None if aim is None else _Aim(watches[aim[0]], *aim[1:])
+        self.aim = None if aim is None else _Aim(watches[aim[0]], *aim[1:])
         self._switched = [watches[number] for number in packed["switched"]]
         self.finished, self.message, self._told = packed["ended"]
 
@@ -1008,7 +1009,7 @@ class LocateEvents(MarkingControl):
         if self._driven or not S.status.done:
             return
         if S.status.restart:
-            self._aim = None
+            self.aim = None
             return
         wanted = self.examine(S)
         if wanted is not None:
@@ -1018,9 +1019,9 @@ class LocateEvents(MarkingControl):
     def examine(self, S: Any) -> float | None:
         """Keep the zeros on an accepted step and return None, or return the size with which to repeat it."""
         if self.params.requires_convergence and unconverged(S):
-            self._aim = None
+            self.aim = None
             return None
-        aim, step = self._aim, AcceptedStep.of(S.levels[0], self.params.n_slopes)
+        aim, step = self.aim, AcceptedStep.of(S.levels[0], self.params.n_slopes)
         time, dt, floor = float(step.time), float(step.dt), step.rounding
         if aim is None:
             self._usual = step.dt
@@ -1043,14 +1044,14 @@ class LocateEvents(MarkingControl):
             leader = next(watch for theta, watch in stops if theta == first)
             if first <= max(START_SLACK, floor):
                 return self._stop_at_start(step.level, scans, first)
-            self._aim = _Aim(leader, whole, attempts + 1)
+            self.aim = _Aim(leader, whole, attempts + 1)
             return first * dt
         if aim is not None and all(watch is not aim.watch or theta > 1.0 + near for theta, watch in stops):
             further = _further(aim, _along(self.functions.of_watch(step.level.prob, aim.watch), sampled))
             if further is not None and 1.0 + near < further and further * dt < whole:
-                self._aim = _Aim(aim.watch, whole, attempts + 1)
+                self.aim = _Aim(aim.watch, whole, attempts + 1)
                 return further * dt
-        self._aim = None
+        self.aim = None
         # Zeros from ``end`` on count as being there.
         self._take_zeros(sampled, scans, near, 1.0 if aim is None and not stops else 1.0 - near)
         return None
@@ -1081,7 +1082,7 @@ class LocateEvents(MarkingControl):
     @property
     def steps_ahead(self) -> int:
         """Number of steps that may be taken before they are looked at; 0 where one is to end at a zero."""
-        return self._most_ahead if self._aim is None else 0
+        return self._most_ahead if self.aim is None else 0
 
     def look_ahead(self, L: Any, start: MeshDAE, taken: Taken) -> int:
         """The number of steps taken ahead before the first in which the run may have to stop."""
@@ -1104,10 +1105,6 @@ class LocateEvents(MarkingControl):
         self._most_ahead = min(MOST_STEPS, 2 * self._most_ahead) if plain == count else FEWEST_AHEAD
         return plain
 
-    def leave_step(self) -> None:
-        """Forget the zero that a step was to end at, as something else lets it be repeated."""
-        self._aim = None
-
     def interrupts(self, t: float) -> bool:
         """Whether the run ends at the end t of an accepted step, or other equations hold from there on."""
         return self.finished or bool(self._switched) or bool(self._steps.at_stop(t))
@@ -1126,7 +1123,7 @@ class LocateEvents(MarkingControl):
             elif watch.event.counts(side):
                 watch.set_side((side, state[2], state[2]))
                 self._keep(watch, L.time, L.u[0], side)
-        self._aim = None
+        self.aim = None
         return float(L.dt)
 
     def _keep(self, watch: _Watch, t: float, u: Vector, side: int, within: Any = None) -> None:
@@ -1232,6 +1229,18 @@ class LocateEvents(MarkingControl):
                 self.finished, self.sliding = True, Sliding(number, t, _copied(u))
                 return True
         return False
+
+    def _slides_at_once(self, P: ProblemDAE, t: float, u: MeshDAE, h: float) -> bool:
+        """Whether a run begins at the zero of a switch to which both sides lead back."""
+        for number, watch in enumerate(self.switches if self.params.slides else ()):
+            function, back = self.functions.of_watch(P, watch), list[float]()
+            for side in (-watch.side, watch.side) if watch.tolerance and not watch.is_kink else ():
+                P.hold_sides(tuple(side if other is watch else other.side for other in self.switches))
+                behind = consistent_restart(P, u, t, h, False, self._jumps)
+                back.append(0.0 if behind.polynomial is None else -side * function(_ahead(behind, h), t + h))
+            if min(back, default=0.0) > watch.tolerance:
+                self.finished, self.sliding = True, Sliding(number, t, _copied(u))
+        return self.finished
 
     def _check_progress(self, t: float, chain: Sequence[str]) -> None:
         if not self._switched:
@@ -1434,9 +1443,7 @@ def accurate_slopes(sweeper: type[Any], problem: ProblemDAE) -> int:
     method = getattr(sweeper, "method", None)
     if problem.index not in (0, 1) or not (method is None or method.stiffly_accurate):
         return 0
-    if problem.index == 0:
-        return problem.n
-    return problem.n_diff if problem.n_diff < problem.n else 0
+    return problem.n if problem.index == 0 else problem.n_diff * (problem.n_diff < problem.n)
 
 
 def _require_as_many(P: ProblemDAE, method: str, given: int, count: int, t: float) -> None:
@@ -1454,6 +1461,7 @@ def _checked(event: Event) -> Event:
     def function(u: MeshDAE, t: float) -> float:
         return continuous(own(u, t), f"event '{event.name}'", t)
 
+    vars(function).update(at=getattr(event.function, "at", None))
     return replace(event, function=function)
 
 

@@ -18,10 +18,10 @@ from dae_sdc.dae.interpolant import (
     STENCIL,
     DenseOutput,
     StepData,
+    StepsInRow,
     round_off_of_times,
     step_data,
     steps_of_ends,
-    steps_of_stages,
 )
 from dae_sdc.dae.memory import COUNTERS, counts_of
 from dae_sdc.dae.state import Vector
@@ -77,9 +77,8 @@ class LogGlobalErrorPostStepDifferentialVariable(_LogErrorPostStep):
 
     Examples
     --------
-    >>> hooks = [ds.LogGlobalErrorPostStepDifferentialVariable]
-    >>> solution = ds.solve("simple", dt=0.1, nsweeps=1, hooks=hooks)
-    >>> sorted({key.type for key in solution.log})
+    >>> log = ds.solve("simple", dt=0.1, hooks=[ds.LogGlobalErrorPostStepDifferentialVariable]).log
+    >>> sorted({key.type for key in log})
     ['e_global_differential_post_step']
     """
 
@@ -91,9 +90,8 @@ class LogGlobalErrorPostStepAlgebraicVariable(_LogErrorPostStep):
 
     Examples
     --------
-    >>> hooks = [ds.LogGlobalErrorPostStepAlgebraicVariable]
-    >>> solution = ds.solve("simple", dt=0.1, nsweeps=1, hooks=hooks)
-    >>> sorted({key.type for key in solution.log})
+    >>> log = ds.solve("simple", dt=0.1, hooks=[ds.LogGlobalErrorPostStepAlgebraicVariable]).log
+    >>> sorted({key.type for key in log})
     ['e_global_algebraic_post_step']
     """
 
@@ -101,15 +99,12 @@ class LogGlobalErrorPostStepAlgebraicVariable(_LogErrorPostStep):
 
 
 class LogGlobalErrorPostIterationDifferentialVariable(_LogErrorPostIteration):
-    """Largest error of the differential unknowns after each iteration.
-
-    It is logged as ``e_global_differential_post_iteration``.
+    """Largest error of the differential unknowns after each iteration, logged as the example shows.
 
     Examples
     --------
-    >>> hooks = [ds.LogGlobalErrorPostIterationDifferentialVariable]
-    >>> solution = ds.solve("simple", dt=0.1, nsweeps=1, hooks=hooks)
-    >>> sorted({key.type for key in solution.log})
+    >>> log = ds.solve("simple", dt=0.1, hooks=[ds.LogGlobalErrorPostIterationDifferentialVariable]).log
+    >>> sorted({key.type for key in log})
     ['e_global_differential_post_iteration']
     """
 
@@ -117,15 +112,12 @@ class LogGlobalErrorPostIterationDifferentialVariable(_LogErrorPostIteration):
 
 
 class LogGlobalErrorPostIterationAlgebraicVariable(_LogErrorPostIteration):
-    """Largest error of the algebraic unknowns after each iteration.
-
-    It is logged as ``e_global_algebraic_post_iteration``.
+    """Largest error of the algebraic unknowns after each iteration, logged as the example shows.
 
     Examples
     --------
-    >>> hooks = [ds.LogGlobalErrorPostIterationAlgebraicVariable]
-    >>> solution = ds.solve("simple", dt=0.1, nsweeps=1, hooks=hooks)
-    >>> sorted({key.type for key in solution.log})
+    >>> log = ds.solve("simple", dt=0.1, hooks=[ds.LogGlobalErrorPostIterationAlgebraicVariable]).log
+    >>> sorted({key.type for key in log})
     ['e_global_algebraic_post_iteration']
     """
 
@@ -139,9 +131,8 @@ class LogSolutionAtNodes(Hooks):  # type: ignore[misc]
 
     Examples
     --------
-    >>> hooks = [ds.LogSolutionAtNodes]
-    >>> solution = ds.solve("simple", dt=0.1, nsweeps=1, hooks=hooks)
-    >>> sorted({key.type for key in solution.log})
+    >>> log = ds.solve("simple", dt=0.1, hooks=[ds.LogSolutionAtNodes]).log
+    >>> sorted({key.type for key in log})
     ['du_nodes', 't_nodes', 'u_nodes']
     """
 
@@ -207,7 +198,7 @@ class StepRecord(Hooks):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
         self.rows = Steps()
-        self.new: list[dict[str, Any]] = []
+        self.new: list[tuple[Any, ...]] = []  # What :meth:`Steps.extend` takes of each.
         self.rejected = 0
         self._before: dict[int, list[int]] = {}
 
@@ -239,20 +230,15 @@ class StepRecord(Hooks):  # type: ignore[misc]
         if getattr(sweep, "failure", None) is not None:
             return
         time, dt, end, polynomial = L.time, L.dt, L.uend.view(np.ndarray), L.uend.polynomial
-        row = {
-            "t": self._end(time + dt),
-            "u": end,
-            "du": polynomial.derivative_at_end(),
-            "residual": L.status.residual,
-            "sweeps": getattr(sweep, "initial_sweeps", 0) + step.status.iter * L.params.nsweeps,
-        }
-        for name, now, then in zip(COUNTERS, counts_of(L.prob), self._before[step.status.slot], strict=True):
-            row[name] = now - then
+        sweeps = getattr(sweep, "initial_sweeps", 0) + step.status.iter * L.params.nsweeps
+        counts = np.array([sweeps, *np.subtract(counts_of(L.prob), self._before[step.status.slot])])
+        dense = []
         if self.dense:
             u0, collocation = L.u[0], getattr(sweep, "collocation", True)
-            start, carried = u0.view(np.ndarray), u0.polynomial
-            row["dense"] = step_data(time, dt, start, end, polynomial, collocation, self.n_slopes, carried)
-        self.new.append(row)
+            about = u0.view(np.ndarray), end, polynomial, collocation, self.n_slopes, u0.polynomial
+            dense.append(step_data(time, dt, *about))
+        slope = polynomial.derivative_at_end()
+        self.new.append((self._end(time + dt), L.status.residual, end[None], slope[None], counts, dense))
         if not self.collects:
             self.keep(self.take())
 
@@ -261,13 +247,13 @@ class StepRecord(Hooks):  # type: ignore[misc]
         nodes, ends, u, du = taken.nodes, taken.starts + taken.sizes, taken.u, taken.du
         if self.interval is not None:
             ends = np.array([self._end(time) for time in ends.tolist()])
-        dense = []
+        dense: Sequence[StepData] = []
         if self.dense:
-            places = zip(taken.starts.tolist(), taken.sizes.tolist(), strict=True)
             # The start of a step stands before its stages: it is the last stage of the one before.
             if taken.collocation:
-                dense = steps_of_stages(places, nodes, u, self.n_slopes, taken.n_integrated)
+                dense = StepsInRow(taken, self.n_slopes)
             else:
+                places = zip(taken.starts.tolist(), taken.sizes.tolist(), strict=True)
                 dense = steps_of_ends(places, u[:: len(nodes)], taken.slope, du[:, -1])
         counts, residuals = np.column_stack([taken.sweeps, taken.counts]), taken.residuals
         self.rows.extend(ends, residuals, u[len(nodes) :: len(nodes)], taken.slopes_at_end(), counts, dense)
@@ -286,16 +272,16 @@ class StepRecord(Hooks):  # type: ignore[misc]
         rounding = count * float(np.finfo(float).eps) * max(abs(start), abs(end))
         return on_grid if abs(on_grid - time) <= GRID_SLACK * dt + rounding else time
 
-    def take(self) -> list[dict[str, Any]]:
+    def take(self) -> list[tuple[Any, ...]]:
         """The steps that are not yet in ``rows``; from then on they are the caller's."""
         new, self.new = self.new, []
         return new
 
-    def keep(self, rows: list[dict[str, Any]]) -> None:
+    def keep(self, rows: list[tuple[Any, ...]]) -> None:
         """Add accepted steps."""
         for row in rows:
-            self.rows.append(row)
-            self.show_progress(float(row["t"]))
+            self.rows.extend(*row)
+            self.show_progress(float(row[0]))
 
     def show_progress(self, time: float) -> None:
         """Called with the end of each accepted step, or of the last of several; for a progress bar."""
@@ -397,16 +383,16 @@ class Steps(Sequence[dict[str, Any]]):
         # In a row of the first: end of the step, residual, u and u'. Rows from ``_used`` on are not rows yet:
         # it changes last, so that an interrupt finds whole ones only.
         self._values, self._counts = np.empty((0, 2)), np.empty((0, len(COUNTS)), dtype=np.int64)
-        self._dense: list[StepData] = []
+        self._dense: Sequence[StepData] = []
         self._used = 0
 
     def __len__(self) -> int:
         return self._used
 
     @property
-    def dense(self) -> list[StepData]:
+    def dense(self) -> Sequence[StepData]:
         """What dense output needs of each step; empty where it is not kept."""
-        return self._dense[: self._used]
+        return self._dense if len(self._dense) == self._used else self._dense[: self._used]
 
     @overload
     def __getitem__(self, at: int) -> dict[str, Any]: ...
@@ -420,12 +406,7 @@ class Steps(Sequence[dict[str, Any]]):
         n = len(values) // 2 - 1
         row = {"t": float(values[0]), "u": values[2 : 2 + n], "du": values[2 + n :]}
         row |= {"residual": float(values[1]), **dict(zip(COUNTS, counts, strict=True))}
-        return row | ({"dense": self._dense[number]} if self._dense else {})
-
-    def append(self, row: Mapping[str, Any]) -> None:
-        """Add a step."""
-        counts, dense = [row[name] for name in COUNTS], [row["dense"]] if "dense" in row else []
-        self.extend(row["t"], row["residual"], row["u"][None], row["du"][None], counts, dense)
+        return row | ({"dense": self._dense[number]} if len(self._dense) else {})
 
     def extend(
         self, ends: Any, residuals: Any, u: Vector, du: Vector, counts: Any, dense: Sequence[StepData]
@@ -436,7 +417,11 @@ class Steps(Sequence[dict[str, Any]]):
         new = self._room(count, n)
         values, self._counts[new] = self._values[new], counts
         values[:, 0], values[:, 1], values[:, 2 : 2 + n], values[:, 2 + n :] = ends, residuals, u, du
-        self._dense[new] = dense
+        if not new.start:
+            self._dense = dense  # as they came: of a run without others few are asked for
+        else:
+            self._dense = kept = self._dense if isinstance(self._dense, list) else list(self._dense)
+            kept[new] = dense
         self._used = new.stop
 
     def fit(self) -> None:
@@ -462,16 +447,17 @@ class Steps(Sequence[dict[str, Any]]):
 
     def columns(self, start: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """All rows as arrays by name, with the values of ``start`` in front; without ``dense``."""
-        values, counts = [self._values[: self._used]], [self._counts[: self._used]]
-        if start is not None:
-            row = np.concatenate([[start["t"], start["residual"]], start["u"], start["du"]])
-            values = [row[None], values[0].reshape(-1, len(row))]
-            counts.insert(0, np.zeros((1, len(COUNTS)), dtype=np.int64))
-        n = values[0].shape[1] // 2 - 1
-        place: dict[str, Any] = {"t": 0, "residual": 1, "u": slice(2, 2 + n), "du": slice(2 + n, None)}
-        parts: list[tuple[str, Any, Any]] = [(name, at, values) for name, at in place.items()]
-        parts += [(name, at, counts) for at, name in enumerate(COUNTS)]
-        return {name: np.concatenate([part[:, at] for part in arrays]) for name, at, arrays in parts}
+        *several, counts = self.arrays()
+        columns = dict(zip(("t", "residual", "u", "du", *COUNTS), [*several, *counts.T], strict=True))
+        if start is None:
+            return {name: column.copy() for name, column in columns.items()}
+        first: dict[str, Any] = dict.fromkeys(COUNTS, 0) | dict(start)
+        return {k: np.append(first[k], x).reshape(-1, *np.shape(first[k])) for k, x in columns.items()}
+
+    def arrays(self) -> tuple[Vector, Vector, Vector, Vector, NDArray[np.int64]]:
+        """Ends (K,), residuals (K,), u (K, n), u' (K, n) and counts (K, 6), as views until rows come."""
+        values, du = self._values[: self._used], self._values.shape[1] // 2 + 1
+        return values[:, 0], values[:, 1], values[:, 2:du], values[:, du:], self._counts[: self._used]
 
     def since(self, first: int) -> Steps:
         """A copy without the rows before ``first``."""
@@ -496,18 +482,17 @@ class Samples:
         self.u, self.du = np.empty((count, n)), np.empty((count, n))  # the first ``done`` rows are known
         self.sizes = np.zeros(count)  # of the steps in which the times lie; 0 at the ends of steps
         # Largest residual, and counts, of the steps that ended since the previous time.
-        self.per_step: dict[str, NDArray[Any]] = {"residual": np.zeros(count)}
-        self.per_step |= {name: np.zeros(count, dtype=np.int64) for name in COUNTS}
-        self.largest, self.total = np.abs(u0), dict.fromkeys(COUNTS, 0)
+        self.residuals, self.counts = np.zeros(count), np.zeros((count, len(COUNTS)), dtype=np.int64)
+        self.largest, self.total = np.abs(u0), np.zeros(len(COUNTS), dtype=np.int64)
         # Where the kept steps begin, and from how many of them values were sampled.
         self._start, self._settled = (t0, u0, du0), 0
 
     def advance(self, record: StepRecord) -> None:
         """Sample values from steps with enough others after them, and drop steps no longer needed."""
         stop = len(record.rows) - STENCIL
-        columns = self._look(record.rows, stop)
-        first = stop - STENCIL
-        start = columns["t"][first - 1], columns["u"][first - 1], columns["du"][first - 1]
+        self._look(record.rows, stop)
+        first, (ends, _, u, du, _) = stop - STENCIL, record.rows.arrays()
+        start = ends[first - 1], u[first - 1].copy(), du[first - 1].copy()
         kept = record.rows.since(first)
         # In one assignment, so that an interrupt finds all of them before or after it.
         self._start, self._settled, record.rows = start, STENCIL, kept
@@ -515,20 +500,20 @@ class Samples:
     def ended(self, rows: Steps) -> Samples:
         """A copy as if the run had ended with its last step; this object may continue."""
         ended = copy(self)
-        ended.u, ended.du, ended.sizes = self.u.copy(), self.du.copy(), self.sizes.copy()
-        ended.per_step = {name: summary.copy() for name, summary in self.per_step.items()}
+        arrays = ((name, value) for name, value in vars(self).items() if isinstance(value, np.ndarray))
+        vars(ended).update({name: values.copy() for name, values in arrays})
         ended._look(rows, len(rows), ended=True)
         return ended
 
-    def _look(self, rows: Steps, stop: int, ended: bool = False) -> dict[str, Any]:
-        """Sample values from the first ``stop`` kept steps; returns the columns of the kept steps."""
-        columns, settled, (t, u0, du0) = rows.columns(), self._settled, self._start
-        ends, n = columns["t"], len(u0)
-        values, slopes = columns["u"].reshape(-1, n), columns["du"].reshape(-1, n)
+    def _look(self, rows: Steps, stop: int, ended: bool = False) -> None:
+        """Sample values from the first ``stop`` kept steps."""
+        settled, (t, u0, du0), n = self._settled, self._start, len(self.largest)
+        ends, residuals, values, slopes, counts = rows.arrays()
+        values, slopes = values.reshape(-1, n), slopes.reshape(-1, n)
         dense = DenseOutput(t, u0, ends, values, rows.dense, du0, slopes, self.n_slopes)
         new = slice(settled, stop)
         largest = np.maximum(self.largest, np.abs(values[new]).max(axis=0, initial=0.0))
-        total = {name: self.total[name] + int(columns[name][new].sum()) for name in COUNTS}
+        total = self.total + counts[new].sum(axis=0)
         steps = self.steps + stop - settled
         of_step = np.searchsorted(self.times, ends[new])
         within = of_step < len(self.times)
@@ -540,8 +525,6 @@ class Samples:
             times = np.minimum(self.times[chosen], last)
             self.u[chosen], self.du[chosen] = dense.values_at(dense.check(times), 0, 1)
             self.sizes[chosen] = dense.sizes_at(times)
-        for name, summary in self.per_step.items():
-            gather = np.maximum if name == "residual" else np.add
-            gather.at(summary, of_step[within], columns[name][new][within])
+        np.maximum.at(self.residuals, of_step[within], residuals[new][within])
+        np.add.at(self.counts, of_step[within], counts[new][within])
         self.steps, self.largest, self.total, self.done = steps, largest, total, max(self.done, upto)
-        return columns

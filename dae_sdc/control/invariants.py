@@ -14,54 +14,30 @@ from dae_sdc.control.driver import MarkingControl, require_single_steps
 from dae_sdc.control.hooks import add_at_end, hook_of
 from dae_sdc.dae.consistency import LARGEST_VIOLATION, VALUE_ROUND_OFF
 from dae_sdc.dae.declaration import names_given
-from dae_sdc.dae.jacobian import linearize
-from dae_sdc.dae.linear import factorize
+from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import EndDerivative, MeshDAE, StepPolynomial, Vector, attach
 from dae_sdc.errors import InconsistentStateError, InputError, SolveError
-from dae_sdc.initial.projection import EquationFunctions, Projection, project
+from dae_sdc.jets.projection import EquationFunctions, Projection, project
 
-MOST_COMPLETION_ITERATIONS = 25  # Largest number of steps of Newton's method of :func:`complete`.
-MOST_HALVINGS = 12  # Largest number of times that such a step is halved.
-COMPLETION_TOLERANCE = 1e-12  # Correction, relative to 1 + the value, at which the iteration has converged.
+COMPLETION_TOLERANCE = 1e-12  # Error, relative to 1 + the largest value, of what follows from a state.
 # What a problem has whose invariants vanish along solutions: names, functions of (u, t) that give the values,
 # shape (k,), and their derivatives with respect to the state, shape (k, n), dense or sparse.
 INVARIANTS = ("invariant_names", "invariants", "invariants_jacobian")
-SUFFICIENT_DECREASE = 1e-4  # Part of the predicted decrease of the residual that a step must achieve.
 
 
 def complete(problem: ProblemDAE, u: Vector, du: Vector, t: float) -> tuple[Vector, Vector] | None:
     r"""Solve F(t, u, u') = 0 for the derivatives of the differential unknowns and the algebraic unknowns."""
+    # They are those of a node at t itself, whose step is 0.
     # Shapes: u and du (n,) -> u, du (n,).
-    first = problem.n_diff
-    place, slope = np.array(u, dtype=np.float64), np.array(du, dtype=np.float64)
-    residual = problem.evaluate(attach(place, first), attach(slope, first), t).copy()
-    for _ in range(MOST_COMPLETION_ITERATIONS):
-        if not np.isfinite(residual).all():
-            return None
-        try:
-            halves = linearize(problem, attach(place, first), attach(slope, first), t)
-            change = -factorize(halves.iteration_matrix(0.0, first)).solve(residual)
-        except SolveError:
-            return None
-        sizes = 1.0 + np.abs(np.concatenate([slope[:first], place[first:]]))
-        if bool((np.abs(change) <= COMPLETION_TOLERANCE * sizes).all()):
-            return place, slope
-        now, part = float(np.abs(residual).max()), 1.0
-        for _ in range(MOST_HALVINGS):
-            new_place, new_slope = place.copy(), slope.copy()
-            new_slope[:first] += part * change[:first]
-            new_place[first:] += part * change[first:]
-            found = problem.evaluate(attach(new_place, first), attach(new_slope, first), t).copy()
-            if float(np.abs(found).max()) <= (1.0 - SUFFICIENT_DECREASE * part) * now:
-                break
-            part *= 0.5
-        else:
-            # No improvement means divergence or round-off: with small corrections it is round-off.
-            small = np.abs(change) <= np.sqrt(COMPLETION_TOLERANCE) * sizes
-            return (place, slope) if bool(small.all()) else None
-        place, slope, residual = new_place, new_slope, found
-    return None
+    rows = np.array(u, dtype=np.float64), np.array(du, dtype=np.float64)
+    system = NodeSystem(problem, problem.n_diff)
+    system.place(*rows, t, 0.0, (t, 0.0), 1)
+    try:
+        ModifiedNewton(problem, tolerance=COMPLETION_TOLERANCE).solve(system)
+    except SolveError:
+        return None
+    return rows
 
 
 def nearest(problem: Any, u: Vector, t: float, tolerance: float = LARGEST_VIOLATION) -> Projection:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 from weakref import WeakKeyDictionary
 
 import numpy as np
-import scipy.sparse as sparse
 from pySDC.core.hooks import Hooks
 from scipy.optimize import brentq, minimize_scalar
 
@@ -710,10 +709,7 @@ def _weakest(problem: ProblemDAE, t: float, u: Vector, du: Vector, sizes: Vector
     if not np.isfinite(du).all():
         return none
     parts = linearize(problem, attach(u.copy(), first), attach(du.copy(), first), float(t), accurate=True)
-    halves: tuple[Any, Any] = parts.mass, parts.stiffness
-    mass, stiffness = (half.toarray() if sparse.issparse(half) else np.asarray(half) for half in halves)
-    if not np.isfinite([mass, stiffness]).all():
-        return none
+    mass, stiffness = parts.dense
     stiffness, mass = stiffness * sizes, mass * sizes
     rows = np.abs(stiffness).max(axis=1) + np.abs(mass).max(axis=1)
     rows[rows == 0.0] = 1.0

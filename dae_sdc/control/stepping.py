@@ -23,9 +23,10 @@ from dae_sdc.control.borders import Borders
 from dae_sdc.control.checkpoint import Checkpoints
 from dae_sdc.control.driver import LEAST_REMAINDER, Control, KeepTimeLimit, StepRequests, StopAtRoundOff
 from dae_sdc.control.events import LocateEvents
-from dae_sdc.control.hooks import RequireConvergence, StepRecord, hook_of
+from dae_sdc.control.hooks import CheckInitialValue, RequireConvergence, StepRecord, hook_of
 from dae_sdc.control.singular import WatchSingularPoints
-from dae_sdc.dae.memory import COUNTERS
+from dae_sdc.dae.consistency import key_of_start, known_start, remember
+from dae_sdc.dae.memory import COUNTERS, counts_of
 from dae_sdc.deadline import check_at
 from dae_sdc.errors import StepSizeError
 from dae_sdc.sweepers.steps_ahead import FULL, MOST_STEPS, REACHED, TIME_SLACK, UNFINISHED, Taken, time_slack
@@ -165,6 +166,8 @@ OF_STEPS = (
     *("pre_step", "post_step", "pre_iteration", "post_iteration", "pre_sweep", "post_sweep", "pre_comm"),
     *("post_comm", "post_predict"),
 )
+# Parameters of the adaptivity on which its first step and the sizes depend that a run learns.
+OF_RUN = ("t_end", "stops", "dt_max", "dt_first", "between", "read")
 CALLED = ("pre_run", *OF_STEPS, "post_run")  # Methods of hooks that the controller calls.
 
 
@@ -189,6 +192,8 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
     # that the steps are to meet, not sums of step sizes. LocateEvents may end a step, or the run, before.
 
     drives_itself: ClassVar[bool] = True
+    begun: tuple[float, Any] | None = None  # Time and state of the first step of a run that has begun.
+    kind: Any = None  # What tells its method and who looks at its steps, where nobody else's code does.
 
     def __init__(self, controller_params: dict[str, Any], description: dict[str, Any]) -> None:
         super().__init__(1, controller_params, description)
@@ -265,15 +270,19 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
     def run(self, u0: Any, t0: float, Tend: float) -> tuple[Any, dict[Any, Any]]:
         """Take steps from ``t0`` to ``Tend``, as ``controller_nonMPI.run`` does."""
         step, level = self.MS[0], self.MS[0].levels[0]
+        steps, again = self.adaptivity, False
         while True:
             try:
-                value = self._carry_out(step, u0, t0)
-                if not self.adaptivity.must_repeat_run(level, value):
+                value = self._carry_out(step, *(self.begun or self.begin_run(t0, u0, again)))
+                if not steps.must_repeat_run(level, value):
                     break
             except StepSizeError:
                 # Steps may have failed because an unknown was measured by a wrong size.
-                if not self.adaptivity.must_repeat_run(level, level.u[0]):
+                if not steps.must_repeat_run(level, level.u[0]):
                     raise
+            key, before, _ = steps.begins
+            remember(level.prob, key, before, None)
+            again = True
             level.sweep.reset()
             level.prob.hold_sides(None)
             if self.checkpoints is not None:
@@ -281,6 +290,14 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         self._call("post_run")
         self._process("post_run_processing")
         return value, self.return_stats()
+
+    def _key_of_run(self, level: Any, u0: Any, t0: float) -> Any:
+        """What the first step of a run and its attempts depend on; None where others look at it."""
+        if self.kind is None:
+            return None
+        params, tolerance = vars(self.adaptivity.params), level.sweep.tolerance
+        asked = [params[name] for name in OF_RUN]
+        return key_of_start(level.prob, u0, t0, self.kind, *vars(tolerance).values(), *asked)
 
     def follow(self, u0: Any, t0: float, t_end: float, borders: Borders) -> list[Taken] | None:
         """Steps from a state to an end or the first border; None where not all of them are plain."""
@@ -316,9 +333,11 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         level.sweep.reset()  # a step may have been begun
         return None
 
-    def _carry_out(self, step: Any, value: Any, time: float) -> Any:
-        """Take all steps from a state; returns the state at their end."""
-        level = step.levels[0]
+    def begin_run(self, time: float, value: Any, again: bool = False) -> tuple[float, Any]:
+        """Begin a run, or its next attempt, at a state; returns what its first step begins with."""
+        step, level, steps = self.MS[0], self.MS[0].levels[0], self.adaptivity
+        key = None if again else self._key_of_run(level, value, time)
+        steps.begins = (*steps.begins[:2], None) if again else (key, counts_of(level.prob), known_start(key))
         for hook in self.active_hooks:
             hook.reset_stats()
         step.reset_step()
@@ -327,14 +346,21 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         self._begin(time, value)
         for hook in self.active_hooks:
             hook.post_setup(step=None, level_number=None)
-        self._call("pre_run")
+        # A start whose first step is kept was consistent.
+        known = self.adaptivity.begins[-1]
+        checked = known is not None and known[0] is not None
+        for call in self._calls["pre_run"]:
+            if not (checked and isinstance(getattr(call, "__self__", None), CheckInitialValue)):
+                call(step, 0)
         events = self.events
         if events is not None:
             value = events.begin(level, time, value, self.adaptivity)
         self.adaptivity.begin(step, time, value)
-        if self.checkpoints is not None:
-            time, value = self.checkpoints.begin(self, time, value)
-        Tend = self.adaptivity.t_end
+        return (time, value) if self.checkpoints is None else self.checkpoints.begin(self, time, value)
+
+    def _carry_out(self, step: Any, time: float, value: Any) -> Any:
+        """Take all steps of a run that has begun; returns the state at their end."""
+        level, events, Tend, self.begun = step.levels[0], self.events, self.adaptivity.t_end, None
         while time < Tend and not (events is not None and events.finished):
             taken = self._go_ahead(level, value, time)
             if taken is not None and len(taken.starts):

@@ -38,7 +38,8 @@ LARGEST_COEFFICIENT_CHANGE = 0.5
 # sign of x does, and say nothing of sizes.
 SMALLEST_PART_OF_MOVE = 2.0**-120
 REACH_HALVINGS = 7  # How often the interval of logarithms is halved in which a reach lies.
-REMEMBERED_STARTS = 16  # Results at starts that are remembered.
+# REMEMBERED_STARTS, LARGEST_REMEMBERED: results at starts that are remembered, and most unknowns of these.
+REMEMBERED_STARTS, LARGEST_REMEMBERED = 64, 1000
 _STARTS: Final[Recent[tuple[Any, ...], tuple[Any, ...]]] = Recent(REMEMBERED_STARTS)
 
 
@@ -47,26 +48,48 @@ def once_a_start(function: Callable[..., R]) -> Callable[..., R]:
 
     @wraps(function)
     def call(problem: ProblemDAE, u: MeshDAE, t: float, *more: Any) -> R:
-        kernels, scales = problem.kernels, problem.run_scales
-        same = problem.starts_alike and not problem.located and problem.sparsity is None
-        if not (same and kernels and kernels.jacobian):
-            return function(problem, u, t, *more)
-        problem.start_step(u, t)  # on whose choice the parameters depend
-        about = function, type(problem), kernels, problem.variable_index, problem.interval, len(more)
-        numbers = problem.packed_parameters, u, t, *vars(scales).values(), *(x for x in more if x is not None)
-        key, before = (*about, *(np.asarray(x).tobytes() for x in numbers)), counts_of(problem)
-        if (known := _STARTS.get(key)) is None:
-            result = function(problem, u, t, *more)
-            work = [now - then for now, then in zip(counts_of(problem), before, strict=True)]
-            known = _STARTS.keep(key, (result, scales.get_state(), work))
-        else:
-            scales.set_state(known[1])
-            for name, count in zip(COUNTERS, known[2], strict=True):
-                problem.work_counters[name].niter += count
-        result = known[0]
+        key, before = key_of_start(problem, u, t, function, *more), counts_of(problem)
+        if (kept := known_start(key)) is not None:
+            known: R = restore(problem, kept)
+            return known
+        result = function(problem, u, t, *more)
+        remember(problem, key, before, result)
         return result
 
     return call
+
+
+def key_of_start(problem: ProblemDAE, u: MeshDAE, t: float, *about: Any) -> Any:
+    """What tells the start of a run, and what else is named, from others; None for equations in Python."""
+    kernels = problem.kernels
+    same = problem.starts_alike and not problem.located and problem.n <= LARGEST_REMEMBERED
+    if not (same and kernels and kernels.jacobian):
+        return None
+    problem.start_step(u, t)  # on whose choice the parameters depend
+    of_class = type(problem), kernels.residual, kernels.jacobian, problem.variable_index, problem.interval
+    numbers = problem.packed_parameters, u, t, *vars(problem.run_scales).values(), *about
+    return of_class, *[x.tobytes() if isinstance(x, np.ndarray) else x for x in numbers]
+
+
+def known_start(key: Any) -> tuple[Any, ...] | None:
+    """What is kept for a start, its result first."""
+    return _STARTS.get(key)
+
+
+def restore(problem: ProblemDAE, kept: tuple[Any, ...]) -> Any:
+    """The result that is kept for a start, with sizes of the problem and its counts as behind it."""
+    problem.run_scales.set_state(kept[1])
+    for name, count in zip(COUNTERS, kept[2], strict=True):
+        problem.work_counters[name].niter += count
+    return kept[0]
+
+
+def remember(problem: ProblemDAE, key: Any, before: Any, result: Any) -> None:
+    """Keep a result for a start, with the sizes that the problem has now and what was counted since."""
+    if key is not None:
+        work = [now - then for now, then in zip(counts_of(problem), before, strict=True)]
+        # With the kernels, no others come to stand at their addresses.
+        _STARTS.keep(key, (result, problem.run_scales.get_state(), work, problem.kernels))
 
 
 class Start(NamedTuple):

@@ -45,7 +45,7 @@ class Scheme(NamedTuple):
     def values(self, theta: Vector, orders: Sequence[int], steps: Sequence[Vector], place: Any) -> Vector:
         """u (order 0) or u' dt (1) in the steps ``place``, whose rows are in ``steps``, (R, n) each."""
         # Shapes: theta and place (K,) -> (orders, K, n).
-        n, size = steps[0].shape[1], max(1, BLOCK // steps[0].size)
+        n, size = steps[place[0]].shape[1], max(1, BLOCK // steps[place[0]].size)
         values, k = np.zeros((len(orders), len(theta), n)), self.first if self.without else n
         for begin in range(0, len(theta), size):
             block = slice(begin, begin + size)
@@ -60,14 +60,12 @@ class Scheme(NamedTuple):
 
 
 def _polynomials(theta: Vector, count: int) -> Vector:
-    """The Chebyshev polynomials on [0, 1] at several places, shape (K, count)."""
-    if len(theta) > 1:
-        return np.asarray(chebvander(2.0 * theta - 1.0, count - 1), dtype=np.float64)
-    x = 2.0 * theta.item() - 1.0  # several times as fast in Python, and the same to the last bit
-    values = [1.0, x]
+    """The Chebyshev polynomials on [0, 1] at several places, shape (K, count), as by chebvander."""
+    x: Any = 2.0 * theta - 1.0 if len(theta) > 1 else 2.0 * theta.item() - 1.0
+    double, values = 2.0 * x, [np.ones(len(theta)) if len(theta) > 1 else 1.0, x]
     while len(values) < count:
-        values.append(values[-1] * (2.0 * x) - values[-2])
-    return np.array([values[:count]])
+        values.append(values[-1] * double - values[-2])
+    return np.array(values[:count]).reshape(count, -1).T
 
 
 @lru_cache(maxsize=128)
@@ -140,12 +138,22 @@ def step_data(
     return StepData(time, dt, scheme, rows)
 
 
-def steps_of_stages(
-    places: Iterable[tuple[float, float]], nodes: tuple[float, ...], u: Vector, n_slopes: int, k: int
-) -> list[StepData]:
-    """What is kept of collocation steps in a row, as views: u is the first start and all stages in order."""
-    m, scheme = len(nodes), _collocation(nodes, k, n_slopes)  # with u' of k leading unknowns
-    return [StepData(*place, scheme, u[k * m : (k + 1) * m + 1]) for k, place in enumerate(places)]
+class StepsInRow(Sequence[StepData]):
+    """What is kept of collocation steps in a row, made when it is asked for: of most of them nobody asks."""
+
+    def __init__(self, taken: Any, n_slopes: int) -> None:
+        self.starts, self.sizes, self._u, self._stages = taken.starts, taken.sizes, taken.u, len(taken.nodes)
+        self._scheme = _collocation(taken.nodes, taken.n_integrated, n_slopes)
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def __getitem__(self, at: Any) -> Any:
+        if isinstance(at, slice):
+            return [self[number] for number in range(len(self))[at]]
+        number, m = range(len(self))[at], self._stages
+        rows = self._u[number * m : (number + 1) * m + 1]
+        return StepData(float(self.starts[number]), float(self.sizes[number]), self._scheme, rows)
 
 
 def steps_of_ends(
@@ -228,21 +236,21 @@ class DenseOutput:
         at = np.minimum(np.searchsorted(self.ends, times), len(self.ends) - 1)
         # The last end may differ by round-off from the time that was meant.
         within = (times != self.ends[at]) & (times > self.t0) & (times < self.t_end)
-        return np.where(within, self._sizes[at], -self._sizes[at])
+        return np.where(within, self._places[1][at], -self._places[1][at])
 
     def spread(self, points: int, logarithmic: bool = False) -> Vector:
         """Increasing times between which a picture of the solution can be drawn by straight lines."""
         # Shape of the result: (K,).
         if not len(self.ends):
             return np.array([self.t0])
-        starts, ends, within = self._starts, self.ends, -(-points // len(self.ends)) + 1
-        inner = starts[:, None] + np.outer(self._sizes, np.arange(1, within) / within)
+        starts, ends, within = self._places[0], self.ends, -(-points // len(self.ends)) + 1
+        inner = starts[:, None] + np.outer(self._places[1], np.arange(1, within) / within)
         begins = np.array([step.rows[0] for step in self.steps[1:]])
         jumps = ends[:-1][(begins != self.values[:-1]).any(axis=1)] if len(begins) else ends[:0]
         parts = [inner.ravel(), ends, np.linspace(self.t0, ends[-1], points), np.nextafter(jumps, np.inf)]
         parts += [] if self.behind is None else [np.nextafter(ends[-1:], -np.inf)]
         if logarithmic:
-            parts.append(self.t0 + np.geomspace(0.1 * self._sizes[0], ends[-1] - self.t0, points))
+            parts.append(self.t0 + np.geomspace(0.1 * self._places[1][0], ends[-1] - self.t0, points))
         times: Vector = np.unique(np.concatenate(parts))
         return times.clip(self.t0, self.t_end)
 
@@ -267,26 +275,22 @@ class DenseOutput:
         if not len(self.ends):
             return values
         at = np.searchsorted(self.ends, times)
-        theta = (times - self._starts[at]) / self._sizes[at]
+        theta = (times - self._places[0][at]) / self._places[1][at]
         numbers, place = np.unique(at, return_inverse=True)
         polynomials = [self.polynomial(number) for number in numbers.tolist()]
-        schemes = [scheme for scheme, _ in polynomials]
+        schemes, rows = zip(*polynomials, strict=True) if polynomials else ((), ())
         for scheme in dict.fromkeys(schemes):
-            alike = np.array([other == scheme for other in schemes])
-            steps = [polynomials[k][1] for k in np.flatnonzero(alike).tolist()]
-            chosen = np.flatnonzero(alike[place])
-            at_steps = (np.cumsum(alike) - 1)[place[chosen]]
-            values[:, chosen] = scheme.values(theta[chosen], orders, steps, at_steps)
-        values[[order > 0 for order in orders]] /= self._sizes[at][:, None]
+            chosen = np.flatnonzero(np.array([other == scheme for other in schemes])[place])
+            values[:, chosen] = scheme.values(theta[chosen], orders, rows, place[chosen])
+        values[[order > 0 for order in orders]] /= self._places[1][at][:, None]
         return values
 
     @cached_property
-    def _starts(self) -> Vector:
-        return np.array([step.time for step in self.steps])
-
-    @cached_property
-    def _sizes(self) -> Vector:
-        return np.array([step.dt for step in self.steps])
+    def _places(self) -> tuple[Vector, Vector]:
+        """Starts and sizes of the steps, shape (S,) each."""
+        if isinstance(self.steps, StepsInRow):
+            return self.steps.starts, self.steps.sizes
+        return np.array([step.time for step in self.steps]), np.array([step.dt for step in self.steps])
 
     def polynomial(self, number: int) -> tuple[Scheme, Vector]:
         """Scheme and rows of a step."""
@@ -334,7 +338,7 @@ class DenseOutput:
         slopes[:, 1] = self.derivatives
         slopes[:, :, k:] = np.nan
         for low, high in pairwise(breaks):
-            times = np.concatenate([self._starts[low : low + 1], self.ends[low:high]])
+            times = np.concatenate([self._places[0][low : low + 1], self.ends[low:high]])
             quotients = _difference_quotients(times, np.vstack([begins[low], self.values[low:high]]))
             both = np.stack([quotients[:-1], quotients[1:]], axis=1)
             slopes[low:high] = np.where(np.isnan(slopes[low:high]), both, slopes[low:high])
@@ -347,8 +351,8 @@ class DenseOutput:
         polynomials = [self.polynomial(number) for number in range(len(self.ends))]
         schemes = list(dict.fromkeys(scheme for scheme, _ in polynomials))
         packed: dict[str, Any] = {"t0": np.array(self.t0), **{name: getattr(self, name) for name in STORED}}
-        packed["starts"] = self._starts if polynomials else self.ends
-        packed["sizes"] = self._sizes if polynomials else self.ends
+        packed["starts"] = self._places[0] if polynomials else self.ends
+        packed["sizes"] = self._places[1] if polynomials else self.ends
         packed["scheme"] = np.array([schemes.index(scheme) for scheme, _ in polynomials], dtype=np.int64)
         for i, scheme in enumerate(schemes):
             for name, value in scheme._asdict().items():

@@ -34,6 +34,13 @@ class Linearization:
     mass: Matrix
     stiffness: Matrix
 
+    @property
+    def dense(self) -> tuple[Vector, Vector]:
+        """Both halves as arrays."""
+        halves: tuple[Any, Any] = self.mass, self.stiffness
+        mass, stiffness = (half.toarray() if sparse.issparse(half) else np.asarray(half) for half in halves)
+        return mass, stiffness
+
     def terms(self, u: Vector, du: Vector) -> Vector:
         """Sum of the absolute terms of each equation, the scale of its round-off; shape (n,)."""
         return np.asarray(abs(self.mass) @ np.abs(du) + abs(self.stiffness) @ np.abs(u))

@@ -16,7 +16,7 @@ from dae_sdc.dae.jacobian import NOISE_LIMIT, ROOT_EPS, Linearization, improve_d
 from dae_sdc.dae.linear import DenseLU, Factorization, Matrix, factorize, krylov, largest
 from dae_sdc.dae.newton_checks import above_noise, is_small, jacobian_note
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import MeshDAE, Vector
+from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import EvaluationError, NewtonError, SingularMatrixError
 
 SLOW_CONTRACTION = 0.2  # Contraction above which a kept factorisation is renewed at once.
@@ -161,6 +161,7 @@ class ImplicitSystem(ABC):
     _u: Vector
     _du: Vector
     _saved: Vector
+    _weights: Vector  # Of the unknowns in the size of a correction.
 
     @property
     @abstractmethod
@@ -187,9 +188,9 @@ class ImplicitSystem(ABC):
         self._u[:], self._du[:] = u, du
         return value
 
-    @abstractmethod
     def tolerated(self, tolerance: float) -> Vector:
         """The correction of every unknown whose :meth:`size` is the tolerance, shape (N,)."""
+        return tolerance / self._weights.ravel()
 
     def residual_is_small(self, tolerance: float) -> bool:
         """Whether the residual is as small as such corrections say, see :mod:`dae_sdc.dae.newton_checks`."""
@@ -201,12 +202,12 @@ class ImplicitSystem(ABC):
     def move(self, correction: Vector, fraction: float) -> None:
         """Subtract ``fraction`` times the correction from the iterate."""
 
-    @abstractmethod
     def size(self, correction: Vector) -> float:
         """Largest change of u' of the differential unknowns, relative to 1 + max abs(u')."""
         # Algebraic unknowns z are measured by their own change, relative to 1 + max abs(z). For the others u'
         # is what is solved for, and changes of u would be smaller by a factor of dt. Runs to a tolerance may
         # have another norm.
+        return largest(self._weights.ravel() * correction)
 
     @abstractmethod
     def rescale(self) -> None:
@@ -604,19 +605,11 @@ class NodeSystem(ImplicitSystem):
         self.weights: Vector | None = None
         self.unit = self._grown = 1.0
 
-    def place(
-        self,
-        u: MeshDAE,
-        du: MeshDAE,
-        plain: tuple[Vector, Vector],
-        t: float,
-        c: float,
-        step: tuple[float, float],
-        node: int,
-    ) -> None:
-        """Point the system at a node."""
-        self.u, self.du, self.time, self.c = u, du, t, c
-        self._u, self._du = plain
+    def place(self, u: Vector, du: Vector, t: float, c: float, step: tuple[float, float], node: int) -> None:
+        """Point the system at a node, whose values it writes into."""
+        n_diff = self.problem.n_diff
+        self.u, self.du, self._u, self._du = attach(u, n_diff), attach(du, n_diff), u, du
+        self.time, self.c = t, c
         self._own = c if c > 0.0 else 1.0
         self.key = c
         self._step, self._node = step, node

@@ -169,6 +169,8 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
         "dense" (LAPACK), "superlu", "klu" (with the package kvxopt), or "gmres": matrix-free, with the
         factors of one iteration matrix as preconditioner for all others. "auto" takes LAPACK for arrays and
         SuperLU for sparse Jacobians.
+    nvars : None
+        The number of unknowns of pySDC.projects.DAE, which does not tell how many are differential: refused.
 
     Attributes
     ----------
@@ -253,12 +255,18 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
 
     def __init__(
         self,
-        n_diff: int,
-        n_alg: int,
+        n_diff: int = 0,
+        n_alg: int = 0,
         newton_tol: float = 1e-10,
         newton_maxiter: int = 25,
         linear_solver: str = "auto",
+        nvars: None = None,
     ) -> None:
+        if nvars is not None:
+            raise InputError(
+                f"{type(self).__name__} is made with n_diff and n_alg in place of nvars={nvars!r}, and has "
+                f"packed states; or keep ProblemDAE of pySDC.projects.DAE as its base, which is taken too"
+            )
         if not (is_integer(n_diff) and is_integer(n_alg)):
             raise InputError(
                 f"the numbers of unknowns of {type(self).__name__} must be integers; "

@@ -8,6 +8,7 @@ besides round-off.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from math import factorial
 from typing import Any, NamedTuple
@@ -138,6 +139,12 @@ class Scales:
         # An error falls with the floor by which it was measured, a value stays.
         reported = lost & (seen > self.hidden) & (seen > LASTING_PART * self._earlier)
         return False, tuple(np.flatnonzero(reported).tolist())
+
+    def twin(self) -> Scales:
+        """The same sizes for another run."""
+        twin = copy.copy(self)
+        vars(twin).update({name: x.copy() for name, x in vars(self).items() if isinstance(x, np.ndarray)})
+        return twin
 
     def get_state(self) -> dict[str, Any]:
         """State on which later steps depend, by name, for a checkpoint."""

@@ -87,6 +87,17 @@ S = TypeVar("S", bound=Callable[..., Any])
 ROWS = ("switches", "sides", "breakpoints", "invariants")
 # Methods of time alone; in problems of the library, undefined values are an EvaluationError.
 OF_TIME = ("u_exact", "du_exact")
+TIMES = ("t", "time", "tau")  # Names that tell an argument to be the time.
+
+
+def needed_arguments(function: Callable[..., Any]) -> list[str] | None:
+    """Names of the arguments that a function needs; None where its signature is not known."""
+    try:
+        arguments = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [one.name for one in arguments if one.default is one.empty and one.kind in places]
 
 
 def uncached(function: Any) -> Any:

@@ -17,10 +17,11 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.expressions.dag import Leaf
 from dae_sdc.initial.consistent import SolvedBlock
 from dae_sdc.initial.jets import Group, ModelJets, Part, groups_of
-from dae_sdc.initial.projection import TERM_ROUND_OFF, BlockEquations, EquationFunctions
+from dae_sdc.initial.paths import BlockEquations
 from dae_sdc.initial.solver import SEARCH, Given, pivots
 from dae_sdc.initial.systems import NotPolynomialError, nearest_angle, reader_of
 from dae_sdc.jets.graph import Integers, leaf_values
+from dae_sdc.jets.projection import TERM_ROUND_OFF, EquationFunctions
 from dae_sdc.jets.scalars import Reals, many_digits
 from dae_sdc.polynomials.homotopy import solve_polynomials
 from dae_sdc.structure.blocks import find_blocks, strong_components

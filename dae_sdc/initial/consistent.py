@@ -9,7 +9,7 @@ import numpy as np
 
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
-from dae_sdc.initial.projection import TERM_ROUND_OFF
+from dae_sdc.jets.projection import TERM_ROUND_OFF
 from dae_sdc.registry import unknown
 from dae_sdc.text import brief
 

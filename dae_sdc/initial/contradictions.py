@@ -13,10 +13,9 @@ from dae_sdc.dae.scales import balanced
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import SingularMatrixError
 from dae_sdc.initial.jets import JetSystem
-from dae_sdc.initial.projection import DIAGONAL_SHIFT, MOST_DENSE_ENTRIES, dense
 from dae_sdc.initial.solver import Booleans
 from dae_sdc.jets.graph import Integers
-from dae_sdc.structure.rank import LinearRows
+from dae_sdc.jets.projection import DIAGONAL_SHIFT, MOST_DENSE_ENTRIES, LinearRows, dense
 
 MOST_FOLLOWING_STEPS = 8  # Largest number of Gauss-Newton steps in a stage.
 # Relative step at which the iteration has converged; residuals that remain are contradictions.

@@ -13,8 +13,8 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import DAEError, EvaluationError, InputError, NotReducibleError
 from dae_sdc.initial.neighbourhood import Neighbourhood
-from dae_sdc.initial.projection import dense
-from dae_sdc.jets.differences import Stencil, derivative_array
+from dae_sdc.jets.differences import Stencil, derivative_array, monomials
+from dae_sdc.jets.projection import dense
 
 # PAIRS, STEP: points of central differences on either side, and their distance in units of a time over
 # which the coefficients change little.
@@ -376,10 +376,9 @@ class CurveArrayProblem(ArrayProblem):
         self, function: Callable[..., Any], t: float, u: Vector, z: Vector, step: float, stencil: Stencil
     ) -> list[Any]:
         """What a function of u, u' and t says at the points of a stencil on the polynomial."""
-        powers = np.arange(self._order + 1)
-        at = np.array(stencil.points, dtype=np.float64)[:, None]
-        states = u + (at ** (powers + 1) / (powers + 1)) @ z
-        rates = at**powers @ z * (self._near.time / step)
+        coefficients = np.vstack([u, z / np.arange(1.0, len(z) + 1.0)[:, None]])
+        states, rates = (half @ coefficients for half in monomials(np.array(stencil.points), len(z) + 1))
+        rates *= self._near.time / step
         points = zip(states, rates, stencil.points, strict=True)
         return [function(u_at, du_at, t + k * step) for u_at, du_at, k in points]
 

@@ -22,9 +22,9 @@ from dae_sdc.errors import DAEError, EvaluationError, InputError
 from dae_sdc.expressions.dag import name_of
 from dae_sdc.initial.jets import JetSystem, Stage, offsets_stages, row_name
 from dae_sdc.initial.neighbourhood import LATER, Neighbourhood, in_sizes
-from dae_sdc.initial.projection import TERM_ROUND_OFF, Accuracy, dense
-from dae_sdc.jets.differences import Stencil
+from dae_sdc.jets.differences import Stencil, monomials
 from dae_sdc.jets.graph import Integers
+from dae_sdc.jets.projection import TERM_ROUND_OFF, Accuracy, dense
 from dae_sdc.structure.analysis import Structure, structure
 from dae_sdc.structure.rank import floating_rank
 from dae_sdc.structure.signature import Signature
@@ -242,10 +242,6 @@ class ProblemJets(JetSystem):
         other._shortened = factor * self._shortened
         return other
 
-    def _at(self, curve: Vector, s: float) -> tuple[Vector, Vector]:
-        powers = np.array([s**k / factorial(k) for k in range(len(curve))])
-        return powers @ curve, powers[:-1] @ curve[1:]
-
     def _chosen(self, stage: int | None) -> Integers:
         return np.arange(len(self.row_names)) if stage is None else self.stages[stage].rows
 
@@ -273,10 +269,12 @@ class ProblemJets(JetSystem):
 
     def _along(self, function: Callable[..., Any], curve: Vector, order: int) -> Iterator[tuple[float, Any]]:
         """Weights in the difference for a derivative, and what a function of u, u' and t says there."""
-        first = self.problem.n_diff
-        for s, weight in zip(*self._points(curve, order), strict=True):
+        first, (points, weights) = self.problem.n_diff, self._points(curve, order)
+        coefficients = curve / np.array([[factorial(k)] for k in range(len(curve))])
+        halves = (half @ coefficients for half in monomials(points, len(curve)))
+        for s, weight, u, du in zip(points.tolist(), weights.tolist(), *halves, strict=True):
             if weight:
-                yield weight, function(*(attach(half, first) for half in self._at(curve, s)), self.t + s)
+                yield weight, function(attach(u, first), attach(du, first), self.t + s)
 
     def _invariants_jacobian(self, u: Vector) -> Any:
         problem: Any = self.problem

@@ -3,37 +3,27 @@
 from __future__ import annotations
 
 import copy
+import ctypes
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dae_sdc.compiled.pointwise import equations_at_points
-from dae_sdc.dae.pointwise import FOLLOWS, SPARED, UNLIKELY_RATE
+from dae_sdc.compiled.pointwise import HiddenMemory, StageMemory, correct_hidden, equations_at_points
+from dae_sdc.dae.memory import ArrayMemory, address, lapack, tell_addresses
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.scales import FIRST_PART
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError
 from dae_sdc.initial.jets import ModelJets
 
-MOST_HIDDEN_ITERATIONS = 10  # Largest number of Newton iterations of a stage.
-ROUND_OFF = 1e-13  # Relative change of the values up to which the iteration at a time ends.
-ROUNDING = 2.0**-50  # Rounding of the terms of an equation, relative to their sum.
-# Largest relative change in the last iteration; a larger one counts as a failure.
-ACCEPTED_CHANGE = 1e-9
-# Largest change, relative to the size of the unknown, of values that a stage does not fully determine;
-# beyond it the iteration counts as converged to another solution.
-LARGEST_SHIFT = 0.05
-# Largest ratio of the moves of values that follow their rates to those of values that do not.
-MOVES = 2.0
 # Factor of W for derivatives, in sizes over a time: they may change more than what the method computed.
 WEIGHT_OF_DERIVATIVES = 1e3
 # Largest number of values, unknowns and derivatives, for which the correction is used by default.
 MOST_VALUES = 300
-# Largest number of entries of all matrices of the times that are solved at once.
-MOST_ENTRIES = 2_000_000
 
 
 class HiddenConstraints:
@@ -53,19 +43,11 @@ class HiddenConstraints:
     at_ends = True
 
     def __init__(self, problem: Any, system: ModelJets, sizes: Vector, time: float | None) -> None:
-        self.system, self.states = system, problem.form.states
+        self.problem, self.system, self.time = problem, system, time
         self.between = equations_at_points(problem, sizes)
-        place, count = system.place, len(system.jets)
-        # Numbers of the values in the state, and of their derivatives, for the unknowns of the problem.
-        self.columns = np.array([place[state] for state in self.states])
-        rates = [(i, place[j, k + 1]) for i, (j, k) in enumerate(self.states) if (j, k + 1) in place]
-        self.rated, self.rates = np.array(rates, dtype=np.intp).reshape(-1, 2).T
-        time = time or FIRST_PART * float(problem.interval[1] - problem.interval[0]) or 1.0
-        highest = {j: (k, i) for i, (j, k) in enumerate(self.states)}
-        apart, places = np.array([(k - highest[j][0], highest[j][1]) for j, k in system.jets]).T
-        self.weights = WEIGHT_OF_DERIVATIVES * self.between.sizes[places] / time ** apart.astype(float)
-        self.weights[self.columns] = self.between.sizes
-        self.is_state = np.isin(np.arange(count), self.columns)
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.problem, self.system, self.between.sizes, self.time)
 
     def determines(self, index: int) -> bool:
         """Whether the structure of the equations tells all hidden constraints of an index."""
@@ -73,12 +55,20 @@ class HiddenConstraints:
 
     def correct(self, t: Vector, u: Vector, du: Vector, h: Vector) -> NDArray[np.bool_]:
         """Make values at several times satisfy the constraints, see :meth:`Pointwise.correct`."""
-        numbers = max(len(stage.rows) * len(stage.jets) for stage in self.system.stages)
-        most = max(1, MOST_ENTRIES // max(1, numbers))
-        done = np.zeros(len(t), dtype=bool)
-        for first in range(0, len(t), most):
-            own = slice(first, first + most)
-            done[own] = self._correct(t[own], u[own], du[own], h[own])
+        problem, sizes = self.problem, self.between.sizes.astype(float)
+        if (stages := _STAGES.get(self.system)) is None:
+            stages = _STAGES[self.system] = _Stages(self.system, problem.form.states)
+        time = self.time or FIRST_PART * float(problem.interval[1] - problem.interval[0]) or 1.0
+        x, solved = np.zeros((len(t), len(self.system.jets) + 1)), np.zeros(len(t), dtype=np.int64)
+        x[:, stages.rates] = np.nan_to_num(du[:, stages.rated])
+        x[:, stages.columns] = u
+        weights = WEIGHT_OF_DERIVATIVES * sizes[stages.places] / time**stages.apart
+        weights[stages.columns] = sizes
+        t, h = np.ascontiguousarray(t), np.ascontiguousarray(h)
+        stages.correct(x, t, h, weights, sizes, solved)
+        rows = np.flatnonzero(done := solved > 0)
+        u[rows] = x[rows][:, stages.columns]
+        du[np.ix_(rows, stages.rated)] = x[rows][:, stages.rates]
         rest = np.flatnonzero(~done & (h > 0.0))
         if rest.size:
             values, slopes = u[rest], du[rest]
@@ -90,120 +80,62 @@ class HiddenConstraints:
         """Estimated errors of values that were not corrected, see :meth:`Pointwise.errors`."""
         return self.between.errors(t, u, du, h)
 
-    def _correct(self, t: Vector, u: Vector, du: Vector, h: Vector) -> NDArray[np.bool_]:
-        before = np.zeros((len(self.weights), len(t)))
-        before[self.rates] = np.nan_to_num(du.T[self.rated])
-        before[self.columns] = u.T
-        with np.errstate(all="ignore"):
-            x, done = self._solved(t, before, np.zeros(len(t)))
-            h = np.abs(h)
-            rates = self._rates(x - before, h)
-            unlikely = np.flatnonzero(UNLIKELY_RATE < rates)
-            if unlikely.size:
-                start, steps = before[:, unlikely], h[unlikely]
-                other, solved = self._solved(t[unlikely], start, FOLLOWS * steps)
-                solved &= self._rates(other - start, steps) <= SPARED * rates[unlikely]
-                # At the start of a run the values are better than the derivative of the polynomial.
-                solved &= self._moves(other - start) <= MOVES * self._moves(x[:, unlikely] - start)
-                x[:, unlikely[solved]], done[unlikely[solved]] = other[:, solved], True
-        rows = np.flatnonzero(done)
-        u[rows] = x[self.columns][:, rows].T
-        du[np.ix_(rows, self.rated)] = x[self.rates][:, rows].T
-        return done
 
-    def _rates(self, change: Vector, h: Vector) -> Vector:
-        """The largest change of a derivative over the step, relative to the unknown, at each time."""
-        sizes = self.between.sizes[self.rated]
-        return np.asarray(h * (np.abs(change[self.rates]).T / sizes).max(axis=1, initial=0.0))
+class _Stages:
+    """The stages of a system for compiled code."""
 
-    def _moves(self, change: Vector) -> Vector:
-        """The largest change of a value, relative to the unknown, at each time."""
-        return np.asarray((np.abs(change[self.columns]).T / self.between.sizes).max(axis=1))
+    def __init__(self, system: ModelJets, states: Any) -> None:
+        place, count = system.place, len(system.jets)
+        # Numbers of the values in the state, and of their derivatives, for the unknowns of the problem.
+        self.columns = np.array([place[state] for state in states])
+        rates = [(i, place[j, k + 1]) for i, (j, k) in enumerate(states) if (j, k + 1) in place]
+        self.rated, self.rates = np.array(rates, dtype=np.intp).reshape(-1, 2).T
+        highest = {j: (k, i) for i, (j, k) in enumerate(states)}
+        self.apart, self.places = np.array([(k - highest[j][0], highest[j][1]) for j, k in system.jets]).T
+        followers = dict(zip(self.rates.tolist(), self.columns[self.rated].tolist(), strict=True))
+        stages = (StageMemory * len(system.stages))()
+        self._owners = [self._add(stages[k], system, k, followers) for k in range(len(stages))]
+        rows, most = (max(getattr(each, name) for each in stages) for name in ("rows", "columns"))
+        shapes = {"before": count + 1, "other": count + 1, "out": rows + max(one.entries for one in stages)}
+        shapes |= {"matrix": rows * most, "system": rows**2, "right": rows, "step": most, "start": most}
+        arrays: dict[str, Any] = {name: np.zeros(size) for name, size in shapes.items()}
+        arrays |= {"states": np.array([self.columns, range(len(states))]), "p": system.known["p"]}
+        arrays |= {"rates": np.array([self.rates, self.rated]), "pivots": np.zeros(rows, dtype=np.int32)}
+        arrays["is_state"] = np.isin(np.arange(count), self.columns).astype(float)
+        numbers = {"values": count, "n": len(states), "rated": len(rates), "count": len(stages)}
+        lapacks = {name: lapack(name) for name in ("dgetrf", "dgetrs")}
+        memory = HiddenMemory(stages=ctypes.addressof(stages), **numbers, **lapacks)
+        self._stages, self._memory = stages, ArrayMemory(memory, arrays)
 
-    def _solved(self, t: Vector, x: Vector, follows: Vector) -> tuple[Vector, NDArray[np.bool_]]:
-        """The values that satisfy all stages at several times, near x, and at which times they do."""
-        x = x.copy()
-        # What follows leaves the constraints before it by as much as these are open at first; the last pass
-        # leaves it where it is.
-        for share in (follows, follows, 0.0 * follows) if follows.any() else (follows,):
-            done = np.ones(len(t), dtype=bool)
-            for number in range(len(self.system.stages)):
-                done &= self._solve(number, t, x, share)
-        return x, done & np.isfinite(x).all(axis=0)
+    def _add(self, stage: Any, system: ModelJets, number: int, followers: dict[int, int]) -> Any:
+        """Describe a stage in its memory; what must live as long."""
+        part, jets = system.part(number), system.stages[number].jets.tolist()
+        # Values of earlier stages follow the rates that are solved for.
+        followed = {j: followers[j] for j in jets if followers.get(j, j) not in jets}
+        columns = {j: k for k, j in enumerate(jets)}
+        states = {followed[j]: columns[j] for j in followed}
+        arrays: dict[str, Any] = {"jets": jets, "follower": [followed.get(j, -1) for j in jets]}
+        arrays |= {"row": [i for i, _ in part.slopes], "column": [columns.get(j, -1) for _, j in part.slopes]}
+        arrays |= {"followed": [states.get(j, -1) for _, j in part.slopes]}
+        arrays = {name: np.array(values, dtype=np.int64) for name, values in arrays.items()}
+        arrays["small"] = np.array([len(part.rows), 1, 0, ord("N")], dtype=np.int32)
+        stage.rows, stage.columns, stage.entries = len(part.rows), len(jets), len(part.slopes)
+        stage.linear, stage.linear_following = part.is_linear(jets), part.is_linear([*jets, *states])
+        tell_addresses(stage, arrays)
+        compiled = part.compiled()
+        stage.program = compiled.address
+        return arrays, compiled
 
-    def _solve(self, number: int, t: Vector, x: Vector, follows: Vector) -> NDArray[np.bool_]:
-        """Solve the equations of a stage at all times, in place; returns a mask of the times of success."""
-        # Unknowns that only the rates in it bind change by ``follows`` times the changes of these.
-        stage = self.system.stages[number]
-        part, columns, square = self.system.part(number), stage.jets, len(stage.rows) == len(stage.jets)
-        if not len(stage.rows):
-            return np.ones(len(t), dtype=bool)
-        jets, count = columns.tolist(), len(columns)
-        pairs = zip(self.rates.tolist(), self.columns[self.rated].tolist(), strict=True)
-        # The rates in it of unknowns of stages before it.
-        followers = {rate: state for rate, state in pairs if rate in jets and state not in jets}
-        followers = followers if follows.any() else {}
-        places, states = [jets.index(rate) for rate in followers], list(followers.values())
-        linear = part.is_linear(every := [*jets, *states])
-        weights, before = self.weights[columns][:, None], x[columns]
-        sizes = np.abs(before).max(axis=1, keepdims=True)
-        change, open_times = np.full(len(t), np.inf), np.arange(len(t))
-        for _ in range(MOST_HIDDEN_ITERATIONS):
-            here, times = x[:, open_times], t[open_times]
-            matrices, share = part.dense(here, every, t=times), follows[open_times]
-            if states:
-                matrices[:, :, places] += share[:, None, None] * matrices[:, :, count:]
-            matrices = matrices[:, :, :count] * weights.T
-            step = weights * _least_change(matrices, -part.values(here, t=times))
-            x[columns[:, None], open_times] += step
-            if states:
-                x[np.array(states)[:, None], open_times] += share * step[places]
-            here = np.abs(x[columns[:, None], open_times])
-            relative = np.abs(step) / (np.maximum(sizes, here) + np.finfo(float).tiny)
-            if (relative.max(axis=0) > ROUND_OFF).any():
-                relative[np.abs(step) <= _left_by_rounding(matrices, here / weights) * weights] = 0.0
-            change[open_times] = relative.max(axis=0)
-            if linear:
-                change[:] = np.where(np.isfinite(change), 0.0, np.inf)
-                break
-            open_times = open_times[change[open_times] > ROUND_OFF]
-            if not open_times.size:
-                break
-        done = change <= ACCEPTED_CHANGE
-        if not square:
-            own = self.is_state[columns]
-            shift = np.abs(x[columns] - before)[own] / weights[own]
-            done &= shift.max(axis=0, initial=0.0) <= LARGEST_SHIFT
-        return done
+    def correct(self, x: Vector, t: Vector, h: Vector, weights: Vector, sizes: Vector, solved: Any) -> None:
+        """Let the rows of values satisfy the stages at times, and write 1 where they do."""
+        # Threads share the rest of the memory, which none leaves before its values are written.
+        own = HiddenMemory.from_buffer_copy(self._memory.structure)
+        arrays = {"weights": weights, "sizes": sizes, "largest": np.abs(x).max(axis=0, initial=0.0)}
+        tell_addresses(own, arrays)
+        correct_hidden()(ctypes.addressof(own), *map(address, (x, t, h, solved)), len(t))
 
 
-def _left_by_rounding(matrices: Vector, values: Vector) -> Vector:
-    """Changes of values, shape (columns, K), that the rounding of the terms of some equation leaves open.
-
-    A value that is a sum of terms that cancel has no size of its own to compare its changes with.
-    """
-    matrices = np.abs(matrices)
-    terms = matrices @ values.T[..., None]
-    least = np.divide(terms, matrices, out=np.zeros_like(matrices), where=matrices > 0.0)
-    return np.asarray(ROUNDING * least.max(axis=1).T)
-
-
-def _least_change(matrices: Vector, values: Vector) -> Vector:
-    """Solutions of least norm of K underdetermined systems, shape (columns, K); NaN where there is none."""
-    # Shapes: matrices (K, rows, columns), values (rows, K).
-    norms = np.linalg.norm(matrices, axis=2, keepdims=True)
-    scaled, right = matrices / norms, values.T[..., None] / norms
-    square = matrices.shape[1] == matrices.shape[2]
-    systems = scaled if square else scaled @ scaled.transpose(0, 2, 1)
-    try:
-        found = np.linalg.solve(systems, right)
-    except np.linalg.LinAlgError:  # at one of the times
-        found = np.full(right.shape, np.nan)
-        for one in np.flatnonzero(np.isfinite(systems).all(axis=(1, 2))):
-            if np.linalg.matrix_rank(systems[one]) == len(systems[one]):
-                found[one] = np.linalg.solve(systems[one], right[one])
-    changes: Vector = (found if square else scaled.transpose(0, 2, 1) @ found)[..., 0].T
-    return changes
+_STAGES: WeakKeyDictionary[ModelJets, _Stages] = WeakKeyDictionary()
 
 
 def hidden_constraints(

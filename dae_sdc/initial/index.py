@@ -12,8 +12,8 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError
 from dae_sdc.initial.differentiated import DIFFERENCES, TINY, patterns_near, structure_near
 from dae_sdc.initial.neighbourhood import LATER, MOST_DENSE_UNKNOWNS, Neighbourhood
-from dae_sdc.initial.projection import dense
 from dae_sdc.jets.differences import Stencil, derivative_array
+from dae_sdc.jets.projection import dense
 from dae_sdc.structure.analysis import index_of_unknowns
 
 # States near the given one at which the matrix pencil is looked at; all must give the same index.

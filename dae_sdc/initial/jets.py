@@ -13,10 +13,11 @@ import scipy.sparse as sparse
 
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
+from dae_sdc.expressions.codegen import Compiled, compile_program
 from dae_sdc.expressions.dag import MOVING, Op, name_of
 from dae_sdc.initial.neighbourhood import Neighbourhood
-from dae_sdc.initial.projection import MOST_DENSE_ENTRIES, Accuracy, EquationFunctions
 from dae_sdc.jets.graph import GraphJets, Integers
+from dae_sdc.jets.projection import MOST_DENSE_ENTRIES, Accuracy, EquationFunctions
 from dae_sdc.structure.analysis import Structure, regular_by_rounding, structure
 from dae_sdc.structure.consistent import Start
 from dae_sdc.structure.rank import is_singular
@@ -305,6 +306,11 @@ class Part(GraphJets):
         derivatives = [system.derivatives[i] for i in rows]
         super().__init__(system.model.graph, derivatives, system.place, system.known)
         self.rows = list(rows)
+
+    def compiled(self) -> Compiled:
+        """A function of the values that computes the equations and their partial derivatives."""
+        program = self._program([*self.nodes, *self.slopes.values()]).program
+        return compile_program(program, "residual", "tape")
 
 
 @dataclass(eq=False)

@@ -15,7 +15,8 @@ from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import DAEError
-from dae_sdc.initial.projection import TERM_ROUND_OFF, dense
+from dae_sdc.jets.differences import monomials
+from dae_sdc.jets.projection import TERM_ROUND_OFF, dense
 
 DISPLACEMENT = 0.01  # Distance of the points from the start, in sizes of the unknowns.
 LATER = 0.1  # Time between the points, in units of that in which the solution changes by its size.
@@ -100,10 +101,9 @@ class Neighbourhood:
         # Shapes: u and du (n,), distances (K,) -> u, du (K, n).
         places = np.zeros(1) if distances is None else distances
         unit = float(np.abs(places).max()) or 1.0
-        powers = np.arange(len(places) + 1)
-        values = (places[:, None] / unit) ** powers
-        rates = powers * (places[:, None] / unit) ** np.maximum(powers - 1, 0) / unit
-        x = np.zeros((len(powers), self.n))
+        values, rates = monomials(places / unit, len(places) + 1)
+        rates /= unit
+        x = np.zeros((len(places) + 1, self.n))
         x[0], x[1] = u / self.sizes, unit * self.time / self.sizes * du
         line = x.copy()
         norms: list[Vector] = []

@@ -14,8 +14,8 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InconsistentStateError
 from dae_sdc.initial.consistent import listed
 from dae_sdc.jets.graph import GraphJets
+from dae_sdc.jets.projection import LinearRows
 from dae_sdc.structure.dependent import closed, square
-from dae_sdc.structure.rank import LinearRows
 
 
 def left_out(model: Any) -> str:

@@ -34,10 +34,10 @@ from dae_sdc.initial.given import (
 )
 from dae_sdc.initial.index import index_of
 from dae_sdc.initial.jets import JetSystem, ModelJets
-from dae_sdc.initial.projection import project
 from dae_sdc.initial.redundant import left_out, require_implied
 from dae_sdc.initial.solver import SEARCH, Booleans, Given, Solver
 from dae_sdc.jets.graph import leaf_values
+from dae_sdc.jets.projection import project
 from dae_sdc.registry import unknown
 from dae_sdc.sharing import Recent, one_at_a_time
 

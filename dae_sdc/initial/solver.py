@@ -18,17 +18,9 @@ from dae_sdc.errors import InconsistentStateError, TimeLimitError
 from dae_sdc.initial.consistent import REPORTED_CHANGE, Change, listed
 from dae_sdc.initial.given import OUTSIDE, shown_bounds
 from dae_sdc.initial.jets import JetSystem, ModelJets, Stage
-from dae_sdc.initial.projection import (
-    MOST_PROJECTION_STEPS,
-    Accuracy,
-    BlockEquations,
-    Projection,
-    blocks_of,
-    continued,
-    dense,
-    project,
-)
+from dae_sdc.initial.paths import BlockEquations, blocks_of, continued
 from dae_sdc.jets.graph import Integers, leaf_values
+from dae_sdc.jets.projection import MOST_PROJECTION_STEPS, Accuracy, Projection, dense, project
 from dae_sdc.jets.scalars import Ranges, values_of
 from dae_sdc.structure.rank import Span
 from dae_sdc.text import brief
@@ -89,7 +81,7 @@ class SearchOptions:
 
 SEARCH = SearchOptions()
 # Paths may end where equations hardly tell some of the values.
-ON_PATHS = Accuracy(dependent=1e-13, is_regular=True)
+ON_PATHS = Accuracy(dependent=1e-13, factored=0.0)
 
 
 @total_ordering

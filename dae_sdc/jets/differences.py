@@ -24,6 +24,13 @@ def taylor_weights(points: Sequence[int], highest: int) -> Vector:
     return weights
 
 
+def monomials(places: Vector, count: int) -> tuple[Vector, Vector]:
+    """Powers of places from 0 on, shape (K, count), and their derivatives: a curve from its coefficients."""
+    powers = np.arange(count)
+    at = np.asarray(places, dtype=np.float64)[:, None]
+    return at**powers, powers * at ** np.maximum(powers - 1, 0)
+
+
 @dataclass(frozen=True)
 class Stencil:
     """Points of differences in units of their distance, for Taylor coefficients up to an order."""

@@ -16,7 +16,7 @@ from dae_sdc.dae.paths import MOST_PATH_UNKNOWNS, PathEquations, PathPoint, corr
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError, InputError, require_number
-from dae_sdc.initial.projection import dense
+from dae_sdc.jets.projection import dense
 from dae_sdc.linear.equilibrium import Rest, Steady, row_scales
 from dae_sdc.linear.system import DEPENDENT_BY_DIFFERENCES, DEPENDENT_POLES, by_ranks
 from dae_sdc.registry import require_name

@@ -21,7 +21,7 @@ from dae_sdc.dae.state import Vector, attach
 from dae_sdc.deadline import check, under_way
 from dae_sdc.errors import ConvergenceError, EvaluationError, SingularMatrixError
 from dae_sdc.initial.jets import ModelJets
-from dae_sdc.initial.projection import dense
+from dae_sdc.jets.projection import dense
 
 Booleans = npt.NDArray[np.bool_]
 

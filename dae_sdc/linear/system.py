@@ -19,7 +19,7 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.errors import ConvergenceError, InputError, SingularMatrixError
 from dae_sdc.expressions.dag import name_and_order
 from dae_sdc.initial.jets import ModelJets, offsets_stages
-from dae_sdc.initial.projection import dense
+from dae_sdc.jets.projection import dense
 from dae_sdc.registry import require_name
 from dae_sdc.structure.rank import equilibration
 

@@ -13,29 +13,32 @@ import scipy.sparse as sparse
 from dae_sdc.arguments import shown
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE
-from dae_sdc.dae.values import uncached
+from dae_sdc.dae.values import TIMES, needed_arguments, uncached
 from dae_sdc.errors import InputError, require_number
 from dae_sdc.registry import unknown
 
 MOST_UNKNOWNS: Final = 200  # Most unknowns with which a function is called to count its unknowns.
-TIMES: Final = ("t", "time", "tau")  # Names that tell an argument to be the time.
+FORMS: Final = {2: "f(t, u)", 3: "F(t, u, du)"}  # Functions of equations, by the number of arguments.
 
 
-def problem_of_function(function: Callable[..., Any], start: Any = None) -> FunctionProblem:
-    """The problem of a function F(t, u, du)."""
-    if isinstance(start, Mapping) or (start is not None and all(isinstance(one, str) for one in start)):
-        return FunctionProblem(function, len(start), names=tuple(start))
-    return FunctionProblem(function, _number_of_unknowns(function) if start is None else int(np.size(start)))
+def problem_of_function(
+    function: Callable[..., Any], start: Any = None, mass: Any = None
+) -> FunctionProblem | MassMatrixProblem:
+    """The problem of a function F(t, u, du), or of f(t, u), which is u' or M u' with the ``mass`` M."""
+    names = tuple(start) if start is not None and all(isinstance(one, str) for one in start) else None
+    count = 2 if mass is not None or len(needed_arguments(function) or ()) == 2 else 3
+    n = _number_of_unknowns(function, count) if start is None else np.size(start if names is None else names)
+    return FunctionProblem(function, n, names) if count == 3 else MassMatrixProblem(function, mass, n, names)
 
 
-def _number_of_unknowns(function: Callable[..., Any]) -> int:
+def _number_of_unknowns(function: Callable[..., Any], count: int) -> int:
     function = uncached(function)
-    _check_function(function, "F(t, u, du)", 3)
+    _check_function(function, FORMS[count], count)
     fitting: list[int] = []
     for n in range(1, MOST_UNKNOWNS + 1):
         try:
             with np.errstate(all="ignore"):
-                values = np.asarray(function(0.3, np.full(n, 0.7), np.full(n, 0.2)))
+                values = np.asarray(function(*(0.3, np.full(n, 0.7), np.full(n, 0.2))[:count]))
         except Exception:  # of a function that is not made for so many
             continue
         if values.shape == (n,):
@@ -72,10 +75,7 @@ class _WithKeywords(ProblemDAE):
 
     def _called(self, function: Any, number: int, *arguments: Any) -> Any:
         """The value of a function for the present parameters."""
-        keywords = {}
-        for name in self._keywords[number]:
-            keywords[name] = getattr(self, name)
-        return function(*arguments, **keywords)
+        return function(*arguments, **{name: getattr(self, name) for name in self._keywords[number]})
 
     @property
     def parameter_values(self) -> dict[str, Any]:
@@ -124,7 +124,7 @@ class FunctionProblem(_WithKeywords):
         self, function: Callable[..., Any], n: int, names: Sequence[str] | None = None, **settings: Any
     ) -> None:
         function = uncached(function)
-        _check_function(function, "F(t, u, du)", 3)
+        _check_function(function, FORMS[3], 3)
         super().__init__(n, 0, **settings)
         self.function = function
         self._take_keywords(names, function)
@@ -137,14 +137,17 @@ class FunctionProblem(_WithKeywords):
 class MassMatrixProblem(_WithKeywords):
     r"""The equations :math:`M u' = f(t, u)` with a matrix M that may be singular.
 
+    ``ds.solve(f, mass=M, u0=...)`` makes one of these of f.
+
     Parameters
     ----------
     function : callable
         f(t, u) of a time and an array of n numbers; returns n numbers.
-    mass : array_like, sparse matrix or callable
-        M, shape (n, n), a NumPy array or a SciPy sparse matrix, or a function M(t, u) that returns one.
+    mass : array_like, sparse matrix or callable, optional
+        M, shape (n, n), a NumPy array or a SciPy sparse matrix, or a function M(t, u) that returns one (the
+        identity).
     n : int, optional
-        Number of unknowns; needed if M is a function.
+        Number of unknowns; needed if M is a function or the identity.
     names : sequence of str, optional
         Names of the unknowns.
     **settings
@@ -172,22 +175,22 @@ class MassMatrixProblem(_WithKeywords):
     def __init__(
         self,
         function: Callable[..., Any],
-        mass: Any,
+        mass: Any = None,
         n: int | None = None,
         names: Sequence[str] | None = None,
         **settings: Any,
     ) -> None:
         function, mass = uncached(function), uncached(mass)
-        _check_function(function, "f(t, u)", 2)
-        if not callable(mass):
+        _check_function(function, FORMS[2], 2)
+        if mass is not None and not callable(mass):
             mass = _checked(mass)
             if n not in (None, mass.shape[0]):
                 raise InputError(f"the mass matrix has {mass.shape[0]} rows for {n} unknowns")
             n = mass.shape[0]
-        else:
+        elif mass is not None:
             _check_function(mass, "M(t, u)", 2)
         if n is None:
-            raise InputError("a mass matrix that is a function does not tell the number of unknowns; give n")
+            raise InputError("no mass matrix of numbers tells the number of unknowns; give n")
         super().__init__(n, 0, **settings)
         self.function, self.mass = function, mass
         self._take_keywords(names, function, mass)
@@ -195,7 +198,8 @@ class MassMatrixProblem(_WithKeywords):
     def eval_f(self, u: MeshDAE, du: MeshDAE, t: float) -> Any:
         """M u' - f(t, u)."""
         mass = self._called(self.mass, 1, t, u) if callable(self.mass) else self.mass
-        return mass @ du - np.asarray(self._called(self.function, 0, t, u))
+        rate: Any = du if mass is None else mass @ du
+        return rate - np.asarray(self._called(self.function, 0, t, u))
 
 
 def _check_function(function: Any, wanted: str, count: int) -> None:
@@ -218,14 +222,11 @@ def _check_function(function: Any, wanted: str, count: int) -> None:
 
 def _checked(mass: Any) -> Any:
     """A mass matrix as an array or a CSR matrix of doubles."""
+    make: Any = sparse.csr_matrix if sparse.issparse(mass) else np.array
     try:
-        if sparse.issparse(mass):
-            matrix: Any = sparse.csr_matrix(mass, dtype=np.float64)
-            entries = matrix.data
-        else:
-            matrix = entries = np.array(mass, dtype=np.float64)
+        matrix = make(mass, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         raise InputError("a mass matrix is a square array or sparse matrix of real numbers") from None
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not np.isfinite(entries).all():
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not np.isfinite(matrix.sum()):
         raise InputError(f"a mass matrix is a square matrix of finite numbers; got shape {matrix.shape}")
     return matrix

@@ -59,22 +59,18 @@ class Definition:
         """Values of the auxiliary unknowns by Newton's method, given all other leaves; None if it fails."""
         n = len(self.unknowns)
         place = {Leaf("u", j): at for at, j in enumerate(self.unknowns)}
-        slopes = {
-            (i, place[graph.leaves[leaf]]): node
-            for i, root in enumerate(self.roots)
-            for leaf, node in graph.gradient(root).items()
-            if graph.leaves[leaf] in place
-        }
-        nodes, solution = [*self.roots, *slopes.values()], np.zeros(n)
+        slopes = (graph.gradient(root) for root in self.roots)
+        entries = [slope.get(graph.variable(j, 0), graph.zero) for slope in slopes for j in self.unknowns]
+        nodes, solution = [*self.roots, *entries], np.zeros(n)
 
         def value(leaf: Leaf) -> float:
             return float(solution[place[leaf]]) if leaf in place else values(leaf)
 
         for _ in range(MOST_DEFINITION_STEPS):
-            numbers, matrix = graph.numeric(nodes, value), np.zeros((n, n))
+            numbers = np.array(graph.numeric(nodes, value), dtype=np.float64)
             if not np.isfinite(numbers).all():
                 return None
-            matrix[tuple(np.array(list(slopes), dtype=np.int64).reshape(-1, 2).T)] = numbers[n:]
+            matrix = numbers[n:].reshape(n, n)
             try:
                 step = np.linalg.solve(matrix, -numbers[:n])
             except np.linalg.LinAlgError:

@@ -107,6 +107,17 @@ class Traced(Shared):
     start: _Start = (None, None)
     point: tuple[Any, ...] = ()  # State, derivative, time, and the value of the function there.
 
+    def is_true_of(self, problem: ProblemDAE) -> bool:
+        """Whether a function has the value at the point of comparison that it had."""
+        *point, before = self.point
+        with uncounted(problem), np.errstate(all="ignore"), suppress(Exception):
+            return np.array_equal(_values(problem, *point), before, equal_nan=True)
+        return False  # told where the function is read anew
+
+    def is_of(self, problem: ProblemDAE) -> bool:
+        """Whether these are still the equations of a problem with the same parameters."""
+        return self.reads is not None and self.reads.unchanged(problem) and self.is_true_of(problem)
+
     def __reduce__(self) -> Any:
         # What a function reads is known by objects of this process.
         kept = self.model, self.attributes, self.numbers, self.branches, None, self.start, self.point
@@ -204,12 +215,7 @@ def traced_before(problem: ProblemDAE, traced: Traced, u0: Vector | None = None)
         except InputError:  # told where the function is read anew
             return None
         return replace(traced, model=model, start=start, point=compared)
-    *point, before = traced.point
-    try:
-        with uncounted(problem), np.errstate(all="ignore"):
-            if not np.array_equal(_values(problem, *point), before, equal_nan=True):
-                return None
-    except Exception:  # told where the function is read anew
+    if not traced.is_true_of(problem):
         return None
     pairs = zip((*start, problem.interval), (*traced.start, traced.model.interval), strict=True)
     if all(now is then if now is None or then is None else np.array_equal(now, then) for now, then in pairs):

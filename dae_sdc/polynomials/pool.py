@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import suppress
 from operator import itemgetter
@@ -32,6 +32,9 @@ SHARES_AHEAD = 4
 BETWEEN_CHECKS = 0.2  # Seconds between two looks at the time while other processes work.
 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+
+
+SECONDS_AT_ONCE, MOST_AT_ONCE = 0.05, 8  # Jobs that a function takes at once where it takes several.
 
 
 def run_jobs(
@@ -78,9 +81,20 @@ def share_jobs(
     elif min(workers, len(jobs)) > 1:
         _by_workers(function, jobs, min(workers, len(jobs)), arrived)
     else:
-        for number, job in enumerate(jobs):
-            check()
-            arrived(number, function(job))
+        for number, result in enumerate(_results_of(function, jobs)):
+            arrived(number, result)
+
+
+def _results_of(function: Callable[[Job], Result], jobs: Sequence[Job]) -> Iterator[Result]:
+    """Results of a function one by one, or of ``several`` jobs at once where it has that."""
+    several, first, share = getattr(function, "several", None), 0, 1
+    while first < len(jobs):
+        check()
+        began, some = perf_counter(), jobs[first : first + share]
+        results = several(some) if several else [function(job) for job in some]
+        first, seconds = first + share, perf_counter() - began
+        share = _next_share(share, seconds, SECONDS_AT_ONCE, MOST_AT_ONCE if several else 1)
+        yield from results
 
 
 def _next_share(share: int, seconds: float, wanted: float, most: int) -> int:
@@ -105,7 +119,7 @@ def _by_ranks(
         try:
             if error is None:
                 with limited():
-                    mine = [(number, function(jobs[number])) for number in numbers]
+                    mine = list(zip(numbers, _results_of(function, [jobs[k] for k in numbers]), strict=True))
         except Exception as raised:  # the other ranks wait, and must be told
             error = raised
         late = isinstance(error, TimeLimitError)
@@ -258,8 +272,7 @@ def serve() -> None:
         function = first or function
         results, failure, began = list[Any](), None, perf_counter()
         try:
-            for job in jobs:
-                results.append(function(job))
+            results.extend(_results_of(function, jobs))
         except Exception as error:
             failure = _told(error)
         pickle.dump((results, failure, perf_counter() - began), sink)

@@ -296,8 +296,7 @@ def joined(
     arcs: Sequence[Arc], count: int, times: Vector | None, told: Sequence[str], crossings: Any, ended: str
 ) -> Solution:
     """All arcs as one solution with as many events, and what has to be told of it."""
-    first, rest = arcs[0], arcs[1:]
-    parts = [_rows(first, times, True), *(_rows(arc, times, False) for arc in rest)]
+    first, parts = arcs[0], [_rows(arc, times, not number) for number, arc in enumerate(arcs)]
     order = np.argsort(np.concatenate([part[0] for part in parts]), kind="stable")
     t, u, du = (np.concatenate([part[k] for part in parts])[order] for k in range(3))
     work = {name: np.concatenate([part[3][name] for part in parts]) for name in first.solution.per_step}
@@ -385,11 +384,10 @@ def _of_run(record: EventRecord, mode: Mode) -> EventRecord:
 
 def _merged(records: Sequence[EventRecord]) -> EventRecord:
     """Records of one function, in the order of their times."""
-    times = np.concatenate([record.t for record in records])
+    columns = zip(*((record.t, record.u, record.direction) for record in records), strict=True)
+    times, states, directions = map(np.concatenate, columns)
     order = np.argsort(times, kind="stable")
-    states = np.concatenate([record.u for record in records])[order]
-    directions = np.concatenate([record.direction for record in records])[order]
-    return EventRecord(records[0].name, times[order], states, directions)
+    return EventRecord(records[0].name, times[order], states[order], directions[order])
 
 
 def _dense(arcs: Sequence[Arc]) -> DenseOutput | None:
@@ -419,9 +417,8 @@ class PointsOfArcs:
         self.points = [arc.solution.equations for arc in arcs]
         self.columns = [arc.mode.columns for arc in arcs]
         # Polynomials of the unknowns that the run does not have.
-        self.dense = [
-            arc.solution.dense if len(arc.mode.columns) < len(arc.solution.names) else None for arc in arcs
-        ]
+        counts = [(arc.solution, len(arc.mode.columns)) for arc in arcs]
+        self.dense = [part.dense if count < len(part.names) else None for part, count in counts]
         begins = np.array([(begin, number) for number, arc in enumerate(arcs) for begin in arc.begins])
         begins = begins[np.argsort(begins[:, 0], kind="stable")]
         # Of all arcs but the first, and to which of these solutions each of them belongs.

@@ -123,7 +123,7 @@ class EquationOptions(Parameters):
     problem: ProblemLike = field(
         metadata=about(
             "name of a problem or model, FILE.mo, or FILE.py:NAME, which is run; 'dae-sdc list' shows all",
-            "A class or instance of a problem, a model, and a function F(t, u, du) are taken too.",
+            "A class or instance of a problem, a model, and functions F(t, u, du) or f(t, u) are taken too.",
             like="str, type, ProblemDAE, Model or callable",
         )
     )

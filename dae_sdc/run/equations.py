@@ -170,7 +170,7 @@ def has_hidden_constraints(problem: ProblemDAE | type[ProblemDAE]) -> bool:
 
 
 def with_unknowns(
-    target: Target, u0: Any, fixed: Any = None, guesses: Any = None, run: bool = False
+    target: Target, u0: Any, fixed: Any = None, guesses: Any = None, mass: Any = None, run: bool = False
 ) -> Target:
     """The problem of a plain function, whose unknowns u0 or the names of guesses tell; others as they are."""
     from dae_sdc.model.functions import problem_of_function
@@ -178,6 +178,10 @@ def with_unknowns(
     # A function that is run as an object is one of equations; it is refused where it takes other arguments.
     function: Any = target.thing if run and not target.text else target.function
     if not is_plain_function(function):
+        if mass is not None:
+            raise InputError(
+                "mass belongs to a function f(t, u); leave it out, or give M u' - f(t, u) itself"
+            )
         return target
     if u0 is None and fixed:
         name = getattr(function, "__name__", "F")
@@ -197,16 +201,20 @@ def with_unknowns(
             "a function F(t, u, du) needs u0, the values of all unknowns at the start, or guesses of all of "
             "them by name, in their order"
         )
-    return Target(problem_of_function(function, start), "", target.as_model, is_new=True)
+    return Target(problem_of_function(function, start, mass), "", target.as_model, is_new=True)
 
 
-def state_near(problem: ProblemDAE, u0: Any = None) -> Vector | None:
+def state_near(problem: ProblemDAE, u0: Any = None, guesses: Any = None) -> Vector | None:
     """The state at the start, of which u0 may give some unknowns by name; None where none is known."""
     by_names, names = isinstance(u0, Mapping), problem.names
     values = by_name(u0, names, "name in u0") if by_names else {}
     for name in values:
         if name not in names and not name.startswith("der("):
             raise InputError(unknown("name in u0", name, names))
+    known: dict[str, Any] = {}
+    with suppress(InputError):  # of names that are told where the start is looked for
+        known = by_name(guesses if by_names and guesses else {}, names, "guess")
+    known |= values
     u = np.zeros(problem.n)
     if not by_names or not set(names) <= set(values):
         try:
@@ -216,15 +224,15 @@ def state_near(problem: ProblemDAE, u0: Any = None) -> Vector | None:
             if not by_names:  # told when the run starts
                 return None
     for place, name in enumerate(names):
-        if name in values:
-            u[place] = require_number(name, values[name])
+        if name in known:
+            u[place] = require_number(name, known[name])
     return u
 
 
 def with_known_values(target: Target, request: SolveOptions) -> tuple[Target, SolveOptions]:
     """The problem of a plain function, and ``u0`` by names without those that are None, which follow."""
     u0 = request.u0
-    target = with_unknowns(target, u0, request.fixed, request.guesses, run=True)
+    target = with_unknowns(target, u0, request.fixed, request.guesses, request.mass, run=True)
     if isinstance(u0, list | tuple) and any(value is None for value in u0):
         names = target.make_problem(request.params or {}).names
         if len(names) != len(u0):
@@ -272,14 +280,14 @@ def _of_problem(target: Target, request: SolveOptions) -> Equations:
     needs_look = takes_parameters or by_names or checked
     if settled and not needs_look and (of_library or not has_hidden_constraints(given)):
         return Equations(problem, given=given, arguments=arguments, is_trusted=True)
-    near = state_near(problem, request.u0)
+    near = state_near(problem, request.u0, request.guesses)
     problem = problem if request.trace is False else square_function(problem, near)
     if takes_parameters:
         _check_function(problem, request, near)
     # What is found of the equations is that of this run, whatever its unit of time.
     problem.interval = interval_of(problem, request.t0, request.t_end)
     plain = copy.copy(problem)
-    equations = read(problem, request.u0, False if settled else request.trace)
+    equations = read(problem, request.u0 if near is None else near, False if settled else request.trace)
     if equations.model is not None and not equations.is_proved:
         other = closed_function(plain, equations.model)
         if other is not None:

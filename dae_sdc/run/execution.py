@@ -33,7 +33,7 @@ from dae_sdc.control.invariants import Invariants
 from dae_sdc.control.singular import SingularPointError, WatchSingularPoints, default_way, impasse
 from dae_sdc.control.stepping import FixedSteps, SteppingController, asked
 from dae_sdc.dae.consistency import check_consistent
-from dae_sdc.dae.interpolant import DenseOutput, StepData
+from dae_sdc.dae.interpolant import DenseOutput
 from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.memory import COUNTERS, counts_of, uncounted
 from dae_sdc.dae.pointwise import ManifoldValues, Pointwise
@@ -86,7 +86,7 @@ CONTROLLER = {"logger_level": logging.ERROR, "mssdc_jac": False}
 MOST_IDLE = 16  # Controllers that are kept for the next runs of their kind.
 MOST_UNKNOWNS = 200  # Largest number of unknowns of their problems.
 
-_IDLE: Final[Recent[Any, SteppingController]] = Recent(MOST_IDLE)
+_IDLE: Final[Recent[Any, list[Any]]] = Recent(MOST_IDLE, len)
 
 
 class Carried(NamedTuple):
@@ -194,7 +194,7 @@ class Execution:
     def __init__(self, plan: Plan, team: Ranks) -> None:
         self.plan, self.team, self.problem = plan, team, plan.setup.problem
         self.saved, self.pause = perf_counter(), PAUSE
-        self.singular = self.sizes = self.errors = self.sharing = ""
+        self.message = self.singular = self.sizes = self.errors = self.sharing = ""
         self.least_sizes: Vector | float = 0.0
         self.typical: Vector | None = None
         self.time: float | None = None
@@ -208,34 +208,49 @@ class Execution:
         self._counting = None if issubclass(cls, DirectMethod) else team.comm
         looks = plan.request.singular or hasattr(cls, "on_manifold") or default_way(setup.problem)
         self._watches = not setup.has_coarse_level and bool(looks)  # Whether singular points are looked for.
+        self.kind = self._kind()
 
     def carry_out(self, bar: Any) -> Carried:
         """Run the controller; returns the solution up to the last step if the run fails numerically."""
+        with root_logger_kept():
+            self.open(bar).take()
+        return self.close()
+
+    def open(self, bar: Any = None) -> Execution:
+        """Make controller and record ready for the run."""
         if self.plan.request.hidden_constraints:  # raises before the run if they are not known
             self.hidden_constraints(np.ones(self.problem.n))
-        with _ROOT.kept():
-            kind = self._kind()
-            controller = self._controller(kind)
-            record: RunRecord = hook_of(controller, RunRecord)
-            record.begin(self, bar)
-            watch = hook_of(controller, WatchSingularPoints)
-            if watch is not None:
-                watch.asked = self.plan.request.singular or watch.asked
-                if isinstance(controller, SteppingController):
-                    watch.guide(controller.adaptivity)
-            growing = hook_of(controller, WatchAmplification)
-            if growing is not None:
-                growing.t_end = self.plan.t_end
-            levels = [level for step in controller.steps for level in step.levels]
-            sweeper = levels[0].sweep
-            for level in levels:
-                level.sweep.keeps_interior = record.dense
-            if self.plan.saving is not None:
-                controller.checkpoints = self.plan.saving.attach(controller, record, self.team)
-                if self.plan.count is not None:
-                    bar.update(self.plan.saving.steps)
-            message = self._run(controller, record, watch)
-            log = controller.return_stats()
+        self.controller = controller = self._controller(self.kind)
+        self.record = record = hook_of(controller, RunRecord)
+        controller.kind = self.kind
+        quiet = TimeBar(self.plan.start.t0, self.plan.t_end, False)
+        record.begin(self, quiet if bar is None else bar)
+        self.watch = watch = hook_of(controller, WatchSingularPoints)
+        if watch is not None:
+            watch.asked = self.plan.request.singular or watch.asked
+            if isinstance(controller, SteppingController):
+                watch.guide(controller.adaptivity)
+        growing = hook_of(controller, WatchAmplification)
+        if growing is not None:
+            growing.t_end = self.plan.t_end
+        self.levels = [level for step in controller.steps for level in step.levels]
+        for level in self.levels:
+            level.sweep.keeps_interior = record.dense
+        if self.plan.saving is not None:
+            controller.checkpoints = self.plan.saving.attach(controller, record, self.team)
+            if self.plan.count is not None:
+                bar.update(self.plan.saving.steps)
+        return self
+
+    def begin(self) -> Execution:
+        """Begin the run up to its first step."""
+        self.controller.begun = self.controller.begin_run(self.plan.start.t0, self.plan.start.u)
+        return self
+
+    def close(self) -> Carried:
+        """What the run has given."""
+        controller, record, watch, levels = self.controller, self.record, self.watch, self.levels
+        message, sweeper, log = self.message, levels[0].sweep, controller.return_stats()
         self.bring_together(record)
         if watch is not None:
             self.singular = watch.message()
@@ -261,9 +276,9 @@ class Execution:
             if self.plan.request.restol is None and self.plan.count is not None:
                 restol = self.plan.setup.description["level_params"]["restol"]
                 _check_residuals(self.problem, solution, restol)
-        if kind is not None and not message:
+        if self.kind is not None and not message:
             record.end()
-            _IDLE.keep(kind, controller)
+            _IDLE.keep(self.kind, [*_IDLE.get(self.kind, ()), controller])
         if solution.success and self.typical is not None:
             solution = solution.with_remark(self._in_transients(solution, located))
         if self.plan.count is not None:
@@ -298,8 +313,10 @@ class Execution:
         """The controller with its hooks, which may be that of an earlier run of this kind."""
         team, setup, hooks = self.team, self.plan.setup, self.plan.request.hooks
         description = setup.with_step(self.plan.dt)
-        idle = _IDLE.pop(kind, None)
+        *others, idle = _IDLE.pop(kind, None) or [None]
         if idle is not None:
+            if others:
+                _IDLE.keep(kind, others)
             problem = setup.problem
             if problem.starts_alike and problem.kernels is not None:  # nothing of it changes in steps
                 problem = twin_of(problem)
@@ -344,8 +361,9 @@ class Execution:
         controller.hooks[:] = asked(controller.hooks, hooks)
         return controller
 
-    def _run(self, controller: Any, record: StepRecord, watch: WatchSingularPoints | None) -> str:
-        """Run the controller; returns why it failed numerically, or an empty text."""
+    def take(self) -> Execution:
+        """Take all steps of a run, which may have begun; ``message`` says why it failed numerically."""
+        controller, record, watch = self.controller, self.record, self.watch
         try:
             # pySDC adds up step sizes; an end half a step earlier makes the number of steps certain.
             adapts = self.plan.setup.adaptive or self.plan.count is None
@@ -357,8 +375,9 @@ class Execution:
             # A hook may raise such an error on one rank alone.
             if not self.check_in(GRACE):
                 raise
+            self.message = str(error)
             if isinstance(error, SingularPointError):
-                return str(error)
+                return self
             diagnosis = "" if watch is None else watch.diagnosis()
             growing = hook_of(controller, WatchAmplification)
             if growing is not None:
@@ -367,7 +386,7 @@ class Execution:
             if unsolved and self.problem.index in (None, 0, 1) and not diagnosis and self.team.size == 1:
                 with suppress(DAEError), limited(), under_way("the cause of a failure was looked for"):
                     diagnosis = impasse(self.problem, *self.at_steps(record)[:3])
-            return f"{error}{diagnosis}{told_index(self.plan) if unsolved else ''}"
+            self.message += f"{diagnosis}{told_index(self.plan) if unsolved else ''}"
         except BaseException as error:
             # The steps are kept even if an interrupt or an exception of the problem ends the run.
             if self.out is not None and len(record.rows):
@@ -376,7 +395,7 @@ class Execution:
             if isinstance(error, SystemExit) and not together:  # others wait for what this rank will not send
                 end_job(words_of(error))
             raise
-        return ""
+        return self
 
     def _work(self, controller: Any, levels: Sequence[Any]) -> dict[str, int]:
         """Sum of the work counters over all ranks."""
@@ -428,8 +447,9 @@ class Execution:
         description, solved, between = setup.description, True, None
         found = None if self.samples is None else self.samples.ended(record.rows)
         if found is not None:
-            t, u, du, per_step = found.times, found.u, found.du, found.per_step
-            taken, work = found.steps, found.total
+            t, u, du, taken = found.times, found.u, found.du, found.steps
+            per_step = {"residual": found.residuals, **dict(zip(COUNTS, found.counts.T.copy(), strict=True))}
+            work = dict(zip(COUNTS, found.total.tolist(), strict=True))
         else:
             t, u, du, per_step, data = self.at_steps(record)
             taken, work = len(t) - 1, {name: int(per_step[name].sum()) for name in COUNTS}
@@ -494,7 +514,8 @@ class Execution:
             solution = solution.reached(found.done, found.sizes)
         elif self.plan.t_eval is not None:
             solution = solution.at(self.plan.t_eval)
-        return _not_empty(solution if self.plan.keeps else replace(solution, dense=None), self.plan.start)
+        dropped = solution.dense is not None and not self.plan.keeps
+        return _not_empty(replace(solution, dense=None) if dropped else solution, self.plan.start)
 
     def _in_transients(self, solution: Solution, located: LocateEvents | None) -> str:
         """A remark on unknowns that change too fast at some times for the tolerance of a run."""
@@ -505,7 +526,7 @@ class Execution:
         late = in_transients(self.problem.names, solution.t, solution.u, solution.du, **about)
         return "; ".join(filter(None, [late, _beside_peaks(self.plan, solution, self.typical)]))
 
-    def at_steps(self, record: StepRecord) -> tuple[Vector, Vector, Vector, dict[str, Any], list[StepData]]:
+    def at_steps(self, record: StepRecord) -> tuple[Vector, Vector, Vector, dict[str, Any], Any]:
         """Times, u, u', work, and data for dense output, of the start and of all steps in order."""
         start, dense = self.plan.start, record.rows.dense
         first = {"t": start.t0, "residual": 0.0, "u": start.u.view(np.ndarray), "du": start.du}
@@ -599,33 +620,24 @@ def told_index(plan: Plan) -> str:
     return "; ".join(filter(None, (f"; index {problem.index} is {how}, with {', '.join(parts)}", tried)))
 
 
-class _RootLogger:
-    """Preserves handlers and level of the root logger during runs, also concurrent ones."""
-
-    def __init__(self) -> None:
-        self._lock, self._runs = Lock(), 0
-        self._handlers: list[logging.Handler] = []
-        self._level = logging.WARNING
-
-    @contextmanager
-    def kept(self) -> Iterator[None]:
-        """Restore the root logger after a run, because pySDC controllers replace its handlers and level."""
-        root = logging.getLogger()
-        with self._lock:
-            if not self._runs:
-                self._handlers, self._level = root.handlers[:], root.level
-            self._runs += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._runs -= 1
-                if not self._runs:
-                    root.handlers[:] = self._handlers
-                    root.setLevel(self._level)
+_LOCK = Lock()
+_RUNS: Final[list[tuple[list[logging.Handler], int]]] = []  # What the root logger was before runs under way.
 
 
-_ROOT = _RootLogger()
+@contextmanager
+def root_logger_kept() -> Iterator[None]:
+    """Restore the root logger after runs, also concurrent ones: pySDC replaces its handlers and level."""
+    root = logging.getLogger()
+    with _LOCK:
+        _RUNS.append(_RUNS[0] if _RUNS else (root.handlers[:], root.level))
+    try:
+        yield
+    finally:
+        with _LOCK:
+            handlers, level = _RUNS.pop()
+            if not _RUNS:
+                root.handlers[:] = handlers
+                root.setLevel(level)
 
 
 def _not_empty(solution: Solution, start: Start) -> Solution:

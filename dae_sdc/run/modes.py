@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from itertools import chain, repeat
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +20,7 @@ from dae_sdc.control.events import MOST_SWITCHES, Event, LocateEvents, accurate_
 from dae_sdc.control.hooks import COUNTS, StepRecord
 from dae_sdc.control.stepping import SteppingController
 from dae_sdc.dae.branches import MESSAGE
-from dae_sdc.dae.interpolant import DenseOutput, StepData, steps_of_stages
+from dae_sdc.dae.interpolant import DenseOutput, StepData, StepsInRow
 from dae_sdc.dae.scales import balanced
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError, InputError, ResultFileError, SolveError, TimeLimitError
@@ -55,7 +56,7 @@ STEPS = (1e-6, 1e-4, 1e-8)  # Steps behind which modes are looked for, in length
 LARGEST_JUMP = 1e-6
 LARGEST_CORRECTION = 1e-8  # Move, relative to the size, by which constraints are met before a jump.
 LEAST_SIZE = 1e-9  # Of an unknown, relative to the largest.
-VALUE_OF_ZERO = 1e-11  # Value of an unknown, relative to its size, that is 0.
+VALUE_OF_ZERO = 1e-13  # Value of an unknown, relative to its size, that is 0.
 MOST_GROWTH = 4.0  # Of a size of an unknown, from which on an arc is judged anew.
 RANK_OF_START = 1e-10  # Singular value of balanced linear equations, relative to the largest, that is 0.
 SAID_OF_ARCS = ("start values made consistent", "the run ended at event")  # What is not said of the whole.
@@ -102,11 +103,8 @@ def require_one_structure(
     elif not equations.of_model:
         return
     plain = request.rtol is None and not together  # It finds a singular point where another mode begins.
-    if (
-        request.sweeper in SOLVERS
-        or not alone
-        or (plain and "singular" not in getattr(failed, "message", ""))
-    ):
+    regular = plain and "singular" not in getattr(failed, "message", "")
+    if request.sweeper in SOLVERS or not alone or regular:
         return
     for either in (False, True)[: 1 + fails]:
         choices, numbers, modes = calculated(model, f"choices {either}", partial(choices_of, model, either))
@@ -166,7 +164,6 @@ def linear_start(model: Any, held: Iterable[str], t: float) -> LinearStart | Non
     timed = np.array([any(leaf.kind == "t" for leaf in graph.leaves_of(root)) for root in part.nodes])
     other = timed * rows * np.random.default_rng(0).uniform(0.5, 1.0, len(rows))
     constant = part.values(np.zeros(len(jets)), t=np.array(t))
-
     kept = [name for name, on in zip(jets, fixed, strict=True) if on]
 
     def at(time: float, values: Values, change: float = 0.0) -> dict[str, float]:
@@ -240,8 +237,8 @@ class FollowedMode:
         """All arcs as one, with ends of steps that satisfy hidden constraints, and where they begin."""
         before, dense, rows = self._arc, list[StepData](), list[Any]()
         for taken in self._taken:
-            places, m = zip(taken.starts.tolist(), taken.sizes.tolist(), strict=True), len(taken.nodes)
-            dense += steps_of_stages(places, taken.nodes, taken.u, self._n_slopes, taken.n_integrated)
+            m = len(taken.nodes)
+            dense += StepsInRow(taken, self._n_slopes)
             ends = taken.starts + taken.sizes, taken.u[m::m], taken.slopes_at_end(), taken.sizes
             rows.append((*ends, taken.residuals, taken.sweeps, taken.counts))
         t, u, du, sizes, *work, counts = map(np.concatenate, zip(*rows, strict=True))
@@ -257,10 +254,8 @@ class FollowedMode:
         t0, u0 = float(self.arcs[0].t[0]), self.arcs[0].u[0]
         output = DenseOutput(t0, u0, t, u, dense, np.full_like(u0, np.nan), du, self._n_slopes)
         about: dict[str, Any] = {"t": t, "u": u, "du": du, "per_step": per_step, "stats": stats}
-        about |= {
-            "dense": before.dense and output,
-            "parameters": {**before.parameters, "t0": t0, "resumed_at": None},
-        }
+        about["dense"] = before.dense and output
+        about["parameters"] = {**before.parameters, "t0": t0, "resumed_at": None}
         return replace(before, **about, message="", events=()), tuple(arc.t[0] for arc in self.arcs)
 
 
@@ -286,6 +281,7 @@ class Modes:
     jumps: list[str] = field(default_factory=list)  # What is told of jumps, and of events between modes.
     linear: dict[Mode, LinearStart | None] = field(default_factory=dict)  # See :func:`linear_start`.
     watched: dict[Mode, list[tuple[Choice, str]]] = field(default_factory=dict)  # Choices and borders.
+    pivoting: Pivoting | None = None  # The equations of all modes.
     begun: int = 0  # Arcs, those in modes that were tried too.
     followed: dict[Mode, FollowedMode] = field(default_factory=dict)
 
@@ -306,11 +302,9 @@ class Modes:
         self.parameters |= request.params or {}
         self.untimed = [choice for choice in self.choices if not choice.is_timed]
         self.timed = [choice for choice in self.choices if choice.is_timed]
-        values = [float(value) for value in self.parameters.values()]
-        tables = [
-            timetable_of(model.graph, nodes, values, self.t0, self.t_end)
-            for nodes in ([choice.node for choice in self.timed], model.roots)
-        ]
+        values = self.values = [float(value) for value in self.parameters.values()]
+        nodes = [choice.node for choice in self.timed], model.roots
+        tables = (timetable_of(model.graph, each, values, self.t0, self.t_end) for each in nodes)
         times, self.jump_times = ([] if table is None else table.times.tolist() for table in tables)
         self.stops = [*times, self.t_end]
         starts = np.array([self.t0, *times])
@@ -376,19 +370,18 @@ class Modes:
             return t if leaf.kind == "t" else numbers[leaf.index]
 
         values = graph.numeric([*(each.border(graph, {}) for each in choices), graph.time()], value)[:-1]
-        return {
-            each: at > 0.0 if each.op is Op.LT else at >= 0.0
-            for each, at in zip(choices, values, strict=True)
-        }
+        pairs = zip(choices, values, strict=True)
+        return {each: at > 0.0 if each.op is Op.LT else at >= 0.0 for each, at in pairs}
 
     def _entered(
         self, t: float, stop: float, state: Values, sides: Sides, impulses: int = 0
     ) -> tuple[Any, list[Choice], Sides]:
         """The arc in the mode that is consistent with a state, the borders at its end, and its sides."""
-        wanted, failure = (*self.last[0].values(), *sides.values()), "none has all borders on their sides"
+        wanted, failure = (*self.last[0].values(), *sides.values()), ""
         near = [self.entered[wanted]] if wanted in self.entered else []
         # Modes with choices changed that were wrong, those into which unknowns jump, and what ends at once.
         flipped, jumping, brief = list[Sides](), list[Sides](), list[tuple[Any, ...]]()
+        back = dict[str, None]()  # Choices whose borders lie on the other side in a mode.
         seen: set[tuple[bool, ...]] = set()
         plain = chain(near, [sides], self._pivoted(t, state, sides), flipped)
         for jumps, sides in chain(zip(repeat(False), plain), zip(repeat(True), jumping)):
@@ -421,19 +414,21 @@ class Modes:
                 if isinstance(error, TimeLimitError | ResultFileError):
                     raise
                 jumping += [sides] * (isinstance(error, JumpError) and not jumps and bool(self.solutions))
-                failure = failure if jumps else str(error)
+                failure = failure or str(error)
                 continue
             if landed is not None:
                 self._tell(t, state, sides, landed, mode)
                 if (wrong or ends) and impulses < MOST_IMPULSES:
                     return self._entered(t, stop, {**state, **start}, sides, impulses + 1)
             if wrong:
+                back |= dict.fromkeys(map(self._text, wrong))
                 flipped.append(_flipped(sides, wrong))
                 continue
             brief.insert(len(brief) * ends, (arc, left, sides))
             if not ends:
                 break
         if not brief:
+            failure = "; ".join([failure] * bool(failure) + [f"'{text}' leads back" for text in back])
             raise SolveError(
                 f"no mode goes on from t={t:.10g}, of {len(seen)} that were tried ({failure}); give a state "
                 f"there by an event"
@@ -454,14 +449,10 @@ class Modes:
         begin = np.array([(sides if choice.is_timed else last)[choice] for choice in sides], dtype=float)
         sizes = np.array([largest.get(choice) or 1.0 for choice in sides])
         for part in STEPS if self.untimed else ():
+            self.pivoting = self.pivoting or Pivoting(self.model, self.choices, self.values)
             behind = self.pivoting.behind(values, t, part * (self.t_end - self.t0), begin, sizes)
             if behind is not None:
                 yield dict(zip(sides, (behind > 0.5).tolist(), strict=True))
-
-    @cached_property
-    def pivoting(self) -> Pivoting:
-        """The equations of all modes."""
-        return Pivoting(self.model, self.choices, [float(value) for value in self.parameters.values()])
 
     def _wrong(self, mode: Mode, sides: Sides, every: Mapping[str, Vector]) -> list[Choice]:
         """The choices whose borders are not on their sides, but for errors."""
@@ -484,21 +475,18 @@ class Modes:
         changed = {choice.node for choice in sides if sides[choice] is not last.get(choice, sides[choice])}
         pairs = zip(self.numbers, numbers, strict=True)
         changed |= {graph.variable(model._index[name], 0) for name, old in pairs if state[name] != old}
-        equations = [
-            name
-            for name, root in zip(model.equation_names, model.roots, strict=True)
-            if not changed.isdisjoint(graph.below([root]))
-        ]
-        moves = {name: (state[name], landed.values[name]) for name in self.moving if name in landed.values}
-        jumps = [
-            f"'{name}' jumps from {old:.6g} to {new * (not self._stays(name, 0.0, new, LARGEST_JUMP)):.6g}"
-            for name, (old, new) in moves.items()
-            if not self._stays(name, old, new, LARGEST_JUMP)
-        ]
+        roots = zip(model.equation_names, model.roots, strict=True)
+        equations = [name for name, root in roots if not changed.isdisjoint(graph.below([root]))]
+        jumps = list[str]()
+        for name in self.moving:
+            old, new = state.get(name, 0.0), landed.values.get(name, state.get(name, 0.0))
+            if not self._stays(name, old, new, LARGEST_JUMP):
+                new = 0.0 if self._stays(name, 0.0, new, LARGEST_JUMP) else new  # not -0.0
+                jumps.append(f"'{name}' jumps from {old:.6g} to {new:.6g}")
         impulses = {name: size for name, size in landed.impulses.items() if name not in mode.borders}
-        by = ", ".join(f"{size:.6g} of '{name}'" for name, size in impulses.items())
+        sizes = ", ".join(f"{size:.6g} of '{name}'" for name, size in impulses.items())
         where = " by '" + "', '".join(equations) + "'" if equations else ""
-        self.jumps.append(f"at t={t:.10g} {', '.join(jumps)}{where}, impulse {by}")
+        self.jumps.append(f"at t={t:.10g} {', '.join(jumps)}{where}{', impulse ' * bool(sizes)}{sizes}")
         self.crossings += [(f"impulse of '{name}'", self.solutions[-1]) for name in impulses]
 
     def _start(
@@ -513,6 +501,7 @@ class Modes:
             self.modes[key] = self.distinct.setdefault(equations, mode)
         mode, request = self.modes[key], self.request
         names = mode.model.form().names
+        state = {name: x * (abs(x) > VALUE_OF_ZERO * self._size(name)) for name, x in state.items()}
         behind = t + TIME_BEHIND * abs(t)
         if not self.solutions:
             held = dict(request.u0 or {})
@@ -521,12 +510,15 @@ class Modes:
         else:
             held = {name: state[name] for name in self.moving if name in state}
             values = self._nearest(mode, behind, state, held)
-        landed = None
+        landed: Any = None
+        common = [name for name in held if name in values]
+        # Constraints are met but for errors, or to the tolerance where no finite impulse leads onto them.
+        for part in (LARGEST_CORRECTION, min(LARGEST_JUMP, request.rtol or LARGEST_JUMP)) if jumps else ():
+            met = {each: values[each] for each in common if self._stays(each, held[each], values[each], part)}
+            with suppress(*[SolveError] * (part == LARGEST_CORRECTION)):
+                landed = landing(mode.model.problem(), {**held, **met}, t, self.t_end - self.t0)
+                break
         if jumps:
-            for name in held.keys() & values.keys():  # constraints that are met but for errors
-                if self._stays(name, held[name], values[name], LARGEST_CORRECTION):
-                    held[name] = values[name]
-            landed = landing(mode.model.problem(), held, t, self.t_end - self.t0)
             held = {name: landed.values[name] for name in held if name in landed.values}
             values = self._nearest(mode, behind, {**state, **held}, held)
         for name, value in held.items():
@@ -543,8 +535,7 @@ class Modes:
         if (linear := self._linear(mode, t)) is not None:
             return linear(t, state)
         names = mode.model.form().names
-        known = {name: state[name] for name in names if name in state and name not in mode.borders}
-        guesses = {name: x * (abs(x) >= VALUE_OF_ZERO * self._size(name)) for name, x in known.items()}
+        guesses = {name: state[name] for name in names if name in state and name not in mode.borders}
         weak = [name for name in names if name not in held]
         return initial_of_model(mode.model, guesses=guesses, weak=weak, restarts=0, t0=t).values
 
@@ -582,9 +573,8 @@ class Modes:
             if (plain := self.followed[mode].arc(start, begin, stop, signs, self.largest)) is not None:
                 return plain[0], [watched[number][0] for number in plain[1]]
         events = [self._event(text) for text in self.events]
-        events += [
-            f"{name}; {'falling' if sides[choice] else 'rising'}; terminal" for choice, name in watched
-        ]
+        ways = {True: "falling", False: "rising"}
+        events += [f"{name}; {ways[sides[choice]]}; terminal" for choice, name in watched]
         mode.model.interval = (self.model.interval[0], self.model.interval[1])
         options: dict[str, Any] = dict.fromkeys(("fixed", "guesses", "params", "t_eval", "points", "out"))
         options |= {"problem": mode.model, "u0": start, "t0": begin, "t_end": stop, "events": events}
@@ -626,9 +616,8 @@ class Modes:
         borders = {name for mode in self.distinct.values() for name in mode.borders}
         shared = set(every[0].names).intersection(*{part.names for part in every}) - borders
         names, last = tuple(name for name in every[0].names if name in shared), len(every) - 1
-        for number, part in enumerate(every):
-            if not isinstance(part, Solution):
-                continue
+        runs = [(number, part) for number, part in enumerate(every) if isinstance(part, Solution)]
+        for number, part in runs:
             if part.success:
                 hidden: tuple[str, ...] = SAID_OF_ARCS if number < last else SAID_OF_ARCS[:1]
                 hidden += tuple(f"the run ended at event '{name}'" for name in borders)
@@ -638,11 +627,8 @@ class Modes:
             if number < last and part.dense is not None and part.dense.behind is not None:
                 # Values at the end of an arc are those before what changes there.
                 dense = replace(part.dense, behind=None)
-                part = replace(
-                    part,
-                    u=np.vstack([part.u[:-1], dense.values[-1] if len(dense.values) else dense.u0]),
-                    dense=dense,
-                )
+                end = dense.values[-1] if len(dense.values) else dense.u0
+                part = replace(part, u=np.vstack([part.u[:-1], end]), dense=dense)
             solved.append((part, (part.parameters["t0"],)))
         followed = [mode.solution() for mode in self.followed.values() if mode.arcs]
         for part, begins in [solved[0], *followed, *solved[1:]]:
@@ -652,7 +638,7 @@ class Modes:
         more = len(self.jumps) - MOST_JUMPS_TOLD
         told = [f"{len(self.distinct)} modes of the structure were analysed", *self.jumps[:MOST_JUMPS_TOLD]]
         told += [f"and {more} more jumps"] * (more > 0)
-        texts = {each: self._text(each) for each, _ in self.crossings}
+        texts = {each: self._text(each) for each in {each for each, _ in self.crossings}}
         crossings = [
             (texts[each], float(arc.t[-1]), arc.u[-1, [arc.names.index(name) for name in names]])
             for each, arc in self.crossings

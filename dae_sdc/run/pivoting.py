@@ -48,6 +48,12 @@ class Pivoting:
         self._order = [max((k for i, k in self._jets if i == j), default=0) for j in range(self._n)]
         self._at = np.array([(row, place[jet]) for row, jet, _ in slopes]).reshape(-1, 2).T
         self._free = np.array([not choice.is_timed for choice in choices], dtype=bool)
+        # An equation of an unknown that nothing else has, as that of a Boolean, may jump at a border.
+        uses = np.zeros((len(nodes), self._n), dtype=bool)
+        uses[self._at[0], [j for _, (j, _), _ in slopes]] = True
+        while (outputs := uses[: self._n][:, uses.sum(axis=0) == 1].any(axis=1)).any():
+            uses[: self._n][outputs] = False
+        self._coupled = uses[: self._n].any(axis=1)
 
         def source(leaf: Leaf) -> Input:
             return Input("u", place[leaf[1:]]) if leaf.kind == "u" else Input(leaf.kind, leaf.index)
@@ -73,8 +79,7 @@ class Pivoting:
             return outputs[: len(slopes)], slopes @ step
 
         for _ in range(MOST_LINEARIZATIONS):
-            way = self._way(linear, y, self._regular(linear, sides), sizes)
-            if way is None:
+            if (way := self._way(linear, y, self._regular(linear, sides), sizes)) is None:
                 return None
             sides, change = way
             y = y + change
@@ -86,14 +91,13 @@ class Pivoting:
     def _regular(self, linear: Linear, sides: Vector) -> Vector:
         """Sides on which the equations determine all unknowns, with few choices changed, if there are any."""
         deficiency, flips = self._n + 1, np.eye(len(sides))[self._free]
-        while True:
+        while deficiency:
             every = [sides] if deficiency > self._n else [np.abs(sides - flip) for flip in flips]
             lacks = [self._n - _rank(linear(each)[1][: self._n]) for each in every]
             if min(lacks, default=deficiency) >= deficiency:
                 return sides
             sides, deficiency = every[int(np.argmin(lacks))], min(lacks)
-            if not deficiency:
-                return sides
+        return sides
 
     def _way(self, linear: Linear, y: Vector, sides: Vector, sizes: Vector) -> tuple[Vector, Vector] | None:
         """The sides at the end of the way, and the change of unknowns; None where it leads nowhere."""
@@ -102,18 +106,13 @@ class Pivoting:
         rows, columns = balanced(matrix[:n])
         signs = 2.0 * sides - 1.0
         weights = sizes * np.random.default_rng(0).uniform(0.5, 1.0, len(sides))
-        away = (
-            np.linalg.pinv((signs[:, None] * matrix[n:] / columns)[self._free])
-            @ weights[self._free]
-            / columns
-        )
-        change = (
-            np.linalg.lstsq(matrix[:n] / rows[:, None] / columns, -values[:n] / rows, SINGULAR)[0] / columns
-        )
+        scaled, free = matrix / columns, self._free
+        away = np.linalg.pinv((signs[:, None] * scaled[n:])[free]) @ weights[free] / columns
+        change = np.linalg.lstsq(scaled[:n] / rows[:, None], -values[:n] / rows, SINGULAR)[0] / columns
         distance, rates = signs * (values[n:] + matrix[n:] @ change), signs * (matrix[n:] @ away)
-        if not (rates[self._free] > 0.0).all():
+        if not (rates[free] > 0.0).all():
             return None
-        begins = np.where(self._free, -distance / np.where(self._free, rates, 1.0), 0.0)
+        begins = np.where(free, -distance / np.where(free, rates, 1.0), 0.0)
         crossed, share, first = int(np.argmax(begins)), float(begins.max()), matrix[:n] @ away
         if share <= 0.0:
             return sides, change
@@ -122,7 +121,7 @@ class Pivoting:
             sides = np.where(numbers == crossed, 1.0 - sides, sides)
             values, matrix = linear(sides)
             rest = values[:n] + matrix[:n] @ change - share * first
-            if not _vanishes(rest, matrix[:n], np.abs(change) + np.abs(y)):
+            if not _vanishes(rest * self._coupled, matrix[:n], np.abs(change) + np.abs(y)):
                 return None  # the equations jump at the border
             both = np.column_stack([matrix[:n], -first])
             rows, columns = balanced(both)

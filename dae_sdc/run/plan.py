@@ -15,7 +15,7 @@ from dae_sdc.control.invariants import Invariants, require_invariants
 from dae_sdc.control.singular import require_way
 from dae_sdc.control.stepping import FixedSteps
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import Vector
+from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError, require_number
 from dae_sdc.registry import unknown
 from dae_sdc.run.description import Setup, SolveOptions, number_of_steps, poor_choice, setup_of
@@ -31,7 +31,7 @@ from dae_sdc.sweepers.teams import AUTO
 from dae_sdc.sweepers.tolerance import Tolerance
 
 MOST_TAGGED = 99  # Iterations that pySDC tells from those of another level: tags are 100 level + iteration.
-
+NEAR_ZERO = 0.05  # Part of its largest value in a step from which on a function is far from its zeros.
 
 Events = tuple[Event, ...]
 Fixed = dict[str, Any] | None  # What tells of steps of a fixed size; None where errors choose them.
@@ -100,8 +100,7 @@ def plan_of(
     request, chosen_for = with_method(request, problem, measured)
     setup = setup_of(request, problem, equations.arguments if by_class else None)
     setup = with_shared_stages(request, setup, measured, unnamed)
-    poor = poor_choice(setup)
-    if poor:
+    if poor := poor_choice(setup):
         tell(poor)
     _check(request, setup)
     start, end = begin.t0, begin.t_end
@@ -110,7 +109,7 @@ def plan_of(
         given = (equations.own_events, request.events)
         parts = [part for part in given if not (isinstance(part, tuple) and not part)]
         read = (as_events(events_of(part, problem, equations.unknowns)) for part in parts)
-        events = tuple(event for several in read for event in several)
+        events = tuple(_with_multipliers(event, problem, begin) for several in read for event in several)
     setup, fixed = _with_steps(request, setup, begin, events)
     if fixed is None:
         setup.description["sweeper_params"]["tolerance"].check_start(problem, begin.u)
@@ -140,6 +139,32 @@ def _check(request: SolveOptions, setup: Setup) -> None:
         known = {name for name in known if name[0] != "_"}
         if name not in known:
             raise InputError(unknown("parameter of the controller", name, known))
+
+
+def _with_multipliers(event: Event, problem: ProblemDAE, begin: Start) -> Event:
+    """An event whose function looks at unknowns from index 3 on, as hidden constraints tell them."""
+    # Polynomials have them with the error of the state divided by the square of a step.
+    read = unknowns_looked_at(problem, [event], begin.u, begin.t0)
+    if not (read & (higher := np.array(problem.variable_index) > 2)).any():
+        return event
+    from dae_sdc.initial.hidden import hidden_constraints
+
+    sizes = np.where(begin.u, np.abs(begin.u), 1.0)
+    if (hidden := hidden_constraints(problem, begin.t0, sizes, False)) is None:
+        return event
+
+    def at(u: Vector, t: Vector, exact: bool = False) -> Vector:
+        if exact:
+            hidden.correct(t, u, np.zeros(u.shape), np.zeros(len(t)))
+        values = np.array(list(map(event.function, map(problem.state, u), t.tolist())))
+        far = np.abs(values).min() > NEAR_ZERO * np.abs(values).max()
+        return values if exact or far else at(np.array(u), t, True)
+
+    def function(u: MeshDAE, t: float) -> float:
+        return float(at(np.array([u]), np.array([t]), True)[0])
+
+    vars(function).update(at=at, reads=np.flatnonzero(~higher & (read | ~problem.is_algebraic)).tolist())
+    return replace(event, function=function)
 
 
 def _with_steps(request: SolveOptions, setup: Setup, begin: Start, events: Events) -> tuple[Setup, Fixed]:
@@ -214,8 +239,7 @@ def _on_grid(setup: Setup, fixed: Fixed) -> Setup:
 def _with_checkpoints(plan: Plan, events: Events, fixed: Fixed) -> Plan:
     """The plan with the checkpoints that are asked for, and with what tells the run from others."""
     request, setup = plan.request, plan.setup
-    saving = Saving.checked(request)
-    if saving is None:
+    if (saving := Saving.checked(request)) is None:
         return plan
     others = "other step size controllers out, or checkpoint"
     setup.require_alone(request.steps, "checkpoints are written", others, adaptive=False)

@@ -620,7 +620,8 @@ def in_transients(
     fast = np.flatnonzero(part * span * fastest > ACCEPTED_ERROR * sizes)
     if not fast.size:
         return ""
-    u, sizes, rates = u[:, fast], sizes[fast], np.abs(np.nan_to_num(du[:, fast], posinf=0.0, neginf=0.0))
+    u, sizes, rates = u[:, fast], sizes[fast], np.abs(du[:, fast])
+    rates[~np.isfinite(rates)] = 0.0
     since = t - begins[np.searchsorted(begins, t, side="right") - 1]
     longest = span * sizes / np.maximum(np.abs(np.diff(u, axis=0)).sum(axis=0), sizes)
     shifts = part * rtol * np.minimum(since[:, None], longest)

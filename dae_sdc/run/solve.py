@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from itertools import product
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -21,6 +23,8 @@ import pySDC.implementations.datatype_classes.mesh  # noqa: F401
 
 from dae_sdc.arguments import MOST_SHOWN
 from dae_sdc.control.events import Event
+from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
+from dae_sdc.dae.state import MeshDAE
 from dae_sdc.deadline import limited, limits_call, unchecked
 from dae_sdc.errors import (
     DAEError,
@@ -37,13 +41,17 @@ from dae_sdc.registry import unknown
 from dae_sdc.run.arcs import NotSimplifiedError, in_arcs
 from dae_sdc.run.description import SolveOptions
 from dae_sdc.run.equations import Equations, equations_of, with_known_values
+from dae_sdc.run.execution import Carried, Execution, root_logger_kept
 from dae_sdc.run.method import SOLVERS
 from dae_sdc.run.modes import StructureChangesError, require_one_structure, through_modes
-from dae_sdc.run.processes import everyone, join
+from dae_sdc.run.plan import plan_of
+from dae_sdc.run.processes import Ranks, everyone, join
 from dae_sdc.run.results import say_written
 from dae_sdc.run.solution import Solution, put_down_of
 from dae_sdc.run.start import Start, start_of, with_given_start
-from dae_sdc.run.target import resolve
+from dae_sdc.run.target import resolve, twin_of
+from dae_sdc.run.tracing import is_as_read
+from dae_sdc.sharing import Recent
 from dae_sdc.sweepers.parallel import raise_everywhere
 from dae_sdc.sweepers.sdc import SWEEPERS
 from dae_sdc.sweepers.teams import AUTO
@@ -51,9 +59,12 @@ from dae_sdc.sweepers.teams import AUTO
 if TYPE_CHECKING:
     from dae_sdc.model.problem import Form
 
+MOST_PREPARED = 16  # Runs whose equations and start are kept for those like them.
+OF_LIBRARY = "dae_sdc.problems."  # Where the classes stand that no user changes.
+_PREPARED: Final[Recent[Any, tuple[SolveOptions, Equations, Start]]] = Recent(MOST_PREPARED)
+
 
 @takes(SolveOptions)
-@limits_call
 def solve(request: SolveOptions) -> Solution:
     """Solve a DAE inside pySDC's controller, to a tolerance or with a fixed step size.
 
@@ -80,7 +91,41 @@ def solve(request: SolveOptions) -> Solution:
     >>> ds.solve(decay, u0={"x": 1.0, "y": 2.0}, t_end=1.0).u[-1].round(5)
     array([0.36788, 0.73576])
     """
+    return solution_of(request)
+
+
+@limits_call
+def solution_of(request: SolveOptions) -> Solution:
+    """The solution for options that have been looked at, as those of many runs alike."""
     return _with_other_ways(request)
+
+
+def solutions_of(requests: Sequence[SolveOptions]) -> list[Solution | Exception]:
+    """The solutions of several runs, or the errors that end them, each as of that run alone."""
+    # A stage of all runs comes before the next one: code that is still in the caches of the processor takes
+    # less time. Runs with something else to be done, or that do not reach their ends, are carried out alone.
+    of_run = Execution.open, Execution.begin, Execution.take, Execution.close
+    stages: Sequence[Callable[[Any], Any]] = (prepared, _execution, *of_run)
+    runs, results = list[Any](requests), list[Solution | Exception]()
+    together = len(requests) > 1 and requests[0].time_limit is None
+    with root_logger_kept():
+        for stage, number in product(stages if together else (), range(len(runs))):
+            run, runs[number] = runs[number], None
+            with suppress(Exception):  # which is raised again
+                runs[number] = run and stage(run)
+    for request, run in zip(requests, runs, strict=True):
+        try:
+            ended = isinstance(run, Carried) and run.solution.success
+            results.append(run.solution if ended else solution_of(request))
+        except Exception as error:
+            results.append(error)
+    return results
+
+
+def _execution(stages: tuple[SolveOptions, Equations, Start]) -> Execution | None:
+    """A run that one controller carries out from its start to its end; None for others."""
+    run = Execution(plan_of(*stages, False), Ranks())
+    return run if run.kind is not None and stages[1].otherwise is None else None
 
 
 def _with_other_ways(request: SolveOptions) -> Solution:
@@ -149,12 +194,68 @@ def _run(request: SolveOptions, equations: Equations, start: Start, measured: bo
 
 def prepared(request: SolveOptions, as_it_is: bool = False) -> tuple[SolveOptions, Equations, Start]:
     """What was asked, with a start that was read from a file; the equations; and where they start."""
+    key = None if as_it_is else _content_of(request)
+    if (kept := _PREPARED.get(key)) is not None and _stays(kept[1].problem):
+        return kept[0], *_apart(*kept[1:])
     target = resolve(request.problem, as_model=bool(request.simplify or request.reduce))
-    target, request = with_known_values(target, with_given_start(request))
+    given, request = request, with_given_start(request)
+    of_file = request is not given
+    target, request = with_known_values(target, request)
     equations = equations_of(target, request)
     if not as_it_is:
         require_one_structure(equations, request)
-    return request, equations, start_of(equations, request)
+    start = start_of(equations, request)
+    if key is not None and not of_file and _stays(equations.problem):
+        _PREPARED.keep(key, (request, *_apart(equations, start)))
+    return request, equations, start
+
+
+def _apart(equations: Equations, start: Start) -> tuple[Equations, Start]:
+    """Equations and their start for one more run, which changes those of no other."""
+    start = replace(start, u=MeshDAE(start.u), du=start.du.copy())
+    other: Any = equations.otherwise and twin_of(equations.otherwise)
+    return replace(equations, problem=twin_of(equations.problem), otherwise=other), start
+
+
+def _stays(problem: ProblemDAE) -> bool:
+    """Whether a problem is what it would be if it was made again: runs change nothing of it."""
+    if type(problem).__module__.startswith(OF_LIBRARY):
+        return problem.starts_alike and problem.kernels is not None
+    return is_as_read(problem)
+
+
+def _content_of(request: SolveOptions) -> Any:
+    """The options of a run of a function or class of the library by their contents; None for others."""
+    thing: Any = request.problem
+    thing = PROBLEMS[thing] if isinstance(thing, str) and thing in PROBLEMS else thing
+    of_library = isinstance(thing, type) and thing.__module__.startswith(OF_LIBRARY) and not request.params
+    of_file = isinstance(request.u0, str) or isinstance(request.guesses, str)  # which may change
+    if of_file or not (of_library or type(thing) is FunctionType):
+        return None
+    chosen = request.chosen(without=("problem",))
+    if of_library:
+        code: Any = tuple(map(id, vars(thing).values()))
+    else:  # what it reads besides is looked at
+        code, chosen[""], chosen[" "] = thing.__code__, thing.__defaults__, thing.__kwdefaults__
+    try:
+        return (
+            type(request.problem),
+            thing,
+            code,
+            *[(name, _contents(value)) for name, value in chosen.items()],
+        )
+    except (TypeError, ValueError):
+        return None
+
+
+def _contents(value: Any) -> Any:
+    """What numbers or texts in an array or collection are; TypeError for anything else."""
+    if isinstance(value, Mapping):
+        return *value, _contents(list(value.values()))
+    array = np.asarray(() if value is None else value)
+    if array.dtype.kind not in "biufU":
+        raise TypeError
+    return type(value), array.dtype.str, array.shape, array.tobytes()
 
 
 def _prepared_everywhere(request: SolveOptions, comm: Any) -> tuple[SolveOptions, Equations, Start]:

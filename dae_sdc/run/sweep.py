@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import chain, product
 from pathlib import Path
 from time import perf_counter
@@ -39,10 +38,10 @@ from dae_sdc.options import (
 from dae_sdc.polynomials.pool import share_jobs
 from dae_sdc.registry import require_name
 from dae_sdc.run.code import code_digest
-from dae_sdc.run.description import Course, Numerics
+from dae_sdc.run.description import Course, Numerics, SolveOptions
 from dae_sdc.run.processes import everyone, is_root, join, on_root
-from dae_sdc.run.solution import eliminated_values, units_of_eliminated
-from dae_sdc.run.solve import portable_text, solve
+from dae_sdc.run.solution import Solution, eliminated_values, output_times, units_of_eliminated
+from dae_sdc.run.solve import portable_text, solutions_of
 from dae_sdc.run.sweep_statistics import OF_EACH_RUN, reduction_of
 from dae_sdc.run.sweep_table import SHARED, START, WORK, Outcome, RunningSweep, Sweep, earlier_of
 from dae_sdc.run.target import ProblemLike, is_file, problem_name, resolve
@@ -76,7 +75,7 @@ class SweepOptions(Numerics, Output, Values, OutputTimes, Course, Method, Ranks)
         kw_only=False,
         metadata=about(
             "name of a problem or model, FILE.mo, or FILE.py:NAME, which is run; 'dae-sdc list' shows all",
-            "A class of a problem, a model, and a function F(t, u, du) are taken too.",
+            "A class of a problem, a model, and functions F(t, u, du) or f(t, u) are taken too.",
             like="str, type, Model or callable",
         ),
     )
@@ -175,7 +174,8 @@ def sweep(request: SweepOptions) -> Sweep:
     if request.t_eval is None:
         settings["points"] = request.points
     keeps_values = reduction is None or any(name not in OF_EACH_RUN for name in reduction)
-    function = partial(run_of, problem, fixed, names, settings, keeps_values)
+    of_runs = SolveOptions(problem=problem, dense=False, **settings)
+    function = Runs(of_runs, fixed, tuple(names), keeps_values)
     home = problem if callable(problem) else type(problem)
     if request.workers > 1 and getattr(home, "__module__", "") == "__main__":
         raise InputError(
@@ -230,45 +230,59 @@ def _ranks(request: SweepOptions, options: Mapping[str, str], values: Sequence[t
     return comm
 
 
-def run_of(
-    problem: Any, fixed: Named, names: Sequence[str], given: Named, keeps: bool, swept: Sequence[float]
-) -> Outcome:
-    """What the run of some values gives; errors that they cause are a part of that."""
-    # fixed: parameters and start values that all runs have, names: those of the swept ones, given: the other
-    # arguments of a run, keeps: whether values before the end of a run are needed.
-    every = {**fixed, **dict(zip(names, swept, strict=True))}
-    params = {name: value for name, value in every.items() if not name.startswith(START)}
-    starts = {name.removeprefix(START): value for name, value in every.items() if name.startswith(START)}
-    settings = dict(given)
-    if starts:
-        base = settings.get("u0", {})
-        if not isinstance(base, Mapping):
+@dataclass(frozen=True)
+class Runs:
+    """The runs of a sweep, by their values."""
+
+    request: SolveOptions  # The options of all of them.
+    fixed: Named  # Parameters and start values that all of them have.
+    names: tuple[str, ...]  # Those of the swept ones.
+    keeps: bool  # Whether values before the end of a run are needed.
+
+    def __call__(self, swept: Sequence[float]) -> Outcome:
+        """What the run of some values gives."""
+        return self.several([swept])[0]
+
+    def several(self, swept: Sequence[Sequence[float]]) -> list[Outcome]:
+        """What the runs of some values give; errors that they cause are a part of that."""
+        tic, solutions = perf_counter(), solutions_of([self._request(values) for values in swept])
+        seconds = (perf_counter() - tic) / len(swept)
+        return [self._outcome(solution, seconds) for solution in solutions]
+
+    def _request(self, swept: Sequence[float]) -> SolveOptions:
+        every, request = {**self.fixed, **dict(zip(self.names, swept, strict=True))}, self.request
+        params = {name: value for name, value in every.items() if not name.startswith(START)}
+        starts = {name.removeprefix(START): value for name, value in every.items() if name not in params}
+        if not starts:
+            return request.changed(params=params or None)
+        if not isinstance(request.u0, Mapping | None):
             raise InputError("where start values are swept, u0 is given by names")
-        settings["u0"] = {**base, **starts}
-    tic = perf_counter()
-    try:
-        solution = solve(problem, params=params or None, dense=False, **settings)
-    except (DAEError, ValueError, ArithmeticError) as error:
-        # A constructor or function of the user may refuse a value in its own words.
-        return Outcome(str(error) if isinstance(error, DAEError) else words_of(error))
-    t, about = solution.t, solution.parameters
-    times = np.array(settings.get("t_eval", ()), float)
-    if "t_eval" not in settings:
-        times = np.linspace(about["t0"], about["t_end"], settings["points"])
-    reached = float(about["t_end"])
-    if len(t) < len(times) or not solution.success:
-        reached = float(np.concatenate([t[-1:], *(record.t[-1:] for record in solution.events)]).max())
-    numbers: dict[str, float] = {"t_end": reached, "time": perf_counter() - tic}
-    numbers |= {name: int(solution.stats.get(name, 0)) for name in WORK}
-    units, columns = units_of_eliminated(solution), [*solution.u.T, *eliminated_values(solution).T]
-    if not keeps:
-        columns = [values[-1:] for values in columns]
-    of_each = zip((*solution.units, *units), columns, strict=True)
-    unknowns = dict(zip(solution.all_names, of_each, strict=True))
-    every = {**about, "others": list(solution.all_names[len(solution.names) :]), "other_units": list(units)}
-    told = {name: every[name] for name in SHARED}
-    events = {record.name: record.t for record in solution.events}
-    return Outcome(solution.message, solution.success, times, unknowns, told, numbers, events)
+        return request.changed(params=params or None, u0={**(request.u0 or {}), **starts})
+
+    def _outcome(self, solution: Solution | Exception, seconds: float) -> Outcome:
+        if isinstance(solution, DAEError | ValueError | ArithmeticError):
+            # A constructor or function of the user may refuse a value in its own words.
+            return Outcome(str(solution) if isinstance(solution, DAEError) else words_of(solution))
+        if isinstance(solution, Exception):
+            raise solution
+        t, about = solution.t, solution.parameters
+        times = output_times(None, self.request.points, about["t0"], about["t_end"])
+        times = np.array(self.request.t_eval, float) if times is None else times
+        reached = float(about["t_end"])
+        if len(t) < len(times) or not solution.success:
+            reached = float(np.concatenate([t[-1:], *(record.t[-1:] for record in solution.events)]).max())
+        numbers: dict[str, float] = {"t_end": reached, "time": seconds}
+        numbers |= {name: int(solution.stats.get(name, 0)) for name in WORK}
+        units, columns = units_of_eliminated(solution), [*solution.u.T, *eliminated_values(solution).T]
+        if not self.keeps:
+            columns = [values[-1:] for values in columns]
+        of_each = zip((*solution.units, *units), columns, strict=True)
+        unknowns = dict(zip(solution.all_names, of_each, strict=True))
+        others = list(solution.all_names[len(solution.names) :])
+        every = {**about, "others": others, "other_units": list(units)}
+        told = {name: every[name] for name in SHARED}
+        events = {record.name: record.t for record in solution.events}
+        return Outcome(solution.message, solution.success, times, unknowns, told, numbers, events)
 
 
 def swept_values(params: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

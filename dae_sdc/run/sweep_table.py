@@ -51,7 +51,7 @@ MESSAGE_LENGTH = 300  # Characters of a message that the table keeps.
 WORK = ("steps", "rejected", "sweeps", *COUNTERS)
 
 # Columns with a number for each run: whether it is over and has reached its end, the time at which it
-# ended, in the units of the problem, the seconds that it took, and its work.
+# ended, in the units of the problem, the seconds that it took, a mean of short ones, and its work.
 SCALARS: tuple[tuple[str, str], ...] = (
     *(("done", "?"), ("success", "?"), ("t_end", "f8"), ("time", "f8")),
     *((name, "i8") for name in WORK),
@@ -487,7 +487,8 @@ class RunningSweep:
                 self._fill(*waiting)
             self._waiting.clear()
             longest = LONGEST_UNMARKED if self._statistics is None else LONGEST_UNSAVED
-            if perf_counter() - self._marked > min(longest, self._marking / MARKING_SHARE):
+            late = perf_counter() - self._marked > min(longest, self._marking / MARKING_SHARE)
+            if late if self._folder is None else len(self._unmarked) >= ROWS_AT_ONCE:
                 self.mark()
 
     def mark(self) -> None:
@@ -495,14 +496,16 @@ class RunningSweep:
         if self.rows is None:
             return
         began = perf_counter()
-        if self._mapped is None or not self._unmarked:
-            self.rows["done"][self._unmarked] = True
-        else:
-            self._mapped.flush()
-            self.rows["done"][self._unmarked] = True
-            self._mapped.flush()
+        mapped = self._mapped if self._unmarked else None
+        lasts = mapped is not None and self._folder is None  # Whether somebody reads the file after a kill.
+        if mapped is not None and lasts:
+            mapped.flush()
+        self.rows["done"][self._unmarked] = True
+        if mapped is not None and lasts:
+            mapped.flush()
             if self._statistics is not None:  # which say how many rows of the file count
                 self._statistics.save()
+        if mapped is not None:
             self._map()
         self._unmarked.clear()
         self._marked = perf_counter()

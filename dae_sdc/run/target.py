@@ -23,6 +23,7 @@ from dae_sdc.dae.adapter import adapted
 from dae_sdc.dae.declaration import check_newton
 from dae_sdc.dae.memory import new_counters
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
+from dae_sdc.dae.values import TIMES, needed_arguments
 from dae_sdc.errors import DAEError, InputError, require_number, words_of
 from dae_sdc.options import Parameters, about
 from dae_sdc.problems._models import MODELS
@@ -87,17 +88,12 @@ class Target:
 
     @cached_property
     def function(self) -> Callable[..., Any] | None:
-        """A function F(t, u, du), which takes three arguments; None where something else was given."""
-        function: Callable[..., Any] = self.thing
-        if not is_plain_function(function):
+        """A function F(t, u, du), or f(t, u) with a name of times; None where something else was given."""
+        if not is_plain_function(self.thing):
             return None
-        try:
-            parameters = inspect.signature(function).parameters.values()
-        except (TypeError, ValueError):  # it is not known
-            return function
-        positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        needed = [one.default is one.empty and one.kind in positional for one in parameters]
-        return function if sum(needed) == 3 else None
+        needed = needed_arguments(self.thing)
+        fits = needed is None or len(needed) == 3 or (len(needed) == 2 and needed[0] in TIMES)
+        return self.thing if fits else None
 
     @property
     def is_model(self) -> bool:
@@ -363,7 +359,7 @@ def twin_of(problem: ProblemDAE) -> ProblemDAE:
     twin = copy.copy(problem)
     twin.__dict__["work_counters"] = new_counters()
     if "run_scales" in vars(problem):
-        twin.__dict__["run_scales"] = copy.deepcopy(problem.run_scales)
+        twin.__dict__["run_scales"] = problem.run_scales.twin()
     return twin
 
 

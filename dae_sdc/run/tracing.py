@@ -16,6 +16,7 @@ from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import InputError, MisreadError
 from dae_sdc.model.functions import FunctionProblem
 from dae_sdc.run.equations import read
+from dae_sdc.sharing import Recent
 
 
 class ReadEquations(Hooks):  # type: ignore[misc]
@@ -51,6 +52,9 @@ ROUNDING = 1e-9  # Difference that rounding explains, relative to the largest va
 # Difference that rounding explains, relative to what a nudge changes in the function.
 SENSITIVITY = 100.0
 NUDGE = 1e-13  # Relative change of the unknowns for that.
+
+# The states, by their numbers, at which equations were compared last, which are kept with them.
+_COMPARED: Recent[Any, Any] = Recent(16)
 
 
 @lru_cache(maxsize=16)
@@ -97,6 +101,19 @@ def _check_memory(problem: ProblemDAE, t: Vector, u: Vector, du: Vector) -> None
         )
 
 
+def _function_of(problem: Any) -> Any:
+    """A problem whose equations were read, as it computes by its function."""
+    function = copy.copy(problem)
+    object.__setattr__(function, "__class__", type(problem).untraced)
+    function.__dict__["_parameters"] = None  # it packs its own
+    return function
+
+
+def is_as_read(problem: Any) -> bool:
+    """Whether the equations of a problem were read from its function, and are those of it now."""
+    return hasattr(type(problem), "untraced") and problem.traced.is_of(_function_of(problem))
+
+
 def check_at_states(problem: ProblemDAE, t: Vector, u: Vector, du: Vector) -> None:
     """Compare equations that were read with their function near states of a run; not those that jump."""
     untraced = getattr(type(problem), "untraced", None)
@@ -104,11 +121,12 @@ def check_at_states(problem: ProblemDAE, t: Vector, u: Vector, du: Vector) -> No
         _check_memory(problem, t, u, du)
     if untraced is None or hasattr(problem, "confirm_jumps"):
         return
-    function = copy.copy(problem)
-    object.__setattr__(function, "__class__", untraced)
-    function.__dict__["_parameters"] = None  # it packs its own
     rows = np.unique(np.linspace(len(t) - 1, 0, STATES, endpoint=False).astype(int))
-    moves = _moves(len(rows), problem.n)
+    # The function was found to be as it was when its equations were read.
+    key = id(problem.traced), *(x[rows].tobytes() for x in (t, u, du)), problem.packed_parameters.tobytes()
+    if key in _COMPARED:
+        return
+    function, moves = _function_of(problem), _moves(len(rows), problem.n)
     places, rates = (x[rows] * (1.0 + DISTANCE * moves[:, k]) for k, x in enumerate((u, du)))
     nudged = places * (1.0 + NUDGE * moves[:, 2])
 
@@ -134,3 +152,4 @@ def check_at_states(problem: ProblemDAE, t: Vector, u: Vector, du: Vector) -> No
                     f"{true[i]:.6g} near the solution at t={t[rows[k]]:.6g}, and {values[i]:.6g} as it was "
                     f"read; solve with trace=False"
                 )
+    _COMPARED.keep(key, problem.traced)

@@ -12,8 +12,9 @@ import numpy as np
 
 from dae_sdc.deadline import check
 from dae_sdc.jets.graph import GraphJets, Jet, differentiated, leaf_values
+from dae_sdc.jets.projection import LinearRows
 from dae_sdc.jets.scalars import Reals, many_digits, values_of
-from dae_sdc.structure.rank import Floats, LinearRows
+from dae_sdc.structure.rank import Floats
 
 if TYPE_CHECKING:
     from dae_sdc.expressions.graph import Graph

@@ -1,4 +1,4 @@
-"""Ranks and pivots of sparse matrices, free initial values by them, and solutions of minimum norm."""
+"""Ranks and pivots of sparse matrices, and free initial values by them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sparse
-from scipy.linalg.lapack import dgetrf, dgetrs
 from scipy.sparse import coo_matrix, csr_matrix
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
-from dae_sdc.dae.linear import superlu
 from dae_sdc.deadline import check
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.dag import PRIME
@@ -22,7 +19,6 @@ from dae_sdc.structure.blocks import Block
 from dae_sdc.structure.signature import Integers
 
 LARGEST_DENSE = 2000  # Largest number of rows of a matrix that is decomposed by singular values.
-FEWEST_FACTORIZED = 50  # Fewest equations whose LU factors take much less time than singular values.
 RANK_TOLERANCE = 1e-9  # Singular value, relative to the largest of an equilibrated matrix, that counts as 0.
 
 
@@ -251,91 +247,6 @@ class Span:
 
 
 Floats = npt.NDArray[np.float64]
-
-
-class LinearRows:
-    """Linear equations with rows of norm 1, solved by singular values, or by LU factors where these do."""
-
-    # Shapes: matrix (k, n), scales (n,), sizes (k,), rows (k, n).
-
-    def __init__(
-        self,
-        matrix: Any,
-        dependent: float,
-        diagonal_shift: float,
-        empty: float = 0.0,
-        scales: Floats | None = None,
-        is_regular: bool = False,
-    ) -> None:
-        self._sparse = sparse.issparse(matrix)
-        self._scales = scales
-        self._regular: Callable[[Floats, bool], Floats] | None = None
-        if scales is not None:
-            matrix = matrix @ sparse.diags(scales) if self._sparse else matrix * scales
-        squares = matrix.multiply(matrix) if self._sparse else matrix * matrix
-        sizes = np.sqrt(np.asarray(squares.sum(axis=1)).ravel())
-        self.sizes: Floats = np.where(sizes > empty * sizes.max(initial=0.0), sizes, 1.0)
-        if self._sparse:
-            self.rows: Any = sparse.csr_matrix(sparse.diags(1.0 / self.sizes) @ matrix)
-            k, n = self.rows.shape
-            # The augmented system, because the normal equations would square the condition number.
-            blocks = [[sparse.identity(n), self.rows.T], [self.rows, -diagonal_shift * sparse.identity(k)]]
-            self._factors = superlu(sparse.csc_matrix(sparse.bmat(blocks)))
-        else:
-            self.rows = matrix / self.sizes[:, None]
-            check()
-            if is_regular and len(self.rows) == matrix.shape[1] >= FEWEST_FACTORIZED:
-                lu, pivots, singular = dgetrf(self.rows)
-                if not singular:
-                    self._regular = lambda rhs, by_rows: np.asarray(dgetrs(lu, pivots, rhs, trans=by_rows)[0])
-                    return
-            left, values, right = np.linalg.svd(self.rows, full_matrices=False)
-            rank = int((values > dependent * values.max(initial=0.0)).sum())
-            self._left, self._values, self._right = left[:, :rank], values[:rank], right[:rank]
-
-    def solve(self, rhs: Floats, damping: float = 0.0) -> Floats:
-        """The least-squares solution of minimum norm, or with damping that of Tikhonov's regularisation.
-
-        Damping is the weight of the squared norm of the solution, in units of the unknowns.
-        """
-        scaled, scales = rhs / self.sizes, 1.0 if self._scales is None else self._scales
-        if self._sparse:
-            found: Floats = scales * self.least(scaled)
-            return found / (1.0 + damping) if damping else found
-        parts = (self._left.T @ scaled) * self._values / (self._values**2 + damping)
-        return np.asarray(scales * (self._right.T @ parts))
-
-    def norm(self, values: Floats) -> float:
-        """Norm of values of the equations, each divided by the norm of its row."""
-        with np.errstate(over="ignore"):
-            return float(np.linalg.norm(values / self.sizes))
-
-    def least(self, rhs: Floats) -> Floats:
-        """The least-squares solution of minimum norm for the scaled rows."""
-        if self._regular is not None:
-            return self._regular(rhs, False)
-        if not self._sparse:
-            return np.asarray(self._right.T @ ((self._left.T @ rhs) / self._values))
-        n = self.rows.shape[1]
-        shortest, left = np.zeros(n), rhs
-        for _ in range(3):
-            shortest = shortest + self._factors.solve(np.concatenate([np.zeros(n), left]))[:n]
-            left = rhs - self.rows @ shortest
-        return shortest
-
-    def multipliers(self, gradient: Floats) -> Floats:
-        """Weights of the scaled rows whose sum is closest to a gradient, shape (k,)."""
-        k, n = self.rows.shape
-        if self._regular is not None:
-            return self._regular(gradient, True)
-        if self._sparse:
-            return np.asarray(self._factors.solve(np.concatenate([gradient, np.zeros(k)]))[n:])
-        return np.asarray(self._left @ ((self._right @ gradient) / self._values))
-
-    def unreachable(self, values: Floats) -> Floats:
-        """The part of values of the scaled equations that no change of the unknowns can remove."""
-        scaled = values / self.sizes
-        return np.asarray(scaled - self.rows @ self.least(scaled))
 
 
 def choose_states(

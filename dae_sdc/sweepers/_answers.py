@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import weakref
 from collections.abc import Callable, Iterator, Mapping
@@ -25,11 +26,16 @@ from dae_sdc.dae.memory import COUNTERS, Callback, CallbackFailure, address, cou
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import EvaluationError, SingularMatrixError
+from dae_sdc.sharing import Recent
 from dae_sdc.sweepers.teams import T, Team
 
 PAYING_FACTORIZATIONS = 4  # Factorisations with one pivot order from which on its reuse saves time.
 # Number of pivot orders in succession that served fewer factorisations, after which SuperLU is used.
 MOST_SHORT_LIVED = 4
+
+# MOST_KEPT, LARGEST_KEPT: factors that are kept for runs with the same matrices, and most rows of these.
+MOST_KEPT, LARGEST_KEPT = 16, 1000
+_PIVOTS: Recent[tuple[Any, ...], tuple[TriangularFactors, RowPattern, int]] = Recent(MOST_KEPT)
 
 ANSWER = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 
@@ -139,13 +145,14 @@ class Factors(Answers):
             "lasted": np.zeros(count, dtype=np.int64),
         }
         self.solve_outside = self._answer("_solve_outside")
-        self._clear()
+        self.forget()
 
-    def _clear(self) -> None:
+    def forget(self) -> None:
+        """Be without factors and pivots, as at first."""
         self.kept: dict[int, tuple[TriangularFactors, RowPattern]] = {}
         self.outside: dict[int, tuple[Any, Any]] = {}  # The solver's factors, and their matrices.
         self.vain = [0] * len(self.arrays["lasted"])
-        self.arrays["triangles"][:] = 0
+        self.arrays["triangles"][:] = self.arrays["lasted"][:] = 0
 
     def __contains__(self, k: int) -> bool:
         return k in self.kept or k in self.outside
@@ -163,13 +170,22 @@ class Factors(Answers):
             self._put(k, copy_for(factors, matrix.dtype), pattern)
             if self._refactorize(k):
                 return 1
+        n, (last, _) = matrix.shape[0], self.outside.get(k, (None, None))
+        key: Any = None
+        if self._takes_over and last is None and n <= LARGEST_KEPT and sparse.issparse(matrix):
+            key = self._factorize, *(x.tobytes() for x in (matrix.data, matrix.indices, matrix.indptr))
+        short_lived, kept = self.vain[k] >= MOST_SHORT_LIVED, _PIVOTS.get(key)
+        if kept is not None and not short_lived:
+            self._put(k, copy_for(kept[0]), kept[1])
+            return kept[2]
         try:
-            n, (last, _) = matrix.shape[0], self.outside.get(k, (None, None))
             lu: Any = factorize(matrix, "klu", last) if isinstance(last, KLU) else self._factorize(matrix)
             count = int(lu.nnz) if self._takes_over else n**2
-            stays = count > LARGEST_ROW_FILL * n or self.vain[k] >= MOST_SHORT_LIVED or not self._takes_over
+            stays = count > LARGEST_ROW_FILL * n or short_lived or not self._takes_over
             if not stays:
                 self._put(k, *superlu_factors(lu, matrix))
+                if key is not None and not isinstance(lu, KLU):
+                    _PIVOTS.keep(key, (copy_for(self.kept[k][0]), self.kept[k][1], count))
                 # What stands beside blocks on the diagonal is not in the factors of KLU.
                 stays = isinstance(lu, KLU) and not self._refactorize(k)
             if stays:
@@ -207,7 +223,7 @@ class Factors(Answers):
     def set_state(self, state: Mapping[str, Any], pattern: Any) -> None:
         """Take what :meth:`get_state` gave for matrices of a CSC pattern, or arrays, to the last bit."""
         known = self.outside
-        self._clear()
+        self.forget()
         for k, factors, places in state["kept"]:
             self._put(k, TriangularFactors(*(*factors, pattern.shape[0])), RowPattern(*places))
         for k, data in state["outside"]:
@@ -221,7 +237,9 @@ def sparse_matrix(data: Any, pattern: Any) -> Any:
     """The matrix with these entries in the places of a CSC pattern; without one an array is what it is."""
     if pattern is None:
         return data
-    return sparse.csc_matrix((data, pattern.indices, pattern.indptr), shape=pattern.shape)
+    matrix = copy.copy(pattern)  # which is many times as fast as the constructor
+    matrix.data = data
+    return matrix
 
 
 def entries_of(matrix: Any) -> Any:

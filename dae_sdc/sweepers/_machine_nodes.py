@@ -6,10 +6,9 @@ import ctypes
 import functools
 from collections.abc import Callable, Mapping
 from ctypes import addressof
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
-from scipy import sparse
 
 from dae_sdc.compiled.nodes import NodesMemory
 from dae_sdc.dae.jacobian import linearize
@@ -174,19 +173,16 @@ class CompiledNodes(PythonNodes, Answers):
         mass, stiffness = (self._kept[name][slot] for name in ("masses", "stiffnesses"))
         mass[:] = stiffness[:] = np.nan
         with self._counted(problem, self._nodes.counts):
-            halves = linearize(problem, u, du, self._nodes.time)
-            both: Any = halves.mass, halves.stiffness
-            both = [half.toarray() if sparse.issparse(half) else half for half in both]
-            mass[:], stiffness[:] = both[0].ravel(), both[1].ravel()
+            mass[:], stiffness[:] = map(np.ravel, linearize(problem, u, du, self._nodes.time).dense)
         return 1
 
     def _repivot(self, slot: int, _: int) -> int:
         """Factorise the matrix of a slot with pivots of its own; 0 where it is singular."""
         assert self._factors is not None
         if not self._checked:  # The method of the problem itself compares its sparsity pattern.
-            jacobian: Any = self.problem.jacobian
-            values, derivatives, m = self.place.stages.values, self.place.stages.derivatives, self._nodes.node
-            jacobian(values[m], derivatives[m], float(self.place.times[m]), 1.0)
+            (stages, m), jacobian = (self.place.stages, self._nodes.node), cast(Any, self.problem).jacobian
+            point = (attach(rows[m], self.problem.n_diff) for rows in (stages.u, stages.du))
+            jacobian(*point, float(self.place.times[m]), 1.0)
             self._checked = True
         return self._factors.repivot(slot)
 
@@ -201,8 +197,7 @@ class CompiledNodes(PythonNodes, Answers):
         places = nodes.node_u, nodes.node_du, nodes.value, nodes.delta
         (u, du, value, delta), m = (numbers_at(at, problem.n) for at in places), int(nodes.node)
         time, c = (float(numbers_at(at, m + 1)[m]) for at in (nodes.times, nodes.coefficients))
-        at_node = attach(u, problem.n_diff), attach(du, problem.n_diff), (u, du), time, c
-        system.place(*at_node, (place.time, place.dt), m + 1)
+        system.place(u, du, time, c, (place.time, place.dt), m + 1)
         system.tau, delta[:] = place.tau[m], np.nan
         assert self._factors is not None
         with self._counted(problem, nodes.counts):

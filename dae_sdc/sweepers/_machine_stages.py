@@ -433,11 +433,14 @@ class StageEquations(StageMatrices):
     def serve(self, problem: ProblemDAE) -> bool:
         """Begin a run of a problem that differs in numbers alone; False where matrices may be others."""
         last = self.problem
-        dense = self.by_kernels and self._pattern is None and self.team is None
-        dense = dense and problem.solver_kernels is not None and problem.sparsity is None
-        same = (problem.n_diff, problem.n, problem.index) == (last.n_diff, last.n, last.index)
-        if not (dense and same) or problem.variable_index != last.variable_index:
+        alike = self.by_kernels and self._pattern is problem.sparsity and self.team is None
+        alike = alike and problem.solver_kernels is not None
+        names = "n_diff", "n", "index", "linear_solver", "variable_index"
+        if not alike or any(getattr(problem, name) != getattr(last, name) for name in names):
             return False
+        if self._pattern is not None:
+            self._factors.forget()
+            self._checked = False
         self.problem = problem
         self.begin_run()
         return True
@@ -630,13 +633,12 @@ class MachineStages(StageEquations):
 
     def solve_alone(self, system: NodeSystem, newton: ModifiedNewton, t0: float, h: float) -> None:
         """Solve the current stage with its own Jacobian and damping; raises as Newton's method does."""
-        i, n_diff = self.at.start, self.problem.n_diff
+        i = self.at.start
         u, du = self.u[i], self.du[i]
         du[:] = self.guess[0]
         c = 0.0 if self._memory.explicit else float(self.h_a[0, 0])
         u[:] = c * du + self.base
-        at = attach(u, n_diff), attach(du, n_diff), (u, du), float(t0 + h * self.c[i]), c
-        system.place(*at, (t0, h), i + 1)
+        system.place(u, du, float(t0 + h * self.c[i]), c, (t0, h), i + 1)
         newton.check_finite(system, system.residual())
         newton.solve(system)
 

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf, log, sqrt
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from scipy import sparse
 
-from dae_sdc.dae.jacobian import NOISE_LIMIT, checked_matrix
+from dae_sdc.dae.jacobian import NOISE_LIMIT, linearize
+from dae_sdc.dae.memory import uncounted
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import MeshDAE, Vector, attach
+from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import EvaluationError
 
 
@@ -24,10 +24,7 @@ class AmplificationOptions:
 
     # Largest number n of unknowns for which it is computed: the matrices have s n rows for s stages.
     most_unknowns: int = 100
-    # derivative_increment, state_increment: increments of the central differences in u', in which most F
-    # are linear, and in u, relative to their sizes.
-    derivative_increment: float = 1e-3
-    state_increment: float = 1e-5
+    noise_growth: float = 1e3  # Largest error of differences in dF/du', in units of the noise of F.
     rank_tolerance: float = 1e-9  # Singular value, relative to the largest, that counts as zero.
     # Sine of the angle between the kernels of dF/du' at two times from which on the kernel has turned.
     turned: float = 1e-6
@@ -83,19 +80,23 @@ class Piece:
     # Shape (n,). Sizes of the terms of the equations, where they are known from an earlier part.
     terms: Vector | None = None
 
-    def at(self, t: float) -> list[Vector]:
+    def at(self, t: float) -> tuple[Vector, Vector]:
         """u and u' at a time."""
         i = min(max(bisect_right(self.times, t), 1), len(self.times) - 1)
         (begin, end), (first, last) = self.times[i - 1 : i + 1], self.values[i - 1 : i + 1]
         before, after = self.slopes[i - 1 : i + 1]
         if t <= begin:
-            return [first + (t - begin) * before, before.copy()]
+            return first + (t - begin) * before, before.copy()
         if t >= end:
-            return [last + (t - end) * after, after.copy()]
+            return last + (t - end) * after, after.copy()
         part, mean = (t - begin) / (end - begin), (last - first) / (end - begin)
         bend, twist = 3.0 * mean - 2.0 * before - after, before + after - 2.0 * mean
         value = first + (t - begin) * (before + part * (bend + part * twist))
-        return [value, before + part * (2.0 * bend + 3.0 * part * twist)]
+        return value, before + part * (2.0 * bend + 3.0 * part * twist)
+
+    @cached_property
+    def _known(self) -> dict[float, tuple[Vector, Vector]]:
+        return {}
 
     @cached_property
     def sizes(self) -> Vector:
@@ -117,7 +118,7 @@ class Piece:
     def rank_tolerance(self) -> float:
         """Singular value of dF/du', relative to the largest, up to which it is noise."""
         noise = 0.0 if self.problem.noise is None else self.problem.noise.relative
-        return max(self.options.rank_tolerance, NOISE_LIMIT * noise / self.options.derivative_increment)
+        return max(self.options.rank_tolerance, NOISE_LIMIT * self.options.noise_growth * noise)
 
     def matrices(self, t: float) -> tuple[Vector, Vector]:
         """dF/du' and dF/du at a time, of unknowns and equations in units of their sizes, shape (n, n)."""
@@ -136,26 +137,15 @@ class Piece:
             for here, there in zip(self._halves(t), moved._halves(t), strict=True)
         )
 
-    def mass(self, t: float) -> Vector:
-        """The first of :meth:`matrices`."""
-        problem, point = self.problem, self.at(t)
-        given = getattr(problem, "jacobian", None)
-        matrix = (
-            self._differences(point, t, 1) if given is None else mass_matrix(problem, point[0], point[1], t)
-        )
-        if not np.isfinite(matrix).all():
-            raise EvaluationError(f"the Jacobian is not finite at t={t:.6g}")
-        return matrix * self.sizes / self.equations[:, None]
-
     def kernel(self, mass: Vector) -> Vector:
         """Orthonormal basis of the kernel of a matrix, shape (n, nullity)."""
         _, sizes, rows = np.linalg.svd(mass)
         rank = int((sizes > self.rank_tolerance * max(float(sizes[0]), np.finfo(float).tiny)).sum())
         return np.asarray(rows[rank:].T)
 
-    def turns(self, before: Vector, after: Vector) -> bool:
-        """Whether the kernels of two matrices dF/du', at two times, differ."""
-        first, second = self.kernel(before), self.kernel(after)
+    def turns(self, before: float, after: float) -> bool:
+        """Whether the kernels of dF/du' at two times differ."""
+        first, second = (self.kernel(self.matrices(t)[0]) for t in (before, after))
         if first.shape != second.shape:
             return True
         turned = max(self.options.turned, NOISE_LIMIT * self.rank_tolerance)
@@ -163,44 +153,17 @@ class Piece:
 
     def _halves(self, t: float) -> tuple[Vector, Vector]:
         """dF/du' and dF/du at a time, of unknowns in units of their sizes, each of shape (n, n)."""
-        problem, point = self.problem, self.at(t)
-        given = getattr(problem, "jacobian", None)
-        if given is None:
-            halves = self._differences(point, t, 1), self._differences(point, t, 0)
-        else:
-            time = problem.run_scales.time
-            mass, both = (_jacobian(problem, point[0], point[1], t, c) for c in (0.0, time))
-            halves = mass, (both - mass) / time
-        if not all(np.isfinite(matrix).all() for matrix in halves):
-            raise EvaluationError(f"the Jacobian is not finite at t={t:.6g}")
-        return halves[0] * self.sizes, halves[1] * self.sizes
-
-    def _differences(self, point: list[Vector], t: float, which: int) -> Vector:
-        """dF/du (0) or dF/du' (1) by central differences, shape (n, n)."""
-        options, n, varied = self.options, self.problem.n, point[which]
-        sizes = self.sizes / self.problem.run_scales.time if which else self.sizes
-        increment = options.derivative_increment if which else options.state_increment
-        matrix = np.empty((n, n))
-        for j in range(n):
-            middle, step = varied[j], increment * max(float(sizes[j]), abs(float(varied[j])))
-            values = []
-            for sign in (1.0, -1.0):
-                varied[j] = middle + sign * step
-                values.append(self.problem.evaluate(point[0], point[1], t).copy())
-            varied[j] = middle
-            matrix[:, j] = (values[0] - values[1]) / (2.0 * step)
-        return matrix
+        if t not in self._known:
+            with uncounted(self.problem):
+                mass, stiffness = linearize(self.problem, *self.at(t), t).dense
+            self._known[t] = mass * self.sizes, stiffness * self.sizes
+        return self._known[t]
 
 
 def mass_matrix(problem: ProblemDAE, u: Vector, du: Vector, t: float) -> Vector:
-    """dF/du' of a problem that gives its Jacobian, shape (n, n)."""
-    return _jacobian(problem, u, du, t, 0.0)
-
-
-def _jacobian(problem: Any, u: Vector, du: Vector, t: float, c: float) -> Vector:
-    states = attach(u, problem.n_diff), attach(du, problem.n_diff)
-    matrix = checked_matrix(problem, problem.jacobian(*states, t, c))
-    return np.array(matrix.toarray() if sparse.issparse(matrix) else matrix, dtype=np.float64)
+    """dF/du' at a point, shape (n, n); what that takes is not counted as work."""
+    with uncounted(problem):
+        return linearize(problem, u, du, t).dense[0]
 
 
 def pencil_index(mass: Vector, stiffness: Vector, options: AmplificationOptions) -> int | None:
@@ -327,6 +290,6 @@ def kernel_turns(
     piece.values[1][:] += aside
     piece.slopes = [aside / span, aside / span]
     try:
-        return piece.turns(piece.mass(t0), piece.mass(t0 + span))
+        return piece.turns(t0, t0 + span)
     except EvaluationError:
         return False

@@ -10,12 +10,12 @@ from scipy import sparse
 from scipy.sparse.linalg import lsmr
 
 from dae_sdc.dae.jacobian import Linearization, linearize
-from dae_sdc.dae.linear import Matrix, largest
+from dae_sdc.dae.linear import Matrix
 from dae_sdc.dae.memory import uncounted
 from dae_sdc.dae.newton import ImplicitSystem, ModifiedNewton, NodeSystem
 from dae_sdc.dae.newton_checks import jacobian_note
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import MeshDAE, Vector, attach, interpolation_matrix, reaches
+from dae_sdc.dae.state import MeshDAE, Vector, interpolation_matrix, reaches
 from dae_sdc.errors import InputError, SolveError
 from dae_sdc.sweepers.tableaux import Tableau, radau_iia
 
@@ -28,7 +28,6 @@ class CoupledStages(ImplicitSystem):
     def __init__(self, problem: ProblemDAE, A: Vector, c: Vector) -> None:
         self.problem, self.A, self.c = problem, A, c
         self.newton = ModifiedNewton(problem, trust=False)
-        self._scaled = np.empty((len(c), problem.n))
         self._weights = np.empty((len(c), problem.n))
         self._saved = np.empty((2, len(c), problem.n))
 
@@ -58,12 +57,10 @@ class CoupledStages(ImplicitSystem):
             for i in np.argsort(self.c):
                 h = float(dt * (self.c[i] - last))
                 if h > 0.0:
-                    u, du = attach(value + h * slope, problem.n_diff), attach(slope.copy(), problem.n_diff)
-                    plain = (u.view(np.ndarray), du.view(np.ndarray))
-                    system.place(u, du, plain, float(t0 + dt * self.c[i]), h, (t0, dt), int(i) + 1)
+                    value, slope = value + h * slope, slope.copy()
+                    system.place(value, slope, float(t0 + dt * self.c[i]), h, (t0, dt), int(i) + 1)
                     newton.solve(system)
-                    value, slope, last = u.view(np.ndarray), du.view(np.ndarray).copy(), self.c[i]
-                    slope[problem.n_diff :] = 0.0
+                    slope[problem.n_diff :], last = 0.0, self.c[i]
                 values[i] = value
         except SolveError:
             return np.zeros_like(values)
@@ -128,9 +125,6 @@ class CoupledStages(ImplicitSystem):
             matrix[i, :, i, :] += part.mass
         return matrix.reshape(s * n, s * n)
 
-    def tolerated(self, tolerance: float) -> Vector:
-        return tolerance / self._weights.ravel()
-
     def remark(self) -> str:
         return jacobian_note(self.problem, self.u[-1], self.du[-1], float(self.times[-1]))
 
@@ -138,10 +132,6 @@ class CoupledStages(ImplicitSystem):
         change = fraction * correction.reshape(self.du.shape)
         self.du -= change
         self.u -= self._dt_a @ change
-
-    def size(self, correction: Vector) -> float:
-        np.multiply(self._weights, correction.reshape(self.du.shape), out=self._scaled)
-        return largest(self._scaled.ravel())
 
     def rescale(self) -> None:
         n_diff, scales = self.problem.n_diff, self.problem.run_scales

@@ -27,12 +27,17 @@ PREDICTION_FORCING = 0.01
 SETTLING_SWEEPS = 3
 
 
+INITIAL_GUESSES = ("extrapolate", "spread", "zero", "random")  # Names of the first guesses at the nodes.
+
+
 class Surroundings(Protocol):
     """What is computed together with a step while it iterates, as the sweeper of its level knows it."""
 
     together: bool
     coupled: bool
     provisional: bool
+    params: Any
+    rng: Any
     keeps_node_value: ClassVar[bool]
 
 
@@ -69,6 +74,7 @@ class StepIterate:
         self.integral_tau: Vector | None = None
         self.in_prediction = False
         self.accuracy: tuple[float, float] | None = None
+        self.judging: Any = None  # The stages that judge steps to a tolerance.
 
     def stands_alone(self) -> bool:
         """Whether the sweeps of this step depend on no other step, level or process and end by ``restol``."""
@@ -82,7 +88,7 @@ class StepIterate:
     def new_stages(self) -> Stages:
         """Values for the nodes of the step, not yet filled."""
         L, P = self.level, self.problem
-        return Stages(self.matrices.nodes, P.n, P.n_diff, self.n_integrated, L.time, L.dt)
+        return Stages(self.matrices.nodes, P.n, self.n_integrated, L.time, L.dt)
 
     def allocate(self) -> None:
         """Take new arrays for a step; those of the last one live on in the polynomial of its end value."""
@@ -107,7 +113,7 @@ class StepIterate:
     def show(self, stages: Stages) -> None:
         """Make these the values of the level."""
         self.stages, self.norms_known = stages, False
-        self.shown = ShownRows(self.level, stages.u, stages.du, (stages.values, stages.derivatives))
+        self.shown = ShownRows(self.level, stages.u, stages.du)
 
     def scale(self) -> None:
         """Take the matrices for the step size, and the times of the nodes."""
@@ -234,40 +240,35 @@ class StepIterate:
 
     # --- values of others -----------------------------------------------------------------------------------
 
+    def settle(self) -> None:
+        """Tell values at the nodes that others write from here on by those that are there now."""
+        if self.shown is not None:
+            self.shown.settle()
+
     def adopt(self) -> None:
         """Take over what others put at the nodes: u or U; the one that was not assigned follows."""
-        shown = self.shown
-        if shown is not None and shown.in_lists:
-            if not shown.unchanged:
-                values, derivatives = shown.changed()
-                if values or derivatives:
-                    self._adopt_at_nodes(not derivatives, not values)
+        L, shown = self.level, self.shown
+        within = shown is not None and shown.in_lists  # the step that is being swept
+        values, derivatives = shown.changed() if shown is not None and within else (True, True)
+        if not (values or derivatives):
             return
-        at_nodes, slopes = rows_of(self.level)
-        self.forget_ahead()
-        self.allocate()
-        self.replaces = shown is None
-        self.scale()
-        self.stages.u[:], self.stages.du[:] = at_nodes, slopes
-        if not slopes.any():
-            self._differentiate()
-
-    def _adopt_at_nodes(self, only_values: bool, only_derivatives: bool) -> None:
-        """Take over what was assigned within the step that is being swept."""
-        L, stages = self.level, self.stages
         at_nodes, slopes = rows_of(L)
         self.forget_ahead()
+        if not within:
+            self.allocate()
+            self.replaces = shown is None
+        stages = self.stages
         stages.u[:], stages.du[:] = at_nodes, slopes
         stages.du[:, self.n_integrated :] = 0.0
-        self.show(stages)
         stages.integral_known = self.residuals_known = self.residuals_shared = False
         self.scale()
-        if not slopes.any():
+        if within and not slopes.any():
             self.place_start()
-        if only_values or not slopes.any():
+        if not (derivatives and slopes.any()):
             self._differentiate()
-        elif only_derivatives and not self.keeps:
+        elif not (values or self.keeps):
             self.finish(stages)
+        self.show(stages)
         self._end = (self, 0, 0)
         L.status.updated = True
 
@@ -281,87 +282,79 @@ class StepIterate:
             change -= np.outer(dt_q[:, 0], self._starting_derivative()[:k])
         self.stages.du[first:, :k] = np.linalg.solve(dt_q[first:, first:], change[first:])
 
+    # --- the first guess ------------------------------------------------------------------------------------
 
-INITIAL_GUESSES = ("extrapolate", "spread", "zero", "random")  # Names of the first guesses at the nodes.
-
-
-class Predictor:
-    """Fills the nodes of a step by the ``initial_guess`` of a sweeper."""
-
-    def __init__(self, iterate: StepIterate, params: Any, judging: Any) -> None:
-        self.iterate, self.params, self.judging = iterate, params, judging
-        self.rng: np.random.RandomState | None = None
-        # From index 2 on the derivative of integrated algebraic unknowns is too rough to be extrapolated.
-        rough = judging is not None and max(iterate.problem.variable_index, default=1) > 1
-        self.split = iterate.problem.n_diff if rough else iterate.problem.n
+    @property
+    def split(self) -> int:
+        """Number of leading unknowns of which u' is continued: that of the others is too rough."""
+        # It is so from index 2 on of integrated algebraic unknowns.
+        rough = self.judging is not None and max(self.problem.variable_index, default=1) > 1
+        return self.problem.n_diff if rough else self.problem.n
 
     def fill(self) -> None:
         """Fill the nodes, and set ``level.f[0]`` to the known u' at the start of the step, or to 0."""
-        iterate, judging = self.iterate, self.judging
-        L, P, k = iterate.level, iterate.problem, iterate.n_integrated
-        u, du = iterate.stages.u, iterate.stages.du
-        guess, polynomial = self.params.initial_guess, L.u[0].polynomial
-        iterate.extrapolated = guess == "extrapolate" and reaches(polynomial, L.time + L.dt, k)
-        if iterate.extrapolated:
+        L, P, k, judging = self.level, self.problem, self.n_integrated, self.judging
+        u, du = self.stages.u, self.stages.du
+        guess, polynomial = self.surroundings.params.initial_guess, L.u[0].polynomial
+        self.extrapolated = guess == "extrapolate" and reaches(polynomial, L.time + L.dt, k)
+        if self.extrapolated:
             self.extrapolate()
         elif guess == "extrapolate" and judging is not None and polynomial is not None:
             # The last step was too short for its polynomial to be of use.
-            u[:], du[:] = iterate.start_values, judging.du0
+            u[:], du[:] = self.start_values, judging.du0
             du[:, P.n_diff :] = 0.0
-            u[:, :k] += np.outer(iterate.matrices.offsets, du[0, :k])
+            u[:, :k] += np.outer(self.matrices.offsets, du[0, :k])
         elif guess == "random":
-            assert self.rng is not None
-            u[:], du[:] = self.rng.random_sample(u.shape), self.rng.random_sample(du.shape)
+            rng = self.surroundings.rng
+            u[:], du[:] = rng.random_sample(u.shape), rng.random_sample(du.shape)
             du[:, k:] = 0.0
         else:
-            u[:] = 0.0 if guess == "zero" else iterate.start_values
+            u[:] = 0.0 if guess == "zero" else self.start_values
             du[:] = 0.0
         L.f[0] = attach(L.u[0].derivative(), P.n_diff)
-        iterate.place_start()
+        self.place_start()
 
     def extrapolate(self) -> None:
         """Extrapolate the polynomial that the start value carries, or let the first sweep do it."""
-        iterate = self.iterate
-        L, last = iterate.level, iterate.level.u[0].polynomial
+        L, last, params = self.level, self.level.u[0].polynomial, self.surroundings.params
         if self.judging is None:
-            matrix, inverse = last.continuation(L.time, L.dt, iterate.matrices.nodes), iterate.matrices.dt_q
+            matrix, inverse = last.continuation(L.time, L.dt, self.matrices.nodes), self.matrices.dt_q
         else:
             matrix, inverse = self.judging.continuation_from(last, L.time, L.dt)
         continuation = Continuation(
             CONTINUE, len(last.nodes), matrix, last.value, last.derivative, inverse, self.split
         )
-        if iterate.matrices.first_solved == 0 and self.params.initial_sweeps > 0 and iterate.stands_alone():
-            iterate.pending = continuation
+        if self.matrices.first_solved == 0 and params.initial_sweeps > 0 and self.stands_alone():
+            self.pending = continuation
         else:
-            iterate.prepare(iterate.stages)
-            iterate.solver.run(continue_polynomial, last=continuation)
-        iterate.stages.integral_known = True
+            self.prepare(self.stages)
+            self.solver.run(continue_polynomial, last=continuation)
+        self.stages.integral_known = True
 
     def receive(self) -> None:
         """Take a new start value, which is another object, or one whose values a message has replaced."""
-        iterate = self.iterate
-        L, k = iterate.level, iterate.n_integrated
+        L, k = self.level, self.n_integrated
         u0 = L.u[0]
-        if iterate.starts_at(u0):
+        if self.starts_at(u0):
             return
-        if iterate.replaces and iterate.start is not None:
+        if self.replaces and self.start is not None:
             raise InputError(
                 f"the step from t={L.time:.6g} was given other nodes while the step before still changes; "
                 f"AdaptivityCollocation needs one step at a time"
             )
-        knew = bool(iterate.sweeps) or iterate.extrapolated
-        if iterate.start_algebraic is not None and (L.level_index > 0 or not knew):
+        knew = bool(self.sweeps) or self.extrapolated
+        if self.start_algebraic is not None and (L.level_index > 0 or not knew):
             # z is not integrated: a guess made for another start could lead to another solution branch.
-            iterate.stages.u[:, k:] += u0.view(np.ndarray)[k:] - iterate.start_algebraic
-        iterate.begin_at(u0)
+            self.stages.u[:, k:] += u0.view(np.ndarray)[k:] - self.start_algebraic
+        self.begin_at(u0)
         # The branch of the equations is that of the start, which may lie behind a switch only now.
-        iterate.problem.start_step(u0, L.time)
-        guesses = self.params.initial_guess == "extrapolate"
+        self.problem.start_step(u0, L.time)
+        guesses = self.surroundings.params.initial_guess == "extrapolate"
         known = u0.polynomial
         if not knew and guesses and reaches(known, L.time + L.dt, k) and known.settled:
             self.extrapolate()
-            iterate.extrapolated = True
-        iterate.place_start()
+            self.extrapolated = True
+        self.place_start()
         # A sweep done ahead is void when the start changes, which it will in every later iteration too.
-        iterate.may_run_ahead = False
-        iterate.forget_ahead()
+        self.may_run_ahead = False
+        self.forget_ahead()

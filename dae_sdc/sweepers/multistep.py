@@ -216,8 +216,7 @@ class MultistepDAE(DirectSweeper):
     def _solved_for_slope(self, u: Vector, guess: Vector, t: float) -> tuple[Vector, Vector]:
         """``u`` and the u' that solves F(t, u, u') = 0, an ordinary differential equation, from ``guess``."""
         L = self.level
-        rows = attach(u, L.prob.n_diff), attach(guess, L.prob.n_diff)
-        self._system.place(*rows, (u, guess), t, 0.0, (L.time, L.dt), 1)
+        self._system.place(u, guess, t, 0.0, (L.time, L.dt), 1)
         ModifiedNewton(L.prob).solve(self._system)
         return u, guess
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
 from typing import Any
-from weakref import ref
 
 import numpy as np
 
-from dae_sdc.dae.state import MeshDAE, StepPolynomial, Vector, attach
+from dae_sdc.dae.state import StepPolynomial, Vector, attach
 from dae_sdc.errors import InputError
 
 # State of a node, sent to the other processes with its values.
@@ -16,55 +14,21 @@ OK, SWEEP_FAILED, RESIDUAL_FAILED = 0.0, 1.0, 2.0
 
 
 class Stages:
-    """The values of a step at all M nodes: one row of numbers for each node, and views of it."""
+    """The values of a step at all M nodes: one row of numbers for each node."""
 
     # A row holds u, u' and two notes: the norm of the residual at the node, and whether the process that owns
     # it failed. Unknowns z that are not integrated and derivatives U of the integrated ones lie side by side,
     # so that the result of a node's solve is sent by MPI without copying.
 
-    def __init__(
-        self, nodes: tuple[float, ...], n: int, n_diff: int, n_integrated: int, time: float, dt: float
-    ) -> None:
+    def __init__(self, nodes: tuple[float, ...], n: int, n_integrated: int, time: float, dt: float) -> None:
         self.rows = np.empty((len(nodes), 2 * n + 2))
         self.u, self.du = self.rows[:, :n], self.rows[:, n : 2 * n]
         self.integrated = self.du[:, :n_integrated]
         self.du[:, n_integrated:] = 0.0
         self.norms, self.states = self.rows[:, 2 * n], self.rows[:, 2 * n + 1]
-        self.values: list[MeshDAE] = [attach(row, n_diff) for row in self.u]
-        self.derivatives: list[MeshDAE] = [attach(row, n_diff) for row in self.du]
         self.integral = np.empty((len(nodes), n_integrated))
         self.integral_known = False
         self.polynomial = StepPolynomial(time, dt, nodes, self.u, self.du, n_integrated)
-
-
-class NodeList(list[Any]):
-    """The list ``level.u`` or ``level.f``, of the start of the step and the nodes, which notes changes."""
-
-    assigned = touched = False
-    shown: Callable[[], ShownRows | None] | None = None  # A weak reference: those rows refer to this list.
-
-    def __setitem__(self, place: Any, value: Any) -> None:
-        super().__setitem__(place, value)
-        self.assigned = True
-
-    def __getitem__(self, place: Any) -> Any:
-        if place != 0 and not self.touched and self.shown is not None:
-            self.touched = True
-            rows = self.shown()
-            if rows is not None:
-                rows.remember()
-        return super().__getitem__(place)
-
-    def __iter__(self) -> Iterator[Any]:
-        self[-1:]
-        return super().__iter__()
-
-
-def _differs(entries: Sequence[Any], shown: Sequence[Any]) -> bool:
-    """Whether a level keeps another object at a node than the one ``shown`` there."""
-    # Looking at the entries in the way of lists does not count as touching them.
-    at: Any = list.__getitem__ if isinstance(entries, list) else type(entries).__getitem__
-    return any(at(entries, m + 1) is not row for m, row in enumerate(shown))
 
 
 class ShownRows:
@@ -72,21 +36,12 @@ class ShownRows:
 
     # Shapes: values and derivatives (M, n).
 
-    def __init__(self, level: Any, values: Vector, derivatives: Vector, rows: Any = None) -> None:
+    def __init__(self, level: Any, values: Vector, derivatives: Vector) -> None:
         self._level, self._arrays = level, (values, derivatives)
-        self._rows = rows or [[attach(row, level.prob.n_diff) for row in array] for array in self._arrays]
-        if type(level.u) is not NodeList or type(level.f) is not NodeList:
-            level.u, level.f = NodeList(level.u), NodeList(level.f)
+        self._rows = [[attach(row, level.prob.n_diff) for row in array] for array in self._arrays]
+        level.u[1:], level.f[1:] = self._rows
         self._lists = level.u, level.f
-        self._lists[0][1:], self._lists[1][1:] = self._rows
-        level.u.shown = level.f.shown = ref(self)
-        self._before: tuple[Vector, Vector] | None = None
         self.settle()
-
-    def remember(self) -> None:
-        """Keep the numbers that others may write into."""
-        if self._before is None:
-            self._before = self._arrays[0].copy(), self._arrays[1].copy()
 
     @property
     def in_lists(self) -> bool:
@@ -94,35 +49,23 @@ class ShownRows:
         return self._level.u is self._lists[0] and self._level.f is self._lists[1]
 
     @property
-    def unchanged(self) -> bool:
-        """Whether no entry of these lists can have changed."""
-        u, f = self._lists
-        return not (u.assigned or u.touched or f.assigned or f.touched)
-
-    @property
     def begins(self) -> bool:
         """Whether the level still keeps the first row."""
-        u = self._level.u
-        return u is self._lists[0] and not _differs(u, self._rows[0][:1])
+        return self._level.u is self._lists[0] and self._level.u[1] is self._rows[0][0]
 
-    def settle(self) -> tuple[bool, bool]:
-        """Take the rows as they are for known; whether others have written into those of u and of u'."""
-        for shown in (self._level.u, self._level.f):
-            if isinstance(shown, NodeList):
-                shown.assigned = shown.touched = False
-        before, self._before = self._before, None
-        if before is None:
-            return False, False
-        pairs = zip(self._arrays, before, strict=True)
-        values, slopes = (not np.array_equal(now, old, equal_nan=True) for now, old in pairs)
-        return values, slopes
+    def settle(self) -> None:
+        """Take the numbers at the nodes as they are now for known."""
+        self._known = [array.tobytes() for array in self._arrays]
 
     def changed(self) -> tuple[bool, bool]:
         """Whether u and u' have been assigned or written into at a node; they count as known from here."""
-        now = self._level.u, self._level.f
-        assigned = [_differs(entries, rows) for entries, rows in zip(now, self._rows, strict=True)]
-        written = self.settle()
-        return assigned[0] or written[0], assigned[1] or written[1]
+        lists, before = (self._level.u, self._level.f), self._known
+        self.settle()
+        values, slopes = (
+            any(entry is not row for entry, row in zip(entries[1:], rows, strict=False)) or now != then
+            for entries, rows, now, then in zip(lists, self._rows, self._known, before, strict=True)
+        )
+        return values, slopes
 
 
 def rows_of(level: Any) -> list[Vector]:

@@ -16,7 +16,7 @@ from scipy.optimize import brentq
 from dae_sdc.dae.branches import SIDE_SLACK
 from dae_sdc.dae.consistency import LARGEST_VIOLATION, violation
 from dae_sdc.dae.jacobian import ROOT_EPS, Linearization, linearize
-from dae_sdc.dae.linear import Matrix, largest
+from dae_sdc.dae.linear import Matrix
 from dae_sdc.dae.newton import ImplicitSystem, ModifiedNewton
 from dae_sdc.dae.paths import MOST_PATH_UNKNOWNS, newton_homotopy
 from dae_sdc.dae.problem import ProblemDAE
@@ -130,12 +130,6 @@ class AlgebraicPart(ImplicitSystem):
         self._u[free] -= change[free]
         if self._coupling is not None:
             self._u[self._slopes] += self._coupling @ change[self._free]
-
-    def size(self, correction: Vector) -> float:
-        return largest(self._weights * correction)
-
-    def tolerated(self, tolerance: float) -> Vector:
-        return tolerance / self._weights
 
     @property
     def sizes(self) -> Vector:

@@ -182,10 +182,13 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
 
     def starting_step(self, u0: MeshDAE, t0: float, span: float) -> float:
         """A size for the first step, see :meth:`~dae_sdc.sweepers.tolerance.Weights.first_step`."""
-        P = self.level.prob
-        self._take_problem(P, u0, t0)
-        P.start_step(u0, t0)
+        self.make_ready(u0, t0)
         return self._together.starting_step(u0, t0, span)
+
+    def make_ready(self, u0: MeshDAE, t0: float) -> None:
+        """Be ready for steps from a state."""
+        self._take_problem(self.level.prob, u0, t0)
+        self.level.prob.start_step(u0, t0)
 
     def judge(self) -> Outcome:
         """The outcome of the finished step, with its error estimate."""

@@ -28,7 +28,7 @@ from dae_sdc.sweepers.collocation import (
     qdelta_matrix,
 )
 from dae_sdc.sweepers.direct import NotOfOthers, refuse_diagonalisation, require_problem
-from dae_sdc.sweepers.iterate import INITIAL_GUESSES as INITIAL_GUESSES, Predictor, StepIterate
+from dae_sdc.sweepers.iterate import INITIAL_GUESSES as INITIAL_GUESSES, StepIterate
 from dae_sdc.sweepers.nodes import NodeCommunicator
 from dae_sdc.sweepers.solvers import PythonNodes
 from dae_sdc.sweepers.step_sweeps import (
@@ -198,8 +198,7 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
             iterate.may_run_ahead = before.iterate.may_run_ahead
         watch = JacobianWatch(problem, self.tolerance is not None)
         accuracy = None if self.tolerance is None else AccuracyGoal(iterate, self.tolerance, name, watch)
-        predictor = Predictor(iterate, self.params, None if accuracy is None else accuracy.stages)
-        step = StepSweeps(iterate, predictor, accuracy, watch, self.params)
+        step = StepSweeps(iterate, accuracy, watch, self.params)
         self._ahead = SweepsAhead(step, self.params)
         return step
 
@@ -224,13 +223,11 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
         """Fill the nodes before the first sweep of a step, by the ``initial_guess``."""
         self.failure = None
         try:
-            step = self.step
-            if self.params.initial_guess == "random":
-                step.predictor.rng = self.rng
-            step.predict()
-            self.initial_sweeps = step.iterate.sweeps
+            self.step.predict()
+            self.initial_sweeps = self.step.iterate.sweeps
         except Exception as error:
             self.fail(error)
+        self._settle()
         self.level.status.unlocked = True
         self.level.status.updated = True
 
@@ -256,7 +253,12 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
                 self.step.update()
             except Exception as error:
                 self.fail(error)
+        self._settle()
         L.status.updated = True
+
+    def _settle(self) -> None:
+        if self._step is not None:
+            self._step.iterate.settle()
 
     def compute_residual(self, stage: str = "") -> None:
         """Largest abs(F(t_m, u_0 + dt sum_j q_mj U_j, U_m)), by the level's ``residual_type``."""
@@ -274,6 +276,7 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
                 self.step.measure()
             except Exception as error:
                 self.fail(error)
+        self._settle()
         if self.failure is not None:
             L.status.residual = 0.0
         L.status.updated = False
@@ -392,7 +395,8 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
     def _received(self) -> StepSweeps:
         """The step, with what others have put at its nodes and at its start."""
         self.step.iterate.adopt()
-        self.step.predictor.receive()
+        self.step.iterate.receive()
+        self._settle()
         return self.step
 
     def node_values(self) -> tuple[Vector, Vector]:
@@ -402,7 +406,9 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
 
     def node_residuals(self) -> Vector:
         """F - tau at :meth:`node_values`, shape (M, n); all processes that share nodes have to call this."""
-        return self._received().residual_rows()
+        rows = self._received().residual_rows()
+        self._settle()
+        return rows
 
     def place(self, u0: MeshDAE, values: Vector, derivatives: Vector) -> None:
         """Replace this level's iterate by the values that a transfer between levels brings."""

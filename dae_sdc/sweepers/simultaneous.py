@@ -203,9 +203,8 @@ def corrections(w: Any, t0: Any, h: Any) -> Any:
     suffices = False  # whether the error is as small as it has to be, where it is to become smaller
     # Contractions of an oscillation by dF/du' alone alternate between its components, and corrections may
     # grow at first.
-    plain, least, judged = x.implicit > 0.0, 1, 1
-    if not plain:
-        least, judged = 2, MOST_GROWING
+    plain = x.implicit > 0.0
+    least, judged = (1, 1) if plain else (2, MOST_GROWING)
     if x.costly > 0.0:
         kappa, most = SHARE_OF_COSTLY * kappa, MOST_ITERATIONS_OF_COSTLY
     for k in range(most):
@@ -225,9 +224,10 @@ def corrections(w: Any, t0: Any, h: Any) -> Any:
             if rate >= 0.99 and k >= judged:
                 status = DIVERGED
                 break
-            eta = rate / (1.0 - rate) if rate < 0.99 else np.inf
-            if k == least and rate < 0.99:
-                first = rate
+            first = rate if k == least and rate < 0.99 else first
+            # At index 3 what has changed in positions comes into multipliers a correction later.
+            foretold = eta if k == 1 and w.highest > 1 else 0.0
+            eta = max(foretold, rate / (1.0 - rate) if rate < 0.99 else np.inf)
         if eta * size <= kappa:
             # Unknowns that depend on others converge an iteration later, where the contraction shows as 0.
             x.eta = max(eta, first / (1.0 - first))

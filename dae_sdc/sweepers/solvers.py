@@ -185,8 +185,7 @@ class PythonNodes:
         newton = self.newtons[m]
         newton.tolerance = place.limits[0]
         newton.residual_tolerance, newton.forcing = place.limits[1], place.limits[3]
-        plain, step = (stages.u[m], stages.du[m]), (place.time, place.dt)
-        self.system.place(stages.values[m], stages.derivatives[m], plain, t, c, step, m + 1)
+        self.system.place(stages.u[m], stages.du[m], t, c, (place.time, place.dt), m + 1)
 
     def measure(self, low: int, high: int) -> None:
         """Write the largest abs(F - tau) at nodes ``low`` to ``high`` - 1 into ``norms``."""

@@ -18,7 +18,7 @@ from dae_sdc.registry import unknown
 from dae_sdc.sweepers import sweep
 from dae_sdc.sweepers._machine_stages import MachineStages
 from dae_sdc.sweepers.collocation import qdelta_matrix, transient_growth
-from dae_sdc.sweepers.iterate import Predictor, StepIterate
+from dae_sdc.sweepers.iterate import StepIterate
 from dae_sdc.sweepers.nodes import OK, RESIDUAL_FAILED, SWEEP_FAILED, Stages
 from dae_sdc.sweepers.restart import SwitchedSteps
 from dae_sdc.sweepers.simultaneous import MOST_NEWTON_ITERATIONS, ROUNDING, SLOW, SMALL, SOLVED, UNRESOLVED
@@ -67,6 +67,7 @@ class AccuracyGoal:
         self.method, self.together = method, FewerNodes(problem, tolerance, method, False)
         method.forgets_first = False  # the matrices are those of the nodes
         self.stages: Any = method.stages
+        iterate.judging = method.stages
         weights = self.stages.weights
         self.stages.integrate_first(iterate.n_integrated)
         self.goal = sweep.Goal(np.zeros((M, n)), weights, sweep.GoalNumbers())
@@ -219,14 +220,9 @@ class StepSweeps:
     # Shapes: norms (M,).
 
     def __init__(
-        self,
-        iterate: StepIterate,
-        predictor: Predictor,
-        accuracy: AccuracyGoal | None,
-        watch: JacobianWatch,
-        params: Any,
+        self, iterate: StepIterate, accuracy: AccuracyGoal | None, watch: JacobianWatch, params: Any
     ) -> None:
-        self.iterate, self.predictor, self.accuracy = iterate, predictor, accuracy
+        self.iterate, self.accuracy = iterate, accuracy
         self.watch, self._params, self.solver = watch, params, iterate.solver
         problem = iterate.problem
         self.norms, self.value = np.zeros(iterate.num_nodes), np.inf
@@ -271,7 +267,7 @@ class StepSweeps:
         if accuracy is not None:
             accuracy.begin(u0)
         if accuracy is None or accuracy.known is None:
-            self.predictor.fill()
+            iterate.fill()
         else:  # go on with a step that compiled code has begun, see :class:`SweepsAhead`
             before, iterate.extrapolated, iterate.sweeps, reached = self.ahead
             iterate.stages.rows[:], iterate.stages.integral[:] = before.rows, before.integral
@@ -306,7 +302,7 @@ class StepSweeps:
         iterate.adopt()
         if self._switched is not None and self._switched.is_stale(iterate.level.u[0], iterate.level.time):
             self.predict()
-        self.predictor.receive()
+        iterate.receive()
         stages, provisional = iterate.stages, iterate.surroundings.provisional
         if provisional or iterate.level.level_index > 0:
             self._began_provisionally = provisional
@@ -471,7 +467,7 @@ class StepSweeps:
         iterate.adopt()
         if not L.status.updated and iterate.starts_at(L.u[0]):
             return
-        self.predictor.receive()
+        iterate.receive()
         if L.params.residual_type not in RESIDUAL_TYPES:
             raise InputError(unknown("residual_type", L.params.residual_type, RESIDUAL_TYPES))
         value = self.value if iterate.norms_known else self._residual_of(self._all_norms())
@@ -643,7 +639,7 @@ class SweepsAhead:
         iterate.in_prediction = accuracy is None and not (iterate.constrained or iterate.keeps_node_value)
         iterate.prepare(iterate.stages)
         iterate.in_prediction = False
-        place = solver.begin_steps(iterate.matrices, stages.inverse, step.predictor.split, how)
+        place = solver.begin_steps(iterate.matrices, stages.inverse, iterate.split, how)
         stages.sweep_by(solver, place, matrix)
         taken: Taken = self._steps.take(value, time, dt, most, look, *judged)
         stages.sweep_by(None, 0)

@@ -220,6 +220,8 @@ class Tolerance:
 def less_accurate(problem: ProblemDAE, tolerance: Tolerance) -> str:
     """Which unknowns of index 2 and higher a run has held to less than its tolerance, and to what, if any."""
     scales, indices, rtol = problem.run_scales, np.array(problem.variable_index), tolerance.rtol
+    if not (indices > 1).any():
+        return ""
     sizes = np.maximum(scales.unknowns, scales.expected)
     if tolerance.atol is not None:
         sizes = np.maximum(sizes, np.asarray(tolerance.atol) / rtol)
@@ -261,8 +263,8 @@ class Weights:
     ) -> None:
         self.atol, self.rtol, self.scales, self.part, self.high = atol, rtol, scales, part, high
         size = len(counted)
-        self._sizes, self._expected = scales.unknowns[:size], scales.expected[:size]
-        self._seen = scales.seen[:size]
+        learnt = scales.unknowns, scales.expected, scales.seen
+        self._sizes, self._expected, self._seen = (part[:size] for part in learnt)
         higher = [k for k in sorted(set(exponents.tolist())) if k > 0]
         self._scaled = [(k, in_one_piece(np.flatnonzero(exponents == k))) for k in higher]
         self.exponents, self.counted = exponents, counted

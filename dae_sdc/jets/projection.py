@@ -1,22 +1,21 @@
-"""The nearest point at which equations hold, by the KKT conditions with step control, or along paths."""
+"""The nearest point at which equations hold, by the KKT conditions with step control."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sparse
+from scipy.linalg.lapack import dgecon, dgetrf, dgetrs
 
-from dae_sdc.dae.paths import MOST_PATH_UNKNOWNS, newton_homotopy
-from dae_sdc.dae.pattern import maximum_matching
+from dae_sdc.dae.linear import superlu
 from dae_sdc.dae.state import Vector
 from dae_sdc.deadline import check
-from dae_sdc.errors import DAEError, SingularMatrixError
-from dae_sdc.structure.blocks import Block, find_blocks
-from dae_sdc.structure.rank import LinearRows
+from dae_sdc.errors import SingularMatrixError
 
 # Residual of an equation, relative to the size of its terms, that is round-off.
 TERM_ROUND_OFF = 16.0 * float(np.finfo(float).eps)
@@ -49,6 +48,98 @@ AT_BOUND = 1e-6
 WITHIN_BOUNDS = 0.9
 
 
+class LinearRows:
+    """Linear equations with rows of norm 1, solved by singular values, or by LU factors where these do."""
+
+    # Shapes: matrix (k, n), scales (n,), sizes (k,), rows (k, n).
+
+    def __init__(
+        self,
+        matrix: Any,
+        dependent: float,
+        diagonal_shift: float,
+        empty: float = 0.0,
+        scales: Vector | None = None,
+        factored: float = np.inf,
+    ) -> None:
+        self._sparse, self._dependent = sparse.issparse(matrix), dependent
+        self._scales = scales
+        self._regular: Callable[[Vector, bool], Vector] | None = None
+        if scales is not None:
+            matrix = matrix @ sparse.diags(scales) if self._sparse else matrix * scales
+        squares = matrix.multiply(matrix) if self._sparse else matrix * matrix
+        sizes = np.sqrt(np.asarray(squares.sum(axis=1)).ravel())
+        self.sizes: Vector = np.where(sizes > empty * sizes.max(initial=0.0), sizes, 1.0)
+        k, n = matrix.shape
+        if self._sparse:
+            self.rows: Any = sparse.csr_matrix(sparse.diags(1.0 / self.sizes) @ matrix)
+            # The augmented system, because the normal equations would square the condition number.
+            blocks = [[sparse.identity(n), self.rows.T], [self.rows, -diagonal_shift * sparse.identity(k)]]
+            self._factors = superlu(sparse.csc_matrix(sparse.bmat(blocks)))
+            return
+        self.rows = matrix / self.sizes[:, None]
+        check()
+        if k == n > 0 and factored < np.inf:
+            lu, pivots, singular = dgetrf(self.rows)
+            condition = 0.0 if singular else dgecon(lu, np.abs(self.rows).sum(axis=0).max())[0]
+            if condition > factored:
+                self._regular = lambda rhs, by_rows: np.asarray(dgetrs(lu, pivots, rhs, trans=by_rows)[0])
+                return
+        _ = self._singular  # raises LinAlgError where there are no singular values
+
+    @cached_property
+    def _singular(self) -> tuple[Vector, Vector, Vector]:
+        """Singular vectors and values of the rows, but for those that count as 0."""
+        left, values, right = np.linalg.svd(self.rows, full_matrices=False)
+        rank = int((values > self._dependent * values.max(initial=0.0)).sum())
+        return left[:, :rank], values[:rank], right[:rank]
+
+    def solve(self, rhs: Vector, damping: float = 0.0) -> Vector:
+        """The least-squares solution of minimum norm, or with damping that of Tikhonov's regularisation.
+
+        Damping is the weight of the squared norm of the solution, in units of the unknowns.
+        """
+        scaled, scales = rhs / self.sizes, 1.0 if self._scales is None else self._scales
+        if self._sparse or not damping:
+            return np.asarray(scales * self.least(scaled) / (1.0 + damping))
+        left, values, right = self._singular
+        return np.asarray(scales * (right.T @ ((left.T @ scaled) * values / (values**2 + damping))))
+
+    def norm(self, values: Vector) -> float:
+        """Norm of values of the equations, each divided by the norm of its row."""
+        with np.errstate(over="ignore"):
+            return float(np.linalg.norm(values / self.sizes))
+
+    def least(self, rhs: Vector) -> Vector:
+        """The least-squares solution of minimum norm for the scaled rows."""
+        if self._regular is not None:
+            return self._regular(rhs, False)
+        if not self._sparse:
+            left, values, right = self._singular
+            return np.asarray(right.T @ ((left.T @ rhs) / values))
+        n = self.rows.shape[1]
+        shortest, left = np.zeros(n), rhs
+        for _ in range(3):
+            shortest = shortest + self._factors.solve(np.concatenate([np.zeros(n), left]))[:n]
+            left = rhs - self.rows @ shortest
+        return shortest
+
+    def multipliers(self, gradient: Vector) -> Vector:
+        """Weights of the scaled rows whose sum is closest to a gradient, shape (k,)."""
+        k, n = self.rows.shape
+        if self._regular is not None:
+            return self._regular(gradient, True)
+        if self._sparse:
+            return np.asarray(self._factors.solve(np.concatenate([gradient, np.zeros(k)]))[n:])
+        left, values, right = self._singular
+        return np.asarray(left @ ((right @ gradient) / values))
+
+    def unreachable(self, values: Vector) -> Vector:
+        """The part of values of the scaled equations that no change of the unknowns can remove."""
+        scaled = values / self.sizes
+        return np.asarray(scaled - self.rows @ self.least(scaled))
+
+
 @dataclass(frozen=True)
 class Accuracy:
     """Accuracy of equations and their Jacobian."""
@@ -56,7 +147,8 @@ class Accuracy:
     values: float = TERM_ROUND_OFF  # Error of an equation, relative to its terms.
     # Singular value of the Jacobian with rows of norm 1, relative to the largest, that counts as 0.
     dependent: float = 1e-10
-    is_regular: bool = False  # Whether none of as many equations as values counts as dependent.
+    # Reciprocal condition above which as many equations as values are solved by LU factors.
+    factored: float = np.inf
 
 
 @dataclass(frozen=True)
@@ -287,7 +379,7 @@ class _Search:
         try:
             # Rows of a vanishing gradient are not scaled.
             self.system = system = LinearRows(
-                weighted, accuracy.dependent, DIAGONAL_SHIFT, empty=1e-14, is_regular=accuracy.is_regular
+                weighted, accuracy.dependent, DIAGONAL_SHIFT, empty=1e-14, factored=accuracy.factored
             )
         except (np.linalg.LinAlgError, SingularMatrixError):
             return False
@@ -358,114 +450,3 @@ class _Search:
         if not np.isfinite(values).all():
             return np.inf
         return float(0.5 * offset @ offset + self._penalty * np.abs(values / self.system.sizes).sum())
-
-
-# FIRST_PART, LONGEST_PART, SHORTEST_PART: first part of a path, and the bounds of the parts, each of which is
-# as long as Newton's method allows.
-FIRST_PART = 0.125
-LONGEST_PART = 0.25
-SHORTEST_PART = 1e-5
-# Part of the rest that is gone at once where the end is not reached, and the rest that is none.
-TOWARDS_END, PATH_END = 0.875, 1e-12
-MOST_PATH_POINTS = 200  # Largest number of points.
-MOST_POINT_ITERATIONS = 12  # Largest number of iterations of Newton's method at a point.
-EASY_ITERATIONS = 5  # Number of iterations up to which the next part is longer.
-POINT_RESIDUAL = 1e-4  # Largest residual, relative to the terms, at points before the end.
-
-# The point nearest to one, and begun at another, at which equations at a part of a path hold.
-At = Callable[[float, Vector, Vector], Projection]
-
-
-def continued(at: At, x: Vector) -> Projection | None:
-    """The end of a path from values x at 0 to 1, with parts along secants first; None if it is lost."""
-    place, part, before, most = 0.0, FIRST_PART, None, 1.0
-    for _ in range(MOST_PATH_POINTS):
-        goal = place + min(part, most * (1.0 - place))
-        goal = goal if 1.0 - goal > PATH_END else 1.0
-        ahead = x if before is None else x + (goal - place) / (place - before[0]) * (x - before[1])
-        found = at(goal, x, ahead)
-        if found.converged:
-            before, place, x = (place, x), goal, found.x
-            if place == 1.0:
-                return found
-            part = min(LONGEST_PART, part * (2.0 if found.iterations <= EASY_ITERATIONS else 1.0))
-        elif part < SHORTEST_PART * (1.0 - place):
-            return None
-        else:
-            most = TOWARDS_END if goal == 1.0 else most
-            part = 0.25 * (goal - place)
-    return None
-
-
-@dataclass(frozen=True, eq=False)
-class BlockEquations:
-    """As many equations as values, and how they are solved."""
-
-    equations: EquationFunctions
-    sizes: Vector
-    bounds: Any  # Shape (2, n); None if there are none.
-    tolerance: float
-
-    def solved(
-        self, x: Vector, start: Vector | None = None, by: Vector | None = None, most: int | None = None
-    ) -> Projection:
-        """Values near others at which the equations hold, or are left with something."""
-        on_path, equations = by is not None and bool(by.any()), self.equations
-        if by is not None:
-
-            def terms(y: Vector) -> Vector | None:
-                sizes = self.equations.terms(y)
-                return None if sizes is None else sizes + np.abs(by)
-
-            equations = replace(equations, values=lambda y: self.equations.values(y) - by, terms=terms)
-        return project(
-            x,
-            equations,
-            weights=1.0 / self.sizes,
-            start=start,
-            sizes=self.sizes,
-            bounds=self.bounds,
-            tolerance=POINT_RESIDUAL if on_path else self.tolerance,
-            most_iterations=most or (MOST_PROJECTION_STEPS if by is None else MOST_POINT_ITERATIONS),
-        )
-
-    def followed(self, x: Vector) -> tuple[Projection | None, str]:
-        r"""The end of a path from guesses, and what it is called; None if all paths are lost.
-
-        .. math:: F(x) = (1 - s) F(\tilde x), \qquad s F(x) + (1 - s) F'(\tilde x) (x - \tilde x) = 0
-        """
-        with np.errstate(all="ignore"):
-            left = self.equations.values(x)
-            if not np.isfinite(left).all():
-                return None, ""
-            found = continued(lambda s, near, ahead: self.solved(near, ahead, (1.0 - s) * left), x)
-            if found is not None or x.size > MOST_PATH_UNKNOWNS:
-                return found, "a Newton homotopy"
-            slopes = dense(self.equations.jacobian(x))
-            for name, matrix in (("a Newton homotopy", None), ("a fixed-point homotopy", slopes)):
-                try:
-                    end = newton_homotopy(
-                        self._inside, lambda y: dense(self.equations.jacobian(y)), x, self.sizes, matrix
-                    )
-                except (DAEError, np.linalg.LinAlgError):
-                    continue
-                found = self.solved(end)
-                if found.converged:
-                    return found, name
-        return None, ""
-
-    def _inside(self, x: Vector) -> Vector:
-        """The equations; NaN, at which a path has no point, beyond the bounds."""
-        if self.bounds is not None and ((x < self.bounds[0]) | (x > self.bounds[1])).any():
-            return np.full(x.size, np.nan)
-        return self.equations.values(x)
-
-
-def blocks_of(pattern: Any) -> list[Block]:
-    """Blocks of equations that tell all values, in an order of solution; none where equations lack."""
-    chosen = maximum_matching(pattern.T).astype(np.int64)
-    if (chosen < 0).any():
-        return []
-    entries = sparse.coo_matrix(pattern[chosen])
-    at, of = entries.row.astype(np.int64), entries.col.astype(np.int64)
-    return [Block(chosen[block.rows], block.cols) for block in find_blocks(at, of, np.arange(chosen.size))]
