@@ -66,6 +66,15 @@ def test_the_slider_crank_of_other_bars_has_none() -> None:
     assert str(points) == "no isolated singular points"
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_linkage_of_four_bars_at_the_limit_of_grashof_has_a_change_point(seed: int) -> None:
+    # Bars 2, 5 and 3 on a ground of 4: 2 + 5 = 4 + 3, so that all lie in line where the gradients depend.
+    loop = [n1**2 + n2**2 - 4, (n3 - 4) ** 2 + n4**2 - 9, (n3 - n1) ** 2 + (n4 - n2) ** 2 - 25]
+    points = found(loop, BARS, seed)
+    np.testing.assert_allclose(points.real, [[2, 0, 7, 0]], atol=1e-8)
+    assert (points.ranks.tolist(), points.generic_rank, points.failed) == ([2], 3, 0)
+
+
 @pytest.mark.parametrize(
     ("expressions", "variables", "sets"),
     [

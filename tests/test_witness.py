@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -219,3 +220,98 @@ def test_everything_is_at_the_front_door() -> None:
     assert ds.PolynomialSystem is PolynomialSystem
     with pytest.raises(InputError, match="workers"):
         ds.decompose(PolynomialSystem([[1.0]], [[1]]), workers=0)
+
+
+LINKAGE: Any = sp.symbols("n1 n2 n3 n4 p q P Q X6 X11")
+
+
+def linkage() -> PolynomialSystem:
+    """Positions, velocities and accelerations of two bars of equal length in a loop."""
+    n1, n2, n3, n4, p, q, P, Q, X6, X11 = LINKAGE
+    number, inner = sp.Rational, n2 * n4 + n1 * n3
+    first = number(13, 4) * Q + number(3, 2) * P * inner - n2 * X11 + number("24.525") * n2
+    second = number(3, 2) * Q * inner + number(9, 4) * P - n4 * X11 + number("14.715") * n4
+    equations = [
+        *(n3 + n1, n1**2 + n2**2 - 1, n3**2 + n4**2 - 1, n4 * p + n2 * q, X6 - n4 - n2),
+        -n3 * p**2 + n4 * P - n1 * q**2 + n2 * Q,
+        first - number(3, 2) * n2 * p**2 * n3 + number(3, 2) * n1 * p**2 * n4,
+        second - number(3, 2) * n4 * q**2 * n1 + number(3, 2) * n3 * q**2 * n2,
+    ]
+    return PolynomialSystem.from_sympy(equations, LINKAGE)
+
+
+def degree_of_the_turning_linkage() -> int:
+    """Number of solutions of two general linear equations where the bars turn against each other."""
+    n1, n2, p, z = LINKAGE[0], LINKAGE[1], LINKAGE[4], sp.Symbol("z")
+    # n4 = n2, n3 = -n1 and q = -p, Q = -P: the last two equations determine P and X11.
+    acceleration = n2 * (sp.Rational("9.81") + 6 * n1 * p**2) / (sp.Rational(5, 2) + 6 * n1**2)
+    force = (acceleration / n2) * (3 * n2**2 - sp.Rational(19, 4)) + 3 * n1 * p**2
+    on_circle = {n1: (z + 1 / z) / 2, n2: (z - 1 / z) / (2 * sp.I)}
+    random = np.random.default_rng(7)
+    planes = []
+    for _ in range(2):
+        a = [sp.Integer(int(k)) for k in random.integers(-9, 10, 6)]
+        planes.append(a[0] + a[1] * n1 + a[2] * n2 + a[3] * p + a[4] * acceleration + a[5] * force)
+    cleared = [sp.fraction(sp.together(plane.subs(on_circle)))[0] for plane in planes]
+    resultant = sp.Poly(sp.resultant(*cleared, p), z)
+    # At poles, and where n1 = 0, which makes p infinite, the cleared equations have roots that are none.
+    others = sp.Poly(sp.fraction(sp.together((acceleration / n2).subs(on_circle)))[1] * z * (z**2 + 1), z)
+    while not (common := sp.gcd(resultant, others)).is_ground:
+        resultant = resultant.quo(common)
+    return int(resultant.degree())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(3))
+def test_the_linkage_of_equal_bars_has_six_components_of_which_four_are_singular(seed: int) -> None:
+    n1, n2, n3, n4, p, q, P, Q, X6, _ = LINKAGE
+    parts = ds.decompose(linkage(), seed=seed)
+    assert shapes(parts) == [(2, 1, False, 7)] * 4 + [
+        (2, 2, True, 8),
+        (2, degree_of_the_turning_linkage(), True, 8),
+    ]
+    # Bars in line, whose loop loses a constraint: n2 = n4 = 0, X11 and p are free.
+    flat = [n2, n4, P, Q, X6, n1 + n3]
+    sets = [[p - s * q, n1 - t, *flat] for s in (1, -1) for t in (1, -1)]
+    sets += [[p - q, P - Q, X6, n1 + n3, n2 + n4], [p + q, P + Q, n1 + n3, n2 - n4]]
+    for number, equations in enumerate(sets):
+        alike = [c for c in parts.components if c.multiplicity_one == (number >= 4)]
+        residuals = [max(values(e, LINKAGE, c.witness).max() for e in equations) for c in alike]
+        assert sum(residual < 1e-8 for residual in residuals) == 1
+    # A point of the first: bars that fold (n4 = -n2) at p = q = 2, and one off it by its acceleration.
+    on = [0.6, 0.8, -0.6, -0.8, 2.0, 2.0, -3.924 * 0.8, -3.924 * 0.8, 0.0, 17.658]
+    off = [*on[:6], 0.1, 0.1, *on[8:]]
+    folded = next(part for part in parts.components if part.degree == 2)
+    assert folded.contains([on, off]).tolist() == [True, False]
+
+
+def test_a_time_limit_leaves_the_components_found_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dae_sdc import deadline
+
+    system = PolynomialSystem.from_sympy([x * z, y * z * (x - 1) * (y - 2)], [x, y, z])
+    whole = decompose(system)
+    assert whole.unfinished == "" and shapes(whole) == [(1, 1, True, 2)] * 2 + [(2, 1, True, 1)]
+    told = []
+    for looks in range(2, 200, 2):  # a clock that counts how often it is looked at
+        clock = count()
+        with monkeypatch.context() as patch:
+            patch.setattr(deadline, "perf_counter", lambda clock=clock: float(next(clock)))
+            try:
+                told.append(decompose(system, time_limit=float(looks)))
+            except ds.TimeLimitError:
+                assert not told
+        if told and not told[-1].unfinished:
+            break
+    # The plane z = 0 solves both equations, and is known before they are intersected.
+    assert shapes(told[0]) == [(2, 1, True, 1)] and shapes(told[-1]) == shapes(whole)
+    assert "found so far, there may be more: the time limit of" in str(told[0])
+
+
+def test_components_that_cross_are_followed_without_deflation() -> None:
+    """Ever more polynomials of which each vanishes where two components of the others meet."""
+    a, b, c = sp.symbols("a:c")
+    parts = decomposed([x**2 - y**2, x * a + y * b, (x - y) * c + a - b], [x, y, a, b, c])
+    # On x = y: x (a + b) = 0 and a = b, so x = y = 0, a = b, or a = b = 0. On x = -y: x (a - b) = 0 and
+    # 2 x c = b - a, so a = b and x c = 0, that is x = y = 0 again, or c = 0.
+    assert shapes(parts) == [(2, 1, False, 2), (2, 1, True, 3), (2, 1, True, 3)]
+    assert all(part._section.system.variables == 5 for part in parts.components)

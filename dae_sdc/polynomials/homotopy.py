@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from importlib.util import find_spec
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,15 @@ from scipy.linalg import block_diag
 from dae_sdc.arguments import checked
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
-from dae_sdc.polynomials.polynomials import Complexes, Homotopy, Integers, PolynomialSystem, norms, with_forms
+from dae_sdc.polynomials.polynomials import (
+    INFINITE,
+    Complexes,
+    Homotopy,
+    Integers,
+    PolynomialSystem,
+    norms,
+    with_forms,
+)
 from dae_sdc.polynomials.tracking import SAME_END, SAME_EXACT_END, Booleans, Ends, follow, groups_of, sizes
 
 VANISHING_SINGULAR_VALUE = 1e-5  # Singular value of a relative Jacobian up to which it counts as 0.
@@ -40,6 +48,11 @@ def relative_ranks(system: PolynomialSystem, points: Complexes, forms: Complexes
     matrices = system.homogenized().relative(whole)[1]
     if forms is not None:
         matrices = with_forms(matrices, forms[None], whole)
+    return ranks_of(matrices)
+
+
+def ranks_of(matrices: Complexes) -> Integers:
+    """Ranks of relative Jacobians."""
     values = np.linalg.svd(matrices, compute_uv=False)
     ranks: Integers = (values > VANISHING_SINGULAR_VALUE).sum(axis=1)
     return ranks
@@ -57,24 +70,37 @@ def least_step(jacobians: Complexes, values: Complexes) -> Complexes:
 
 
 def deflated(system: PolynomialSystem, rank: int, random: np.random.Generator) -> PolynomialSystem:
-    """The system deflated where its Jacobian has rank r < n: F(x) = 0, J(x) C lambda = 0, h^T lambda = 1."""
+    """The system deflated where its Jacobian has rank r < n: with a kernel vector among r + 1 random ones."""
     # At rank 0 all derivatives must vanish. Leykin, Verschelde, Zhao, Theoret. Comput. Sci. 359 (2006) 111.
-    n = system.variables
-    derivatives = [system.derivative(j) for j in range(n)]
     if rank == 0:
+        derivatives = (system.derivative(j) for j in range(system.variables))
         return stacked([(one.coefficients, one.exponents) for one in (system, *derivatives)])
-    more = rank + 1
-    mixing = np.linalg.qr(gaussian(random, (n, more)))[0]
-    weights = np.exp(2j * np.pi * random.random(more))
-    conditions = [
-        (mixing[j, m] * derivatives[j].coefficients, widened(derivatives[j].exponents, more, m))
-        for j in range(n)
-        for m in range(more)
-    ]
-    norm = np.zeros((more + 1, n + more), dtype=np.int64)
-    norm[np.arange(more), n + np.arange(more)] = 1
-    wider = system.coefficients, widened(system.exponents, more)
-    return stacked([wider, added(conditions), (np.append(weights, -1.0)[None], norm)])
+    return with_kernel(system, np.linalg.qr(gaussian(random, (system.variables, rank + 1)))[0], 1)
+
+
+def with_kernel(
+    system: PolynomialSystem, basis: Complexes, columns: int, left: bool = False
+) -> PolynomialSystem:
+    """The system with J N = 0, or with N^T J = 0 on the left, where N = B [I; M] with unknown M."""
+    free = basis.shape[1] - columns
+    more = free * columns
+    derivatives = [system.derivative(j) for j in range(system.variables)]
+    blocks = [(system.coefficients, widened(system.exponents, more))]
+    for column in range(columns):
+        entries: list[tuple[Complexes, int | None]] = [(basis[:, column], None)]
+        entries += [(basis[:, columns + row], row * columns + column) for row in range(free)]
+        products = [
+            [
+                (
+                    vector[None] @ slope.coefficients if left else vector[j] * slope.coefficients,
+                    widened(slope.exponents, more, place),
+                )
+                for vector, place in entries
+            ]
+            for j, slope in enumerate(derivatives)
+        ]
+        blocks += [added(terms) for terms in products] if left else [added([*chain.from_iterable(products)])]
+    return stacked(blocks)
 
 
 def widened(exponents: Integers, more: int, factor: int | None = None) -> Integers:
@@ -142,12 +168,9 @@ class Roots:
 
     Examples
     --------
-    >>> import sympy as sp
-    >>> x, y = sp.symbols("x y")
-    >>> system = ds.PolynomialSystem.from_sympy([x**2 + y**2 - 1, x - y], [x, y])
-    >>> roots = ds.solve_polynomials(system)
+    >>> roots = ds.solve_polynomials(ds.PolynomialSystem([[1, -2]], [[2], [0]]))  # x^2 - 2
     >>> np.sort(roots.real[:, 0]).round(6), roots.failed
-    (array([-0.707107,  0.707107]), 0)
+    (array([-1.414214,  1.414214]), 0)
     """
 
     solutions: Complexes
@@ -198,22 +221,25 @@ def combined(system: PolynomialSystem, rows: int, random: np.random.Generator) -
 
 
 def _starts(degrees: Integers) -> Complexes:
-    """The solutions of x_i^d_i = x_0^d_i in homogeneous coordinates."""
+    """The solutions of x_i^d_i = x_0^d_i in homogeneous coordinates of norm 1."""
     circles = [np.exp(2j * np.pi * np.arange(d) / d) for d in degrees.tolist()]
     points = np.array(list(product([1.0], *circles)), dtype=np.complex128)
-    starts: Complexes = points / np.sqrt(points.shape[1])
-    return starts
+    return np.asarray(points / np.sqrt(points.shape[1]), dtype=np.complex128)
 
 
-def _refined(system: PolynomialSystem, x: Complexes) -> Complexes:
-    """Simple solutions refined by the Gauss-Newton method, where they stay near."""
-    y = x
-    with np.errstate(all="ignore"):
-        for _ in range(3):
-            values, jacobians = system.both(y)
-            y = y - least_step(jacobians, values)
-        kept = norms(y - x) <= SAME_END * (1.0 + norms(x))
-    return np.where(kept[:, None], y, x)
+def refined(system: PolynomialSystem, points: Complexes, slices: Complexes) -> tuple[Complexes, Booleans]:
+    """Affine points refined by the Gauss-Newton method on linear forms, and which of them are regular."""
+    # Shapes: points (p, n), slices (k, n + 1).
+    x, size, change = points, 1.0 + sizes(points), np.full(len(points), np.inf)
+    for _ in range(4):
+        values, jacobians = system.both(x)
+        linear = np.broadcast_to(slices[:, 1:], (len(x), *slices[:, 1:].shape))
+        residual = np.concatenate([values, x @ slices[:, 1:].T + slices[:, 0]], axis=1)
+        step = least_step(np.concatenate([jacobians, linear], axis=1), residual)
+        x, change = x - step, sizes(step)
+    good = (sizes(x - points) <= 100.0 * SAME_END * size) & (change <= 1e-9 * size)
+    good &= relative_ranks(system, x, slices) == x.shape[1]
+    return np.where(good[:, None], x, points), good
 
 
 def _multiple(system: PolynomialSystem, points: Complexes, simple: Booleans) -> list[Integers]:
@@ -249,13 +275,11 @@ def solve_polynomials(
 
     Every path of the total-degree homotopy is followed from t = 1 to 0 in projective coordinates, by a
     classical Runge-Kutta predictor and Newton's method with step control. With probability 1 over
-    :math:`\gamma`, the paths lead to all isolated solutions. Equations and variables are scaled first. Ends
-    that are singular are computed by Cauchy's integral over closed circles around t = 0. A path ends at
-    infinity only if the first coordinate vanishes by this integral, and both its winding number and its
-    growth from circle to circle belong to the same power of t. Paths that are lost, or share a simple end,
-    are followed again with smaller tolerances, the last time in double-double arithmetic; if some are still
-    lost, all paths are followed with another :math:`\gamma`. More polynomials than variables are replaced by
-    random combinations of them first, and ends where not all of them vanish are dropped.
+    :math:`\gamma`, the paths lead to all isolated solutions. Singular ends and ends at infinity are computed
+    by Cauchy's integral over closed circles around t = 0. Paths that are lost, or share a simple end, are
+    followed again with smaller tolerances, then in double-double arithmetic, then with another
+    :math:`\gamma`. More polynomials than variables are replaced by random combinations of them first, and
+    ends where not all of them vanish are dropped.
 
     .. math::
         (1 - t) F_i(x) + \gamma t (x_i^{d_i} - x_0^{d_i}) = 0, \qquad |\gamma| = 1
@@ -312,8 +336,8 @@ def solve_polynomials(
         raise InputError(f"polynomial {row} is constant: leave it out, or correct it")
     random = np.random.default_rng(seed)
     scaled, scales = system.scaled()
-    best: Ends | None = None
-    for _ in range(GAMMAS):
+    attempts = list[Ends]()
+    while len(attempts) < GAMMAS and not (attempts and attempts[-1].known.all()):
         gamma = phase(random)
         square = combined(scaled, n, random) if system.equations > n else scaled
         degrees = square.degrees
@@ -325,12 +349,8 @@ def solve_polynomials(
                 f"{paths} paths from degrees {degrees.tolist()}: at most {MOST_PATHS} are followed"
             )
         homotopy = Homotopy.to(square.homogenized(), gamma, degrees=degrees, exact=square is scaled)
-        ends = follow(homotopy, _starts(degrees), workers=workers, comm=comm)
-        if best is None or (~ends.known).sum() < (~best.known).sum():
-            best = ends
-        if ends.known.all():
-            break
-    assert best is not None
+        attempts.append(follow(homotopy, _starts(degrees), workers=workers, comm=comm))
+    best = min(attempts, key=lambda ends: (~ends.known).sum())
     return _roots(system, scaled, scales, best, certify)
 
 
@@ -338,14 +358,14 @@ def _roots(
     system: PolynomialSystem, scaled: PolynomialSystem, scales: Vector, ends: Ends, certified: bool
 ) -> Roots:
     """The solutions, from the ends of the paths in scaled variables."""
-    n, far = system.variables, ends.infinite
+    n, far = system.variables, ends.state == INFINITE
     solves = ends.known & ~far
     if system.equations > n:
         solves[solves] = sizes(scaled.homogenized().relative(ends.points[solves])[0]) <= RESIDUAL_TOLERANCE
     points = ends.points[solves, 1:] / ends.points[solves, :1]
     simple = ends.regular[solves]
     if system.equations > n:
-        points[simple] = _refined(scaled, points[simple])
+        points[simple] = refined(scaled, points[simple], ends.points[:0])[0]
     groups = _multiple(scaled, points, simple)
     solutions = np.array([points[group].mean(axis=0) for group in groups]).reshape(-1, n)
     singular = np.array([group.size > 1 or not simple[group].all() for group in groups], dtype=np.bool_)
@@ -434,17 +454,10 @@ class _Balls:
         for terms in self.rows:
             total, gradient = zero, [zero] * self.n
             for coefficient, factors in terms:
-                ahead = [coefficient]
-                for j, e in factors:
-                    ahead.append(ahead[-1] * powers[j][e])
-                total += ahead[-1]
-                behind = one
-                for place in range(len(factors) - 1, -1, -1):
-                    j, e = factors[place]
-                    part = ahead[place] * behind
-                    gradient[j] += part if e == 1 else part * powers[j][e - 1] * e
-                    if place:
-                        behind *= powers[j][e]
+                total += math.prod((powers[j][e] for j, e in factors), start=coefficient)
+                for k, e in factors:
+                    rest = (powers[j][d] for j, d in factors if j != k)
+                    gradient[k] += math.prod(rest, start=coefficient * e * powers[k][e - 1])
             values.append([total])
             slopes.append(gradient)
         return self.flint.acb_mat(values), self.flint.acb_mat(slopes)
@@ -492,20 +505,11 @@ def _krawczyk(balls: _Balls, start: list[Any], precision: int, on_axis: bool) ->
 
 
 def certify(system: PolynomialSystem, points: Complexes, chosen: Booleans) -> Certificates:
-    r"""Prove by Krawczyk's operator in ball arithmetic that there are solutions near points.
-
-    .. math::
-        K(X) = x - Y F(x) + (I - Y F'(X)) (X - x), \qquad K(X) \subset \mathrm{int} X
-
-    implies that X contains exactly one solution, a simple one. If the coefficients are real and X is
-    symmetric to the real axis, the solution is real, because its conjugate lies in X too. Solutions are
-    different if their balls are disjoint. The exact coefficients are used.
-
-    References
-    ----------
-    Krawczyk, Computing 4 (1969) 187. Breiding, Rose and Timme, Certifying zeros of polynomial systems using
-    interval arithmetic, ACM Trans. Math. Softw. 49 (2023) 11.
-    """
+    """Solutions near points, proved by Krawczyk's operator in ball arithmetic with the exact coefficients."""
+    # K(X) = x - Y F(x) + (I - Y F'(X)) (X - x) inside X implies that X has exactly one solution, a simple
+    # one. If the coefficients are real and X is symmetric to the real axis, the solution is real, because its
+    # conjugate lies in X too. Solutions are different if their balls are disjoint. Krawczyk, Computing 4
+    # (1969) 187. Breiding, Rose and Timme, ACM Trans. Math. Softw. 49 (2023) 11.
     # Shapes: points (r, n), chosen (r,).
     if system.equations != system.variables:
         return unproved(points, "more polynomials than variables")

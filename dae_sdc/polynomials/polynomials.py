@@ -185,23 +185,10 @@ class PolynomialSystem:
         for j, (weight, at) in enumerate(zip(weights, place.reshape(columns + 1, -1), strict=True)):
             np.add.at(joined[:, j], at, weight.T)
         needed = joined.any(axis=(1, 2))
-        return table[needed], joined[needed].reshape(-1, (columns + 1) * rows)
+        return table[needed], joined[needed].reshape(needed.sum(), (columns + 1) * rows)
 
     def both(self, points: npt.ArrayLike) -> tuple[Complexes, Complexes]:
-        """Values and Jacobians at many points.
-
-        Parameters
-        ----------
-        points : array_like, shape (p, n)
-            The points.
-
-        Returns
-        -------
-        values : ndarray, shape (p, k)
-            Values of the polynomials.
-        jacobians : ndarray, shape (p, k, n)
-            Their derivatives.
-        """
+        """Values, shape (p, k), and Jacobians, shape (p, k, n), at points of shape (p, n)."""
         x = np.asarray(points, dtype=np.complex128)
         table, weights = self._table
         powers = np.ones((int(table.max(initial=0)) + 1, *x.shape), dtype=np.complex128)
@@ -226,21 +213,9 @@ class PolynomialSystem:
         return PolynomialSystem(np.abs(self.coefficients), self.exponents)
 
     def relative(self, points: npt.ArrayLike) -> tuple[Complexes, Complexes]:
-        """Values and Jacobians relative to the sizes of their terms.
-
-        Parameters
-        ----------
-        points : array_like, shape (p, n)
-            Points of norm 1.
-
-        Returns
-        -------
-        values : ndarray, shape (p, k)
-            Values of the polynomials.
-        jacobians : ndarray, shape (p, k, n)
-            Their derivatives with respect to the variables in units of :func:`magnitudes`, with one unit for
-            all derivatives of a polynomial.
-        """
+        """Values and Jacobians at points of norm 1, relative to the sizes of their terms."""
+        # Derivatives are with respect to the variables in units of :func:`magnitudes`, with one unit for all
+        # derivatives of a polynomial.
         x = np.asarray(points, dtype=np.complex128)
         values, jacobians = self.both(x)
         scales = magnitudes(x)
@@ -262,12 +237,20 @@ class PolynomialSystem:
 
     def homogenized(self) -> PolynomialSystem:
         r"""The homogeneous system :math:`x_0^{d_i} F_i(x / x_0)`, with :math:`x_0` as the first variable."""
+        return self._homogeneous
+
+    @cached_property
+    def _homogeneous(self) -> PolynomialSystem:
         rows, columns = np.nonzero(self.coefficients)  # remainders are 0 elsewhere
         lacking = self.degrees[rows] - self.exponents[columns].sum(axis=1)
         exponents = np.column_stack([lacking, self.exponents[columns]])
         coefficients = np.zeros((self.equations, len(rows)), dtype=np.complex128)
         places = rows, np.arange(len(rows))
         coefficients[places] = self.coefficients[rows, columns]
+        if not len(rows):
+            return PolynomialSystem(
+                np.zeros((self.equations, 1)), np.zeros((1, self.variables + 1), np.int64)
+            )
         homogeneous = PolynomialSystem(coefficients, exponents)
         column = {tuple(powers): k for k, powers in enumerate(homogeneous.exponents.tolist())}
         new = [column[tuple(powers)] for powers in exponents.tolist()]
@@ -275,20 +258,9 @@ class PolynomialSystem:
         return homogeneous
 
     def scaled(self) -> tuple[PolynomialSystem, npt.NDArray[np.float64]]:
-        r"""An equivalent system whose coefficients are as near to size 1 as scaling allows.
-
-        Returns
-        -------
-        system : PolynomialSystem
-            The system in the variables :math:`y_j = x_j / s_j`, times a factor for each polynomial.
-        scales : ndarray, shape (n,)
-            Scales :math:`s_j`. All factors are powers of 2, so that nothing is rounded.
-
-        References
-        ----------
-        Morgan, Solving polynomial systems using continuation for engineering and scientific problems,
-        Prentice-Hall, 1987, chapter 5.
-        """
+        """An equivalent system in x / s with coefficients as near to size 1 as possible, and the scales s."""
+        # All factors are powers of 2, so that nothing is rounded. Morgan, Solving polynomial systems using
+        # continuation for engineering and scientific problems, Prentice-Hall, 1987, chapter 5.
         rows, columns = np.nonzero(self.coefficients)
         logs = np.log2(np.abs(self.coefficients[rows, columns]))
         matrix = np.zeros((len(rows), self.equations + self.variables))
@@ -357,12 +329,8 @@ class Homotopy:
         after: Complexes | None = None,
         exact: bool = False,
     ) -> Homotopy:
-        r"""The homotopy of m polynomials, followed by linear forms.
-
-        .. math::
-            (1 - t) F_i + \gamma t G_i = 0, \quad i < m; \qquad L x = 0; \qquad
-            ((1 - t) L'_k + \gamma t L_k) x = 0
-        """
+        r"""The homotopy from products of linear forms, or powers, and from other slices, at t = 1."""
+        # (1 - t) F_i + gamma t G_i = 0 for i < m; L x = 0; ((1 - t) L'_k + gamma t L_k) x = 0.
         # Shapes: degrees (m,), factors (d, n + 1), slices (k, n + 1).
         size, m = target.variables, target.equations
         own = np.zeros((0, 0), dtype=np.complex128) if after is None else after.reshape(len(after), -1)

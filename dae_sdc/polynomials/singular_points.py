@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import chain
 
 import numpy as np
 
 from dae_sdc.arguments import checked
 from dae_sdc.dae.state import Vector
-from dae_sdc.polynomials.homotopy import REAL_TOLERANCE, added, gaussian, relative_ranks, stacked, widened
+from dae_sdc.polynomials.homotopy import REAL_TOLERANCE, gaussian, relative_ranks, with_kernel
 from dae_sdc.polynomials.polynomials import Complexes, Integers, PolynomialSystem
 from dae_sdc.polynomials.tracking import Booleans, groups_of, sizes
 from dae_sdc.polynomials.witness import Decomposition, decompose, shown_number
@@ -34,9 +33,7 @@ class SingularPoints:
 
     Examples
     --------
-    >>> import sympy as sp
-    >>> x, y = sp.symbols("x y")
-    >>> system = ds.PolynomialSystem.from_sympy([x**2 - y**2], [x, y])
+    >>> system = ds.PolynomialSystem([[1, -1]], [[2, 0], [0, 2]])  # x^2 - y^2
     >>> points = ds.singular_points(system)
     >>> points.real.round(6) + 0.0, points.generic_rank
     (array([[0., 0.]]), 1)
@@ -71,51 +68,22 @@ class SingularPoints:
         return "\n".join(lines)
 
 
-def _with_kernel(
-    system: PolynomialSystem, rank: int, random: np.random.Generator
-) -> tuple[PolynomialSystem, bool]:
-    """The system with conditions for a Jacobian of lower rank, and whether these are J^T lambda = 0."""
-    # Otherwise they are J N = 0 with N of full rank. lambda and N are unique where the rank is one lower.
-    k, n = system.equations, system.variables
-    left = k == rank
-    side, columns = (k, 1) if left else (n, n - rank + 1)
-    free = side - columns
-    unitary = np.linalg.qr(gaussian(random, (side, side)))[0]
-    derivatives = [system.derivative(j) for j in range(n)]
-    more = free * columns
-    blocks = [(system.coefficients, widened(system.exponents, more))]
-    for column in range(columns):
-        # The kernel is U [I; M] with a random unitary matrix U and unknown M, shape (free, columns).
-        entries = [(unitary[:, column], None)] + [
-            (unitary[:, columns + row], row * columns + column) for row in range(free)
-        ]
-        products = [
-            [
-                (
-                    vector[None] @ slope.coefficients if left else vector[j] * slope.coefficients,
-                    widened(slope.exponents, more, place),
-                )
-                for vector, place in entries
-            ]
-            for j, slope in enumerate(derivatives)
-        ]
-        blocks += [added(terms) for terms in products] if left else [added([*chain.from_iterable(products)])]
-    return stacked(blocks), left
-
-
 def _degenerate(
     system: PolynomialSystem, rank: int, seed: int, random: np.random.Generator
 ) -> tuple[list[tuple[int, Complexes]], int]:
     """Dimension and a point of each set where the rank is lower, and the number of lost paths."""
-    n = system.variables
-    wider, left = _with_kernel(system, rank, random)
+    n, k = system.variables, system.equations
+    # Kernels from the left, or the right, are unique where the rank is one lower.
+    left, columns = k == rank, 1 if k == rank else n - rank + 1
+    basis = np.linalg.qr(gaussian(random, (k, k) if left else (n, n)))[0]
+    wider = with_kernel(system, basis, columns, left)
     parts = decompose(wider, seed=seed)
     found = []
     for part in parts.components:
         point = part.witness[:1, :n]
         here = int(relative_ranks(system, point)[0])
         nullity = n - here
-        kernels = system.equations - here - 1 if left else (n - rank + 1) * (nullity - (n - rank + 1))
+        kernels = k - here - 1 if left else columns * (nullity - columns)
         dimension = max(0, part.dimension - kernels)
         found += [(dimension, one) for one in (part.witness[:, None, :n] if dimension == 0 else [point])]
     return found, parts.failed
@@ -161,9 +129,7 @@ def singular_points(
 
     Examples
     --------
-    >>> import sympy as sp
-    >>> x, y = sp.symbols("x y")
-    >>> system = ds.PolynomialSystem.from_sympy([x**2 - y**2], [x, y])
+    >>> system = ds.PolynomialSystem([[1, -1]], [[2, 0], [0, 2]])  # x^2 - y^2
     >>> points = ds.singular_points(system)
     >>> points.real.round(6) + 0.0, points.generic_rank
     (array([[0., 0.]]), 1)

@@ -52,20 +52,13 @@ class Ends(NamedTuple):
     @property
     def known(self) -> Booleans:
         """Which paths were not lost."""
-        known_ends: Booleans = self.state != UNKNOWN
-        return known_ends
-
-    @property
-    def infinite(self) -> Booleans:
-        """Which ends are at infinity."""
-        found: Booleans = self.state == INFINITE
-        return found
+        return np.asarray(self.state != UNKNOWN, dtype=np.bool_)
 
     @property
     def far(self) -> Booleans:
         """Which ends are at infinity, or too far away to continue from them."""
         near = np.abs(self.points[:, 0]) > np.where(self.regular, FAR_AWAY, 10.0 * FAR_AWAY)
-        return self.infinite | (self.known & ~near)
+        return np.asarray((self.state == INFINITE) | (self.known & ~near), dtype=np.bool_)
 
 
 def groups_of(points: Complexes, distance: float = SAME_END) -> list[Integers]:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg import qr
 
 from dae_sdc.arguments import checked
 from dae_sdc.dae.state import Vector
 from dae_sdc.deadline import limited, under_way
-from dae_sdc.errors import InputError, require_count, require_number
+from dae_sdc.errors import InputError, TimeLimitError, require_count, require_number
 from dae_sdc.polynomials.homotopy import (
     MOST_PATHS,
     RESIDUAL_TOLERANCE,
@@ -22,10 +22,15 @@ from dae_sdc.polynomials.homotopy import (
     homogeneous_points,
     least_step,
     phase,
+    ranks_of,
+    refined,
     relative_ranks,
+    stacked,
+    widened,
 )
 from dae_sdc.polynomials.polynomials import Complexes, Homotopy, Integers, PolynomialSystem
 from dae_sdc.polynomials.tracking import SAME_END, Booleans, Ends, follow, groups_of, sizes
+from dae_sdc.sharing import meter
 
 MOST_DEFLATIONS = 8  # Largest number of deflations of a point, each of which lowers its multiplicity.
 
@@ -40,25 +45,22 @@ class Cut:
     # Shape (k, N + 1). Linear forms in homogeneous coordinates that vanish on the linear space.
     slices: Complexes
 
-    def refined(self, points: Complexes) -> tuple[Complexes, Booleans]:
-        """Affine points refined by the Gauss-Newton method, shape (p, N), and which of them are regular."""
-        x, size = points, 1.0 + sizes(points)
-        linear, constant = self.slices[:, 1:], self.slices[:, 0]
-        change = np.full(len(x), np.inf)
-        for _ in range(4):
-            values, jacobians = self.system.both(x)
-            matrix = np.concatenate([jacobians, np.broadcast_to(linear, (len(x), *linear.shape))], axis=1)
-            residual = np.concatenate([values, x @ linear.T + constant], axis=1)
-            step = least_step(matrix, residual)
-            x, change = x - step, sizes(step)
-        good = (sizes(x - points) <= 100.0 * SAME_END * size) & (change <= 1e-9 * size)
-        good &= relative_ranks(self.system, x, self.slices) == x.shape[1]
-        return np.where(good[:, None], x, points), good
-
     def section(self, points: Complexes, random: np.random.Generator) -> Section:
-        """The section at affine points, shape (p, N), with a random square system."""
-        square = combined(self.system, self.system.variables - len(self.slices), random).homogenized()
-        return Section(self.system, self.variables, self.slices, square, homogeneous_points(points))
+        """The section at regular affine points, shape (p, N), with a square system."""
+        # As many polynomials of low degree as have independent gradients at all points; otherwise random
+        # combinations.
+        whole, number = homogeneous_points(points), self.system.variables - len(self.slices)
+        jacobians = self.system.homogenized().relative(whole)[1]
+        rows, ranks = list[int](), np.zeros(len(points), dtype=np.int64)
+        for row in np.argsort(self.system.degrees, kind="stable").tolist():
+            if (ranks == number).all():
+                break
+            more = ranks_of(jacobians[:, [*rows, row]])
+            if (more > ranks).any():
+                rows, ranks = [*rows, row], more
+        chosen = PolynomialSystem(self.system.coefficients[rows], self.system.exponents)
+        square = chosen if len(rows) == number else combined(self.system, number, random)
+        return Section(self.system, self.variables, self.slices, square.homogenized(), whole)
 
     def resolved(
         self, points: Complexes, random: np.random.Generator, left: int = MOST_DEFLATIONS
@@ -82,7 +84,7 @@ class Cut:
             if added:
                 values, matrix = more.both(start)
                 start[:, system.variables :] = -least_step(matrix[:, :, system.variables :], values)
-            better, good = wider.refined(start)
+            better, good = refined(more, start, wider.slices)
             if good.any():
                 sections.append(wider.section(better[good], random))
             if not good.all():
@@ -121,20 +123,20 @@ class Section(Cut):
     def contains(self, points: Complexes, random: np.random.Generator, close: float = SAME_END) -> Booleans:
         """Whether points lie on the components that the section meets."""
         # Shapes: points (q, n).
-        if len(self.slices) == 0:
-            away = np.abs(points[:, None] - self.affine(self.points)[None]).max(axis=2).min(axis=1)
-            return np.asarray(away <= close * (1.0 + sizes(points)), dtype=np.bool_)
         whole = np.zeros((len(points), self.slices.shape[1]), dtype=np.complex128)
         whole[:, 0], whole[:, 1 : self.variables + 1] = 1.0, points
+        shifts = whole @ self.slices.T
+        if (sizes(shifts) <= close * SAME_END * (1.0 + sizes(points))).all():  # on this linear space
+            away = np.abs(points[:, None] - self.affine(self.points)[None]).max(axis=2).min(axis=1)
+            return np.asarray(away <= close * (1.0 + sizes(points)), dtype=np.bool_)
         after = np.repeat(self.slices[None], len(points), axis=0)
-        after[:, :, 0] -= whole @ self.slices.T
+        after[:, :, 0] -= shifts
         count = len(self.points)
         starts, goals = np.tile(self.points, (len(points), 1)), np.repeat(after, count, axis=0)
         ends = self.moved(starts, self.slices, goals, phase(random), attempts=3)
-        hit = np.zeros(len(starts), dtype=np.bool_)
-        finite = ends.known & ~ends.far
-        gaps = self.affine(ends.points[finite]) - np.repeat(points, count, axis=0)[finite]
-        hit[finite] = sizes(gaps) <= close * (1.0 + sizes(np.repeat(points, count, axis=0)[finite]))
+        hit = ends.known & ~ends.far
+        goals = np.repeat(points, count, axis=0)[hit]
+        hit[hit] = sizes(self.affine(ends.points[hit]) - goals) <= close * (1.0 + sizes(goals))
         return np.asarray(hit.reshape(len(points), count).any(axis=1), dtype=np.bool_)
 
 
@@ -220,7 +222,7 @@ def _loop(section: Section, random: np.random.Generator) -> Integers | None:
 
 
 # Largest number of random linear spaces tried: some nearly touch the solutions, or meet them far away.
-MOST_CASCADES = 6
+MOST_INTERSECTIONS = 6
 MOST_COORDINATES_SHOWN = 6  # Largest number of coordinates of a point that are printed.
 
 
@@ -256,9 +258,7 @@ class Component:
 
     Examples
     --------
-    >>> import sympy as sp
-    >>> x, y = sp.symbols("x y")
-    >>> system = ds.PolynomialSystem.from_sympy([x**2 - y**2], [x, y])
+    >>> system = ds.PolynomialSystem([[1, -1]], [[2, 0], [0, 2]])  # x^2 - y^2
     >>> parts = ds.decompose(system)
     >>> [(part.dimension, part.degree) for part in parts.components]
     [(1, 1), (1, 1)]
@@ -272,8 +272,8 @@ class Component:
     witness: Complexes
     linear: Complexes
     offset: Complexes
-    _section: Section | None = field(repr=False)
-    _given: PolynomialSystem | None = field(repr=False)
+    _section: Section = field(repr=False)
+    _given: PolynomialSystem = field(repr=False)
     _scales: Vector = field(repr=False)
 
     def contains(self, points: npt.ArrayLike, *, seed: int = 0) -> Booleans:
@@ -300,9 +300,6 @@ class Component:
         n = self._scales.size
         if given.ndim != 2 or given.shape[1] != n or not np.isfinite(given).all():
             raise InputError(f"points must be finite numbers of shape (p, {n}); got shape {given.shape}")
-        inside = np.ones(len(given), dtype=np.bool_)
-        if self._section is None or self._given is None:
-            return inside
         scaled = given / self._scales
         inside = vanish(self._given.homogenized(), homogeneous_points(scaled))
         if inside.any():
@@ -337,12 +334,12 @@ class Decomposition:
         Number of paths that were lost; some components may be missing if it is not 0.
     paths, steps : int
         Number of paths to the sections, and of their steps.
+    unfinished : str
+        Why there may be more components than those found so far; empty otherwise.
 
     Examples
     --------
-    >>> import sympy as sp
-    >>> x, y = sp.symbols("x y")
-    >>> system = ds.PolynomialSystem.from_sympy([x**2 - y**2], [x, y])
+    >>> system = ds.PolynomialSystem([[1, -1]], [[2, 0], [0, 2]])  # x^2 - y^2
     >>> parts = ds.decompose(system)
     >>> [(part.dimension, part.degree) for part in parts.components]
     [(1, 1), (1, 1)]
@@ -353,6 +350,7 @@ class Decomposition:
     failed: int
     paths: int
     steps: int
+    unfinished: str = ""
 
     def of_dimension(self, dimension: int) -> tuple[Component, ...]:
         """The components of one dimension."""
@@ -362,104 +360,199 @@ class Decomposition:
         lines = [str(component) for component in self.components] or ["no solutions"]
         if self.failed:
             lines.append(f"{self.failed} of {self.paths} paths were lost: some solutions may be missing")
+        if self.unfinished:
+            lines.append(f"found so far, there may be more: {self.unfinished}")
         return "\n".join(lines)
 
 
-class _Cascade:
-    """The regenerative cascade: sections of the solutions by decreasing dimension."""
+# Singular value of points of sections, relative to the largest, up to which a linear form vanishes there.
+VANISHING_FORM = 1e-9
+SPARE_POINTS = 4  # Number of points by which those that determine linear forms are more than the variables.
 
-    def __init__(
-        self, system: PolynomialSystem, random: np.random.Generator, workers: int, hasty: bool
-    ) -> None:
-        self.system, self.random, self.workers, self.hasty = system, random, workers, hasty
-        self.homogeneous = system.homogenized()
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """A set of common solutions of some of the polynomials, of one dimension."""
+
+    section: Section
+    span: Complexes  # Shape (r, n + 1). Linear forms that vanish on it, all of them or fewer.
+    certified: bool = False  # Whether it is irreducible, and the trace test holds.
+
+
+class _Intersection:
+    """Sections of the common solutions of ever more polynomials, from those of lowest degree on."""
+
+    def __init__(self, system: PolynomialSystem, random: np.random.Generator, workers: int) -> None:
+        ordered = system.coefficients[np.argsort(system.degrees, kind="stable")]
+        self.system = PolynomialSystem(ordered, system.exponents)
+        self.rows = [PolynomialSystem(row[None], system.exponents) for row in ordered]
+        self.first = [PolynomialSystem(ordered[: k + 1], system.exponents) for k in range(len(ordered))]
+        self.random, self.workers = random, workers
         self.failed = self.paths = self.steps = 0
-        self.sections: list[tuple[int, bool, Section]] = []
+        # Sections of one dimension d have the last d of these linear forms, so that their points can be
+        # compared.
+        self.forms = self._forms(system.variables)
+        self.spanned = False  # Whether parts are irreducible and have all linear forms.
+        self.solved = list[_Part]()  # Parts on which all polynomials vanish.
+        self.left = system.equations  # Number of polynomials that are still to be intersected.
+
+    @property
+    def doubts(self) -> int:
+        """Number of lost paths, and of components whose trace test does not hold."""
+        return self.failed + sum(not part.certified for part in self.solved)
 
     def _forms(self, number: int) -> Complexes:
         forms = gaussian(self.random, (number, self.system.variables + 1))
         scaled: Complexes = forms / np.linalg.norm(forms, axis=1, keepdims=True)
         return scaled
 
-    def _followed(self, polynomials: PolynomialSystem, count: int, starts: Complexes, **how: Any) -> Ends:
-        """Ends of the paths to some of the polynomials and to linear forms, see :meth:`Homotopy.to`."""
-        here = PolynomialSystem(polynomials.coefficients[:count], polynomials.exponents).homogenized()
-        homotopy = Homotopy.to(here, phase(self.random), **how)
-        ends = follow(homotopy, starts, workers=self.workers, attempts=1 if self.hasty else 3)
+    def _followed(self, homotopy: Homotopy, starts: Complexes) -> Ends:
+        if len(starts) > MOST_PATHS:
+            raise InputError(f"{len(starts)} paths to sections: at most {MOST_PATHS} are followed")
+        ends = follow(homotopy, starts, workers=self.workers)
         self.paths += len(ends.points)
         self.steps += ends.steps
         self.failed += int((~ends.known).sum())
         return ends
 
     def run(self) -> None:
-        n, random = self.system.variables, self.random
-        stages = min(n, self.system.equations)
-        polynomials = combined(self.system, stages, random)
-        forms = self._forms(n)
-        points = np.zeros((0, n + 1), dtype=np.complex128)
-        for stage, degree in enumerate(polynomials.degrees.tolist()):
-            slices = forms[stage + 1 :]
-            factors = np.concatenate([forms[stage : stage + 1], self._forms(degree - 1)])
-            if stage == 0:
-                starts = np.concatenate(
-                    [np.linalg.svd(np.vstack([f, slices]))[2][-1:].conj() for f in factors]
-                )
-            else:
-                starts = self._at_factors(polynomials, points, forms, stage, factors)
-            if self.failed and self.hasty:
-                return
-            if len(starts) > MOST_PATHS:
-                raise InputError(f"{len(starts)} paths to sections: at most {MOST_PATHS} are followed")
-            ends = self._followed(polynomials, stage + 1, starts, factors=factors, slices=slices)
-            finite = ends.known & ~ends.far
-            solves = finite.copy()
-            solves[finite] = vanish(self.homogeneous, ends.points[finite])
-            self._keep(n - stage - 1, slices, ends, solves)
-            points = ends.points[finite & ~solves & ends.regular]
-            # Solutions of the random combinations, but not of all polynomials, are simple: others are lost.
-            self.failed += int((finite & ~solves & ~ends.regular).sum())
-            if len(points) == 0 or (self.failed and self.hasty):
-                return
+        """Find all parts on which all polynomials vanish."""
+        n, start = self.system.variables, np.linalg.svd(self.forms)[2][-1:].conj()
+        nothing = PolynomialSystem(np.zeros((0, 1)), np.zeros((1, n), dtype=np.int64))
+        whole = Section(nothing, n, self.forms, nothing.homogenized(), start)
+        self.solved, current = self._divided([_Part(whole, self.forms[:0], True)], self.system)
+        with meter(self.system.equations, "polynomial") as bar:
+            for row in range(self.system.equations):
+                following = self._next(current, row)
+                if following is None:
+                    self.spanned = True
+                    current = [piece for part in current for piece in self._pieces(part, self.first[row - 1])]
+                    following = self._next(current, row)
+                assert following is not None
+                current, self.left = following, self.left - 1
+                bar.update(1)
 
-    def _at_factors(
-        self,
-        polynomials: PolynomialSystem,
-        points: Complexes,
-        forms: Complexes,
-        stage: int,
-        factors: Complexes,
-    ) -> Complexes:
-        """The points after the first slice has moved to each factor of the product."""
-        more = len(factors) - 1
-        if more == 0:
-            return points
-        before = forms[stage:]
-        after = np.repeat(before[None], more, axis=0)
-        after[:, 0] = factors[1:]
-        after = np.repeat(after, len(points), axis=0)
-        starts = np.tile(points, (more, 1))
-        ends = self._followed(polynomials, stage, starts, before=before, after=after)
-        return np.concatenate([points, ends.points[ends.known]])
+    def _next(self, current: list[_Part], row: int) -> list[_Part] | None:
+        """Parts on which one polynomial more vanishes; None where spans of the current parts are needed."""
+        solved, (following, others) = len(self.solved), self._divided(current, self.rows[row])
+        for part in sorted(others, key=lambda part: -len(part.section.slices)):
+            more = self._intersected(part, row, following) if len(part.section.slices) else []
+            if more is None:
+                del self.solved[solved:]
+                return None
+            ends, rest = self._divided(more, self.system)
+            for end in ends:
+                self.solved += [end] if end.certified else self._pieces(end)
+            following += rest
+        return following
 
-    def _keep(self, dimension: int, slices: Complexes, ends: Ends, solves: Booleans) -> None:
-        """Add sections of the solutions among the ends that lie on no component of higher dimension."""
-        n, random = self.system.variables, self.random
-        cut = Cut(self.system, n, slices)
-        simple = ends.points[solves & ends.regular]
-        if len(simple):
-            # By the rank of the Jacobian these points lie on a component of this dimension and on no other.
-            affine = cut.refined(simple[:, 1:] / simple[:, :1])[0]
-            self.sections.append((dimension, True, cut.section(affine, random)))
-        multiple = ends.points[solves & ~ends.regular]
-        points = multiple[:, 1:] / multiple[:, :1]
+    def _divided(self, parts: list[_Part], polynomials: PolynomialSystem) -> tuple[list[_Part], list[_Part]]:
+        """What polynomials vanish on, and the rest."""
+        sides: tuple[list[_Part], list[_Part]] = [], []
+        homogeneous = polynomials.homogenized()
+        for part in parts:
+            points = part.section.affine(part.section.points)
+            on = vanish(homogeneous, homogeneous_points(points))
+            for side, which in zip(sides, (on, ~on), strict=True):
+                if which.all():
+                    side.append(part)
+                elif which.any():
+                    side.append(_Part(part.section.part(np.flatnonzero(which)), part.span))
+        return sides
+
+    def _pieces(self, part: _Part, system: PolynomialSystem | None = None) -> list[_Part]:
+        """The irreducible parts, with their linear spans if polynomials that vanish there are given."""
+        groups = irreducible(part.section, self.random)
+        pieces = [_Part(part.section.part(group), part.span, certified) for group, certified in groups]
+        return pieces if system is None else [self._spanned(system, piece) for piece in pieces]
+
+    def _met(self, section: Section, row: int) -> Complexes:
+        """Points, shape (p, n), at which a polynomial and all slices but the first vanish on a section."""
+        n, polynomial, whole = self.system.variables, self.rows[row], section.slices
+        degree = int(polynomial.degrees[0])
+        more, target = whole.shape[1] - n - 1, polynomial.homogenized()
+        others = np.hstack([self._forms(degree - 1), np.zeros((degree - 1, more))])
+        factors, slices = np.concatenate([whole[:1], others]), whole[1:]
+        square, starts = section.square, section.points
+        if degree > 1:
+            after = np.repeat(whole[None], degree - 1, axis=0)
+            after[:, 0] = others
+            after = np.repeat(after, len(starts), axis=0)
+            homotopy = Homotopy.to(square, phase(self.random), before=whole, after=after)
+            ends = self._followed(homotopy, np.tile(starts, (degree - 1, 1)))
+            starts = np.concatenate([starts, ends.points[ends.known]])
+        last = target.coefficients, widened(target.exponents, more)
+        target = stacked([(square.coefficients, square.exponents), last])
+        homotopy = Homotopy.to(target, phase(self.random), factors=factors, slices=slices)
+        ends = self._followed(homotopy, starts)
+        points = ends.points[ends.known & ~ends.far]
+        return np.asarray(points[:, 1 : n + 1] / points[:, :1], dtype=np.complex128)
+
+    def _intersected(self, part: _Part, row: int, others: list[_Part]) -> list[_Part] | None:
+        """Where a polynomial vanishes on a part, but for what lies on others; None if its span is needed."""
+        n, random, system = self.system.variables, self.random, self.first[row]
+        dimension, points = len(part.section.slices) - 1, self._met(part.section, row)
         points = np.array([points[group].mean(axis=0) for group in groups_of(points)]).reshape(-1, n)
-        for other, _, section in self.sections:
-            if len(points) and other > dimension:
-                points = points[~section.contains(points, random, 10.0 * SAME_END)]
-        if len(points):
-            sections, lost = cut.resolved(points, random)
-            self.sections += [(dimension, False, section) for section in sections]
+        on = vanish(system.homogenized(), homogeneous_points(points))
+        self.failed += int((~on).sum())
+        points = points[on]
+        # By the rank of the Jacobian a point lies on a component of this dimension and on no other.
+        multiple = relative_ranks(system, points) != n - dimension
+        for other in [*self.solved, *others]:
+            left = np.flatnonzero(multiple)
+            if left.size and len(other.section.slices) >= dimension:
+                inside = other.section.contains(points[left], random, 10.0 * SAME_END)
+                points, multiple = np.delete(points, left[inside], 0), np.delete(multiple, left[inside])
+        if row and not self.spanned and dimension and multiple.any():
+            return None
+        cut = Cut(with_linear(system, part.span), n, self.forms[n - dimension :])
+        points, regular = refined(cut.system, points, cut.slices)
+        sections = [cut.section(points[regular], random)] if regular.any() else []
+        if not regular.all():
+            more, lost = cut.resolved(points[~regular], random)
             self.failed += len(lost)
+            sections += more
+        parts = [_Part(section, part.span) for section in sections]
+        if not self.spanned and regular.all():
+            return parts
+        return [piece for part in parts for piece in self._pieces(part, system)]
+
+    def _spanned(self, system: PolynomialSystem, part: _Part) -> _Part:
+        """An irreducible part with its linear span, by which its points are regular without deflation."""
+        section, span = part.section, self._span(part.section)
+        n = section.variables
+        cut = Cut(with_linear(system, span), n, section.slices[:, : n + 1])
+        points, regular = refined(cut.system, section.affine(section.points), cut.slices)
+        section = cut.section(points, self.random) if regular.all() else section
+        return _Part(section, span, part.certified)
+
+    def _span(self, section: Section) -> Complexes:
+        """Linear forms, shape (r, n + 1), that define the linear span of the set that a section meets."""
+        n, dimension, starts = section.variables, len(section.slices), section.points
+        points = section.affine(starts)
+        if dimension:  # a point of each of many linear spaces: those of one of them have its forms too
+            starts = np.tile(starts, (-(-(n + SPARE_POINTS) // len(starts)), 1))
+            after = np.zeros((len(starts), *section.slices.shape), dtype=np.complex128)
+            after[:, :, : n + 1] = self._forms(len(starts) * dimension).reshape(-1, dimension, n + 1)
+            ends = section.moved(starts, section.slices, after, phase(self.random))
+            if not ends.known.all() or ends.far.any():
+                return self.forms[:0]
+            points = section.affine(ends.points)
+        sizes, rows = np.linalg.svd(homogeneous_points(points))[1:]
+        rank = int((sizes > VANISHING_FORM * sizes[0]).sum())
+        if rank > n:
+            return self.forms[:0]
+        _, triangle, order = qr(rows[rank:].conj(), mode="economic", pivoting=True)
+        sparse = np.zeros_like(rows[rank:])
+        sparse[:, order] = np.linalg.solve(triangle[:, : len(sparse)], triangle)
+        sparse[np.abs(sparse) <= VANISHING_FORM] = 0.0
+        return sparse
+
+
+def with_linear(system: PolynomialSystem, forms: Complexes) -> PolynomialSystem:
+    """Polynomials with linear forms in homogeneous coordinates, shape (r, n + 1), among them."""
+    exponents = np.eye(system.variables + 1, dtype=np.int64)[:, 1:]
+    return stacked([(system.coefficients, system.exponents), (forms, exponents)])
 
 
 @checked()
@@ -468,10 +561,11 @@ def decompose(
 ) -> Decomposition:
     """Numerical irreducible decomposition of the solutions of polynomials.
 
-    A regenerative cascade finds the points in which random linear spaces meet the components of each
-    dimension. Points on components of higher dimension, found by moving the sections of those, are left out.
-    Deflation makes multiple points regular. Monodromy loops of the linear space, which permute the points of
-    one component, group the points, and a trace test shows that no point of a group is missing.
+    Polynomials are intersected one after the other, those of low degree first, on paths between points in
+    which random linear spaces meet the components. Points on other components, found by moving these spaces,
+    are left out. Where multiple points come up, linear forms that vanish on a component describe it, or
+    deflation. Monodromy loops of the linear space, which permute the points of one component, group the
+    points, and a trace test shows that no point of a group is missing.
 
     Parameters
     ----------
@@ -482,7 +576,7 @@ def decompose(
     workers : int
         Number of processes that share long lists of paths. The result does not depend on it.
     time_limit : float, optional
-        Seconds after which the call is given up.
+        Seconds after which the components found so far are returned, with ``unfinished`` in the result.
 
     Returns
     -------
@@ -492,7 +586,7 @@ def decompose(
     Raises
     ------
     TimeLimitError
-        If the time is over.
+        If the time is over before the first component is found.
     InputError
         If there are too many paths.
     RemoteError
@@ -500,15 +594,13 @@ def decompose(
 
     References
     ----------
-    Hauenstein, Sommese and Wampler, Regenerative cascade homotopies for solving polynomial systems, Appl.
-    Math. Comput. 218 (2011) 1240. Sommese and Wampler, The numerical solution of systems of polynomials
+    Duff, Leykin and Rodriguez, u-generation: solving systems of polynomials equation-by-equation, Numer.
+    Algorithms 95 (2024) 813. Sommese and Wampler, The numerical solution of systems of polynomials
     arising in engineering and science, World Scientific, 2005, chapters 13 to 15.
 
     Examples
     --------
-    >>> import sympy as sp
-    >>> x, y = sp.symbols("x y")
-    >>> system = ds.PolynomialSystem.from_sympy([x**2 - y**2], [x, y])
+    >>> system = ds.PolynomialSystem([[1, -1]], [[2, 0], [0, 2]])  # x^2 - y^2
     >>> parts = ds.decompose(system)
     >>> [(part.dimension, part.degree) for part in parts.components]
     [(1, 1), (1, 1)]
@@ -516,73 +608,50 @@ def decompose(
     require_count("workers", workers)
     if time_limit is not None and not require_number("time_limit", time_limit) > 0.0:
         raise InputError(f"time_limit must be positive; got {time_limit!r}")
-    with limited(time_limit), under_way("solution sets were decomposed", ", or decompose fewer equations"):
-        return _decomposed(system, seed, workers)
+    return _decomposed(system, seed, workers, time_limit)
 
 
-def _decomposed(system: PolynomialSystem, seed: int, workers: int) -> Decomposition:
+def _decomposed(system: PolynomialSystem, seed: int, workers: int, time_limit: float | None) -> Decomposition:
     """The components, see :func:`decompose`."""
     n, random = system.variables, np.random.default_rng(seed)
     kept = (system.coefficients != 0.0).any(axis=1)
-    if not kept.any():
-        whole = Component(
-            dimension=n,
-            degree=1,
-            multiplicity_one=True,
-            rank=0,
-            certified=True,
-            witness=np.asarray(random.normal(size=(1, n)), dtype=np.complex128),
-            linear=np.eye(n, dtype=np.complex128),
-            offset=np.zeros(n, dtype=np.complex128),
-            _section=None,
-            _given=None,
-            _scales=np.ones(n),
-        )
-        return Decomposition((whole,), n, 0, 0, 0)
     system = PolynomialSystem(system.coefficients[kept], system.exponents)
     if (system.degrees == 0).any():
         return Decomposition((), n, 0, 0, 0)
     scaled, scales = system.scaled()
-    best: tuple[int, _Cascade, list[Component]] | None = None
-    for attempt in range(MOST_CASCADES):
-        cascade = _Cascade(scaled, random, workers, hasty=attempt < MOST_CASCADES - 1)
-        cascade.run()
-        if cascade.failed and cascade.hasty:
-            continue
-        components = [
-            _component(dimension, simple, certified, section.part(group), scaled, scales)
-            for dimension, simple, section in cascade.sections
-            for group, certified in irreducible(section, random)
-        ]
-        doubts = cascade.failed + sum(not component.certified for component in components)
-        if best is None or doubts < best[0]:
-            best = doubts, cascade, components
-        if doubts == 0:
-            break
-    assert best is not None
-    _, cascade, components = best
+    attempts, over = list[_Intersection](), ""
+    try:
+        with (
+            limited(time_limit),
+            under_way("solution sets were decomposed", ", or decompose fewer equations"),
+        ):
+            while len(attempts) < MOST_INTERSECTIONS:
+                attempts.append(_Intersection(scaled, random, workers))
+                attempts[-1].run()
+                if attempts[-1].doubts == 0:
+                    break
+    except TimeLimitError as error:
+        if time_limit is None or not any(attempt.solved for attempt in attempts):
+            raise
+        over = str(error)
+    last = min(attempts, key=lambda attempt: (attempt.left > 0, attempt.doubts))
+    components = [_component(part, scaled, scales) for part in last.solved]
     components.sort(
-        key=lambda found: (
-            -found.dimension,
-            -found.degree,
-            not found.multiplicity_one,
-            *found.witness[0].real.round(6).tolist(),
-        )
+        key=lambda c: (-c.dimension, -c.degree, not c.multiplicity_one, *c.witness[0].real.round(6))
     )
-    return Decomposition(tuple(components), n, cascade.failed, cascade.paths, cascade.steps)
+    return Decomposition(tuple(components), n, last.failed, last.paths, last.steps, over * (last.left > 0))
 
 
-def _component(
-    dimension: int, simple: bool, certified: bool, section: Section, scaled: PolynomialSystem, scales: Vector
-) -> Component:
-    n = section.variables
+def _component(part: _Part, scaled: PolynomialSystem, scales: Vector) -> Component:
+    section, n, dimension = part.section, part.section.variables, len(part.section.slices)
     points = section.affine(section.points)
+    rank = int(relative_ranks(scaled, points[:1])[0]) if dimension < n else 0
     return Component(
         dimension=dimension,
         degree=len(points),
-        multiplicity_one=simple,
-        rank=n - dimension if simple else int(relative_ranks(scaled, points[:1])[0]),
-        certified=certified,
+        multiplicity_one=rank == n - dimension,
+        rank=rank,
+        certified=part.certified,
         witness=points * scales,
         linear=section.slices[:, 1 : n + 1] / scales,
         offset=-section.slices[:, 0],
