@@ -537,3 +537,8 @@ def test_generated_equations_linear_in_pieces_are_exact(first: int) -> None:
     print(f"{len(outcomes) - len(left)} right of {len(outcomes)}; {left}")
     assert not [text for text in left.values() if text.startswith("wrong")], left
     assert len(left) <= 1, left
+
+
+def test_a_relay_that_comes_to_its_border_to_the_last_bit_slides() -> None:
+    """It is at 0 between the two sides that lead back, at one time."""
+    assert outcome(336, "model", 1e-9) == "right"

@@ -429,7 +429,8 @@ class _Watch:
     def returns(self, least: float) -> bool:
         """Whether its last zeros, from side to side, are no farther from one another than a time."""
         near = len(self.times) >= RETURNS and self.times[-1] - self.times[-RETURNS] <= least
-        return near and bool(np.all(np.diff(self.sides[-RETURNS:])))
+        stands = near and not self.side and self.times[-1] == self.times[-RETURNS]  # at 0 in between
+        return stands or (near and bool(np.all(np.diff(self.sides[-RETURNS:]))))
 
     def forget(self, since: float) -> None:
         """Drop the zeros from a time on."""
