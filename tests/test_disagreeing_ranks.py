@@ -22,6 +22,12 @@ def test_an_option_that_differs_between_ranks_is_named_on_all(mpirun: Launcher, 
             )
 
 
+def test_ranks_whose_problems_have_other_values_are_told_so(mpirun: Launcher) -> None:
+    done = mpirun(2, "disagree.py", "attribute", timeout=300)
+    lines = ["the ranks were given different equations or starts; give all of them the same"] * 2
+    assert (done.returncode, done.stdout.splitlines(), done.stderr) == (0, lines, "")
+
+
 @pytest.mark.parametrize(
     ("case", "line"),
     [

@@ -23,8 +23,9 @@ import pySDC.implementations.datatype_classes.mesh  # noqa: F401
 
 from dae_sdc.arguments import MOST_SHOWN
 from dae_sdc.control.events import Event
+from dae_sdc.dae.memory import uncounted
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
-from dae_sdc.dae.state import MeshDAE
+from dae_sdc.dae.state import MeshDAE, attach
 from dae_sdc.deadline import limited, limits_call, unchecked
 from dae_sdc.errors import (
     DAEError,
@@ -245,14 +246,10 @@ def _content_of(request: SolveOptions) -> Any:
     else:  # what it reads besides is looked at
         code, chosen[""], chosen[" "] = thing.__code__, thing.__defaults__, thing.__kwdefaults__
     try:
-        return (
-            type(request.problem),
-            thing,
-            code,
-            *[(name, _contents(value)) for name, value in chosen.items()],
-        )
+        contents = [(name, _contents(value)) for name, value in chosen.items()]
     except (TypeError, ValueError):
         return None
+    return type(request.problem), thing, code, *contents
 
 
 def _contents(value: Any) -> Any:
@@ -275,8 +272,10 @@ def _prepared_everywhere(request: SolveOptions, comm: Any) -> tuple[SolveOptions
         _, equations, start = stages
         form: Form | None = getattr(equations.problem, "form", None)
         programs = () if form is None else (form.residual.digest(), form.jumps and form.jumps.names)
-        remarks = equations.told, equations.remark, start.remark
-        digest = repr((remarks, equations.problem.index, programs, start.u.tobytes()))
+        remarks, numbers = (equations.told, equations.remark, start.remark), start.u.tobytes()
+        with suppress(Exception), np.errstate(all="ignore"):  # of equations that slopes of one do not suit
+            numbers += _values_beside(equations.problem, start)
+        digest = repr((remarks, equations.problem.index, programs, numbers))
     except (Exception, SystemExit) as error:  # sys.exit in a function of one rank must end the others too
         failure = error
     ends = isinstance(failure, TimeLimitError) or not isinstance(failure, Exception | None)
@@ -295,6 +294,13 @@ def _prepared_everywhere(request: SolveOptions, comm: Any) -> tuple[SolveOptions
     raise InputError("the ranks were given different equations or starts; give all of them the same")
 
 
+def _values_beside(problem: ProblemDAE, start: Start) -> bytes:
+    """Values of the equations at the start, with other slopes, in which all that they read has its part."""
+    slopes = attach(np.linspace(1.0, 2.0, problem.n), problem.n_diff)
+    with uncounted(problem):
+        return problem.evaluate(start.u.copy(), slopes, start.t0).tobytes()
+
+
 def _asked(request: SolveOptions) -> dict[str, str]:
     """A text of each chosen option on which the numbers of a run depend."""
     silent = (
@@ -308,9 +314,13 @@ def portable_text(value: Any) -> str:
     """A text of an option that is the same in all processes."""
     if value is None or isinstance(value, str | bool | int | float):
         return repr(value)
-    if isinstance(value, list | tuple):
+    if isinstance(value, Mapping):
+        value = sorted(value.items(), key=str)
+    elif hasattr(value, "tocoo"):  # a sparse matrix
+        value = value.shape, *vars(value.tocoo()).values()
+    if isinstance(value, list | tuple | range):
         return f"[{', '.join(map(portable_text, value))}]"
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray | np.generic):
         return f"array of {sha256(np.ascontiguousarray(value).tobytes()).hexdigest()[:16]}"
     if isinstance(value, Event):
         return portable_text([value.function, value.terminal, value.direction, value.name])

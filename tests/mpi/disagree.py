@@ -23,11 +23,23 @@ OTHERS: dict[str, Any] = {
     "restol": 1e-3,
     "maxiter": 2,
     "qdelta": "MIN-SR-NS",
+    "params": {"rate": 2.0},
 }
 
 
-def equations(t: Any, u: Any, du: Any) -> list[Any]:
-    return [du[0] + u[0] * u[1], u[1] - 1.0 - 0.1 * u[0]]
+def equations(t: Any, u: Any, du: Any, rate: float = 1.0) -> list[Any]:
+    return [du[0] + rate * u[0] * u[1], u[1] - 1.0 - 0.1 * u[0]]
+
+
+class Decay(ds.ProblemDAE):
+    """u' = -rate u, whose start does not depend on the rate."""
+
+    def __init__(self, rate: float = 1.0) -> None:
+        super().__init__(1, 0)
+        self.rate = rate
+
+    def eval_f(self, u: Any, du: Any, t: float) -> list[Any]:
+        return [du[0] + self.rate * u[0]]
 
 
 class Begun(Hooks):  # type: ignore[misc]
@@ -63,6 +75,11 @@ def main(case: str, path: str = "") -> None:
         if RANK == 0:
             with open(path, "w", encoding="utf-8") as file:
                 json.dump(every, file)
+    elif case == "attribute":
+        try:
+            print(ds.solve(Decay(1.0 + RANK), u0=[1.0], parallel="nodes", **ASKED))
+        except ds.InputError as error:
+            print(error)
     elif case == "exit":
         run(ends, trace=False, hooks=[Begun])
     elif case == "leave":
