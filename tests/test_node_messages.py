@@ -94,7 +94,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def filled(n: int, n_integrated: int, owned: range) -> Stages:
     """Rows of numbers of which each is its place, NaN at the nodes of others."""
-    stages = Stages(NODES, n, n_integrated, n_integrated, 0.0, 0.1)
+    stages = Stages(NODES, n, n_integrated, 0.0, 0.1)
     stages.rows[:] = np.nan
     for m in owned:
         stages.rows[m] = 100.0 * m + np.arange(2 * n + 2)

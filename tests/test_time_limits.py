@@ -61,11 +61,13 @@ CALLS: dict[str, Callable[..., Any]] = {
 @pytest.mark.parametrize("call", CALLS)
 def test_a_time_limit_covers_all_of_a_call(call: str) -> None:
     began = spent()
-    with pytest.raises(ds.TimeLimitError) as caught:
-        CALLS[call](time_limit=0.2)
+    try:  # what has some components tells that there may be more
+        told = getattr(CALLS[call](time_limit=0.2), "unfinished", "")
+    except ds.TimeLimitError as error:
+        told = str(error)
     assert spent() - began < LONGEST
     words = r"the time limit of 0\.2 s ran out while [\w' ,().-]+; raise time_limit(, or [\w= ]+)?"
-    assert re.fullmatch(words, str(caught.value)), caught.value
+    assert re.fullmatch(words, told), told
 
 
 def test_the_stage_that_was_under_way_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -106,7 +106,8 @@ def plan_of(
     start, end = begin.t0, begin.t_end
     times = output_times(request.t_eval, request.points, start, end)
     if events is None:  # those of the request, before them those of its equations
-        parts = [part for part in (equations.own_events, request.events) if part != ()]
+        both = equations.own_events, request.events
+        parts = [part for part in both if not (isinstance(part, tuple) and not part)]
         read = (as_events(events_of(part, problem, equations.unknowns)) for part in parts)
         events = tuple(_with_multipliers(request, one, problem, begin) for each in read for one in each)
     setup, fixed = _with_steps(request, setup, begin, events)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import inf, sqrt
 from typing import Any, NamedTuple
@@ -161,7 +162,9 @@ class Tolerance:
             raise InputError("leave_out has all unknowns; leave one of them for the error test")
         if given is None:
             return cls(relative, None, tuple(left_out))
-        absolute = np.asarray(given)
+        absolute: Any = np.array("")
+        with suppress(ValueError):  # of rows of several lengths
+            absolute = np.asarray(given)
         if absolute.dtype.kind not in "iuf":
             raise InputError(f"atol must be a number or one for each unknown; got {atol!r}")
         absolute = absolute.astype(np.float64)
