@@ -77,6 +77,7 @@ KEPT_FACTORS_CONTRACTION = 0.3
 UNBELIEVED_ROW_GROWTH = 1e3
 # Smallest contraction carried over from the last step: a linear problem may have a kink in the next one.
 LEAST_FORETOLD_CONTRACTION = 1e-4
+LEAST_FIRST_CONTRACTION = 1e-2  # Least contraction of the first correction that is believed at index 3.
 # Largest distance in units of a step over which F is not evaluated where a pulse is looked for.
 WIDEST_GAP = 0.12
 # Relative error of a change of an unknown at the last stage, as the kept Jacobian computes it from F, from
@@ -226,8 +227,8 @@ def corrections(w: Any, t0: Any, h: Any) -> Any:
                 break
             first = rate if k == least and rate < 0.99 else first
             # At index 3 what has changed in positions comes into multipliers a correction later.
-            foretold = eta if k == 1 and w.highest > 1 else 0.0
-            eta = max(foretold, rate / (1.0 - rate) if rate < 0.99 else np.inf)
+            believed = LEAST_FIRST_CONTRACTION if k == 1 and w.highest > 1 else 0.0
+            eta = max(believed, rate / (1.0 - rate) if rate < 0.99 else np.inf)
         if eta * size <= kappa:
             # Unknowns that depend on others converge an iteration later, where the contraction shows as 0.
             x.eta = max(eta, first / (1.0 - first))
