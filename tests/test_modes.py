@@ -1042,3 +1042,46 @@ def test_events_at_changes_happen_where_a_mode_begins(rtol: float) -> None:
     assert "2 modes" in solution.message and "impulse 2 of 'torque'" in solution.message
     assert (solution["n"][-1], solution["late"][-1]) == (2.0, 1.5)
     assert solution.u[-1, :2] == pytest.approx([1.0, 1.0], abs=10.0 * rtol)
+
+
+def peak_rectifier() -> ds.Model:
+    """An ideal diode that charges a capacitor, which a resistor discharges."""
+    m = ds.Model("peak rectifier", interval=(0.0, 0.1))
+    v, i = m.variable("v", start=0.0, fixed=True), m.variable("i")
+    resistance = m.parameter("R", 1e3)
+    m.equations(1e-4 * m.der(v) - i + v / resistance, sp.Min(i, v - 10 * sp.sin(100 * sp.pi * m.t)))
+    return m
+
+
+def last_voltage(resistance: float) -> float:
+    """The voltage at the end: the diode blocks where its current C v' + v / R of the source is 0."""
+    w, tau = 100.0 * np.pi, 1e-4 * resistance
+    opens = (np.pi - np.arctan(w * tau)) / w + 4 * 2.0 * np.pi / w
+    return float(10.0 * np.sin(w * opens) * np.exp(-(0.1 - opens) / tau))
+
+
+@pytest.mark.parametrize("sweeper", [None, "semi-implicit", "fully-implicit", "radau-iia-5"])
+@pytest.mark.parametrize("options", [{}, {"points": 11, "dense": False}])
+def test_modes_go_with_any_method_to_a_tolerance_and_any_output(sweeper: str | None, options: Any) -> None:
+    solution = ds.solve(peak_rectifier(), rtol=1e-6, sweeper=sweeper, **options)
+    assert solution.success and solution["v"][-1] == pytest.approx(last_voltage(1e3), rel=1e-5)
+    assert not options or (len(solution.t), solution.dense) == (11, None)
+
+
+def test_sweeps_go_through_modes() -> None:
+    runs = ds.sweep(peak_rectifier(), {"R": [500.0, 1000.0, 2000.0]}, rtol=1e-6)
+    assert runs.success.all()
+    assert runs.quantity("v") == pytest.approx([last_voltage(R) for R in (500.0, 1000.0, 2000.0)], rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"dt": 1e-4, "sweeper": "fully-implicit"}, "give rtol in place of dt"),
+        ({"rtol": 1e-6, "sweeper": "ida"}, "which 'ida' does not follow; leave sweeper out"),
+        ({"dt": 1e-4, "sweeper": "fully-implicit", "steps": 4}, "give rtol without steps"),
+    ],
+)
+def test_runs_that_do_not_follow_modes_say_what_does(options: Any, told: str) -> None:
+    with pytest.raises(ds.InputError, match=f"the structure of model peak rectifier changes, .*{told}"):
+        ds.solve(peak_rectifier(), **options)

@@ -43,6 +43,7 @@ from dae_sdc.run.target import calculated
 from dae_sdc.run.unknowns import events_of
 from dae_sdc.sharing import told_before
 from dae_sdc.structure.analysis import analyse
+from dae_sdc.structure.signature import StructureError
 from dae_sdc.sweepers.steps_ahead import Taken
 
 TIME_BEHIND = 8.0 * float(np.finfo(float).eps)  # Relative distance at which conditions of time have changed.
@@ -89,7 +90,7 @@ def through_modes(error: StructureChangesError, prepared: Any) -> Solution:
 
 
 def require_one_structure(
-    equations: Equations, request: SolveOptions, failed: Solution | None = None
+    equations: Equations, request: SolveOptions, failed: Solution | StructureError | None = None
 ) -> None:
     """Raise StructureChangesError for a model to be solved through modes, in a run that can do so."""
     # Where all modes have one index they are needed only by a model that has failed as it is, and those of a
@@ -103,8 +104,10 @@ def require_one_structure(
     elif not equations.of_model:
         return
     plain = request.rtol is None and not together  # It finds a singular point where another mode begins.
-    regular = plain and "singular" not in getattr(failed, "message", "")
-    if request.sweeper in SOLVERS or not alone or regular:
+    unstarted = isinstance(failed, StructureError)  # As it is the model has no start.
+    regular = plain and not unstarted and "singular" not in getattr(failed, "message", "")
+    other = request.sweeper if request.sweeper in SOLVERS else None
+    if (other and not unstarted) or not alone or regular:
         return
     for either in (False, True)[: 1 + fails]:
         choices, numbers, modes = calculated(model, f"choices {either}", partial(choices_of, model, either))
@@ -112,6 +115,8 @@ def require_one_structure(
         needed = fails and equations.of_model and not either
         if modes and (needed or calculated(model, f"structures {either}", differ)):
             changes = f"the structure of model {model.name} changes"
+            if other:
+                raise InputError(f"{changes}, which '{other}' does not follow; leave sweeper out")
             if plain:
                 raise InputError(f"{changes}, which a run to a tolerance follows; give rtol in place of dt")
             if together:
@@ -121,7 +126,8 @@ def require_one_structure(
                 held = model.form().names[: model.form().n_diff]
                 request = request.changed(guesses=u0)
                 u0 = {name: value for name, value in u0.items() if name in held}
-            error.about, error.failed = (request.changed(u0=u0), model, choices, numbers), failed
+            error.about = request.changed(u0=u0), model, choices, numbers
+            error.failed = None if isinstance(failed, StructureError) else failed
             raise error
 
 
@@ -298,6 +304,7 @@ class Modes:
             arcs.forget_arcs(request.checkpoint)
         (first, last), (t0, t_end) = model.interval, (request.t0, request.t_end)
         self.t0, self.t_end = first if t0 is None else float(t0), last if t_end is None else float(t_end)
+        self.times = output_times(self.request.t_eval, self.request.points, self.t0, self.t_end)
         self.parameters = {name: entry.value for name, entry in model.parameters_by_name.items()}
         self.parameters |= request.params or {}
         self.untimed = [choice for choice in self.choices if not choice.is_timed]
@@ -577,6 +584,7 @@ class Modes:
         mode.model.interval = (self.model.interval[0], self.model.interval[1])
         options: dict[str, Any] = dict.fromkeys(("fixed", "guesses", "params", "t_eval", "points", "out"))
         options |= {"problem": mode.model, "u0": start, "t0": begin, "t_end": stop, "events": events}
+        options["dense"] = self.times is not None or self.request.dense
         if self.request.checkpoint is not None:
             options["checkpoint"] = arcs.checkpoint_of_arc(self.request.checkpoint, self.begun, "mode")
         run = request, equations, begun = self.prepared(self.request.changed(**options))
@@ -647,9 +655,9 @@ class Modes:
         about = {"problem": self.model.name, "names": list(names), "units": list(whole.units)}
         about |= {"algebraic": algebraic, "n_diff": len(names) - len(algebraic)}
         whole = replace(whole, parameters={**whole.parameters, **about, "t_end": self.t_end})
-        times = output_times(self.request.t_eval, self.request.points, self.t0, self.t_end)
+        times, kept = self.times, None if self.request.dense is False else whole.dense
         out = self.request.out if is_root(everyone(self.request.parallel, self.request.comm)) else None
-        return put_down_of(whole if times is None else whole.at(times), out)
+        return put_down_of(replace(whole if times is None else whole.at(times), dense=kept), out)
 
 
 def _with_side(event: Event, before: Any, behind: Any, t: float) -> Event:

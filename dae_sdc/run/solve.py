@@ -53,6 +53,7 @@ from dae_sdc.run.start import Start, start_of, with_given_start
 from dae_sdc.run.target import resolve, twin_of
 from dae_sdc.run.tracing import is_as_read
 from dae_sdc.sharing import Recent
+from dae_sdc.structure.signature import StructureError
 from dae_sdc.sweepers.parallel import raise_everywhere
 from dae_sdc.sweepers.sdc import SWEEPERS
 from dae_sdc.sweepers.teams import AUTO
@@ -212,7 +213,11 @@ def prepared(request: SolveOptions, as_it_is: bool = False) -> tuple[SolveOption
     equations = equations_of(target, request)
     if not as_it_is:
         require_one_structure(equations, request)
-    start = start_of(equations, request)
+    try:
+        start = start_of(equations, request)
+    except StructureError as error:
+        require_one_structure(equations, request, error)
+        raise
     if key is not None and not of_file and _stays(equations.problem):
         _PREPARED.keep(key, (request, *_apart(equations, start)))
     return request, equations, start

@@ -343,7 +343,7 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
     def starting_step(self, u0: MeshDAE, t0: float, span: float) -> float:
         """A size for the first step of a run to a tolerance."""
         if self._step is None or self._step.iterate.problem is not self.level.prob:
-            self.level.u[0] = u0
+            self.level.u[0], self.level.status.time = u0, t0
         accuracy = self.step.accuracy
         assert accuracy is not None
         return accuracy.starting_step(u0, t0, span)
