@@ -76,10 +76,14 @@ def main(case: str, path: str = "") -> None:
             with open(path, "w", encoding="utf-8") as file:
                 json.dump(every, file)
     elif case == "attribute":
+        said = ""
         try:
-            print(ds.solve(Decay(1.0 + RANK), u0=[1.0], parallel="nodes", **ASKED))
+            ds.solve(Decay(1.0 + RANK), u0=[1.0], parallel="nodes", **ASKED)
         except ds.InputError as error:
-            print(error)
+            said = str(error)
+        lines = MPI.COMM_WORLD.gather(said)
+        if RANK == 0:
+            print(*lines, sep="\n")
     elif case == "exit":
         run(ends, trace=False, hooks=[Begun])
     elif case == "leave":
