@@ -290,7 +290,7 @@ BUDGETS = {
     "dae": 8_152,
     "initial": 5_458,
     "model": 5_915,
-    "control": 5_272,
+    "control": 5_274,
     "constrained": 3_672,
     "structure": 2_992,
     "modelica": 3_920,
