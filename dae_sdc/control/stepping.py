@@ -280,9 +280,8 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
                 # Steps may have failed because an unknown was measured by a wrong size.
                 if not steps.must_repeat_run(level, level.u[0]):
                     raise
-            key, before, _ = steps.begins
+            (key, before, _), again = steps.begins, True
             remember(level.prob, key, before, None)
-            again = True
             level.sweep.reset()
             level.prob.hold_sides(None)
             if self.checkpoints is not None:
@@ -347,8 +346,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         for hook in self.active_hooks:
             hook.post_setup(step=None, level_number=None)
         # A start whose first step is kept was consistent.
-        kept = self.adaptivity.begins[-1]
-        checked = kept is not None and kept[0] is not None
+        checked = (steps.begins[-1] or (None,))[0] is not None
         for call in self._calls["pre_run"]:
             if not (checked and isinstance(getattr(call, "__self__", None), CheckInitialValue)):
                 call(step, 0)
