@@ -710,8 +710,6 @@ def _weakest(problem: ProblemDAE, t: float, u: Vector, du: Vector, sizes: Vector
         return none
     parts = linearize(problem, attach(u.copy(), first), attach(du.copy(), first), float(t), accurate=True)
     mass, stiffness = parts.dense
-    if not np.isfinite([mass, stiffness]).all():
-        return none
     stiffness, mass = stiffness * sizes, mass * sizes
     rows = np.abs(stiffness).max(axis=1) + np.abs(mass).max(axis=1)
     rows[rows == 0.0] = 1.0
