@@ -210,7 +210,8 @@ class ProblemJets(JetSystem):
 
     def _time(self, curve: Vector) -> float:
         """A time over which the curve changes little, the unit of differences."""
-        size = self._sizes + np.abs(curve[0])
+        # A value near 0 is no size over which equations change.
+        size = np.maximum(self._sizes, self.problem.nominal) + np.abs(curve[0])
         least = self._longest
         for k in range(1, len(curve)):
             moving = curve[k] != 0.0
