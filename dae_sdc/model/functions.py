@@ -73,6 +73,9 @@ class _WithKeywords(ProblemDAE):
             self._makeAttributeAndRegister(*keywords, localVars=keywords)
             self._keywords.append(tuple(keywords))
 
+    def _method(self, name: str) -> str:
+        return str(getattr(self.function, "__name__", "F")) if name == "eval_f" else super()._method(name)
+
     def _called(self, function: Any, number: int, *arguments: Any) -> Any:
         """The value of a function for the present parameters."""
         return function(*arguments, **{name: getattr(self, name) for name in self._keywords[number]})
