@@ -156,10 +156,35 @@ def test_unknowns_of_one_unit_share_a_panel_unless_one_would_be_invisible() -> N
     names = {f"c{place}": 10.0**place * np.ones(4) for place in range(-6, 7)}
     figure = ds.plot(table(names, dict.fromkeys(names, "mol")), show="*")
     sizes = [[np.abs(points(line)[1]).max() for line in curves(axes).values()] for axes in figure.axes]
-    assert sum(map(len, sizes)) == 13 and all(max(panel) <= 100.0 * min(panel) for panel in sizes)
+    assert sum(map(len, sizes)) == 13 and all(max(panel) <= 30.0 * min(panel) for panel in sizes)
     together = ds.plot(table({"a": np.ones(3), "b": 0.5 * np.ones(3)}, {"a": "V", "b": "V"}))
     assert [axes.get_ylabel() for axes in together.axes] == ["a, b [V]"]
     assert together.axes[0].get_title(loc="left").startswith("solid: with a derivative in the equations")
+
+
+@pytest.mark.parametrize(
+    ("size", "unit", "label", "factor"),
+    [
+        *[(0.02, "A", "y [mA]", 1e-3), (3e-7, "F", "y [nF]", 1e-9), (4e4, "V", "y [kV]", 1e3)],
+        *[(2e-3, "m/s", "y [mm/s]", 1e-3), (5e6, "N*m", "y [MN·m]", 1e6), (4e-5, "rad", "y [µrad]", 1e-6)],
+        *[(0.6, "m", "y [m]", 1.0), (0.02, "m^2", "y [m$^{2}$]", 1.0), (0.02, "kg", "y [kg]", 1.0)],
+        *[(0.02, "", "y", 1.0), (0.02, "1/s", "y [1/s]", 1.0), (0.0, "V", "y [V]", 1.0)],
+    ],
+)
+def test_axes_count_in_milli_or_kilo_of_a_unit(size: float, unit: str, label: str, factor: float) -> None:
+    t = np.linspace(0.0, 2e-6, 21)
+    run = table({"y": size * np.cos(1e6 * t)}, {"y": unit})
+    run.data["t"] = t
+    for figure, axis in ((ds.plot(run), "y"), (ds.plot(run, x="y", y="y"), "x")):
+        axes = figure.axes[0]
+        assert (axes.get_ylabel() if axis == "y" else axes.get_xlabel()) == label
+        assert np.abs(points(axes.lines[0])[0 if axis == "x" else 1]).max() == size
+        if factor != 1.0:
+            told = (axes.yaxis if axis == "y" else axes.xaxis).get_major_formatter()
+            assert told(-0.5 * size, 0) == f"{-0.5 * size / factor:.6g}".replace("-", "\N{MINUS SIGN}")
+    assert ds.plot(run).axes[-1].get_xlabel() == "time [µs]"
+    logarithmic = ds.plot(table({"y": np.full(3, 0.02)}, {"y": "A"}), log="y")
+    assert logarithmic.axes[0].get_ylabel() == "y [A]"
 
 
 def test_phase_plots_show_unknowns_of_very_different_sizes() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, Final, NamedTuple
@@ -540,8 +541,8 @@ class LinearSystem:
     def frequencies(self) -> Vector:
         """Angular frequencies, shape (K,), that show the poles and zeros of all channels."""
         special = [self.poles]
-        if len(self.inputs) == len(self.outputs) == 1:
-            special.append(self.zeros())
+        with suppress(InputError):  # the output does not depend on the input
+            special += [self.zeros()] if len(self.inputs) == len(self.outputs) == 1 else []
         every = np.concatenate(special)
         sizes = np.abs(every)
         sizes = sizes[sizes > POLE_AT_ORIGIN * sizes.max(initial=0.0)]

@@ -73,8 +73,13 @@ class _WithKeywords(ProblemDAE):
             self._makeAttributeAndRegister(*keywords, localVars=keywords)
             self._keywords.append(tuple(keywords))
 
+    @property
+    def model_name(self) -> str:
+        """The name of the function."""
+        return str(getattr(self.function, "__name__", "F")).strip("<>")
+
     def _method(self, name: str) -> str:
-        return str(getattr(self.function, "__name__", "F")) if name == "eval_f" else super()._method(name)
+        return self.model_name if name == "eval_f" else super()._method(name)
 
     def _called(self, function: Any, number: int, *arguments: Any) -> Any:
         """The value of a function for the present parameters."""

@@ -87,11 +87,12 @@ def phase(
         pairs = [(runs[number], across[number][0], one) for number in both for one in up[number]]
         handles += events_and_switches(runs, lambda times, look: _at_times(panel, pairs, times, look))
         handles += failures(runs, lambda run, look: None)
-        grid[-1].set_xlabel(f"{style.text(across[both[0]][0].name)}{_unit(units[0])}")
+        name = style.text(across[both[0]][0].name)
+        grid[-1].set_xlabel(f"{name}{style.multiples(grid[-1].xaxis, _unit(units[0]))}")
         for axes, part in zip(grid, parts, strict=True):
             shown = ", ".join(part)
             shown = shown if len(shown) < 40 else f"{len(part)} unknowns"
-            axes.set_ylabel(f"{style.text(shown)}{_unit(units[1])}")
+            axes.set_ylabel(f"{style.text(shown)}{style.multiples(axes.yaxis, _unit(units[1]))}")
         if len(parts) == 1 and units[0] == units[1] and len(units[0]) == 1 and "" not in units[0]:
             grid[0].set_aspect("equal", adjustable="datalim")
         place_legend(figure, handles, 6.2)
@@ -99,7 +100,7 @@ def phase(
 
 
 def _unit(units: set[str]) -> str:
-    return style.bracket(next(iter(units))) if len(units) == 1 else ""
+    return next(iter(units)) if len(units) == 1 else ""
 
 
 def _curve(

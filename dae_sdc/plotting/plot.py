@@ -76,6 +76,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "metavar": "'O=0,0; A=x,y'",
         "help": "points of a planar mechanism, with formulas of unknowns and numbers as coordinates",
     },
+    "angular": {"action": "store_true", "default": None, "help": "rad/s in place of Hz"},
     "bars": {"metavar": "O-A,A-B", "help": "bars between these points (each to the next)"},
 }
 
@@ -91,6 +92,7 @@ def plot(
     y: str | Sequence[str] | None = None,
     points: str | None = None,
     bars: str | None = None,
+    angular: bool | None = None,
 ) -> Figure:
     """Draw a solution, several solutions together, or the result of a study.
 
@@ -121,6 +123,8 @@ def plot(
         Points of a mechanism, "O=0,0; A=x,y", see :func:`dae_sdc.plotting.mechanism.mechanism`.
     bars : str, optional
         Bars between them, "O-A, A-B"; each to the next if not given.
+    angular : bool, optional
+        Whether a frequency response is drawn over rad/s in place of Hz.
 
     Returns
     -------
@@ -140,9 +144,9 @@ def plot(
     >>> study = ds.convergence("simple", sweeper="radau-iia-5", dt=[0.1, 0.05], out="orders.npy")
     >>> picture = ds.plot("loglog", "orders.npy", out="orders.png")
     """
-    options = {"show": show, "steps": steps, "log": log, "x": x, "y": y, "points": points, "bars": bars}
-    target = None if out is None else Path(out)
-    pictures = plot_all(what, target, {name: value for name, value in options.items() if value is not None})
+    given = (show, steps, log, x, y, points, angular, bars)
+    options = {name: value for name, value in zip(OPTIONS, given, strict=True) if value is not None}
+    pictures = plot_all(what, None if out is None else Path(out), options)
     return next(iter(pictures.values()))
 
 
