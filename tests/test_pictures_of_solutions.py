@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from PIL import Image
@@ -21,6 +24,8 @@ from dae_sdc.plotting import mechanism
 from dae_sdc.plotting.solution import thinned
 from dae_sdc.run.results import Result
 from dae_sdc.run.unknowns import compiled_expression, evaluated
+
+plotting = importlib.import_module("dae_sdc.plotting.plot")
 
 STATE = [("t", "f8"), ("residual", "f8"), ("sweeps", "i8")]
 WORK = [(name, "i8") for name in ("rhs", "newton", "jacobian", "factorization", "solve")]
@@ -279,6 +284,41 @@ def test_a_mechanism_is_drawn_and_moves(tmp_path: Path, monkeypatch: pytest.Monk
             turning.plot("mechanism", **wrong)
     with pytest.raises(InputError, match="only a mechanism moves"):
         ds.plot(turning, out=tmp_path / "x.gif")
+
+
+def test_a_frame_is_what_the_whole_picture_shows() -> None:
+    angle = np.linspace(0.0, 1.5, 40)
+    turning = table({"phi": angle}, params={"length": 2.0})
+    figure: Any = ds.plot(turning, points="O=0,0; A=length*cos(phi),length*sin(phi)", bars="O-A")
+    frames = [frame.astype(int) for frame in plotting._frames(figure)]
+    whole: Any = FigureCanvasAgg(figure)
+    for number in (20, 70, 120):  # drawn anew, with all that stands still
+        figure.show_frame(number)
+        whole.draw()
+        different = (np.abs(frames[number] - np.asarray(whole.buffer_rgba())) > 8).any(axis=-1)
+        assert different.mean() < 1e-4
+
+
+def test_a_video_is_written_by_ffmpeg_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mechanism, "FRAMES", 5)
+    turning = table({"x": np.cos(np.linspace(0.0, 1.5, 40)), "y": np.linspace(0.0, 1.0, 40)})
+    motion: dict[str, Any] = {"points": "O=0,0; A=x,y", "out": tmp_path / "crank.mp4"}
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(InputError, match="a video needs the program ffmpeg, which is not there; install it"):
+        ds.plot(turning, **motion)
+    program = tmp_path / "ffmpeg"
+    program.write_text(
+        f"#!{sys.executable}\nimport sys\nbytes = sys.stdin.buffer.read()\n"
+        "width, height = map(int, sys.argv[sys.argv.index('-s') + 1].split('x'))\n"
+        "print(len(bytes) / (4 * width * height), sys.argv[-3:])\n"
+    )
+    program.chmod(0o755)
+    ds.plot(turning, **motion)
+    assert (tmp_path / "crank.mp4").read_text() == "5.0 ['-f', 'mp4', '-']\n"
+    program.write_text(f"#!{sys.executable}\nimport sys\nsys.exit('no such codec')\n")
+    with pytest.raises(InputError, match="ffmpeg cannot write the video: no such codec"):
+        ds.plot(turning, **motion)
+    assert (tmp_path / "crank.mp4").read_text().startswith("5.0")  # whole or not at all
 
 
 def test_points_are_found_by_their_names() -> None:

@@ -191,9 +191,9 @@ def mechanism(results: Any, points: str | None = None, bars: str | None = None) 
         place_legend(figure, [*handles, *ends], 5.0)
     span = float(times[-1] - times[0])
     frames = int(FRAMES_PER_SECOND * span) if 2.0 <= span <= 12.0 else FRAMES
-    clock = axes.set_title("", loc="left", fontsize=9, color=style.GREY)
+    clock = axes.set_title("", loc="left", y=1.0, fontsize=9, color=style.GREY)
 
-    def show_frame(number: int) -> None:
+    def show_frame(number: int) -> list[Any]:
         when = times[0] + span * number / max(frames - 1, 1)
         if len(positions) > 1:  # until now it was a still picture
             figure.legends[0].remove()
@@ -203,6 +203,7 @@ def mechanism(results: Any, points: str | None = None, bars: str | None = None) 
                 line.remove()
         positions.append(_place(axes, joined, when, times, x, y, 0.1))
         clock.set_text(f"t = {when:.3g} {run.time_unit}")
+        return [*positions[0], clock]
 
     figure.frames, figure.show_frame = frames, show_frame
     return figure

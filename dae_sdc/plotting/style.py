@@ -70,7 +70,8 @@ class Picture(Figure):
     """A figure that needs no display, and shows itself in Jupyter."""
 
     frames: int = 0
-    show_frame: Callable[[int], object] = staticmethod(lambda number: None)
+    # Shows a frame and returns the artists that move.
+    show_frame: Callable[[int], list[Any]] = staticmethod(lambda number: [])
 
     def _repr_png_(self) -> bytes:
         file = io.BytesIO()
