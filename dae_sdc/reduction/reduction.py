@@ -17,6 +17,7 @@ from dae_sdc.expressions.graph import Graph
 from dae_sdc.model.model import Model
 from dae_sdc.model.problem import Shared
 from dae_sdc.model.sympy_input import TIME, Unknown, from_sympy, sympified
+from dae_sdc.reduction.code import LANGUAGES, Code
 from dae_sdc.reduction.factor import (
     LIMIT,
     Elimination,
@@ -159,6 +160,36 @@ class Reduction(Shared):
             reason, seconds = "pivots chosen at a point", time.perf_counter() - begin
             replace(self, system=system, reason=reason, seconds=seconds)  # which enters itself
         return self._pivoted[key]
+
+    def code(self, language: str = "python") -> str:
+        """The reduced system as source code that stands alone.
+
+        Its functions are those of the form: "residual" and "jacobian" of implicit ones, "rates" and
+        "algebraic" or "constraints" of the others, "invariants" with their derivatives, "project" onto them,
+        and "pivots", which must not be small.
+
+        Parameters
+        ----------
+        language : {"python", "numba", "c"}
+            Python for NumPy alone, or for numba alone, or C11.
+
+        Returns
+        -------
+        str
+            The code, with a header that says what it is and how it is called.
+
+        Raises
+        ------
+        InputError
+            If a parameter has no value, or for another language.
+
+        Examples
+        --------
+        >>> text = ds.reduce("pendulum", form="explicit").code("c")
+        """
+        if language not in LANGUAGES:
+            raise InputError(unknown("language", language, LANGUAGES))
+        return Code(self, language).text()
 
     # Description
 
