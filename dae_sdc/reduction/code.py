@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import keyword
 import math
 import re
 import textwrap
@@ -41,15 +40,6 @@ _CHOSEN: Final = {
     True: "The pivots suit the start values, and other points where none of 'pivots' is below 0.1.",
     False: "The dummy derivatives suit the start values; elsewhere others may have to be chosen.",
 }
-# What no unknown or parameter is called, besides the words of the templates.
-_KEYWORDS: Final = frozenset(
-    [
-        *("auto", "case", "char", "const", "default", "do", "double", "enum", "extern", "float", "goto"),
-        *("inline", "int", "long", "register", "restrict", "short", "signed", "sizeof", "static", "struct"),
-        *("switch", "typedef", "union", "unsigned", "void", "volatile", "numba", "t", "u", "du", "c", "par"),
-        *(*keyword.kwlist, *map(str.lower, Op.__members__)),
-    ]
-)
 _CALL: Final = re.compile(r"(\w+)\(")
 
 
@@ -157,16 +147,11 @@ class Code:
         places = itertools.count(len(self.values))
         self.weights = {graph.parameter(next(places)): graph.constant(weight) for weight in weights}
         self.routines = routines_of(reduction, self.assembled)
-        parts = [
-            self.language["routine"],
-            *([] if self.language["structure"] else [self.language["projection"]]),
-        ]
-        words = {
-            *_KEYWORDS,
-            *re.findall(r"\w+", " ".join(parts)),
-            *(routine.name for routine in self.routines),
-        }
-        words |= set(_CALL.findall(" ".join([*self.language["helpers"], self.language["projection"]])))
+        texts = [self.language["routine"], self.language["projection"], *self.language["helpers"]]
+        # Parameters are names in the projection where they are no structure.
+        read = " ".join([self.language["reserved"], *texts[: 1 if self.language["structure"] else 2]])
+        words = {*re.findall(r"\w+", read), *_CALL.findall(" ".join(texts)), *map(str.lower, Op.__members__)}
+        words |= {routine.name for routine in self.routines}
         self.model = _identifiers([reduction.name], words)[reduction.name]
         self.names = _identifiers([*form.names, *self.values], words)
 
