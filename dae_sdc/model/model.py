@@ -263,12 +263,11 @@ class Equations:
 
     def texts(self, nodes: Sequence[int]) -> list[str]:
         """Nodes of the graph as texts."""
-        parameters = [*self.parameters_by_name]
 
         def name(leaf: Leaf) -> str:
             if leaf.kind == "u":
                 return name_of(self.names[leaf.index], leaf.order)
-            return parameters[leaf.index] if leaf.kind == "p" else leaf.kind
+            return self.parameter_names[leaf.index] if leaf.kind == "p" else leaf.kind
 
         return [*map(Writer(self.graph, name).text, nodes)]
 

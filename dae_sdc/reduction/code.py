@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -22,9 +22,6 @@ from dae_sdc.expressions.source import Language, Writer, parts_to_name
 from dae_sdc.model.problem import jacobian_outputs
 from dae_sdc.reduction.problem import Assembled
 from dae_sdc.reduction.separate import Separated
-
-if TYPE_CHECKING:
-    from dae_sdc.reduction.reduction import Reduction
 
 _DIRECTORY: Final = Path(__file__).parent / "languages"
 LANGUAGES: Final = tuple(sorted((path.stem for path in _DIRECTORY.glob("*.toml")), reverse=True))
@@ -69,7 +66,7 @@ class Routine(NamedTuple):
     solved: dict[int, int] = {}  # Nodes for unknowns that are calculated and not read, by their places in u.
 
 
-def routines_of(reduction: Reduction, assembled: Assembled) -> list[Routine]:
+def routines_of(reduction: Any, assembled: Assembled) -> list[Routine]:
     """The functions of a form."""
     form, graph, goal, system = assembled.form, assembled.graph, reduction.goal, reduction.system
     n, n_diff, rows, held = len(form.states), form.n_diff, assembled.rows, assembled.held
@@ -136,7 +133,8 @@ def _relative_pivots(assembled: Assembled) -> list[int]:
 class Code:
     """A reduced system in a language."""
 
-    def __init__(self, reduction: Reduction, name: str) -> None:
+    # The reduction is a :class:`~dae_sdc.reduction.reduction.Reduction`, whose file imports this one.
+    def __init__(self, reduction: Any, name: str) -> None:
         self.reduction, self.assembled, self.language = reduction, reduction.assembled(), language(name)
         problem, graph, form = reduction.problem(), self.assembled.graph, self.assembled.form
         self.start = np.nan_to_num(problem.start_values).tolist()
