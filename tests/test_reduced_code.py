@@ -404,5 +404,9 @@ def test_the_command_writes_code(tmp_path: Path, capsys: pytest.CaptureFixture[s
         assert place.read_text().startswith(f"{begin}" + ("\n" if begin == "/*" else "") + "pendulum: ")
         assert f"wrote {place}" in capsys.readouterr().out
     assert "@numba.njit" in (tmp_path / "q.py").read_text()
-    for arguments in (["pendulum", "--code", "p.f"], ["pendul*", "--code", "p.c"]):
+    for arguments in (
+        ["pendulum", "--code", "p.f"],
+        ["pendulum", "--code", "p"],
+        ["pendul*", "--code", "p.c"],
+    ):
         assert main(["reduce", *arguments]) == 2

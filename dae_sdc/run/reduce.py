@@ -129,10 +129,10 @@ def main(args: argparse.Namespace) -> int:
                 print(f"  {name}: {expression}")
             if reduction.veil_expressions:
                 print("\nveils", *(f"  {symbol} = {e}" for symbol, e in reduction.veil_expressions), sep="\n")
-        if args.code:
+        if args.code is not None:
             _write_code(reduction, args.code, args.language)
         return 0
-    if args.equations or args.code:
+    if args.equations or args.code is not None:
         raise InputError("--equations and --code are of one model; name one, or leave them away")
     models = (model_of(name, params, args.simplify) for name in each(names, "model", args.progress))
     print(aligned([_HEADS, *(_row(reduce(model, **given)) for model in models)], gap="  "))
@@ -141,10 +141,10 @@ def main(args: argparse.Namespace) -> int:
 
 def _write_code(reduction: Reduction, place: str, name: str | None) -> None:
     """Write the code of a reduced system to a file, in a language that its name tells if none is chosen."""
-    by_suffix = {language(one)["suffix"]: one for one in LANGUAGES}
+    by_suffix = {language(one)["suffix"]: one for one in LANGUAGES if language(one)["suffix"]}
     name = name or by_suffix.get(Path(place).suffix)
-    if not name:
-        raise InputError(f"{place} tells no language; end it with {' or '.join(filter(None, by_suffix))}")
+    if name is None:
+        raise InputError(f"'{place}' tells no language; end it with {' or '.join(by_suffix)}")
     content = reduction.code(name).encode()
     with replacing(Path(place)) as (file,):
         file.write(content)
