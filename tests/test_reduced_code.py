@@ -295,19 +295,25 @@ def nearest(problem: Any, t: float, u: Vector) -> Vector:
 
 
 @with_compiler
-@pytest.mark.parametrize("name", ["car-axis", "pendulum", "pendula", "reissig", "torus-particle"])
+@pytest.mark.parametrize("name", sorted(MODELS))
 def test_a_projection_is_the_nearest_point_on_the_invariants(name: str, tmp_path: Path) -> None:
-    reduction = ds.reduce(name)
-    problem = reduction.problem()
+    reduction, problem = reduced(name, "implicit")
+    if not problem.invariant_names:
+        pytest.skip("no invariants")
     t = problem.interval[0]
     on = nearest(problem, t, np.nan_to_num(problem.start_values))
-    off = on + 1e-3 * np.random.default_rng(5).uniform(-1.0, 1.0, problem.n)
-    expected = nearest(problem, t, off)
-    sources = module_of(reduction.code()), module_of(reduction.code("numba")), OfC(reduction, tmp_path)
-    for code in sources:
+    sizes = 1.0 + np.abs(on)
+    off = on + 1e-4 * sizes * np.random.default_rng(1).uniform(-1.0, 1.0, problem.n)
+    codes = [module_of(reduction.code()), OfC(reduction, tmp_path)]
+    codes += [module_of(reduction.code("numba"))] if name == "pendulum" else []
+    for code in codes:
+        if name == "equal-bar-slider-crank":  # which starts where two of its motions meet
+            with pytest.raises(ArithmeticError):
+                code.project(t, off)
+            continue
         found = code.project(t, off)
-        assert np.abs(found - expected).max() < 1e-9 * (1.0 + np.abs(on).max())
-        assert code.project(t, found) == pytest.approx(found, rel=1e-12, abs=1e-12)
+        assert (np.abs(found - nearest(problem, t, off)) < 1e-8 * sizes).all()
+        assert code.project(t, found) == pytest.approx(found, rel=1e-11, abs=1e-11)
 
 
 @with_compiler
