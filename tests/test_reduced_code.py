@@ -129,9 +129,14 @@ class Matrices:
             assert not (differences > TOLERANCE * sizes).any()
 
 
-def agree(values: Vector, expected: Vector, scale: Vector) -> bool:
-    """Compare values; whether all are numbers."""
+def agree(values: Vector, expected: Vector, scale: Vector, program: Any, *arguments: Any) -> bool:
+    """Compare values; whether all are numbers.
+
+    Where terms cancel, of which the scale knows nothing, it is the sizes of the terms of the program.
+    """
     sound = np.isfinite(expected) & np.isfinite(scale)
+    if not (np.abs(values - expected) <= TOLERANCE * scale)[sound].all():
+        scale = np.maximum(scale, program.sizes.evaluate(program.sizes.arguments(*arguments)))
     assert (np.abs(values - expected) <= TOLERANCE * scale)[sound].all()
     return bool(sound.all())
 
@@ -169,13 +174,14 @@ def compare(code: Any, reduction: Any, problem: Any) -> int:
         scale += np.abs(np.array(near) - values).max(axis=0) / ROUNDING
         if explicit:  # and by the rounding of the algebraic unknowns
             scale += by_state[:, n_diff:] @ scale[n_diff:]
-        sound = agree(left, values, scale)
+        sound = agree(left, values, scale, form.residual, t, u, du, p)
         if k:
             values = code.invariants(t, u)
             found = slopes.add(
                 (t, u, (), p), code.invariants_jacobian(t, u), problem.invariants_jacobian(u, t)
             )
-            sound &= agree(values, problem.invariants(u, t), np.abs(values) + np.abs(found) @ np.abs(u))
+            scale, program = np.abs(values) + np.abs(found) @ np.abs(u), assembled.programs[0]
+            sound &= agree(values, problem.invariants(u, t), scale, program, t, u, (), p)
         if assembled.rivals:
             watched = problem._values(assembled.watch, u, t, assembled.watched)
             if np.isfinite(watched).all():
