@@ -284,13 +284,13 @@ def test_a_run_walks_the_stages_of_the_page_in_their_order() -> None:
 
 
 BUDGETS = {
-    "run": 13_207,
-    "sweepers": 10_943,
+    "run": 13_206,
+    "sweepers": 10_942,
     "problems": 6_915,
-    "dae": 8_152,
+    "dae": 8_155,
     "initial": 5_458,
     "model": 5_915,
-    "control": 5_274,
+    "control": 5_272,
     "constrained": 3_672,
     "structure": 2_992,
     "modelica": 3_920,
