@@ -491,6 +491,29 @@ def test_a_q_delta_of_ones_own_is_that_of_all_sweeps(name: str, backend: str) ->
     assert ends[0] == ends[1] == ends[2]
 
 
+def test_a_q_delta_that_is_registered_later_than_pysdc_was_imported_may_change_from_sweep_to_sweep(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = []
+
+    class Late(QDELTA_GENERATORS["LU"]):  # type: ignore[misc]
+        """LU, with a look at which sweep it is for."""
+
+        _K_DEPENDENT = True
+
+        def computeQDelta(self, k: int | None = None) -> Any:
+            asked.append(k)
+            return super().computeQDelta(k)
+
+    monkeypatch.setitem(QDELTA_GENERATORS, "LATE", Late)
+    ends = [
+        run(ds.SimpleDAE, ds.SemiImplicitDAE, 0.0, 0.2, 0.1, sweeper_params={"QI": name})[1]
+        for name in ("LU", "LATE")
+    ]
+    np.testing.assert_array_equal(*ends)
+    assert {1, 2, 3} <= set(asked)
+
+
 def test_a_q_delta_that_is_changed_by_a_subclass_changes_from_sweep_to_sweep_as_its_generator_does() -> None:
     class Reversed(ds.SemiImplicitDAE):
         """Takes the coefficients of the last sweeps first."""

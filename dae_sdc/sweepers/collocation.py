@@ -120,9 +120,8 @@ def check_shape(coll: CollBase, name: str, matrix: Vector) -> None:
 def stiff_limit(coll: CollBase, qdelta: Callable[[int], Vector]) -> float:
     """Contraction per sweep of unknowns fixed by constraints, dt to 0: the radius of I - Q_Delta^{-1} Q."""
     # Without the row and column of a node at the start; coefficients that change with the sweep have settled.
-    settled = coll.num_nodes + 3
     first = 1 if coll.left_is_node else 0
-    delta = qdelta(settled)[first:, first:]
+    delta = qdelta(coll.num_nodes + 3)[first:, first:]
     if not np.diagonal(delta).all():
         return float("inf")
     matrix = np.eye(len(delta)) - np.linalg.solve(delta, coll.Qmat[1 + first :, 1 + first :])

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-from pySDC.core.sweeper import Sweeper
+from pySDC.core.sweeper import QDELTA_GENERATORS_ALIASES, Sweeper
 
 from dae_sdc.dae.adapter import adapt_level
 from dae_sdc.dae.jacobian import NOISE_LIMIT
@@ -43,7 +43,6 @@ from dae_sdc.sweepers.tolerance import Outcome, Tolerance, Weights
 BACKENDS = ("compiled", "numpy")  # Names of the kinds of code that can solve at the nodes.
 # Every sweeper by its name.
 SWEEPERS: Registry[type[Sweeper]] = Registry("sweeper", "dae_sdc.sweepers", "dae_sdc.constrained")
-
 
 # Most unknowns of equations in Python that are called back: their matrices are dense.
 MOST_CALLED_BACK = 100
@@ -151,7 +150,9 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
     def buildGenerator(self, qdType: str) -> Any:
         """The generator of a Q_Delta of qmat, refused where no sweep can go by it."""
         qdelta_matrix(self.coll, qdType)
-        return qdelta_generator(self.coll, qdType)
+        generator = qdelta_generator(self.coll, qdType)
+        QDELTA_GENERATORS_ALIASES.setdefault(type(generator), set()).add(qdType)  # if newer than pySDC's list
+        return generator
 
     def _qdelta(self, sweep: int) -> Vector:
         with QMAT, filtering("ignore"):
