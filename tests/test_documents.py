@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from qmat.qdelta import QDELTA_GENERATORS
 
 import benchmarks.__main__ as benchmarks
 from benchmarks.study import STUDIES
@@ -169,11 +170,14 @@ def namespace(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, object]]:
         if isinstance(value, Registry)
     }
     kept = [(registry, dict(registry.items())) for registry in registries.values()]
+    of_qmat = dict(QDELTA_GENERATORS)
     module = types.ModuleType("page")
     monkeypatch.setitem(sys.modules, "page", module)
     yield vars(module)
     for registry, entries in kept:
         registry._entries = entries
+    QDELTA_GENERATORS.clear()
+    QDELTA_GENERATORS.update(of_qmat)
 
 
 @pytest.mark.parametrize("page", PAGES)
