@@ -528,6 +528,27 @@ def test_models_say_what_they_are(name: str) -> None:
     assert all(parameter.value is not None for parameter in model.parameters_by_name.values())
 
 
+@pytest.mark.parametrize("name", list(MODELS))
+def test_ranks_of_the_library_are_those_on_solutions(name: str) -> None:
+    assert [text for text in ds.structure(name).warnings if "no point" in text] == []
+
+
+@pytest.mark.parametrize("slope", [1e1, 1e3, 1e5, 1e7])
+def test_a_steep_table_is_evaluated_where_the_stage_before_it_says(slope: float) -> None:
+    """A damper whose coefficient has kinks at two lengths, which are copies of a place; index 2."""
+    m = ds.Model("damper")
+    s, v, x, length, rate, coefficient, force = m.variables("s v x length rate coefficient force")
+    table = sympy.Piecewise(
+        (9 * slope / 10 - 5 * length * slope, length < sympy.Rational(1, 10)),
+        (slope / 5 + 2 * length * slope, True),
+    )
+    m.equations(m.der(s) - v, m.der(v) + force - 1, x - s, length - x, rate - m.der(length))
+    m.equations(coefficient - table, force - coefficient * rate * sympy.exp(-(rate**2)))
+    found = ds.structure(m)
+    assert found.warnings == ()
+    assert (found.index, found.differentiation_index, found.true_dof) == (2, 2, 2)
+
+
 def starts(model: Model) -> dict[str, float]:
     variables = model.variables_by_name.items()
     return {name + "'" * k: value for name, variable in variables for k, value in variable.start.items()}

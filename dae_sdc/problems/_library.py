@@ -24,6 +24,13 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError, ReferenceRangeError
 
+TEST_SET = "F. Mazzia, C. Magherini: Test Set for IVP Solvers, release 2.4, 2008"
+HAIRER_WANNER = "E. Hairer, G. Wanner: Solving Ordinary Differential Equations II, 2nd edition, Springer 1996"
+HAIRER_LUBICH_ROCHE = (
+    "E. Hairer, C. Lubich, M. Roche: The Numerical Solution of Differential-Algebraic Systems by Runge-Kutta "
+    "Methods, Lecture Notes in Mathematics 1409, Springer 1989"
+)
+
 WIDTH = 106  # Largest length of a line of a documented parameter.
 TIMES_OF_START = 1e-9  # Distance from 0 up to which a time counts as the start.
 
@@ -105,7 +112,7 @@ class LibraryProblem(ProblemDAE):
             table = [inspect.Parameter(k, kind, default=one.default) for k, one in cls.parameters.items()]
             settings = inspect.Parameter("settings", inspect.Parameter.VAR_KEYWORD)
             cls.__signature__ = cls._signature = inspect.Signature([*table, settings])
-            cls.__doc__ = _documented(cls.__doc__ or "", cls.parameters)
+            cls.__doc__ = with_reference(_documented(cls.__doc__ or "", cls.parameters), cls.reference)
         elif "__init__" in own:  # a class of a user with parameters outside the table
             given = inspect.signature(own["__init__"]).parameters
             cls.__signature__ = inspect.Signature(list(given.values())[1:])
@@ -160,6 +167,13 @@ class LibraryProblem(ProblemDAE):
     def kernel_parameters(self) -> npt.ArrayLike:
         """Values of the parameters with a unit other than "none", in the order of the table."""
         return [getattr(self, name) for name, entry in self.parameters.items() if entry.unit != "none"]
+
+
+def with_reference(text: str, reference: str) -> str:
+    """A docstring with the citation of its equations as its last section."""
+    section = textwrap.wrap(f"{reference}.", WIDTH, break_on_hyphens=False) if reference else ()
+    lines = [inspect.cleandoc(text), "", "References", "----------", *section]
+    return textwrap.indent("\n".join(lines), "    ").lstrip(" ") + "\n    " if section else text
 
 
 def _documented(text: str, parameters: Mapping[str, Parameter]) -> str:
