@@ -70,7 +70,7 @@ SEARCH_WORDS = {
 
 
 def setup(app: Any) -> None:
-    """Date measured tables, let links to files lead to the pages of these, and enter the words of the index."""
+    """Date measured tables, let links to files lead to their pages, and enter the words of the index."""
 
     def complete(app: Any, page: str, source: list[str]) -> None:
         source[0] = dates.dated(Path(__file__).with_name(f"{page}.md"), source[0], f"dae_sdc {release}")
