@@ -53,6 +53,7 @@ MOST_WORK = 20_000_000
 LARGEST_CHECKED = 400  # Number of unknowns up to which singular values are looked at for that.
 MOST_KEPT = 16  # Largest number of structures that are kept.
 _MOST_LINES = 40  # Largest number of equations, blocks or stages that are printed.
+_MOST_OF_SERIES = 200  # Unknowns times terms of series, 0.3 s of them, up to which that index is printed.
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,13 +144,18 @@ class Structure:
         """Number of free initial values, by the derivative array; None if not known."""
         return None if self.differentiation is None else self.differentiation.dof
 
+    @property
+    def _terms(self) -> int:
+        """Terms of series of time that tell the tractability index, if it is the differentiation index."""
+        return 4 if self.differentiation_index is None else self.differentiation_index + 1
+
     @cached_property
     def tractability(self) -> Tractability | None:
         """Tractability index with its ranks, found when it is asked for; None where it is not known."""
         if self.equations is None:
             return None
         with suppress(NoValueError):
-            return tractability(*self.equations, highest_orders(self.signature))
+            return tractability(*self.equations, highest_orders(self.signature), self._terms)
         return None
 
     @property
@@ -225,7 +231,8 @@ class Structure:
                 known.append(f"true degrees of freedom {self.true_dof}")
         elif self.test is not None and self.differentiation is None:
             known.append("differentiation index not looked for")
-        if self.size <= _MOST_LINES and self.tractability is not None:
+        quick = self._terms * sum(highest_orders(self.signature)) <= _MOST_OF_SERIES
+        if quick and self.tractability is not None:
             known.append(f"tractability index {self.tractability.index}")
         more = self.size - _MOST_LINES
         lines = [

@@ -136,8 +136,7 @@ def solve(
         if slow > MOST_SLOW_STEPS:
             return None
         for attempt in range(12):
-            # First the step without damping, which is taken if it halves the residual, or where values are
-            # held: explicit equations with kinks then hold one after the other, by full steps alone.
+            # First the step without damping, which is taken if it halves the residual or values are held.
             damping = factor * min(before, before**2) if attempt else 0.0
             wanted = (np.inf if held else 0.5 * before) if not attempt else before
             change = least.solve(-residual, damping) if damping else step

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from dae_sdc.expressions.graph import Graph
 
 Series = Any  # Matrices that are truncated series of time: numbers of the finite field, shape (terms, m, n).
-# Terms of the first attempt; each derivative takes one. Every further attempt has twice as many.
-FIRST_TERMS = 4
 
 
 @dataclass(frozen=True)
@@ -26,8 +24,7 @@ class Tractability:
     """Tractability index of a linear DAE, or of one linearised along a curve, in its form of first order."""
 
     index: int | None  # None where no projectors are admissible: the DAE is not regular.
-    # Ranks of the matrix functions up to the first regular one, whose number is the index.
-    ranks: tuple[int, ...]
+    ranks: tuple[int, ...]  # Ranks of the matrix functions up to the first regular one.
     size: int  # Number of unknowns of the form of first order.
 
     @property
@@ -36,7 +33,7 @@ class Tractability:
         return None if self.index is None else self.size - sum(self.size - rank for rank in self.ranks)
 
 
-def tractability(graph: Graph, roots: Sequence[int], highest: Sequence[int]) -> Tractability:
+def tractability(graph: Graph, roots: Sequence[int], highest: Sequence[int], terms: int) -> Tractability:
     r"""The tractability index of equations in unknowns of these highest orders of derivative, at least 1.
 
     In the form of first order, :math:`E x' + F x = q`, with a projector :math:`Q_i` onto the kernel of
@@ -47,13 +44,13 @@ def tractability(graph: Graph, roots: Sequence[int], highest: Sequence[int]) -> 
         G_{i+1} = G_i + B_i Q_i, \quad B_0 = F - E P_0', \quad
         B_{i+1} = B_i P_i - G_{i+1} P_0 \Pi_{i+1}' \Pi_i .
 
-    Ranks are exact, at a random time, and for nonlinear equations along a random curve.
+    Ranks are exact, at a random time, for nonlinear equations along a random curve. Series begin with so many
+    ``terms``, of which each derivative takes one, and have twice as many where these are too few.
 
     References
     ----------
     R. Lamour, R. März, C. Tischendorf: Differential-Algebraic Equations: A Projector Based Analysis (2013).
     """
-    terms = FIRST_TERMS
     while (found := _sequence(*_first_order(graph, roots, highest, terms))) is None:
         terms *= 2
     return found
@@ -69,11 +66,10 @@ def _first_order(
     for at, slopes in enumerate(residues(graph, [(root, k) for k in range(terms) for root in roots])):
         k, i = divmod(at, len(roots))
         for j, m in ((j, m) for j, most in enumerate(highest) for m in range(most + 1)):
-            # By Leibniz' rule this slope of a derivative has slopes by lower derivatives among its terms.
+            # By Leibniz' rule this slope has slopes by lower derivatives among its terms.
             lower = sum(parts[r] * other[k - r, i, first[j] + m - r] for r in range(1, min(k, m) + 1))
             matrix, column = (leading, m - 1) if m == highest[j] else (other, m)
             matrix[k, i, first[j] + column] = (slopes.get((j, m), 0) * parts[k] - lower) % PRIME
-    # Each unknown but the last of a chain of derivatives has the next one as its derivative.
     chains = [first[j] + m for j, most in enumerate(highest) for m in range(most - 1)]
     for row, column in enumerate(chains, start=len(roots)):
         leading[0, row, column], other[0, row, column + 1] = 1, PRIME - 1
