@@ -327,6 +327,8 @@ class StateSpace(NamedTuple):
 class LinearSystem:
     r"""The linear system that a DAE is near a state, in deviations from it.
 
+    Returned by :func:`linearize`, whose example shows it.
+
     .. math::
         E x' = A x + B v, \qquad y = C x + D v
 
@@ -352,15 +354,6 @@ class LinearSystem:
         The minimal form.
     remarks : tuple of str
         What else is to be known.
-
-    Examples
-    --------
-    >>> m = ds.Model("oscillator")
-    >>> x, v = m.variables("x v", start=[0.0, 0.0])
-    >>> m.equations(m.der(x) - v, m.der(v) + 4 * x)
-    >>> system = ds.linearize(m)
-    >>> system.index, np.sort(np.abs(system.poles)).round(9)
-    (0, array([2., 2.]))
     """
 
     title: str

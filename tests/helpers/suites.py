@@ -23,6 +23,10 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
             "docs/tutorial_c*",
             "docs/tutorial_mod*",
         ),
+        "test_the_tables_of_models_have_the_sizes_that_the_program_finds": (
+            "!charges-on-sphere, 20",
+            "!op-amp-cascade*",
+        ),
     },
     # How many of the others, or which.
     "test_adaptive.py": {
