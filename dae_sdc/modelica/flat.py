@@ -13,6 +13,7 @@ import sympy
 from dae_sdc.dae.branches import INITIAL
 from dae_sdc.model.sympy_input import Unknown
 from dae_sdc.modelica import arithmetic, syntax
+from dae_sdc.modelica.algorithms import results
 from dae_sdc.modelica.arithmetic import MOST_ELEMENTS, Value, choice, elements, is_condition, minus, plus
 from dae_sdc.modelica.library import Basic, Bound, Change, Instance, Library, Member, Scope, Variable
 from dae_sdc.modelica.syntax import ClassDefinition, Equal, Equation, Expression, IfEquation, similar
@@ -65,7 +66,7 @@ def vanishing(values: Values, equation: Equal | IfEquation, scope: Scope) -> Ite
     """The expressions that vanish by an equation, those of an if-equation with its choice inside them."""
     where = scope.instance.shown if scope.instance is not None else ""
     if isinstance(equation, Equal):
-        left, right = values.value(equation.left, scope), values.value(equation.right, scope)
+        left, right = sides(values, equation, scope)
         for difference in _differences(values, left, right, equation):
             yield Vanishing(equation.at, values.check(difference, equation.at), where, equation.note)
         return
@@ -89,6 +90,18 @@ def vanishing(values: Values, equation: Equal | IfEquation, scope: Scope) -> Ite
         *alternatives, last = (item.expression for item in items)
         pairs = zip((test for test, _ in branches), alternatives, strict=True)
         yield Vanishing(items[0].at, values.check(choice(list(pairs), last), equation.at), where)
+
+
+def sides(values: Values, equation: Equal, scope: Scope) -> tuple[Value, Value]:
+    """The values of both sides of an equation; of the results of a function those that are used."""
+    left = equation.left
+    if not isinstance(left, syntax.Results):
+        return values.value(left, scope), values.value(equation.right, scope)
+    if not isinstance(equation.right, syntax.Call):
+        values.fail(equation.at, "several variables equal the results of a function")
+    news = results(values, equation.right, scope)
+    pairs = [(item, new) for item, new in zip(left.items, news, strict=False) if not isinstance(item, syntax.Every)]
+    return [values.value(item, scope) for item, _ in pairs], [new for _, new in pairs]
 
 
 def _differences(values: Values, left: Value, right: Value, equation: Equal) -> Iterator[Any]:

@@ -298,18 +298,19 @@ class EquationParser(ExpressionParser):
         self.depth -= 1
 
 
-_KINDS: Final = ("model", "class", "block", "connector", "package", "type", "record", "function")
+MODELS: Final = ("model", "class", "block")
+CLASSES: Final = (*MODELS, "connector", "package", "type", "record", "function")
 _CLASS_PREFIXES: Final = ("encapsulated", "partial", "expandable", "pure", "impure", "operator")
 _SECTIONS: Final = tuple("equation initial algorithm public protected end annotation external".split())
-_READ_ANNOTATIONS: Final = ("experiment", "Documentation")
+READ_ANNOTATIONS: Final = ("experiment", "Documentation")
 
 
 def parse(source: syntax.Source) -> syntax.ClassDefinition:
     """The classes of a text, inside a class without a name."""
-    return _ClassParser(source).file()
+    return ClassParser(source).file()
 
 
-class _ClassParser(EquationParser):
+class ClassParser(EquationParser):
     """Parser of classes: declarations, sections and annotations."""
 
     def file(self) -> syntax.ClassDefinition:
@@ -323,7 +324,7 @@ class _ClassParser(EquationParser):
         while self.now.kind != "end":
             self.takes("final")
             self.refuse()
-            if self.now.text not in (*_KINDS, *_CLASS_PREFIXES):
+            if self.now.text not in (*CLASSES, *_CLASS_PREFIXES):
                 self.fail(f"a class is missing before {shown(self.now)}; write model NAME ... end NAME;")
             self._enter(root, self._class())
             self.need(";", "behind the end of a class")
@@ -344,7 +345,7 @@ class _ClassParser(EquationParser):
             self.refuse()
             partial = self.take().text == "partial" or partial
         token = self.take()
-        if token.text not in _KINDS:
+        if token.text not in CLASSES:
             self.fail(f"a class, such as model, is missing before {shown(token)}", token.at)
         if self.now.text == "extends":
             self.fail("a class that extends itself is not understood; write extends BASE; in a new class")
@@ -357,7 +358,7 @@ class _ClassParser(EquationParser):
                 flow, causality = flow or word == "flow", causality if word == "flow" else word
             self.refuse()
             base, sizes = self._type()
-            definition.short = syntax.Extends(at, base, self._modifications(), causality, flow, sizes)
+            definition.short = syntax.Extends(at, base, self.modifications(), causality, flow, sizes)
             definition.description = self.note()
             self._annotation(definition)
         else:
@@ -453,7 +454,7 @@ class _ClassParser(EquationParser):
                 self.note()
                 definition.imports.append(syntax.Import(at, name, alias))
             elif self.takes("extends"):
-                definition.elements.append(syntax.Extends(at, self.name(), self._modifications()))
+                definition.elements.append(syntax.Extends(at, self.name(), self.modifications()))
                 self.skip_annotation()
             else:
                 self._element(definition)
@@ -462,7 +463,7 @@ class _ClassParser(EquationParser):
     def _element(self, definition: syntax.ClassDefinition) -> None:
         """Parse a class in a class, or components of one type."""
         final = self.takes("final")
-        if self.now.kind == "word" and self.now.text in (*_KINDS, *_CLASS_PREFIXES):
+        if self.now.kind == "word" and self.now.text in (*CLASSES, *_CLASS_PREFIXES):
             self._enter(definition, self._class())
             return
         flow, variability, causality = False, "", ""
@@ -520,7 +521,7 @@ class _ClassParser(EquationParser):
 
     def _modification(self) -> syntax.Modification | None:
         """The modification after the name of a component: modifications of its parts, and a value."""
-        at, modification = self.now.at, self._modifications()
+        at, modification = self.now.at, self.modifications()
         if self.now.text == ":=":
             self.fail(":= in a declaration; write =")
         if self.takes("="):
@@ -528,7 +529,7 @@ class _ClassParser(EquationParser):
             modification.value = self.expression()
         return modification
 
-    def _modifications(self) -> syntax.Modification | None:
+    def modifications(self) -> syntax.Modification | None:
         """The modifications in the brackets that are next; None if there are no brackets."""
         if self.now.text != "(":
             return None
@@ -562,7 +563,7 @@ class _ClassParser(EquationParser):
         for at in words:
             text = self.tokens[at].text
             depth += (text in ("(", "[", "{")) - (text in (")", "]", "}"))
-            if depth == 1 and text in _READ_ANNOTATIONS and self.tokens[at + 1].text == "(":
+            if depth == 1 and text in READ_ANNOTATIONS and self.tokens[at + 1].text == "(":
                 self.p = at + 1
-                definition.annotations[text] = self._modifications() or syntax.Modification(at)
+                definition.annotations[text] = self.modifications() or syntax.Modification(at)
         self.p = end

@@ -13,6 +13,7 @@ from dae_sdc.expressions.dag import Leaf
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.model.sympy_input import TIME, Unknown, as_text, from_sympy, homotopy, to_sympy
 from dae_sdc.modelica import arithmetic, syntax
+from dae_sdc.modelica.algorithms import chosen, results
 from dae_sdc.modelica.arithmetic import Value
 from dae_sdc.modelica.library import Scope, Variable
 from dae_sdc.modelica.syntax import Call, Operation, Precedence, similar
@@ -109,28 +110,7 @@ _OPERATIONS: Final[dict[Precedence, Rule]] = {
 def _if(values: Values, item: syntax.If, scope: Scope) -> Value:
     kept, other = values.branches(item.branches, item.other, scope)
     branches = [(test, values.value(part, scope), part.at) for test, part in [*kept, (sympy.true, other)]]
-    return _chosen(values, branches, item.at)
-
-
-def _chosen(values: Values, branches: list[tuple[Any, Value, int]], at: int) -> Value:
-    """The value of the first branch whose condition holds, element by element."""
-    first, *others = (value for _, value, _ in branches)
-    if not others:
-        return first
-    if isinstance(first, list):
-        if not all(isinstance(value, list) and len(value) == len(first) for value in others):
-            values.fail(at, "the choices are arrays of different sizes")
-        return [
-            _chosen(values, [(test, value[k], where) for test, value, where in branches], at)
-            for k in range(len(first))
-        ]
-    if arithmetic.is_condition(first) and all(map(arithmetic.is_condition, others)):
-        holds = others[-1]
-        for test, value, _ in reversed(branches[:-1]):
-            holds = arithmetic.conditional(test, value, holds)
-        return holds
-    pairs = [(test, values.as_number(value, where)) for test, value, where in branches]
-    return arithmetic.choice(pairs[:-1], pairs[-1][1])
+    return chosen(values, branches, item.at)
 
 
 def _array(values: Values, item: syntax.Array, scope: Scope) -> Value:
@@ -160,7 +140,7 @@ def _call(values: Values, item: Call, scope: Scope) -> Value:
     if isinstance(function, syntax.ClassDefinition) and not function.built_in:
         if function.kind != "function":
             values.fail(item.at, f"{function.kind} {text} is called like a function")
-        return _called(values, function, item, scope)
+        return results(values, item, scope)[0]
     # x(t) is the unknown x.
     argument = item.arguments[0] if len(item.arguments) == 1 and not item.named else None
     of_time = isinstance(argument, syntax.Name) and str(argument) in ("t", "time")
@@ -225,49 +205,6 @@ def _derivative(values: Values, value: Value, order: int, at: int) -> Value:
     node = graph.total_derivative(from_sympy(graph, value, resolve), order)
     names = list(places)
     return values.check(to_sympy(graph, [node], symbol)[0], at)
-
-
-def _called(values: Values, function: syntax.ClassDefinition, item: Call, scope: Scope) -> Value:
-    """The value of a call of a function of the text, by carrying out its assignments in order."""
-    name = function.name
-    parts = [part for base in values.library.with_bases(function) for part in base.elements]
-    components = [part for part in parts if isinstance(part, syntax.Component)]
-    by_name = {component.name: component for component in components}
-    inputs, outputs = (
-        [component.name for component in components if component.causality == causality]
-        for causality in ("input", "output")
-    )
-    if len(outputs) != 1:
-        values.fail(item.at, f"function {name} has {len(outputs)} outputs; one is understood")
-    if len(item.arguments) > len(inputs):
-        values.fail(item.at, f"{name} takes {len(inputs)} arguments; got {len(item.arguments)}")
-    arguments = dict(zip(inputs, item.arguments, strict=False))
-    for word, argument in item.named.items():
-        if word in arguments or word not in inputs:
-            hint = similar(word, inputs)
-            values.fail(item.at, f"{name} takes no argument {word}, or has it already{hint}")
-        arguments[word] = argument
-    inside: dict[str, Value] = {}
-    inner = Scope(None, function, inside)
-    inside.update({word: values.value(arguments[word], scope) for word in inputs if word in arguments})
-    for component in components:
-        if component.name in inside:
-            continue
-        if component.modification is not None and component.modification.value is not None:
-            inside[component.name] = values.value(component.modification.value, inner)
-        elif component.causality == "input":
-            values.fail(item.at, f"{name} needs a value of {component.name}")
-    for statement in function.statements:
-        target, subscripts = statement.name.parts[0]
-        if len(statement.name.parts) > 1 or subscripts or target not in by_name:
-            values.fail(statement.at, f"{statement.name} is no variable of function {name}")
-        if by_name[target].causality == "input":
-            values.fail(statement.at, f"{target} is an input of function {name}; it cannot be assigned")
-        inside[target] = values.value(statement.value, inner)
-        values.check(inside[target], statement.at)
-    if outputs[0] not in inside:
-        values.fail(function.at, f"function {name} gives {outputs[0]} no value; add an algorithm")
-    return inside[outputs[0]]
 
 
 # Functions with special rules
@@ -448,4 +385,7 @@ RULES: Final[Mapping[type, Rule]] = {
     syntax.Range: lambda values, item, scope: [sympy.Integer(k) for k in values.range(item, scope)],
     syntax.Array: _array,
     syntax.Matrix: _matrix,
+    syntax.Picked: lambda values, item, scope: values.picked(
+        values.value(item.base, scope), item.subscripts, scope, item
+    ),
 }

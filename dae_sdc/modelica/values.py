@@ -268,7 +268,7 @@ class Values:
             self.spend(math.prod(arithmetic.sizes(value)), name.at)
             if len(parts) > 1:
                 self.fail(name.at, f"{parts[0][0]} has no parts; write it without a dot")
-            return self._picked(value, parts[0][1], scope, name)
+            return self.picked(value, parts[0][1], scope, name)
         item = self.lookup(name, scope)
         if item is not None:
             return self.of_member(item, name)
@@ -277,7 +277,7 @@ class Values:
             return TIME
         constant = self.library.constant(words, scope.definition)
         if constant is not None:
-            return self._picked(self._constant(*constant), parts[-1][1], scope, name)
+            return self.picked(self._constant(*constant), parts[-1][1], scope, name)
         for *package, word in self.library.paths(words, scope.definition):
             if package == ["Modelica", "Constants"] and word in arithmetic.CONSTANTS:
                 return arithmetic.CONSTANTS[word]
@@ -310,7 +310,7 @@ class Values:
         for at, (word, subscripts) in enumerate(rest):
             if at:
                 item = self._part(item, word, name)
-            item = self._picked(item, subscripts, scope, name)
+            item = self.picked(item, subscripts, scope, name)
         return item
 
     def _part(self, item: Any, word: str, name: syntax.Name) -> Any:
@@ -323,8 +323,8 @@ class Values:
             self.fail(name.at, f"{item.shown or name} has no part {word}{hint}")
         return item.members[word]
 
-    def _picked(
-        self, item: Any, subscripts: Sequence[syntax.Expression], scope: Scope, name: syntax.Name
+    def picked(
+        self, item: Any, subscripts: Sequence[syntax.Expression], scope: Scope, name: syntax.Expression
     ) -> Any:
         """The element or elements of an array that subscripts select."""
         if not subscripts:
@@ -333,7 +333,7 @@ class Values:
             self.fail(name.at, f"{name} is no array, or has fewer sizes; remove the subscript")
         first, rest = subscripts[0], subscripts[1:]
         if isinstance(first, syntax.Every):
-            return [self._picked(element, rest, scope, name) for element in item]
+            return [self.picked(element, rest, scope, name) for element in item]
         if isinstance(first, syntax.Range):
             numbers: Sequence[int] = self.range(first, scope)
         else:
@@ -342,7 +342,7 @@ class Values:
         for k in numbers:
             if not 1 <= k <= len(item):
                 self.fail(name.at, f"{name} has elements 1 to {len(item)}; there is no element {k}")
-            elements.append(self._picked(item[k - 1], rest, scope, name))
+            elements.append(self.picked(item[k - 1], rest, scope, name))
         return elements if isinstance(first, syntax.Range) else elements[0]
 
     def of_member(self, item: Any, name: syntax.Name) -> Value:
