@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final
 
 import sympy
@@ -21,6 +22,11 @@ def chosen(values: Values, branches: list[tuple[Any, Value, int]], at: int) -> V
     first, *others = (value for _, value, _ in branches)
     if not others:
         return first
+    if isinstance(first, dict):
+        return {
+            word: chosen(values, [(test, value[word], where) for test, value, where in branches], at)
+            for word in first
+        }
     if isinstance(first, list):
         if not all(isinstance(value, list) and len(value) == len(first) for value in others):
             values.fail(at, "the choices are arrays of different sizes")
@@ -40,7 +46,7 @@ def chosen(values: Values, branches: list[tuple[Any, Value, int]], at: int) -> V
 def results(values: Values, call: Call, scope: Scope) -> list[Value]:
     """The results of a call of a function of the text, by carrying out its algorithm."""
     function = values.library.find(call.function, scope.definition)
-    if not isinstance(function, ClassDefinition) or function.kind != "function" or function.built_in:
+    if not isinstance(function, ClassDefinition) or function.built_in:
         values.fail(call.at, f"{call.function} is no function with several results")
     name = function.name
     parts = [part for base in values.library.with_bases(function) for part in base.elements]
@@ -49,6 +55,8 @@ def results(values: Values, call: Call, scope: Scope) -> list[Value]:
         [component.name for component in components if component.causality == causality]
         for causality in ("input", "output")
     )
+    if function.kind == "record":
+        inputs = [component.name for component in components]
     if function.external:
         values.fail(call.at, f"{name} is an external function, which is not called; write it in Modelica")
     if len(call.arguments) > len(inputs):
@@ -72,11 +80,88 @@ def results(values: Values, call: Call, scope: Scope) -> list[Value]:
         elif component.sizes and not any(isinstance(size, syntax.Every) for size in component.sizes):
             counts = [values.integer(size, inner, f"the size of {component.name}") for size in component.sizes]
             inside[component.name] = arithmetic.filled(NOTHING, counts) if min(counts) else []
-    carry_out(values, function.statements, inside, inner)
+    if function.kind == "record":
+        return [inside]
+    carry_out(values, [item for part in function.algorithms for item in part], inside, inner)
     for output in outputs:
-        if output not in inside or any(item is NOTHING for item in arithmetic.elements(inside[output])):
+        if output not in inside or any(map(_is_open, arithmetic.elements(inside[output]))):
             values.fail(function.at, f"function {name} gives {output} no value; add an algorithm")
     return [inside[output] for output in outputs]
+
+
+def _is_open(value: Value) -> bool:
+    """Whether a value depends on what has none."""
+    return isinstance(value, sympy.Basic) and value.has(NOTHING)
+
+
+def section(
+    values: Values, statements: Sequence[Statement], names: Sequence[str], scope: Scope
+) -> dict[str, Value]:
+    """The values of variables at the end of an algorithm of a model, which begins with their start values."""
+    inside: dict[str, Value] = {}
+    for name in names:
+        member = values.lookup(syntax.Name(0, [(name, [])]), scope)
+        inside[name] = arithmetic.mapped(partial(_begin, values), member)
+    before = dict(inside)
+    if word := carry_out(values, statements, inside, Scope(scope.instance, scope.definition, inside)):
+        values.fail(statements[0].at, f"{word} in a model is not understood; write it in a function")
+    for name in names:
+        if inside[name] is before[name] or any(map(_is_open, arithmetic.elements(inside[name]))):
+            values.fail(statements[0].at, f"the algorithm does not give {name} a value in all cases")
+    return inside
+
+
+def _begin(values: Values, variable: Any) -> Value:
+    """The value of a variable where an algorithm of a model begins."""
+    start = variable.attributes.get("start")
+    if variable.type != "Real":
+        return NOTHING
+    return sympy.S.Zero if start is None else values.bound(start)
+
+
+def assigned_in(statements: Sequence[Statement]) -> list[syntax.Name]:
+    """The names that statements assign, where they stand first."""
+    targets: dict[str, syntax.Name] = {}
+    for part in syntax.parts_of(list(statements)):
+        if isinstance(part, syntax.Assignment):
+            items = part.target.items if isinstance(part.target, syntax.Results) else [part.target]
+            targets |= {str(item): item for item in items if isinstance(item, syntax.Name)}
+    return [*targets.values()]
+
+
+def as_equations(statements: Sequence[Statement], assigned: set[str]) -> list[Any]:
+    """The equations that statements in a when-statement are; what is not yet assigned has its value before."""
+    own = {str(name) for name in assigned_in(statements)}
+    equations: list[Any] = []
+    for item in statements:
+        if isinstance(item, syntax.Assignment):
+            value = _before(item.value, own - assigned)
+            equations.append(syntax.Equal(item.at, item.target, value))
+            assigned |= {str(name) for name in assigned_in([item])}
+        elif isinstance(item, syntax.IfEquation):
+            branches = [
+                (_before(test, own - assigned), as_equations(body, set(assigned)))
+                for test, body in item.branches
+            ]
+            other = as_equations(item.other or [], set(assigned))
+            equations.append(syntax.IfEquation(item.at, branches, other))
+            assigned |= {str(name) for name in assigned_in([item])}
+        else:
+            equations.append(item)
+    return equations
+
+
+def _before(whole: Any, names: set[str]) -> Any:
+    """A part of the syntax tree in which ``pre`` stands around the names of some variables."""
+    if isinstance(whole, syntax.Name) and str(whole) in names:
+        return Call(whole.at, syntax.Name(whole.at, [("pre", [])]), [whole], {})
+    if isinstance(whole, Call) and str(whole.function) in ("pre", "edge", "change"):
+        return whole
+    if isinstance(whole, syntax.Part):
+        return type(whole)(**{name: _before(part, names) for name, part in vars(whole).items()})
+    if isinstance(whole, list | tuple):
+        return type(whole)(_before(part, names) for part in whole)
+    return {key: _before(part, names) for key, part in whole.items()} if isinstance(whole, dict) else whole
 
 
 def carry_out(
@@ -111,15 +196,17 @@ def _assign(values: Values, item: syntax.Assignment, inside: dict[str, Value], s
         if isinstance(target, syntax.Every):
             continue
         assert isinstance(target, syntax.Name)
-        word, subscripts = target.parts[0]
+        (word, subscripts), *fields = target.parts
+        if scope.instance is not None:
+            word, subscripts, fields = str(target), target.parts[-1][1], []
         components = scope.definition.elements if scope.instance is None else ()
         known = {part.name: part for part in components if isinstance(part, syntax.Component)}
-        if len(target.parts) > 1 or (scope.instance is None and word not in known):
+        if scope.instance is None and word not in known:
             values.fail(item.at, f"{target} is no variable of function {scope.definition.name}")
         if word in known and known[word].causality == "input":
             what = f"{word} is an input of function {scope.definition.name}"
             values.fail(item.at, f"{what}; it cannot be assigned")
-        inside[word] = _replaced(values, inside.get(word), subscripts, new, target, scope)
+        inside[word] = _replaced(values, inside.get(word), subscripts, fields, new, target, scope)
         for element in arithmetic.elements(inside[word]):
             values.check(element, item.at)
 
@@ -128,13 +215,18 @@ def _replaced(
     values: Values,
     old: Value,
     subscripts: Sequence[syntax.Expression],
+    fields: Sequence[tuple[str, list[syntax.Expression]]],
     new: Value,
     name: syntax.Name,
     scope: Scope,
 ) -> Value:
-    """An array with new values of the elements that subscripts select."""
-    if not subscripts:
+    """An array or a record with new values of the elements and fields that a name selects."""
+    if not subscripts and not fields:
         return new
+    if not subscripts:
+        (word, inner), *fields = fields
+        whole = old if isinstance(old, dict) else {}
+        return {**whole, word: _replaced(values, whole.get(word), inner, fields, new, name, scope)}
     if not isinstance(old, list):
         values.fail(name.at, f"{name} is no array of a size that is told; give it sizes")
     first, rest = subscripts[0], subscripts[1:]
@@ -146,12 +238,12 @@ def _replaced(
         places, new = [values.integer(first, scope, f"the subscript of {name}")], [new]
     if not isinstance(new, list) or len(new) != len(places):
         values.fail(name.at, f"{len(places)} elements of {name} get a value of another size")
-    whole = list(old)
+    array = list(old)
     for place, value in zip(places, new, strict=True):
         if not 1 <= place <= len(old):
             values.fail(name.at, f"{name} has elements 1 to {len(old)}; there is no element {place}")
-        whole[place - 1] = _replaced(values, old[place - 1], rest, value, name, scope)
-    return whole
+        array[place - 1] = _replaced(values, old[place - 1], rest, fields, value, name, scope)
+    return array
 
 
 def _choose(values: Values, item: syntax.IfEquation, inside: dict[str, Value], scope: Scope) -> str:

@@ -311,6 +311,8 @@ def scalar(value: Value) -> Any:
         if len(value) != 1:
             raise InputError(f"an array of {len(value)} where one number is expected; add a subscript")
         value = value[0]
+    if isinstance(value, dict):
+        raise InputError("a record where a number is expected; write one of its parts")
     if isinstance(value, str):
         raise InputError("a string where a number is expected")
     if is_condition(value):
@@ -334,9 +336,14 @@ def sizes(value: Value) -> list[int]:
     return counts
 
 
+def mapped(function: Callable[[Any], Any], whole: Any) -> Any:
+    """A function applied to every element of a list of lists."""
+    return [mapped(function, part) for part in whole] if isinstance(whole, list) else function(whole)
+
+
 def each(function: Callable[[Any], Any], value: Value) -> Value:
-    """A function applied to every element."""
-    return [each(function, part) for part in value] if isinstance(value, list) else function(scalar(value))
+    """A function applied to every element, which must be a number."""
+    return mapped(lambda element: function(scalar(element)), value)
 
 
 def add(terms: list[Value]) -> Value:

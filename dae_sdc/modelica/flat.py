@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import sympy
@@ -13,7 +13,7 @@ import sympy
 from dae_sdc.dae.branches import INITIAL
 from dae_sdc.model.sympy_input import Unknown
 from dae_sdc.modelica import arithmetic, syntax
-from dae_sdc.modelica.algorithms import results
+from dae_sdc.modelica.algorithms import as_equations, assigned_in, results, section
 from dae_sdc.modelica.arithmetic import MOST_ELEMENTS, Value, choice, elements, is_condition, minus, plus
 from dae_sdc.modelica.library import Basic, Bound, Change, Instance, Library, Member, Scope, Variable
 from dae_sdc.modelica.syntax import ClassDefinition, Equal, Equation, Expression, IfEquation, similar
@@ -105,7 +105,11 @@ def sides(values: Values, equation: Equal, scope: Scope) -> tuple[Value, Value]:
 
 
 def _differences(values: Values, left: Value, right: Value, equation: Equal) -> Iterator[Any]:
-    """Left minus right, element by element."""
+    """Left minus right, element by element, of records field by field."""
+    if isinstance(left, dict) and isinstance(right, dict) and left.keys() == right.keys():
+        for word in left:
+            yield from _differences(values, left[word], right[word], equation)
+        return
     if isinstance(left, list) != isinstance(right, list):
         values.fail(equation.at, "one side is an array, the other a number; both must have the same sizes")
     if isinstance(left, list):
@@ -138,7 +142,9 @@ def assigned_by(values: Values, equation: syntax.When, scope: Scope) -> Iterator
     for item in syntax.parts_of(equation.branches):
         if not isinstance(item, Equal) or item.reinit:
             continue
-        for target in elements(values.value(item.left, scope)):
+        left = item.left.items if isinstance(item.left, syntax.Results) else [item.left]
+        parts = [part for part in left if not isinstance(part, syntax.Every)]
+        for target in elements([values.value(part, scope) for part in parts]):
             unknown = unknown_of(target)
             if unknown is None or unknown.order:
                 values.fail(item.at, "a when-equation assigns variables; write x = VALUE")
@@ -161,7 +167,7 @@ def _changes(values: Values, equations: list[Equation], scope: Scope) -> tuple[d
                 options = zip((test for test, _ in tests), alternatives, strict=True)
                 pairs.append((target, choice(list(options), last)))
         elif isinstance(item, Equal):
-            targets, news = (elements(values.value(side, scope)) for side in (item.left, item.right))
+            targets, news = map(elements, sides(values, item, scope))
             if len(targets) != len(news):
                 values.fail(item.at, f"{len(targets)} variables get {len(news)} values; give each its own")
             numbers = [values.truth(value, item.at) for value in news]
@@ -590,6 +596,9 @@ class Flat:
         self.variables: list[Variable] = []  # Unknowns, parameters and constants.
         self._written: list[tuple[list[Equation], Scope]] = []
         self._initial: list[tuple[list[Equation], Scope]] = []
+        self._algorithms: list[tuple[list[syntax.Statement], Scope]] = []
+        # What algorithms compute: place in the text, variable, its value.
+        self._computed: list[tuple[int, Variable, Callable[[], Value]]] = []
         self._flows: list[Variable] = []
         self._tables: list[Vanishing] = []  # The equations of tables.
         self.reactions: list[Reaction] = []
@@ -604,6 +613,7 @@ class Flat:
             if variable.variability:
                 values.symbol(variable)
         written, initial = self._unrolled(self._written), self._unrolled(self._initial)
+        computed = [self._parted(*each, written) for each in self._algorithms]
         whens = [(item, scope) for item, scope in written if isinstance(item, syntax.When)]
         for when in whens:
             names = {*assigned_by(values, *when)}
@@ -619,7 +629,10 @@ class Flat:
         self._held: list[_Held] = []
         for variable in self.variables:
             if variable.value is not None and not variable.variability and variable.type != "Real":
-                self._define(variable, variable.value.expression, partial(values.bound, variable.value))
+                expression = variable.value.expression
+                self._define(variable, expression.at, expression, partial(values.bound, variable.value))
+        for each in computed:
+            self._compute(*each)
         written = [pair for pair in written if not self._defines(*pair)]
         connections.pass_on(lambda variable: variable.name in {*values.defined, *values.discrete})
         values.forget_unknowns()  # Conditions of if-equations were looked at before these had values.
@@ -628,6 +641,9 @@ class Flat:
             if isinstance(item, Equal | IfEquation):
                 self.equations += vanishing(values, item, scope)
             self._require_few(len(self.equations), item.at, "equations")
+        for at, variable, value in self._computed:
+            number = values.as_number(value(), at)
+            self.equations.append(Vanishing(at, plus([values.symbol(variable), minus(number)]), ""))
         self.equations += [*self._tables, *connections.equations(self._flows)]
         # Start values by the initial equations: place in the text, unknown or derivative, value.
         self.starts = [start for item in initial for start in starts(values, *item)]
@@ -667,18 +683,54 @@ class Flat:
 
         for place, variable in enumerate(variables):
             if not variable.variability:
-                self._define(variable, right, partial(value, place))
+                self._define(variable, right.at, right, partial(value, place))
         return True
 
-    def _define(self, variable: Variable, expression: Expression, value: Callable[[], Value]) -> None:
+    def _parted(
+        self, statements: list[syntax.Statement], scope: Scope, written: list[tuple[Single, Scope]]
+    ) -> tuple[list[syntax.Statement], Scope]:
+        """An algorithm without its when-statements and assertions, which are entered as equations."""
+        rest: list[syntax.Statement] = []
+        for item in statements:
+            if isinstance(item, syntax.When):
+                branches = [(test, as_equations(body, set())) for test, body in item.branches]
+                written.append((syntax.When(item.at, branches), scope))
+            elif isinstance(item, syntax.Assertion):
+                written.append((item, scope))
+            else:
+                rest.append(item)
+        return rest, scope
+
+    def _compute(self, statements: list[syntax.Statement], scope: Scope) -> None:
+        """Enter what an algorithm gives its variables, which is carried out when one of them is asked for."""
+        names = [str(name) for name in assigned_in(statements)]
+        outcome = cache(partial(section, self.values, statements, names, scope))
+
+        def value(name: str, place: int) -> Value:
+            return elements(outcome()[name])[place]
+
+        for target in assigned_in(statements):
+            member = self.values.lookup(syntax.Name(target.at, [(str(target), [])]), scope)
+            if member is None:
+                raise self.values.unknown(target, scope)
+            for place, variable in enumerate(elements(member)):
+                if not isinstance(variable, Variable) or variable.variability:
+                    self.fail(target.at, f"{target} cannot be assigned; assign variables")
+                given = partial(value, str(target), place)
+                if variable.type == "Real":
+                    self._computed.append((target.at, variable, given))
+                else:
+                    self._define(variable, target.at, statements, given)
+
+    def _define(self, variable: Variable, at: int, written: Any, value: Callable[[], Value]) -> None:
         if variable.name in self.values.defined or variable.name in self.values.discrete:
-            self.fail(expression.at, f"{variable.shown} has two values; remove one")
+            self.fail(at, f"{variable.shown} has two values; remove one")
         if any(
             isinstance(part, syntax.Call) and str(part.function) in AT_EVENTS
-            for part in syntax.parts_of(expression)
+            for part in syntax.parts_of(written)
         ):
             self.values.discrete.add(variable.name)
-            self._held.append((variable, expression.at, value))
+            self._held.append((variable, at, value))
         else:
             self.values.defined[variable.name] = value
 
@@ -731,7 +783,7 @@ class Flat:
             self.fail(definition.at, f"the class {definition.name} contains itself: {path}")
         if len(around) >= DEEPEST_COMPONENT:
             self.fail(definition.at, f"classes are nested more than {DEEPEST_COMPONENT} deep")
-        if definition.algorithm is not None or definition.kind == "function":
+        if definition.kind == "function":
             self.fail(definition.at, f"function {definition.name} is used like a model")
         names: set[str] = set()
         for element in definition.elements:
@@ -766,6 +818,7 @@ class Flat:
             instance.members[word] = self._member(shown, kind, full, sizes, around)
             instance.dotted = instance.dotted or "." in word or "[" in word
         self._written.append((definition.equations, scope))
+        self._algorithms += [(statements, scope) for statements in definition.algorithms]
         self._initial.append((definition.initial, scope))
         for word, part in (extended or change).parts.items():
             if word not in instance.members:

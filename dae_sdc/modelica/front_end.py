@@ -113,6 +113,7 @@ class _Tree:
     def __init__(self, source: Source, flat: Node, files: Iterable[tuple[int, str, str]]) -> None:
         self.source, self.flat = source, flat
         self._begins = {number: source.add(text, file) for number, file, text in files}
+        self._records: dict[str, Node] = flat["record_instances"]
         self._literals: dict[str, int] = flat["enum_literal_ordinals"]
 
     def at(self, node: Node) -> int:
@@ -131,6 +132,7 @@ class _Tree:
         definition.equations = [self.equation(item) for item in flat["equations"]]
         definition.equations += [self.assertion(item) for item in flat["assert_equations"]]
         definition.equations += [self.when(item) for item in flat["when_chains"]]
+        definition.algorithms = [self.statements(item["statements"]) for item in flat["algorithms"]]
         definition.initial = [self.equation(item) for item in flat["initial_equations"]]
         definition.initial += [self.assertion(item) for item in flat["initial_assert_equations"]]
         return definition
@@ -169,7 +171,8 @@ class _Tree:
     def function(self, item: Node, root: ClassDefinition) -> ClassDefinition:
         """A function; an external one is refused where it is called."""
         at = self.at(item)
-        function = ClassDefinition(at, "function", item["name"], parent=root)
+        kind = "record" if item["is_constructor"] else "function"
+        function = ClassDefinition(at, kind, item["name"], parent=root)
         for causality in ("inputs", "outputs", "locals"):
             for part in item[causality]:
                 default = part["default"]
@@ -180,16 +183,19 @@ class _Tree:
                 word = "" if causality == "locals" else causality[:-1]
                 name = Name(place, [(kind, [])])
                 function.elements.append(Component(place, part["name"], name, sizes, value, "", word))
-        function.algorithm = at
         function.external = item["external"] is not None
-        function.statements = self.statements(item["body"])
+        function.algorithms = [self.statements(item["body"])]
         return function
 
     # Equations
 
-    def equation(self, item: Node) -> syntax.Equal:
+    def equation(self, item: Node) -> syntax.Equal | syntax.Connect:
         at, residual = self.at(item), item["residual"]
         origin = item["origin"]
+        if ends := origin.get("Connection"):
+            names = [Name(at, [(ends[side], [])]) for side in ("lhs", "rhs")]
+            if self.flat["variable_type_names"].get(ends["lhs"], "Real") != "Real":
+                return syntax.Connect(at, *names)  # Which side has a value is looked for.
         where = origin.get("ComponentEquation", origin.get("Algorithm", {})).get("component", "")
         note = f"{where}: line {self.source.line(at)}" if where else ""
         binary = residual.get("Binary")
@@ -249,6 +255,10 @@ class _Tree:
 
     def reference(self, item: Node) -> Expression:
         at, word = self.at(item), item["name"]["name"]
+        if not item["subscripts"] and (record := self._records.get(word)) is not None:
+            fields = self.flat["record_types"][str(record["type_def_id"])]["fields"]
+            parts = {part["name"]: {**item, "name": {"name": f"{word}.{part['name']}"}} for part in fields}
+            return syntax.Record(at, {name: self.reference(part) for name, part in parts.items()})
         if word in self._literals and not item["subscripts"]:
             if word.startswith("AssertionLevel."):
                 return syntax.Text(at, word)
@@ -307,10 +317,8 @@ class _Tree:
         ]
 
     def target(self, item: Node) -> Name:
-        return Name(
-            self.at(item),
-            [(part["ident"], [self.subscript(sub) for sub in part["subs"]]) for part in item["parts"]],
-        )
+        parts = [(part["ident"], [self.subscript(sub) for sub in part["subs"]]) for part in item["parts"]]
+        return Name(self.at(item), parts)
 
     def blocks(self, items: Iterable[Node]) -> list[tuple[Expression, Any]]:
         return [(self.expression(item["cond"]), self.statements(item["stmts"])) for item in items]
@@ -329,6 +337,7 @@ _EXPRESSIONS: Final[dict[str, Callable[[_Tree, Node], Expression]]] = {
     "Range": _Tree.range,
     "ArrayComprehension": _Tree.comprehension,
     "Index": _Tree.picked,
+    "FieldAccess": lambda tree, item: syntax.Field(tree.at(item), tree.expression(item["base"]), item["field"]),
     "Empty": lambda tree, item: syntax.Every(tree.at(item)),
     "StringConversion": lambda tree, item: syntax.Text(tree.at(item), "..."),
 }
@@ -388,6 +397,10 @@ _STATEMENTS: Final[dict[str, Callable[[_Tree, Node], syntax.Statement]]] = {
     "Return": lambda tree, item: syntax.Leave(tree.at(item), "return"),
     "Break": lambda tree, item: syntax.Leave(tree.at(item), "break"),
     "FunctionCall": _called_for_results,
+    "When": lambda tree, item: syntax.When(tree.at(item), tree.blocks(item["blocks"])),
+    "Reinit": lambda tree, item: syntax.Equal(
+        tree.at(item), tree.target(item["variable"]), tree.expression(item["value"]), reinit=True
+    ),
     "Assert": _Tree.assertion,
 }
 

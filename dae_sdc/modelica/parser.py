@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from dae_sdc.modelica import syntax
 from dae_sdc.modelica.syntax import REFUSED_CALLS, Operation, Precedence, Token, Words, shown
@@ -102,9 +102,11 @@ class ExpressionParser(Words):
             return syntax.Truth(at, text == "true")
         if text == "(":
             self.take()
+            if self.now.text == ",":
+                return self._results(at, [syntax.Every(at)])
             inner = self.expression()
             if self.now.text == ",":
-                self.fail("several results in brackets are not understood; call functions with one result")
+                return self._results(at, [inner])
             self.close(")", at)
             # A sum or product in brackets is one term, to which terms after the brackets are not appended.
             if isinstance(inner, Operation) and inner.precedence in (Precedence.SUM, Precedence.PRODUCT):
@@ -125,6 +127,14 @@ class ExpressionParser(Words):
             self.fail("end as a subscript, or an expression that is missing; write the number")
         self.refuse()
         self.fail(f"an expression is missing before {shown(token)}")
+
+    def _results(self, at: int, items: list[syntax.Expression]) -> syntax.Results:
+        """The rest of several results in brackets, of which some may be left out."""
+        while self.takes(","):
+            empty = self.now.text in (",", ")")
+            items.append(syntax.Every(self.now.at) if empty else self.expression())
+        self.close(")", at)
+        return syntax.Results(at, items)
 
     def indices(self, behind: str = "") -> list[tuple[str, syntax.Expression]]:
         """Names of indices with their ranges."""
@@ -218,11 +228,13 @@ _IN_WHEN: Final = ("elsewhen", "elseif", "else", "end")  # What ends the equatio
 
 
 class EquationParser(ExpressionParser):
-    """Parser of the equations in a section of a class."""
+    """Parser of the equations in a section of a class, or of the statements of an algorithm."""
 
-    def equations(self, ends: tuple[str, ...]) -> list[syntax.Equation]:
-        """Equations up to one of the words ``ends``, which is not taken."""
-        equations: list[syntax.Equation] = []
+    in_algorithm = False
+
+    def equations(self, ends: tuple[str, ...]) -> list[Any]:
+        """Equations or statements up to one of the words ``ends``, which is not taken."""
+        equations: list[Any] = []
         while self.now.kind != "end" and not (self.now.kind == "word" and self._ends(ends)):
             equations.append(self._equation(ends == _IN_WHEN))
             self.skip_annotation()
@@ -234,7 +246,7 @@ class EquationParser(ExpressionParser):
         text, is_section = self.now.text, self.behind.text in ("equation", "algorithm")
         return text in ends and (text != "initial" or is_section)
 
-    def _equation(self, in_when: bool) -> syntax.Equation:
+    def _equation(self, in_when: bool) -> syntax.Equation | syntax.Statement:
         self.refuse()
         at, text = self.now.at, self.now.text
         if text in ("assert", *REFUSED_CALLS) and self.behind.text == "(":
@@ -270,7 +282,23 @@ class EquationParser(ExpressionParser):
             self.need(")", "behind two connectors")
             self.note()
             return syntax.Connect(at, left, right)
+        if self.in_algorithm and text in ("break", "return"):
+            return syntax.Leave(at, self.take().text)
+        if self.in_algorithm and self.takes("while"):
+            self.deeper()
+            test = self.expression()
+            self.need("loop", "behind the condition of while")
+            body = self.equations(("end",))
+            self._end("while", "loop", at)
+            return syntax.While(at, test, body)
         left_side = self.expression()
+        if self.in_algorithm:
+            self.need(":=", "in an algorithm")
+            if not isinstance(left_side, syntax.Name | syntax.Results):
+                self.fail("this cannot be assigned; write NAME := EXPRESSION", at)
+            target, value = left_side, self.expression()
+            self.note()
+            return syntax.Assignment(at, target, value)
         if self.now.text in (":=", "=="):
             self.fail(f"{self.now.text} in an equation; write =")
         if self.now.text in (";", "end") and isinstance(left_side, syntax.Call):
@@ -409,11 +437,9 @@ class ClassParser(EquationParser):
         elif token.text in ("public", "protected"):
             self._elements(definition)
         elif token.text == "algorithm":
-            if definition.kind != "function":
-                what = f"an algorithm section in {definition.kind} {definition.name}"
-                self.fail(f"{what} is not understood; write equations", token.at)
-            definition.algorithm = token.at
-            self._assignments(definition)
+            self.in_algorithm = True
+            definition.algorithms.append(self.equations(_SECTIONS))
+            self.in_algorithm = False
         else:  # flat texts declare the functions of the language by external "builtin"
             if definition.kind != "function" or self.now.text != '"builtin"':
                 self.p -= 1
@@ -422,18 +448,6 @@ class ClassParser(EquationParser):
             while self.now.text != ";" and self.now.kind != "end":
                 self.take()
             self.need(";", "behind an external function")
-
-    def _assignments(self, definition: syntax.ClassDefinition) -> None:
-        while self.now.text not in _SECTIONS and self.now.kind != "end":
-            self.refuse()
-            if self.now.text in ("if", "for", "assert", *REFUSED_CALLS):
-                what = f"{self.now.text} in the algorithm of {definition.name}"
-                self.fail(f"{what} is not understood; write NAME := EXPRESSION")
-            at, name = self.now.at, self.name()
-            self.need(":=", "in an algorithm")
-            definition.statements.append(syntax.Assignment(at, name, self.expression()))
-            self.note()
-            self.need(";", "behind an assignment")
 
     # Declarations
 

@@ -138,7 +138,7 @@ def _call(values: Values, item: Call, scope: Scope) -> Value:
         return _derivative(values, value, 1, item.at)
     function = values.library.find(item.function, scope.definition)
     if isinstance(function, syntax.ClassDefinition) and not function.built_in:
-        if function.kind != "function":
+        if function.kind not in ("function", "record"):
             values.fail(item.at, f"{function.kind} {text} is called like a function")
         return results(values, item, scope)[0]
     # x(t) is the unknown x.
@@ -385,6 +385,10 @@ RULES: Final[Mapping[type, Rule]] = {
     syntax.Range: lambda values, item, scope: [sympy.Integer(k) for k in values.range(item, scope)],
     syntax.Array: _array,
     syntax.Matrix: _matrix,
+    syntax.Record: lambda values, item, scope: {
+        word: values.value(part, scope) for word, part in item.fields.items()
+    },
+    syntax.Field: lambda values, item, scope: values.field(values.value(item.base, scope), item.word, item),
     syntax.Picked: lambda values, item, scope: values.picked(
         values.value(item.base, scope), item.subscripts, scope, item
     ),

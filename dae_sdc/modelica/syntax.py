@@ -129,7 +129,6 @@ DEEPEST_NESTING: Final = 100  # Largest depth of nested brackets, calls, choices
 
 # Calls that are refused where an equation or an assignment is expected, with their messages.
 _REFUSED: Final = {
-    "while": "while is not understood; write the values it computes",
     "inner": "inner is not understood; give the component to those that use it by modifications",
     "outer": "outer is not understood; give the component to those that use it by modifications",
     "redeclare": "redeclare is not understood; write the class with the other component",
@@ -140,8 +139,6 @@ _REFUSED: Final = {
     "enumeration": "enumerations are not understood; use Integer parameters",
     "operator": "operator classes are not understood; write a record and functions",
     "expandable": "expandable connectors are not understood; write the variables that are connected",
-    "break": "break is not understood; write the class without it",
-    "return": "return is not understood; write one assignment for every result",
 }
 REFUSED_CALLS: Final = {
     "terminate": "terminate stands in a when-equation; write when CONDITION then terminate(...); end when",
@@ -385,6 +382,19 @@ class Picked(Expression):
     subscripts: list[Expression]
 
 
+class Record(Expression):
+    """A record of what its fields are."""
+
+    fields: dict[str, Expression]
+
+
+class Field(Expression):
+    """A field of a record that has no name."""
+
+    base: Expression
+    word: str
+
+
 class Results(Expression):
     """Several results of a function, ``(a, b)``, of which some may be left out."""
 
@@ -510,8 +520,7 @@ class ClassDefinition(Part):
     classes: dict[str, ClassDefinition] = field(default_factory=dict)
     equations: list[Equation] = field(default_factory=list)
     initial: list[Equation] = field(default_factory=list)
-    statements: list[Statement] = field(default_factory=list)
-    algorithm: int | None = None
+    algorithms: list[list[Statement]] = field(default_factory=list)
     partial: bool = False
     built_in: bool = False
     external: bool = False

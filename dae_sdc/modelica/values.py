@@ -266,9 +266,10 @@ class Values:
         if scope.locals is not None and parts[0][0] in scope.locals:
             value = scope.locals[parts[0][0]]
             self.spend(math.prod(arithmetic.sizes(value)), name.at)
-            if len(parts) > 1:
-                self.fail(name.at, f"{parts[0][0]} has no parts; write it without a dot")
-            return self.picked(value, parts[0][1], scope, name)
+            value = self.picked(value, parts[0][1], scope, name)
+            for word, subscripts in parts[1:]:
+                value = self.picked(self.field(value, word, name), subscripts, scope, name)
+            return value
         item = self.lookup(name, scope)
         if item is not None:
             return self.of_member(item, name)
@@ -350,9 +351,19 @@ class Values:
         if isinstance(item, list):
             self.spend(len(item), name.at)
             return [self.of_member(element, name) for element in item]
+        if isinstance(item, Instance) and item.definition is not None and item.definition.kind == "record":
+            return {word: self.of_member(part, name) for word, part in item.members.items()}
         if isinstance(item, Instance):
             self.fail(name.at, f"{name} is a component; write which of its variables is meant")
         return self.symbol(item)
+
+    def field(self, value: Value, word: str, at: syntax.Expression) -> Value:
+        """A field of a record, or those of several."""
+        if isinstance(value, list):
+            return [self.field(part, word, at) for part in value]
+        if not isinstance(value, dict) or word not in value:
+            self.fail(at.at, f"this has no part {word}; write it without .{word}")
+        return value[word]
 
     # Unknowns, parameters and constants
 
