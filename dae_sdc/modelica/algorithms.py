@@ -207,8 +207,6 @@ def _assign(values: Values, item: syntax.Assignment, inside: dict[str, Value], s
             what = f"{word} is an input of function {scope.definition.name}"
             values.fail(item.at, f"{what}; it cannot be assigned")
         inside[word] = _replaced(values, inside.get(word), subscripts, fields, new, target, scope)
-        for element in arithmetic.elements(inside[word]):
-            values.check(element, item.at)
 
 
 def _replaced(

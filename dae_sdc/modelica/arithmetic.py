@@ -429,6 +429,39 @@ def cross(a: Value, b: Value) -> Value:
     return [plus([times([a[i], b[j]]), minus(times([a[j], b[i]]))]) for i, j in places]
 
 
+def as_matrix(value: Value) -> list[list[Value]]:
+    """A number or a vector as a matrix of one column; a matrix itself."""
+    rows = value if isinstance(value, list) else [value]
+    return [row if isinstance(row, list) else [row] for row in rows]
+
+
+def joined_along(dimension: int, arrays: Sequence[Value]) -> Value:
+    """Arrays joined along a dimension, from 1."""
+    if dimension == 1:
+        return [part for array in arrays for part in array]
+    return [joined_along(dimension - 1, parts) for parts in zip(*arrays, strict=True)]
+
+
+def skew(x: Value) -> Value:
+    """The matrix by which a vector is multiplied in place of a cross product from the left."""
+    a, b, c = x
+    return [[_ZERO, minus(c), b], [c, _ZERO, minus(a)], [minus(b), a, _ZERO]]
+
+
+# Functions of whole arrays by name.
+ARRAY_FUNCTIONS: Final[dict[str, Callable[..., Value]]] = {
+    "transpose": transpose,
+    "cross": cross,
+    "skew": skew,
+    "vector": elements,
+    "matrix": as_matrix,
+    "scalar": scalar,
+    "outerProduct": lambda a, b: [[times([x, y]) for y in b] for x in a],
+    "diagonal": lambda v: [[x if i == j else _ZERO for j in range(len(v))] for i, x in enumerate(v)],
+    "symmetric": lambda a: [[a[min(i, j)][max(i, j)] for j in range(len(a))] for i in range(len(a))],
+}
+
+
 def interpolate(points: list[tuple[Any, Any]], x: Any, outside: str) -> Any:
     """Piecewise linear interpolation."""
     places, values = (list(part) for part in zip(*points, strict=True))

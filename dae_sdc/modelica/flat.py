@@ -378,40 +378,32 @@ def held_by(values: Values, states: dict[Any, Any], held: _Held) -> Iterator[Rea
 # Initial equations
 
 
-def starts(values: Values, equation: Single, scope: Scope) -> Iterator[tuple[int, Any, Any]]:
-    """Start values given by an initial equation."""
-    if isinstance(equation, IfEquation):
-        values.fail(
-            equation.at, "an initial equation depends on more than Boolean parameters; write its value"
-        )
+def starts(values: Values, equation: Single, scope: Scope) -> Iterator[tuple[int, Any, Any] | Vanishing]:
+    """Start values given by an initial equation, or what vanishes at the start by it."""
     if isinstance(equation, syntax.Assertion):  # of unknowns it is passed over
         list(told_by(values, equation, scope))
         return
-    if not isinstance(equation, Equal):
-        values.fail(equation.at, "an initial equation must be x = VALUE or der(x) = VALUE")
-    yield from _started(
-        values, values.value(equation.left, scope), values.value(equation.right, scope), equation
-    )
+    if not isinstance(equation, Equal | IfEquation):
+        values.fail(equation.at, "an initial equation must be an equation of two sides, or if")
+    if isinstance(equation, Equal):
+        left, right = (elements(side) for side in sides(values, equation, scope))
+        pairs = list(zip(left, right, strict=False))
+        found = [_started(values, pair, equation) for pair in pairs]
+        if len(left) == len(right) and all(start is not None for start in found):
+            yield from (start for start in found if start is not None)
+            return
+    yield from vanishing(values, equation, scope)
 
 
-def _started(values: Values, left: Value, right: Value, equation: Equal) -> Iterator[tuple[int, Any, Any]]:
-    if isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
-        for a, b in zip(left, right, strict=True):
-            yield from _started(values, a, b, equation)
-        return
-    for unknown, other in ((left, right), (right, left)):
-        if isinstance(unknown, Unknown) and not isinstance(other, list | str):
-            value = values.check(values.as_number(other, equation.at), equation.at)
+def _started(values: Values, pair: tuple[Value, Value], equation: Equal) -> tuple[int, Any, Any] | None:
+    """The start value that an initial equation gives; None for an equation that has to be solved."""
+    for side, other in (pair, pair[::-1]):
+        unknown = unknown_of(side)
+        if unknown is not None and not isinstance(other, dict | str):
+            value = values.check(values.truth(other, equation.at), equation.at)
             if not arithmetic.moving_in(value):
-                yield equation.at, unknown, value
-                return
-    sides = [part for side in (left, right) for part in elements(side) if not isinstance(part, str)]
-    names = ", ".join(dict.fromkeys(str(symbol) for part in sides for symbol in arithmetic.moving_in(part)))
-    values.fail(
-        equation.at,
-        f"the initial equation of {names or 'no unknown'} is not understood; "
-        "write x = VALUE or der(x) = VALUE",
-    )
+                return equation.at, unknown, value
+    return None
 
 
 _HOW_TO_CONNECT: Final = "connect two connectors of one class"
@@ -645,8 +637,10 @@ class Flat:
             number = values.as_number(value(), at)
             self.equations.append(Vanishing(at, plus([values.symbol(variable), minus(number)]), ""))
         self.equations += [*self._tables, *connections.equations(self._flows)]
+        by_initial = [start for item in initial for start in starts(values, *item)]
+        self.initial = [item for item in by_initial if isinstance(item, Vanishing)]
         # Start values by the initial equations: place in the text, unknown or derivative, value.
-        self.starts = [start for item in initial for start in starts(values, *item)]
+        self.starts = [item for item in by_initial if not isinstance(item, Vanishing)]
         for name, at in values.kept.items():
             if name not in values.discrete:
                 self.fail(at, NOT_DISCRETE)
@@ -751,7 +745,7 @@ class Flat:
         """The equations of discrete unknowns, which events alone change, then those of declared values."""
         values, unknowns = self.values, [item for item in self.variables if not item.variability]
         for variable in unknowns:
-            if variable.name in values.discrete:
+            if variable.name in values.discrete or variable.name in values.calculated:
                 yield Vanishing(variable.at, Unknown(variable.name, 1), "", variable.shown)
             elif variable.name in values.defined:
                 value = values.truth(values.symbol(variable), variable.at)
@@ -910,8 +904,6 @@ class Flat:
 
     def _variable(self, shown: str, kind: _Kind, base: Basic, change: Change) -> Variable:
         at = kind.element.at
-        if base.type == "String":
-            self.fail(at, f"{shown} is a String, which is not understood; remove it")
         if base.type == "enumeration" and not kind.variability:
             self.fail(at, f"{shown} is a variable of type enumeration; only parameters may be, write Integer")
         attributes = {}
@@ -932,8 +924,13 @@ class Flat:
             self.fail(at, f"{shown} and {other.shown} of line {line} are both {name} in a model; rename one")
         variable = Variable(name, shown, at, base.type, kind.variability, kind.causality, kind.flow)
         variable.attributes, variable.value, variable.unit = attributes, change.bound, base.unit
-        # Enumerations, such as StateSelect, are solver settings that occur in no equation.
-        if base.type != "enumeration":
+        fixed = attributes.get("fixed")
+        if kind.variability == "parameter" and variable.value is None and fixed is not None:
+            if self.values.bound(fixed) == sympy.false:
+                variable.variability = ""
+                self.values.calculated.add(name)
+        # Enumerations, such as StateSelect, are solver settings that occur in no equation; neither do texts.
+        if base.type not in ("enumeration", "String"):
             self.variables.append(variable)
         if kind.flow and not kind.variability:
             self._flows.append(variable)

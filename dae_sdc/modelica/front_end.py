@@ -33,7 +33,8 @@ _OPERATORS: Final = {
     "Mul": ("*", Precedence.PRODUCT),
     "MulElem": (".*", Precedence.PRODUCT),
     **dict.fromkeys(("Div", "DivElem"), ("/", Precedence.PRODUCT)),
-    **dict.fromkeys(("Exp", "ExpElem"), ("^", Precedence.POWER)),
+    "Exp": ("^", Precedence.POWER),
+    "ExpElem": (".^", Precedence.POWER),
     "And": ("and", Precedence.AND),
     "Or": ("or", Precedence.OR),
     **{

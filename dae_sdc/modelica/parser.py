@@ -211,8 +211,8 @@ class ExpressionParser(Words):
 def _apply(precedence: Precedence, token: Token, operands: list[syntax.Expression]) -> None:
     """Replace the last operands by the operation of an operator with these operands."""
     right = operands.pop()
-    # Only scalars are divisors, so that ./ is the same as /; the dot of .* is kept.
-    sign = token.text if token.text == ".*" else token.text.removeprefix(".")
+    # Only scalars are divisors, so that ./ is the same as /; the dots of .* and .^ are kept.
+    sign = token.text if token.text in (".*", ".^") else token.text.removeprefix(".")
     if token.kind == "prefix":
         operands.append(Operation(token.at, precedence, [(sign, right)]))
         return

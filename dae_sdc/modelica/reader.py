@@ -15,7 +15,7 @@ from dae_sdc.arguments import checked
 from dae_sdc.deadline import under_way
 from dae_sdc.errors import InputError, require_number
 from dae_sdc.model.model import Model
-from dae_sdc.modelica.arithmetic import TRUTHS
+from dae_sdc.modelica.arithmetic import TRUTHS, minus, plus
 from dae_sdc.modelica.flat import Flat
 from dae_sdc.modelica.library import Bound, Library, Scope, Variable
 from dae_sdc.modelica.front_end import Outline, flattened
@@ -234,6 +234,11 @@ class _Builder:
         for reaction in flat.reactions:
             what = reaction.condition, reaction.changes
             self.values.wrapped(reaction.at, model.when, *what, **reaction.about)
+        # What vanishes at the start is an unknown of its own, which is 0 there.
+        for k, item in enumerate(flat.initial, 1):
+            unknown = model.variable(f"initial[{k}]", 0.0, fixed=True)
+            label = f"initial equation of line {self.source.line(item.at)} ({k})"
+            self.values.wrapped(item.at, model.equation, plus([unknown, minus(item.expression)]), name=label)
         self.check_inputs(flat)
         return model
 

@@ -75,12 +75,16 @@ def _product(values: Values, item: Operation, scope: Scope) -> Value:
 def _power(values: Values, item: Operation, scope: Scope) -> Value:
     (_, base), (_, exponent) = item.parts
     value, by = values.value(base, scope), values.number(exponent, scope)
+    if item.parts[1][0] == ".^":
+        return arithmetic.each(partial(arithmetic.power, exponent=by), value)
     return arithmetic.power(arithmetic.scalar(value), by)
 
 
 def _comparison(values: Values, item: Operation, scope: Scope) -> Value:
     (_, first), (sign, second) = item.parts
     left, right = values.value(first, scope), values.value(second, scope)
+    if isinstance(left, str) and isinstance(right, str) and sign in ("==", "<>"):
+        return sympy.true if (left == right) is (sign == "==") else sympy.false
     if sign in ("==", "<>") and arithmetic.is_condition(left) and arithmetic.is_condition(right):
         equal = arithmetic.conditional(left, right, arithmetic.opposite(right))
         return equal if sign == "==" else arithmetic.opposite(equal)
@@ -122,10 +126,15 @@ def _array(values: Values, item: syntax.Array, scope: Scope) -> Value:
 
 
 def _matrix(values: Values, item: syntax.Matrix, scope: Scope) -> Value:
-    rows = [[values.number(part, scope) for part in row] for row in item.rows]
-    if len({len(row) for row in rows}) > 1:
+    whole: list[Value] = []
+    for row in item.rows:
+        parts = [arithmetic.as_matrix(values.value(part, scope)) for part in row]
+        if len({len(part) for part in parts}) > 1:
+            values.fail(item.at, "the parts of a row of a matrix have different heights")
+        whole += [[element for line in lines for element in line] for lines in zip(*parts, strict=True)]
+    if len({len(line) for line in whole}) > 1:
         values.fail(item.at, "the rows of a matrix have different lengths")
-    return rows
+    return whole
 
 
 # Calls
@@ -158,8 +167,10 @@ def _built_in(values: Values, item: Call, scope: Scope) -> Value:
         if short in arithmetic.FUNCTIONS:
             is_of_two = short == "arctan" and len(item.arguments) == 2
             count, function = arithmetic.FUNCTIONS["atan2" if is_of_two else short]
-            numbers = [arithmetic.scalar(value) for value in _arguments(values, item, scope, count)]
-            return function(*numbers)
+            given = _arguments(values, item, scope, count)
+            if count == 1:
+                return arithmetic.each(function, given[0])
+            return function(*(arithmetic.scalar(value) for value in given))
     text = str(item.function)
     if text in _NO_FUNCTIONS:
         values.fail(item.at, f"{text}(...) is not understood here; write it without")
@@ -345,6 +356,19 @@ def _filled(values: Values, item: Call, scope: Scope) -> Value:
     return arithmetic.filled(value, counts)
 
 
+def _joined(values: Values, item: Call, scope: Scope) -> Value:
+    """Arrays joined along one of their dimensions, from 1."""
+    along = values.integer(item.arguments[0], scope, "the dimension of cat")
+    return arithmetic.joined_along(along, [values.value(part, scope) for part in item.arguments[1:]])
+
+
+def _spaced(values: Values, item: Call, scope: Scope) -> Value:
+    first, last, _ = (arithmetic.scalar(value) for value in _arguments(values, item, scope, 3))
+    count = values.integer(item.arguments[2], scope, "the number of points of linspace")
+    step = arithmetic.divided(arithmetic.plus([last, arithmetic.minus(first)]), sympy.Integer(count - 1))
+    return [arithmetic.plus([first, arithmetic.times([sympy.Integer(k), step])]) for k in range(count)]
+
+
 def _interpolate(values: Values, item: Call, scope: Scope) -> Value:
     places, heights, x = _arguments(values, item, scope, 3)
     if not isinstance(places, list) or not isinstance(heights, list) or len(places) != len(heights):
@@ -369,8 +393,15 @@ _CALLS: Final[dict[str, Rule]] = {
     **dict.fromkeys(("sum", "product"), _total),
     "size": _size,
     **dict.fromkeys(("zeros", "ones", "fill", "identity"), _filled),
-    "transpose": lambda values, item, scope: arithmetic.transpose(*_arguments(values, item, scope, 1)),
-    "cross": lambda values, item, scope: arithmetic.cross(*_arguments(values, item, scope, 2)),
+    "cat": _joined,
+    "linspace": _spaced,
+    "ndims": lambda values, item, scope: sympy.Integer(
+        len(arithmetic.sizes(*_arguments(values, item, scope, 1)))
+    ),
+    **{
+        name: lambda values, item, scope, function=function: function(*_arguments(values, item, scope))
+        for name, function in arithmetic.ARRAY_FUNCTIONS.items()
+    },
 }
 # The rule of every form.
 RULES: Final[Mapping[type, Rule]] = {

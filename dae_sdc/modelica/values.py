@@ -21,6 +21,8 @@ from dae_sdc.modelica.syntax import similar
 DEEPEST_VALUE: Final = 200  # Largest depth of an expression after substitution of its names.
 # Largest number of operators and operands of an expression after substitution of its names.
 LONGEST_VALUE: Final = 200_000
+# Largest number of operators and operands of a parameter that follows those it is made of.
+LONGEST_PARAMETER: Final = 100
 # Largest number of expressions and elements that are evaluated for one model.
 MOST_EVALUATIONS: Final = 1_000_000
 BEFORE: Final = "pre("  # How the names of values before an event begin.
@@ -59,6 +61,7 @@ class Values:
         self.structural = structural
         self.variables: dict[str, Variable] = {}
         self.numbers: dict[Variable, float | None] = {}
+        self.calculated: set[str] = set()  # Names of the parameters that initial equations give values.
         self.discrete: set[str] = set()  # Names of the variables that when-equations assign.
         # What Boolean and Integer variables stand for that no event changes, by their names.
         self.defined: dict[str, Callable[[], Value]] = {}
@@ -375,7 +378,8 @@ class Values:
                 what = "the parameter " if variable.variability else ""
                 self.fail(variable.at, f"{what}{variable.shown} depends on itself: {names}")
             self._waiting.add(variable)
-            value = self._parameter if variable.variability else self._unknown
+            is_parameter = variable.variability or variable.type == "String"
+            value = self._parameter if is_parameter else self._unknown
             try:
                 self._symbols[variable] = value(variable)
             finally:
@@ -402,6 +406,9 @@ class Values:
                 variable.at, f"{variable.name} is an enumeration, which equations cannot use; write Integer"
             )
         what = f"the value of {variable.shown}"
+        if variable.type == "String":
+            text = self.bound(variable.value) if variable.value is not None else ""
+            return text if isinstance(text, str) else self.fail(variable.at, f"{what} is no text")
         if variable.name in self._replacing:
             number = self._replacing[variable.name]
             if variable.variability == "constant":
@@ -421,15 +428,20 @@ class Values:
         value = self.bound(variable.value)
         if variable.type == "Boolean":
             return self.decided(value, at, what)
-        value = self.check(self.as_number(value, at), at)
+        value = self.as_number(value, at)
         if variable.variability == "constant":
             self.numbers[variable] = self.numeric(value, at, what)
             return value
         moving = arithmetic.moving_in(value)
+        if moving and all(str(symbol) in self.calculated for symbol in moving):
+            return value
         if moving:
             self.fail(at, f"{what} depends on {moving[0]}, which is no parameter")
-        if arithmetic.symbols_in(value):
+        symbols = arithmetic.symbols_in(value)
+        if symbols and arithmetic.extent(value, self._extents)[1] <= LONGEST_PARAMETER:
             return value
+        # What is long would stand in many equations; it is a number, and so are those it is made of.
+        self.structural.update(symbol.name for symbol in symbols)
         return self._independent(variable, self.numeric(value, at, what), at)
 
     def _independent(self, variable: Variable, number: float, at: int) -> Any:
