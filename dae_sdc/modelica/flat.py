@@ -95,6 +95,9 @@ def vanishing(values: Values, equation: Equal | IfEquation, scope: Scope) -> Ite
 def sides(values: Values, equation: Equal, scope: Scope) -> tuple[Value, Value]:
     """The values of both sides of an equation; of the results of a function those that are used."""
     left = equation.left
+    if isinstance(equation.right, syntax.Zeros):
+        value = values.value(left, scope)
+        return value, arithmetic.mapped(lambda _: sympy.S.Zero, value)
     if not isinstance(left, syntax.Results):
         return values.value(left, scope), values.value(equation.right, scope)
     if not isinstance(equation.right, syntax.Call):

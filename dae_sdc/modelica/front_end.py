@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -23,6 +24,7 @@ from dae_sdc.modelica.syntax import (
     Source,
 )
 
+LARGEST, LEAST = 1e60, 1e-60  # Numbers beyond these stand for all that are too large, or too small.
 VERSION: Final = "0.10.2"  # The version of rumoca whose flat form is read here.
 
 Node: TypeAlias = dict[str, Any]  # A part of rumoca's form, mostly with its kind as the only key.
@@ -201,7 +203,7 @@ class _Tree:
         note = f"{where}: line {self.source.line(at)}" if where else ""
         binary = residual.get("Binary")
         if binary is None or binary["op"] != "Sub":
-            return syntax.Equal(at, self.expression(residual), syntax.Number(at, "0"), note)
+            return syntax.Equal(at, self.expression(residual), syntax.Zeros(at), note)
         return syntax.Equal(at, self.expression(binary["lhs"]), self.expression(binary["rhs"]), note)
 
     def assertion(self, item: Node) -> syntax.Assertion:
@@ -252,7 +254,11 @@ class _Tree:
         ((kind, value),) = item["value"].items()
         if kind == "Boolean":
             return syntax.Truth(at, value)
-        return syntax.Text(at, value) if kind == "String" else syntax.Number(at, repr(value))
+        if kind == "String":
+            return syntax.Text(at, value)
+        if value and not LEAST <= abs(value) <= LARGEST:  # of floating-point numbers, as libraries have them
+            value = math.copysign(LARGEST if abs(value) > 1.0 else LEAST, value)
+        return syntax.Number(at, repr(value))
 
     def reference(self, item: Node) -> Expression:
         at, word = self.at(item), item["name"]["name"]

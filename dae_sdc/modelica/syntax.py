@@ -382,6 +382,10 @@ class Picked(Expression):
     subscripts: list[Expression]
 
 
+class Zeros(Expression):
+    """The right-hand side of an equation whose left-hand side, a number or an array, is zero."""
+
+
 class Record(Expression):
     """A record of what its fields are."""
 
