@@ -49,8 +49,7 @@ def results(values: Values, call: Call, scope: Scope) -> list[Value]:
     if not isinstance(function, ClassDefinition) or function.built_in:
         values.fail(call.at, f"{call.function} is no function with several results")
     name = function.name
-    parts = [part for base in values.library.with_bases(function) for part in base.elements]
-    components = [part for part in parts if isinstance(part, syntax.Component)]
+    components = _components(values, function)
     inputs, outputs = (
         [component.name for component in components if component.causality == causality]
         for causality in ("input", "output")
@@ -87,6 +86,11 @@ def results(values: Values, call: Call, scope: Scope) -> list[Value]:
         if output not in inside or any(map(_is_open, arithmetic.elements(inside[output]))):
             values.fail(function.at, f"function {name} gives {output} no value; add an algorithm")
     return [inside[output] for output in outputs]
+
+
+def _components(values: Values, function: ClassDefinition) -> list[syntax.Component]:
+    parts = (part for base in values.library.with_bases(function) for part in base.elements)
+    return [part for part in parts if isinstance(part, syntax.Component)]
 
 
 def _is_open(value: Value) -> bool:
@@ -180,8 +184,11 @@ def carry_out(
         elif isinstance(statement, syntax.For | syntax.While):
             if _repeat(values, statement, inside, scope) == "return":
                 return "return"
-        elif isinstance(statement, syntax.When):
-            values.fail(statement.at, "when in an algorithm is not understood; write a when-equation")
+        elif isinstance(statement, syntax.Assertion):  # of unknowns it is passed over
+            if values.condition(statement.call.arguments[0], scope) == sympy.false:
+                values.fail(statement.at, "what is asserted does not hold")
+        else:
+            values.fail(statement.at, "this is not understood inside of an algorithm; write it in an equation")
     return ""
 
 
@@ -199,9 +206,9 @@ def _assign(values: Values, item: syntax.Assignment, inside: dict[str, Value], s
         (word, subscripts), *fields = target.parts
         if scope.instance is not None:
             word, subscripts, fields = str(target), target.parts[-1][1], []
-        components = scope.definition.elements if scope.instance is None else ()
-        known = {part.name: part for part in components if isinstance(part, syntax.Component)}
-        if scope.instance is None and word not in known:
+        is_function = scope.instance is None
+        known = {part.name: part for part in _components(values, scope.definition)} if is_function else {}
+        if is_function and word not in known:
             values.fail(item.at, f"{target} is no variable of function {scope.definition.name}")
         if word in known and known[word].causality == "input":
             what = f"{word} is an input of function {scope.definition.name}"

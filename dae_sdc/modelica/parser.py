@@ -108,6 +108,8 @@ class ExpressionParser(Words):
             if self.now.text == ",":
                 return self._results(at, [inner])
             self.close(")", at)
+            if self.now.text == "[":
+                return syntax.Picked(at, inner, self.subscripts())
             # A sum or product in brackets is one term, to which terms after the brackets are not appended.
             if isinstance(inner, Operation) and inner.precedence in (Precedence.SUM, Precedence.PRODUCT):
                 return Operation(at, Precedence.SUM, [("", inner)])
