@@ -1,4 +1,4 @@
-"""Reading hierarchical Modelica by rumoca: its flat form becomes the syntax tree that the own parser makes."""
+"""Modelica by rumoca: its flat form, of version 0.10.2, as the syntax tree that the own parser makes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ from dae_sdc.modelica.syntax import (
 )
 
 LARGEST, LEAST = 1e60, 1e-60  # Numbers beyond these stand for all that are too large, or too small.
-VERSION: Final = "0.10.2"  # The version of rumoca whose flat form is read here.
 
 Node: TypeAlias = dict[str, Any]  # A part of rumoca's form, mostly with its kind as the only key.
 
@@ -57,7 +56,7 @@ def flattened(source: Source, name: str, libraries: Sequence[str | Path]) -> Cla
     try:
         import rumoca
     except ImportError:
-        raise InputError(f"{source.file} needs the reader rumoca; pip install rumoca=={VERSION}") from None
+        raise InputError(f"{source.file} needs the reader rumoca: pip install 'dae_sdc[modelica]'") from None
     roots = [str(path) for path in (*libraries, *_library_path())]
     for root in roots:
         if not Path(root).is_dir():

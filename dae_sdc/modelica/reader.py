@@ -27,6 +27,10 @@ from dae_sdc.registry import nearest_file
 
 LARGEST_FILE: Final = 20_000_000  # Largest number of bytes of a file.
 
+# What messages say where the other reader may do better, and how to get it.
+_MORE: Final = re.compile("not understood|Modelica library")
+_HINT: Final = "; or let rumoca read it: pip install 'dae_sdc[modelica]'"
+READERS: Final = ("own", "rumoca")  # What reads texts.
 _EXPERIMENT: Final = ("StartTime", "StopTime", "Interval", "Tolerance", "NumberOfIntervals")
 
 
@@ -50,6 +54,10 @@ def read_modelica(
         Name of the class to read; the last model if not given.
     parameters : mapping of str to float, optional
         Values of parameters that replace those of the file; for Boolean ones true or false, or 1 or 0.
+    libraries : sequence of str or Path
+        Directories in which libraries such as ``Modelica/`` lie, besides those of the variable MODELICAPATH.
+    reader : str, optional
+        "own" or "rumoca"; if not given, rumoca reads what the own reader refuses, if it is installed.
 
     Returns
     -------
@@ -120,6 +128,10 @@ def read_modelica_text(
         Name of the class to read; the last model if not given.
     parameters : mapping of str to float, optional
         Values of parameters that replace those of the text.
+    libraries : sequence of str or Path
+        Directories of libraries.
+    reader : str, optional
+        "own" or "rumoca".
 
     Returns
     -------
@@ -158,14 +170,18 @@ def _read(
     reader: str | None,
 ) -> Model:
     """The model by the own reader, or by rumoca where that refuses the text."""
+    if reader is not None and reader not in READERS:
+        raise InputError(f"there is no reader {reader}; take one of {', '.join(READERS)}")
     refusal: InputError | None = None
     if reader != "rumoca":
         try:
             builder = _Builder(source, parse(source), numbers)
             return builder.model(builder.chosen(name))
         except InputError as error:
-            if reader == "own" or find_spec("rumoca") is None:
+            if reader == "own":
                 raise
+            if find_spec("rumoca") is None:
+                raise InputError(f"{error}{_HINT if _MORE.search(str(error)) else ''}") from None
             refusal = error
     try:
         return _by_rumoca(source, name, numbers, libraries)
