@@ -52,7 +52,9 @@ def test_loops_choices_and_several_results_are_carried_out() -> None:
 
 
 def test_a_loop_as_long_as_a_condition_of_numbers_holds_is_carried_out() -> None:
-    halves = "function halves input Integer n; output Integer k; protected Integer m; algorithm m := n; k := 0;"
+    halves = (
+        "function halves input Integer n; output Integer k; protected Integer m; algorithm m := n; k := 0;"
+    )
     halves += " while m > 1 loop m := div(m, 2); k := k + 1; end while; end halves;"
     model = read_modelica_text(f"model M {halves} Real x[halves(40)]; equation x = ones(5); end M;")
     assert len(model.names) == 5

@@ -77,7 +77,9 @@ def results(values: Values, call: Call, scope: Scope) -> list[Value]:
         elif component.causality == "input":
             values.fail(call.at, f"{name} needs a value of {component.name}")
         elif component.sizes and not any(isinstance(size, syntax.Every) for size in component.sizes):
-            counts = [values.integer(size, inner, f"the size of {component.name}") for size in component.sizes]
+            counts = [
+                values.integer(size, inner, f"the size of {component.name}") for size in component.sizes
+            ]
             inside[component.name] = arithmetic.filled(NOTHING, counts) if min(counts) else []
     if function.kind == "record":
         return [inside]
@@ -134,7 +136,7 @@ def assigned_in(statements: Sequence[Statement]) -> list[syntax.Name]:
 
 
 def as_equations(statements: Sequence[Statement], assigned: set[str]) -> list[Any]:
-    """The equations that statements in a when-statement are; what is not yet assigned has its value before."""
+    """The equations that statements under when are; what is not yet assigned has its value before."""
     own = {str(name) for name in assigned_in(statements)}
     equations: list[Any] = []
     for item in statements:
@@ -168,9 +170,7 @@ def _before(whole: Any, names: set[str]) -> Any:
     return {key: _before(part, names) for key, part in whole.items()} if isinstance(whole, dict) else whole
 
 
-def carry_out(
-    values: Values, statements: Sequence[Statement], inside: dict[str, Value], scope: Scope
-) -> str:
+def carry_out(values: Values, statements: Sequence[Statement], inside: dict[str, Value], scope: Scope) -> str:
     """Carry out statements on local values; the word by which they were left, or an empty one."""
     for statement in statements:
         values.spend(1, statement.at)
@@ -188,7 +188,9 @@ def carry_out(
             if values.condition(statement.call.arguments[0], scope) == sympy.false:
                 values.fail(statement.at, "what is asserted does not hold")
         else:
-            values.fail(statement.at, "this is not understood inside of an algorithm; write it in an equation")
+            values.fail(
+                statement.at, "this is not understood inside of an algorithm; write it in an equation"
+            )
     return ""
 
 
@@ -269,7 +271,9 @@ def _choose(values: Values, item: syntax.IfEquation, inside: dict[str, Value], s
             inside[name] = news[0]
         elif all(new is not None for new in news):
             tests = (test for test, _ in ends)
-            inside[name] = chosen(values, [(test, new, item.at) for test, new in zip(tests, news, strict=True)], item.at)
+            inside[name] = chosen(
+                values, [(test, new, item.at) for test, new in zip(tests, news, strict=True)], item.at
+            )
     return ""
 
 

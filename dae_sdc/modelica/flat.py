@@ -103,7 +103,9 @@ def sides(values: Values, equation: Equal, scope: Scope) -> tuple[Value, Value]:
     if not isinstance(equation.right, syntax.Call):
         values.fail(equation.at, "several variables equal the results of a function")
     news = results(values, equation.right, scope)
-    pairs = [(item, new) for item, new in zip(left.items, news, strict=False) if not isinstance(item, syntax.Every)]
+    pairs = [
+        (item, new) for item, new in zip(left.items, news, strict=False) if not isinstance(item, syntax.Every)
+    ]
     return [values.value(item, scope) for item, _ in pairs], [new for _, new in pairs]
 
 

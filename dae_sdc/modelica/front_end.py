@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import os
 import re
@@ -30,7 +31,11 @@ Node: TypeAlias = dict[str, Any]  # A part of rumoca's form, mostly with its kin
 
 # What operators of two operands are in a text, with their precedence.
 _OPERATORS: Final = {
-    **{f"{word}{suffix}": (sign, Precedence.SUM) for word, sign in (("Add", "+"), ("Sub", "-")) for suffix in ("", "Elem")},
+    **{
+        f"{word}{suffix}": (sign, Precedence.SUM)
+        for word, sign in (("Add", "+"), ("Sub", "-"))
+        for suffix in ("", "Elem")
+    },
     "Mul": ("*", Precedence.PRODUCT),
     "MulElem": (".*", Precedence.PRODUCT),
     **dict.fromkeys(("Div", "DivElem"), ("/", Precedence.PRODUCT)),
@@ -54,7 +59,7 @@ _PLACE: Final = re.compile(r"\[([^\[\]\n]*):(\d+):\d+\]")
 def flattened(source: Source, name: str, libraries: Sequence[str | Path]) -> ClassDefinition:
     """The flat class of a model; behind it ``source`` has the texts of all files that rumoca read."""
     try:
-        import rumoca
+        rumoca = importlib.import_module("rumoca")
     except ImportError:
         raise InputError(f"{source.file} needs the reader rumoca: pip install 'dae_sdc[modelica]'") from None
     roots = [str(path) for path in (*libraries, *_library_path())]
@@ -120,8 +125,8 @@ class _Tree:
 
     def at(self, node: Node) -> int:
         """The place of a node in the texts."""
-        span = node.get("span") or node.get("source_span") or {}
-        return self._begins.get(span.get("source"), 0) + int(span.get("start", 0))
+        span: Node = node.get("span") or node.get("source_span") or {}
+        return self._begins.get(span.get("source", 0), 0) + int(span.get("start", 0))
 
     def definition(self, name: str) -> ClassDefinition:
         flat = self.flat
@@ -214,7 +219,8 @@ class _Tree:
     def when(self, item: Node) -> syntax.When:
         clauses = [item["first"], *item["else_when"]]
         return syntax.When(
-            self.at(item), [(self.expression(part["condition"]), self.changes(part["equations"])) for part in clauses]
+            self.at(item),
+            [(self.expression(part["condition"]), self.changes(part["equations"])) for part in clauses],
         )
 
     def changes(self, items: Iterable[Node]) -> list[syntax.Equation]:
@@ -226,7 +232,9 @@ class _Tree:
     def expression(self, node: Node) -> Expression:
         ((kind, item),) = node.items()
         if kind not in _EXPRESSIONS:
-            self.source.fail(self.at(item), f"{kind} of rumoca is not understood here; write it in another way")
+            self.source.fail(
+                self.at(item), f"{kind} of rumoca is not understood here; write it in another way"
+            )
         return _EXPRESSIONS[kind](self, item)
 
     def binary(self, item: Node) -> Expression:
@@ -291,7 +299,10 @@ class _Tree:
         if item["kind"] != "Vertical":
             elements = [self.expression(part) for part in parts]
             return syntax.Array(at, elements) if item["kind"] == "Array" else syntax.Matrix(at, [elements])
-        rows = [part["Array"]["elements"] if "Array" in part and part["Array"]["kind"] == "Horizontal" else [part] for part in parts]
+        rows = [
+            part["Array"]["elements"] if "Array" in part and part["Array"]["kind"] == "Horizontal" else [part]
+            for part in parts
+        ]
         return syntax.Matrix(at, [[self.expression(part) for part in row] for row in rows])
 
     def choice(self, item: Node) -> Expression:
@@ -308,7 +319,10 @@ class _Tree:
 
     def picked(self, item: Node) -> Expression:
         """Elements of an array, by its name where it has one."""
-        base, subscripts = self.expression(item["base"]), [self.subscript(part) for part in item["subscripts"]]
+        base, subscripts = (
+            self.expression(item["base"]),
+            [self.subscript(part) for part in item["subscripts"]],
+        )
         if isinstance(base, Name) and not base.parts[-1][1]:
             *before, (word, _) = base.parts
             return Name(base.at, [*before, (word, subscripts)])
@@ -339,11 +353,15 @@ _EXPRESSIONS: Final[dict[str, Callable[[_Tree, Node], Expression]]] = {
     "FunctionCall": lambda tree, item: tree.called(item, item["name"]["name"]),
     "If": _Tree.choice,
     "Array": _Tree.array,
-    "Tuple": lambda tree, item: syntax.Results(tree.at(item), [tree.expression(part) for part in item["elements"]]),
+    "Tuple": lambda tree, item: syntax.Results(
+        tree.at(item), [tree.expression(part) for part in item["elements"]]
+    ),
     "Range": _Tree.range,
     "ArrayComprehension": _Tree.comprehension,
     "Index": _Tree.picked,
-    "FieldAccess": lambda tree, item: syntax.Field(tree.at(item), tree.expression(item["base"]), item["field"]),
+    "FieldAccess": lambda tree, item: syntax.Field(
+        tree.at(item), tree.expression(item["base"]), item["field"]
+    ),
     "Empty": lambda tree, item: syntax.Every(tree.at(item)),
     "StringConversion": lambda tree, item: syntax.Text(tree.at(item), "..."),
 }
@@ -361,7 +379,9 @@ def _conditional(tree: _Tree, item: Node) -> syntax.IfEquation:
 
 def _terminated(tree: _Tree, item: Node) -> syntax.Assertion:
     at = tree.at(item)
-    return syntax.Assertion(at, Call(at, Name(at, [("terminate", [])]), [tree.expression(item["message"])], {}))
+    return syntax.Assertion(
+        at, Call(at, Name(at, [("terminate", [])]), [tree.expression(item["message"])], {})
+    )
 
 
 def _results(tree: _Tree, item: Node) -> syntax.Equal:
@@ -417,6 +437,6 @@ def _word(prefix: Any) -> str:
 
 
 def _inner(node: Node) -> Node:
+    item: Node
     (item,) = node.values()
     return item
-

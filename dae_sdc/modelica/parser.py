@@ -344,6 +344,7 @@ class ClassParser(EquationParser):
     """Parser of classes: declarations, sections and annotations."""
 
     def file(self) -> syntax.ClassDefinition:
+        """All classes of the text, inside a class without a name."""
         root = syntax.ClassDefinition(0, "package", "")
         if self.now.kind == "end":
             self.fail("there is no class in this text; write model NAME ... end NAME;")

@@ -17,8 +17,8 @@ from dae_sdc.errors import InputError, require_number
 from dae_sdc.model.model import Model
 from dae_sdc.modelica.arithmetic import TRUTHS, minus, plus
 from dae_sdc.modelica.flat import Flat
-from dae_sdc.modelica.library import Bound, Library, Scope, Variable
 from dae_sdc.modelica.front_end import Outline, flattened
+from dae_sdc.modelica.library import Bound, Library, Scope, Variable
 from dae_sdc.modelica.parser import MODELS, parse
 from dae_sdc.modelica.rules import RULES
 from dae_sdc.modelica.syntax import ClassDefinition, Source, similar

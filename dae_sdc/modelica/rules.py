@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import lru_cache, partial
+from inspect import signature
 from typing import Any, Final
 
 import sympy
@@ -356,6 +357,11 @@ def _filled(values: Values, item: Call, scope: Scope) -> Value:
     return arithmetic.filled(value, counts)
 
 
+def _of_arrays(values: Values, item: Call, scope: Scope) -> Value:
+    function = arithmetic.ARRAY_FUNCTIONS[item.function.parts[-1][0]]
+    return function(*_arguments(values, item, scope, len(signature(function).parameters)))
+
+
 def _joined(values: Values, item: Call, scope: Scope) -> Value:
     """Arrays joined along one of their dimensions, from 1."""
     along = values.integer(item.arguments[0], scope, "the dimension of cat")
@@ -398,10 +404,7 @@ _CALLS: Final[dict[str, Rule]] = {
     "ndims": lambda values, item, scope: sympy.Integer(
         len(arithmetic.sizes(*_arguments(values, item, scope, 1)))
     ),
-    **{
-        name: lambda values, item, scope, function=function: function(*_arguments(values, item, scope))
-        for name, function in arithmetic.ARRAY_FUNCTIONS.items()
-    },
+    **dict.fromkeys(arithmetic.ARRAY_FUNCTIONS, _of_arrays),
 }
 # The rule of every form.
 RULES: Final[Mapping[type, Rule]] = {

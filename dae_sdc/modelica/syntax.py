@@ -477,7 +477,7 @@ class Connect(Part):
 class When(Part):
     """A when-equation: conditions, and the equations by which variables change where each begins to hold."""
 
-    branches: list[tuple[Expression, list[Equation]]]
+    branches: list[tuple[Expression, list[Any]]]
 
 
 class Assertion(Part):
@@ -510,7 +510,7 @@ class Leave(Part):
 
 
 # What algorithms have in common with equations has statements as its parts.
-Statement: TypeAlias = Assignment | IfEquation | For | While | Leave | When | Assertion
+Statement: TypeAlias = Assignment | Equal | IfEquation | For | While | Leave | When | Assertion
 
 
 class ClassDefinition(Part):
