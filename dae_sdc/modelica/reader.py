@@ -186,7 +186,7 @@ def _read(
     try:
         return _by_rumoca(source, name, numbers, libraries)
     except InputError:
-        if refusal is None or libraries:
+        if refusal is None or libraries or _MORE.search(str(refusal)):
             raise
     raise refusal
 
