@@ -24,6 +24,7 @@ from dae_sdc.modelica.values import (
     Values,
     before_event,
     condition_of,
+    scopes,
     unknown_of,
 )
 
@@ -49,7 +50,7 @@ def unrolled(values: Values, equations: Iterable[Equation], scope: Scope) -> Ite
     """Equations with what is in loops and decided choices in place of these, each with its scope."""
     for equation in equations:
         if isinstance(equation, syntax.For):
-            for inner in values.scopes(equation.indices, scope, equation.at, _TOO_MANY_TURNS):
+            for inner in scopes(values, equation.indices, scope, equation.at, _TOO_MANY_TURNS):
                 values.spend(len(equation.body), equation.at)
                 yield from unrolled(values, equation.body, inner)
         elif isinstance(equation, IfEquation):

@@ -25,6 +25,7 @@ from dae_sdc.modelica.values import (
     Values,
     before_event,
     condition_of,
+    scopes,
     unknown_of,
 )
 
@@ -122,8 +123,8 @@ def _array(values: Values, item: syntax.Array, scope: Scope) -> Value:
     if not item.indices:
         return [values.value(part, scope) for part in item.items]
     too_many = f"an array of more than {arithmetic.MOST_ELEMENTS} elements"
-    scopes = values.scopes(item.indices, scope, item.at, too_many)
-    return [values.value(item.items[0], inner) for inner in scopes]
+    turns = scopes(values, item.indices, scope, item.at, too_many)
+    return [values.value(item.items[0], inner) for inner in turns]
 
 
 def _matrix(values: Values, item: syntax.Matrix, scope: Scope) -> Value:
@@ -422,7 +423,7 @@ RULES: Final[Mapping[type, Rule]] = {
     syntax.Record: lambda values, item, scope: {
         word: values.value(part, scope) for word, part in item.fields.items()
     },
-    syntax.Field: lambda values, item, scope: values.field(values.value(item.base, scope), item.word, item),
+    syntax.Field: lambda values, item, scope: arithmetic.field(values.value(item.base, scope), item.word),
     syntax.Picked: lambda values, item, scope: values.picked(
         values.value(item.base, scope), item.subscripts, scope, item
     ),

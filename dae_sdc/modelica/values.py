@@ -230,22 +230,6 @@ class Values:
         self.spend(len(numbers), item.at)
         return numbers
 
-    def scopes(
-        self, indices: list[tuple[str, syntax.Expression]], scope: Scope, at: int, too_many: str
-    ) -> list[Scope]:
-        """A scope for every combination of the values of loop indices."""
-        scopes = [scope]
-        for name, where in indices:
-            outer, scopes = scopes, []
-            for around in outer:
-                turns = self.value(where, around)
-                if not isinstance(turns, list):
-                    self.fail(where.at, "an index needs a range, such as 1:3")
-                scopes += [around.inner({name: k}) for k in turns]
-            if len(scopes) > arithmetic.MOST_ELEMENTS:
-                self.fail(at, too_many)
-        return scopes
-
     def interpolated(
         self, points: list[tuple[Any, Any]], x: Any, at: int, kind: str = "linear", outside: str = "linear"
     ) -> Any:
@@ -271,7 +255,7 @@ class Values:
             self.spend(math.prod(arithmetic.sizes(value)), name.at)
             value = self.picked(value, parts[0][1], scope, name)
             for word, subscripts in parts[1:]:
-                value = self.picked(self.field(value, word, name), subscripts, scope, name)
+                value = self.picked(arithmetic.field(value, word), subscripts, scope, name)
             return value
         item = self.lookup(name, scope)
         if item is not None:
@@ -359,14 +343,6 @@ class Values:
         if isinstance(item, Instance):
             self.fail(name.at, f"{name} is a component; write which of its variables is meant")
         return self.symbol(item)
-
-    def field(self, value: Value, word: str, at: syntax.Expression) -> Value:
-        """A field of a record, or those of several."""
-        if isinstance(value, list):
-            return [self.field(part, word, at) for part in value]
-        if not isinstance(value, dict) or word not in value:
-            self.fail(at.at, f"this has no part {word}; write it without .{word}")
-        return value[word]
 
     # Unknowns, parameters and constants
 
@@ -464,3 +440,20 @@ class Values:
         elif self._constants[component] is None:
             self.fail(component.at, f"the constant {component.name} depends on itself")
         return self._constants[component]
+
+
+def scopes(
+    values: Values, indices: list[tuple[str, syntax.Expression]], scope: Scope, at: int, too_many: str
+) -> list[Scope]:
+    """A scope for every combination of the values of loop indices."""
+    every = [scope]
+    for name, where in indices:
+        outer, every = every, []
+        for around in outer:
+            turns = values.value(where, around)
+            if not isinstance(turns, list):
+                values.fail(where.at, "an index needs a range, such as 1:3")
+            every += [around.inner({name: k}) for k in turns]
+        if len(every) > arithmetic.MOST_ELEMENTS:
+            values.fail(at, too_many)
+    return every
