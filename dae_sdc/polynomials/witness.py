@@ -62,6 +62,15 @@ class Cut:
         square = chosen if len(rows) == number else combined(self.system, number, random)
         return Section(self.system, self.variables, self.slices, square.homogenized(), whole)
 
+    def sections(self, points: Complexes, random: np.random.Generator) -> tuple[list[Section], Complexes]:
+        """Sections of points, by deflation where they are not regular, and the points for which it fails."""
+        points, regular = refined(self.system, points, self.slices)
+        sections = [self.section(points[regular], random)] if regular.any() else []
+        if regular.all():
+            return sections, points[:0, : self.variables]
+        more, failed = self.resolved(points[~regular], random)
+        return sections + more, failed
+
     def resolved(
         self, points: Complexes, random: np.random.Generator, left: int = MOST_DEFLATIONS
     ) -> tuple[list[Section], Complexes]:
@@ -391,7 +400,7 @@ class _Intersection:
         self.failed = self.paths = self.steps = 0
         # Sections of one dimension d have the last d of these linear forms, so that their points can be
         # compared.
-        self.forms = self._forms(system.variables)
+        self.forms = linear_forms(random, system.variables, system.variables)
         self.spanned = False  # Whether parts are irreducible and have all linear forms.
         self.solved = list[_Part]()  # Parts on which all polynomials vanish.
         self.left = system.equations  # Number of polynomials that are still to be intersected.
@@ -400,11 +409,6 @@ class _Intersection:
     def doubts(self) -> int:
         """Number of lost paths, and of components whose trace test does not hold."""
         return self.failed + sum(not part.certified for part in self.solved)
-
-    def _forms(self, number: int) -> Complexes:
-        forms = gaussian(self.random, (number, self.system.variables + 1))
-        scaled: Complexes = forms / np.linalg.norm(forms, axis=1, keepdims=True)
-        return scaled
 
     def _followed(self, homotopy: Homotopy, starts: Complexes) -> Ends:
         if len(starts) > MOST_PATHS:
@@ -471,7 +475,7 @@ class _Intersection:
         n, polynomial, whole = self.system.variables, self.rows[row], section.slices
         degree = int(polynomial.degrees[0])
         more, target = whole.shape[1] - n - 1, polynomial.homogenized()
-        others = np.hstack([self._forms(degree - 1), np.zeros((degree - 1, more))])
+        others = np.hstack([linear_forms(self.random, degree - 1, n), np.zeros((degree - 1, more))])
         factors, slices = np.concatenate([whole[:1], others]), whole[1:]
         square, starts = section.square, section.points
         if degree > 1:
@@ -483,7 +487,7 @@ class _Intersection:
             starts = np.concatenate([starts, ends.points[ends.known]])
         last = target.coefficients, widened(target.exponents, more)
         target = stacked([(square.coefficients, square.exponents), last])
-        homotopy = Homotopy.to(target, phase(self.random), factors=factors, slices=slices)
+        homotopy = Homotopy.to(target, phase(self.random), factors=[factors], slices=slices)
         ends = self._followed(homotopy, starts)
         points = ends.points[ends.known & ~ends.far]
         return np.asarray(points[:, 1 : n + 1] / points[:, :1], dtype=np.complex128)
@@ -506,47 +510,52 @@ class _Intersection:
         if row and not self.spanned and dimension and multiple.any():
             return None
         cut = Cut(with_linear(system, part.span), n, self.forms[n - dimension :])
-        points, regular = refined(cut.system, points, cut.slices)
-        sections = [cut.section(points[regular], random)] if regular.any() else []
-        if not regular.all():
-            more, lost = cut.resolved(points[~regular], random)
-            self.failed += len(lost)
-            sections += more
+        sections, lost = cut.sections(points, random)
+        self.failed += len(lost)
         parts = [_Part(section, part.span) for section in sections]
-        if not self.spanned and regular.all():
+        if not self.spanned and all(section.system is cut.system for section in sections):
             return parts
         return [piece for part in parts for piece in self._pieces(part, system)]
 
     def _spanned(self, system: PolynomialSystem, part: _Part) -> _Part:
         """An irreducible part with its linear span, by which its points are regular without deflation."""
-        section, span = part.section, self._span(part.section)
+        section, span = part.section, linear_span(part.section, self.random)[0]
         n = section.variables
         cut = Cut(with_linear(system, span), n, section.slices[:, : n + 1])
         points, regular = refined(cut.system, section.affine(section.points), cut.slices)
         section = cut.section(points, self.random) if regular.all() else section
         return _Part(section, span, part.certified)
 
-    def _span(self, section: Section) -> Complexes:
-        """Linear forms, shape (r, n + 1), that define the linear span of the set that a section meets."""
-        n, dimension, starts = section.variables, len(section.slices), section.points
-        points = section.affine(starts)
-        if dimension:  # a point of each of many linear spaces: those of one of them have its forms too
-            starts = np.tile(starts, (-(-(n + SPARE_POINTS) // len(starts)), 1))
-            after = np.zeros((len(starts), *section.slices.shape), dtype=np.complex128)
-            after[:, :, : n + 1] = self._forms(len(starts) * dimension).reshape(-1, dimension, n + 1)
-            ends = section.moved(starts, section.slices, after, phase(self.random))
-            if not ends.known.all() or ends.far.any():
-                return self.forms[:0]
-            points = section.affine(ends.points)
-        sizes, rows = np.linalg.svd(homogeneous_points(points))[1:]
-        rank = int((sizes > VANISHING_FORM * sizes[0]).sum())
-        if rank > n:
-            return self.forms[:0]
-        _, triangle, order = qr(rows[rank:].conj(), mode="economic", pivoting=True)
-        sparse = np.zeros_like(rows[rank:])
-        sparse[:, order] = np.linalg.solve(triangle[:, : len(sparse)], triangle)
-        sparse[np.abs(sparse) <= VANISHING_FORM] = 0.0
-        return sparse
+
+def linear_span(section: Section, random: np.random.Generator) -> tuple[Complexes, Integers]:
+    """Linear forms, shape (r, n + 1), that define the span of a set, and a variable that each determines."""
+    n, dimension, starts = section.variables, len(section.slices), section.points
+    points = section.affine(starts)
+    nothing = np.zeros((0, n + 1), dtype=np.complex128), np.zeros(0, dtype=np.int64)
+    if dimension:  # a point of each of many linear spaces: those of one of them have its forms too
+        starts = np.tile(starts, (-(-(n + SPARE_POINTS) // len(starts)), 1))
+        after = np.zeros((len(starts), *section.slices.shape), dtype=np.complex128)
+        after[:, :, : n + 1] = linear_forms(random, len(starts) * dimension, n).reshape(-1, dimension, n + 1)
+        ends = section.moved(starts, section.slices, after, phase(random))
+        if not ends.known.all() or ends.far.any():
+            return nothing
+        points = section.affine(ends.points)
+    sizes, rows = np.linalg.svd(homogeneous_points(points))[1:]
+    rank = int((sizes > VANISHING_FORM * sizes[0]).sum())
+    if rank > n:
+        return nothing
+    forms = rows[rank:].conj()
+    variables = qr(forms[:, 1:], mode="r", pivoting=True)[1][: len(forms)]
+    sparse = np.linalg.solve(forms[:, 1 + variables], forms)
+    sparse[np.abs(sparse) <= VANISHING_FORM] = 0.0
+    return sparse, variables
+
+
+def linear_forms(random: np.random.Generator, number: int, variables: int) -> Complexes:
+    """Random linear forms of norm 1 in homogeneous coordinates, shape (number, variables + 1)."""
+    forms = gaussian(random, (number, variables + 1))
+    scaled: Complexes = forms / np.linalg.norm(forms, axis=1, keepdims=True)
+    return scaled
 
 
 def with_linear(system: PolynomialSystem, forms: Complexes) -> PolynomialSystem:
