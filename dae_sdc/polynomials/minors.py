@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import connected_components
 
 from dae_sdc.dae.pattern import maximum_matching
 from dae_sdc.polynomials.homotopy import added
-from dae_sdc.polynomials.polynomials import Complexes, Integers, PolynomialSystem
+from dae_sdc.polynomials.polynomials import Complexes, Integers, PolynomialSystem, magnitudes, norms
 
 NEGLIGIBLE = 1e-10  # Coefficient of equations of size 1 up to which it is round-off.
 DEPENDENT = 1e-8  # Singular value of rows of norm 1 up to which they depend on each other.
@@ -72,10 +72,16 @@ class PolynomialMatrix(NamedTuple):
         return PolynomialMatrix(self.exponents, self.entries[:, rows][:, :, columns])
 
     def at(self, points: Complexes) -> Complexes:
-        """The matrices, shape (p, k, n), at points of shape (p, m)."""
+        """The matrices at points of shape (p, m), with rows of norm 1, or 0 where all terms cancel."""
         flat = self.entries.reshape(len(self.entries), -1).T
         values = PolynomialSystem(flat, self.exponents).values(points)
-        return values.reshape(len(points), *self.entries.shape[1:])
+        lengths = norms(homogeneous := np.insert(points, 0, 1.0, axis=1))[:, None]
+        sizes = magnitudes(homogeneous / lengths)[:, 1:] * lengths
+        terms = PolynomialSystem(np.abs(flat), self.exponents).values(sizes).real
+        values = np.where(np.abs(values) > NEGLIGIBLE * terms, values, 0.0)
+        matrices = values.reshape(len(points), *self.entries.shape[1:])
+        lengths = np.linalg.norm(matrices, axis=2, keepdims=True)
+        return np.asarray(matrices / np.where(lengths > 0.0, lengths, 1.0))
 
     def eliminated(self) -> PolynomialMatrix:
         """What is left behind the elimination of constant rows and columns, each of which has a pivot."""
@@ -109,11 +115,9 @@ class PolynomialMatrix(NamedTuple):
         """Numbers of independent rows, those of low degree and few terms first."""
         used = self.entries != 0.0
         degrees = np.where(used.any(axis=2), self.exponents.sum(axis=1)[:, None], 0).max(axis=0)
-        lengths = np.linalg.norm(values, axis=1, keepdims=True)
-        units = values / np.maximum(lengths, NEGLIGIBLE)
         rows: list[int] = []
         for row in np.lexsort((used.sum(axis=(0, 2)), degrees)).tolist():
-            sizes = np.linalg.svd(units[[*rows, row]], compute_uv=False)
+            sizes = np.linalg.svd(values[[*rows, row]], compute_uv=False)
             if len(rows) < rank and sizes.size > len(rows) and sizes[-1] > DEPENDENT:
                 rows.append(row)
         return rows

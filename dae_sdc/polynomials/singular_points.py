@@ -29,9 +29,11 @@ from dae_sdc.polynomials.witness import (
     Decomposition,
     Section,
     decompose,
+    irreducible,
     linear_forms,
     linear_span,
     shown_number,
+    spanned,
 )
 
 
@@ -136,8 +138,9 @@ class SingularPoints:
         return "\n".join(lines)
 
 
-SHIFT = 1e-6  # Distance, relative to 1 + its size, of a linear space from a point that may be isolated.
-NEARBY = 1e-2  # Distance within which other singular points are on it, if the point is not isolated.
+# Distances, relative to 1 + its size, of linear spaces from a point that may be isolated, and the ratio of
+# the distances of the nearest other singular points there up to which it is not: a cusp has 10^(-1/3).
+SHIFTS, APPROACH = (1e-2, 1e-3), 0.7
 MOST_ATTEMPTS = 4  # Largest number of random choices while paths are lost, or the trace test fails.
 
 
@@ -220,7 +223,11 @@ class _Locus:
                 more, lost = cut.sections(places[here >= self.rank], self.random)
                 self.failed += len(lost)
                 following += more
-        return following
+        if dimension < 2:
+            return following
+        # Where several of them cross, their linear spans tell them apart.
+        pieces = [one.part(group) for one in following for group, _ in irreducible(one, self.random)]
+        return [spanned(piece.system, piece, self.random)[0] for piece in pieces]
 
     def _values(self, points: Complexes) -> Complexes:
         """Values of all variables, shape (p, n), at points in coordinates of the span, which come first."""
@@ -243,11 +250,11 @@ class _Locus:
         coordinates = np.linalg.lstsq(self.chart[:, 1:], point - self.chart[:, 0], rcond=None)[0]
         for level in sorted(higher):
             slices = self.levels[level][0].slices[:, : free + 1]
-            shifts = SHIFT * size * gaussian(self.random, (len(slices),)) - slices @ np.append(
-                1.0, coordinates
-            )
-            points = self._lower(self._zeros_at(level, shifts))[0]
-            if (sizes(points - point) <= NEARBY * size).any():
+            through = slices @ np.append(1.0, coordinates)
+            aside = size * gaussian(self.random, (len(slices),))
+            points = [self._lower(self._zeros_at(level, part * aside - through))[0] for part in SHIFTS]
+            away = [sizes(there - point).min(initial=np.inf) for there in points]
+            if away[1] <= APPROACH * away[0] < np.inf:
                 return True
         return False
 
@@ -272,9 +279,7 @@ class _Locus:
         while left.size:
             points = section.affine(section.points[left])
             minor = self.matrix.minor(points[0], self.order)
-            values = minor.at(points)
-            values = values / np.linalg.norm(values, axis=2, keepdims=True)
-            regular = np.linalg.svd(values, compute_uv=False)[:, -1] > DEPENDENT
+            regular = np.linalg.svd(minor.at(points), compute_uv=False)[:, -1] > DEPENDENT
             regular[0] = True
             factors = {
                 part.exponents.tobytes() + part.entries.round(8).tobytes(): part for part in minor.factors()

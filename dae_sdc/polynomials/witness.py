@@ -468,7 +468,9 @@ class _Intersection:
         """The irreducible parts, with their linear spans if polynomials that vanish there are given."""
         groups = irreducible(part.section, self.random)
         pieces = [_Part(part.section.part(group), part.span, certified) for group, certified in groups]
-        return pieces if system is None else [self._spanned(system, piece) for piece in pieces]
+        if system is None:
+            return pieces
+        return [_Part(*spanned(system, p.section, self.random), p.certified) for p in pieces]
 
     def _met(self, section: Section, row: int) -> Complexes:
         """Points, shape (p, n), at which a polynomial and all slices but the first vanish on a section."""
@@ -517,14 +519,15 @@ class _Intersection:
             return parts
         return [piece for part in parts for piece in self._pieces(part, system)]
 
-    def _spanned(self, system: PolynomialSystem, part: _Part) -> _Part:
-        """An irreducible part with its linear span, by which its points are regular without deflation."""
-        section, span = part.section, linear_span(part.section, self.random)[0]
-        n = section.variables
-        cut = Cut(with_linear(system, span), n, section.slices[:, : n + 1])
-        points, regular = refined(cut.system, section.affine(section.points), cut.slices)
-        section = cut.section(points, self.random) if regular.all() else section
-        return _Part(section, span, part.certified)
+
+def spanned(
+    system: PolynomialSystem, section: Section, random: np.random.Generator
+) -> tuple[Section, Complexes]:
+    """A section of an irreducible set with the linear span of the set, by which it may need no deflation."""
+    span, size = linear_span(section, random)[0], system.variables
+    cut = Cut(with_linear(system, span), section.variables, section.slices[:, : size + 1])
+    points, regular = refined(cut.system, section.points[:, 1 : size + 1] / section.points[:, :1], cut.slices)
+    return cut.section(points, random) if regular.all() else section, span
 
 
 def linear_span(section: Section, random: np.random.Generator) -> tuple[Complexes, Integers]:
@@ -559,8 +562,8 @@ def linear_forms(random: np.random.Generator, number: int, variables: int) -> Co
 
 
 def with_linear(system: PolynomialSystem, forms: Complexes) -> PolynomialSystem:
-    """Polynomials with linear forms in homogeneous coordinates, shape (r, n + 1), among them."""
-    exponents = np.eye(system.variables + 1, dtype=np.int64)[:, 1:]
+    """Polynomials with linear forms in homogeneous coordinates of the first variables among them."""
+    exponents = np.eye(forms.shape[1], system.variables, -1, dtype=np.int64)
     return stacked([(system.coefficients, system.exponents), (forms, exponents)])
 
 
