@@ -20,13 +20,15 @@ from dae_sdc.polynomials.homotopy import (
     with_kernel,
 )
 from dae_sdc.polynomials.minors import DEPENDENT, PolynomialMatrix, substituted
-from dae_sdc.polynomials.polynomials import Complexes, Homotopy, Integers, PolynomialSystem, norms
-from dae_sdc.polynomials.tracking import Booleans, follow, groups_of, sizes
+from dae_sdc.polynomials.polynomials import Complexes, Homotopy, Integers, PolynomialSystem
+from dae_sdc.polynomials.tracking import Booleans, groups_of, sizes
 from dae_sdc.polynomials.witness import (
+    MOST_INTERSECTIONS,
     TRACE_TOLERANCE,
     Component,
     Cut,
     Decomposition,
+    Intersections,
     Section,
     decompose,
     irreducible,
@@ -141,7 +143,6 @@ class SingularPoints:
 # Distances, relative to 1 + its size, of linear spaces from a point that may be isolated, and the ratio of
 # the distances of the nearest other singular points there up to which it is not: a cusp has 10^(-1/3).
 SHIFTS, APPROACH = (1e-2, 1e-3), 0.7
-MOST_ATTEMPTS = 4  # Largest number of random choices while paths are lost, or the trace test fails.
 
 
 class _Zeros(NamedTuple):
@@ -162,7 +163,7 @@ class _Found(NamedTuple):
     certified: bool
 
 
-class _Locus:
+class _Locus(Intersections):
     """Where the rank is lower on a component, in coordinates of its linear span."""
 
     # The rank is lower where all minors of its size vanish. A minor that does not vanish on the component is
@@ -173,7 +174,8 @@ class _Locus:
         self, system: PolynomialSystem, component: Component, random: np.random.Generator, workers: int
     ) -> None:
         section, n = component._section, system.variables
-        self.system, self.random, self.workers, self.rank = system, random, workers, component.rank
+        super().__init__(random, workers)
+        self.system, self.rank = system, component.rank
         forms, dependent = linear_span(section, random)
         free = np.setdiff1d(np.arange(n), dependent)
         self.chart = np.zeros((n, len(free) + 1), dtype=np.complex128)
@@ -184,7 +186,10 @@ class _Locus:
         slices[:, 0] += section.slices[:, 0]
         points = section.affine(section.points)[:, free]
         sections, lost = Cut(within, len(free), slices).sections(points, random)
-        self.failed = len(lost)
+        self.failed += len(lost)
+        sections = [
+            self._moved(section, linear_forms(random, len(slices), len(free))) for section in sections
+        ]
         whole = PolynomialMatrix.of_columns([substituted(system.derivative(j), self.chart) for j in range(n)])
         self.matrix = whole.eliminated()
         self.order = component.rank - (whole.entries.shape[1] - self.matrix.entries.shape[1])
@@ -262,15 +267,19 @@ class _Locus:
         """Where factors of minors vanish on the sets of a level, with other numbers in the linear forms."""
         sections = self.levels[level]
         if shifts is not None:
-            sections = [self._moved(section, shifts) for section in sections]
+            size = self.chart.shape[1]
+            shifted = sections[0].slices[:, :size] + shifts[:, None] * np.eye(1, size)
+            sections = [self._moved(section, shifted) for section in sections]
         return [part for section in sections for part in self._zeros(section)]
 
-    def _moved(self, section: Section, shifts: Complexes) -> Section:
-        """The section where other numbers are added to its linear forms, shape (k,)."""
-        slices = section.slices.copy()
-        slices[:, 0] += shifts
-        ends = section.moved(section.points, section.slices, slices[None], phase(self.random), attempts=3)
-        self.failed += int((~ends.known | ends.far).sum())
+    def _moved(self, section: Section, forms: Complexes) -> Section:
+        """The section by other linear forms in the coordinates of the span."""
+        slices = np.zeros_like(section.slices)
+        slices[:, : forms.shape[1]] = forms
+        targets = np.repeat(slices[None], len(section.points), axis=0)
+        homotopy = Homotopy.to(section.square, phase(self.random), before=section.slices, after=targets)
+        ends = self.followed(homotopy, section.points)
+        self.failed += int(ends.far.sum())
         return replace(section, slices=slices, points=ends.points[ends.known & ~ends.far])
 
     def _zeros(self, section: Section) -> Iterator[_Zeros]:
@@ -289,47 +298,18 @@ class _Locus:
             left = left[~regular]
 
     def _intersected(self, section: Section, factor: PolynomialMatrix) -> _Zeros:
-        """Where the determinant of a matrix vanishes on a section, by a homotopy from products of forms."""
-        # Row i of M N = 0, with a vector N of first entry 1, begins as a form in N times as many forms in the
-        # variables as it has degrees: where one of these is 0, the other rows determine N.
-        whole, random, size = section.slices, self.random, factor.entries.shape[1]
-        variables, m = whole.shape[1] - 1, section.variables
+        """Where the determinant of a matrix vanishes on a section."""
+        more, size = section.slices.shape[1] - 1 - section.variables, factor.entries.shape[1]
         columns = [
-            PolynomialSystem(column.coefficients, widened(column.exponents, variables - m))
+            PolynomialSystem(column.coefficients, widened(column.exponents, more))
             for column in factor.columns
         ]
-        basis = np.linalg.qr(gaussian(random, (size, size)))[0]
-        rows = with_kernel(columns, basis, 1)
-        degrees = rows.degrees - (size > 1)
-        forms = np.zeros((degrees.sum(), variables + 1), dtype=np.complex128)
-        forms[:, : m + 1] = linear_forms(random, len(forms), m)
-        after = np.repeat(whole[None], len(forms), axis=0)
-        after[:, 0] = forms
-        count = len(section.points)
-        starts, goals = np.tile(section.points, (len(forms), 1)), np.repeat(after, count, axis=0)
-        moved = section.moved(starts, whole, goals, phase(random), attempts=3)
-        kernels = linear_forms(random, size, size - 1)
-        vectors = np.array([np.linalg.svd(np.delete(kernels, i, 0))[2][-1].conj() for i in range(size)])
-        vectors = (vectors / vectors[:, :1])[np.repeat(np.repeat(np.arange(size), degrees), count), 1:]
-        starts = np.hstack([moved.points, vectors * moved.points[:, :1]])[moved.known & ~moved.far]
-        factors = []
-        for form, own in zip(kernels, np.split(forms, np.cumsum(degrees)[:-1]), strict=True):
-            row = np.zeros((len(own) + (size > 1), variables + size), dtype=np.complex128)
-            row[: len(own), : variables + 1] = own
-            if size > 1:
-                row[-1, 0], row[-1, variables + 1 :] = form[0], form[1:]
-            factors.append(row)
-        slices = np.hstack([whole[1:], np.zeros((len(whole) - 1, size - 1))])
-        target = extended(section.square, rows.homogenized())
-        homotopy = Homotopy.to(target, phase(random), factors=factors, slices=slices)
-        ends = follow(homotopy, starts / norms(starts)[:, None], workers=self.workers)
-        self.failed += int((~moved.known | moved.far).sum() + (~ends.known).sum())
-        near = ends.points[ends.known & ~ends.far]
-        points = near[:, 1:] / near[:, :1]
+        rows = with_kernel(columns, np.linalg.qr(gaussian(self.random, (size, size)))[0], 1)
+        points, slices = self.met(section, rows)
         groups = groups_of(self._values(points))
         points = np.array([points[group].mean(axis=0) for group in groups]).reshape(-1, points.shape[1])
         ranks = relative_ranks(self.system, self._values(points))
-        return _Zeros(Cut(extended(section.system, rows), m, slices), points, ranks)
+        return _Zeros(Cut(extended(section.system, rows), section.variables, slices), points, ranks)
 
 
 @checked()
@@ -423,7 +403,7 @@ def _locus(
 ) -> _Locus:
     """Where the rank is lower on a component, with random numbers for which no path is lost."""
     attempts = list[_Locus]()
-    while len(attempts) < MOST_ATTEMPTS:
+    while len(attempts) < MOST_INTERSECTIONS:
         attempts.append(_Locus(system, component, random, workers))
         if attempts[-1].doubts == 0:
             break

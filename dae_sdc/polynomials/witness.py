@@ -18,6 +18,7 @@ from dae_sdc.polynomials.homotopy import (
     RESIDUAL_TOLERANCE,
     combined,
     deflated,
+    extended,
     gaussian,
     homogeneous_points,
     least_step,
@@ -28,7 +29,7 @@ from dae_sdc.polynomials.homotopy import (
     stacked,
     widened,
 )
-from dae_sdc.polynomials.polynomials import Complexes, Homotopy, Integers, PolynomialSystem
+from dae_sdc.polynomials.polynomials import Complexes, Homotopy, Integers, PolynomialSystem, norms
 from dae_sdc.polynomials.tracking import SAME_END, Booleans, Ends, follow, groups_of, sizes
 from dae_sdc.sharing import meter
 
@@ -388,16 +389,68 @@ class _Part:
     certified: bool = False  # Whether it is irreducible, and the trace test holds.
 
 
-class _Intersection:
+class Intersections:
+    """What follows paths between sections, and counts them."""
+
+    def __init__(self, random: np.random.Generator, workers: int) -> None:
+        self.random, self.workers = random, workers
+        self.failed = self.paths = self.steps = 0
+
+    def followed(self, homotopy: Homotopy, starts: Complexes) -> Ends:
+        """The ends of paths."""
+        if len(starts) > MOST_PATHS:
+            raise InputError(f"{len(starts)} paths to sections: at most {MOST_PATHS} are followed")
+        ends = follow(homotopy, starts, workers=self.workers)
+        self.paths += len(ends.points)
+        self.steps += ends.steps
+        self.failed += int((~ends.known).sum())
+        return ends
+
+    def met(self, section: Section, rows: PolynomialSystem) -> tuple[Complexes, Complexes]:
+        """Points, shape (p, N + k), where all slices but the first and M N = 0 hold, and these slices."""
+        # The k + 1 rows of M are polynomials on the section, N has a first entry of 1 and k more, which are
+        # unknown: without any this is a polynomial M = 0. Row i begins as a form in N times as many forms in
+        # the variables as it has degrees: where one of these vanishes, the other rows determine N.
+        whole, m, random, size = section.slices, section.variables, self.random, rows.equations
+        variables, count, degrees = whole.shape[1] - 1, len(section.points), rows.degrees - (size > 1)
+        forms = np.zeros((degrees.sum(), variables + 1), dtype=np.complex128)
+        forms[:, : m + 1] = linear_forms(random, len(forms), m)
+        forms[0] = whole[0]
+        starts, owner = section.points, np.repeat(np.repeat(np.arange(size), degrees), count)
+        if len(forms) > 1:
+            after = np.repeat(whole[None], len(forms) - 1, axis=0)
+            after[:, 0] = forms[1:]
+            after = np.repeat(after, count, axis=0)
+            homotopy = Homotopy.to(section.square, phase(random), before=whole, after=after)
+            ends = self.followed(homotopy, np.tile(starts, (len(forms) - 1, 1)))
+            owner = owner[np.append(np.full(count, True), ends.known)]
+            starts = np.concatenate([starts, ends.points[ends.known]])
+        kernels = linear_forms(random, size, size - 1)
+        vectors = np.array([np.linalg.svd(np.delete(kernels, i, 0))[2][-1].conj() for i in range(size)])
+        starts = np.hstack([starts, (vectors / vectors[:, :1])[owner, 1:] * starts[:, :1]])
+        factors = []
+        for kernel, own in zip(kernels, np.split(forms, np.cumsum(degrees)[:-1]), strict=True):
+            product = np.zeros((len(own) + (size > 1), variables + size), dtype=np.complex128)
+            product[: len(own), : variables + 1] = own
+            product[len(own) :, 0], product[len(own) :, variables + 1 :] = kernel[0], kernel[1:]
+            factors.append(product)
+        slices = np.hstack([whole[1:], np.zeros((len(whole) - 1, size - 1))])
+        target = extended(section.square, rows.homogenized())
+        homotopy = Homotopy.to(target, phase(random), factors=factors, slices=slices)
+        ends = self.followed(homotopy, starts / norms(starts)[:, None])
+        near = ends.points[ends.known & ~ends.far]
+        return np.asarray(near[:, 1:] / near[:, :1]), slices
+
+
+class _Intersection(Intersections):
     """Sections of the common solutions of ever more polynomials, from those of lowest degree on."""
 
     def __init__(self, system: PolynomialSystem, random: np.random.Generator, workers: int) -> None:
+        super().__init__(random, workers)
         ordered = system.coefficients[np.argsort(system.degrees, kind="stable")]
         self.system = PolynomialSystem(ordered, system.exponents)
         self.rows = [PolynomialSystem(row[None], system.exponents) for row in ordered]
         self.first = [PolynomialSystem(ordered[: k + 1], system.exponents) for k in range(len(ordered))]
-        self.random, self.workers = random, workers
-        self.failed = self.paths = self.steps = 0
         # Sections of one dimension d have the last d of these linear forms, so that their points can be
         # compared.
         self.forms = linear_forms(random, system.variables, system.variables)
@@ -409,15 +462,6 @@ class _Intersection:
     def doubts(self) -> int:
         """Number of lost paths, and of components whose trace test does not hold."""
         return self.failed + sum(not part.certified for part in self.solved)
-
-    def _followed(self, homotopy: Homotopy, starts: Complexes) -> Ends:
-        if len(starts) > MOST_PATHS:
-            raise InputError(f"{len(starts)} paths to sections: at most {MOST_PATHS} are followed")
-        ends = follow(homotopy, starts, workers=self.workers)
-        self.paths += len(ends.points)
-        self.steps += ends.steps
-        self.failed += int((~ends.known).sum())
-        return ends
 
     def run(self) -> None:
         """Find all parts on which all polynomials vanish."""
@@ -472,32 +516,13 @@ class _Intersection:
             return pieces
         return [_Part(*spanned(system, p.section, self.random), p.certified) for p in pieces]
 
-    def _met(self, section: Section, row: int) -> Complexes:
-        """Points, shape (p, n), at which a polynomial and all slices but the first vanish on a section."""
-        n, polynomial, whole = self.system.variables, self.rows[row], section.slices
-        degree = int(polynomial.degrees[0])
-        more, target = whole.shape[1] - n - 1, polynomial.homogenized()
-        others = np.hstack([linear_forms(self.random, degree - 1, n), np.zeros((degree - 1, more))])
-        factors, slices = np.concatenate([whole[:1], others]), whole[1:]
-        square, starts = section.square, section.points
-        if degree > 1:
-            after = np.repeat(whole[None], degree - 1, axis=0)
-            after[:, 0] = others
-            after = np.repeat(after, len(starts), axis=0)
-            homotopy = Homotopy.to(square, phase(self.random), before=whole, after=after)
-            ends = self._followed(homotopy, np.tile(starts, (degree - 1, 1)))
-            starts = np.concatenate([starts, ends.points[ends.known]])
-        last = target.coefficients, widened(target.exponents, more)
-        target = stacked([(square.coefficients, square.exponents), last])
-        homotopy = Homotopy.to(target, phase(self.random), factors=[factors], slices=slices)
-        ends = self._followed(homotopy, starts)
-        points = ends.points[ends.known & ~ends.far]
-        return np.asarray(points[:, 1 : n + 1] / points[:, :1], dtype=np.complex128)
-
     def _intersected(self, part: _Part, row: int, others: list[_Part]) -> list[_Part] | None:
         """Where a polynomial vanishes on a part, but for what lies on others; None if its span is needed."""
         n, random, system = self.system.variables, self.random, self.first[row]
-        dimension, points = len(part.section.slices) - 1, self._met(part.section, row)
+        dimension, more = len(part.section.slices) - 1, part.section.slices.shape[1] - n - 1
+        next_one = self.rows[row]
+        polynomial = PolynomialSystem(next_one.coefficients, widened(next_one.exponents, more))
+        points = self.met(part.section, polynomial)[0][:, :n]
         points = np.array([points[group].mean(axis=0) for group in groups_of(points)]).reshape(-1, n)
         on = vanish(system.homogenized(), homogeneous_points(points))
         self.failed += int((~on).sum())
