@@ -24,7 +24,17 @@ from dae_sdc.polynomials.polynomials import (
     norms,
     with_forms,
 )
-from dae_sdc.polynomials.tracking import SAME_END, SAME_EXACT_END, Booleans, Ends, follow, groups_of, sizes
+from dae_sdc.polynomials.tracking import (
+    SAME_END,
+    SAME_EXACT_END,
+    Booleans,
+    Ends,
+    Progress,
+    follow,
+    groups_of,
+    observed,
+    sizes,
+)
 
 VANISHING_SINGULAR_VALUE = 1e-5  # Singular value of a relative Jacobian up to which it counts as 0.
 # Coefficients and exponents of some polynomials, the parameters of :class:`PolynomialSystem`.
@@ -271,6 +281,7 @@ def solve_polynomials(
     workers: int = 1,
     comm: Any = None,
     certify: bool = True,
+    progress: Progress = False,
 ) -> Roots:
     r"""All isolated complex solutions of at least as many polynomials as variables.
 
@@ -298,6 +309,9 @@ def solve_polynomials(
     certify : bool
         Whether to prove solutions, see :func:`~dae_sdc.polynomials.homotopy.certify`; without
         python-flint none is proved.
+    progress : bool or callable
+        Whether a bar is shown; None where there is a terminal. A function is called with the number of paths
+        that are followed, their number, and the unit "path".
 
     Returns
     -------
@@ -350,7 +364,8 @@ def solve_polynomials(
                 f"{paths} paths from degrees {degrees.tolist()}: at most {MOST_PATHS} are followed"
             )
         homotopy = Homotopy.to(square.homogenized(), gamma, degrees=degrees, exact=square is scaled)
-        attempts.append(follow(homotopy, _starts(degrees), workers=workers, comm=comm))
+        with observed(None, progress):
+            attempts.append(follow(homotopy, _starts(degrees), workers=workers, comm=comm))
     best = min(attempts, key=lambda ends: (~ends.known).sum())
     return _roots(system, scaled, scales, best, certify)
 

@@ -130,7 +130,9 @@ class PolynomialMatrix(NamedTuple):
             for _ in range(2):
                 powers = left._contents()
                 for j in np.flatnonzero(powers.any(axis=0)).tolist():
-                    yield PolynomialMatrix(np.eye(1, powers.shape[1], j, dtype=np.int64), np.ones((1, 1, 1)))
+                    yield PolynomialMatrix(
+                        np.eye(1, powers.shape[1], j, dtype=np.int64), np.ones((1, 1, 1), np.complex128)
+                    )
                 columns = left.transposed.columns
                 lowered = [
                     PolynomialSystem(column.coefficients[:, kept], column.exponents[kept] - power)

@@ -10,6 +10,8 @@ import numpy as np
 
 from dae_sdc.arguments import checked
 from dae_sdc.dae.state import Vector
+from dae_sdc.deadline import under_way
+from dae_sdc.errors import TimeLimitError, require_count
 from dae_sdc.polynomials.homotopy import (
     REAL_TOLERANCE,
     extended,
@@ -21,7 +23,7 @@ from dae_sdc.polynomials.homotopy import (
 )
 from dae_sdc.polynomials.minors import DEPENDENT, PolynomialMatrix, substituted
 from dae_sdc.polynomials.polynomials import Complexes, Homotopy, Integers, PolynomialSystem
-from dae_sdc.polynomials.tracking import Booleans, groups_of, sizes
+from dae_sdc.polynomials.tracking import Booleans, Progress, groups_of, observed, sizes
 from dae_sdc.polynomials.witness import (
     MOST_INTERSECTIONS,
     TRACE_TOLERANCE,
@@ -37,6 +39,7 @@ from dae_sdc.polynomials.witness import (
     shown_number,
     spanned,
 )
+from dae_sdc.sharing import meter
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +94,8 @@ class SingularPoints:
         Dimensions of the components that are multiple, and so singular, at all of their points.
     failed : int
         Number of paths that were lost; some points may be missing if it is not 0.
+    unfinished : str
+        Why there may be more points than those found so far; empty otherwise.
 
     Examples
     --------
@@ -106,6 +111,7 @@ class SingularPoints:
     parts: tuple[SingularSet, ...]
     multiple: tuple[int, ...]
     failed: int
+    unfinished: str = ""
 
     @property
     def sets(self) -> tuple[int, ...]:
@@ -137,6 +143,8 @@ class SingularPoints:
         ]
         if self.failed:
             lines.append(f"{self.failed} paths were lost: some points may be missing")
+        if self.unfinished:
+            lines.append(f"found so far, there may be more: {self.unfinished}")
         return "\n".join(lines)
 
 
@@ -319,16 +327,17 @@ def singular_points(
     seed: int = 0,
     workers: int = 1,
     decomposition: Decomposition | None = None,
+    time_limit: float | None = None,
+    progress: Progress = False,
 ) -> SingularPoints:
-    r"""Isolated solutions at which the rank of the Jacobian is lower than at solutions near them.
+    """Points of each component at which the rank of the Jacobian is lower than at its general points.
 
-    For each dimension d of the components, a numerical irreducible decomposition finds the solutions of
-
-    .. math::
-        F(x) = 0, \quad J(x) N = 0, \qquad N \in C^{n \times (d + 1)}
-
-    with N of full rank, or :math:`J(x)^T \lambda = 0` where there are n - d polynomials. Singular points that
-    are not isolated are reported as a set; a component that is singular at all of its points is such a set.
+    In coordinates of the linear span of a component, where constant rows and columns of the Jacobian are
+    eliminated, the component is intersected with the factors of a minor of low degree. A factor that is no
+    polynomial is a matrix with a kernel vector. Where the rank is lower, the points belong to a set of
+    singular points; where it is not, another minor does not vanish, and cuts further. Parallel linear spaces
+    show by the trace test that no point of a curve or surface is missing. A component that is multiple is
+    singular at all of its points, and its own rank may be lower at some of them.
 
     Parameters
     ----------
@@ -336,16 +345,26 @@ def singular_points(
         The polynomials.
     seed : int
         Seed of all random numbers. The result holds with probability 1.
+    workers : int
+        Number of processes that share long lists of paths. The result does not depend on it.
     decomposition : Decomposition, optional
         Irreducible decomposition of the system; computed if not given.
+    time_limit : float, optional
+        Seconds after which the singular points of some components are returned, with ``unfinished`` in the
+        result.
+    progress : bool or callable
+        Whether a bar is shown; None where there is a terminal. A function is called with the number of pieces
+        of work that are done, their number, and their unit.
 
     Returns
     -------
     SingularPoints
-        Isolated singular points, ranks, and dimensions of other singular sets.
+        Isolated singular points, sets of others, and ranks.
 
     Raises
     ------
+    TimeLimitError
+        If the time is over before the components are known.
     InputError
         If there are too many paths.
 
@@ -362,14 +381,26 @@ def singular_points(
     (array([[0., 0.]]), 1)
     """
     n, random = system.variables, np.random.default_rng(seed)
-    parts = decompose(system, seed=seed, workers=workers) if decomposition is None else decomposition
+    require_count("workers", workers)
     scaled, scales = system.scaled()
     scaled = PolynomialSystem(scaled.coefficients[(scaled.coefficients != 0.0).any(axis=1)], scaled.exponents)
-    loci = {
-        number: _locus(scaled, part, random, workers)
-        for number, part in enumerate(parts.components)
-        if part.dimension and part.rank
-    }
+    loci, over, parts = dict[int, _Locus](), "", decomposition
+    try:
+        with (
+            observed(time_limit, progress),
+            under_way("singular points were computed", ", or give polynomials of lower degree"),
+        ):
+            if parts is None:
+                parts = decompose(system, seed=seed, workers=workers, progress=progress)
+            curved = [k for k, part in enumerate(parts.components) if part.dimension and part.rank]
+            with meter(len(curved), "component") as bar:
+                for number in curved:
+                    loci[number] = _locus(scaled, parts.components[number], random, workers)
+                    bar.update(1)
+    except TimeLimitError as error:
+        if parts is None:
+            raise
+        over = str(error)
     sets = list[SingularSet]()
     for number, locus in loci.items():
         others = [other for other in loci.values() if other is not locus]
@@ -395,6 +426,7 @@ def singular_points(
         parts=tuple(sets),
         multiple=tuple(c.dimension for c in parts.components if c.dimension and not c.multiplicity_one),
         failed=parts.failed + sum(locus.failed for locus in loci.values()),
+        unfinished=over or parts.unfinished,
     )
 
 

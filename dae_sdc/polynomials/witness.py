@@ -11,8 +11,8 @@ from scipy.linalg import qr
 
 from dae_sdc.arguments import checked
 from dae_sdc.dae.state import Vector
-from dae_sdc.deadline import limited, under_way
-from dae_sdc.errors import InputError, TimeLimitError, require_count, require_number
+from dae_sdc.deadline import under_way
+from dae_sdc.errors import InputError, TimeLimitError, require_count
 from dae_sdc.polynomials.homotopy import (
     MOST_PATHS,
     RESIDUAL_TOLERANCE,
@@ -30,7 +30,16 @@ from dae_sdc.polynomials.homotopy import (
     widened,
 )
 from dae_sdc.polynomials.polynomials import Complexes, Homotopy, Integers, PolynomialSystem, norms
-from dae_sdc.polynomials.tracking import SAME_END, Booleans, Ends, follow, groups_of, sizes
+from dae_sdc.polynomials.tracking import (
+    SAME_END,
+    Booleans,
+    Ends,
+    Progress,
+    follow,
+    groups_of,
+    observed,
+    sizes,
+)
 from dae_sdc.sharing import meter
 
 MOST_DEFLATIONS = 8  # Largest number of deflations of a point, each of which lowers its multiplicity.
@@ -594,7 +603,12 @@ def with_linear(system: PolynomialSystem, forms: Complexes) -> PolynomialSystem:
 
 @checked()
 def decompose(
-    system: PolynomialSystem, *, seed: int = 0, workers: int = 1, time_limit: float | None = None
+    system: PolynomialSystem,
+    *,
+    seed: int = 0,
+    workers: int = 1,
+    time_limit: float | None = None,
+    progress: Progress = False,
 ) -> Decomposition:
     """Numerical irreducible decomposition of the solutions of polynomials.
 
@@ -614,6 +628,9 @@ def decompose(
         Number of processes that share long lists of paths. The result does not depend on it.
     time_limit : float, optional
         Seconds after which the components found so far are returned, with ``unfinished`` in the result.
+    progress : bool or callable
+        Whether a bar is shown; None where there is a terminal. A function is called with the number of pieces
+        of work that are done, their number, and their unit.
 
     Returns
     -------
@@ -643,13 +660,6 @@ def decompose(
     [(1, 1), (1, 1)]
     """
     require_count("workers", workers)
-    if time_limit is not None and not require_number("time_limit", time_limit) > 0.0:
-        raise InputError(f"time_limit must be positive; got {time_limit!r}")
-    return _decomposed(system, seed, workers, time_limit)
-
-
-def _decomposed(system: PolynomialSystem, seed: int, workers: int, time_limit: float | None) -> Decomposition:
-    """The components, see :func:`decompose`."""
     n, random = system.variables, np.random.default_rng(seed)
     kept = (system.coefficients != 0.0).any(axis=1)
     system = PolynomialSystem(system.coefficients[kept], system.exponents)
@@ -659,7 +669,7 @@ def _decomposed(system: PolynomialSystem, seed: int, workers: int, time_limit: f
     attempts, over = list[_Intersection](), ""
     try:
         with (
-            limited(time_limit),
+            observed(time_limit, progress),
             under_way("solution sets were decomposed", ", or decompose fewer equations"),
         ):
             while len(attempts) < MOST_INTERSECTIONS:
