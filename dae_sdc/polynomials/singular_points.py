@@ -44,31 +44,15 @@ from dae_sdc.sharing import meter
 
 @dataclass(frozen=True, eq=False)
 class SingularSet:
-    """Points of a component at which the rank of the Jacobian is lower than at its general points.
+    """Points of a component at which the rank of the Jacobian is lower than at its general points."""
 
-    Parameters
-    ----------
-    component : int
-        Number of the component in the decomposition, from 0.
-    dimension : int
-        Complex dimension: 0 for isolated points, 1 for curves.
-    rank : int
-        Rank of the Jacobian at these points.
-    generic_rank : int
-        Rank at general points of the component.
-    witness : ndarray, shape (degree, n)
-        The isolated points, or those in which a linear space meets the curves or surfaces, which may be
-        several.
-    certified : bool
-        Whether the trace test holds, which shows that no witness point is missing.
-    """
-
-    component: int
-    dimension: int
-    rank: int
-    generic_rank: int
+    component: int  # Number of the component in the decomposition, from 0.
+    dimension: int  # Complex dimension: 0 for isolated points, 1 for curves.
+    rank: int  # Rank of the Jacobian at these points.
+    generic_rank: int  # Rank at general points of the component.
+    # Shape (degree, n). The isolated points, or those in which a linear space meets the curves or surfaces.
     witness: Complexes
-    certified: bool
+    certified: bool  # Whether the trace test holds, which shows that no witness point is missing.
 
     def __str__(self) -> str:
         text = f"a set of singular points of dimension {self.dimension}, degree {len(self.witness)}"
