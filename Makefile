@@ -36,7 +36,7 @@ endef
 
 .venv/stamp: pyproject.toml
 	$(call make-venv,.venv)
-	$(BIN)/python $(PIP_INSTALL) --editable ".[mpi,test,bench,klu,certify]"
+	$(BIN)/python $(PIP_INSTALL) --editable ".[mpi,test,bench,klu,certify,modelica]"
 	@touch $@
 
 .venv/stamp-docs: .venv/stamp

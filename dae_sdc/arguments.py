@@ -7,7 +7,7 @@ import inspect
 import os
 import sys
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from pathlib import Path
@@ -235,12 +235,16 @@ OTHERS: Final[Mapping[str, str]] = {
     "dense": "dense_output",
     "t_eval": "saveat tout t_out tlist teval t_points times",
     "params": "args p parameters constants",
+    "at": "u0 y0 x0 z0 operating_point",
+    "start": "calc_initcond initializealg",
+    "fixed": "du0 yp0 ydot0 dy0 dydt0",
+    "trace": "jac jacobian jacfn jac_sparsity",  # exact Jacobians follow from the equations that it reads
 }
 
 
-def own_word(given: str) -> str:
-    """The option that other libraries have another word for; empty for a word that none has."""
-    return next((own for own, others in OTHERS.items() if given in others.split()), "")
+def own_word(given: str, options: Container[str]) -> str:
+    """That of the options which other libraries have another word for; empty for a word that none has."""
+    return next((own for own, others in OTHERS.items() if own in options and given in others.split()), "")
 
 
 def checked() -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -252,8 +256,7 @@ def checked() -> Callable[[Callable[P, R]], Callable[P, R]]:
             name, taken = function.__name__, _Arguments(function)
             for given in () if taken.has_any_name else kwargs:
                 if given not in taken.named:
-                    own = own_word(given)
-                    if own in taken.named:
+                    if own := own_word(given, taken.named):
                         raise InputError(f"{name} has no option '{given}'; {own} is what it takes for that")
                     raise InputError(unknown(f"option of {name}", given, taken.named))
             try:

@@ -66,8 +66,9 @@ class Parser(argparse.ArgumentParser):
         parsed, unknown = self.parse_known_args(args, namespace)
         if unknown:
             known, asked = re.findall(r"--[a-z][a-z0-9-]*", self.format_help()), unknown[0].partition("=")[0]
-            own = f"--{own_word(asked.lstrip('-').replace('-', '_')).replace('_', '-')}"
-            near = [own] if own in known else get_close_matches(asked, known, n=1)
+            options = [flag.lstrip("-").replace("-", "_") for flag in known]
+            own = own_word(asked.lstrip("-").replace("-", "_"), options).replace("_", "-")
+            near = [f"--{own}"] if own else get_close_matches(asked, known, n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
             self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
         return parsed

@@ -33,7 +33,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, ParamSpec, Self, TypeVar
 
-from dae_sdc.arguments import checked, shown
+from dae_sdc.arguments import checked, is_integer, shown
 from dae_sdc.errors import InputError, require_count, require_number, require_tolerance
 from dae_sdc.registry import MOST_NAMES, unknown
 from dae_sdc.sharing import ONE_THREAD
@@ -162,7 +162,7 @@ def count(most: int, called: str = "") -> Check:
 
 
 def _whole(name: str, value: Any, least: int, most: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+    if not is_integer(value) or not least <= value <= most:
         raise InputError(f"{name} must be an integer from {least} to {most}; got {shown(value)}")
 
 
@@ -180,12 +180,6 @@ def highest_order(name: str, value: Any) -> None:
 def _positive(name: str, value: Any) -> None:
     if not require_number(name, value) > 0.0:
         raise InputError(f"{name} must be positive; got {value!r}")
-
-
-def _points(name: str, value: Any) -> None:
-    require_count(name, max(value, 1), MOST_TIMES)
-    if value < 2:
-        raise InputError(f"{name} must be at least 2, the start and the end; got {value}")
 
 
 def number(text: str) -> float:
@@ -483,7 +477,7 @@ class Start(Group):
     t0: float | None = option(None, "start time (that of the problem)")
     u0: Any = option(
         None,
-        "initial value, consistent with the equations: by names, or a file of initial or solve",
+        "initial value, consistent with the equations: by names or in order, or a file of initial or solve",
         "If it is not given, it is the problem's own. Of models it is found from their start values, see "
         ":func:`dae_sdc.run.initial.initial`; the message says what was changed, and where other starts were "
         "found. What contradicts hidden constraints is refused: a ``u0``, and start values of all states "
@@ -491,7 +485,7 @@ class Start(Group):
         "others, or those with None, follow. What :func:`dae_sdc.run.initial.initial` returns, or wrote to a "
         "file, is taken with its time, and of the file of a solution its end.",
         like="array_like, shape (n,), mapping of str to float or None, Initial, or path of a file",
-        metavar="FILE.npy|NAME=VALUE,...",
+        metavar="FILE.npy|NAME=VALUE,...|VALUES",
         told=False,
     )
 
@@ -561,14 +555,17 @@ class OutputTimes(Group):
         None,
         "give the solution at so many equally spaced times (at the steps)",
         "That is another way to give ``t_eval``.",
-        check=_points,
+        check=functools.partial(_whole, least=2, most=MOST_TIMES),
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Times(OutputTimes):
-    """Times at which a solution is wanted, and whether all are."""
+    """Times at which a solution is wanted, and what is seen of it before."""
 
+    watch: str | Sequence[str] | None = option(
+        None, "unknowns that progress shows with time and step, with * and ?", metavar="A,B", told=False
+    )
     dense: bool | None = option(
         None,
         "keep what the solution between the steps needs, solution(t) (up to 10000 unknowns)",
@@ -868,6 +865,11 @@ def chosen_names(show: str | Sequence[str], names: Sequence[str]) -> list[str]:
         chosen |= dict.fromkeys(several)
     require_some(chosen, names)
     return list(chosen)
+
+
+def places_of(show: str | Sequence[str] | None, names: Sequence[str]) -> dict[str, int]:
+    """The places of unknowns by names and patterns; none for None."""
+    return {name: names.index(name) for name in (chosen_names(show, names) if show else ())}
 
 
 def require_some(chosen: Sized, names: Sequence[str]) -> None:

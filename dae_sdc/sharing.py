@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
@@ -449,9 +449,13 @@ def bar_of(total: int, unit: str, progress: bool | None, done: int = 0, **form: 
 class TimeBar:
     """A bar of the part of an interval that a run has covered, where the number of steps is not known."""
 
-    def __init__(self, t0: float, t_end: float, progress: bool | None) -> None:
-        self.t0, self.length, self.steps = t0, t_end - t0, 0
-        self._bar = None if progress is False else bar_of(1, "", progress, bar_format=_OF_THE_INTERVAL)
+    # ``watched``: unknowns that are shown beside the time and the step, and their places.
+    def __init__(
+        self, t0: float, t_end: float, progress: bool | None, watched: Mapping[str, int] | None = None
+    ) -> None:
+        self.t0, self.length, self.time, self.steps, self.watched = t0, t_end - t0, t0, 0, watched or {}
+        self._bar: Any = None if progress is False else bar_of(1, "", progress, bar_format=_OF_THE_INTERVAL)
+        self.shown = self._bar is not None and not self._bar.disable
 
     def __enter__(self) -> TimeBar:
         return self
@@ -460,12 +464,13 @@ class TimeBar:
         if self._bar is not None:
             self._bar.close()
 
-    def reach(self, time: float) -> None:
-        """A step has ended at ``time``."""
-        self.steps += 1
-        if self._bar is not None and not self._bar.disable:
-            self._bar.postfix = f"t={time:.4g}, {self.steps} steps"
-            self._bar.update(min(1.0, (time - self.t0) / self.length) - self._bar.n)
+    def reach(self, time: float, steps: int, u: Sequence[float]) -> None:
+        """The last of so many more steps has ended at ``time`` with these values."""
+        self.steps += steps
+        values = [f"{name}={u[place]:.4g}" for name, place in self.watched.items()]
+        values = [f"dt={(time - self.time) / max(1, steps):.2g}", *values] if values else []
+        self._bar.postfix, self.time = ", ".join([f"t={time:.4g}", f"{self.steps} steps", *values]), time
+        self._bar.update(min(1.0, (time - self.t0) / self.length) - self._bar.n)
 
 
 def each(pieces: Sequence[T], unit: str, progress: bool | None) -> Iterator[T]:

@@ -8,6 +8,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
+import dates
 import gallery
 import messages
 import reference_pages
@@ -69,9 +70,10 @@ SEARCH_WORDS = {
 
 
 def setup(app: Any) -> None:
-    """Let links to files that are pages lead to these pages, and enter the words of the index."""
+    """Date measured tables, let links to files lead to their pages, and enter the words of the index."""
 
     def complete(app: Any, page: str, source: list[str]) -> None:
+        source[0] = dates.dated(Path(__file__).with_name(f"{page}.md"), source[0], f"dae_sdc {release}")
         for file, instead in ELSEWHERE.items():
             source[0] = source[0].replace(f"]({file}", f"]({instead}")
         title, _, text = source[0].partition("\n")

@@ -28,7 +28,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"dt": 1e-12}, r"at most 1e\+09 can be"),
     ({"maxiter": 10**20}, "maxiter must be at most 100000; got a number of 21 digits"),
     ({"nsweeps": 10**9}, "nsweeps must be at most 100000"),
-    ({"points": MOST_TIMES + 1}, "points must be at most 10000000; got 10000001"),
+    ({"points": MOST_TIMES + 1}, "points must be an integer from 2 to 10000000; got 10000001"),
     ({"nodes": 1000}, "num_nodes must be at most 100"),
     ({"steps": 10**8}, "must be at most 10000"),
     ({"params": {"newton_maxiter": 10**9}}, "newton_maxiter must be at most 10000"),

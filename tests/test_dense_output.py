@@ -388,7 +388,7 @@ def test_the_command_line_gives_equally_spaced_points(
     assert cli.main(["solve", "simple", "--dt", "0.1", "--points", "11", "--out", str(path)]) == 0
     assert ds.load(path).data["t"] == pytest.approx(np.linspace(0.0, 1.0, 11))
     assert cli.main(["solve", "simple", "--points", "1"]) == 2
-    assert "points must be at least 2" in capsys.readouterr().err
+    assert "points must be an integer from 2 to" in capsys.readouterr().err
 
 
 # --- Files --------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import io
 import os
 import re
@@ -17,10 +18,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from qmat.qdelta import QDELTA_GENERATORS
 
 import benchmarks.__main__ as benchmarks
+import dae_sdc as ds
 from benchmarks.study import STUDIES
 from dae_sdc import cli
+from dae_sdc.problems._models import MODELS, ModelicaFile
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [
@@ -81,6 +85,28 @@ def commands(block: Block) -> list[str]:
     return [line for line in lines if line]
 
 
+def outputs(block: Block) -> list[list[str]]:
+    """What a console block shows below each of its commands, without the dots that stand for others."""
+    shown: list[list[str]] = []
+    for line in block.text.replace("\\\n", " ").splitlines():
+        if line.startswith("$ "):
+            shown.append([])
+        elif shown and line.strip() not in ("", "..."):
+            shown[-1].append(line)
+    return shown if block.language in CONSOLE else []
+
+
+def require_output(shown: list[str], printed: str, where: str) -> None:
+    """The lines of a page are among those that its command prints, in their order; times of runs differ."""
+
+    def compared(line: str) -> str:
+        return " ".join(re.sub(r"\b\d+(\.\d+)? s\b", "... s", line).split())
+
+    lines = iter([compared(line) for line in printed.splitlines()])
+    missing = next((line for line in shown if compared(line) not in lines), None)
+    assert missing is None, f"{where}: the command does not print '{missing}' any more, but\n{printed}"
+
+
 def makefile_targets() -> set[str]:
     text = (ROOT / "Makefile").read_text(encoding="utf-8")
     return set(re.findall(r"^([a-z][\w-]*):(?!=)", text, re.MULTILINE))
@@ -125,8 +151,9 @@ def require_study(name: str, *words: str) -> None:
         STUDIES[name].options[option].require(option, value)
 
 
-def run_command(command: str, where: str) -> None:
-    words = shlex.split(command)
+def run_command(command: str, where: str) -> str:
+    """Run a command of a page, or look whether it could be run; what it printed, if that is known."""
+    words, printed = shlex.split(command), ""
     while words and re.fullmatch(r"\w+=.*", words[0]):
         words = words[1:]
     if words[0] == "make":
@@ -152,6 +179,7 @@ def run_command(command: str, where: str) -> None:
     else:
         known = any(words[: len(start.split())] == start.split() for start in ALLOWED)
         assert known, f"{where}: neither run nor in ALLOWED: {command}"
+    return printed
 
 
 @pytest.fixture
@@ -169,11 +197,14 @@ def namespace(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, object]]:
         if isinstance(value, Registry)
     }
     kept = [(registry, dict(registry.items())) for registry in registries.values()]
+    of_qmat = dict(QDELTA_GENERATORS)
     module = types.ModuleType("page")
     monkeypatch.setitem(sys.modules, "page", module)
     yield vars(module)
     for registry, entries in kept:
         registry._entries = entries
+    QDELTA_GENERATORS.clear()
+    QDELTA_GENERATORS.update(of_qmat)
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -188,12 +219,45 @@ def test_the_examples_of_a_page_run_in_their_order(
             code = "\n" * (block.line - 1) + block.text
             exec(compile(code, str(ROOT / page), "exec"), namespace)
         elif block.language in SHELL + CONSOLE:
-            for command in commands(block):
-                run_command(command, where)
+            shown = outputs(block)
+            for at, command in enumerate(commands(block)):
+                printed = run_command(command, where)
+                if printed and at < len(shown):
+                    require_output(shown[at], printed, where)
         else:
             assert block.language in NOT_RUN, f"{where}: nobody knows whether to run '{block.language}'"
             hidden = re.search(r"^(\$ |>>> |import |from \w+ import )", block.text, re.MULTILINE)
             assert not hidden, f"{where}: this block has commands; name its language so that they are run"
+
+
+def tables_of_models() -> Iterator[tuple[str, list[str]]]:
+    """The models of the page on the library, and the cells of their rows."""
+    text = (ROOT / "docs" / "models_library.md").read_text(encoding="utf-8")
+    for model, cells in re.findall(r"^\| (`[\w-]+`[^|]*) \|(.*)\|$", text, re.MULTILINE):
+        yield model, [cell.strip() for cell in cells.split("|")]
+
+
+@pytest.mark.parametrize(
+    ("model", "cells"), [pytest.param(*row, id=row[0].replace("`", "")) for row in tables_of_models()]
+)
+def test_the_tables_of_models_have_the_sizes_that_the_program_finds(model: str, cells: list[str]) -> None:
+    name, argument = re.findall(r"`([\w-]+)`,?\s*(.*)", model)[0]
+    params = {key: float(value) for key, value in re.findall(r"`(\w+)=(\w+)`", argument)}
+    sizes = [int(number) for number in re.findall(r"\d+", "" if params else argument)] or [0]
+    expected = []
+    for size in sizes:
+        sized = {next(iter(inspect.signature(MODELS[name]).parameters)): size} if size else params
+        written = MODELS[name](**sized)
+        simple = ds.simplify(written).model if isinstance(MODELS[name], ModelicaFile) else written
+        found, reduced = ds.structure(simple), ds.reduce(simple)
+        left = f"{len(reduced.problem().names)}{', in stages' * (reduced.method == 'stages')}"
+        counts = [len(written.names), len(simple.names)] if simple is not written else [len(written.names)]
+        indices = f"{found.index}, {found.differentiation_index}"
+        expected.append([indices, str(found.true_dof), ", ".join(map(str, counts)), left])
+    told = [" and ".join([row[0] for row in expected]), expected[0][1]]
+    told += [", ".join(row[2] for row in expected), ", ".join(row[3] for row in expected)]
+    # Models as tools write them have a column that says what they are.
+    assert cells[simple is not written :][:4] == told
 
 
 def test_the_readme_begins_with_the_two_commands() -> None:
@@ -225,6 +289,12 @@ def test_the_relative_links_of_a_page_lead_somewhere(page: str, checkout: Path) 
         ("```python\nx = 1\n```\n```python\nassert x == 2, x\n```\n", "1"),
         ("```\n$ dae-sdc --help\n```\n", "this block has commands"),
         ("```python\nx = 1\n", "never closed"),
+        ("```console\n$ dae-sdc structure gear-petzold\n3 equations\n```\n", "not print '3 equations'"),
+        (
+            "```console\n$ dae-sdc structure gear-petzold\nto start: y\n...\n1 coarse and 1 fine blocks, "
+            "the largest of 2 and 2 equations\n```\n",
+            "does not print '1 coarse",
+        ),
     ],
 )
 def test_a_wrong_example_is_found(
@@ -240,9 +310,10 @@ def test_a_wrong_example_is_found(
 def test_a_right_example_passes(
     namespace: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = "```console\n$ dae-sdc --version | head -1  # comment\ndae-sdc 0\n$ git clone x \\\n  y\n```\n"
+    text = "```console\n$ dae-sdc --version | head -1  # comment\ndae-sdc VERSION\n$ git clone \\\n  y\n```\n"
     text += "```python\nx = 1\n```\n\n~~~text\nanything\n~~~\n\n"
     text += "```python\nassert x == 1\nassert __name__ == 'page'\n```\n"
+    text = text.replace("VERSION", ds.__version__)
     (tmp_path / "README.md").write_text(text, encoding="utf-8")
     monkeypatch.setitem(globals(), "ROOT", tmp_path)
     test_the_examples_of_a_page_run_in_their_order("README.md", namespace, tmp_path, monkeypatch)

@@ -7,17 +7,20 @@ import importlib
 import pickle
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import dill
 import numpy as np
 import pySDC.core.errors as theirs
 import pySDC.implementations.sweeper_classes.Runge_Kutta as tableaux
 import pytest
+import scipy.linalg as sla
+from pySDC.core.collocation import CollBase
 from pySDC.helpers.stats_helper import get_sorted
 from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
 from pySDC.implementations.convergence_controller_classes.basic_restarting import BasicRestartingNonMPI
 from pySDC.projects.PinTSimE.switch_estimator import SwitchEstimator
+from qmat.qdelta import QDELTA_GENERATORS
 
 import dae_sdc as ds
 from dae_sdc.control.adaptivity import AdaptivityDAE
@@ -445,3 +448,163 @@ def test_a_class_of_the_project_with_another_base_is_told_what_to_write() -> Non
 
     with pytest.raises(ds.InputError, match="Decay is made with n_diff and n_alg in place of nvars=3"):
         Decay()
+
+
+# --- a Q_Delta and a collocation of one's own -------------------------------------------------------------
+
+
+class OwnQDelta(ds.SemiImplicitDAE):
+    """Gives what ``matrix`` makes of the nodes, as sweepers of pySDC may."""
+
+    @staticmethod
+    def matrix(coll: Any, k: int | None) -> Any:
+        return np.tril(sla.lu(coll.Qmat[1:, 1:].T)[2].T)
+
+    def get_Qdelta_implicit(self, qd_type: str, k: int | None = None) -> Any:
+        given = np.zeros_like(self.coll.Qmat)
+        given[1:, 1:] = self.matrix(self.coll, k)
+        return given
+
+
+def own_qdelta(matrix: Any, name: str = "Made") -> Any:
+    return type(name, (OwnQDelta,), {"matrix": staticmethod(matrix)})
+
+
+def generated(name: str) -> Any:
+    """Coefficients of qmat for a sweep, by the hook alone."""
+    kind = QDELTA_GENERATORS[name]
+    return lambda coll, k: kind(qGen=coll.generator, tLeft=coll.tleft).genCoeffs(k=k)
+
+
+@pytest.mark.parametrize("backend", ["compiled", "numpy"])
+@pytest.mark.parametrize("name", ["LU", "MIN-SR-S"])
+def test_a_q_delta_of_ones_own_is_that_of_all_sweeps(name: str, backend: str) -> None:
+    ends = []
+    for sweeper, qdelta in (
+        (ds.SemiImplicitDAE, name),
+        (own_qdelta(generated(name)), "LU"),
+        (own_qdelta(generated(name)), "no name of qmat"),
+    ):
+        params = {"QI": qdelta, "backend": backend}
+        controller, end = run(ds.SimpleDAE, sweeper, 0.0, 0.5, 0.1, sweeper_params=params)
+        ends.append((*end, *controller.MS[0].levels[0].sweep.QI.flatten()))
+    assert ends[0] == ends[1] == ends[2]
+
+
+def test_a_q_delta_that_is_registered_later_than_pysdc_was_imported_may_change_from_sweep_to_sweep(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = []
+
+    class Late(QDELTA_GENERATORS["LU"]):  # type: ignore[misc]
+        """LU, with a look at which sweep it is for."""
+
+        _K_DEPENDENT = True
+
+        def computeQDelta(self, k: int | None = None) -> Any:
+            asked.append(k)
+            return super().computeQDelta(k)
+
+    monkeypatch.setitem(QDELTA_GENERATORS, "LATE", Late)
+    ends = [
+        run(ds.SimpleDAE, ds.SemiImplicitDAE, 0.0, 0.2, 0.1, sweeper_params={"QI": name})[1]
+        for name in ("LU", "LATE")
+    ]
+    np.testing.assert_array_equal(*ends)
+    assert {1, 2, 3} <= set(asked)
+
+
+def test_a_q_delta_that_is_changed_by_a_subclass_changes_from_sweep_to_sweep_as_its_generator_does() -> None:
+    class Reversed(ds.SemiImplicitDAE):
+        """Takes the coefficients of the last sweeps first."""
+
+        asked: ClassVar[set[int]] = set()
+
+        def get_Qdelta_implicit(self, qd_type: str, k: int | None = None) -> Any:
+            self.asked.add(k or 1)
+            return super().get_Qdelta_implicit(qd_type, k=max(4 - (k or 1), 1))
+
+    params = {"QI": "MIN-SR-FLEX"}
+    _, end = run(ds.SimpleDAE, Reversed, 0.0, 0.1, 0.1, sweeper_params=params)
+    plain = run(ds.SimpleDAE, ds.SemiImplicitDAE, 0.0, 0.1, 0.1, sweeper_params=params)[1]
+    np.testing.assert_allclose(end, plain, atol=1e-8)
+    assert {1, 2, 3, 4} <= Reversed.asked
+
+
+def test_a_q_delta_of_ones_own_decides_how_many_sweeps_are_needed() -> None:
+    """Twice the Q_Delta of LU leaves half of an error where LU leaves none; the end is the collocation's."""
+    halved = own_qdelta(lambda coll, k: 2.0 * np.tril(sla.lu(coll.Qmat[1:, 1:].T)[2].T))
+    controllers, ends = zip(
+        *(run(ds.SimpleDAE, one, 0.0, 0.1, 0.1) for one in (ds.SemiImplicitDAE, halved)), strict=True
+    )
+    np.testing.assert_allclose(ends[0], ends[1], atol=1e-8)
+    sweeps = [one.MS[0].status.iter for one in controllers]
+    assert sweeps[1] > 1.5 * sweeps[0]
+
+
+@pytest.mark.parametrize("options", [{"dt": 0.1}, {"rtol": 1e-6}])
+def test_solve_takes_a_sweeper_with_a_q_delta_of_its_own(options: dict[str, float]) -> None:
+    own = own_qdelta(generated("MIN-SR-S"))
+    solutions = [
+        ds.solve("simple", sweeper=one, nodes=3, **more, **options)
+        for one, more in ((own, {}), ("semi-implicit", {"qdelta": "MIN-SR-S"}))
+    ]
+    np.testing.assert_array_equal(solutions[0].u, solutions[1].u)
+    assert solutions[0].stats["sweeps"] == solutions[1].stats["sweeps"]
+
+
+@pytest.mark.parametrize(
+    ("matrix", "words"),
+    [
+        (lambda coll, k: coll.Qmat[1:, 1:], "'OwnQDelta.get_Qdelta_implicit' is not lower triangular"),
+        (lambda coll, k: np.full(coll.Qmat[1:, 1:].shape, np.nan), "has no coefficients for 3"),
+        (lambda coll, k: np.zeros_like(coll.Qmat[1:, 1:]), "'OwnQDelta.get_Qdelta_implicit' has a zero"),
+        (lambda coll, k: np.diag(coll.nodes) / 3, "'OwnQDelta.get_Qdelta_implicit' diverge .* 2.00 a sweep"),
+    ],
+)
+def test_a_q_delta_of_ones_own_that_cannot_converge_is_refused_by_the_name_of_its_method(
+    matrix: Any, words: str
+) -> None:
+    with pytest.raises(ds.InputError, match=words):
+        run(ds.SimpleDAE, own_qdelta(matrix), 0.0, 0.1, 0.1)
+
+
+def test_a_q_delta_of_another_shape_is_refused() -> None:
+    def of_the_nodes(self: Any, qd_type: str, k: int | None = None) -> Any:
+        return self.coll.Qmat[1:, 1:]
+
+    made = type("Made", (ds.SemiImplicitDAE,), {"get_Qdelta_implicit": of_the_nodes})
+    with pytest.raises(ds.InputError, match="a row and a column of zeros"):
+        run(ds.SimpleDAE, made, 0.0, 0.1, 0.1)
+
+
+def test_an_explicit_q_delta_is_refused_where_nothing_would_ask_for_it() -> None:
+    made = type("Made", (ds.SemiImplicitDAE,), {"get_Qdelta_explicit": lambda self, qd_type, k=None: None})
+    with pytest.raises(ds.InputError, match="Made takes no part of F"):
+        run(ds.SimpleDAE, made, 0.0, 0.1, 0.1)
+    with pytest.raises(ds.InputError, match="leave out QE and get_Qdelta_explicit"):
+        run(ds.SimpleDAE, ds.SemiImplicitDAE, 0.0, 0.1, 0.1, sweeper_params={"QE": "EE"})
+
+
+@pytest.mark.parametrize("name", ["MIN-SR-NS", "LU"])
+def test_a_collocation_of_ones_own_has_its_own_coefficients(name: str) -> None:
+    """Equal numbers of nodes and equal names of kinds are not equal nodes."""
+
+    class Equidistant(CollBase):
+        def __init__(self, **params: Any) -> None:
+            super().__init__(**{**params, "node_type": "EQUID"})
+            self.node_type = "LEGENDRE"
+
+    deltas = []
+    for own in (CollBase, Equidistant):
+        params = {"collocation_class": own, "QI": name}
+        controller, end = run(
+            ds.DiscontinuousTestDAE, ds.SemiImplicitDAE, 1.0, 2.0, 0.1, sweeper_params=params
+        )
+        assert abs(end - ds.DiscontinuousTestDAE().u_exact(2.0)) < 1e-3
+        deltas.append(controller.MS[0].levels[0].sweep.QI[1:, 1:])
+    Q = controller.MS[0].levels[0].sweep.coll.Qmat[1:, 1:]
+    np.testing.assert_allclose(Q.sum(axis=1), [1 / 3, 2 / 3, 1.0], rtol=1e-12)
+    of_equidistant = {"MIN-SR-NS": np.diag([1 / 9, 2 / 9, 1 / 3]), "LU": sla.lu(Q.T)[2].T}
+    np.testing.assert_allclose(deltas[1], of_equidistant[name], atol=1e-14)
+    assert abs(deltas[0] - deltas[1]).max() > 0.01

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from PIL import Image
@@ -21,6 +24,8 @@ from dae_sdc.plotting import mechanism
 from dae_sdc.plotting.solution import thinned
 from dae_sdc.run.results import Result
 from dae_sdc.run.unknowns import compiled_expression, evaluated
+
+plotting = importlib.import_module("dae_sdc.plotting.plot")
 
 STATE = [("t", "f8"), ("residual", "f8"), ("sweeps", "i8")]
 WORK = [(name, "i8") for name in ("rhs", "newton", "jacobian", "factorization", "solve")]
@@ -156,10 +161,35 @@ def test_unknowns_of_one_unit_share_a_panel_unless_one_would_be_invisible() -> N
     names = {f"c{place}": 10.0**place * np.ones(4) for place in range(-6, 7)}
     figure = ds.plot(table(names, dict.fromkeys(names, "mol")), show="*")
     sizes = [[np.abs(points(line)[1]).max() for line in curves(axes).values()] for axes in figure.axes]
-    assert sum(map(len, sizes)) == 13 and all(max(panel) <= 100.0 * min(panel) for panel in sizes)
+    assert sum(map(len, sizes)) == 13 and all(max(panel) <= 30.0 * min(panel) for panel in sizes)
     together = ds.plot(table({"a": np.ones(3), "b": 0.5 * np.ones(3)}, {"a": "V", "b": "V"}))
     assert [axes.get_ylabel() for axes in together.axes] == ["a, b [V]"]
     assert together.axes[0].get_title(loc="left").startswith("solid: with a derivative in the equations")
+
+
+@pytest.mark.parametrize(
+    ("size", "unit", "label", "factor"),
+    [
+        *[(0.02, "A", "y [mA]", 1e-3), (3e-7, "F", "y [nF]", 1e-9), (4e4, "V", "y [kV]", 1e3)],
+        *[(2e-3, "m/s", "y [mm/s]", 1e-3), (5e6, "N*m", "y [MN·m]", 1e6), (4e-5, "rad", "y [µrad]", 1e-6)],
+        *[(0.6, "m", "y [m]", 1.0), (0.02, "m^2", "y [m$^{2}$]", 1.0), (0.02, "kg", "y [kg]", 1.0)],
+        *[(0.02, "", "y", 1.0), (0.02, "1/s", "y [1/s]", 1.0), (0.0, "V", "y [V]", 1.0)],
+    ],
+)
+def test_axes_count_in_milli_or_kilo_of_a_unit(size: float, unit: str, label: str, factor: float) -> None:
+    t = np.linspace(0.0, 2e-6, 21)
+    run = table({"y": size * np.cos(1e6 * t)}, {"y": unit})
+    run.data["t"] = t
+    for figure, axis in ((ds.plot(run), "y"), (ds.plot(run, x="y", y="y"), "x")):
+        axes = figure.axes[0]
+        assert (axes.get_ylabel() if axis == "y" else axes.get_xlabel()) == label
+        assert np.abs(points(axes.lines[0])[0 if axis == "x" else 1]).max() == size
+        if factor != 1.0:
+            told = (axes.yaxis if axis == "y" else axes.xaxis).get_major_formatter()
+            assert told(-0.5 * size, 0) == f"{-0.5 * size / factor:.6g}".replace("-", "\N{MINUS SIGN}")
+    assert ds.plot(run).axes[-1].get_xlabel() == "time [µs]"
+    logarithmic = ds.plot(table({"y": np.full(3, 0.02)}, {"y": "A"}), log="y")
+    assert logarithmic.axes[0].get_ylabel() == "y [A]"
 
 
 def test_phase_plots_show_unknowns_of_very_different_sizes() -> None:
@@ -254,6 +284,41 @@ def test_a_mechanism_is_drawn_and_moves(tmp_path: Path, monkeypatch: pytest.Monk
             turning.plot("mechanism", **wrong)
     with pytest.raises(InputError, match="only a mechanism moves"):
         ds.plot(turning, out=tmp_path / "x.gif")
+
+
+def test_a_frame_is_what_the_whole_picture_shows() -> None:
+    angle = np.linspace(0.0, 1.5, 40)
+    turning = table({"phi": angle}, params={"length": 2.0})
+    figure: Any = ds.plot(turning, points="O=0,0; A=length*cos(phi),length*sin(phi)", bars="O-A")
+    frames = [frame.astype(int) for frame in plotting._frames(figure)]
+    whole: Any = FigureCanvasAgg(figure)
+    for number in (20, 70, 120):  # drawn anew, with all that stands still
+        figure.show_frame(number)
+        whole.draw()
+        different = (np.abs(frames[number] - np.asarray(whole.buffer_rgba())) > 8).any(axis=-1)
+        assert different.mean() < 1e-4
+
+
+def test_a_video_is_written_by_ffmpeg_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mechanism, "FRAMES", 5)
+    turning = table({"x": np.cos(np.linspace(0.0, 1.5, 40)), "y": np.linspace(0.0, 1.0, 40)})
+    motion: dict[str, Any] = {"points": "O=0,0; A=x,y", "out": tmp_path / "crank.mp4"}
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(InputError, match="a video needs the program ffmpeg, which is not there; install it"):
+        ds.plot(turning, **motion)
+    program = tmp_path / "ffmpeg"
+    program.write_text(
+        f"#!{sys.executable}\nimport sys\nbytes = sys.stdin.buffer.read()\n"
+        "width, height = map(int, sys.argv[sys.argv.index('-s') + 1].split('x'))\n"
+        "print(len(bytes) / (4 * width * height), sys.argv[-3:])\n"
+    )
+    program.chmod(0o755)
+    ds.plot(turning, **motion)
+    assert (tmp_path / "crank.mp4").read_text() == "5.0 ['-f', 'mp4', '-']\n"
+    program.write_text(f"#!{sys.executable}\nimport sys\nsys.exit('no such codec')\n")
+    with pytest.raises(InputError, match="ffmpeg cannot write the video: no such codec"):
+        ds.plot(turning, **motion)
+    assert (tmp_path / "crank.mp4").read_text().startswith("5.0")  # whole or not at all
 
 
 def test_points_are_found_by_their_names() -> None:

@@ -581,7 +581,7 @@ def test_the_picture_goes_beside_the_result(tmp_path: Path, given: str) -> None:
 
 @pytest.mark.parametrize("out", ["study.bmp", "study", "study.npy"])
 def test_other_suffixes_are_refused_with_the_list(tmp_path: Path, out: str) -> None:
-    with pytest.raises(InputError, match=r"a picture ends in \.png, \.svg, \.pdf, \.gif"):
+    with pytest.raises(InputError, match=r"a picture ends in \.png, \.svg, \.pdf, \.gif, \.mp4"):
         plot("loglog", orders().save(tmp_path / "study"), out=tmp_path / out)
 
 

@@ -477,7 +477,7 @@ def test_a_residual_of_another_shape_is_refused_with_both_shapes(value: Any) -> 
 
 WRONG_VALUES: list[tuple[Any, str]] = [
     (["1.0", "2.0"], "got ['1.0', '2.0'] (entries of type <U3)"),
-    ("ab", "got ab (entries of type <U2)"),
+    ("ab", "got 'ab' (entries of type <U2)"),
     ([1.0, 2.0j], "complex128: Python's root of a negative number is one; return NaN where F is not defined"),
     (np.array([1.0, 2.0], dtype=np.complex64), "complex64: Python's root"),
     ([1.0, [2.0, 3.0]], "got [1.0, [2.0, 3.0]] (entries of different shapes)"),

@@ -15,6 +15,7 @@ from helpers.timing import within
 
 import dae_sdc as ds
 from dae_sdc.cli import main
+from dae_sdc.errors import InputError
 from dae_sdc.model.sympy_input import Unknown
 from dae_sdc.problems._models import MODELS
 from dae_sdc.reduction import problem as reduced, stages as stages_module
@@ -552,3 +553,67 @@ def test_invariants_of_stages_bind_the_state_alone() -> None:
     derivatives = {str(part) for one in found.invariants for part in one.atoms(sp.Function, sp.Derivative)}
     assert "der(b)" not in {*derivatives, *(str(s) for one in found.invariants for s in one.free_symbols)}
     assert found.invariant_names == found.problem().invariant_names
+
+
+# Factors
+
+
+def values_of(table: Any, point: dict[str, float]) -> dict[str, float]:
+    """Values of symbols, and of veils in terms of them."""
+    for symbol, expression in table:
+        point[symbol.name] = float(number_of(expression, point))
+    return point
+
+
+def number_of(expression: Any, point: dict[str, float]) -> Any:
+    symbols = sorted(sp.sympify(expression).free_symbols, key=str)
+    plain = sp.symbols(f"x:{len(symbols)}")
+    renamed = sp.sympify(expression).xreplace(dict(zip(symbols, plain, strict=True)))
+    return sp.lambdify(plain, renamed, "math")(*(point[symbol.name] for symbol in symbols))
+
+
+@pytest.mark.parametrize("method", ["separation", "fraction-free"])
+@pytest.mark.parametrize(
+    "name", ["pendulum", "reissig", "torus-particle", "transistor-amplifier", "car-axis"]
+)
+def test_factors_of_every_elimination_multiply_to_its_matrix(name: str, method: Method) -> None:
+    found = ds.reduce(name, method=method, form="ode", limit=40)
+    system, graph, n = found.system, found.graph, len(found.names)
+    source, point = np.random.default_rng(3), {"t": 0.3}
+
+    def value(leaf: Any) -> float:
+        """The value of a leaf, by the name of its symbol."""
+        return point.setdefault(found._symbol(leaf).name, float(source.uniform(0.5, 1.5)))
+
+    def slopes(nodes: list[int], lowered: int) -> Vector:
+        """Derivatives of expressions by the highest derivatives of all unknowns, or by those below them."""
+        leaves = [graph.variable(j, order - lowered) for j, order in enumerate(system.orders)]
+        gradients = [graph.gradient(node) for node in nodes]
+        entries = [row.get(leaf, graph.zero) for row in gradients for leaf in leaves]
+        return graph.numeric(entries, value).reshape(len(nodes), n)
+
+    expected, hidden = slopes(found.source.roots, 0), [node for _, node in system.hidden]
+    for number, step in enumerate(found.steps):
+        factors = found.factors(number)
+        veils = {symbol.name for symbol, _ in factors.veils}
+        for part in (*factors.L.values(), *factors.U.values(), *(e for _, e in factors.veils)):
+            for symbol in sp.sympify(part).free_symbols:
+                if symbol.name not in veils:
+                    point.setdefault(symbol.name, float(source.uniform(0.5, 1.5)))
+        values = values_of(factors.veils, dict(point))
+        lower, upper = (
+            np.array([[float(number_of(entry, values)) for entry in row] for row in matrix.tolist()])
+            for matrix in (factors.L, factors.U)
+        )
+        p, q = (np.array(matrix.tolist(), dtype=float) for matrix in (factors.P, factors.Q))
+        assert (lower.shape, upper.shape) == ((len(p), step.rank), (step.rank, n))
+        assert not np.triu(lower, 1).any()
+        assert not np.tril(upper, -1).any()
+        assert p @ expected @ q == pytest.approx(lower @ upper, rel=1e-12, abs=1e-12)
+        # The next one begins with the rows that are left, and the derivatives of the constraints.
+        new = (
+            slopes(hidden[: len(step.constraints)], 1) if number + 1 < len(found.steps) else np.zeros((0, n))
+        )
+        expected, hidden = np.vstack([(p @ expected)[: step.rank], new]), hidden[len(step.constraints) :]
+    with pytest.raises(InputError, match="have no factors"):
+        ds.reduce("pendulum", method="stages").factors()

@@ -126,6 +126,14 @@ def test_missing_directory_is_refused(tmp_path: Path) -> None:
     one_line(error, "run.npy", str(tmp_path / "nowhere"), "does not exist", "make it")
 
 
+@pytest.mark.parametrize("name", ["run.txt", "run.NPZ", "run.h5"])
+def test_endings_of_other_forms_are_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputError, match=f"{name}: the file is .npy; choose that, or .csv for text"):
+        make(rows=3).save(tmp_path / name)
+    assert not list(tmp_path.iterdir())
+    assert make(rows=3).save(tmp_path / "run.v2").name == "run.v2.npy"
+
+
 def test_names_that_cannot_be_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "run.npy").mkdir()
     with pytest.raises(InputError) as error:

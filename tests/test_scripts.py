@@ -63,6 +63,13 @@ def test_a_verb_that_another_room_carries_out_is_a_script_in_both(tmp_path: Path
         assert started(str(file), "pendulum", at=tmp_path).stdout.startswith("pendulum")
 
 
+def test_pictures_are_drawn_by_a_script_beside_the_others(tmp_path: Path, checkout: Path) -> None:
+    dae_sdc.solve("simple", dt=0.1, t_end=0.2, out=tmp_path / "run.npy")
+    done = started(str(checkout / "run" / "plot.py"), "run.npy", "-o", "run.png", at=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "run.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_files_of_other_rooms_are_no_scripts() -> None:
     for place in ("sweepers/sdc.py", "plotting/convergence.py", "problems/linear.py"):
         done = started(str(RUN.parent / place))

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tqdm import tqdm
 
 import dae_sdc as ds
 from dae_sdc.cli import find_verbs, main
 from dae_sdc.errors import InputError, ResultFileError
+from dae_sdc.sharing import TimeBar
 
 FUNCTION = """
 def swing(t, u, du):
@@ -106,6 +110,40 @@ def test_progress_is_shown_when_asked_and_not_into_a_pipe(
     shown = capsys.readouterr()
     assert "%|" in shown.err and "<" in shown.err
     assert len(shown.out.splitlines()) == len(plain.out.splitlines())
+
+
+@pytest.mark.parametrize("more", [["--dt", "0.01"], ["--rtol", "1e-6"]])
+def test_unknowns_are_seen_while_a_run_goes(
+    more: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dae_sdc.sharing.tqdm", functools.partial(tqdm, mininterval=0.0))  # at each step
+    command = ["solve", "simple", *more, "--watch", "u1,z*", "--progress"]
+    assert main(command) == 0
+    lines = capsys.readouterr().err.replace("\r", "\n").splitlines()
+    told = [dict(re.findall(r"([\w\[\]]+)=([-+.\de]+)", line)) for line in lines if "dt=" in line]
+    assert told and all(values.keys() == {"t", "dt", "u1", "z"} for values in told)
+    for values in told:  # u1 = exp(t), to the digits that are shown
+        assert float(values["u1"]) == pytest.approx(np.exp(float(values["t"])), rel=2e-3)
+    assert main(["solve", "simple", "--watch", "nobody"]) == 2
+    assert "unknown name 'nobody'; available: u1, u2, z" in capsys.readouterr().err
+
+
+def test_a_bar_counts_the_steps_of_a_grid(monkeypatch: pytest.MonkeyPatch) -> None:
+    ends: list[tuple[float, int]] = []
+    monkeypatch.setattr(TimeBar, "reach", lambda self, time, steps, u: ends.append((time, steps)))
+    solution = ds.solve("simple", dt=0.01, progress=True)
+    assert sum(steps for _, steps in ends) == len(solution.t) - 1 == 100
+    assert ends[-1][0] == solution.t[-1]
+
+
+def test_a_start_is_told_in_order_in_a_shell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "decay.py").write_text("def decay(t, u, du):\n    return [du[0] + u[0], u[1] - 2.0 * u[0]]\n")
+    target = f"{tmp_path}/decay.py:decay"
+    assert main(["solve", target, "--u0", "2,4", "--t-end", "1", "--rtol", "1e-9"]) == 0
+    value = re.search(r"u\[0\] +(\S+)", capsys.readouterr().out)
+    assert value and float(value[1]) == pytest.approx(2.0 * np.exp(-1.0), rel=1e-8)
+    assert main(["solve", target, "--u0", "2,4,6", "--t-end", "1"]) == 2
+    assert "decay must return 3 values, one an equation; got shape (2,)" in capsys.readouterr().err
 
 
 def test_every_verb_that_computes_can_show_progress() -> None:

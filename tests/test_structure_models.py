@@ -93,6 +93,91 @@ def test_the_table(row: tuple[str, dict[str, int], int, int, int, str, str, int,
             assert (again.dof, again.true_dof, again.regular) == (true_dof, true_dof, True)
 
 
+# --- tractability index ---------------------------------------------------------------------------
+
+
+def linear_model(leading: sympy.Matrix, other: sympy.Matrix) -> Model:
+    """E(t) x' + F(t) x = q(t) with any q."""
+    m = ds.Model("linear")
+    x = m.variables([f"x{j}" for j in range(len(leading.row(0)))])
+    rates = sympy.Matrix([m.der(one) for one in x])
+    for i, side in enumerate((leading * rates + other * sympy.Matrix(x)).subs(T, m.t)):
+        m.equation(side - sympy.sin((i + 1) * m.t))
+    return m
+
+
+T, ETA = sympy.Symbol("t"), sympy.Rational(3, 2)
+COS, SIN, TUBE = sympy.cos(T), sympy.sin(T), 10
+# Published systems with index, ranks and degrees of freedom: C. W. Gear, L. R. Petzold 1984 (index 2);
+# P. Kunkel, V. Mehrmann 2006, examples 3.1 (solutions are not unique) and 3.2 (index 2); R. Lamour, R. Maerz,
+# C. Tischendorf 2013 (index 3 for all eta); S. L. Campbell, E. Moore 1995, linearised (index 3).
+LINEAR = {
+    "gear-petzold": ([[0, 0], [1, ETA * T]], [[1, ETA * T], [0, 1 + ETA]], 2, (1, 1, 2), 0),
+    "kunkel-mehrmann-3.1": ([[-T, T**2], [-1, T]], [[1, 0], [0, 1]], None, (1, 1), None),
+    "kunkel-mehrmann-3.2": ([[0, 0], [1, -T]], [[1, -T], [0, 0]], 2, (1, 1, 2), 0),
+    "lamour-maerz": (
+        [[0, 1, 0], [0, ETA * T, 1], [0, 0, 0]],
+        *([[1, 0, 0], [0, 1 + ETA, 0], [0, ETA * T, 1]], 3, (2, 2, 2, 3), 0),
+    ),
+    "campbell-moore": (
+        sympy.diag(1, 1, 1, 1, 1, 1, 0),
+        [
+            *([0, 0, 0, -1, 0, 0, 0], [0, 0, 0, 0, -1, 0, 0], [0, 0, 0, 0, 0, -1, 0]),
+            *([0, 0, SIN, 0, 1, -COS, -TUBE * COS**2], [0, 0, -COS, -1, 0, -SIN, -TUBE * SIN * COS]),
+            [0, 0, 1, 0, 0, 0, TUBE * SIN],
+            [TUBE * COS**2, TUBE * SIN * COS, -TUBE * SIN, 0, 0, 0, 0],
+        ],
+        *(3, (6, 6, 6, 7), 4),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_published_tractability_indices(name: str) -> None:
+    leading, other, index, ranks, dof = LINEAR[name]
+    model = linear_model(sympy.Matrix(leading), sympy.Matrix(other))
+    found = ds.structure(model)
+    assert found.tractability is not None
+    assert (found.tractability.index, found.tractability.ranks, found.tractability.dof) == (index, ranks, dof)
+    assert f"tractability index {index}" in str(found)
+    assert found.differentiation_index == index
+    # But for that of the torus structural analysis fails.
+    assert found.regular == (name == "campbell-moore")
+
+
+@pytest.mark.parametrize("chains", [(1,), (2, 2), (3, 1), (1, 2, 4), (3, 3, 2)])
+@pytest.mark.parametrize("states", [0, 2])
+def test_ranks_are_those_of_the_chains_of_a_canonical_form(chains: tuple[int, ...], states: int) -> None:
+    """y' + y = q, N z' + z = q with x = S(t) (y, z): rank i misses the chains of more than i unknowns."""
+    nilpotent = [sympy.Matrix(k, k, lambda i, j: int(j == i + 1)) for k in chains]
+    size = states + sum(chains)
+    places = range(size)
+    above = [[T ** (1 + (i + 2 * j) % 3) if j > i else 0 for j in places] for i in places]
+    below = [[sympy.sin((i + j) * T) if j < i else 0 for j in places] for i in places]
+    turned, mixed = sympy.eye(size) + sympy.Matrix(above), sympy.eye(size) + sympy.Matrix(below)
+    canonical = sympy.diag(sympy.eye(states), *nilpotent)
+    model = linear_model(mixed * canonical * turned, mixed * (turned + canonical * turned.diff(T)))
+    found = ds.structure(model).tractability
+    assert found is not None and found.index == max(chains)
+    assert found.ranks == tuple(size - sum(k > i for k in chains) for i in range(max(chains) + 1))
+    assert found.dof == states
+
+
+@pytest.mark.parametrize(
+    "name", ["pendulum", "pendula", "reissig", "robot-arm", "transistor-amplifier", "index-6"]
+)
+def test_the_tractability_index_is_that_of_differentiation(name: str) -> None:
+    found = ds.structure(name)
+    assert found.tractability is not None
+    assert (found.tractability.index, found.tractability.dof) == (found.differentiation_index, found.true_dof)
+
+
+def test_printing_does_not_wait_for_an_index_that_takes_long() -> None:
+    found = ds.structure("op-amp-cascade", params={"count": 60})
+    assert "tractability" not in within(1.0, lambda: str(found))
+    assert "tractability index 5" in str(ds.structure("op-amp-cascade", params={"count": 5}))
+
+
 def test_a_cascade_of_a_hundred_stages() -> None:
     found = within(5.0, lambda: ds.structure("op-amp-cascade", params={"count": 100}))
     assert (found.index, found.differentiation_index, found.dof, found.true_dof) == (100, 100, 0, 0)
@@ -526,6 +611,27 @@ def test_models_say_what_they_are(name: str) -> None:
     assert model.name.startswith(name)
     assert model.interval[1] > model.interval[0]
     assert all(parameter.value is not None for parameter in model.parameters_by_name.values())
+
+
+@pytest.mark.parametrize("name", list(MODELS))
+def test_ranks_of_the_library_are_those_on_solutions(name: str) -> None:
+    assert [text for text in ds.structure(name).warnings if "no point" in text] == []
+
+
+@pytest.mark.parametrize("slope", [1e1, 1e3, 1e5, 1e7])
+def test_a_steep_table_is_evaluated_where_the_stage_before_it_says(slope: float) -> None:
+    """A damper whose coefficient has kinks at two lengths, which are copies of a place; index 2."""
+    m = ds.Model("damper")
+    s, v, x, length, rate, coefficient, force = m.variables("s v x length rate coefficient force")
+    table = sympy.Piecewise(
+        (9 * slope / 10 - 5 * length * slope, length < sympy.Rational(1, 10)),
+        (slope / 5 + 2 * length * slope, True),
+    )
+    m.equations(m.der(s) - v, m.der(v) + force - 1, x - s, length - x, rate - m.der(length))
+    m.equations(coefficient - table, force - coefficient * rate * sympy.exp(-(rate**2)))
+    found = ds.structure(m)
+    assert found.warnings == ()
+    assert (found.index, found.differentiation_index, found.true_dof) == (2, 2, 2)
 
 
 def starts(model: Model) -> dict[str, float]:

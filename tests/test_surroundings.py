@@ -12,6 +12,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -264,6 +265,28 @@ def test_a_broken_mpi_is_named_where_it_is_asked_for(broken_mpi: str) -> None:
     (line,) = done.stderr.strip().splitlines()
     assert "parallel runs need mpi4py and an MPI library that works" in line
     assert "RuntimeError: cannot load MPI" in line or "signal 6" in line
+
+
+def row(text: str, name: str) -> str:
+    """What ``dae-sdc info`` says of a name."""
+    return next(line.split(None, 1)[1] for line in text.splitlines() if line.split(None, 1)[0] == name)
+
+
+def test_info_says_which_mpi_cannot_be_used(broken_mpi: str) -> None:
+    done = run("-m", "dae_sdc", "info", path=broken_mpi)
+    assert (done.returncode, done.stderr) == (0, "")
+    said = row(done.stdout, "mpi")
+    assert said.startswith("parallel runs need mpi4py and an MPI library that works")
+
+
+def test_info_tells_the_version_and_the_library_of_mpi_without_starting_it() -> None:
+    pytest.importorskip("mpi4py")
+    library = run("-c", "from mpi4py import MPI; print(MPI.Get_library_version())").stdout
+    code = "import sys, dae_sdc as ds; print(ds.info()); print('loaded', 'mpi4py.MPI' in sys.modules)"
+    done = run("-c", code)
+    assert row(done.stdout, "mpi4py") == version("mpi4py"), done.stderr
+    assert row(done.stdout, "mpi") == library.strip("\0 \n").splitlines()[0].strip()
+    assert row(done.stdout, "loaded") == "False"
 
 
 LATER = """

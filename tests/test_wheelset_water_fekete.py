@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
+from benchmarks.measuring.scores import scd
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import InputError, ReferenceRangeError
-from dae_sdc.problems._library import scd
 from dae_sdc.run.solve import solve
 
 NAMES = ["wheelset", "water-tube", "fekete"]

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.measuring.clock import clocked
+from benchmarks.measuring.scores import scd, scd_differential
 from benchmarks.study import Layout, Table, chosen, study
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.errors import InputError
-from dae_sdc.problems._library import scd, scd_differential
 from dae_sdc.run.results import Result
 from dae_sdc.run.solve import solve
 from dae_sdc.run.target import make_problem
@@ -37,7 +37,7 @@ class PublishedRun(NamedTuple):
 
 class Published(NamedTuple):
     source: str  # Where the ladder was printed
-    note: str  # What to know when its scores are compared with those of dae_sdc.problems._library.scd
+    note: str  # What to know when its scores are compared with those of benchmarks.measuring.scores.scd
     ladder: tuple[PublishedRun, ...]  # Runs of one code at a row of tolerances
     reference_runs: tuple[PublishedRun, ...]  # Runs that made the official reference value
 

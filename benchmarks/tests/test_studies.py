@@ -21,6 +21,7 @@ import dae_sdc as ds
 from benchmarks.__main__ import main
 from benchmarks.measuring import ida, processes
 from benchmarks.measuring.runs import BAD, DONE, WRONG
+from benchmarks.measuring.scores import scd
 from benchmarks.measuring.steps import STEPS
 from benchmarks.studies.profile import CALLS, LEFT, PARTS, STEP
 from benchmarks.studies.starts.generated import Chain, Given, judged
@@ -30,7 +31,6 @@ from dae_sdc.errors import InputError, ResultFileError
 from dae_sdc.imports import function_at
 from dae_sdc.plotting import plot
 from dae_sdc.plotting.plot import PICTURES
-from dae_sdc.problems._library import scd
 from dae_sdc.run.results import Result, combinations_of, load
 from dae_sdc.run.target import make_problem
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import dae_sdc as ds
+from benchmarks.measuring.scores import scd, scd_differential
 from benchmarks.studies.testset import (
     Published,
     PublishedRun,
@@ -20,7 +21,7 @@ from benchmarks.studies.testset import (
     testset as study,
 )
 from dae_sdc.dae.problem import PROBLEMS
-from dae_sdc.problems._library import ReferenceEnd, scd, scd_differential
+from dae_sdc.problems._library import ReferenceEnd
 from dae_sdc.run.target import make_problem
 
 NAMES = [name for name in PROBLEMS if hasattr(PROBLEMS[name], "reference_end")]

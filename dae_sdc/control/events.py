@@ -112,6 +112,9 @@ class Event:
         Whether it happens where the event before it does, and not by itself.
     success : bool
         Whether a run that it ends with a message has succeeded.
+    several, reads : callable and sequence of int, optional
+        several(u, t) -> values of the function, shape (K,), at states of shape (K, n) and times of shape
+        (K,), and places of the unknowns that may change its sign, where they are not seen when it is called.
 
     Examples
     --------
@@ -134,6 +137,8 @@ class Event:
     only: Callable[..., Any] | None = None
     beside: bool = False
     success: bool = False
+    several: Callable[[Vector, Vector], Vector] | None = field(default=None, repr=False)
+    reads: Sequence[int] | None = field(default=None, repr=False)
 
     @property
     def last(self) -> int:
@@ -176,9 +181,9 @@ def unknowns_looked_at(
 
 def unknowns_read(event: Event, u: MeshDAE, t: float) -> NDArray[np.bool_]:
     """Which unknowns may change the sign of an event whose times are not known, shape (n,)."""
-    reading, places = _Reading(u), getattr(event.function, "reads", None)
-    if places is not None or event.times is not None:
-        reading.read[places or []] = True
+    reading = _Reading(u)
+    if event.reads is not None or event.times is not None:
+        reading.read[list(event.reads or ())] = True
         return reading.read
     try:
         event.function(cast(MeshDAE, reading), t)
@@ -206,7 +211,8 @@ def as_events(given: Any) -> tuple[Event, ...]:
 
 
 def _event(given: Any, place: int) -> Event:
-    about = {each.name: getattr(given, each.name) for each in fields(Event)[1:] if hasattr(given, each.name)}
+    names = [each.name for each in fields(Event)[1:] if each.repr]
+    about = {name: getattr(given, name) for name in names if hasattr(given, name)}
     event = given if isinstance(given, Event) else Event(given, **about)
     label = f"events[{place}]"
     if not callable(event.function) or isinstance(event.function, type):
@@ -411,13 +417,6 @@ class _Watch:
         """What is told where its event happens."""
         text = self.event.message or f"the run ended at event '{self.name}'"
         return f"{text} at t={t:.10g}"
-
-    def is_due(self, t: float, slack: float) -> bool:
-        """Whether one of its times that are known before has come, and has not been kept."""
-        if self.event.times is None or self.due >= t - slack:
-            return False
-        self.due = t if any(True for _ in self.event.times(t - slack, t + slack)) else self.due
-        return self.due == t
 
     def keep(self, t: float, u: Vector, side: int, within: tuple[float, float] | None = None) -> None:
         """Record a zero, and the ends of its step where the dense output there is not known yet."""
@@ -798,7 +797,7 @@ class _Functions:
         for row, watch in zip(table, self.events, strict=False):
             row[:] = 1.0  # of an event whose times are known, at which steps end
             if watch.event.times is None:
-                several = getattr(watch.event.function, "at", None)
+                several = watch.event.several
                 row[:] = several(values, times) if several else list(map(watch.event.function, states, at))
         return _Sampled(step, thetas, thetas.index(1.0) + 1, states, at, table)
 
@@ -1144,7 +1143,11 @@ class LocateEvents(MarkingControl):
     def _keep_due(self, t: float, u: MeshDAE, slack: float) -> None:
         """Record the events whose times are known and have come."""
         for watch in self.events:
-            if not self.finished and watch.is_due(t, slack):
+            times = watch.event.times
+            if self.finished or times is None or watch.due >= t - slack:
+                continue
+            if any(True for _ in times(t - slack, t + slack)):
+                watch.due = t
                 self._keep(watch, t, u, 1)
 
     def _behind_changes(self, P: ProblemDAE, u: MeshDAE, t: float, h: float) -> tuple[MeshDAE, list[_Watch]]:
@@ -1462,7 +1465,6 @@ def _checked(event: Event) -> Event:
     def function(u: MeshDAE, t: float) -> float:
         return continuous(own(u, t), f"event '{event.name}'", t)
 
-    vars(function).update(at=getattr(event.function, "at", None))
     return replace(event, function=function)
 
 

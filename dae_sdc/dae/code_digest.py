@@ -6,6 +6,7 @@ import hashlib
 import sys
 from collections import defaultdict
 from collections.abc import Mapping
+from contextlib import suppress
 from enum import Enum
 from functools import cache
 from pathlib import Path
@@ -36,8 +37,8 @@ def kept_digest(
     content, reached, waiting = hashlib.sha256(), {function}, [function]
     try:
         for caller in waiting:
-            texts, called = _content(caller, implementations)
-            content.update("\n".join(texts).encode())
+            texts, called, others = contents(caller, implementations)
+            content.update("\n".join([*texts, *map(_name_of, others)]).encode())
             for callee in called:
                 if callee not in reached:
                     reached.add(callee)
@@ -53,13 +54,13 @@ def versioned(module: str | None) -> bool:
     return (module or "").partition(".")[0] in VERSIONED
 
 
-def _content(
+def contents(
     function: FunctionType, implementations: Mapping[Any, list[Any]]
-) -> tuple[list[str], list[FunctionType]]:
-    """What a function does and holds, as texts, and the functions that it may call."""
+) -> tuple[list[str], list[FunctionType], list[Any]]:
+    """What a function does and holds, as texts, functions that it may call, and values of other kinds."""
     plain = (*PLAIN, _class_of_numba("numba.core.types", "Type"))
     dispatcher = _class_of_numba("numba.core.dispatcher", "Dispatcher")
-    code, names, called = function.__code__, set[str](), list[FunctionType]()
+    code, names, called, others = function.__code__, set[str](), list[FunctionType](), list[Any]()
     texts, values = [f"{function.__qualname__} {code.co_varnames}"], list[Any]()
     values += function.__defaults__, function.__kwdefaults__
     for inner in codes_of(code):
@@ -69,7 +70,8 @@ def _content(
         values.append(inner.co_consts[documented:])
         names.update(inner.co_names)
     for cell in function.__closure__ or ():
-        values.append(cell.cell_contents)
+        with suppress(ValueError):  # of a name that is not bound yet
+            values.append(cell.cell_contents)
     for name in sorted(names):
         called += implementations.get(name, ())
         if name in function.__globals__:
@@ -107,8 +109,9 @@ def _content(
         elif isinstance(stands, FunctionType) and not (stands is value and versioned(value.__module__)):
             called.append(stands)
         elif kind is not CodeType:
-            texts.append(_name_of(value))
-    return texts, called
+            texts.append(kind.__name__)
+            others.append(value)
+    return texts, called, others
 
 
 def _class_of_numba(module: str, name: str) -> Any:

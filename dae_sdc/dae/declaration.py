@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from dae_sdc.arguments import is_integer
+from dae_sdc.arguments import is_integer, shown
 from dae_sdc.dae.kernels import COMPLEX_STEP
 from dae_sdc.dae.linear import SOLVERS
 from dae_sdc.dae.scales import Noise
-from dae_sdc.dae.values import guarded, is_number, is_sequence, shortened
+from dae_sdc.dae.values import guarded, is_number, is_sequence
 from dae_sdc.errors import InputError, require_count, require_tolerance
 from dae_sdc.registry import unknown
 
@@ -65,7 +65,7 @@ def check_class(cls: type[Any]) -> None:
     own: Any = cls.__dict__
     for name in TEXTS:
         if name in own and not isinstance(own[name], str | property):
-            raise InputError(f"{cls.__qualname__}.{name} must be a text; got {shortened(own[name])}")
+            raise InputError(f"{cls.__qualname__}.{name} must be a text; got {shown(own[name])}")
     if "parameter_units" in own:
         _require_units(f"{cls.__qualname__}.parameter_units", own["parameter_units"])
     for name in SIZES:
@@ -97,7 +97,7 @@ def checked_attribute(problem: Any, name: str, value: Any) -> Any:
     if name in SIZES:
         raise InputError(f"{which} cannot be set once the problem is made; make another one")
     if name in TEXTS and not isinstance(value, str):
-        raise InputError(f"{which} must be a text; got {shortened(value)}")
+        raise InputError(f"{which} must be a text; got {shown(value)}")
     if name == "parameter_units":
         _require_units(which, value)
     if name in WITH_DEFAULTS:
@@ -122,7 +122,7 @@ def check_newton(newton_tol: float, newton_maxiter: int, linear_solver: str) -> 
 
 def _require_units(which: str, value: Any) -> None:
     if not isinstance(value, Mapping):
-        raise InputError(f"{which} must map names of parameters to units; got {shortened(value)}")
+        raise InputError(f"{which} must map names of parameters to units; got {shown(value)}")
 
 
 def _of_each(which: str, value: Any, n: int, what: str) -> tuple[Any, ...]:
@@ -152,9 +152,7 @@ def names_given(problem: Any, attribute: str) -> tuple[str, ...]:
     """Names that a problem gives to several of its things, such as ``switch_names``; none if it does not."""
     given = getattr(problem, attribute, ())
     if not is_sequence(given) or not all(isinstance(name, str) for name in given):
-        raise InputError(
-            f"{type(problem).__name__}.{attribute} must be a tuple of texts; got {shortened(given)}"
-        )
+        raise InputError(f"{type(problem).__name__}.{attribute} must be a tuple of texts; got {shown(given)}")
     return tuple(given)
 
 
@@ -183,7 +181,7 @@ def _check_value(which: str, name: str, value: Any, n: int) -> None:
 def _require_method(where: str, value: Any, count: int) -> None:
     """Refuse anything but a function that takes ``count`` arguments."""
     if not callable(value) or isinstance(value, type):
-        raise InputError(f"{where} must be a function; got {shortened(value)}")
+        raise InputError(f"{where} must be a function; got {shown(value)}")
     try:
         signature = inspect.signature(value)
     except ValueError:  # functions in machine code may have none
@@ -202,7 +200,7 @@ def _require_kernel(where: str, value: Any, count: int) -> None:
     function = getattr(plain, "py_func", plain)
     if not inspect.isfunction(function):
         other = " or COMPLEX_STEP of dae_sdc.dae.kernels" if where.endswith("jacobian_kernel") else ""
-        raise InputError(f"{where} must be a function{other}, which numba compiles; got {shortened(value)}")
+        raise InputError(f"{where} must be a function{other}, which numba compiles; got {shown(value)}")
     parameters = inspect.signature(function).parameters.values()
     if len(parameters) != count or any(one.kind is not one.POSITIONAL_OR_KEYWORD for one in parameters):
         raise InputError(

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from pySDC.core.problem import Problem
 from pySDC.implementations.datatype_classes.mesh import MultiComponentMesh
 
-from dae_sdc.arguments import is_integer
+from dae_sdc.arguments import is_integer, shown
 from dae_sdc.dae.branches import Branches
 from dae_sdc.dae.declaration import (
     GUARDED,
@@ -33,7 +33,7 @@ from dae_sdc.dae.kernels import CompiledEquations, install_kernels, machine
 from dae_sdc.dae.memory import new_counters
 from dae_sdc.dae.scales import EPS, Noise, Scales
 from dae_sdc.dae.state import MeshDAE, StateShape, Vector, attach
-from dae_sdc.dae.values import guard_methods, is_sequence, real_numbers, shortened, undefined
+from dae_sdc.dae.values import guard_methods, is_sequence, real_numbers, undefined
 from dae_sdc.errors import DAEError, InputError, require_count, words_of
 from dae_sdc.registry import Registry
 
@@ -424,7 +424,7 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
         except TypeError as error:
             raise InputError(
                 f"a state of {type(self).__name__} takes real numbers of shape ({self.n},); "
-                f"got {shortened(values)} ({error})"
+                f"got {shown(values)} ({error})"
             ) from None
         if array.shape != (self.n,):
             raise InputError(
@@ -472,10 +472,8 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
         if type(value) is not np.ndarray or value.dtype != np.float64:
             value = self._returned("eval_f", value, self._shape)
         if value.shape != self._shape:
-            raise InputError(
-                f"{type(self).__name__}.eval_f must return {self.n} values, one an equation; "
-                f"got shape {value.shape}"
-            )
+            which = self._method("eval_f")
+            raise InputError(f"{which} must return {self.n} values, one an equation; got shape {value.shape}")
         found: Vector = value
         return found
 
@@ -513,6 +511,10 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
         found: Vector = value
         return found
 
+    def _method(self, name: str) -> str:
+        """What messages call a method."""
+        return f"{type(self).__name__}.{name}"
+
     def _returned(self, method: str, value: Any, shape: tuple[int, ...]) -> Vector:
         """What a method of a subclass returned as a plain array of real numbers."""
         try:
@@ -523,9 +525,9 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
                 reason = "is its return statement missing?"
             elif "complex" in reason:
                 reason += ": Python's root of a negative number is one; return NaN where F is not defined"
+            which = self._method(method)
             raise InputError(
-                f"{type(self).__name__}.{method} must return real numbers of shape {shape}; "
-                f"got {shortened(value)} ({reason})"
+                f"{which} must return real numbers of shape {shape}; got {shown(value)} ({reason})"
             ) from None
 
 

@@ -62,15 +62,6 @@ def real_numbers(values: Any) -> Vector:
         raise TypeError(str(error).partition("\n")[0]) from None
 
 
-def shortened(value: Any) -> str:
-    """A value in one line of at most 80 characters."""
-    try:
-        text = " ".join(str(value).split())
-    except Exception:  # a message must come about, whatever a value says of itself
-        text = f"a {type(value).__name__}"
-    return text if len(text) <= 80 else f"{text[:76]} ..."
-
-
 def is_sequence(value: Any) -> bool:
     """Whether a value is a list, a tuple or an array with entries."""
     return isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim > 0)

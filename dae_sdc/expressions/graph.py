@@ -18,15 +18,9 @@ import numpy.typing as npt
 
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.arithmetic import TIMES_SLOPE, Derivatives
-from dae_sdc.expressions.dag import COMPARISONS, CONSTANTS, IRRATIONAL, STEPS, Leaf, Op
+from dae_sdc.expressions.dag import CONSTANTS, IRRATIONAL, STEPS, Leaf, Op
 from dae_sdc.sharing import Recent
 
-# How operations are written between their operands, and how closely they bind these.
-_SIGNS: Final = {
-    **{Op.LT: (" < ", 0), Op.LE: (" <= ", 0), Op.ADD: (" + ", 1), Op.MUL: ("*", 2), Op.DIV: ("/", 2)},
-    Op.POW: ("**", 3),
-}
-_ATOM: Final = 4
 _IDLE_NUMBERS: Final[tuple[Fraction, ...]] = (Fraction(0), Fraction(1), Fraction(2), Fraction(3, 8))
 
 
@@ -49,41 +43,6 @@ class Graph(Derivatives):
                 setattr(graph, name, value.copy())
         graph._digits = None
         return graph
-
-    def text(self, node: int, name: Callable[[Leaf], str]) -> str:
-        """An expression as text, with names for its leaves."""
-        texts: dict[int, tuple[str, int]] = {}  # Of nodes, with how closely their parts are bound.
-
-        def part(operand: int, least: int) -> str:
-            text, binding = texts[operand]
-            return text if binding >= least else f"({text})"
-
-        def written(each: int) -> tuple[str, int]:
-            op, operands = self.op[each], self.operands(each)
-            sign, binding = _SIGNS.get(op, ("", _ATOM))
-            if each in self.leaves:
-                return name(self.leaves[each]), _ATOM
-            if each in self.numbers:
-                number = self.numbers[each]
-                return (number if isinstance(number, str) else f"{float(number):.15g}"), _ATOM
-            if op is Op.NEG:
-                return f"-{part(operands[0], 2)}", 1
-            if op is Op.INTPOW:
-                return f"{part(operands[0], _ATOM)}**{self.args[each][1]}", 3
-            if not sign:
-                named = ", ".join(texts[operand][0] for operand in operands)
-                return f"{'where' if op is Op.SELECT else op.name.lower()}({named})", _ATOM
-            first, second = operands
-            if op in COMPARISONS and first in self.numbers:  # as in x >= 20
-                first, second, sign = second, first, sign.replace("<", ">")
-            elif op is Op.ADD and (self.op[first] is Op.NEG or first in self.numbers):
-                first, second = second, first
-            text = f"{part(first, binding)}{sign}{part(second, binding + (op in (Op.DIV, Op.POW)))}"
-            return text.replace("+ -", "- "), binding
-
-        for each in self.below([node]):
-            texts[each] = written(each)
-        return texts[node][0]
 
     def substitute(self, nodes: Sequence[int], values: Mapping[int, int]) -> list[int]:
         """Expressions with other nodes in the places of some; what does not depend on these stays."""

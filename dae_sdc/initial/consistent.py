@@ -107,6 +107,8 @@ class SingularStart:
 class Initial:
     """Consistent initial values, and how they were found.
 
+    Returned by :func:`initial`, whose example shows it.
+
     Parameters
     ----------
     title : str
@@ -144,12 +146,6 @@ class Initial:
     complete : bool or None
         If every solution was sought, whether there are certainly no more than ``solutions``, up to whole
         turns of angles; ``remarks`` say why not. None otherwise.
-
-    Examples
-    --------
-    >>> start = ds.initial("pendulum", fixed={"x": 0.6}, guesses={"y": -0.5})
-    >>> round(start.values["y"], 12), [one.name for one in start.changed], len(start.solutions)
-    (-0.8, ['y', 'lambda'], 2)
     """
 
     title: str

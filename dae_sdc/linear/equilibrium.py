@@ -62,6 +62,8 @@ LATER_TIMES: tuple[float, ...] = (0.137, 0.419, 0.871)
 class Steady:
     """A steady state.
 
+    Returned by :func:`steady_state`, whose example shows it.
+
     Parameters
     ----------
     title : str
@@ -78,12 +80,6 @@ class Steady:
         Unknowns that the equations leave free at this state, which stay near their guesses.
     remarks : tuple of str
         What else is to be known: equations that depend on time, hidden constraints that do not hold.
-
-    Examples
-    --------
-    >>> rest = ds.steady_state("pendulum", guess={"x": 0.1, "y": -1.0})
-    >>> round(rest["y"], 9), round(rest["lambda"], 9)
-    (-1.0, 9.8)
     """
 
     title: str

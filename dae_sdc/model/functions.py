@@ -73,6 +73,14 @@ class _WithKeywords(ProblemDAE):
             self._makeAttributeAndRegister(*keywords, localVars=keywords)
             self._keywords.append(tuple(keywords))
 
+    @property
+    def model_name(self) -> str:
+        """The name of the function."""
+        return str(getattr(self.function, "__name__", "F")).strip("<>")
+
+    def _method(self, name: str) -> str:
+        return self.model_name if name == "eval_f" else super()._method(name)
+
     def _called(self, function: Any, number: int, *arguments: Any) -> Any:
         """The value of a function for the present parameters."""
         return function(*arguments, **{name: getattr(self, name) for name in self._keywords[number]})

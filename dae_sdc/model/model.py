@@ -16,6 +16,7 @@ from dae_sdc.dae.branches import MESSAGE
 from dae_sdc.errors import InputError, require_count, require_number
 from dae_sdc.expressions.dag import Leaf, name_and_order, name_of
 from dae_sdc.expressions.graph import Graph
+from dae_sdc.expressions.source import Writer
 from dae_sdc.imports import LaterModule
 from dae_sdc.model.problem import Form, ModelProblem, first_order
 from dae_sdc.registry import unknown
@@ -262,14 +263,13 @@ class Equations:
 
     def texts(self, nodes: Sequence[int]) -> list[str]:
         """Nodes of the graph as texts."""
-        parameters = [*self.parameters_by_name]
 
         def name(leaf: Leaf) -> str:
             if leaf.kind == "u":
                 return name_of(self.names[leaf.index], leaf.order)
-            return parameters[leaf.index] if leaf.kind == "p" else leaf.kind
+            return self.parameter_names[leaf.index] if leaf.kind == "p" else leaf.kind
 
-        return [self.graph.text(node, name) for node in nodes]
+        return [*map(Writer(self.graph, name).text, nodes)]
 
     def nodes(self, expressions: Iterable[Any]) -> list[int]:
         """Nodes, in the graph of the model, of SymPy expressions in its symbols."""

@@ -46,7 +46,9 @@ class Removed:
 
 @dataclass(eq=False, repr=False)
 class Simplified:
-    """A simplified model with the expressions of the removed unknowns, as :func:`simplify` returns it.
+    """A simplified model with the expressions of the removed unknowns.
+
+    Returned by :func:`simplify`, whose example shows it.
 
     Attributes
     ----------
@@ -66,15 +68,6 @@ class Simplified:
         Whether the values of the parameters were substituted.
     numbers : dict of str to float or None
         Values of the parameters at the simplification.
-
-    Examples
-    --------
-    >>> m = ds.Model("tank")
-    >>> level, flow, outlet = m.variables("level flow outlet", start=[2.0, 1.0, 1.0])
-    >>> m.equations(m.der(level) + flow, outlet - flow, flow - level / 2)
-    >>> found = ds.simplify(m)
-    >>> found.model.names, found.expression("outlet")
-    (('level',), level/2)
     """
 
     original: Model

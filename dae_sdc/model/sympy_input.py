@@ -16,7 +16,7 @@ from sympy.core.numbers import NumberSymbol
 from sympy.logic.boolalg import BooleanFalse, BooleanTrue
 from sympy.printing.str import StrPrinter
 
-from dae_sdc.arguments import checked
+from dae_sdc.arguments import checked, shown
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.dag import Leaf, Op, name_of
 from dae_sdc.expressions.graph import Graph
@@ -145,7 +145,7 @@ def sympified(given: Any) -> Any:
         return sympy.sympify(given, strict=True)
     except (sympy.SympifyError, TypeError, ValueError, AttributeError):
         raise InputError(
-            f"{_short(repr(given))} is no expression of SymPy; write it with symbols, not as a text"
+            f"{shown(given)} is no expression of SymPy; write it with symbols, not as a text"
         ) from None
 
 
@@ -187,7 +187,7 @@ def _divides(factor: Any) -> bool:
 
 def _exponent(graph: Graph, exponent: Any) -> int:
     if abs(exponent) > HIGHEST_POWER:
-        raise InputError(f"the power {_short(exponent)} is higher than {HIGHEST_POWER}; write another form")
+        raise InputError(f"the power {shown(exponent)} is higher than {HIGHEST_POWER}; write another form")
     return graph.constant(Fraction(int(exponent.p), int(exponent.q)))
 
 
@@ -216,7 +216,7 @@ def _built(graph: Graph, item: Any, parts: list[int]) -> int:
     if formula is not None:
         return formula(*(Scalar(graph, part) for part in parts)).node
     if op is None:
-        raise InputError(f"{type(item).__name__} in {_short(item)} cannot be used in an equation")
+        raise InputError(f"{type(item).__name__} in {shown(item)} cannot be used in an equation")
     if op in (Op.MIN, Op.MAX):
         return functools.reduce(functools.partial(graph.call, op), parts)
     return graph.call(op, *parts)
@@ -235,14 +235,9 @@ def _number(graph: Graph, item: Any) -> int:
     raise InputError(f"the number {item} cannot be used in an equation")
 
 
-def _short(item: Any) -> str:
-    text = str(item)
-    return text if len(text) <= 60 else f"{text[:56]} ..."
-
-
 def _piecewise(graph: Graph, item: Any, parts: list[int]) -> int:
     if item.args[-1].cond != sympy.true:
-        raise InputError(f"{_short(item)} has no value where none of its conditions holds; end it with True")
+        raise InputError(f"{shown(item)} has no value where none of its conditions holds; end it with True")
     node = parts[-2]
     for at in range(len(parts) - 4, -1, -2):
         node = graph.call(Op.SELECT, parts[at + 1], parts[at], node)

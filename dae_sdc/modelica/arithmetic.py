@@ -311,6 +311,8 @@ def scalar(value: Value) -> Any:
         if len(value) != 1:
             raise InputError(f"an array of {len(value)} where one number is expected; add a subscript")
         value = value[0]
+    if isinstance(value, dict):
+        raise InputError("a record where a number is expected; write one of its parts")
     if isinstance(value, str):
         raise InputError("a string where a number is expected")
     if is_condition(value):
@@ -334,9 +336,14 @@ def sizes(value: Value) -> list[int]:
     return counts
 
 
+def mapped(function: Callable[[Any], Any], whole: Any) -> Any:
+    """A function applied to every element of a list of lists."""
+    return [mapped(function, part) for part in whole] if isinstance(whole, list) else function(whole)
+
+
 def each(function: Callable[[Any], Any], value: Value) -> Value:
-    """A function applied to every element."""
-    return [each(function, part) for part in value] if isinstance(value, list) else function(scalar(value))
+    """A function applied to every element, which must be a number."""
+    return mapped(lambda element: function(scalar(element)), value)
 
 
 def add(terms: list[Value]) -> Value:
@@ -420,6 +427,48 @@ def cross(a: Value, b: Value) -> Value:
         raise InputError("cross needs two vectors of 3 elements")
     places = ((1, 2), (2, 0), (0, 1))
     return [plus([times([a[i], b[j]]), minus(times([a[j], b[i]]))]) for i, j in places]
+
+
+def field(value: Value, word: str) -> Value:
+    """A field of a record, or those of several records."""
+    if isinstance(value, list):
+        return [field(part, word) for part in value]
+    if not isinstance(value, dict) or word not in value:
+        raise InputError(f"this has no part {word}; write it without .{word}")
+    return value[word]
+
+
+def as_matrix(value: Value) -> list[list[Value]]:
+    """A number or a vector as a matrix of one column; a matrix itself."""
+    rows = value if isinstance(value, list) else [value]
+    return [row if isinstance(row, list) else [row] for row in rows]
+
+
+def joined_along(dimension: int, arrays: Sequence[Value]) -> Value:
+    """Arrays joined along a dimension, from 1."""
+    if dimension == 1:
+        return [part for array in arrays for part in array]
+    return [joined_along(dimension - 1, parts) for parts in zip(*arrays, strict=True)]
+
+
+def skew(x: Value) -> Value:
+    """The matrix by which a vector is multiplied in place of a cross product from the left."""
+    a, b, c = x
+    return [[_ZERO, minus(c), b], [c, _ZERO, minus(a)], [minus(b), a, _ZERO]]
+
+
+# Functions of whole arrays by name.
+ARRAY_FUNCTIONS: Final[dict[str, Callable[..., Value]]] = {
+    "transpose": transpose,
+    "cross": cross,
+    "skew": skew,
+    "vector": elements,
+    "matrix": as_matrix,
+    "scalar": scalar,
+    "outerProduct": lambda a, b: [[times([x, y]) for y in b] for x in a],
+    "diagonal": lambda v: [[x if i == j else _ZERO for j in range(len(v))] for i, x in enumerate(v)],
+    "symmetric": lambda a: [[a[min(i, j)][max(i, j)] for j in range(len(a))] for i in range(len(a))],
+}
 
 
 def interpolate(points: list[tuple[Any, Any]], x: Any, outside: str) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import sympy
@@ -13,6 +13,7 @@ import sympy
 from dae_sdc.dae.branches import INITIAL
 from dae_sdc.model.sympy_input import Unknown
 from dae_sdc.modelica import arithmetic, syntax
+from dae_sdc.modelica.algorithms import as_equations, assigned_in, results, section
 from dae_sdc.modelica.arithmetic import MOST_ELEMENTS, Value, choice, elements, is_condition, minus, plus
 from dae_sdc.modelica.library import Basic, Bound, Change, Instance, Library, Member, Scope, Variable
 from dae_sdc.modelica.syntax import ClassDefinition, Equal, Equation, Expression, IfEquation, similar
@@ -23,6 +24,7 @@ from dae_sdc.modelica.values import (
     Values,
     before_event,
     condition_of,
+    scopes,
     unknown_of,
 )
 
@@ -48,7 +50,7 @@ def unrolled(values: Values, equations: Iterable[Equation], scope: Scope) -> Ite
     """Equations with what is in loops and decided choices in place of these, each with its scope."""
     for equation in equations:
         if isinstance(equation, syntax.For):
-            for inner in values.scopes(equation.indices, scope, equation.at, _TOO_MANY_TURNS):
+            for inner in scopes(values, equation.indices, scope, equation.at, _TOO_MANY_TURNS):
                 values.spend(len(equation.body), equation.at)
                 yield from unrolled(values, equation.body, inner)
         elif isinstance(equation, IfEquation):
@@ -65,7 +67,7 @@ def vanishing(values: Values, equation: Equal | IfEquation, scope: Scope) -> Ite
     """The expressions that vanish by an equation, those of an if-equation with its choice inside them."""
     where = scope.instance.shown if scope.instance is not None else ""
     if isinstance(equation, Equal):
-        left, right = values.value(equation.left, scope), values.value(equation.right, scope)
+        left, right = sides(values, equation, scope)
         for difference in _differences(values, left, right, equation):
             yield Vanishing(equation.at, values.check(difference, equation.at), where, equation.note)
         return
@@ -91,8 +93,29 @@ def vanishing(values: Values, equation: Equal | IfEquation, scope: Scope) -> Ite
         yield Vanishing(items[0].at, values.check(choice(list(pairs), last), equation.at), where)
 
 
+def sides(values: Values, equation: Equal, scope: Scope) -> tuple[Value, Value]:
+    """The values of both sides of an equation; of the results of a function those that are used."""
+    left = equation.left
+    if isinstance(equation.right, syntax.Zeros):
+        value = values.value(left, scope)
+        return value, arithmetic.mapped(lambda _: sympy.S.Zero, value)
+    if not isinstance(left, syntax.Results):
+        return values.value(left, scope), values.value(equation.right, scope)
+    if not isinstance(equation.right, syntax.Call):
+        values.fail(equation.at, "several variables equal the results of a function")
+    news = results(values, equation.right, scope)
+    pairs = [
+        (item, new) for item, new in zip(left.items, news, strict=False) if not isinstance(item, syntax.Every)
+    ]
+    return [values.value(item, scope) for item, _ in pairs], [new for _, new in pairs]
+
+
 def _differences(values: Values, left: Value, right: Value, equation: Equal) -> Iterator[Any]:
-    """Left minus right, element by element."""
+    """Left minus right, element by element, of records field by field."""
+    if isinstance(left, dict) and isinstance(right, dict) and left.keys() == right.keys():
+        for word in left:
+            yield from _differences(values, left[word], right[word], equation)
+        return
     if isinstance(left, list) != isinstance(right, list):
         values.fail(equation.at, "one side is an array, the other a number; both must have the same sizes")
     if isinstance(left, list):
@@ -125,7 +148,9 @@ def assigned_by(values: Values, equation: syntax.When, scope: Scope) -> Iterator
     for item in syntax.parts_of(equation.branches):
         if not isinstance(item, Equal) or item.reinit:
             continue
-        for target in elements(values.value(item.left, scope)):
+        left = item.left.items if isinstance(item.left, syntax.Results) else [item.left]
+        parts = [part for part in left if not isinstance(part, syntax.Every)]
+        for target in elements([values.value(part, scope) for part in parts]):
             unknown = unknown_of(target)
             if unknown is None or unknown.order:
                 values.fail(item.at, "a when-equation assigns variables; write x = VALUE")
@@ -148,7 +173,7 @@ def _changes(values: Values, equations: list[Equation], scope: Scope) -> tuple[d
                 options = zip((test for test, _ in tests), alternatives, strict=True)
                 pairs.append((target, choice(list(options), last)))
         elif isinstance(item, Equal):
-            targets, news = (elements(values.value(side, scope)) for side in (item.left, item.right))
+            targets, news = map(elements, sides(values, item, scope))
             if len(targets) != len(news):
                 values.fail(item.at, f"{len(targets)} variables get {len(news)} values; give each its own")
             numbers = [values.truth(value, item.at) for value in news]
@@ -359,40 +384,32 @@ def held_by(values: Values, states: dict[Any, Any], held: _Held) -> Iterator[Rea
 # Initial equations
 
 
-def starts(values: Values, equation: Single, scope: Scope) -> Iterator[tuple[int, Any, Any]]:
-    """Start values given by an initial equation."""
-    if isinstance(equation, IfEquation):
-        values.fail(
-            equation.at, "an initial equation depends on more than Boolean parameters; write its value"
-        )
+def starts(values: Values, equation: Single, scope: Scope) -> Iterator[tuple[int, Any, Any] | Vanishing]:
+    """Start values given by an initial equation, or what vanishes at the start by it."""
     if isinstance(equation, syntax.Assertion):  # of unknowns it is passed over
         list(told_by(values, equation, scope))
         return
-    if not isinstance(equation, Equal):
-        values.fail(equation.at, "an initial equation must be x = VALUE or der(x) = VALUE")
-    yield from _started(
-        values, values.value(equation.left, scope), values.value(equation.right, scope), equation
-    )
+    if not isinstance(equation, Equal | IfEquation):
+        values.fail(equation.at, "an initial equation must be an equation of two sides, or if")
+    if isinstance(equation, Equal):
+        left, right = (elements(side) for side in sides(values, equation, scope))
+        pairs = list(zip(left, right, strict=False))
+        found = [_started(values, pair, equation) for pair in pairs]
+        if len(left) == len(right) and all(start is not None for start in found):
+            yield from (start for start in found if start is not None)
+            return
+    yield from vanishing(values, equation, scope)
 
 
-def _started(values: Values, left: Value, right: Value, equation: Equal) -> Iterator[tuple[int, Any, Any]]:
-    if isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
-        for a, b in zip(left, right, strict=True):
-            yield from _started(values, a, b, equation)
-        return
-    for unknown, other in ((left, right), (right, left)):
-        if isinstance(unknown, Unknown) and not isinstance(other, list | str):
-            value = values.check(values.as_number(other, equation.at), equation.at)
+def _started(values: Values, pair: tuple[Value, Value], equation: Equal) -> tuple[int, Any, Any] | None:
+    """The start value that an initial equation gives; None for an equation that has to be solved."""
+    for side, other in (pair, pair[::-1]):
+        unknown = unknown_of(side)
+        if unknown is not None and not isinstance(other, dict | str):
+            value = values.check(values.truth(other, equation.at), equation.at)
             if not arithmetic.moving_in(value):
-                yield equation.at, unknown, value
-                return
-    sides = [part for side in (left, right) for part in elements(side) if not isinstance(part, str)]
-    names = ", ".join(dict.fromkeys(str(symbol) for part in sides for symbol in arithmetic.moving_in(part)))
-    values.fail(
-        equation.at,
-        f"the initial equation of {names or 'no unknown'} is not understood; "
-        "write x = VALUE or der(x) = VALUE",
-    )
+                return equation.at, unknown, value
+    return None
 
 
 _HOW_TO_CONNECT: Final = "connect two connectors of one class"
@@ -577,6 +594,9 @@ class Flat:
         self.variables: list[Variable] = []  # Unknowns, parameters and constants.
         self._written: list[tuple[list[Equation], Scope]] = []
         self._initial: list[tuple[list[Equation], Scope]] = []
+        self._algorithms: list[tuple[list[syntax.Statement], Scope]] = []
+        # What algorithms compute: place in the text, variable, its value.
+        self._computed: list[tuple[int, Variable, Callable[[], Value]]] = []
         self._flows: list[Variable] = []
         self._tables: list[Vanishing] = []  # The equations of tables.
         self.reactions: list[Reaction] = []
@@ -591,6 +611,7 @@ class Flat:
             if variable.variability:
                 values.symbol(variable)
         written, initial = self._unrolled(self._written), self._unrolled(self._initial)
+        computed = [self._parted(*each, written) for each in self._algorithms]
         whens = [(item, scope) for item, scope in written if isinstance(item, syntax.When)]
         for when in whens:
             names = {*assigned_by(values, *when)}
@@ -606,7 +627,10 @@ class Flat:
         self._held: list[_Held] = []
         for variable in self.variables:
             if variable.value is not None and not variable.variability and variable.type != "Real":
-                self._define(variable, variable.value.expression, partial(values.bound, variable.value))
+                expression = variable.value.expression
+                self._define(variable, expression.at, expression, partial(values.bound, variable.value))
+        for each in computed:
+            self._compute(*each)
         written = [pair for pair in written if not self._defines(*pair)]
         connections.pass_on(lambda variable: variable.name in {*values.defined, *values.discrete})
         values.forget_unknowns()  # Conditions of if-equations were looked at before these had values.
@@ -615,9 +639,14 @@ class Flat:
             if isinstance(item, Equal | IfEquation):
                 self.equations += vanishing(values, item, scope)
             self._require_few(len(self.equations), item.at, "equations")
+        for at, variable, value in self._computed:
+            number = values.as_number(value(), at)
+            self.equations.append(Vanishing(at, plus([values.symbol(variable), minus(number)]), ""))
         self.equations += [*self._tables, *connections.equations(self._flows)]
+        by_initial = [start for item in initial for start in starts(values, *item)]
+        self.initial = [item for item in by_initial if isinstance(item, Vanishing)]
         # Start values by the initial equations: place in the text, unknown or derivative, value.
-        self.starts = [start for item in initial for start in starts(values, *item)]
+        self.starts = [item for item in by_initial if not isinstance(item, Vanishing)]
         for name, at in values.kept.items():
             if name not in values.discrete:
                 self.fail(at, NOT_DISCRETE)
@@ -654,18 +683,54 @@ class Flat:
 
         for place, variable in enumerate(variables):
             if not variable.variability:
-                self._define(variable, right, partial(value, place))
+                self._define(variable, right.at, right, partial(value, place))
         return True
 
-    def _define(self, variable: Variable, expression: Expression, value: Callable[[], Value]) -> None:
+    def _parted(
+        self, statements: list[syntax.Statement], scope: Scope, written: list[tuple[Single, Scope]]
+    ) -> tuple[list[syntax.Statement], Scope]:
+        """An algorithm without its when-statements and assertions, which are entered as equations."""
+        rest: list[syntax.Statement] = []
+        for item in statements:
+            if isinstance(item, syntax.When):
+                branches = [(test, as_equations(body, set())) for test, body in item.branches]
+                written.append((syntax.When(item.at, branches), scope))
+            elif isinstance(item, syntax.Assertion):
+                written.append((item, scope))
+            else:
+                rest.append(item)
+        return rest, scope
+
+    def _compute(self, statements: list[syntax.Statement], scope: Scope) -> None:
+        """Enter what an algorithm gives its variables, which is carried out when one of them is asked for."""
+        names = [str(name) for name in assigned_in(statements)]
+        outcome = cache(partial(section, self.values, statements, names, scope))
+
+        def value(name: str, place: int) -> Value:
+            return elements(outcome()[name])[place]
+
+        for target in assigned_in(statements):
+            member = self.values.lookup(syntax.Name(target.at, [(str(target), [])]), scope)
+            if member is None:
+                raise self.values.unknown(target, scope)
+            for place, variable in enumerate(elements(member)):
+                if not isinstance(variable, Variable) or variable.variability:
+                    self.fail(target.at, f"{target} cannot be assigned; assign variables")
+                given = partial(value, str(target), place)
+                if variable.type == "Real":
+                    self._computed.append((target.at, variable, given))
+                else:
+                    self._define(variable, target.at, statements, given)
+
+    def _define(self, variable: Variable, at: int, written: Any, value: Callable[[], Value]) -> None:
         if variable.name in self.values.defined or variable.name in self.values.discrete:
-            self.fail(expression.at, f"{variable.shown} has two values; remove one")
+            self.fail(at, f"{variable.shown} has two values; remove one")
         if any(
             isinstance(part, syntax.Call) and str(part.function) in AT_EVENTS
-            for part in syntax.parts_of(expression)
+            for part in syntax.parts_of(written)
         ):
             self.values.discrete.add(variable.name)
-            self._held.append((variable, expression.at, value))
+            self._held.append((variable, at, value))
         else:
             self.values.defined[variable.name] = value
 
@@ -686,7 +751,7 @@ class Flat:
         """The equations of discrete unknowns, which events alone change, then those of declared values."""
         values, unknowns = self.values, [item for item in self.variables if not item.variability]
         for variable in unknowns:
-            if variable.name in values.discrete:
+            if variable.name in values.discrete or variable.name in values.calculated:
                 yield Vanishing(variable.at, Unknown(variable.name, 1), "", variable.shown)
             elif variable.name in values.defined:
                 value = values.truth(values.symbol(variable), variable.at)
@@ -718,7 +783,7 @@ class Flat:
             self.fail(definition.at, f"the class {definition.name} contains itself: {path}")
         if len(around) >= DEEPEST_COMPONENT:
             self.fail(definition.at, f"classes are nested more than {DEEPEST_COMPONENT} deep")
-        if definition.algorithm is not None or definition.kind == "function":
+        if definition.kind == "function":
             self.fail(definition.at, f"function {definition.name} is used like a model")
         names: set[str] = set()
         for element in definition.elements:
@@ -753,6 +818,7 @@ class Flat:
             instance.members[word] = self._member(shown, kind, full, sizes, around)
             instance.dotted = instance.dotted or "." in word or "[" in word
         self._written.append((definition.equations, scope))
+        self._algorithms += [(statements, scope) for statements in definition.algorithms]
         self._initial.append((definition.initial, scope))
         for word, part in (extended or change).parts.items():
             if word not in instance.members:
@@ -844,8 +910,6 @@ class Flat:
 
     def _variable(self, shown: str, kind: _Kind, base: Basic, change: Change) -> Variable:
         at = kind.element.at
-        if base.type == "String":
-            self.fail(at, f"{shown} is a String, which is not understood; remove it")
         if base.type == "enumeration" and not kind.variability:
             self.fail(at, f"{shown} is a variable of type enumeration; only parameters may be, write Integer")
         attributes = {}
@@ -866,8 +930,13 @@ class Flat:
             self.fail(at, f"{shown} and {other.shown} of line {line} are both {name} in a model; rename one")
         variable = Variable(name, shown, at, base.type, kind.variability, kind.causality, kind.flow)
         variable.attributes, variable.value, variable.unit = attributes, change.bound, base.unit
-        # Enumerations, such as StateSelect, are solver settings that occur in no equation.
-        if base.type != "enumeration":
+        fixed = attributes.get("fixed")
+        if kind.variability == "parameter" and variable.value is None and fixed is not None:
+            if self.values.bound(fixed) == sympy.false:
+                variable.variability = ""
+                self.values.calculated.add(name)
+        # Enumerations, such as StateSelect, are solver settings that occur in no equation; neither do texts.
+        if base.type not in ("enumeration", "String"):
             self.variables.append(variable)
         if kind.flow and not kind.variability:
             self._flows.append(variable)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from dae_sdc.modelica import syntax
 from dae_sdc.modelica.syntax import REFUSED_CALLS, Operation, Precedence, Token, Words, shown
@@ -102,10 +102,14 @@ class ExpressionParser(Words):
             return syntax.Truth(at, text == "true")
         if text == "(":
             self.take()
+            if self.now.text == ",":
+                return self._results(at, [syntax.Every(at)])
             inner = self.expression()
             if self.now.text == ",":
-                self.fail("several results in brackets are not understood; call functions with one result")
+                return self._results(at, [inner])
             self.close(")", at)
+            if self.now.text == "[":
+                return syntax.Picked(at, inner, self.subscripts())
             # A sum or product in brackets is one term, to which terms after the brackets are not appended.
             if isinstance(inner, Operation) and inner.precedence in (Precedence.SUM, Precedence.PRODUCT):
                 return Operation(at, Precedence.SUM, [("", inner)])
@@ -125,6 +129,14 @@ class ExpressionParser(Words):
             self.fail("end as a subscript, or an expression that is missing; write the number")
         self.refuse()
         self.fail(f"an expression is missing before {shown(token)}")
+
+    def _results(self, at: int, items: list[syntax.Expression]) -> syntax.Results:
+        """The rest of several results in brackets, of which some may be left out."""
+        while self.takes(","):
+            empty = self.now.text in (",", ")")
+            items.append(syntax.Every(self.now.at) if empty else self.expression())
+        self.close(")", at)
+        return syntax.Results(at, items)
 
     def indices(self, behind: str = "") -> list[tuple[str, syntax.Expression]]:
         """Names of indices with their ranges."""
@@ -201,8 +213,8 @@ class ExpressionParser(Words):
 def _apply(precedence: Precedence, token: Token, operands: list[syntax.Expression]) -> None:
     """Replace the last operands by the operation of an operator with these operands."""
     right = operands.pop()
-    # Only scalars are divisors, so that ./ is the same as /; the dot of .* is kept.
-    sign = token.text if token.text == ".*" else token.text.removeprefix(".")
+    # Only scalars are divisors, so that ./ is the same as /; the dots of .* and .^ are kept.
+    sign = token.text if token.text in (".*", ".^") else token.text.removeprefix(".")
     if token.kind == "prefix":
         operands.append(Operation(token.at, precedence, [(sign, right)]))
         return
@@ -218,11 +230,13 @@ _IN_WHEN: Final = ("elsewhen", "elseif", "else", "end")  # What ends the equatio
 
 
 class EquationParser(ExpressionParser):
-    """Parser of the equations in a section of a class."""
+    """Parser of the equations in a section of a class, or of the statements of an algorithm."""
 
-    def equations(self, ends: tuple[str, ...]) -> list[syntax.Equation]:
-        """Equations up to one of the words ``ends``, which is not taken."""
-        equations: list[syntax.Equation] = []
+    in_algorithm = False
+
+    def equations(self, ends: tuple[str, ...]) -> list[Any]:
+        """Equations or statements up to one of the words ``ends``, which is not taken."""
+        equations: list[Any] = []
         while self.now.kind != "end" and not (self.now.kind == "word" and self._ends(ends)):
             equations.append(self._equation(ends == _IN_WHEN))
             self.skip_annotation()
@@ -234,7 +248,7 @@ class EquationParser(ExpressionParser):
         text, is_section = self.now.text, self.behind.text in ("equation", "algorithm")
         return text in ends and (text != "initial" or is_section)
 
-    def _equation(self, in_when: bool) -> syntax.Equation:
+    def _equation(self, in_when: bool) -> syntax.Equation | syntax.Statement:
         self.refuse()
         at, text = self.now.at, self.now.text
         if text in ("assert", *REFUSED_CALLS) and self.behind.text == "(":
@@ -270,7 +284,23 @@ class EquationParser(ExpressionParser):
             self.need(")", "behind two connectors")
             self.note()
             return syntax.Connect(at, left, right)
+        if self.in_algorithm and text in ("break", "return"):
+            return syntax.Leave(at, self.take().text)
+        if self.in_algorithm and self.takes("while"):
+            self.deeper()
+            test = self.expression()
+            self.need("loop", "behind the condition of while")
+            body = self.equations(("end",))
+            self._end("while", "loop", at)
+            return syntax.While(at, test, body)
         left_side = self.expression()
+        if self.in_algorithm:
+            self.need(":=", "in an algorithm")
+            if not isinstance(left_side, syntax.Name | syntax.Results):
+                self.fail("this cannot be assigned; write NAME := EXPRESSION", at)
+            target, value = left_side, self.expression()
+            self.note()
+            return syntax.Assignment(at, target, value)
         if self.now.text in (":=", "=="):
             self.fail(f"{self.now.text} in an equation; write =")
         if self.now.text in (";", "end") and isinstance(left_side, syntax.Call):
@@ -298,21 +328,23 @@ class EquationParser(ExpressionParser):
         self.depth -= 1
 
 
-_KINDS: Final = ("model", "class", "block", "connector", "package", "type", "record", "function")
+MODELS: Final = ("model", "class", "block")
+CLASSES: Final = (*MODELS, "connector", "package", "type", "record", "function")
 _CLASS_PREFIXES: Final = ("encapsulated", "partial", "expandable", "pure", "impure", "operator")
 _SECTIONS: Final = tuple("equation initial algorithm public protected end annotation external".split())
-_READ_ANNOTATIONS: Final = ("experiment", "Documentation")
+READ_ANNOTATIONS: Final = ("experiment", "Documentation")
 
 
 def parse(source: syntax.Source) -> syntax.ClassDefinition:
     """The classes of a text, inside a class without a name."""
-    return _ClassParser(source).file()
+    return ClassParser(source).file()
 
 
-class _ClassParser(EquationParser):
+class ClassParser(EquationParser):
     """Parser of classes: declarations, sections and annotations."""
 
     def file(self) -> syntax.ClassDefinition:
+        """All classes of the text, inside a class without a name."""
         root = syntax.ClassDefinition(0, "package", "")
         if self.now.kind == "end":
             self.fail("there is no class in this text; write model NAME ... end NAME;")
@@ -323,7 +355,7 @@ class _ClassParser(EquationParser):
         while self.now.kind != "end":
             self.takes("final")
             self.refuse()
-            if self.now.text not in (*_KINDS, *_CLASS_PREFIXES):
+            if self.now.text not in (*CLASSES, *_CLASS_PREFIXES):
                 self.fail(f"a class is missing before {shown(self.now)}; write model NAME ... end NAME;")
             self._enter(root, self._class())
             self.need(";", "behind the end of a class")
@@ -344,7 +376,7 @@ class _ClassParser(EquationParser):
             self.refuse()
             partial = self.take().text == "partial" or partial
         token = self.take()
-        if token.text not in _KINDS:
+        if token.text not in CLASSES:
             self.fail(f"a class, such as model, is missing before {shown(token)}", token.at)
         if self.now.text == "extends":
             self.fail("a class that extends itself is not understood; write extends BASE; in a new class")
@@ -357,7 +389,7 @@ class _ClassParser(EquationParser):
                 flow, causality = flow or word == "flow", causality if word == "flow" else word
             self.refuse()
             base, sizes = self._type()
-            definition.short = syntax.Extends(at, base, self._modifications(), causality, flow, sizes)
+            definition.short = syntax.Extends(at, base, self.modifications(), causality, flow, sizes)
             definition.description = self.note()
             self._annotation(definition)
         else:
@@ -408,11 +440,9 @@ class _ClassParser(EquationParser):
         elif token.text in ("public", "protected"):
             self._elements(definition)
         elif token.text == "algorithm":
-            if definition.kind != "function":
-                what = f"an algorithm section in {definition.kind} {definition.name}"
-                self.fail(f"{what} is not understood; write equations", token.at)
-            definition.algorithm = token.at
-            self._assignments(definition)
+            self.in_algorithm = True
+            definition.algorithms.append(self.equations(_SECTIONS))
+            self.in_algorithm = False
         else:  # flat texts declare the functions of the language by external "builtin"
             if definition.kind != "function" or self.now.text != '"builtin"':
                 self.p -= 1
@@ -421,18 +451,6 @@ class _ClassParser(EquationParser):
             while self.now.text != ";" and self.now.kind != "end":
                 self.take()
             self.need(";", "behind an external function")
-
-    def _assignments(self, definition: syntax.ClassDefinition) -> None:
-        while self.now.text not in _SECTIONS and self.now.kind != "end":
-            self.refuse()
-            if self.now.text in ("if", "for", "assert", *REFUSED_CALLS):
-                what = f"{self.now.text} in the algorithm of {definition.name}"
-                self.fail(f"{what} is not understood; write NAME := EXPRESSION")
-            at, name = self.now.at, self.name()
-            self.need(":=", "in an algorithm")
-            definition.statements.append(syntax.Assignment(at, name, self.expression()))
-            self.note()
-            self.need(";", "behind an assignment")
 
     # Declarations
 
@@ -453,7 +471,7 @@ class _ClassParser(EquationParser):
                 self.note()
                 definition.imports.append(syntax.Import(at, name, alias))
             elif self.takes("extends"):
-                definition.elements.append(syntax.Extends(at, self.name(), self._modifications()))
+                definition.elements.append(syntax.Extends(at, self.name(), self.modifications()))
                 self.skip_annotation()
             else:
                 self._element(definition)
@@ -462,7 +480,7 @@ class _ClassParser(EquationParser):
     def _element(self, definition: syntax.ClassDefinition) -> None:
         """Parse a class in a class, or components of one type."""
         final = self.takes("final")
-        if self.now.kind == "word" and self.now.text in (*_KINDS, *_CLASS_PREFIXES):
+        if self.now.kind == "word" and self.now.text in (*CLASSES, *_CLASS_PREFIXES):
             self._enter(definition, self._class())
             return
         flow, variability, causality = False, "", ""
@@ -520,7 +538,7 @@ class _ClassParser(EquationParser):
 
     def _modification(self) -> syntax.Modification | None:
         """The modification after the name of a component: modifications of its parts, and a value."""
-        at, modification = self.now.at, self._modifications()
+        at, modification = self.now.at, self.modifications()
         if self.now.text == ":=":
             self.fail(":= in a declaration; write =")
         if self.takes("="):
@@ -528,7 +546,7 @@ class _ClassParser(EquationParser):
             modification.value = self.expression()
         return modification
 
-    def _modifications(self) -> syntax.Modification | None:
+    def modifications(self) -> syntax.Modification | None:
         """The modifications in the brackets that are next; None if there are no brackets."""
         if self.now.text != "(":
             return None
@@ -562,7 +580,7 @@ class _ClassParser(EquationParser):
         for at in words:
             text = self.tokens[at].text
             depth += (text in ("(", "[", "{")) - (text in (")", "]", "}"))
-            if depth == 1 and text in _READ_ANNOTATIONS and self.tokens[at + 1].text == "(":
+            if depth == 1 and text in READ_ANNOTATIONS and self.tokens[at + 1].text == "(":
                 self.p = at + 1
-                definition.annotations[text] = self._modifications() or syntax.Modification(at)
+                definition.annotations[text] = self.modifications() or syntax.Modification(at)
         self.p = end

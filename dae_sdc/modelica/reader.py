@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,10 +15,11 @@ from dae_sdc.arguments import checked
 from dae_sdc.deadline import under_way
 from dae_sdc.errors import InputError, require_number
 from dae_sdc.model.model import Model
-from dae_sdc.modelica.arithmetic import TRUTHS
+from dae_sdc.modelica.arithmetic import TRUTHS, minus, plus
 from dae_sdc.modelica.flat import Flat
+from dae_sdc.modelica.front_end import Outline, flattened
 from dae_sdc.modelica.library import Bound, Library, Scope, Variable
-from dae_sdc.modelica.parser import parse
+from dae_sdc.modelica.parser import MODELS, parse
 from dae_sdc.modelica.rules import RULES
 from dae_sdc.modelica.syntax import ClassDefinition, Source, similar
 from dae_sdc.modelica.values import Values
@@ -25,14 +27,22 @@ from dae_sdc.registry import nearest_file
 
 LARGEST_FILE: Final = 20_000_000  # Largest number of bytes of a file.
 
-_MODELS: Final = ("model", "class", "block")
+# What messages say where the other reader may do better, and how to get it.
+_MORE: Final = re.compile("not understood|Modelica library")
+_HINT: Final = "; or let rumoca read it: pip install 'dae_sdc[modelica]'"
+READERS: Final = ("own", "rumoca")  # What reads texts.
 _EXPERIMENT: Final = ("StartTime", "StopTime", "Interval", "Tolerance", "NumberOfIntervals")
 
 
 @checked()
 @under_way("the model was read")
 def read_modelica(
-    source: str | Path, *, name: str | None = None, parameters: Mapping[str, Any] | None = None
+    source: str | Path,
+    *,
+    name: str | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    libraries: Sequence[str | Path] = (),
+    reader: str | None = None,
 ) -> Model:
     """The model in a file of Modelica.
 
@@ -44,6 +54,10 @@ def read_modelica(
         Name of the class to read; the last model if not given.
     parameters : mapping of str to float, optional
         Values of parameters that replace those of the file; for Boolean ones true or false, or 1 or 0.
+    libraries : sequence of str or Path
+        Directories in which libraries such as ``Modelica/`` lie, besides those of the variable MODELICAPATH.
+    reader : str, optional
+        "own" or "rumoca"; if not given, rumoca reads what the own reader refuses, if it is installed.
 
     Returns
     -------
@@ -86,13 +100,21 @@ def read_modelica(
         near = nearest_file(path)
         hint = f"; did you mean {near}?" if near else ""
         raise InputError(f"{path} cannot be read: {reason}{hint}") from None
-    return read_modelica_text(text, file=str(path), name=name, parameters=parameters)
+    return read_modelica_text(
+        text, file=str(path), name=name, parameters=parameters, libraries=libraries, reader=reader
+    )
 
 
 @checked()
 @under_way("the model was read")
 def read_modelica_text(
-    text: str, *, file: str = "<text>", name: str | None = None, parameters: Mapping[str, Any] | None = None
+    text: str,
+    *,
+    file: str = "<text>",
+    name: str | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    libraries: Sequence[str | Path] = (),
+    reader: str | None = None,
 ) -> Model:
     """The model in a text of Modelica, see :func:`read_modelica`.
 
@@ -106,6 +128,10 @@ def read_modelica_text(
         Name of the class to read; the last model if not given.
     parameters : mapping of str to float, optional
         Values of parameters that replace those of the text.
+    libraries : sequence of str or Path
+        Directories of libraries.
+    reader : str, optional
+        "own" or "rumoca".
 
     Returns
     -------
@@ -129,18 +155,59 @@ def read_modelica_text(
         for word, value in (parameters or {}).items()
     }
     try:
-        return _Builder(source, numbers).model(name)
+        return _read(source, name, numbers, libraries, reader)
     except RecursionError:
         raise source.error(
             0, "something in this text is nested too deeply; write parts of it as variables"
         ) from None
 
 
+def _read(
+    source: Source,
+    name: str | None,
+    numbers: Mapping[str, float],
+    libraries: Sequence[str | Path],
+    reader: str | None,
+) -> Model:
+    """The model by the own reader, or by rumoca where that refuses the text."""
+    if reader is not None and reader not in READERS:
+        raise InputError(f"there is no reader {reader}; take one of {', '.join(READERS)}")
+    refusal: InputError | None = None
+    if reader != "rumoca":
+        try:
+            builder = _Builder(source, parse(source), numbers)
+            return builder.model(builder.chosen(name))
+        except InputError as error:
+            if reader == "own":
+                raise
+            if find_spec("rumoca") is None:
+                raise InputError(f"{error}{_HINT if _MORE.search(str(error)) else ''}") from None
+            refusal = error
+    try:
+        return _by_rumoca(source, name, numbers, libraries)
+    except InputError:
+        if refusal is None or libraries or _MORE.search(str(refusal)):
+            raise
+    raise refusal
+
+
+def _by_rumoca(
+    source: Source, name: str | None, numbers: Mapping[str, float], libraries: Sequence[str | Path]
+) -> Model:
+    outline = Outline(source)
+    if name is None or libraries == ():
+        name = _fitting(source, outline.models, name)
+    definition = flattened(source, name, libraries)
+    definition.annotations = outline.annotations.get(name, {})
+    assert definition.parent is not None
+    return _Builder(source, definition.parent, numbers).model(definition)
+
+
 class _Builder:
-    def __init__(self, source: Source, numbers: Mapping[str, float]) -> None:
+    def __init__(self, source: Source, root: ClassDefinition, numbers: Mapping[str, float]) -> None:
         self.source = source
         self.fail = source.fail
-        self.root = parse(source)
+        self.root = root
         self.library = Library(self.root, source)
         self.numbers = numbers
         self.values = Values(self.library, RULES, numbers, set())
@@ -155,8 +222,8 @@ class _Builder:
             if structural == before:
                 return flat
 
-    def model(self, name: str | None) -> Model:
-        definition = self.chosen(name)
+    def model(self, definition: ClassDefinition) -> Model:
+        """The model of a class."""
         flat = self.flat(definition)
         self.check_replaced(flat)
         interval, dt = self.experiment(definition)
@@ -183,6 +250,11 @@ class _Builder:
         for reaction in flat.reactions:
             what = reaction.condition, reaction.changes
             self.values.wrapped(reaction.at, model.when, *what, **reaction.about)
+        # What vanishes at the start is an unknown of its own, which is 0 there.
+        for k, item in enumerate(flat.initial, 1):
+            unknown = model.variable(f"initial[{k}]", 0.0, fixed=True)
+            label = f"initial equation of line {self.source.line(item.at)} ({k})"
+            self.values.wrapped(item.at, model.equation, plus([unknown, minus(item.expression)]), name=label)
         self.check_inputs(flat)
         return model
 
@@ -192,20 +264,10 @@ class _Builder:
         stack = [self.root]
         while stack:
             item = stack.pop()
-            if item.kind in _MODELS:
+            if item.kind in MODELS:
                 models[item.path()] = item
             stack += [inner for inner in item.classes.values() if item.kind == "package"][::-1]
-        if name is not None:
-            fitting = [item for path, item in models.items() if name in (path, item.name)]
-            if len(fitting) != 1:
-                hint = similar(name, [*models, *(item.name for item in models.values())]) or _listed(models)
-                number = "several models" if fitting else "no model"
-                raise InputError(f"{self.source.file} has {number} {name}{hint}")
-            return fitting[0]
-        whole = [item for item in models.values() if not item.partial]
-        if not whole:
-            self.fail(0, "there is no model in this text; write model NAME ... end NAME;")
-        return whole[-1]
+        return models[_fitting(self.source, {path: item.partial for path, item in models.items()}, name)]
 
     # Unknowns and parameters
 
@@ -318,6 +380,21 @@ class _Builder:
         if not isinstance(text, str):
             self.fail(info.at, "info of the documentation must be a string")
         return " ".join(html.unescape(re.sub(r"<[^<>]*>", " ", text)).split())
+
+
+def _fitting(source: Source, models: Mapping[str, bool], name: str | None) -> str:
+    """The path of the model with a name, or of the last one that is not partial; an error without one."""
+    if name is not None:
+        fitting = [path for path in models if name in (path, path.rpartition(".")[2])]
+        if len(fitting) != 1:
+            hint = similar(name, [*models, *(path.rpartition(".")[2] for path in models)]) or _listed(models)
+            number = "several models" if fitting else "no model"
+            raise InputError(f"{source.file} has {number} {name}{hint}")
+        return fitting[0]
+    whole = [path for path, partial in models.items() if not partial]
+    if not whole:
+        source.fail(0, "there is no model in this text; write model NAME ... end NAME;")
+    return whole[-1]
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import lru_cache, partial
+from inspect import signature
 from typing import Any, Final
 
 import sympy
@@ -13,6 +14,7 @@ from dae_sdc.expressions.dag import Leaf
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.model.sympy_input import TIME, Unknown, as_text, from_sympy, homotopy, to_sympy
 from dae_sdc.modelica import arithmetic, syntax
+from dae_sdc.modelica.algorithms import chosen, results
 from dae_sdc.modelica.arithmetic import Value
 from dae_sdc.modelica.library import Scope, Variable
 from dae_sdc.modelica.syntax import Call, Operation, Precedence, similar
@@ -23,6 +25,7 @@ from dae_sdc.modelica.values import (
     Values,
     before_event,
     condition_of,
+    scopes,
     unknown_of,
 )
 
@@ -74,12 +77,16 @@ def _product(values: Values, item: Operation, scope: Scope) -> Value:
 def _power(values: Values, item: Operation, scope: Scope) -> Value:
     (_, base), (_, exponent) = item.parts
     value, by = values.value(base, scope), values.number(exponent, scope)
+    if item.parts[1][0] == ".^":
+        return arithmetic.each(partial(arithmetic.power, exponent=by), value)
     return arithmetic.power(arithmetic.scalar(value), by)
 
 
 def _comparison(values: Values, item: Operation, scope: Scope) -> Value:
     (_, first), (sign, second) = item.parts
     left, right = values.value(first, scope), values.value(second, scope)
+    if isinstance(left, str) and isinstance(right, str) and sign in ("==", "<>"):
+        return sympy.true if (left == right) is (sign == "==") else sympy.false
     if sign in ("==", "<>") and arithmetic.is_condition(left) and arithmetic.is_condition(right):
         equal = arithmetic.conditional(left, right, arithmetic.opposite(right))
         return equal if sign == "==" else arithmetic.opposite(equal)
@@ -109,43 +116,27 @@ _OPERATIONS: Final[dict[Precedence, Rule]] = {
 def _if(values: Values, item: syntax.If, scope: Scope) -> Value:
     kept, other = values.branches(item.branches, item.other, scope)
     branches = [(test, values.value(part, scope), part.at) for test, part in [*kept, (sympy.true, other)]]
-    return _chosen(values, branches, item.at)
-
-
-def _chosen(values: Values, branches: list[tuple[Any, Value, int]], at: int) -> Value:
-    """The value of the first branch whose condition holds, element by element."""
-    first, *others = (value for _, value, _ in branches)
-    if not others:
-        return first
-    if isinstance(first, list):
-        if not all(isinstance(value, list) and len(value) == len(first) for value in others):
-            values.fail(at, "the choices are arrays of different sizes")
-        return [
-            _chosen(values, [(test, value[k], where) for test, value, where in branches], at)
-            for k in range(len(first))
-        ]
-    if arithmetic.is_condition(first) and all(map(arithmetic.is_condition, others)):
-        holds = others[-1]
-        for test, value, _ in reversed(branches[:-1]):
-            holds = arithmetic.conditional(test, value, holds)
-        return holds
-    pairs = [(test, values.as_number(value, where)) for test, value, where in branches]
-    return arithmetic.choice(pairs[:-1], pairs[-1][1])
+    return chosen(values, branches, item.at)
 
 
 def _array(values: Values, item: syntax.Array, scope: Scope) -> Value:
     if not item.indices:
         return [values.value(part, scope) for part in item.items]
     too_many = f"an array of more than {arithmetic.MOST_ELEMENTS} elements"
-    scopes = values.scopes(item.indices, scope, item.at, too_many)
-    return [values.value(item.items[0], inner) for inner in scopes]
+    turns = scopes(values, item.indices, scope, item.at, too_many)
+    return [values.value(item.items[0], inner) for inner in turns]
 
 
 def _matrix(values: Values, item: syntax.Matrix, scope: Scope) -> Value:
-    rows = [[values.number(part, scope) for part in row] for row in item.rows]
-    if len({len(row) for row in rows}) > 1:
+    whole: list[Value] = []
+    for row in item.rows:
+        parts = [arithmetic.as_matrix(values.value(part, scope)) for part in row]
+        if len({len(part) for part in parts}) > 1:
+            values.fail(item.at, "the parts of a row of a matrix have different heights")
+        whole += [[element for line in lines for element in line] for lines in zip(*parts, strict=True)]
+    if len({len(line) for line in whole}) > 1:
         values.fail(item.at, "the rows of a matrix have different lengths")
-    return rows
+    return whole
 
 
 # Calls
@@ -158,9 +149,9 @@ def _call(values: Values, item: Call, scope: Scope) -> Value:
         return _derivative(values, value, 1, item.at)
     function = values.library.find(item.function, scope.definition)
     if isinstance(function, syntax.ClassDefinition) and not function.built_in:
-        if function.kind != "function":
+        if function.kind not in ("function", "record"):
             values.fail(item.at, f"{function.kind} {text} is called like a function")
-        return _called(values, function, item, scope)
+        return results(values, item, scope)[0]
     # x(t) is the unknown x.
     argument = item.arguments[0] if len(item.arguments) == 1 and not item.named else None
     of_time = isinstance(argument, syntax.Name) and str(argument) in ("t", "time")
@@ -178,8 +169,10 @@ def _built_in(values: Values, item: Call, scope: Scope) -> Value:
         if short in arithmetic.FUNCTIONS:
             is_of_two = short == "arctan" and len(item.arguments) == 2
             count, function = arithmetic.FUNCTIONS["atan2" if is_of_two else short]
-            numbers = [arithmetic.scalar(value) for value in _arguments(values, item, scope, count)]
-            return function(*numbers)
+            given = _arguments(values, item, scope, count)
+            if count == 1:
+                return arithmetic.each(function, given[0])
+            return function(*(arithmetic.scalar(value) for value in given))
     text = str(item.function)
     if text in _NO_FUNCTIONS:
         values.fail(item.at, f"{text}(...) is not understood here; write it without")
@@ -225,49 +218,6 @@ def _derivative(values: Values, value: Value, order: int, at: int) -> Value:
     node = graph.total_derivative(from_sympy(graph, value, resolve), order)
     names = list(places)
     return values.check(to_sympy(graph, [node], symbol)[0], at)
-
-
-def _called(values: Values, function: syntax.ClassDefinition, item: Call, scope: Scope) -> Value:
-    """The value of a call of a function of the text, by carrying out its assignments in order."""
-    name = function.name
-    parts = [part for base in values.library.with_bases(function) for part in base.elements]
-    components = [part for part in parts if isinstance(part, syntax.Component)]
-    by_name = {component.name: component for component in components}
-    inputs, outputs = (
-        [component.name for component in components if component.causality == causality]
-        for causality in ("input", "output")
-    )
-    if len(outputs) != 1:
-        values.fail(item.at, f"function {name} has {len(outputs)} outputs; one is understood")
-    if len(item.arguments) > len(inputs):
-        values.fail(item.at, f"{name} takes {len(inputs)} arguments; got {len(item.arguments)}")
-    arguments = dict(zip(inputs, item.arguments, strict=False))
-    for word, argument in item.named.items():
-        if word in arguments or word not in inputs:
-            hint = similar(word, inputs)
-            values.fail(item.at, f"{name} takes no argument {word}, or has it already{hint}")
-        arguments[word] = argument
-    inside: dict[str, Value] = {}
-    inner = Scope(None, function, inside)
-    inside.update({word: values.value(arguments[word], scope) for word in inputs if word in arguments})
-    for component in components:
-        if component.name in inside:
-            continue
-        if component.modification is not None and component.modification.value is not None:
-            inside[component.name] = values.value(component.modification.value, inner)
-        elif component.causality == "input":
-            values.fail(item.at, f"{name} needs a value of {component.name}")
-    for statement in function.statements:
-        target, subscripts = statement.name.parts[0]
-        if len(statement.name.parts) > 1 or subscripts or target not in by_name:
-            values.fail(statement.at, f"{statement.name} is no variable of function {name}")
-        if by_name[target].causality == "input":
-            values.fail(statement.at, f"{target} is an input of function {name}; it cannot be assigned")
-        inside[target] = values.value(statement.value, inner)
-        values.check(inside[target], statement.at)
-    if outputs[0] not in inside:
-        values.fail(function.at, f"function {name} gives {outputs[0]} no value; add an algorithm")
-    return inside[outputs[0]]
 
 
 # Functions with special rules
@@ -408,6 +358,24 @@ def _filled(values: Values, item: Call, scope: Scope) -> Value:
     return arithmetic.filled(value, counts)
 
 
+def _of_arrays(values: Values, item: Call, scope: Scope) -> Value:
+    function = arithmetic.ARRAY_FUNCTIONS[item.function.parts[-1][0]]
+    return function(*_arguments(values, item, scope, len(signature(function).parameters)))
+
+
+def _joined(values: Values, item: Call, scope: Scope) -> Value:
+    """Arrays joined along one of their dimensions, from 1."""
+    along = values.integer(item.arguments[0], scope, "the dimension of cat")
+    return arithmetic.joined_along(along, [values.value(part, scope) for part in item.arguments[1:]])
+
+
+def _spaced(values: Values, item: Call, scope: Scope) -> Value:
+    first, last, _ = (arithmetic.scalar(value) for value in _arguments(values, item, scope, 3))
+    count = values.integer(item.arguments[2], scope, "the number of points of linspace")
+    step = arithmetic.divided(arithmetic.plus([last, arithmetic.minus(first)]), sympy.Integer(count - 1))
+    return [arithmetic.plus([first, arithmetic.times([sympy.Integer(k), step])]) for k in range(count)]
+
+
 def _interpolate(values: Values, item: Call, scope: Scope) -> Value:
     places, heights, x = _arguments(values, item, scope, 3)
     if not isinstance(places, list) or not isinstance(heights, list) or len(places) != len(heights):
@@ -432,8 +400,12 @@ _CALLS: Final[dict[str, Rule]] = {
     **dict.fromkeys(("sum", "product"), _total),
     "size": _size,
     **dict.fromkeys(("zeros", "ones", "fill", "identity"), _filled),
-    "transpose": lambda values, item, scope: arithmetic.transpose(*_arguments(values, item, scope, 1)),
-    "cross": lambda values, item, scope: arithmetic.cross(*_arguments(values, item, scope, 2)),
+    "cat": _joined,
+    "linspace": _spaced,
+    "ndims": lambda values, item, scope: sympy.Integer(
+        len(arithmetic.sizes(*_arguments(values, item, scope, 1)))
+    ),
+    **dict.fromkeys(arithmetic.ARRAY_FUNCTIONS, _of_arrays),
 }
 # The rule of every form.
 RULES: Final[Mapping[type, Rule]] = {
@@ -448,4 +420,11 @@ RULES: Final[Mapping[type, Rule]] = {
     syntax.Range: lambda values, item, scope: [sympy.Integer(k) for k in values.range(item, scope)],
     syntax.Array: _array,
     syntax.Matrix: _matrix,
+    syntax.Record: lambda values, item, scope: {
+        word: values.value(part, scope) for word, part in item.fields.items()
+    },
+    syntax.Field: lambda values, item, scope: arithmetic.field(values.value(item.base, scope), item.word),
+    syntax.Picked: lambda values, item, scope: values.picked(
+        values.value(item.base, scope), item.subscripts, scope, item
+    ),
 }

@@ -51,26 +51,43 @@ class Token(NamedTuple):
 
 
 class Source:
-    """A text with the name of its file."""
+    """A text with the name of its file, behind which texts of other files may stand."""
 
     def __init__(self, text: str, file: str) -> None:
         self.text = text
         self.file = " ".join(file.split())
-        self._ends = [match.start() for match in re.finditer("\n", text)]
+        self._files: list[tuple[int, str, list[int]]] = []
+        self._end = 0
+        self.add(text, self.file)
+
+    def add(self, text: str, file: str) -> int:
+        """The place in all texts at which one begins; it is added to them if it is not their first."""
+        if self._files and text == self.text:
+            return 0
+        begin, self._end = self._end, self._end + len(text) + 1
+        self._files.append((begin, file, [match.start() for match in re.finditer("\n", text)]))
+        return begin
+
+    def place(self, at: int) -> tuple[str, int]:
+        """The file of a place in the texts, and its line there, from 1."""
+        begin, file, ends = self._files[bisect_right(self._files, at, key=lambda item: item[0]) - 1]
+        return file, bisect_right(ends, at - begin - 1) + 1
 
     def line(self, at: int) -> int:
-        """The line, from 1, of a place in the text."""
-        return bisect_right(self._ends, at - 1) + 1
+        """The line, from 1, of a place in its text."""
+        return self.place(at)[1]
 
     def error(self, at: int, message: str) -> InputError:
         """An error with the line of a place in the text."""
         longest = LONGEST_SHOWN_WORD
         words = [word if len(word) <= longest else f"{word[:longest]}..." for word in message.split()]
-        return InputError(f"{self.file}:{self.line(at)}: {' '.join(words)}")
+        file, line = self.place(at)
+        return InputError(f"{file}:{line}: {' '.join(words)}")
 
     def placed(self, error: InputError, at: int) -> InputError:
         """An error with a line of the text, that of a place where it has none yet."""
-        return error if str(error).startswith(f"{self.file}:") else self.error(at, str(error))
+        placed = any(str(error).startswith(f"{file}:") for _, file, _ in self._files)
+        return error if placed else self.error(at, str(error))
 
     def fail(self, at: int, message: str) -> NoReturn:
         """Raise the error with the line of a place in the text."""
@@ -112,7 +129,6 @@ DEEPEST_NESTING: Final = 100  # Largest depth of nested brackets, calls, choices
 
 # Calls that are refused where an equation or an assignment is expected, with their messages.
 _REFUSED: Final = {
-    "while": "while is not understood; write the values it computes",
     "inner": "inner is not understood; give the component to those that use it by modifications",
     "outer": "outer is not understood; give the component to those that use it by modifications",
     "redeclare": "redeclare is not understood; write the class with the other component",
@@ -123,8 +139,6 @@ _REFUSED: Final = {
     "enumeration": "enumerations are not understood; use Integer parameters",
     "operator": "operator classes are not understood; write a record and functions",
     "expandable": "expandable connectors are not understood; write the variables that are connected",
-    "break": "break is not understood; write the class without it",
-    "return": "return is not understood; write one assignment for every result",
 }
 REFUSED_CALLS: Final = {
     "terminate": "terminate stands in a when-equation; write when CONDITION then terminate(...); end when",
@@ -361,6 +375,36 @@ class Matrix(Expression):
     rows: list[list[Expression]]
 
 
+class Picked(Expression):
+    """Elements of an array that has no name."""
+
+    base: Expression
+    subscripts: list[Expression]
+
+
+class Zeros(Expression):
+    """The right-hand side of an equation whose left-hand side, a number or an array, is zero."""
+
+
+class Record(Expression):
+    """A record of what its fields are."""
+
+    fields: dict[str, Expression]
+
+
+class Field(Expression):
+    """A field of a record that has no name."""
+
+    base: Expression
+    word: str
+
+
+class Results(Expression):
+    """Several results of a function, ``(a, b)``, of which some may be left out."""
+
+    items: list[Expression]
+
+
 class Modification(Part):
     """A modification of a component: a value, and modifications of its parts."""
 
@@ -412,15 +456,15 @@ class Equal(Part):
 class IfEquation(Part):
     """An if-equation: conditions with equations, and the equations if none of them holds."""
 
-    branches: list[tuple[Expression, list[Equation]]]
-    other: list[Equation] | None
+    branches: list[tuple[Expression, list[Any]]]
+    other: list[Any] | None
 
 
 class For(Part):
     """A loop: equations for all values of indices."""
 
     indices: list[tuple[str, Expression]]
-    body: list[Equation]
+    body: list[Any]
 
 
 class Connect(Part):
@@ -433,7 +477,7 @@ class Connect(Part):
 class When(Part):
     """A when-equation: conditions, and the equations by which variables change where each begins to hold."""
 
-    branches: list[tuple[Expression, list[Equation]]]
+    branches: list[tuple[Expression, list[Any]]]
 
 
 class Assertion(Part):
@@ -446,10 +490,27 @@ Equation: TypeAlias = Equal | IfEquation | For | Connect | When | Assertion
 
 
 class Assignment(Part):
-    """An assignment in the algorithm of a function."""
+    """An assignment in an algorithm, to a variable or to several."""
 
-    name: Name
+    target: Name | Results
     value: Expression
+
+
+class While(Part):
+    """A loop as long as a condition holds."""
+
+    test: Expression
+    body: list[Statement]
+
+
+class Leave(Part):
+    """``break`` out of a loop, or ``return`` from a function."""
+
+    word: str
+
+
+# What algorithms have in common with equations has statements as its parts.
+Statement: TypeAlias = Assignment | Equal | IfEquation | For | While | Leave | When | Assertion
 
 
 class ClassDefinition(Part):
@@ -463,10 +524,10 @@ class ClassDefinition(Part):
     classes: dict[str, ClassDefinition] = field(default_factory=dict)
     equations: list[Equation] = field(default_factory=list)
     initial: list[Equation] = field(default_factory=list)
-    statements: list[Assignment] = field(default_factory=list)
-    algorithm: int | None = None
+    algorithms: list[list[Statement]] = field(default_factory=list)
     partial: bool = False
     built_in: bool = False
+    external: bool = False
     annotations: dict[str, Modification] = field(default_factory=dict)
     parent: ClassDefinition | None = None
     short: Extends | None = None

@@ -21,6 +21,8 @@ from dae_sdc.modelica.syntax import similar
 DEEPEST_VALUE: Final = 200  # Largest depth of an expression after substitution of its names.
 # Largest number of operators and operands of an expression after substitution of its names.
 LONGEST_VALUE: Final = 200_000
+# Largest number of operators and operands of a parameter that follows those it is made of.
+LONGEST_PARAMETER: Final = 100
 # Largest number of expressions and elements that are evaluated for one model.
 MOST_EVALUATIONS: Final = 1_000_000
 BEFORE: Final = "pre("  # How the names of values before an event begin.
@@ -59,6 +61,7 @@ class Values:
         self.structural = structural
         self.variables: dict[str, Variable] = {}
         self.numbers: dict[Variable, float | None] = {}
+        self.calculated: set[str] = set()  # Names of the parameters that initial equations give values.
         self.discrete: set[str] = set()  # Names of the variables that when-equations assign.
         # What Boolean and Integer variables stand for that no event changes, by their names.
         self.defined: dict[str, Callable[[], Value]] = {}
@@ -227,22 +230,6 @@ class Values:
         self.spend(len(numbers), item.at)
         return numbers
 
-    def scopes(
-        self, indices: list[tuple[str, syntax.Expression]], scope: Scope, at: int, too_many: str
-    ) -> list[Scope]:
-        """A scope for every combination of the values of loop indices."""
-        scopes = [scope]
-        for name, where in indices:
-            outer, scopes = scopes, []
-            for around in outer:
-                turns = self.value(where, around)
-                if not isinstance(turns, list):
-                    self.fail(where.at, "an index needs a range, such as 1:3")
-                scopes += [around.inner({name: k}) for k in turns]
-            if len(scopes) > arithmetic.MOST_ELEMENTS:
-                self.fail(at, too_many)
-        return scopes
-
     def interpolated(
         self, points: list[tuple[Any, Any]], x: Any, at: int, kind: str = "linear", outside: str = "linear"
     ) -> Any:
@@ -266,9 +253,10 @@ class Values:
         if scope.locals is not None and parts[0][0] in scope.locals:
             value = scope.locals[parts[0][0]]
             self.spend(math.prod(arithmetic.sizes(value)), name.at)
-            if len(parts) > 1:
-                self.fail(name.at, f"{parts[0][0]} has no parts; write it without a dot")
-            return self._picked(value, parts[0][1], scope, name)
+            value = self.picked(value, parts[0][1], scope, name)
+            for word, subscripts in parts[1:]:
+                value = self.picked(arithmetic.field(value, word), subscripts, scope, name)
+            return value
         item = self.lookup(name, scope)
         if item is not None:
             return self.of_member(item, name)
@@ -277,7 +265,7 @@ class Values:
             return TIME
         constant = self.library.constant(words, scope.definition)
         if constant is not None:
-            return self._picked(self._constant(*constant), parts[-1][1], scope, name)
+            return self.picked(self._constant(*constant), parts[-1][1], scope, name)
         for *package, word in self.library.paths(words, scope.definition):
             if package == ["Modelica", "Constants"] and word in arithmetic.CONSTANTS:
                 return arithmetic.CONSTANTS[word]
@@ -310,7 +298,7 @@ class Values:
         for at, (word, subscripts) in enumerate(rest):
             if at:
                 item = self._part(item, word, name)
-            item = self._picked(item, subscripts, scope, name)
+            item = self.picked(item, subscripts, scope, name)
         return item
 
     def _part(self, item: Any, word: str, name: syntax.Name) -> Any:
@@ -323,8 +311,8 @@ class Values:
             self.fail(name.at, f"{item.shown or name} has no part {word}{hint}")
         return item.members[word]
 
-    def _picked(
-        self, item: Any, subscripts: Sequence[syntax.Expression], scope: Scope, name: syntax.Name
+    def picked(
+        self, item: Any, subscripts: Sequence[syntax.Expression], scope: Scope, name: syntax.Expression
     ) -> Any:
         """The element or elements of an array that subscripts select."""
         if not subscripts:
@@ -333,7 +321,7 @@ class Values:
             self.fail(name.at, f"{name} is no array, or has fewer sizes; remove the subscript")
         first, rest = subscripts[0], subscripts[1:]
         if isinstance(first, syntax.Every):
-            return [self._picked(element, rest, scope, name) for element in item]
+            return [self.picked(element, rest, scope, name) for element in item]
         if isinstance(first, syntax.Range):
             numbers: Sequence[int] = self.range(first, scope)
         else:
@@ -342,7 +330,7 @@ class Values:
         for k in numbers:
             if not 1 <= k <= len(item):
                 self.fail(name.at, f"{name} has elements 1 to {len(item)}; there is no element {k}")
-            elements.append(self._picked(item[k - 1], rest, scope, name))
+            elements.append(self.picked(item[k - 1], rest, scope, name))
         return elements if isinstance(first, syntax.Range) else elements[0]
 
     def of_member(self, item: Any, name: syntax.Name) -> Value:
@@ -350,6 +338,8 @@ class Values:
         if isinstance(item, list):
             self.spend(len(item), name.at)
             return [self.of_member(element, name) for element in item]
+        if isinstance(item, Instance) and item.definition is not None and item.definition.kind == "record":
+            return {word: self.of_member(part, name) for word, part in item.members.items()}
         if isinstance(item, Instance):
             self.fail(name.at, f"{name} is a component; write which of its variables is meant")
         return self.symbol(item)
@@ -364,7 +354,8 @@ class Values:
                 what = "the parameter " if variable.variability else ""
                 self.fail(variable.at, f"{what}{variable.shown} depends on itself: {names}")
             self._waiting.add(variable)
-            value = self._parameter if variable.variability else self._unknown
+            is_parameter = variable.variability or variable.type == "String"
+            value = self._parameter if is_parameter else self._unknown
             try:
                 self._symbols[variable] = value(variable)
             finally:
@@ -391,6 +382,9 @@ class Values:
                 variable.at, f"{variable.name} is an enumeration, which equations cannot use; write Integer"
             )
         what = f"the value of {variable.shown}"
+        if variable.type == "String":
+            text = self.bound(variable.value) if variable.value is not None else ""
+            return text if isinstance(text, str) else self.fail(variable.at, f"{what} is no text")
         if variable.name in self._replacing:
             number = self._replacing[variable.name]
             if variable.variability == "constant":
@@ -410,15 +404,20 @@ class Values:
         value = self.bound(variable.value)
         if variable.type == "Boolean":
             return self.decided(value, at, what)
-        value = self.check(self.as_number(value, at), at)
+        value = self.as_number(value, at)
         if variable.variability == "constant":
             self.numbers[variable] = self.numeric(value, at, what)
             return value
         moving = arithmetic.moving_in(value)
+        if moving and all(str(symbol) in self.calculated for symbol in moving):
+            return value
         if moving:
             self.fail(at, f"{what} depends on {moving[0]}, which is no parameter")
-        if arithmetic.symbols_in(value):
+        symbols = arithmetic.symbols_in(value)
+        if symbols and arithmetic.extent(value, self._extents)[1] <= LONGEST_PARAMETER:
             return value
+        # What is long would stand in many equations; it is a number, and so are those it is made of.
+        self.structural.update(symbol.name for symbol in symbols)
         return self._independent(variable, self.numeric(value, at, what), at)
 
     def _independent(self, variable: Variable, number: float, at: int) -> Any:
@@ -441,3 +440,20 @@ class Values:
         elif self._constants[component] is None:
             self.fail(component.at, f"the constant {component.name} depends on itself")
         return self._constants[component]
+
+
+def scopes(
+    values: Values, indices: list[tuple[str, syntax.Expression]], scope: Scope, at: int, too_many: str
+) -> list[Scope]:
+    """A scope for every combination of the values of loop indices."""
+    every = [scope]
+    for name, where in indices:
+        outer, every = every, []
+        for around in outer:
+            turns = values.value(where, around)
+            if not isinstance(turns, list):
+                values.fail(where.at, "an index needs a range, such as 1:3")
+            every += [around.inner({name: k}) for k in turns]
+        if len(every) > arithmetic.MOST_ELEMENTS:
+            values.fail(at, too_many)
+    return every

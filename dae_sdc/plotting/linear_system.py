@@ -113,10 +113,10 @@ def _label(result: Result, source: str, output: str) -> str:
     return f"{style.text(output)} by {style.text(source)}{style.bracket(unit or None)}"
 
 
-def bode(result: Result) -> Figure:
-    """Draw magnitude and phase of every channel over the angular frequency."""
+def bode(result: Result, *, angular: bool = False) -> Figure:
+    """Draw magnitude in decibels and phase of every channel over the frequency."""
     _checked(result, "frequency")
-    about = result.parameters
+    about, turn = result.parameters, 1.0 if angular else 2.0 * np.pi
     with style.styled():
         figure = style.figure(6.8, 6.0, f"{style.text(about['problem'])}: frequency response")
         upper, lower = figure.subplots(2, 1, sharex=True)
@@ -125,18 +125,25 @@ def bode(result: Result) -> Figure:
             look = style.curve(number) | {"marker": ""}
             size = np.where(np.isfinite(values) & (np.abs(values) > _SMALLEST), np.abs(values), np.nan)
             absent = "" if np.isfinite(size).any() else ": 0"
-            upper.plot(rows["at"], size, label=f"{_label(result, source, output)}{absent}", **look)
+            upper.plot(
+                rows["at"] / turn,
+                20.0 * np.log10(size),
+                label=f"{_label(result, source, output)}{absent}",
+                **look,
+            )
             finite = np.isfinite(values) & (np.abs(values) > 0.0)
             degrees = np.full(len(values), np.nan)
             degrees[finite] = np.degrees(np.unwrap(np.angle(values[finite])))
-            lower.plot(rows["at"], degrees, **look)
+            lower.plot(rows["at"] / turn, degrees, **look)
         omega = result.data["at"][result.data["what"] == "frequency"]
         for frequency, damping, _ in about["modes"]:
             if omega.min() <= frequency <= omega.max() and damping < 1.0:
                 for axes in (upper, lower):
-                    axes.axvline(frequency, color=style.GREY, linewidth=0.7, linestyle=":", zorder=1)
-        upper.set(xscale="log", yscale="log", ylabel="magnitude")
-        lower.set(ylabel="phase [degrees]", xlabel="angular frequency [rad/s]")
+                    axes.axvline(frequency / turn, color=style.GREY, linewidth=0.7, linestyle=":", zorder=1)
+        upper.set(xscale="log", ylabel="magnitude [dB]")
+        lower.set(
+            ylabel="phase [degrees]", xlabel="angular frequency [rad/s]" if angular else "frequency [Hz]"
+        )
         lower.yaxis.set_major_locator(MaxNLocator(steps=[1, 1.5, 3, 4.5, 9, 10]))
         style.legend_below(figure, upper, 1 if len(upper.get_legend_handles_labels()[1]) < 3 else 2)
     return figure
@@ -218,8 +225,9 @@ def step(result: Result) -> Figure:
             axes = panels[outputs.index(output)]
             look = style.curve(inputs.index(source)) | {"marker": ""}
             axes.plot(rows["at"], rows["re"], label=f"step of {style.text(source)}", **look)
-            axes.set_ylabel(style.label(output, result.parameters["output_units"].get(output)))
-        _name_lowest(panels[-across:], "t [s]")
+            unit = style.multiples(axes.yaxis, result.parameters["output_units"].get(output))
+            axes.set_ylabel(f"{style.text(output)}{unit}")
+        _name_lowest(panels[-across:], f"t{style.multiples(panels[0].xaxis, 's')}")
         style.legend_below(figure, panels[0], 3)
     return figure
 

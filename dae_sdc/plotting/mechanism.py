@@ -87,11 +87,12 @@ def phase(
         pairs = [(runs[number], across[number][0], one) for number in both for one in up[number]]
         handles += events_and_switches(runs, lambda times, look: _at_times(panel, pairs, times, look))
         handles += failures(runs, lambda run, look: None)
-        grid[-1].set_xlabel(f"{style.text(across[both[0]][0].name)}{_unit(units[0])}")
+        name = style.text(across[both[0]][0].name)
+        grid[-1].set_xlabel(f"{name}{style.multiples(grid[-1].xaxis, _unit(units[0]))}")
         for axes, part in zip(grid, parts, strict=True):
             shown = ", ".join(part)
             shown = shown if len(shown) < 40 else f"{len(part)} unknowns"
-            axes.set_ylabel(f"{style.text(shown)}{_unit(units[1])}")
+            axes.set_ylabel(f"{style.text(shown)}{style.multiples(axes.yaxis, _unit(units[1]))}")
         if len(parts) == 1 and units[0] == units[1] and len(units[0]) == 1 and "" not in units[0]:
             grid[0].set_aspect("equal", adjustable="datalim")
         place_legend(figure, handles, 6.2)
@@ -99,7 +100,7 @@ def phase(
 
 
 def _unit(units: set[str]) -> str:
-    return style.bracket(next(iter(units))) if len(units) == 1 else ""
+    return next(iter(units)) if len(units) == 1 else ""
 
 
 def _curve(
@@ -190,9 +191,9 @@ def mechanism(results: Any, points: str | None = None, bars: str | None = None) 
         place_legend(figure, [*handles, *ends], 5.0)
     span = float(times[-1] - times[0])
     frames = int(FRAMES_PER_SECOND * span) if 2.0 <= span <= 12.0 else FRAMES
-    clock = axes.set_title("", loc="left", fontsize=9, color=style.GREY)
+    clock = axes.set_title("", loc="left", y=1.0, fontsize=9, color=style.GREY)
 
-    def show_frame(number: int) -> None:
+    def show_frame(number: int) -> list[Any]:
         when = times[0] + span * number / max(frames - 1, 1)
         if len(positions) > 1:  # until now it was a still picture
             figure.legends[0].remove()
@@ -202,6 +203,7 @@ def mechanism(results: Any, points: str | None = None, bars: str | None = None) 
                 line.remove()
         positions.append(_place(axes, joined, when, times, x, y, 0.1))
         clock.set_text(f"t = {when:.3g} {run.time_unit}")
+        return [*positions[0], clock]
 
     figure.frames, figure.show_frame = frames, show_frame
     return figure

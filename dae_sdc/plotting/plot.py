@@ -9,20 +9,24 @@ import argparse
 import inspect
 import os
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from dae_sdc.arguments import checked
 from dae_sdc.errors import InputError, ResultFileError, words_of
 from dae_sdc.imports import function_at
 from dae_sdc.registry import Registry, docstrings
-from dae_sdc.sharing import filtering
+from dae_sdc.sharing import bar_of, filtering, meter, metering
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from numpy.typing import NDArray
 
     from dae_sdc.run.results import Result
 
@@ -57,7 +61,7 @@ PICTURES: Registry[Picture] = Registry("kind of plot", find=_pictures)
 
 # Without these dates, the same result gives the same file.
 _DATES: Mapping[str, dict[str, None]]
-_DATES = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}, "gif": {}}
+_DATES = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}, "gif": {}, "mp4": {}}
 
 ANIMATION_DPI = 80
 
@@ -76,6 +80,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "metavar": "'O=0,0; A=x,y'",
         "help": "points of a planar mechanism, with formulas of unknowns and numbers as coordinates",
     },
+    "angular": {"action": "store_true", "default": None, "help": "rad/s in place of Hz"},
     "bars": {"metavar": "O-A,A-B", "help": "bars between these points (each to the next)"},
 }
 
@@ -91,6 +96,7 @@ def plot(
     y: str | Sequence[str] | None = None,
     points: str | None = None,
     bars: str | None = None,
+    angular: bool | None = None,
 ) -> Figure:
     """Draw a solution, several solutions together, or the result of a study.
 
@@ -105,7 +111,8 @@ def plot(
         and energy, "bode" for a linear system; all are in :data:`PICTURES`. Without it, the first one that
         fits.
     out : path-like, optional
-        Picture to write, ending in ``.png``, ``.svg`` or ``.pdf``, or ``.gif`` for the motion of a mechanism.
+        Picture to write, ending in ``.png``, ``.svg`` or ``.pdf``, or ``.gif`` for the motion of a mechanism,
+        or ``.mp4``, which takes the program ffmpeg.
         Of several pictures, each has the name of its method added.
     show : str or sequence of str, optional
         Unknowns over time: names, patterns with ``*`` and ``?``, and derivatives "der(x)"; if not given, all
@@ -121,6 +128,8 @@ def plot(
         Points of a mechanism, "O=0,0; A=x,y", see :func:`dae_sdc.plotting.mechanism.mechanism`.
     bars : str, optional
         Bars between them, "O-A, A-B"; each to the next if not given.
+    angular : bool, optional
+        Whether a frequency response is drawn over rad/s in place of Hz.
 
     Returns
     -------
@@ -140,9 +149,9 @@ def plot(
     >>> study = ds.convergence("simple", sweeper="radau-iia-5", dt=[0.1, 0.05], out="orders.npy")
     >>> picture = ds.plot("loglog", "orders.npy", out="orders.png")
     """
-    options = {"show": show, "steps": steps, "log": log, "x": x, "y": y, "points": points, "bars": bars}
-    target = None if out is None else Path(out)
-    pictures = plot_all(what, target, {name: value for name, value in options.items() if value is not None})
+    given = (show, steps, log, x, y, points, angular, bars)
+    options = {name: value for name, value in zip(OPTIONS, given, strict=True) if value is not None}
+    pictures = plot_all(what, None if out is None else Path(out), options)
     return next(iter(pictures.values()))
 
 
@@ -289,34 +298,70 @@ def save(figure: Figure, target: Path) -> None:
     from dae_sdc.run.files import replacing
 
     form = form_of(target)
-    if form == "gif" and not getattr(figure, "frames", 0):
+    if form in ("gif", "mp4") and not getattr(figure, "frames", 0):
         raise InputError(f"cannot write {target}: only a mechanism moves; choose .png, .svg or .pdf")
     # A letter that the font lacks is drawn as a box, which says so.
     with replacing(target) as (file,), filtering("ignore", UserWarning):
-        if form == "gif":
-            file.write(_animation(figure))
+        if form in ("gif", "mp4"):
+            from dae_sdc.plotting.mechanism import FRAMES_PER_SECOND
+
+            (_gif if form == "gif" else _mp4)(figure, file, FRAMES_PER_SECOND)
         else:
             figure.savefig(file, format=form, metadata=_DATES[form])
 
 
-def _animation(figure: Any) -> bytes:
-    """All frames of a figure as a GIF that is repeated for ever."""
-    from matplotlib.animation import PillowWriter
+def _frames(figure: Any) -> Iterator[NDArray[Any]]:
+    """All frames of a figure as colours, shape (height, width, 4); what stands still is drawn once."""
+    import numpy as np
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-    from dae_sdc.plotting.mechanism import FRAMES_PER_SECOND
-
-    FigureCanvasAgg(figure)
-    figure.show_frame(0)
+    figure.set_dpi(ANIMATION_DPI)
+    canvas: Any = FigureCanvasAgg(figure)
+    moving = figure.show_frame(0)
     figure.draw_without_rendering()
     figure.set_layout_engine("none")  # what is placed stays there, and is not placed anew in every frame
-    writer = PillowWriter(fps=FRAMES_PER_SECOND)
-    with TemporaryDirectory() as place:
-        with writer.saving(figure, f"{place}/motion.gif", dpi=ANIMATION_DPI):
-            for number in range(figure.frames):
-                figure.show_frame(number)
-                writer.grab_frame()
-        return Path(place, "motion.gif").read_bytes()
+    for artist in moving:
+        artist.set_visible(False)
+    canvas.draw()
+    still = canvas.copy_from_bbox(figure.bbox)
+    with meter(figure.frames, "frame") as bar:
+        for number in range(figure.frames):
+            canvas.restore_region(still)
+            for artist in figure.show_frame(number):
+                artist.set_visible(True)
+                figure.draw_artist(artist)
+            yield np.asarray(canvas.buffer_rgba())
+            bar.update(1)
+
+
+def _gif(figure: Any, file: Any, rate: int) -> None:
+    """Write the frames of a figure as a GIF that is repeated for ever."""
+    from PIL import Image
+
+    every = (Image.fromarray(frame).convert("RGB") for frame in _frames(figure))
+    first = next(every).quantize(method=Image.Quantize.MAXCOVERAGE)  # whose colours are those of all
+    others = (frame.quantize(palette=first, dither=Image.Dither.NONE) for frame in every)
+    first.save(file, "GIF", save_all=True, append_images=others, duration=1000 // rate, loop=0)
+
+
+def _mp4(figure: Any, file: Any, rate: int) -> None:
+    """Write the frames of a figure as a video by ffmpeg."""
+    if shutil.which("ffmpeg") is None:
+        raise InputError("a video needs the program ffmpeg, which is not there; install it, or choose .gif")
+    every = _frames(figure)
+    first = next(every)
+    height, width = first.shape[:2]
+    words = f"-loglevel error -f rawvideo -pix_fmt rgba -s {width}x{height} -r {rate} -i - -pix_fmt yuv420p"
+    words += " -vf pad=ceil(iw/2)*2:ceil(ih/2)*2:color=white"  # to even sizes, which the format asks for
+    command = ["ffmpeg", *words.split(), *"-movflags frag_keyframe+empty_moov -f mp4 -".split()]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=file, stderr=subprocess.PIPE) as video:
+        pipe: Any = video.stdin
+        with suppress(BrokenPipeError):  # told below
+            for frame in chain([first], every):
+                pipe.write(frame.tobytes())
+        told = video.communicate()[1].decode(errors="replace")
+    if video.returncode:
+        raise InputError(f"ffmpeg cannot write the video: {' '.join(told.split())}")
 
 
 def _draws(kind: str, result: Result) -> bool:
@@ -349,7 +394,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"results of solve, several in one picture, or of a study; before them a kind of picture may be "
         f"named, else it is the one that fits. {kinds}".replace("%", "%%"),
     )
-    out = "picture to write, .png, .svg or .pdf, or .gif of a mechanism (FILE.png beside FILE.npy)"
+    out = "picture to write, .png, .svg or .pdf, or .gif or .mp4 of a mechanism (FILE.png beside FILE.npy)"
     parser.add_argument("-o", "--out", metavar="FIG", help=out)
     for name, given in OPTIONS.items():
         parser.add_argument(f"--{name}", **given)
@@ -363,6 +408,7 @@ def main(args: argparse.Namespace) -> int:
         raise InputError(f"'{args.what[0]}' is a kind of picture; name the file that is to be drawn")
     source = Path(files[0])
     beside = Path(f"{source.with_suffix('') if source.suffix == '.npy' else source}.png")
-    for picture in plot_all(args.what, Path(args.out) if args.out else beside, options):
-        print(picture)
+    with metering(lambda total, unit: bar_of(total, unit, None)):
+        pictures = plot_all(args.what, Path(args.out) if args.out else beside, options)
+    print(*pictures, sep="\n")
     return 0

@@ -254,7 +254,7 @@ def _eliminated(result: Result) -> tuple[list[str], list[str]]:
 MOST = 8  # Unknowns in a panel unless the reader names them.
 PANELS_OF_A_SOLUTION = 12  # Panels unless the reader names unknowns.
 # Ratio of sizes from which the smaller unknown, invisible beside the larger, has a panel of its own.
-LARGEST_RATIO = 100.0
+LARGEST_RATIO = 30.0
 # Number of times up to which points are drawn at all of them where nothing is known in between.
 FEW_ROWS = 60
 BEGINNING = 1e-3  # Part of a run that is too short to be seen where time has equal distances.
@@ -306,10 +306,9 @@ def linear(
         grid = figure.subplots(len(panels), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
         by_run = all(len(panel.curves) == 1 for panel in panels)
         for axes, panel in zip(grid, panels, strict=True):
-            _draw(axes, panel, runs, by_run=by_run, steps=steps)
-            _scale(axes, axis, runs, panel.pairs())
+            _draw(axes, panel, runs, axis, by_run=by_run, steps=steps)
         figure.align_ylabels(list(grid))
-        grid[-1].set_xlabel(style.label("time", runs[0].result.units.get("t")))
+        grid[-1].set_xlabel(f"time{style.multiples(grid[-1].xaxis, runs[0].result.units.get('t'))}")
         handles = [
             *some_of(list(_of_runs(runs, by_run))),
             *events_and_switches(runs, lambda times, look: _lines(grid, times, look)),
@@ -392,7 +391,7 @@ def _is_crowded(run: Run) -> bool:
     return False
 
 
-def _draw(axes: Any, panel: _Panel, runs: list[Run], *, by_run: bool, steps: bool) -> None:
+def _draw(axes: Any, panel: _Panel, runs: list[Run], axis: str, *, by_run: bool, steps: bool) -> None:
     dashed = panel.kinds - {WITH} if len(runs) == 1 and WITH in panel.kinds else set()
     lines: list[Line2D] = []
     for number, (one, curves) in enumerate(panel.curves.items()):
@@ -412,11 +411,13 @@ def _draw(axes: Any, panel: _Panel, runs: list[Run], *, by_run: bool, steps: boo
             if steps:
                 rows = np.clip(runs[run].at_rows(one), -style.CEILING, style.CEILING)
                 axes.plot(*thinned(runs[run].rows, rows), linestyle="", **{**STEP, "color": look["color"]})
+    _scale(axes, axis, runs, panel.pairs())
     style.mark_cut(axes, np.concatenate([values for _, values in panel.pairs()]))
     names = [one.name for one in panel.curves]
     shown = ", ".join(names)
     short = len(shown) + len(panel.unit) <= _LETTERS_BESIDE
-    axes.set_ylabel(f"{style.text(shown) if short else f'{len(names)} unknowns'}{style.bracket(panel.unit)}")
+    unit = style.multiples(axes.yaxis, panel.unit)
+    axes.set_ylabel(f"{style.text(shown) if short else f'{len(names)} unknowns'}{unit}")
     kinds = " or ".join(sorted(dashed or panel.kinds, reverse=True))
     if dashed:
         kinds = f"solid: {WITH}; dashed: {kinds.replace(WITHOUT, 'without')}"

@@ -30,6 +30,10 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")
 # Lines of solutions have no markers, so eight of them need eight colours.
 LINE_COLOURS = (*COLOURS, "#8C613C")
 LINES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (5, 1.5, 1, 1.5)), (0, (1.2, 1.2)))
+# Units that are counted in milli or kilo, and by which powers of ten; between the sizes they are as they are.
+WITH_PREFIX = frozenset("s m A V VA W N J Pa Hz F H S T Wb Ohm ohm Ω rad mol bar eV g L".split())
+PREFIXES = {-15: "f", -12: "p", -9: "n", -6: "µ", -3: "m", 3: "k", 6: "M", 9: "G", 12: "T"}
+SMALLEST, LARGEST = 0.1, 1e4
 GREY = "0.35"
 FAILED = "#C00000"
 SMALL = 8.0
@@ -66,7 +70,8 @@ class Picture(Figure):
     """A figure that needs no display, and shows itself in Jupyter."""
 
     frames: int = 0
-    show_frame: Callable[[int], object] = staticmethod(lambda number: None)
+    # Shows a frame and returns the artists that move.
+    show_frame: Callable[[int], list[Any]] = staticmethod(lambda number: [])
 
     def _repr_png_(self) -> bytes:
         file = io.BytesIO()
@@ -119,6 +124,20 @@ def bracket(unit: str | None) -> str:
         return " [-]"
     powers = re.sub(r"(?:\^|\*\*)\(?(-?\d+)\)?", r"$^{\1}$", text(shown))
     return f" [{powers.replace('*', '·')}]"
+
+
+def multiples(axis: Any, unit: str | None) -> str:
+    """The unit of an axis for its label: milli or kilo of it where that suits its values, as in its ticks."""
+    word = (re.match(r"[A-Za-zΩ]+(?![\w^]|\*\*)", unit or "") or [""])[0]
+    size = float(np.abs(axis.get_data_interval()).max())
+    if axis.get_scale() != "linear" or word not in WITH_PREFIX or SMALLEST <= size < LARGEST:
+        return bracket(unit)
+    if not 0.0 < size < np.inf:  # of nothing but 0, or of no values
+        return bracket(unit)
+    power = min(max(3 * math.floor(math.log10(size) / 3), min(PREFIXES)), 0 if word == "s" else max(PREFIXES))
+    if power:
+        axis.set_major_formatter(lambda x, _: f"{x / 10.0**power:.6g}".replace("-", "\N{MINUS SIGN}"))
+    return bracket(f"{PREFIXES.get(power, '')}{unit}")
 
 
 def clipped(values: NDArray[np.float64], low: float = FLOOR) -> NDArray[np.float64]:

@@ -218,10 +218,10 @@ def _name(axes: Any, name: str, unit: str) -> None:
 
 def _name_over_time(axes: Any, runs: Sweep, name: str) -> None:
     """Say what a panel over time shows, and below the last one what time is."""
-    _name(axes, name, style.bracket(runs.units[name]))
+    _name(axes, name, style.multiples(axes.yaxis, runs.units[name]))
     axes.margins(x=0.01)
     if axes.get_subplotspec().is_last_row():
-        axes.set_xlabel(style.label("time", runs.units.get("t")))
+        axes.set_xlabel(f"time{style.multiples(axes.xaxis, runs.units.get('t'))}")
 
 
 def _log_if_wide(axes: Any, values: NDArray[np.float64], sizes: NDArray[np.float64]) -> None:

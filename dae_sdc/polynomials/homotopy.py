@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from itertools import chain, product
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,17 @@ from dae_sdc.polynomials.polynomials import (
     norms,
     with_forms,
 )
-from dae_sdc.polynomials.tracking import SAME_END, SAME_EXACT_END, Booleans, Ends, follow, groups_of, sizes
+from dae_sdc.polynomials.tracking import (
+    SAME_END,
+    SAME_EXACT_END,
+    Booleans,
+    Ends,
+    Progress,
+    follow,
+    groups_of,
+    observed,
+    sizes,
+)
 
 VANISHING_SINGULAR_VALUE = 1e-5  # Singular value of a relative Jacobian up to which it counts as 0.
 # Coefficients and exponents of some polynomials, the parameters of :class:`PolynomialSystem`.
@@ -72,35 +83,35 @@ def least_step(jacobians: Complexes, values: Complexes) -> Complexes:
 def deflated(system: PolynomialSystem, rank: int, random: np.random.Generator) -> PolynomialSystem:
     """The system deflated where its Jacobian has rank r < n: with a kernel vector among r + 1 random ones."""
     # At rank 0 all derivatives must vanish. Leykin, Verschelde, Zhao, Theoret. Comput. Sci. 359 (2006) 111.
+    n = system.variables
+    columns = [system.derivative(j) for j in range(n)]
     if rank == 0:
-        derivatives = (system.derivative(j) for j in range(system.variables))
-        return stacked([(one.coefficients, one.exponents) for one in (system, *derivatives)])
-    return with_kernel(system, np.linalg.qr(gaussian(random, (system.variables, rank + 1)))[0], 1)
+        return stacked([(one.coefficients, one.exponents) for one in (system, *columns)])
+    basis = np.linalg.qr(gaussian(random, (n, rank + 1)))[0]
+    return extended(system, with_kernel(columns, basis, 1))
 
 
-def with_kernel(
-    system: PolynomialSystem, basis: Complexes, columns: int, left: bool = False
-) -> PolynomialSystem:
-    """The system with J N = 0, or with N^T J = 0 on the left, where N = B [I; M] with unknown M."""
-    free = basis.shape[1] - columns
-    more = free * columns
-    derivatives = [system.derivative(j) for j in range(system.variables)]
-    blocks = [(system.coefficients, widened(system.exponents, more))]
-    for column in range(columns):
+def with_kernel(columns: Sequence[PolynomialSystem], basis: Complexes, dimension: int) -> PolynomialSystem:
+    """Equations M(x) N = 0 of a matrix of polynomials, by its columns, where N = B [I; Y] with unknown Y."""
+    free = len(basis[0]) - dimension
+    more = free * dimension
+    blocks = []
+    for column in range(dimension):
         entries: list[tuple[Complexes, int | None]] = [(basis[:, column], None)]
-        entries += [(basis[:, columns + row], row * columns + column) for row in range(free)]
+        entries += [(basis[:, dimension + row], row * dimension + column) for row in range(free)]
         products = [
-            [
-                (
-                    vector[None] @ slope.coefficients if left else vector[j] * slope.coefficients,
-                    widened(slope.exponents, more, place),
-                )
-                for vector, place in entries
-            ]
-            for j, slope in enumerate(derivatives)
+            (vector[j] * each.coefficients, widened(each.exponents, more, place))
+            for j, each in enumerate(columns)
+            for vector, place in entries
         ]
-        blocks += [added(terms) for terms in products] if left else [added([*chain.from_iterable(products)])]
+        blocks.append(added(products))
     return stacked(blocks)
+
+
+def extended(system: PolynomialSystem, equations: PolynomialSystem) -> PolynomialSystem:
+    """The system with more equations, of which the variables beyond those of the system are new."""
+    exponents = widened(system.exponents, equations.variables - system.variables)
+    return stacked([(system.coefficients, exponents), (equations.coefficients, equations.exponents)])
 
 
 def widened(exponents: Integers, more: int, factor: int | None = None) -> Integers:
@@ -270,6 +281,7 @@ def solve_polynomials(
     workers: int = 1,
     comm: Any = None,
     certify: bool = True,
+    progress: Progress = False,
 ) -> Roots:
     r"""All isolated complex solutions of at least as many polynomials as variables.
 
@@ -297,6 +309,9 @@ def solve_polynomials(
     certify : bool
         Whether to prove solutions, see :func:`~dae_sdc.polynomials.homotopy.certify`; without
         python-flint none is proved.
+    progress : bool or callable
+        Whether a bar is shown; None where there is a terminal. A function is called with the number of paths
+        that are followed, their number, and the unit "path".
 
     Returns
     -------
@@ -349,7 +364,8 @@ def solve_polynomials(
                 f"{paths} paths from degrees {degrees.tolist()}: at most {MOST_PATHS} are followed"
             )
         homotopy = Homotopy.to(square.homogenized(), gamma, degrees=degrees, exact=square is scaled)
-        attempts.append(follow(homotopy, _starts(degrees), workers=workers, comm=comm))
+        with observed(None, progress):
+            attempts.append(follow(homotopy, _starts(degrees), workers=workers, comm=comm))
     best = min(attempts, key=lambda ends: (~ends.known).sum())
     return _roots(system, scaled, scales, best, certify)
 

@@ -323,7 +323,7 @@ class Homotopy:
         gamma: complex = 1.0,
         *,
         degrees: Integers | None = None,
-        factors: Complexes | None = None,
+        factors: Sequence[Complexes] = (),
         slices: Complexes | None = None,
         before: Complexes | None = None,
         after: Complexes | None = None,
@@ -331,7 +331,7 @@ class Homotopy:
     ) -> Homotopy:
         r"""The homotopy from products of linear forms, or powers, and from other slices, at t = 1."""
         # (1 - t) F_i + gamma t G_i = 0 for i < m; L x = 0; ((1 - t) L'_k + gamma t L_k) x = 0.
-        # Shapes: degrees (m,), factors (d, n + 1), slices (k, n + 1).
+        # Shapes: degrees (m,), factors (d, n + 1) for each of the last polynomials, slices (k, n + 1).
         size, m = target.variables, target.equations
         own = np.zeros((0, 0), dtype=np.complex128) if after is None else after.reshape(len(after), -1)
         asm = _Assembler(size, own.shape[1])
@@ -357,9 +357,9 @@ class Homotopy:
                 for place, (_, _, powers) in zip((i + 1, 0), terms, strict=True):
                     powers[place] = int(degrees[i])
                 start, change = asm.polynomial(terms, size)
-            elif factors is not None and i == m - 1:
+            elif i >= m - len(factors):
                 start = 1
-                for form in map(linear, factors.tolist()):
+                for form in map(linear, factors[i - m].tolist()):
                     term = asm.sum(zip(form, coordinates, strict=True))
                     change = [
                         asm.plus(start, f, asm.times(c, term)) for c, f in zip(change, form, strict=True)

@@ -2,16 +2,62 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from dae_sdc.arguments import checked
 from dae_sdc.dae.state import Vector
-from dae_sdc.polynomials.homotopy import REAL_TOLERANCE, gaussian, relative_ranks, with_kernel
-from dae_sdc.polynomials.polynomials import Complexes, Integers, PolynomialSystem
-from dae_sdc.polynomials.tracking import Booleans, groups_of, sizes
-from dae_sdc.polynomials.witness import Decomposition, decompose, shown_number
+from dae_sdc.deadline import under_way
+from dae_sdc.errors import TimeLimitError, require_count
+from dae_sdc.polynomials.homotopy import (
+    REAL_TOLERANCE,
+    extended,
+    gaussian,
+    phase,
+    relative_ranks,
+    widened,
+    with_kernel,
+)
+from dae_sdc.polynomials.minors import DEPENDENT, PolynomialMatrix, substituted
+from dae_sdc.polynomials.polynomials import Complexes, Homotopy, Integers, PolynomialSystem
+from dae_sdc.polynomials.tracking import Booleans, Progress, groups_of, observed, sizes
+from dae_sdc.polynomials.witness import (
+    MOST_INTERSECTIONS,
+    TRACE_TOLERANCE,
+    Component,
+    Cut,
+    Decomposition,
+    Intersections,
+    Section,
+    decompose,
+    irreducible,
+    linear_forms,
+    linear_span,
+    shown_number,
+    spanned,
+)
+from dae_sdc.sharing import meter
+
+
+@dataclass(frozen=True, eq=False)
+class SingularSet:
+    """Points of a component at which the rank of the Jacobian is lower than at its general points."""
+
+    component: int  # Number of the component in the decomposition, from 0.
+    dimension: int  # Complex dimension: 0 for isolated points, 1 for curves.
+    rank: int  # Rank of the Jacobian at these points.
+    generic_rank: int  # Rank at general points of the component.
+    # Shape (degree, n). The isolated points, or those in which a linear space meets the curves or surfaces.
+    witness: Complexes
+    certified: bool  # Whether the trace test holds, which shows that no witness point is missing.
+
+    def __str__(self) -> str:
+        text = f"a set of singular points of dimension {self.dimension}, degree {len(self.witness)}"
+        text += f", rank {self.rank} instead of {self.generic_rank}, on component {self.component + 1}"
+        return text if self.certified else text + ", not certified by the trace test"
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,10 +72,14 @@ class SingularPoints:
         Ranks of the Jacobian there.
     generic_rank : int
         Rank at general points of the solutions; the largest such rank if there are several components.
-    sets : tuple of int
-        Dimensions of the sets of singular points that are not isolated, and not in ``points``.
+    parts : tuple of SingularSet
+        The points where the rank is lower on each component, by components, dimensions and ranks.
+    multiple : tuple of int
+        Dimensions of the components that are multiple, and so singular, at all of their points.
     failed : int
         Number of paths that were lost; some points may be missing if it is not 0.
+    unfinished : str
+        Why there may be more points than those found so far; empty otherwise.
 
     Examples
     --------
@@ -42,8 +92,16 @@ class SingularPoints:
     points: Complexes
     ranks: Integers
     generic_rank: int
-    sets: tuple[int, ...]
+    parts: tuple[SingularSet, ...]
+    multiple: tuple[int, ...]
     failed: int
+    unfinished: str = ""
+
+    @property
+    def sets(self) -> tuple[int, ...]:
+        """Dimensions of the sets of singular points that are not isolated, and not in ``points``."""
+        curved = {part.dimension for part in self.parts if part.dimension}
+        return tuple(sorted(curved | set(self.multiple), reverse=True))
 
     @property
     def is_real(self) -> Booleans:
@@ -62,46 +120,208 @@ class SingularPoints:
             f"rank {rank} instead of {self.generic_rank} at ({', '.join(map(shown_number, point))})"
             for point, rank in zip(self.points, self.ranks.tolist(), strict=True)
         ] or ["no isolated singular points"]
-        lines += [f"a set of singular points of dimension {dimension}" for dimension in self.sets]
+        lines += [str(part) for part in self.parts if part.dimension]
+        lines += [
+            f"a set of singular points of dimension {dimension}: a multiple component"
+            for dimension in self.multiple
+        ]
         if self.failed:
             lines.append(f"{self.failed} paths were lost: some points may be missing")
+        if self.unfinished:
+            lines.append(f"found so far, there may be more: {self.unfinished}")
         return "\n".join(lines)
 
 
-def _degenerate(
-    system: PolynomialSystem, rank: int, seed: int, random: np.random.Generator
-) -> tuple[list[tuple[int, Complexes]], int]:
-    """Dimension and a point of each set where the rank is lower, and the number of lost paths."""
-    n, k = system.variables, system.equations
-    # Kernels from the left, or the right, are unique where the rank is one lower.
-    left, columns = k == rank, 1 if k == rank else n - rank + 1
-    basis = np.linalg.qr(gaussian(random, (k, k) if left else (n, n)))[0]
-    wider = with_kernel(system, basis, columns, left)
-    parts = decompose(wider, seed=seed)
-    found = []
-    for part in parts.components:
-        point = part.witness[:1, :n]
-        here = int(relative_ranks(system, point)[0])
-        nullity = n - here
-        kernels = k - here - 1 if left else columns * (nullity - columns)
-        dimension = max(0, part.dimension - kernels)
-        found += [(dimension, one) for one in (part.witness[:, None, :n] if dimension == 0 else [point])]
-    return found, parts.failed
+# Distances, relative to 1 + its size, of linear spaces from a point that may be isolated, and the ratio of
+# the distances of the nearest other singular points there up to which it is not: a cusp has 10^(-1/3).
+SHIFTS, APPROACH = (1e-2, 1e-3), 0.7
+
+
+class _Zeros(NamedTuple):
+    """Where a factor of a minor vanishes on a set."""
+
+    cut: Cut  # The set of these points, with unknowns for the kernel of the factor.
+    points: Complexes  # Shape (p, N). The different points of a section, with these unknowns.
+    ranks: Integers  # Shape (p,). Ranks of the Jacobian there.
+
+
+class _Found(NamedTuple):
+    """A set where the rank is lower."""
+
+    level: int
+    dimension: int
+    rank: int
+    points: Complexes  # Shape (degree, n).
+    certified: bool
+
+
+class _Locus(Intersections):
+    """Where the rank is lower on a component, in coordinates of its linear span."""
+
+    # The rank is lower where all minors of its size vanish. A minor that does not vanish on the component is
+    # a product of factors; the component is intersected with each of them. What comes up are sets where the
+    # rank is lower, and others, on which another minor does not vanish, and which it intersects in turn.
+
+    def __init__(
+        self, system: PolynomialSystem, component: Component, random: np.random.Generator, workers: int
+    ) -> None:
+        section, n = component._section, system.variables
+        super().__init__(random, workers)
+        self.system, self.rank = system, component.rank
+        forms, dependent = linear_span(section, random)
+        free = np.setdiff1d(np.arange(n), dependent)
+        self.chart = np.zeros((n, len(free) + 1), dtype=np.complex128)
+        self.chart[free, 1 + np.arange(len(free))] = 1.0
+        self.chart[dependent] = -forms[:, np.append(0, 1 + free)]
+        within = substituted(system, self.chart)
+        slices = section.slices[:, 1 : n + 1] @ self.chart
+        slices[:, 0] += section.slices[:, 0]
+        points = section.affine(section.points)[:, free]
+        sections, lost = Cut(within, len(free), slices).sections(points, random)
+        self.failed += len(lost)
+        sections = [
+            self._moved(section, linear_forms(random, len(slices), len(free))) for section in sections
+        ]
+        whole = PolynomialMatrix.of_columns([substituted(system.derivative(j), self.chart) for j in range(n)])
+        self.matrix = whole.eliminated()
+        self.order = component.rank - (whole.entries.shape[1] - self.matrix.entries.shape[1])
+        # Sections of the component, of what other factors meet on it, and so on, of ever lower dimension.
+        self.levels = [sections] if self.order else []
+        self.sets = list[_Found]()
+        while self.levels and self.levels[-1]:
+            self.levels.append(self._descend())
+
+    @property
+    def doubts(self) -> int:
+        """Number of lost paths, and of sets whose trace test does not hold."""
+        return self.failed + sum(not found.certified for found in self.sets)
+
+    def _descend(self) -> list[Section]:
+        """Add the sets where the rank is lower; returns sections of the others that lie lower by one."""
+        level, sections = len(self.levels) - 1, self.levels[-1]
+        dimension = len(sections[0].slices) - 1
+        zeros = self._zeros_at(level)
+        points, ranks = self._lower(zeros)
+        alone = np.array([not self.is_near(point) for point in points], dtype=np.bool_)
+        points, ranks = points[alone].reshape(-1, len(self.chart)), ranks[alone]
+        shift = np.zeros(dimension + 1, dtype=np.complex128)
+        shift[-1] = 0.5 * phase(self.random)
+        ways = (shift, -shift) if dimension and len(points) else ()
+        shifted = [self._lower(self._zeros_at(level, way)) for way in ways]
+        for rank in np.unique(ranks).tolist():
+            here = points[ranks == rank]
+            traces = [where[lower == rank].sum(axis=0) for where, lower in shifted]
+            gap = np.abs(sum(traces) - 2.0 * here.sum(axis=0)).max() if traces else 0.0
+            straight = gap <= TRACE_TOLERANCE * (1.0 + sizes(here).max()) * len(here)
+            self.sets.append(_Found(level, dimension, rank, here, bool(straight)))
+        following = list[Section]()
+        for cut, places, here in zeros if dimension else []:
+            if (here >= self.rank).any():
+                more, lost = cut.sections(places[here >= self.rank], self.random)
+                self.failed += len(lost)
+                following += more
+        if dimension < 2:
+            return following
+        # Where several of them cross, their linear spans tell them apart.
+        pieces = [one.part(group) for one in following for group, _ in irreducible(one, self.random)]
+        return [spanned(piece.system, piece, self.random)[0] for piece in pieces]
+
+    def _values(self, points: Complexes) -> Complexes:
+        """Values of all variables, shape (p, n), at points in coordinates of the span, which come first."""
+        coordinates = self.chart.shape[1] - 1
+        return np.asarray(points[:, :coordinates] @ self.chart[:, 1:].T + self.chart[:, 0])
+
+    def _lower(self, zeros: list[_Zeros]) -> tuple[Complexes, Integers]:
+        """The different points of lower rank, shape (p, n), and their ranks."""
+        points = np.concatenate([self._values(part.points[part.ranks < self.rank]) for part in zeros])
+        ranks = np.concatenate([part.ranks[part.ranks < self.rank] for part in zeros])
+        first = [int(group[0]) for group in groups_of(points)]
+        return points[first], ranks[first]
+
+    def is_near(self, point: Complexes) -> bool:
+        """Whether curves or surfaces of higher levels come near a point, shape (n,)."""
+        size, free = 1.0 + np.abs(point).max(), self.chart.shape[1] - 1
+        higher = {
+            found.level for found in self.sets if found.dimension and found.level < len(self.levels) - 1
+        }
+        coordinates = np.linalg.lstsq(self.chart[:, 1:], point - self.chart[:, 0], rcond=None)[0]
+        for level in sorted(higher):
+            slices = self.levels[level][0].slices[:, : free + 1]
+            through = slices @ np.append(1.0, coordinates)
+            aside = size * gaussian(self.random, (len(slices),))
+            points = [self._lower(self._zeros_at(level, part * aside - through))[0] for part in SHIFTS]
+            away = [sizes(there - point).min(initial=np.inf) for there in points]
+            if away[1] <= APPROACH * away[0] < np.inf:
+                return True
+        return False
+
+    def _zeros_at(self, level: int, shifts: Complexes | None = None) -> list[_Zeros]:
+        """Where factors of minors vanish on the sets of a level, with other numbers in the linear forms."""
+        sections = self.levels[level]
+        if shifts is not None:
+            size = self.chart.shape[1]
+            shifted = sections[0].slices[:, :size] + shifts[:, None] * np.eye(1, size)
+            sections = [self._moved(section, shifted) for section in sections]
+        return [part for section in sections for part in self._zeros(section)]
+
+    def _moved(self, section: Section, forms: Complexes) -> Section:
+        """The section by other linear forms in the coordinates of the span."""
+        slices = np.zeros_like(section.slices)
+        slices[:, : forms.shape[1]] = forms
+        targets = np.repeat(slices[None], len(section.points), axis=0)
+        homotopy = Homotopy.to(section.square, phase(self.random), before=section.slices, after=targets)
+        ends = self.followed(homotopy, section.points)
+        self.failed += int(ends.far.sum())
+        return replace(section, slices=slices, points=ends.points[ends.known & ~ends.far])
+
+    def _zeros(self, section: Section) -> Iterator[_Zeros]:
+        """Where a minor vanishes that does not on the section, for each of its factors."""
+        left = np.arange(len(section.points))
+        while left.size:
+            points = section.affine(section.points[left])
+            minor = self.matrix.minor(points[0], self.order)
+            regular = np.linalg.svd(minor.at(points), compute_uv=False)[:, -1] > DEPENDENT
+            regular[0] = True
+            factors = {
+                part.exponents.tobytes() + part.entries.round(8).tobytes(): part for part in minor.factors()
+            }
+            for factor in factors.values():
+                yield self._intersected(section.part(left[regular]), factor)
+            left = left[~regular]
+
+    def _intersected(self, section: Section, factor: PolynomialMatrix) -> _Zeros:
+        """Where the determinant of a matrix vanishes on a section."""
+        more, size = section.slices.shape[1] - 1 - section.variables, factor.entries.shape[1]
+        columns = [
+            PolynomialSystem(column.coefficients, widened(column.exponents, more))
+            for column in factor.columns
+        ]
+        rows = with_kernel(columns, np.linalg.qr(gaussian(self.random, (size, size)))[0], 1)
+        points, slices = self.met(section, rows)
+        groups = groups_of(self._values(points))
+        points = np.array([points[group].mean(axis=0) for group in groups]).reshape(-1, points.shape[1])
+        ranks = relative_ranks(self.system, self._values(points))
+        return _Zeros(Cut(extended(section.system, rows), section.variables, slices), points, ranks)
 
 
 @checked()
 def singular_points(
-    system: PolynomialSystem, *, seed: int = 0, decomposition: Decomposition | None = None
+    system: PolynomialSystem,
+    *,
+    seed: int = 0,
+    workers: int = 1,
+    decomposition: Decomposition | None = None,
+    time_limit: float | None = None,
+    progress: Progress = False,
 ) -> SingularPoints:
-    r"""Isolated solutions at which the rank of the Jacobian is lower than at solutions near them.
+    """Points of each component at which the rank of the Jacobian is lower than at its general points.
 
-    For each dimension d of the components, a numerical irreducible decomposition finds the solutions of
-
-    .. math::
-        F(x) = 0, \quad J(x) N = 0, \qquad N \in C^{n \times (d + 1)}
-
-    with N of full rank, or :math:`J(x)^T \lambda = 0` where there are n - d polynomials. Singular points that
-    are not isolated are reported as a set; a component that is singular at all of its points is such a set.
+    In coordinates of the linear span of a component, where constant rows and columns of the Jacobian are
+    eliminated, the component is intersected with the factors of a minor of low degree. A factor that is no
+    polynomial is a matrix with a kernel vector. Where the rank is lower, the points belong to a set of
+    singular points; where it is not, another minor does not vanish, and cuts further. Parallel linear spaces
+    show by the trace test that no point of a curve or surface is missing. A component that is multiple is
+    singular at all of its points, and its own rank may be lower at some of them.
 
     Parameters
     ----------
@@ -109,16 +329,26 @@ def singular_points(
         The polynomials.
     seed : int
         Seed of all random numbers. The result holds with probability 1.
+    workers : int
+        Number of processes that share long lists of paths. The result does not depend on it.
     decomposition : Decomposition, optional
         Irreducible decomposition of the system; computed if not given.
+    time_limit : float, optional
+        Seconds after which the singular points of some components are returned, with ``unfinished`` in the
+        result.
+    progress : bool or callable
+        Whether a bar is shown; None where there is a terminal. A function is called with the number of pieces
+        of work that are done, their number, and their unit.
 
     Returns
     -------
     SingularPoints
-        Isolated singular points, ranks, and dimensions of other singular sets.
+        Isolated singular points, sets of others, and ranks.
 
     Raises
     ------
+    TimeLimitError
+        If the time is over before the components are known.
     InputError
         If there are too many paths.
 
@@ -135,34 +365,62 @@ def singular_points(
     (array([[0., 0.]]), 1)
     """
     n, random = system.variables, np.random.default_rng(seed)
-    parts = decompose(system, seed=seed) if decomposition is None else decomposition
-    curved = [part for part in parts.components if part.dimension > 0]
-    generic = max((part.rank for part in parts.components), default=0)
-    points, ranks = [], []
-    sets = [part.dimension for part in curved if not part.multiplicity_one]
-    failed = parts.failed
+    require_count("workers", workers)
     scaled, scales = system.scaled()
     scaled = PolynomialSystem(scaled.coefficients[(scaled.coefficients != 0.0).any(axis=1)], scaled.exponents)
-    for dimension in sorted({part.dimension for part in curved if part.multiplicity_one and part.rank > 0}):
-        found, lost = _degenerate(scaled, n - dimension, seed, random)
-        failed += lost
-        for size, point in found:
-            here = int(relative_ranks(scaled, point)[0])
-            through = (part.rank for part in curved if part.contains(point * scales)[0])
-            around = max(through, default=None)
-            if around is None or here >= around:
-                continue
-            if size > 0:
-                sets.append(size)
-            else:
-                points.append(point[0] * scales)
-                ranks.append(here)
-    whole = np.array(points, dtype=np.complex128).reshape(-1, n)
+    loci, over, parts = dict[int, _Locus](), "", decomposition
+    try:
+        with (
+            observed(time_limit, progress),
+            under_way("singular points were computed", ", or give polynomials of lower degree"),
+        ):
+            if parts is None:
+                parts = decompose(system, seed=seed, workers=workers, progress=progress)
+            curved = [k for k, part in enumerate(parts.components) if part.dimension and part.rank]
+            with meter(len(curved), "component") as bar:
+                for number in curved:
+                    loci[number] = _locus(scaled, parts.components[number], random, workers)
+                    bar.update(1)
+    except TimeLimitError as error:
+        if parts is None:
+            raise
+        over = str(error)
+    sets = list[SingularSet]()
+    for number, locus in loci.items():
+        others = [other for other in loci.values() if other is not locus]
+        for found in locus.sets:
+            points = found.points
+            if found.dimension == 0:
+                alone = [not any(other.is_near(point) for other in others) for point in points]
+                points = points[np.array(alone, dtype=np.bool_)]
+            if len(points):
+                sets.append(
+                    SingularSet(
+                        number, found.dimension, found.rank, locus.rank, points * scales, found.certified
+                    )
+                )
+    isolated = [one for one in sets if one.dimension == 0]
+    whole = np.concatenate([np.zeros((0, n)), *(one.witness for one in isolated)])
+    ranks = np.repeat([one.rank for one in isolated], [len(one.witness) for one in isolated])
     first = [int(group[0]) for group in groups_of(whole)]
     return SingularPoints(
         points=whole[first],
-        ranks=np.array(ranks, dtype=np.int64)[first],
-        generic_rank=generic,
-        sets=tuple(sorted(set(sets), reverse=True)),
-        failed=failed,
+        ranks=np.asarray(ranks, dtype=np.int64)[first],
+        generic_rank=max((part.rank for part in parts.components), default=0),
+        parts=tuple(sets),
+        multiple=tuple(c.dimension for c in parts.components if c.dimension and not c.multiplicity_one),
+        failed=parts.failed + sum(locus.failed for locus in loci.values()),
+        unfinished=over or parts.unfinished,
     )
+
+
+def _locus(
+    system: PolynomialSystem, component: Component, random: np.random.Generator, workers: int
+) -> _Locus:
+    """Where the rank is lower on a component, with random numbers for which no path is lost."""
+    attempts = list[_Locus]()
+    while len(attempts) < MOST_INTERSECTIONS:
+        attempts.append(_Locus(system, component, random, workers))
+        if attempts[-1].doubts == 0:
+            break
+    return min(attempts, key=lambda attempt: attempt.doubts)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -10,10 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dae_sdc.dae.state import Vector
-from dae_sdc.deadline import check, under_way
+from dae_sdc.deadline import check, limited, under_way
+from dae_sdc.errors import InputError, require_number
 from dae_sdc.polynomials.polynomials import INFINITE, UNKNOWN, Care, Complexes, Homotopy, Integers, norms
 from dae_sdc.polynomials.pool import run_jobs
-from dae_sdc.sharing import Meter, meter
+from dae_sdc.sharing import Meter, bar_of, meter, metering
 
 Booleans = npt.NDArray[np.bool_]
 
@@ -120,6 +123,41 @@ def follow(
         todo = np.union1d(np.flatnonzero(state == UNKNOWN), shared)
     state[todo] = UNKNOWN
     return Ends(ends, state, regular, smallest, steps, retracked)
+
+
+# Whether a bar is shown, None where there is a terminal, or what is called with the work that is done, how
+# much there is, and its unit.
+Progress = bool | None | Callable[[int, int, str], object]
+
+
+@dataclass
+class _Counter:
+    """Tells a function how much work is done."""
+
+    total: int
+    unit: str
+    tell: Callable[[int, int, str], object]
+    done: int = 0
+
+    def update(self, n: float = 1) -> None:
+        self.done += int(n)
+        self.tell(self.done, self.total, self.unit)
+
+
+@contextmanager
+def observed(time_limit: float | None, progress: Progress) -> Iterator[None]:
+    """Let what is inside end after so many seconds, and tell how far it is."""
+    if time_limit is not None and not require_number("time_limit", time_limit) > 0.0:
+        raise InputError(f"time_limit must be positive; got {time_limit!r}")
+
+    def made(total: int, unit: str) -> AbstractContextManager[Meter]:
+        if callable(progress):
+            return nullcontext(_Counter(total, unit, progress))
+        bar: AbstractContextManager[Meter] = bar_of(total, unit, progress)
+        return bar
+
+    with limited(time_limit), nullcontext() if progress is False else metering(made):
+        yield
 
 
 def sizes(points: Complexes) -> Vector:

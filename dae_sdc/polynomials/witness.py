@@ -11,13 +11,14 @@ from scipy.linalg import qr
 
 from dae_sdc.arguments import checked
 from dae_sdc.dae.state import Vector
-from dae_sdc.deadline import limited, under_way
-from dae_sdc.errors import InputError, TimeLimitError, require_count, require_number
+from dae_sdc.deadline import under_way
+from dae_sdc.errors import InputError, TimeLimitError, require_count
 from dae_sdc.polynomials.homotopy import (
     MOST_PATHS,
     RESIDUAL_TOLERANCE,
     combined,
     deflated,
+    extended,
     gaussian,
     homogeneous_points,
     least_step,
@@ -28,8 +29,17 @@ from dae_sdc.polynomials.homotopy import (
     stacked,
     widened,
 )
-from dae_sdc.polynomials.polynomials import Complexes, Homotopy, Integers, PolynomialSystem
-from dae_sdc.polynomials.tracking import SAME_END, Booleans, Ends, follow, groups_of, sizes
+from dae_sdc.polynomials.polynomials import Complexes, Homotopy, Integers, PolynomialSystem, norms
+from dae_sdc.polynomials.tracking import (
+    SAME_END,
+    Booleans,
+    Ends,
+    Progress,
+    follow,
+    groups_of,
+    observed,
+    sizes,
+)
 from dae_sdc.sharing import meter
 
 MOST_DEFLATIONS = 8  # Largest number of deflations of a point, each of which lowers its multiplicity.
@@ -61,6 +71,15 @@ class Cut:
         chosen = PolynomialSystem(self.system.coefficients[rows], self.system.exponents)
         square = chosen if len(rows) == number else combined(self.system, number, random)
         return Section(self.system, self.variables, self.slices, square.homogenized(), whole)
+
+    def sections(self, points: Complexes, random: np.random.Generator) -> tuple[list[Section], Complexes]:
+        """Sections of points, by deflation where they are not regular, and the points for which it fails."""
+        points, regular = refined(self.system, points, self.slices)
+        sections = [self.section(points[regular], random)] if regular.any() else []
+        if regular.all():
+            return sections, points[:0, : self.variables]
+        more, failed = self.resolved(points[~regular], random)
+        return sections + more, failed
 
     def resolved(
         self, points: Complexes, random: np.random.Generator, left: int = MOST_DEFLATIONS
@@ -379,19 +398,71 @@ class _Part:
     certified: bool = False  # Whether it is irreducible, and the trace test holds.
 
 
-class _Intersection:
+class Intersections:
+    """What follows paths between sections, and counts them."""
+
+    def __init__(self, random: np.random.Generator, workers: int) -> None:
+        self.random, self.workers = random, workers
+        self.failed = self.paths = self.steps = 0
+
+    def followed(self, homotopy: Homotopy, starts: Complexes) -> Ends:
+        """The ends of paths."""
+        if len(starts) > MOST_PATHS:
+            raise InputError(f"{len(starts)} paths to sections: at most {MOST_PATHS} are followed")
+        ends = follow(homotopy, starts, workers=self.workers)
+        self.paths += len(ends.points)
+        self.steps += ends.steps
+        self.failed += int((~ends.known).sum())
+        return ends
+
+    def met(self, section: Section, rows: PolynomialSystem) -> tuple[Complexes, Complexes]:
+        """Points, shape (p, N + k), where all slices but the first and M N = 0 hold, and these slices."""
+        # The k + 1 rows of M are polynomials on the section, N has a first entry of 1 and k more, which are
+        # unknown: without any this is a polynomial M = 0. Row i begins as a form in N times as many forms in
+        # the variables as it has degrees: where one of these vanishes, the other rows determine N.
+        whole, m, random, size = section.slices, section.variables, self.random, rows.equations
+        variables, count, degrees = whole.shape[1] - 1, len(section.points), rows.degrees - (size > 1)
+        forms = np.zeros((degrees.sum(), variables + 1), dtype=np.complex128)
+        forms[:, : m + 1] = linear_forms(random, len(forms), m)
+        forms[0] = whole[0]
+        starts, owner = section.points, np.repeat(np.repeat(np.arange(size), degrees), count)
+        if len(forms) > 1:
+            after = np.repeat(whole[None], len(forms) - 1, axis=0)
+            after[:, 0] = forms[1:]
+            after = np.repeat(after, count, axis=0)
+            homotopy = Homotopy.to(section.square, phase(random), before=whole, after=after)
+            ends = self.followed(homotopy, np.tile(starts, (len(forms) - 1, 1)))
+            owner = owner[np.append(np.full(count, True), ends.known)]
+            starts = np.concatenate([starts, ends.points[ends.known]])
+        kernels = linear_forms(random, size, size - 1)
+        vectors = np.array([np.linalg.svd(np.delete(kernels, i, 0))[2][-1].conj() for i in range(size)])
+        starts = np.hstack([starts, (vectors / vectors[:, :1])[owner, 1:] * starts[:, :1]])
+        factors = []
+        for kernel, own in zip(kernels, np.split(forms, np.cumsum(degrees)[:-1]), strict=True):
+            product = np.zeros((len(own) + (size > 1), variables + size), dtype=np.complex128)
+            product[: len(own), : variables + 1] = own
+            product[len(own) :, 0], product[len(own) :, variables + 1 :] = kernel[0], kernel[1:]
+            factors.append(product)
+        slices = np.hstack([whole[1:], np.zeros((len(whole) - 1, size - 1))])
+        target = extended(section.square, rows.homogenized())
+        homotopy = Homotopy.to(target, phase(random), factors=factors, slices=slices)
+        ends = self.followed(homotopy, starts / norms(starts)[:, None])
+        near = ends.points[ends.known & ~ends.far]
+        return np.asarray(near[:, 1:] / near[:, :1]), slices
+
+
+class _Intersection(Intersections):
     """Sections of the common solutions of ever more polynomials, from those of lowest degree on."""
 
     def __init__(self, system: PolynomialSystem, random: np.random.Generator, workers: int) -> None:
+        super().__init__(random, workers)
         ordered = system.coefficients[np.argsort(system.degrees, kind="stable")]
         self.system = PolynomialSystem(ordered, system.exponents)
         self.rows = [PolynomialSystem(row[None], system.exponents) for row in ordered]
         self.first = [PolynomialSystem(ordered[: k + 1], system.exponents) for k in range(len(ordered))]
-        self.random, self.workers = random, workers
-        self.failed = self.paths = self.steps = 0
         # Sections of one dimension d have the last d of these linear forms, so that their points can be
         # compared.
-        self.forms = self._forms(system.variables)
+        self.forms = linear_forms(random, system.variables, system.variables)
         self.spanned = False  # Whether parts are irreducible and have all linear forms.
         self.solved = list[_Part]()  # Parts on which all polynomials vanish.
         self.left = system.equations  # Number of polynomials that are still to be intersected.
@@ -400,20 +471,6 @@ class _Intersection:
     def doubts(self) -> int:
         """Number of lost paths, and of components whose trace test does not hold."""
         return self.failed + sum(not part.certified for part in self.solved)
-
-    def _forms(self, number: int) -> Complexes:
-        forms = gaussian(self.random, (number, self.system.variables + 1))
-        scaled: Complexes = forms / np.linalg.norm(forms, axis=1, keepdims=True)
-        return scaled
-
-    def _followed(self, homotopy: Homotopy, starts: Complexes) -> Ends:
-        if len(starts) > MOST_PATHS:
-            raise InputError(f"{len(starts)} paths to sections: at most {MOST_PATHS} are followed")
-        ends = follow(homotopy, starts, workers=self.workers)
-        self.paths += len(ends.points)
-        self.steps += ends.steps
-        self.failed += int((~ends.known).sum())
-        return ends
 
     def run(self) -> None:
         """Find all parts on which all polynomials vanish."""
@@ -464,34 +521,17 @@ class _Intersection:
         """The irreducible parts, with their linear spans if polynomials that vanish there are given."""
         groups = irreducible(part.section, self.random)
         pieces = [_Part(part.section.part(group), part.span, certified) for group, certified in groups]
-        return pieces if system is None else [self._spanned(system, piece) for piece in pieces]
-
-    def _met(self, section: Section, row: int) -> Complexes:
-        """Points, shape (p, n), at which a polynomial and all slices but the first vanish on a section."""
-        n, polynomial, whole = self.system.variables, self.rows[row], section.slices
-        degree = int(polynomial.degrees[0])
-        more, target = whole.shape[1] - n - 1, polynomial.homogenized()
-        others = np.hstack([self._forms(degree - 1), np.zeros((degree - 1, more))])
-        factors, slices = np.concatenate([whole[:1], others]), whole[1:]
-        square, starts = section.square, section.points
-        if degree > 1:
-            after = np.repeat(whole[None], degree - 1, axis=0)
-            after[:, 0] = others
-            after = np.repeat(after, len(starts), axis=0)
-            homotopy = Homotopy.to(square, phase(self.random), before=whole, after=after)
-            ends = self._followed(homotopy, np.tile(starts, (degree - 1, 1)))
-            starts = np.concatenate([starts, ends.points[ends.known]])
-        last = target.coefficients, widened(target.exponents, more)
-        target = stacked([(square.coefficients, square.exponents), last])
-        homotopy = Homotopy.to(target, phase(self.random), factors=factors, slices=slices)
-        ends = self._followed(homotopy, starts)
-        points = ends.points[ends.known & ~ends.far]
-        return np.asarray(points[:, 1 : n + 1] / points[:, :1], dtype=np.complex128)
+        if system is None:
+            return pieces
+        return [_Part(*spanned(system, p.section, self.random), p.certified) for p in pieces]
 
     def _intersected(self, part: _Part, row: int, others: list[_Part]) -> list[_Part] | None:
         """Where a polynomial vanishes on a part, but for what lies on others; None if its span is needed."""
         n, random, system = self.system.variables, self.random, self.first[row]
-        dimension, points = len(part.section.slices) - 1, self._met(part.section, row)
+        dimension, more = len(part.section.slices) - 1, part.section.slices.shape[1] - n - 1
+        next_one = self.rows[row]
+        polynomial = PolynomialSystem(next_one.coefficients, widened(next_one.exponents, more))
+        points = self.met(part.section, polynomial)[0][:, :n]
         points = np.array([points[group].mean(axis=0) for group in groups_of(points)]).reshape(-1, n)
         on = vanish(system.homogenized(), homogeneous_points(points))
         self.failed += int((~on).sum())
@@ -506,58 +546,69 @@ class _Intersection:
         if row and not self.spanned and dimension and multiple.any():
             return None
         cut = Cut(with_linear(system, part.span), n, self.forms[n - dimension :])
-        points, regular = refined(cut.system, points, cut.slices)
-        sections = [cut.section(points[regular], random)] if regular.any() else []
-        if not regular.all():
-            more, lost = cut.resolved(points[~regular], random)
-            self.failed += len(lost)
-            sections += more
+        sections, lost = cut.sections(points, random)
+        self.failed += len(lost)
         parts = [_Part(section, part.span) for section in sections]
-        if not self.spanned and regular.all():
+        if not self.spanned and all(section.system is cut.system for section in sections):
             return parts
         return [piece for part in parts for piece in self._pieces(part, system)]
 
-    def _spanned(self, system: PolynomialSystem, part: _Part) -> _Part:
-        """An irreducible part with its linear span, by which its points are regular without deflation."""
-        section, span = part.section, self._span(part.section)
-        n = section.variables
-        cut = Cut(with_linear(system, span), n, section.slices[:, : n + 1])
-        points, regular = refined(cut.system, section.affine(section.points), cut.slices)
-        section = cut.section(points, self.random) if regular.all() else section
-        return _Part(section, span, part.certified)
 
-    def _span(self, section: Section) -> Complexes:
-        """Linear forms, shape (r, n + 1), that define the linear span of the set that a section meets."""
-        n, dimension, starts = section.variables, len(section.slices), section.points
-        points = section.affine(starts)
-        if dimension:  # a point of each of many linear spaces: those of one of them have its forms too
-            starts = np.tile(starts, (-(-(n + SPARE_POINTS) // len(starts)), 1))
-            after = np.zeros((len(starts), *section.slices.shape), dtype=np.complex128)
-            after[:, :, : n + 1] = self._forms(len(starts) * dimension).reshape(-1, dimension, n + 1)
-            ends = section.moved(starts, section.slices, after, phase(self.random))
-            if not ends.known.all() or ends.far.any():
-                return self.forms[:0]
-            points = section.affine(ends.points)
-        sizes, rows = np.linalg.svd(homogeneous_points(points))[1:]
-        rank = int((sizes > VANISHING_FORM * sizes[0]).sum())
-        if rank > n:
-            return self.forms[:0]
-        _, triangle, order = qr(rows[rank:].conj(), mode="economic", pivoting=True)
-        sparse = np.zeros_like(rows[rank:])
-        sparse[:, order] = np.linalg.solve(triangle[:, : len(sparse)], triangle)
-        sparse[np.abs(sparse) <= VANISHING_FORM] = 0.0
-        return sparse
+def spanned(
+    system: PolynomialSystem, section: Section, random: np.random.Generator
+) -> tuple[Section, Complexes]:
+    """A section of an irreducible set with the linear span of the set, by which it may need no deflation."""
+    span, size = linear_span(section, random)[0], system.variables
+    cut = Cut(with_linear(system, span), section.variables, section.slices[:, : size + 1])
+    points, regular = refined(cut.system, section.points[:, 1 : size + 1] / section.points[:, :1], cut.slices)
+    return cut.section(points, random) if regular.all() else section, span
+
+
+def linear_span(section: Section, random: np.random.Generator) -> tuple[Complexes, Integers]:
+    """Linear forms, shape (r, n + 1), that define the span of a set, and a variable that each determines."""
+    n, dimension, starts = section.variables, len(section.slices), section.points
+    points = section.affine(starts)
+    nothing = np.zeros((0, n + 1), dtype=np.complex128), np.zeros(0, dtype=np.int64)
+    if dimension:  # a point of each of many linear spaces: those of one of them have its forms too
+        starts = np.tile(starts, (-(-(n + SPARE_POINTS) // len(starts)), 1))
+        after = np.zeros((len(starts), *section.slices.shape), dtype=np.complex128)
+        after[:, :, : n + 1] = linear_forms(random, len(starts) * dimension, n).reshape(-1, dimension, n + 1)
+        ends = section.moved(starts, section.slices, after, phase(random))
+        if not ends.known.all() or ends.far.any():
+            return nothing
+        points = section.affine(ends.points)
+    sizes, rows = np.linalg.svd(homogeneous_points(points))[1:]
+    rank = int((sizes > VANISHING_FORM * sizes[0]).sum())
+    if rank > n:
+        return nothing
+    forms = rows[rank:].conj()
+    variables = qr(forms[:, 1:], mode="r", pivoting=True)[1][: len(forms)]
+    sparse = np.linalg.solve(forms[:, 1 + variables], forms)
+    sparse[np.abs(sparse) <= VANISHING_FORM] = 0.0
+    return sparse, variables
+
+
+def linear_forms(random: np.random.Generator, number: int, variables: int) -> Complexes:
+    """Random linear forms of norm 1 in homogeneous coordinates, shape (number, variables + 1)."""
+    forms = gaussian(random, (number, variables + 1))
+    scaled: Complexes = forms / np.linalg.norm(forms, axis=1, keepdims=True)
+    return scaled
 
 
 def with_linear(system: PolynomialSystem, forms: Complexes) -> PolynomialSystem:
-    """Polynomials with linear forms in homogeneous coordinates, shape (r, n + 1), among them."""
-    exponents = np.eye(system.variables + 1, dtype=np.int64)[:, 1:]
+    """Polynomials with linear forms in homogeneous coordinates of the first variables among them."""
+    exponents = np.eye(forms.shape[1], system.variables, -1, dtype=np.int64)
     return stacked([(system.coefficients, system.exponents), (forms, exponents)])
 
 
 @checked()
 def decompose(
-    system: PolynomialSystem, *, seed: int = 0, workers: int = 1, time_limit: float | None = None
+    system: PolynomialSystem,
+    *,
+    seed: int = 0,
+    workers: int = 1,
+    time_limit: float | None = None,
+    progress: Progress = False,
 ) -> Decomposition:
     """Numerical irreducible decomposition of the solutions of polynomials.
 
@@ -577,6 +628,9 @@ def decompose(
         Number of processes that share long lists of paths. The result does not depend on it.
     time_limit : float, optional
         Seconds after which the components found so far are returned, with ``unfinished`` in the result.
+    progress : bool or callable
+        Whether a bar is shown; None where there is a terminal. A function is called with the number of pieces
+        of work that are done, their number, and their unit.
 
     Returns
     -------
@@ -606,13 +660,6 @@ def decompose(
     [(1, 1), (1, 1)]
     """
     require_count("workers", workers)
-    if time_limit is not None and not require_number("time_limit", time_limit) > 0.0:
-        raise InputError(f"time_limit must be positive; got {time_limit!r}")
-    return _decomposed(system, seed, workers, time_limit)
-
-
-def _decomposed(system: PolynomialSystem, seed: int, workers: int, time_limit: float | None) -> Decomposition:
-    """The components, see :func:`decompose`."""
     n, random = system.variables, np.random.default_rng(seed)
     kept = (system.coefficients != 0.0).any(axis=1)
     system = PolynomialSystem(system.coefficients[kept], system.exponents)
@@ -622,7 +669,7 @@ def _decomposed(system: PolynomialSystem, seed: int, workers: int, time_limit: f
     attempts, over = list[_Intersection](), ""
     try:
         with (
-            limited(time_limit),
+            observed(time_limit, progress),
             under_way("solution sets were decomposed", ", or decompose fewer equations"),
         ):
             while len(attempts) < MOST_INTERSECTIONS:

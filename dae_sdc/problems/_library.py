@@ -24,24 +24,29 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError, ReferenceRangeError
 
+TEST_SET = "F. Mazzia, C. Magherini: Test Set for IVP Solvers, release 2.4, 2008"
+HAIRER_WANNER = "E. Hairer, G. Wanner: Solving Ordinary Differential Equations II, 2nd edition, Springer 1996"
+HAIRER_LUBICH_ROCHE = (
+    "E. Hairer, C. Lubich, M. Roche: The Numerical Solution of Differential-Algebraic Systems by Runge-Kutta "
+    "Methods, Lecture Notes in Mathematics 1409, Springer 1989"
+)
+
 WIDTH = 106  # Largest length of a line of a documented parameter.
 TIMES_OF_START = 1e-9  # Distance from 0 up to which a time counts as the start.
 
 
-def require_positive(problem: ProblemDAE, *names: str) -> None:
-    """Raise :class:`InputError` unless the named parameters of ``problem`` are positive and finite."""
-    for name in names:
-        value = getattr(problem, name)
-        if not isinstance(value, (int, float, np.number)) or not 0.0 < value < math.inf:
-            raise InputError(f"{name} of {type(problem).__name__} must be positive and finite; got {value!r}")
+def require_positive(problem: ProblemDAE, name: str) -> None:
+    """Raise :class:`InputError` unless the named parameter of ``problem`` is positive and finite."""
+    value = getattr(problem, name)
+    if not isinstance(value, (int, float, np.number)) or not 0.0 < value < math.inf:
+        raise InputError(f"{name} of {type(problem).__name__} must be positive and finite; got {value!r}")
 
 
-def require_finite(problem: ProblemDAE, *names: str) -> None:
-    """Raise :class:`InputError` unless the named parameters of ``problem`` are finite numbers."""
-    for name in names:
-        value = getattr(problem, name)
-        if not isinstance(value, (int, float, complex, np.number)) or not np.isfinite(value):
-            raise InputError(f"{name} of {type(problem).__name__} must be finite; got {value!r}")
+def require_finite(problem: ProblemDAE, name: str) -> None:
+    """Raise :class:`InputError` unless the named parameter of ``problem`` is a finite number."""
+    value = getattr(problem, name)
+    if not isinstance(value, (int, float, complex, np.number)) or not np.isfinite(value):
+        raise InputError(f"{name} of {type(problem).__name__} must be finite; got {value!r}")
 
 
 def require_defaults(problem: LibraryProblem, free: Sequence[str] = ()) -> None:
@@ -105,7 +110,7 @@ class LibraryProblem(ProblemDAE):
             table = [inspect.Parameter(k, kind, default=one.default) for k, one in cls.parameters.items()]
             settings = inspect.Parameter("settings", inspect.Parameter.VAR_KEYWORD)
             cls.__signature__ = cls._signature = inspect.Signature([*table, settings])
-            cls.__doc__ = _documented(cls.__doc__ or "", cls.parameters)
+            cls.__doc__ = with_reference(_documented(cls.__doc__ or "", cls.parameters), cls.reference)
         elif "__init__" in own:  # a class of a user with parameters outside the table
             given = inspect.signature(own["__init__"]).parameters
             cls.__signature__ = inspect.Signature(list(given.values())[1:])
@@ -160,6 +165,13 @@ class LibraryProblem(ProblemDAE):
     def kernel_parameters(self) -> npt.ArrayLike:
         """Values of the parameters with a unit other than "none", in the order of the table."""
         return [getattr(self, name) for name, entry in self.parameters.items() if entry.unit != "none"]
+
+
+def with_reference(text: str, reference: str) -> str:
+    """A docstring with the citation of its equations as its last section."""
+    section = textwrap.wrap(f"{reference}.", WIDTH, break_on_hyphens=False) if reference else ()
+    lines = [inspect.cleandoc(text), "", "References", "----------", *section]
+    return textwrap.indent("\n".join(lines), "    ").lstrip(" ") + "\n    " if section else text
 
 
 def _documented(text: str, parameters: Mapping[str, Parameter]) -> str:
@@ -399,50 +411,3 @@ class TestSetProblem(StoredEnds):
         """The reference solution at the end of the interval, for default parameters."""
         self._require_defaults()
         return self._end()
-
-
-def scd(problem: ProblemDAE, u: npt.ArrayLike) -> float:
-    r"""Significant correct digits of ``u`` at the end of the interval.
-
-    .. math::
-        \mathrm{scd} = \min_i\, -\log_{10} \frac{|u_i - u_i^{\mathrm{ref}}|}{|u_i^{\mathrm{ref}}|}
-
-    over the scored unknowns with known digits. A component counts with no more digits than the reference has;
-    the score is NaN if one is NaN.
-
-    References
-    ----------
-    F. Mazzia, C. Magherini: Test Set for IVP Solvers, release 2.4, 2008.
-    """
-    return _digits(problem, u, _reference(problem).scored)
-
-
-def scd_differential(problem: ProblemDAE, u: npt.ArrayLike) -> float:
-    """:func:`scd` over those scored unknowns that are differential and of index 1.
-
-    Unknowns of higher index are less accurate by powers of the step size and hide the accuracy of the others.
-    """
-    index, scored = problem.variable_index, _reference(problem).scored
-    return _digits(problem, u, tuple(i for i in scored if i < problem.n_diff and index[i] == 1))
-
-
-def _reference(problem: ProblemDAE) -> ReferenceEnd:
-    reference = getattr(problem, "reference_end", None)
-    if not isinstance(reference, ReferenceEnd):
-        raise InputError(f"{type(problem).__name__} has no reference_end; it cannot be scored")
-    return reference
-
-
-def _digits(problem: ProblemDAE, u: npt.ArrayLike, scored: tuple[int, ...]) -> float:
-    reference, state = _reference(problem), problem.state(u)
-    scored = tuple(i for i in scored if reference.digits[i] > 0.0)
-    if not scored:
-        raise InputError(f"no unknown of {type(problem).__name__} that is to be scored has known digits")
-    least = math.inf
-    for i in scored:
-        error = abs(float(state[i] - reference.u[i])) / abs(float(reference.u[i]))
-        if math.isnan(error):
-            return math.nan
-        known = float(reference.digits[i])
-        least = min(least, known if error < 10.0**-known else -math.log10(error))
-    return least

@@ -14,6 +14,7 @@ import numpy as np
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.errors import InputError, require_count
 from dae_sdc.expressions.dag import name_and_order
+from dae_sdc.problems._library import with_reference
 from dae_sdc.registry import Registry
 
 if TYPE_CHECKING:
@@ -134,6 +135,7 @@ def library_model(
             fill(model, **sizes)
             return model
 
+        build.__doc__ = with_reference(fill.__doc__ or "", settings.get("reference", ""))
         vars(build)["__signature__"] = signature
         MODELS.add(name, build)
         return build

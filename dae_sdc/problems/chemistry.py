@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import Vector
-from dae_sdc.problems._library import TestSetProblem, finite, positive
+from dae_sdc.problems._library import HAIRER_WANNER, TEST_SET, TestSetProblem, finite, positive
 from dae_sdc.problems._models import also_model
 
 
@@ -50,10 +50,6 @@ class ChemicalAkzoNobel(TestSetProblem):
 
     It is defined for :math:`y_2 \ge 0`. The initial value is
     :math:`(0.444, 0.00123, 0, 0.007, 0, K_s y_1 y_4)`.
-
-    References
-    ----------
-    F. Mazzia, C. Magherini: Test Set for IVP Solvers, release 2.4, 2008, chemical Akzo Nobel problem.
     """
 
     title = "chemical process with five reactions and an inflow of oxygen"
@@ -73,7 +69,7 @@ class ChemicalAkzoNobel(TestSetProblem):
         **finite("bar", "Partial pressure p of oxygen", pressure=0.9),
         **positive("bar l/mol", "Henry constant", H=737.0),
     }
-    reference = "Mazzia, Magherini: Test Set for IVP Solvers, release 2.4, chemical Akzo Nobel problem"
+    reference = f"{TEST_SET}, chemical Akzo Nobel problem"
     interval = (0.0, 180.0)
     dt = 0.05
     time_unit = "min"
@@ -109,11 +105,6 @@ class Hires(TestSetProblem):
         f_6 &= -280 y_6 y_8 + 0.69 y_4 + 1.71 y_5 - 0.43 y_6 + 0.69 y_7, & f_8 &= -f_7 .
 
     The initial value is (1, 0, 0, 0, 0, 0, 0, 0.0057).
-
-    References
-    ----------
-    E. Hairer, G. Wanner: Solving Ordinary Differential Equations II, 2nd edition, Springer 1996, chapter IV.
-    F. Mazzia, C. Magherini: Test Set for IVP Solvers, release 2.4, 2008, HIRES.
     """
 
     title = "high irradiance responses of photomorphogenesis"
@@ -121,7 +112,7 @@ class Hires(TestSetProblem):
     names = ("Pr", "Pfr", "PrX", "PfrX", "PrX2", "PfrX2", "PfrX2E", "E")
     equation_names = tuple(f"balance of {x}" for x in names)
     size = (8, 0)
-    reference = "Mazzia, Magherini: Test Set for IVP Solvers, release 2.4, HIRES"
+    reference = f"{HAIRER_WANNER}, chapter IV. {TEST_SET}, HIRES"
     interval = (0.0, 321.8122)
     dt = 0.3218122
     time_unit = "1"
@@ -153,12 +144,6 @@ class Robertson(TestSetProblem):
     The initial value is (1, 0, 0). No fixed step size suits both its transient and the long interval, at the
     end of which the first two unknowns are 2e-8 and 8e-14: give ``rtol``, and absolute tolerances far below
     these values. The step size ``dt`` of the problem is meant for its start.
-
-    References
-    ----------
-    H. H. Robertson: The solution of a set of reaction rate equations, in: J. Walsh (ed.), Numerical Analysis,
-    Academic Press 1966, pages 178-182. F. Mazzia, C. Magherini: Test Set for IVP Solvers, release 2.4, 2008,
-    problem of Robertson.
     """
 
     title = "autocatalytic reaction with conservation of mass"
@@ -167,7 +152,10 @@ class Robertson(TestSetProblem):
     equation_names = ("balance of y_1", "balance of y_2", "conservation of mass")
     size = (2, 1)
     parameters = {**finite("1/s", "Rate constants", k1=0.04, k2=30000000.0, k3=10000.0)}
-    reference = "Mazzia, Magherini: Test Set for IVP Solvers, release 2.4, problem of Robertson"
+    reference = (
+        "H. H. Robertson: The solution of a set of reaction rate equations, in: J. Walsh (ed.), Numerical "
+        f"Analysis, Academic Press 1966, pages 178-182. {TEST_SET}, problem of Robertson"
+    )
     interval = (0.0, 1e11)
     dt = 1e-6
     record = "robertson"

@@ -19,6 +19,9 @@ from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError, ReferenceRangeError
 from dae_sdc.problems._library import (
+    HAIRER_LUBICH_ROCHE,
+    HAIRER_WANNER,
+    TEST_SET,
     ReferencedProblem,
     ReferenceEnd,
     TestSetProblem,
@@ -179,11 +182,6 @@ class OneTransistorAmplifier(Amplifier):
 
     :math:`F_1 + F_2` and :math:`F_4 + F_5` contain no derivative. The circuit starts at rest:
     :math:`U_2 = U_3 = U_b R_1/(R_1+R_2)`, :math:`U_4 = U_b`, :math:`U_1 = U_5 = 0`.
-
-    References
-    ----------
-    E. Hairer, G. Wanner: Solving Ordinary Differential Equations II, 2nd edition, Springer 1996, section
-    VI.1, page 377.
     """
 
     title = "amplifier with one transistor"
@@ -200,7 +198,7 @@ class OneTransistorAmplifier(Amplifier):
         **finite("V", "Amplitude of the input signal", amplitude=0.4),
         **positive("Hz", "Frequency of the input signal", frequency=100.0),
     }
-    reference = "Hairer, Wanner 1996, page 377"
+    reference = f"{HAIRER_WANNER}, section VI.1, page 377"
     interval = (0.0, 0.1)
     dt = 1e-4
     stored = "one-transistor"
@@ -233,12 +231,6 @@ class TwoTransistorAmplifier(Amplifier):
     :math:`F_1 + F_2`, :math:`F_4 + F_5` and :math:`F_7 + F_8` contain no derivative. The circuit starts at
     rest: :math:`U_2 = U_3 = U_b R_1/(R_1+R_2)`, :math:`U_5 = U_6 = U_b R_5/(R_5+R_6)`,
     :math:`U_4 = U_7 = U_b`, :math:`U_1 = U_8 = 0`.
-
-    References
-    ----------
-    E. Hairer, C. Lubich, M. Roche: The Numerical Solution of Differential-Algebraic Systems by Runge-Kutta
-    Methods, Lecture Notes in Mathematics 1409, Springer 1989, page 108. F. Mazzia, C. Magherini: Test Set for
-    IVP Solvers, release 2.4, 2008, transistor amplifier.
     """
 
     title = "amplifier with two transistors"
@@ -259,7 +251,7 @@ class TwoTransistorAmplifier(Amplifier):
         **finite("V", "Amplitude of the input signal", amplitude=0.1),
         **positive("Hz", "Frequency of the input signal", frequency=100.0),
     }
-    reference = "Hairer, Lubich, Roche, LNM 1409 (1989), page 108"
+    reference = f"{HAIRER_LUBICH_ROCHE}, page 108. {TEST_SET}, transistor amplifier"
     interval = (0.0, 0.2)
     dt = 1e-4
     stored = "two-transistor"
@@ -358,13 +350,6 @@ class RingModulator(TestSetProblem):
         I_3 + I_4 + I_5 + I_6 = 0, \qquad -U_3 + U_4 - U_5 + U_6 = 0 .
 
     Both start at rest, with all unknowns zero.
-
-    References
-    ----------
-    E. H. Horneber: Analyse nichtlinearer RLCU-Netzwerke mit Hilfe der gemischten Potentialfunktion,
-    dissertation, Kaiserslautern 1976. G. Denk, P. Rentrop: Mathematical models in electric circuit simulation
-    and their numerical treatment, Teubner-Texte zur Mathematik 121 (1991) 305. F. Mazzia, C. Magherini: Test
-    Set for IVP Solvers, release 2.4, 2008, ring modulator.
     """
 
     title = "ring modulator with four diodes"
@@ -380,7 +365,12 @@ class RingModulator(TestSetProblem):
         **positive("A", "Saturation current of the diodes", gamma=40.67286402e-9),
         **positive("1/V", "Steepness of their characteristic", delta=17.7493332),
     }
-    reference = "Test Set for IVP Solvers 2.4, ring modulator"
+    reference = (
+        "E. H. Horneber: Analyse nichtlinearer RLCU-Netzwerke mit Hilfe der gemischten Potentialfunktion, "
+        "dissertation, Kaiserslautern 1976. G. Denk, P. Rentrop: Mathematical models in electric circuit "
+        f"simulation and their numerical treatment, Teubner-Texte zur Mathematik 121 (1991) 305. {TEST_SET}, "
+        "ring modulator"
+    )
     interval = (0.0, 1e-3)
     dt = 2e-8
     record = "ring-modulator"
@@ -607,12 +597,6 @@ class ChargePump(PulsedProblem):
           = 1.5225661038485337 \cdot 10^{-4}\,\mathrm{A},
 
     vanish; the published values of I have five and seven correct digits.
-
-    References
-    ----------
-    M. Guenther, U. Feldmann, P. Rentrop: Choice and performance of numerical schemes in circuit simulation,
-    Progress in Industrial Mathematics at ECMI 94, Teubner 1996, 423. F. Mazzia, C. Magherini: Test Set for
-    IVP Solvers, release 2.4, 2008, charge pump.
     """
 
     title = "charge pump with one MOS transistor"
@@ -625,7 +609,11 @@ class ChargePump(PulsedProblem):
         *("charge at the drain", "charge of the drain"),
     )
     size = (5, 4)
-    reference = "Test Set for IVP Solvers 2.4, charge pump"
+    reference = (
+        "M. Guenther, U. Feldmann, P. Rentrop: Choice and performance of numerical schemes in circuit "
+        f"simulation, Progress in Industrial Mathematics at ECMI 94, Teubner 1996, 423. {TEST_SET}, charge "
+        "pump"
+    )
     interval = (0.0, 1.2e-6)
     dt = 1e-9
     record = "charge-pump"

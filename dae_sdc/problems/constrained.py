@@ -13,6 +13,9 @@ from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError
 from dae_sdc.problems._library import (
+    HAIRER_LUBICH_ROCHE,
+    HAIRER_WANNER,
+    TEST_SET,
     SolvedProblem,
     StoredEnds,
     Values,
@@ -74,12 +77,6 @@ class RigidPendulum(SolvedProblem, QuasiLagrangeProblem):
     The mass starts from rest at (1, 0) and returns after the time
     :math:`4 K(1/2)/\sqrt\gamma`, which is 2.00000033 for the default :math:`\gamma`. The solution in elliptic
     functions is that of :class:`~dae_sdc.problems.mechanics.Pendulum2D` with the opposite sign of x.
-
-    References
-    ----------
-    E. Hairer, C. Lubich, M. Roche: The Numerical Solution of Differential-Algebraic Systems by Runge-Kutta
-    Methods, Lecture Notes in Mathematics 1409, Springer 1989, page 8. The solution in elliptic functions:
-    D. F. Lawden: Elliptic Functions and Applications, Springer 1989, chapter 5.
     """
 
     title = "pendulum of unit mass and length on its circle"
@@ -94,7 +91,10 @@ class RigidPendulum(SolvedProblem, QuasiLagrangeProblem):
         ),
         **formulation("index-3", "index-2", "ggl", "index-1"),
     }
-    reference = "Hairer, Lubich, Roche, LNM 1409 (1989), page 8"
+    reference = (
+        f"{HAIRER_LUBICH_ROCHE}, page 8. The solution in elliptic functions: D. F. Lawden: Elliptic "
+        "Functions and Applications, Springer 1989, chapter 5"
+    )
     interval = (0.0, 4.0)
     dt = 0.02
     A_kernel = unit_mass_of_two
@@ -176,11 +176,6 @@ class TorusParticle(SolvedProblem, QuasiSecondOrderProblem):
         \lambda = 0 .
 
     They do work, so no energy is constant, and numerical errors off the torus are not damped.
-
-    References
-    ----------
-    S. L. Campbell, E. Moore: Constraint preserving integrators for general nonlinear higher index DAEs,
-    Numerische Mathematik 69 (1995), pages 383-399.
     """
 
     title = "particle on a torus"
@@ -193,7 +188,10 @@ class TorusParticle(SolvedProblem, QuasiSecondOrderProblem):
         **positive("1", "Distance of the middle of the tube from the axis, larger than rho", r=10.0),
         **formulation("index-3", "index-2", "ggl", "index-1"),
     }
-    reference = "Campbell, Moore, Numer. Math. 69 (1995) 383-399"
+    reference = (
+        "S. L. Campbell, E. Moore: Constraint preserving integrators for general nonlinear higher index "
+        "DAEs, Numerische Mathematik 69 (1995), pages 383-399"
+    )
     interval = (0.0, 10.0)
     dt = 0.05
     time_unit = "1"
@@ -309,11 +307,6 @@ class SevenBody(StoredEnds, QuasiLagrangeProblem):
     numbers of :class:`~dae_sdc.problems.mechanisms.Andrews`, which has the accelerations among its unknowns.
     Here accelerations and multipliers :math:`\lambda`, the forces in the joints, follow from the equations.
     The mechanism starts at rest.
-
-    References
-    ----------
-    E. Hairer, G. Wanner: Solving Ordinary Differential Equations II, 2nd edition, Springer 1996, section
-    VII.7. F. Mazzia, C. Magherini: Test Set for IVP Solvers, release 2.4, 2008, Andrews' squeezing mechanism.
     """
 
     title = "seven-body mechanism of Andrews without accelerations"
@@ -327,7 +320,7 @@ class SevenBody(StoredEnds, QuasiLagrangeProblem):
     constraint_names = tuple(f"loop {i}" for i in range(1, 7))
     size = (7, 6)
     parameters = formulation("index-3", "index-2", "ggl", "index-1")
-    reference = "Mazzia, Magherini: Test Set for IVP Solvers, release 2.4, Andrews' squeezing mechanism"
+    reference = f"{HAIRER_WANNER}, section VII.7. {TEST_SET}, Andrews' squeezing mechanism"
     interval = (0.0, 0.03)
     dt = 1e-4
     record = "andrews"
@@ -417,11 +410,6 @@ class RigidSliderCrank(SolvedProblem, QuasiLagrangeProblem):
     The multipliers are the forces in the joints and the moment on the guide. With :math:`l_2 > l_1` the
     crank passes no singular position. The mechanism starts at rest with
     :math:`\phi_1 = \pi/4`; :meth:`assembled` gives other starts for :meth:`consistent`.
-
-    References
-    ----------
-    E. J. Haug: Computer Aided Kinematics and Dynamics of Mechanical Systems, volume 1, Allyn and Bacon 1989,
-    section 5.5 and chapter 6.
     """
 
     title = "slider crank of rigid bodies in absolute coordinates"
@@ -445,7 +433,10 @@ class RigidSliderCrank(SolvedProblem, QuasiLagrangeProblem):
         **finite("N m", "Torque on the crank", torque=0.0),
         **formulation("index-3", "index-2", "ggl", "index-1"),
     }
-    reference = "Haug, Computer Aided Kinematics and Dynamics of Mechanical Systems (1989), chapter 6"
+    reference = (
+        "E. J. Haug: Computer Aided Kinematics and Dynamics of Mechanical Systems, volume 1, Allyn and Bacon "
+        "1989, section 5.5 and chapter 6"
+    )
     interval = (0.0, 2.0)
     dt = 0.01
     A_kernel = rigid_crank_A

@@ -15,7 +15,7 @@ from dae_sdc.dae.kernels import inlined
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError, ReferenceRangeError
-from dae_sdc.problems._library import Parameter, ReferenceEnd, load_record, pattern
+from dae_sdc.problems._library import TEST_SET, Parameter, ReferenceEnd, load_record, pattern
 from dae_sdc.problems.circuits import GROUND, SIGNAL, SUPPLY, Pulse, PulsedProblem
 
 VDD, VBB = 5.0, -2.5
@@ -356,12 +356,6 @@ class NandGate(DigitalCircuit):
     node 10 to 5, that of :math:`V_2` (j = 11) from ground to node 10. Nodes 5 and 10 have a capacitor to
     ground. Both signals are trains of trapezoidal pulses with corners at multiples of 5 ns. All nodes keep
     the order of the Test Set.
-
-    References
-    ----------
-    F. Mazzia, C. Magherini: Test Set for IVP Solvers, release 2.4, 2008, NAND gate. H. Shichman, D. A.
-    Hodges: Modeling and simulation of insulated-gate field-effect transistor switching circuits, IEEE J.
-    Solid-State Circuits 3 (1968) 285.
     """
 
     title = "NAND gate of three transistors"
@@ -370,7 +364,10 @@ class NandGate(DigitalCircuit):
     units = ("V",) * 14
     equation_names = tuple(f"current into node {k}" for k in range(1, 15))
     size = (14, 0)
-    reference = "Test Set for IVP Solvers 2.4, NAND gate"
+    reference = (
+        f"{TEST_SET}, NAND gate. H. Shichman, D. A. Hodges: Modeling and simulation of insulated-gate "
+        "field-effect transistor switching circuits, IEEE J. Solid-State Circuits 3 (1968) 285"
+    )
     interval = (0.0, 80.0)
     dt = 0.1
     time_unit: ClassVar[str] = "ns"
@@ -455,17 +452,15 @@ class TwoBitAdder(DigitalCircuit):
     each such group add up to zero, which is a hidden constraint of :math:`Q' = f`, and the potentials of
     these nodes are of index 2. The Test Set states index 1, which is that of
     :math:`(g(U))' = f` without the unknowns Q.
-
-    References
-    ----------
-    F. Mazzia, C. Magherini: Test Set for IVP Solvers, release 2.4, 2008, two bit adding unit. M. Guenther, U.
-    Feldmann: CAD-based electric-circuit modeling in industry, part I, Surveys Math. Indust. 8 (1999) 97.
     """
 
     title = "adder of two-bit numbers, ten gates of MOS transistors"
     index = 2
     parameters = {"misprint": Parameter(False, "none", _MISPRINT, fixed=True)}
-    reference = "Test Set for IVP Solvers 2.4, two bit adding unit"
+    reference = (
+        f"{TEST_SET}, two bit adding unit. M. Guenther, U. Feldmann: CAD-based electric-circuit modeling in "
+        "industry, part I, Surveys Math. Indust. 8 (1999) 97"
+    )
     interval = (0.0, 320.0)
     dt = 0.1
     time_unit: ClassVar[str] = "1"

@@ -112,12 +112,6 @@ class TransmissionLine(SolvedProblem):
 
     The eigenvalues of the linear part lie between -8 / (RC) and 0 for every N, as more sections are a longer
     line. For a finer grid on the same line divide R, C and I_s by the factor of ``sections``.
-
-    References
-    ----------
-    Made for this package. C.-W. Ho, A. E. Ruehli, P. A. Brennan, The modified nodal approach to network
-    analysis, IEEE Trans. Circuits Syst. 22 (1975) 504, for the balances; the diode's values are those of a
-    small-signal silicon diode.
     """
 
     title = "RC line with diodes, any number of sections"
@@ -133,7 +127,11 @@ class TransmissionLine(SolvedProblem):
         **finite("1", 'Number of wave lengths on the line with feed "wave"', waves=1.0),
         "feed": Parameter("wave", "none", '"wave" or "end", as above'),
     }
-    reference = "nodal analysis; manufactured wave"
+    reference = (
+        "Made for this package. C.-W. Ho, A. E. Ruehli, P. A. Brennan, The modified nodal approach to "
+        "network analysis, IEEE Trans. Circuits Syst. 22 (1975) 504, for the balances; the diode's values "
+        "are those of a small-signal silicon diode"
+    )
     interval = (0.0, 2.0)
     dt = 0.1
     residual_kernel = line_residual
@@ -378,12 +376,6 @@ class NavierStokes(SolvedProblem):
     differential equation for y: all U_m satisfy D U_m = 0, so z at a node follows from y there as in the
     exact equations. Methods with a node at the end of the step then have the order of y in z too. With
     wells != 0, g depends on time and z has the order of the theory for index 2.
-
-    References
-    ----------
-    F. H. Harlow, J. E. Welch, Numerical calculation of time-dependent viscous incompressible flow of fluid
-    with free surface, Phys. Fluids 8 (1965) 2182. E. Hairer, C. Lubich, M. Roche, The Numerical Solution of
-    Differential-Algebraic Systems by Runge-Kutta Methods, LNM 1409, Springer (1989), sec. 1, for the index.
     """
 
     title = "incompressible flow in a closed square, any number of cells"
@@ -394,7 +386,12 @@ class NavierStokes(SolvedProblem):
         **finite("1", "Factor of the convective term, 0 for Stokes flow", inertia=1.0),
         **finite("m/s", "Largest velocity that sources and sinks drive, 0 for none", wells=0.5),
     }
-    reference = "Harlow, Welch (1965); manufactured force and sources"
+    reference = (
+        "F. H. Harlow, J. E. Welch, Numerical calculation of time-dependent viscous incompressible flow of "
+        "fluid with free surface, Phys. Fluids 8 (1965) 2182. E. Hairer, C. Lubich, M. Roche, The Numerical "
+        "Solution of Differential-Algebraic Systems by Runge-Kutta Methods, LNM 1409, Springer (1989), sec. "
+        "1, for the index"
+    )
     interval = (0.0, 1.0)
     dt = 0.05
     residual_kernel = flow_residual

@@ -15,6 +15,11 @@ from dae_sdc.errors import InputError, ReferenceRangeError
 from dae_sdc.problems._library import SolvedProblem, Values, finite
 from dae_sdc.sharing import tell
 
+ASCHER_PETZOLD = (
+    "U. M. Ascher, L. R. Petzold: Computer Methods for Ordinary Differential Equations and "
+    "Differential-Algebraic Equations, SIAM 1998"
+)
+
 
 def simple_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
     a, e, s = p[0], math.exp(t), 2.0 - t
@@ -38,11 +43,6 @@ class SimpleDAE(SolvedProblem):
     and vanishes for :math:`u_1 = u_2 = e^t`, :math:`z = -e^t/(2-t)` and all :math:`\alpha`. The
     derivative of the constraint contains z with the factor :math:`4 - t^2`: the index is 2 for -2 < t < 2,
     and the equations are singular at both ends.
-
-    References
-    ----------
-    U. M. Ascher, L. R. Petzold: Computer Methods for Ordinary Differential Equations and
-    Differential-Algebraic Equations, SIAM 1998, page 267.
     """
 
     title = "linear index-2 test equation"
@@ -53,7 +53,7 @@ class SimpleDAE(SolvedProblem):
     parameters = {
         **finite("1", "Strength of the coupling to z; the larger, the harder to treat explicitly", alpha=10.0)
     }
-    reference = "Ascher, Petzold 1998, page 267"
+    reference = f"{ASCHER_PETZOLD}, page 267"
     interval = (0.0, 1.0)
     dt = 0.05
     residual_kernel = simple_residual
@@ -132,11 +132,6 @@ class ProblematicF(SolvedProblem):
     -----
     DAEWarning
         For ``eta`` below -1/2.
-
-    References
-    ----------
-    U. M. Ascher, L. R. Petzold: Computer Methods for Ordinary Differential Equations and
-    Differential-Algebraic Equations, SIAM 1998, page 264.
     """
 
     title = "fully implicit linear index-2 equation that resists discretisation"
@@ -149,7 +144,7 @@ class ProblematicF(SolvedProblem):
             "1", "Weight of t z in both equations; from -1/2 on backward Euler is stable; not -1", eta=1.0
         )
     }
-    reference = "Ascher, Petzold 1998, page 264"
+    reference = f"{ASCHER_PETZOLD}, page 264"
     interval = (0.0, 1.0)
     dt = 0.05
     residual_kernel = problematic_residual
@@ -199,11 +194,6 @@ class DiscontinuousTestDAE(SolvedProblem):
         Time t* of the event.
     switched : bool
         Whether the current step runs on the branch after the event.
-
-    References
-    ----------
-    L. Lopez, S. Maset: Numerical event location techniques in discontinuous differential algebraic equations,
-    Appl. Numer. Math. 178 (2022), 98-122.
     """
 
     title = "index-1 equation with a state-dependent switch"
@@ -211,7 +201,10 @@ class DiscontinuousTestDAE(SolvedProblem):
     names = ("y", "z")
     equation_names = ("rate of y", "constraint")
     size = (1, 1)
-    reference = "Lopez, Maset, Appl. Numer. Math. 178 (2022) 98"
+    reference = (
+        "L. Lopez, S. Maset: Numerical event location techniques in discontinuous differential algebraic "
+        "equations, Appl. Numer. Math. 178 (2022), 98-122"
+    )
     interval = (1.0, 5.0)
     dt = 0.05
     switch_names = ("y = 50",)
@@ -267,11 +260,6 @@ class HessenbergIndex1(SolvedProblem):
 
     The exact solution is y_1 = cos t, y_2 = sin t, z = exp(-t). The constraint has the derivative 1 + z^2
     in z.
-
-    References
-    ----------
-    Made for this package; U. M. Ascher, L. R. Petzold, Computer Methods for Ordinary Differential Equations
-    and Differential-Algebraic Equations, SIAM (1998), sec. 9.1.1 for the form.
     """
 
     title = "nonlinear Hessenberg DAE with a manufactured solution"
@@ -279,7 +267,10 @@ class HessenbergIndex1(SolvedProblem):
     names = ("y1", "y2", "z")
     equation_names = ("equation of y1", "equation of y2", "constraint")
     size = (2, 1)
-    reference = "manufactured solution"
+    reference = (
+        "Made for this package; U. M. Ascher, L. R. Petzold, Computer Methods for Ordinary Differential "
+        "Equations and Differential-Algebraic Equations, SIAM (1998), sec. 9.1.1 for the form"
+    )
     interval = (0.0, 1.0)
     dt = 0.1
     residual_kernel = index_1_residual
@@ -307,11 +298,6 @@ class HessenbergIndex2(SolvedProblem):
     The exact solution is y_1 = exp(t), y_2 = exp(-2t), z = exp(2t). The hidden constraint
     2 y_2 z^2 - 3 z + y_1^2 = 0 has a second root, z = exp(2t) / 2, to which Newton iterations with too long
     a step or a poor initial guess may converge.
-
-    References
-    ----------
-    L. Jay, Convergence of a class of Runge-Kutta methods for differential-algebraic systems of index 2,
-    BIT 33 (1993) 137, sec. 6.
     """
 
     title = "nonlinear Hessenberg DAE of index 2"
@@ -319,7 +305,10 @@ class HessenbergIndex2(SolvedProblem):
     names = ("y1", "y2", "z")
     equation_names = ("equation of y1", "equation of y2", "constraint")
     size = (2, 1)
-    reference = "Jay (1993)"
+    reference = (
+        "L. Jay, Convergence of a class of Runge-Kutta methods for differential-algebraic systems of index "
+        "2, BIT 33 (1993) 137, sec. 6"
+    )
     interval = (0.0, 1.0)
     dt = 0.1
     residual_kernel = index_2_residual
@@ -350,11 +339,6 @@ class HessenbergIndex3(SolvedProblem):
         0 &= y_1 y_2^2 - 1.
 
     The exact solution is y_1 = v_1 = exp(2t), y_2 = v_2 = exp(-t), w = exp(t).
-
-    References
-    ----------
-    L. Jay, Convergence of Runge-Kutta methods for differential-algebraic systems of index 3,
-    Appl. Numer. Math. 17 (1995) 97, sec. 6.
     """
 
     title = "nonlinear Hessenberg DAE of index 3"
@@ -364,7 +348,10 @@ class HessenbergIndex3(SolvedProblem):
     equation_names = ("equation of y1", "equation of y2", "equation of v1", "equation of v2", "constraint")
     size = (4, 1)
     group_sizes = {"position": 2, "velocity": 2, "multiplier": 1}
-    reference = "Jay (1995)"
+    reference = (
+        "L. Jay, Convergence of Runge-Kutta methods for differential-algebraic systems of index 3, Appl. "
+        "Numer. Math. 17 (1995) 97, sec. 6"
+    )
     interval = (0.0, 1.0)
     dt = 0.1
     residual_kernel = index_3_residual

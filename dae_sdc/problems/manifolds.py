@@ -13,6 +13,11 @@ from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.problems._library import SolvedProblem, StoredEnds, Values, finite, formulation, positive
 from dae_sdc.problems.constrained import unit_mass_of_two
 
+RHEINBOLDT = (
+    "W. C. Rheinboldt: Solving algebraically explicit DAEs with the MANPAK-manifold-algorithms, Computers & "
+    "Mathematics with Applications 33 (1997), pages 31-43"
+)
+
 
 def eight_F(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
     out[0] = u[0] * u[0] + u[1] * u[1] - 1.0
@@ -30,11 +35,6 @@ class FigureEight(SolvedProblem, ImplicitDAE):
     among the unknowns, the derivative of the equations in p and w has the determinant :math:`-2 p`: it is
     singular at :math:`t = \pi/2 + k \pi`, where u is 1 or -1. The curve (u, p, w) is smooth there, but it
     meets the constant solutions u = 1 and u = -1.
-
-    References
-    ----------
-    W. C. Rheinboldt: Solving algebraically explicit DAEs with the MANPAK-manifold-algorithms, Computers &
-    Mathematics with Applications 33 (1997), pages 31-43.
     """
 
     title = "implicit equation of a figure of eight with singular points"
@@ -42,7 +42,7 @@ class FigureEight(SolvedProblem, ImplicitDAE):
     names = ("u", "p", "w")
     constraint_names = ("circle of u and u'", "product of u and u'")
     size = (1, 1)
-    reference = "Rheinboldt, Comput. Math. Appl. 33 (1997) 31-43"
+    reference = RHEINBOLDT
     interval = (0.0, 6.0)
     dt = 0.05
     time_unit = "1"
@@ -93,11 +93,6 @@ class Catalyst(StoredEnds, QuasiFirstOrderProblem):
     :math:`p_e = 0.2`, :math:`c_1 = p_e j_k`, :math:`c_2 = d_c/j_d` and :math:`c_3 = \gamma d_c`. The start
     is :math:`u_1 = u_2 = 1`, :math:`u_3 = 1.486788276286347`, :math:`u_4 = 0`, with :math:`u_5` and
     :math:`u_6` from the constraints. A change of :math:`u_3(0)` changes :math:`u_4(1)` by 614 times as much.
-
-    References
-    ----------
-    W. C. Rheinboldt: Solving algebraically explicit DAEs with the MANPAK-manifold-algorithms, Computers &
-    Mathematics with Applications 33 (1997), pages 31-43.
     """
 
     title = "catalytic converter"
@@ -105,7 +100,7 @@ class Catalyst(StoredEnds, QuasiFirstOrderProblem):
     names = ("u1", "u2", "u3", "u4", "u5", "u6")
     constraint_names = ("heat on the surface", "matter on the surface")
     size = (6, 2)
-    reference = "Rheinboldt, Comput. Math. Appl. 33 (1997) 31-43"
+    reference = RHEINBOLDT
     interval = (0.0, 1.0)
     dt = 0.01
     time_unit = "1"
@@ -153,11 +148,6 @@ class Skate(SolvedProblem, NonholonomicProblem):
         u_1 = \tfrac12 \sin\alpha\, \sin^2 t, \qquad
         u_2 = \tfrac12 \sin\alpha\, \big(t - \tfrac12 \sin 2t\big), \qquad
         \lambda = -2 \sin\alpha\, \sin t .
-
-    References
-    ----------
-    Ju. I. Neimark, N. A. Fufaev: Dynamics of Nonholonomic Systems, American Mathematical Society 1972, page
-    108.
     """
 
     title = "skate on an inclined plane"
@@ -166,7 +156,10 @@ class Skate(SolvedProblem, NonholonomicProblem):
     constraint_names = ("no slip sideways",)
     size = (2, 1)
     parameters = {**finite("rad", "Inclination of the plane", alpha=0.8), **formulation("index-2", "index-1")}
-    reference = "Neimark, Fufaev: Dynamics of Nonholonomic Systems (1972), page 108"
+    reference = (
+        "Ju. I. Neimark, N. A. Fufaev: Dynamics of Nonholonomic Systems, American Mathematical Society 1972, "
+        "page 108"
+    )
     interval = (0.0, 10.0)
     dt = 0.05
     time_unit = "1"
@@ -239,10 +232,6 @@ class RollingDisk(SolvedProblem, NonholonomicProblem):
         x = \frac{R \Omega}{\omega} \sin \omega t, \qquad
         y = \frac{R \Omega}{\omega} (1 - \cos \omega t), \qquad
         \lambda = m R \Omega \omega\, (\sin \omega t,\; -\cos \omega t) .
-
-    References
-    ----------
-    A. M. Bloch: Nonholonomic Mechanics and Control, Springer 2003, section 1.4.
     """
 
     title = "upright disk that rolls without slipping"
@@ -259,7 +248,7 @@ class RollingDisk(SolvedProblem, NonholonomicProblem):
         ),
         **formulation("index-2", "index-1"),
     }
-    reference = "Bloch: Nonholonomic Mechanics and Control (2003), section 1.4"
+    reference = "A. M. Bloch: Nonholonomic Mechanics and Control, Springer 2003, section 1.4"
     interval = (0.0, 10.0)
     dt = 0.05
     A_kernel = disk_A

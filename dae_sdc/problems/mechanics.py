@@ -11,7 +11,16 @@ from scipy.special import ellipj, ellipk
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import ReferenceRangeError
-from dae_sdc.problems._library import TIMES_OF_START, SolvedProblem, TestSetProblem, Values, finite, positive
+from dae_sdc.problems._library import (
+    HAIRER_LUBICH_ROCHE,
+    TEST_SET,
+    TIMES_OF_START,
+    SolvedProblem,
+    TestSetProblem,
+    Values,
+    finite,
+    positive,
+)
 from dae_sdc.problems._models import also_model
 
 _PERIOD = 4.0 * float(ellipk(0.5))  # Period of sn and cn for the parameter 1/2.
@@ -50,12 +59,6 @@ class Pendulum2D(SolvedProblem):
     .. math::
         x = -l\,\mathrm{cn}/\mathrm{dn}^2, \quad y = -\tfrac12 l s^2, \quad
         u = -\omega s y, \quad v = \omega s x, \quad \lambda = \tfrac32 m \omega^2 s^2 .
-
-    References
-    ----------
-    E. Hairer, C. Lubich, M. Roche: The Numerical Solution of Differential-Algebraic Systems by Runge-Kutta
-    Methods, Lecture Notes in Mathematics 1409, Springer 1989, page 8. The solution in elliptic functions:
-    D. F. Lawden: Elliptic Functions and Applications, Springer 1989, chapter 5.
     """
 
     title = "pendulum in Cartesian coordinates"
@@ -71,7 +74,10 @@ class Pendulum2D(SolvedProblem):
         **positive("m", "Length of the rod", l=1.0),
         **positive("m/s^2", "Acceleration of gravity", g=9.8),
     }
-    reference = "Hairer, Lubich, Roche, LNM 1409 (1989), page 8"
+    reference = (
+        f"{HAIRER_LUBICH_ROCHE}, page 8. The solution in elliptic functions: D. F. Lawden: Elliptic "
+        "Functions and Applications, Springer 1989, chapter 5"
+    )
     interval = (0.0, 2.0)
     dt = 0.02
     residual_kernel = pendulum_residual
@@ -134,11 +140,6 @@ class ElasticPendulum(SolvedProblem):
     (0.5, -1). It swings with a frequency near 1 and bounces along the spring with a frequency near
     :math:`\sqrt k`: a stiff spring has a fast undamped oscillation, which many methods damp or amplify.
     The energy :math:`\tfrac12 (y_3^2 + y_4^2) + \tfrac12 k (r - 1)^2 + y_2` is constant.
-
-    References
-    ----------
-    P. Lynch: Resonant motions of the three-dimensional elastic pendulum, International Journal of Non-Linear
-    Mechanics 37 (2002), pages 345-367. The end values were computed for this package with 45 digits.
     """
 
     title = "elastic pendulum"
@@ -148,7 +149,11 @@ class ElasticPendulum(SolvedProblem):
     size = (4, 0)
     group_sizes = {"position": 2, "velocity": 2}
     parameters = {**positive("1", "Spring constant in units of weight by length at rest", k=1.0)}
-    reference = "Lynch, Int. J. Non-Linear Mech. 37 (2002) 345-367"
+    reference = (
+        "P. Lynch: Resonant motions of the three-dimensional elastic pendulum, International Journal of "
+        "Non-Linear Mechanics 37 (2002), pages 345-367. The end values were computed for this package with "
+        "45 digits"
+    )
     interval = (0.0, _T_END)
     dt = 0.01
     time_unit = "1"
@@ -273,12 +278,6 @@ class Fekete(TestSetProblem):
 
     The state is (p, q, lambda, mu), with the three coordinates of each point together in p and q. The
     points start at rest on four circles of latitude and are in equilibrium long before t = 1000.
-
-    References
-    ----------
-    F. Mazzia, C. Magherini: Test Set for Initial Value Problem Solvers, release 2.4, University of Bari 2008,
-    Fekete problem. Points: M. Shub, S. Smale: Complexity of Bezout's theorem III, J. Complexity 9 (1993),
-    4-14. Form: C. W. Gear, B. Leimkuhler, G. K. Gupta, J. Comput. Appl. Math. 12/13 (1985), 77-90.
     """
 
     title = "Fekete points on a sphere, with stabilised constraints"
@@ -297,7 +296,11 @@ class Fekete(TestSetProblem):
     size = (6 * _POINTS, 2 * _POINTS)
     group_sizes = {"position": 3 * _POINTS, "velocity": 3 * _POINTS, "lambda": _POINTS, "mu": _POINTS}
     parameters = {**finite("1", "Friction", alpha=0.5)}
-    reference = "Mazzia, Magherini, Test Set for IVP Solvers 2.4 (2008), Fekete problem"
+    reference = (
+        f"{TEST_SET}, Fekete problem. Points: M. Shub, S. Smale: Complexity of Bezout's theorem III, J. "
+        "Complexity 9 (1993), 4-14. Form: C. W. Gear, B. Leimkuhler, G. K. Gupta, J. Comput. Appl. Math. "
+        "12/13 (1985), 77-90"
+    )
     interval = (0.0, 1000.0)
     dt = 0.5
     time_unit = "1"

@@ -12,7 +12,7 @@ from dae_sdc.dae.kernels import inlined
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
-from dae_sdc.problems._library import Parameter, TestSetProblem, finite, positive
+from dae_sdc.problems._library import HAIRER_WANNER, TEST_SET, Parameter, TestSetProblem, finite, positive
 from dae_sdc.problems._models import also_model
 
 
@@ -48,10 +48,6 @@ class PendulumCash(TestSetProblem):
 
     The pendulum starts at (1, 0) with the velocity (0, 1), so :math:`\lambda = 1`. The energy
     :math:`\tfrac12 (u^2 + v^2) + y` stays 1/2.
-
-    References
-    ----------
-    J. R. Cash: Test problems of the code MEBDFDAE, Imperial College London, 2000.
     """
 
     title = "pendulum of unit length in formulations of index 3, 2 and 1"
@@ -61,7 +57,7 @@ class PendulumCash(TestSetProblem):
     size = (4, 1)
     group_sizes = {"position": 2, "velocity": 2, "multiplier": 1}
     parameters = {"formulation": Parameter(3, "1", "Index of the formulation", None, "{3, 2, 1}", fixed=True)}
-    reference = "Cash: Test problems of the code MEBDFDAE, Imperial College London, 2000"
+    reference = "J. R. Cash: Test problems of the code MEBDFDAE, Imperial College London, 2000"
     interval = (0.0, 1.0)
     dt = 0.01
     time_unit = "1"
@@ -118,12 +114,6 @@ class CarAxis(TestSetProblem):
         f_4 &= (L_0/L_r - 1) (y_r - y_b) - 2 \lambda_2 (y_l - y_r) - k g, \\
         0 &= x_l x_b + y_l y_b, \\
         0 &= (x_l - x_r)^2 + (y_l - y_r)^2 - L^2 .
-
-    References
-    ----------
-    S. Schneider: Intégration de systèmes d'équations différentielles raides et différentielles-algébriques
-    par des méthodes de collocations et méthodes générales linéaires, PhD thesis, University of Geneva 1994.
-    F. Mazzia, C. Magherini: Test Set for IVP Solvers, release 2.4, 2008, car axis problem.
     """
 
     title = "axis of a car on a bumpy road"
@@ -147,7 +137,11 @@ class CarAxis(TestSetProblem):
         **finite("1", "Angular frequency at which the bumps are met", w=10.0),
         **finite("1", "Acceleration of gravity", g=1.0),
     }
-    reference = "Mazzia, Magherini: Test Set for IVP Solvers, release 2.4, car axis problem"
+    reference = (
+        "S. Schneider: Intégration de systèmes d'équations différentielles raides et "
+        "différentielles-algébriques par des méthodes de collocations et méthodes générales linéaires, PhD "
+        f"thesis, University of Geneva 1994. {TEST_SET}, car axis problem"
+    )
     interval = (0.0, 3.0)
     dt = 0.005
     time_unit = "1"
@@ -316,11 +310,6 @@ class Andrews(TestSetProblem):
     where :math:`x = rr \cos\beta - d \cos(\beta+\Theta)`, :math:`y = rr \sin\beta - d \sin(\beta+\Theta)` is
     the joint common to the loops. The motor turns :math:`\beta` with a constant moment, a spring pulls at
     :math:`\gamma`; M, f and all numbers are those of the test set. The mechanism starts at rest.
-
-    References
-    ----------
-    E. Hairer, G. Wanner: Solving Ordinary Differential Equations II, 2nd edition, Springer 1996, section
-    VII.7. F. Mazzia, C. Magherini: Test Set for IVP Solvers, release 2.4, 2008, Andrews' squeezing mechanism.
     """
 
     title = "squeezing mechanism of Andrews"
@@ -336,7 +325,7 @@ class Andrews(TestSetProblem):
     )
     size = (14, 13)
     group_sizes = {"position": 7, "velocity": 7, "acceleration": 7, "multiplier": 6}
-    reference = "Mazzia, Magherini: Test Set for IVP Solvers, release 2.4, Andrews' squeezing mechanism"
+    reference = f"{HAIRER_WANNER}, section VII.7. {TEST_SET}, Andrews' squeezing mechanism"
     interval = (0.0, 0.03)
     dt = 1e-4
     record = "andrews"
@@ -439,12 +428,6 @@ class SliderCrank(TestSetProblem):
     The initial value is the smooth one of the test set. Its velocities are projected onto the last equation
     in the norm of M, which changes them by 1e-8, and its accelerations and multipliers are computed from the
     equations.
-
-    References
-    ----------
-    B. Simeon: Modelling a flexible slider crank mechanism by a mixed system of DAEs and PDEs, Mathematical
-    Modelling of Systems 2 (1996), pages 1-18. F. Mazzia, C. Magherini: Test Set for IVP Solvers, release 2.4,
-    2008, slider crank.
     """
 
     title = "slider crank with an elastic connecting rod"
@@ -465,7 +448,10 @@ class SliderCrank(TestSetProblem):
     )
     size = (14, 10)
     group_sizes = {"position": 7, "velocity": 7, "acceleration": 7, "multiplier": 3}
-    reference = "Mazzia, Magherini: Test Set for IVP Solvers, release 2.4, slider crank"
+    reference = (
+        "B. Simeon: Modelling a flexible slider crank mechanism by a mixed system of DAEs and PDEs, "
+        f"Mathematical Modelling of Systems 2 (1996), pages 1-18. {TEST_SET}, slider crank"
+    )
     interval = (0.0, 0.1)
     dt = 2e-5
     record = "slidercrank"

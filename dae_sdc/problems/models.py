@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dae_sdc.problems._library import load_record
+from dae_sdc.problems._library import TEST_SET, load_record
 from dae_sdc.problems._models import constraint_forces, library_model, start_at, total
 from dae_sdc.problems.mechanisms import POSITIONS
 
@@ -62,9 +62,10 @@ def diode_ladder(model: Model, count: int = 10) -> None:
 
 
 _NAMES = ("H", "xi", "lambda", "V", "gamma", "A", "beta")
-_UNITS_OF_FLIGHT = ("ft", "rad", "rad", "ft/s", "rad", "rad", "rad")
+_UNITS_OF_SOURCE = ("ft", "rad", "rad", "ft/s", "rad", "rad", "rad")
 _SOURCE = (
-    "Brenan, Campbell, Petzold, Numerical Solution of Initial-Value Problems in DAEs (1996), section 6.2"
+    "K. E. Brenan, S. L. Campbell, L. R. Petzold: Numerical Solution of Initial-Value Problems in "
+    "Differential-Algebraic Equations, SIAM 1996, section 6.2"
 )
 
 
@@ -110,14 +111,8 @@ def _flight(model: Model, state: tuple[Any, ...], lift: Any, drag: Any, area_by_
     reference=_SOURCE,
 )
 def shuttle_initial(model: Model) -> None:
-    """Reentry of the space shuttle, initial stage: the drag is a cubic polynomial of the speed, index 3.
-
-    References
-    ----------
-    K. E. Brenan, S. L. Campbell, L. R. Petzold: Numerical Solution of Initial-Value Problems in
-    Differential-Algebraic Equations, SIAM 1996, section 6.2.
-    """
-    state = model.variables(_NAMES, unit=_UNITS_OF_FLIGHT)
+    """Reentry of the space shuttle, initial stage: the drag is a cubic polynomial of the speed, index 3."""
+    state = model.variables(_NAMES, unit=_UNITS_OF_SOURCE)
     area = model.parameter("S", 2690.0, unit="ft^2")
     mass = model.parameter("m", 5964.496499824, unit="slug")
     # Coefficients of lift and drag at an angle of attack of 40 degrees.
@@ -138,16 +133,10 @@ def shuttle_initial(model: Model) -> None:
     "shuttle-final", "reentry of the space shuttle, final stage", interval=(0.0, 300.0), reference=_SOURCE
 )
 def shuttle_final(model: Model) -> None:
-    """Reentry of the space shuttle, final stage: path angle and azimuth are prescribed, index 2.
-
-    References
-    ----------
-    K. E. Brenan, S. L. Campbell, L. R. Petzold: Numerical Solution of Initial-Value Problems in
-    Differential-Algebraic Equations, SIAM 1996, section 6.2.
-    """
+    """Reentry of the space shuttle, final stage: path angle and azimuth are prescribed, index 2."""
     from sympy import pi
 
-    *state, attack = model.variables([*_NAMES, "alpha"], unit=[*_UNITS_OF_FLIGHT, "rad"])
+    *state, attack = model.variables([*_NAMES, "alpha"], unit=[*_UNITS_OF_SOURCE, "rad"])
     lift = attack * 180 / pi / 100
     _flight(model, tuple(state), lift, lift**2 / 10 + 0.04, 1 / model.parameter("m/S", 2.890532728))
     part = (model.t / 300) ** 2
@@ -158,14 +147,14 @@ def shuttle_final(model: Model) -> None:
     start_at(model, [*_NAMES, "alpha"], [*start, -0.911229054603211e-3, 0.4665038317151279e-1])
 
 
-@library_model("index-6", "linear system of index 6", interval=(0.0, 10.0))
+@library_model(
+    "index-6",
+    "linear system of index 6",
+    interval=(0.0, 10.0),
+    reference="example 'Index 6' of the package Indigo (D. Stocco, E. Bertolazzi, University of Trento)",
+)
 def index_six(model: Model) -> None:
-    """Linear system of index 6: each equation contains the derivative of the unknown of the next one.
-
-    References
-    ----------
-    Example "Index 6" of the package Indigo (D. Stocco, E. Bertolazzi, University of Trento).
-    """
+    """Linear system of index 6: each equation contains the derivative of the unknown of the next one."""
     from sympy import cos, sin
 
     # The solution is 2 sin t, cos t, -sin t - cos t, sin t - 2 cos t, 2 sin t, cos t.
@@ -179,16 +168,13 @@ def index_six(model: Model) -> None:
     "reissig",
     "system of index 1 with a high structural index",
     interval=(0.0, 10.0),
-    reference="Reissig, Martinson, Barton, SIAM J. Sci. Comput. 21 (2000)",
+    reference=(
+        "G. Reissig, W. S. Martinson, P. I. Barton: Differential-algebraic equations of index 1 may have an "
+        "arbitrarily high structural index, SIAM J. Sci. Comput. 21 (2000)"
+    ),
 )
 def reissig(model: Model, stages: int = 2) -> None:
-    """Linear systems of index 1 with the structural index stages + 1.
-
-    References
-    ----------
-    G. Reissig, W. S. Martinson, P. I. Barton: Differential-algebraic equations of index 1 may have an
-    arbitrarily high structural index, SIAM J. Sci. Comput. 21 (2000).
-    """
+    """Linear systems of index 1 with the structural index stages + 1."""
     from sympy import cos
 
     model.name = f"reissig-{2 * stages + 1}"
@@ -208,17 +194,15 @@ def reissig(model: Model, stages: int = 2) -> None:
     "gear-petzold",
     "linear system of index 2 with a factor t",
     interval=(0.0, 1.0),
-    reference="Gear, Petzold, SIAM J. Numer. Anal. 21 (1984)",
+    reference=(
+        "C. W. Gear, L. R. Petzold: ODE methods for the solution of differential/algebraic systems, SIAM J. "
+        "Numer. Anal. 21 (1984)"
+    ),
 )
 def gear_petzold(model: Model) -> None:
     """Two equations whose matrix pencil is singular in time: index 2, no degree of freedom.
 
     The factors t hide from the signature matrix that a combination of the equations has no derivatives.
-
-    References
-    ----------
-    C. W. Gear, L. R. Petzold: ODE methods for the solution of differential/algebraic systems, SIAM J. Numer.
-    Anal. 21 (1984).
     """
     from sympy import cos, sin
 
@@ -260,16 +244,13 @@ def _elastic_rod(length: Any, width: Any, height: Any, density: Any, elasticity:
     "slider crank with an elastic connecting rod",
     interval=(0.0, 0.1),
     dt=2e-5,
-    reference="Mazzia, Magherini: Test Set for IVP Solvers, release 2.4, slider crank",
+    reference=(
+        "B. Simeon: Modelling a flexible slider crank mechanism by a mixed system of DAEs and PDEs, "
+        f"Mathematical Modelling of Systems 2 (1996). {TEST_SET}"
+    ),
 )
 def flexible_slider_crank(model: Model) -> None:
-    """Slider crank with an elastic connecting rod and a crank at constant angular velocity, index 3.
-
-    References
-    ----------
-    B. Simeon: Modelling a flexible slider crank mechanism by a mixed system of DAEs and PDEs, Mathematical
-    Modelling of Systems 2 (1996). F. Mazzia, C. Magherini: Test Set for IVP Solvers, release 2.4, 2008.
-    """
+    """Slider crank with an elastic connecting rod and a crank at constant angular velocity, index 3."""
     from sympy import Matrix, cos, sin
 
     p = model.variables(POSITIONS, unit=["rad", "rad", *["m"] * 5])
@@ -331,14 +312,14 @@ def flexible_slider_crank(model: Model) -> None:
     start_at(model, [f"lambda_{k}" for k in range(1, 4)], record.u0[21:])
 
 
-@library_model("slider-crank-4", "rigid slider crank in four unknowns", interval=(0.0, 1.0))
+@library_model(
+    "slider-crank-4",
+    "rigid slider crank in four unknowns",
+    interval=(0.0, 1.0),
+    reference="N. Mani: Symbolic-numeric analysis of DAEs, thesis, University of Western Ontario 2010",
+)
 def slider_crank_four(model: Model) -> None:
-    """Rigid slider crank with four unknowns, among them one multiplier: index 3.
-
-    References
-    ----------
-    N. Mani: Symbolic-numeric analysis of DAEs, thesis, University of Western Ontario 2010.
-    """
+    """Rigid slider crank with four unknowns, among them one multiplier: index 3."""
     from sympy import cos, sin
 
     place, crank, force, rod = model.variables("x crank force rod")
@@ -365,17 +346,15 @@ def slider_crank_four(model: Model) -> None:
     "robot-arm",
     "robot arm with a flexible joint that follows a path",
     interval=(0.0, 1.0),
-    reference="Campbell, Griepentrog, SIAM J. Sci. Comput. 16 (1995)",
+    reference=(
+        "S. L. Campbell, E. Griepentrog: Solvability of general differential algebraic equations, SIAM J. "
+        "Sci. Comput. 16 (1995)"
+    ),
 )
 def robot_arm(model: Model) -> None:
     """Two-link robot arm with a flexible joint and a prescribed path: index 5, structural index 3.
 
     The path is prescribed by the angles x1 = 1 - exp(t), x3 = exp(t) - t.
-
-    References
-    ----------
-    S. L. Campbell, E. Griepentrog: Solvability of general differential algebraic equations, SIAM J. Sci.
-    Comput. 16 (1995).
     """
     from sympy import cos, exp, sin
 
@@ -404,7 +383,7 @@ def robot_arm(model: Model) -> None:
     "{count} charges on a sphere",
     interval=(0.0, 1000.0),
     dt=0.5,
-    reference="Mazzia, Magherini: Test Set for IVP Solvers, release 2.4, Fekete problem",
+    reference=f"{TEST_SET}, Fekete problem",
     least=2,
 )
 def charges_on_sphere(model: Model, count: int = 4) -> None:
@@ -412,10 +391,6 @@ def charges_on_sphere(model: Model, count: int = 4) -> None:
 
     For 20 charges these are equations and start of the Fekete problem without its stabilisation;
     :class:`~dae_sdc.problems.mechanics.Fekete` is the stabilised form of index 2.
-
-    References
-    ----------
-    F. Mazzia, C. Magherini: Test Set for IVP Solvers, release 2.4, 2008, Fekete problem.
     """
     alpha = model.parameter("alpha", 0.5)
     points = [model.variables([f"p{i}{axis}" for axis in "xyz"]) for i in range(1, count + 1)]
@@ -524,15 +499,10 @@ _UNITS_OF_PENDULUM = ("m", "m", "1/s^2")  # Units of x, y and of the tension by 
     "pendula",
     "{count} pendula, the tension of each setting the length of the next",
     interval=(0.0, 10.0),
-    reference="Nedialkov, Pryce, DAETS user guide",
+    reference='N. S. Nedialkov, J. D. Pryce: DAETS user guide, 2009: "chained pendula"',
 )
 def pendula(model: Model, count: int = 2) -> None:
-    """Row of pendula in which the tension of each changes the length of the next: index 2 count + 1.
-
-    References
-    ----------
-    N. S. Nedialkov, J. D. Pryce: DAETS user guide, 2009: "chained pendula".
-    """
+    """Row of pendula in which the tension of each changes the length of the next: index 2 count + 1."""
     g = model.parameter("g", 9.8, unit="m/s^2")
     coupling = model.parameter("c", 0.1, unit="m s^2")
     # Near the equilibrium, so that no length comes close to zero, where a pendulum is singular.

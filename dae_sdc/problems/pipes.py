@@ -14,6 +14,7 @@ from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.dae.values import unguarded
 from dae_sdc.errors import InputError, require_count
 from dae_sdc.problems._library import (
+    TEST_SET,
     Parameter,
     SolvedProblem,
     TestSetProblem,
@@ -115,11 +116,6 @@ class WaterTube(TestSetProblem):
     ----------
     turbulent : tuple of bool
         Whether the flow in each pipe is turbulent in the current step.
-
-    References
-    ----------
-    F. Mazzia, C. Magherini: Test Set for Initial Value Problem Solvers, release 2.4, University of Bari 2008,
-    water tube system. Colebrook's law: H. Schlichting: Boundary-Layer Theory, McGraw-Hill 1979, chapter 20.
     """
 
     title = "water in a network of pipes, laminar and turbulent"
@@ -139,7 +135,10 @@ class WaterTube(TestSetProblem):
         *(f"balance of node {node}" for node in NODES[2:]),
     )
     size = (20, 29)
-    reference = "Mazzia, Magherini, Test Set for IVP Solvers 2.4 (2008), water tube system"
+    reference = (
+        f"{TEST_SET}, water tube system. Colebrook's law: H. Schlichting: Boundary-Layer Theory, McGraw-Hill "
+        "1979, chapter 20"
+    )
     interval = (0.0, 61200.0)
     dt = 30.0
     switch_names = tuple(f"kind of flow in pipe {i}-{j}" for i, j in PIPES)
@@ -303,13 +302,6 @@ class PipeNetwork(SolvedProblem):
     With ``sources="day"`` there are no pumps, and every node without a tank needs
     :math:`e_n = \mathrm{demand}\, \sin^4(\omega t / 2)`, nothing at midnight. The water is at rest then, all
     derivatives are zero, and there is no closed form for later times.
-
-    References
-    ----------
-    Made for this package. E. Todini, S. Pilati: A gradient algorithm for the analysis of pipe networks, in:
-    B. Coulbeck, C.-H. Orr, Computer Applications in Water Supply 1, Research Studies Press 1988, for the
-    steady equations. F. Mazzia, C. Magherini: Test Set for Initial Value Problem Solvers, release 2.4,
-    University of Bari 2008, water tube system, for those with inertia and tanks, see :class:`WaterTube`.
     """
 
     title = "water in the pipes of a town, any number of crossings"
@@ -335,7 +327,12 @@ class PipeNetwork(SolvedProblem):
         **positive("m", 'Wave length with sources "wave"', wave_length=5000.0),
         "sources": Parameter("wave", "none", '"wave" or "day", as above'),
     }
-    reference = "Darcy-Weisbach friction; manufactured pumps and demands"
+    reference = (
+        "Made for this package. E. Todini, S. Pilati: A gradient algorithm for the analysis of pipe "
+        "networks, in: B. Coulbeck, C.-H. Orr, Computer Applications in Water Supply 1, Research Studies "
+        f"Press 1988, for the steady equations. {TEST_SET}, water tube system, for those with inertia and "
+        "tanks, see :class:`WaterTube`"
+    )
     interval = (0.0, 86400.0)
     dt = 1800.0
     residual_kernel = pipes_residual

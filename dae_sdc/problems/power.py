@@ -88,12 +88,6 @@ class SynchronousMachineInfiniteBus(ReferencedProblem):
 
     The torque T(t) is ``T_m`` up to and including the time of the disturbance and ``T_m_after`` later. The
     flux linkages start at fixed values, and the currents follow from the flux equations.
-
-    References
-    ----------
-    P. Kundur, N. J. Balu, M. G. Lauby: Power System Stability and Control, McGraw-Hill 1994,
-    figure 3.18. P. C. Krause, O. Wasynczuk, S. D. Sudhoff: Analysis of Electric Machinery, IEEE Press 1995,
-    page 145.
     """
 
     title = "synchronous machine at an infinite bus with a step of the torque"
@@ -126,7 +120,11 @@ class SynchronousMachineInfiniteBus(ReferencedProblem):
         **finite("pu", "Mechanical torque after the disturbance", T_m_after=0.354),
         **finite("s", "Time of the disturbance", t_disturbance=0.05),
     }
-    reference = "Kundur, Balu, Lauby 1994, figure 3.18"
+    reference = (
+        "P. Kundur, N. J. Balu, M. G. Lauby: Power System Stability and Control, McGraw-Hill 1994, figure "
+        "3.18. P. C. Krause, O. Wasynczuk, S. D. Sudhoff: Analysis of Electric Machinery, IEEE Press 1995, "
+        "page 145"
+    )
     interval = (0.0, 1.0)
     dt = 0.01
     residual_kernel = machine_residual
@@ -378,13 +376,6 @@ class WSCC9BusSystem(ReferencedProblem):
         Whether valve 1 is held in the current step, and whether the whole step is after the outage.
     networks : tuple of ndarray
         Admittance matrices before and after the outage in pu, shape (9, 9).
-
-    References
-    ----------
-    P. W. Sauer, M. A. Pai: Power System Dynamics and Stability, Prentice Hall 1998, chapters 3 to 7.
-    I. Abdulrahman: MATLAB-Based Programs for Power System Dynamics Analysis, IEEE Open Access Journal of
-    Power and Energy 7 (2020), 59-69. Network: R. D. Zimmerman, C. E. Murillo-Sanchez, R. J. Thomas:
-    MATPOWER, IEEE Transactions on Power Systems 26 (2011), 12-19, case9.
     """
 
     title = "WSCC 9-bus power system with the outage of a branch"
@@ -407,7 +398,12 @@ class WSCC9BusSystem(ReferencedProblem):
         **finite("s", "Time of the outage; a step that ends at it still has the branch", t_fault=0.05),
         **finite("pu", "Largest position of valve 1", psv_max=1.0),
     }
-    reference = "Sauer, Pai 1998; MATPOWER case9; Abdulrahman 2020"
+    reference = (
+        "P. W. Sauer, M. A. Pai: Power System Dynamics and Stability, Prentice Hall 1998, chapters 3 to 7. "
+        "I. Abdulrahman: MATLAB-Based Programs for Power System Dynamics Analysis, IEEE Open Access Journal "
+        "of Power and Energy 7 (2020), 59-69. Network: R. D. Zimmerman, C. E. Murillo-Sanchez, R. J. Thomas: "
+        "MATPOWER, IEEE Transactions on Power Systems 26 (2011), 12-19, case9"
+    )
     interval = (0.0, 1.0)
     dt = 0.01
     switch_names = ("limit of valve 1",)

@@ -151,11 +151,6 @@ class BrushTyre(SolvedProblem):
     road. The brake torque rises as :math:`B = \tfrac12 B_0 (1 + \tanh((t - 0.6)/\tau_b))`. F has continuous
     first derivatives; second ones jump where a rib begins to slide as a whole and where its slip changes its
     sign, and are infinite where a rib lifts off.
-
-    References
-    ----------
-    H. B. Pacejka: Tire and Vehicle Dynamics, 3rd edition, Elsevier 2012, chapter 3, for the brush; the ribs,
-    their carcass and the car are made for this package.
     """
 
     title = "quarter of a car on a brush tyre of ribs"
@@ -185,7 +180,10 @@ class BrushTyre(SolvedProblem):
         **finite("N m", "Brake torque", B_0=1000.0),
         **positive("s", "Time in which the brake torque rises", tau_b=0.02),
     }
-    reference = "Pacejka: Tire and Vehicle Dynamics (2012), chapter 3"
+    reference = (
+        "H. B. Pacejka: Tire and Vehicle Dynamics, 3rd edition, Elsevier 2012, chapter 3, for the brush; the "
+        "ribs, their carcass and the car are made for this package"
+    )
     interval = (0.0, 1.0)
     dt = 0.002
     residual_kernel = brush_tyre_residual

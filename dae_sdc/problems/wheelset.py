@@ -9,7 +9,7 @@ import numpy as np
 from dae_sdc.dae.kernels import inlined
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import Vector
-from dae_sdc.problems._library import TestSetProblem, positive
+from dae_sdc.problems._library import TEST_SET, TestSetProblem, positive
 
 MASS = 16.08  # Mass of the wheelset in kg.
 GRAVITY = 9.81  # Acceleration of gravity in m/s^2.
@@ -221,12 +221,6 @@ class Wheelset(TestSetProblem):
 
     The state is (x, y, z, theta, phi, their velocities, beta, psi_R, xi_R, psi_L, xi_L, lambda_1, lambda_2),
     the order of the test set.
-
-    References
-    ----------
-    B. Simeon, C. Fuehrer, P. Rentrop: Differential-algebraic equations in vehicle system dynamics, Surveys
-    Math. Indust. 1 (1991), 1-37. Data and solution: F. Mazzia, C. Magherini: Test Set for Initial Value
-    Problem Solvers, release 2.4, University of Bari 2008, wheelset.
     """
 
     title = "wheelset that rolls on a straight track"
@@ -253,7 +247,10 @@ class Wheelset(TestSetProblem):
         **positive("m/s", "Speed along the track", v=30.0),
         **positive("1", "Coefficient of friction between wheel and rail", mu=0.12),
     }
-    reference = "Mazzia, Magherini, Test Set for IVP Solvers 2.4 (2008), wheelset"
+    reference = (
+        "B. Simeon, C. Fuehrer, P. Rentrop: Differential-algebraic equations in vehicle system dynamics, "
+        f"Surveys Math. Indust. 1 (1991), 1-37. Data and solution: {TEST_SET}, wheelset"
+    )
     interval = (0.0, 10.0)
     dt = 0.001
     residual_kernel = wheelset_residual

@@ -254,9 +254,21 @@ class Factored:
     # For each pivot, the other entries of its row; where it is alone there, those of its column.
     rivals: list[list[int]] = field(default_factory=list)
     places: list[int] = field(default_factory=list)  # The rows of A from which the rows of E come.
+    updates: list[list[Update]] = field(default_factory=list)  # For each pivot, what it does to other rows.
     # a, the right-hand sides of the rows whose left-hand sides became 0.
     rest: list[int] = field(default_factory=list)
     origins: list[int] = field(default_factory=list)  # The rows of A from which ``rest`` comes.
+
+    def lower(self, graph: Graph) -> dict[tuple[int, int], int]:
+        """Nodes of L in A = L U, where U are the rows of E, by the row of A and that of E."""
+        entries: dict[tuple[int, int], int] = {}
+        scales = dict.fromkeys([*self.places, *self.origins], graph.one)
+        for step, (place, updates) in enumerate(zip(self.places, self.updates, strict=True)):
+            entries[place, step] = graph.div(graph.one, scales[place])
+            for update in updates:
+                scales[update.row] = graph.mul(scales[update.row], update.keep)
+                entries[update.row, step] = graph.div(update.factor, scales[update.row])
+        return entries
 
 
 class GrowthError(InputError):
@@ -313,11 +325,13 @@ def eliminate(
         in_row = [node for j, node in base.items() if j != column]
         factored.rivals.append(in_row or [left[i][column] for i in below])
         divides = not how.fraction_free or pivot in graph.numbers
+        factored.updates.append([])
         for i in below:
             factor, keep = left[i][column], pivot
             if divides:
                 factor, keep = graph.div(factor, pivot), graph.one
             update = Update(i, factor, keep, graph.one)
+            factored.updates[-1].append(update)
             matrix.change(update, base, column)
             side[i] = update.apply(graph, side[i], factored.right[-1])
         if rounding is not None and below:

@@ -30,10 +30,42 @@ from dae_sdc.structure.prolongation import Prolongation
 MOST_DENSE = 150
 
 
+class Layout:
+    """Which leaf is which entry of u and u'."""
+
+    def __init__(self, states: Sequence[Jet], rates: Mapping[Jet, Jet]) -> None:
+        self.states = tuple(states)
+        self.place = {jet: at for at, jet in enumerate(states)}
+        self.rates = {jet: self.place[source] for jet, source in rates.items()}
+
+    def rate(self, graph: Graph, jet: Jet) -> int:
+        """The node of the derivative of an unknown."""
+        return graph.leaf(Leaf("d", self.place[jet]))
+
+    def written(self, graph: Graph, nodes: Sequence[int]) -> list[int]:
+        """Expressions without derivatives that are no entries of u and u', which cancel in them."""
+        known = self.place.keys() | self.rates.keys()
+        idle = [graph.variable(*jet) for jet in graph.jets_of(*nodes) if jet not in known]
+        return graph.without(nodes, idle) if idle else list(nodes)
+
+    def given(self, leaf: Leaf) -> Input:
+        """The input of a program for a leaf."""
+        kind, j, k = leaf
+        if kind == "u":
+            at = self.place.get((j, k))
+            return Input("du", self.rates[j, k]) if at is None else Input("u", at)
+        return Input({"d": "du"}.get(kind, kind), j)
+
+
 @dataclass(frozen=True, eq=False)
 class Assembled(Shared):
     """A reduced system as programs."""
 
+    graph: Graph  # Graph of the expressions.
+    layout: Layout  # Which leaf is which entry of u and u'.
+    rows: tuple[int, ...]  # Nodes of the equations.
+    held: tuple[int, ...]  # Nodes of the invariants.
+    watched_nodes: tuple[int, ...]  # Nodes of the values that are watched when a step begins.
     form: Form  # Residual and Jacobian.
     invariant_names: tuple[str, ...]  # Names of the invariants.
     # Values of the invariants, entries of their Jacobian, and values that are watched when a step begins:
@@ -66,36 +98,9 @@ class Assembled(Shared):
         return len(self.programs[2].outputs)
 
 
-class _Layout:
-    """Which leaf is which entry of u and u'."""
-
-    def __init__(self, states: Sequence[Jet], rates: Mapping[Jet, Jet]) -> None:
-        self.states = tuple(states)
-        self.place = {jet: at for at, jet in enumerate(states)}
-        self.rates = {jet: self.place[source] for jet, source in rates.items()}
-
-    def rate(self, graph: Graph, jet: Jet) -> int:
-        """The node of the derivative of an unknown."""
-        return graph.leaf(Leaf("d", self.place[jet]))
-
-    def written(self, graph: Graph, nodes: Sequence[int]) -> list[int]:
-        """Expressions without derivatives that are no entries of u and u', which cancel in them."""
-        known = self.place.keys() | self.rates.keys()
-        idle = [graph.variable(*jet) for jet in graph.jets_of(*nodes) if jet not in known]
-        return graph.without(nodes, idle) if idle else list(nodes)
-
-    def given(self, leaf: Leaf) -> Input:
-        """The input of a program for a leaf."""
-        kind, j, k = leaf
-        if kind == "u":
-            at = self.place.get((j, k))
-            return Input("du", self.rates[j, k]) if at is None else Input("u", at)
-        return Input({"d": "du"}.get(kind, kind), j)
-
-
 def _assemble(
     graph: Graph,
-    layout: _Layout,
+    layout: Layout,
     n_diff: int,
     model: Any,
     rows: Sequence[tuple[str, int]],
@@ -116,7 +121,8 @@ def _assemble(
         graph.program(layout.written(graph, part), layout.given) for part in (held, slope_nodes, watch)
     )
     names = tuple(name for name, _ in invariants)
-    return Assembled(form, names, (held_program, slope_program, watch_program), pattern, **extra)
+    about = graph, layout, tuple(nodes), tuple(held), tuple(watch)
+    return Assembled(*about, form, names, (held_program, slope_program, watch_program), pattern, **extra)
 
 
 def assemble_separated(
@@ -127,7 +133,7 @@ def assemble_separated(
     algebraic = [(j, orders[j] - 1) for j in system.algebraic]
     everything = [(j, k) for k in range(max(orders)) for j in range(len(orders)) if k < orders[j]]
     states = [jet for jet in everything if jet not in algebraic]
-    layout = _Layout([*states, *algebraic], {})
+    layout = Layout([*states, *algebraic], {})
     rows = [
         (
             f"definition of {name_of(model.names[j], k + 1)}",
@@ -175,7 +181,7 @@ def assemble_stages(
     rates = {(j, k + 1): (j, k) for j, k in system.plain if k + 1 == d[j]}
     differential = [(j, k) for k in range(max(d)) for j in range(len(d)) if k < d[j]]
     algebraic = [(j, order) for j, order in enumerate(d) if (j, order) not in rates]
-    layout = _Layout([*differential, *algebraic], rates)
+    layout = Layout([*differential, *algebraic], rates)
 
     def relation(jet: Jet) -> int:
         return graph.sub(layout.rate(graph, jet), graph.variable(jet[0], jet[1] + 1))

@@ -6,9 +6,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
+import sympy
 
 from dae_sdc.deadline import under_way
 from dae_sdc.errors import InputError, require_count
@@ -17,6 +18,7 @@ from dae_sdc.expressions.graph import Graph
 from dae_sdc.model.model import Model
 from dae_sdc.model.problem import Shared
 from dae_sdc.model.sympy_input import TIME, Unknown, from_sympy, sympified
+from dae_sdc.reduction.code import LANGUAGES, Code
 from dae_sdc.reduction.factor import (
     LIMIT,
     Elimination,
@@ -58,6 +60,16 @@ MOST_SEPARATED: Final = 200  # Number of equations up to which separation is tri
 
 Form = Literal["implicit", "semi-explicit", "explicit", "ode"]
 Method = Literal["auto", "separation", "fraction-free", "stages"]
+
+
+class Factors(NamedTuple):
+    """The factors of P A Q = L U as SymPy's matrices, and the veils in them."""
+
+    P: Any
+    L: Any
+    U: Any
+    Q: Any
+    veils: list[tuple[Any, Any]]
 
 
 @dataclass(eq=False, repr=False)
@@ -160,6 +172,36 @@ class Reduction(Shared):
             replace(self, system=system, reason=reason, seconds=seconds)  # which enters itself
         return self._pivoted[key]
 
+    def code(self, language: str = "python") -> str:
+        """The reduced system as source code that stands alone.
+
+        Its functions are those of the form: "residual" and "jacobian" of implicit ones, "rates" and
+        "algebraic" or "constraints" of the others, "invariants" with their derivatives, "project" onto them,
+        and "pivots", which must not be small.
+
+        Parameters
+        ----------
+        language : {"python", "numba", "c"}
+            Python for NumPy alone, or for numba alone, or C11.
+
+        Returns
+        -------
+        str
+            The code, with a header that says what it is and how it is called.
+
+        Raises
+        ------
+        InputError
+            If a parameter has no value, or for another language.
+
+        Examples
+        --------
+        >>> text = ds.reduce("pendulum", form="explicit").code("c")
+        """
+        if language not in LANGUAGES:
+            raise InputError(unknown("language", language, LANGUAGES))
+        return Code(self, language).text()
+
     # Description
 
     @property
@@ -220,6 +262,47 @@ class Reduction(Shared):
     def invariants(self) -> tuple[Any, ...]:
         """The invariants as SymPy's expressions with veils."""
         return tuple(self._written[1][node] for _, node in self._invariant_nodes())
+
+    @one_at_a_time
+    def factors(self, step: int = -1) -> Factors:
+        """The factors of A in A x' = b with P A Q = L U, of one of the :attr:`steps`.
+
+        Parameters
+        ----------
+        step : int
+            Which elimination; the last one if not given.
+
+        Returns
+        -------
+        Factors
+            Named tuple of SymPy's matrices P, L, U and Q, and of the veils in L and U, as pairs of a symbol
+            and its expression. As many columns of L and rows of U are given as the rank of A.
+
+        Raises
+        ------
+        InputError
+            For stages, which eliminate nothing.
+        """
+        if not isinstance(self.system, Separated):
+            raise InputError(f"the stages of {self.name} have no factors; take method='separation'")
+        graph, n, factored = self.graph.copy(), len(self.names), self.system.factors[step]
+        rows = {i: at for at, i in enumerate([*factored.places, *factored.origins])}
+        columns = {j: at for at, j in enumerate(dict.fromkeys([*factored.columns, *range(n)]))}
+        lower = {(rows[i], k): node for (i, k), node in factored.lower(graph).items()}
+        upper = {(k, columns[j]): node for k, row in enumerate(factored.rows) for j, node in row.items()}
+        nodes = list(dict.fromkeys([*lower.values(), *upper.values()]))
+        veils, written = written_with_veils(graph, nodes, veil(graph, nodes, self._limit).nodes, self._symbol)
+        rank = len(factored.rows)
+
+        def matrix(height: int, width: int, entries: Mapping[tuple[int, int], int]) -> Any:
+            return sympy.SparseMatrix(height, width, {at: written[node] for at, node in entries.items()})
+
+        return Factors(
+            sympy.SparseMatrix(len(rows), len(rows), {(at, i): 1 for i, at in rows.items()}),
+            *(matrix(len(rows), rank, lower), matrix(rank, n, upper)),
+            sympy.SparseMatrix(n, n, dict.fromkeys(columns.items(), 1)),
+            veils,
+        )
 
     @cached_property
     @one_at_a_time

@@ -6,12 +6,12 @@ import functools
 import hashlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from types import CodeType, FunctionType, MethodType
+from types import FunctionType, MethodType
 from typing import Any
 
 import numpy as np
 
-from dae_sdc.dae.memory import codes_of
+from dae_sdc.dae.code_digest import contents
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.model.model import Model
 
@@ -28,6 +28,8 @@ def code_digest(problem: Any) -> str:
 def _parts(value: Any, known: set[int]) -> Iterator[str]:
     if isinstance(value, bool | int | float | complex | str | np.number):
         yield repr(value)
+    elif isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        yield f"{value.dtype} {value.shape} {hashlib.sha256(value.tobytes()).hexdigest()}"
     elif id(value) not in known:
         known.add(id(value))
         reader = next((reader for kind, reader in _READERS if isinstance(value, kind)), None)
@@ -53,35 +55,11 @@ def _of_class(cls: type, known: set[int]) -> Iterator[str]:
             yield from (f"{base.__qualname__}.{name} {part}" for part in _parts(entry, known))
 
 
-def _of_array(array: Any, known: set[int]) -> Iterator[str]:
-    if not array.dtype.hasobject:
-        yield f"{array.dtype} {array.shape} {hashlib.sha256(array.tobytes()).hexdigest()}"
-
-
 def _of_function(function: FunctionType, known: set[int]) -> Iterator[str]:
-    if _is_of_library(function):
-        return
-    name = function.__qualname__
-    for code in codes_of(function.__code__):
-        constants = [_plain(entry) for entry in code.co_consts if entry != function.__doc__]
-        yield f"{name} {code.co_code.hex()} {constants} {code.co_names}"
-        for used in code.co_names:
-            yield from (f"{used} {part}" for part in _parts(function.__globals__.get(used), known))
-    for default in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
-        yield from (f"{name} {part}" for part in _parts(default, known))
-    for cell in function.__closure__ or ():
-        try:
-            content = cell.cell_contents
-        except ValueError:  # of a name that is not bound yet
-            continue
-        yield from _parts(content, known)
-
-
-def _plain(constant: Any) -> str:
-    """A constant of a code as text, sets in an order that is the same in all processes."""
-    if isinstance(constant, CodeType):
-        return constant.co_name
-    return repr(sorted(map(repr, constant)) if isinstance(constant, frozenset) else constant)
+    if not _is_of_library(function):
+        texts, called, others = contents(function, {})
+        yield from texts
+        yield from _of_all([*called, *others], known)
 
 
 def _is_of_library(value: Any) -> bool:
@@ -97,6 +75,5 @@ _READERS: Sequence[tuple[Any, Callable[[Any, set[int]], Iterator[str]]]] = (
     (property, lambda one, known: _parts(one.fget, known)),
     (FunctionType, _of_function),
     (type, _of_class),
-    (np.ndarray, _of_array),
     (list | tuple, _of_all),
 )

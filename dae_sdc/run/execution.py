@@ -52,6 +52,7 @@ from dae_sdc.errors import (
     words_of,
 )
 from dae_sdc.initial.consistent import listed
+from dae_sdc.options import places_of
 from dae_sdc.run.equations import NOT_REDUCED, index_near_end, read
 from dae_sdc.run.plan import Plan
 from dae_sdc.run.processes import GRACE, RUN_ENDED, Ranks, end_job, meet, on_root, ranks
@@ -60,7 +61,7 @@ from dae_sdc.run.solution import MOST_INACCURATE, Solution, about_problem, in_tr
 from dae_sdc.run.start import Start
 from dae_sdc.run.target import twin_of
 from dae_sdc.run.tracing import check_at_states
-from dae_sdc.sharing import Lock, Recent, TimeBar, bar_of, told_before
+from dae_sdc.sharing import Lock, Recent, TimeBar, told_before
 from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.runge_kutta import RungeKuttaDAE
 from dae_sdc.sweepers.tolerance import less_accurate
@@ -106,11 +107,8 @@ def carried_out(plan: Plan) -> Carried:
             on_root(team.comm, lambda: check_target(out))
         if plan.saving is not None:
             on_root(team.comm, plan.saving.prepare)
-        progress, count = request.progress if team.root else False, plan.count
-        shown = (
-            TimeBar(plan.start.t0, plan.t_end, progress) if count is None else bar_of(count, "step", progress)
-        )
-        with shown as bar:
+        watched = places_of(request.watch, setup.problem.names)
+        with TimeBar(plan.start.t0, plan.t_end, request.progress if team.root else False, watched) as bar:
             return Execution(plan, team).carry_out(bar)
 
 
@@ -157,7 +155,8 @@ class RunRecord(StepRecord):
     """The steps of a run, which tells how far it has come."""
 
     run: Execution
-    bar: Any
+    bar: TimeBar
+    counted: int  # Steps that the bar has counted.
 
     def begin(self, run: Execution, bar: Any) -> None:
         """Record the steps of a run, which has yet to begin."""
@@ -175,16 +174,16 @@ class RunRecord(StepRecord):
     def pre_run(self, step: Any, level_number: int) -> None:
         """Forget the last run."""
         super().pre_run(step, level_number)
+        self.counted = 0
         self.run.samples = self.run.sampling(self.n_slopes) if self.run.together == 1 else None
 
     def show_progress(self, time: float) -> None:
         """See :class:`StepRecord`."""
-        if self.run.plan.count is None:
-            self.bar.reach(time)
-        else:
-            self.bar.update(1)
+        if self.bar.shown:
+            self.bar.reach(time, len(self.rows) - self.counted, self.rows.arrays()[2][-1])
         if self.run.samples is not None and len(self.rows) >= WINDOW:
             self.run.samples.advance(self)
+        self.counted = len(self.rows)
         self.run.save_now_and_then(self)
 
 
@@ -238,8 +237,6 @@ class Execution:
             level.sweep.keeps_interior = record.dense
         if self.plan.saving is not None:
             controller.checkpoints = self.plan.saving.attach(controller, record, self.team)
-            if self.plan.count is not None:
-                bar.update(self.plan.saving.steps)
         return self
 
     def begin(self) -> Execution:

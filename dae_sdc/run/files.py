@@ -33,6 +33,10 @@ _LENGTHS = {b"\x01\x00": 2, b"\x02\x00": 4, b"\x03\x00": 4}
 _LONGEST_HEADER = 100_000
 
 
+# Endings of forms in which no results are written; any other ending is a part of a name.
+OF_OTHERS = frozenset(".txt .dat .tsv .npz .json .mat .h5 .hdf5 .nc .parquet .xlsx .pkl".split())
+
+
 def check_place(path: str | os.PathLike[str], suffix: str) -> Path:
     """Refuse a path to which no file can be written, and remove temporary files of killed processes."""
     if not isinstance(path, str | os.PathLike):
@@ -41,6 +45,8 @@ def check_place(path: str | os.PathLike[str], suffix: str) -> Path:
     if not target.name:
         raise InputError(f"cannot write '{path}': it names no file; give a name that ends in {suffix}")
     if target.suffix != suffix:
+        if target.suffix.lower() in OF_OTHERS:
+            raise InputError(f"cannot write {path}: the file is {suffix}; choose that, or .csv for text")
         target = target.with_name(f"{target.name}{suffix}")
     _check_place(target)
     if not os.access(target.parent, os.W_OK):

@@ -21,6 +21,7 @@ from dae_sdc.errors import InputError
 from dae_sdc.imports import launched
 from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import unknown
+from dae_sdc.run.processes import mpi_library
 from dae_sdc.run.results import provenance
 from dae_sdc.run.target import is_file, make_model, make_problem, resolve
 from dae_sdc.sweepers.direct import DirectMethod
@@ -61,7 +62,7 @@ def info(name: str | None = None) -> str:
     bdf3: class BDF3DAE
     """
     if name is None:
-        return "\n".join(f"{key:<12} {value}" for key, value in provenance().items())
+        return "\n".join(f"{key:<12} {value}" for key, value in _versions().items())
     if name == MACHINE:
         return "\n".join(f"{key:<16} {value}" for key, value in _machine().items())
     lines, about = _described(name)
@@ -97,6 +98,17 @@ def _described(name: str) -> Description:
         return [f"{name}: preconditioner {generator.__name__} of qmat", *more], inspect.getdoc(generator)
     known = [*PROBLEMS, *MODELS, *SWEEPERS, *QDELTA_GENERATORS, MACHINE]
     raise InputError(unknown("problem, model, sweeper or preconditioner", name, known))
+
+
+def _versions() -> dict[str, Any]:
+    """Versions, and the MPI library that there is, also where this process has not loaded it."""
+    about = provenance()
+    if about["mpi4py"] and not about["mpi"]:
+        try:
+            about["mpi"] = mpi_library()
+        except InputError as error:
+            about["mpi"] = str(error)
+    return {name: "not installed" if value is None else value for name, value in about.items()}
 
 
 def _machine() -> dict[str, str]:

@@ -155,19 +155,19 @@ def _with_multipliers(request: SolveOptions, event: Event, problem: ProblemDAE, 
     if (hidden := hidden_constraints(problem, begin.t0, sizes, wanted is True)) is None:
         return event
 
-    def at(u: Vector, t: Vector, exact: bool = False) -> Vector:
+    def several(u: Vector, t: Vector, exact: bool = False) -> Vector:
         slopes = np.zeros(u.shape)
         for rows in (u.copy(), u) if exact else ():  # at first for u' alone, which is not known
             hidden.correct(t, rows, slopes, np.zeros(len(t)))
         values = np.array(list(map(event.function, map(problem.state, u), t.tolist())))
         far = np.abs(values).min() > NEAR_ZERO * np.abs(values).max()
-        return values if exact or far else at(np.array(u), t, True)
+        return values if exact or far else several(np.array(u), t, True)
 
     def function(u: MeshDAE, t: float) -> float:
-        return float(at(np.array([u]), np.array([t]), True)[0])
+        return float(several(np.array([u]), np.array([t]), True)[0])
 
-    vars(function).update(at=at, reads=np.flatnonzero(~higher & (read | ~problem.is_algebraic)).tolist())
-    return replace(event, function=function)
+    reads = np.flatnonzero(~higher & (read | ~problem.is_algebraic)).tolist()
+    return replace(event, function=function, several=several, reads=reads)
 
 
 def _with_steps(request: SolveOptions, setup: Setup, begin: Start, events: Events) -> tuple[Setup, Fixed]:

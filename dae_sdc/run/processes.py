@@ -150,10 +150,16 @@ def world() -> Any:
     return MPI.COMM_WORLD
 
 
-def _try_mpi() -> None:
-    """Load MPI in another process first, because a broken library would end this one."""
+def mpi_library() -> str:
+    """Name and version of the MPI library, which stays without being started; InputError without one."""
+    first = "import mpi4py; mpi4py.rc.initialize = False"
+    return _try_mpi(f"{first}; from mpi4py import MPI; print(MPI.Get_library_version())")
+
+
+def _try_mpi(code: str = "from mpi4py import MPI") -> str:
+    """Load MPI in another process, because a broken library would end this one; its first line of output."""
     # Not under a launcher, which would count the process; there MPI reports its errors itself.
-    command = python("-c", "from mpi4py import MPI")
+    command = python("-c", code)
     pipe = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "env": surroundings()}
     try:
         done = subprocess.run(command, timeout=PATIENCE, check=False, **pipe)  # type: ignore[call-overload]
@@ -165,6 +171,7 @@ def _try_mpi() -> None:
         said = " ".join(lines[last + 1 :])
         how = f"signal {-done.returncode}" if done.returncode < 0 else f"code {done.returncode}"
         raise no_mpi(f"loading it ended a process with {how}" + (f": {said[:MOST_SAID]}" if said else ""))
+    return str(done.stdout).strip("\0 \n").partition("\n")[0].strip()
 
 
 GRACE = 2.0  # Time in seconds that a failed rank waits for the others to fail with it.

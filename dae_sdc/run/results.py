@@ -243,7 +243,7 @@ def provenance() -> dict[str, Any]:
     mpi = sys.modules.get("mpi4py.MPI")
     library = str(mpi.Get_library_version()).strip("\0 \n").splitlines()[0].strip() if mpi else None
     about: dict[str, Any] = {name: _version(name) for name in ("dae_sdc", "pySDC", "numpy", "scipy")}
-    about |= {"mpi4py": _version("mpi4py") if mpi else None, "mpi": library}
+    about |= {"mpi4py": _version("mpi4py"), "mpi": library}
     about |= {"python": platform.python_version(), "system": f"{platform.system()} {platform.release()}"}
     about |= {"machine": platform.machine(), "processor": _processor(), "cores": os.cpu_count()}
     return {**about, "host": platform.node(), "made": datetime.now(UTC).isoformat(timespec="seconds")}

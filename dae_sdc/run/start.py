@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import sys
+from argparse import ArgumentTypeError
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -30,7 +31,7 @@ from dae_sdc.errors import (
 from dae_sdc.expressions.dag import name_and_order
 from dae_sdc.initial.given import OfResult, bounds_of, bounds_of_model, expanded, of_names, require_within
 from dae_sdc.initial.redundant import left_out
-from dae_sdc.options import names_in, pairs
+from dae_sdc.options import names_in, number, pairs
 from dae_sdc.registry import unknown
 from dae_sdc.run.description import SolveOptions, interval_of
 from dae_sdc.run.equations import Equations, compiled, has_hidden_constraints, in_force, renamed
@@ -202,6 +203,8 @@ def with_given_start(request: SolveOptions) -> SolveOptions:
     consistent = sys.modules.get("dae_sdc.initial.consistent")  # if it was never imported, it made nothing
     values: Any = request.u0
     time = None
+    with suppress(AttributeError, ValueError, ArgumentTypeError):  # where it is no text of numbers
+        values = [number(part) for part in values.split(",")]
     if consistent is not None and isinstance(values, consistent.Initial):
         values, time = dict(zip(values.names, values.u.tolist(), strict=True)), values.t
     elif isinstance(values, str | Path):

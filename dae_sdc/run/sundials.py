@@ -29,7 +29,7 @@ from dae_sdc.dae.state import Vector, attach
 from dae_sdc.dae.values import undefined
 from dae_sdc.deadline import check_at, limits_call, unchecked
 from dae_sdc.errors import EvaluationError, InputError, SolveError
-from dae_sdc.options import HIGHEST_ORDER, Output, Start, Steps, Times, about, redeclared, takes
+from dae_sdc.options import HIGHEST_ORDER, Output, Start, Steps, Times, about, places_of, redeclared, takes
 from dae_sdc.registry import require_name
 from dae_sdc.run.callbacks import (
     MOST_INNER_STEPS,
@@ -252,7 +252,8 @@ class _Runs:
         """Carry out a run; returns the message if it ended early."""
         task, out = record.task, self.given.out
         # The solver calls back from C, and the time is asked for after each step.
-        with TimeBar(task.t0, task.t_end, self.given.progress) as bar:
+        watched = places_of(self.given.watch, task.problem.names)
+        with TimeBar(task.t0, task.t_end, self.given.progress, watched) as bar:
             try:
                 task.carry_out(record, bar)
             except SolveError as error:
@@ -335,7 +336,8 @@ class Task:
                     record.step(solver, time, reached, start, u, driver.derivative(found))
                     driver.watches = True
                     time, last, start = reached, reached - time, u
-                    bar.reach(time)
+                    if bar.shown:
+                        bar.reach(time, 1, u)
                     if time < self.t_end:
                         check_at(time, " or rtol")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -27,7 +28,14 @@ from dae_sdc.structure.blocks import (
     structural_index,
 )
 from dae_sdc.structure.consistent import Leading, Start, leading_rank
-from dae_sdc.structure.differentiation import Differentiation, differentiate, differentiate_at_points, varies
+from dae_sdc.structure.differentiation import (
+    Differentiation,
+    differentiate,
+    differentiate_at_points,
+    highest_orders,
+    varies,
+)
+from dae_sdc.structure.projectors import Tractability, tractability
 from dae_sdc.structure.rank import RankTest, choose_states, exact_rank, floating_rank, is_singular
 from dae_sdc.structure.signature import Integers, Signature, derivative_name, is_model, listed
 from dae_sdc.text import aligned, brief, html_picture, html_table, html_view
@@ -45,11 +53,14 @@ MOST_WORK = 20_000_000
 LARGEST_CHECKED = 400  # Number of unknowns up to which singular values are looked at for that.
 MOST_KEPT = 16  # Largest number of structures that are kept.
 _MOST_LINES = 40  # Largest number of equations, blocks or stages that are printed.
+_MOST_OF_SERIES = 200  # Unknowns times terms of series, 0.3 s of them, up to which that index is printed.
 
 
 @dataclass(frozen=True, eq=False)
 class Structure:
     r"""The structure of a DAE by its signature matrix and system Jacobian.
+
+    Returned by :func:`structure`, whose example shows it.
 
     Arrays are in the order of the equations and unknowns of the model.
 
@@ -75,18 +86,14 @@ class Structure:
     leading : Leading or None
         The system Jacobian at points that satisfy the constraints; None where it has the same rank at random
         points.
+    equations : tuple of Graph and list of int, or None
+        The expressions of the equations; None where only a signature is known.
 
     References
     ----------
     J. D. Pryce: A simple structural analysis method for DAEs, BIT 41 (2001).
     N. S. Nedialkov, J. D. Pryce, G. Tan: DAESA, a Matlab tool for structural analysis of DAEs, ACM Trans.
     Math. Softw. 41 (2015).
-
-    Examples
-    --------
-    >>> found = ds.structure("pendulum")
-    >>> found.index, found.differentiation_index, found.dof, found.regular
-    (3, 3, 2, True)
     """
 
     signature: Signature
@@ -100,6 +107,7 @@ class Structure:
     test: RankTest | None = None
     differentiation: Differentiation | None = None
     leading: Leading | None = None
+    equations: tuple[Graph, Sequence[int]] | None = None
 
     @property
     def size(self) -> int:
@@ -135,6 +143,20 @@ class Structure:
     def true_dof(self) -> int | None:
         """Number of free initial values, by the derivative array; None if not known."""
         return None if self.differentiation is None else self.differentiation.dof
+
+    @property
+    def _terms(self) -> int:
+        """Terms of series of time that tell the tractability index, if it is the differentiation index."""
+        return 4 if self.differentiation_index is None else self.differentiation_index + 1
+
+    @cached_property
+    def tractability(self) -> Tractability | None:
+        """Tractability index with its ranks, found when it is asked for; None where it is not known."""
+        if self.equations is None:
+            return None
+        with suppress(NoValueError):
+            return tractability(*self.equations, highest_orders(self.signature), self._terms)
+        return None
 
     @property
     def rank(self) -> int | None:
@@ -209,6 +231,9 @@ class Structure:
                 known.append(f"true degrees of freedom {self.true_dof}")
         elif self.test is not None and self.differentiation is None:
             known.append("differentiation index not looked for")
+        quick = self._terms * sum(highest_orders(self.signature)) <= _MOST_OF_SERIES
+        if quick and self.tractability is not None:
+            known.append(f"tractability index {self.tractability.index}")
         more = self.size - _MOST_LINES
         lines = [
             f"{self.size} equations, structural index {self.index}, degrees of freedom {self.dof}",
@@ -315,11 +340,15 @@ def _generic(model: Equations | Signature | npt.ArrayLike) -> tuple[Structure, E
     states = np.zeros(transversal.size, dtype=np.int64)
     on = signature.cols == transversal[signature.rows]
     states[signature.cols[on]] = signature.orders[on]
-    test, values, nonlinear = None, Entries(), np.ones(c.size, dtype=bool)
+    test, values, nonlinear, equations = None, Entries(), np.ones(c.size, dtype=bool), None
     if is_model(model):
+        equations = model.graph, list(model.roots)
         values = leading_values(model, c, d)
         test, nonlinear = exact_rank(c.size, values, fine), _nonlinear_rows(model, fine, c, d)
-    return Structure(signature, transversal, c, d, coarse, fine, states, nonlinear, test), values
+    found = Structure(
+        signature, transversal, c, d, coarse, fine, states, nonlinear, test, equations=equations
+    )
+    return found, values
 
 
 def regular_by_rounding(model: Equations, found: Structure, least: float = 1e-10) -> bool:

@@ -99,14 +99,22 @@ def _unit(value: float) -> float:
     return 1.0 if size == 0.0 or USUAL_NUMBERS[0] <= size <= USUAL_NUMBERS[1] else size
 
 
-def solve(system: Prolongation, x: Floats, t: float, p: Sequence[float], pace: float = 1.0) -> Point | None:
+def solve(
+    system: Prolongation,
+    x: Floats,
+    t: float,
+    p: Sequence[float],
+    pace: float = 1.0,
+    held: Sequence[int] = (),
+) -> Point | None:
     """A point at which all rows of a prolongation vanish, by the Gauss-Newton method.
 
-    The iteration begins at values ``x``; ``pace`` is the time in which unknowns change, in units
-    of time. None where no point is found.
+    The iteration begins at values ``x``; ``pace`` is the time in which unknowns change, in units of time.
+    Where columns ``held`` keep their values, steps are full ones. None where no point is found.
     """
     point = Point(system, x, t, p, pace)
     scales = system.scales(pace)
+    scales[held,] = 0.0
     linearized = system.matrix(point)
     least_of_all, slow, factor = np.inf, 0, 1.0
     for _ in range(MOST_GAUSS_NEWTON_STEPS):
@@ -128,9 +136,9 @@ def solve(system: Prolongation, x: Floats, t: float, p: Sequence[float], pace: f
         if slow > MOST_SLOW_STEPS:
             return None
         for attempt in range(12):
-            # First the step without damping, which is taken if it halves the residual.
+            # First the step without damping, which is taken if it halves the residual or values are held.
             damping = factor * min(before, before**2) if attempt else 0.0
-            wanted = 0.5 * before if not attempt else before
+            wanted = (np.inf if held else 0.5 * before) if not attempt else before
             change = least.solve(-residual, damping) if damping else step
             place = Point(system, point.x + change, t, p, pace)
             values = system.residual(place)
@@ -226,7 +234,12 @@ def _by_stages(
     p = _parameters(start, source)
     for lower in filter(lambda lower: lower.rows, map(system.lowered, range(system.order, -1, -1))):
         positive, away = point is None and attempt % 4 == 3, spread if point is None else 0.0
-        point = solve(lower, _beginning(lower, start, point, away, source, positive), t, p, pace)
+        x = _beginning(lower, start, point, away, source, positive)
+        # The equations of a stage determine its derivatives. Steps of least norm would change what a steep
+        # function with kinks depends on instead of its value, from one side of a kink to the other.
+        tops = [top - system.order + lower.order for top in system.highest]
+        held = [at for at, (j, k) in enumerate(lower.columns) if k < tops[j]] if point else []
+        point = (solve(lower, x, t, p, pace, held) if held else None) or solve(lower, x, t, p, pace)
         if point is None:
             return None
     return point

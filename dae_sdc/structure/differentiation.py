@@ -64,7 +64,7 @@ def differentiate(
 def _search(
     graph: Graph, roots: list[int], signature: Signature, most: int, echelon: Echelon
 ) -> Differentiation:
-    n, highest = signature.shape[1], _highest(signature)
+    n, highest = signature.shape[1], highest_orders(signature)
     shift = max(highest)
     try:
         partials = residues(graph, [(root, k) for k in range(most + 1) for root in roots])
@@ -95,7 +95,7 @@ def _by_elimination(
     return Differentiation(None, None)
 
 
-def _highest(signature: Signature) -> list[int]:
+def highest_orders(signature: Signature) -> list[int]:
     """s_j: the highest order of each unknown, at least 1."""
     highest = np.ones(signature.shape[1], dtype=np.int64)
     np.maximum.at(highest, signature.cols, signature.orders)
@@ -117,7 +117,7 @@ def differentiate_at_points(
     expected: Differentiation | None = None,
 ) -> Differentiation | None:
     """Differentiation index and degrees of freedom where the equations and their derivatives hold."""
-    highest = _highest(signature)
+    highest = highest_orders(signature)
     order = min(3, most)
     while True:
         # The point satisfies one derivative more than ranks need: it may forbid values they depend on.

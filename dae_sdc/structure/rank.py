@@ -264,7 +264,7 @@ def choose_states(
     for block in blocks:
         own = set(block.cols.tolist())
         inner = {i: {j: v for j, v in rows.get(i, {}).items() if j in own} for i in block.rows.tolist()}
-        if block.size == 1 or any(i not in rows for i in inner) or _is_nested(inner, block, c):
+        if block.size == 1 or any(i not in rows for i in inner):
             states[block.cols] = d[block.cols] - c[block.rows]
             continue
         wanted = dict(zip(block.rows.tolist(), block.cols.tolist(), strict=True))
@@ -274,25 +274,9 @@ def choose_states(
         for i in order:
             row = inner[i]
             reduced.reduce(row)
-            pivot = wanted[i] if wanted[i] in row else min(row)
+            nested = (wanted[k] for k in (i, *order) if c[k] >= c[i] and wanted[k] in row)
+            pivot = next(nested, min(row))
             scale = pow(row[pivot], -1, PRIME)
             reduced.keep({j: value * scale % PRIME for j, value in row.items()}, pivot)
         states[reduced.pivots] = d[reduced.pivots] - c[order]
     return states
-
-
-def _is_nested(rows: Mapping[int, Mapping[int, int]], block: Block, c: Integers) -> bool:
-    """Whether the equations of every stage are independent in the unknowns of the transversal."""
-    for level in np.unique(c[block.rows])[1:]:
-        early = np.flatnonzero(c[block.rows] >= level)
-        place = {j: at for at, j in enumerate(block.cols[early].tolist())}
-        values = {
-            (at, place[j]): value
-            for at, i in enumerate(block.rows[early].tolist())
-            for j, value in rows[i].items()
-            if j in place
-        }
-        whole = Block(np.arange(early.size), np.arange(early.size))
-        if exact_rank(early.size, values, [whole]).rank < early.size:
-            return False
-    return True

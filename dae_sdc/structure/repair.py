@@ -58,6 +58,8 @@ class Step:
 class Repair:
     """A DAE with a regular system Jacobian and the solutions of a given one.
 
+    Returned by :func:`repair`, whose example shows it.
+
     Parameters
     ----------
     model : Model
@@ -66,12 +68,6 @@ class Repair:
         Their structure; its differentiation index is that of the original equations.
     steps : tuple of Step
         The changes, in order.
-
-    Examples
-    --------
-    >>> mended = ds.repair("robot-arm")
-    >>> mended.structure.regular, mended.structure.dof
-    (True, 0)
     """
 
     model: Model

@@ -1295,8 +1295,6 @@ def _part_at(address: Any, kind: Any, part: Any) -> Any:
     return int(do_part(stages_at(address), kind, part))
 
 
-# --- sparse matrices ----------------------------------------------------------------------------------------
-
 refactor_complex, substitute_complex = mn.sparse_work(complexes)
 
 

@@ -79,7 +79,9 @@ def check_quadrature(quad_type: Any, num_nodes: Any) -> None:
 
 def qdelta_generator(coll: CollBase, name: str) -> Any:
     """The generator of qmat for a Q_Delta, cached by nodes because some take long to fit coefficients."""
-    key = QDELTA_GENERATORS[name], coll.num_nodes, coll.node_type, coll.quad_type, coll.tleft, coll.tright
+    if name not in QDELTA_GENERATORS:
+        raise InputError(unknown("Q_Delta", name, QDELTA_GENERATORS))
+    key = QDELTA_GENERATORS[name], coll.node_type, coll.quad_type, coll.tleft, coll.tright, *coll.nodes
     if key not in _GENERATORS:
         _GENERATORS[key] = key[0](qGen=coll.generator, tLeft=coll.tleft)
     return _GENERATORS[key]
@@ -87,16 +89,22 @@ def qdelta_generator(coll: CollBase, name: str) -> Any:
 
 def qdelta_matrix(coll: CollBase, name: str, sweep: int = 1) -> Vector:
     """The Q_Delta of a sweep, shape (M, M)."""
-    if name not in QDELTA_GENERATORS:
-        raise InputError(unknown("Q_Delta", name, QDELTA_GENERATORS))
     try:
         with QMAT, filtering("ignore"), np.errstate(all="ignore"):
-            generator = qdelta_generator(coll, name)
-            matrix: Vector = np.array(
-                generator.genCoeffs(k=sweep) if generator.isKDependent() else generator.genCoeffs()
-            )
+            matrix: Vector = np.array(qdelta_generator(coll, name).genCoeffs(k=sweep))
     except NotImplementedError:
         matrix = np.full((coll.num_nodes, coll.num_nodes), np.nan)
+    check_shape(coll, name, matrix)
+    return matrix
+
+
+def check_shape(coll: CollBase, name: str, matrix: Vector) -> None:
+    """Refuse a Q_Delta by which no sweep can go node by node."""
+    if matrix.shape != (coll.num_nodes, coll.num_nodes):
+        raise InputError(
+            f"Q_Delta '{name}' must have a row and a column of zeros for the start of the step before those "
+            f"of {coll.num_nodes} nodes; got {matrix.shape[0] + 1} by {matrix.shape[-1] + 1}"
+        )
     if not np.isfinite(matrix).all():
         raise InputError(
             f"Q_Delta '{name}' has no coefficients for {coll.num_nodes} {coll.quad_type} nodes; "
@@ -107,15 +115,13 @@ def qdelta_matrix(coll: CollBase, name: str, sweep: int = 1) -> Vector:
             f"Q_Delta '{name}' is not lower triangular, so no sweep node by node exists; "
             f"solve the nodes together with a coupled method (radau-iia-5, gauss-6, ...) or use LU"
         )
-    return matrix
 
 
-def stiff_limit(coll: CollBase, name: str) -> float:
+def stiff_limit(coll: CollBase, qdelta: Callable[[int], Vector]) -> float:
     """Contraction per sweep of unknowns fixed by constraints, dt to 0: the radius of I - Q_Delta^{-1} Q."""
     # Without the row and column of a node at the start; coefficients that change with the sweep have settled.
-    settled = coll.num_nodes + 3
     first = 1 if coll.left_is_node else 0
-    delta = qdelta_matrix(coll, name, settled)[first:, first:]
+    delta = qdelta(coll.num_nodes + 3)[first:, first:]
     if not np.diagonal(delta).all():
         return float("inf")
     matrix = np.eye(len(delta)) - np.linalg.solve(delta, coll.Qmat[1 + first :, 1 + first :])
@@ -139,7 +145,7 @@ def transient_growth(Q: Vector, deltas: Sequence[Vector]) -> float:
 
 def admissible(coll: CollBase) -> list[str]:
     """Names of the Q_Delta that contract where a constraint fixes the derivative, best first."""
-    radii = _of_each(partial(stiff_limit, coll))
+    radii = _of_each(lambda name: stiff_limit(coll, partial(qdelta_matrix, coll, name)))
     offered = [(round(radius, 3), name) for name, radius in radii if radius < OFFERED_RADIUS]
     return [name for _, name in sorted(offered)]
 
@@ -160,20 +166,18 @@ def _of_each(function: Callable[[str], Any]) -> Iterator[tuple[str, Any]]:
 
 def diagonal(coll: CollBase) -> list[str]:
     """Names of the Q_Delta that are diagonal for these nodes in every sweep, in alphabetical order."""
+    sweeps = (1, 2, coll.num_nodes + 3)
+    named = _of_each(lambda name: [qdelta_matrix(coll, name, sweep) for sweep in sweeps])
+    return sorted(
+        name
+        for name, matrices in named
+        if all(one.any() and not (one - np.diag(np.diagonal(one))).any() for one in matrices)
+    )
 
-    def is_diagonal(name: str) -> bool:
-        matrices = [qdelta_matrix(coll, name, sweep) for sweep in (1, 2, coll.num_nodes + 3)]
-        return all(np.diagonal(matrix).any() and not np.tril(matrix, -1).any() for matrix in matrices)
 
-    return sorted(name for name, holds in _of_each(is_diagonal) if holds)
-
-
-def check_qdelta(coll: CollBase, name: str, index: int | None, constrained: bool) -> None:
-    """Refuse a Q_Delta that cannot converge."""
-    if not constrained:
-        qdelta_matrix(coll, name)
-        return
-    radius = stiff_limit(coll, name)
+def check_qdelta(coll: CollBase, name: str, index: int | None, qdelta: Callable[[int], Vector]) -> None:
+    """Refuse a Q_Delta that cannot converge where a constraint fixes the derivative."""
+    radius = stiff_limit(coll, qdelta)
     where = f"for {coll.num_nodes} {coll.quad_type} nodes"
     if not np.isfinite(radius):
         level = "2 or higher" if index is None else str(index)
@@ -211,6 +215,10 @@ class SweepMatrices:
         self.delta: Vector = np.ascontiguousarray(delta)
         self.diagonal = not np.tril(self.delta, -1).any()
         self.dt = 0.0
+
+    def of_sweep(self, sweep: int) -> Vector:
+        """The Q_Delta of the nodes in a sweep of the step, counted from 1, shape (M, M)."""
+        return self._make(sweep)[1:, 1:] if self.varies else self.delta
 
     def take(self, sweep: int) -> None:
         """Use the Q_Delta of a sweep of the step, counted from 1, where it changes from sweep to sweep."""

@@ -221,8 +221,6 @@ class DirectMethod(NotOfOthers):
         """Drop matrices and the memory of steps, as if no step had been taken."""
         self._problem = None
 
-    # --- checkpoints ----------------------------------------------------------------------------------------
-
     def _solvers(self) -> Mapping[str, Any]:
         """What keeps matrices from step to step, by the name in a checkpoint."""
         return {}

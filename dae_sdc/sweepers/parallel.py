@@ -199,7 +199,7 @@ class SweeperDAEMPI(SpectralDeferredCorrectionDAE):
         super().__init__(given, level)
         if not self.matrices.diagonal:
             raise InputError(
-                f"Q_Delta '{self.params.QI}' is not diagonal, so its nodes cannot be solved at once on "
+                f"Q_Delta '{self._qdelta_name}' is not diagonal, so its nodes cannot be solved at once on "
                 f"several ranks; use one of {', '.join(diagonal(self.coll))}"
             )
 

@@ -173,8 +173,6 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
                 f"'{cls.method.name}' has no error estimate for runs to a tolerance; use one of {able}"
             )
 
-    # --- steps of a given accuracy --------------------------------------------------------------------------
-
     @classmethod
     def shares_stages(cls) -> bool:
         """See :class:`DirectMethod`."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-from pySDC.core.sweeper import Sweeper
+from pySDC.core.sweeper import QDELTA_GENERATORS_ALIASES, Sweeper
 
 from dae_sdc.dae.adapter import adapt_level
 from dae_sdc.dae.jacobian import NOISE_LIMIT
@@ -24,6 +24,7 @@ from dae_sdc.sweepers.collocation import (
     SweepMatrices,
     check_qdelta,
     check_quadrature,
+    check_shape,
     qdelta_generator,
     qdelta_matrix,
 )
@@ -42,7 +43,6 @@ from dae_sdc.sweepers.tolerance import Outcome, Tolerance, Weights
 BACKENDS = ("compiled", "numpy")  # Names of the kinds of code that can solve at the nodes.
 # Every sweeper by its name.
 SWEEPERS: Registry[type[Sweeper]] = Registry("sweeper", "dae_sdc.sweepers", "dae_sdc.constrained")
-
 
 # Most unknowns of equations in Python that are called back: their matrices are dense.
 MOST_CALLED_BACK = 100
@@ -122,11 +122,21 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
             )
         if given["quad_type"] == "GAUSS":
             given["do_coll_update"] = True
+        if "QE" in given or type(self).get_Qdelta_explicit is not Sweeper.get_Qdelta_explicit:
+            raise InputError(
+                f"{type(self).__name__} takes no part of F(t, u, u') = 0 explicitly: leave out QE and "
+                f"get_Qdelta_explicit, and give a lower triangular Q_Delta by QI or get_Qdelta_implicit"
+            )
         super().__init__(given, level)
         adapt_level(level)
-        qdelta_matrix(self.coll, self.params.QI)
         self.nodes = self._communicator()
-        self.matrices = SweepMatrices(self.coll, self._qdelta, lambda: bool(self.genQI.isKDependent()))
+        method = type(self).get_Qdelta_implicit  # Errors name it where a subclass gives its own.
+        named = method is SpectralDeferredCorrectionDAE.get_Qdelta_implicit
+        self._qdelta_name: str = self.params.QI if named else method.__qualname__
+        # As in pySDC a generator tells whether its coefficients change from sweep to sweep.
+        self.matrices = SweepMatrices(
+            self.coll, self._qdelta, lambda: "genQI" in vars(self) and bool(self.genQI.isKDependent())
+        )
         self.together = self.coupled = self.provisional = False
         self.tolerance = tolerance
         self.initial_sweeps, self.defers = 0, False
@@ -134,18 +144,20 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
         self._step: StepSweeps | None = None
         self._ahead: SweepsAhead | None = None
 
-    # --- set-up ---------------------------------------------------------------------------------------------
-
     def _communicator(self) -> NodeCommunicator:
         return NodeCommunicator(self.coll.num_nodes)
 
     def buildGenerator(self, qdType: str) -> Any:
-        """The generator of a Q_Delta; see :func:`dae_sdc.sweepers.collocation.qdelta_generator`."""
-        return qdelta_generator(self.coll, qdType)
+        """The generator of a Q_Delta of qmat, refused where no sweep can go by it."""
+        qdelta_matrix(self.coll, qdType)
+        generator = qdelta_generator(self.coll, qdType)
+        QDELTA_GENERATORS_ALIASES.setdefault(type(generator), set()).add(qdType)  # if newer than pySDC's list
+        return generator
 
     def _qdelta(self, sweep: int) -> Vector:
         with QMAT, filtering("ignore"):
-            matrix: Vector = self.get_Qdelta_implicit(self.params.QI, k=sweep)
+            matrix = np.asarray(self.get_Qdelta_implicit(self.params.QI, k=sweep), dtype=np.float64)
+        check_shape(self.coll, self._qdelta_name, matrix[1:, 1:])
         return matrix
 
     @property
@@ -188,8 +200,9 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
         # A singular mass matrix hides constraints among the integrated unknowns, at index 1 too.
         hidden = n_integrated == problem.n and (index is None or index >= 1)
         constrained = hidden or (index is not None and index >= 2)
-        name, matrices, nodes = self.params.QI, self.matrices, self.nodes
-        check_qdelta(self.coll, name, index, constrained)
+        name, matrices, nodes = self._qdelta_name, self.matrices, self.nodes
+        if constrained:
+            check_qdelta(self.coll, name, index, matrices.of_sweep)
         about = n_integrated, nodes.owned, matrices.diagonal, self.coll.num_nodes, self.params.backend
         solver = node_solver(problem, *about, self.tolerance is not None)
         iterate = StepIterate(self.level, nodes, matrices, self, solver, constrained)
@@ -207,8 +220,6 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
         known = self._step is not None and self._step.iterate.problem is self.level.prob
         ahead = self._ahead if known else None
         return ahead if ahead is not None and ahead.starts_from(value) else None
-
-    # --- the interface of a sweeper in pySDC ----------------------------------------------------------------
 
     @property
     def rank(self) -> int:
@@ -318,8 +329,6 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
         ends = self.coll.right_is_node and not self.params.do_coll_update
         return LinearStep.of_runge_kutta(A, A[-1] if ends else self.coll.weights, self.coll.nodes)
 
-    # --- Q_Delta ------------------------------------------------------------------
-
     @property
     def QI(self) -> Vector:
         """Q_Delta with pySDC's row and column for the start of the step, shape (M + 1, M + 1)."""
@@ -328,8 +337,6 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
     @QI.setter
     def QI(self, matrix: Vector) -> None:
         self.matrices.replace(matrix[1:, 1:])
-
-    # --- steps of a given accuracy --------------------------------------------------------------------------
 
     @property
     def _accuracy(self) -> AccuracyGoal | None:
@@ -357,8 +364,6 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
         """Largest error of chosen unknowns between the nodes, by compiled code; None where there is none."""
         accuracy = self._accuracy
         return None if accuracy is None else accuracy.stages.error_between(weights, judged)
-
-    # --- checkpoints ----------------------------------------------------------------------------------------
 
     @property
     def keeps_state(self) -> bool:
@@ -389,8 +394,6 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
     def reset(self) -> None:
         """Drop matrices and the memory of steps, as if no step had been taken."""
         self._step = None
-
-    # --- transfer between levels ----------------------------------------------------------------------------
 
     def _received(self) -> StepSweeps:
         """The step, with what others have put at its nodes and at its start."""

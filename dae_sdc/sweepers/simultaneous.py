@@ -179,9 +179,6 @@ def coefficients_of(numbers: bytes, nodes: tuple[float, ...]) -> Coefficients:
     )
 
 
-# --- the algorithm: made of operations w --------------------------------------------------------------------
-
-
 def iterate(w: Any, t0: Any, h: Any) -> Any:
     """Simplified Newton iterations from the guess; returns one of :data:`SOLVED` to :data:`UNRESOLVED`."""
     # Small corrections prove nothing where the Jacobian is wrong: the residual has to be small too.

@@ -161,8 +161,6 @@ class PythonNodes:
             return 0.0
         return float(known.terms(self.arrays.u[m], self.arrays.du[m]).max())
 
-    # --- the operations of dae_sdc.sweepers.sweep -----------------------------------------------------------
-
     def begin_sweep(self, number: int) -> None:
         """Begin a sweep; the first one of a step measures the contraction with older matrices anew."""
         self.number = number

@@ -17,7 +17,7 @@ from dae_sdc.errors import EvaluationError, InputError, SolveError
 from dae_sdc.registry import unknown
 from dae_sdc.sweepers import sweep
 from dae_sdc.sweepers._machine_stages import MachineStages
-from dae_sdc.sweepers.collocation import qdelta_matrix, transient_growth
+from dae_sdc.sweepers.collocation import transient_growth
 from dae_sdc.sweepers.iterate import StepIterate
 from dae_sdc.sweepers.nodes import OK, RESIDUAL_FAILED, SWEEP_FAILED, Stages
 from dae_sdc.sweepers.restart import SwitchedSteps
@@ -83,8 +83,7 @@ class AccuracyGoal:
         # Sweeps also end at round-off, which may be above the tolerance.
         self.stages.set_tolerance(max(numbers.share, numbers.round_off_change), unit)
         # The error that an inexact solve leaves at a node may grow in later sweeps before it contracts.
-        changes = range(1, M + 1) if matrices.varies else ()
-        deltas = [qdelta_matrix(matrices.collocation, qdelta, number) for number in changes] or M * [delta]
+        deltas = [matrices.of_sweep(number) for number in range(1, M + 1)]
         growth = transient_growth(tableau.A, deltas)
         # The error that a solve leaves in an integrated multiplier returns in the next sweep divided by dt.
         exact = index > 1 and problem.n_diff < iterate.n_integrated

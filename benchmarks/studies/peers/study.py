@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 
 from benchmarks.measuring import races
 from benchmarks.measuring.races import Contender, Equal, Outcome, Race
+from benchmarks.measuring.scores import scd
 from benchmarks.studies.peers.solvers import PEERS, Case, Peer, known_peers, missing, version
 from benchmarks.study import Layout, Option, Table, chosen, study
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
 from dae_sdc.plotting.plot import Picture
-from dae_sdc.problems._library import TestSetProblem, scd
+from dae_sdc.problems._library import TestSetProblem
 from dae_sdc.run.callbacks import EXCLUDED_TOLERANCE, weighted
 from dae_sdc.run.results import Result, combinations_of
 from dae_sdc.run.solve import solve

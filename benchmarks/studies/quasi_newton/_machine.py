@@ -246,7 +246,7 @@ def weights_of(which: Any, h: Any, s: Any, y: Any, hy: Any, f: Any, before: Any,
         z[:] = h[np.abs(s).argmax()]
     else:
         z[:] = 0.0
-        z[np.abs(y).argmax()] = 1.0
+        z[np.abs(y).argmax()] = 0.0 if which == 8 else 1.0  # without an update where z is 0
 
 
 @compiled

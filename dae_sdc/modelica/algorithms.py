@@ -1,0 +1,304 @@
+"""Algorithms, carried out on expressions: what their variables are at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final
+
+import sympy
+
+from dae_sdc.modelica import arithmetic, syntax
+from dae_sdc.modelica.arithmetic import MOST_ELEMENTS, Value
+from dae_sdc.modelica.library import Scope
+from dae_sdc.modelica.syntax import Call, ClassDefinition, Statement, similar
+from dae_sdc.modelica.values import Values
+
+NOTHING: Final = sympy.nan  # Stands for an element that has no value yet.
+
+
+def chosen(values: Values, branches: list[tuple[Any, Value, int]], at: int) -> Value:
+    """The value of the first branch whose condition holds, element by element."""
+    first, *others = (value for _, value, _ in branches)
+    if not others:
+        return first
+    if isinstance(first, dict):
+        return {
+            word: chosen(values, [(test, value[word], where) for test, value, where in branches], at)
+            for word in first
+        }
+    if isinstance(first, list):
+        if not all(isinstance(value, list) and len(value) == len(first) for value in others):
+            values.fail(at, "the choices are arrays of different sizes")
+        return [
+            chosen(values, [(test, value[k], where) for test, value, where in branches], at)
+            for k in range(len(first))
+        ]
+    if arithmetic.is_condition(first) and all(map(arithmetic.is_condition, others)):
+        holds = others[-1]
+        for test, value, _ in reversed(branches[:-1]):
+            holds = arithmetic.conditional(test, value, holds)
+        return holds
+    pairs = [(test, values.as_number(value, where)) for test, value, where in branches]
+    return arithmetic.choice(pairs[:-1], pairs[-1][1])
+
+
+def results(values: Values, call: Call, scope: Scope) -> list[Value]:
+    """The results of a call of a function of the text, by carrying out its algorithm."""
+    function = values.library.find(call.function, scope.definition)
+    if not isinstance(function, ClassDefinition) or function.built_in:
+        values.fail(call.at, f"{call.function} is no function with several results")
+    name = function.name
+    components = _components(values, function)
+    inputs, outputs = (
+        [component.name for component in components if component.causality == causality]
+        for causality in ("input", "output")
+    )
+    if function.kind == "record":
+        inputs = [component.name for component in components]
+    if function.external:
+        values.fail(call.at, f"{name} is an external function, which is not called; write it in Modelica")
+    if len(call.arguments) > len(inputs):
+        values.fail(call.at, f"{name} takes {len(inputs)} arguments; got {len(call.arguments)}")
+    arguments = dict(zip(inputs, call.arguments, strict=False))
+    for word, argument in call.named.items():
+        if word in arguments or word not in inputs:
+            hint = similar(word, inputs)
+            values.fail(call.at, f"{name} takes no argument {word}, or has it already{hint}")
+        arguments[word] = argument
+    inside: dict[str, Value] = {}
+    inner = Scope(None, function, inside)
+    inside.update({word: values.value(arguments[word], scope) for word in inputs if word in arguments})
+    for component in components:
+        if component.name in inside:
+            continue
+        if component.modification is not None and component.modification.value is not None:
+            inside[component.name] = values.value(component.modification.value, inner)
+        elif component.causality == "input":
+            values.fail(call.at, f"{name} needs a value of {component.name}")
+        elif component.sizes and not any(isinstance(size, syntax.Every) for size in component.sizes):
+            counts = [
+                values.integer(size, inner, f"the size of {component.name}") for size in component.sizes
+            ]
+            inside[component.name] = arithmetic.filled(NOTHING, counts) if min(counts) else []
+    if function.kind == "record":
+        return [inside]
+    carry_out(values, [item for part in function.algorithms for item in part], inside, inner)
+    for output in outputs:
+        if output not in inside or any(map(_is_open, arithmetic.elements(inside[output]))):
+            values.fail(function.at, f"function {name} gives {output} no value; add an algorithm")
+    return [inside[output] for output in outputs]
+
+
+def _components(values: Values, function: ClassDefinition) -> list[syntax.Component]:
+    parts = (part for base in values.library.with_bases(function) for part in base.elements)
+    return [part for part in parts if isinstance(part, syntax.Component)]
+
+
+def _is_open(value: Value) -> bool:
+    """Whether a value depends on what has none."""
+    return isinstance(value, sympy.Basic) and value.has(NOTHING)
+
+
+def section(
+    values: Values, statements: Sequence[Statement], names: Sequence[str], scope: Scope
+) -> dict[str, Value]:
+    """The values of variables at the end of an algorithm of a model, which begins with their start values."""
+    inside: dict[str, Value] = {}
+    for name in names:
+        member = values.lookup(syntax.Name(0, [(name, [])]), scope)
+        inside[name] = arithmetic.mapped(partial(_begin, values), member)
+    before = dict(inside)
+    if word := carry_out(values, statements, inside, Scope(scope.instance, scope.definition, inside)):
+        values.fail(statements[0].at, f"{word} in a model is not understood; write it in a function")
+    for name in names:
+        if inside[name] is before[name] or any(map(_is_open, arithmetic.elements(inside[name]))):
+            values.fail(statements[0].at, f"the algorithm does not give {name} a value in all cases")
+    return inside
+
+
+def _begin(values: Values, variable: Any) -> Value:
+    """The value of a variable where an algorithm of a model begins."""
+    start = variable.attributes.get("start")
+    if variable.type != "Real":
+        return NOTHING
+    return sympy.S.Zero if start is None else values.bound(start)
+
+
+def assigned_in(statements: Sequence[Statement]) -> list[syntax.Name]:
+    """The names that statements assign, where they stand first."""
+    targets: dict[str, syntax.Name] = {}
+    for part in syntax.parts_of(list(statements)):
+        if isinstance(part, syntax.Assignment):
+            items = part.target.items if isinstance(part.target, syntax.Results) else [part.target]
+            targets |= {str(item): item for item in items if isinstance(item, syntax.Name)}
+    return [*targets.values()]
+
+
+def as_equations(statements: Sequence[Statement], assigned: set[str]) -> list[Any]:
+    """The equations that statements under when are; what is not yet assigned has its value before."""
+    own = {str(name) for name in assigned_in(statements)}
+    equations: list[Any] = []
+    for item in statements:
+        if isinstance(item, syntax.Assignment):
+            value = _before(item.value, own - assigned)
+            equations.append(syntax.Equal(item.at, item.target, value))
+            assigned |= {str(name) for name in assigned_in([item])}
+        elif isinstance(item, syntax.IfEquation):
+            branches = [
+                (_before(test, own - assigned), as_equations(body, set(assigned)))
+                for test, body in item.branches
+            ]
+            other = as_equations(item.other or [], set(assigned))
+            equations.append(syntax.IfEquation(item.at, branches, other))
+            assigned |= {str(name) for name in assigned_in([item])}
+        else:
+            equations.append(item)
+    return equations
+
+
+def _before(whole: Any, names: set[str]) -> Any:
+    """A part of the syntax tree in which ``pre`` stands around the names of some variables."""
+    if isinstance(whole, syntax.Name) and str(whole) in names:
+        return Call(whole.at, syntax.Name(whole.at, [("pre", [])]), [whole], {})
+    if isinstance(whole, Call) and str(whole.function) in ("pre", "edge", "change"):
+        return whole
+    if isinstance(whole, syntax.Part):
+        return type(whole)(**{name: _before(part, names) for name, part in vars(whole).items()})
+    if isinstance(whole, list | tuple):
+        return type(whole)(_before(part, names) for part in whole)
+    return {key: _before(part, names) for key, part in whole.items()} if isinstance(whole, dict) else whole
+
+
+def carry_out(values: Values, statements: Sequence[Statement], inside: dict[str, Value], scope: Scope) -> str:
+    """Carry out statements on local values; the word by which they were left, or an empty one."""
+    for statement in statements:
+        values.spend(1, statement.at)
+        if isinstance(statement, syntax.Assignment):
+            _assign(values, statement, inside, scope)
+        elif isinstance(statement, syntax.Leave):
+            return statement.word
+        elif isinstance(statement, syntax.IfEquation):
+            if word := _choose(values, statement, inside, scope):
+                return word
+        elif isinstance(statement, syntax.For | syntax.While):
+            if _repeat(values, statement, inside, scope) == "return":
+                return "return"
+        elif isinstance(statement, syntax.Assertion):  # of unknowns it is passed over
+            if values.condition(statement.call.arguments[0], scope) == sympy.false:
+                values.fail(statement.at, "what is asserted does not hold")
+        else:
+            values.fail(
+                statement.at, "this is not understood inside of an algorithm; write it in an equation"
+            )
+    return ""
+
+
+def _assign(values: Values, item: syntax.Assignment, inside: dict[str, Value], scope: Scope) -> None:
+    if isinstance(item.target, syntax.Results):
+        if not isinstance(item.value, Call):
+            values.fail(item.at, "several variables are assigned the results of a function")
+        targets, news = item.target.items, results(values, item.value, scope)
+    else:
+        targets, news = [item.target], [values.value(item.value, scope)]
+    for target, new in zip(targets, news, strict=False):
+        if isinstance(target, syntax.Every):
+            continue
+        assert isinstance(target, syntax.Name)
+        (word, subscripts), *fields = target.parts
+        if scope.instance is not None:
+            word, subscripts, fields = str(target), target.parts[-1][1], []
+        is_function = scope.instance is None
+        known = {part.name: part for part in _components(values, scope.definition)} if is_function else {}
+        if is_function and word not in known:
+            values.fail(item.at, f"{target} is no variable of function {scope.definition.name}")
+        if word in known and known[word].causality == "input":
+            what = f"{word} is an input of function {scope.definition.name}"
+            values.fail(item.at, f"{what}; it cannot be assigned")
+        inside[word] = _replaced(values, inside.get(word), subscripts, fields, new, target, scope)
+
+
+def _replaced(
+    values: Values,
+    old: Value,
+    subscripts: Sequence[syntax.Expression],
+    fields: Sequence[tuple[str, list[syntax.Expression]]],
+    new: Value,
+    name: syntax.Name,
+    scope: Scope,
+) -> Value:
+    """An array or a record with new values of the elements and fields that a name selects."""
+    if not subscripts and not fields:
+        return new
+    if not subscripts:
+        (word, inner), *fields = fields
+        whole = old if isinstance(old, dict) else {}
+        return {**whole, word: _replaced(values, whole.get(word), inner, fields, new, name, scope)}
+    if not isinstance(old, list):
+        values.fail(name.at, f"{name} is no array of a size that is told; give it sizes")
+    first, rest = subscripts[0], subscripts[1:]
+    if isinstance(first, syntax.Every):
+        places: Sequence[int] = range(1, len(old) + 1)
+    elif isinstance(first, syntax.Range):
+        places = values.range(first, scope)
+    else:
+        places, new = [values.integer(first, scope, f"the subscript of {name}")], [new]
+    if not isinstance(new, list) or len(new) != len(places):
+        values.fail(name.at, f"{len(places)} elements of {name} get a value of another size")
+    array = list(old)
+    for place, value in zip(places, new, strict=True):
+        if not 1 <= place <= len(old):
+            values.fail(name.at, f"{name} has elements 1 to {len(old)}; there is no element {place}")
+        array[place - 1] = _replaced(values, old[place - 1], rest, fields, value, name, scope)
+    return array
+
+
+def _choose(values: Values, item: syntax.IfEquation, inside: dict[str, Value], scope: Scope) -> str:
+    branches, other = values.branches(item.branches, item.other or [], scope)
+    if not branches:
+        return carry_out(values, other, inside, scope)
+    before, ends = dict(inside), list[tuple[Any, dict[str, Value]]]()
+    for test, body in (*branches, (sympy.true, other)):
+        inside.clear()
+        inside.update(before)
+        if word := carry_out(values, body, inside, scope):
+            values.fail(item.at, f"{word} depends on an unknown here; write if without it")
+        ends.append((test, dict(inside)))
+    inside.clear()
+    for name in ends[0][1]:
+        news = [end.get(name) for _, end in ends]
+        if all(new is news[0] for new in news):
+            inside[name] = news[0]
+        elif all(new is not None for new in news):
+            tests = (test for test, _ in ends)
+            inside[name] = chosen(
+                values, [(test, new, item.at) for test, new in zip(tests, news, strict=True)], item.at
+            )
+    return ""
+
+
+def _repeat(values: Values, item: syntax.For | syntax.While, inside: dict[str, Value], scope: Scope) -> str:
+    if isinstance(item, syntax.While):
+        for _ in range(MOST_ELEMENTS):
+            condition = values.condition(item.test, scope)
+            if values.decided(condition, item.at, "the condition of while") == sympy.false:
+                return ""
+            if word := carry_out(values, item.body, inside, scope):
+                return word
+        values.fail(item.at, f"while goes on for more than {MOST_ELEMENTS} turns")
+    (name, where), *further = item.indices
+    turns = values.value(where, scope)
+    if not isinstance(turns, list):
+        values.fail(where.at, "an index needs a range, such as 1:3")
+    hidden = inside.get(name)
+    for turn in turns:
+        inside[name] = turn
+        body = [syntax.For(item.at, further, item.body)] if further else item.body
+        if word := carry_out(values, body, inside, scope):
+            break
+    else:
+        word = ""
+    inside.pop(name, None)
+    if hidden is not None:
+        inside[name] = hidden
+    return word
