@@ -210,8 +210,7 @@ class ProblemJets(JetSystem):
 
     def _time(self, curve: Vector) -> float:
         """A time over which the curve changes little, the unit of differences."""
-        # A value near 0 is no size over which equations change.
-        size = np.maximum(self._sizes, self.problem.nominal) + np.abs(curve[0])
+        size = np.maximum(self._sizes, self.problem.nominal) + np.abs(curve[0])  # a value near 0 is no size
         least = self._longest
         for k in range(1, len(curve)):
             moving = curve[k] != 0.0
