@@ -98,7 +98,7 @@ end Decay;
 )
 def test_parameters_of_components_on_the_command_line(given, rate, tmp_path, capsys):
     """v = exp(-t / (R C)); what depends on a parameter follows it."""
-    path, found = tmp_path / "decay.mo", tmp_path / "found.npz"
+    path, found = tmp_path / "decay.mo", tmp_path / "found.npy"
     path.write_text(DECAY)
     pairs = [word for pair in given.split() for word in ("--params", pair)]
     assert main(["solve", str(path), "--rtol", "1e-9", "--out", str(found), *pairs]) == 0, (

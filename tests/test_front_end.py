@@ -132,3 +132,15 @@ def test_without_rumoca_the_message_says_what_to_install(monkeypatch: pytest.Mon
         read_modelica_text(HIERARCHY)
     with pytest.raises(InputError, match="there is no reader omc"):
         read_modelica_text(HIERARCHY, reader="omc")
+
+
+@pytest.mark.parametrize("call", ['assert(y > 2.0, "low")', 'terminate("low")'])
+def test_what_rumoca_loses_is_refused(call: str) -> None:
+    text = (
+        "model M Real x(start=0.0, fixed=true); Real y(start=5.0, fixed=true); equation "
+        f"der(x) = 1.0; der(y) = if x > 1.0 then -1.0 else -2.0; if x > 1.0 then {call}; end if; end M;"
+    )
+    with pytest.raises(
+        ds.InputError, match=f"rumoca loses {call[:6]}.* in an if-equation; move it out of if"
+    ):
+        ds.read_modelica_text(text, reader="rumoca")

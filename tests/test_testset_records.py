@@ -9,13 +9,12 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import dae_sdc as ds
+from benchmarks.measuring.scores import scd, scd_differential
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.errors import InputError, ReferenceRangeError
 from dae_sdc.problems._library import (
     TestSetProblem,
     load_record,
-    scd,
-    scd_differential,
 )
 
 RECORDS = json.loads((resources.files("dae_sdc.problems") / "data" / "testset.json").read_text())

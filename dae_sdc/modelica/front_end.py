@@ -52,6 +52,8 @@ _SIGNS: Final = {"Minus": "-", "DotMinus": "-", "Plus": "+", "DotPlus": "+"}
 # Operators whose operands stand in one list, as the parser leaves them.
 _CHAINED: Final = (Precedence.SUM, Precedence.PRODUCT, Precedence.AND, Precedence.OR)
 _TYPES: Final = ("Real", "Integer", "Boolean", "String")
+# Words before an if that is no part of an expression.
+_BEGINNINGS: Final = (";", "equation", "algorithm", "then", "else", "loop")
 # Where a message of rumoca says its place, [FILE:LINE:COLUMN].
 _PLACE: Final = re.compile(r"\[([^\[\]\n]*):(\d+):\d+\]")
 
@@ -82,8 +84,16 @@ class Outline:
         self.models: dict[str, bool] = {}  # Whether each is partial, by its path.
         self.annotations: dict[str, dict[str, Modification]] = {}
         words, open_classes = self.words.tokens, list[str]()
+        section, branches = "", 0
         for k, word in enumerate(words[:-1]):
             before, behind = words[k - 1].text if k else "", words[k + 1]
+            section = word.text if word.text in ("equation", "algorithm") else section
+            if word.text == "if" and before in _BEGINNINGS:
+                branches += 1
+            elif word.text == "if" and before == "end":
+                branches -= 1
+            elif word.text in ("assert", "terminate") and branches and section == "equation":
+                source.fail(word.at, f"rumoca loses {word.text} in an if-equation; move it out of if")
             if word.kind == "word" and word.text in CLASSES and before != "end":
                 if behind.kind not in ("name", "quoted"):
                     continue

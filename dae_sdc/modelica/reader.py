@@ -28,7 +28,7 @@ from dae_sdc.registry import nearest_file
 LARGEST_FILE: Final = 20_000_000  # Largest number of bytes of a file.
 
 # What messages say where the other reader may do better, and how to get it.
-_MORE: Final = re.compile("not understood|Modelica library")
+_MORE: Final = re.compile("not understood|Modelica library|there is no class")
 _HINT: Final = "; or let rumoca read it: pip install 'dae_sdc[modelica]'"
 READERS: Final = ("own", "rumoca")  # What reads texts.
 _EXPERIMENT: Final = ("StartTime", "StopTime", "Interval", "Tolerance", "NumberOfIntervals")
@@ -178,17 +178,17 @@ def _read(
             builder = _Builder(source, parse(source), numbers)
             return builder.model(builder.chosen(name))
         except InputError as error:
-            if reader == "own":
-                raise
+            if reader == "own" or not (libraries or _MORE.search(str(error))):
+                raise  # What is wrong in a text is so for every reader.
             if find_spec("rumoca") is None:
-                raise InputError(f"{error}{_HINT if _MORE.search(str(error)) else ''}") from None
+                raise InputError(f"{error}{_HINT}") from None
             refusal = error
     try:
         return _by_rumoca(source, name, numbers, libraries)
-    except InputError:
-        if refusal is None or libraries or _MORE.search(str(refusal)):
+    except InputError as error:
+        if refusal is None or libraries:
             raise
-    raise refusal
+        raise InputError(f"{refusal}; {error}") from None
 
 
 def _by_rumoca(

@@ -204,7 +204,7 @@ class SweepMatrices:
         self.nodes: tuple[float, ...] = tuple(collocation.nodes.tolist())
         self.first_solved = 1 if collocation.left_is_node else 0
         self._set(1)
-        self.varies = varies()
+        self.chosen, self.varies = self.delta, varies()
 
     def _set(self, sweep: int) -> None:
         self.qdelta = self._make(sweep)
@@ -217,8 +217,8 @@ class SweepMatrices:
         self.dt = 0.0
 
     def of_sweep(self, sweep: int) -> Vector:
-        """The Q_Delta of the nodes in a sweep of the step, counted from 1, shape (M, M)."""
-        return self._make(sweep)[1:, 1:] if self.varies else self.delta
+        """The chosen Q_Delta of the nodes in a sweep of the step, counted from 1, shape (M, M)."""
+        return self._make(sweep)[1:, 1:] if self.varies else self.chosen
 
     def take(self, sweep: int) -> None:
         """Use the Q_Delta of a sweep of the step, counted from 1, where it changes from sweep to sweep."""

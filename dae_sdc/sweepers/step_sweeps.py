@@ -83,7 +83,8 @@ class AccuracyGoal:
         # Sweeps also end at round-off, which may be above the tolerance.
         self.stages.set_tolerance(max(numbers.share, numbers.round_off_change), unit)
         # The error that an inexact solve leaves at a node may grow in later sweeps before it contracts.
-        deltas = [matrices.of_sweep(number) for number in range(1, M + 1)]
+        changes = range(1, M + 1) if matrices.varies else ()
+        deltas = [matrices.of_sweep(number) for number in changes] or M * [delta]
         growth = transient_growth(tableau.A, deltas)
         # The error that a solve leaves in an integrated multiplier returns in the next sweep divided by dt.
         exact = index > 1 and problem.n_diff < iterate.n_integrated
