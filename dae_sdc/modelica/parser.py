@@ -260,7 +260,7 @@ class EquationParser(ExpressionParser):
             self.take()
             ends = _IN_WHEN if in_when else ("elseif", "else", "end")
             branches = self.branches("elseif", lambda: self.equations(ends))
-            other = self.equations(ends if in_when else ("end",)) if self.takes("else") else None
+            other = self.equations(ends if in_when else ("end",)) if self.takes("else") else []
             self._end("if", "if-equation", at)
             return syntax.IfEquation(at, branches, other)
         if text == "for":
@@ -298,9 +298,7 @@ class EquationParser(ExpressionParser):
             self.need(":=", "in an algorithm")
             if not isinstance(left_side, syntax.Name | syntax.Results):
                 self.fail("this cannot be assigned; write NAME := EXPRESSION", at)
-            target, value = left_side, self.expression()
-            self.note()
-            return syntax.Assignment(at, target, value)
+            return syntax.Equal(at, left_side, self.expression(), self.note())
         if self.now.text in (":=", "=="):
             self.fail(f"{self.now.text} in an equation; write =")
         if self.now.text in (";", "end") and isinstance(left_side, syntax.Call):
@@ -314,7 +312,7 @@ class EquationParser(ExpressionParser):
             self.fail(REFUSED_CALLS[text])
         call = self.call(self.name())
         if text != "reinit":
-            return syntax.Assertion(at, call)
+            return syntax.Assert(at, call)
         if len(call.arguments) != 2:
             self.fail("reinit takes a variable and its value", at)
         return syntax.Equal(at, call.arguments[0], call.arguments[1], reinit=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias
 
 import sympy
 
@@ -28,8 +28,6 @@ MOST_EVALUATIONS: Final = 1_000_000
 BEFORE: Final = "pre("  # How the names of values before an event begin.
 AT_START: Final = Unknown("initial()")  # 1 at the event at the start of a run, and else 0.
 NOT_DISCRETE: Final = "pre(...) takes a variable, outside of when-equations one that they assign"
-Branch = TypeVar("Branch")
-Other = TypeVar("Other")
 Rule: TypeAlias = Callable[["Values", Any, Scope], Value]  # The value of an expression of one form.
 
 
@@ -112,18 +110,17 @@ class Values:
             self.fail(expression.at, "a condition is expected here, such as x > 0")
         return value
 
-    def branches(
-        self, branches: list[tuple[syntax.Expression, Branch]], other: Other, scope: Scope
-    ) -> tuple[list[tuple[Any, Branch]], Branch | Other]:
-        """The branches of a choice whose conditions are open, and what holds where none of them does."""
-        kept: list[tuple[Any, Branch]] = []
-        for test, branch in branches:
+    def cases(self, item: syntax.If | syntax.IfEquation, scope: Scope) -> tuple[list[Any], list[Any]]:
+        """The conditions of a choice that are open, then true, and what there is where each of them holds."""
+        tests, branches = list[Any](), list[Any]()
+        for test, branch in item.branches:
             condition = self.condition(test, scope)
-            if condition == sympy.true:
-                return kept, branch
             if condition != sympy.false:
-                kept.append((condition, branch))
-        return kept, other
+                tests.append(condition)
+                branches.append(branch)
+            if condition == sympy.true:
+                return tests, branches
+        return [*tests, sympy.true], [*branches, item.other]
 
     def bound(self, bound: Bound) -> Value:
         """The value of an expression in its own scope."""
@@ -373,8 +370,9 @@ class Values:
 
     def truth(self, value: Value, at: int) -> Any:
         """A number, or the number 0 or 1 for a condition."""
-        holds = arithmetic.is_condition(value)
-        return self.as_number(arithmetic.choice([(value, sympy.S.One)], sympy.S.Zero) if holds else value, at)
+        if arithmetic.is_condition(value):
+            return arithmetic.choice([(value, sympy.S.One), (sympy.true, sympy.S.Zero)])
+        return self.as_number(value, at)
 
     def _parameter(self, variable: Variable) -> Value:
         if variable.type == "enumeration":
