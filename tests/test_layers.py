@@ -293,7 +293,7 @@ BUDGETS = {
     "control": 5_274,
     "constrained": 3_672,
     "structure": 3_165,
-    "modelica": 4_810,
+    "modelica": 4_796,
     "plotting": 2_842,
     "polynomials": 3_558,
     "files beside the rooms": 3_250,

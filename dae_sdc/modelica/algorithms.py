@@ -213,19 +213,14 @@ def _replaced(
     if not isinstance(old, list):
         values.fail(name.at, f"{name} is no array of a size that is told; give it sizes")
     first, rest = subscripts[0], subscripts[1:]
-    if isinstance(first, syntax.Every):
-        places: Sequence[int] = range(1, len(old) + 1)
-    elif isinstance(first, syntax.Range):
-        places = values.range(first, scope)
-    else:
-        places, new = [values.integer(first, scope, f"the subscript of {name}")], [new]
+    places = values.places(first, len(old), scope, name)
+    if not isinstance(first, syntax.Every | syntax.Range):
+        new = [new]
     if not isinstance(new, list) or len(new) != len(places):
         values.fail(name.at, f"{len(places)} elements of {name} get a value of another size")
     array = list(old)
     for place, value in zip(places, new, strict=True):
-        if not 1 <= place <= len(old):
-            values.fail(name.at, f"{name} has elements 1 to {len(old)}; there is no element {place}")
-        array[place - 1] = _replaced(values, old[place - 1], rest, fields, value, name, scope)
+        array[place] = _replaced(values, old[place], rest, fields, value, name, scope)
     return array
 
 

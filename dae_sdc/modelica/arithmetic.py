@@ -455,15 +455,6 @@ def cross(a: Value, b: Value) -> Value:
     return [plus([times([a[i], b[j]]), minus(times([a[j], b[i]]))]) for i, j in places]
 
 
-def field(value: Value, word: str) -> Value:
-    """A field of a record, or those of several records."""
-    if isinstance(value, list):
-        return [field(part, word) for part in value]
-    if not isinstance(value, dict) or word not in value:
-        raise InputError(f"this has no part {word}; write it without .{word}")
-    return value[word]
-
-
 def as_matrix(value: Value) -> list[list[Value]]:
     """A number or a vector as a matrix of one column; a matrix itself."""
     rows = value if isinstance(value, list) else [value]

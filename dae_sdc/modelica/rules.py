@@ -422,7 +422,7 @@ RULES: Final[Mapping[type, Rule]] = {
     syntax.Record: lambda values, item, scope: {
         word: values.value(part, scope) for word, part in item.fields.items()
     },
-    syntax.Field: lambda values, item, scope: arithmetic.field(values.value(item.base, scope), item.word),
+    syntax.Field: lambda values, item, scope: values.part(values.value(item.base, scope), item.word, item),
     syntax.Picked: lambda values, item, scope: values.picked(
         values.value(item.base, scope), item.subscripts, scope, item
     ),

@@ -250,10 +250,7 @@ class Values:
         if scope.locals is not None and parts[0][0] in scope.locals:
             value = scope.locals[parts[0][0]]
             self.spend(math.prod(arithmetic.sizes(value)), name.at)
-            value = self.picked(value, parts[0][1], scope, name)
-            for word, subscripts in parts[1:]:
-                value = self.picked(arithmetic.field(value, word), subscripts, scope, name)
-            return value
+            return self._walked(value, [("", parts[0][1]), *parts[1:]], scope, name)
         item = self.lookup(name, scope)
         if item is not None:
             return self.of_member(item, name)
@@ -291,22 +288,31 @@ class Values:
         first = None if scope.instance is None else member(name, scope.instance)
         if first is None:
             return None
-        item, rest = first
-        for at, (word, subscripts) in enumerate(rest):
-            if at:
-                item = self._part(item, word, name)
-            item = self.picked(item, subscripts, scope, name)
+        return self._walked(*first, scope, name)
+
+    def _walked(
+        self,
+        item: Any,
+        parts: Sequence[tuple[str, Sequence[syntax.Expression]]],
+        scope: Scope,
+        name: syntax.Name,
+    ) -> Any:
+        """What the parts of a name, the first one without a word, select of a member or of a local value."""
+        for word, subscripts in parts:
+            item = self.picked(self.part(item, word, name) if word else item, subscripts, scope, name)
         return item
 
-    def _part(self, item: Any, word: str, name: syntax.Name) -> Any:
+    def part(self, item: Any, word: str, name: syntax.Expression) -> Any:
+        """A part of a component or of a record, or those of an array of them."""
         if isinstance(item, list):
-            return [self._part(element, word, name) for element in item]
-        if isinstance(item, Variable):
-            self.fail(name.at, f"{item.shown} is a number and has no part {word}")
-        if word not in item.members:
-            hint = similar(word, item.members)
-            self.fail(name.at, f"{item.shown or name} has no part {word}{hint}")
-        return item.members[word]
+            return [self.part(element, word, name) for element in item]
+        shown = getattr(item, "shown", "") or (name if isinstance(name, syntax.Name) else "this")
+        members = item.members if isinstance(item, Instance) else item
+        if not isinstance(members, dict):
+            self.fail(name.at, f"{shown} is a number and has no part {word}")
+        if word not in members:
+            self.fail(name.at, f"{shown} has no part {word}{similar(word, members)}")
+        return members[word]
 
     def picked(
         self, item: Any, subscripts: Sequence[syntax.Expression], scope: Scope, name: syntax.Expression
@@ -316,19 +322,24 @@ class Values:
             return item
         if not isinstance(item, list):
             self.fail(name.at, f"{name} is no array, or has fewer sizes; remove the subscript")
-        first, rest = subscripts[0], subscripts[1:]
-        if isinstance(first, syntax.Every):
-            return [self.picked(element, rest, scope, name) for element in item]
-        if isinstance(first, syntax.Range):
-            numbers: Sequence[int] = self.range(first, scope)
+        places = self.places(subscripts[0], len(item), scope, name)
+        picked = [self.picked(item[k], subscripts[1:], scope, name) for k in places]
+        return picked if isinstance(subscripts[0], syntax.Every | syntax.Range) else picked[0]
+
+    def places(
+        self, subscript: syntax.Expression, size: int, scope: Scope, name: syntax.Expression
+    ) -> Sequence[int]:
+        """The places, from 0, of the elements of an array that a subscript selects."""
+        if isinstance(subscript, syntax.Every):
+            return range(size)
+        if isinstance(subscript, syntax.Range):
+            numbers: Sequence[int] = self.range(subscript, scope)
         else:
-            numbers = [self.integer(first, scope, f"the subscript of {name}")]
-        elements = []
+            numbers = [self.integer(subscript, scope, f"the subscript of {name}")]
         for k in numbers:
-            if not 1 <= k <= len(item):
-                self.fail(name.at, f"{name} has elements 1 to {len(item)}; there is no element {k}")
-            elements.append(self.picked(item[k - 1], rest, scope, name))
-        return elements if isinstance(first, syntax.Range) else elements[0]
+            if not 1 <= k <= size:
+                self.fail(name.at, f"{name} has elements 1 to {size}; there is no element {k}")
+        return [k - 1 for k in numbers]
 
     def of_member(self, item: Any, name: syntax.Name) -> Value:
         """The value of a member that a name refers to, or the values of a list of members."""
