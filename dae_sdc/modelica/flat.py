@@ -76,8 +76,6 @@ def vanishing(values: Values, equation: Equal | IfEquation, scope: Scope) -> Ite
             yield Vanishing(equation.at, difference, where, equation.note)
         return
     tests, bodies = values.cases(equation, scope)
-    if not bodies[-1]:
-        values.fail(equation.at, "an if-equation without else; give equations for all cases")
     lists: list[list[Vanishing]] = []
     for body in bodies:
         lists.append([])
@@ -87,6 +85,8 @@ def vanishing(values: Values, equation: Equal | IfEquation, scope: Scope) -> Ite
                 values.fail(part.at, f"{word} depends on an unknown here; move it out of if")
             lists[-1] += vanishing(values, part, inner)
     if len({len(items) for items in lists}) > 1:
+        if not bodies[-1]:
+            values.fail(equation.at, "an if-equation without else; give equations for all cases")
         counts = ", ".join(str(len(items)) for items in lists)
         values.fail(equation.at, f"the branches of an if-equation have {counts} equations")
     for items in zip(*lists, strict=True):
