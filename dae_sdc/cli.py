@@ -307,11 +307,15 @@ def _run_verb(name: str, verbs: Mapping[str, Verb], arguments: list[str]) -> int
         raise InputError(f"unknown verb '{name}'{hint}: {', '.join(verbs)}")
     verb = verbs[name]
     module = importlib.import_module(verb.module)
+    from dae_sdc.options import Reading, add_options
+
     parser = Parser(
         prog=f"{PROGRAM} {name}", description=verb.text, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     module.add_arguments(parser)
     add_debug(parser)
+    if any("FILE.mo" in str(action.help) for action in parser._actions):
+        add_options(parser, Reading, only=("libraries", "reader"))
     args = parser.parse_args(arguments)
     if launched() > 1:
         from dae_sdc.run.processes import world
@@ -329,7 +333,26 @@ def _run_verb(name: str, verbs: Mapping[str, Verb], arguments: list[str]) -> int
     results = sys.modules.get("dae_sdc.run.results")  # if its verb has not imported it, it writes none
     unwritten: set[str] = set() if results is None else results.UNWRITTEN
     unwritten.clear()
-    return int(module.main(args)) or (EXIT_FAILED if unwritten else 0)
+    with _reading(getattr(args, "libraries", None) or (), getattr(args, "reader", None)):
+        return int(module.main(args)) or (EXIT_FAILED if unwritten else 0)
+
+
+@contextmanager
+def _reading(libraries: Sequence[str], reader: str | None) -> Iterator[None]:
+    """Let files of Modelica be read with libraries by a reader, here and in processes that are started."""
+    from dae_sdc.options import READER_VARIABLE
+
+    paths = os.pathsep.join([*libraries, *filter(None, [os.environ.get("MODELICAPATH")])])
+    chosen = {"MODELICAPATH": paths, READER_VARIABLE: reader or os.environ.get(READER_VARIABLE)}
+    changed = {name: text for name, text in chosen.items() if text}
+    before = {name: os.environ.pop(name, None) for name in changed}
+    os.environ.update(changed)
+    try:
+        yield
+    finally:
+        for name in changed:
+            del os.environ[name]
+        os.environ.update({name: text for name, text in before.items() if text is not None})
 
 
 def _explain(error: Exception) -> tuple[int, str]:

@@ -49,6 +49,8 @@ MOST_TOGETHER = 10_000  # Steps that may iterate together: each has a level of i
 MOST_TIMES = 10_000_000  # Times at which a solution may be asked for.
 HIGHEST_ORDER = 5  # Highest order of backward differentiation formulas.
 LARGEST_SEED = 2**32 - 1
+MODELICA_READERS = ("own", "rumoca")  # What reads texts of Modelica.
+READER_VARIABLE = "DAE_SDC_READER"  # The variable of the environment that chooses one of them.
 PLAIN = str | bool | int | float  # Types of values that a table shows as they are.
 
 # What is called with the name of an option and its value, and raises InputError for one out of bounds.
@@ -209,6 +211,13 @@ def listed(kind: Callable[[str], Any], of: str) -> Callable[[str], list[Any]]:
     return read
 
 
+def directory(text: str) -> str:
+    """The path of a directory that exists."""
+    if not Path(text).is_dir():
+        raise argparse.ArgumentTypeError(f"needs a directory; got {text!r}")
+    return text
+
+
 # --- Groups -------------------------------------------------------------------------------------------------
 
 
@@ -221,6 +230,33 @@ class Parameters(Group):
         "parameters of the problem or model by name",
         like="mapping of str to object",
         metavar="NAME=VALUE",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading(Group):
+    """How a text of Modelica is read."""
+
+    name: str | None = option(None, "name of the class to read (the last model)")
+    parameters: Mapping[str, Any] | None = option(
+        None,
+        "values of parameters that replace those of the text",
+        "For Boolean ones true or false, or 1 or 0.",
+        like="mapping of str to float",
+    )
+    libraries: Sequence[str | Path] = option(
+        (),
+        "directory in which libraries such as Modelica/ lie, besides those of the variable MODELICAPATH",
+        like="sequence of str or Path",
+        read=directory,
+        metavar="PATH",
+        flag="library",
+        repeated=True,
+    )
+    reader: str | None = option(
+        None,
+        "what reads a file of Modelica (rumoca what the own reader refuses, if it is installed)",
+        choices=MODELICA_READERS,
     )
 
 

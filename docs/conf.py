@@ -73,7 +73,7 @@ def setup(app: Any) -> None:
     """Date measured tables, let links to files lead to their pages, and enter the words of the index."""
 
     def complete(app: Any, page: str, source: list[str]) -> None:
-        source[0] = dates.dated(Path(__file__).with_name(f"{page}.md"), source[0], f"dae_sdc {release}")
+        source[0] = dates.dated(Path(__file__).parent / f"{page}.md", source[0], f"dae_sdc {release}")
         for file, instead in ELSEWHERE.items():
             source[0] = source[0].replace(f"]({file}", f"]({instead}")
         title, _, text = source[0].partition("\n")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import dae_sdc as ds
+from dae_sdc import cli
 from dae_sdc.errors import InputError
 from dae_sdc.modelica import reader as reading
 from dae_sdc.modelica.reader import read_modelica, read_modelica_text
@@ -144,3 +146,44 @@ def test_what_rumoca_loses_is_refused(call: str) -> None:
         ds.InputError, match=f"rumoca loses {call[:6]}.* in an if-equation; move it out of if"
     ):
         ds.read_modelica_text(text, reader="rumoca")
+
+
+TANK = """within ;
+package Tanks model Tank Real h(start = 2, fixed = true); equation der(h) = -h; end Tank; end Tanks;"""
+
+
+@pytest.fixture
+def tank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with a file whose model needs a library, and with the library."""
+    (tmp_path / "library").mkdir()
+    (tmp_path / "library" / "Tanks.mo").write_text(TANK)
+    (tmp_path / "two.mo").write_text("model Two Tanks.Tank tank(h(start = 3)); end Two;")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MODELICAPATH", raising=False)
+    return tmp_path
+
+
+@pytest.mark.parametrize("verb", ["info", "initial", "reduce", "simplify", "structure"])
+def test_verbs_of_a_file_take_its_libraries(
+    verb: str, tank: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main([verb, "two.mo"]) != 0
+    assert "there is no class Tanks.Tank" in capsys.readouterr().err
+    assert cli.main([verb, "two.mo", "--library", "library"]) == 0
+    assert "MODELICAPATH" not in os.environ
+
+
+def test_the_command_line_chooses_the_reader(tank: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["structure", "two.mo", "--library", "library", "--reader", "own"]) != 0
+    assert "there is no class Tanks.Tank" in capsys.readouterr().err
+    assert cli.main(["structure", "two.mo", "--library", "library", "--reader", "rumoca"]) == 0
+    with pytest.raises(SystemExit):
+        cli.main(["structure", "two.mo", "--library", "nowhere"])
+    assert "needs a directory; got 'nowhere'" in capsys.readouterr().err
+    assert "DAE_SDC_READER" not in os.environ
+
+
+def test_a_model_says_where_rumoca_has_read_it() -> None:
+    text = "model M Real x(start = 1, fixed = true); equation der(x) = -x; end M;"
+    references = [read_modelica_text(text, reader=reader).reference for reader in ("own", "rumoca")]
+    assert references == ["", "(read by rumoca)"]

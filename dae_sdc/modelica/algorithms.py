@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -15,32 +15,6 @@ from dae_sdc.modelica.syntax import Call, ClassDefinition, Statement, similar
 from dae_sdc.modelica.values import Values
 
 NOTHING: Final = sympy.nan  # Stands for an element that has no value yet.
-
-
-def chosen(values: Values, branches: list[tuple[Any, Value, int]], at: int) -> Value:
-    """The value of the first branch whose condition holds, element by element."""
-    first, *others = (value for _, value, _ in branches)
-    if not others:
-        return first
-    if isinstance(first, dict):
-        return {
-            word: chosen(values, [(test, value[word], where) for test, value, where in branches], at)
-            for word in first
-        }
-    if isinstance(first, list):
-        if not all(isinstance(value, list) and len(value) == len(first) for value in others):
-            values.fail(at, "the choices are arrays of different sizes")
-        return [
-            chosen(values, [(test, value[k], where) for test, value, where in branches], at)
-            for k in range(len(first))
-        ]
-    if arithmetic.is_condition(first) and all(map(arithmetic.is_condition, others)):
-        holds = others[-1]
-        for test, value, _ in reversed(branches[:-1]):
-            holds = arithmetic.conditional(test, value, holds)
-        return holds
-    pairs = [(test, values.as_number(value, where)) for test, value, where in branches]
-    return arithmetic.choice(pairs[:-1], pairs[-1][1])
 
 
 def results(values: Values, call: Call, scope: Scope) -> list[Value]:
@@ -127,12 +101,16 @@ def _begin(values: Values, variable: Any) -> Value:
 
 def assigned_in(statements: Sequence[Statement]) -> list[syntax.Name]:
     """The names that statements assign, where they stand first."""
-    targets: dict[str, syntax.Name] = {}
+    targets = (target for _, target in targets_in(statements) if isinstance(target, syntax.Name))
+    return [*{str(target): target for target in targets}.values()]
+
+
+def targets_in(statements: Sequence[Any]) -> Iterator[tuple[int, syntax.Expression]]:
+    """What statements, or the equations under when, assign, each with the place of its statement."""
     for part in syntax.parts_of(list(statements)):
-        if isinstance(part, syntax.Assignment):
-            items = part.target.items if isinstance(part.target, syntax.Results) else [part.target]
-            targets |= {str(item): item for item in items if isinstance(item, syntax.Name)}
-    return [*targets.values()]
+        if isinstance(part, syntax.Equal) and not part.reinit:
+            left = part.left.items if isinstance(part.left, syntax.Results) else [part.left]
+            yield from ((part.at, item) for item in left if not isinstance(item, syntax.Every))
 
 
 def as_equations(statements: Sequence[Statement], assigned: set[str]) -> list[Any]:
@@ -140,17 +118,15 @@ def as_equations(statements: Sequence[Statement], assigned: set[str]) -> list[An
     own = {str(name) for name in assigned_in(statements)}
     equations: list[Any] = []
     for item in statements:
-        if isinstance(item, syntax.Assignment):
-            value = _before(item.value, own - assigned)
-            equations.append(syntax.Equal(item.at, item.target, value))
+        if isinstance(item, syntax.Equal) and not item.reinit:
+            equations.append(syntax.Equal(item.at, item.left, _before(item.right, own - assigned)))
             assigned |= {str(name) for name in assigned_in([item])}
         elif isinstance(item, syntax.IfEquation):
             branches = [
                 (_before(test, own - assigned), as_equations(body, set(assigned)))
                 for test, body in item.branches
             ]
-            other = as_equations(item.other or [], set(assigned))
-            equations.append(syntax.IfEquation(item.at, branches, other))
+            equations.append(syntax.IfEquation(item.at, branches, as_equations(item.other, set(assigned))))
             assigned |= {str(name) for name in assigned_in([item])}
         else:
             equations.append(item)
@@ -174,7 +150,7 @@ def carry_out(values: Values, statements: Sequence[Statement], inside: dict[str,
     """Carry out statements on local values; the word by which they were left, or an empty one."""
     for statement in statements:
         values.spend(1, statement.at)
-        if isinstance(statement, syntax.Assignment):
+        if isinstance(statement, syntax.Equal) and not statement.reinit:
             _assign(values, statement, inside, scope)
         elif isinstance(statement, syntax.Leave):
             return statement.word
@@ -184,7 +160,7 @@ def carry_out(values: Values, statements: Sequence[Statement], inside: dict[str,
         elif isinstance(statement, syntax.For | syntax.While):
             if _repeat(values, statement, inside, scope) == "return":
                 return "return"
-        elif isinstance(statement, syntax.Assertion):  # of unknowns it is passed over
+        elif isinstance(statement, syntax.Assert):  # of unknowns it is passed over
             if values.condition(statement.call.arguments[0], scope) == sympy.false:
                 values.fail(statement.at, "what is asserted does not hold")
         else:
@@ -194,13 +170,13 @@ def carry_out(values: Values, statements: Sequence[Statement], inside: dict[str,
     return ""
 
 
-def _assign(values: Values, item: syntax.Assignment, inside: dict[str, Value], scope: Scope) -> None:
-    if isinstance(item.target, syntax.Results):
-        if not isinstance(item.value, Call):
+def _assign(values: Values, item: syntax.Equal, inside: dict[str, Value], scope: Scope) -> None:
+    if isinstance(item.left, syntax.Results):
+        if not isinstance(item.right, Call):
             values.fail(item.at, "several variables are assigned the results of a function")
-        targets, news = item.target.items, results(values, item.value, scope)
+        targets, news = item.left.items, results(values, item.right, scope)
     else:
-        targets, news = [item.target], [values.value(item.value, scope)]
+        targets, news = [item.left], [values.value(item.right, scope)]
     for target, new in zip(targets, news, strict=False):
         if isinstance(target, syntax.Every):
             continue
@@ -237,43 +213,35 @@ def _replaced(
     if not isinstance(old, list):
         values.fail(name.at, f"{name} is no array of a size that is told; give it sizes")
     first, rest = subscripts[0], subscripts[1:]
-    if isinstance(first, syntax.Every):
-        places: Sequence[int] = range(1, len(old) + 1)
-    elif isinstance(first, syntax.Range):
-        places = values.range(first, scope)
-    else:
-        places, new = [values.integer(first, scope, f"the subscript of {name}")], [new]
+    places = values.places(first, len(old), scope, name)
+    if not isinstance(first, syntax.Every | syntax.Range):
+        new = [new]
     if not isinstance(new, list) or len(new) != len(places):
         values.fail(name.at, f"{len(places)} elements of {name} get a value of another size")
     array = list(old)
     for place, value in zip(places, new, strict=True):
-        if not 1 <= place <= len(old):
-            values.fail(name.at, f"{name} has elements 1 to {len(old)}; there is no element {place}")
-        array[place - 1] = _replaced(values, old[place - 1], rest, fields, value, name, scope)
+        array[place] = _replaced(values, old[place], rest, fields, value, name, scope)
     return array
 
 
 def _choose(values: Values, item: syntax.IfEquation, inside: dict[str, Value], scope: Scope) -> str:
-    branches, other = values.branches(item.branches, item.other or [], scope)
-    if not branches:
-        return carry_out(values, other, inside, scope)
-    before, ends = dict(inside), list[tuple[Any, dict[str, Value]]]()
-    for test, body in (*branches, (sympy.true, other)):
+    tests, bodies = values.cases(item, scope)
+    if len(bodies) == 1:
+        return carry_out(values, bodies[0], inside, scope)
+    before, ends = dict(inside), list[dict[str, Value]]()
+    for body in bodies:
         inside.clear()
         inside.update(before)
         if word := carry_out(values, body, inside, scope):
             values.fail(item.at, f"{word} depends on an unknown here; write if without it")
-        ends.append((test, dict(inside)))
+        ends.append(dict(inside))
     inside.clear()
-    for name in ends[0][1]:
-        news = [end.get(name) for _, end in ends]
+    for name in ends[0]:
+        news = [end.get(name) for end in ends]
         if all(new is news[0] for new in news):
             inside[name] = news[0]
         elif all(new is not None for new in news):
-            tests = (test for test, _ in ends)
-            inside[name] = chosen(
-                values, [(test, new, item.at) for test, new in zip(tests, news, strict=True)], item.at
-            )
+            inside[name] = values.wrapped(item.at, arithmetic.chosen, tests, news)
     return ""
 
 

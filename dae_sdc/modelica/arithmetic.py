@@ -165,10 +165,10 @@ def conditional(test: Any, holds: Any, otherwise: Any) -> Any:
     return joined(False, [joined(True, [test, holds]), joined(True, [opposite(test), otherwise])])
 
 
-def choice(branches: Sequence[tuple[Any, Any]], other: Any) -> Any:
-    """The value of the first branch whose condition holds, else ``other``; constant ones are evaluated."""
+def choice(cases: Iterable[tuple[Any, Any]]) -> Any:
+    """The value of the first case whose condition holds, of which the last one is true."""
     kept: list[tuple[Any, Any]] = []
-    for condition, value in (*branches, (sympy.true, other)):
+    for condition, value in cases:
         if condition != sympy.false:
             kept.append((value, condition))
         if condition == sympy.true:
@@ -189,6 +189,10 @@ def _div(a: Any, b: Any) -> Any:
     if whole.is_Rational:
         return sympy.Integer(int(whole))
     return times([sympy.sign(whole, evaluate=False), _floor(sympy.Abs(whole, evaluate=False))])
+
+
+def _semi_linear(x: Any, *slopes: Any) -> Any:
+    return choice([(compared(">=", x, _ZERO), times([slopes[0], x])), (TRUTHS[0], times([slopes[1], x]))])
 
 
 _DEGREE, _DEGREES = divided(sympy.pi, sympy.Integer(180)), divided(sympy.Integer(180), sympy.pi)
@@ -244,7 +248,7 @@ FUNCTIONS: Final[dict[str, tuple[int, Callable[..., Any]]]] = {
     "mod": (2, lambda a, b: plus([a, minus(times([_floor(divided(a, b)), b]))])),
     "rem": (2, lambda a, b: plus([a, minus(times([_div(a, b), b]))])),
     "div": (2, _div),
-    "semiLinear": (3, lambda x, a, b: choice([(compared(">=", x, _ZERO), times([a, x]))], times([b, x]))),
+    "semiLinear": (3, _semi_linear),
     **{
         f"Modelica.{package}.Conversions.{name}": (1, partial(_converted, *conversion))
         for package in ("Units", "SIunits")
@@ -346,16 +350,40 @@ def each(function: Callable[[Any], Any], value: Value) -> Value:
     return mapped(lambda element: function(scalar(element)), value)
 
 
+def together(function: Callable[..., Any], values: Sequence[Value], what: str) -> Value:
+    """A function of the elements of arrays of the same sizes, of records field by field."""
+    first = values[0]
+    if isinstance(first, dict) and all(
+        isinstance(value, dict) and value.keys() == first.keys() for value in values
+    ):
+        return {word: together(function, [value[word] for value in values], what) for word in first}
+    if not any(isinstance(value, list) for value in values):
+        return function(*values)
+    if not all(isinstance(value, list) for value in values):
+        raise InputError(f"one {what} is an array, another is none; both must have the same sizes")
+    if len({len(value) for value in values}) > 1:
+        counts = " and ".join(str(len(value)) for value in values)
+        raise InputError(f"the {what}s have different sizes, {counts} elements; give them equal sizes")
+    return [together(function, parts, what) for parts in zip(*values, strict=True)]
+
+
+def chosen(tests: Sequence[Any], values: Sequence[Value]) -> Value:
+    """The value of the first case whose condition holds, element by element; constant ones are evaluated."""
+
+    def choose(*numbers: Any) -> Any:
+        if not all(map(is_condition, numbers)):
+            return choice(zip(tests, map(scalar, numbers), strict=True))
+        holds = numbers[-1]
+        for test, number in zip(tests[-2::-1], numbers[-2::-1], strict=True):
+            holds = conditional(test, number, holds)
+        return holds
+
+    return together(choose, values, "choice") if len(values) > 1 else values[0]
+
+
 def add(terms: list[Value]) -> Value:
     """The sum of numbers, or of arrays with the same sizes."""
-    if not any(isinstance(term, list) for term in terms):
-        return plus([scalar(term) for term in terms])
-    lengths = {len(term) if isinstance(term, list) else None for term in terms}
-    if len(lengths) > 1:
-        raise InputError(
-            "what is added has different sizes; both must be numbers, or arrays of the same sizes"
-        )
-    return [add(list(row)) for row in zip(*terms, strict=True)]
+    return together(lambda *numbers: plus(map(scalar, numbers)), terms, "term")
 
 
 def work_of(factors: list[Value]) -> int:
@@ -392,11 +420,9 @@ def _product_of_arrays(a: Value, b: Value) -> Value:
 
 def multiply_elements(a: Value, b: Value) -> Value:
     """The element-wise product of two arrays."""
-    if isinstance(a, list) and isinstance(b, list):
-        if len(a) != len(b):
-            raise InputError("arrays of different sizes are multiplied by their elements")
-        return [multiply_elements(x, y) for x, y in zip(a, b, strict=True)]
-    return _product_of_arrays(a, b)
+    if not isinstance(a, list) or not isinstance(b, list):
+        return _product_of_arrays(a, b)
+    return together(lambda *pair: times(map(scalar, pair)), [a, b], "factor")
 
 
 def filled(value: Value, counts: list[int]) -> Value:
@@ -427,15 +453,6 @@ def cross(a: Value, b: Value) -> Value:
         raise InputError("cross needs two vectors of 3 elements")
     places = ((1, 2), (2, 0), (0, 1))
     return [plus([times([a[i], b[j]]), minus(times([a[j], b[i]]))]) for i, j in places]
-
-
-def field(value: Value, word: str) -> Value:
-    """A field of a record, or those of several records."""
-    if isinstance(value, list):
-        return [field(part, word) for part in value]
-    if not isinstance(value, dict) or word not in value:
-        raise InputError(f"this has no part {word}; write it without .{word}")
-    return value[word]
 
 
 def as_matrix(value: Value) -> list[list[Value]]:

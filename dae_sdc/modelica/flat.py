@@ -13,7 +13,7 @@ import sympy
 from dae_sdc.dae.branches import INITIAL
 from dae_sdc.model.sympy_input import Unknown
 from dae_sdc.modelica import arithmetic, syntax
-from dae_sdc.modelica.algorithms import as_equations, assigned_in, results, section
+from dae_sdc.modelica.algorithms import as_equations, assigned_in, results, section, targets_in
 from dae_sdc.modelica.arithmetic import MOST_ELEMENTS, Value, choice, elements, is_condition, minus, plus
 from dae_sdc.modelica.library import Basic, Bound, Change, Instance, Library, Member, Scope, Variable
 from dae_sdc.modelica.syntax import ClassDefinition, Equal, Equation, Expression, IfEquation, similar
@@ -43,7 +43,7 @@ class Vanishing(NamedTuple):
 
 
 # An equation in no loop, and in no choice whose conditions are decided.
-Single: TypeAlias = Equal | IfEquation | syntax.Connect | syntax.When | syntax.Assertion
+Single: TypeAlias = Equal | IfEquation | syntax.Connect | syntax.When | syntax.Assert
 
 
 def unrolled(values: Values, equations: Iterable[Equation], scope: Scope) -> Iterator[tuple[Single, Scope]]:
@@ -54,11 +54,11 @@ def unrolled(values: Values, equations: Iterable[Equation], scope: Scope) -> Ite
                 values.spend(len(equation.body), equation.at)
                 yield from unrolled(values, equation.body, inner)
         elif isinstance(equation, IfEquation):
-            branches, other = values.branches(equation.branches, equation.other, scope)
-            if branches:
+            _, bodies = values.cases(equation, scope)
+            if len(bodies) > 1:
                 yield equation, scope
             else:
-                yield from unrolled(values, other or (), scope)
+                yield from unrolled(values, bodies[0], scope)
         else:
             yield equation, scope
 
@@ -67,33 +67,34 @@ def vanishing(values: Values, equation: Equal | IfEquation, scope: Scope) -> Ite
     """The expressions that vanish by an equation, those of an if-equation with its choice inside them."""
     where = scope.instance.shown if scope.instance is not None else ""
     if isinstance(equation, Equal):
-        left, right = sides(values, equation, scope)
-        for difference in _differences(values, left, right, equation):
-            yield Vanishing(equation.at, values.check(difference, equation.at), where, equation.note)
+        sides = sides_of(values, equation, scope)
+        pairs: list[tuple[Value, Value]] = []
+        values.wrapped(equation.at, arithmetic.together, lambda *pair: pairs.append(pair), sides, "side")
+        for left, right in pairs:
+            a, b = values.as_number(left, equation.left.at), values.as_number(right, equation.right.at)
+            difference = values.check(b if a == 0 else plus([a, minus(b)]), equation.at)
+            yield Vanishing(equation.at, difference, where, equation.note)
         return
-    branches, other = values.branches(equation.branches, equation.other, scope)
-    if other is None:
-        values.fail(equation.at, "an if-equation without else; give equations for all cases")
+    tests, bodies = values.cases(equation, scope)
     lists: list[list[Vanishing]] = []
-    for body in (*(body for _, body in branches), other):
+    for body in bodies:
         lists.append([])
         for part, inner in unrolled(values, body, scope):
             if not isinstance(part, Equal | IfEquation):
-                word = {syntax.Connect: "connect", syntax.When: "when", syntax.Assertion: "assert"}[
-                    type(part)
-                ]
+                word = type(part).__name__.lower()
                 values.fail(part.at, f"{word} depends on an unknown here; move it out of if")
             lists[-1] += vanishing(values, part, inner)
     if len({len(items) for items in lists}) > 1:
+        if not bodies[-1]:
+            values.fail(equation.at, "an if-equation without else; give equations for all cases")
         counts = ", ".join(str(len(items)) for items in lists)
         values.fail(equation.at, f"the branches of an if-equation have {counts} equations")
     for items in zip(*lists, strict=True):
-        *alternatives, last = (item.expression for item in items)
-        pairs = zip((test for test, _ in branches), alternatives, strict=True)
-        yield Vanishing(items[0].at, values.check(choice(list(pairs), last), equation.at), where)
+        value = choice(zip(tests, (item.expression for item in items), strict=True))
+        yield Vanishing(items[0].at, values.check(value, equation.at), where)
 
 
-def sides(values: Values, equation: Equal, scope: Scope) -> tuple[Value, Value]:
+def sides_of(values: Values, equation: Equal, scope: Scope) -> tuple[Value, Value]:
     """The values of both sides of an equation; of the results of a function those that are used."""
     left = equation.left
     if isinstance(equation.right, syntax.Zeros):
@@ -110,27 +111,6 @@ def sides(values: Values, equation: Equal, scope: Scope) -> tuple[Value, Value]:
     return [values.value(item, scope) for item, _ in pairs], [new for _, new in pairs]
 
 
-def _differences(values: Values, left: Value, right: Value, equation: Equal) -> Iterator[Any]:
-    """Left minus right, element by element, of records field by field."""
-    if isinstance(left, dict) and isinstance(right, dict) and left.keys() == right.keys():
-        for word in left:
-            yield from _differences(values, left[word], right[word], equation)
-        return
-    if isinstance(left, list) != isinstance(right, list):
-        values.fail(equation.at, "one side is an array, the other a number; both must have the same sizes")
-    if isinstance(left, list):
-        if len(left) != len(right):
-            values.fail(
-                equation.at, f"the sides have {len(left)} and {len(right)} elements; give them equal sizes"
-            )
-        for a, b in zip(left, right, strict=True):
-            yield from _differences(values, a, b, equation)
-        return
-    a = values.as_number(left, equation.left.at)
-    b = values.as_number(right, equation.right.at)
-    yield b if a == 0 else plus([a, minus(b)])
-
-
 # When-equations
 
 
@@ -145,63 +125,55 @@ class Reaction(NamedTuple):
 
 def assigned_by(values: Values, equation: syntax.When, scope: Scope) -> Iterator[str]:
     """The names of the variables that a when-equation assigns."""
-    for item in syntax.parts_of(equation.branches):
-        if not isinstance(item, Equal) or item.reinit:
-            continue
-        left = item.left.items if isinstance(item.left, syntax.Results) else [item.left]
-        parts = [part for part in left if not isinstance(part, syntax.Every)]
-        for target in elements([values.value(part, scope) for part in parts]):
+    for at, part in targets_in(equation.branches):
+        for target in elements(values.value(part, scope)):
             unknown = unknown_of(target)
             if unknown is None or unknown.order:
-                values.fail(item.at, "a when-equation assigns variables; write x = VALUE")
+                values.fail(at, "a when-equation assigns variables; write x = VALUE")
             yield unknown.base
 
 
-def _changes(values: Values, equations: list[Equation], scope: Scope) -> tuple[dict[Any, Any], set[Any]]:
-    """The new values of variables by the equations where a condition begins to hold, and which are states."""
-    changes: dict[Any, Any] = {}
-    states: set[Any] = set()
+class _Happening(NamedTuple):
+    """What happens by equations where a condition begins to hold."""
+
+    changes: dict[Any, Any]  # New values of variables.
+    states: set[Any]  # Those of them that are states.
+    # Where something is told, and the arguments of :meth:`Model.when` for it.
+    told: list[tuple[Any, dict[str, Any]]]
+
+
+def _happening(values: Values, equations: list[Equation], scope: Scope) -> _Happening:
+    """What happens by the equations in a branch of a when-equation."""
+    changes, states, told = _Happening({}, set(), [])
     for item in equations:
+        pairs: list[tuple[Any, Any]] = []
         if isinstance(item, IfEquation):
-            tests, other = values.branches(item.branches, item.other or [], scope)
-            several = [_changes(values, part, scope) for part in (*(part for _, part in tests), other)]
-            states |= set[Any]().union(*(also for _, also in several))
-            pairs = []
-            for target in dict.fromkeys(target for news, _ in several for target in news):
+            tests, bodies = values.cases(item, scope)
+            several = [_happening(values, body, scope) for body in bodies]
+            states |= set[Any]().union(*(part.states for part in several))
+            for target in dict.fromkeys(target for part in several for target in part.changes):
                 keeps = target if target in states else before_event(target.base)
-                *alternatives, last = (news.get(target, keeps) for news, _ in several)
-                options = zip((test for test, _ in tests), alternatives, strict=True)
-                pairs.append((target, choice(list(options), last)))
+                cases = zip(tests, (part.changes.get(target, keeps) for part in several), strict=True)
+                pairs.append((target, choice(cases)))
+            before = sympy.true
+            for test, part in zip(tests, several, strict=True):
+                told += [(sympy.And(before, test, holds), about) for holds, about in part.told]
+                before = sympy.And(before, sympy.Not(test))
         elif isinstance(item, Equal):
-            targets, news = map(elements, sides(values, item, scope))
+            targets, news = map(elements, sides_of(values, item, scope))
             if len(targets) != len(news):
                 values.fail(item.at, f"{len(targets)} variables get {len(news)} values; give each its own")
             numbers = [values.truth(value, item.at) for value in news]
             pairs = list(zip(map(unknown_of, targets), numbers, strict=True))
             states |= {target for target, _ in pairs if item.reinit}
-        else:
-            continue
+        elif isinstance(item, syntax.Assert):
+            condition, about = _said(values, item, scope)
+            told.append((sympy.Not(condition), about))
         for target, value in pairs:
             if target is None or target.order or target in changes:
                 values.fail(item.at, "this must be a variable, which gets one value in a branch")
             changes[target] = value
-    return changes, states
-
-
-def _told(
-    values: Values, equations: list[Equation], scope: Scope, holds: Any = sympy.true
-) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """When what happens tells something, and the arguments of :meth:`Model.when` that say so."""
-    for item in equations:
-        if isinstance(item, IfEquation):
-            tests, other = values.branches(item.branches, item.other or [], scope)
-            before = holds
-            for test, part in (*tests, (sympy.true, other)):
-                yield from _told(values, part, scope, sympy.And(before, test))
-                before = sympy.And(before, sympy.Not(test))
-        elif isinstance(item, syntax.Assertion):
-            condition, about = _said(values, item, scope)
-            yield sympy.And(holds, sympy.Not(condition)), about
+    return _Happening(changes, states, told)
 
 
 def reactions_of(
@@ -210,7 +182,7 @@ def reactions_of(
     """The reactions of a when-equation; ``states``, which change last, stand for their values before it."""
     begun = False
     for test, equations in equation.branches:
-        changes, again = _changes(values, equations, scope)
+        changes, again, told = _happening(values, equations, scope)
         if wrong := again - states.keys():
             values.fail(
                 equation.at, f"reinit changes {min(map(str, wrong))}, which has no derivative; assign it"
@@ -223,7 +195,6 @@ def reactions_of(
                 changes[target] = values.check(value.xreplace(new), equation.at)
         if any(not value.free_symbols.isdisjoint(assigned) for value in changes.values()):
             values.fail(equation.at, "the values of a when-equation depend on each other; use pre(...)")
-        told = [*_told(values, equations, scope)]
         for condition, holds, certain in _begins(values, test, scope):
             there = partial(_behind, condition=condition, certain=certain, states=states)
             news = {target: there(value) for target, value in changes.items()}
@@ -339,7 +310,7 @@ def _between_events(values: Values, condition: Any) -> Any:
     return condition
 
 
-def _said(values: Values, assertion: syntax.Assertion, scope: Scope) -> tuple[Any, dict[str, Any]]:
+def _said(values: Values, assertion: syntax.Assert, scope: Scope) -> tuple[Any, dict[str, Any]]:
     """What is asserted, and the arguments of :meth:`Model.when` by which its violation is told."""
     arguments = [*assertion.call.arguments, *assertion.call.named.values()]
     ends = str(assertion.call.function) == "terminate"
@@ -354,7 +325,7 @@ def _said(values: Values, assertion: syntax.Assertion, scope: Scope) -> tuple[An
     return condition, {"message": message, "terminal": not warns, "success": ends}
 
 
-def told_by(values: Values, assertion: syntax.Assertion, scope: Scope) -> Iterator[Reaction]:
+def told_by(values: Values, assertion: syntax.Assert, scope: Scope) -> Iterator[Reaction]:
     """What is told where an assertion ceases to hold, if it may."""
     condition, about = _said(values, assertion, scope)
     condition = _between_events(values, condition)
@@ -386,13 +357,13 @@ def held_by(values: Values, states: dict[Any, Any], held: _Held) -> Iterator[Rea
 
 def starts(values: Values, equation: Single, scope: Scope) -> Iterator[tuple[int, Any, Any] | Vanishing]:
     """Start values given by an initial equation, or what vanishes at the start by it."""
-    if isinstance(equation, syntax.Assertion):  # of unknowns it is passed over
+    if isinstance(equation, syntax.Assert):  # of unknowns it is passed over
         list(told_by(values, equation, scope))
         return
     if not isinstance(equation, Equal | IfEquation):
         values.fail(equation.at, "an initial equation must be an equation of two sides, or if")
     if isinstance(equation, Equal):
-        left, right = (elements(side) for side in sides(values, equation, scope))
+        left, right = (elements(side) for side in sides_of(values, equation, scope))
         pairs = list(zip(left, right, strict=False))
         found = [_started(values, pair, equation) for pair in pairs]
         if len(left) == len(right) and all(start is not None for start in found):
@@ -664,7 +635,7 @@ class Flat:
             self.reactions += [*reactions_of(values, states, *when)]
         self.reactions += [item for held in self._held for item in held_by(values, states, held)]
         for item, scope in written:
-            if isinstance(item, syntax.Assertion):
+            if isinstance(item, syntax.Assert):
                 self.reactions += told_by(values, item, scope)
 
     def _defines(self, equation: Single, scope: Scope) -> bool:
@@ -695,7 +666,7 @@ class Flat:
             if isinstance(item, syntax.When):
                 branches = [(test, as_equations(body, set())) for test, body in item.branches]
                 written.append((syntax.When(item.at, branches), scope))
-            elif isinstance(item, syntax.Assertion):
+            elif isinstance(item, syntax.Assert):
                 written.append((item, scope))
             else:
                 rest.append(item)

@@ -7,6 +7,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -48,7 +49,12 @@ _OPERATORS: Final = {
         for word, sign in zip(("Lt", "Le", "Gt", "Ge", "Eq", "Neq"), "< <= > >= == <>".split(), strict=True)
     },
 }
-_SIGNS: Final = {"Minus": "-", "DotMinus": "-", "Plus": "+", "DotPlus": "+"}
+# The same of operators of one operand.
+_SIGNS: Final = {
+    "Not": ("not", Precedence.NOT),
+    **dict.fromkeys(("Minus", "DotMinus"), ("-", Precedence.SUM)),
+    **dict.fromkeys(("Plus", "DotPlus"), ("+", Precedence.SUM)),
+}
 # Operators whose operands stand in one list, as the parser leaves them.
 _CHAINED: Final = (Precedence.SUM, Precedence.PRODUCT, Precedence.AND, Precedence.OR)
 _TYPES: Final = ("Real", "Integer", "Boolean", "String")
@@ -149,7 +155,7 @@ class _Tree:
         definition.equations = [self.equation(item) for item in flat["equations"]]
         definition.equations += [self.assertion(item) for item in flat["assert_equations"]]
         definition.equations += [self.when(item) for item in flat["when_chains"]]
-        definition.algorithms = [self.statements(item["statements"]) for item in flat["algorithms"]]
+        definition.algorithms = [self.read(item["statements"]) for item in flat["algorithms"]]
         definition.initial = [self.equation(item) for item in flat["initial_equations"]]
         definition.initial += [self.assertion(item) for item in flat["initial_assert_equations"]]
         return definition
@@ -162,19 +168,17 @@ class _Tree:
         variability = _word(item["variability"])
         causality = _word(item["causality"])
         parts = {
-            word: Modification(at, self.expression(item[word]))
-            for word in ("min", "max")
-            if item[word] is not None
+            word: Modification(at, self.read(item[word])) for word in ("min", "max") if item[word] is not None
         }
         if item["unit"]:
             parts["unit"] = Modification(at, syntax.Text(at, item["unit"]))
         if item["start"] is not None and not variability and self.at(_inner(item["start"])) != at:
-            parts["start"] = Modification(at, self.expression(item["start"]))
+            parts["start"] = Modification(at, self.read(item["start"]))
         if item["fixed"]:
             truths = [syntax.Truth(at, truth) for truth in item["fixed"]]
             whole = truths[0] if len(truths) == 1 else syntax.Array(at, [*truths])
             parts["fixed"] = Modification(at, whole)
-        value = None if item["binding"] is None else self.expression(item["binding"])
+        value = None if item["binding"] is None else self.read(item["binding"])
         return Component(
             at,
             shown,
@@ -194,14 +198,14 @@ class _Tree:
             for part in item[causality]:
                 default = part["default"]
                 place = self.at(part)
-                value = None if default is None else Modification(place, self.expression(default))
-                sizes = [self.subscript(size) for size in part["shape_expr"]]
+                value = None if default is None else Modification(place, self.read(default))
+                sizes = self.read(part["shape_expr"])
                 kind = part["type_name"] if part["type_name"] in _TYPES else "Real"
                 word = "" if causality == "locals" else causality[:-1]
                 name = Name(place, [(kind, [])])
                 function.elements.append(Component(place, part["name"], name, sizes, value, "", word))
         function.external = item["external"] is not None
-        function.algorithms = [self.statements(item["body"])]
+        function.algorithms = [self.read(item["body"])]
         return function
 
     # Equations
@@ -210,42 +214,55 @@ class _Tree:
         at, residual = self.at(item), item["residual"]
         origin = item["origin"]
         if ends := origin.get("Connection"):
-            names = [Name(at, [(ends[side], [])]) for side in ("lhs", "rhs")]
             if self.flat["variable_type_names"].get(ends["lhs"], "Real") != "Real":
-                return syntax.Connect(at, *names)  # Which side has a value is looked for.
+                # Which side has a value is looked for.
+                return syntax.Connect(at, self.read(ends["lhs"], at), self.read(ends["rhs"], at))
         where = origin.get("ComponentEquation", origin.get("Algorithm", {})).get("component", "")
         note = f"{where}: line {self.source.line(at)}" if where else ""
         binary = residual.get("Binary")
         if binary is None or binary["op"] != "Sub":
-            return syntax.Equal(at, self.expression(residual), syntax.Zeros(at), note)
-        return syntax.Equal(at, self.expression(binary["lhs"]), self.expression(binary["rhs"]), note)
+            return syntax.Equal(at, self.read(residual), syntax.Zeros(at), note)
+        return syntax.Equal(at, self.read(binary["lhs"]), self.read(binary["rhs"]), note)
 
-    def assertion(self, item: Node) -> syntax.Assertion:
-        at = self.at(item)
-        level = [] if item.get("level") is None else [self.expression(item["level"])]
-        arguments = [self.expression(item["condition"]), self.expression(item["message"]), *level]
-        return syntax.Assertion(at, Call(at, Name(at, [("assert", [])]), arguments, {}))
+    def assertion(self, item: Node) -> syntax.Assert:
+        """An assertion, or the end of a run with a message."""
+        name = "assert" if "condition" in item else "terminate"
+        parts = (item.get(word) for word in ("condition", "message", "level"))
+        return syntax.Assert(self.at(item), self.call(item, name, [part for part in parts if part]))
 
     def when(self, item: Node) -> syntax.When:
         clauses = [item["first"], *item["else_when"]]
-        return syntax.When(
-            self.at(item),
-            [(self.expression(part["condition"]), self.changes(part["equations"])) for part in clauses],
-        )
+        branches = [(self.read(part["condition"]), self.read(part["equations"])) for part in clauses]
+        return syntax.When(self.at(item), branches)
 
-    def changes(self, items: Iterable[Node]) -> list[syntax.Equation]:
-        """The equations in a when-equation."""
-        return [_CHANGES[kind](self, item) for node in items for kind, item in node.items()]
+    def reset(self, item: Node) -> syntax.Equal:
+        at = self.at(item)
+        state = self.read(item.get("state") or item["variable"], at)
+        return syntax.Equal(at, state, self.read(item["value"]), reinit=True)
 
-    # Expressions
+    # Expressions and statements
 
-    def expression(self, node: Node) -> Expression:
-        ((kind, item),) = node.items()
-        if kind not in _EXPRESSIONS:
-            self.source.fail(
-                self.at(item), f"{kind} of rumoca is not understood here; write it in another way"
-            )
-        return _EXPRESSIONS[kind](self, item)
+    def read(self, part: Any, at: int = 0) -> Any:
+        """A part of rumoca's form in the syntax tree: a node, a name, or several of them."""
+        if isinstance(part, str):
+            return Name(at, [(part, [])])
+        if not isinstance(part, dict):
+            parts = (each for each in part or () if not isinstance(each, dict) or "Empty" not in each)
+            return [self.read(each, at) for each in parts]
+        if "parts" in part:
+            return Name(self.at(part), [(each["ident"], self.read(each["subs"])) for each in part["parts"]])
+        if "cond" in part:
+            return self.read(part["cond"]), self.read(part["stmts"])
+        if "range" in part:
+            return part.get("name") or part["ident"], self.read(part["range"])
+        ((kind, item),) = part.items()
+        if kind in _READERS:
+            return _READERS[kind](self, item)
+        at = self.at(item)
+        for make, *words in _FORMS.get(kind, ()):
+            if all(word in item for word in words):
+                return make(at, *(self.read(item[word], at) for word in words))
+        self.source.fail(at, f"{kind} of rumoca is not understood here; write it in another way")
 
     def binary(self, item: Node) -> Expression:
         at, (sign, precedence) = self.at(item), _OPERATORS[item["op"]]
@@ -258,13 +275,11 @@ class _Tree:
             behind.append((sign, left["Binary"]["rhs"]))
             left = left["Binary"]["lhs"]
         parts = [("", left), *behind[::-1]]
-        return Operation(at, precedence, [(sign, self.expression(part)) for sign, part in parts])
+        return Operation(at, precedence, [(sign, self.read(part)) for sign, part in parts])
 
     def unary(self, item: Node) -> Expression:
-        at, inner = self.at(item), self.expression(item["rhs"])
-        if item["op"] == "Not":
-            return Operation(at, Precedence.NOT, [("not", inner)])
-        return Operation(at, Precedence.SUM, [(_SIGNS[item["op"]], inner)])
+        sign, precedence = _SIGNS[item["op"]]
+        return Operation(self.at(item), precedence, [(sign, self.read(item["rhs"]))])
 
     def literal(self, item: Node) -> Expression:
         at = self.at(item)
@@ -287,157 +302,91 @@ class _Tree:
             if word.startswith("AssertionLevel."):
                 return syntax.Text(at, word)
             return syntax.Number(at, str(self._literals[word]))
-        return Name(at, [(word, [self.subscript(part) for part in item["subscripts"]])])
+        return Name(at, [(word, self.read(item["subscripts"]))])
 
-    def subscript(self, node: Node) -> Expression:
-        ((kind, item),) = node.items()
+    def call(self, item: Node, name: str, arguments: list[Node]) -> Call:
         at = self.at(item)
-        if kind == "Colon":
-            return syntax.Every(at)
-        return syntax.Number(at, str(item["value"])) if kind == "Index" else self.expression(item["expr"])
+        return Call(at, self.read(name, at), self.read(arguments), {})
 
     def builtin(self, item: Node) -> Expression:
         word = item["function"]
-        return self.called(item, word[0].lower() + word[1:])
+        return self.call(item, word[0].lower() + word[1:], item["args"])
 
-    def called(self, item: Node, name: str) -> Call:
-        at = self.at(item)
-        return Call(at, Name(at, [(name, [])]), [self.expression(part) for part in item["args"]], {})
+    def function_call(self, item: Node) -> Expression | syntax.Equal:
+        """A call of a function, or the statement that assigns its results."""
+        if "outputs" not in item:
+            return self.call(item, item["name"]["name"], item["args"])
+        at, name = self.at(item), ".".join(part["ident"] for part in item["comp"]["parts"])
+        results = syntax.Results(at, self.read(item["outputs"]))
+        return syntax.Equal(at, results, self.call(item, name, item["args"]))
 
     def array(self, item: Node) -> Expression:
         at, parts = self.at(item), item["elements"]
-        if item["kind"] != "Vertical":
-            elements = [self.expression(part) for part in parts]
-            return syntax.Array(at, elements) if item["kind"] == "Array" else syntax.Matrix(at, [elements])
-        rows = [
-            part["Array"]["elements"] if "Array" in part and part["Array"]["kind"] == "Horizontal" else [part]
-            for part in parts
-        ]
-        return syntax.Matrix(at, [[self.expression(part) for part in row] for row in rows])
-
-    def choice(self, item: Node) -> Expression:
-        branches = [(self.expression(test), self.expression(value)) for test, value in item["branches"]]
-        return syntax.If(self.at(item), branches, self.expression(item["else_branch"]))
-
-    def range(self, item: Node) -> Expression:
-        bounds = [item["start"], item["step"], item["end"]]
-        return syntax.Range(self.at(item), [self.expression(part) for part in bounds if part is not None])
-
-    def comprehension(self, item: Node) -> Expression:
-        indices = [(index["name"], self.expression(index["range"])) for index in item["indices"]]
-        return syntax.Array(self.at(item), [self.expression(item["expr"])], indices)
+        if item["kind"] == "Array":
+            return syntax.Array(at, self.read(parts))
+        rows = (
+            [parts]
+            if item["kind"] != "Vertical"
+            else [
+                part["Array"]["elements"]
+                if "Array" in part and part["Array"]["kind"] == "Horizontal"
+                else [part]
+                for part in parts
+            ]
+        )
+        return syntax.Matrix(at, self.read(rows))
 
     def picked(self, item: Node) -> Expression:
-        """Elements of an array, by its name where it has one."""
-        base, subscripts = (
-            self.expression(item["base"]),
-            [self.subscript(part) for part in item["subscripts"]],
-        )
+        """Elements of an array, by its name where it has one; or a number as a subscript."""
+        if "value" in item:
+            return syntax.Number(self.at(item), str(item["value"]))
+        base, subscripts = self.read(item["base"]), self.read(item["subscripts"])
         if isinstance(base, Name) and not base.parts[-1][1]:
             *before, (word, _) = base.parts
             return Name(base.at, [*before, (word, subscripts)])
         return syntax.Picked(self.at(item), base, subscripts)
 
-    # Algorithms
 
-    def statements(self, items: Iterable[Node]) -> list[syntax.Statement]:
-        """The statements of an algorithm."""
-        return [
-            _STATEMENTS[kind](self, item) for node in items for kind, item in node.items() if kind != "Empty"
-        ]
-
-    def target(self, item: Node) -> Name:
-        parts = [(part["ident"], [self.subscript(sub) for sub in part["subs"]]) for part in item["parts"]]
-        return Name(self.at(item), parts)
-
-    def blocks(self, items: Iterable[Node]) -> list[tuple[Expression, Any]]:
-        return [(self.expression(item["cond"]), self.statements(item["stmts"])) for item in items]
-
-
-_EXPRESSIONS: Final[dict[str, Callable[[_Tree, Node], Expression]]] = {
+# What is read in a way of its own, by its kind.
+_READERS: Final[dict[str, Callable[[_Tree, Node], Any]]] = {
     "Binary": _Tree.binary,
     "Unary": _Tree.unary,
     "Literal": _Tree.literal,
     "VarRef": _Tree.reference,
     "BuiltinCall": _Tree.builtin,
-    "FunctionCall": lambda tree, item: tree.called(item, item["name"]["name"]),
-    "If": _Tree.choice,
+    "FunctionCall": _Tree.function_call,
     "Array": _Tree.array,
-    "Tuple": lambda tree, item: syntax.Results(
-        tree.at(item), [tree.expression(part) for part in item["elements"]]
-    ),
-    "Range": _Tree.range,
-    "ArrayComprehension": _Tree.comprehension,
     "Index": _Tree.picked,
-    "FieldAccess": lambda tree, item: syntax.Field(
-        tree.at(item), tree.expression(item["base"]), item["field"]
-    ),
-    "Empty": lambda tree, item: syntax.Every(tree.at(item)),
-    "StringConversion": lambda tree, item: syntax.Text(tree.at(item), "..."),
-}
-
-
-def _assigned(tree: _Tree, item: Node, word: str = "target", reinit: bool = False) -> syntax.Equal:
-    at = tree.at(item)
-    return syntax.Equal(at, Name(at, [(item[word], [])]), tree.expression(item["value"]), reinit=reinit)
-
-
-def _conditional(tree: _Tree, item: Node) -> syntax.IfEquation:
-    branches = [(tree.expression(test), tree.changes(part)) for test, part in item["branches"]]
-    return syntax.IfEquation(tree.at(item), branches, tree.changes(item["else_branch"]))
-
-
-def _terminated(tree: _Tree, item: Node) -> syntax.Assertion:
-    at = tree.at(item)
-    return syntax.Assertion(
-        at, Call(at, Name(at, [("terminate", [])]), [tree.expression(item["message"])], {})
-    )
-
-
-def _results(tree: _Tree, item: Node) -> syntax.Equal:
-    at = tree.at(item)
-    names: list[Expression] = [Name(at, [(name, [])]) for name in item["outputs"]]
-    return syntax.Equal(at, syntax.Results(at, names), tree.expression(item["function"]))
-
-
-_CHANGES: Final[dict[str, Callable[[_Tree, Node], syntax.Equation]]] = {
-    "Assign": _assigned,
-    "Reinit": lambda tree, item: _assigned(tree, item, "state", True),
     "Assert": _Tree.assertion,
-    "Terminate": _terminated,
-    "Conditional": _conditional,
-    "FunctionCallOutputs": _results,
+    "Terminate": _Tree.assertion,
+    "Reinit": _Tree.reset,
+    "Expr": lambda tree, item: tree.read(item["expr"]),
+    "Tuple": lambda tree, item: syntax.Results(tree.at(item), [*map(tree.read, item["elements"])]),
+    "FieldAccess": lambda tree, item: syntax.Field(tree.at(item), tree.read(item["base"]), item["field"]),
+    "Range": lambda tree, item: syntax.Range(
+        tree.at(item), tree.read([item[word] for word in ("start", "step", "end") if item[word] is not None])
+    ),
+    "ArrayComprehension": lambda tree, item: syntax.Array(
+        tree.at(item), [tree.read(item["expr"])], tree.read(item["indices"])
+    ),
+    "FunctionCallOutputs": lambda tree, item: syntax.Equal(
+        tree.at(item), syntax.Results(tree.at(item), tree.read(item["outputs"])), tree.read(item["function"])
+    ),
 }
-
-
-def _called_for_results(tree: _Tree, item: Node) -> syntax.Statement:
-    at = tree.at(item)
-    name = ".".join(part["ident"] for part in item["comp"]["parts"])
-    call = tree.called(item, name)
-    return syntax.Assignment(at, syntax.Results(at, [tree.target(part) for part in item["outputs"]]), call)
-
-
-_STATEMENTS: Final[dict[str, Callable[[_Tree, Node], syntax.Statement]]] = {
-    "Assignment": lambda tree, item: syntax.Assignment(
-        tree.at(item), tree.target(item["comp"]), tree.expression(item["value"])
-    ),
-    "If": lambda tree, item: syntax.IfEquation(
-        tree.at(item), tree.blocks(item["cond_blocks"]), tree.statements(item["else_block"] or [])
-    ),
-    "For": lambda tree, item: syntax.For(
-        tree.at(item),
-        [(index["ident"], tree.expression(index["range"])) for index in item["indices"]],
-        tree.statements(item["equations"]),
-    ),
-    "While": lambda tree, item: syntax.While(tree.at(item), *tree.blocks([item["block"]])[0]),
-    "Return": lambda tree, item: syntax.Leave(tree.at(item), "return"),
-    "Break": lambda tree, item: syntax.Leave(tree.at(item), "break"),
-    "FunctionCall": _called_for_results,
-    "When": lambda tree, item: syntax.When(tree.at(item), tree.blocks(item["blocks"])),
-    "Reinit": lambda tree, item: syntax.Equal(
-        tree.at(item), tree.target(item["variable"]), tree.expression(item["value"]), reinit=True
-    ),
-    "Assert": _Tree.assertion,
+# Every other kind with the nodes that it may become, each with the parts of rumoca's form in its order.
+_FORMS: Final[dict[str, list[tuple[Any, ...]]]] = {
+    "If": [(syntax.If, "branches", "else_branch"), (syntax.IfEquation, "cond_blocks", "else_block")],
+    "Conditional": [(syntax.IfEquation, "branches", "else_branch")],
+    "Empty": [(syntax.Every,)],
+    "Colon": [(syntax.Every,)],
+    "StringConversion": [(partial(syntax.Text, value="..."),)],
+    "Assign": [(syntax.Equal, "target", "value")],
+    "Assignment": [(syntax.Equal, "comp", "value")],
+    "For": [(syntax.For, "indices", "equations")],
+    "While": [(lambda at, block: syntax.While(at, *block), "block")],
+    "When": [(syntax.When, "blocks")],
+    "Return": [(partial(syntax.Leave, word="return"),)],
+    "Break": [(partial(syntax.Leave, word="break"),)],
 }
 
 

@@ -255,27 +255,16 @@ class EquationParser(ExpressionParser):
             return self._called(at, text, in_when)
         if in_when and text in ("for", "when", "connect"):
             self.fail(f"{text} in a when-equation is not understood; write it around or behind it")
-        if text == "if":
+        if self.now.kind == "word" and text in ("if", "for", "when", "while"):
             self.deeper()
             self.take()
-            ends = _IN_WHEN if in_when else ("elseif", "else", "end")
-            branches = self.branches("elseif", lambda: self.equations(ends))
-            other = self.equations(ends if in_when else ("end",)) if self.takes("else") else None
-            self._end("if", "if-equation", at)
-            return syntax.IfEquation(at, branches, other)
-        if text == "for":
-            self.deeper()
-            self.take()
-            indices = self.indices(" loop")
-            self.need("loop", "behind the range of for")
-            body = self.equations(("end",))
-            self._end("for", "loop", at)
-            return syntax.For(at, indices, body)
-        if self.takes("when"):
-            self.deeper()
-            when = syntax.When(at, self.branches("elsewhen", lambda: self.equations(_IN_WHEN)))
-            self._end("when", "when-equation", at)
-            return when
+            whole = self._nested(at, text, in_when)
+            where = f"of the {text}-equation of line {self.source.line(at)}"
+            self.need("end", where)
+            self.need(text, f"{where}, end {text};")
+            self.note()
+            self.depth -= 1
+            return whole
         if self.takes("connect"):
             self.need("(", "behind connect")
             left = self.name()
@@ -286,21 +275,12 @@ class EquationParser(ExpressionParser):
             return syntax.Connect(at, left, right)
         if self.in_algorithm and text in ("break", "return"):
             return syntax.Leave(at, self.take().text)
-        if self.in_algorithm and self.takes("while"):
-            self.deeper()
-            test = self.expression()
-            self.need("loop", "behind the condition of while")
-            body = self.equations(("end",))
-            self._end("while", "loop", at)
-            return syntax.While(at, test, body)
         left_side = self.expression()
         if self.in_algorithm:
             self.need(":=", "in an algorithm")
             if not isinstance(left_side, syntax.Name | syntax.Results):
                 self.fail("this cannot be assigned; write NAME := EXPRESSION", at)
-            target, value = left_side, self.expression()
-            self.note()
-            return syntax.Assignment(at, target, value)
+            return syntax.Equal(at, left_side, self.expression(), self.note())
         if self.now.text in (":=", "=="):
             self.fail(f"{self.now.text} in an equation; write =")
         if self.now.text in (";", "end") and isinstance(left_side, syntax.Call):
@@ -314,18 +294,25 @@ class EquationParser(ExpressionParser):
             self.fail(REFUSED_CALLS[text])
         call = self.call(self.name())
         if text != "reinit":
-            return syntax.Assertion(at, call)
+            return syntax.Assert(at, call)
         if len(call.arguments) != 2:
             self.fail("reinit takes a variable and its value", at)
         return syntax.Equal(at, call.arguments[0], call.arguments[1], reinit=True)
 
-    def _end(self, word: str, what: str, at: int) -> None:
-        """Take ``end if`` or ``end for`` of an equation that begins at the place ``at``."""
-        where = f"of the {what} of line {self.source.line(at)}"
-        self.need("end", where)
-        self.need(word, f"{where}, end {word};")
-        self.note()
-        self.depth -= 1
+    def _nested(self, at: int, word: str, in_when: bool) -> syntax.Statement:
+        """What begins with a word such as if, up to its end, which is not taken."""
+        if word == "when":
+            return syntax.When(at, self.branches("elsewhen", lambda: self.equations(_IN_WHEN)))
+        if word == "if":
+            ends = _IN_WHEN if in_when else ("elseif", "else", "end")
+            branches = self.branches("elseif", lambda: self.equations(ends))
+            other = self.equations(ends if in_when else ("end",)) if self.takes("else") else []
+            return syntax.IfEquation(at, branches, other)
+        if word == "while" and not self.in_algorithm:
+            self.fail("while among equations; write it in an algorithm", at)
+        head: Any = self.indices(" loop") if word == "for" else self.expression()
+        self.need("loop", f"behind the head of {word}")
+        return (syntax.For if word == "for" else syntax.While)(at, head, self.equations(("end",)))
 
 
 MODELS: Final = ("model", "class", "block")

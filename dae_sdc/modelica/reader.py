@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import html
+import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import sympy
 
-from dae_sdc.arguments import checked
 from dae_sdc.deadline import under_way
 from dae_sdc.errors import InputError, require_number
 from dae_sdc.model.model import Model
@@ -23,6 +24,7 @@ from dae_sdc.modelica.parser import MODELS, parse
 from dae_sdc.modelica.rules import RULES
 from dae_sdc.modelica.syntax import ClassDefinition, Source, similar
 from dae_sdc.modelica.values import Values
+from dae_sdc.options import MODELICA_READERS, READER_VARIABLE, Reading, about, option, takes
 from dae_sdc.registry import nearest_file
 
 LARGEST_FILE: Final = 20_000_000  # Largest number of bytes of a file.
@@ -30,34 +32,29 @@ LARGEST_FILE: Final = 20_000_000  # Largest number of bytes of a file.
 # What messages say where the other reader may do better, and how to get it.
 _MORE: Final = re.compile("not understood|Modelica library|there is no class")
 _HINT: Final = "; or let rumoca read it: pip install 'dae_sdc[modelica]'"
-READERS: Final = ("own", "rumoca")  # What reads texts.
 _EXPERIMENT: Final = ("StartTime", "StopTime", "Interval", "Tolerance", "NumberOfIntervals")
 
 
-@checked()
-@under_way("the model was read")
-def read_modelica(
-    source: str | Path,
-    *,
-    name: str | None = None,
-    parameters: Mapping[str, Any] | None = None,
-    libraries: Sequence[str | Path] = (),
-    reader: str | None = None,
-) -> Model:
+@dataclass(frozen=True, kw_only=True)
+class FileOptions(Reading):
+    """Options of :func:`read_modelica`."""
+
+    source: str | Path = field(kw_only=False, metadata=about("the file, whose name ends in .mo"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextOptions(Reading):
+    """Options of :func:`read_modelica_text`."""
+
+    text: str = field(kw_only=False, metadata=about("the text"))
+    file: str = option("<text>", "name of the text in messages")
+
+
+@takes(FileOptions)
+def read_modelica(given: FileOptions) -> Model:
     """The model in a file of Modelica.
 
-    Parameters
-    ----------
-    source : str or Path
-        The file, whose name ends in .mo.
-    name : str, optional
-        Name of the class to read; the last model if not given.
-    parameters : mapping of str to float, optional
-        Values of parameters that replace those of the file; for Boolean ones true or false, or 1 or 0.
-    libraries : sequence of str or Path
-        Directories in which libraries such as ``Modelica/`` lie, besides those of the variable MODELICAPATH.
-    reader : str, optional
-        "own" or "rumoca"; if not given, rumoca reads what the own reader refuses, if it is installed.
+    {options}
 
     Returns
     -------
@@ -65,7 +62,7 @@ def read_modelica(
         Its unknowns have the names of the file, "a.b" for variable b of component a and "x[1]" for an element
         of an array; quotes are removed, and blanks, commas, semicolons and round brackets become "_". Its
         interval and dt are those of ``annotation(experiment(...))``, its reference is that of
-        ``annotation(Documentation(info=...))``.
+        ``annotation(Documentation(info=...))`` and says so where rumoca has read the file.
 
     Raises
     ------
@@ -86,7 +83,7 @@ def read_modelica(
     >>> ds.read_modelica("tank.mo").names
     ('h',)
     """
-    path = Path(source)
+    path = Path(given.source)
     if path.suffix != ".mo":
         raise InputError(f"{path} is no file of Modelica; its name must end in .mo")
     try:
@@ -100,38 +97,14 @@ def read_modelica(
         near = nearest_file(path)
         hint = f"; did you mean {near}?" if near else ""
         raise InputError(f"{path} cannot be read: {reason}{hint}") from None
-    return read_modelica_text(
-        text, file=str(path), name=name, parameters=parameters, libraries=libraries, reader=reader
-    )
+    return _read(Source(text, str(path)), given)
 
 
-@checked()
-@under_way("the model was read")
-def read_modelica_text(
-    text: str,
-    *,
-    file: str = "<text>",
-    name: str | None = None,
-    parameters: Mapping[str, Any] | None = None,
-    libraries: Sequence[str | Path] = (),
-    reader: str | None = None,
-) -> Model:
+@takes(TextOptions)
+def read_modelica_text(given: TextOptions) -> Model:
     """The model in a text of Modelica, see :func:`read_modelica`.
 
-    Parameters
-    ----------
-    text : str
-        The text.
-    file : str
-        Name of the text in messages.
-    name : str, optional
-        Name of the class to read; the last model if not given.
-    parameters : mapping of str to float, optional
-        Values of parameters that replace those of the text.
-    libraries : sequence of str or Path
-        Directories of libraries.
-    reader : str, optional
-        "own" or "rumoca".
+    {options}
 
     Returns
     -------
@@ -149,58 +122,52 @@ def read_modelica_text(
     >>> model.names
     ('h',)
     """
-    source = Source(text, file)
+    return _read(Source(given.text, given.file), given)
+
+
+@under_way("the model was read")
+def _read(source: Source, given: Reading) -> Model:
+    """The model by the own reader, or by rumoca where that refuses the text."""
+    reader = given.reader or os.environ.get(READER_VARIABLE)
+    if reader and reader not in MODELICA_READERS:
+        raise InputError(f"there is no reader {reader}; take one of {', '.join(MODELICA_READERS)}")
     numbers = {
         word: value if isinstance(value, bool) else require_number(f"parameter {word}", value)
-        for word, value in (parameters or {}).items()
+        for word, value in (given.parameters or {}).items()
     }
     try:
-        return _read(source, name, numbers, libraries, reader)
+        if reader == "rumoca":
+            return _by_rumoca(source, numbers, given)
+        builder = _Builder(source, parse(source), numbers)
+        return builder.model(builder.chosen(given.name))
+    except InputError as error:
+        if reader or not (given.libraries or _MORE.search(str(error))):
+            raise  # What is wrong in a text is so for every reader.
+        if find_spec("rumoca") is None:
+            raise InputError(f"{error}{_HINT}") from None
+        try:
+            return _by_rumoca(source, numbers, given)
+        except InputError as other:
+            if given.libraries:
+                raise
+            raise InputError(f"{error}; {other}") from None
     except RecursionError:
         raise source.error(
             0, "something in this text is nested too deeply; write parts of it as variables"
         ) from None
 
 
-def _read(
-    source: Source,
-    name: str | None,
-    numbers: Mapping[str, float],
-    libraries: Sequence[str | Path],
-    reader: str | None,
-) -> Model:
-    """The model by the own reader, or by rumoca where that refuses the text."""
-    if reader is not None and reader not in READERS:
-        raise InputError(f"there is no reader {reader}; take one of {', '.join(READERS)}")
-    refusal: InputError | None = None
-    if reader != "rumoca":
-        try:
-            builder = _Builder(source, parse(source), numbers)
-            return builder.model(builder.chosen(name))
-        except InputError as error:
-            if reader == "own" or not (libraries or _MORE.search(str(error))):
-                raise  # What is wrong in a text is so for every reader.
-            if find_spec("rumoca") is None:
-                raise InputError(f"{error}{_HINT}") from None
-            refusal = error
-    try:
-        return _by_rumoca(source, name, numbers, libraries)
-    except InputError as error:
-        if refusal is None or libraries:
-            raise
-        raise InputError(f"{refusal}; {error}") from None
-
-
-def _by_rumoca(
-    source: Source, name: str | None, numbers: Mapping[str, float], libraries: Sequence[str | Path]
-) -> Model:
+def _by_rumoca(source: Source, numbers: Mapping[str, float], given: Reading) -> Model:
     outline = Outline(source)
-    if name is None or libraries == ():
+    name = given.name
+    if name is None or not given.libraries:
         name = _fitting(source, outline.models, name)
-    definition = flattened(source, name, libraries)
+    definition = flattened(source, name, given.libraries)
     definition.annotations = outline.annotations.get(name, {})
     assert definition.parent is not None
-    return _Builder(source, definition.parent, numbers).model(definition)
+    model = _Builder(source, definition.parent, numbers).model(definition)
+    model.reference = f"{model.reference} (read by rumoca)".strip()
+    return model
 
 
 class _Builder:

@@ -14,7 +14,7 @@ from dae_sdc.expressions.dag import Leaf
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.model.sympy_input import TIME, Unknown, as_text, from_sympy, homotopy, to_sympy
 from dae_sdc.modelica import arithmetic, syntax
-from dae_sdc.modelica.algorithms import chosen, results
+from dae_sdc.modelica.algorithms import results
 from dae_sdc.modelica.arithmetic import Value
 from dae_sdc.modelica.library import Scope, Variable
 from dae_sdc.modelica.syntax import Call, Operation, Precedence, similar
@@ -114,9 +114,8 @@ _OPERATIONS: Final[dict[Precedence, Rule]] = {
 
 
 def _if(values: Values, item: syntax.If, scope: Scope) -> Value:
-    kept, other = values.branches(item.branches, item.other, scope)
-    branches = [(test, values.value(part, scope), part.at) for test, part in [*kept, (sympy.true, other)]]
-    return chosen(values, branches, item.at)
+    tests, parts = values.cases(item, scope)
+    return arithmetic.chosen(tests, [values.value(part, scope) for part in parts])
 
 
 def _array(values: Values, item: syntax.Array, scope: Scope) -> Value:
@@ -423,7 +422,7 @@ RULES: Final[Mapping[type, Rule]] = {
     syntax.Record: lambda values, item, scope: {
         word: values.value(part, scope) for word, part in item.fields.items()
     },
-    syntax.Field: lambda values, item, scope: arithmetic.field(values.value(item.base, scope), item.word),
+    syntax.Field: lambda values, item, scope: values.part(values.value(item.base, scope), item.word, item),
     syntax.Picked: lambda values, item, scope: values.picked(
         values.value(item.base, scope), item.subscripts, scope, item
     ),

@@ -445,7 +445,7 @@ class Import(Part):
 
 
 class Equal(Part):
-    """An equation of two sides, with its description, or ``reinit(left, right)``."""
+    """An equation of two sides with its description, an assignment to the left one, or ``reinit``."""
 
     left: Expression
     right: Expression
@@ -457,7 +457,7 @@ class IfEquation(Part):
     """An if-equation: conditions with equations, and the equations if none of them holds."""
 
     branches: list[tuple[Expression, list[Any]]]
-    other: list[Any] | None
+    other: list[Any]
 
 
 class For(Part):
@@ -480,20 +480,13 @@ class When(Part):
     branches: list[tuple[Expression, list[Any]]]
 
 
-class Assertion(Part):
+class Assert(Part):
     """An assertion: a condition, what is told where it does not hold, and perhaps a level; or terminate."""
 
     call: Call
 
 
-Equation: TypeAlias = Equal | IfEquation | For | Connect | When | Assertion
-
-
-class Assignment(Part):
-    """An assignment in an algorithm, to a variable or to several."""
-
-    target: Name | Results
-    value: Expression
+Equation: TypeAlias = Equal | IfEquation | For | Connect | When | Assert
 
 
 class While(Part):
@@ -510,7 +503,7 @@ class Leave(Part):
 
 
 # What algorithms have in common with equations has statements as its parts.
-Statement: TypeAlias = Assignment | Equal | IfEquation | For | While | Leave | When | Assertion
+Statement: TypeAlias = Equal | IfEquation | For | While | Leave | When | Assert
 
 
 class ClassDefinition(Part):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias
 
 import sympy
 
@@ -28,8 +28,6 @@ MOST_EVALUATIONS: Final = 1_000_000
 BEFORE: Final = "pre("  # How the names of values before an event begin.
 AT_START: Final = Unknown("initial()")  # 1 at the event at the start of a run, and else 0.
 NOT_DISCRETE: Final = "pre(...) takes a variable, outside of when-equations one that they assign"
-Branch = TypeVar("Branch")
-Other = TypeVar("Other")
 Rule: TypeAlias = Callable[["Values", Any, Scope], Value]  # The value of an expression of one form.
 
 
@@ -112,18 +110,17 @@ class Values:
             self.fail(expression.at, "a condition is expected here, such as x > 0")
         return value
 
-    def branches(
-        self, branches: list[tuple[syntax.Expression, Branch]], other: Other, scope: Scope
-    ) -> tuple[list[tuple[Any, Branch]], Branch | Other]:
-        """The branches of a choice whose conditions are open, and what holds where none of them does."""
-        kept: list[tuple[Any, Branch]] = []
-        for test, branch in branches:
+    def cases(self, item: syntax.If | syntax.IfEquation, scope: Scope) -> tuple[list[Any], list[Any]]:
+        """The conditions of a choice that are open, then true, and what there is where each of them holds."""
+        tests, branches = list[Any](), list[Any]()
+        for test, branch in item.branches:
             condition = self.condition(test, scope)
-            if condition == sympy.true:
-                return kept, branch
             if condition != sympy.false:
-                kept.append((condition, branch))
-        return kept, other
+                tests.append(condition)
+                branches.append(branch)
+            if condition == sympy.true:
+                return tests, branches
+        return [*tests, sympy.true], [*branches, item.other]
 
     def bound(self, bound: Bound) -> Value:
         """The value of an expression in its own scope."""
@@ -253,10 +250,7 @@ class Values:
         if scope.locals is not None and parts[0][0] in scope.locals:
             value = scope.locals[parts[0][0]]
             self.spend(math.prod(arithmetic.sizes(value)), name.at)
-            value = self.picked(value, parts[0][1], scope, name)
-            for word, subscripts in parts[1:]:
-                value = self.picked(arithmetic.field(value, word), subscripts, scope, name)
-            return value
+            return self._walked(value, [("", parts[0][1]), *parts[1:]], scope, name)
         item = self.lookup(name, scope)
         if item is not None:
             return self.of_member(item, name)
@@ -294,22 +288,31 @@ class Values:
         first = None if scope.instance is None else member(name, scope.instance)
         if first is None:
             return None
-        item, rest = first
-        for at, (word, subscripts) in enumerate(rest):
-            if at:
-                item = self._part(item, word, name)
-            item = self.picked(item, subscripts, scope, name)
+        return self._walked(*first, scope, name)
+
+    def _walked(
+        self,
+        item: Any,
+        parts: Sequence[tuple[str, Sequence[syntax.Expression]]],
+        scope: Scope,
+        name: syntax.Name,
+    ) -> Any:
+        """What the parts of a name, the first one without a word, select of a member or of a local value."""
+        for word, subscripts in parts:
+            item = self.picked(self.part(item, word, name) if word else item, subscripts, scope, name)
         return item
 
-    def _part(self, item: Any, word: str, name: syntax.Name) -> Any:
+    def part(self, item: Any, word: str, name: syntax.Expression) -> Any:
+        """A part of a component or of a record, or those of an array of them."""
         if isinstance(item, list):
-            return [self._part(element, word, name) for element in item]
-        if isinstance(item, Variable):
-            self.fail(name.at, f"{item.shown} is a number and has no part {word}")
-        if word not in item.members:
-            hint = similar(word, item.members)
-            self.fail(name.at, f"{item.shown or name} has no part {word}{hint}")
-        return item.members[word]
+            return [self.part(element, word, name) for element in item]
+        shown = getattr(item, "shown", "") or (name if isinstance(name, syntax.Name) else "this")
+        members = item.members if isinstance(item, Instance) else item
+        if not isinstance(members, dict):
+            self.fail(name.at, f"{shown} is a number and has no part {word}")
+        if word not in members:
+            self.fail(name.at, f"{shown} has no part {word}{similar(word, members)}")
+        return members[word]
 
     def picked(
         self, item: Any, subscripts: Sequence[syntax.Expression], scope: Scope, name: syntax.Expression
@@ -319,19 +322,24 @@ class Values:
             return item
         if not isinstance(item, list):
             self.fail(name.at, f"{name} is no array, or has fewer sizes; remove the subscript")
-        first, rest = subscripts[0], subscripts[1:]
-        if isinstance(first, syntax.Every):
-            return [self.picked(element, rest, scope, name) for element in item]
-        if isinstance(first, syntax.Range):
-            numbers: Sequence[int] = self.range(first, scope)
+        places = self.places(subscripts[0], len(item), scope, name)
+        picked = [self.picked(item[k], subscripts[1:], scope, name) for k in places]
+        return picked if isinstance(subscripts[0], syntax.Every | syntax.Range) else picked[0]
+
+    def places(
+        self, subscript: syntax.Expression, size: int, scope: Scope, name: syntax.Expression
+    ) -> Sequence[int]:
+        """The places, from 0, of the elements of an array that a subscript selects."""
+        if isinstance(subscript, syntax.Every):
+            return range(size)
+        if isinstance(subscript, syntax.Range):
+            numbers: Sequence[int] = self.range(subscript, scope)
         else:
-            numbers = [self.integer(first, scope, f"the subscript of {name}")]
-        elements = []
+            numbers = [self.integer(subscript, scope, f"the subscript of {name}")]
         for k in numbers:
-            if not 1 <= k <= len(item):
-                self.fail(name.at, f"{name} has elements 1 to {len(item)}; there is no element {k}")
-            elements.append(self.picked(item[k - 1], rest, scope, name))
-        return elements if isinstance(first, syntax.Range) else elements[0]
+            if not 1 <= k <= size:
+                self.fail(name.at, f"{name} has elements 1 to {size}; there is no element {k}")
+        return [k - 1 for k in numbers]
 
     def of_member(self, item: Any, name: syntax.Name) -> Value:
         """The value of a member that a name refers to, or the values of a list of members."""
@@ -373,8 +381,9 @@ class Values:
 
     def truth(self, value: Value, at: int) -> Any:
         """A number, or the number 0 or 1 for a condition."""
-        holds = arithmetic.is_condition(value)
-        return self.as_number(arithmetic.choice([(value, sympy.S.One)], sympy.S.Zero) if holds else value, at)
+        if arithmetic.is_condition(value):
+            return arithmetic.choice([(value, sympy.S.One), (sympy.true, sympy.S.Zero)])
+        return self.as_number(value, at)
 
     def _parameter(self, variable: Variable) -> Value:
         if variable.type == "enumeration":
