@@ -292,7 +292,7 @@ BUDGETS = {
     "model": 5_911,
     "control": 5_274,
     "constrained": 3_672,
-    "structure": 3_165,
+    "structure": 3_152,
     "modelica": 4_935,
     "plotting": 2_842,
     "polynomials": 3_558,
