@@ -20,11 +20,10 @@ from dae_sdc.structure.analysis import structure
 from dae_sdc.structure.blocks import (
     Block,
     canonical_offsets,
-    coarse_blocks,
+    find_blocks,
     find_transversal,
     fine_blocks,
     strong_components,
-    structural_index,
 )
 from dae_sdc.structure.rank import Echelon, WorkLimitError, choose_states, exact_rank, floating_rank
 from dae_sdc.structure.signature import (
@@ -145,7 +144,7 @@ def test_blocks_are_triangular_and_connected(matrix: np.ndarray) -> None:
     c, d = canonical_offsets(pattern, transversal)
     reaches = np.isfinite(matrix) & (matrix == d - c[:, None])
     for found, occurs in (
-        (coarse_blocks(pattern, transversal), np.isfinite(matrix)),
+        (find_blocks(pattern.rows, pattern.cols, transversal), np.isfinite(matrix)),
         (fine_blocks(pattern, transversal, c, d), reaches),
     ):
         number = np.empty(len(matrix), dtype=int)
@@ -423,8 +422,8 @@ def test_free_values_are_such_that_the_constraints_determine_the_others() -> Non
 
 
 def test_structural_index_counts_one_more_for_unknowns_that_are_not_differentiated() -> None:
-    assert structural_index(np.array([0, 0]), np.array([1, 1])) == 0
-    assert structural_index(np.array([0, 0]), np.array([1, 0])) == 1
+    assert structure([[1, _], [_, 1]]).index == 0
+    assert structure([[1, _], [_, 0]]).index == 1
 
 
 def test_a_structure_prints_itself() -> None:

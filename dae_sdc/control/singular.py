@@ -24,7 +24,7 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import InputError, SingularMatrixError
 from dae_sdc.registry import require_name
-from dae_sdc.structure.determinants import DETERMINANTS, Deficiency, Determinants, null_rows, rounded
+from dae_sdc.structure.determinants import DEEP, INVOLVED, LEAST, Deficiency, Determinants, null_rows, rounded
 from dae_sdc.structure.parabola import foretold
 from dae_sdc.sweepers.steps_ahead import MOST_STEPS, Taken
 
@@ -108,7 +108,7 @@ class _SaddleDeterminant:
         if value * end < 0.0 or value * between < 0.0:
             return 1
         half = 0.5 * (place.t - before.t)
-        return 2 if foretold(abs(value), abs(between), abs(end), half, half) <= DETERMINANTS.suspicious else 0
+        return 2 if foretold(abs(value), abs(between), abs(end), half, half) <= DEEP else 0
 
     def deficiency(self, at: int, place: Place, others: list[Place], least: float) -> Deficiency | None:
         matrix = self._matrix(place)
@@ -118,7 +118,7 @@ class _SaddleDeterminant:
             return None
         names, size, nullity = self._problem.constraint_names, len(matrix), null.shape[1]
         first, share = size - len(names), np.abs(null).max(axis=1)
-        rows = np.flatnonzero(share > DETERMINANTS.involved * share.max()).tolist()
+        rows = np.flatnonzero(share > INVOLVED * share.max()).tolist()
         what = "the matrix of the derivatives"
         if first and rows[0] >= first:
             what, size = "the Jacobian of the constraints", len(names)
@@ -318,7 +318,7 @@ class RecentSteps:
             for at in np.flatnonzero(before * here < 0.0).tolist():
                 root = zero_between(determinant(watched, place, at), a, b, b)
                 if self.is_credible(last, place, root, at, steps):
-                    return place(root), at, DETERMINANTS.vanishing
+                    return place(root), at, LEAST
             size = np.abs(here)
             low = (size <= np.abs(before)) & (size <= np.abs(behind)) & (here * behind > 0.0)
             for at in np.flatnonzero(low).tolist():
@@ -514,7 +514,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
             if here * there < 0.0:
                 theta = zero_between(value, thetas[i], thetas[i + 1])
                 if abs(value(theta)) <= ZERO_AT_CROSSING * max(map(abs, values)):
-                    yield passage(watched, at, part.at(theta), [part.start, part.end], DETERMINANTS.vanishing)
+                    yield passage(watched, at, part.at(theta), [part.start, part.end], LEAST)
 
     def _look(self, watched: Watched, step: AcceptedStep, marks: int) -> None:
         """Look for zeros of determinants on a step by ``marks`` of :meth:`Watched.follow`."""
@@ -556,7 +556,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         if not value(0.0) * expected < 0.0 or abs(there + expected) > MIRRORED_ERROR * abs(expected):
             return
         s = zero_between(value, 0.0, h, h)
-        point = passage(watched, at, ahead(s), [part.start], DETERMINANTS.vanishing)
+        point = passage(watched, at, ahead(s), [part.start], LEAST)
         if point is not None and self._steps.is_credible(last, ahead, s, at, steps):
             self._report(point)
 

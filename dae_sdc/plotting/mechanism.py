@@ -147,11 +147,6 @@ class Point(NamedTuple):
     x: Values
     y: Values
 
-    @property
-    def is_fixed(self) -> bool:
-        """Whether it stays where it is."""
-        return bool(np.ptp(self.x) == 0.0 and np.ptp(self.y) == 0.0)
-
 
 def mechanism(results: Any, points: str | None = None, bars: str | None = None) -> Figure:
     """Draw a planar mechanism at several times, with the paths of its points."""
@@ -179,7 +174,7 @@ def mechanism(results: Any, points: str | None = None, bars: str | None = None) 
         handles = []
         for number, point in enumerate(found):
             look = style.line(number, len(found))
-            if point.is_fixed:
+            if np.ptp(point.x) == np.ptp(point.y) == 0.0:  # it stays where it is
                 look |= {"linestyle": "", "marker": "^", "markersize": 9.0}
             axes.plot(point.x, point.y, **{"linewidth": 0.9, **look}, alpha=0.7, zorder=1)
             handles.append(Line2D([], [], label=style.text(point.name), **look))

@@ -56,8 +56,8 @@ class Run:
     """A solution with what pictures need of it."""
 
     def __init__(self, label: str, drawn: Result | Solution) -> None:
-        is_dense = isinstance(drawn, Solution) and drawn.dense is not None
-        self.between = drawn if isinstance(drawn, Solution) and is_dense else None
+        self.between = drawn if isinstance(drawn, Solution) and drawn.dense is not None else None
+        self.fine: dict[bool, Solution] = {}  # At the times of a picture, by whether the axis is logarithmic.
         result = drawn.result() if isinstance(drawn, Solution) else drawn
         style.require_columns(result, ["t"])
         self.label, self.result = label, result
@@ -92,11 +92,6 @@ class Run:
             if name not in self.unknowns:
                 rates[name] = Unknown(name, unit, "derivative", "du", known.column)
         return rates
-
-    @cached_property
-    def fine(self) -> dict[bool, Solution]:
-        """The solution at the times of a picture, by whether the axis of time is logarithmic."""
-        return {}
 
     def curves(self, chosen: Sequence[Unknown], logarithmic: bool = False) -> tuple[Values, list[Values]]:
         """Times, and values of unknowns at these times, to be joined by straight lines."""

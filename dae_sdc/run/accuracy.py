@@ -11,22 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dae_sdc.errors import require_count
-from dae_sdc.options import (
-    Method,
-    Methods,
-    Output,
-    Ranks,
-    Sharing,
-    add_options,
-    given_options,
-    option,
-    redeclared,
-    takes,
-)
+from dae_sdc.options import Method, Methods, Output, Ranks, Sharing, option, redeclared, takes
 from dae_sdc.run.convergence import convergence, summary
 from dae_sdc.run.processes import everyone, world
-from dae_sdc.run.results import COLUMNS, Result, combinations_of, say_written
-from dae_sdc.run.study import Study
+from dae_sdc.run.results import COLUMNS, Result, combinations_of
+from dae_sdc.run.study import Study, verb
 from dae_sdc.sweepers.collocation import MOST_NODES, expected_orders
 from dae_sdc.sweepers.parallel import DIAGONAL
 
@@ -112,20 +101,20 @@ def off(result: Result) -> list[str]:
     ]
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Arguments of ``dae-sdc accuracy``."""
-    add_options(parser, AccuracyOptions)
-    parser.set_defaults(parallel="nodes")  # the command line needs no --parallel under mpirun
-
-
-def main(args: argparse.Namespace) -> int:
-    """Run ``dae-sdc accuracy``."""
-    result = accuracy(**{"progress": None, **given_options(args, AccuracyOptions)})
-    print(summary(result))
+def failed(result: Result) -> bool:
+    """Whether a run has failed or an order is off, which is told."""
     for order in off(result):
         print(f"dae-sdc: {order}", file=sys.stderr)
-    say_written(args.out)
     if result.parameters["failures"] or off(result):
-        return 1
+        return True
     print(f"all orders within {TOLERANCE} of theory")
-    return 0
+    return False
+
+
+_arguments, main = verb(accuracy, summary, failed)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of ``dae-sdc accuracy``."""
+    _arguments(parser)
+    parser.set_defaults(parallel="nodes")  # the command line needs no --parallel under mpirun

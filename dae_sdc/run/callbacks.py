@@ -117,14 +117,14 @@ class Equations:
             raise InputError(f"{type(problem).__name__} has no exact Jacobian, which peers get")
         jacobian: Callable[..., Any] = problem.jacobian
 
-        def residual(t: float, y: Vector, yp: Vector, out: Vector) -> None:
-            out[:] = problem.eval_f(attach(y, n_diff), attach(yp, n_diff), t)
-
         def entries(t: float, y: Vector, yp: Vector, c: float, out: Vector) -> None:
             matrix = jacobian(attach(y, n_diff), attach(yp, n_diff), t, c)
             out[...] = matrix if self.pattern is None else matrix.data
 
-        return residual, entries
+        return self._residual_in_python, entries
+
+    def _residual_in_python(self, t: float, y: Vector, yp: Vector, out: Vector) -> None:
+        out[:] = self.problem.eval_f(attach(y, self.problem.n_diff), attach(yp, self.problem.n_diff), t)
 
     def blank(self) -> Vector:
         """An empty array for the result of ``entries``."""

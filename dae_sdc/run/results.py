@@ -333,36 +333,29 @@ class Result(Tabulated):
         Those of a sweep have a row for each run and time, with the swept values before the time; of one that
         was reduced for each time, with statistics such as "mean(x)", or for each run if there are none.
         """
-        unknowns, statistics = unknowns_over_time(self), self._statistics()
-        if statistics:
-            times = np.array(self.parameters["statistics"]["t"], dtype=np.float64)
-            return {"t": times} | {f"{what}({name})": values for (what, name), values in statistics.items()}
-        if not unknowns:
-            return flat(self.data)
-        columns: dict[str, NDArray[Any]] = {}
-        for name in self.parameters["over"] if self.kind == "sweep" else ():
-            column = f"params:{name}" if f"params:{name}" in (self.data.dtype.names or ()) else name
-            columns[column] = np.repeat(self.data[column], self.data["t"].shape[1])
-        columns["t"] = self.data["t"].ravel()
-        return columns | {name: values.ravel() for name, (_, values) in unknowns.items()}
-
-    def _statistics(self) -> dict[tuple[str, str], NDArray[np.float64]]:
-        """Statistics over the runs of a sweep that was reduced, by their names and those of unknowns."""
-        several = over_time(self.parameters) if self.kind == "sweep" else {}
-        return {(what, name): values for what, of in several.items() for name, values in of.items()}
-
-    def column_units(self) -> dict[str, str]:
-        """Units of the :meth:`columns` that have one."""
-        units = units_of_unknowns(self.parameters) if self.kind in ("solution", "sweep") else {}
-        units |= {f"{what}({name})": units.get(name, "") for what, name in self._statistics()}
-        return {**self.units, **{name: unit for name, unit in units.items() if unit}}
+        return dict(self._table().columns)
 
     def __repr__(self) -> str:
         return f"<Result of kind {self.kind}: {len(self.data)} rows>"
 
     def _table(self) -> Table:
+        units = units_of_unknowns(self.parameters) if self.kind in ("solution", "sweep") else {}
+        unknowns, columns = unknowns_over_time(self), dict[str, NDArray[Any]]()
+        statistics = over_time(self.parameters) if self.kind == "sweep" else {}
+        for what, of in statistics.items():
+            columns |= {f"{what}({name})": values for name, values in of.items()}
+            units |= {f"{what}({name})": units.get(name, "") for name in of}
+        if columns:
+            columns = {"t": np.array(self.parameters["statistics"]["t"], dtype=np.float64)} | columns
+        elif unknowns:
+            for name in self.parameters["over"] if self.kind == "sweep" else ():
+                column = f"params:{name}" if f"params:{name}" in (self.data.dtype.names or ()) else name
+                columns[column] = np.repeat(self.data[column], self.data["t"].shape[1])
+            columns["t"] = self.data["t"].ravel()
+            columns |= {name: values.ravel() for name, (_, values) in unknowns.items()}
+        units = {**self.units, **{name: unit for name, unit in units.items() if unit}}
         index = "t" if self.kind == "solution" else ""
-        return Table(self.columns(), self.column_units(), self.parameters, index)
+        return Table(columns or flat(self.data), units, self.parameters, index)
 
     def _view(self, printed: bool) -> View:
         same, table = self._table().without_constants()

@@ -461,9 +461,6 @@ class CountedEquations(Equations):
             rows, columns = self.places()
             known = columns * n + rows
 
-        def residual(t: float, y: Vector, yp: Vector, out: Vector) -> None:
-            out[:] = problem.eval_f(attach(y, n_diff), attach(yp, n_diff), t)
-
         def entries(t: float, y: Vector, yp: Vector, c: float, out: Vector) -> None:
             halves: Any = linearize(problem, attach(y.copy(), n_diff), attach(yp.copy(), n_diff), t)
             problem.work_counters["jacobian"].niter -= 1  # the caller counts it
@@ -478,7 +475,7 @@ class CountedEquations(Equations):
             out[:] = 0.0
             np.add.at(out, place[inside], found.data[inside])
 
-        return residual, entries
+        return self._residual_in_python, entries
 
     def matrix(self, values: Vector, in_pattern: bool) -> Any:
         """The result of ``entries`` as a matrix, CSC or dense."""

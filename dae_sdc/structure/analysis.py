@@ -22,10 +22,9 @@ from dae_sdc.structure.blocks import (
     Block,
     Stages,
     canonical_offsets,
-    coarse_blocks,
+    find_blocks,
     find_transversal,
     fine_blocks,
-    structural_index,
 )
 from dae_sdc.structure.consistent import Leading, Start, leading_rank
 from dae_sdc.structure.differentiation import (
@@ -127,7 +126,7 @@ class Structure:
     @property
     def index(self) -> int:
         """Structural index; the differentiation index can be smaller, or larger if not :attr:`regular`."""
-        return structural_index(self.c, self.d)
+        return int(self.c.max() + (self.d.min() == 0))
 
     @property
     def differentiation_index(self) -> int | None:
@@ -335,7 +334,9 @@ def _generic(model: Equations | Signature | npt.ArrayLike) -> tuple[Structure, E
     signature = Signature.of(model)
     transversal = find_transversal(signature)
     c, d = canonical_offsets(signature, transversal)
-    coarse, fine = coarse_blocks(signature, transversal), fine_blocks(signature, transversal, c, d)
+    # Equations that can be solved separately with all derivatives, and those that can within a stage.
+    coarse = find_blocks(signature.rows, signature.cols, transversal)
+    fine = fine_blocks(signature, transversal, c, d)
     # Free initial values of each unknown: its order in the equation matched with it.
     states = np.zeros(transversal.size, dtype=np.int64)
     on = signature.cols == transversal[signature.rows]

@@ -51,11 +51,6 @@ def find_blocks(rows: Integers, cols: Integers, transversal: Integers) -> tuple[
     return tuple(Block(part, transversal[part]) for part in np.split(by_label, starts[1:]))
 
 
-def coarse_blocks(signature: Signature, transversal: Integers) -> tuple[Block, ...]:
-    """Blocks of the signature matrix: equations that can be solved separately, with all derivatives."""
-    return find_blocks(signature.rows, signature.cols, transversal)
-
-
 def fine_blocks(signature: Signature, transversal: Integers, c: Integers, d: Integers) -> tuple[Block, ...]:
     """Blocks of the system Jacobian: equations that can be solved separately within a stage."""
     # Shapes: transversal (n,), c and d (n,).
@@ -99,6 +94,7 @@ class Stage:
         return [pair for task in self.tasks for pair in task.free]
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Stages(Sequence[Stage]):
     r"""All stages of the solution scheme, each made when it is asked for.
 
@@ -112,20 +108,15 @@ class Stages(Sequence[Stage]):
     J. Symb. Comput. 44 (2009).
     """
 
-    # Shapes: c and d (n,), states (n,), nonlinear (n,).
-
-    def __init__(
-        self,
-        blocks: Sequence[Block],
-        c: Integers,
-        d: Integers,
-        states: Integers,
-        nonlinear: npt.NDArray[np.bool_],
-    ) -> None:
-        self._blocks, self._c, self._d, self._states, self._nonlinear = blocks, c, d, states, nonlinear
+    blocks: Sequence[Block]
+    # c, d, states, nonlinear: shape (n,), see :class:`dae_sdc.structure.analysis.Structure`.
+    c: Integers
+    d: Integers
+    states: Integers
+    nonlinear: npt.NDArray[np.bool_]
 
     def __len__(self) -> int:
-        return int(self._d.max()) + 1
+        return int(self.d.max()) + 1
 
     @overload
     def __getitem__(self, index: int) -> Stage: ...
@@ -137,17 +128,17 @@ class Stages(Sequence[Stage]):
         if not -len(self) <= index < len(self):
             raise IndexError(index)
         number = index % len(self) - len(self) + 1
-        tasks = (self._task(block, number) for block in self._blocks)
+        tasks = (self._task(block, number) for block in self.blocks)
         return Stage(number, tuple(task for task in tasks if task is not None))
 
     def _task(self, block: Block, number: int) -> Task | None:
-        equations = _at(block.rows, self._c, number)
-        derivatives = _at(block.cols, self._d, number)
+        equations = _at(block.rows, self.c, number)
+        derivatives = _at(block.cols, self.d, number)
         if not derivatives:
             return None
-        free = [(j, order) for j, order in derivatives if order < self._states[j]]
-        unknowns = [(j, order) for j, order in derivatives if order >= self._states[j]]
-        linear = all(order > 0 or not self._nonlinear[i] for i, order in equations)
+        free = [(j, order) for j, order in derivatives if order < self.states[j]]
+        unknowns = [(j, order) for j, order in derivatives if order >= self.states[j]]
+        linear = all(order > 0 or not self.nonlinear[i] for i, order in equations)
         return Task(equations, unknowns, free, linear)
 
 
@@ -215,8 +206,3 @@ def _longest_paths(n: int, source: Integers, goal: Integers, length: Integers) -
                         queued.add(other)
         at = stop
     return np.array(reach, dtype=np.int64)
-
-
-def structural_index(c: Integers, d: Integers) -> int:
-    """Structural index: the largest c, plus 1 if some d is 0."""
-    return int(c.max() + (d.min() == 0))

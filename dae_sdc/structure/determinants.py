@@ -22,30 +22,17 @@ from dae_sdc.structure.signature import listed
 
 Vector = npt.NDArray[np.float64]
 
-
-@dataclass(frozen=True)
-class DeterminantOptions:
-    """Settings of the search for zeros of determinants along a solution."""
-
-    # Largest number of equations of a block whose determinant is an expression; the determinant of a larger
-    # block is a product of pivots.
-    most_expanded: int = 6
-    # Largest number of equations of a block that is watched; to factorise a larger one would take longer
-    # than the steps of the run.
-    most_equations: int = 300
-    # Singular value, relative to the largest of the equilibrated matrix, that counts as zero.
-    vanishing: float = 1e-6
-    # A step is examined if the parabola through the last three determinants has a minimum below this,
-    # relative to their sizes.
-    suspicious: float = 0.1
-    # Entry of a null vector, relative to the largest, from which on its equation is listed as dependent.
-    involved: float = 1e-2
-    # Value of an unknown, relative to its values nearby, up to which it is taken to be 0.
-    rounded: float = 1e-7
-    most_values: int = 6  # Largest number of values that a message lists.
-
-
-DETERMINANTS = DeterminantOptions()
+# Equations of a block up to which its determinant is an expression; that of a larger one is of pivots.
+MOST_EXPANDED = 6
+# Equations of a block up to which it is watched; to factorise a larger one takes longer than the steps.
+MOST_WATCHED = 300
+LEAST = 1e-6  # Singular value, relative to the largest of the equilibrated matrix, that counts as zero.
+# Minimum of the parabola through the last three determinants, relative to their sizes, below which a step is
+# examined.
+DEEP = 0.1
+INVOLVED = 1e-2  # Entry of a null vector, relative to the largest, from which its equation is listed.
+ROUNDED = 1e-7  # Value of an unknown, relative to its values nearby, up to which it is taken to be 0.
+MOST_VALUES = 6  # Largest number of values that a message lists.
 
 
 @dataclass(frozen=True)
@@ -61,8 +48,8 @@ class Deficiency:
     values: tuple[tuple[str, float], ...]
 
     def __str__(self) -> str:
-        place = ", ".join(f"{name}={value:.6g}" for name, value in self.values[: DETERMINANTS.most_values])
-        more = ", ..." if len(self.values) > DETERMINANTS.most_values else ""
+        place = ", ".join(f"{name}={value:.6g}" for name, value in self.values[:MOST_VALUES])
+        more = ", ..." if len(self.values) > MOST_VALUES else ""
         alone = len(self.equations) == 1
         how = "has no gradient" if alone else "depend on one another"
         return (
@@ -106,8 +93,8 @@ class Determinants:
         self._c = found.c.tolist()
         self._place = {jet: at for at, jet in enumerate(states)}
         self._blocks = [] if says_nothing else self._collected(model, found)
-        small = [block for block in self._blocks if len(block.rows) <= DETERMINANTS.most_expanded]
-        large = [block for block in self._blocks if len(block.rows) > DETERMINANTS.most_expanded]
+        small = [block for block in self._blocks if len(block.rows) <= MOST_EXPANDED]
+        large = [block for block in self._blocks if len(block.rows) > MOST_EXPANDED]
         # The determinant of a block may be constant although its entries are not.
         expanded = [(block, _determinant(self._graph, block)) for block in small]
         expanded = [(block, node) for block, node in expanded if self._graph.mark[node] & MOVING]
@@ -152,7 +139,7 @@ class Determinants:
             nodes = tuple(node for _, _, node in own)
             varies = any(graph.mark[node] & MOVING for node in nodes)
             known = all(self._given(leaf) is not None for leaf in graph.leaves_of(*nodes))
-            if varies and known and len(rows) <= DETERMINANTS.most_equations:
+            if varies and known and len(rows) <= MOST_WATCHED:
                 places = tuple((rows.index(i), cols.index(j)) for i, j, _ in own)
                 blocks.append(_Block(rows, cols, places, nodes))
         return blocks
@@ -184,7 +171,7 @@ class Determinants:
         place: tuple[float, Vector, Vector],
         others: Sequence[tuple[float, Vector, Vector]],
         p: Vector,
-        least: float = DETERMINANTS.vanishing,
+        least: float = LEAST,
     ) -> Deficiency | None:
         """The rank deficiency of a block at a time and state; None where it is regular."""
         matrix = self.matrix(at, *place, p)
@@ -196,7 +183,7 @@ class Determinants:
             return None
         block, nullity = self._blocks[at], null.shape[1]
         share = np.abs(null).max(axis=1)
-        involved = np.flatnonzero(share > DETERMINANTS.involved * share.max()).tolist()
+        involved = np.flatnonzero(share > INVOLVED * share.max()).tolist()
         rows = [block.rows[i] for i in involved]
         held = [i for i in block.rows if self._c[i] > 0]
         what, size = "the system Jacobian", len(block.rows)
@@ -248,7 +235,7 @@ class Follower:
 
     def follow(self, t: float, u: Vector, du: Vector, p: Vector) -> int:
         """Advance to the end of a step; determinants are computed there and halfway along a straight line."""
-        return int(self._own.follow(self._memory.address, p, t, u, du, DETERMINANTS.suspicious))
+        return int(self._own.follow(self._memory.address, p, t, u, du, DEEP))
 
     @property
     def signs(self) -> Vector:
@@ -256,7 +243,7 @@ class Follower:
         return self._memory.arrays["signs"].copy()
 
 
-def null_rows(matrix: Vector, usual: Vector, least: float = DETERMINANTS.vanishing) -> Vector | None:
+def null_rows(matrix: Vector, usual: Vector, least: float = LEAST) -> Vector | None:
     """Left null vectors, as columns, of an equilibrated square matrix; None if it is regular."""
     # Shapes: matrix (k, k), usual (k, k).
     rows, cols = equilibration(usual)
@@ -270,7 +257,7 @@ def null_rows(matrix: Vector, usual: Vector, least: float = DETERMINANTS.vanishi
 
 def rounded(value: float, others: Sequence[float]) -> float:
     """The value, or 0 where it is round-off compared with other values of the same unknown."""
-    return 0.0 if abs(value) <= DETERMINANTS.rounded * max(map(abs, others), default=0.0) else value
+    return 0.0 if abs(value) <= ROUNDED * max(map(abs, others), default=0.0) else value
 
 
 def _determinant(graph: Graph, block: _Block) -> int:
