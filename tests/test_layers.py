@@ -298,7 +298,7 @@ BUDGETS = {
     "polynomials": 3_558,
     "files beside the rooms": 3_191,
     "reduction": 2_671,
-    "expressions": 2_077,
+    "expressions": 2_053,
     "linear": 1_787,
     "compiled": 1_417,
     "jets": 529,
