@@ -295,7 +295,7 @@ BUDGETS = {
     "structure": 3_165,
     "modelica": 4_935,
     "plotting": 2_842,
-    "polynomials": 3_483,
+    "polynomials": 3_434,
     "files beside the rooms": 3_191,
     "reduction": 2_671,
     "expressions": 2_053,

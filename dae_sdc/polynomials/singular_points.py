@@ -284,7 +284,7 @@ class _Locus(Intersections):
             PolynomialSystem(column.coefficients, widened(column.exponents, more))
             for column in factor.columns
         ]
-        rows = with_kernel(columns, np.linalg.qr(gaussian(self.random, (size, size)))[0], 1)
+        rows = with_kernel(columns, np.linalg.qr(gaussian(self.random, (size, size)))[0])
         points, slices = self.met(section, rows)
         groups = groups_of(self._values(points))
         points = np.array([points[group].mean(axis=0) for group in groups]).reshape(-1, points.shape[1])
