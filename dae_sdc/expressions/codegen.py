@@ -146,9 +146,6 @@ class Compiled:
         """As a copy in another process it is compiled again."""
         return compile_program, (self.program, self.form, self.how)
 
-    def __copy__(self) -> Compiled:
-        return self
-
     def __deepcopy__(self, memo: Any) -> Compiled:
         return self
 
@@ -213,14 +210,14 @@ def _compile(program: Program, form: Form) -> tuple[int, tuple[Any, ...]]:
 
 def _interpret(program: Program, form: Form) -> tuple[int, tuple[Any, ...]]:
     """A function that hands its arguments to the interpreter together with a tape."""
-    name, owners = interpreter()
+    owners = _interpreter()
     rows = tape(program, _with_subtractions(program))
     slots = program.first_result + len(program.code)
     place = pointer("double")
     c = "%c" if form == "jacobian" else literal(0.0)
-    text = f"""{declaration()}
+    text = f"""declare void @{_NAME}(i64, i64, i64, double, {place}, {place}, double, {place}, {place})
 define void @kernel({parameters_of(form)}) nounwind {{
-call void @{name}(i64 {rows.ctypes.data}, i64 {program.constants.ctypes.data}, i64 {slots}, double %t, \
+call void @{_NAME}(i64 {rows.ctypes.data}, i64 {program.constants.ctypes.data}, i64 {slots}, double %t, \
 {place} %u, {place} %du, double {c}, {place} %p, {place} %out)
 ret void
 }}"""
@@ -380,18 +377,11 @@ def tape(program: Program, code: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]
 
 
 @once
-def interpreter() -> tuple[str, tuple[Any, ...]]:
-    """The name by which compiled code calls the interpreter (tape, constants, slots, t, u, du, c, p, out)."""
-    content = assembled(_text_of_interpreter(), 2, keep=True)
-    address, owners = linked(content, _NAME)
+def _interpreter() -> tuple[Any, ...]:
+    """What owns the interpreter, which compiled code calls by its name from now on."""
+    address, owners = linked(assembled(_text_of_interpreter(), 2, keep=True), _NAME)
     add_symbol(_NAME, address)
-    return _NAME, owners
-
-
-def declaration() -> str:
-    """How a module declares the interpreter."""
-    place = pointer("double")
-    return f"declare void @{_NAME}(i64, i64, i64, double, {place}, {place}, double, {place}, {place})"
+    return owners
 
 
 def _text_of_interpreter() -> str:
