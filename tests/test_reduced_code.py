@@ -183,7 +183,7 @@ def compare(code: Any, reduction: Any, problem: Any) -> int:
             scale, program = np.abs(values) + np.abs(found) @ np.abs(u), assembled.programs[0]
             sound &= agree(values, problem.invariants(u, t), scale, program, t, u, (), p)
         if assembled.rivals:
-            watched = problem._values(assembled.watch, u, t, assembled.watched)
+            watched = problem._values(assembled.watch, u, t)
             if np.isfinite(watched).all():
                 assert min(1.0, code.pivots(t, u).min()) == pytest.approx(problem._weakest(watched), rel=1e-8)
         count += sound

@@ -18,7 +18,6 @@ from __future__ import annotations
 import ctypes
 import struct
 import weakref
-from collections.abc import Callable
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -147,9 +146,6 @@ class Compiled:
         """As a copy in another process it is compiled again."""
         return compile_program, (self.program, self.form, self.how)
 
-    def __copy__(self) -> Compiled:
-        return self
-
     def __deepcopy__(self, memo: Any) -> Compiled:
         return self
 
@@ -214,14 +210,14 @@ def _compile(program: Program, form: Form) -> tuple[int, tuple[Any, ...]]:
 
 def _interpret(program: Program, form: Form) -> tuple[int, tuple[Any, ...]]:
     """A function that hands its arguments to the interpreter together with a tape."""
-    name, owners = interpreter()
+    owners = _interpreter()
     rows = tape(program, _with_subtractions(program))
     slots = program.first_result + len(program.code)
     place = pointer("double")
     c = "%c" if form == "jacobian" else literal(0.0)
-    text = f"""{declaration()}
+    text = f"""declare void @{_NAME}(i64, i64, i64, double, {place}, {place}, double, {place}, {place})
 define void @kernel({parameters_of(form)}) nounwind {{
-call void @{name}(i64 {rows.ctypes.data}, i64 {program.constants.ctypes.data}, i64 {slots}, double %t, \
+call void @{_NAME}(i64 {rows.ctypes.data}, i64 {program.constants.ctypes.data}, i64 {slots}, double %t, \
 {place} %u, {place} %du, double {c}, {place} %p, {place} %out)
 ret void
 }}"""
@@ -381,40 +377,22 @@ def tape(program: Program, code: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]
 
 
 @once
-def interpreter() -> tuple[str, tuple[Any, ...]]:
-    """The name by which compiled code calls the interpreter (tape, constants, slots, t, u, du, c, p, out)."""
-    content = assembled(_text_of_interpreter(), 2, keep=True)
-    address, owners = linked(content, _NAME)
+def _interpreter() -> tuple[Any, ...]:
+    """What owns the interpreter, which compiled code calls by its name from now on."""
+    address, owners = linked(assembled(_text_of_interpreter(), 2, keep=True), _NAME)
     add_symbol(_NAME, address)
-    return _NAME, owners
-
-
-def declaration() -> str:
-    """How a module declares the interpreter."""
-    place = pointer("double")
-    return f"declare void @{_NAME}(i64, i64, i64, double, {place}, {place}, double, {place}, {place})"
+    return owners
 
 
 def _text_of_interpreter() -> str:
-    """The interpreter; the code of each operation ends with a jump to that of the next one, by a table."""
+    """The interpreter; the code of each operation jumps to that of the next one, by a table."""
     place, word, byte = (pointer(kind) for kind in ("double", "i32", "i8"))
     handlers = _handlers(place)
-    ops = sorted(handlers)
-    targets = ", ".join(f"label %op{op}" for op in ops)
+    targets = ", ".join(f"label %op{op}" for op in (*handlers, _END))
     table = ", ".join(
         f"{byte} blockaddress(@{_NAME}, %op{op if op in handlers else _END})" for op in range(_END + 1)
     )
     size = f"[{_END + 1} x {byte}]"
-
-    def jump(row: str, tag: str) -> list[str]:
-        return [
-            f"%head{tag} = load i32, {word} {row}",
-            f"%at{tag} = zext i32 %head{tag} to i64",
-            f"%entry{tag} = getelementptr inbounds {size}, {pointer(size)} @table, i64 0, i64 %at{tag}",
-            f"%next{tag} = load {byte}, {pointer(byte)} %entry{tag}",
-            f"indirectbr {byte} %next{tag}, [{targets}]",
-        ]
-
     lines = [
         *declarations(),
         f"declare {byte} @malloc(i64)",
@@ -423,104 +401,92 @@ def _text_of_interpreter() -> str:
         f"define void @{_NAME}(i64 %tape, i64 %constants, i64 %slots, double %t, {place} %u, {place} %du, "
         f"double %c, {place} %p, {place} %out) nounwind {{",
         "start:",
-        f"%row = inttoptr i64 %tape to {word}",
+        f"%begin = inttoptr i64 %tape to {word}",
         f"%k = inttoptr i64 %constants to {place}",
         "%size = mul i64 %slots, 8",
         f"%memory = call {byte} @malloc(i64 %size)",
         f"%w = bitcast {byte} %memory to {place}",
-        *jump("%row", ""),
+        "br label %read",
+        "read:",
+        f"%row = phi {word} [%begin, %start], [%following, %next]",
+        f"%result = phi {place} [%w, %start], [%behind, %next]",
+        f"%following = getelementptr inbounds i32, {word} %row, i64 4",
+        f"%behind = getelementptr inbounds double, {place} %result, i64 1",
+        f"%op = load i32, {word} %row",
+        "%number = zext i32 %op to i64",
+        f"%entry = getelementptr inbounds {size}, {pointer(size)} @table, i64 0, i64 %number",
+        f"%target = load {byte}, {pointer(byte)} %entry",
+        f"indirectbr {byte} %target, [{targets}]",
     ]
-    for op in ops:
-        comes = [("start", "%row", "%w")]
-        comes += [(f"end{one}", f"%row{one}n", f"%result{one}n") for one in ops if one != _END]
-        rows = ", ".join(f"[{row}, %{block}]" for block, row, _ in comes)
-        results = ", ".join(f"[{result}, %{block}]" for block, _, result in comes)
-        lines += [f"op{op}:", f"%row{op} = phi {word} {rows}", f"%result{op} = phi {place} {results}"]
-        if op == _END:
-            lines += [f"call void @free({byte} %memory)", "ret void"]
-            continue
-        for at in (1, 2, 3):
-            lines += [
-                f"%field{op}_{at} = getelementptr inbounds i32, {word} %row{op}, i64 {at}",
-                f"%f{op}_{at} = load i32, {word} %field{op}_{at}",
-                f"%i{op}_{at} = sext i32 %f{op}_{at} to i64",
-            ]
-        lines += handlers[op](op)
-        lines += [
-            f"br label %end{op}",
-            f"end{op}:",
-            f"%row{op}n = getelementptr inbounds i32, {word} %row{op}, i64 4",
-            f"%result{op}n = getelementptr inbounds double, {place} %result{op}, i64 1",
-            *jump(f"%row{op}n", str(op)),
+    for op, handler in handlers.items():
+        lines += [f"op{op}:", *handler, "br label %next"]
+    lines += ["next:", "br label %read", f"op{_END}:", f"call void @free({byte} %memory)", "ret void", "}"]
+    return "\n".join(lines)
+
+
+def _handlers(place: str) -> dict[int, list[str]]:
+    """The lines of every operation."""
+
+    def field(op: int, at: int) -> list[str]:
+        return [
+            f"%field{op}_{at} = getelementptr inbounds i32, {pointer('i32')} %row, i64 {at}",
+            f"%f{op}_{at} = load i32, {pointer('i32')} %field{op}_{at}",
+            f"%i{op}_{at} = sext i32 %f{op}_{at} to i64",
         ]
-    return "\n".join([*lines, "}"])
-
-
-def _handlers(place: str) -> dict[int, Callable[[int], list[str]]]:
-    """The lines of every operation, given the fields of its row as i{op}_1 to i{op}_3."""
 
     def load(op: int, base: str, at: int) -> list[str]:
         return [
+            *field(op, at),
             f"%g{op}_{at} = getelementptr inbounds double, {place} {base}, i64 %i{op}_{at}",
             f"%v{op}_{at} = load double, {place} %g{op}_{at}",
         ]
 
-    def store(op: int, value: str) -> str:
-        return f"store double {value}, {place} %result{op}"
+    def store(value: str) -> str:
+        return f"store double {value}, {place} %result"
 
     def calculate(op: int) -> list[str]:
-        operands = range(1, 1 + (2 if op == SUBTRACT else Op(op).arity))
+        operands = range(1, 1 + int(_ARITIES[op]))
         lines = [line for at in operands for line in load(op, "%w", at)]
         lines.append(operation(op, f"%r{op}", *(f"%v{op}_{at}" for at in operands)))
-        return [*lines, store(op, f"%r{op}")]
+        return [*lines, store(f"%r{op}")]
 
-    def from_memory(base: str) -> Callable[[int], list[str]]:
-        return lambda op: [*load(op, base, 1), store(op, f"%v{op}_1")]
+    def from_memory(op: int, base: str) -> list[str]:
+        return [*load(op, base, 1), store(f"%v{op}_1")]
 
-    def output(op: int) -> list[str]:
-        return [
-            *load(op, "%w", 1),
-            f"%o{op} = getelementptr inbounds double, {place} %out, i64 %i{op}_2",
-            f"store double %v{op}_1, {place} %o{op}",
-        ]
-
-    def power(op: int) -> list[str]:
-        """Squares, as integer_power, in a loop."""
-        return [
-            *load(op, "%w", 1),
-            f"%negative = icmp slt i32 %f{op}_2, 0",
-            f"%minus = sub i32 0, %f{op}_2",
-            f"%exponent = select i1 %negative, i32 %minus, i32 %f{op}_2",
-            "br label %squares",
-            "squares:",
-            f"%left = phi i32 [%exponent, %op{op}], [%rest, %again]",
-            f"%square = phi double [%v{op}_1, %op{op}], [%higher, %again]",
-            f"%found = phi double [1.0, %op{op}], [%more, %again]",
-            "%done = icmp eq i32 %left, 0",
-            "br i1 %done, label %last, label %again",
-            "again:",
-            "%bit = and i32 %left, 1",
-            "%odd = icmp ne i32 %bit, 0",
-            "%product = fmul double %found, %square",
-            "%more = select i1 %odd, double %product, double %found",
-            "%higher = fmul double %square, %square",
-            "%rest = lshr i32 %left, 1",
-            "br label %squares",
-            "last:",
-            "%inverse = fdiv double 1.0, %found",
-            "%power = select i1 %negative, double %inverse, double %found",
-            store(op, "%power"),
-        ]
-
-    plain = [op for op in Op if op not in (Op.CONSTANT, Op.INPUT, Op.INTPOW)]
-    handlers: dict[int, Callable[[int], list[str]]] = {int(op): calculate for op in [*plain, SUBTRACT]}
-    handlers[int(Op.INTPOW)] = power
-    for at, kind in enumerate(KINDS):
-        if kind in ("t", "c"):
-            handlers[_LOAD_INPUT + at] = lambda op, kind=kind: [store(op, f"%{kind}")]  # type: ignore[misc]
-        else:
-            handlers[_LOAD_INPUT + at] = from_memory(f"%{kind}")
-    handlers[_LOAD_CONSTANT] = from_memory("%k")
-    handlers[_OUTPUT] = output
-    handlers[_END] = lambda op: []
+    handlers = {int(op): calculate(op) for op in [*Op, SUBTRACT] if op in _TEXTS}
+    handlers[int(Op.INTPOW)] = [  # squares, as integer_power, in a loop
+        *load(Op.INTPOW, "%w", 1),
+        *field(Op.INTPOW, 2),
+        f"%negative = icmp slt i32 %f{Op.INTPOW}_2, 0",
+        f"%minus = sub i32 0, %f{Op.INTPOW}_2",
+        f"%exponent = select i1 %negative, i32 %minus, i32 %f{Op.INTPOW}_2",
+        "br label %squares",
+        "squares:",
+        f"%left = phi i32 [%exponent, %op{Op.INTPOW}], [%rest, %again]",
+        f"%square = phi double [%v{Op.INTPOW}_1, %op{Op.INTPOW}], [%higher, %again]",
+        f"%found = phi double [1.0, %op{Op.INTPOW}], [%more, %again]",
+        "%done = icmp eq i32 %left, 0",
+        "br i1 %done, label %last, label %again",
+        "again:",
+        "%bit = and i32 %left, 1",
+        "%odd = icmp ne i32 %bit, 0",
+        "%product = fmul double %found, %square",
+        "%more = select i1 %odd, double %product, double %found",
+        "%higher = fmul double %square, %square",
+        "%rest = lshr i32 %left, 1",
+        "br label %squares",
+        "last:",
+        "%inverse = fdiv double 1.0, %found",
+        "%power = select i1 %negative, double %inverse, double %found",
+        store("%power"),
+    ]
+    for op, kind in enumerate(KINDS, _LOAD_INPUT):
+        handlers[op] = [store(f"%{kind}")] if kind in ("t", "c") else from_memory(op, f"%{kind}")
+    handlers[_LOAD_CONSTANT] = from_memory(_LOAD_CONSTANT, "%k")
+    handlers[_OUTPUT] = [
+        *load(_OUTPUT, "%w", 1),
+        *field(_OUTPUT, 2),
+        f"%o = getelementptr inbounds double, {place} %out, i64 %i{_OUTPUT}_2",
+        f"store double %v{_OUTPUT}_1, {place} %o",
+    ]
     return handlers

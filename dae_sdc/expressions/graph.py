@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partialmethod
 from typing import Any, Final
 
 import numpy as np
@@ -330,29 +330,15 @@ class _Sizes:
         self.rows.append([int(op), *slots, *[0] * (3 - len(slots))])
         return self.first + len(self.rows) - 1
 
-    def add(self, a: int, b: int) -> int:
-        """The slot of a + b."""
-        return self.call(Op.ADD, a, b)
-
-    def mul(self, a: int, b: int) -> int:
-        """The slot of a b."""
-        return self.call(Op.MUL, a, b)
-
-    def div(self, a: int, b: int) -> int:
-        """The slot of a / b."""
-        return self.call(Op.DIV, a, b)
-
-    def neg(self, a: int) -> int:
-        """The slot of -a."""
-        return self.call(Op.NEG, a)
+    add = partialmethod(call, Op.ADD)
+    mul = partialmethod(call, Op.MUL)
+    div = partialmethod(call, Op.DIV)
+    neg = partialmethod(call, Op.NEG)
+    integer_power = partialmethod(call, Op.INTPOW)
 
     def sub(self, a: int, b: int) -> int:
         """The slot of a - b."""
         return self.add(a, self.neg(b))
-
-    def integer_power(self, a: int, exponent: int) -> int:
-        """The slot of a power of a."""
-        return self.call(Op.INTPOW, a, exponent)
 
     def _size(self, op: Op, value: int, a: int, b: int, c: int) -> int:
         """The slot of the size of a result, which may be smaller than its value, or infinite."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -95,9 +96,7 @@ def is_number(graph: Graph, node: int) -> bool:
 def parts_to_name(graph: Graph, nodes: Sequence[int], named: Collection[int]) -> list[int]:
     """Nodes that get a name where expressions are written: ``named`` ones, shared parts, and deep ones."""
     order = graph.below(nodes)
-    uses = dict.fromkeys(order, 0)
-    for node in [*nodes, *(arg for each in order for arg in graph.operands(each))]:
-        uses[node] += 1
+    uses = Counter([*nodes, *(arg for each in order for arg in graph.operands(each))])
     depths: dict[int, int] = {}
     parts = []
     for node in order:

@@ -88,24 +88,18 @@ def deflated(system: PolynomialSystem, rank: int, random: np.random.Generator) -
     if rank == 0:
         return stacked([(one.coefficients, one.exponents) for one in (system, *columns)])
     basis = np.linalg.qr(gaussian(random, (n, rank + 1)))[0]
-    return extended(system, with_kernel(columns, basis, 1))
+    return extended(system, with_kernel(columns, basis))
 
 
-def with_kernel(columns: Sequence[PolynomialSystem], basis: Complexes, dimension: int) -> PolynomialSystem:
-    """Equations M(x) N = 0 of a matrix of polynomials, by its columns, where N = B [I; Y] with unknown Y."""
-    free = len(basis[0]) - dimension
-    more = free * dimension
-    blocks = []
-    for column in range(dimension):
-        entries: list[tuple[Complexes, int | None]] = [(basis[:, column], None)]
-        entries += [(basis[:, dimension + row], row * dimension + column) for row in range(free)]
-        products = [
-            (vector[j] * each.coefficients, widened(each.exponents, more, place))
-            for j, each in enumerate(columns)
-            for vector, place in entries
-        ]
-        blocks.append(added(products))
-    return stacked(blocks)
+def with_kernel(columns: Sequence[PolynomialSystem], basis: Complexes) -> PolynomialSystem:
+    """Equations M(x) B [1; y] = 0 of a matrix of polynomials, by its columns, with more unknowns y."""
+    more = len(basis[0]) - 1
+    products = [
+        (factor * column.coefficients, widened(column.exponents, more, k - 1 if k else None))
+        for column, factors in zip(columns, basis, strict=True)
+        for k, factor in enumerate(factors)
+    ]
+    return stacked([added(products)])
 
 
 def extended(system: PolynomialSystem, equations: PolynomialSystem) -> PolynomialSystem:
@@ -457,11 +451,11 @@ class _Balls:
         value = self.flint.arb(str(number.evalf(digits)))
         return self.flint.arb(value, abs(value) * self.flint.arb(10) ** (5 - digits))
 
-    def both(self, x: list[Any]) -> tuple[Any, Any]:
-        """Values and Jacobian of the polynomials on balls x."""
+    def both(self, x: Any) -> tuple[Any, Any]:
+        """Values and Jacobian of the polynomials on balls x, a matrix of one column."""
         zero, one = self.flint.acb(0), self.flint.acb(1)
         powers = []
-        for value in x:
+        for value in x.entries():
             row = [one, value]
             for _ in range(2, self.highest + 1):
                 row.append(row[-1] * value)
@@ -479,7 +473,7 @@ class _Balls:
         return self.flint.acb_mat(values), self.flint.acb_mat(slopes)
 
 
-def _krawczyk(balls: _Balls, start: list[Any], precision: int, on_axis: bool) -> list[Any] | None:
+def _krawczyk(balls: _Balls, start: Any, precision: int, on_axis: bool) -> Any:
     """Balls with exactly one solution, near the limit of Newton's method; None without proof."""
     # With ``on_axis`` they are symmetric to the real axis, so that the solution is its own conjugate.
     flint, n = balls.flint, balls.n
@@ -487,37 +481,31 @@ def _krawczyk(balls: _Balls, start: list[Any], precision: int, on_axis: bool) ->
     try:
         for _ in range(12):
             values, slopes = balls.both(x)
-            step = [row[0] for row in slopes.mid().solve(values.mid()).tolist()]
-            x = [type(a)((a - b).real.mid(), (a - b).imag.mid()) for a, b in zip(x, step, strict=True)]
-            if on_axis:
-                x = [flint.acb(a.real.mid()) for a in x]
+            step = slopes.mid().solve(values.mid())
+            x = (x - step).mid()
+            x = flint.acb_mat(x.real) if on_axis else x
             far = max(
                 float(abs(b).mid()) / (1e-300 + float(abs(a).mid()) + 1e-9)
-                for a, b in zip(x, step, strict=True)
+                for a, b in zip(x.entries(), step.entries(), strict=True)
             )
             if far < 2.0 ** (-precision // 2):
                 break
         values, slopes = balls.both(x)
         inverse = slopes.mid().inv().mid()
         moved = inverse * values
-        size = max(float(abs(a).mid()) for a in x) + 1e-300
-        radii = []
-        for j in range(n):
-            error = abs(moved[j, 0])
-            radii.append(
-                8 * (error.mid() + error.rad()) + flint.arb(size) * flint.arb(2) ** (-precision // 2)
-            )
-        box = [flint.acb(flint.arb(a.real, r), flint.arb(a.imag, r)) for a, r in zip(x, radii, strict=True)]
+        size = max(float(abs(a).mid()) for a in x.entries()) + 1e-300
+        least = flint.arb(size) * flint.arb(2) ** (-precision // 2)
+        radii = [8 * (error.mid() + error.rad()) + least for error in map(abs, moved.entries())]
+        around = zip(x.entries(), radii, strict=True)
+        box = flint.acb_mat(n, 1, [flint.acb(flint.arb(a.real, r), flint.arb(a.imag, r)) for a, r in around])
         _, wide = balls.both(box)
         identity = flint.acb_mat(n, n, [int(i == j) for i in range(n) for j in range(n)])
-        spread = flint.acb_mat([[b - a] for a, b in zip(x, box, strict=True)])
-        image = flint.acb_mat([[a] for a in x]) - moved + (identity - inverse * wide) * spread
+        image = x - moved + (identity - inverse * wide) * (box - x)
     except (ZeroDivisionError, OverflowError, ValueError):
         return None
-    inside = [image[j, 0] for j in range(n)]
-    if not all(b.contains_interior(a) for a, b in zip(inside, box, strict=True)):
+    if not all(b.contains_interior(a) for a, b in zip(image.entries(), box.entries(), strict=True)):
         return None
-    return inside if not on_axis else [flint.acb(a.real) for a in inside]
+    return flint.acb_mat(image.real) if on_axis else image
 
 
 def certify(system: PolynomialSystem, points: Complexes, chosen: Booleans) -> Certificates:
@@ -535,7 +523,7 @@ def certify(system: PolynomialSystem, points: Complexes, chosen: Booleans) -> Ce
 
     found = unproved(points)
     solutions, proved, real, other = found.solutions, found.proved, found.real, found.complex
-    enclosures: dict[int, list[Any]] = {}
+    enclosures: dict[int, Any] = {}
     before = flint.ctx.prec
     left = np.flatnonzero(chosen).tolist()
     try:
@@ -544,7 +532,7 @@ def certify(system: PolynomialSystem, points: Complexes, chosen: Booleans) -> Ce
             balls = _Balls(system, precision)
             again = []
             for k in left:
-                start = [flint.acb(value) for value in points[k].tolist()]
+                start = flint.acb_mat([[flint.acb(value)] for value in points[k].tolist()])
                 nearly = np.abs(points[k].imag).max() <= CERTIFIED_DISTANCE * (1.0 + np.abs(points[k]).max())
                 box = _krawczyk(balls, start, precision, True) if balls.real and nearly else None
                 on_axis = box is not None
@@ -552,11 +540,11 @@ def certify(system: PolynomialSystem, points: Complexes, chosen: Booleans) -> Ce
                 if box is None:
                     again.append(k)
                     continue
-                off_axis = any(not a.imag.contains(0) for a in box)
+                off_axis = any(not a.imag.contains(0) for a in box.entries())
                 if balls.real and not on_axis and not off_axis and precision < PRECISIONS[-1]:
                     again.append(k)
                     continue
-                value = np.array([complex(a.mid()) if hasattr(a, "mid") else complex(a) for a in box])
+                value = np.array([complex(a) for a in box.entries()])
                 if np.abs(value - points[k]).max() <= CERTIFIED_DISTANCE * (1.0 + np.abs(points[k]).max()):
                     enclosures[k], solutions[k] = box, value
                     proved[k], real[k], other[k] = True, on_axis, off_axis
@@ -568,12 +556,8 @@ def certify(system: PolynomialSystem, points: Complexes, chosen: Booleans) -> Ce
         for group in groups_of(solutions[which], 1e-9) if which.size else []:
             kept: list[int] = []
             for k in which[group].tolist():
-                same = any(
-                    all(a.overlaps(b) for a, b in zip(enclosures[k], enclosures[m], strict=True))
-                    for m in kept
-                )
-                proved[k] = not same
-                kept += [] if same else [k]
+                proved[k] = not any(enclosures[k].overlaps(enclosures[m]) for m in kept)
+                kept += [k] if proved[k] else []
     finally:
         flint.ctx.prec = before
     return Certificates(solutions, proved, real & proved, other & proved)

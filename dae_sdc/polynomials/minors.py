@@ -35,12 +35,9 @@ def substituted(system: PolynomialSystem, chart: Complexes) -> PolynomialSystem:
     terms = [product(tuple(powers)) for powers in system.exponents.tolist()]
     parts = zip(system.coefficients.T, terms, strict=True)
     blocks = [(column[:, None] * term.coefficients, term.exponents) for column, term in parts]
-    return _without_noise(PolynomialSystem(*added(blocks)))
-
-
-def _without_noise(system: PolynomialSystem) -> PolynomialSystem:
-    large = np.abs(system.coefficients) > NEGLIGIBLE
-    return PolynomialSystem(np.where(large, system.coefficients, 0.0), system.exponents)
+    whole = PolynomialSystem(*added(blocks))
+    whole.coefficients[np.abs(whole.coefficients) <= NEGLIGIBLE] = 0.0
+    return PolynomialSystem(whole.coefficients, whole.exponents)
 
 
 class PolynomialMatrix(NamedTuple):
@@ -66,10 +63,6 @@ class PolynomialMatrix(NamedTuple):
     def transposed(self) -> PolynomialMatrix:
         """The transpose."""
         return PolynomialMatrix(self.exponents, self.entries.transpose(0, 2, 1))
-
-    def part(self, rows: Integers, columns: Integers) -> PolynomialMatrix:
-        """A part of the matrix."""
-        return PolynomialMatrix(self.exponents, self.entries[:, rows][:, :, columns])
 
     def at(self, points: Complexes) -> Complexes:
         """The matrices at points of shape (p, m), with rows of norm 1, or 0 where all terms cancel."""
@@ -105,14 +98,11 @@ class PolynomialMatrix(NamedTuple):
 
     def minor(self, point: Complexes, rank: int) -> PolynomialMatrix:
         """A square part of full rank at a point, of rows and columns of low degree and few terms."""
-        rows = self._independent(self.at(point[None])[0], rank)
-        part = PolynomialMatrix(self.exponents, self.entries[:, rows]).transposed
-        return PolynomialMatrix(
-            self.exponents, part.entries[:, part._independent(part.at(point[None])[0], rank)]
-        )
+        return self._independent(point, rank).transposed._independent(point, rank)
 
-    def _independent(self, values: Complexes, rank: int) -> list[int]:
-        """Numbers of independent rows, those of low degree and few terms first."""
+    def _independent(self, point: Complexes, rank: int) -> PolynomialMatrix:
+        """Rows that are independent at a point, those of low degree and few terms first."""
+        values = self.at(point[None])[0]
         used = self.entries != 0.0
         degrees = np.where(used.any(axis=2), self.exponents.sum(axis=1)[:, None], 0).max(axis=0)
         rows: list[int] = []
@@ -120,7 +110,7 @@ class PolynomialMatrix(NamedTuple):
             sizes = np.linalg.svd(values[[*rows, row]], compute_uv=False)
             if len(rows) < rank and sizes.size > len(rows) and sizes[-1] > DEPENDENT:
                 rows.append(row)
-        return rows
+        return PolynomialMatrix(self.exponents, self.entries[:, rows])
 
     def factors(self) -> Iterator[PolynomialMatrix]:
         """Square matrices whose determinants have together the zeros of that of this square matrix."""
@@ -128,7 +118,9 @@ class PolynomialMatrix(NamedTuple):
         while left.entries.size and left.entries.shape[1] != size:
             size = left.entries.shape[1]
             for _ in range(2):
-                powers = left._contents()
+                # Exponents of the largest monomial that divides all entries of a row, by rows.
+                used = (left.entries != 0.0).any(axis=2).T[:, :, None]
+                powers = np.where(used, left.exponents, np.iinfo(np.int64).max).min(axis=1)
                 for j in np.flatnonzero(powers.any(axis=0)).tolist():
                     yield PolynomialMatrix(
                         np.eye(1, powers.shape[1], j, dtype=np.int64), np.ones((1, 1, 1), np.complex128)
@@ -144,12 +136,6 @@ class PolynomialMatrix(NamedTuple):
         if left.entries.size:
             yield from left._blocks()
 
-    def _contents(self) -> Integers:
-        """Exponents of the largest monomial that divides all entries of a row, shape (k, m)."""
-        used = (self.entries != 0.0).any(axis=2).T
-        smallest = np.where(used[:, :, None], self.exponents, np.iinfo(np.int64).max).min(axis=1)
-        return np.asarray(smallest, dtype=np.int64)
-
     def _blocks(self) -> Iterator[PolynomialMatrix]:
         """The irreducible diagonal blocks, or their own factors where there are several."""
         pattern = (self.entries != 0.0).any(axis=0)
@@ -157,5 +143,5 @@ class PolynomialMatrix(NamedTuple):
         count, label = connected_components(csr_matrix(pattern[:, match]), connection="strong")
         for number in range(count):
             rows = np.flatnonzero(label == number)
-            block = self.part(rows, match[rows])
+            block = PolynomialMatrix(self.exponents, self.entries[:, rows][:, :, match[rows]])
             yield from [block] if count == 1 else block.factors()

@@ -26,13 +26,6 @@ def magnitudes(points: Complexes) -> npt.NDArray[np.float64]:
     return np.maximum(np.abs(points), SMALLEST_MAGNITUDE)
 
 
-def _rational(value: complex) -> Any:
-    """A complex double as an exact number of SymPy."""
-    import sympy
-
-    return sympy.Rational(value.real) + sympy.I * sympy.Rational(value.imag)
-
-
 class PolynomialSystem:
     r"""Polynomials in the same variables.
 
@@ -120,8 +113,7 @@ class PolynomialSystem:
 
         if not variables or not expressions:
             raise InputError("a polynomial system needs at least one polynomial and one variable")
-        terms: list[tuple[int, tuple[int, ...], complex]] = []
-        exact: dict[tuple[int, tuple[int, ...]], Any] = {}
+        terms: list[tuple[int, tuple[int, ...], Any, complex]] = []
         for row, given in enumerate(expressions):
             try:
                 expression = sympified(given)
@@ -134,11 +126,7 @@ class PolynomialSystem:
                 floats = expression.atoms(sympy.Float) - {sympy.nan}
                 expression = expression.xreplace({number: sympy.Rational(number) for number in floats})
                 for powers, value in sympy.Poly(expression, *variables).terms():
-                    nearest = complex(value)
-                    terms.append((row, powers, nearest))
-                    rational = all(part.is_Rational for part in value.as_real_imag())
-                    if not (rational and value == _rational(nearest)):
-                        exact[row, powers] = value
+                    terms.append((row, powers, value, complex(value)))
             except InputError:
                 raise
             except (sympy.PolynomialError, TypeError, ValueError):
@@ -148,14 +136,15 @@ class PolynomialSystem:
                     "that are numbers; give values to all other symbols"
                 ) from None
         coefficients = np.zeros((len(expressions), len(terms)), dtype=np.complex128)
-        for column, (row, _, value) in enumerate(terms):
-            coefficients[row, column] = value
-        system = cls(coefficients, np.array([powers for _, powers, _ in terms], dtype=np.int64))
+        for column, (row, _, _, number) in enumerate(terms):
+            coefficients[row, column] = number
+        system = cls(coefficients, np.array([powers for _, powers, *_ in terms], dtype=np.int64))
         columns = {tuple(powers): k for k, powers in enumerate(system.exponents.tolist())}
-        for (row, powers), value in exact.items():
-            place = row, columns[powers]
-            system.exact[place] = value
-            system.remainders[place] = complex((value - _rational(system.coefficients[place])).evalf(17))
+        for row, powers, value, number in terms:
+            rest = value - sympy.Rational(number.real) - sympy.I * sympy.Rational(number.imag)
+            if rest != 0:
+                place = row, columns[powers]
+                system.exact[place], system.remainders[place] = value, complex(rest.evalf(17))
         return system
 
     @property
@@ -337,63 +326,55 @@ class Homotopy:
         asm = _Assembler(size, own.shape[1])
         coordinates = range(2, 2 + size)
         past, minus = asm.times(asm.number(gamma), asm.t), asm.number(-1.0)
-        jacobian, values, changes = [], [], []
+        rows: list[tuple[list[int], int, int]] = []  # The Jacobian, the value, and its change with t.
 
-        def linear(form: Iterable[complex]) -> list[int]:
+        def numbers(form: Iterable[complex]) -> list[int]:
             return [asm.number(value) for value in form]
+
+        def at_point(form: Iterable[int]) -> int:
+            return asm.sum(zip(form, coordinates, strict=True))
+
+        def joined(end: int, start: int) -> int:
+            return asm.plus(asm.now, end, asm.times(past, start))
+
+        def change(end: int, start: int) -> int:
+            return asm.plus(asm.number(gamma), start, asm.times(minus, end))
 
         for i in range(m):
             columns = np.flatnonzero(target.coefficients[i])
+            coefficients = (part[i, columns].tolist() for part in (target.coefficients, target.remainders))
             value, slopes = asm.polynomial(
-                [
-                    (complex(target.coefficients[i, k]), complex(target.remainders[i, k]), powers)
-                    for k, powers in zip(columns.tolist(), target.exponents[columns].tolist(), strict=True)
-                ],
-                size,
+                list(zip(*coefficients, target.exponents[columns].tolist(), strict=True)), size
             )
-            start, change = 0, [0] * size
+            start, gradient = 0, [0] * size
             if degrees is not None:
-                terms = [(1.0, 0.0, [0] * size), (-1.0, 0.0, [0] * size)]
-                for place, (_, _, powers) in zip((i + 1, 0), terms, strict=True):
-                    powers[place] = int(degrees[i])
-                start, change = asm.polynomial(terms, size)
+                powers = (degrees[i] * np.eye(size, dtype=np.int64)[[i + 1, 0]]).tolist()
+                start, gradient = asm.polynomial([(1.0, 0.0, powers[0]), (-1.0, 0.0, powers[1])], size)
             elif i >= m - len(factors):
                 start = 1
-                for form in map(linear, factors[i - m].tolist()):
-                    term = asm.sum(zip(form, coordinates, strict=True))
-                    change = [
-                        asm.plus(start, f, asm.times(c, term)) for c, f in zip(change, form, strict=True)
+                for form in map(numbers, factors[i - m].tolist()):
+                    term = at_point(form)
+                    gradient = [
+                        asm.plus(start, f, asm.times(c, term)) for c, f in zip(gradient, form, strict=True)
                     ]
                     start = asm.times(start, term)
             if start:
-                jacobian.append(
-                    [asm.plus(asm.now, a, asm.times(past, b)) for a, b in zip(slopes, change, strict=True)]
-                )
-                values.append(asm.plus(asm.now, value, asm.times(past, start)))
-                changes.append(asm.plus(asm.number(gamma), start, asm.times(minus, value)))
+                slopes = list(map(joined, slopes, gradient))
+                rows.append((slopes, joined(value, start), change(value, start)))
             else:
-                jacobian.append(slopes)
-                values.append(value)
-                changes.append(0)
-        for form in [] if slices is None else map(linear, slices.tolist()):
-            jacobian.append(form)
-            values.append(asm.sum(zip(form, coordinates, strict=True)))
-            changes.append(0)
-        if before is not None:
-            for k, old in enumerate(map(linear, before.tolist())):
-                new = [4 + size + k * size + j for j in range(size)]
-                form = [asm.plus(asm.now, a, asm.times(past, b)) for a, b in zip(new, old, strict=True)]
-                jacobian.append(form)
-                values.append(asm.sum(zip(form, coordinates, strict=True)))
-                ends = asm.sum(zip(new, coordinates, strict=True))
-                begins = asm.sum(zip(old, coordinates, strict=True))
-                changes.append(asm.plus(asm.number(gamma), begins, asm.times(minus, ends)))
+                rows.append((slopes, value, 0))
+        for form in [] if slices is None else map(numbers, slices.tolist()):
+            rows.append((form, at_point(form), 0))
+        for k, old in enumerate([] if before is None else map(numbers, before.tolist())):
+            new = [4 + size + k * size + j for j in range(size)]
+            form = list(map(joined, new, old))
+            rows.append((form, at_point(form), change(at_point(new), at_point(old))))
         code = np.array(asm.code, dtype=np.int64).reshape(-1, 4)
         constants, remainders = np.array(asm.constants, dtype=np.complex128).T.copy()
         # A copy, because the tracker is compiled for writable arrays.
-        numbers = np.array(own, dtype=np.complex128, order="C")
-        places = (np.array(part, dtype=np.int64) for part in (jacobian, values, changes))
-        equations = Equations(code, constants, remainders, numbers, *places)
+        moving = np.array(own, dtype=np.complex128, order="C")
+        places = (np.array(part, dtype=np.int64) for part in zip(*rows, strict=True))
+        equations = Equations(code, constants, remainders, moving, *places)
         forms = after if after is not None else np.zeros((1, 0, size)) if slices is None else slices[None]
         return cls(target, equations, np.asarray(forms, dtype=np.complex128), exact)
 

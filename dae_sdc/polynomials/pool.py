@@ -6,10 +6,9 @@ import pickle
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from contextlib import suppress
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
 from operator import itemgetter
 from time import perf_counter
 from typing import Any, TypeVar
@@ -158,41 +157,40 @@ def _packed(what: Any) -> bytes:
         ) from error
 
 
-class _Queue:
-    """Numbers of jobs, given out in their order, and not far ahead of results that have not come."""
+@contextmanager
+def _started(workers: int) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Worker processes, which are ended behind what is inside."""
+    environment = dict.fromkeys(_THREADS, "1") | surroundings()
+    processes = [
+        subprocess.Popen(
+            python("-c", _WORKER), stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+        )
+        for _ in range(workers)
+    ]
+    try:
+        yield processes
+    finally:  # this also ends threads that still wait for an answer
+        for process in processes:
+            process.kill()
+        for process in processes:
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    with suppress(OSError):
+                        pipe.close()
 
-    def __init__(self, total: int, workers: int) -> None:
-        self.total, self.workers, self.next, self.ended = total, workers, 0, False
-        self._ahead = SHARES_AHEAD * MOST_IN_A_SHARE * workers
-        self._begun: set[int] = set()  # First numbers of the shares that are under way.
-        self._changed = threading.Condition()
 
-    def take(self, share: int) -> range:
-        """The next numbers, so many at most; none where all are given out, or the work has ended."""
-        with self._changed:
-            self._changed.wait_for(
-                lambda: self.ended or self.next - min(self._begun, default=self.next) < self._ahead
-            )
-            # Towards the end shares become small, so that all workers end at the same time.
-            left = self.total - self.next
-            count = 0 if self.ended else min(share, -(-left // (2 * self.workers)))
-            numbers = range(self.next, self.next + count)
-            self.next = numbers.stop
-            if count:
-                self._begun.add(numbers.start)
-            return numbers
-
-    def done(self, numbers: range) -> None:
-        """The results of numbers that were taken have come."""
-        with self._changed:
-            self._begun.remove(numbers.start)
-            self._changed.notify_all()
-
-    def end(self) -> None:
-        """Give out no more."""
-        with self._changed:
-            self.ended = True
-            self._changed.notify_all()
+def _answer(process: subprocess.Popen[bytes], message: bytes, where: str) -> Any:
+    """Results of the jobs in a message, why there are no more, and the seconds that they took."""
+    assert process.stdin is not None and process.stdout is not None
+    try:
+        process.stdin.write(message)
+        process.stdin.flush()
+        return pickle.load(process.stdout)
+    except (OSError, EOFError, pickle.UnpicklingError):
+        raise RemoteError(
+            f"a worker process ended with code {process.wait()} at {where}; try workers=1"
+        ) from None
 
 
 def _by_workers(
@@ -201,61 +199,33 @@ def _by_workers(
     workers: int,
     arrived: Callable[[int, Result], object],
 ) -> None:
-    environment = dict.fromkeys(_THREADS, "1") | surroundings()
-    waiting, one_at_a_time = _Queue(len(jobs), workers), threading.Lock()
-    processes = [
-        subprocess.Popen(
-            python("-c", _WORKER), stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
-        )
-        for _ in range(workers)
-    ]
-
-    def feed(process: subprocess.Popen[bytes]) -> None:
-        assert process.stdin is not None and process.stdout is not None
-        share = 1
-        first: Callable[[Job], Result] | None = function  # Is sent once, and kept by the process.
-        while numbers := waiting.take(share):
-            message = _packed((first, [jobs[number] for number in numbers]))
-            try:
-                process.stdin.write(message)
-                process.stdin.flush()
-                results, failure, seconds = pickle.load(process.stdout)
-            except (OSError, EOFError, pickle.UnpicklingError):
-                where = f"job {numbers[0] + 1}" + (f" to {numbers[-1] + 1}" if len(numbers) > 1 else "")
-                raise RemoteError(
-                    f"a worker process ended with code {process.wait()} at {where} of {len(jobs)}; "
-                    "try workers=1"
-                ) from None
-            first, share = None, _next_share(share, seconds, SECONDS_OF_A_SHARE, MOST_IN_A_SHARE)
-            with one_at_a_time:
+    """Give out shares of the jobs in their order, and not far ahead of results that have not come."""
+    answers: dict[Future[Any], tuple[subprocess.Popen[bytes], range]] = {}
+    first, total = 0, len(jobs)
+    with ThreadPoolExecutor(workers) as threads, _started(workers) as processes:
+        # With how many jobs each gets next, and the function, which is sent once and kept by the process.
+        idle: list[tuple[Any, int, Any]] = [(process, 1, function) for process in processes]
+        while first < total or answers:
+            slowest = min((numbers.start for _, numbers in answers.values()), default=first)
+            while idle and first < min(total, slowest + SHARES_AHEAD * MOST_IN_A_SHARE * workers):
+                process, share, unsent = idle.pop(0)
+                # Towards the end shares become small, so that all workers end at the same time.
+                numbers = range(first, first + min(share, -(-(total - first) // (2 * workers))))
+                where = f"job {first + 1}{f' to {numbers.stop}' if len(numbers) > 1 else ''} of {total}"
+                message = _packed((unsent, jobs[first : numbers.stop]))
+                answers[threads.submit(_answer, process, message, where)] = process, numbers
+                first = numbers.stop
+            for answer in wait(answers, timeout=BETWEEN_CHECKS, return_when=FIRST_COMPLETED).done:
+                process, numbers = answers.pop(answer)
+                results, failure, seconds = answer.result()
                 for number, result in zip(numbers, results, strict=False):
                     arrived(number, result)
-            if failure is not None:
-                number = numbers[len(results)] + 1
-                raise RemoteError(f"job {number} of {len(jobs)} in a worker process: {failure}")
-            waiting.done(numbers)
-
-    try:
-        with ThreadPoolExecutor(workers) as threads:
-            try:
-                fed = [threads.submit(feed, process) for process in processes]
-                while wait(fed, timeout=BETWEEN_CHECKS, return_when=FIRST_EXCEPTION).not_done:
-                    if any(one.done() and one.exception() for one in fed):
-                        break
-                    check()
-                for done in fed:
-                    done.result()
-            finally:  # this also ends the threads that still wait for an answer, or for another one
-                waiting.end()
-                for process in processes:
-                    process.kill()
-    finally:
-        for process in processes:
-            process.wait()
-            for pipe in (process.stdin, process.stdout):
-                if pipe is not None:
-                    with suppress(OSError):
-                        pipe.close()
+                if failure is not None:
+                    number = numbers[len(results)] + 1
+                    raise RemoteError(f"job {number} of {total} in a worker process: {failure}")
+                share = _next_share(len(numbers), seconds, SECONDS_OF_A_SHARE, MOST_IN_A_SHARE)
+                idle.append((process, share, None))
+            check()
 
 
 def serve() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -145,16 +145,6 @@ class _Zeros(NamedTuple):
     ranks: Integers  # Shape (p,). Ranks of the Jacobian there.
 
 
-class _Found(NamedTuple):
-    """A set where the rank is lower."""
-
-    level: int
-    dimension: int
-    rank: int
-    points: Complexes  # Shape (degree, n).
-    certified: bool
-
-
 class _Locus(Intersections):
     """Where the rank is lower on a component, in coordinates of its linear span."""
 
@@ -163,11 +153,16 @@ class _Locus(Intersections):
     # rank is lower, and others, on which another minor does not vanish, and which it intersects in turn.
 
     def __init__(
-        self, system: PolynomialSystem, component: Component, random: np.random.Generator, workers: int
+        self,
+        system: PolynomialSystem,
+        number: int,
+        component: Component,
+        random: np.random.Generator,
+        workers: int,
     ) -> None:
         section, n = component._section, system.variables
         super().__init__(random, workers)
-        self.system, self.rank = system, component.rank
+        self.system, self.number, self.component, self.rank = system, number, component, component.rank
         forms, dependent = linear_span(section, random)
         free = np.setdiff1d(np.arange(n), dependent)
         self.chart = np.zeros((n, len(free) + 1), dtype=np.complex128)
@@ -187,14 +182,8 @@ class _Locus(Intersections):
         self.order = component.rank - (whole.entries.shape[1] - self.matrix.entries.shape[1])
         # Sections of the component, of what other factors meet on it, and so on, of ever lower dimension.
         self.levels = [sections] if self.order else []
-        self.sets = list[_Found]()
         while self.levels and self.levels[-1]:
             self.levels.append(self._descend())
-
-    @property
-    def doubts(self) -> int:
-        """Number of lost paths, and of sets whose trace test does not hold."""
-        return self.failed + sum(not found.certified for found in self.sets)
 
     def _descend(self) -> list[Section]:
         """Add the sets where the rank is lower; returns sections of the others that lie lower by one."""
@@ -213,7 +202,8 @@ class _Locus(Intersections):
             traces = [where[lower == rank].sum(axis=0) for where, lower in shifted]
             gap = np.abs(sum(traces) - 2.0 * here.sum(axis=0)).max() if traces else 0.0
             straight = gap <= TRACE_TOLERANCE * (1.0 + sizes(here).max()) * len(here)
-            self.sets.append(_Found(level, dimension, rank, here, bool(straight)))
+            about = self.number, dimension, rank, self.rank, here, bool(straight)
+            self.sets.append(SingularSet(*about))
         following = list[Section]()
         for cut, places, here in zeros if dimension else []:
             if (here >= self.rank).any():
@@ -241,11 +231,9 @@ class _Locus(Intersections):
     def is_near(self, point: Complexes) -> bool:
         """Whether curves or surfaces of higher levels come near a point, shape (n,)."""
         size, free = 1.0 + np.abs(point).max(), self.chart.shape[1] - 1
-        higher = {
-            found.level for found in self.sets if found.dimension and found.level < len(self.levels) - 1
-        }
+        levels = {self.component.dimension - 1 - part.dimension for part in self.sets if part.dimension}
         coordinates = np.linalg.lstsq(self.chart[:, 1:], point - self.chart[:, 0], rcond=None)[0]
-        for level in sorted(higher):
+        for level in sorted(levels - {len(self.levels) - 1}):
             slices = self.levels[level][0].slices[:, : free + 1]
             through = slices @ np.append(1.0, coordinates)
             aside = size * gaussian(self.random, (len(slices),))
@@ -296,7 +284,7 @@ class _Locus(Intersections):
             PolynomialSystem(column.coefficients, widened(column.exponents, more))
             for column in factor.columns
         ]
-        rows = with_kernel(columns, np.linalg.qr(gaussian(self.random, (size, size)))[0], 1)
+        rows = with_kernel(columns, np.linalg.qr(gaussian(self.random, (size, size)))[0])
         points, slices = self.met(section, rows)
         groups = groups_of(self._values(points))
         points = np.array([points[group].mean(axis=0) for group in groups]).reshape(-1, points.shape[1])
@@ -368,7 +356,7 @@ def singular_points(
     require_count("workers", workers)
     scaled, scales = system.scaled()
     scaled = PolynomialSystem(scaled.coefficients[(scaled.coefficients != 0.0).any(axis=1)], scaled.exponents)
-    loci, over, parts = dict[int, _Locus](), "", decomposition
+    loci, over, parts = list[_Locus](), "", decomposition
     try:
         with (
             observed(time_limit, progress),
@@ -379,26 +367,22 @@ def singular_points(
             curved = [k for k, part in enumerate(parts.components) if part.dimension and part.rank]
             with meter(len(curved), "component") as bar:
                 for number in curved:
-                    loci[number] = _locus(scaled, parts.components[number], random, workers)
+                    loci.append(_locus(scaled, number, parts.components[number], random, workers))
                     bar.update(1)
     except TimeLimitError as error:
         if parts is None:
             raise
         over = str(error)
     sets = list[SingularSet]()
-    for number, locus in loci.items():
-        others = [other for other in loci.values() if other is not locus]
-        for found in locus.sets:
-            points = found.points
-            if found.dimension == 0:
+    for locus in loci:
+        others = [other for other in loci if other is not locus]
+        for part in locus.sets:
+            points = part.witness
+            if part.dimension == 0:
                 alone = [not any(other.is_near(point) for other in others) for point in points]
                 points = points[np.array(alone, dtype=np.bool_)]
             if len(points):
-                sets.append(
-                    SingularSet(
-                        number, found.dimension, found.rank, locus.rank, points * scales, found.certified
-                    )
-                )
+                sets.append(replace(part, witness=points * scales))
     isolated = [one for one in sets if one.dimension == 0]
     whole = np.concatenate([np.zeros((0, n)), *(one.witness for one in isolated)])
     ranks = np.repeat([one.rank for one in isolated], [len(one.witness) for one in isolated])
@@ -409,18 +393,14 @@ def singular_points(
         generic_rank=max((part.rank for part in parts.components), default=0),
         parts=tuple(sets),
         multiple=tuple(c.dimension for c in parts.components if c.dimension and not c.multiplicity_one),
-        failed=parts.failed + sum(locus.failed for locus in loci.values()),
+        failed=parts.failed + sum(locus.failed for locus in loci),
         unfinished=over or parts.unfinished,
     )
 
 
-def _locus(
-    system: PolynomialSystem, component: Component, random: np.random.Generator, workers: int
-) -> _Locus:
+def _locus(*about: Any) -> _Locus:
     """Where the rank is lower on a component, with random numbers for which no path is lost."""
     attempts = list[_Locus]()
-    while len(attempts) < MOST_INTERSECTIONS:
-        attempts.append(_Locus(system, component, random, workers))
-        if attempts[-1].doubts == 0:
-            break
+    while len(attempts) < MOST_INTERSECTIONS and all(attempt.doubts for attempt in attempts):
+        attempts.append(_Locus(*about))
     return min(attempts, key=lambda attempt: attempt.doubts)

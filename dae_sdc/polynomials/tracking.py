@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -108,13 +109,13 @@ def follow(
         retracked += todo.size if number else 0
         parts = np.array_split(todo, -(-todo.size // PATHS_PER_JOB))
         care = care._replace(displacement=0.0 if homotopy.exact else END_DISPLACEMENT)
-        jobs = [_Batch(homotopy, starts[part], part, care) for part in parts]
+        function, jobs = partial(_follow, homotopy, care), [(starts[part], part) for part in parts]
         with meter(todo.size, "path") as bar:
 
             def arrived(number: int, _: Ends, bar: Meter = bar, parts: Sequence[Integers] = parts) -> None:
                 bar.update(len(parts[number]))
 
-            found = run_jobs(_follow, jobs, workers=workers, comm=comm, arrived=arrived)
+            found = run_jobs(function, jobs, workers=workers, comm=comm, arrived=arrived)
         for part, done in zip(parts, found, strict=True):
             ends[part], state[part], regular[part], smallest[part] = done[:4]
             steps += done.steps
@@ -166,35 +167,21 @@ def sizes(points: Complexes) -> Vector:
     return largest
 
 
-class _Batch(NamedTuple):
-    """Paths that one process follows."""
-
-    homotopy: Homotopy
-    starts: Complexes
-    which: Integers
-    care: Care
-
-
-def _follow(batch: _Batch) -> Ends:
+def _follow(homotopy: Homotopy, care: Care, job: tuple[Complexes, Integers]) -> Ends:
+    """The ends of the paths from some starts, with their numbers."""
     from dae_sdc.polynomials.paths import follow_paths
 
-    homotopy, count = batch.homotopy, len(batch.starts)
-    shape = batch.starts.shape
-    ends, remainders = np.zeros(shape, dtype=np.complex128), np.zeros(shape, dtype=np.complex128)
+    starts, which = np.ascontiguousarray(job[0]), np.asarray(job[1], dtype=np.int64)
+    count, ends, remainders = len(starts), np.zeros_like(starts), np.zeros_like(starts)
     state, regular = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.bool_)
-    starts, which = np.ascontiguousarray(batch.starts), np.asarray(batch.which, dtype=np.int64)
-
-    def arguments(part: slice) -> tuple[Any, ...]:
-        own = ends[part], remainders[part], state[part], regular[part]
-        return homotopy.equations, starts[part], which[part], batch.care, *own
-
     steps, first, size = 0, 0, 1
     while first < count:  # in parts, between which the time can be looked at
         check()
-        began = perf_counter()
-        steps += follow_paths(*arguments(slice(first, first + size)))
+        began, part = perf_counter(), slice(first, first + size)
+        results = (array[part] for array in (ends, remainders, state, regular))
+        steps += follow_paths(homotopy.equations, starts[part], which[part], care, *results)
         first, size = first + size, size * (2 if perf_counter() - began < LONGEST_TURN else 1)
     is_known, smallest = state != UNKNOWN, np.zeros(count)
     ends[is_known] /= norms(ends[is_known])[:, None]
-    smallest[regular] = homotopy.smallest(ends[regular], batch.which[regular])
+    smallest[regular] = homotopy.smallest(ends[regular], which[regular])
     return Ends(ends, state, regular, smallest, int(steps))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -72,44 +73,30 @@ class Cut:
         square = chosen if len(rows) == number else combined(self.system, number, random)
         return Section(self.system, self.variables, self.slices, square.homogenized(), whole)
 
-    def sections(self, points: Complexes, random: np.random.Generator) -> tuple[list[Section], Complexes]:
-        """Sections of points, by deflation where they are not regular, and the points for which it fails."""
-        points, regular = refined(self.system, points, self.slices)
-        sections = [self.section(points[regular], random)] if regular.any() else []
-        if regular.all():
-            return sections, points[:0, : self.variables]
-        more, failed = self.resolved(points[~regular], random)
-        return sections + more, failed
-
-    def resolved(
+    def sections(
         self, points: Complexes, random: np.random.Generator, left: int = MOST_DEFLATIONS
     ) -> tuple[list[Section], Complexes]:
-        """Sections of points made regular by deflation, and the points for which deflation fails."""
+        """Sections of points, by deflation where they are not regular, and the points for which it fails."""
         # Shapes: points (p, N) -> (q, n).
         system, n, slices = self.system, self.variables, self.slices
-        sections: list[Section] = []
-        failed = [points[:0, :n]]
-        ranks = relative_ranks(system, points)
+        points, regular = refined(system, points, slices)
+        sections = [self.section(points[regular], random)] if regular.any() else []
+        singular = points[~regular]
+        if left == 0 or not len(singular):
+            return sections, singular[:, :n]
+        failed, ranks = list[Complexes](), relative_ranks(system, singular)
         for rank in np.unique(ranks).tolist():
-            here = points[ranks == rank]
-            if left == 0:
-                failed.append(here[:, :n])
-                continue
             more = deflated(system, rank, random)
             added = more.variables - system.variables
-            wider = Cut(more, n, np.hstack([slices, np.zeros((len(slices), added))]))
             # At given points the equations are linear in the new unknowns.
-            start = np.hstack([here, np.zeros((len(here), added))])
+            start = np.pad(singular[ranks == rank], ((0, 0), (0, added)))
             if added:
                 values, matrix = more.both(start)
                 start[:, system.variables :] = -least_step(matrix[:, :, system.variables :], values)
-            better, good = refined(more, start, wider.slices)
-            if good.any():
-                sections.append(wider.section(better[good], random))
-            if not good.all():
-                better_points, lost = wider.resolved(better[~good], random, left - 1)
-                sections += better_points
-                failed.append(lost)
+            wider = Cut(more, n, np.pad(slices, ((0, 0), (0, added))))
+            better, lost = wider.sections(start, random, left - 1)
+            sections += better
+            failed.append(lost)
         return sections, np.concatenate(failed)
 
 
@@ -404,6 +391,12 @@ class Intersections:
     def __init__(self, random: np.random.Generator, workers: int) -> None:
         self.random, self.workers = random, workers
         self.failed = self.paths = self.steps = 0
+        self.sets = list[Any]()  # The sets that are known, each with whether its trace test holds.
+
+    @property
+    def doubts(self) -> int:
+        """Number of lost paths, and of sets whose trace test does not hold."""
+        return self.failed + sum(not part.certified for part in self.sets)
 
     def followed(self, homotopy: Homotopy, starts: Complexes) -> Ends:
         """The ends of paths."""
@@ -452,7 +445,10 @@ class Intersections:
 
 
 class _Intersection(Intersections):
-    """Sections of the common solutions of ever more polynomials, from those of lowest degree on."""
+    """Sections of the common solutions of ever more polynomials, from those of lowest degree on.
+
+    Its sets are parts on which all polynomials vanish.
+    """
 
     def __init__(self, system: PolynomialSystem, random: np.random.Generator, workers: int) -> None:
         super().__init__(random, workers)
@@ -464,20 +460,14 @@ class _Intersection(Intersections):
         # compared.
         self.forms = linear_forms(random, system.variables, system.variables)
         self.spanned = False  # Whether parts are irreducible and have all linear forms.
-        self.solved = list[_Part]()  # Parts on which all polynomials vanish.
         self.left = system.equations  # Number of polynomials that are still to be intersected.
-
-    @property
-    def doubts(self) -> int:
-        """Number of lost paths, and of components whose trace test does not hold."""
-        return self.failed + sum(not part.certified for part in self.solved)
 
     def run(self) -> None:
         """Find all parts on which all polynomials vanish."""
         n, start = self.system.variables, np.linalg.svd(self.forms)[2][-1:].conj()
         nothing = PolynomialSystem(np.zeros((0, 1)), np.zeros((1, n), dtype=np.int64))
         whole = Section(nothing, n, self.forms, nothing.homogenized(), start)
-        self.solved, current = self._divided([_Part(whole, self.forms[:0], True)], self.system)
+        self.sets, current = self._divided([_Part(whole, self.forms[:0], True)], self.system)
         with meter(self.system.equations, "polynomial") as bar:
             for row in range(self.system.equations):
                 following = self._next(current, row)
@@ -491,15 +481,15 @@ class _Intersection(Intersections):
 
     def _next(self, current: list[_Part], row: int) -> list[_Part] | None:
         """Parts on which one polynomial more vanishes; None where spans of the current parts are needed."""
-        solved, (following, others) = len(self.solved), self._divided(current, self.rows[row])
+        solved, (following, others) = len(self.sets), self._divided(current, self.rows[row])
         for part in sorted(others, key=lambda part: -len(part.section.slices)):
             more = self._intersected(part, row, following) if len(part.section.slices) else []
             if more is None:
-                del self.solved[solved:]
+                del self.sets[solved:]
                 return None
             ends, rest = self._divided(more, self.system)
             for end in ends:
-                self.solved += [end] if end.certified else self._pieces(end)
+                self.sets += [end] if end.certified else self._pieces(end)
             following += rest
         return following
 
@@ -538,7 +528,7 @@ class _Intersection(Intersections):
         points = points[on]
         # By the rank of the Jacobian a point lies on a component of this dimension and on no other.
         multiple = relative_ranks(system, points) != n - dimension
-        for other in [*self.solved, *others]:
+        for other in [*self.sets, *others]:
             left = np.flatnonzero(multiple)
             if left.size and len(other.section.slices) >= dimension:
                 inside = other.section.contains(points[left], random, 10.0 * SAME_END)
@@ -672,17 +662,15 @@ def decompose(
             observed(time_limit, progress),
             under_way("solution sets were decomposed", ", or decompose fewer equations"),
         ):
-            while len(attempts) < MOST_INTERSECTIONS:
+            while len(attempts) < MOST_INTERSECTIONS and all(attempt.doubts for attempt in attempts):
                 attempts.append(_Intersection(scaled, random, workers))
                 attempts[-1].run()
-                if attempts[-1].doubts == 0:
-                    break
     except TimeLimitError as error:
-        if time_limit is None or not any(attempt.solved for attempt in attempts):
+        if time_limit is None or not any(attempt.sets for attempt in attempts):
             raise
         over = str(error)
     last = min(attempts, key=lambda attempt: (attempt.left > 0, attempt.doubts))
-    components = [_component(part, scaled, scales) for part in last.solved]
+    components = [_component(part, scaled, scales) for part in last.sets]
     components.sort(
         key=lambda c: (-c.dimension, -c.degree, not c.multiplicity_one, *c.witness[0].real.round(6))
     )

@@ -7,7 +7,7 @@ through it by the chain rule as they go through any node.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -43,10 +43,7 @@ def veil(graph: Graph, roots: Sequence[int], limit: int | None = LIMIT) -> Veile
     named: list[int] = []
     shared = trees = free = Cost()
     order = graph.below(roots)
-    uses = dict.fromkeys(order, 0)
-    for node in order:
-        for arg in graph.operands(node):
-            uses[arg] += 1
+    uses = Counter(arg for node in order for arg in graph.operands(node))
     for node in order:
         op, operands = graph.op[node], graph.operands(node)
         if not operands:

@@ -281,9 +281,6 @@ ret void
     def __reduce__(self) -> Any:
         return Switch, (self.form, self.target)
 
-    def __deepcopy__(self, memo: Any) -> Switch:
-        return Switch(self.form, self.target)
-
 
 # Size of a pivot relative to its largest rival below which the system is pivoted again.
 WEAK_PIVOT: Final = 0.1
@@ -402,16 +399,14 @@ class ReducedProblem(ModelProblem):
         t : float
             Time.
         """
-        return self._values(self._assembled.invariants, u, t, len(self.invariant_names))
+        return self._values(self._assembled.invariants, u, t)
 
     def invariants_jacobian(self, u: npt.ArrayLike, t: float) -> Any:
         """Derivatives of the invariants by the state, shape (k, n), dense or CSC."""
         pattern = self._assembled.invariants_pattern
-        count = len(self.invariant_names)
+        entries = self._values(self._assembled.invariants_jacobian, u, t)
         if pattern is None:
-            values = self._values(self._assembled.invariants_jacobian, u, t, count * self.n)
-            return values.reshape(count, self.n)
-        entries = self._values(self._assembled.invariants_jacobian, u, t, pattern.nnz)
+            return entries.reshape(-1, self.n)
         matrix = type(pattern)((entries, pattern.indices, pattern.indptr), shape=pattern.shape)
         matrix.has_sorted_indices = True
         return matrix
@@ -431,8 +426,8 @@ class ReducedProblem(ModelProblem):
                 f"'{self.invariant_names[worst]}' ({values[worst]:.3g}); give one that satisfies them"
             )
 
-    def _values(self, program: Compiled, u: npt.ArrayLike, t: float, count: int) -> Vector:
-        out = np.empty(count)
+    def _values(self, program: Compiled, u: npt.ArrayLike, t: float) -> Vector:
+        out = np.empty(len(program.program.outputs))
         place = self._taken(u)
         machine().residual_at(program.address, float(t), place, place, self.packed_parameters, out)
         return out
@@ -460,7 +455,7 @@ class ReducedProblem(ModelProblem):
         assembled = self._assembled
         if not assembled.watched:
             return
-        values = self._values(assembled.watch, u, t, assembled.watched)
+        values = self._values(assembled.watch, u, t)
         if assembled.choices:
             if self._selection.update(values):
                 self._count.value += 1
@@ -471,7 +466,7 @@ class ReducedProblem(ModelProblem):
             self.__dict__["_bound"] = self._weak
         elif size < self._bound:
             self._pivot_again(u, t)
-            weakest = self._weakest(self._values(self._assembled.watch, u, t, self._assembled.watched))
+            weakest = self._weakest(self._values(self._assembled.watch, u, t))
             self.__dict__["_bound"] = min(self._weak, WORSENED_PIVOT * weakest)
 
     def _weakest(self, values: Vector) -> float:

@@ -225,14 +225,8 @@ class GaussJordan(LU):
         return Update(row, entry, self.graph.one, self.graph.one)
 
 
-@dataclass(frozen=True)
-class Rotation:
-    """A rotation of two rows: b_row becomes b_row - ratio b_pivot, and b_pivot then b_pivot + share b_row."""
-
-    pivot: int
-    row: int
-    ratio: int
-    share: int
+# A rotation of two rows, a and b, by a ratio and a share: b becomes b - ratio a, and a then a + share b.
+Rotation = tuple[int, int, int, int]
 
 
 class QR(SymbolicFactors):
@@ -253,7 +247,8 @@ class QR(SymbolicFactors):
     def _factorise(self, left: list[Row]) -> None:
         graph, matrix = self.graph, SparseRows(self.graph, left, thorough=False)
         self._weights = [graph.one] * len(left)
-        self.steps: list[tuple[int, int, list[Rotation], Row]] = []
+        # Row and column of each pivot, the rotations before it, the pivot, and the rest of its row.
+        self.steps: list[tuple[int, int, list[Rotation], int, Row]] = []
         left, columns = matrix.rows, set(range(self.n))
         while columns:
             at = min(columns, key=lambda j: (_merged(left, matrix.holders[j]), j))
@@ -273,9 +268,8 @@ class QR(SymbolicFactors):
                         a, b = b, a
                 rotations.append(self._rotate(matrix, a, b, at))
                 rows.remove(b)
-            rest = {j: node for j, node in matrix.close(rows[0]).items() if j != at}
-            self.steps.append((rows[0], at, rotations, rest))
-        self._pivots = [left[row][column] for row, column, _, _ in self.steps]
+            rest = dict(matrix.close(rows[0]))
+            self.steps.append((rows[0], at, rotations, rest.pop(at), rest))
 
     def _rotate(self, matrix: SparseRows, a: int, b: int, column: int) -> Rotation:
         """Rotate row b onto row a, so that b has no entry in a column."""
@@ -292,16 +286,16 @@ class QR(SymbolicFactors):
             entry = graph.sub(left[b].get(j, graph.zero), graph.mul(ratio, other))
             matrix.put(a, j, graph.add(other, graph.mul(share, entry)))
             matrix.put(b, j, entry)
-        return Rotation(a, b, ratio, share)
+        return a, b, ratio, share
 
     def _solved(self, right: list[int]) -> list[int]:
         graph = self.graph
-        for _, _, rotations, _ in self.steps:
-            for turn in rotations:
-                right[turn.row] = graph.sub(right[turn.row], graph.mul(turn.ratio, right[turn.pivot]))
-                right[turn.pivot] = graph.add(right[turn.pivot], graph.mul(turn.share, right[turn.row]))
+        for _, _, rotations, _, _ in self.steps:
+            for a, b, ratio, share in rotations:
+                right[b] = graph.sub(right[b], graph.mul(ratio, right[a]))
+                right[a] = graph.add(right[a], graph.mul(share, right[b]))
         solution = [graph.zero] * self.n
-        for (row, column, _, rest), pivot in zip(reversed(self.steps), reversed(self._pivots), strict=True):
+        for row, column, _, pivot, rest in reversed(self.steps):
             others = graph.add(*(graph.mul(node, solution[j]) for j, node in rest.items()))
             solution[column] = graph.div(graph.sub(right[row], others), pivot)
         return solution

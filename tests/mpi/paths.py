@@ -31,8 +31,8 @@ def main(directory: str) -> None:
     system = PolynomialSystem.from_sympy([u[i] ** 2 - u[(i + 1) % 5] - 1 for i in range(5)], u)
     follow, own = tracking._follow, []
 
-    def counted(batch):  # type: ignore[no-untyped-def]
-        found = follow(batch)
+    def counted(*work):  # type: ignore[no-untyped-def]
+        found = follow(*work)
         own.append(found.steps)
         return found
 

@@ -18,8 +18,8 @@ def main(directory: str) -> None:
     tracking = importlib.import_module("dae_sdc.polynomials.tracking")
     follow, own = tracking._follow, []
 
-    def counted(batch):  # type: ignore[no-untyped-def]
-        found = follow(batch)
+    def counted(*work):  # type: ignore[no-untyped-def]
+        found = follow(*work)
         own.append(found.steps)
         return found
 
