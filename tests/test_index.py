@@ -9,7 +9,6 @@ import pytest
 import scipy.linalg as linalg
 
 import dae_sdc as ds
-from benchmarks.studies.starts.generated import Chain
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.initial.index import FoundIndex, index_of
 from dae_sdc.initial.neighbourhood import Neighbourhood
@@ -66,17 +65,6 @@ def test_the_index_of_scrambled_linear_equations_is_found(index: int, varying: b
     for seed in range(8):
         problem, of_unknowns = scrambled(index, seed, varying)
         assert index_of(problem, 0.2, np.ones(problem.n)) == FoundIndex(index, of_unknowns)
-
-
-# Of two of these the pencils at curves through the start say 2.
-@pytest.mark.parametrize("seed", [4, 15, 0, 7])
-@pytest.mark.parametrize("family", ["pencil-3", "varying-3"])
-def test_the_index_of_nonlinear_equations_is_found_whatever_their_pencils_say(family: str, seed: int) -> None:
-    chain = Chain(family, seed)  # mixes the unknowns of equations whose index is known by squares and exp
-    problem = ds.FunctionProblem(lambda t, u, du: chain.residual(t, u, du), chain.n)
-    problem.interval = (chain.t, chain.t + 1.0)
-    found = index_of(problem, chain.t, np.array(chain.u))
-    assert found is not None and found.index == chain.index
 
 
 def test_a_kernel_that_turns_is_not_taken_for_a_constant_one() -> None:

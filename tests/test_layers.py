@@ -288,7 +288,7 @@ BUDGETS = {
     "sweepers": 10_943,
     "problems": 6_764,
     "dae": 8_146,
-    "initial": 5_423,
+    "initial": 5_454,
     "model": 5_911,
     "control": 5_274,
     "constrained": 3_672,

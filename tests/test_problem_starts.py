@@ -609,14 +609,3 @@ def test_sixty_unknowns_by_name_take_at_most_twice_the_time_of_a_vector_and_ten_
         spent.append((by_name, seconds(start)[0]))
     by_names, vectors = np.min(spent[1:], axis=0)
     assert by_names <= 2.0 * vectors + 0.01
-
-
-@pytest.mark.parametrize("name", ["rigid-slider-crank", "pendulum"])
-def test_guesses_near_a_rest_lead_to_a_start(name: str) -> None:
-    at_rest = np.array(ds.initial(ds.PROBLEMS[name]).u)
-    for number in range(3):
-        near = 1.02 * at_rest + 0.003 * np.cos(1.0 + np.arange(len(at_rest)) + number)
-        start = ds.initial(ds.PROBLEMS[name], u0=near, time_limit=20.0)
-        assert not start.ways  # Newton's method from the guesses is enough
-        again = ds.initial(ds.PROBLEMS[name], u0=start.u)
-        assert again.u == pytest.approx(start.u, rel=1e-9, abs=1e-9)
