@@ -150,23 +150,24 @@ def carry_out(values: Values, statements: Sequence[Statement], inside: dict[str,
     """Carry out statements on local values; the word by which they were left, or an empty one."""
     for statement in statements:
         values.spend(1, statement.at)
-        if isinstance(statement, syntax.Equal) and not statement.reinit:
-            _assign(values, statement, inside, scope)
-        elif isinstance(statement, syntax.Leave):
-            return statement.word
-        elif isinstance(statement, syntax.IfEquation):
-            if word := _choose(values, statement, inside, scope):
-                return word
-        elif isinstance(statement, syntax.For | syntax.While):
-            if _repeat(values, statement, inside, scope) == "return":
-                return "return"
-        elif isinstance(statement, syntax.Assert):  # of unknowns it is passed over
-            if values.condition(statement.call.arguments[0], scope) == sympy.false:
-                values.fail(statement.at, "what is asserted does not hold")
-        else:
-            values.fail(
-                statement.at, "this is not understood inside of an algorithm; write it in an equation"
-            )
+        word = ""
+        match statement:
+            case syntax.Equal(reinit=False):
+                _assign(values, statement, inside, scope)
+            case syntax.Leave():
+                word = statement.word
+            case syntax.IfEquation():
+                word = _choose(values, statement, inside, scope)
+            case syntax.For() | syntax.While():
+                word = _repeat(values, statement, inside, scope)
+            case syntax.Assert():  # of unknowns it is passed over
+                if values.condition(statement.call.arguments[0], scope) == sympy.false:
+                    values.fail(statement.at, "what is asserted does not hold")
+            case _:
+                what = "this is not understood inside of an algorithm; write it in an equation"
+                values.fail(statement.at, what)
+        if word:
+            return word
     return ""
 
 
@@ -252,7 +253,7 @@ def _repeat(values: Values, item: syntax.For | syntax.While, inside: dict[str, V
             if values.decided(condition, item.at, "the condition of while") == sympy.false:
                 return ""
             if word := carry_out(values, item.body, inside, scope):
-                return word
+                return word if word == "return" else ""
         values.fail(item.at, f"while goes on for more than {MOST_ELEMENTS} turns")
     (name, where), *further = item.indices
     turns = values.value(where, scope)
@@ -269,4 +270,4 @@ def _repeat(values: Values, item: syntax.For | syntax.While, inside: dict[str, V
     inside.pop(name, None)
     if hidden is not None:
         inside[name] = hidden
-    return word
+    return word if word == "return" else ""

@@ -116,8 +116,7 @@ class Values:
         for test, branch in item.branches:
             condition = self.condition(test, scope)
             if condition != sympy.false:
-                tests.append(condition)
-                branches.append(branch)
+                tests, branches = [*tests, condition], [*branches, branch]
             if condition == sympy.true:
                 return tests, branches
         return [*tests, sympy.true], [*branches, item.other]

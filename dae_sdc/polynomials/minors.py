@@ -15,7 +15,7 @@ from dae_sdc.polynomials.homotopy import added
 from dae_sdc.polynomials.polynomials import Complexes, Integers, PolynomialSystem, magnitudes, norms
 
 NEGLIGIBLE = 1e-10  # Coefficient of equations of size 1 up to which it is round-off.
-DEPENDENT = 1e-8  # Singular value of rows of norm 1 up to which they depend on each other.
+DEPENDENT_IN_MINORS = 1e-8  # Singular value of rows of norm 1 up to which they depend on each other.
 
 
 def substituted(system: PolynomialSystem, chart: Complexes) -> PolynomialSystem:
@@ -108,7 +108,7 @@ class PolynomialMatrix(NamedTuple):
         rows: list[int] = []
         for row in np.lexsort((used.sum(axis=(0, 2)), degrees)).tolist():
             sizes = np.linalg.svd(values[[*rows, row]], compute_uv=False)
-            if len(rows) < rank and sizes.size > len(rows) and sizes[-1] > DEPENDENT:
+            if len(rows) < rank and sizes.size > len(rows) and sizes[-1] > DEPENDENT_IN_MINORS:
                 rows.append(row)
         return PolynomialMatrix(self.exponents, self.entries[:, rows])
 

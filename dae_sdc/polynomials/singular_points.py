@@ -21,7 +21,7 @@ from dae_sdc.polynomials.homotopy import (
     widened,
     with_kernel,
 )
-from dae_sdc.polynomials.minors import DEPENDENT, PolynomialMatrix, substituted
+from dae_sdc.polynomials.minors import DEPENDENT_IN_MINORS, PolynomialMatrix, substituted
 from dae_sdc.polynomials.polynomials import Complexes, Homotopy, Integers, PolynomialSystem
 from dae_sdc.polynomials.tracking import Booleans, Progress, groups_of, observed, sizes
 from dae_sdc.polynomials.witness import (
@@ -268,7 +268,7 @@ class _Locus(Intersections):
         while left.size:
             points = section.affine(section.points[left])
             minor = self.matrix.minor(points[0], self.order)
-            regular = np.linalg.svd(minor.at(points), compute_uv=False)[:, -1] > DEPENDENT
+            regular = np.linalg.svd(minor.at(points), compute_uv=False)[:, -1] > DEPENDENT_IN_MINORS
             regular[0] = True
             factors = {
                 part.exponents.tobytes() + part.entries.round(8).tobytes(): part for part in minor.factors()

@@ -32,7 +32,7 @@ LEAST = 1e-6  # Singular value, relative to the largest of the equilibrated matr
 DEEP = 0.1
 INVOLVED = 1e-2  # Entry of a null vector, relative to the largest, from which its equation is listed.
 ROUNDED = 1e-7  # Value of an unknown, relative to its values nearby, up to which it is taken to be 0.
-MOST_VALUES = 6  # Largest number of values that a message lists.
+MOST_VALUES_LISTED = 6  # Largest number of values that a message lists.
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ class Deficiency:
     values: tuple[tuple[str, float], ...]
 
     def __str__(self) -> str:
-        place = ", ".join(f"{name}={value:.6g}" for name, value in self.values[:MOST_VALUES])
-        more = ", ..." if len(self.values) > MOST_VALUES else ""
+        place = ", ".join(f"{name}={value:.6g}" for name, value in self.values[:MOST_VALUES_LISTED])
+        more = ", ..." if len(self.values) > MOST_VALUES_LISTED else ""
         alone = len(self.equations) == 1
         how = "has no gradient" if alone else "depend on one another"
         return (
