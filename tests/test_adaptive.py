@@ -28,7 +28,7 @@ from dae_sdc.sweepers import steps_ahead
 from dae_sdc.sweepers.steps_ahead import StepSizes
 from dae_sdc.sweepers.tableaux import METHODS
 from dae_sdc.sweepers.tolerance import (
-    SETTINGS,
+    SMALLEST_RTOL,
     Outcome,
     Tolerance,
     effective_order,
@@ -656,7 +656,7 @@ def test_a_weight_without_a_tolerance_is_finite() -> None:
 
 
 def test_the_smallest_tolerance_is_allowed() -> None:
-    assert Tolerance.checked(HessenbergIndex1(), SETTINGS.smallest_rtol).rtol == SETTINGS.smallest_rtol
+    assert Tolerance.checked(HessenbergIndex1(), SMALLEST_RTOL).rtol == SMALLEST_RTOL
 
 
 # --- step sizes ---------------------------------------------------------------------------------------------

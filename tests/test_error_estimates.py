@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -16,7 +15,7 @@ from dae_sdc.dae.scales import measured_noise
 from dae_sdc.dae.state import EndDerivative, attach
 from dae_sdc.errors import DAEWarning, InputError
 from dae_sdc.run.convergence import fit_order, fitted_points
-from dae_sdc.sweepers.amplification import AmplificationOptions, Piece, amplification, pencil_index
+from dae_sdc.sweepers.amplification import Piece, amplification, pencil_index
 from dae_sdc.sweepers.simultaneous import JUDGE, RENEW
 from dae_sdc.sweepers.step_error import operators_at
 from dae_sdc.sweepers.steps_ahead import StepSizes, approached
@@ -24,7 +23,6 @@ from dae_sdc.sweepers.tableaux import METHODS
 from dae_sdc.sweepers.together import StagesTogether
 from dae_sdc.sweepers.tolerance import Tolerance
 
-OPTIONS = AmplificationOptions()
 COLLOCATION = ("radau-iia-5", "radau-iia-9", "fully-implicit")
 
 
@@ -184,17 +182,20 @@ def test_fourth_order_pairs_reach_the_tolerance_where_a_kernel_of_index_one_turn
 
 
 @pytest.mark.parametrize("size, expected", [(1, 1.0), (2, 1.0), (3, 1.0)])
-def test_steps_in_fixed_coordinates_forget_errors(size: int, expected: float) -> None:
+def test_steps_in_fixed_coordinates_forget_errors(
+    size: int, expected: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     n = size + 2
     times = [0.0, 1.0]
     known = [curve(n, t) for t in times], [curve(n, t, 1) for t in times]
     # Errors of index 3 begin with 1 / h^2, and a pair with R(infinity) near 1 forgets them slowly.
-    piece = Piece(turning(size, 0.0, True)(), times, *known, replace(OPTIONS, steps_before=20))
+    piece = Piece(turning(size, 0.0, True)(), times, *known)
+    monkeypatch.setattr("dae_sdc.sweepers.amplification.STEPS_BEFORE", 20)
     for name in ("radau-iia-5", "esdirk43"):
         found = amplification(piece, METHODS[name].linear_step, 0.0, 0.01)
         assert np.exp(found) == pytest.approx(expected, abs=0.02)
     mass, stiffness = piece.matrices(0.0)
-    assert pencil_index(mass, stiffness, OPTIONS) == size
+    assert pencil_index(mass, stiffness) == size
 
 
 def test_a_repeated_estimate_of_a_pair_keeps_unknowns_of_index_2() -> None:

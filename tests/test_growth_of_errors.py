@@ -12,11 +12,10 @@ import pytest
 import dae_sdc as ds
 from dae_sdc.control.amplification import WatchAmplification
 from dae_sdc.errors import DAEWarning
-from dae_sdc.sweepers.amplification import AmplificationOptions, Piece, amplification, mass_matrix
+from dae_sdc.sweepers.amplification import Piece, amplification, mass_matrix
 from dae_sdc.sweepers.linear_multistep import MULTISTEP
 from dae_sdc.sweepers.tableaux import METHODS, Tableau
 
-OPTIONS = AmplificationOptions()
 Vector = npt.NDArray[np.float64]
 
 
@@ -59,7 +58,7 @@ def check_factor(method: Any, eta: float, tolerance: float) -> None:
         warnings.simplefilter("ignore", DAEWarning)
         problem = ds.ProblematicF(eta=eta)
     known = ([np.array(value(t)) for t in (0.3, 0.4)] for value in (problem.u_exact, problem.du_exact))
-    piece = Piece(problem, (0.3, 0.4), *known, OPTIONS)
+    piece = Piece(problem, (0.3, 0.4), *known)
     found = np.exp(amplification(piece, method.linear_step, 0.3, 1e-3))
     expected = factor_of_problematic_f(method, eta)
     assert found == pytest.approx(expected, rel=tolerance, abs=0.01)
@@ -247,7 +246,7 @@ def test_at_index_three_the_growth_is_that_of_a_perturbation(h: float) -> None:
     expected = np.log(sizes[20:]).mean()
     times = h * np.arange(30.0)
     known = ([problem.exact(t, order) for t in times] for order in (0, 1))
-    piece = Piece(problem, times.tolist(), *known, OPTIONS)
+    piece = Piece(problem, times.tolist(), *known)
     found = amplification(piece, METHODS["backward-euler"].linear_step, 8.0 * h, h)
     assert found == pytest.approx(expected, rel=0.1, abs=0.02)
 

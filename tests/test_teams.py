@@ -19,7 +19,7 @@ from dae_sdc.errors import InputError
 from dae_sdc.sweepers import teams
 from dae_sdc.sweepers.parallel import contiguous, team_of
 from dae_sdc.sweepers.runge_kutta import RadauIIA5DAE
-from dae_sdc.sweepers.teams import FACTORIZE, SOLVE, TEAM, Threads, Trial
+from dae_sdc.sweepers.teams import FACTORIZE, LEAST_SHARED, SOLVE, Threads, Trial
 
 CASES: list[tuple[str, dict[str, Any]]] = [
     ("transmission-line", {"params": {"sections": 60}, "rtol": 1e-6}),  # pivots are reused in compiled code
@@ -96,7 +96,7 @@ def test_every_part_is_done_once_and_the_first_error_is_raised_when_all_have_end
 
 
 def test_parts_are_shared_out_by_the_time_they_took(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(teams, "TEAM", teams.TeamSettings(takes_over=False))
+    monkeypatch.setattr(teams, "TAKES_OVER", False)
     job = teams._Job(lambda part: 1, [1.0, 3.5, 3.5, 1.0, 1.0], 2)
     loads = [sum(job.costs[part] for part in given) for given in job.given]
     assert max(loads) == 5.5 and sum(loads) == 10.0
@@ -145,7 +145,7 @@ def test_a_kind_of_work_that_was_not_met_is_waited_for() -> None:
 
 def test_the_result_says_what_was_chosen_and_why(monkeypatch: pytest.MonkeyPatch) -> None:
     small = ds.solve("pendulum", rtol=1e-5, threads="auto", parallel="auto")
-    least = TEAM.least_unknowns
+    least = LEAST_SHARED
     assert small.parameters["sharing"] == (
         f"serial: 5 unknowns are fewer than {least}, from which on sharing pays"
     )
@@ -238,7 +238,7 @@ def test_the_machine_says_what_could_share_work(monkeypatch: pytest.MonkeyPatch)
     for ways, said in ((4, "1 or up to 4 threads, with threads='auto'"), (1, "1 thread")):
         monkeypatch.setattr(import_module("dae_sdc.run.info"), "cores", lambda ways=ways: ways)
         told = ds.info("machine")
-        assert f"auto             {said}; serial below {TEAM.least_unknowns} unknowns" in told
+        assert f"auto             {said}; serial below {LEAST_SHARED} unknowns" in told
         assert [line.split("  ")[0] for line in told.splitlines()] == [
             "cores",
             "threads of BLAS",

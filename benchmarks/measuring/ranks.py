@@ -455,8 +455,7 @@ def alone(case: Case, threads: Sequence[int], repetitions: int, core: int | None
         run()
     for tie in dict.fromkeys((None, core)):
         # On one core, threads that take over the work of others would do it all.
-        team = teams.TEAM if tie is None else replace(teams.TEAM, takes_over=False)
-        with patch.object(teams, "TEAM", team):
+        with patch.object(teams, "TAKES_OVER", tie is None):
             (serial, *shared), _ = turns(runs, None, repetitions, tie)
         for count, timings in zip((1, *threads), (serial, *shared), strict=True):
             way = SERIAL if timings is serial else THREADS

@@ -16,7 +16,10 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.deadline import unchecked
 from dae_sdc.errors import EvaluationError, StepSizeError
 from dae_sdc.sweepers.amplification import (
-    AmplificationOptions,
+    AVERAGED_STEPS,
+    MATRIX_NOISE,
+    MOST_AMPLIFIED,
+    SHORTER,
     LinearStep,
     Piece,
     growth_of_method,
@@ -26,6 +29,11 @@ from dae_sdc.sweepers.amplification import (
 from dae_sdc.sweepers.linear_multistep import MULTISTEP, MultistepMethod
 from dae_sdc.sweepers.steps_ahead import MOST_STEPS, Taken
 from dae_sdc.sweepers.tableaux import METHODS, Tableau
+
+# Logarithm of the amplification of a step from which on a run that fails for another reason tells it.
+LEAST_TOLD_GROWTH = 0.2
+MOST_GROWN_ERRORS = 100.0  # Amplification by all steps so far from which on the run ends.
+WIDEST = 32  # Most steps between two calculations.
 
 Recorded = tuple[float, Vector, Vector]  # Time, u and u' at the end of a step.
 
@@ -39,7 +47,6 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
     # is looked at after 1, 2, 4, 8, ... accepted steps and at the end; from where it has changed, the growth
     # is calculated, and multiplied up along the run.
 
-    options = AmplificationOptions()
     t_end = inf  # End of the run, behind which F is not evaluated.
 
     def __init__(self) -> None:
@@ -88,7 +95,7 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
         if self._mass is None:
             self._recorded.extend(ends())
         if self._accepted >= self._next:
-            self._next = min(2 * self._accepted, self._accepted + self.options.widest)
+            self._next = min(2 * self._accepted, self._accepted + WIDEST)
             self._check(L)
 
     def post_run(self, step: Any, level_number: int) -> None:
@@ -98,7 +105,7 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
 
     def _begin(self, L: Any) -> None:
         self._step = getattr(L.sweep, "linear_step", None)
-        if self._step is None or L.prob.n > self.options.most_unknowns:
+        if self._step is None or L.prob.n > MOST_AMPLIFIED:
             self._next = 0
             return
         if getattr(L.prob, "jacobian", None) is not None:
@@ -108,8 +115,7 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
 
     def _begin_record(self, L: Any) -> None:
         assert self._step is not None
-        kept = self.options.steps_ahead(self._step) + self.options.steps + 1
-        self._recorded = deque([self._start(L)], kept)
+        self._recorded = deque([self._start(L)], self._step.steps_before + AVERAGED_STEPS + 1)
 
     @staticmethod
     def _start(L: Any) -> Recorded:
@@ -145,7 +151,7 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
         """Add the growth since the last calculation, and end the run if it is too large."""
         assert self._step is not None
         times, values, slopes = zip(*self._recorded, strict=True)
-        piece = Piece(L.prob, times, values, slopes, self.options, self._terms)
+        piece = Piece(L.prob, times, values, slopes, self._terms)
         try:
             rate = self._growth(piece, self._step, float(L.dt))
         except EvaluationError:
@@ -154,26 +160,26 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
         steps, before = self._accepted - self._calculated, self._rate if self._calculated else rate
         self._logarithm = max(0.0, self._logarithm + 0.5 * steps * (before + rate))
         self._calculated, self._rate = self._accepted, rate
-        count, ahead = self.options.steps_ahead(self._step) + self.options.steps, 0.0
+        count, ahead = self._step.steps_before + AVERAGED_STEPS, 0.0
         if rate > 0.0 and piece.linear:  # whose growth was calculated over the steps ahead at the start
             left = min(float(count), (self.t_end - piece.times[-1]) / float(L.dt) + 0.5)
             ahead = rate * max(0.0, min(count - self._accepted, left))
-        if self._logarithm + ahead > log(self.options.most_growth):
+        if self._logarithm + ahead > log(MOST_GROWN_ERRORS):
             self._remark = None
             raise StepSizeError(self._message(piece, L.sweep, float(L.dt), rate))
-        if rate > self.options.least_told:
+        if rate > LEAST_TOLD_GROWTH:
             self._remark = partial(self._message, piece, L.sweep, float(L.dt), rate)
 
     def _growth(self, piece: Piece, step: LinearStep, h: float) -> float:
         """Logarithm of the growth by the method in the last steps, or those ahead at the start."""
-        options, last, self._terms = self.options, piece.times[-1], piece.equations
+        last, self._terms = piece.times[-1], piece.equations
         if not piece.turns(last, last - h):
             return 0.0
         mass, stiffness = piece.matrices(last)
-        index = max(piece.problem.index or 0, pencil_index(mass, stiffness, options) or 0, 2)
+        index = max(piece.problem.index or 0, pencil_index(mass, stiffness) or 0, 2)
         scale = float(np.linalg.norm(mass) / max(float(np.linalg.norm(stiffness)), np.finfo(float).tiny))
-        count = options.steps_ahead(step) + options.steps
-        h = max(h, scale * options.noise ** (1.0 / index) / options.shorter)
+        count = step.steps_before + AVERAGED_STEPS
+        h = max(h, scale * MATRIX_NOISE ** (1.0 / index) / SHORTER)
         begin = max(piece.times[0], last - count * h)
         # Where the matrices depend on u, nothing is known of them ahead.
         end = self.t_end if last - begin < count * h and piece.linear else last

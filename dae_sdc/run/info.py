@@ -26,7 +26,7 @@ from dae_sdc.run.results import provenance
 from dae_sdc.run.target import is_file, make_model, make_problem, resolve
 from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.sdc import SWEEPERS
-from dae_sdc.sweepers.teams import TEAM, cores
+from dae_sdc.sweepers.teams import LEAST_SHARED, cores
 
 MACHINE: Final = "machine"  # What stands for this machine in the place of a name.
 # Variables of the environment that limit the threads of BLAS.
@@ -123,7 +123,7 @@ def _machine() -> dict[str, str]:
         "cores": f"{os.cpu_count()}, of which this process may use {several}",
         "threads of BLAS": ", ".join(f"{name}={value}" for name, value in limits.items()) or "not limited",
         "MPI": f"mpi4py is {'' if has_mpi else 'not '}installed; started on {ranks} rank{'s' * (ranks > 1)}",
-        "auto": f"{choice}; serial below {TEAM.least_unknowns} unknowns",
+        "auto": f"{choice}; serial below {LEAST_SHARED} unknowns",
     }
 
 

@@ -60,7 +60,7 @@ from dae_sdc.run.tracing import check_at_states
 from dae_sdc.sharing import Lock, TimeBar, filtering
 from dae_sdc.structure.signature import listed
 from dae_sdc.sweepers.restart import RESTART_STEP, consistent_restart
-from dae_sdc.sweepers.tolerance import SETTINGS, Tolerance
+from dae_sdc.sweepers.tolerance import SMALLEST_RTOL, Tolerance
 
 if TYPE_CHECKING:
     from dae_sdc.initial.hidden import HiddenConstraints
@@ -214,7 +214,7 @@ class _Runs:
         remark = not_estimated(task.problem.names, f"no rtol is below {rtol:g}")
         for k in range(1, MOST_TOLERANCES):
             finer = rtol * REFINEMENT**k
-            if finer < SETTINGS.smallest_rtol:
+            if finer < SMALLEST_RTOL:
                 break
             task = self._to(finer, kept.sizes())
             if self.given.dt is None:

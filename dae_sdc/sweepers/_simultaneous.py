@@ -27,15 +27,14 @@ from dae_sdc.dae.newton import BACKWARD_ERROR
 from dae_sdc.dae.newton_checks import DIRECTIONS
 from dae_sdc.dae.scales import KEPT_RATE
 from dae_sdc.dae.state import FARTHEST_EXTRAPOLATION
-from dae_sdc.sweepers import simultaneous as own, steps_ahead, tolerance
+from dae_sdc.sweepers import simultaneous as own, steps_ahead
 from dae_sdc.sweepers._machine_nodes import SweepMemory
 from dae_sdc.sweepers._machine_stages import StagesMemory
 from dae_sdc.sweepers.simultaneous import RELATIVE_ROUND_OFF
 from dae_sdc.sweepers.step_error import AMPLIFICATION_OF_OTHERS, MULTIPLIER_AMPLIFICATION, ROUNDING_SHARE
 from dae_sdc.sweepers.sweep import CONTINUE, CONVERGED, INTEGRATE, MOST_SWEEPS, GoalNumbers
 from dae_sdc.sweepers.teams import EVALUATE, FACTORIZE, FILTER, SOLVE, SPREAD
-
-TIME_PART_AT_INDEX_4 = tolerance.SETTINGS.time_part_at_index_4
+from dae_sdc.sweepers.tolerance import TIME_PART_AT_INDEX_4
 
 # Error of the last stage, in units of that allowed to Newton's method, behind which no doubt remains.
 CERTAIN = 1e-3

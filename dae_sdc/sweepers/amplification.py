@@ -17,51 +17,33 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import EvaluationError
 
-
-@dataclass(frozen=True)
-class AmplificationOptions:
-    """When and how the amplification of errors in a step is computed."""
-
-    # Largest number n of unknowns for which it is computed: the matrices have s n rows for s stages.
-    most_unknowns: int = 100
-    noise_growth: float = 1e3  # Largest error of differences in dF/du', in units of the noise of F.
-    rank_tolerance: float = 1e-9  # Singular value, relative to the largest, that counts as zero.
-    # Sine of the angle between the kernels of dF/du' at two times from which on the kernel has turned.
-    turned: float = 1e-6
-    # Round-off of the matrices, of differences: at index k the step map is known for h down to tau
-    # (noise)^(1/k), tau the ratio of the norms of dF/du' and dF/du.
-    noise: float = 1e-9
-    # Distance of a neighbouring point, relative to the interval and to the sizes of the unknowns.
-    beside: float = 1e-3
-    # Number of directions of errors that are followed; two of them grow alike in a complex pair.
-    directions: int = 3
-    # Frequency in the entries of the first directions, such that none of them is special.
-    spread: float = 1.7
-    # steps_before, steps: steps in which directions turn to those of largest growth, and steps over which
-    # growth is averaged.
-    steps_before: int = 3
-    steps: int = 8
-    # Range of the logarithms of growth in these steps up to which a direction grows steadily.
-    steady: float = 0.5
-    # Factor, as of Gauss methods, from which on errors of algebraic unknowns are kept: then they grow in
-    # proportion to powers of the number of steps besides, which more steps before make small.
-    undamped: float = 0.99
-    steps_undamped: int = 24  # The steps before for such methods.
-    shorter: float = 0.125  # Size of the second steps whose amplification is computed, relative to the first.
-    # Factor up to which the growth of the solution in steps of the two sizes may differ from the proportion
-    # of the sizes, by the errors of a method with long steps.
-    likeness: float = 2.2
-    least_growth: float = 0.01  # Logarithm of the amplification of a step that counts as 0.
-    # Logarithm of the amplification of a step from which on a run that fails for another reason tells it.
-    least_told: float = 0.2
-    most_growth: float = 100.0  # Amplification by all steps so far from which on the run ends.
-    widest: int = 32  # Most steps between two calculations.
-
-    def steps_ahead(self, step: LinearStep) -> int:
-        """How many steps are taken before growth is averaged."""
-        before = self.steps_undamped if step.at_infinity > self.undamped else self.steps_before
-        # Parasitic solutions of a method of several steps fade the slower the more there are.
-        return (before + 1) * len(step.V)
+# Largest number n of unknowns for which amplification is computed: the matrices have s n rows for s stages.
+MOST_AMPLIFIED = 100
+NOISE_GROWTH = 1e3  # Largest error of differences in dF/du', in units of the noise of F.
+KERNEL_TOLERANCE = 1e-9  # Singular value, relative to the largest, that counts as zero.
+# Sine of the angle between the kernels of dF/du' at two times from which on the kernel has turned.
+KERNEL_TURNED = 1e-6
+# Round-off of the matrices, of differences: at index k the step map is known for h down to tau (noise)^(1/k),
+# tau the ratio of the norms of dF/du' and dF/du.
+MATRIX_NOISE = 1e-9
+# Distance of a neighbouring point, relative to the interval and to the sizes of the unknowns.
+BESIDE_STATE = 1e-3
+ERROR_DIRECTIONS = 3  # Directions of errors that are followed; two of them grow alike in a complex pair.
+SPREAD = 1.7  # Frequency in the entries of the first directions, such that none of them is special.
+# STEPS_BEFORE, AVERAGED_STEPS: steps in which directions turn to those of largest growth, and steps over
+# which growth is averaged.
+STEPS_BEFORE, AVERAGED_STEPS = 3, 8
+# Range of the logarithms of growth in these steps up to which a direction grows steadily.
+STEADY = 0.5
+# Factor, as of Gauss methods, from which on errors of algebraic unknowns are kept: then they grow in
+# proportion to powers of the number of steps besides, which more steps before make small.
+UNDAMPED = 0.99
+STEPS_BEFORE_UNDAMPED = 24  # The steps before for such methods.
+SHORTER = 0.125  # Size of the second steps whose amplification is computed, relative to the first.
+# Factor up to which the growth of the solution in steps of the two sizes may differ from the proportion of
+# the sizes, by the errors of a method with long steps.
+LIKENESS = 2.2
+LEAST_GROWTH = 0.01  # Logarithm of the amplification of a step that counts as 0.
 
 
 @dataclass
@@ -76,7 +58,6 @@ class Piece:
     # values, slopes: shape (n,). u and u' at these times.
     values: Sequence[Vector]
     slopes: Sequence[Vector]
-    options: AmplificationOptions  # How matrices are made.
     # Shape (n,). Sizes of the terms of the equations, where they are known from an earlier part.
     terms: Vector | None = None
 
@@ -118,7 +99,7 @@ class Piece:
     def rank_tolerance(self) -> float:
         """Singular value of dF/du', relative to the largest, up to which it is noise."""
         noise = 0.0 if self.problem.noise is None else self.problem.noise.relative
-        return max(self.options.rank_tolerance, NOISE_LIMIT * self.options.noise_growth * noise)
+        return max(KERNEL_TOLERANCE, NOISE_LIMIT * NOISE_GROWTH * noise)
 
     def matrices(self, t: float) -> tuple[Vector, Vector]:
         """dF/du' and dF/du at a time, of unknowns and equations in units of their sizes, shape (n, n)."""
@@ -128,10 +109,10 @@ class Piece:
     @cached_property
     def linear(self) -> bool:
         """Whether the matrices do not depend on u, as far as a point beside the last one tells."""
-        aside = self.options.beside * self.sizes * np.cos(np.arange(1.0, self.problem.n + 1.0))
+        aside = BESIDE_STATE * self.sizes * np.cos(np.arange(1.0, self.problem.n + 1.0))
         moved = replace(self, values=[value + aside for value in self.values])
         vars(moved)["sizes"] = self.sizes
-        t, noise = self.times[-1], sqrt(self.options.noise)
+        t, noise = self.times[-1], sqrt(MATRIX_NOISE)
         return all(
             bool((np.abs(there - here) <= noise * np.abs(here).max()).all())
             for here, there in zip(self._halves(t), moved._halves(t), strict=True)
@@ -148,7 +129,7 @@ class Piece:
         first, second = (self.kernel(self.matrices(t)[0]) for t in (before, after))
         if first.shape != second.shape:
             return True
-        turned = max(self.options.turned, NOISE_LIMIT * self.rank_tolerance)
+        turned = max(KERNEL_TURNED, NOISE_LIMIT * self.rank_tolerance)
         return bool(np.abs(second - first @ (first.T @ second)).max(initial=0.0) > turned)
 
     def _halves(self, t: float) -> tuple[Vector, Vector]:
@@ -166,7 +147,7 @@ def mass_matrix(problem: ProblemDAE, u: Vector, du: Vector, t: float) -> Vector:
         return linearize(problem, u, du, t).dense[0]
 
 
-def pencil_index(mass: Vector, stiffness: Vector, options: AmplificationOptions) -> int | None:
+def pencil_index(mass: Vector, stiffness: Vector) -> int | None:
     """Index of the constant pencil of two matrices by the shuffle algorithm; None where it is singular."""
     # D. Luenberger, Time-invariant descriptor systems, Automatica 14 (1978) 473.
     mass, stiffness, n = mass.copy(), stiffness.copy(), len(mass)
@@ -175,7 +156,7 @@ def pencil_index(mass: Vector, stiffness: Vector, options: AmplificationOptions)
     stiffness /= np.where(scales > 0.0, scales, 1.0)[:, None]
     for index in range(n + 1):
         rows, sizes, _ = np.linalg.svd(mass)
-        rank = int((sizes > np.sqrt(options.rank_tolerance) * max(float(sizes[0]), 1e-300)).sum())
+        rank = int((sizes > np.sqrt(KERNEL_TOLERANCE) * max(float(sizes[0]), 1e-300)).sum())
         if rank == n:
             return index
         mass, stiffness = rows.T @ mass, rows.T @ stiffness
@@ -221,6 +202,13 @@ class LinearStep(NamedTuple):
         """Factor by which a step multiplies errors of algebraic unknowns of index 1, |R(infinity)|."""
         return float(np.abs(np.linalg.eigvals(self.V - self.B @ np.linalg.solve(self.A, self.U))).max())
 
+    @property
+    def steps_before(self) -> int:
+        """How many steps are taken before growth is averaged."""
+        before = STEPS_BEFORE_UNDAMPED if self.at_infinity > UNDAMPED else STEPS_BEFORE
+        # Parasitic solutions of a method of several steps fade the slower the more there are.
+        return (before + 1) * len(self.V)
+
 
 def step_map(piece: Piece, step: LinearStep, t: float, h: float) -> Vector:
     """Matrix from what the step before left to what a step leaves, shape (r n, r n)."""
@@ -241,52 +229,46 @@ def amplification(piece: Piece, step: LinearStep, t: float, h: float) -> float:
     # systems, SIAM J. Numer. Anal. 34 (1997) 402.
     # The steps follow one another: the largest errors lie in the kernel of dF/du', which is another one in
     # the next step, so that eigenvalues of the map of one step alone may be 0 where errors grow.
-    options, size = piece.options, len(step.V) * piece.problem.n
-    columns = np.arange(1.0, min(size, options.directions) + 1.0)
-    basis = np.cos(np.outer(np.arange(1.0, size + 1.0), options.spread * columns))
-    before, logarithms = options.steps_ahead(step), []
+    size, before, logarithms = len(step.V) * piece.problem.n, step.steps_before, []
+    columns = np.arange(1.0, min(size, ERROR_DIRECTIONS) + 1.0)
+    basis = np.cos(np.outer(np.arange(1.0, size + 1.0), SPREAD * columns))
     try:
-        for k in range(before + options.steps):
+        for k in range(before + AVERAGED_STEPS):
             basis, factors = np.linalg.qr(step_map(piece, step, t + k * h, h) @ basis)
             logarithms.append(np.log(np.maximum(np.abs(np.diagonal(factors)), np.finfo(float).tiny)))
     except np.linalg.LinAlgError:
         return inf
     rates = np.array(logarithms[before:])
     # The first of two directions of a complex pair grows now more, now less than both together.
-    steady = np.ptp(rates, axis=0) < options.steady
+    steady = np.ptp(rates, axis=0) < STEADY
     return float(rates.mean(axis=0).max(where=steady, initial=rates[:, :2].mean()))
 
 
 def growth_of_method(piece: Piece, step: LinearStep, t: float, h: float, index: int) -> float:
     """Logarithm of the factor by which a step multiplies errors, where that is not growth of the solution."""
     # Growth of the solution itself in a shorter step is smaller in proportion; growth by the method is not.
-    options = piece.options
-    rate = amplification(piece, step, t, h)
-    before = options.steps_ahead(step)
-    if step.at_infinity > options.undamped:
+    rate, before = amplification(piece, step, t, h), step.steps_before
+    if step.at_infinity > UNDAMPED:
         # As (k - 1)-fold eigenvalues of size 1 let errors grow with the number of steps.
-        rate -= (index - 1) * log(1.0 + options.steps / before) / options.steps
-    if rate <= options.least_growth:
+        rate -= (index - 1) * log(1.0 + AVERAGED_STEPS / before) / AVERAGED_STEPS
+    if rate <= LEAST_GROWTH:
         return min(rate, 0.0)
-    short = options.shorter * h
-    end = t + (before + options.steps) * h
-    within = amplification(piece, step, end - (before + options.steps) * short, short)
-    return 0.0 if 1.0 / options.likeness < within / (options.shorter * rate) < options.likeness else rate
+    short, end = SHORTER * h, t + (before + AVERAGED_STEPS) * h
+    within = amplification(piece, step, end - (before + AVERAGED_STEPS) * short, short)
+    return 0.0 if 1.0 / LIKENESS < within / (SHORTER * rate) < LIKENESS else rate
 
 
-def kernel_turns(
-    problem: ProblemDAE, u0: MeshDAE, t0: float, options: AmplificationOptions | None = None
-) -> bool:
+def kernel_turns(problem: ProblemDAE, u0: MeshDAE, t0: float) -> bool:
     """Whether the kernel of dF/du' at a state differs from that at a neighbouring state and time."""
-    options, n = options or AmplificationOptions(), problem.n
-    if n > options.most_unknowns:
+    n = problem.n
+    if n > MOST_AMPLIFIED:
         return False
-    span = options.beside * abs(problem.interval[1] - problem.interval[0])
+    span = BESIDE_STATE * abs(problem.interval[1] - problem.interval[0])
     values = u0.view(np.ndarray)
     span = max(span, np.finfo(float).tiny)
     straight = [np.zeros(n), np.zeros(n)]
-    piece = Piece(problem, (t0, t0 + span), [values, values.copy()], straight, options)
-    aside = options.beside * piece.sizes * np.cos(np.arange(1.0, n + 1.0))
+    piece = Piece(problem, (t0, t0 + span), [values, values.copy()], straight)
+    aside = BESIDE_STATE * piece.sizes * np.cos(np.arange(1.0, n + 1.0))
     piece.values[1][:] += aside
     piece.slopes = [aside / span, aside / span]
     try:

@@ -23,12 +23,14 @@ from dae_sdc.sweepers.sdc import (
 )
 from dae_sdc.sweepers.teams import (
     AUTO,
+    COMPLEX_COST,
     EVALUATE,
     FACTORIZE,
     FILTER,
+    LEAST_SHARED,
+    MOVING_GAIN,
     SOLVE,
     SPREAD,
-    TEAM,
     T,
     Team,
     Threads,
@@ -393,9 +395,9 @@ class RankTeam(Team):
         """Decide which rank factorises which matrix, from the times of all ranks."""
         if len(self._costs) != count:
             self._own_costs, self._bounds = np.zeros(count), []
-            self._costs = np.array([1.0, *[TEAM.complex_cost] * (count - 1)])
+            self._costs = np.array([1.0, *[COMPLEX_COST] * (count - 1)])
         bounds = contiguous(self._costs.tolist(), self.size)
-        if not self._bounds or self._busiest(bounds) < TEAM.moving_gain * self._busiest(self._bounds):
+        if not self._bounds or self._busiest(bounds) < MOVING_GAIN * self._busiest(self._bounds):
             self._bounds = bounds
 
     def _busiest(self, bounds: list[int]) -> float:
@@ -453,8 +455,8 @@ def team_of(
     automatic = bool(measured) or threads == AUTO
     if systems == 1 and automatic:
         return None, "serial: a step has one linear system"
-    if n < TEAM.least_unknowns and automatic:
-        return None, f"serial: {n} unknowns are fewer than {TEAM.least_unknowns}, from which on sharing pays"
+    if n < LEAST_SHARED and automatic:
+        return None, f"serial: {n} unknowns are fewer than {LEAST_SHARED}, from which on sharing pays"
     if comm is not None and comm.Get_size() > 1:
         return RankTeam(comm, bool(measured)), ""
     if threads is None or threads == 1:

@@ -6,7 +6,6 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from queue import SimpleQueue
 from time import perf_counter, thread_time
 from typing import Any, ClassVar, TypeVar
@@ -23,24 +22,14 @@ EVALUATE, CALL, SOLVE, SPREAD, FACTORIZE, FILTER = range(6)
 AUTO = "auto"  # What stands for a choice that is measured.
 
 
-@dataclass(frozen=True)
-class TeamSettings:
-    """When work is shared."""
-
-    # Smallest number of unknowns of a system that is shared where the choice is measured.
-    least_unknowns: int = 1000
-    paying_ratio: float = 0.95  # Largest ratio of the shared to the serial time at which sharing is chosen.
-    trial_steps: int = 8  # Largest number of steps that are measured before the choice.
-    # Time of a factorisation and the solves of a complex matrix in units of a real one, until measured.
-    complex_cost: float = 2.0
-    # Largest ratio of the busiest rank's time after and before, for which matrices move to other ranks.
-    moving_gain: float = 0.9
-    # Whether a thread that is ready does parts of others that have not begun with them.
-    takes_over: bool = True
-
-
-TEAM = TeamSettings()
-
+LEAST_SHARED = 1000  # Smallest number of unknowns of a system that is shared where the choice is measured.
+PAYING_RATIO = 0.95  # Largest ratio of the shared to the serial time at which sharing is chosen.
+TRIAL_STEPS = 8  # Largest number of steps that are measured before the choice.
+# Time of a factorisation and the solves of a complex matrix in units of a real one, until measured.
+COMPLEX_COST = 2.0
+# Largest ratio of the busiest rank's time after and before, for which matrices move to other ranks.
+MOVING_GAIN = 0.9
+TAKES_OVER = True  # Whether a thread that is ready does parts of others that have not begun with them.
 # Seconds that any part takes at least, so that parts whose costs are not known are dealt out evenly.
 TINY_COST = 1e-9
 
@@ -75,13 +64,13 @@ class Trial:
             return True
         known = [kind for kind in self.counts if {(True, kind), (False, kind)} <= self.least.keys()]
         # Work of a kind that was not met in the shared steps counts when it is.
-        waiting = len(known) < len(self.counts) and self.steps < TEAM.trial_steps
+        waiting = len(known) < len(self.counts) and self.steps < TRIAL_STEPS
         times = [sum(self.counts[kind] * self.least[way, kind] for kind in known) for way in (True, False)]
         together, alone, waits = agreed(np.array([*times, float(waiting)]))
         if waits:
             return False
         self.settled, self.ratio = True, float(together / alone) if alone > 0.0 else np.inf
-        self.shared = self.ratio <= TEAM.paying_ratio
+        self.shared = self.ratio <= PAYING_RATIO
         return not self.shared
 
 
@@ -159,7 +148,7 @@ class _Job:
     def _next(self, number: int) -> int | None:
         with self.counting:
             own = self.given[number]
-            if not own and TEAM.takes_over:
+            if not own and TAKES_OVER:
                 own = max(self.given, key=len)
             return own.pop(0) if own else None
 

@@ -24,47 +24,35 @@ TINY = float(np.finfo(float).tiny)
 """Least tolerance of an unknown."""
 
 
-@dataclass(frozen=True)
-class ToleranceSettings:
-    """Bounds of tolerances, and settings of weights and of first step sizes."""
-
-    smallest_rtol: float = 1e-13  # Smallest relative tolerance that double precision can be asked for.
-    largest_atol: float = 1e30  # Largest absolute tolerance that is accepted.
-    # Smallest relative tolerance in units of the relative noise of the equations. The error that Newton's
-    # method leaves is ten times the noise, and must be smaller than the tolerance.
-    noise_margin: float = 50.0
-    first_step_trials: int = 8  # Largest number of trials of a first step size.
-    # Least relative change in a first step, to the power k - 1 by which it divides rounding in unknowns of a
-    # higher index k, in units of eps / rtol.
-    first_step_change: float = 100.0
-    # Relative change in a first step, in units of eps, above which it is not by round-off alone.
-    visible_change: float = 10.0
-    # How many times a solution is assumed to change by its size in the interval before a step is known.
-    changes_in_interval: float = 16.0
-    # time_part, time_part_let_go, time_part_at_index_4: the time in which the solution changes by its size,
-    # in units of the tau of :class:`Tolerance`, in equations of index 2, in others and below
-    # ``finest_at_index_2``, and for unknowns from index 4 on.
-    time_part: float = 0.5
-    time_part_let_go: float = 0.125
-    # Part of what the inner tolerance is above that of the user which unknowns of index 2 are not granted:
-    # their error at the end of a step has the order of the estimate, not that of the method.
-    share_at_index_2: float = 0.25
-    # few_nodes, share_of_few_nodes, least_of_few_nodes: number of nodes up to which steps are so short that
-    # their errors add up; the part of the inner tolerance that these take at index 2; and its least value.
-    few_nodes: int = 3
-    share_of_few_nodes: float = 0.1
-    least_of_few_nodes: float = 0.125
-    # Smallest relative tolerance that holds unknowns of index 2; below, rounding is divided by the step.
-    finest_at_index_2: float = 1e-9
-    # told_from, told_from_at_index_2: errors of unknowns of a higher index, in units of rtol, from which on a
-    # run tells of them, and those of index 2 where that is held.
-    told_from: float = 30.0
-    told_from_at_index_2: float = 50.0
-    largest_growth: float = 10.0  # Ratio of step sizes from which on an error is the one of the longer step.
-    time_part_at_index_4: float = 0.5
-
-
-SETTINGS = ToleranceSettings()
+SMALLEST_RTOL = 1e-13  # Smallest relative tolerance that double precision can be asked for.
+LARGEST_ATOL = 1e30  # Largest absolute tolerance that is accepted.
+# Smallest relative tolerance in units of the relative noise of the equations. The error that Newton's method
+# leaves is ten times the noise, and must be smaller than the tolerance.
+NOISE_MARGIN = 50.0
+FIRST_STEP_TRIALS = 8  # Largest number of trials of a first step size.
+# Least relative change in a first step, to the power k - 1 by which it divides rounding in unknowns of a
+# higher index k, in units of eps / rtol.
+FIRST_STEP_CHANGE = 100.0
+# Relative change in a first step, in units of eps, above which it is not by round-off alone.
+VISIBLE_CHANGE = 10.0
+# How many times a solution is assumed to change by its size in the interval before a step is known.
+CHANGES_IN_INTERVAL = 16.0
+# TIME_PART, TIME_PART_LET_GO, TIME_PART_AT_INDEX_4: the time in which the solution changes by its size, in
+# units of the tau of :class:`Tolerance`, in equations of index 2, in others and below FINEST_AT_INDEX_2, and
+# for unknowns from index 4 on.
+TIME_PART, TIME_PART_LET_GO, TIME_PART_AT_INDEX_4 = 0.5, 0.125, 0.5
+# Part of what the inner tolerance is above that of the user which unknowns of index 2 are not granted: their
+# error at the end of a step has the order of the estimate, not that of the method.
+SHARE_AT_INDEX_2 = 0.25
+# FEW_NODES, SHARE_OF_FEW_NODES, LEAST_OF_FEW_NODES: number of nodes up to which steps are so short that their
+# errors add up; the part of the inner tolerance that these take at index 2; and its least value.
+FEW_NODES, SHARE_OF_FEW_NODES, LEAST_OF_FEW_NODES = 3, 0.1, 0.125
+# Smallest relative tolerance that holds unknowns of index 2; below, rounding is divided by the step.
+FINEST_AT_INDEX_2 = 1e-9
+# TOLD_FROM, TOLD_FROM_AT_INDEX_2: errors of unknowns of a higher index, in units of rtol, from which on a run
+# tells of them, and those of index 2 where that is held.
+TOLD_FROM, TOLD_FROM_AT_INDEX_2 = 30.0, 50.0
+MOST_STEP_GROWTH = 10.0  # Ratio of step sizes from which on an error is the one of the longer step.
 
 
 def inner_factor(rtol: float, order: int, order_of_method: float, index: int = 1) -> float:
@@ -73,8 +61,8 @@ def inner_factor(rtol: float, order: int, order_of_method: float, index: int = 1
     # E. Hairer, G. Wanner, Stiff differential equations solved by Radau methods, J. Comput. Appl. Math. 111
     # (1999) 93, whose codes choose it so.
     factor = 0.005 * rtol ** (min(1.0, order / (order_of_method + 1.0)) - 1.0)
-    if index == 2 and order <= SETTINGS.few_nodes + 1 and rtol >= SETTINGS.finest_at_index_2:
-        factor = max(SETTINGS.share_of_few_nodes * factor, min(factor, SETTINGS.least_of_few_nodes))
+    if index == 2 and order <= FEW_NODES + 1 and rtol >= FINEST_AT_INDEX_2:
+        factor = max(SHARE_OF_FEW_NODES * factor, min(factor, LEAST_OF_FEW_NODES))
     return float(factor)
 
 
@@ -123,8 +111,8 @@ class Outcome(NamedTuple):
 def require_relative(rtol: object) -> float:
     """A relative tolerance as a float; raises InputError for one that no run can have."""
     relative = require_number("rtol", rtol)
-    if not SETTINGS.smallest_rtol <= relative < 1.0:
-        raise InputError(f"rtol must be at least {SETTINGS.smallest_rtol:g} and below 1; got {relative!r}")
+    if not SMALLEST_RTOL <= relative < 1.0:
+        raise InputError(f"rtol must be at least {SMALLEST_RTOL:g} and below 1; got {relative!r}")
     return relative
 
 
@@ -172,13 +160,13 @@ class Tolerance:
             raise InputError(
                 f"atol must be a number or an array of shape ({problem.n},); got shape {absolute.shape}"
             )
-        if not ((absolute >= 0.0) & (absolute <= SETTINGS.largest_atol)).all():
-            raise InputError(f"atol must be a number from 0 to {SETTINGS.largest_atol:g}; got {atol!r}")
+        if not ((absolute >= 0.0) & (absolute <= LARGEST_ATOL)).all():
+            raise InputError(f"atol must be a number from 0 to {LARGEST_ATOL:g}; got {atol!r}")
         return cls(relative, absolute, tuple(left_out))
 
     def above_noise(self, problem: ProblemDAE) -> Tolerance:
         """The tolerance itself, or with a warning the smallest one that the noise of the equations allows."""
-        least = 0.0 if problem.noise is None else SETTINGS.noise_margin * problem.noise.relative
+        least = 0.0 if problem.noise is None else NOISE_MARGIN * problem.noise.relative
         if self.rtol >= least:
             return self
         assert problem.noise is not None
@@ -212,9 +200,9 @@ class Tolerance:
         if plain:
             exponents[:] = 0
         counted, highest = np.ones(size), int(exponents.max(initial=0))
-        part, high = SETTINGS.time_part_let_go, 1.0
-        if highest == 1 and self.rtol >= SETTINGS.finest_at_index_2:
-            part, high = SETTINGS.time_part, max(1.0, SETTINGS.share_at_index_2 * factor)
+        part, high = TIME_PART_LET_GO, 1.0
+        if highest == 1 and self.rtol >= FINEST_AT_INDEX_2:
+            part, high = TIME_PART, max(1.0, SHARE_AT_INDEX_2 * factor)
         if self.left_out:
             counted[[name in self.left_out for name in problem.names[:size]]] = 0.0
         return Weights(absolute, self.rtol * factor, exponents, counted, problem.run_scales, part, high)
@@ -230,8 +218,8 @@ def less_accurate(problem: ProblemDAE, tolerance: Tolerance) -> str:
         sizes = np.maximum(sizes, np.asarray(tolerance.atol) / rtol)
     # They are kept relative to values from 1 on, which are many where all of an unknown's are smaller.
     parts = np.where(indices > 1, scales.errors / np.clip(sizes, TINY, 1.0), 0.0)
-    held = indices.max() == 2 and rtol >= SETTINGS.finest_at_index_2
-    least = SETTINGS.told_from_at_index_2 if held else SETTINGS.told_from
+    held = indices.max() == 2 and rtol >= FINEST_AT_INDEX_2
+    least = TOLD_FROM_AT_INDEX_2 if held else TOLD_FROM
     loose = np.flatnonzero(parts > least * rtol)
     if not loose.size:
         return ""
@@ -261,7 +249,7 @@ class Weights:
         exponents: Any,
         counted: Vector,
         scales: Scales,
-        part: float = SETTINGS.time_part,
+        part: float = TIME_PART,
         high: float = 1.0,
     ) -> None:
         self.atol, self.rtol, self.scales, self.part, self.high = atol, rtol, scales, part, high
@@ -271,7 +259,7 @@ class Weights:
         higher = [k for k in sorted(set(exponents.tolist())) if k > 0]
         self._scaled = [(k, in_one_piece(np.flatnonzero(exponents == k))) for k in higher]
         self.exponents, self.counted = exponents, counted
-        self.lets_go = bool(self._scaled) and part == SETTINGS.time_part_let_go
+        self.lets_go = bool(self._scaled) and part == TIME_PART_LET_GO
         self._least = 1.0 if atol is None else np.maximum(1.0, atol / rtol)
         self.least_factor = 0.0
 
@@ -306,7 +294,7 @@ class Weights:
         if u is not None and not self.lets_go:
             sizes = np.abs(u)
         if u is not None:
-            r = np.minimum(growth, SETTINGS.largest_growth) ** (nodes + 1 - self.exponents)
+            r = np.minimum(growth, MOST_STEP_GROWTH) ** (nodes + 1 - self.exponents)
             factor = np.maximum(nodes * np.maximum(1.0, r) / (nodes + r), self.exponents > 1)
         seen = self.scales.errors[: len(self.counted)]
         errors = np.atleast_2d(factor * np.abs(error) / np.maximum(self._least, sizes))
@@ -321,7 +309,7 @@ class Weights:
         self._write(np.maximum(self._sizes, self._expected), 0.0, out)
         longest, change, rate = 0.01 * span, 0.5 / sqrt(self.rtol), 0.0
         step = longest
-        for _ in range(SETTINGS.first_step_trials):
+        for _ in range(FIRST_STEP_TRIALS):
             tried, seen = step, slope(step)
             if seen < np.inf:
                 rate = 2.0 * self.rtol * seen  # weights are those of u itself and of its size so far
@@ -333,8 +321,8 @@ class Weights:
             # Unknowns of a higher index, whose u' does not enter the equations, follow from changes of the
             # others, and are lost in round-off if these change too little: the step is enlarged as long as
             # changes grow with it.
-            change, smallest = 2.0 * self.rtol * slope(step) * step, SETTINGS.visible_change * EPS
-            wanted = (SETTINGS.first_step_change * EPS / self.rtol) ** (1.0 / self._scaled[-1][0])
+            change, smallest = 2.0 * self.rtol * slope(step) * step, VISIBLE_CHANGE * EPS
+            wanted = (FIRST_STEP_CHANGE * EPS / self.rtol) ** (1.0 / self._scaled[-1][0])
             while step < 0.25 * span and smallest < change < wanted:
                 longer = min(4.0 * step, 0.25 * span)
                 before, change = change, 2.0 * self.rtol * slope(longer) * longer
@@ -342,7 +330,7 @@ class Weights:
                     break  # the change does not come from u'
                 step = longer
         # Where constraints change with time, an implicit step does not show u', and the rate is too small.
-        self.scales.rate = max(rate, SETTINGS.changes_in_interval / span)
+        self.scales.rate = max(rate, CHANGES_IN_INTERVAL / span)
         return step
 
     def of_stages(self, stages: Vector, h: float) -> Vector:
@@ -364,7 +352,7 @@ class Weights:
         for k, where in self._scaled:
             part, first = self.part, 1.0
             if k > 2:
-                part, first = SETTINGS.time_part_at_index_4, SETTINGS.time_part_at_index_4 ** (2 - k)
+                part, first = TIME_PART_AT_INDEX_4, TIME_PART_AT_INDEX_4 ** (2 - k)
             out[where] *= (
                 self.high * first * max(min(1.0, part * h * self.scales.rate) ** k, self.least_factor)
             )
