@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from itertools import accumulate, pairwise
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from dae_sdc.control.hooks import StepRecord
-from dae_sdc.dae.interpolant import Scheme, StepData
+from dae_sdc.dae.interpolant import packed_steps, unpacked_steps
 from dae_sdc.dae.memory import COUNTERS, counts_of
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import MeshDAE, attach, packed_polynomial, restored_polynomial
+from dae_sdc.dae.state import MeshDAE, attach, unpack
 from dae_sdc.errors import InputError, words_of
 
 CHECKPOINT_EVERY = 10  # Accepted steps between two checkpoints.
@@ -87,7 +86,7 @@ class Checkpoints:
         restore_record(self._record, record)
         level.params.dt = float(start["dt"])
         state = attach(np.array(start["u"], dtype=np.float64), problem.n_diff)
-        state.polynomial = restored_polynomial(start["carried"])
+        state.polynomial = unpack(start["carried"])
         return float(start["time"]), state
 
     def look(self, controller: Any, time: float, value: MeshDAE) -> None:
@@ -118,7 +117,7 @@ class Checkpoints:
         return {
             "time": time,
             "u": np.array(value),
-            "carried": packed_polynomial(value.polynomial),
+            "carried": np.empty(0) if value.polynomial is None else value.polynomial.pack(True),
             "dt": float(level.params.dt),
             "steps": controller.adaptivity.get_state(),
             "events": None if events is None else events.get_state(),
@@ -157,16 +156,7 @@ def packed_record(record: StepRecord) -> dict[str, Any]:
     arrays["work"] = np.column_stack([columns[name] for name in COUNTERS])
     arrays["rejected"] = record.rejected
     if record.dense:
-        steps = record.rows.dense
-        schemes = list(dict.fromkeys(step.scheme for step in steps))
-        numbers = {scheme: number for number, scheme in enumerate(schemes)}
-        arrays["dense"] = {
-            "schemes": [tuple(scheme) for scheme in schemes],
-            "scheme": np.array([numbers[step.scheme] for step in steps]),
-            "place": np.array([(step.time, step.dt) for step in steps]),
-            "counts": np.array([len(step.rows) for step in steps]),
-            "rows": np.concatenate([step.rows for step in steps]),
-        }
+        arrays["dense"] = packed_steps(record.rows.dense)
     return arrays
 
 
@@ -174,14 +164,7 @@ def restore_record(record: StepRecord, packed: Mapping[str, Any]) -> None:
     """Give a record the steps that :func:`packed_record` has written."""
     record.rejected = int(packed["rejected"])
     columns = {name: packed[name] for name in _COLUMNS} | dict(zip(COUNTERS, packed["work"].T, strict=True))
-    steps: list[StepData] = []
-    if record.dense:
-        dense = packed["dense"]
-        schemes = [Scheme(tuple(a), tuple(b), first, tuple(c)) for a, b, first, c in dense["schemes"]]
-        ranges = pairwise(accumulate(dense["counts"].tolist(), initial=0))
-        parts = zip(dense["place"].tolist(), dense["scheme"].tolist(), ranges, strict=True)
-        steps = [StepData(t, dt, schemes[number], dense["rows"][a:b]) for (t, dt), number, (a, b) in parts]
-    record.rows.fill(columns, steps)
+    record.rows.fill(columns, unpacked_steps(packed["dense"]) if record.dense else [])
 
 
 # --- what a problem has chosen ------------------------------------------------------------------------------

@@ -348,16 +348,11 @@ class DenseOutput:
 
     def arrays(self) -> dict[str, Vector]:
         """All of it as named arrays of numbers, for a file; :meth:`from_arrays` is the inverse."""
-        polynomials = [self.polynomial(number) for number in range(len(self.ends))]
-        schemes = list(dict.fromkeys(scheme for scheme, _ in polynomials))
+        starts, sizes = (places.tolist() for places in self._places)
+        places = enumerate(zip(starts, sizes, strict=True))
+        steps = [StepData(start, size, *self.polynomial(number)) for number, (start, size) in places]
         packed: dict[str, Any] = {"t0": np.array(self.t0), **{name: getattr(self, name) for name in STORED}}
-        packed["starts"] = self._places[0] if polynomials else self.ends
-        packed["sizes"] = self._places[1] if polynomials else self.ends
-        packed["scheme"] = np.array([schemes.index(scheme) for scheme, _ in polynomials], dtype=np.int64)
-        for i, scheme in enumerate(schemes):
-            for name, value in scheme._asdict().items():
-                packed[f"{name}{i}"] = np.array(value, float if name in ("points", "slopes") else np.int64)
-            packed[f"rows{i}"] = np.array([rows for own, rows in polynomials if own == scheme])
+        packed |= packed_steps(steps)
         return packed if self.behind is None else packed | {"behind": self.behind}
 
     @classmethod
@@ -365,7 +360,7 @@ class DenseOutput:
         """The dense output that :meth:`arrays` has written."""
         _check_arrays(arrays)
         stored = {name: arrays[name] for name in (*STORED, *({"behind"} & arrays.keys()))}
-        return cls(t0=float(arrays["t0"]), steps=list(_steps(arrays)), n_slopes=0, **stored)
+        return cls(t0=float(arrays["t0"]), steps=unpacked_steps(arrays), n_slopes=0, **stored)
 
 
 PLACES = ("points", "slopes", "without")  # Fields of :class:`Scheme` with several numbers.
@@ -398,16 +393,29 @@ def _check_arrays(arrays: Mapping[str, Vector]) -> None:
         raise ValueError("times do not increase")
 
 
-def _steps(arrays: Mapping[str, Vector]) -> Iterator[StepData]:
+def packed_steps(steps: Sequence[StepData]) -> dict[str, Vector]:
+    """The data of steps as named arrays of numbers, for a file; :func:`unpacked_steps` is the inverse."""
+    forms = list(dict.fromkeys((step.scheme, len(step.rows)) for step in steps))
+    of_each = [forms.index((step.scheme, len(step.rows))) for step in steps]
+    starts, sizes = np.array([step[:2] for step in steps]).reshape(-1, 2).T
+    packed: dict[str, Any] = {"starts": starts, "sizes": sizes, "scheme": np.array(of_each, dtype=np.int64)}
+    for i, (scheme, _) in enumerate(forms):
+        for name, value in scheme._asdict().items():
+            packed[f"{name}{i}"] = np.array(value, float if name in ("points", "slopes") else np.int64)
+        packed[f"rows{i}"] = np.array(
+            [step.rows for step, own in zip(steps, of_each, strict=True) if own == i]
+        )
+    return packed
+
+
+def unpacked_steps(arrays: Mapping[str, Vector]) -> list[StepData]:
+    """The data of steps that :func:`packed_steps` has written."""
     schemes: dict[int, tuple[Scheme, Iterator[Vector]]] = {}
-    numbers = zip(arrays["starts"], arrays["sizes"], arrays["scheme"], strict=True)
-    for start, size, number in numbers:
-        i = int(number)
-        if i not in schemes:
-            points, slopes, without = (tuple(arrays[f"{name}{i}"].tolist()) for name in PLACES)
-            scheme = Scheme(points, slopes, int(arrays[f"first{i}"]), without)
-            schemes[i] = (scheme, iter(arrays[f"rows{i}"]))
-        yield StepData(float(start), float(size), schemes[i][0], next(schemes[i][1]))
+    for i in set(arrays["scheme"].tolist()):
+        points, slopes, without = (tuple(arrays[f"{name}{i}"].tolist()) for name in PLACES)
+        schemes[i] = Scheme(points, slopes, int(arrays[f"first{i}"]), without), iter(arrays[f"rows{i}"])
+    parts = zip(*(arrays[name].tolist() for name in ("starts", "sizes", "scheme")), strict=True)
+    return [StepData(start, size, schemes[i][0], next(schemes[i][1])) for start, size, i in parts]
 
 
 def round_off_of_times(first: float, last: float, steps: int) -> float:

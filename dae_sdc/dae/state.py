@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
@@ -358,8 +357,8 @@ class EndDerivative:
         """u' at the end of the step, shape (n,), a copy."""
         return self.value.copy()
 
-    def pack(self) -> Vector:
-        """All of it as one vector of numbers, for a message; :func:`unpack` is the inverse."""
+    def pack(self, whole: bool = False) -> Vector:
+        """All of it as one vector of numbers; :func:`unpack` is the inverse."""
         return np.concatenate([[0.0], self.value])
 
 
@@ -403,13 +402,15 @@ class StepPolynomial(NamedTuple):
             return self._replace(value=self.value.copy(), derivative=self.derivative.copy(), settled=settled)
         return self if settled == self.settled else self._replace(settled=settled)
 
-    def pack(self) -> Vector:
-        """All of it as one vector of numbers, for a message; :func:`unpack` is the inverse."""
-        k, n = self.n_integrated, self.value.shape[1]
-        about = [len(self.nodes), self.time, self.dt, k, n, self.settled, *self.nodes]
+    def pack(self, whole: bool = False) -> Vector:
+        """What a step may continue of it, or the whole, as one vector of numbers; see :func:`unpack`."""
+        k, (m, n) = self.n_integrated, self.value.shape
+        # Products of matrices may round differently where rows lie elsewhere.
+        stride = self.value.strides[0] // 8 if whole else 0
+        about = [m, self.time, self.dt, k, n, self.settled, stride, *self.nodes]
         # Unknowns that are not integrated have no u' here; where all are, a method may continue any u.
-        value = self.value[:, k:] if k < n else self.value
-        return np.concatenate([about, value.ravel(), self.derivative[:, :k].ravel()])
+        value = self.value[:, k:] if k < n and not whole else self.value
+        return np.concatenate([about, value.ravel(), self.derivative[:, : n if whole else k].ravel()])
 
     def continuation(self, time: float, dt: float, nodes: tuple[float, ...]) -> Vector:
         """Matrix from the nodes of this step to those of a step at ``time`` of size ``dt``."""
@@ -446,37 +447,14 @@ def unpack(numbers: Vector) -> EndDerivative | StepPolynomial | None:
     m = int(numbers[0])
     if m == 0:
         return EndDerivative(numbers[1:])
-    time, dt, k, n = float(numbers[1]), float(numbers[2]), int(numbers[3]), int(numbers[4])
-    nodes, rest = tuple(numbers[6 : 6 + m].tolist()), numbers[6 + m :]
-    value = np.full((m, n), np.nan)
-    known = value[:, k:] if k < n else value
+    (time, dt), (k, n, settled, stride) = numbers[1:3].tolist(), map(int, numbers[3:7])
+    nodes, rest = tuple(numbers[7 : 7 + m].tolist()), numbers[7 + m :]
+    rows = np.full((m, max(stride, n)), np.nan)
+    value = rows[:, :n]
+    known = value[:, k:] if k < n and not stride else value
     known[:] = rest[: known.size].reshape(known.shape)
-    derivative = rest[known.size :].reshape(m, k)
-    return StepPolynomial(time, dt, nodes, value, derivative, k, bool(numbers[5]))
-
-
-def packed_polynomial(polynomial: Any) -> dict[str, Any] | None:
-    """A polynomial as numbers and arrays, for a checkpoint; :func:`restored_polynomial` is the inverse."""
-    if polynomial is None:
-        return None
-    if isinstance(polynomial, EndDerivative):
-        return {"end": polynomial.value}
-    fields = dict(polynomial._asdict())
-    # Products of matrices may round differently where rows lie elsewhere.
-    return fields | {"stride": polynomial.value.strides[0] // 8}
-
-
-def restored_polynomial(packed: Mapping[str, Any] | None) -> EndDerivative | StepPolynomial | None:
-    """The polynomial that :func:`packed_polynomial` has written."""
-    if packed is None:
-        return None
-    if "end" in packed:
-        return EndDerivative(packed["end"])
-    given = dict(packed)
-    stride, (m, n) = given.pop("stride"), given["value"].shape
+    derivative = rest[known.size :].reshape(m, -1)
     if stride >= 2 * n:
-        rows = np.empty((m, stride))
-        value, derivative = rows[:, :n], rows[:, n : 2 * n]
-        value[:], derivative[:] = given["value"], given["derivative"]
-        given |= {"value": value, "derivative": derivative}
-    return StepPolynomial(**{**given, "nodes": tuple(given["nodes"])})
+        rows[:, n : 2 * n] = derivative
+        derivative = rows[:, n : 2 * n]
+    return StepPolynomial(time, dt, nodes, value, derivative, k, bool(settled))

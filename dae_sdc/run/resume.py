@@ -25,7 +25,7 @@ from dae_sdc.run.results import provenance
 from dae_sdc.sharing import tell
 
 FORMAT = "dae_sdc checkpoint"
-VERSION = 3
+VERSION = 4
 SUFFIX = ".npz"
 
 LONGEST = 60  # Largest number of characters of a value in a message.
