@@ -69,9 +69,9 @@ def call(compiled: Compiled, t=0.0, u=(), du=(), p=(), c=0.0) -> np.ndarray:
     out = np.full(len(compiled.program.outputs), 123.0)
     u, du, p = arrays
     if compiled.form == "residual":
-        machine().residual_at(compiled.address, t, u, du, p, out)
+        machine("residual_at")(compiled.address, t, u, du, p, out)
     else:
-        machine().jacobian_at(compiled.address, t, u, du, c, p, out)
+        machine("jacobian_at")(compiled.address, t, u, du, c, p, out)
     return out
 
 
@@ -316,7 +316,7 @@ def test_compiled_functions_are_kernels(pendulum: tuple[Program, Program], how: 
     nodes = 3  # at several nodes, from compiled code
     out = np.zeros((nodes, 2))
     several = np.tile(u, (nodes, 1)), np.tile(du, (nodes, 1))
-    machine().residuals_at(residual.address, np.zeros(nodes), *several, np.array([g]), out)
+    machine("residuals_at")(residual.address, np.zeros(nodes), *several, np.array([g]), out)
     assert out == pytest.approx(np.tile(expected, (nodes, 1)), rel=1e-15)
 
 

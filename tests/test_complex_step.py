@@ -330,7 +330,7 @@ def test_parameters_keep_what_the_kernel_needs_when_the_problem_is_gone() -> Non
     gc.collect()
     made = [np.full(1000, np.nan) for _ in range(200)]  # over what would have been given back
     out = np.empty(36)
-    machine().jacobian_at(kernels.jacobian, 0.0, u, du, 0.3, p, out)
+    machine("jacobian_at")(kernels.jacobian, 0.0, u, du, 0.3, p, out)
     np.testing.assert_array_equal(out, expected)
     assert len(made) == 200
 

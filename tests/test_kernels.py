@@ -155,14 +155,14 @@ def test_kernels_called_by_address_are_the_methods_and_write_their_result_alone(
         if case in OF_PARTS:  # which take no copy of the parameters
             p = P.packed_parameters
         out = Guarded(np.full(P.n, np.nan))
-        machine().residual_at(kernels.residual, t, state, rate, p, out.cells)
+        machine("residual_at")(kernels.residual, t, state, rate, p, out.cells)
         assert np.isfinite(out.cells).all() and out.guarded()
         np.testing.assert_array_equal(out.cells, residual(P, u, du, t))
         if P.jacobian_kernel is COMPLEX_STEP:  # which takes no copy of the parameters
             p = P.packed_parameters
         for c in (0.0, 0.3):
             entries = Guarded(np.full(length(P), np.nan))
-            machine().jacobian_at(kernels.jacobian, t, state, rate, c, p, entries.cells)
+            machine("jacobian_at")(kernels.jacobian, t, state, rate, c, p, entries.cells)
             assert np.isfinite(entries.cells).all() and entries.guarded()
             np.testing.assert_array_equal(dense(P, entries.cells), jacobian(P, u, du, t, c))
         assert all(array.untouched() for array in given)
@@ -173,7 +173,7 @@ def test_many_nodes_in_one_call_are_the_single_nodes(case: str) -> None:
     P = make(case)
     u, du, t = (np.array(part) for part in zip(*points(P, 5), strict=True))
     out = np.empty_like(u)
-    machine().residuals_at(P.kernels.residual, t, u, du, P.packed_parameters, out)
+    machine("residuals_at")(P.kernels.residual, t, u, du, P.packed_parameters, out)
     expected = [residual(P, *point) for point in zip(u, du, t, strict=True)]
     np.testing.assert_array_equal(out, expected)
 

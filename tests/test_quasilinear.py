@@ -639,9 +639,9 @@ def test_compiled_equations_write_nothing_for_a_copy_of_the_parameters(cls: Any)
     P = cls()
     copied = np.append([0.0, 0.0], P.packed_parameters)[2:]
     out = np.zeros(P.n * P.n)
-    machine().residual_at(P.kernels.residual, T, np.ones(P.n), np.ones(P.n), copied, out)
+    machine("residual_at")(P.kernels.residual, T, np.ones(P.n), np.ones(P.n), copied, out)
     assert np.isnan(out[0]) and not out[1:].any()
-    machine().jacobian_at(P.kernels.jacobian, T, np.ones(P.n), np.ones(P.n), 0.3, copied, out)
+    machine("jacobian_at")(P.kernels.jacobian, T, np.ones(P.n), np.ones(P.n), 0.3, copied, out)
     assert np.isnan(out[0]) and not out[1:].any()
 
 
@@ -737,7 +737,7 @@ def assert_equations(P: Any, **what: Any) -> None:
         assert found == pytest.approx(expected_with(c, **what), abs=1e-13)
         if P.kernels is not None and P.kernels.jacobian:
             out, p = np.empty(25), P.packed_parameters
-            machine().jacobian_at(P.kernels.jacobian, T, STATE, RATE, c, p, out)
+            machine("jacobian_at")(P.kernels.jacobian, T, STATE, RATE, c, p, out)
             assert out == pytest.approx(np.ravel(expected_with(c, **what)), abs=1e-13)
 
 

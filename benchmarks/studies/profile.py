@@ -167,7 +167,7 @@ def time_kernels(problem: ProblemDAE, u: Any, du: Any, t: float, c: float) -> li
     rows = max(1, min(1000, 20000 // problem.n))
     many, many_du = np.tile(u, (rows, 1)), np.tile(du, (rows, 1))
     times, out, p = np.full(rows, t), np.empty((rows, problem.n)), problem.packed_parameters
-    residuals = machine().residuals_at
+    residuals = machine("residuals_at")
     residual = repeated(lambda: residuals(kernels.residual, times, many, many_du, p, out)) / rows
     if jacobian is None:
         return [residual, 0.0, 0.0, 0.0]

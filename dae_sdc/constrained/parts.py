@@ -174,7 +174,7 @@ class QuasilinearParts(ProblemDAE):
                     f"{type(self).__name__} has {self._size} functions; got an array of shape {array.shape}"
                 )
         arrays = place.view(np.float64), rate.view(np.float64), p, out.reshape(-1).view(np.float64)
-        machine().residual_at(address, float(t), *arrays)
+        machine("residual_at")(address, float(t), *arrays)
         return out
 
     def _complex_kernel(self, name: str) -> Any:

@@ -461,4 +461,4 @@ C_FUNCTIONS = c_functions(
         "jacobian_at": (_jacobian_at, types.void(_PLACE, _NUMBER, _PLACE, _PLACE, _NUMBER, _PLACE, _PLACE)),
     }
 )
-"""Calls of kernels from Python, for :class:`dae_sdc.dae.kernels.Calls`; arrays are told by their objects."""
+"""Calls of kernels from Python, for :func:`dae_sdc.dae.kernels.machine`; arrays are told by their objects."""

@@ -81,22 +81,12 @@ ARGUMENTS: Final[dict[str, tuple[Any, ...]]] = {
 }
 
 
-class Calls:
-    """Calls of kernels from Python by the names in :data:`ARGUMENTS`, loaded when first used; unchecked."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in ARGUMENTS:
-            raise AttributeError(name)
-        # Python's lock is kept: giving it back would take longer than most evaluations.
-        kind = ctypes.PYFUNCTYPE(None, ctypes.c_int64, *ARGUMENTS[name])
-        call = vars(self)[name] = kind(entry(f"dae_sdc.dae.compiling:{name}").address)
-        return call
-
-
 @functools.cache
-def machine() -> Calls:
-    """The calls of kernels."""
-    return Calls()
+def machine(name: str) -> Any:
+    """The call of kernels of a name in :data:`ARGUMENTS` from Python, which checks nothing."""
+    # Python's lock is kept: giving it back would take longer than most evaluations.
+    kind = ctypes.PYFUNCTYPE(None, ctypes.c_int64, *ARGUMENTS[name])
+    return kind(entry(f"dae_sdc.dae.compiling:{name}").address)
 
 
 def stepped_jacobian() -> CFunction:
@@ -315,7 +305,7 @@ def residual_of_kernel(problem: Any, address: int, u: npt.ArrayLike, du: npt.Arr
     # Shape of the result: (n,).
     out = np.empty(problem.n)
     place, slope = problem._taken(u), problem._taken(du)
-    machine().residual_at(address, float(t), place, slope, problem.packed_parameters, out)
+    machine("residual_at")(address, float(t), place, slope, problem.packed_parameters, out)
     return out
 
 
@@ -327,7 +317,7 @@ def matrix_of_kernel(
     pattern = problem.sparsity
     out = np.empty((problem.n, problem.n) if pattern is None else pattern.nnz)
     place, slope = problem._taken(u), problem._taken(du)
-    machine().jacobian_at(address, float(t), place, slope, float(c), problem.packed_parameters, out)
+    machine("jacobian_at")(address, float(t), place, slope, float(c), problem.packed_parameters, out)
     if pattern is None:
         return out
     matrix = type(pattern)((out, pattern.indices, pattern.indptr), shape=pattern.shape)

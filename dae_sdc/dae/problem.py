@@ -492,7 +492,7 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
         address = self.residual_address() if batched is None and u.shape[1] == self.n else 0
         if address:
             values, rows = np.empty(u.shape), map(np.ascontiguousarray, (t, u, du))
-            machine().residuals_at(address, *rows, self.packed_parameters, values)
+            machine("residuals_at")(address, *rows, self.packed_parameters, values)
             self.work_counters["rhs"].niter += len(t)
             return values
         if batched is None:

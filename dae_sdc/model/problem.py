@@ -308,7 +308,7 @@ class FormEquations:
         out = np.empty(np.shape(u))
         times, place, slope = (np.ascontiguousarray(array, dtype=np.float64) for array in (t, u, du))
         address = self.form.compiled[0].address
-        machine().residuals_at(address, times, place, slope, self.packed_parameters, out)
+        machine("residuals_at")(address, times, place, slope, self.packed_parameters, out)
         return out
 
     def residual_errors(self, u: MeshDAE, du: MeshDAE, t: float) -> Vector:
@@ -360,7 +360,7 @@ class SwitchingEquations(FormEquations):
         jumps, place = _jumps(self), np.ascontiguousarray(u)
         out = np.empty((len(u), len(jumps.watched) + len(jumps.levels)))
         if out.size:
-            machine().residuals_at(jumps.compiled.address, t, place, place, self.packed_parameters, out)
+            machine("residuals_at")(jumps.compiled.address, t, place, place, self.packed_parameters, out)
         values = out[:, : len(jumps.watched)]
         return np.where(np.isnan(values), 1.0, values)
 
@@ -444,7 +444,7 @@ def _borders(problem: SwitchingEquations, u: Any, t: float, parameters: Vector) 
     out = np.empty(count + len(jumps.levels))
     if out.size:
         place = problem._taken(u)
-        machine().residual_at(jumps.compiled.address, float(t), place, place, parameters, out)
+        machine("residual_at")(jumps.compiled.address, float(t), place, place, parameters, out)
     return out[:count], out[count:]
 
 

@@ -429,7 +429,7 @@ class ReducedProblem(ModelProblem):
     def _values(self, program: Compiled, u: npt.ArrayLike, t: float) -> Vector:
         out = np.empty(len(program.program.outputs))
         place = self._taken(u)
-        machine().residual_at(program.address, float(t), place, place, self.packed_parameters, out)
+        machine("residual_at")(program.address, float(t), place, place, self.packed_parameters, out)
         return out
 
     @one_at_a_time

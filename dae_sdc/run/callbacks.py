@@ -101,7 +101,7 @@ class Equations:
         self.residual, self.entries = residual, entries
 
     def _compiled(self, at: int, slope_at: int) -> tuple[Callable[..., None], Callable[..., None]]:
-        residual_at, jacobian_at = machine().residual_at, machine().jacobian_at
+        residual_at, jacobian_at = machine("residual_at"), machine("jacobian_at")
 
         def residual(t: float, y: Vector, yp: Vector, out: Vector) -> None:
             residual_at(at, t, y, yp, self.parameters, out)
