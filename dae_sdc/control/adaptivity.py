@@ -15,7 +15,7 @@ from dae_sdc.dae.consistency import begin_scales, remember, restore
 from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.newton import undetermined
 from dae_sdc.dae.scales import Scales, measured_noise
-from dae_sdc.dae.state import StepPolynomial, Vector, attach, unresolved
+from dae_sdc.dae.state import StepPolynomial, attach, unresolved
 from dae_sdc.deadline import TimeLimit, current
 from dae_sdc.errors import InputError, SolveError, StepSizeError
 from dae_sdc.sharing import tell
@@ -65,11 +65,6 @@ FUNCTIONS, VALUES = 1, 2
 
 # Attributes of :class:`AdaptivityDAE` that change from step to step.
 SAVED = tuple("_next _given _restarts _steps _look_at jumps _last_jump _pace".split())
-
-
-def _end_slope(u: Any, n: int) -> Vector:
-    """u' at the end of a step with the state u, 0 where it is not known."""
-    return np.zeros(n) if u.polynomial is None else u.polynomial.derivative_at_end()
 
 
 class AdaptivityDAE(StepRequests, MarkingControl):
@@ -200,7 +195,7 @@ class AdaptivityDAE(StepRequests, MarkingControl):
         name = L.prob.names[outcome.worst]
         why = f"the error is largest in '{name}'"
         if not outcome.solved:
-            slope, singular = _end_slope(L.u[0], L.prob.n), "singular" in outcome.reason
+            slope, singular = L.u[0].derivative(), "singular" in outcome.reason
             open_ = undetermined(L.prob, L.u[0], slope, L.time, L.dt) if singular else ""
             why = outcome.reason + (f": {open_}" if open_ else f" (largest change in '{name}')")
         tried = [f"the algebraic unknowns behind it were not found: {failure}"] if failure else []
@@ -312,7 +307,7 @@ class AdaptivityDAE(StepRequests, MarkingControl):
         begin_scales(L.prob, u0, t0, span, tolerance.rtol, tolerance.atol)
         if L.prob.kernels is None:  # compiled equations are taken to have no noise
             L.prob.start_step(u0, t0)
-            L.prob.noise = measured_noise(L.prob, u0.view(np.ndarray), _end_slope(u0, L.prob.n), t0)
+            L.prob.noise = measured_noise(L.prob, u0.view(np.ndarray), u0.derivative(), t0)
         if L.prob.noise is not None:
             tolerance = L.sweep.tolerance = tolerance.above_noise(L.prob)
             begin_scales(L.prob, u0, t0, span, tolerance.rtol, tolerance.atol)
