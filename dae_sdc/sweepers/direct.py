@@ -9,7 +9,6 @@ import numpy as np
 from pySDC.core.sweeper import Sweeper
 
 from dae_sdc.dae.adapter import adapt_level
-from dae_sdc.dae.newton import NodeSystem
 from dae_sdc.dae.newton_checks import JacobianWatch
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import attach
@@ -80,7 +79,7 @@ class DirectMethod(NotOfOthers):
     _problem: ProblemDAE | None = None
     _watch: JacobianWatch | None = None
     _ahead: StepsAhead | None = None
-    _system: NodeSystem | None = None
+    _kept: Any = None  # What keeps matrices from step to step.
     team: Team | None = None
     _serial_remark = ""
     _solved = False
@@ -221,33 +220,21 @@ class DirectMethod(NotOfOthers):
         """Drop matrices and the memory of steps, as if no step had been taken."""
         self._problem = None
 
-    def _solvers(self) -> Mapping[str, Any]:
-        """What keeps matrices from step to step, by the name in a checkpoint."""
-        return {}
-
     @property
     def keeps_state(self) -> bool:
         """Whether :meth:`get_state` is all that the next step depends on besides its start."""
-        parts = {} if self._problem is None else self._solvers()
-        return bool(parts) and all(part.keeps_state for part in parts.values())
+        return self._problem is not None and self._kept is not None and bool(self._kept.keeps_state)
 
     def get_state(self) -> dict[str, Any]:
         """The state that the next step depends on, for a checkpoint."""
-        if not self.keeps_state:
-            return {}
-        split = 0 if self._system is None else self._system.split
-        return {"split": split, **{name: part.get_state() for name, part in self._solvers().items()}}
+        return dict(self._kept.get_state()) if self.keeps_state else {}
 
     def set_state(self, kept: Mapping[str, Any]) -> None:
         """Take what :meth:`get_state` gave, to the last bit."""
-        if not kept:
-            return
-        self.reset()
-        self._take_problem(self.level.prob)
-        for name, part in self._solvers().items():
-            part.set_state(kept[name])
-        if self._system is not None:
-            self._system.split = kept["split"]
+        if kept:
+            self.reset()
+            self._take_problem(self.level.prob)
+            self._kept.set_state(kept)
 
     @classmethod
     def check_problem(cls, problem: ProblemDAE) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from math import comb
@@ -12,7 +11,7 @@ import numpy as np
 
 from dae_sdc.arguments import checked
 from dae_sdc.dae.linear import Matrix
-from dae_sdc.dae.newton import ImplicitSystem, KeptMatrix, ModifiedNewton, NodeSystem
+from dae_sdc.dae.newton import ImplicitSystem, KeptMatrix, ModifiedNewton
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, StepPolynomial, Vector, attach
 from dae_sdc.errors import InputError, SolveError
@@ -105,8 +104,7 @@ class MultistepDAE(DirectSweeper):
     family = "multistep method"
     corrector: str
     starting_procedure: str
-    _system: NodeSystem
-    _plain: PlainStages
+    _kept: PlainStages
 
     def __init__(self, params: dict[str, Any], level: Any) -> None:
         given = dict(params)
@@ -151,8 +149,8 @@ class MultistepDAE(DirectSweeper):
                         f"index 0; {_described(problem)}; use {option}='{known[0]}'"
                     )
         solver = None if self.corrector == "newton" else FixedPoint(problem)
-        self._plain = PlainStages(problem, self._own, np.ones(1), False, self._weights, solver)
-        self._system, self._ahead = self._plain.system, StepsAhead(self._plain, self._watch, problem)
+        self._kept = PlainStages(problem, self._own, np.ones(1), False, self._weights, solver)
+        self._ahead = StepsAhead(self._kept, self._watch, problem)
 
     def steps_ahead(self, value: Any, time: float) -> StepsAhead | None:
         """See :class:`DirectMethod`."""
@@ -168,7 +166,7 @@ class MultistepDAE(DirectSweeper):
         if count >= self.method.steps:
             known_slopes = np.nan_to_num(slopes)  # unknown ones have no weight
             past = StepPolynomial(start - h, h, past_nodes(count), values, known_slopes, L.prob.n)
-            u, du = (rows[-1] for rows in self._plain.step(L.u[0], past, start, h))
+            u, du = (rows[-1] for rows in self._kept.step(L.u[0], past, start, h))
         elif self.starting_procedure == "explicit-euler":
             u, du = self._solved_for_slope(values[-1] + h * slopes[-1], slopes[-1].copy(), L.time + L.dt)
         else:
@@ -216,8 +214,9 @@ class MultistepDAE(DirectSweeper):
     def _solved_for_slope(self, u: Vector, guess: Vector, t: float) -> tuple[Vector, Vector]:
         """``u`` and the u' that solves F(t, u, u') = 0, an ordinary differential equation, from ``guess``."""
         L = self.level
-        self._system.place(u, guess, t, 0.0, (L.time, L.dt), 1)
-        ModifiedNewton(L.prob).solve(self._system)
+        system = self._kept.system
+        system.place(u, guess, t, 0.0, (L.time, L.dt), 1)
+        ModifiedNewton(L.prob).solve(system)
         return u, guess
 
     def _end_step(self) -> None:
@@ -227,9 +226,6 @@ class MultistepDAE(DirectSweeper):
         left.value[-1], left.derivative[-1] = L.u[1], L.f[1]
         L.uend = L.prob.dtype_u(L.u[1])
         L.uend.polynomial = left
-
-    def _solvers(self) -> Mapping[str, Any]:
-        return self._plain.solvers
 
 
 def is_ordinary(problem: ProblemDAE) -> bool:

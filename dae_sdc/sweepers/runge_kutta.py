@@ -125,8 +125,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
     def _bind(self, problem: ProblemDAE, u0: MeshDAE | None = None, t0: float = 0.0) -> None:
         tableau, tolerance = self.method, self.tolerance
         if tolerance is None:
-            self._plain = PlainStages(problem, tableau.A, tableau.c, self.collocation)
-            self._system = self._plain.system
+            self._kept = self._plain = PlainStages(problem, tableau.A, tableau.c, self.collocation)
             self._ahead = StepsAhead(self._plain, self._watch, problem)
         else:
             if self._turns is None:
@@ -137,7 +136,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
             if full is None or not alone or not full.serve(problem, tolerance, self._turns):
                 full = StagesTogether(problem, tableau, tolerance, self.team, turns=self._turns)
                 self._served = full
-            self._together = FewerNodes(problem, tolerance, full, self._takes_fewer and alone)
+            self._kept = self._together = FewerNodes(problem, tolerance, full, self._takes_fewer and alone)
             self._ahead = StepsAhead(self._together, self._watch, problem)
         located = self.params.locate_switches and type(problem).switches is not ProblemDAE.switches
         self._switched = SwitchedSteps(problem, tableau.stages) if located else None
@@ -300,9 +299,6 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
             self.u_secondary = P.state(start + L.dt * (tableau.b_embedded @ self._du))
             if L.uend is not end:  # the difference, which is the estimate of the error, stays
                 self.u_secondary += L.uend - end
-
-    def _solvers(self) -> Mapping[str, Any]:
-        return self._plain.solvers if self.tolerance is None else {"matrices": self._together}
 
     def get_state(self) -> dict[str, Any]:
         """See :class:`DirectMethod`."""

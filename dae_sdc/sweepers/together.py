@@ -222,13 +222,7 @@ class PlainStages:
 
     def __reduce__(self) -> Any:
         # Addresses belong to the arrays of one object; a copy goes on with what the solvers can tell.
-        kept = {name: solver.get_state() for name, solver in self.solvers.items() if solver.keeps_state}
-        return type(self), self._made_of, (kept, self.system.split)
-
-    def __setstate__(self, state: Any) -> None:
-        kept, self.system.split = state
-        for name, known in kept.items():
-            self.solvers[name].set_state(known)
+        return type(self), self._made_of, self.get_state()
 
     @property
     def stages(self) -> Any:
@@ -272,10 +266,28 @@ class PlainStages:
         return solved
 
     @property
-    def solvers(self) -> dict[str, Any]:
+    def _solvers(self) -> dict[str, Any]:
         """What keeps matrices from step to step, by the name in a checkpoint."""
         known = {"alone": self.newton, "coupled": self.coupled.newton, "stages": self.stages}
         return {name: solver for name, solver in known.items() if solver is not None}
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether :meth:`get_state` is all that the next step depends on besides its start."""
+        return all(solver.keeps_state for solver in self._solvers.values())
+
+    def get_state(self) -> dict[str, Any]:
+        """What solvers can tell of their state, for a checkpoint."""
+        known = {name: solver.get_state() for name, solver in self._solvers.items() if solver.keeps_state}
+        return {"split": self.system.split} | known
+
+    def set_state(self, kept: Mapping[str, Any]) -> None:
+        """Take what :meth:`get_state` gave, to the last bit."""
+        self.system.split = kept["split"]
+        for name in self._solvers.keys() & kept.keys():
+            self._solvers[name].set_state(kept[name])
+
+    __setstate__ = set_state
 
 
 class FewerNodes:
