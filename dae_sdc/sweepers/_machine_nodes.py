@@ -20,8 +20,8 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.sweepers import sweep
 from dae_sdc.sweepers._answers import ANSWER, Answers, Factors, numbers_at, sparse_matrix
-from dae_sdc.sweepers.solvers import Place, PythonNodes
-from dae_sdc.sweepers.sweep import CONTINUE, Goal
+from dae_sdc.sweepers.solvers import PythonNodes
+from dae_sdc.sweepers.sweep import CONTINUE, Goal, SweepArrays
 
 
 class RowsMemory(ctypes.Structure):
@@ -180,9 +180,9 @@ class CompiledNodes(PythonNodes, Answers):
         """Factorise the matrix of a slot with pivots of its own; 0 where it is singular."""
         assert self._factors is not None
         if not self._checked:  # The method of the problem itself compares its sparsity pattern.
-            (stages, m), jacobian = (self.place.stages, self._nodes.node), cast(Any, self.problem).jacobian
-            point = (attach(rows[m], self.problem.n_diff) for rows in (stages.u, stages.du))
-            jacobian(*point, float(self.place.times[m]), 1.0)
+            (a, m), jacobian = (self.arrays, self._nodes.node), cast(Any, self.problem).jacobian
+            point = (attach(rows[m], self.problem.n_diff) for rows in (a.u, a.du))
+            jacobian(*point, float(a.times[m]), 1.0)
             self._checked = True
         return self._factors.repivot(slot)
 
@@ -193,12 +193,12 @@ class CompiledNodes(PythonNodes, Answers):
 
     def _krylov(self, slot: int, _: int) -> int:
         """Replace a residual by the correction that GMRES finds with the factors of a slot."""
-        nodes, problem, system, place = self._nodes, self.problem, self.system, self.place
+        nodes, problem, system, a = self._nodes, self.problem, self.system, self.arrays
         places = nodes.node_u, nodes.node_du, nodes.value, nodes.delta
         (u, du, value, delta), m = (numbers_at(at, problem.n) for at in places), int(nodes.node)
         time, c = (float(numbers_at(at, m + 1)[m]) for at in (nodes.times, nodes.coefficients))
-        system.place(u, du, time, c, (place.time, place.dt), m + 1)
-        system.tau, delta[:] = place.tau[m], np.nan
+        system.place(u, du, time, c, (a.time, a.dt), m + 1)
+        system.tau, delta[:] = a.right_hand[m], np.nan
         assert self._factors is not None
         with self._counted(problem, nodes.counts):
             delta[:], products = krylov_correction(system, self._factors.outside[slot][0], np.array(value))
@@ -209,9 +209,9 @@ class CompiledNodes(PythonNodes, Answers):
         super().measure_by(weights, unit)
         self._nodes.weights, self._nodes.unit = address(weights), unit
 
-    def prepare(self, place: Place) -> None:
-        super().prepare(place)
-        a, nodes, memory = place.arrays, self._nodes, self._memory.arrays
+    def prepare(self, arrays: SweepArrays) -> None:
+        super().prepare(arrays)
+        a, nodes, memory = arrays, self._nodes, self._memory.arrays
         if a.dt_q is not self._scaled:
             self._scaled = a.dt_q
             for name in ("right_side", "mixed", "dt_q", "dt_delta", "guide"):
@@ -227,16 +227,16 @@ class CompiledNodes(PythonNodes, Answers):
         memory.keeps, memory.has_tau = a.keeps, a.has_tau
         if a.has_tau:
             tell_rows(memory.tau, a.tau)
-        nodes.p, nodes.times = address(self.problem.packed_parameters), address(place.times)
+        nodes.p, nodes.times = address(self.problem.packed_parameters), address(a.times)
         nodes.tau = 0
-        if place.tau[0] is not None:
-            self._tau = np.array(place.tau)
+        if a.right_hand[0] is not None:
+            self._tau = np.array(a.right_hand)
             nodes.tau = address(self._tau)
-        if place.coefficients is not self._slots_of:
-            nodes.coefficients, self._slots_of = address(place.coefficients), place.coefficients
+        if a.coefficients is not self._slots_of:
+            nodes.coefficients, self._slots_of = address(a.coefficients), a.coefficients
             _compiled("take_slots", 0)(self._own)
             self._forget_too()
-        nodes.tolerance, nodes.residual_tolerance, most, nodes.forcing = place.limits
+        nodes.tolerance, nodes.residual_tolerance, most, nodes.forcing = a.limits
         nodes.maxiter = int(most)
 
     def forget(self) -> None:

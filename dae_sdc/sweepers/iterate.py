@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from dae_sdc.sweepers import sweep
 from dae_sdc.sweepers.collocation import SweepMatrices
 from dae_sdc.sweepers.coupled import starting_derivative
 from dae_sdc.sweepers.nodes import NodeCommunicator, ShownRows, Stages, rows_of
-from dae_sdc.sweepers.solvers import Place, PythonNodes
+from dae_sdc.sweepers.solvers import PythonNodes
 from dae_sdc.sweepers.sweep import CONTINUE, Continuation, SweepArrays, continue_polynomial
 
 RESIDUAL_SHARE = 0.1  # A node's solve leaves a residual of at most this part of ``restol``.
@@ -30,19 +30,10 @@ SETTLING_SWEEPS = 3
 INITIAL_GUESSES = ("extrapolate", "spread", "zero", "random")  # Names of the first guesses at the nodes.
 
 
-class Surroundings(Protocol):
-    """What is computed together with a step while it iterates, as the sweeper of its level knows it."""
-
-    together: bool
-    coupled: bool
-    provisional: bool
-    params: Any
-    rng: Any
-    keeps_node_value: ClassVar[bool]
-
-
 class StepIterate:
     """The iterate of the step of a level, for one problem."""
+
+    # ``surroundings``, the sweeper of the level, knows what is computed together with a step that iterates.
 
     # Shapes: integral_tau (M, k).
 
@@ -51,7 +42,7 @@ class StepIterate:
         level: Any,
         nodes: NodeCommunicator,
         matrices: SweepMatrices,
-        surroundings: Surroundings,
+        surroundings: Any,
         solver: PythonNodes,
         constrained: bool,
     ) -> None:
@@ -153,10 +144,15 @@ class StepIterate:
 
     # --- arrays and the solver ------------------------------------------------------------------------------
 
-    def arrays(self, stages: Stages) -> SweepArrays:
-        """The arrays of a sweep of these values."""
-        tau, matrices = self.integral_tau, self.matrices
-        return SweepArrays(
+    def prepare(self, stages: Stages) -> None:
+        """Give the solver these values, with matrices, times, right-hand sides and tolerances."""
+        L, P, matrices, tau = self.level, self.problem, self.matrices, self.integral_tau
+        goal, residual, forcing = P.newton_tol, np.inf, PREDICTION_FORCING if self.in_prediction else 0.0
+        if self.accuracy is not None:
+            goal, forcing = self.accuracy
+        elif L.params.restol > 0.0:
+            residual = max(RESIDUAL_SHARE * L.params.restol, RESIDUAL_FLOOR)
+        arrays = SweepArrays(
             stages.u,
             stages.du,
             self.start_values,
@@ -174,21 +170,14 @@ class StepIterate:
             self.keeps,
             matrices.first_solved,
             self._guide,
+            L.time,
+            matrices.dt,
+            self.times,
+            matrices.coefficients,
+            L.tau,
+            (goal, residual, P.newton_maxiter, forcing),
         )
-
-    def prepare(self, stages: Stages) -> None:
-        """Give the solver these values, with times, right-hand sides and tolerances."""
-        L, P, matrices = self.level, self.problem, self.matrices
-        goal, residual, forcing = P.newton_tol, np.inf, PREDICTION_FORCING if self.in_prediction else 0.0
-        if self.accuracy is not None:
-            goal, forcing = self.accuracy
-        elif L.params.restol > 0.0:
-            residual = max(RESIDUAL_SHARE * L.params.restol, RESIDUAL_FLOOR)
-        limits = goal, residual, P.newton_maxiter, forcing
-        arrays, coefficients = self.arrays(stages), matrices.coefficients
-        self.solver.prepare(
-            Place(stages, arrays, L.time, matrices.dt, self.times, coefficients, L.tau, limits)
-        )
+        self.solver.prepare(arrays)
 
     def integrate(self) -> None:
         """Compute dt Q U unless it is current: predictors and convergence controllers leave it outdated."""

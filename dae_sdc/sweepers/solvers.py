@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -13,27 +13,8 @@ from dae_sdc.dae.newton import KeptMatrix, ModifiedNewton, NodeSystem
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.sweepers import sweep
-from dae_sdc.sweepers.nodes import Stages
 from dae_sdc.sweepers.step_error import Operators, operators_at
 from dae_sdc.sweepers.sweep import Continuation, SweepArrays
-
-
-class Place(NamedTuple):
-    """The data of a step that the solves at its nodes need."""
-
-    stages: Stages  # The rows that hold the iterate.
-    arrays: SweepArrays  # The iterate and the matrices of a sweep.
-    # time, dt: start and size of the step.
-    time: float
-    dt: float
-    # times, coefficients: shape (M,). Times of the nodes, and the diagonal of dt Q_Delta.
-    times: Vector
-    coefficients: Vector
-    # Right-hand sides of F at the nodes, shape (n,) each, where a finer level asks for them.
-    tau: Sequence[Vector | None]
-    # Tolerance of a solve, largest abs(F) allowed after it, its largest number of iterations, and the
-    # fraction of its first correction at which it may stop.
-    limits: tuple[float, float, int, float]
 
 
 class PythonNodes:
@@ -62,9 +43,9 @@ class PythonNodes:
         """Measure corrections by the largest in units of weights, shape (n,), times ``unit``."""
         self.system.weights, self.system.unit = weights, unit
 
-    def prepare(self, place: Place) -> None:
+    def prepare(self, arrays: SweepArrays) -> None:
         """Take the step that is to be solved."""
-        self.place, self.arrays = place, place.arrays
+        self.arrays = arrays
 
     def run(self, function: Callable[..., Any], *numbers: Any, **given: Any) -> Any:
         """Call a function of :mod:`dae_sdc.sweepers.sweep` for the step."""
@@ -107,13 +88,13 @@ class PythonNodes:
 
     def operators(self, m: int) -> Operators:
         """The iteration matrix kept for node m, or else one evaluated there."""
-        c = float(self.place.coefficients[m])
+        a = self.arrays
+        c = float(a.coefficients[m])
         kept = self.newtons[m].kept_matrix(c)
         if kept is not None and kept.factors is not None:
             mass = kept.linearization.mass
             return Operators(lambda v: np.asarray(mass @ v), kept.factors.solve)
-        a, t = self.arrays, float(self.place.times[m])
-        return operators_at(self.problem, a.u[m], a.du[m], t, c)
+        return operators_at(self.problem, a.u[m], a.du[m], float(a.times[m]), c)
 
     def matrix_at(self, m: int) -> tuple[int, int] | None:
         """Address and slot of the matrix of node m in the memory of compiled code; None if not there."""
@@ -176,14 +157,11 @@ class PythonNodes:
 
     def _point_at(self, m: int) -> None:
         """Set up the Newton iteration at node m."""
-        place = self.place
-        stages = place.stages
-        t, c = float(place.times[m]), float(place.coefficients[m])
-        self.system.tau = place.tau[m]
-        newton = self.newtons[m]
-        newton.tolerance = place.limits[0]
-        newton.residual_tolerance, newton.forcing = place.limits[1], place.limits[3]
-        self.system.place(stages.u[m], stages.du[m], t, c, (place.time, place.dt), m + 1)
+        a, newton = self.arrays, self.newtons[m]
+        self.system.tau = a.right_hand[m]
+        newton.tolerance, newton.residual_tolerance, _, newton.forcing = a.limits
+        t, c = float(a.times[m]), float(a.coefficients[m])
+        self.system.place(a.u[m], a.du[m], t, c, (a.time, a.dt), m + 1)
 
     def measure(self, low: int, high: int) -> None:
         """Write the largest abs(F - tau) at nodes ``low`` to ``high`` - 1 into ``norms``."""
@@ -192,17 +170,17 @@ class PythonNodes:
 
     def residuals(self, low: int, high: int) -> Vector:
         """F - tau at nodes ``low`` to ``high`` - 1, a new array; u is ``mixed`` where nodes keep values."""
-        place = self.place
         a = self.arrays
         values = (a.mixed if a.keeps else a.u)[low:high]
-        residuals = self.problem.evaluate_nodes(values, a.du[low:high], place.times[low:high])
-        if place.tau[0] is not None:
-            residuals -= np.array(place.tau[low:high])
+        residuals = self.problem.evaluate_nodes(values, a.du[low:high], a.times[low:high])
+        if a.right_hand[0] is not None:
+            residuals -= np.array(a.right_hand[low:high])
         return residuals
 
     def _common(self) -> Linearization:
         """The Jacobian at the guide point; evaluated once a sweep at most."""
         if self._linearization is None:
-            (u, du), time = self.arrays.guide, float(self.place.times[self.arrays.first])
-            self._linearization = linearize(self.problem, u, du, time)
+            a = self.arrays
+            u, du = a.guide
+            self._linearization = linearize(self.problem, u, du, float(a.times[a.first]))
         return self._linearization

@@ -528,7 +528,7 @@ class StepSweeps:
         iterate.prepare(iterate.stages)
         if iterate.surroundings.coupled:
             # Transfers between levels need the residuals themselves.
-            arrays = iterate.arrays(iterate.stages)
+            arrays = iterate.solver.arrays
             sweep.place_measured(arrays, own.start, own.stop)
             self._rows[iterate.owned] = iterate.solver.residuals(own.start, own.stop)
             iterate.residuals_known, iterate.residuals_shared = True, False

@@ -15,6 +15,7 @@ it is a :class:`dae_sdc.sweepers.solvers.PythonNodes`, in compiled code the addr
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +25,7 @@ from dae_sdc.dae.memory import fields
 
 
 class SweepArrays(NamedTuple):
-    """The arrays and numbers of a sweep, for M nodes, n unknowns and k integrated unknowns."""
+    """A step that is swept, and how: for M nodes, n unknowns and k integrated unknowns."""
 
     # u, du: shape (M, n). Values and derivatives at the nodes.
     u: Any
@@ -47,6 +48,17 @@ class SweepArrays(NamedTuple):
     keeps: bool  # Whether the nodes keep the value their solve ended with.
     first: int  # First node that is solved for.
     guide: Any  # Shape (2, n). See :func:`guide_point`.
+    # time, dt: start and size of the step.
+    time: float
+    dt: float
+    # times, coefficients: shape (M,). Times of the nodes, and the diagonal of dt Q_Delta.
+    times: Any
+    coefficients: Any
+    # Right-hand sides of F at the nodes, shape (n,) each, where a finer level asks for them.
+    right_hand: Sequence[Any]
+    # Tolerance of a solve, largest abs(F) allowed after it, its largest number of iterations, and the
+    # fraction of its first correction at which it may stop.
+    limits: tuple[float, float, int, float]
 
 
 # Preparations before a sweep: none, because values and integral are in place; to integrate; to continue the
