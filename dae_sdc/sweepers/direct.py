@@ -16,7 +16,7 @@ from dae_sdc.errors import InputError, MissingPartError
 from dae_sdc.sweepers.amplification import LinearStep
 from dae_sdc.sweepers.steps_ahead import StepsAhead
 from dae_sdc.sweepers.teams import Team
-from dae_sdc.sweepers.tolerance import Outcome
+from dae_sdc.sweepers.tolerance import Outcome, Tolerance
 
 
 def require_problem(sweeper: Sweeper, problem: Any) -> None:
@@ -30,17 +30,19 @@ def require_problem(sweeper: Sweeper, problem: Any) -> None:
     problem.begin_steps(isinstance(sweeper, DirectMethod))
 
 
-def refuse_diagonalisation(params: Mapping[str, Any]) -> None:
-    """Raise InputError for the parameters that pySDC's ParaDiag controllers give to a sweeper."""
-    if "G_inv" in params:
-        raise InputError(
-            "ParaDiag diagonalises steps of u' = f(u, t) and solves no DAE; use controller_nonMPI or "
-            "controller_MPI, and ranks or several steps at once for parallel runs"
-        )
-
-
 class NotOfOthers:
-    """The base of all sweepers: what transfers of pySDC for sweepers of other kinds ask for is refused."""
+    """The base of all sweepers: what parts of pySDC for sweepers of other kinds ask for is refused."""
+
+    def __init__(self, params: Mapping[str, Any], level: Any) -> None:
+        if "G_inv" in params:
+            raise InputError(
+                "ParaDiag diagonalises steps of u' = f(u, t) and solves no DAE; use controller_nonMPI or "
+                "controller_MPI, and ranks or several steps at once for parallel runs"
+            )
+        given = dict(params)
+        self.tolerance: Tolerance | None = given.pop("tolerance", None)
+        super().__init__(given, level)  # type: ignore[call-arg]
+        adapt_level(level)
 
     def __getattr__(self, name: str) -> Any:
         if name in ("_delta_setup", "comm"):
@@ -72,14 +74,13 @@ class DirectMethod(NotOfOthers):
     options: ClassVar[tuple[str, ...]] = ()
 
     level: Any
-    tolerance: Any
     u_secondary: Any
     outcome: Outcome | None = None
     shows_stages = True
     _problem: ProblemDAE | None = None
     _watch: JacobianWatch | None = None
     _ahead: StepsAhead | None = None
-    _kept: Any = None  # What keeps matrices from step to step.
+    _solver: Any = None  # What solves steps, with matrices that it keeps from one to the next.
     team: Team | None = None
     _serial_remark = ""
     _solved = False
@@ -99,6 +100,8 @@ class DirectMethod(NotOfOthers):
         self.check_problem(problem)
         self._watch = JacobianWatch(problem, self.tolerance is not None)
         self._bind(problem, *start)
+        if self._solver is not None:
+            self._ahead = StepsAhead(self._solver, self._watch, problem)
         self._problem = problem
 
     def predict(self) -> None:
@@ -223,18 +226,18 @@ class DirectMethod(NotOfOthers):
     @property
     def keeps_state(self) -> bool:
         """Whether :meth:`get_state` is all that the next step depends on besides its start."""
-        return self._problem is not None and self._kept is not None and bool(self._kept.keeps_state)
+        return self._problem is not None and self._solver is not None and bool(self._solver.keeps_state)
 
     def get_state(self) -> dict[str, Any]:
         """The state that the next step depends on, for a checkpoint."""
-        return dict(self._kept.get_state()) if self.keeps_state else {}
+        return dict(self._solver.get_state()) if self.keeps_state else {}
 
     def set_state(self, kept: Mapping[str, Any]) -> None:
         """Take what :meth:`get_state` gave, to the last bit."""
         if kept:
             self.reset()
             self._take_problem(self.level.prob)
-            self._kept.set_state(kept)
+            self._solver.set_state(kept)
 
     @classmethod
     def check_problem(cls, problem: ProblemDAE) -> None:
@@ -277,8 +280,6 @@ class DirectSweeper(DirectMethod, Sweeper):  # type: ignore[misc]
             "skip_residual_computation", ("IT_CHECK", "IT_FINE", "IT_COARSE", "IT_UP", "IT_DOWN")
         )
         super().__init__(params, level)
-        adapt_level(level)
-        self.tolerance = params.get("tolerance")
         # With a positive restol the controller would stop before the only sweep: the residual is set to 0.
         level.params.restol = -1.0
 

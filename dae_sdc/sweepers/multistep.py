@@ -104,7 +104,7 @@ class MultistepDAE(DirectSweeper):
     family = "multistep method"
     corrector: str
     starting_procedure: str
-    _kept: PlainStages
+    _solver: PlainStages
 
     def __init__(self, params: dict[str, Any], level: Any) -> None:
         given = dict(params)
@@ -149,8 +149,7 @@ class MultistepDAE(DirectSweeper):
                         f"index 0; {_described(problem)}; use {option}='{known[0]}'"
                     )
         solver = None if self.corrector == "newton" else FixedPoint(problem)
-        self._kept = PlainStages(problem, self._own, np.ones(1), False, self._weights, solver)
-        self._ahead = StepsAhead(self._kept, self._watch, problem)
+        self._solver = PlainStages(problem, self._own, np.ones(1), False, self._weights, solver)
 
     def steps_ahead(self, value: Any, time: float) -> StepsAhead | None:
         """See :class:`DirectMethod`."""
@@ -166,7 +165,7 @@ class MultistepDAE(DirectSweeper):
         if count >= self.method.steps:
             known_slopes = np.nan_to_num(slopes)  # unknown ones have no weight
             past = StepPolynomial(start - h, h, past_nodes(count), values, known_slopes, L.prob.n)
-            u, du = (rows[-1] for rows in self._kept.step(L.u[0], past, start, h))
+            u, du = (rows[-1] for rows in self._solver.step(L.u[0], past, start, h))
         elif self.starting_procedure == "explicit-euler":
             u, du = self._solved_for_slope(values[-1] + h * slopes[-1], slopes[-1].copy(), L.time + L.dt)
         else:
@@ -214,7 +213,7 @@ class MultistepDAE(DirectSweeper):
     def _solved_for_slope(self, u: Vector, guess: Vector, t: float) -> tuple[Vector, Vector]:
         """``u`` and the u' that solves F(t, u, u') = 0, an ordinary differential equation, from ``guess``."""
         L = self.level
-        system = self._kept.system
+        system = self._solver.system
         system.place(u, guess, t, 0.0, (L.time, L.dt), 1)
         ModifiedNewton(L.prob).solve(system)
         return u, guess

@@ -14,14 +14,13 @@ from pySDC.implementations.sweeper_classes.Runge_Kutta import (
 )
 
 from dae_sdc.arguments import checked
-from dae_sdc.dae.adapter import adapt_level
 from dae_sdc.dae.newton_checks import JacobianWatch
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import EndDerivative, MeshDAE, StepPolynomial, Vector, attach
 from dae_sdc.errors import InputError
 from dae_sdc.sweepers.amplification import kernel_turns
 from dae_sdc.sweepers.coupled import starting_derivative
-from dae_sdc.sweepers.direct import DirectMethod, refuse_diagonalisation
+from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.nodes import ShownRows, rows_of
 from dae_sdc.sweepers.parallel import team_of
 from dae_sdc.sweepers.restart import SwitchedSteps
@@ -29,7 +28,7 @@ from dae_sdc.sweepers.sdc import SWEEPERS
 from dae_sdc.sweepers.steps_ahead import CRAWLING_CONTRACTION, StepsAhead
 from dae_sdc.sweepers.tableaux import DEFECT_TOLERANCE, METHODS, Tableau, tableau_of_bases
 from dae_sdc.sweepers.together import FewerNodes, PlainStages, StagesTogether
-from dae_sdc.sweepers.tolerance import Outcome, Tolerance, Weights
+from dae_sdc.sweepers.tolerance import Outcome, Weights
 
 
 class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
@@ -91,13 +90,10 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
                 f"{cls.__name__} has no tableau; give it the class attribute method, a Tableau, or one of "
                 f"pySDC's Runge-Kutta classes as a second base"
             )
-        refuse_diagonalisation(params)
         given = {"locate_switches": True, **params}
-        self.tolerance: Tolerance | None = given.pop("tolerance", None)
         self._takes_fewer = bool(given.pop("fewer_nodes", False))
         self._shared = {name: given.pop(name, None) for name in ("comm", "threads", "measured")}
         super().__init__(given, level)
-        adapt_level(level)
         self.collocation = _is_collocation(self.method)
         self._used = self.method
         self._turns: bool | None = None
@@ -125,8 +121,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
     def _bind(self, problem: ProblemDAE, u0: MeshDAE | None = None, t0: float = 0.0) -> None:
         tableau, tolerance = self.method, self.tolerance
         if tolerance is None:
-            self._kept = self._plain = PlainStages(problem, tableau.A, tableau.c, self.collocation)
-            self._ahead = StepsAhead(self._plain, self._watch, problem)
+            self._solver = PlainStages(problem, tableau.A, tableau.c, self.collocation)
         else:
             if self._turns is None:
                 asked = tableau.embedded and max(problem.variable_index, default=1) <= 1
@@ -136,8 +131,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
             if full is None or not alone or not full.serve(problem, tolerance, self._turns):
                 full = StagesTogether(problem, tableau, tolerance, self.team, turns=self._turns)
                 self._served = full
-            self._kept = self._together = FewerNodes(problem, tolerance, full, self._takes_fewer and alone)
-            self._ahead = StepsAhead(self._together, self._watch, problem)
+            self._solver = FewerNodes(problem, tolerance, full, self._takes_fewer and alone)
         located = self.params.locate_switches and type(problem).switches is not ProblemDAE.switches
         self._switched = SwitchedSteps(problem, tableau.stages) if located else None
 
@@ -180,7 +174,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
     def starting_step(self, u0: MeshDAE, t0: float, span: float) -> float:
         """A size for the first step, see :meth:`~dae_sdc.sweepers.tolerance.Weights.first_step`."""
         self.make_ready(u0, t0)
-        return self._together.starting_step(u0, t0, span)
+        return float(self._solver.starting_step(u0, t0, span))
 
     def make_ready(self, u0: MeshDAE, t0: float) -> None:
         """Be ready for steps from a state."""
@@ -205,29 +199,29 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
 
     def drop_step(self) -> None:
         """Forget the step that was begun ahead."""
-        self._together.used.stages.take_advanced()
+        self._solver.used.stages.take_advanced()
 
     def error_between(self, weights: Weights, judged: Vector) -> float | None:
         """Largest error of chosen unknowns between the nodes, by compiled code; None where there is none."""
-        return self._together.used.stages.error_between(weights, judged) if self._adaptive else None
+        return self._solver.used.stages.error_between(weights, judged) if self._adaptive else None
 
     @property
     def within_step(self) -> tuple[tuple[float, ...], Vector]:
         """Places in the step, and u there, (K, n), that stages solved one by one give besides its ends."""
         c = np.array(self.method.c)
         inner = (c > 0.0) & (c < 1.0)
-        u = self._together.used.stages.u if self._adaptive else self._u
+        u = self._solver.used.stages.u if self._adaptive else self._u
         return (tuple(c[inner].tolist()), u[inner]) if len(u) == len(c) == len(set(c)) else ((), u[:0])
 
     @property
     def fewer_nodes(self) -> int:
         """Number of steps that were solved with fewer nodes than the method has."""
-        return self._together.count if self._adaptive else 0
+        return self._solver.count if self._adaptive else 0
 
     @property
     def tried(self) -> str:
         """What was tried in vain in the last step besides the method itself; empty if nothing was."""
-        return self._together.tried if self._adaptive else ""
+        return self._solver.tried if self._adaptive else ""
 
     @property
     def _adaptive(self) -> bool:
@@ -261,13 +255,13 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         """Solve all stages of the step."""
         L = self.level
         if self.tolerance is not None:
-            together = self._together
+            together = self._solver
             self.outcome = together.step(L.u[0], L.time, L.dt)
             stages, self._used = together.used.stages, together.used.tableau
             self._take(stages.u, stages.du)
             L.f[0] = attach(stages.du0.copy(), L.prob.n_diff)
         else:
-            self._take(*self._plain.step(L.u[0], EndDerivative(L.f[0].view(np.ndarray)), L.time, L.dt))
+            self._take(*self._solver.step(L.u[0], EndDerivative(L.f[0].view(np.ndarray)), L.time, L.dt))
 
     def compute_residual(self, stage: str = "") -> None:
         """Largest abs(F) over the stages; pySDC skips it for direct methods unless told otherwise."""

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import numpy as np
 from pySDC.core.sweeper import QDELTA_GENERATORS_ALIASES, Sweeper
 
-from dae_sdc.dae.adapter import adapt_level
 from dae_sdc.dae.jacobian import NOISE_LIMIT
 from dae_sdc.dae.newton_checks import JacobianWatch
 from dae_sdc.dae.problem import ProblemDAE
@@ -28,7 +27,7 @@ from dae_sdc.sweepers.collocation import (
     qdelta_generator,
     qdelta_matrix,
 )
-from dae_sdc.sweepers.direct import NotOfOthers, refuse_diagonalisation, require_problem
+from dae_sdc.sweepers.direct import NotOfOthers, require_problem
 from dae_sdc.sweepers.iterate import INITIAL_GUESSES as INITIAL_GUESSES, StepIterate
 from dae_sdc.sweepers.nodes import NodeCommunicator
 from dae_sdc.sweepers.solvers import PythonNodes
@@ -38,7 +37,7 @@ from dae_sdc.sweepers.step_sweeps import (
     StepSweeps,
     SweepsAhead,
 )
-from dae_sdc.sweepers.tolerance import Outcome, Tolerance, Weights
+from dae_sdc.sweepers.tolerance import Outcome, Weights
 
 BACKENDS = ("compiled", "numpy")  # Names of the kinds of code that can solve at the nodes.
 # Every sweeper by its name.
@@ -108,14 +107,12 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
     def __init__(self, params: dict[str, Any], level: Any) -> None:
         defaults = {"quad_type": "RADAU-RIGHT", "QI": "LU", "initial_guess": "extrapolate"}
         given = {**defaults, "initial_sweeps": 0, "backend": None, "locate_switches": True, **params}
-        tolerance: Tolerance | None = given.pop("tolerance", None)
-        refuse_diagonalisation(given)
         check_quadrature(given["quad_type"], given.get("num_nodes"))
         if given["initial_guess"] not in INITIAL_GUESSES:
             raise InputError(unknown("initial_guess", given["initial_guess"], INITIAL_GUESSES))
         if given["backend"] not in (None, *BACKENDS):
             raise InputError(unknown("backend", given["backend"], BACKENDS))
-        if tolerance is not None and given["quad_type"] != "RADAU-RIGHT":
+        if given.get("tolerance") is not None and given["quad_type"] != "RADAU-RIGHT":
             raise InputError(
                 f"runs to a tolerance need RADAU-RIGHT nodes, for which there is an error estimate; got "
                 f"quad_type '{given['quad_type']}'; leave it out, or give dt instead of rtol"
@@ -128,7 +125,6 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
                 f"get_Qdelta_explicit, and give a lower triangular Q_Delta by QI or get_Qdelta_implicit"
             )
         super().__init__(given, level)
-        adapt_level(level)
         self.nodes = self._communicator()
         method = type(self).get_Qdelta_implicit  # Errors name it where a subclass gives its own.
         named = method is SpectralDeferredCorrectionDAE.get_Qdelta_implicit
@@ -138,7 +134,6 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
             self.coll, self._qdelta, lambda: "genQI" in vars(self) and bool(self.genQI.isKDependent())
         )
         self.together = self.coupled = self.provisional = False
-        self.tolerance = tolerance
         self.initial_sweeps, self.defers = 0, False
         self.failure: Exception | None = None
         self._step: StepSweeps | None = None
