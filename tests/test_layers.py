@@ -286,9 +286,9 @@ def test_a_run_walks_the_stages_of_the_page_in_their_order() -> None:
 BUDGETS = {
     "run": 13_214,
     "sweepers": 10_943,
-    "problems": 6_764,
-    "dae": 8_146,
-    "initial": 5_454,
+    "problems": 6_762,
+    "dae": 8_149,
+    "initial": 5_424,
     "model": 5_911,
     "control": 5_274,
     "constrained": 3_672,
