@@ -288,7 +288,7 @@ BUDGETS = {
     "sweepers": 10_943,
     "problems": 6_762,
     "dae": 8_149,
-    "initial": 5_424,
+    "initial": 5_430,
     "model": 5_911,
     "control": 5_274,
     "constrained": 3_672,

@@ -22,6 +22,7 @@ LATER = 0.1  # Time between the points, in units of that in which the solution c
 # Number of unknowns above which points where F = 0 are not sought, and no matrix is dense.
 MOST_DENSE_UNKNOWNS = 100
 MOST_CORRECTIONS = 4  # Steps to a point at which F = 0, before those of Newton's method alone.
+TINY = float(np.finfo(float).tiny)
 USUAL_TOLERANCE = 1e-6  # Relative tolerance of the run for which sizes are taken.
 
 
@@ -48,12 +49,17 @@ class Neighbourhood:
         self.time = self.natural = scales.time
         self.sizes = np.maximum(scales.rates * scales.time, np.abs(u))
         with suppress(DAEError):
-            # For this time both halves of the Jacobian have rows of the same size in the mean.
             halves = self.halves(self.t, self.point(0)[0], np.zeros(self.n), accurate=False)
+            # For this time both halves of the Jacobian have rows of the same size in the mean.
             of_mass, of_stiffness = (dense(abs(half).max(axis=1)).ravel() for half in halves)
             both = (of_mass > 0.0) & (of_stiffness > 0.0)
             ratios = self.time * of_mass[both] / of_stiffness[both]
             self.natural = float(np.exp(np.log(ratios).mean())) if both.any() else self.time
+            # Sizes of unknowns at rest are those at which they are terms like others in an equation.
+            rows = np.maximum(of_mass * self.time / self.natural, of_stiffness)
+            entries, larger = sparse.coo_matrix(halves[1]), np.full(self.n, np.inf)
+            np.minimum.at(larger, entries.col, rows[entries.row] / np.maximum(abs(entries.data), TINY))
+            self.sizes = self.sizes * np.where(np.isfinite(larger), np.maximum(larger, 1.0), 1.0)
             self.time = min(self.time, self.natural)
 
     def typical(self, jets: Sequence[tuple[int, int]]) -> Vector:
