@@ -132,7 +132,7 @@ RUNS: dict[str, Callable[[], Run]] = {
         "seventh zero": pendulum(terminal=7),
         "fast function": fast_function,
     },
-    "water-tube": lambda: ("water-tube", {}),
+    **{name: lambda name=name: (name, {}) for name in ("water-tube", "discontinuous")},
 }
 
 
@@ -170,7 +170,7 @@ def test_steps_of_one_size_are_those_of_the_controller(
     monkeypatch: pytest.MonkeyPatch, name: str, sweeper: str
 ) -> None:
     problem, options = RUNS[name]()
-    end = options.get("t_end") or problem.interval[1]
+    end = options.get("t_end") or (ds.PROBLEMS[problem] if isinstance(problem, str) else problem).interval[1]
     options |= {"dt": end / 600.0, "sweeper": sweeper, **({"nodes": 3} if "implicit" in sweeper else {})}
     ahead, alone = solved_twice(monkeypatch, problem, **options)
     require_equal(ahead, alone)
@@ -180,7 +180,7 @@ def test_steps_of_one_size_are_those_of_the_controller(
 @pytest.mark.parametrize(
     "about", [{}, {"sweeper": "esdirk43"}, {"sweeper": "bdf3", "rtol": None, "dt": 2e-3}]
 )
-@pytest.mark.parametrize("name", ["buck", "pendulum", "ball"])
+@pytest.mark.parametrize("name", ["buck", "pendulum", "ball", "discontinuous"])
 def test_most_steps_are_taken_ahead(
     monkeypatch: pytest.MonkeyPatch, name: str, about: dict[str, Any]
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 import scipy.linalg as linalg
 
 import dae_sdc as ds
+from benchmarks.studies.starts.generated import Chain
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.initial.index import FoundIndex, index_of
 from dae_sdc.initial.neighbourhood import Neighbourhood
@@ -65,6 +66,15 @@ def test_the_index_of_scrambled_linear_equations_is_found(index: int, varying: b
     for seed in range(8):
         problem, of_unknowns = scrambled(index, seed, varying)
         assert index_of(problem, 0.2, np.ones(problem.n)) == FoundIndex(index, of_unknowns)
+
+
+@pytest.mark.parametrize("seed", [2, 4, 15])
+def test_no_lower_index_is_found_of_equations_mixed_by_the_unknowns(seed: int) -> None:
+    chain = Chain("pencil-3", seed)
+    problem = ds.FunctionProblem(chain.residual, chain.n)
+    problem.interval = chain.t, chain.t + 1.0
+    found = index_of(problem, chain.t, problem.state(chain.u))
+    assert found is None or found.index == 3
 
 
 def test_a_kernel_that_turns_is_not_taken_for_a_constant_one() -> None:

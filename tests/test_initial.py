@@ -446,6 +446,17 @@ def test_derivatives_by_differences_are_as_accurate_for_a_short_run(end: float) 
     assert np.abs(left).max() < 1e-8 * GRAVITY
 
 
+@pytest.mark.parametrize("distance", [1e-2, 1e-4, 1e-6])
+def test_guesses_near_a_rest_lead_to_values_as_near(distance: float) -> None:
+    rest = ds.PROBLEMS["rigid-slider-crank"]()
+    exact = dict(zip(rest.names, rest.u_exact(0.0).tolist(), strict=True))
+    off = distance * np.random.default_rng(1).normal(size=len(exact))
+    guesses = {name: value + far for (name, value), far in zip(exact.items(), off.tolist(), strict=True)}
+    start = ds.initial("rigid-slider-crank", guesses=guesses)
+    # Accelerations, and forces with them, change with angles by about a hundred times their change.
+    assert max(abs(start.values[name] - value) for name, value in exact.items()) < 20.0 * distance
+
+
 def mixed() -> ds.FunctionProblem:
     """a = sin(t), a' + c = 0 and b' + b = 0 in combinations, whose pattern does not tell the constraint."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ INITIAL, MESSAGE = "initial()", "message:"  # In texts of events: at the start o
 class Branches:
     """Base of :class:`~dae_sdc.dae.problem.ProblemDAE`: which branch of the equations a step takes."""
 
+    chooses_by_sides: ClassVar[bool] = False
     switch_names: tuple[str, ...] = ()
     watched_jumps: Any = ()  # The jump of each switch, which may be a kink; () where all are others.
     switches_read: Any = slice(None)  # Places of the unknowns on which switches may depend.
@@ -86,7 +87,7 @@ class Branches:
     @property
     def starts_alike(self) -> bool:
         """Whether :meth:`start_step` changes nothing between two breakpoints or located zeros of switches."""
-        return not self.chooses_branch
+        return not self.chooses_branch or (self.chooses_by_sides and self.located)
 
     def get_switching_info(self, u: Sequence[MeshDAE], t: float) -> tuple[bool, int, list[float]]:
         """What pySDC's ``SwitchEstimator`` asks for after a step: the first switch that changes its sign."""

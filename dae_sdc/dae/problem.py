@@ -188,6 +188,8 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
         runs take sizes from the solution, see :attr:`run_scales`.
     switch_names : tuple of str
         Name of every switch, see :meth:`switches`.
+    chooses_by_sides : bool
+        Whether :meth:`start_step` chooses by :meth:`sides` and the breakpoints that have passed alone.
     variable_index : tuple of int
         Index of every unknown, from 1 on: an error in an unknown of index k is worth dt^(k-1) of one of
         index 1. A class may give it, one entry for each unknown. By default 1 for differential unknowns and,

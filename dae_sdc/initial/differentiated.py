@@ -97,7 +97,8 @@ class ProblemJets(JetSystem):
 
     The pattern of the Jacobian gives offsets, see :func:`dae_sdc.structure.analysis.structure`, and these the
     number of differentiations of each equation. If the system Jacobian is singular, all equations are
-    differentiated one time less than the index of the problem. Invariants of the problem are added.
+    differentiated one time less than the index of the problem says, or ``times``, where this is given.
+    Invariants of the problem are added.
 
     .. math::
         F^{(m)} = \frac{d^m}{ds^m} F\Big(t + s, \sum_k u^{(k)} \frac{s^k}{k!}, \sum_k u^{(k+1)}
@@ -108,7 +109,9 @@ class ProblemJets(JetSystem):
 
     tolerance = 1e-8
 
-    def __init__(self, problem: ProblemDAE, t: float, u: Vector, forward: bool = False) -> None:
+    def __init__(
+        self, problem: ProblemDAE, t: float, u: Vector, forward: bool = False, times: int | None = None
+    ) -> None:
         self._forward, self._shortened = forward, 1.0
         self._last: tuple[Any, Any] = None, None  # The Jacobian that was made last, after what it is of.
         self.t, self.title = t, type(problem).__name__
@@ -122,10 +125,10 @@ class ProblemJets(JetSystem):
         self._longest = min(wanted, 0.5 * span) if span > 0.0 else wanted
         mass, stiffness, here = patterns_near(near)
         self.algebraic = np.asarray(abs(mass).sum(axis=0)).ravel() == 0.0
-        found = structure_near(problem, mass, stiffness, here)
+        found = structure_near(problem, mass, stiffness, here) if times is None else None
         self.whole = found is None
         if found is None:
-            times = max(0, (1 if problem.index is None else problem.index) - 1)
+            times = max(0, (problem.index or 1) - 1) if times is None else times
             c, d = np.full(n, times), np.full(n, times + 1)
         else:
             c, d = found.c, found.d

@@ -8,12 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.projection import dense
+from dae_sdc.dae.projection import dense, project
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError
-from dae_sdc.initial.differentiated import DIFFERENCES, TINY, patterns_near, structure_near
-from dae_sdc.initial.neighbourhood import LATER, MOST_DENSE_UNKNOWNS, Neighbourhood
-from dae_sdc.jets.differences import Stencil, derivative_array
+from dae_sdc.initial.differentiated import DIFFERENCES, ProblemJets, patterns_near, structure_near
+from dae_sdc.initial.neighbourhood import MOST_CORRECTIONS, MOST_DENSE_UNKNOWNS, Neighbourhood
+from dae_sdc.initial.solver import Given, Solver
 from dae_sdc.structure.analysis import index_of_unknowns
 
 # States near the given one at which the matrix pencil is looked at; all must give the same index.
@@ -68,7 +68,7 @@ def index_of(problem: ProblemDAE, t: float, u: Vector) -> FoundIndex | None:
         other = _of_pencils([_pencil(near, number) for number in range(PENCILS)])
         if other is None or other.index >= min(by_offsets.index, len(DIFFERENCES)):
             return by_offsets
-        return other if _known_rates(near, near.t, other.index).all() else by_offsets
+        return other if _known_rates(near, 0, other.index).all() else by_offsets
     if not small:
         return None
     pencils = [_pencil(near, number) for number in range(PENCILS)]
@@ -76,8 +76,8 @@ def index_of(problem: ProblemDAE, t: float, u: Vector) -> FoundIndex | None:
     if _are_close(pencils):
         return alike
     if alike is not None and alike.index < len(DIFFERENCES):
-        before = alike.index > 0 and _known_rates(near, near.t, alike.index - 1).all()
-        if not before and _known_rates(near, near.t, alike.index).all():
+        before = alike.index > 0 and _known_rates(near, 0, alike.index - 1).all()
+        if not before and _known_rates(near, 0, alike.index).all():
             varying = alike
     if varying is None and is_linear(near):
         varying = _by_arrays(near)
@@ -108,7 +108,7 @@ def _by_arrays(near: Neighbourhood) -> FoundIndex | None:
     of_unknowns = np.zeros(near.n, dtype=np.int64)
     for times in range(len(DIFFERENCES)):
         # At one of the times an unknown may be out of the reach of derivatives by chance.
-        known = np.all([_known_rates(near, near.later(number), times) for number in range(PENCILS)], axis=0)
+        known = np.all([_known_rates(near, number, times) for number in range(PENCILS)], axis=0)
         of_unknowns[~known] = times + 1
         if known.all():
             return FoundIndex(times, tuple(np.maximum(1, of_unknowns).tolist()))
@@ -167,27 +167,19 @@ def _by_chains(mass: Vector, stiffness: Vector) -> FoundIndex | None:
     return None
 
 
-def _known_rates(near: Neighbourhood, t: float, times: int) -> npt.NDArray[np.bool_]:
+def _known_rates(near: Neighbourhood, number: int, times: int) -> npt.NDArray[np.bool_]:
     """The unknowns whose u' the equations determine for given u, differentiated so many times, by a rank."""
-    n = near.n
-    difference = DIFFERENCES[times]
-    stencil, distance = Stencil(-difference.pairs, times, difference.pairs), LATER * difference.step
-    distances: Vector = distance * np.array(stencil.points, dtype=np.float64)
     try:
-        curve = near.where_they_hold(t, *near.point(0), distances)
-        halves = [
-            near.halves(t + s * near.time, u, du) for s, u, du in zip(distances.tolist(), *curve, strict=True)
-        ]
+        system = ProblemJets(near.problem, near.later(number), near.point(number)[0], times=times)
+        sizes = near.typical(system.jets)
+        point, none = np.zeros(len(sizes)), np.zeros(len(sizes), dtype=bool)
+        point[: 2 * near.n] = np.concatenate(near.point(number))
+        functions = system.functions(point, np.arange(len(sizes)), None)
+        at = project(point, functions, weights=1.0 / sizes, most_iterations=MOST_CORRECTIONS)
+        solver = Solver(system, Given(point, none, none, sizes))
+        return solver.determined(at.x if at.converged else point)[near.n : 2 * near.n]
     except DAEError:
-        return np.zeros(n, dtype=bool)
-    mass, stiffness = (np.array([dense(half) for half in side]) for side in zip(*halves, strict=True))
-    rows = np.maximum(np.abs(mass), np.abs(stiffness)).max(axis=(0, 2))[None, :, None]
-    mass, stiffness = mass / np.maximum(rows, TINY), stiffness / np.maximum(rows, TINY)
-    array = derivative_array(
-        *(stencil.taylor(half, distance if times else 1.0) for half in (mass, stiffness))
-    )
-    free = _kernel(array)[:n]
-    return np.asarray(np.linalg.norm(free, axis=1) < REACHED_PART)
+        return np.zeros(near.n, dtype=bool)
 
 
 def _kernel(matrix: Vector, size: float | None = None) -> Vector:

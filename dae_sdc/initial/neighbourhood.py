@@ -13,17 +13,16 @@ import scipy.sparse as sparse
 from dae_sdc.dae.consistency import begin_scales
 from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.projection import TERM_ROUND_OFF, dense
+from dae_sdc.dae.projection import EquationFunctions, dense, project
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import DAEError
-from dae_sdc.jets.differences import monomials
 
 DISPLACEMENT = 0.01  # Distance of the points from the start, in sizes of the unknowns.
 LATER = 0.1  # Time between the points, in units of that in which the solution changes by its size.
 # Number of unknowns above which points where F = 0 are not sought, and no matrix is dense.
 MOST_DENSE_UNKNOWNS = 100
-MOST_CORRECTIONS = 12  # Steps of Newton's method to a point at which F = 0.
-HELD = 1e-9  # Distance from such a point, in sizes of the unknowns, that counts as none.
+MOST_CORRECTIONS = 4  # Steps to a point at which F = 0, before those of Newton's method alone.
+TINY = float(np.finfo(float).tiny)
 USUAL_TOLERANCE = 1e-6  # Relative tolerance of the run for which sizes are taken.
 
 
@@ -50,12 +49,17 @@ class Neighbourhood:
         self.time = self.natural = scales.time
         self.sizes = np.maximum(scales.rates * scales.time, np.abs(u))
         with suppress(DAEError):
-            # For this time both halves of the Jacobian have rows of the same size in the mean.
             halves = self.halves(self.t, self.point(0)[0], np.zeros(self.n), accurate=False)
+            # For this time both halves of the Jacobian have rows of the same size in the mean.
             of_mass, of_stiffness = (dense(abs(half).max(axis=1)).ravel() for half in halves)
             both = (of_mass > 0.0) & (of_stiffness > 0.0)
             ratios = self.time * of_mass[both] / of_stiffness[both]
             self.natural = float(np.exp(np.log(ratios).mean())) if both.any() else self.time
+            # Sizes of unknowns at rest are those at which they are terms like others in an equation.
+            rows = np.maximum(of_mass * self.time / self.natural, of_stiffness)
+            entries, larger = sparse.coo_matrix(halves[1]), np.full(self.n, np.inf)
+            np.minimum.at(larger, entries.col, rows[entries.row] / np.maximum(abs(entries.data), TINY))
+            self.sizes = self.sizes * np.where(np.isfinite(larger), np.maximum(larger, 1.0), 1.0)
             self.time = min(self.time, self.natural)
 
     def typical(self, jets: Sequence[tuple[int, int]]) -> Vector:
@@ -85,55 +89,32 @@ class Neighbourhood:
         return in_sizes(parts.mass, self.sizes / self.time), in_sizes(parts.stiffness, self.sizes)
 
     def where_they_hold(
-        self,
-        t: float,
-        u: Vector,
-        du: Vector,
-        distances: Vector | None = None,
-        known: tuple[Any, Any] | None = None,
+        self, t: float, u: Vector, du: Vector, known: tuple[Any, Any] | None = None
     ) -> tuple[Vector, Vector]:
-        """States and rates on a curve near u(t + s) = u + s u' along which F = 0, for the distances s.
+        """A state and a rate near given ones at which F = 0; those themselves where none are found.
 
         Elsewhere Jacobians of equations with factors that depend on u hold the derivatives of these times F,
-        and what equations in other combinations would not show. The curve is a polynomial with a coefficient
-        more than distances, the nearest by Newton's method; the line itself where that fails, or n is large.
+        and what equations in other combinations would not show. ``known`` are the :meth:`halves` there.
         """
-        # Shapes: u and du (n,), distances (K,) -> u, du (K, n).
-        places = np.zeros(1) if distances is None else distances
-        unit = float(np.abs(places).max()) or 1.0
-        values, rates = monomials(places / unit, len(places) + 1)
-        rates /= unit
-        x = np.zeros((len(places) + 1, self.n))
-        x[0], x[1] = u / self.sizes, unit * self.time / self.sizes * du
-        line = x.copy()
-        norms: list[Vector] = []
-        for _ in range(MOST_CORRECTIONS if self.n * len(places) <= MOST_DENSE_UNKNOWNS else 0):
-            points = [
-                (t + s * self.time, self.sizes * (value @ x), self.sizes / self.time * (rate @ x))
-                for value, rate, s in zip(values, rates, places.tolist(), strict=True)
-            ]
-            n, at_points = self.problem.n_diff, self.problem.evaluate
-            left = [np.array(at_points(attach(a, n), attach(b, n), time)) for time, a, b in points]
-            # The norms of the rows, which the last Jacobians tell well enough, need no new ones.
-            if norms and np.abs(np.array(left) / norms).max() <= HELD:
-                line = x
-                break
-            rows, norms = [], []
-            for value, rate, at in zip(values, rates, points, strict=True):
-                mass, stiffness = map(dense, self.halves(*at) if known is None else known)
-                block = np.concatenate(
-                    [a * stiffness + r * mass for a, r in zip(value, rate, strict=True)], axis=1
-                )
-                norms.append(np.maximum(np.linalg.norm(block, axis=1), np.finfo(float).tiny))
-                rows.append(block / norms[-1][:, None])
-            defect = np.concatenate([value / norm for value, norm in zip(left, norms, strict=True)])
-            if not np.isfinite(defect).all() or not np.isfinite(rows).all():
-                break
-            known = None
-            change = np.linalg.lstsq(np.concatenate(rows), defect, rcond=TERM_ROUND_OFF)[0]
-            x = x - change.reshape(x.shape)
-        states, slopes = self.sizes * (values @ line), self.sizes / self.time * (rates @ line)
-        return (states, slopes) if distances is not None else (states[0], slopes[0])
+        # Shapes: u and du (n,).
+        first, sizes = self.problem.n_diff, np.concatenate([self.sizes, self.sizes / self.time])
+        given = np.concatenate([u, du]) / sizes
+
+        def values(x: Vector) -> Vector:
+            state, slope = np.split(x * sizes, 2)
+            return np.array(self.problem.evaluate(attach(state, first), attach(slope, first), t))
+
+        def jacobian(x: Vector) -> Vector:
+            state, slope = np.split(x * sizes, 2)
+            at_given = np.array_equal(x, given)
+            mass, stiffness = known if known and at_given else self.halves(t, state, slope)
+            return np.concatenate([dense(stiffness), dense(mass)], axis=1)
+
+        if self.n > MOST_DENSE_UNKNOWNS:
+            return u, du
+        found = project(given, EquationFunctions(values, jacobian), most_iterations=MOST_CORRECTIONS)
+        state, slope = np.split(found.x * sizes, 2)
+        return (state, slope) if found.converged else (u, du)
 
 
 def in_sizes(matrix: Any, sizes: Vector) -> Any:

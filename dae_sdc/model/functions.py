@@ -139,7 +139,7 @@ class FunctionProblem(_WithKeywords):
 
     def eval_f(self, u: MeshDAE, du: MeshDAE, t: float) -> Any:
         """F at a state and derivative."""
-        return self._called(self.function, 0, t, u, du)
+        return self._called(self.function, 0, t, np.asarray(u), np.asarray(du))
 
 
 class MassMatrixProblem(_WithKeywords):
@@ -205,9 +205,9 @@ class MassMatrixProblem(_WithKeywords):
 
     def eval_f(self, u: MeshDAE, du: MeshDAE, t: float) -> Any:
         """M u' - f(t, u)."""
-        mass = self._called(self.mass, 1, t, u) if callable(self.mass) else self.mass
+        mass = self._called(self.mass, 1, t, np.asarray(u)) if callable(self.mass) else self.mass
         rate: Any = du if mass is None else mass @ du
-        return rate - np.asarray(self._called(self.function, 0, t, u))
+        return rate - np.asarray(self._called(self.function, 0, t, np.asarray(u)))
 
 
 def _check_function(function: Any, wanted: str, count: int) -> None:

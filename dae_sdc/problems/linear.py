@@ -207,6 +207,7 @@ class DiscontinuousTestDAE(SolvedProblem):
     )
     interval = (1.0, 5.0)
     dt = 0.05
+    chooses_by_sides = True
     switch_names = ("y = 50",)
     residual_kernel = discontinuous_residual
 

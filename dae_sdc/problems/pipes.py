@@ -141,6 +141,7 @@ class WaterTube(TestSetProblem):
     )
     interval = (0.0, 61200.0)
     dt = 30.0
+    chooses_by_sides = True
     switch_names = tuple(f"kind of flow in pipe {i}-{j}" for i, j in PIPES)
     residual_kernel = water_tube_residual
 
@@ -166,11 +167,6 @@ class WaterTube(TestSetProblem):
     def switches_at(self, u: Vector, t: Vector) -> Vector:
         """The values of :meth:`switches` at K states, shape (K, 18)."""
         return _excess(u)
-
-    @property
-    def starts_alike(self) -> bool:
-        """Whether zeros of the switches are located, at which alone the kind of a flow changes then."""
-        return self.located
 
     def start_step(self, u: MeshDAE, t: float) -> None:
         """Choose the kind of flow in every pipe by the flow, and for a critical flow by its rate."""
