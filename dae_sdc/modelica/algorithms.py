@@ -160,15 +160,29 @@ def carry_out(values: Values, statements: Sequence[Statement], inside: dict[str,
                 word = _choose(values, statement, inside, scope)
             case syntax.For() | syntax.While():
                 word = _repeat(values, statement, inside, scope)
-            case syntax.Assert():  # of unknowns it is passed over
-                if values.condition(statement.call.arguments[0], scope) == sympy.false:
-                    values.fail(statement.at, "what is asserted does not hold")
+            case syntax.Assert():
+                values.require(statement.at, *said(values, statement, scope))
             case _:
                 what = "this is not understood inside of an algorithm; write it in an equation"
                 values.fail(statement.at, what)
         if word:
             return word
     return ""
+
+
+def said(values: Values, assertion: syntax.Assert, scope: Scope) -> tuple[Any, dict[str, Any]]:
+    """What is asserted, and the arguments of ``Model.when`` by which its violation is told."""
+    arguments = [*assertion.call.arguments, *assertion.call.named.values()]
+    ends = str(assertion.call.function) == "terminate"
+    if len(arguments) not in ((1,) if ends else (2, 3)):
+        takes = "a message" if ends else "a condition, a message, and perhaps a level"
+        values.fail(assertion.at, f"{assertion.call.function} takes {takes}")
+    condition = sympy.false if ends else values.condition(arguments[0], scope)
+    # Values that the message has as texts are not known before.
+    texts = [part.value for part in syntax.parts_of(arguments[not ends]) if isinstance(part, syntax.Text)]
+    message = "...".join(texts[::-1]).rstrip(" :") or ("terminate" if ends else "an assertion does not hold")
+    warns = not ends and str(arguments[-1]).endswith("warning")
+    return condition, {"message": message, "terminal": not warns, "success": ends}
 
 
 def _assign(values: Values, item: syntax.Equal, inside: dict[str, Value], scope: Scope) -> None:
@@ -230,7 +244,7 @@ def _choose(values: Values, item: syntax.IfEquation, inside: dict[str, Value], s
     if len(bodies) == 1:
         return carry_out(values, bodies[0], inside, scope)
     before, ends = dict(inside), list[dict[str, Value]]()
-    for body in bodies:
+    for body in values.in_cases(tests, bodies):
         inside.clear()
         inside.update(before)
         if word := carry_out(values, body, inside, scope):

@@ -13,7 +13,7 @@ import sympy
 from dae_sdc.dae.branches import INITIAL
 from dae_sdc.model.sympy_input import Unknown
 from dae_sdc.modelica import arithmetic, syntax
-from dae_sdc.modelica.algorithms import as_equations, assigned_in, results, section, targets_in
+from dae_sdc.modelica.algorithms import as_equations, assigned_in, results, said, section, targets_in
 from dae_sdc.modelica.arithmetic import MOST_ELEMENTS, Value, choice, elements, is_condition, minus, plus
 from dae_sdc.modelica.library import Basic, Bound, Change, Instance, Library, Member, Scope, Variable
 from dae_sdc.modelica.syntax import ClassDefinition, Equal, Equation, Expression, IfEquation, similar
@@ -21,6 +21,7 @@ from dae_sdc.modelica.values import (
     AT_START,
     BEFORE,
     NOT_DISCRETE,
+    Asserted,
     Values,
     before_event,
     condition_of,
@@ -77,9 +78,12 @@ def vanishing(values: Values, equation: Equal | IfEquation, scope: Scope) -> Ite
         return
     tests, bodies = values.cases(equation, scope)
     lists: list[list[Vanishing]] = []
-    for body in bodies:
+    for body in values.in_cases(tests, bodies):
         lists.append([])
         for part, inner in unrolled(values, body, scope):
+            if isinstance(part, syntax.Assert):
+                values.require(part.at, *said(values, part, inner))
+                continue
             if not isinstance(part, Equal | IfEquation):
                 word = type(part).__name__.lower()
                 values.fail(part.at, f"{word} depends on an unknown here; move it out of if")
@@ -160,14 +164,16 @@ def _happening(values: Values, equations: list[Equation], scope: Scope) -> _Happ
                 told += [(sympy.And(before, test, holds), about) for holds, about in part.told]
                 before = sympy.And(before, sympy.Not(test))
         elif isinstance(item, Equal):
-            targets, news = map(elements, sides_of(values, item, scope))
+            asserted: Asserted = {}
+            targets, news = map(elements, values.apart(sides_of, values, item, scope, into=asserted))
+            told += [(sympy.Not(holds), about) for (_, holds), about in asserted.items()]
             if len(targets) != len(news):
                 values.fail(item.at, f"{len(targets)} variables get {len(news)} values; give each its own")
             numbers = [values.truth(value, item.at) for value in news]
             pairs = list(zip(map(unknown_of, targets), numbers, strict=True))
             states |= {target for target, _ in pairs if item.reinit}
         elif isinstance(item, syntax.Assert):
-            condition, about = _said(values, item, scope)
+            condition, about = said(values, item, scope)
             told.append((sympy.Not(condition), about))
         for target, value in pairs:
             if target is None or target.order or target in changes:
@@ -310,31 +316,6 @@ def _between_events(values: Values, condition: Any) -> Any:
     return condition
 
 
-def _said(values: Values, assertion: syntax.Assert, scope: Scope) -> tuple[Any, dict[str, Any]]:
-    """What is asserted, and the arguments of :meth:`Model.when` by which its violation is told."""
-    arguments = [*assertion.call.arguments, *assertion.call.named.values()]
-    ends = str(assertion.call.function) == "terminate"
-    if len(arguments) not in ((1,) if ends else (2, 3)):
-        takes = "a message" if ends else "a condition, a message, and perhaps a level"
-        values.fail(assertion.at, f"{assertion.call.function} takes {takes}")
-    condition = sympy.false if ends else values.condition(arguments[0], scope)
-    # Values that the message has as texts are not known before.
-    texts = [part.value for part in syntax.parts_of(arguments[not ends]) if isinstance(part, syntax.Text)]
-    message = "...".join(texts[::-1]).rstrip(" :") or ("terminate" if ends else "an assertion does not hold")
-    warns = not ends and str(arguments[-1]).endswith("warning")
-    return condition, {"message": message, "terminal": not warns, "success": ends}
-
-
-def told_by(values: Values, assertion: syntax.Assert, scope: Scope) -> Iterator[Reaction]:
-    """What is told where an assertion ceases to hold, if it may."""
-    condition, about = _said(values, assertion, scope)
-    condition = _between_events(values, condition)
-    if condition == sympy.false and about["terminal"]:
-        values.fail(assertion.at, f"what is asserted does not hold: {about['message']}")
-    if condition not in arithmetic.TRUTHS:
-        yield Reaction(assertion.at, sympy.Not(condition), {}, about)
-
-
 # A Boolean variable whose equation has its value before, or that of another, with the equation's place.
 _Held: TypeAlias = tuple[Variable, int, Callable[[], Value]]
 
@@ -357,8 +338,8 @@ def held_by(values: Values, states: dict[Any, Any], held: _Held) -> Iterator[Rea
 
 def starts(values: Values, equation: Single, scope: Scope) -> Iterator[tuple[int, Any, Any] | Vanishing]:
     """Start values given by an initial equation, or what vanishes at the start by it."""
-    if isinstance(equation, syntax.Assert):  # of unknowns it is passed over
-        list(told_by(values, equation, scope))
+    if isinstance(equation, syntax.Assert):
+        values.require(equation.at, *said(values, equation, scope))
         return
     if not isinstance(equation, Equal | IfEquation):
         values.fail(equation.at, "an initial equation must be an equation of two sides, or if")
@@ -570,6 +551,7 @@ class Flat:
         self._computed: list[tuple[int, Variable, Callable[[], Value]]] = []
         self._flows: list[Variable] = []
         self._tables: list[Vanishing] = []  # The equations of tables.
+        self._outcomes: list[Callable[[], object]] = []  # The values at the ends of algorithms.
         self.reactions: list[Reaction] = []
         self._count = 0
         at = definition.at
@@ -614,7 +596,12 @@ class Flat:
             number = values.as_number(value(), at)
             self.equations.append(Vanishing(at, plus([values.symbol(variable), minus(number)]), ""))
         self.equations += [*self._tables, *connections.equations(self._flows)]
-        by_initial = [start for item in initial for start in starts(values, *item)]
+        at_start: Asserted = {}
+        by_initial = [
+            start
+            for item in initial
+            for start in values.apart(lambda pair: [*starts(values, *pair)], item, into=at_start)
+        ]
         self.initial = [item for item in by_initial if isinstance(item, Vanishing)]
         # Start values by the initial equations: place in the text, unknown or derivative, value.
         self.starts = [item for item in by_initial if not isinstance(item, Vanishing)]
@@ -634,9 +621,17 @@ class Flat:
         for when in whens:
             self.reactions += [*reactions_of(values, states, *when)]
         self.reactions += [item for held in self._held for item in held_by(values, states, held)]
+        for outcome in self._outcomes:
+            outcome()
         for item, scope in written:
             if isinstance(item, syntax.Assert):
-                self.reactions += told_by(values, item, scope)
+                values.require(item.at, *said(values, item, scope))
+        for (at, holds), about in values.asserted.items():
+            if (holds := _between_events(values, holds)) not in arithmetic.TRUTHS:
+                self.reactions.append(Reaction(at, sympy.Not(holds), {}, about))
+        for (at, holds), about in at_start.items():
+            only = {"implicit": True, "only": sympy.Not(_between_events(values, holds))}
+            self.reactions.append(Reaction(at, INITIAL, {}, {**about, **only}))
 
     def _defines(self, equation: Single, scope: Scope) -> bool:
         """Whether an equation gives a Boolean or Integer variable its value, which is kept then."""
@@ -666,8 +661,6 @@ class Flat:
             if isinstance(item, syntax.When):
                 branches = [(test, as_equations(body, set())) for test, body in item.branches]
                 written.append((syntax.When(item.at, branches), scope))
-            elif isinstance(item, syntax.Assert):
-                written.append((item, scope))
             else:
                 rest.append(item)
         return rest, scope
@@ -676,6 +669,7 @@ class Flat:
         """Enter what an algorithm gives its variables, which is carried out when one of them is asked for."""
         names = [str(name) for name in assigned_in(statements)]
         outcome = cache(partial(section, self.values, statements, names, scope))
+        self._outcomes.append(outcome)
 
         def value(name: str, place: int) -> Value:
             return elements(outcome()[name])[place]

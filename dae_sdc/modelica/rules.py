@@ -115,7 +115,7 @@ _OPERATIONS: Final[dict[Precedence, Rule]] = {
 
 def _if(values: Values, item: syntax.If, scope: Scope) -> Value:
     tests, parts = values.cases(item, scope)
-    return arithmetic.chosen(tests, [values.value(part, scope) for part in parts])
+    return arithmetic.chosen(tests, [values.value(part, scope) for part in values.in_cases(tests, parts)])
 
 
 def _array(values: Values, item: syntax.Array, scope: Scope) -> Value:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import sympy
 
@@ -28,6 +28,8 @@ MOST_EVALUATIONS: Final = 1_000_000
 BEFORE: Final = "pre("  # How the names of values before an event begin.
 AT_START: Final = Unknown("initial()")  # 1 at the event at the start of a run, and else 0.
 NOT_DISCRETE: Final = "pre(...) takes a variable, outside of when-equations one that they assign"
+_Branch = TypeVar("_Branch")
+Asserted: TypeAlias = dict[tuple[int, Any], dict[str, Any]]  # See :attr:`Values.asserted`.
 Rule: TypeAlias = Callable[["Values", Any, Scope], Value]  # The value of an expression of one form.
 
 
@@ -67,6 +69,10 @@ class Values:
         self.at_event = False  # Whether what is evaluated stands in a when-equation.
         # In a condition of one what holds at events alone, with its call.
         self.moments: dict[Any, syntax.Call] | None = None
+        # What is asserted of unknowns and parameters with its place, and how its violation is told.
+        self.asserted: Asserted = {}
+        # What is asserted by what is evaluated, and the choices around it with the place in each.
+        self._asserted_here, self._around = self.asserted, tuple[tuple[list[Any], int], ...]()
         self._rules = rules
         self._replacing = numbers
         self._work = self._depth = 0
@@ -98,6 +104,8 @@ class Values:
         """Forget what stands for unknowns, and the values that were made of it."""
         self._symbols = {key: symbol for key, symbol in self._symbols.items() if key.variability}
         self._bounds.clear()
+        for key in [key for key in self.asserted if arithmetic.moving_in(key[1])]:
+            del self.asserted[key]
 
     def number(self, expression: syntax.Expression, scope: Scope) -> Any:
         """The value of an expression that must be one number."""
@@ -121,11 +129,41 @@ class Values:
                 return tests, branches
         return [*tests, sympy.true], [*branches, item.other]
 
+    def in_cases(self, tests: list[Any], branches: Sequence[_Branch]) -> Iterator[_Branch]:
+        """The branches of a choice one by one; what each asserts until the next holds where it is chosen."""
+        around = self._around
+        try:
+            for k, branch in enumerate(branches):
+                self._around = *around, (tests, k)
+                yield branch
+        finally:
+            self._around = around
+
+    def apart(self, function: Callable[..., _Branch], *arguments: Any, into: Asserted | None = None) -> _Branch:
+        """What a function gives that does not belong to the choices around it; it asserts into a place."""
+        outside = self._asserted_here, self._around
+        self._asserted_here, self._around = self.asserted if into is None else into, ()
+        try:
+            return function(*arguments)
+        finally:
+            self._asserted_here, self._around = outside
+
+    def require(self, at: int, condition: Any, about: dict[str, Any]) -> None:
+        """Enter what is asserted, which is told by ``about`` where it does not hold in the choices around it."""
+        chosen = [part for tests, k in self._around for part in (*map(arithmetic.opposite, tests[:k]), tests[k])]
+        if condition == sympy.false and about["terminal"] and not about["success"] and not chosen:
+            self.fail(at, f"what is asserted does not hold: {about['message']}")
+        holds = arithmetic.joined(False, [condition, *map(arithmetic.opposite, chosen)])
+        if any(holds.has(moment.args[0]) for moment in self.moments or ()):
+            self.fail(at, "what is asserted of events alone is not understood; write it in a when-equation")
+        if holds != sympy.true:
+            self._asserted_here[at, holds] = about
+
     def bound(self, bound: Bound) -> Value:
         """The value of an expression in its own scope."""
         key = id(bound.expression), id(bound.scope)
         if key not in self._bounds:
-            self._bounds[key] = bound, self.value(bound.expression, bound.scope)
+            self._bounds[key] = bound, self.apart(self.value, bound.expression, bound.scope)
         value = self._bounds[key][1]
         for k, size in bound.index:
             if not isinstance(value, list):
@@ -364,7 +402,7 @@ class Values:
             is_parameter = variable.variability or variable.type == "String"
             value = self._parameter if is_parameter else self._unknown
             try:
-                self._symbols[variable] = value(variable)
+                self._symbols[variable] = self.apart(value, variable)
             finally:
                 self._waiting.discard(variable)
         return self._symbols[variable]
