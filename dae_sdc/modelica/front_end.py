@@ -6,10 +6,12 @@ import importlib
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from dae_sdc.errors import InputError
 from dae_sdc.modelica import syntax
@@ -60,6 +62,7 @@ _CHAINED: Final = (Precedence.SUM, Precedence.PRODUCT, Precedence.AND, Precedenc
 _TYPES: Final = ("Real", "Integer", "Boolean", "String")
 # Words before an if that is no part of an expression.
 _BEGINNINGS: Final = (";", "equation", "algorithm", "then", "else", "loop")
+_ASSERTS: Final = re.compile("assert|terminate")
 # Where a message of rumoca says its place, [FILE:LINE:COLUMN].
 _PLACE: Final = re.compile(r"\[([^\[\]\n]*):(\d+):\d+\]")
 
@@ -79,41 +82,117 @@ def flattened(source: Source, name: str, libraries: Sequence[str | Path]) -> Cla
         flat, files = model.to_dict("flat"), model.to_dict("dae")["source_map"]["files"]
     except (rumoca.RumocaError, RuntimeError) as error:
         raise InputError(_message(source, str(error))) from None
-    return _Tree(source, flat, files).definition(name)
+    tree = _Tree(source, flat, files)
+    definition = tree.definition(name)
+    tree.require_asserts(files)
+    return definition
+
+
+class _Class(NamedTuple):
+    """A class of a text, as an :class:`Outline` sees it."""
+
+    name: str
+    begin: int
+    # Each assertion in its if-equations, with the beginnings and the ends of the conditions around it.
+    asserted: list[tuple[syntax.Token, list[list[tuple[int, int]]]]]
 
 
 class Outline:
-    """The models of a text and their annotations, looked for without parsing what is in them."""
+    """The models of a text, annotations and assertions, looked for without parsing what is in them."""
 
     def __init__(self, source: Source) -> None:
         self.words = ClassParser(source)
         self.models: dict[str, bool] = {}  # Whether each is partial, by its path.
         self.annotations: dict[str, dict[str, Modification]] = {}
-        words, open_classes = self.words.tokens, list[str]()
-        section, branches = "", 0
+        self.classes: list[tuple[_Class, int]] = []  # The classes with their ends, the inner ones first.
+        words, open_classes, choices = self.words.tokens, list[_Class](), _Choices()
+        section = ""
         for k, word in enumerate(words[:-1]):
             before, behind = words[k - 1].text if k else "", words[k + 1]
             section = word.text if word.text in ("equation", "algorithm") else section
-            if word.text == "if" and before in _BEGINNINGS:
-                branches += 1
-            elif word.text == "if" and before == "end":
-                branches -= 1
-            elif word.text in ("assert", "terminate") and branches and section == "equation":
-                source.fail(word.at, f"rumoca loses {word.text} in an if-equation; move it out of if")
-            if word.kind == "word" and word.text in CLASSES and before != "end":
+            choices.see(word, before)
+            if word.text in ("assert", "terminate") and section == "equation" and open_classes:
+                if around := [choice.conditions for choice in choices.open if choice.is_equation]:
+                    open_classes[-1].asserted.append((word, around))
+            elif word.kind == "word" and word.text in CLASSES and before != "end":
                 if behind.kind not in ("name", "quoted"):
                     continue
-                path = ".".join([*open_classes, behind.text])
+                path = ".".join([*(each.name for each in open_classes), behind.text])
                 if word.text in MODELS:
                     self.models[path] = before == "partial"
                 if words[k + 2].text != "=":
-                    open_classes.append(behind.text)
-            elif word.text == "end" and open_classes and behind.text == open_classes[-1]:
-                open_classes.pop()
+                    open_classes.append(_Class(behind.text, word.at, []))
+            elif word.text == "end" and open_classes and behind.text == open_classes[-1].name:
+                self.classes.append((open_classes.pop(), word.at))
             elif word.text in READ_ANNOTATIONS and behind.text == "(" and before in ("(", ","):
                 self.words.p = k + 1
-                inside = self.annotations.setdefault(".".join(open_classes), {})
+                inside = self.annotations.setdefault(".".join(each.name for each in open_classes), {})
                 inside[word.text] = self.words.modifications() or Modification(word.at)
+
+    def lost(self, places: Sequence[int], decided: Sequence[int]) -> Iterator[syntax.Token]:
+        """The assertions in if-equations that are not at places that were read, sorted as what was decided.
+
+        A class is used if a place lies in it; an assertion need not be there if every choice around it is
+        one of parameters, whose conditions were decided.
+        """
+        for whole, end in self.classes:
+            for word, around in whole.asserted:
+                is_used = _any_within(places, whole.begin, end)
+                is_kept = _any_within(places, word.at, word.at + 1)
+                if is_used and not is_kept:
+                    if not all(any(_any_within(decided, *part) for part in parts) for parts in around):
+                        yield word
+
+
+@dataclass
+class _Choice:
+    """An if whose end is not yet seen: an if-equation, or an if-expression in so many brackets."""
+
+    is_equation: bool
+    depth: int
+    conditions: list[tuple[int, int]]
+    begin: int | None  # Where the condition begins whose end is not yet seen.
+    is_complete: bool = False  # Whether an if-expression has its else.
+
+
+class _Choices:
+    """The choices around the words of a text, each of which is seen in its order."""
+
+    def __init__(self) -> None:
+        self.open: list[_Choice] = []
+        self._depth = 0
+
+    def see(self, word: syntax.Token, before: str) -> None:
+        """See a word, with the one before it."""
+        text = word.text
+        self._depth += (text in ("(", "[", "{")) - (text in (")", "]", "}"))
+        is_end = text == ";" or (text == "end" and self._depth == 0)
+        while self.open and not self.open[-1].is_equation:
+            last = self.open[-1]
+            is_over = last.depth > self._depth or (is_end and self._depth == 0)
+            if not is_over and not (last.is_complete and text in ("then", "else", "elseif")):
+                break
+            self.open.pop()
+        last = self.open[-1] if self.open else None
+        if text == "if" and before == "end":
+            if last is not None:
+                self.open.pop()
+        elif text == "if":
+            in_expression = last is not None and not last.is_equation
+            is_equation = before in _BEGINNINGS and self._depth == 0 and not in_expression
+            self.open.append(_Choice(is_equation, self._depth, [], word.at))
+        elif last is not None and text == "elseif":
+            last.begin = word.at
+        elif last is not None and text == "then" and last.begin is not None:
+            last.conditions.append((last.begin, word.at))
+            last.begin = None
+        elif last is not None and text == "else":
+            last.is_complete = not last.is_equation
+
+
+def _any_within(places: Sequence[int], begin: int, end: int) -> bool:
+    """Whether one of some sorted places lies between two."""
+    return bisect_left(places, begin) < bisect_left(places, end)
 
 
 def _library_path() -> list[str]:
@@ -136,13 +215,34 @@ class _Tree:
     def __init__(self, source: Source, flat: Node, files: Iterable[tuple[int, str, str]]) -> None:
         self.source, self.flat = source, flat
         self._begins = {number: source.add(text, file) for number, file, text in files}
+        self.places: set[int] = set()  # Those of what was read.
         self._records: dict[str, Node] = flat["record_instances"]
         self._literals: dict[str, int] = flat["enum_literal_ordinals"]
 
     def at(self, node: Node) -> int:
         """The place of a node in the texts."""
         span: Node = node.get("span") or node.get("source_span") or {}
-        return self._begins.get(span.get("source", 0), 0) + int(span.get("start", 0))
+        at = self._begins.get(span.get("source", 0), 0) + int(span.get("start", 0))
+        self.places.add(at)
+        return at
+
+    def require_asserts(self, files: Iterable[tuple[int, str, str]]) -> None:
+        """Refuse an assertion that rumoca has lost, as it does in if-equations of unknowns."""
+        places = sorted(self.places)
+        decided = sorted({self.at(item) for item in self.flat.get("parameter_branch_selections", [])})
+        for number, file, text in files:
+            begin = self._begins[number]
+            inside, choices = (
+                [
+                    at - begin
+                    for at in every[bisect_left(every, begin) : bisect_left(every, begin + len(text))]
+                ]
+                for every in (places, decided)
+            )
+            if inside and _ASSERTS.search(text):
+                for word in Outline(Source(text, file)).lost(inside, choices):
+                    what = f"rumoca loses {word.text} in an if-equation"
+                    self.source.fail(begin + word.at, f"{what}; move it out of if")
 
     def definition(self, name: str) -> ClassDefinition:
         flat = self.flat

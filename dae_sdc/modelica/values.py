@@ -139,7 +139,9 @@ class Values:
         finally:
             self._around = around
 
-    def apart(self, function: Callable[..., _Branch], *arguments: Any, into: Asserted | None = None) -> _Branch:
+    def apart(
+        self, function: Callable[..., _Branch], *arguments: Any, into: Asserted | None = None
+    ) -> _Branch:
         """What a function gives that does not belong to the choices around it; it asserts into a place."""
         outside = self._asserted_here, self._around
         self._asserted_here, self._around = self.asserted if into is None else into, ()
@@ -149,8 +151,10 @@ class Values:
             self._asserted_here, self._around = outside
 
     def require(self, at: int, condition: Any, about: dict[str, Any]) -> None:
-        """Enter what is asserted, which is told by ``about`` where it does not hold in the choices around it."""
-        chosen = [part for tests, k in self._around for part in (*map(arithmetic.opposite, tests[:k]), tests[k])]
+        """Enter what is asserted where the choices around it are taken; ``about`` says how it is told."""
+        chosen = [
+            part for tests, k in self._around for part in (*map(arithmetic.opposite, tests[:k]), tests[k])
+        ]
         if condition == sympy.false and about["terminal"] and not about["success"] and not chosen:
             self.fail(at, f"what is asserted does not hold: {about['message']}")
         holds = arithmetic.joined(False, [condition, *map(arithmetic.opposite, chosen)])
