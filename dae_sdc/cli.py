@@ -307,15 +307,11 @@ def _run_verb(name: str, verbs: Mapping[str, Verb], arguments: list[str]) -> int
         raise InputError(f"unknown verb '{name}'{hint}: {', '.join(verbs)}")
     verb = verbs[name]
     module = importlib.import_module(verb.module)
-    from dae_sdc.options import Reading, add_options
-
     parser = Parser(
         prog=f"{PROGRAM} {name}", description=verb.text, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     module.add_arguments(parser)
     add_debug(parser)
-    if any("FILE.mo" in str(action.help) for action in parser._actions):
-        add_options(parser, Reading, only=("libraries", "reader"))
     args = parser.parse_args(arguments)
     if launched() > 1:
         from dae_sdc.run.processes import world
