@@ -229,8 +229,15 @@ def _replaced(
         values.fail(name.at, f"{name} is no array of a size that is told; give it sizes")
     first, rest = subscripts[0], subscripts[1:]
     places = values.places(first, len(old), scope, name)
-    if not isinstance(first, syntax.Every | syntax.Range):
-        new = [new]
+    if isinstance(places, sympy.Basic):
+        array = list[Value]()
+        for k, part in enumerate(old, 1):
+            tests = [arithmetic.near(places, k), sympy.true]
+            parts = [_replaced(values, part, rest, fields, new, name, scope), part]
+            array.append(values.wrapped(name.at, arithmetic.chosen, tests, parts))
+        return array
+    if isinstance(places, int):
+        places, new = [places], [new]
     if not isinstance(new, list) or len(new) != len(places):
         values.fail(name.at, f"{len(places)} elements of {name} get a value of another size")
     array = list(old)

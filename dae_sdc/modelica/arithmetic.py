@@ -141,7 +141,17 @@ def compared(sign: str, left: Any, right: Any) -> Any:
     kind = _COMPARISONS[sign]
     if left.is_Rational and right.is_Rational:
         return kind(left, right)
+    if isinstance(left, sympy.Piecewise) and all(value.is_Rational for value, _ in (*left.args, (right, 0))):
+        # Of a choice of numbers it is a choice of what is certain.
+        values, tests = zip(*left.args, strict=True)
+        return chosen(tests, [compared(sign, value, right) for value in values])
     return sympy.Basic.__new__(kind, left, right)
+
+
+def near(value: Any, first: int, last: int | None = None) -> Any:
+    """The condition that a value, an integer but for rounding, is a number, or from one to another."""
+    low, high = first - sympy.S.Half, (last or first) + sympy.S.Half
+    return joined(True, [compared(">", value, low), compared("<", value, high)])
 
 
 def joined(every: bool, conditions: Sequence[Any]) -> Any:
@@ -162,6 +172,8 @@ def opposite(condition: Any) -> Any:
 
 def conditional(test: Any, holds: Any, otherwise: Any) -> Any:
     """The condition ``holds`` where ``test`` holds, else the condition ``otherwise``."""
+    if holds == otherwise:
+        return holds
     return joined(False, [joined(True, [test, holds]), joined(True, [opposite(test), otherwise])])
 
 

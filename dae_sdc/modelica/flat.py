@@ -584,7 +584,7 @@ class Flat:
                 self._define(variable, expression.at, expression, partial(values.bound, variable.value))
         for each in computed:
             self._compute(*each)
-        written = [pair for pair in written if not self._defines(*pair)]
+        written = [pair for item in written for pair in self._undefined(*item)]
         connections.pass_on(lambda variable: variable.name in {*values.defined, *values.discrete})
         values.forget_unknowns()  # Conditions of if-equations were looked at before these had values.
         self.equations = [*self._of_declarations()]  # Expressions that are zero.
@@ -633,24 +633,39 @@ class Flat:
             only = {"implicit": True, "only": sympy.Not(_between_events(values, holds))}
             self.reactions.append(Reaction(at, INITIAL, {}, {**about, **only}))
 
-    def _defines(self, equation: Single, scope: Scope) -> bool:
-        """Whether an equation gives a Boolean or Integer variable its value, which is kept then."""
-        if not isinstance(equation, Equal) or not isinstance(equation.left, syntax.Name):
-            return False
-        variables, right = elements(self.values.lookup(equation.left, scope)), equation.right
-        if not all(isinstance(item, Variable) and item.type != "Real" for item in variables):
-            return False
+    def _undefined(self, equation: Single, scope: Scope) -> Iterator[tuple[Single, Scope]]:
+        """What is left of an equation; Boolean and Integer variables that it gives a value keep that."""
+        if not isinstance(equation, Equal):
+            yield equation, scope
+            return
+        left, right, lookup = equation.left, equation.right, self.values.lookup
+        several = isinstance(left, syntax.Results) and isinstance(right, syntax.Call)
+        targets = left.items if isinstance(left, syntax.Results) and several else [left]
 
-        def value(place: int) -> Value:
-            values = elements(self.values.value(right, scope))
-            if len(values) != len(variables):
-                self.fail(right.at, f"{len(variables)} variables get {len(values)} values; give each its own")
-            return values[place]
+        @cache
+        def outcome() -> list[Value]:
+            if isinstance(right, syntax.Call) and several:
+                return results(self.values, right, scope)
+            return [self.values.value(right, scope)]
 
-        for place, variable in enumerate(variables):
-            if not variable.variability:
-                self._define(variable, right.at, right, partial(value, place))
-        return True
+        def value(place: int, part: int, count: int) -> Value:
+            values = elements(outcome()[place])
+            if len(values) != count:
+                self.fail(right.at, f"{count} variables get {len(values)} values; give each its own")
+            return values[part]
+
+        rest: list[Expression] = []
+        for place, target in enumerate(targets):
+            variables = elements(lookup(target, scope)) if isinstance(target, syntax.Name) else [None]
+            if all(isinstance(item, Variable) and item.type != "Real" for item in variables):
+                for part, variable in enumerate(variables):
+                    if not variable.variability:
+                        self._define(variable, right.at, right, partial(value, place, part, len(variables)))
+                target = syntax.Every(target.at)
+            rest.append(target)
+        if not all(isinstance(target, syntax.Every) for target in rest):
+            left = syntax.Results(left.at, rest) if several else left
+            yield Equal(equation.at, left, right, equation.note, equation.reinit), scope
 
     def _parted(
         self, statements: list[syntax.Statement], scope: Scope, written: list[tuple[Single, Scope]]

@@ -272,7 +272,8 @@ class _Tree:
         }
         if item["unit"]:
             parts["unit"] = Modification(at, syntax.Text(at, item["unit"]))
-        if item["start"] is not None and not variability and self.at(_inner(item["start"])) != at:
+        is_value = not variability or item["binding"] is None
+        if item["start"] is not None and is_value and self.at(_inner(item["start"])) != at:
             parts["start"] = Modification(at, self.read(item["start"]))
         if item["fixed"]:
             truths = [syntax.Truth(at, truth) for truth in item["fixed"]]

@@ -24,6 +24,8 @@ _OPERATORS: Final = {
 class ExpressionParser(Words):
     """Parser of expressions; each method starts at the next word and stops after the last one it needs."""
 
+    in_subscripts = 0  # In how many of them, where the size is called end.
+
     def expression(self) -> syntax.Expression:
         """An if-expression, a range, or operators and operands."""
         self.deeper()
@@ -125,8 +127,8 @@ class ExpressionParser(Words):
             rows = self.listed(lambda: self.listed(self.expression), ";")
             self.close("]", at)
             return syntax.Matrix(at, rows)
-        if text == "end" and kind == "word":
-            self.fail("end as a subscript, or an expression that is missing; write the number")
+        if text == "end" and kind == "word" and self.in_subscripts:
+            return syntax.Name(at, [(self.take().text, [])])
         self.refuse()
         self.fail(f"an expression is missing before {shown(token)}")
 
@@ -202,11 +204,12 @@ class ExpressionParser(Words):
         """The subscripts in the square brackets that are next; none if there are no brackets."""
         if self.now.text != "[":
             return []
-        begin = self.take().at
+        begin, self.in_subscripts = self.take().at, self.in_subscripts + 1
         subscripts = self.listed(
             lambda: syntax.Every(self.take().at) if self.now.text == ":" else self.expression()
         )
         self.close("]", begin)
+        self.in_subscripts -= 1
         return subscripts
 
 

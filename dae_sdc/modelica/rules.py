@@ -122,8 +122,10 @@ def _array(values: Values, item: syntax.Array, scope: Scope) -> Value:
     if not item.indices:
         return [values.value(part, scope) for part in item.items]
     too_many = f"an array of more than {arithmetic.MOST_ELEMENTS} elements"
-    turns = scopes(values, item.indices, scope, item.at, too_many)
-    return [values.value(item.items[0], inner) for inner in turns]
+    *inner, last = item.indices
+    part: syntax.Expression = syntax.Array(item.at, item.items, inner) if inner else item.items[0]
+    turns = scopes(values, [last], scope, item.at, too_many)
+    return [values.value(part, turn) for turn in turns]
 
 
 def _matrix(values: Values, item: syntax.Matrix, scope: Scope) -> Value:

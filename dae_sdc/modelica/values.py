@@ -245,10 +245,13 @@ class Values:
 
     def integer(self, expression: syntax.Expression, scope: Scope, what: str) -> int:
         """The value of a structural integer, such as a size; ``what`` is its name in messages."""
-        value = self.number(expression, scope)
-        number = self.numeric(value, expression.at, what)
+        return self.whole(self.number(expression, scope), expression.at, what)
+
+    def whole(self, value: Value, at: int, what: str) -> int:
+        """The integer that a value is, which is structural."""
+        number = self.numeric(value if isinstance(value, sympy.Basic) else sympy.Integer(value), at, what)
         if number != round(number) or abs(number) > 1e9:
-            self.fail(expression.at, f"{what} must be an integer; got {number:.10g}")
+            self.fail(at, f"{what} must be an integer; got {number:.10g}")
         self.structural.update(symbol.name for symbol in arithmetic.symbols_in(value))
         return round(number)
 
@@ -363,32 +366,48 @@ class Values:
             return item
         if not isinstance(item, list):
             self.fail(name.at, f"{name} is no array, or has fewer sizes; remove the subscript")
-        places = self.places(subscripts[0], len(item), scope, name)
-        picked = [self.picked(item[k], subscripts[1:], scope, name) for k in places]
-        return picked if isinstance(subscripts[0], syntax.Every | syntax.Range) else picked[0]
+        where, rest = self.places(subscripts[0], len(item), scope, name), subscripts[1:]
+        if isinstance(where, Sequence):
+            return [self.picked(item[k], rest, scope, name) for k in where]
+        if isinstance(where, int):
+            return self.picked(item[where], rest, scope, name)
+        every = [self.of_member(self.picked(part, rest, scope, name), name) for part in item]
+        tests = [*(arithmetic.near(where, k) for k in range(1, len(item))), sympy.true]
+        return self.wrapped(name.at, arithmetic.chosen, tests, every)
 
-    def places(
-        self, subscript: syntax.Expression, size: int, scope: Scope, name: syntax.Expression
-    ) -> Sequence[int]:
-        """The places, from 0, of the elements of an array that a subscript selects."""
+    def places(self, subscript: syntax.Expression, size: int, scope: Scope, name: syntax.Expression) -> Any:
+        """The place, from 0, in an array that a subscript selects, or several; or a subscript of unknowns.
+
+        Where such a one leaves the array a run ends.
+        """
         if isinstance(subscript, syntax.Every):
             return range(size)
+        inside = scope.inner({"end": sympy.Integer(size)})
         if isinstance(subscript, syntax.Range):
-            numbers: Sequence[int] = self.range(subscript, scope)
+            value: Value = self.range(subscript, inside)
         else:
-            numbers = [self.integer(subscript, scope, f"the subscript of {name}")]
+            value = self.value(subscript, inside)
+        what = f"the subscript of {name}"
+        if not isinstance(value, Sequence) and arithmetic.moving_in(self.as_number(value, subscript.at)):
+            about = {"message": f"{what} leaves it", "terminal": True, "success": False}
+            self.require(subscript.at, arithmetic.near(value, 1, size), about)
+            return value
+        several = isinstance(value, Sequence)
+        numbers = [self.whole(k, subscript.at, what) for k in (value if several else [value])]
         for k in numbers:
             if not 1 <= k <= size:
                 self.fail(name.at, f"{name} has elements 1 to {size}; there is no element {k}")
-        return [k - 1 for k in numbers]
+        return [k - 1 for k in numbers] if several else numbers[0] - 1
 
-    def of_member(self, item: Any, name: syntax.Name) -> Value:
-        """The value of a member that a name refers to, or the values of a list of members."""
+    def of_member(self, item: Any, name: syntax.Expression) -> Value:
+        """The value of a member that a name refers to, or the values of a list of members; a value itself."""
         if isinstance(item, list):
             self.spend(len(item), name.at)
             return [self.of_member(element, name) for element in item]
         if isinstance(item, Instance) and item.definition is not None and item.definition.kind == "record":
             return {word: self.of_member(part, name) for word, part in item.members.items()}
+        if isinstance(item, sympy.Basic | dict):
+            return item
         if isinstance(item, Instance):
             self.fail(name.at, f"{name} is a component; write which of its variables is meant")
         return self.symbol(item)
@@ -445,13 +464,13 @@ class Values:
             if number not in (0, 1):
                 self.fail(variable.at, f"{what} must be true or false; got {number:.10g}")
             return sympy.true if number else sympy.false
-        if variable.value is None:
+        given = variable.value or variable.attributes.get("start")  # as the language has it
+        if given is None:
             if variable.type == "Boolean" or variable.variability == "constant":
                 self.fail(variable.at, f"{variable.shown} has no value; give it one")
             self.numbers[variable] = None
             return sympy.Symbol(variable.name, real=True)
-        at = variable.value.expression.at
-        value = self.bound(variable.value)
+        at, value = given.expression.at, self.bound(given)
         if variable.type == "Boolean":
             return self.decided(value, at, what)
         value = self.as_number(value, at)
