@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -882,11 +882,23 @@ class Flat:
             if base.type in ("CombiTable1Ds", "CombiTable1D"):
                 return self._table(shown, kind, base, change)
             return self._variable(shown, kind, base, change)
-        if change.bound is not None:
+        if change.bound is not None and base.kind != "record":
             self.fail(change.at, f"{shown} is a component; give values to its variables")
+        if change.bound is not None:
+            change = self._fields(base, change, change.bound)
         instance = Instance(shown, base, connector=kind.connector)
         self._fill(instance, base, change, kind.variability, around)
         return instance
+
+    def _fields(self, record: ClassDefinition, change: Change, bound: Bound) -> Change:
+        """The modification by which every field of a record gets its part of a value."""
+        parts = dict(change.parts)
+        for element in (part for each in self.library.with_bases(record) for part in each.elements):
+            if isinstance(element, syntax.Component):
+                at, word = bound.expression.at, element.name
+                field = Bound(syntax.Field(at, bound.expression, word), bound.scope, bound.index)
+                parts[word] = replace(parts.get(word, Change(at)), bound=field, each=False)
+        return replace(change, bound=None, parts=parts)
 
     def _variable(self, shown: str, kind: _Kind, base: Basic, change: Change) -> Variable:
         at = kind.element.at

@@ -8,15 +8,16 @@ import os
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from dae_sdc.errors import InputError
 from dae_sdc.modelica import syntax
 from dae_sdc.modelica.parser import CLASSES, MODELS, READ_ANNOTATIONS, ClassParser
 from dae_sdc.modelica.syntax import (
+    CLOSING,
     Call,
     ClassDefinition,
     Component,
@@ -60,8 +61,8 @@ _SIGNS: Final = {
 # Operators whose operands stand in one list, as the parser leaves them.
 _CHAINED: Final = (Precedence.SUM, Precedence.PRODUCT, Precedence.AND, Precedence.OR)
 _TYPES: Final = ("Real", "Integer", "Boolean", "String")
-# Words before an if that is no part of an expression.
-_BEGINNINGS: Final = (";", "equation", "algorithm", "then", "else", "loop")
+# Words outside of brackets behind which an equation begins.
+_BEGINNINGS: Final = (";", "equation", "algorithm", "loop")
 _ASSERTS: Final = re.compile("assert|terminate")
 # Where a message of rumoca says its place, [FILE:LINE:COLUMN].
 _PLACE: Final = re.compile(r"\[([^\[\]\n]*):(\d+):\d+\]")
@@ -88,13 +89,15 @@ def flattened(source: Source, name: str, libraries: Sequence[str | Path]) -> Cla
     return definition
 
 
-class _Class(NamedTuple):
+@dataclass
+class _Class:
     """A class of a text, as an :class:`Outline` sees it."""
 
     name: str
     begin: int
+    end: int = 0
     # Each assertion in its if-equations, with the beginnings and the ends of the conditions around it.
-    asserted: list[tuple[syntax.Token, list[list[tuple[int, int]]]]]
+    asserted: list[tuple[syntax.Token, list[list[tuple[int, int]]]]] = field(default_factory=list)
 
 
 class Outline:
@@ -104,95 +107,56 @@ class Outline:
         self.words = ClassParser(source)
         self.models: dict[str, bool] = {}  # Whether each is partial, by its path.
         self.annotations: dict[str, dict[str, Modification]] = {}
-        self.classes: list[tuple[_Class, int]] = []  # The classes with their ends, the inner ones first.
-        words, open_classes, choices = self.words.tokens, list[_Class](), _Choices()
-        section = ""
+        self.classes: list[_Class] = []  # The inner ones first.
+        words, open_classes, around = self.words.tokens, list[_Class](), list[list[tuple[int, int]]]()
+        section, depth, head, begins = "", 0, -1, True  # Where a condition begins; whether an equation does.
         for k, word in enumerate(words[:-1]):
-            before, behind = words[k - 1].text if k else "", words[k + 1]
-            section = word.text if word.text in ("equation", "algorithm") else section
-            choices.see(word, before)
-            if word.text in ("assert", "terminate") and section == "equation" and open_classes:
-                if around := [choice.conditions for choice in choices.open if choice.is_equation]:
-                    open_classes[-1].asserted.append((word, around))
-            elif word.kind == "word" and word.text in CLASSES and before != "end":
+            text, before, behind = word.text, words[k - 1].text if k else "", words[k + 1]
+            section = text if text in ("equation", "algorithm") else section
+            depth += (text in CLOSING) - (text in CLOSING.values())
+            if begins and text in ("if", "elseif", "when", "elsewhen"):
+                head = word.at
+                if text in ("if", "when"):
+                    around.append([])
+            elif text == "end" and behind.text in ("if", "when") and around:
+                around.pop()
+            is_head = bool(around) and text == "then" and depth == 0 and head >= 0
+            if is_head:
+                around[-1].append((head, word.at))
+                head = -1
+            elif text in ("assert", "terminate") and section == "equation" and around and open_classes:
+                open_classes[-1].asserted.append((word, [*around]))
+            elif word.kind == "word" and text in CLASSES and before != "end":
                 if behind.kind not in ("name", "quoted"):
                     continue
                 path = ".".join([*(each.name for each in open_classes), behind.text])
-                if word.text in MODELS:
+                if text in MODELS:
                     self.models[path] = before == "partial"
                 if words[k + 2].text != "=":
-                    open_classes.append(_Class(behind.text, word.at, []))
-            elif word.text == "end" and open_classes and behind.text == open_classes[-1].name:
-                self.classes.append((open_classes.pop(), word.at))
-            elif word.text in READ_ANNOTATIONS and behind.text == "(" and before in ("(", ","):
+                    open_classes.append(_Class(behind.text, word.at))
+            elif text == "end" and open_classes and behind.text == open_classes[-1].name:
+                self.classes.append(open_classes.pop())
+                self.classes[-1].end = word.at
+            elif text in READ_ANNOTATIONS and behind.text == "(" and before in ("(", ","):
                 self.words.p = k + 1
                 inside = self.annotations.setdefault(".".join(each.name for each in open_classes), {})
-                inside[word.text] = self.words.modifications() or Modification(word.at)
+                inside[text] = self.words.modifications() or Modification(word.at)
+            begins = is_head or (begins and text == "else") or (depth == 0 and text in _BEGINNINGS)
 
     def lost(self, places: Sequence[int], decided: Sequence[int]) -> Iterator[syntax.Token]:
-        """The assertions in if-equations that are not at places that were read, sorted as what was decided.
+        """The assertions of used classes, in which one of the sorted places lies, that are at none of them.
 
-        A class is used if a place lies in it; an assertion need not be there if every choice around it is
-        one of parameters, whose conditions were decided.
+        Choices of parameters may leave an assertion out: one of their conditions was decided.
         """
-        for whole, end in self.classes:
-            for word, around in whole.asserted:
-                is_used = _any_within(places, whole.begin, end)
-                is_kept = _any_within(places, word.at, word.at + 1)
-                if is_used and not is_kept:
-                    if not all(any(_any_within(decided, *part) for part in parts) for parts in around):
+
+        def within(numbers: Sequence[int], begin: int, end: int) -> bool:
+            return bisect_left(numbers, begin) < bisect_left(numbers, end)
+
+        for whole in self.classes:
+            for word, around in whole.asserted if within(places, whole.begin, whole.end) else ():
+                if not within(places, word.at, word.at + 1):
+                    if not all(any(within(decided, *part) for part in parts) for parts in around):
                         yield word
-
-
-@dataclass
-class _Choice:
-    """An if whose end is not yet seen: an if-equation, or an if-expression in so many brackets."""
-
-    is_equation: bool
-    depth: int
-    conditions: list[tuple[int, int]]
-    begin: int | None  # Where the condition begins whose end is not yet seen.
-    is_complete: bool = False  # Whether an if-expression has its else.
-
-
-class _Choices:
-    """The choices around the words of a text, each of which is seen in its order."""
-
-    def __init__(self) -> None:
-        self.open: list[_Choice] = []
-        self._depth = 0
-
-    def see(self, word: syntax.Token, before: str) -> None:
-        """See a word, with the one before it."""
-        text = word.text
-        self._depth += (text in ("(", "[", "{")) - (text in (")", "]", "}"))
-        is_end = text == ";" or (text == "end" and self._depth == 0)
-        while self.open and not self.open[-1].is_equation:
-            last = self.open[-1]
-            is_over = last.depth > self._depth or (is_end and self._depth == 0)
-            if not is_over and not (last.is_complete and text in ("then", "else", "elseif")):
-                break
-            self.open.pop()
-        last = self.open[-1] if self.open else None
-        if text == "if" and before == "end":
-            if last is not None:
-                self.open.pop()
-        elif text == "if":
-            in_expression = last is not None and not last.is_equation
-            is_equation = before in _BEGINNINGS and self._depth == 0 and not in_expression
-            self.open.append(_Choice(is_equation, self._depth, [], word.at))
-        elif last is not None and text == "elseif":
-            last.begin = word.at
-        elif last is not None and text == "then" and last.begin is not None:
-            last.conditions.append((last.begin, word.at))
-            last.begin = None
-        elif last is not None and text == "else":
-            last.is_complete = not last.is_equation
-
-
-def _any_within(places: Sequence[int], begin: int, end: int) -> bool:
-    """Whether one of some sorted places lies between two."""
-    return bisect_left(places, begin) < bisect_left(places, end)
 
 
 def _library_path() -> list[str]:
@@ -275,6 +239,8 @@ class _Tree:
         is_value = not variability or item["binding"] is None
         if item["start"] is not None and is_value and self.at(_inner(item["start"])) != at:
             parts["start"] = Modification(at, self.read(item["start"]))
+        elif kind not in _TYPES:  # of an enumeration
+            parts["start"] = Modification(at, syntax.Number(at, "1"))
         if item["fixed"]:
             truths = [syntax.Truth(at, truth) for truth in item["fixed"]]
             whole = truths[0] if len(truths) == 1 else syntax.Array(at, [*truths])

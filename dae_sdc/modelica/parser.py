@@ -377,9 +377,12 @@ class ClassParser(EquationParser):
             while self.now.text in ("input", "output", "flow"):
                 word = self.take().text
                 flow, causality = flow or word == "flow", causality if word == "flow" else word
-            self.refuse()
-            base, sizes = self._type()
+            base, sizes = self._type(definition)
             definition.short = syntax.Extends(at, base, self.modifications(), causality, flow, sizes)
+            if definition.elements:  # literals, which have the numbers from 1
+                first = syntax.Modification(at, syntax.Number(at, "1"))
+                base.parts[0] = "Integer", []
+                definition.short.modification = syntax.Modification(at, None, {"start": first})
             definition.description = self.note()
             self._annotation(definition)
         else:
@@ -490,7 +493,7 @@ class ClassParser(EquationParser):
             self.take()
             if word in ("parameter", "constant") and self.now.text == "enumeration":
                 break
-        kind, common = self._type()
+        kind, common = self._type(syntax.ClassDefinition(self.now.at, "type", ""))
         if self.now.text == "=":
             self.fail("an equation among declarations; write the word equation before it")
 
@@ -511,18 +514,24 @@ class ClassParser(EquationParser):
 
         definition.elements += self.listed(component)
 
-    def _type(self) -> tuple[syntax.Name, list[syntax.Expression]]:
-        """The name of a class, and the array sizes after it."""
+    def _type(self, definition: syntax.ClassDefinition) -> tuple[syntax.Name, list[syntax.Expression]]:
+        """The name of a class, and the array sizes after it; literals of an enumeration become constants."""
         if self.now.text == "enumeration":
             name = syntax.Name(self.now.at, [(self.take().text, [])])
             self.need("(", "behind enumeration")
-            self.listed(lambda: (self.word("a name"), self.note()))
+            for k, (at, word, _) in enumerate(self.listed(self._literal), 1):
+                value = syntax.Modification(at, syntax.Number(at, str(k)))
+                kind = syntax.Name(at, [("Integer", [])])
+                definition.elements.append(syntax.Component(at, word, kind, [], value, "constant"))
             self.need(")", "behind the names of an enumeration")
             return name, self.subscripts()
         name = self.name()
         word, sizes = name.parts[-1]
         name.parts[-1] = word, []
         return name, sizes
+
+    def _literal(self) -> tuple[int, str, str]:
+        return self.now.at, self.word("a name"), self.note()
 
     # Modifications and annotations
 

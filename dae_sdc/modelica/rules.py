@@ -77,6 +77,12 @@ def _product(values: Values, item: Operation, scope: Scope) -> Value:
 def _power(values: Values, item: Operation, scope: Scope) -> Value:
     (_, base), (_, exponent) = item.parts
     value, by = values.value(base, scope), values.number(exponent, scope)
+    if isinstance(value, list) and item.parts[1][0] == "^":
+        count = values.integer(exponent, scope, "the exponent of a matrix")
+        if count < 0:
+            values.fail(exponent.at, "the exponent of a matrix is below 0; solve for the product")
+        values.spend(count * len(value) ** 3, item.at)
+        return arithmetic.multiply([arithmetic.identity(len(value)), *[value] * count])
     if item.parts[1][0] == ".^":
         return arithmetic.each(partial(arithmetic.power, exponent=by), value)
     return arithmetic.power(arithmetic.scalar(value), by)
@@ -394,6 +400,11 @@ _CALLS: Final[dict[str, Rule]] = {
     "sample": _sample,
     "smooth": lambda values, item, scope: _arguments(values, item, scope, 2)[1],
     "homotopy": _homotopy,
+    "array": lambda values, item, scope: (
+        values.value(item.arguments[0], scope)
+        if isinstance(item.arguments[0], syntax.Array) and item.arguments[0].indices
+        else _arguments(values, item, scope)
+    ),
     "diff": _diff,
     "piecewise": _piecewise,
     "Modelica.Math.Vectors.interpolate": _interpolate,

@@ -136,7 +136,7 @@ _REFUSED: Final = {
     "constrainedby": "constrainedby is not understood; write the class without it",
     "stream": "stream connectors are not understood; write the balance as equations",
     "external": "external functions are not understood; write the function in Modelica",
-    "enumeration": "enumerations are not understood; use Integer parameters",
+    "enumeration": "enumerations are not understood; write type NAME = enumeration(...)",
     "operator": "operator classes are not understood; write a record and functions",
     "expandable": "expandable connectors are not understood; write the variables that are connected",
 }
@@ -145,7 +145,7 @@ REFUSED_CALLS: Final = {
     "reinit": "reinit stands in a when-equation; write when CONDITION then reinit(x, VALUE); end when",
 }
 
-_CLOSING: Final = {"(": ")", "[": "]", "{": "}"}
+CLOSING: Final = {"(": ")", "[": "]", "{": "}"}
 _ESCAPED: Final = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v", "b": "\b", "a": "\a"}
 
 
@@ -232,8 +232,8 @@ class Words:
             token = self.take()
             if token.kind == "end" or (token.text == ";" and stack[-1] != "]"):
                 self.fail("the brackets of an annotation that begin here are never closed", begin.at)
-            if token.text in _CLOSING:
-                stack.append(_CLOSING[token.text])
+            if token.text in CLOSING:
+                stack.append(CLOSING[token.text])
             elif token.text in (")", "]", "}") and token.text != stack.pop():
                 self.fail(f"{token.text} closes another bracket", token.at)
         return range(first, self.p)
