@@ -249,7 +249,7 @@ class Values:
 
     def whole(self, value: Value, at: int, what: str) -> int:
         """The integer that a value is, which is structural."""
-        number = self.numeric(value if isinstance(value, sympy.Basic) else sympy.Integer(value), at, what)
+        number = self.numeric(value, at, what)
         if number != round(number) or abs(number) > 1e9:
             self.fail(at, f"{what} must be an integer; got {number:.10g}")
         self.structural.update(symbol.name for symbol in arithmetic.symbols_in(value))
@@ -383,11 +383,7 @@ class Values:
         if isinstance(subscript, syntax.Every):
             return range(size)
         inside = scope.inner({"end": sympy.Integer(size)})
-        if isinstance(subscript, syntax.Range):
-            value: Value = self.range(subscript, inside)
-        else:
-            value = self.value(subscript, inside)
-        what = f"the subscript of {name}"
+        value, what = self.value(subscript, inside), f"the subscript of {name}"
         if not isinstance(value, Sequence) and arithmetic.moving_in(self.as_number(value, subscript.at)):
             about = {"message": f"{what} leaves it", "terminal": True, "success": False}
             self.require(subscript.at, arithmetic.near(value, 1, size), about)
