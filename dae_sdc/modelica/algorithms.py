@@ -10,7 +10,7 @@ import sympy
 
 from dae_sdc.modelica import arithmetic, syntax
 from dae_sdc.modelica.arithmetic import MOST_ELEMENTS, Value
-from dae_sdc.modelica.library import Scope
+from dae_sdc.modelica.library import Instance, Scope
 from dae_sdc.modelica.syntax import Call, ClassDefinition, Statement, similar
 from dae_sdc.modelica.values import Values
 
@@ -92,7 +92,10 @@ def section(
 
 
 def _begin(values: Values, variable: Any) -> Value:
-    """The value of a variable where an algorithm of a model begins."""
+    """The value of a variable, or of a record, where an algorithm of a model begins."""
+    if isinstance(variable, Instance):
+        begin = partial(arithmetic.mapped, partial(_begin, values))
+        return {word: begin(part) for word, part in variable.members.items()}
     start = variable.attributes.get("start")
     if variable.type != "Real":
         return NOTHING

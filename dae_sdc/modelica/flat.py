@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -333,6 +333,20 @@ def held_by(values: Values, states: dict[Any, Any], held: _Held) -> Iterator[Rea
         yield Reaction(at, begins, {Unknown(variable.name): new}, {"implicit": True})
 
 
+# A variable, or what is none, with the way from a component to it: subscripts, from 0, and words.
+Leaf: TypeAlias = tuple[Any, tuple[int | str, ...]]
+
+
+def leaves_of(member: Any, path: tuple[int | str, ...] = ()) -> Iterator[Leaf]:
+    """The variables in a member that is an array or a record."""
+    is_record = isinstance(member, Instance) and getattr(member.definition, "kind", "") == "record"
+    if not isinstance(member, list) and not is_record:
+        yield member, path
+        return
+    for step, part in enumerate(member) if isinstance(member, list) else member.members.items():
+        yield from leaves_of(part, (*path, step))
+
+
 # Initial equations
 
 
@@ -638,34 +652,42 @@ class Flat:
         if not isinstance(equation, Equal):
             yield equation, scope
             return
-        left, right, lookup = equation.left, equation.right, self.values.lookup
+        left, right, rest = equation.left, equation.right, list[Expression]()
         several = isinstance(left, syntax.Results) and isinstance(right, syntax.Call)
-        targets = left.items if isinstance(left, syntax.Results) and several else [left]
-
-        @cache
-        def outcome() -> list[Value]:
-            if isinstance(right, syntax.Call) and several:
-                return results(self.values, right, scope)
-            return [self.values.value(right, scope)]
-
-        def value(place: int, part: int, count: int) -> Value:
-            values = elements(outcome()[place])
-            if len(values) != count:
-                self.fail(right.at, f"{count} variables get {len(values)} values; give each its own")
-            return values[part]
-
-        rest: list[Expression] = []
-        for place, target in enumerate(targets):
-            variables = elements(lookup(target, scope)) if isinstance(target, syntax.Name) else [None]
-            if all(isinstance(item, Variable) and item.type != "Real" for item in variables):
-                for part, variable in enumerate(variables):
-                    if not variable.variability:
-                        self._define(variable, right.at, right, partial(value, place, part, len(variables)))
+        give = results if several else self.values.value
+        outcome = cache(partial(give, self.values, right, scope) if several else partial(give, right, scope))
+        for place, target in enumerate(
+            left.items if isinstance(left, syntax.Results) and several else [left]
+        ):
+            member = self.values.lookup(target, scope) if isinstance(target, syntax.Name) else None
+            leaves = [*leaves_of(member)] if member is not None else []
+            if any(isinstance(leaf, Variable) and leaf.type != "Real" for leaf, _ in leaves):
+                self._give(target.at, leaves, right, lambda k=place: outcome()[k] if several else outcome())
                 target = syntax.Every(target.at)
             rest.append(target)
         if not all(isinstance(target, syntax.Every) for target in rest):
             left = syntax.Results(left.at, rest) if several else left
             yield Equal(equation.at, left, right, equation.note, equation.reinit), scope
+
+    def _give(self, at: int, leaves: Iterable[Leaf], written: Any, outcome: Callable[[], Value]) -> None:
+        """Give variables their parts of a value."""
+
+        def value(path: Sequence[int | str]) -> Value:
+            whole = outcome()
+            try:
+                for step in path:
+                    whole = whole[step]
+            except (IndexError, KeyError, TypeError):
+                self.fail(at, "variables get a value of another form; give each its own")
+            return whole
+
+        for variable, path in leaves:
+            if not isinstance(variable, Variable):
+                self.fail(at, "this cannot be assigned; assign variables")
+            if variable.type == "Real" and not variable.variability:
+                self._computed.append((at, variable, partial(value, path)))
+            elif not variable.variability:
+                self._define(variable, at, written, partial(value, path))
 
     def _parted(
         self, statements: list[syntax.Statement], scope: Scope, written: list[tuple[Single, Scope]]
@@ -686,21 +708,14 @@ class Flat:
         outcome = cache(partial(section, self.values, statements, names, scope))
         self._outcomes.append(outcome)
 
-        def value(name: str, place: int) -> Value:
-            return elements(outcome()[name])[place]
-
         for target in assigned_in(statements):
             member = self.values.lookup(syntax.Name(target.at, [(str(target), [])]), scope)
             if member is None:
                 raise self.values.unknown(target, scope)
-            for place, variable in enumerate(elements(member)):
-                if not isinstance(variable, Variable) or variable.variability:
-                    self.fail(target.at, f"{target} cannot be assigned; assign variables")
-                given = partial(value, str(target), place)
-                if variable.type == "Real":
-                    self._computed.append((target.at, variable, given))
-                else:
-                    self._define(variable, target.at, statements, given)
+            leaves = [*leaves_of(member)]
+            if any(isinstance(variable, Variable) and variable.variability for variable, _ in leaves):
+                self.fail(target.at, f"{target} cannot be assigned; assign variables")
+            self._give(target.at, leaves, statements, lambda name=str(target): outcome()[name])
 
     def _define(self, variable: Variable, at: int, written: Any, value: Callable[[], Value]) -> None:
         if variable.name in self.values.defined or variable.name in self.values.discrete:
@@ -851,7 +866,10 @@ class Flat:
                     self.fail(size.at, f"the value of {element.name} has fewer sizes")
                 count = len(part)
             else:
-                count = self.values.integer(size, scope, f"the size of {element.name}")
+                value, what = self.values.value(size, scope), f"the size of {element.name}"
+                if isinstance(value, list):  # of an enumeration
+                    value = sympy.Integer(len(value))
+                count = self.values.whole(self.values.as_number(value, size.at), size.at, what)
             if not 0 <= count <= MOST_ELEMENTS:
                 self.fail(size.at, f"the size {count} of {element.name} is not from 0 to {MOST_ELEMENTS}")
             sizes.append(count)

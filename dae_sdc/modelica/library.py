@@ -274,6 +274,11 @@ class Library:
         hint = similar(text, names) or "; declare it in this file"
         self.fail(name.at, f"there is no class {text}{hint}")
 
+    def literals(self, name: Name, definition: ClassDefinition) -> list[Component | Extends]:
+        """The literals of the enumeration that a name refers to; none for another name."""
+        kind = self.find(name, definition)
+        return kind.elements if isinstance(kind, ClassDefinition) and kind.short is not None else []
+
     def constant(
         self, words: list[str], definition: ClassDefinition
     ) -> tuple[Component, ClassDefinition] | None:

@@ -100,14 +100,21 @@ def _comparison(values: Values, item: Operation, scope: Scope) -> Value:
 
 
 def _conditions(values: Values, item: Operation, scope: Scope) -> Value:
-    conditions = [values.condition(part, scope) for _, part in item.parts]
-    return arithmetic.joined(item.precedence is Precedence.AND, conditions)
+    parts = [(part, values.value(part, scope)) for _, part in item.parts]
+
+    def join(*conditions: Any) -> Any:
+        return arithmetic.joined(item.precedence is Precedence.AND, conditions)
+
+    if any(isinstance(value, list) for _, value in parts):
+        return arithmetic.together(join, [value for _, value in parts], "condition")
+    return join(*(values.as_condition(value, part.at) for part, value in parts))
 
 
 _OPERATIONS: Final[dict[Precedence, Rule]] = {
     **dict.fromkeys((Precedence.OR, Precedence.AND), _conditions),
-    Precedence.NOT: lambda values, item, scope: arithmetic.opposite(
-        values.condition(item.parts[0][1], scope)
+    Precedence.NOT: lambda values, item, scope: arithmetic.mapped(
+        lambda value: arithmetic.opposite(values.as_condition(value, item.at)),
+        values.value(item.parts[0][1], scope),
     ),
     Precedence.COMPARISON: _comparison,
     Precedence.SUM: _sum,

@@ -113,9 +113,12 @@ class Values:
 
     def condition(self, expression: syntax.Expression, scope: Scope) -> Any:
         """The value of an expression that must be a condition."""
-        value = self.value(expression, scope)
+        return self.as_condition(self.value(expression, scope), expression.at)
+
+    def as_condition(self, value: Value, at: int) -> Any:
+        """The value itself if it is a condition."""
         if not arithmetic.is_condition(value):
-            self.fail(expression.at, "a condition is expected here, such as x > 0")
+            self.fail(at, "a condition is expected here, such as x > 0")
         return value
 
     def cases(self, item: syntax.If | syntax.IfEquation, scope: Scope) -> tuple[list[Any], list[Any]]:
@@ -307,6 +310,8 @@ class Values:
         for *package, word in self.library.paths(words, scope.definition):
             if package == ["Modelica", "Constants"] and word in arithmetic.CONSTANTS:
                 return arithmetic.CONSTANTS[word]
+        if literals := self.library.literals(name, scope.definition):
+            return [sympy.Integer(k) for k in range(1, len(literals) + 1)]
         if words == ["t"]:
             return TIME
         if words == ["Pi"]:
