@@ -207,42 +207,8 @@ def _semi_linear(x: Any, *slopes: Any) -> Any:
     return choice([(compared(">=", x, _ZERO), times([slopes[0], x])), (TRUTHS[0], times([slopes[1], x]))])
 
 
-_DEGREE, _DEGREES = divided(sympy.pi, sympy.Integer(180)), divided(sympy.Integer(180), sympy.pi)
-
-# Factors and offsets of changes of units.
-_CONVERSIONS: Final[dict[str, tuple[Any, Any]]] = {
-    "from_deg": (_DEGREE, _ZERO),
-    "to_deg": (_DEGREES, _ZERO),
-    "from_rpm": (divided(sympy.pi, sympy.Integer(30)), _ZERO),
-    "to_rpm": (divided(sympy.Integer(30), sympy.pi), _ZERO),
-    "from_degC": (_ONE, sympy.Rational(27315, 100)),
-    "to_degC": (_ONE, sympy.Rational(-27315, 100)),
-    "from_bar": (sympy.Integer(10**5), _ZERO),
-    "to_bar": (sympy.Rational(1, 10**5), _ZERO),
-}
-
-
-def _converted(factor: Any, offset: Any, value: Any) -> Any:
-    return plus([times([value, factor]), offset])
-
-
-# Constants of ``Modelica.Constants``.
-CONSTANTS: Final[dict[str, Any]] = {
-    "pi": sympy.pi,
-    "e": sympy.E,
-    "D2R": _DEGREE,
-    "R2D": _DEGREES,
-    **{
-        name: rational(text)
-        for name, text in (
-            *(("g_n", "9.80665"), ("eps", "2.220446049250313e-16"), ("small", "1e-60"), ("inf", "1e60")),
-            *(("T_zero", "-273.15"), ("c", "299792458"), ("G", "6.67430e-11"), ("h", "6.62607015e-34")),
-            *(("k", "1.380649e-23"), ("q", "1.602176634e-19"), ("F", "96485.33212331001")),
-            *(("R", "8.31446261815324"), ("N_A", "6.02214076e23"), ("sigma", "5.670374419e-8")),
-            *(("mu_0", "1.25663706212e-6"), ("epsilon_0", "8.8541878128e-12")),
-        )
-    },
-}
+# Constants of ``Modelica.Constants`` beside those that a text gives their numbers.
+CONSTANTS: Final[dict[str, Any]] = {"pi": sympy.pi, "e": sympy.E}
 _SYNONYMS: Final = {"ln": "log", "signum": "sign", "arcsin": "asin", "arccos": "acos", "arctan": "atan"}
 # Functions of numbers by name, each with the number of its arguments.
 FUNCTIONS: Final[dict[str, tuple[int, Callable[..., Any]]]] = {
@@ -261,11 +227,6 @@ FUNCTIONS: Final[dict[str, tuple[int, Callable[..., Any]]]] = {
     "rem": (2, lambda a, b: plus([a, minus(times([_div(a, b), b]))])),
     "div": (2, _div),
     "semiLinear": (3, _semi_linear),
-    **{
-        f"Modelica.{package}.Conversions.{name}": (1, partial(_converted, *conversion))
-        for package in ("Units", "SIunits")
-        for name, conversion in _CONVERSIONS.items()
-    },
 }
 
 

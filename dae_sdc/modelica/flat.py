@@ -939,7 +939,7 @@ class Flat:
             line = self.source.line(other.at)
             self.fail(at, f"{shown} and {other.shown} of line {line} are both {name} in a model; rename one")
         variable = Variable(name, shown, at, base.type, kind.variability, kind.causality, kind.flow)
-        variable.attributes, variable.value, variable.unit = attributes, change.bound, base.unit
+        variable.attributes, variable.value = attributes, change.bound
         fixed = attributes.get("fixed")
         if kind.variability == "parameter" and variable.value is None and fixed is not None:
             if self.values.bound(fixed) == sympy.false:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import chain
+from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from dae_sdc.modelica import syntax
+from dae_sdc.modelica.parser import parse
 from dae_sdc.modelica.syntax import ClassDefinition, Component, Extends, Modification, Name, Source, similar
 
 
@@ -33,7 +36,6 @@ class Variable:
     # The given ones of the attributes start, fixed, min, max and unit.
     attributes: dict[str, Bound] = field(default_factory=dict)
     value: Bound | None = None  # The expression that it equals by its declaration.
-    unit: str = ""  # Unit of its type.
 
 
 @dataclass(slots=True, eq=False)
@@ -121,38 +123,6 @@ class Change:
         return Change(strong.at, valued.bound, parts, strong.final or self.final, valued.each)
 
 
-# Units with the types of ``Modelica.Units.SI`` that have them.
-_TYPES_BY_UNIT: Final = """
-Pa: AbsolutePressure Pressure Stress; m/s2: Acceleration; S: Admittance Conductance; mol: AmountOfSubstance;
-rad: Angle; rad/s2: AngularAcceleration; rad/s: AngularFrequency AngularVelocity; kg.m2/s: AngularMomentum;
-m2: Area; F: Capacitance; C: Charge ElectricCharge; W/(m2.K): CoefficientOfHeatTransfer;
-mol/m3: Concentration; S/m: Conductivity; A: Current ElectricCurrent MagnetomotiveForce; kg/m3: Density;
-m: Diameter Distance Height Length Position Radius Thickness;
-1: DimensionlessRatio Efficiency Emissivity MassFraction MoleFraction PerUnit RelativePermeability;
-s: Duration Period Time; Pa.s: DynamicViscosity; V/m: ElectricFieldStrength;
-V: ElectricPotential PotentialDifference Voltage; N.m/A: ElectricalTorqueConstant;
-J: Energy Enthalpy Heat InternalEnergy Work; W: EnthalpyFlowRate HeatFlowRate Power;
-J/K: Entropy HeatCapacity; N: Force; Hz: Frequency; W/m2: HeatFlux; Ohm: Impedance Resistance; N.s: Impulse;
-H: Inductance; kg.m2: Inertia MomentOfInertia; m/s3: Jerk; m2/s: KinematicViscosity;
-1/K: LinearTemperatureCoefficient; A/m: MagneticFieldStrength; Wb: MagneticFlux; T: MagneticFluxDensity;
-kg: Mass; kg/s: MassFlowRate; J/mol: MolarEnergy; mol/s: MolarFlowRate; J/(mol.K): MolarHeatCapacity;
-kg/mol: MolarMass; kg.m/s: Momentum; H-1: Reluctance; Ohm.m: Resistivity;
-N.m.s/rad: RotationalDampingConstant; N.m/rad: RotationalSpringConstant;
-J/kg: SpecificEnergy SpecificEnthalpy; J/(kg.K): SpecificEntropy SpecificHeatCapacity;
-m3/kg: SpecificVolume; K: Temperature TemperatureDifference ThermodynamicTemperature;
-W/K: ThermalConductance; W/(m.K): ThermalConductivity; K/W: ThermalResistance; N.m: Torque;
-N.s/m: TranslationalDampingConstant; N/m: TranslationalSpringConstant; m/s: Velocity; m3: Volume;
-m3/s: VolumeFlowRate
-"""
-
-# These units by the names of the types.
-UNITS: Final = {
-    name: unit.strip()
-    for unit, _, names in (entry.partition(":") for entry in _TYPES_BY_UNIT.split(";"))
-    for name in names.split()
-}
-# Packages with the types of :data:`UNITS`.
-UNIT_PACKAGES: Final = ("Modelica.Units.SI", "Modelica.SIunits", "SI", "SIunits")
 # The supported tables of the library by path, with their type in :class:`Basic`.
 TABLES: Final = {
     "Modelica.Blocks.Tables.CombiTable1Ds": "CombiTable1Ds",
@@ -166,26 +136,24 @@ class Basic:
     """A predefined class: numbers, a table, or an enumeration, which is ignored."""
 
     type: str  # Real, Integer, Boolean, String, enumeration, CombiTable1Ds or CombiTable1D.
-    unit: str = ""  # Unit of the numbers.
     causality: str = ""  # "input", "output" or "".
 
 
-# Predefined classes by their paths, without the types with units.
+# Predefined classes by their paths.
 BASIC: Final = {
     **{name: Basic(name) for name in ("Real", "Integer", "Boolean", "String")},
     **{name: Basic("enumeration") for name in ("enumeration", "StateSelect")},
     **{path: Basic(kind) for path, kind in TABLES.items()},
-    "Modelica.Blocks.Interfaces.RealInput": Basic("Real", "", "input"),
-    "Modelica.Blocks.Interfaces.RealOutput": Basic("Real", "", "output"),
+    "Modelica.Blocks.Interfaces.RealInput": Basic("Real", "input"),
+    "Modelica.Blocks.Interfaces.RealOutput": Basic("Real", "output"),
 }
 
 
-def basic(path: str) -> Basic | None:
-    """A predefined class by its path; None if there is none."""
-    package, _, last = path.rpartition(".")
-    if package in UNIT_PACKAGES:
-        return Basic("Real", UNITS[last]) if last in UNITS else None
-    return BASIC.get(path)
+@cache
+def standard() -> ClassDefinition:
+    """Names of the Modelica Standard Library that are read without it."""
+    path = Path(__file__).with_name("standard.mo")
+    return parse(Source(path.read_text(encoding="utf-8"), path.name))
 
 
 MOST_BASES: Final = 100  # Largest number of classes that a class extends, directly and indirectly.
@@ -206,7 +174,10 @@ class Library:
             words = [word for word, _ in name.parts]
             around = (self._inside(place, words) for place in definition.outward())
             paths = self.paths(words, definition)
-            imported = (self._inside(self.root, path) or basic(".".join(path)) for path in paths)
+            imported = (
+                self._inside(self.root, path) or self._inside(standard(), path) or BASIC.get(".".join(path))
+                for path in paths
+            )
             self._classes[key] = next((item for item in chain(around, imported) if item is not None), None)
         return self._classes[key]
 
@@ -264,8 +235,9 @@ class Library:
         if required is not None:
             return required
         package, _, last = text.rpartition(".")
-        if package in UNIT_PACKAGES:
-            hint = similar(last, UNITS) or '; write Real with unit="..."'
+        if package.endswith(("SI", "SIunits")):
+            units = self._inside(standard(), ["Modelica", "Units", "SI"])
+            hint = similar(last, units.classes if units is not None else ()) or '; write Real with unit="..."'
             self.fail(name.at, f"the unit type {text} is not known{hint}")
         if text.startswith("Modelica."):
             hint = similar(text, TABLES) or "; write the class into this file"

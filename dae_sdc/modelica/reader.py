@@ -293,7 +293,7 @@ class _Builder:
     def unit(self, variable: Variable) -> str:
         bound = variable.attributes.get("unit")
         if bound is None:
-            return variable.unit
+            return ""
         unit = self.values.bound(bound)
         if not isinstance(unit, str):
             self.fail(bound.expression.at, f'the unit of {variable.shown} must be a string, "m"')
