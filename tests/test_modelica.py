@@ -535,7 +535,7 @@ def test_a_table_can_hold_its_last_values_and_have_columns() -> None:
     )
     assert model.names == ("T.u", "T.y[1]", "T.y[2]")
     for u, first, second in ((-1.0, 5, 1), (0.5, 6, 1.5), (3.0, 7, 2)):
-        found = model.graph.numeric(model.roots[1:], partial(_first, u))
+        found = model.graph.numeric(model.roots[:2], partial(_first, u))
         np.testing.assert_allclose(-found, [first, second])
 
 

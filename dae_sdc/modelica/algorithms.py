@@ -142,11 +142,7 @@ def _before(whole: Any, names: set[str]) -> Any:
         return Call(whole.at, syntax.Name(whole.at, [("pre", [])]), [whole], {})
     if isinstance(whole, Call) and str(whole.function) in ("pre", "edge", "change"):
         return whole
-    if isinstance(whole, syntax.Part):
-        return type(whole)(**{name: _before(part, names) for name, part in vars(whole).items()})
-    if isinstance(whole, list | tuple):
-        return type(whole)(_before(part, names) for part in whole)
-    return {key: _before(part, names) for key, part in whole.items()} if isinstance(whole, dict) else whole
+    return syntax.with_parts(whole, partial(_before, names=names))
 
 
 def carry_out(values: Values, statements: Sequence[Statement], inside: dict[str, Value], scope: Scope) -> str:

@@ -15,7 +15,17 @@ from dae_sdc.model.sympy_input import Unknown
 from dae_sdc.modelica import arithmetic, syntax
 from dae_sdc.modelica.algorithms import as_equations, assigned_in, results, said, section, targets_in
 from dae_sdc.modelica.arithmetic import MOST_ELEMENTS, Value, choice, elements, is_condition, minus, plus
-from dae_sdc.modelica.library import Basic, Bound, Change, Instance, Library, Member, Scope, Variable
+from dae_sdc.modelica.library import (
+    Basic,
+    Bound,
+    Change,
+    Instance,
+    Library,
+    Member,
+    Scope,
+    Variable,
+    standard,
+)
 from dae_sdc.modelica.syntax import ClassDefinition, Equal, Equation, Expression, IfEquation, similar
 from dae_sdc.modelica.values import (
     AT_START,
@@ -484,51 +494,6 @@ def _is_outside(name: syntax.Name, scope: Scope) -> bool:
     return isinstance(first, Variable) or (isinstance(first, Instance) and first.connector)
 
 
-_PARAMETERS: Final = "table columns smoothness extrapolation tableOnFile verboseExtrapolation".split()
-# The kinds of tables, and what they are beyond their ends, by the names of Modelica.
-_KINDS: Final = {
-    "LinearSegments": "linear",
-    "ContinuousDerivative": "akima",
-    "ModifiedContinuousDerivative": "makima",
-    "MonotoneContinuousDerivative1": "fritsch-butland",
-    "MonotoneContinuousDerivative2": "steffen",
-}
-_OUTSIDE: Final = {"LastTwoPoints": "linear", "HoldLastPoint": "hold", "NoExtrapolation": "refuse"}
-
-
-def read_table(shown: str, at: int, change: Change, values: Values) -> tuple[list[Any], list[int], list[str]]:
-    """The rows of a table, the numbers, from 1, of its columns, its kind and what it is beyond its ends."""
-    settings: dict[str, Bound] = {}
-    for word, part in change.parts.items():
-        if word not in _PARAMETERS or part.bound is None:
-            values.fail(part.at, f"the table {shown} has no {word}{similar(word, _PARAMETERS)}")
-        settings[word] = part.bound
-    if "tableOnFile" in settings and values.bound(settings["tableOnFile"]) != sympy.false:
-        values.fail(at, f"the table {shown} is in a file; write its numbers, table=[...]")
-    forms: list[str] = []
-    for word, known in (("smoothness", _KINDS), ("extrapolation", _OUTSIDE)):
-        chosen = str(settings[word].expression).rpartition(".")[2] if word in settings else next(iter(known))
-        if chosen not in known:
-            values.fail(at, f"the {word} of the table {shown} is {chosen}; take one of {', '.join(known)}")
-        forms.append(known[chosen])
-    if "table" not in settings:
-        values.fail(at, f"the table {shown} has no numbers; write table=[x1, y1; x2, y2; ...]")
-    rows = values.bound(settings["table"])
-    widths = {len(row) if isinstance(row, list) else 0 for row in rows} if isinstance(rows, list) else {0}
-    width = min(widths, default=0)
-    if len(widths) > 1 or width < 2:
-        values.fail(
-            change.parts["table"].at, f"the table {shown} must have rows of x and y, [x1, y1; x2, y2; ...]"
-        )
-    columns = list(range(2, width + 1))
-    if "columns" in settings:
-        numbers = [values.as_number(value, at) for value in elements(values.bound(settings["columns"]))]
-        columns = [round(values.numeric(number, at, f"a column of {shown}")) for number in numbers]
-        if not columns or not all(2 <= column <= width for column in columns):
-            values.fail(change.parts["columns"].at, f"the columns of {shown} must be from 2 to {width}")
-    return rows, columns, forms
-
-
 DEEPEST_COMPONENT: Final = 50  # Largest depth of components in components.
 
 _READ: Final = ("start", "fixed", "min", "max", "unit")
@@ -564,7 +529,6 @@ class Flat:
         # What algorithms compute: place in the text, variable, its value.
         self._computed: list[tuple[int, Variable, Callable[[], Value]]] = []
         self._flows: list[Variable] = []
-        self._tables: list[Vanishing] = []  # The equations of tables.
         self._outcomes: list[Callable[[], object]] = []  # The values at the ends of algorithms.
         self.reactions: list[Reaction] = []
         self._count = 0
@@ -609,7 +573,7 @@ class Flat:
         for at, variable, value in self._computed:
             number = values.as_number(value(), at)
             self.equations.append(Vanishing(at, plus([values.symbol(variable), minus(number)]), ""))
-        self.equations += [*self._tables, *connections.equations(self._flows)]
+        self.equations += [*connections.equations(self._flows)]
         at_start: Asserted = {}
         by_initial = [
             start
@@ -836,6 +800,8 @@ class Flat:
             if base.short is None:
                 if base.kind == "type":
                     self.fail(element.at, f"type {base.name} has no right-hand side")
+                if base.kind == "block" and [*base.outward()][-1] is standard():
+                    kind.base = syntax.moved(base, element.at)  # for messages
                 return kind, change
             if base in seen:
                 self.fail(base.at, f"the class {base.name} is defined by itself")
@@ -846,8 +812,6 @@ class Flat:
             kind.causality, kind.flow = kind.causality or short.causality, kind.flow or short.flow
             kind.sizes = [*kind.sizes, *short.sizes]
             base = kind.base = self.library.require(short.base, definition)
-        kind.causality = kind.causality or base.causality
-        kind.connector = kind.connector or bool(base.causality)
         return kind, change
 
     def _sizes(
@@ -897,8 +861,6 @@ class Flat:
         self._count += 1
         self._require_few(self._count, kind.element.at, "variables and components")
         if isinstance(base, Basic):
-            if base.type in ("CombiTable1Ds", "CombiTable1D"):
-                return self._table(shown, kind, base, change)
             return self._variable(shown, kind, base, change)
         if change.bound is not None and base.kind != "record":
             self.fail(change.at, f"{shown} is a component; give values to its variables")
@@ -952,28 +914,6 @@ class Flat:
             self._flows.append(variable)
         self.values.variables[name] = variable
         return variable
-
-    def _table(self, shown: str, kind: _Kind, base: Basic, change: Change) -> Instance:
-        """A table of the library with its variables."""
-        at, part_of, values = kind.element.at, _Kind(kind.element, base), self.values
-        rows, columns, form = read_table(shown, at, change, values)
-
-        def new(word: str) -> Variable:
-            return self._variable(f"{shown}.{word}", part_of, Basic("Real"), Change(at))
-
-        single, many = base.type == "CombiTable1Ds", range(1, len(columns) + 1)
-        inputs = [new("u")] if single else [new(f"u[{k}]") for k in many]
-        outputs = [new(f"y[{k}]") for k in many]
-        for k, (column, output) in enumerate(zip(columns, outputs, strict=True)):
-            points = [(row[0], row[column - 1]) for row in rows]
-            place = values.symbol(inputs[0 if single else k])
-            value = values.interpolated(points, place, at, *form)
-            self._tables.append(Vanishing(at, plus([values.symbol(output), minus(value)]), shown))
-            if form[1] == "refuse":
-                beyond = sympy.Or(place < rows[0][0], place > rows[-1][0])
-                about = {"terminal": True, "message": f"the table {shown} ends"}
-                self.reactions.append(Reaction(at, beyond, {}, about))
-        return Instance(shown, None, {"u": inputs[0] if single else [*inputs], "y": [*outputs]})
 
 
 def _rank(element: syntax.Component | syntax.Extends) -> int:

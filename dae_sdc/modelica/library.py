@@ -43,7 +43,7 @@ class Instance:
     """A component that has parts."""
 
     shown: str  # Name in the text.
-    definition: syntax.ClassDefinition | None  # Its class; None for a table.
+    definition: syntax.ClassDefinition  # Its class.
     members: dict[str, Member] = field(default_factory=dict)  # Its parts by name.
     dotted: bool = False  # Whether names of parts contain dots or subscripts, as in flat texts.
     connector: bool = False  # Whether it is a connector.
@@ -123,29 +123,17 @@ class Change:
         return Change(strong.at, valued.bound, parts, strong.final or self.final, valued.each)
 
 
-# The supported tables of the library by path, with their type in :class:`Basic`.
-TABLES: Final = {
-    "Modelica.Blocks.Tables.CombiTable1Ds": "CombiTable1Ds",
-    "Modelica.Blocks.Tables.CombiTable1D": "CombiTable1D",
-    "Modelica.Blocks.Tables.CombiTable1Dv": "CombiTable1D",
-}
-
-
 @dataclass(frozen=True, slots=True)
 class Basic:
-    """A predefined class: numbers, a table, or an enumeration, which is ignored."""
+    """A predefined class: numbers, texts, or an enumeration without a name, which is ignored."""
 
-    type: str  # Real, Integer, Boolean, String, enumeration, CombiTable1Ds or CombiTable1D.
-    causality: str = ""  # "input", "output" or "".
+    type: str  # Real, Integer, Boolean, String or enumeration.
 
 
 # Predefined classes by their paths.
 BASIC: Final = {
     **{name: Basic(name) for name in ("Real", "Integer", "Boolean", "String")},
     **{name: Basic("enumeration") for name in ("enumeration", "StateSelect")},
-    **{path: Basic(kind) for path, kind in TABLES.items()},
-    "Modelica.Blocks.Interfaces.RealInput": Basic("Real", "input"),
-    "Modelica.Blocks.Interfaces.RealOutput": Basic("Real", "output"),
 }
 
 
@@ -240,8 +228,8 @@ class Library:
             hint = similar(last, units.classes if units is not None else ()) or '; write Real with unit="..."'
             self.fail(name.at, f"the unit type {text} is not known{hint}")
         if text.startswith("Modelica."):
-            hint = similar(text, TABLES) or "; write the class into this file"
-            self.fail(name.at, f"the class {text} of the Modelica library is not known{hint}")
+            what = f"the class {text} of the Modelica library is not known"
+            self.fail(name.at, f"{what}; write the class into this file")
         names = {*BASIC, *(word for around in definition.outward() for word in around.classes)}
         hint = similar(text, names) or "; declare it in this file"
         self.fail(name.at, f"there is no class {text}{hint}")

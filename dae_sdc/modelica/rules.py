@@ -390,12 +390,31 @@ def _spaced(values: Values, item: Call, scope: Scope) -> Value:
     return [arithmetic.plus([first, arithmetic.times([sympy.Integer(k), step])]) for k in range(count)]
 
 
+# What lies between the points of a table, and what beyond its ends, in the order of the library.
+_SMOOTHNESS: Final = ("linear", "akima", "", "fritsch-butland", "steffen", "makima")
+_EXTRAPOLATION: Final = ("hold", "linear", "", "refuse")
+
+
 def _interpolate(values: Values, item: Call, scope: Scope) -> Value:
-    places, heights, x = _arguments(values, item, scope, 3)
+    """A value between points, which two more arguments tell how to find."""
+    at, (places, heights, x, *form) = item.at, _arguments(values, item, scope)
     if not isinstance(places, list) or not isinstance(heights, list) or len(places) != len(heights):
-        values.fail(item.at, "interpolate needs two vectors of the same length and a number")
+        values.fail(at, "interpolate needs two vectors of the same length and a number")
+    kinds, number = ["linear", "linear"], arithmetic.scalar(x)
+    if form:
+        chosen = zip((_SMOOTHNESS, _EXTRAPOLATION), form, strict=True)
+        kinds = [known[values.whole(k, at, "the form of a table") - 1] for known, k in chosen]
+    if not all(kinds):
+        values.fail(
+            at, "a table that is constant by segments, or periodic, is not understood; write it"
+        )
+    if kinds[1] == "refuse":
+        within = [arithmetic.compared(">=", number, places[0]), arithmetic.compared("<=", number, places[-1])]
+        shown = scope.instance.shown if scope.instance is not None else ""
+        about = {"terminal": True, "message": f"the table {shown} ends", "success": False}
+        values.require(at, arithmetic.joined(True, within), about)
     points = list(zip(places, heights, strict=True))
-    return values.interpolated(points, arithmetic.scalar(x), item.at)
+    return values.interpolated(points, number, at, *kinds)
 
 
 # Functions with special rules, by name.
