@@ -45,6 +45,13 @@ def results(values: Values, call: Call, scope: Scope) -> list[Value]:
     inside.update({word: values.value(arguments[word], scope) for word in inputs if word in arguments})
     for component in components:
         if component.name in inside:
+            sizes = arithmetic.sizes(inside[component.name])
+            for size, count in zip(component.sizes, sizes, strict=False):
+                if not isinstance(size, syntax.Every) and values.integer(size, inner, "a size") != count:
+                    values.fail(
+                        call.at,
+                        f"{component.name} of {name} is given {count} elements, not as many as it has",
+                    )
             continue
         if component.modification is not None and component.modification.value is not None:
             inside[component.name] = values.value(component.modification.value, inner)

@@ -203,10 +203,6 @@ def _div(a: Any, b: Any) -> Any:
     return times([sympy.sign(whole, evaluate=False), _floor(sympy.Abs(whole, evaluate=False))])
 
 
-def _semi_linear(x: Any, *slopes: Any) -> Any:
-    return choice([(compared(">=", x, _ZERO), times([slopes[0], x])), (TRUTHS[0], times([slopes[1], x]))])
-
-
 # Constants of ``Modelica.Constants`` beside those that a text gives their numbers.
 CONSTANTS: Final[dict[str, Any]] = {"pi": sympy.pi, "e": sympy.E}
 _SYNONYMS: Final = {"ln": "log", "signum": "sign", "arcsin": "asin", "arccos": "acos", "arctan": "atan"}
@@ -226,7 +222,6 @@ FUNCTIONS: Final[dict[str, tuple[int, Callable[..., Any]]]] = {
     "mod": (2, lambda a, b: plus([a, minus(times([_floor(divided(a, b)), b]))])),
     "rem": (2, lambda a, b: plus([a, minus(times([_div(a, b), b]))])),
     "div": (2, _div),
-    "semiLinear": (3, _semi_linear),
 }
 
 
@@ -420,14 +415,6 @@ def transpose(value: Value) -> Value:
     return [list(row) for row in zip(*value, strict=True)]
 
 
-def cross(a: Value, b: Value) -> Value:
-    """The cross product of two vectors."""
-    if sizes(a) != [3] or sizes(b) != [3]:
-        raise InputError("cross needs two vectors of 3 elements")
-    places = ((1, 2), (2, 0), (0, 1))
-    return [plus([times([a[i], b[j]]), minus(times([a[j], b[i]]))]) for i, j in places]
-
-
 def as_matrix(value: Value) -> list[list[Value]]:
     """A number or a vector as a matrix of one column; a matrix itself."""
     rows = value if isinstance(value, list) else [value]
@@ -441,17 +428,9 @@ def joined_along(dimension: int, arrays: Sequence[Value]) -> Value:
     return [joined_along(dimension - 1, parts) for parts in zip(*arrays, strict=True)]
 
 
-def skew(x: Value) -> Value:
-    """The matrix by which a vector is multiplied in place of a cross product from the left."""
-    a, b, c = x
-    return [[_ZERO, minus(c), b], [c, _ZERO, minus(a)], [minus(b), a, _ZERO]]
-
-
 # Functions of whole arrays by name.
 ARRAY_FUNCTIONS: Final[dict[str, Callable[..., Value]]] = {
     "transpose": transpose,
-    "cross": cross,
-    "skew": skew,
     "vector": elements,
     "matrix": as_matrix,
     "scalar": scalar,

@@ -616,22 +616,19 @@ class Flat:
         if not isinstance(equation, Equal):
             yield equation, scope
             return
-        left, right, rest = equation.left, equation.right, list[Expression]()
-        several = isinstance(left, syntax.Results) and isinstance(right, syntax.Call)
-        give = results if several else self.values.value
-        outcome = cache(partial(give, self.values, right, scope) if several else partial(give, right, scope))
-        for place, target in enumerate(
-            left.items if isinstance(left, syntax.Results) and several else [left]
-        ):
-            member = self.values.lookup(target, scope) if isinstance(target, syntax.Name) else None
-            leaves = [*leaves_of(member)] if member is not None else []
-            if any(isinstance(leaf, Variable) and leaf.type != "Real" for leaf, _ in leaves):
-                self._give(target.at, leaves, right, lambda k=place: outcome()[k] if several else outcome())
-                target = syntax.Every(target.at)
-            rest.append(target)
-        if not all(isinstance(target, syntax.Every) for target in rest):
-            left = syntax.Results(left.at, rest) if several else left
-            yield Equal(equation.at, left, right, equation.note, equation.reinit), scope
+        left, right, lookup = equation.left, equation.right, self.values.lookup
+        if isinstance(left, syntax.Results) and isinstance(right, syntax.Call):
+            outcome = cache(partial(results, self.values, right, scope))
+            for k, target in enumerate(left.items):
+                if not isinstance(target, syntax.Every):
+                    leaves = leaves_of(lookup(target, scope) if isinstance(target, syntax.Name) else None)
+                    self._give(target.at, leaves, right, lambda k=k: outcome()[k])
+            return
+        parts = [*leaves_of(lookup(left, scope) if isinstance(left, syntax.Name) else None)]
+        if any(isinstance(each, Variable) and each.type != "Real" for each, _ in parts):
+            self._give(left.at, parts, right, cache(partial(self.values.value, right, scope)))
+        else:
+            yield equation, scope
 
     def _give(self, at: int, leaves: Iterable[Leaf], written: Any, outcome: Callable[[], Value]) -> None:
         """Give variables their parts of a value."""

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 
 from dae_sdc.errors import InputError
 from dae_sdc.modelica import syntax
-from dae_sdc.modelica.parser import CLASSES, MODELS, READ_ANNOTATIONS, ClassParser
+from dae_sdc.modelica.parser import CLASSES, MODELS, OPERATORS, READ_ANNOTATIONS, ClassParser
 from dae_sdc.modelica.syntax import (
     CLOSING,
     Call,
@@ -33,31 +33,15 @@ LARGEST, LEAST = 1e60, 1e-60  # Numbers beyond these stand for all that are too 
 
 Node: TypeAlias = dict[str, Any]  # A part of rumoca's form, mostly with its kind as the only key.
 
-# What operators of two operands are in a text, with their precedence.
-_OPERATORS: Final = {
-    **{
-        f"{word}{suffix}": (sign, Precedence.SUM)
-        for word, sign in (("Add", "+"), ("Sub", "-"))
-        for suffix in ("", "Elem")
-    },
-    "Mul": ("*", Precedence.PRODUCT),
-    "MulElem": (".*", Precedence.PRODUCT),
-    **dict.fromkeys(("Div", "DivElem"), ("/", Precedence.PRODUCT)),
-    "Exp": ("^", Precedence.POWER),
-    "ExpElem": (".^", Precedence.POWER),
-    "And": ("and", Precedence.AND),
-    "Or": ("or", Precedence.OR),
-    **{
-        word: (sign, Precedence.COMPARISON)
-        for word, sign in zip(("Lt", "Le", "Gt", "Ge", "Eq", "Neq"), "< <= > >= == <>".split(), strict=True)
-    },
-}
-# The same of operators of one operand.
-_SIGNS: Final = {
-    "Not": ("not", Precedence.NOT),
-    **dict.fromkeys(("Minus", "DotMinus"), ("-", Precedence.SUM)),
-    **dict.fromkeys(("Plus", "DotPlus"), ("+", Precedence.SUM)),
-}
+# What operators are in a text.
+_OPERATORS: Final = dict(
+    zip(
+        "Add AddElem Sub SubElem Mul MulElem Div DivElem Exp ExpElem And Or Lt Le Gt Ge Eq Neq".split(),
+        "+ + - - * .* / / ^ .^ and or < <= > >= == <>".split(),
+        strict=True,
+    )
+)
+_SIGNS: Final = {"Not": "not", "Minus": "-", "DotMinus": "-", "Plus": "+", "DotPlus": "+"}
 # Operators whose operands stand in one list, as the parser leaves them.
 _CHAINED: Final = (Precedence.SUM, Precedence.PRODUCT, Precedence.AND, Precedence.OR)
 _TYPES: Final = ("Real", "Integer", "Boolean", "String")
@@ -332,12 +316,12 @@ class _Tree:
         self.source.fail(at, f"{kind} of rumoca is not understood here; write it in another way")
 
     def binary(self, item: Node) -> Expression:
-        at, (sign, precedence) = self.at(item), _OPERATORS[item["op"]]
-        behind = [(sign, item["rhs"])]
+        at, sign = self.at(item), _OPERATORS[item["op"]]
+        behind, precedence = [(sign, item["rhs"])], OPERATORS[sign]
         left: Node = item["lhs"]
         while precedence in _CHAINED and "Binary" in left:
-            sign, other = _OPERATORS[left["Binary"]["op"]]
-            if other is not precedence:
+            sign = _OPERATORS[left["Binary"]["op"]]
+            if OPERATORS[sign] is not precedence:
                 break
             behind.append((sign, left["Binary"]["rhs"]))
             left = left["Binary"]["lhs"]
@@ -345,7 +329,8 @@ class _Tree:
         return Operation(at, precedence, [(sign, self.read(part)) for sign, part in parts])
 
     def unary(self, item: Node) -> Expression:
-        sign, precedence = _SIGNS[item["op"]]
+        sign = _SIGNS[item["op"]]
+        precedence = Precedence.NOT if sign == "not" else Precedence.SUM
         return Operation(self.at(item), precedence, [(sign, self.read(item["rhs"]))])
 
     def literal(self, item: Node) -> Expression:

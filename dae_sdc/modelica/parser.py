@@ -11,7 +11,7 @@ from dae_sdc.modelica.syntax import REFUSED_CALLS, Operation, Precedence, Token,
 
 _Part = TypeVar("_Part")
 
-_OPERATORS: Final = {
+OPERATORS: Final = {
     "or": Precedence.OR,
     "and": Precedence.AND,
     **dict.fromkeys(("<", "<=", ">", ">=", "==", "<>"), Precedence.COMPARISON),
@@ -74,7 +74,7 @@ class ExpressionParser(Words):
                 pending.append((Precedence.SUM, Token("prefix", token.text, self.take().at)))
                 continue
             operands.append(self._primary())
-            level = _OPERATORS.get(self.now.text, Precedence.NONE)
+            level = OPERATORS.get(self.now.text, Precedence.NONE)
             if self.now.text == "*" and self.behind.text == "*":
                 self.fail("** is no operator of Modelica; write ^")
             while pending and pending[-1][0] >= level:

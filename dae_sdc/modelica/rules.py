@@ -383,13 +383,6 @@ def _joined(values: Values, item: Call, scope: Scope) -> Value:
     return arithmetic.joined_along(along, [values.value(part, scope) for part in item.arguments[1:]])
 
 
-def _spaced(values: Values, item: Call, scope: Scope) -> Value:
-    first, last, _ = (arithmetic.scalar(value) for value in _arguments(values, item, scope, 3))
-    count = values.integer(item.arguments[2], scope, "the number of points of linspace")
-    step = arithmetic.divided(arithmetic.plus([last, arithmetic.minus(first)]), sympy.Integer(count - 1))
-    return [arithmetic.plus([first, arithmetic.times([sympy.Integer(k), step])]) for k in range(count)]
-
-
 # What lies between the points of a table, and what beyond its ends, in the order of the library.
 _SMOOTHNESS: Final = ("linear", "akima", "", "fritsch-butland", "steffen", "makima")
 _EXTRAPOLATION: Final = ("hold", "linear", "", "refuse")
@@ -405,9 +398,7 @@ def _interpolate(values: Values, item: Call, scope: Scope) -> Value:
         chosen = zip((_SMOOTHNESS, _EXTRAPOLATION), form, strict=True)
         kinds = [known[values.whole(k, at, "the form of a table") - 1] for known, k in chosen]
     if not all(kinds):
-        values.fail(
-            at, "a table that is constant by segments, or periodic, is not understood; write it"
-        )
+        values.fail(at, "a table that is constant by segments, or periodic, is not understood; write it")
     if kinds[1] == "refuse":
         within = [arithmetic.compared(">=", number, places[0]), arithmetic.compared("<=", number, places[-1])]
         shown = scope.instance.shown if scope.instance is not None else ""
@@ -439,7 +430,6 @@ _CALLS: Final[dict[str, Rule]] = {
     "size": _size,
     **dict.fromkeys(("zeros", "ones", "fill", "identity"), _filled),
     "cat": _joined,
-    "linspace": _spaced,
     "ndims": lambda values, item, scope: sympy.Integer(
         len(arithmetic.sizes(*_arguments(values, item, scope, 1)))
     ),

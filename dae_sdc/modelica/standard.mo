@@ -231,6 +231,39 @@ package Modelica
   end SIunits;
 end Modelica;
 
+function cross
+  input Real x[3];
+  input Real y[3];
+  output Real z[3];
+algorithm
+  z := {x[2]*y[3] - x[3]*y[2], x[3]*y[1] - x[1]*y[3], x[1]*y[2] - x[2]*y[1]};
+end cross;
+
+function skew
+  input Real x[3];
+  output Real y[3, 3];
+algorithm
+  y := {{0, -x[3], x[2]}, {x[3], 0, -x[1]}, {-x[2], x[1], 0}};
+end skew;
+
+function linspace
+  input Real x1;
+  input Real x2;
+  input Integer n;
+  output Real y[n];
+algorithm
+  y := {x1 + (x2 - x1)/(n - 1)*(i - 1) for i in 1:n};
+end linspace;
+
+function semiLinear
+  input Real x;
+  input Real positiveSlope;
+  input Real negativeSlope;
+  output Real y;
+algorithm
+  y := if x >= 0 then positiveSlope*x else negativeSlope*x;
+end semiLinear;
+
 package SI = Modelica.Units.SI;
 
 package SIunits = Modelica.Units.SI;
