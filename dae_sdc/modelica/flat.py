@@ -24,7 +24,6 @@ from dae_sdc.modelica.library import (
     Member,
     Scope,
     Variable,
-    standard,
 )
 from dae_sdc.modelica.syntax import ClassDefinition, Equal, Equation, Expression, IfEquation, similar
 from dae_sdc.modelica.values import (
@@ -797,7 +796,7 @@ class Flat:
             if base.short is None:
                 if base.kind == "type":
                     self.fail(element.at, f"type {base.name} has no right-hand side")
-                if base.kind == "block" and [*base.outward()][-1] is standard():
+                if base.kind == "block" and self.library.root not in base.outward():
                     kind.base = syntax.moved(base, element.at)  # for messages
                 return kind, change
             if base in seen:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -152,6 +150,7 @@ class Library:
 
     def __init__(self, root: ClassDefinition, source: Source) -> None:
         self.root, self.source, self.fail = root, source, source.fail
+        root.parent = standard()
         self._classes: dict[tuple[str, ClassDefinition], ClassDefinition | Basic | None] = {}
         self._bases: dict[ClassDefinition, list[ClassDefinition]] = {}
 
@@ -161,12 +160,8 @@ class Library:
         if key not in self._classes:
             words = [word for word, _ in name.parts]
             around = (self._inside(place, words) for place in definition.outward())
-            paths = self.paths(words, definition)
-            imported = (
-                self._inside(self.root, path) or self._inside(standard(), path) or BASIC.get(".".join(path))
-                for path in paths
-            )
-            self._classes[key] = next((item for item in chain(around, imported) if item is not None), None)
+            known = BASIC.get(".".join(words))
+            self._classes[key] = next((item for item in around if item is not None), known)
         return self._classes[key]
 
     def _inside(self, definition: ClassDefinition, words: list[str]) -> ClassDefinition | None:
@@ -178,13 +173,6 @@ class Library:
                     inner = base.classes[path]
                     return self._inside(inner, words[count:]) if count < len(words) else inner
         return None
-
-    def paths(self, words: list[str], definition: ClassDefinition) -> Iterator[list[str]]:
-        """The paths that a name can mean by the imports of a class and of the classes around it."""
-        imports = [item for around in definition.outward() for item in around.imports]
-        yield from ([*item.name.split("."), *words[1:]] for item in imports if item.alias == words[0])
-        yield words
-        yield from ([*item.name.split("."), *words] for item in imports if not item.alias)
 
     def with_bases(self, definition: ClassDefinition) -> list[ClassDefinition]:
         """A class and all classes that it extends."""
@@ -208,10 +196,9 @@ class Library:
     def _base(self, name: Name, definition: ClassDefinition) -> ClassDefinition | None:
         """A class that another one extends, looked up outside of the latter to avoid endless recursion."""
         words = [word for word, _ in name.parts]
-        places = [(around, words) for around in definition.outward()]
-        for start, path in (*places, *((self.root, path) for path in self.paths(words, definition))):
+        for start in definition.outward():
             base: ClassDefinition | None = start
-            for word in path:
+            for word in words:
                 base = base.classes.get(word) if base is not None else None
             if base is not None and base is not definition:
                 return base
@@ -223,9 +210,9 @@ class Library:
         if required is not None:
             return required
         package, _, last = text.rpartition(".")
-        if package.endswith(("SI", "SIunits")):
-            units = self._inside(standard(), ["Modelica", "Units", "SI"])
-            hint = similar(last, units.classes if units is not None else ()) or '; write Real with unit="..."'
+        units = self._inside(standard(), package.split("."))
+        if units is not None and package.endswith(("SI", "SIunits")):
+            hint = similar(last, units.classes) or '; write Real with unit="..."'
             self.fail(name.at, f"the unit type {text} is not known{hint}")
         if text.startswith("Modelica."):
             what = f"the class {text} of the Modelica library is not known"
@@ -243,13 +230,9 @@ class Library:
         self, words: list[str], definition: ClassDefinition
     ) -> tuple[Component, ClassDefinition] | None:
         """A constant of a surrounding class, or of a package by its path, and its class; None without one."""
-        around = ((place, words[0]) for place in definition.outward() if len(words) == 1)
-        packages = (
-            (self.find(Name(0, [(word, []) for word in path[:-1]]), definition), path[-1])
-            for path in self.paths(words, definition)
-            if len(path) > 1
-        )
-        for place, word in chain(around, packages):
+        around = ((place, words[0]) for place in definition.outward())
+        package = (self.find(Name(0, [(word, []) for word in words[:-1]]), definition), words[-1])
+        for place, word in around if len(words) == 1 else [package]:
             for base in self.with_bases(place) if isinstance(place, ClassDefinition) else ():
                 for item in base.elements:
                     if isinstance(item, Component) and item.name == word and item.variability == "constant":

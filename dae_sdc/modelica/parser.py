@@ -294,7 +294,7 @@ class EquationParser(ExpressionParser):
     def _called(self, at: int, text: str, in_when: bool) -> syntax.Equation:
         """An assertion, or one of the calls that stand in when-equations."""
         if text in REFUSED_CALLS and not in_when:
-            self.fail(REFUSED_CALLS[text])
+            self.fail(f"{text} stands in a when-equation; write when CONDITION then {text}(...); end when")
         call = self.call(self.name())
         if text != "reinit":
             return syntax.Assert(at, call)
@@ -450,20 +450,7 @@ class ClassParser(EquationParser):
     def _elements(self, definition: syntax.ClassDefinition) -> None:
         while self.now.kind != "end" and self.now.text not in _SECTIONS:
             at = self.now.at
-            if self.takes("import"):
-                at, first = self.now.at, self.name()
-                alias, name = "", str(first)
-                if self.takes("="):
-                    if len(first.parts) > 1:
-                        self.fail(f"the name {first} before = has dots; an import has one word there", at)
-                    alias, name = first.parts[0][0], str(self.name())
-                elif self.takes("."):
-                    self.need("*", "at the end of an import")
-                elif not self.takes(".*"):
-                    alias = first.parts[-1][0]
-                self.note()
-                definition.imports.append(syntax.Import(at, name, alias))
-            elif self.takes("extends"):
+            if self.takes("extends"):
                 definition.elements.append(syntax.Extends(at, self.name(), self.modifications()))
                 self.skip_annotation()
             else:

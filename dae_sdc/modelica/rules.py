@@ -174,26 +174,22 @@ def _call(values: Values, item: Call, scope: Scope) -> Value:
 
 
 def _built_in(values: Values, item: Call, scope: Scope) -> Value:
-    words = [word for word, _ in item.function.parts]
-    for path in values.library.paths(words, scope.definition):
-        name = ".".join(path)
-        if name in _CALLS:
-            return _CALLS[name](values, item, scope)
-        short = name.removeprefix("Modelica.Math.")
-        if short in arithmetic.FUNCTIONS:
-            is_of_two = short == "arctan" and len(item.arguments) == 2
-            count, function = arithmetic.FUNCTIONS["atan2" if is_of_two else short]
-            given = _arguments(values, item, scope, count)
-            if count == 1:
-                return arithmetic.each(function, given[0])
-            return function(*(arithmetic.scalar(value) for value in given))
     text = str(item.function)
+    if text in _CALLS:
+        return _CALLS[text](values, item, scope)
+    short = text.removeprefix("Modelica.Math.")
+    if short in arithmetic.FUNCTIONS:
+        is_of_two = short == "arctan" and len(item.arguments) == 2
+        count, function = arithmetic.FUNCTIONS["atan2" if is_of_two else short]
+        given = _arguments(values, item, scope, count)
+        if count == 1:
+            return arithmetic.each(function, given[0])
+        return function(*(arithmetic.scalar(value) for value in given))
     if text in _NO_FUNCTIONS:
         values.fail(item.at, f"{text}(...) is not understood here; write it without")
     if values.lookup(item.function, scope) is not None:
         values.fail(item.at, f"{text} is a variable and no function; write * for a product")
-    plain = text.removeprefix("Modelica.Math.")
-    hint = similar(plain, [*arithmetic.FUNCTIONS, *_CALLS]) or "; write the function into this file"
+    hint = similar(short, [*arithmetic.FUNCTIONS, *_CALLS]) or "; write the function into this file"
     values.fail(item.at, f"there is no function {text}{hint}")
 
 

@@ -307,9 +307,8 @@ class Values:
         constant = self.library.constant(words, scope.definition)
         if constant is not None:
             return self.picked(self._constant(*constant), parts[-1][1], scope, name)
-        for *package, word in self.library.paths(words, scope.definition):
-            if package == ["Modelica", "Constants"] and word in arithmetic.CONSTANTS:
-                return arithmetic.CONSTANTS[word]
+        if words[:-1] == ["Modelica", "Constants"] and words[-1] in arithmetic.CONSTANTS:
+            return arithmetic.CONSTANTS[words[-1]]
         if literals := self.library.literals(name, scope.definition):
             return [sympy.Integer(k) for k in range(1, len(literals) + 1)]
         if words == ["t"]:
