@@ -340,15 +340,14 @@ def _reading(libraries: Sequence[str], reader: str | None) -> Iterator[None]:
 
     paths = os.pathsep.join([*libraries, *filter(None, [os.environ.get("MODELICAPATH")])])
     chosen = {"MODELICAPATH": paths, READER_VARIABLE: reader or os.environ.get(READER_VARIABLE)}
-    changed = {name: text for name, text in chosen.items() if text}
-    before = {name: os.environ.pop(name, None) for name in changed}
-    os.environ.update(changed)
+    before = dict(os.environ)
+    os.environ.update({name: text for name, text in chosen.items() if text})
     try:
         yield
     finally:
-        for name in changed:
+        for name in os.environ.keys() - before.keys():
             del os.environ[name]
-        os.environ.update({name: text for name, text in before.items() if text is not None})
+        os.environ.update(before)
 
 
 def _explain(error: Exception) -> tuple[int, str]:

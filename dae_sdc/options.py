@@ -861,12 +861,7 @@ def add_options(parser: argparse.ArgumentParser, record: Any, only: Sequence[str
             given |= {} if one.default is MISSING else {"nargs": "?"}
             parser.add_argument(name, **given)
         if known.equations:
-            add_reading(parser)
-
-
-def add_reading(parser: argparse.ArgumentParser) -> None:
-    """Give the parser of a verb that takes equations the options of how files of Modelica are read."""
-    add_options(parser, Reading, only=("libraries", "reader"))
+            add_options(parser, Reading, only=("libraries", "reader"))
 
 
 def given_options(args: argparse.Namespace, record: Any, without: Sequence[str] = ()) -> dict[str, Any]:

@@ -408,13 +408,6 @@ def identity(n: int) -> Value:
     return [[sympy.Integer(int(i == j)) for j in range(n)] for i in range(n)]
 
 
-def transpose(value: Value) -> Value:
-    """The transpose of a matrix."""
-    if len(sizes(value)) != 2:
-        raise InputError("transpose needs a matrix")
-    return [list(row) for row in zip(*value, strict=True)]
-
-
 def as_matrix(value: Value) -> list[list[Value]]:
     """A number or a vector as a matrix of one column; a matrix itself."""
     rows = value if isinstance(value, list) else [value]
@@ -430,21 +423,14 @@ def joined_along(dimension: int, arrays: Sequence[Value]) -> Value:
 
 # Functions of whole arrays by name.
 ARRAY_FUNCTIONS: Final[dict[str, Callable[..., Value]]] = {
-    "transpose": transpose,
     "vector": elements,
     "matrix": as_matrix,
     "scalar": scalar,
-    "outerProduct": lambda a, b: [[times([x, y]) for y in b] for x in a],
-    "diagonal": lambda v: [[x if i == j else _ZERO for j in range(len(v))] for i, x in enumerate(v)],
-    "symmetric": lambda a: [[a[min(i, j)][max(i, j)] for j in range(len(a))] for i in range(len(a))],
 }
 
 
-def interpolate(points: list[tuple[Any, Any]], x: Any, outside: str) -> Any:
+def interpolate(places: list[Any], heights: list[Any], x: Any, outside: str) -> Any:
     """Piecewise linear interpolation."""
-    places, values = (list(part) for part in zip(*points, strict=True))
-    if len(points) == 1:
-        return values[0]
-    rises, widths = ([plus([b, minus(a)]) for a, b in pairwise(part)] for part in (values, places))
+    rises, widths = ([plus([b, minus(a)]) for a, b in pairwise(part)] for part in (heights, places))
     slopes = [divided(rise, width) for rise, width in zip(rises, widths, strict=True)]
-    return in_pieces(x, *pieces_of(places, values, [values[:-1], slopes], outside))
+    return in_pieces(x, *pieces_of(places, heights, [heights[:-1], slopes], outside))

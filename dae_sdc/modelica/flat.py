@@ -16,7 +16,6 @@ from dae_sdc.modelica import arithmetic, syntax
 from dae_sdc.modelica.algorithms import as_equations, assigned_in, results, said, section, targets_in
 from dae_sdc.modelica.arithmetic import MOST_ELEMENTS, Value, choice, elements, is_condition, minus, plus
 from dae_sdc.modelica.library import (
-    Basic,
     Bound,
     Change,
     Instance,
@@ -40,7 +39,6 @@ from dae_sdc.modelica.values import (
 
 AT_EVENTS: Final = ("pre", "edge", "change")  # Functions of what was before an event.
 BESIDE: Final = "beside"  # The condition of an event that happens where the one before it does.
-_TOO_MANY_TURNS: Final = f"a loop of more than {MOST_ELEMENTS} turns"
 
 
 class Vanishing(NamedTuple):
@@ -60,7 +58,7 @@ def unrolled(values: Values, equations: Iterable[Equation], scope: Scope) -> Ite
     """Equations with what is in loops and decided choices in place of these, each with its scope."""
     for equation in equations:
         if isinstance(equation, syntax.For):
-            for inner in scopes(values, equation.indices, scope, equation.at, _TOO_MANY_TURNS):
+            for inner in scopes(values, equation.indices, scope, equation.at):
                 values.spend(len(equation.body), equation.at)
                 yield from unrolled(values, equation.body, inner)
         elif isinstance(equation, IfEquation):
@@ -505,7 +503,7 @@ class _Kind:
     """Class and attributes of a component without its modifications."""
 
     element: syntax.Component
-    base: ClassDefinition | Basic
+    base: ClassDefinition | str
     variability: str = ""
     causality: str = ""
     flow: bool = False
@@ -534,7 +532,7 @@ class Flat:
         at = definition.at
         whole = syntax.Component(at, definition.name, syntax.Name(at, [(definition.name, [])]), [], None)
         kind, change = self._resolved(whole, Change(at), definition.parent or library.root)
-        if isinstance(kind.base, Basic):
+        if isinstance(kind.base, str):
             self.fail(at, f"{definition.name} is a number and no model")
         self._fill(Instance("", kind.base), kind.base, change, "", [])
         for variable in self.variables:
@@ -574,11 +572,9 @@ class Flat:
             self.equations.append(Vanishing(at, plus([values.symbol(variable), minus(number)]), ""))
         self.equations += [*connections.equations(self._flows)]
         at_start: Asserted = {}
-        by_initial = [
-            start
-            for item in initial
-            for start in values.apart(lambda pair: [*starts(values, *pair)], item, into=at_start)
-        ]
+        by_initial = values.apart(
+            lambda: [start for item in initial for start in starts(values, *item)], into=at_start
+        )
         self.initial = [item for item in by_initial if isinstance(item, Vanishing)]
         # Start values by the initial equations: place in the text, unknown or derivative, value.
         self.starts = [item for item in by_initial if not isinstance(item, Vanishing)]
@@ -652,22 +648,18 @@ class Flat:
     def _parted(
         self, statements: list[syntax.Statement], scope: Scope, written: list[tuple[Single, Scope]]
     ) -> tuple[list[syntax.Statement], Scope]:
-        """An algorithm without its when-statements and assertions, which are entered as equations."""
-        rest: list[syntax.Statement] = []
+        """An algorithm without its when-statements, which are entered as equations."""
         for item in statements:
             if isinstance(item, syntax.When):
                 branches = [(test, as_equations(body, set())) for test, body in item.branches]
                 written.append((syntax.When(item.at, branches), scope))
-            else:
-                rest.append(item)
-        return rest, scope
+        return [item for item in statements if not isinstance(item, syntax.When)], scope
 
     def _compute(self, statements: list[syntax.Statement], scope: Scope) -> None:
         """Enter what an algorithm gives its variables, which is carried out when one of them is asked for."""
         names = [str(name) for name in assigned_in(statements)]
         outcome = cache(partial(section, self.values, statements, names, scope))
         self._outcomes.append(outcome)
-
         for target in assigned_in(statements):
             member = self.values.lookup(syntax.Name(target.at, [(str(target), [])]), scope)
             if member is None:
@@ -753,7 +745,7 @@ class Flat:
             if isinstance(element, syntax.Extends):
                 base = syntax.Component(element.at, str(element.base), element.base, [], None)
                 kind, more = self._resolved(base, declared, definition)
-                if isinstance(kind.base, Basic) or kind.sizes:
+                if isinstance(kind.base, str) or kind.sizes:
                     message = f"{element.base} cannot be extended by a model; extend a model"
                     self.fail(element.at, message)
                 self._fill(instance, kind.base, more.replaced(change, self.source), variability, around, more)
@@ -789,7 +781,7 @@ class Flat:
         seen = set[ClassDefinition]()
         base = self.library.require(element.type, definition)
         kind = _Kind(element, base, element.variability or variability, element.causality, element.flow)
-        while not isinstance(base, Basic):
+        while not isinstance(base, str):
             kind.connector = kind.connector or base.kind == "connector"
             if base.kind in _NO_COMPONENTS:
                 self.fail(element.at, f"{base.kind} {base.name} cannot be a component")
@@ -856,7 +848,7 @@ class Flat:
             shown = f"{shown}[{','.join(map(str, index))}]"
         self._count += 1
         self._require_few(self._count, kind.element.at, "variables and components")
-        if isinstance(base, Basic):
+        if isinstance(base, str):
             return self._variable(shown, kind, base, change)
         if change.bound is not None and base.kind != "record":
             self.fail(change.at, f"{shown} is a component; give values to its variables")
@@ -876,9 +868,9 @@ class Flat:
                 parts[word] = replace(parts.get(word, Change(at)), bound=field, each=False)
         return replace(change, bound=None, parts=parts)
 
-    def _variable(self, shown: str, kind: _Kind, base: Basic, change: Change) -> Variable:
+    def _variable(self, shown: str, kind: _Kind, base: str, change: Change) -> Variable:
         at = kind.element.at
-        if base.type == "enumeration" and not kind.variability:
+        if base == "enumeration" and not kind.variability:
             self.fail(at, f"{shown} is a variable of type enumeration; only parameters may be, write Integer")
         attributes = {}
         for word, part in change.parts.items():
@@ -896,7 +888,7 @@ class Flat:
         if other is not None:
             line = self.source.line(other.at)
             self.fail(at, f"{shown} and {other.shown} of line {line} are both {name} in a model; rename one")
-        variable = Variable(name, shown, at, base.type, kind.variability, kind.causality, kind.flow)
+        variable = Variable(name, shown, at, base, kind.variability, kind.causality, kind.flow)
         variable.attributes, variable.value = attributes, change.bound
         fixed = attributes.get("fixed")
         if kind.variability == "parameter" and variable.value is None and fixed is not None:
@@ -904,7 +896,7 @@ class Flat:
                 variable.variability = ""
                 self.values.calculated.add(name)
         # Enumerations, such as StateSelect, are solver settings that occur in no equation; neither do texts.
-        if base.type not in ("enumeration", "String"):
+        if base not in ("enumeration", "String"):
             self.variables.append(variable)
         if kind.flow and not kind.variability:
             self._flows.append(variable)

@@ -127,20 +127,22 @@ class Outline:
                 inside[text] = self.words.modifications() or Modification(word.at)
             begins = is_head or (begins and text == "else") or (depth == 0 and text in _BEGINNINGS)
 
-    def lost(self, places: Sequence[int], decided: Sequence[int]) -> Iterator[syntax.Token]:
-        """The assertions of used classes, in which one of the sorted places lies, that are at none of them.
-
-        Choices of parameters may leave an assertion out: one of their conditions was decided.
-        """
-
-        def within(numbers: Sequence[int], begin: int, end: int) -> bool:
-            return bisect_left(numbers, begin) < bisect_left(numbers, end)
-
+    def lost(self, begin: int, places: Sequence[int], decided: Sequence[int]) -> Iterator[syntax.Token]:
+        """The assertions at none of the places that were read, but where decided choices leave them out."""
         for whole in self.classes:
-            for word, around in whole.asserted if within(places, whole.begin, whole.end) else ():
-                if not within(places, word.at, word.at + 1):
-                    if not all(any(within(decided, *part) for part in parts) for parts in around):
-                        yield word
+            is_used = _within(places, begin + whole.begin, begin + whole.end)
+            for word, around in whole.asserted if is_used else ():
+                left_out = all(
+                    any(_within(decided, begin + first, begin + last) for first, last in parts)
+                    for parts in around
+                )
+                if not left_out and not _within(places, begin + word.at, begin + word.at + 1):
+                    yield word
+
+
+def _within(numbers: Sequence[int], begin: int, end: int) -> bool:
+    """Whether one of some sorted numbers lies between two."""
+    return bisect_left(numbers, begin) < bisect_left(numbers, end)
 
 
 def _library_path() -> list[str]:
@@ -180,15 +182,8 @@ class _Tree:
         decided = sorted({self.at(item) for item in self.flat.get("parameter_branch_selections", [])})
         for number, file, text in files:
             begin = self._begins[number]
-            inside, choices = (
-                [
-                    at - begin
-                    for at in every[bisect_left(every, begin) : bisect_left(every, begin + len(text))]
-                ]
-                for every in (places, decided)
-            )
-            if inside and _ASSERTS.search(text):
-                for word in Outline(Source(text, file)).lost(inside, choices):
+            if _within(places, begin, begin + len(text)) and _ASSERTS.search(text):
+                for word in Outline(Source(text, file)).lost(begin, places, decided):
                     what = f"rumoca loses {word.text} in an if-equation"
                     self.source.fail(begin + word.at, f"{what}; move it out of if")
 
@@ -221,7 +216,7 @@ class _Tree:
         if item["unit"]:
             parts["unit"] = Modification(at, syntax.Text(at, item["unit"]))
         is_value = not variability or item["binding"] is None
-        if item["start"] is not None and is_value and self.at(_inner(item["start"])) != at:
+        if item["start"] is not None and is_value and self.at(next(iter(item["start"].values()))) != at:
             parts["start"] = Modification(at, self.read(item["start"]))
         elif kind not in _TYPES:  # of an enumeration
             parts["start"] = Modification(at, syntax.Number(at, "1"))
@@ -445,9 +440,3 @@ _FORMS: Final[dict[str, list[tuple[Any, ...]]]] = {
 def _word(prefix: Any) -> str:
     """The word of a prefix such as parameter or input, empty without one."""
     return next(iter(prefix)).lower() if isinstance(prefix, dict) else ""
-
-
-def _inner(node: Node) -> Node:
-    item: Node
-    (item,) = node.values()
-    return item

@@ -121,17 +121,10 @@ class Change:
         return Change(strong.at, valued.bound, parts, strong.final or self.final, valued.each)
 
 
-@dataclass(frozen=True, slots=True)
-class Basic:
-    """A predefined class: numbers, texts, or an enumeration without a name, which is ignored."""
-
-    type: str  # Real, Integer, Boolean, String or enumeration.
-
-
-# Predefined classes by their paths.
+# Predefined types by their names; enumerations without a name are ignored.
 BASIC: Final = {
-    **{name: Basic(name) for name in ("Real", "Integer", "Boolean", "String")},
-    **{name: Basic("enumeration") for name in ("enumeration", "StateSelect")},
+    **{name: name for name in ("Real", "Integer", "Boolean", "String", "enumeration")},
+    "StateSelect": "enumeration",
 }
 
 
@@ -151,10 +144,10 @@ class Library:
     def __init__(self, root: ClassDefinition, source: Source) -> None:
         self.root, self.source, self.fail = root, source, source.fail
         root.parent = standard()
-        self._classes: dict[tuple[str, ClassDefinition], ClassDefinition | Basic | None] = {}
+        self._classes: dict[tuple[str, ClassDefinition], ClassDefinition | str | None] = {}
         self._bases: dict[ClassDefinition, list[ClassDefinition]] = {}
 
-    def find(self, name: Name, definition: ClassDefinition) -> ClassDefinition | Basic | None:
+    def find(self, name: Name, definition: ClassDefinition) -> ClassDefinition | str | None:
         """The class that a name in another class refers to; None if there is none."""
         key = str(name), definition
         if key not in self._classes:
@@ -204,21 +197,16 @@ class Library:
                 return base
         return None
 
-    def require(self, name: Name, definition: ClassDefinition) -> ClassDefinition | Basic:
+    def require(self, name: Name, definition: ClassDefinition) -> ClassDefinition | str:
         """The class that a name in another class refers to; raises InputError if there is none."""
         required, text = self.find(name, definition), str(name)
         if required is not None:
             return required
-        package, _, last = text.rpartition(".")
-        units = self._inside(standard(), package.split("."))
-        if units is not None and package.endswith(("SI", "SIunits")):
-            hint = similar(last, units.classes) or '; write Real with unit="..."'
-            self.fail(name.at, f"the unit type {text} is not known{hint}")
-        if text.startswith("Modelica."):
-            what = f"the class {text} of the Modelica library is not known"
-            self.fail(name.at, f"{what}; write the class into this file")
-        names = {*BASIC, *(word for around in definition.outward() for word in around.classes)}
-        hint = similar(text, names) or "; declare it in this file"
+        *before, last = name.parts
+        package = self.find(Name(name.at, before), definition) if before else None
+        around = self.with_bases(package) if isinstance(package, ClassDefinition) else definition.outward()
+        names = {*BASIC, *(word for place in around for word in place.classes)}
+        hint = similar(last[0], names) or "; declare it in this file"
         self.fail(name.at, f"there is no class {text}{hint}")
 
     def literals(self, name: Name, definition: ClassDefinition) -> list[Component | Extends]:

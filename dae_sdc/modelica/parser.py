@@ -506,7 +506,8 @@ class ClassParser(EquationParser):
         if self.now.text == "enumeration":
             name = syntax.Name(self.now.at, [(self.take().text, [])])
             self.need("(", "behind enumeration")
-            for k, (at, word, _) in enumerate(self.listed(self._literal), 1):
+            literals = self.listed(lambda: (self.now.at, self.word("a name"), self.note()))
+            for k, (at, word, _) in enumerate(literals, 1):
                 value = syntax.Modification(at, syntax.Number(at, str(k)))
                 kind = syntax.Name(at, [("Integer", [])])
                 definition.elements.append(syntax.Component(at, word, kind, [], value, "constant"))
@@ -516,9 +517,6 @@ class ClassParser(EquationParser):
         word, sizes = name.parts[-1]
         name.parts[-1] = word, []
         return name, sizes
-
-    def _literal(self) -> tuple[int, str, str]:
-        return self.now.at, self.word("a name"), self.note()
 
     # Modifications and annotations
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from functools import lru_cache, partial
 from inspect import signature
+from itertools import pairwise
 from typing import Any, Final
 
 import sympy
@@ -13,6 +14,7 @@ import sympy
 from dae_sdc.expressions.dag import Leaf
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.model.sympy_input import TIME, Unknown, as_text, from_sympy, homotopy, to_sympy
+from dae_sdc.model.tables import LookupTable
 from dae_sdc.modelica import arithmetic, syntax
 from dae_sdc.modelica.algorithms import results
 from dae_sdc.modelica.arithmetic import Value
@@ -100,14 +102,11 @@ def _comparison(values: Values, item: Operation, scope: Scope) -> Value:
 
 
 def _conditions(values: Values, item: Operation, scope: Scope) -> Value:
-    parts = [(part, values.value(part, scope)) for _, part in item.parts]
-
     def join(*conditions: Any) -> Any:
-        return arithmetic.joined(item.precedence is Precedence.AND, conditions)
+        every = item.precedence is Precedence.AND
+        return arithmetic.joined(every, [values.as_condition(each, item.at) for each in conditions])
 
-    if any(isinstance(value, list) for _, value in parts):
-        return arithmetic.together(join, [value for _, value in parts], "condition")
-    return join(*(values.as_condition(value, part.at) for part, value in parts))
+    return arithmetic.together(join, [values.value(part, scope) for _, part in item.parts], "condition")
 
 
 _OPERATIONS: Final[dict[Precedence, Rule]] = {
@@ -134,10 +133,9 @@ def _if(values: Values, item: syntax.If, scope: Scope) -> Value:
 def _array(values: Values, item: syntax.Array, scope: Scope) -> Value:
     if not item.indices:
         return [values.value(part, scope) for part in item.items]
-    too_many = f"an array of more than {arithmetic.MOST_ELEMENTS} elements"
     *inner, last = item.indices
     part: syntax.Expression = syntax.Array(item.at, item.items, inner) if inner else item.items[0]
-    turns = scopes(values, [last], scope, item.at, too_many)
+    turns = scopes(values, [last], scope, item.at)
     return [values.value(part, turn) for turn in turns]
 
 
@@ -400,8 +398,18 @@ def _interpolate(values: Values, item: Call, scope: Scope) -> Value:
         shown = scope.instance.shown if scope.instance is not None else ""
         about = {"terminal": True, "message": f"the table {shown} ends", "success": False}
         values.require(at, arithmetic.joined(True, within), about)
-    points = list(zip(places, heights, strict=True))
-    return values.interpolated(points, number, at, *kinds)
+    numbers = [[values.as_number(each, at) for each in part] for part in (places, heights)]
+    spots = [values.numeric(each, at, "a place in a table") for each in numbers[0]]
+    if not spots or any(b <= a for a, b in pairwise(spots)):
+        values.fail(at, "the places in a table must increase; sort them and remove equal ones")
+    if len(spots) == 1:
+        return numbers[1][0]
+    if kinds == ["linear", "linear"] or kinds == ["linear", "hold"]:
+        return arithmetic.interpolate(*numbers, number, kinds[1])
+    every = sympy.Tuple(*numbers[0], *numbers[1])
+    values.structural.update(symbol.name for symbol in arithmetic.symbols_in(every))
+    tops = [values.numeric(each, at, "a value in a table") for each in numbers[1]]
+    return LookupTable(spots, tops, *kinds)(x)
 
 
 # Functions with special rules, by name.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import pairwise
 from typing import Any, Final, TypeAlias, TypeVar
 
 import sympy
@@ -12,7 +11,6 @@ import sympy
 from dae_sdc.errors import InputError, require_number
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.model.sympy_input import TIME, Unknown, from_sympy
-from dae_sdc.model.tables import LookupTable
 from dae_sdc.modelica import arithmetic, syntax
 from dae_sdc.modelica.arithmetic import Value
 from dae_sdc.modelica.library import Bound, Instance, Library, Scope, Variable, member
@@ -158,6 +156,7 @@ class Values:
         chosen = [
             part for tests, k in self._around for part in (*map(arithmetic.opposite, tests[:k]), tests[k])
         ]
+        chosen = [part for part in chosen if part != sympy.true]
         if condition == sympy.false and about["terminal"] and not about["success"] and not chosen:
             self.fail(at, f"what is asserted does not hold: {about['message']}")
         holds = arithmetic.joined(False, [condition, *map(arithmetic.opposite, chosen)])
@@ -274,21 +273,6 @@ class Values:
         self.spend(len(numbers), item.at)
         return numbers
 
-    def interpolated(
-        self, points: list[tuple[Any, Any]], x: Any, at: int, kind: str = "linear", outside: str = "linear"
-    ) -> Any:
-        """Interpolation between points, with errors at the place ``at`` of the text."""
-        checked = [(self.as_number(a, at), self.as_number(b, at)) for a, b in points]
-        places = [self.numeric(a, at, "a place in a table") for a, _ in checked]
-        if not places or any(b <= a for a, b in pairwise(places)):
-            self.fail(at, "the places in a table must increase; sort them and remove equal ones")
-        if len(places) == 1 or (kind == "linear" and outside != "refuse"):
-            return self.wrapped(at, arithmetic.interpolate, checked, x, outside)
-        heights = [self.numeric(b, at, "a value in a table") for _, b in checked]
-        numbers = (part for pair in checked for part in pair)
-        self.structural.update(symbol.name for part in numbers for symbol in arithmetic.symbols_in(part))
-        return LookupTable(places, heights, kind, outside)(x)
-
     # Names
 
     def of_name(self, name: syntax.Name, scope: Scope) -> Value:
@@ -322,11 +306,9 @@ class Values:
         text = str(name)
         if text in ("pi", "e", "g_n"):
             return self.source.error(name.at, f"there is no {text} here; write Modelica.Constants.{text}")
-        if text.startswith("Modelica.Constants."):
-            hint = similar(text[len("Modelica.Constants.") :], arithmetic.CONSTANTS)
-            return self.source.error(name.at, f"{text} is not known{hint}")
         members = scope.instance.members if scope.instance is not None else ()
-        hint = similar(text, [*members, *(scope.locals or ()), "time"]) or "; declare it"
+        known = [*members, *(scope.locals or ()), *(f"Modelica.Constants.{e}" for e in arithmetic.CONSTANTS)]
+        hint = similar(text, [*known, "time"]) or "; declare it"
         return self.source.error(name.at, f"there is no variable or parameter {text}{hint}")
 
     # Members of components
@@ -380,10 +362,7 @@ class Values:
         return self.wrapped(name.at, arithmetic.chosen, tests, every)
 
     def places(self, subscript: syntax.Expression, size: int, scope: Scope, name: syntax.Expression) -> Any:
-        """The place, from 0, in an array that a subscript selects, or several; or a subscript of unknowns.
-
-        Where such a one leaves the array a run ends.
-        """
+        """The place, from 0, that a subscript selects, or several; or one of unknowns, which is watched."""
         if isinstance(subscript, syntax.Every):
             return range(size)
         inside = scope.inner({"end": sympy.Integer(size)})
@@ -512,7 +491,7 @@ class Values:
 
 
 def scopes(
-    values: Values, indices: list[tuple[str, syntax.Expression]], scope: Scope, at: int, too_many: str
+    values: Values, indices: list[tuple[str, syntax.Expression]], scope: Scope, at: int
 ) -> list[Scope]:
     """A scope for every combination of the values of loop indices."""
     every = [scope]
@@ -524,5 +503,5 @@ def scopes(
                 values.fail(where.at, "an index needs a range, such as 1:3")
             every += [around.inner({name: k}) for k in turns]
         if len(every) > arithmetic.MOST_ELEMENTS:
-            values.fail(at, too_many)
+            values.fail(at, f"a loop of more than {arithmetic.MOST_ELEMENTS} turns")
     return every

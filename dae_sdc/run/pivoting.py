@@ -145,9 +145,8 @@ class Pivoting:
 
 
 def _rank(matrix: Vector) -> int:
-    """The rank of equations in a mode; equations that are not finite there determine nothing."""
     if not np.isfinite(matrix).all():
-        return 0
+        return 0  # such equations determine nothing
     singular = np.linalg.svd(matrix / np.outer(*balanced(matrix)), compute_uv=False)
     return int((singular > SINGULAR * singular[0]).sum())
 
