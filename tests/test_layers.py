@@ -293,7 +293,7 @@ BUDGETS = {
     "control": 5_274,
     "constrained": 3_672,
     "structure": 3_139,
-    "modelica": 4_782,
+    "modelica": 4_785,
     "plotting": 2_832,
     "polynomials": 3_434,
     "files beside the rooms": 3_254,

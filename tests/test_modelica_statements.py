@@ -198,3 +198,10 @@ def test_a_start_of_rounding_alone_is_zero() -> None:
       u1 + u3 = u0; u2 = u3; i1 = i2 + i3; end M;"""
     start = ds.initial(read_modelica_text(text, reader="own"))
     assert not np.any(start.u)
+
+
+def test_a_derivative_of_a_function_is_not_taken_for_the_function() -> None:
+    text = "model M function f input Real u; output Real y; algorithm y := sin(u); end f; "
+    text += "function g = der(f, u); Real x(start = 0, fixed = true); equation der(x) = g(time); end M;"
+    with pytest.raises(InputError, match="the derivative g"):
+        read_modelica_text(text, reader="rumoca")

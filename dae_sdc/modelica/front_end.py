@@ -47,6 +47,7 @@ _CHAINED: Final = (Precedence.SUM, Precedence.PRODUCT, Precedence.AND, Precedenc
 _TYPES: Final = ("Real", "Integer", "Boolean", "String")
 # Words outside of brackets behind which an equation begins.
 _BEGINNINGS: Final = (";", "equation", "algorithm", "loop")
+_DERIVED: Final = re.compile(r"[\w']+\s*=\s*der\b")
 _ASSERTS: Final = re.compile("assert|terminate")
 # Where a message of rumoca says its place, [FILE:LINE:COLUMN].
 _PLACE: Final = re.compile(r"\[([^\[\]\n]*):(\d+):\d+\]")
@@ -104,15 +105,14 @@ class Outline:
                     around.append([])
             elif text == "end" and behind.text in ("if", "when") and around:
                 around.pop()
+            is_class = text in CLASSES and before != "end" and behind.kind in ("name", "quoted")
             is_head = bool(around) and text == "then" and depth == 0 and head >= 0
             if is_head:
                 around[-1].append((head, word.at))
                 head = -1
             elif text in ("assert", "terminate") and section == "equation" and around and open_classes:
                 open_classes[-1].asserted.append((word, [*around]))
-            elif word.kind == "word" and text in CLASSES and before != "end":
-                if behind.kind not in ("name", "quoted"):
-                    continue
+            elif word.kind == "word" and is_class:
                 path = ".".join([*(each.name for each in open_classes), behind.text])
                 if text in MODELS:
                     self.models[path] = before == "partial"
@@ -165,6 +165,7 @@ class _Tree:
     def __init__(self, source: Source, flat: Node, files: Iterable[tuple[int, str, str]]) -> None:
         self.source, self.flat = source, flat
         self._begins = {number: source.add(text, file) for number, file, text in files}
+        self._texts = {number: text for number, _, text in files}
         self.places: set[int] = set()  # Those of what was read.
         self._records: dict[str, Node] = flat["record_instances"]
         self._literals: dict[str, int] = flat["enum_literal_ordinals"]
@@ -237,7 +238,9 @@ class _Tree:
 
     def function(self, item: Node, root: ClassDefinition) -> ClassDefinition:
         """A function; an external one is refused where it is called."""
-        at = self.at(item)
+        at, span = self.at(item), item["span"]
+        if _DERIVED.match(self._texts.get(span["source"], ""), span["start"]):
+            self.source.fail(at, f"rumoca takes the derivative {item['name']} for its function; write it out")
         kind = "record" if item["is_constructor"] else "function"
         function = ClassDefinition(at, kind, item["name"], parent=root)
         for causality in ("inputs", "outputs", "locals"):

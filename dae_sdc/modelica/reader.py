@@ -30,7 +30,7 @@ from dae_sdc.registry import nearest_file
 LARGEST_FILE: Final = 20_000_000  # Largest number of bytes of a file.
 
 # What messages say where the other reader may do better, and how to get it.
-_MORE: Final = re.compile("not understood|there is no (class|function)|gets? no value;|no right-hand")
+_MORE: Final = re.compile("not understood|there is no (class|function)|no right-hand")
 _HINT: Final = "; or let rumoca read it: pip install 'dae_sdc[modelica]'"
 _EXPERIMENT: Final = ("StartTime", "StopTime", "Interval", "Tolerance", "NumberOfIntervals")
 
