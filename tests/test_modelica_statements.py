@@ -205,3 +205,16 @@ def test_a_derivative_of_a_function_is_not_taken_for_the_function() -> None:
     text += "function g = der(f, u); Real x(start = 0, fixed = true); equation der(x) = g(time); end M;"
     with pytest.raises(InputError, match="the derivative g"):
         read_modelica_text(text, reader="rumoca")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "function f output Real y[3]; output Real z; algorithm y := {1, 2, 3}; z := 1; end f; "
+        "Real x[2], w; equation (x, w) = f();",
+        "Boolean b[2]; Real x = 1; equation b = {true, false, true};",
+    ],
+)
+def test_a_value_of_another_form_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="a value of another form"):
+        read_modelica_text(f"model M {text} end M;", reader="own")

@@ -340,18 +340,19 @@ def held_by(values: Values, states: dict[Any, Any], held: _Held) -> Iterator[Rea
         yield Reaction(at, begins, {Unknown(variable.name): new}, {"implicit": True})
 
 
-# A variable, or what is none, with the way from a component to it: subscripts, from 0, and words.
-Leaf: TypeAlias = tuple[Any, tuple[int | str, ...]]
+# A variable, or what is none, with the way to it: subscripts, from 0, or words, each with how many there are.
+Leaf: TypeAlias = tuple[Any, tuple[tuple[Any, int], ...]]
 
 
-def leaves_of(member: Any, path: tuple[int | str, ...] = ()) -> Iterator[Leaf]:
+def leaves_of(member: Any, path: tuple[tuple[Any, int], ...] = ()) -> Iterator[Leaf]:
     """The variables in a member that is an array or a record."""
     is_record = isinstance(member, Instance) and getattr(member.definition, "kind", "") == "record"
     if not isinstance(member, list) and not is_record:
         yield member, path
         return
-    for step, part in enumerate(member) if isinstance(member, list) else member.members.items():
-        yield from leaves_of(part, (*path, step))
+    parts = dict(enumerate(member)) if isinstance(member, list) else member.members
+    for step, part in parts.items():
+        yield from leaves_of(part, (*path, (step, len(parts))))
 
 
 # Initial equations
@@ -628,13 +629,13 @@ class Flat:
     def _give(self, at: int, leaves: Iterable[Leaf], written: Any, outcome: Callable[[], Value]) -> None:
         """Give variables their parts of a value."""
 
-        def value(path: Sequence[int | str]) -> Value:
+        def value(path: Sequence[tuple[Any, int]]) -> Value:
             whole = outcome()
-            try:
-                for step in path:
-                    whole = whole[step]
-            except (IndexError, KeyError, TypeError):
-                self.fail(at, "variables get a value of another form; give each its own")
+            for step, size in path:
+                fits = isinstance(whole, list) or (isinstance(whole, dict) and step in whole)
+                if not fits or len(whole) != size:
+                    self.fail(at, "variables get a value of another form; give each its own")
+                whole = whole[step]
             return whole
 
         for variable, path in leaves:

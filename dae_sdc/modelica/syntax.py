@@ -129,9 +129,8 @@ DEEPEST_NESTING: Final = 100  # Largest depth of nested brackets, calls, choices
 
 # Words by which what is not understood begins, and calls that stand in when-equations alone.
 _REFUSED: Final = (
-    *"inner outer redeclare replaceable constrainedby stream external enumeration".split(),
-    *"operator expandable import".split(),
-)
+    "inner outer redeclare replaceable constrainedby stream external enumeration operator expandable import"
+).split()
 REFUSED_CALLS: Final = ("terminate", "reinit")
 
 CLOSING: Final = {"(": ")", "[": "]", "{": "}"}
