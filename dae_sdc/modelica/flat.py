@@ -618,7 +618,7 @@ class Flat:
             for k, target in enumerate(left.items):
                 if not isinstance(target, syntax.Every):
                     leaves = leaves_of(lookup(target, scope) if isinstance(target, syntax.Name) else None)
-                    self._give(target.at, leaves, right, lambda k=k: outcome()[k])
+                    self._give(target.at, leaves, right, partial(lambda k: outcome()[k], k))
             return
         parts = [*leaves_of(lookup(left, scope) if isinstance(left, syntax.Name) else None)]
         if any(isinstance(each, Variable) and each.type != "Real" for each, _ in parts):
@@ -668,7 +668,7 @@ class Flat:
             leaves = [*leaves_of(member)]
             if any(isinstance(variable, Variable) and variable.variability for variable, _ in leaves):
                 self.fail(target.at, f"{target} cannot be assigned; assign variables")
-            self._give(target.at, leaves, statements, lambda name=str(target): outcome()[name])
+            self._give(target.at, leaves, statements, partial(lambda name: outcome()[name], str(target)))
 
     def _define(self, variable: Variable, at: int, written: Any, value: Callable[[], Value]) -> None:
         if variable.name in self.values.defined or variable.name in self.values.discrete:

@@ -405,7 +405,7 @@ def _interpolate(values: Values, item: Call, scope: Scope) -> Value:
     if len(spots) == 1:
         return numbers[1][0]
     if kinds == ["linear", "linear"] or kinds == ["linear", "hold"]:
-        return arithmetic.interpolate(*numbers, number, kinds[1])
+        return arithmetic.interpolate(numbers[0], numbers[1], number, kinds[1])
     every = sympy.Tuple(*numbers[0], *numbers[1])
     values.structural.update(symbol.name for symbol in arithmetic.symbols_in(every))
     tops = [values.numeric(each, at, "a value in a table") for each in numbers[1]]
