@@ -307,15 +307,11 @@ def _run_verb(name: str, verbs: Mapping[str, Verb], arguments: list[str]) -> int
         raise InputError(f"unknown verb '{name}'{hint}: {', '.join(verbs)}")
     verb = verbs[name]
     module = importlib.import_module(verb.module)
-    from dae_sdc.options import Reading, add_options
-
     parser = Parser(
         prog=f"{PROGRAM} {name}", description=verb.text, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     module.add_arguments(parser)
     add_debug(parser)
-    if any("FILE.mo" in str(action.help) for action in parser._actions):
-        add_options(parser, Reading, only=("libraries", "reader"))
     args = parser.parse_args(arguments)
     if launched() > 1:
         from dae_sdc.run.processes import world
@@ -344,15 +340,14 @@ def _reading(libraries: Sequence[str], reader: str | None) -> Iterator[None]:
 
     paths = os.pathsep.join([*libraries, *filter(None, [os.environ.get("MODELICAPATH")])])
     chosen = {"MODELICAPATH": paths, READER_VARIABLE: reader or os.environ.get(READER_VARIABLE)}
-    changed = {name: text for name, text in chosen.items() if text}
-    before = {name: os.environ.pop(name, None) for name in changed}
-    os.environ.update(changed)
+    before = dict(os.environ)
+    os.environ.update({name: text for name, text in chosen.items() if text})
     try:
         yield
     finally:
-        for name in changed:
+        for name in os.environ.keys() - before.keys():
             del os.environ[name]
-        os.environ.update({name: text for name, text in before.items() if text is not None})
+        os.environ.update(before)
 
 
 def _explain(error: Exception) -> tuple[int, str]:

@@ -74,6 +74,7 @@ class Option:
     shell: bool = True  # Whether the command line has it; objects of Python cannot be typed there.
     # Whether the parameters of a result include it; options that say where files lie are left out.
     told: bool = True
+    equations: bool = False  # Whether it names equations, which may stand in a file of Modelica.
 
 
 def about(help: str, more: str = "", **others: Any) -> Mapping[str, Option]:
@@ -84,6 +85,12 @@ def about(help: str, more: str = "", **others: Any) -> Mapping[str, Option]:
 def option(default: Any, help: str, more: str = "", **others: Any) -> Any:
     """A field that is an option, see :class:`Option`."""
     return field(default=default, metadata=about(help, more, **others))
+
+
+def equations(more: str, like: str) -> Mapping[str, Option]:
+    """Metadata of a field that names the equations of a verb."""
+    known = "name of a problem or model, FILE.mo, or FILE.py:NAME, which is run; 'dae-sdc list' shows all"
+    return about(known, more, like=like, equations=True)
 
 
 def redeclared(group: Any, name: str, default: Any, more: str | None = None) -> Any:
@@ -853,6 +860,8 @@ def add_options(parser: argparse.ArgumentParser, record: Any, only: Sequence[str
         else:
             given |= {} if one.default is MISSING else {"nargs": "?"}
             parser.add_argument(name, **given)
+        if known.equations:
+            add_options(parser, Reading, only=("libraries", "reader"))
 
 
 def given_options(args: argparse.Namespace, record: Any, without: Sequence[str] = ()) -> dict[str, Any]:

@@ -339,7 +339,6 @@ def test_branches_of_an_if_equation_are_choices() -> None:
 
 PARTS = """
     package Parts
-      import SI = Modelica.Units.SI;
       constant Real two = 2;
       type Ohms = Real(unit="Ohm", min=0);
       connector Pin SI.Voltage v; flow SI.Current i; end Pin;
@@ -490,8 +489,8 @@ TABLE = "0, 750; 0.05, 500; 0.1, 250; 0.2, 75; 0.25, 250; 0.3, 650"
             "T.u[1] = x; y = T.y[1];",
         ),
         (
-            f"parameter Real t[:, 2] = [{TABLE}]; import Modelica.Blocks.Tables.*; CombiTable1Dv T(table=t, "
-            "smoothness=Modelica.Blocks.Types.Smoothness.LinearSegments);",
+            f"parameter Real t[:, 2] = [{TABLE}]; Modelica.Blocks.Tables.CombiTable1Dv T("
+            "table=t, smoothness=Modelica.Blocks.Types.Smoothness.LinearSegments);",
             "T.u[1] = x; y = T.y[1];",
         ),
         (
@@ -535,7 +534,7 @@ def test_a_table_can_hold_its_last_values_and_have_columns() -> None:
     )
     assert model.names == ("T.u", "T.y[1]", "T.y[2]")
     for u, first, second in ((-1.0, 5, 1), (0.5, 6, 1.5), (3.0, 7, 2)):
-        found = model.graph.numeric(model.roots[1:], partial(_first, u))
+        found = model.graph.numeric(model.roots[:2], partial(_first, u))
         np.testing.assert_allclose(-found, [first, second])
 
 
@@ -787,8 +786,9 @@ def test_values_of_parameters_are_checked() -> None:
 
 def test_values_of_parameters_are_within_their_limits() -> None:
     text = """model M
-        parameter Integer n(min=2) = 3; import C = Modelica.Constants;
-        parameter Real low = 1, a(min=low, max=5) = 2, b(min=Modelica.Constants.small, max=C.inf) = a;
+        parameter Integer n(min=2) = 3;
+        parameter Real low = 1, a(min=low, max=5) = 2;
+        parameter Real b(min=Modelica.Constants.small, max=Modelica.Constants.inf) = a;
         Real x[n](each start=a);
         equation der(x) = -x;
         end M;"""

@@ -24,7 +24,7 @@ RTOL = 1e-6
 _STRING = r'"(?:[^"\\]|\\.)*"'
 _STATEMENT = re.compile(rf"(?:[^\";]|{_STRING})+")
 _STOP = re.compile(r"(startTime|stopTime)\s*=\s*([-\d.eE+]+)")
-_NUMBER = re.compile(r"-?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?")
+_NUMBER = re.compile(r"^/*[ \t]*(-?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)[ \t]*$", re.MULTILINE)
 _EXAMPLE = re.compile(r"annotation\s*\(.*\bexperiment\s*\(", re.DOTALL)
 
 
@@ -58,7 +58,7 @@ def _of_script(path: Path, corpus: Path) -> Iterator[Case]:
     script = path.read_text(encoding="utf-8", errors="replace")
     script, _, result = script.partition("// Result:")
     script = re.sub(r"^\s*//.*$", "", script, flags=re.MULTILINE)
-    texts, model, options, asked = list[str](), "", "", list[tuple[str, float]]()
+    texts, model, options, runs, asked = list[str](), "", "", 0, list[tuple[str, float, int]]()
     for statement in _STATEMENT.findall(script):
         called = re.match(r"\s*(\w+)\s*\(", statement)
         word = called[1] if called else ""
@@ -67,17 +67,17 @@ def _of_script(path: Path, corpus: Path) -> Iterator[Case]:
             texts += [inner.read_text(encoding="utf-8-sig", errors="replace")] if inner.is_file() else []
         elif word == "loadString" and (inside := re.search(_STRING, statement, re.DOTALL)):
             texts.append(re.sub(r"\\(.)", r"\1", inside[0][1:-1]))
-        elif word in ("simulate", "buildModel") and not model:
-            if name := re.match(r"\s*\w+\s*\(\s*([\w.]+)", statement):
+        elif word in ("simulate", "buildModel"):
+            runs += 1
+            if not model and (name := re.match(r"\s*\w+\s*\(\s*([\w.]+)", statement)):
                 model, options = name[1], statement
         elif word == "val" and (pair := re.match(r"\s*val\(\s*(.+?)\s*,\s*([-\d.eE+]+)\s*\)", statement)):
-            asked.append((pair[1], float(pair[2])))
+            asked.append((pair[1], float(pair[2]), runs))
     if not texts or not model:
         return
-    lines = (line.removeprefix("//").strip() for line in result.splitlines())
-    values = [float(line) for line in lines if _NUMBER.fullmatch(line)]
+    values = [float(number) for number in _NUMBER.findall(result)]
     pairs = zip(asked, values, strict=True) if len(values) == len(asked) else ()
-    expected = [(name, time, value) for (name, time), value in pairs]
+    expected = [(name.replace(",", "_"), time, value) for (name, time, run), value in pairs if run == 1]
     times = {word: float(number) for word, number in _STOP.findall(options)}
     yield Case(str(path.relative_to(corpus)), "\n".join(texts), model, times, expected)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -12,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sparse
 
-from dae_sdc.dae.projection import MOST_PROJECTION_STEPS, Accuracy, Projection, dense, project
+from dae_sdc.dae.projection import MOST_PROJECTION_STEPS, TERM_ROUND_OFF, Accuracy, Projection, dense, project
 from dae_sdc.dae.state import Vector
 from dae_sdc.deadline import limited, under_way
 from dae_sdc.errors import InconsistentStateError, TimeLimitError
@@ -520,7 +521,18 @@ class Solver(Ways):
 
     def _without_remainders(self, x: Vector) -> Vector:
         """The values with 0 for what Newton's method leaves of 0 where nothing was given."""
-        return np.where((np.abs(x) < SEARCH.remainder) & (x != self.given.point), 0.0, x)
+        moved = x != self.given.point
+        x = np.where((np.abs(x) < SEARCH.remainder) & moved, 0.0, x)
+        terms = self.system.terms(x)
+        if terms is None or (np.abs(self.system.values(x)) <= self.system.tolerance * terms).all():
+            return x
+        # Rounding of guesses is all that is left in an equation; at a double root it is known by its root.
+        for part in (math.sqrt(TERM_ROUND_OFF), TERM_ROUND_OFF):
+            zeros = np.where((np.abs(x) <= part * self.given.sizes) & moved, 0.0, x)
+            rounding = abs(self.system.jacobian(zeros)) @ (TERM_ROUND_OFF * self.given.sizes)
+            if (np.abs(self.system.values(zeros)) <= rounding).all():
+                return zeros
+        return x
 
     def _distance(self, x: Vector) -> Distance:
         return self.given.distance(x, self.system.stages)

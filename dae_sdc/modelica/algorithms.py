@@ -10,7 +10,7 @@ import sympy
 
 from dae_sdc.modelica import arithmetic, syntax
 from dae_sdc.modelica.arithmetic import MOST_ELEMENTS, Value
-from dae_sdc.modelica.library import Scope
+from dae_sdc.modelica.library import Instance, Scope
 from dae_sdc.modelica.syntax import Call, ClassDefinition, Statement, similar
 from dae_sdc.modelica.values import Values
 
@@ -45,6 +45,13 @@ def results(values: Values, call: Call, scope: Scope) -> list[Value]:
     inside.update({word: values.value(arguments[word], scope) for word in inputs if word in arguments})
     for component in components:
         if component.name in inside:
+            sizes = arithmetic.sizes(inside[component.name])
+            for size, count in zip(component.sizes, sizes, strict=False):
+                if not isinstance(size, syntax.Every) and values.integer(size, inner, "a size") != count:
+                    values.fail(
+                        call.at,
+                        f"{component.name} of {name} is given {count} elements, not as many as it has",
+                    )
             continue
         if component.modification is not None and component.modification.value is not None:
             inside[component.name] = values.value(component.modification.value, inner)
@@ -92,7 +99,10 @@ def section(
 
 
 def _begin(values: Values, variable: Any) -> Value:
-    """The value of a variable where an algorithm of a model begins."""
+    """The value of a variable, or of a record, where an algorithm of a model begins."""
+    if isinstance(variable, Instance):
+        begin = partial(arithmetic.mapped, partial(_begin, values))
+        return {word: begin(part) for word, part in variable.members.items()}
     start = variable.attributes.get("start")
     if variable.type != "Real":
         return NOTHING
@@ -139,11 +149,7 @@ def _before(whole: Any, names: set[str]) -> Any:
         return Call(whole.at, syntax.Name(whole.at, [("pre", [])]), [whole], {})
     if isinstance(whole, Call) and str(whole.function) in ("pre", "edge", "change"):
         return whole
-    if isinstance(whole, syntax.Part):
-        return type(whole)(**{name: _before(part, names) for name, part in vars(whole).items()})
-    if isinstance(whole, list | tuple):
-        return type(whole)(_before(part, names) for part in whole)
-    return {key: _before(part, names) for key, part in whole.items()} if isinstance(whole, dict) else whole
+    return syntax.with_parts(whole, partial(_before, names=names))
 
 
 def carry_out(values: Values, statements: Sequence[Statement], inside: dict[str, Value], scope: Scope) -> str:
@@ -160,15 +166,29 @@ def carry_out(values: Values, statements: Sequence[Statement], inside: dict[str,
                 word = _choose(values, statement, inside, scope)
             case syntax.For() | syntax.While():
                 word = _repeat(values, statement, inside, scope)
-            case syntax.Assert():  # of unknowns it is passed over
-                if values.condition(statement.call.arguments[0], scope) == sympy.false:
-                    values.fail(statement.at, "what is asserted does not hold")
+            case syntax.Assert():
+                values.require(statement.at, *said(values, statement, scope))
             case _:
                 what = "this is not understood inside of an algorithm; write it in an equation"
                 values.fail(statement.at, what)
         if word:
             return word
     return ""
+
+
+def said(values: Values, assertion: syntax.Assert, scope: Scope) -> tuple[Any, dict[str, Any]]:
+    """What is asserted, and the arguments of ``Model.when`` by which its violation is told."""
+    arguments = [*assertion.call.arguments, *assertion.call.named.values()]
+    ends = str(assertion.call.function) == "terminate"
+    if len(arguments) not in ((1,) if ends else (2, 3)):
+        takes = "a message" if ends else "a condition, a message, and perhaps a level"
+        values.fail(assertion.at, f"{assertion.call.function} takes {takes}")
+    condition = sympy.false if ends else values.condition(arguments[0], scope)
+    # Values that the message has as texts are not known before.
+    texts = [part.value for part in syntax.parts_of(arguments[not ends]) if isinstance(part, syntax.Text)]
+    message = "...".join(texts[::-1]).rstrip(" :") or ("terminate" if ends else "an assertion does not hold")
+    warns = not ends and str(arguments[-1]).endswith("warning")
+    return condition, {"message": message, "terminal": not warns, "success": ends}
 
 
 def _assign(values: Values, item: syntax.Equal, inside: dict[str, Value], scope: Scope) -> None:
@@ -215,8 +235,15 @@ def _replaced(
         values.fail(name.at, f"{name} is no array of a size that is told; give it sizes")
     first, rest = subscripts[0], subscripts[1:]
     places = values.places(first, len(old), scope, name)
-    if not isinstance(first, syntax.Every | syntax.Range):
-        new = [new]
+    if isinstance(places, sympy.Basic):
+        array = list[Value]()
+        for k, part in enumerate(old, 1):
+            tests = [arithmetic.near(places, k), sympy.true]
+            parts = [_replaced(values, part, rest, fields, new, name, scope), part]
+            array.append(values.wrapped(name.at, arithmetic.chosen, tests, parts))
+        return array
+    if isinstance(places, int):
+        places, new = [places], [new]
     if not isinstance(new, list) or len(new) != len(places):
         values.fail(name.at, f"{len(places)} elements of {name} get a value of another size")
     array = list(old)
@@ -230,7 +257,7 @@ def _choose(values: Values, item: syntax.IfEquation, inside: dict[str, Value], s
     if len(bodies) == 1:
         return carry_out(values, bodies[0], inside, scope)
     before, ends = dict(inside), list[dict[str, Value]]()
-    for body in bodies:
+    for body in values.in_cases(tests, bodies):
         inside.clear()
         inside.update(before)
         if word := carry_out(values, body, inside, scope):

@@ -141,7 +141,17 @@ def compared(sign: str, left: Any, right: Any) -> Any:
     kind = _COMPARISONS[sign]
     if left.is_Rational and right.is_Rational:
         return kind(left, right)
+    if isinstance(left, sympy.Piecewise) and all(value.is_Rational for value, _ in (*left.args, (right, 0))):
+        # Of a choice of numbers it is a choice of what is certain.
+        values, tests = zip(*left.args, strict=True)
+        return chosen(tests, [compared(sign, value, right) for value in values])
     return sympy.Basic.__new__(kind, left, right)
+
+
+def near(value: Any, first: int, last: int | None = None) -> Any:
+    """The condition that a value, an integer but for rounding, is a number, or from one to another."""
+    low, high = first - sympy.S.Half, (last or first) + sympy.S.Half
+    return joined(True, [compared(">", value, low), compared("<", value, high)])
 
 
 def joined(every: bool, conditions: Sequence[Any]) -> Any:
@@ -162,6 +172,8 @@ def opposite(condition: Any) -> Any:
 
 def conditional(test: Any, holds: Any, otherwise: Any) -> Any:
     """The condition ``holds`` where ``test`` holds, else the condition ``otherwise``."""
+    if holds == otherwise:
+        return holds
     return joined(False, [joined(True, [test, holds]), joined(True, [opposite(test), otherwise])])
 
 
@@ -191,46 +203,8 @@ def _div(a: Any, b: Any) -> Any:
     return times([sympy.sign(whole, evaluate=False), _floor(sympy.Abs(whole, evaluate=False))])
 
 
-def _semi_linear(x: Any, *slopes: Any) -> Any:
-    return choice([(compared(">=", x, _ZERO), times([slopes[0], x])), (TRUTHS[0], times([slopes[1], x]))])
-
-
-_DEGREE, _DEGREES = divided(sympy.pi, sympy.Integer(180)), divided(sympy.Integer(180), sympy.pi)
-
-# Factors and offsets of changes of units.
-_CONVERSIONS: Final[dict[str, tuple[Any, Any]]] = {
-    "from_deg": (_DEGREE, _ZERO),
-    "to_deg": (_DEGREES, _ZERO),
-    "from_rpm": (divided(sympy.pi, sympy.Integer(30)), _ZERO),
-    "to_rpm": (divided(sympy.Integer(30), sympy.pi), _ZERO),
-    "from_degC": (_ONE, sympy.Rational(27315, 100)),
-    "to_degC": (_ONE, sympy.Rational(-27315, 100)),
-    "from_bar": (sympy.Integer(10**5), _ZERO),
-    "to_bar": (sympy.Rational(1, 10**5), _ZERO),
-}
-
-
-def _converted(factor: Any, offset: Any, value: Any) -> Any:
-    return plus([times([value, factor]), offset])
-
-
-# Constants of ``Modelica.Constants``.
-CONSTANTS: Final[dict[str, Any]] = {
-    "pi": sympy.pi,
-    "e": sympy.E,
-    "D2R": _DEGREE,
-    "R2D": _DEGREES,
-    **{
-        name: rational(text)
-        for name, text in (
-            *(("g_n", "9.80665"), ("eps", "2.220446049250313e-16"), ("small", "1e-60"), ("inf", "1e60")),
-            *(("T_zero", "-273.15"), ("c", "299792458"), ("G", "6.67430e-11"), ("h", "6.62607015e-34")),
-            *(("k", "1.380649e-23"), ("q", "1.602176634e-19"), ("F", "96485.33212331001")),
-            *(("R", "8.31446261815324"), ("N_A", "6.02214076e23"), ("sigma", "5.670374419e-8")),
-            *(("mu_0", "1.25663706212e-6"), ("epsilon_0", "8.8541878128e-12")),
-        )
-    },
-}
+# Constants of ``Modelica.Constants`` beside those that a text gives their numbers.
+CONSTANTS: Final[dict[str, Any]] = {"pi": sympy.pi, "e": sympy.E}
 _SYNONYMS: Final = {"ln": "log", "signum": "sign", "arcsin": "asin", "arccos": "acos", "arctan": "atan"}
 # Functions of numbers by name, each with the number of its arguments.
 FUNCTIONS: Final[dict[str, tuple[int, Callable[..., Any]]]] = {
@@ -248,12 +222,6 @@ FUNCTIONS: Final[dict[str, tuple[int, Callable[..., Any]]]] = {
     "mod": (2, lambda a, b: plus([a, minus(times([_floor(divided(a, b)), b]))])),
     "rem": (2, lambda a, b: plus([a, minus(times([_div(a, b), b]))])),
     "div": (2, _div),
-    "semiLinear": (3, _semi_linear),
-    **{
-        f"Modelica.{package}.Conversions.{name}": (1, partial(_converted, *conversion))
-        for package in ("Units", "SIunits")
-        for name, conversion in _CONVERSIONS.items()
-    },
 }
 
 
@@ -440,21 +408,6 @@ def identity(n: int) -> Value:
     return [[sympy.Integer(int(i == j)) for j in range(n)] for i in range(n)]
 
 
-def transpose(value: Value) -> Value:
-    """The transpose of a matrix."""
-    if len(sizes(value)) != 2:
-        raise InputError("transpose needs a matrix")
-    return [list(row) for row in zip(*value, strict=True)]
-
-
-def cross(a: Value, b: Value) -> Value:
-    """The cross product of two vectors."""
-    if sizes(a) != [3] or sizes(b) != [3]:
-        raise InputError("cross needs two vectors of 3 elements")
-    places = ((1, 2), (2, 0), (0, 1))
-    return [plus([times([a[i], b[j]]), minus(times([a[j], b[i]]))]) for i, j in places]
-
-
 def as_matrix(value: Value) -> list[list[Value]]:
     """A number or a vector as a matrix of one column; a matrix itself."""
     rows = value if isinstance(value, list) else [value]
@@ -468,31 +421,16 @@ def joined_along(dimension: int, arrays: Sequence[Value]) -> Value:
     return [joined_along(dimension - 1, parts) for parts in zip(*arrays, strict=True)]
 
 
-def skew(x: Value) -> Value:
-    """The matrix by which a vector is multiplied in place of a cross product from the left."""
-    a, b, c = x
-    return [[_ZERO, minus(c), b], [c, _ZERO, minus(a)], [minus(b), a, _ZERO]]
-
-
 # Functions of whole arrays by name.
 ARRAY_FUNCTIONS: Final[dict[str, Callable[..., Value]]] = {
-    "transpose": transpose,
-    "cross": cross,
-    "skew": skew,
     "vector": elements,
     "matrix": as_matrix,
     "scalar": scalar,
-    "outerProduct": lambda a, b: [[times([x, y]) for y in b] for x in a],
-    "diagonal": lambda v: [[x if i == j else _ZERO for j in range(len(v))] for i, x in enumerate(v)],
-    "symmetric": lambda a: [[a[min(i, j)][max(i, j)] for j in range(len(a))] for i in range(len(a))],
 }
 
 
-def interpolate(points: list[tuple[Any, Any]], x: Any, outside: str) -> Any:
+def interpolate(places: list[Any], heights: list[Any], x: Any, outside: str) -> Any:
     """Piecewise linear interpolation."""
-    places, values = (list(part) for part in zip(*points, strict=True))
-    if len(points) == 1:
-        return values[0]
-    rises, widths = ([plus([b, minus(a)]) for a, b in pairwise(part)] for part in (values, places))
+    rises, widths = ([plus([b, minus(a)]) for a, b in pairwise(part)] for part in (heights, places))
     slopes = [divided(rise, width) for rise, width in zip(rises, widths, strict=True)]
-    return in_pieces(x, *pieces_of(places, values, [values[:-1], slopes], outside))
+    return in_pieces(x, *pieces_of(places, heights, [heights[:-1], slopes], outside))

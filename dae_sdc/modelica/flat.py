@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -13,14 +13,23 @@ import sympy
 from dae_sdc.dae.branches import INITIAL
 from dae_sdc.model.sympy_input import Unknown
 from dae_sdc.modelica import arithmetic, syntax
-from dae_sdc.modelica.algorithms import as_equations, assigned_in, results, section, targets_in
+from dae_sdc.modelica.algorithms import as_equations, assigned_in, results, said, section, targets_in
 from dae_sdc.modelica.arithmetic import MOST_ELEMENTS, Value, choice, elements, is_condition, minus, plus
-from dae_sdc.modelica.library import Basic, Bound, Change, Instance, Library, Member, Scope, Variable
+from dae_sdc.modelica.library import (
+    Bound,
+    Change,
+    Instance,
+    Library,
+    Member,
+    Scope,
+    Variable,
+)
 from dae_sdc.modelica.syntax import ClassDefinition, Equal, Equation, Expression, IfEquation, similar
 from dae_sdc.modelica.values import (
     AT_START,
     BEFORE,
     NOT_DISCRETE,
+    Asserted,
     Values,
     before_event,
     condition_of,
@@ -30,7 +39,6 @@ from dae_sdc.modelica.values import (
 
 AT_EVENTS: Final = ("pre", "edge", "change")  # Functions of what was before an event.
 BESIDE: Final = "beside"  # The condition of an event that happens where the one before it does.
-_TOO_MANY_TURNS: Final = f"a loop of more than {MOST_ELEMENTS} turns"
 
 
 class Vanishing(NamedTuple):
@@ -50,7 +58,7 @@ def unrolled(values: Values, equations: Iterable[Equation], scope: Scope) -> Ite
     """Equations with what is in loops and decided choices in place of these, each with its scope."""
     for equation in equations:
         if isinstance(equation, syntax.For):
-            for inner in scopes(values, equation.indices, scope, equation.at, _TOO_MANY_TURNS):
+            for inner in scopes(values, equation.indices, scope, equation.at):
                 values.spend(len(equation.body), equation.at)
                 yield from unrolled(values, equation.body, inner)
         elif isinstance(equation, IfEquation):
@@ -77,9 +85,12 @@ def vanishing(values: Values, equation: Equal | IfEquation, scope: Scope) -> Ite
         return
     tests, bodies = values.cases(equation, scope)
     lists: list[list[Vanishing]] = []
-    for body in bodies:
+    for body in values.in_cases(tests, bodies):
         lists.append([])
         for part, inner in unrolled(values, body, scope):
+            if isinstance(part, syntax.Assert):
+                values.require(part.at, *said(values, part, inner))
+                continue
             if not isinstance(part, Equal | IfEquation):
                 word = type(part).__name__.lower()
                 values.fail(part.at, f"{word} depends on an unknown here; move it out of if")
@@ -160,14 +171,16 @@ def _happening(values: Values, equations: list[Equation], scope: Scope) -> _Happ
                 told += [(sympy.And(before, test, holds), about) for holds, about in part.told]
                 before = sympy.And(before, sympy.Not(test))
         elif isinstance(item, Equal):
-            targets, news = map(elements, sides_of(values, item, scope))
+            asserted: Asserted = {}
+            targets, news = map(elements, values.apart(sides_of, values, item, scope, into=asserted))
+            told += [(sympy.Not(holds), about) for (_, holds), about in asserted.items()]
             if len(targets) != len(news):
                 values.fail(item.at, f"{len(targets)} variables get {len(news)} values; give each its own")
             numbers = [values.truth(value, item.at) for value in news]
             pairs = list(zip(map(unknown_of, targets), numbers, strict=True))
             states |= {target for target, _ in pairs if item.reinit}
         elif isinstance(item, syntax.Assert):
-            condition, about = _said(values, item, scope)
+            condition, about = said(values, item, scope)
             told.append((sympy.Not(condition), about))
         for target, value in pairs:
             if target is None or target.order or target in changes:
@@ -310,31 +323,6 @@ def _between_events(values: Values, condition: Any) -> Any:
     return condition
 
 
-def _said(values: Values, assertion: syntax.Assert, scope: Scope) -> tuple[Any, dict[str, Any]]:
-    """What is asserted, and the arguments of :meth:`Model.when` by which its violation is told."""
-    arguments = [*assertion.call.arguments, *assertion.call.named.values()]
-    ends = str(assertion.call.function) == "terminate"
-    if len(arguments) not in ((1,) if ends else (2, 3)):
-        takes = "a message" if ends else "a condition, a message, and perhaps a level"
-        values.fail(assertion.at, f"{assertion.call.function} takes {takes}")
-    condition = sympy.false if ends else values.condition(arguments[0], scope)
-    # Values that the message has as texts are not known before.
-    texts = [part.value for part in syntax.parts_of(arguments[not ends]) if isinstance(part, syntax.Text)]
-    message = "...".join(texts[::-1]).rstrip(" :") or ("terminate" if ends else "an assertion does not hold")
-    warns = not ends and str(arguments[-1]).endswith("warning")
-    return condition, {"message": message, "terminal": not warns, "success": ends}
-
-
-def told_by(values: Values, assertion: syntax.Assert, scope: Scope) -> Iterator[Reaction]:
-    """What is told where an assertion ceases to hold, if it may."""
-    condition, about = _said(values, assertion, scope)
-    condition = _between_events(values, condition)
-    if condition == sympy.false and about["terminal"]:
-        values.fail(assertion.at, f"what is asserted does not hold: {about['message']}")
-    if condition not in arithmetic.TRUTHS:
-        yield Reaction(assertion.at, sympy.Not(condition), {}, about)
-
-
 # A Boolean variable whose equation has its value before, or that of another, with the equation's place.
 _Held: TypeAlias = tuple[Variable, int, Callable[[], Value]]
 
@@ -352,13 +340,28 @@ def held_by(values: Values, states: dict[Any, Any], held: _Held) -> Iterator[Rea
         yield Reaction(at, begins, {Unknown(variable.name): new}, {"implicit": True})
 
 
+# A variable, or what is none, with the way to it: subscripts, from 0, or words, each with how many there are.
+Leaf: TypeAlias = tuple[Any, tuple[tuple[Any, int], ...]]
+
+
+def leaves_of(member: Any, path: tuple[tuple[Any, int], ...] = ()) -> Iterator[Leaf]:
+    """The variables in a member that is an array or a record."""
+    is_record = isinstance(member, Instance) and getattr(member.definition, "kind", "") == "record"
+    if not isinstance(member, list) and not is_record:
+        yield member, path
+        return
+    parts = dict(enumerate(member)) if isinstance(member, list) else member.members
+    for step, part in parts.items():
+        yield from leaves_of(part, (*path, (step, len(parts))))
+
+
 # Initial equations
 
 
 def starts(values: Values, equation: Single, scope: Scope) -> Iterator[tuple[int, Any, Any] | Vanishing]:
     """Start values given by an initial equation, or what vanishes at the start by it."""
-    if isinstance(equation, syntax.Assert):  # of unknowns it is passed over
-        list(told_by(values, equation, scope))
+    if isinstance(equation, syntax.Assert):
+        values.require(equation.at, *said(values, equation, scope))
         return
     if not isinstance(equation, Equal | IfEquation):
         values.fail(equation.at, "an initial equation must be an equation of two sides, or if")
@@ -489,51 +492,6 @@ def _is_outside(name: syntax.Name, scope: Scope) -> bool:
     return isinstance(first, Variable) or (isinstance(first, Instance) and first.connector)
 
 
-_PARAMETERS: Final = "table columns smoothness extrapolation tableOnFile verboseExtrapolation".split()
-# The kinds of tables, and what they are beyond their ends, by the names of Modelica.
-_KINDS: Final = {
-    "LinearSegments": "linear",
-    "ContinuousDerivative": "akima",
-    "ModifiedContinuousDerivative": "makima",
-    "MonotoneContinuousDerivative1": "fritsch-butland",
-    "MonotoneContinuousDerivative2": "steffen",
-}
-_OUTSIDE: Final = {"LastTwoPoints": "linear", "HoldLastPoint": "hold", "NoExtrapolation": "refuse"}
-
-
-def read_table(shown: str, at: int, change: Change, values: Values) -> tuple[list[Any], list[int], list[str]]:
-    """The rows of a table, the numbers, from 1, of its columns, its kind and what it is beyond its ends."""
-    settings: dict[str, Bound] = {}
-    for word, part in change.parts.items():
-        if word not in _PARAMETERS or part.bound is None:
-            values.fail(part.at, f"the table {shown} has no {word}{similar(word, _PARAMETERS)}")
-        settings[word] = part.bound
-    if "tableOnFile" in settings and values.bound(settings["tableOnFile"]) != sympy.false:
-        values.fail(at, f"the table {shown} is in a file; write its numbers, table=[...]")
-    forms: list[str] = []
-    for word, known in (("smoothness", _KINDS), ("extrapolation", _OUTSIDE)):
-        chosen = str(settings[word].expression).rpartition(".")[2] if word in settings else next(iter(known))
-        if chosen not in known:
-            values.fail(at, f"the {word} of the table {shown} is {chosen}; take one of {', '.join(known)}")
-        forms.append(known[chosen])
-    if "table" not in settings:
-        values.fail(at, f"the table {shown} has no numbers; write table=[x1, y1; x2, y2; ...]")
-    rows = values.bound(settings["table"])
-    widths = {len(row) if isinstance(row, list) else 0 for row in rows} if isinstance(rows, list) else {0}
-    width = min(widths, default=0)
-    if len(widths) > 1 or width < 2:
-        values.fail(
-            change.parts["table"].at, f"the table {shown} must have rows of x and y, [x1, y1; x2, y2; ...]"
-        )
-    columns = list(range(2, width + 1))
-    if "columns" in settings:
-        numbers = [values.as_number(value, at) for value in elements(values.bound(settings["columns"]))]
-        columns = [round(values.numeric(number, at, f"a column of {shown}")) for number in numbers]
-        if not columns or not all(2 <= column <= width for column in columns):
-            values.fail(change.parts["columns"].at, f"the columns of {shown} must be from 2 to {width}")
-    return rows, columns, forms
-
-
 DEEPEST_COMPONENT: Final = 50  # Largest depth of components in components.
 
 _READ: Final = ("start", "fixed", "min", "max", "unit")
@@ -546,7 +504,7 @@ class _Kind:
     """Class and attributes of a component without its modifications."""
 
     element: syntax.Component
-    base: ClassDefinition | Basic
+    base: ClassDefinition | str
     variability: str = ""
     causality: str = ""
     flow: bool = False
@@ -569,13 +527,13 @@ class Flat:
         # What algorithms compute: place in the text, variable, its value.
         self._computed: list[tuple[int, Variable, Callable[[], Value]]] = []
         self._flows: list[Variable] = []
-        self._tables: list[Vanishing] = []  # The equations of tables.
+        self._outcomes: list[Callable[[], object]] = []  # The values at the ends of algorithms.
         self.reactions: list[Reaction] = []
         self._count = 0
         at = definition.at
         whole = syntax.Component(at, definition.name, syntax.Name(at, [(definition.name, [])]), [], None)
         kind, change = self._resolved(whole, Change(at), definition.parent or library.root)
-        if isinstance(kind.base, Basic):
+        if isinstance(kind.base, str):
             self.fail(at, f"{definition.name} is a number and no model")
         self._fill(Instance("", kind.base), kind.base, change, "", [])
         for variable in self.variables:
@@ -602,7 +560,7 @@ class Flat:
                 self._define(variable, expression.at, expression, partial(values.bound, variable.value))
         for each in computed:
             self._compute(*each)
-        written = [pair for pair in written if not self._defines(*pair)]
+        written = [pair for item in written for pair in self._undefined(*item)]
         connections.pass_on(lambda variable: variable.name in {*values.defined, *values.discrete})
         values.forget_unknowns()  # Conditions of if-equations were looked at before these had values.
         self.equations = [*self._of_declarations()]  # Expressions that are zero.
@@ -613,8 +571,11 @@ class Flat:
         for at, variable, value in self._computed:
             number = values.as_number(value(), at)
             self.equations.append(Vanishing(at, plus([values.symbol(variable), minus(number)]), ""))
-        self.equations += [*self._tables, *connections.equations(self._flows)]
-        by_initial = [start for item in initial for start in starts(values, *item)]
+        self.equations += [*connections.equations(self._flows)]
+        at_start: Asserted = {}
+        by_initial = values.apart(
+            lambda: [start for item in initial for start in starts(values, *item)], into=at_start
+        )
         self.initial = [item for item in by_initial if isinstance(item, Vanishing)]
         # Start values by the initial equations: place in the text, unknown or derivative, value.
         self.starts = [item for item in by_initial if not isinstance(item, Vanishing)]
@@ -634,64 +595,80 @@ class Flat:
         for when in whens:
             self.reactions += [*reactions_of(values, states, *when)]
         self.reactions += [item for held in self._held for item in held_by(values, states, held)]
+        for outcome in self._outcomes:
+            outcome()
         for item, scope in written:
             if isinstance(item, syntax.Assert):
-                self.reactions += told_by(values, item, scope)
+                values.require(item.at, *said(values, item, scope))
+        for (at, holds), about in values.asserted.items():
+            if (holds := _between_events(values, holds)) not in arithmetic.TRUTHS:
+                self.reactions.append(Reaction(at, sympy.Not(holds), {}, about))
+        for (at, holds), about in at_start.items():
+            only = {"implicit": True, "only": sympy.Not(_between_events(values, holds))}
+            self.reactions.append(Reaction(at, INITIAL, {}, {**about, **only}))
 
-    def _defines(self, equation: Single, scope: Scope) -> bool:
-        """Whether an equation gives a Boolean or Integer variable its value, which is kept then."""
-        if not isinstance(equation, Equal) or not isinstance(equation.left, syntax.Name):
-            return False
-        variables, right = elements(self.values.lookup(equation.left, scope)), equation.right
-        if not all(isinstance(item, Variable) and item.type != "Real" for item in variables):
-            return False
+    def _undefined(self, equation: Single, scope: Scope) -> Iterator[tuple[Single, Scope]]:
+        """What is left of an equation; Boolean and Integer variables that it gives a value keep that."""
+        if not isinstance(equation, Equal):
+            yield equation, scope
+            return
+        left, right, lookup = equation.left, equation.right, self.values.lookup
+        if isinstance(left, syntax.Results) and isinstance(right, syntax.Call):
+            outcome = cache(partial(results, self.values, right, scope))
+            for k, target in enumerate(left.items):
+                if not isinstance(target, syntax.Every):
+                    leaves = leaves_of(lookup(target, scope) if isinstance(target, syntax.Name) else None)
+                    self._give(target.at, leaves, right, partial(lambda k: outcome()[k], k))
+            return
+        parts = [*leaves_of(lookup(left, scope) if isinstance(left, syntax.Name) else None)]
+        if any(isinstance(each, Variable) and each.type != "Real" for each, _ in parts):
+            self._give(left.at, parts, right, cache(partial(self.values.value, right, scope)))
+        else:
+            yield equation, scope
 
-        def value(place: int) -> Value:
-            values = elements(self.values.value(right, scope))
-            if len(values) != len(variables):
-                self.fail(right.at, f"{len(variables)} variables get {len(values)} values; give each its own")
-            return values[place]
+    def _give(self, at: int, leaves: Iterable[Leaf], written: Any, outcome: Callable[[], Value]) -> None:
+        """Give variables their parts of a value."""
 
-        for place, variable in enumerate(variables):
-            if not variable.variability:
-                self._define(variable, right.at, right, partial(value, place))
-        return True
+        def value(path: Sequence[tuple[Any, int]]) -> Value:
+            whole = outcome()
+            for step, size in path:
+                fits = isinstance(whole, list) or (isinstance(whole, dict) and step in whole)
+                if not fits or len(whole) != size:
+                    self.fail(at, "variables get a value of another form; give each its own")
+                whole = whole[step]
+            return whole
+
+        for variable, path in leaves:
+            if not isinstance(variable, Variable):
+                self.fail(at, "this cannot be assigned; assign variables")
+            if variable.type == "Real" and not variable.variability:
+                self._computed.append((at, variable, partial(value, path)))
+            elif not variable.variability:
+                self._define(variable, at, written, partial(value, path))
 
     def _parted(
         self, statements: list[syntax.Statement], scope: Scope, written: list[tuple[Single, Scope]]
     ) -> tuple[list[syntax.Statement], Scope]:
-        """An algorithm without its when-statements and assertions, which are entered as equations."""
-        rest: list[syntax.Statement] = []
+        """An algorithm without its when-statements, which are entered as equations."""
         for item in statements:
             if isinstance(item, syntax.When):
                 branches = [(test, as_equations(body, set())) for test, body in item.branches]
                 written.append((syntax.When(item.at, branches), scope))
-            elif isinstance(item, syntax.Assert):
-                written.append((item, scope))
-            else:
-                rest.append(item)
-        return rest, scope
+        return [item for item in statements if not isinstance(item, syntax.When)], scope
 
     def _compute(self, statements: list[syntax.Statement], scope: Scope) -> None:
         """Enter what an algorithm gives its variables, which is carried out when one of them is asked for."""
         names = [str(name) for name in assigned_in(statements)]
         outcome = cache(partial(section, self.values, statements, names, scope))
-
-        def value(name: str, place: int) -> Value:
-            return elements(outcome()[name])[place]
-
+        self._outcomes.append(outcome)
         for target in assigned_in(statements):
             member = self.values.lookup(syntax.Name(target.at, [(str(target), [])]), scope)
             if member is None:
                 raise self.values.unknown(target, scope)
-            for place, variable in enumerate(elements(member)):
-                if not isinstance(variable, Variable) or variable.variability:
-                    self.fail(target.at, f"{target} cannot be assigned; assign variables")
-                given = partial(value, str(target), place)
-                if variable.type == "Real":
-                    self._computed.append((target.at, variable, given))
-                else:
-                    self._define(variable, target.at, statements, given)
+            leaves = [*leaves_of(member)]
+            if any(isinstance(variable, Variable) and variable.variability for variable, _ in leaves):
+                self.fail(target.at, f"{target} cannot be assigned; assign variables")
+            self._give(target.at, leaves, statements, partial(lambda name: outcome()[name], str(target)))
 
     def _define(self, variable: Variable, at: int, written: Any, value: Callable[[], Value]) -> None:
         if variable.name in self.values.defined or variable.name in self.values.discrete:
@@ -769,7 +746,7 @@ class Flat:
             if isinstance(element, syntax.Extends):
                 base = syntax.Component(element.at, str(element.base), element.base, [], None)
                 kind, more = self._resolved(base, declared, definition)
-                if isinstance(kind.base, Basic) or kind.sizes:
+                if isinstance(kind.base, str) or kind.sizes:
                     message = f"{element.base} cannot be extended by a model; extend a model"
                     self.fail(element.at, message)
                 self._fill(instance, kind.base, more.replaced(change, self.source), variability, around, more)
@@ -805,13 +782,15 @@ class Flat:
         seen = set[ClassDefinition]()
         base = self.library.require(element.type, definition)
         kind = _Kind(element, base, element.variability or variability, element.causality, element.flow)
-        while not isinstance(base, Basic):
+        while not isinstance(base, str):
             kind.connector = kind.connector or base.kind == "connector"
             if base.kind in _NO_COMPONENTS:
                 self.fail(element.at, f"{base.kind} {base.name} cannot be a component")
             if base.short is None:
                 if base.kind == "type":
                     self.fail(element.at, f"type {base.name} has no right-hand side")
+                if base.kind == "block" and self.library.root not in base.outward():
+                    kind.base = syntax.moved(base, element.at)  # for messages
                 return kind, change
             if base in seen:
                 self.fail(base.at, f"the class {base.name} is defined by itself")
@@ -822,8 +801,6 @@ class Flat:
             kind.causality, kind.flow = kind.causality or short.causality, kind.flow or short.flow
             kind.sizes = [*kind.sizes, *short.sizes]
             base = kind.base = self.library.require(short.base, definition)
-        kind.causality = kind.causality or base.causality
-        kind.connector = kind.connector or bool(base.causality)
         return kind, change
 
     def _sizes(
@@ -842,7 +819,10 @@ class Flat:
                     self.fail(size.at, f"the value of {element.name} has fewer sizes")
                 count = len(part)
             else:
-                count = self.values.integer(size, scope, f"the size of {element.name}")
+                value, what = self.values.value(size, scope), f"the size of {element.name}"
+                if isinstance(value, list):  # of an enumeration
+                    value = sympy.Integer(len(value))
+                count = self.values.whole(self.values.as_number(value, size.at), size.at, what)
             if not 0 <= count <= MOST_ELEMENTS:
                 self.fail(size.at, f"the size {count} of {element.name} is not from 0 to {MOST_ELEMENTS}")
             sizes.append(count)
@@ -869,19 +849,29 @@ class Flat:
             shown = f"{shown}[{','.join(map(str, index))}]"
         self._count += 1
         self._require_few(self._count, kind.element.at, "variables and components")
-        if isinstance(base, Basic):
-            if base.type in ("CombiTable1Ds", "CombiTable1D"):
-                return self._table(shown, kind, base, change)
+        if isinstance(base, str):
             return self._variable(shown, kind, base, change)
-        if change.bound is not None:
+        if change.bound is not None and base.kind != "record":
             self.fail(change.at, f"{shown} is a component; give values to its variables")
+        if change.bound is not None:
+            change = self._fields(base, change, change.bound)
         instance = Instance(shown, base, connector=kind.connector)
         self._fill(instance, base, change, kind.variability, around)
         return instance
 
-    def _variable(self, shown: str, kind: _Kind, base: Basic, change: Change) -> Variable:
+    def _fields(self, record: ClassDefinition, change: Change, bound: Bound) -> Change:
+        """The modification by which every field of a record gets its part of a value."""
+        parts = dict(change.parts)
+        for element in (part for each in self.library.with_bases(record) for part in each.elements):
+            if isinstance(element, syntax.Component):
+                at, word = bound.expression.at, element.name
+                field = Bound(syntax.Field(at, bound.expression, word), bound.scope, bound.index)
+                parts[word] = replace(parts.get(word, Change(at)), bound=field, each=False)
+        return replace(change, bound=None, parts=parts)
+
+    def _variable(self, shown: str, kind: _Kind, base: str, change: Change) -> Variable:
         at = kind.element.at
-        if base.type == "enumeration" and not kind.variability:
+        if base == "enumeration" and not kind.variability:
             self.fail(at, f"{shown} is a variable of type enumeration; only parameters may be, write Integer")
         attributes = {}
         for word, part in change.parts.items():
@@ -899,42 +889,20 @@ class Flat:
         if other is not None:
             line = self.source.line(other.at)
             self.fail(at, f"{shown} and {other.shown} of line {line} are both {name} in a model; rename one")
-        variable = Variable(name, shown, at, base.type, kind.variability, kind.causality, kind.flow)
-        variable.attributes, variable.value, variable.unit = attributes, change.bound, base.unit
+        variable = Variable(name, shown, at, base, kind.variability, kind.causality, kind.flow)
+        variable.attributes, variable.value = attributes, change.bound
         fixed = attributes.get("fixed")
         if kind.variability == "parameter" and variable.value is None and fixed is not None:
             if self.values.bound(fixed) == sympy.false:
                 variable.variability = ""
                 self.values.calculated.add(name)
         # Enumerations, such as StateSelect, are solver settings that occur in no equation; neither do texts.
-        if base.type not in ("enumeration", "String"):
+        if base not in ("enumeration", "String"):
             self.variables.append(variable)
         if kind.flow and not kind.variability:
             self._flows.append(variable)
         self.values.variables[name] = variable
         return variable
-
-    def _table(self, shown: str, kind: _Kind, base: Basic, change: Change) -> Instance:
-        """A table of the library with its variables."""
-        at, part_of, values = kind.element.at, _Kind(kind.element, base), self.values
-        rows, columns, form = read_table(shown, at, change, values)
-
-        def new(word: str) -> Variable:
-            return self._variable(f"{shown}.{word}", part_of, Basic("Real"), Change(at))
-
-        single, many = base.type == "CombiTable1Ds", range(1, len(columns) + 1)
-        inputs = [new("u")] if single else [new(f"u[{k}]") for k in many]
-        outputs = [new(f"y[{k}]") for k in many]
-        for k, (column, output) in enumerate(zip(columns, outputs, strict=True)):
-            points = [(row[0], row[column - 1]) for row in rows]
-            place = values.symbol(inputs[0 if single else k])
-            value = values.interpolated(points, place, at, *form)
-            self._tables.append(Vanishing(at, plus([values.symbol(output), minus(value)]), shown))
-            if form[1] == "refuse":
-                beyond = sympy.Or(place < rows[0][0], place > rows[-1][0])
-                about = {"terminal": True, "message": f"the table {shown} ends"}
-                self.reactions.append(Reaction(at, beyond, {}, about))
-        return Instance(shown, None, {"u": inputs[0] if single else [*inputs], "y": [*outputs]})
 
 
 def _rank(element: syntax.Component | syntax.Extends) -> int:

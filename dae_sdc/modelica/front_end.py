@@ -6,15 +6,18 @@ import importlib
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from dae_sdc.errors import InputError
 from dae_sdc.modelica import syntax
-from dae_sdc.modelica.parser import CLASSES, MODELS, READ_ANNOTATIONS, ClassParser
+from dae_sdc.modelica.parser import CLASSES, MODELS, OPERATORS, READ_ANNOTATIONS, ClassParser
 from dae_sdc.modelica.syntax import (
+    CLOSING,
     Call,
     ClassDefinition,
     Component,
@@ -30,36 +33,22 @@ LARGEST, LEAST = 1e60, 1e-60  # Numbers beyond these stand for all that are too 
 
 Node: TypeAlias = dict[str, Any]  # A part of rumoca's form, mostly with its kind as the only key.
 
-# What operators of two operands are in a text, with their precedence.
-_OPERATORS: Final = {
-    **{
-        f"{word}{suffix}": (sign, Precedence.SUM)
-        for word, sign in (("Add", "+"), ("Sub", "-"))
-        for suffix in ("", "Elem")
-    },
-    "Mul": ("*", Precedence.PRODUCT),
-    "MulElem": (".*", Precedence.PRODUCT),
-    **dict.fromkeys(("Div", "DivElem"), ("/", Precedence.PRODUCT)),
-    "Exp": ("^", Precedence.POWER),
-    "ExpElem": (".^", Precedence.POWER),
-    "And": ("and", Precedence.AND),
-    "Or": ("or", Precedence.OR),
-    **{
-        word: (sign, Precedence.COMPARISON)
-        for word, sign in zip(("Lt", "Le", "Gt", "Ge", "Eq", "Neq"), "< <= > >= == <>".split(), strict=True)
-    },
-}
-# The same of operators of one operand.
-_SIGNS: Final = {
-    "Not": ("not", Precedence.NOT),
-    **dict.fromkeys(("Minus", "DotMinus"), ("-", Precedence.SUM)),
-    **dict.fromkeys(("Plus", "DotPlus"), ("+", Precedence.SUM)),
-}
+# What operators are in a text.
+_OPERATORS: Final = dict(
+    zip(
+        "Add AddElem Sub SubElem Mul MulElem Div DivElem Exp ExpElem And Or Lt Le Gt Ge Eq Neq".split(),
+        "+ + - - * .* / / ^ .^ and or < <= > >= == <>".split(),
+        strict=True,
+    )
+)
+_SIGNS: Final = {"Not": "not", "Minus": "-", "DotMinus": "-", "Plus": "+", "DotPlus": "+"}
 # Operators whose operands stand in one list, as the parser leaves them.
 _CHAINED: Final = (Precedence.SUM, Precedence.PRODUCT, Precedence.AND, Precedence.OR)
 _TYPES: Final = ("Real", "Integer", "Boolean", "String")
-# Words before an if that is no part of an expression.
-_BEGINNINGS: Final = (";", "equation", "algorithm", "then", "else", "loop")
+# Words outside of brackets behind which an equation begins.
+_BEGINNINGS: Final = (";", "equation", "algorithm", "loop")
+_DERIVED: Final = re.compile(r"[\w']+\s*=\s*der\b")
+_ASSERTS: Final = re.compile("assert|terminate")
 # Where a message of rumoca says its place, [FILE:LINE:COLUMN].
 _PLACE: Final = re.compile(r"\[([^\[\]\n]*):(\d+):\d+\]")
 
@@ -79,41 +68,81 @@ def flattened(source: Source, name: str, libraries: Sequence[str | Path]) -> Cla
         flat, files = model.to_dict("flat"), model.to_dict("dae")["source_map"]["files"]
     except (rumoca.RumocaError, RuntimeError) as error:
         raise InputError(_message(source, str(error))) from None
-    return _Tree(source, flat, files).definition(name)
+    tree = _Tree(source, flat, files)
+    definition = tree.definition(name)
+    tree.require_asserts(files)
+    return definition
+
+
+@dataclass
+class _Class:
+    """A class of a text, as an :class:`Outline` sees it."""
+
+    name: str
+    begin: int
+    end: int = 0
+    # Each assertion in its if-equations, with the beginnings and the ends of the conditions around it.
+    asserted: list[tuple[syntax.Token, list[list[tuple[int, int]]]]] = field(default_factory=list)
 
 
 class Outline:
-    """The models of a text and their annotations, looked for without parsing what is in them."""
+    """The models of a text, annotations and assertions, looked for without parsing what is in them."""
 
     def __init__(self, source: Source) -> None:
         self.words = ClassParser(source)
         self.models: dict[str, bool] = {}  # Whether each is partial, by its path.
         self.annotations: dict[str, dict[str, Modification]] = {}
-        words, open_classes = self.words.tokens, list[str]()
-        section, branches = "", 0
+        self.classes: list[_Class] = []  # The inner ones first.
+        words, open_classes, around = self.words.tokens, list[_Class](), list[list[tuple[int, int]]]()
+        section, depth, head, begins = "", 0, -1, True  # Where a condition begins; whether an equation does.
         for k, word in enumerate(words[:-1]):
-            before, behind = words[k - 1].text if k else "", words[k + 1]
-            section = word.text if word.text in ("equation", "algorithm") else section
-            if word.text == "if" and before in _BEGINNINGS:
-                branches += 1
-            elif word.text == "if" and before == "end":
-                branches -= 1
-            elif word.text in ("assert", "terminate") and branches and section == "equation":
-                source.fail(word.at, f"rumoca loses {word.text} in an if-equation; move it out of if")
-            if word.kind == "word" and word.text in CLASSES and before != "end":
-                if behind.kind not in ("name", "quoted"):
-                    continue
-                path = ".".join([*open_classes, behind.text])
-                if word.text in MODELS:
+            text, before, behind = word.text, words[k - 1].text if k else "", words[k + 1]
+            section = text if text in ("equation", "algorithm") else section
+            depth += (text in CLOSING) - (text in CLOSING.values())
+            if begins and text in ("if", "elseif", "when", "elsewhen"):
+                head = word.at
+                if text in ("if", "when"):
+                    around.append([])
+            elif text == "end" and behind.text in ("if", "when") and around:
+                around.pop()
+            is_class = text in CLASSES and before != "end" and behind.kind in ("name", "quoted")
+            is_head = bool(around) and text == "then" and depth == 0 and head >= 0
+            if is_head:
+                around[-1].append((head, word.at))
+                head = -1
+            elif text in ("assert", "terminate") and section == "equation" and around and open_classes:
+                open_classes[-1].asserted.append((word, [*around]))
+            elif word.kind == "word" and is_class:
+                path = ".".join([*(each.name for each in open_classes), behind.text])
+                if text in MODELS:
                     self.models[path] = before == "partial"
                 if words[k + 2].text != "=":
-                    open_classes.append(behind.text)
-            elif word.text == "end" and open_classes and behind.text == open_classes[-1]:
-                open_classes.pop()
-            elif word.text in READ_ANNOTATIONS and behind.text == "(" and before in ("(", ","):
+                    open_classes.append(_Class(behind.text, word.at))
+            elif text == "end" and open_classes and behind.text == open_classes[-1].name:
+                self.classes.append(open_classes.pop())
+                self.classes[-1].end = word.at
+            elif text in READ_ANNOTATIONS and behind.text == "(" and before in ("(", ","):
                 self.words.p = k + 1
-                inside = self.annotations.setdefault(".".join(open_classes), {})
-                inside[word.text] = self.words.modifications() or Modification(word.at)
+                inside = self.annotations.setdefault(".".join(each.name for each in open_classes), {})
+                inside[text] = self.words.modifications() or Modification(word.at)
+            begins = is_head or (begins and text == "else") or (depth == 0 and text in _BEGINNINGS)
+
+    def lost(self, begin: int, places: Sequence[int], decided: Sequence[int]) -> Iterator[syntax.Token]:
+        """The assertions at none of the places that were read, but where decided choices leave them out."""
+        for whole in self.classes:
+            is_used = _within(places, begin + whole.begin, begin + whole.end)
+            for word, around in whole.asserted if is_used else ():
+                left_out = all(
+                    any(_within(decided, begin + first, begin + last) for first, last in parts)
+                    for parts in around
+                )
+                if not left_out and not _within(places, begin + word.at, begin + word.at + 1):
+                    yield word
+
+
+def _within(numbers: Sequence[int], begin: int, end: int) -> bool:
+    """Whether one of some sorted numbers lies between two."""
+    return bisect_left(numbers, begin) < bisect_left(numbers, end)
 
 
 def _library_path() -> list[str]:
@@ -136,13 +165,28 @@ class _Tree:
     def __init__(self, source: Source, flat: Node, files: Iterable[tuple[int, str, str]]) -> None:
         self.source, self.flat = source, flat
         self._begins = {number: source.add(text, file) for number, file, text in files}
+        self._texts = {number: text for number, _, text in files}
+        self.places: set[int] = set()  # Those of what was read.
         self._records: dict[str, Node] = flat["record_instances"]
         self._literals: dict[str, int] = flat["enum_literal_ordinals"]
 
     def at(self, node: Node) -> int:
         """The place of a node in the texts."""
         span: Node = node.get("span") or node.get("source_span") or {}
-        return self._begins.get(span.get("source", 0), 0) + int(span.get("start", 0))
+        at = self._begins.get(span.get("source", 0), 0) + int(span.get("start", 0))
+        self.places.add(at)
+        return at
+
+    def require_asserts(self, files: Iterable[tuple[int, str, str]]) -> None:
+        """Refuse an assertion that rumoca has lost, as it does in if-equations of unknowns."""
+        places = sorted(self.places)
+        decided = sorted({self.at(item) for item in self.flat.get("parameter_branch_selections", [])})
+        for number, file, text in files:
+            begin = self._begins[number]
+            if _within(places, begin, begin + len(text)) and _ASSERTS.search(text):
+                for word in Outline(Source(text, file)).lost(begin, places, decided):
+                    what = f"rumoca loses {word.text} in an if-equation"
+                    self.source.fail(begin + word.at, f"{what}; move it out of if")
 
     def definition(self, name: str) -> ClassDefinition:
         flat = self.flat
@@ -172,8 +216,11 @@ class _Tree:
         }
         if item["unit"]:
             parts["unit"] = Modification(at, syntax.Text(at, item["unit"]))
-        if item["start"] is not None and not variability and self.at(_inner(item["start"])) != at:
+        is_value = not variability or item["binding"] is None
+        if item["start"] is not None and is_value and self.at(next(iter(item["start"].values()))) != at:
             parts["start"] = Modification(at, self.read(item["start"]))
+        elif kind not in _TYPES:  # of an enumeration
+            parts["start"] = Modification(at, syntax.Number(at, "1"))
         if item["fixed"]:
             truths = [syntax.Truth(at, truth) for truth in item["fixed"]]
             whole = truths[0] if len(truths) == 1 else syntax.Array(at, [*truths])
@@ -191,7 +238,9 @@ class _Tree:
 
     def function(self, item: Node, root: ClassDefinition) -> ClassDefinition:
         """A function; an external one is refused where it is called."""
-        at = self.at(item)
+        at, span = self.at(item), item["span"]
+        if _DERIVED.match(self._texts.get(span["source"], ""), span["start"]):
+            self.source.fail(at, f"rumoca takes the derivative {item['name']} for its function; write it out")
         kind = "record" if item["is_constructor"] else "function"
         function = ClassDefinition(at, kind, item["name"], parent=root)
         for causality in ("inputs", "outputs", "locals"):
@@ -265,12 +314,12 @@ class _Tree:
         self.source.fail(at, f"{kind} of rumoca is not understood here; write it in another way")
 
     def binary(self, item: Node) -> Expression:
-        at, (sign, precedence) = self.at(item), _OPERATORS[item["op"]]
-        behind = [(sign, item["rhs"])]
+        at, sign = self.at(item), _OPERATORS[item["op"]]
+        behind, precedence = [(sign, item["rhs"])], OPERATORS[sign]
         left: Node = item["lhs"]
         while precedence in _CHAINED and "Binary" in left:
-            sign, other = _OPERATORS[left["Binary"]["op"]]
-            if other is not precedence:
+            sign = _OPERATORS[left["Binary"]["op"]]
+            if OPERATORS[sign] is not precedence:
                 break
             behind.append((sign, left["Binary"]["rhs"]))
             left = left["Binary"]["lhs"]
@@ -278,7 +327,8 @@ class _Tree:
         return Operation(at, precedence, [(sign, self.read(part)) for sign, part in parts])
 
     def unary(self, item: Node) -> Expression:
-        sign, precedence = _SIGNS[item["op"]]
+        sign = _SIGNS[item["op"]]
+        precedence = Precedence.NOT if sign == "not" else Precedence.SUM
         return Operation(self.at(item), precedence, [(sign, self.read(item["rhs"]))])
 
     def literal(self, item: Node) -> Expression:
@@ -393,9 +443,3 @@ _FORMS: Final[dict[str, list[tuple[Any, ...]]]] = {
 def _word(prefix: Any) -> str:
     """The word of a prefix such as parameter or input, empty without one."""
     return next(iter(prefix)).lower() if isinstance(prefix, dict) else ""
-
-
-def _inner(node: Node) -> Node:
-    item: Node
-    (item,) = node.values()
-    return item

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import chain
+from functools import cache
+from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from dae_sdc.modelica import syntax
+from dae_sdc.modelica.parser import parse
 from dae_sdc.modelica.syntax import ClassDefinition, Component, Extends, Modification, Name, Source, similar
 
 
@@ -33,7 +34,6 @@ class Variable:
     # The given ones of the attributes start, fixed, min, max and unit.
     attributes: dict[str, Bound] = field(default_factory=dict)
     value: Bound | None = None  # The expression that it equals by its declaration.
-    unit: str = ""  # Unit of its type.
 
 
 @dataclass(slots=True, eq=False)
@@ -41,7 +41,7 @@ class Instance:
     """A component that has parts."""
 
     shown: str  # Name in the text.
-    definition: syntax.ClassDefinition | None  # Its class; None for a table.
+    definition: syntax.ClassDefinition  # Its class.
     members: dict[str, Member] = field(default_factory=dict)  # Its parts by name.
     dotted: bool = False  # Whether names of parts contain dots or subscripts, as in flat texts.
     connector: bool = False  # Whether it is a connector.
@@ -121,71 +121,18 @@ class Change:
         return Change(strong.at, valued.bound, parts, strong.final or self.final, valued.each)
 
 
-# Units with the types of ``Modelica.Units.SI`` that have them.
-_TYPES_BY_UNIT: Final = """
-Pa: AbsolutePressure Pressure Stress; m/s2: Acceleration; S: Admittance Conductance; mol: AmountOfSubstance;
-rad: Angle; rad/s2: AngularAcceleration; rad/s: AngularFrequency AngularVelocity; kg.m2/s: AngularMomentum;
-m2: Area; F: Capacitance; C: Charge ElectricCharge; W/(m2.K): CoefficientOfHeatTransfer;
-mol/m3: Concentration; S/m: Conductivity; A: Current ElectricCurrent MagnetomotiveForce; kg/m3: Density;
-m: Diameter Distance Height Length Position Radius Thickness;
-1: DimensionlessRatio Efficiency Emissivity MassFraction MoleFraction PerUnit RelativePermeability;
-s: Duration Period Time; Pa.s: DynamicViscosity; V/m: ElectricFieldStrength;
-V: ElectricPotential PotentialDifference Voltage; N.m/A: ElectricalTorqueConstant;
-J: Energy Enthalpy Heat InternalEnergy Work; W: EnthalpyFlowRate HeatFlowRate Power;
-J/K: Entropy HeatCapacity; N: Force; Hz: Frequency; W/m2: HeatFlux; Ohm: Impedance Resistance; N.s: Impulse;
-H: Inductance; kg.m2: Inertia MomentOfInertia; m/s3: Jerk; m2/s: KinematicViscosity;
-1/K: LinearTemperatureCoefficient; A/m: MagneticFieldStrength; Wb: MagneticFlux; T: MagneticFluxDensity;
-kg: Mass; kg/s: MassFlowRate; J/mol: MolarEnergy; mol/s: MolarFlowRate; J/(mol.K): MolarHeatCapacity;
-kg/mol: MolarMass; kg.m/s: Momentum; H-1: Reluctance; Ohm.m: Resistivity;
-N.m.s/rad: RotationalDampingConstant; N.m/rad: RotationalSpringConstant;
-J/kg: SpecificEnergy SpecificEnthalpy; J/(kg.K): SpecificEntropy SpecificHeatCapacity;
-m3/kg: SpecificVolume; K: Temperature TemperatureDifference ThermodynamicTemperature;
-W/K: ThermalConductance; W/(m.K): ThermalConductivity; K/W: ThermalResistance; N.m: Torque;
-N.s/m: TranslationalDampingConstant; N/m: TranslationalSpringConstant; m/s: Velocity; m3: Volume;
-m3/s: VolumeFlowRate
-"""
-
-# These units by the names of the types.
-UNITS: Final = {
-    name: unit.strip()
-    for unit, _, names in (entry.partition(":") for entry in _TYPES_BY_UNIT.split(";"))
-    for name in names.split()
-}
-# Packages with the types of :data:`UNITS`.
-UNIT_PACKAGES: Final = ("Modelica.Units.SI", "Modelica.SIunits", "SI", "SIunits")
-# The supported tables of the library by path, with their type in :class:`Basic`.
-TABLES: Final = {
-    "Modelica.Blocks.Tables.CombiTable1Ds": "CombiTable1Ds",
-    "Modelica.Blocks.Tables.CombiTable1D": "CombiTable1D",
-    "Modelica.Blocks.Tables.CombiTable1Dv": "CombiTable1D",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Basic:
-    """A predefined class: numbers, a table, or an enumeration, which is ignored."""
-
-    type: str  # Real, Integer, Boolean, String, enumeration, CombiTable1Ds or CombiTable1D.
-    unit: str = ""  # Unit of the numbers.
-    causality: str = ""  # "input", "output" or "".
-
-
-# Predefined classes by their paths, without the types with units.
+# Predefined types by their names; enumerations without a name are ignored.
 BASIC: Final = {
-    **{name: Basic(name) for name in ("Real", "Integer", "Boolean", "String")},
-    **{name: Basic("enumeration") for name in ("enumeration", "StateSelect")},
-    **{path: Basic(kind) for path, kind in TABLES.items()},
-    "Modelica.Blocks.Interfaces.RealInput": Basic("Real", "", "input"),
-    "Modelica.Blocks.Interfaces.RealOutput": Basic("Real", "", "output"),
+    **{name: name for name in ("Real", "Integer", "Boolean", "String", "enumeration")},
+    "StateSelect": "enumeration",
 }
 
 
-def basic(path: str) -> Basic | None:
-    """A predefined class by its path; None if there is none."""
-    package, _, last = path.rpartition(".")
-    if package in UNIT_PACKAGES:
-        return Basic("Real", UNITS[last]) if last in UNITS else None
-    return BASIC.get(path)
+@cache
+def standard() -> ClassDefinition:
+    """Names of the Modelica Standard Library that are read without it."""
+    path = Path(__file__).with_name("standard.mo")
+    return parse(Source(path.read_text(encoding="utf-8"), path.name))
 
 
 MOST_BASES: Final = 100  # Largest number of classes that a class extends, directly and indirectly.
@@ -196,18 +143,18 @@ class Library:
 
     def __init__(self, root: ClassDefinition, source: Source) -> None:
         self.root, self.source, self.fail = root, source, source.fail
-        self._classes: dict[tuple[str, ClassDefinition], ClassDefinition | Basic | None] = {}
+        root.parent = standard()
+        self._classes: dict[tuple[str, ClassDefinition], ClassDefinition | str | None] = {}
         self._bases: dict[ClassDefinition, list[ClassDefinition]] = {}
 
-    def find(self, name: Name, definition: ClassDefinition) -> ClassDefinition | Basic | None:
+    def find(self, name: Name, definition: ClassDefinition) -> ClassDefinition | str | None:
         """The class that a name in another class refers to; None if there is none."""
         key = str(name), definition
         if key not in self._classes:
             words = [word for word, _ in name.parts]
             around = (self._inside(place, words) for place in definition.outward())
-            paths = self.paths(words, definition)
-            imported = (self._inside(self.root, path) or basic(".".join(path)) for path in paths)
-            self._classes[key] = next((item for item in chain(around, imported) if item is not None), None)
+            known = BASIC.get(".".join(words))
+            self._classes[key] = next((item for item in around if item is not None), known)
         return self._classes[key]
 
     def _inside(self, definition: ClassDefinition, words: list[str]) -> ClassDefinition | None:
@@ -219,13 +166,6 @@ class Library:
                     inner = base.classes[path]
                     return self._inside(inner, words[count:]) if count < len(words) else inner
         return None
-
-    def paths(self, words: list[str], definition: ClassDefinition) -> Iterator[list[str]]:
-        """The paths that a name can mean by the imports of a class and of the classes around it."""
-        imports = [item for around in definition.outward() for item in around.imports]
-        yield from ([*item.name.split("."), *words[1:]] for item in imports if item.alias == words[0])
-        yield words
-        yield from ([*item.name.split("."), *words] for item in imports if not item.alias)
 
     def with_bases(self, definition: ClassDefinition) -> list[ClassDefinition]:
         """A class and all classes that it extends."""
@@ -249,42 +189,38 @@ class Library:
     def _base(self, name: Name, definition: ClassDefinition) -> ClassDefinition | None:
         """A class that another one extends, looked up outside of the latter to avoid endless recursion."""
         words = [word for word, _ in name.parts]
-        places = [(around, words) for around in definition.outward()]
-        for start, path in (*places, *((self.root, path) for path in self.paths(words, definition))):
+        for start in definition.outward():
             base: ClassDefinition | None = start
-            for word in path:
+            for word in words:
                 base = base.classes.get(word) if base is not None else None
             if base is not None and base is not definition:
                 return base
         return None
 
-    def require(self, name: Name, definition: ClassDefinition) -> ClassDefinition | Basic:
+    def require(self, name: Name, definition: ClassDefinition) -> ClassDefinition | str:
         """The class that a name in another class refers to; raises InputError if there is none."""
         required, text = self.find(name, definition), str(name)
         if required is not None:
             return required
-        package, _, last = text.rpartition(".")
-        if package in UNIT_PACKAGES:
-            hint = similar(last, UNITS) or '; write Real with unit="..."'
-            self.fail(name.at, f"the unit type {text} is not known{hint}")
-        if text.startswith("Modelica."):
-            hint = similar(text, TABLES) or "; write the class into this file"
-            self.fail(name.at, f"the class {text} of the Modelica library is not known{hint}")
-        names = {*BASIC, *(word for around in definition.outward() for word in around.classes)}
-        hint = similar(text, names) or "; declare it in this file"
+        *before, last = name.parts
+        package = self.find(Name(name.at, before), definition) if before else None
+        around = self.with_bases(package) if isinstance(package, ClassDefinition) else definition.outward()
+        names = {*BASIC, *(word for place in around for word in place.classes)}
+        hint = similar(last[0], names) or "; declare it in this file"
         self.fail(name.at, f"there is no class {text}{hint}")
+
+    def literals(self, name: Name, definition: ClassDefinition) -> list[Component | Extends]:
+        """The literals of the enumeration that a name refers to; none for another name."""
+        kind = self.find(name, definition)
+        return kind.elements if isinstance(kind, ClassDefinition) and kind.short is not None else []
 
     def constant(
         self, words: list[str], definition: ClassDefinition
     ) -> tuple[Component, ClassDefinition] | None:
         """A constant of a surrounding class, or of a package by its path, and its class; None without one."""
-        around = ((place, words[0]) for place in definition.outward() if len(words) == 1)
-        packages = (
-            (self.find(Name(0, [(word, []) for word in path[:-1]]), definition), path[-1])
-            for path in self.paths(words, definition)
-            if len(path) > 1
-        )
-        for place, word in chain(around, packages):
+        around = ((place, words[0]) for place in definition.outward())
+        package = (self.find(Name(0, [(word, []) for word in words[:-1]]), definition), words[-1])
+        for place, word in around if len(words) == 1 else [package]:
             for base in self.with_bases(place) if isinstance(place, ClassDefinition) else ():
                 for item in base.elements:
                     if isinstance(item, Component) and item.name == word and item.variability == "constant":

@@ -11,7 +11,7 @@ from dae_sdc.modelica.syntax import REFUSED_CALLS, Operation, Precedence, Token,
 
 _Part = TypeVar("_Part")
 
-_OPERATORS: Final = {
+OPERATORS: Final = {
     "or": Precedence.OR,
     "and": Precedence.AND,
     **dict.fromkeys(("<", "<=", ">", ">=", "==", "<>"), Precedence.COMPARISON),
@@ -23,6 +23,8 @@ _OPERATORS: Final = {
 
 class ExpressionParser(Words):
     """Parser of expressions; each method starts at the next word and stops after the last one it needs."""
+
+    in_subscripts = 0  # In how many of them, where the size is called end.
 
     def expression(self) -> syntax.Expression:
         """An if-expression, a range, or operators and operands."""
@@ -72,7 +74,7 @@ class ExpressionParser(Words):
                 pending.append((Precedence.SUM, Token("prefix", token.text, self.take().at)))
                 continue
             operands.append(self._primary())
-            level = _OPERATORS.get(self.now.text, Precedence.NONE)
+            level = OPERATORS.get(self.now.text, Precedence.NONE)
             if self.now.text == "*" and self.behind.text == "*":
                 self.fail("** is no operator of Modelica; write ^")
             while pending and pending[-1][0] >= level:
@@ -125,8 +127,8 @@ class ExpressionParser(Words):
             rows = self.listed(lambda: self.listed(self.expression), ";")
             self.close("]", at)
             return syntax.Matrix(at, rows)
-        if text == "end" and kind == "word":
-            self.fail("end as a subscript, or an expression that is missing; write the number")
+        if text == "end" and kind == "word" and self.in_subscripts:
+            return syntax.Name(at, [(self.take().text, [])])
         self.refuse()
         self.fail(f"an expression is missing before {shown(token)}")
 
@@ -202,11 +204,12 @@ class ExpressionParser(Words):
         """The subscripts in the square brackets that are next; none if there are no brackets."""
         if self.now.text != "[":
             return []
-        begin = self.take().at
+        begin, self.in_subscripts = self.take().at, self.in_subscripts + 1
         subscripts = self.listed(
             lambda: syntax.Every(self.take().at) if self.now.text == ":" else self.expression()
         )
         self.close("]", begin)
+        self.in_subscripts -= 1
         return subscripts
 
 
@@ -291,7 +294,7 @@ class EquationParser(ExpressionParser):
     def _called(self, at: int, text: str, in_when: bool) -> syntax.Equation:
         """An assertion, or one of the calls that stand in when-equations."""
         if text in REFUSED_CALLS and not in_when:
-            self.fail(REFUSED_CALLS[text])
+            self.fail(f"{text} stands in a when-equation; write when CONDITION then {text}(...); end when")
         call = self.call(self.name())
         if text != "reinit":
             return syntax.Assert(at, call)
@@ -374,9 +377,12 @@ class ClassParser(EquationParser):
             while self.now.text in ("input", "output", "flow"):
                 word = self.take().text
                 flow, causality = flow or word == "flow", causality if word == "flow" else word
-            self.refuse()
-            base, sizes = self._type()
+            base, sizes = self._type(definition)
             definition.short = syntax.Extends(at, base, self.modifications(), causality, flow, sizes)
+            if definition.elements:  # literals, which have the numbers from 1
+                first = syntax.Modification(at, syntax.Number(at, "1"))
+                base.parts[0] = "Integer", []
+                definition.short.modification = syntax.Modification(at, None, {"start": first})
             definition.description = self.note()
             self._annotation(definition)
         else:
@@ -444,20 +450,7 @@ class ClassParser(EquationParser):
     def _elements(self, definition: syntax.ClassDefinition) -> None:
         while self.now.kind != "end" and self.now.text not in _SECTIONS:
             at = self.now.at
-            if self.takes("import"):
-                at, first = self.now.at, self.name()
-                alias, name = "", str(first)
-                if self.takes("="):
-                    if len(first.parts) > 1:
-                        self.fail(f"the name {first} before = has dots; an import has one word there", at)
-                    alias, name = first.parts[0][0], str(self.name())
-                elif self.takes("."):
-                    self.need("*", "at the end of an import")
-                elif not self.takes(".*"):
-                    alias = first.parts[-1][0]
-                self.note()
-                definition.imports.append(syntax.Import(at, name, alias))
-            elif self.takes("extends"):
+            if self.takes("extends"):
                 definition.elements.append(syntax.Extends(at, self.name(), self.modifications()))
                 self.skip_annotation()
             else:
@@ -487,7 +480,7 @@ class ClassParser(EquationParser):
             self.take()
             if word in ("parameter", "constant") and self.now.text == "enumeration":
                 break
-        kind, common = self._type()
+        kind, common = self._type(syntax.ClassDefinition(self.now.at, "type", ""))
         if self.now.text == "=":
             self.fail("an equation among declarations; write the word equation before it")
 
@@ -508,12 +501,16 @@ class ClassParser(EquationParser):
 
         definition.elements += self.listed(component)
 
-    def _type(self) -> tuple[syntax.Name, list[syntax.Expression]]:
-        """The name of a class, and the array sizes after it."""
+    def _type(self, definition: syntax.ClassDefinition) -> tuple[syntax.Name, list[syntax.Expression]]:
+        """The name of a class, and the array sizes after it; literals of an enumeration become constants."""
         if self.now.text == "enumeration":
             name = syntax.Name(self.now.at, [(self.take().text, [])])
             self.need("(", "behind enumeration")
-            self.listed(lambda: (self.word("a name"), self.note()))
+            literals = self.listed(lambda: (self.now.at, self.word("a name"), self.note()))
+            for k, (at, word, _) in enumerate(literals, 1):
+                value = syntax.Modification(at, syntax.Number(at, str(k)))
+                kind = syntax.Name(at, [("Integer", [])])
+                definition.elements.append(syntax.Component(at, word, kind, [], value, "constant"))
             self.need(")", "behind the names of an enumeration")
             return name, self.subscripts()
         name = self.name()

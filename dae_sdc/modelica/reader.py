@@ -30,7 +30,7 @@ from dae_sdc.registry import nearest_file
 LARGEST_FILE: Final = 20_000_000  # Largest number of bytes of a file.
 
 # What messages say where the other reader may do better, and how to get it.
-_MORE: Final = re.compile("not understood|Modelica library|there is no class")
+_MORE: Final = re.compile("not understood|there is no (class|function)|no right-hand")
 _HINT: Final = "; or let rumoca read it: pip install 'dae_sdc[modelica]'"
 _EXPERIMENT: Final = ("StartTime", "StopTime", "Interval", "Tolerance", "NumberOfIntervals")
 
@@ -291,7 +291,7 @@ class _Builder:
     def unit(self, variable: Variable) -> str:
         bound = variable.attributes.get("unit")
         if bound is None:
-            return variable.unit
+            return ""
         unit = self.values.bound(bound)
         if not isinstance(unit, str):
             self.fail(bound.expression.at, f'the unit of {variable.shown} must be a string, "m"')

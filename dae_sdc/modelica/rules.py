@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from functools import lru_cache, partial
 from inspect import signature
+from itertools import pairwise
 from typing import Any, Final
 
 import sympy
@@ -13,6 +14,7 @@ import sympy
 from dae_sdc.expressions.dag import Leaf
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.model.sympy_input import TIME, Unknown, as_text, from_sympy, homotopy, to_sympy
+from dae_sdc.model.tables import LookupTable
 from dae_sdc.modelica import arithmetic, syntax
 from dae_sdc.modelica.algorithms import results
 from dae_sdc.modelica.arithmetic import Value
@@ -77,6 +79,12 @@ def _product(values: Values, item: Operation, scope: Scope) -> Value:
 def _power(values: Values, item: Operation, scope: Scope) -> Value:
     (_, base), (_, exponent) = item.parts
     value, by = values.value(base, scope), values.number(exponent, scope)
+    if isinstance(value, list) and item.parts[1][0] == "^":
+        count = values.integer(exponent, scope, "the exponent of a matrix")
+        if count < 0:
+            values.fail(exponent.at, "the exponent of a matrix is below 0; solve for the product")
+        values.spend(count * len(value) ** 3, item.at)
+        return arithmetic.multiply([arithmetic.identity(len(value)), *[value] * count])
     if item.parts[1][0] == ".^":
         return arithmetic.each(partial(arithmetic.power, exponent=by), value)
     return arithmetic.power(arithmetic.scalar(value), by)
@@ -94,14 +102,18 @@ def _comparison(values: Values, item: Operation, scope: Scope) -> Value:
 
 
 def _conditions(values: Values, item: Operation, scope: Scope) -> Value:
-    conditions = [values.condition(part, scope) for _, part in item.parts]
-    return arithmetic.joined(item.precedence is Precedence.AND, conditions)
+    def join(*conditions: Any) -> Any:
+        every = item.precedence is Precedence.AND
+        return arithmetic.joined(every, [values.as_condition(each, item.at) for each in conditions])
+
+    return arithmetic.together(join, [values.value(part, scope) for _, part in item.parts], "condition")
 
 
 _OPERATIONS: Final[dict[Precedence, Rule]] = {
     **dict.fromkeys((Precedence.OR, Precedence.AND), _conditions),
-    Precedence.NOT: lambda values, item, scope: arithmetic.opposite(
-        values.condition(item.parts[0][1], scope)
+    Precedence.NOT: lambda values, item, scope: arithmetic.mapped(
+        lambda value: arithmetic.opposite(values.as_condition(value, item.at)),
+        values.value(item.parts[0][1], scope),
     ),
     Precedence.COMPARISON: _comparison,
     Precedence.SUM: _sum,
@@ -115,15 +127,16 @@ _OPERATIONS: Final[dict[Precedence, Rule]] = {
 
 def _if(values: Values, item: syntax.If, scope: Scope) -> Value:
     tests, parts = values.cases(item, scope)
-    return arithmetic.chosen(tests, [values.value(part, scope) for part in parts])
+    return arithmetic.chosen(tests, [values.value(part, scope) for part in values.in_cases(tests, parts)])
 
 
 def _array(values: Values, item: syntax.Array, scope: Scope) -> Value:
     if not item.indices:
         return [values.value(part, scope) for part in item.items]
-    too_many = f"an array of more than {arithmetic.MOST_ELEMENTS} elements"
-    turns = scopes(values, item.indices, scope, item.at, too_many)
-    return [values.value(item.items[0], inner) for inner in turns]
+    *inner, last = item.indices
+    part: syntax.Expression = syntax.Array(item.at, item.items, inner) if inner else item.items[0]
+    turns = scopes(values, [last], scope, item.at)
+    return [values.value(part, turn) for turn in turns]
 
 
 def _matrix(values: Values, item: syntax.Matrix, scope: Scope) -> Value:
@@ -159,26 +172,22 @@ def _call(values: Values, item: Call, scope: Scope) -> Value:
 
 
 def _built_in(values: Values, item: Call, scope: Scope) -> Value:
-    words = [word for word, _ in item.function.parts]
-    for path in values.library.paths(words, scope.definition):
-        name = ".".join(path)
-        if name in _CALLS:
-            return _CALLS[name](values, item, scope)
-        short = name.removeprefix("Modelica.Math.")
-        if short in arithmetic.FUNCTIONS:
-            is_of_two = short == "arctan" and len(item.arguments) == 2
-            count, function = arithmetic.FUNCTIONS["atan2" if is_of_two else short]
-            given = _arguments(values, item, scope, count)
-            if count == 1:
-                return arithmetic.each(function, given[0])
-            return function(*(arithmetic.scalar(value) for value in given))
     text = str(item.function)
+    if text in _CALLS:
+        return _CALLS[text](values, item, scope)
+    short = text.removeprefix("Modelica.Math.")
+    if short in arithmetic.FUNCTIONS:
+        is_of_two = short == "arctan" and len(item.arguments) == 2
+        count, function = arithmetic.FUNCTIONS["atan2" if is_of_two else short]
+        given = _arguments(values, item, scope, count)
+        if count == 1:
+            return arithmetic.each(function, given[0])
+        return function(*(arithmetic.scalar(value) for value in given))
     if text in _NO_FUNCTIONS:
         values.fail(item.at, f"{text}(...) is not understood here; write it without")
     if values.lookup(item.function, scope) is not None:
         values.fail(item.at, f"{text} is a variable and no function; write * for a product")
-    plain = text.removeprefix("Modelica.Math.")
-    hint = similar(plain, [*arithmetic.FUNCTIONS, *_CALLS]) or "; write the function into this file"
+    hint = similar(short, [*arithmetic.FUNCTIONS, *_CALLS]) or "; write the function into this file"
     values.fail(item.at, f"there is no function {text}{hint}")
 
 
@@ -368,19 +377,39 @@ def _joined(values: Values, item: Call, scope: Scope) -> Value:
     return arithmetic.joined_along(along, [values.value(part, scope) for part in item.arguments[1:]])
 
 
-def _spaced(values: Values, item: Call, scope: Scope) -> Value:
-    first, last, _ = (arithmetic.scalar(value) for value in _arguments(values, item, scope, 3))
-    count = values.integer(item.arguments[2], scope, "the number of points of linspace")
-    step = arithmetic.divided(arithmetic.plus([last, arithmetic.minus(first)]), sympy.Integer(count - 1))
-    return [arithmetic.plus([first, arithmetic.times([sympy.Integer(k), step])]) for k in range(count)]
+# What lies between the points of a table, and what beyond its ends, in the order of the library.
+_SMOOTHNESS: Final = ("linear", "akima", "", "fritsch-butland", "steffen", "makima")
+_EXTRAPOLATION: Final = ("hold", "linear", "", "refuse")
 
 
 def _interpolate(values: Values, item: Call, scope: Scope) -> Value:
-    places, heights, x = _arguments(values, item, scope, 3)
+    """A value between points, which two more arguments tell how to find."""
+    at, (places, heights, x, *form) = item.at, _arguments(values, item, scope)
     if not isinstance(places, list) or not isinstance(heights, list) or len(places) != len(heights):
-        values.fail(item.at, "interpolate needs two vectors of the same length and a number")
-    points = list(zip(places, heights, strict=True))
-    return values.interpolated(points, arithmetic.scalar(x), item.at)
+        values.fail(at, "interpolate needs two vectors of the same length and a number")
+    kinds, number = ["linear", "linear"], arithmetic.scalar(x)
+    if form:
+        chosen = zip((_SMOOTHNESS, _EXTRAPOLATION), form, strict=True)
+        kinds = [known[values.whole(k, at, "the form of a table") - 1] for known, k in chosen]
+    if not all(kinds):
+        values.fail(at, "a table that is constant by segments, or periodic, is not understood; write it")
+    if kinds[1] == "refuse":
+        within = [arithmetic.compared(">=", number, places[0]), arithmetic.compared("<=", number, places[-1])]
+        shown = scope.instance.shown if scope.instance is not None else ""
+        about = {"terminal": True, "message": f"the table {shown} ends", "success": False}
+        values.require(at, arithmetic.joined(True, within), about)
+    numbers = [[values.as_number(each, at) for each in part] for part in (places, heights)]
+    spots = [values.numeric(each, at, "a place in a table") for each in numbers[0]]
+    if not spots or any(b <= a for a, b in pairwise(spots)):
+        values.fail(at, "the places in a table must increase; sort them and remove equal ones")
+    if len(spots) == 1:
+        return numbers[1][0]
+    if kinds == ["linear", "linear"] or kinds == ["linear", "hold"]:
+        return arithmetic.interpolate(numbers[0], numbers[1], number, kinds[1])
+    every = sympy.Tuple(*numbers[0], *numbers[1])
+    values.structural.update(symbol.name for symbol in arithmetic.symbols_in(every))
+    tops = [values.numeric(each, at, "a value in a table") for each in numbers[1]]
+    return LookupTable(spots, tops, *kinds)(x)
 
 
 # Functions with special rules, by name.
@@ -392,6 +421,11 @@ _CALLS: Final[dict[str, Rule]] = {
     "sample": _sample,
     "smooth": lambda values, item, scope: _arguments(values, item, scope, 2)[1],
     "homotopy": _homotopy,
+    "array": lambda values, item, scope: (
+        values.value(item.arguments[0], scope)
+        if isinstance(item.arguments[0], syntax.Array) and item.arguments[0].indices
+        else _arguments(values, item, scope)
+    ),
     "diff": _diff,
     "piecewise": _piecewise,
     "Modelica.Math.Vectors.interpolate": _interpolate,
@@ -400,7 +434,6 @@ _CALLS: Final[dict[str, Rule]] = {
     "size": _size,
     **dict.fromkeys(("zeros", "ones", "fill", "identity"), _filled),
     "cat": _joined,
-    "linspace": _spaced,
     "ndims": lambda values, item, scope: sympy.Integer(
         len(arithmetic.sizes(*_arguments(values, item, scope, 1)))
     ),

@@ -127,25 +127,13 @@ _Part = TypeVar("_Part")
 MOST_PARTS: Final = 100  # Largest number of parts of a name, between dots.
 DEEPEST_NESTING: Final = 100  # Largest depth of nested brackets, calls, choices and classes in a text.
 
-# Calls that are refused where an equation or an assignment is expected, with their messages.
-_REFUSED: Final = {
-    "inner": "inner is not understood; give the component to those that use it by modifications",
-    "outer": "outer is not understood; give the component to those that use it by modifications",
-    "redeclare": "redeclare is not understood; write the class with the other component",
-    "replaceable": "replaceable is not understood; write the class without it",
-    "constrainedby": "constrainedby is not understood; write the class without it",
-    "stream": "stream connectors are not understood; write the balance as equations",
-    "external": "external functions are not understood; write the function in Modelica",
-    "enumeration": "enumerations are not understood; use Integer parameters",
-    "operator": "operator classes are not understood; write a record and functions",
-    "expandable": "expandable connectors are not understood; write the variables that are connected",
-}
-REFUSED_CALLS: Final = {
-    "terminate": "terminate stands in a when-equation; write when CONDITION then terminate(...); end when",
-    "reinit": "reinit stands in a when-equation; write when CONDITION then reinit(x, VALUE); end when",
-}
+# Words by which what is not understood begins, and calls that stand in when-equations alone.
+_REFUSED: Final = (
+    "inner outer redeclare replaceable constrainedby stream external enumeration operator expandable import"
+).split()
+REFUSED_CALLS: Final = ("terminate", "reinit")
 
-_CLOSING: Final = {"(": ")", "[": "]", "{": "}"}
+CLOSING: Final = {"(": ")", "[": "]", "{": "}"}
 _ESCAPED: Final = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v", "b": "\b", "a": "\a"}
 
 
@@ -232,8 +220,8 @@ class Words:
             token = self.take()
             if token.kind == "end" or (token.text == ";" and stack[-1] != "]"):
                 self.fail("the brackets of an annotation that begin here are never closed", begin.at)
-            if token.text in _CLOSING:
-                stack.append(_CLOSING[token.text])
+            if token.text in CLOSING:
+                stack.append(CLOSING[token.text])
             elif token.text in (")", "]", "}") and token.text != stack.pop():
                 self.fail(f"{token.text} closes another bracket", token.at)
         return range(first, self.p)
@@ -252,7 +240,7 @@ class Words:
     def refuse(self) -> None:
         """Raise InputError if the next word begins an unsupported construct."""
         if self.now.text in _REFUSED:
-            self.fail(_REFUSED[self.now.text])
+            self.fail(f"{self.now.text} is not understood; write the model without it")
 
 
 def shown(token: Token) -> str:
@@ -284,6 +272,23 @@ def parts_of(whole: Any) -> Iterator[Part]:
             stack += vars(item).values()
         elif isinstance(item, list | tuple | dict):
             stack += item.values() if isinstance(item, dict) else item
+
+
+def with_parts(whole: Any, change: Callable[[Any], Any]) -> Any:
+    """A node, or a collection of nodes, with what a function makes of each of its parts."""
+    if isinstance(whole, Part):
+        return type(whole)(**{name: change(part) for name, part in vars(whole).items()})
+    if isinstance(whole, list | tuple):
+        return type(whole)(map(change, whole))
+    return {key: change(part) for key, part in whole.items()} if isinstance(whole, dict) else whole
+
+
+def moved(whole: Any, at: int) -> Any:
+    """A part of the tree as if all of it but classes in it stood at one place."""
+    copy = with_parts(whole, lambda part: part if isinstance(part, ClassDefinition) else moved(part, at))
+    if isinstance(copy, Part):
+        copy.at = at
+    return copy
 
 
 class Expression(Part):
@@ -437,13 +442,6 @@ class Extends(Part):
     sizes: list[Expression] = field(default_factory=list)
 
 
-class Import(Part):
-    """An import of a class under another name, or with an empty ``alias`` of all its classes."""
-
-    name: str
-    alias: str
-
-
 class Equal(Part):
     """An equation of two sides with its description, an assignment to the left one, or ``reinit``."""
 
@@ -513,7 +511,6 @@ class ClassDefinition(Part):
     name: str
     description: str = ""
     elements: list[Component | Extends] = field(default_factory=list)
-    imports: list[Import] = field(default_factory=list)
     classes: dict[str, ClassDefinition] = field(default_factory=dict)
     equations: list[Equation] = field(default_factory=list)
     initial: list[Equation] = field(default_factory=list)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias, TypeVar
 
 import sympy
 
 from dae_sdc.errors import InputError, require_number
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.model.sympy_input import TIME, Unknown, from_sympy
-from dae_sdc.model.tables import LookupTable
 from dae_sdc.modelica import arithmetic, syntax
 from dae_sdc.modelica.arithmetic import Value
 from dae_sdc.modelica.library import Bound, Instance, Library, Scope, Variable, member
@@ -28,6 +26,8 @@ MOST_EVALUATIONS: Final = 1_000_000
 BEFORE: Final = "pre("  # How the names of values before an event begin.
 AT_START: Final = Unknown("initial()")  # 1 at the event at the start of a run, and else 0.
 NOT_DISCRETE: Final = "pre(...) takes a variable, outside of when-equations one that they assign"
+_Branch = TypeVar("_Branch")
+Asserted: TypeAlias = dict[tuple[int, Any], dict[str, Any]]  # See :attr:`Values.asserted`.
 Rule: TypeAlias = Callable[["Values", Any, Scope], Value]  # The value of an expression of one form.
 
 
@@ -67,6 +67,10 @@ class Values:
         self.at_event = False  # Whether what is evaluated stands in a when-equation.
         # In a condition of one what holds at events alone, with its call.
         self.moments: dict[Any, syntax.Call] | None = None
+        # What is asserted of unknowns and parameters with its place, and how its violation is told.
+        self.asserted: Asserted = {}
+        # What is asserted by what is evaluated, and the choices around it with the place in each.
+        self._asserted_here, self._around = self.asserted, tuple[tuple[list[Any], int], ...]()
         self._rules = rules
         self._replacing = numbers
         self._work = self._depth = 0
@@ -98,6 +102,8 @@ class Values:
         """Forget what stands for unknowns, and the values that were made of it."""
         self._symbols = {key: symbol for key, symbol in self._symbols.items() if key.variability}
         self._bounds.clear()
+        for key in [key for key in self.asserted if arithmetic.moving_in(key[1])]:
+            del self.asserted[key]
 
     def number(self, expression: syntax.Expression, scope: Scope) -> Any:
         """The value of an expression that must be one number."""
@@ -105,9 +111,12 @@ class Values:
 
     def condition(self, expression: syntax.Expression, scope: Scope) -> Any:
         """The value of an expression that must be a condition."""
-        value = self.value(expression, scope)
+        return self.as_condition(self.value(expression, scope), expression.at)
+
+    def as_condition(self, value: Value, at: int) -> Any:
+        """The value itself if it is a condition."""
         if not arithmetic.is_condition(value):
-            self.fail(expression.at, "a condition is expected here, such as x > 0")
+            self.fail(at, "a condition is expected here, such as x > 0")
         return value
 
     def cases(self, item: syntax.If | syntax.IfEquation, scope: Scope) -> tuple[list[Any], list[Any]]:
@@ -121,11 +130,46 @@ class Values:
                 return tests, branches
         return [*tests, sympy.true], [*branches, item.other]
 
+    def in_cases(self, tests: list[Any], branches: Sequence[_Branch]) -> Iterator[_Branch]:
+        """The branches of a choice one by one; what each asserts until the next holds where it is chosen."""
+        around = self._around
+        try:
+            for k, branch in enumerate(branches):
+                self._around = *around, (tests, k)
+                yield branch
+        finally:
+            self._around = around
+
+    def apart(
+        self, function: Callable[..., _Branch], *arguments: Any, into: Asserted | None = None
+    ) -> _Branch:
+        """What a function gives that does not belong to the choices around it; it asserts into a place."""
+        outside = self._asserted_here, self._around
+        self._asserted_here, self._around = self.asserted if into is None else into, ()
+        try:
+            return function(*arguments)
+        finally:
+            self._asserted_here, self._around = outside
+
+    def require(self, at: int, condition: Any, about: dict[str, Any]) -> None:
+        """Enter what is asserted where the choices around it are taken; ``about`` says how it is told."""
+        chosen = [
+            part for tests, k in self._around for part in (*map(arithmetic.opposite, tests[:k]), tests[k])
+        ]
+        chosen = [part for part in chosen if part != sympy.true]
+        if condition == sympy.false and about["terminal"] and not about["success"] and not chosen:
+            self.fail(at, f"what is asserted does not hold: {about['message']}")
+        holds = arithmetic.joined(False, [condition, *map(arithmetic.opposite, chosen)])
+        if any(holds.has(moment.args[0]) for moment in self.moments or ()):
+            self.fail(at, "what is asserted of events alone is not understood; write it in a when-equation")
+        if holds != sympy.true:
+            self._asserted_here[at, holds] = about
+
     def bound(self, bound: Bound) -> Value:
         """The value of an expression in its own scope."""
         key = id(bound.expression), id(bound.scope)
         if key not in self._bounds:
-            self._bounds[key] = bound, self.value(bound.expression, bound.scope)
+            self._bounds[key] = bound, self.apart(self.value, bound.expression, bound.scope)
         value = self._bounds[key][1]
         for k, size in bound.index:
             if not isinstance(value, list):
@@ -203,10 +247,13 @@ class Values:
 
     def integer(self, expression: syntax.Expression, scope: Scope, what: str) -> int:
         """The value of a structural integer, such as a size; ``what`` is its name in messages."""
-        value = self.number(expression, scope)
-        number = self.numeric(value, expression.at, what)
+        return self.whole(self.number(expression, scope), expression.at, what)
+
+    def whole(self, value: Value, at: int, what: str) -> int:
+        """The integer that a value is, which is structural."""
+        number = self.numeric(value, at, what)
         if number != round(number) or abs(number) > 1e9:
-            self.fail(expression.at, f"{what} must be an integer; got {number:.10g}")
+            self.fail(at, f"{what} must be an integer; got {number:.10g}")
         self.structural.update(symbol.name for symbol in arithmetic.symbols_in(value))
         return round(number)
 
@@ -226,21 +273,6 @@ class Values:
         self.spend(len(numbers), item.at)
         return numbers
 
-    def interpolated(
-        self, points: list[tuple[Any, Any]], x: Any, at: int, kind: str = "linear", outside: str = "linear"
-    ) -> Any:
-        """Interpolation between points, with errors at the place ``at`` of the text."""
-        checked = [(self.as_number(a, at), self.as_number(b, at)) for a, b in points]
-        places = [self.numeric(a, at, "a place in a table") for a, _ in checked]
-        if not places or any(b <= a for a, b in pairwise(places)):
-            self.fail(at, "the places in a table must increase; sort them and remove equal ones")
-        if len(places) == 1 or (kind == "linear" and outside != "refuse"):
-            return self.wrapped(at, arithmetic.interpolate, checked, x, outside)
-        heights = [self.numeric(b, at, "a value in a table") for _, b in checked]
-        numbers = (part for pair in checked for part in pair)
-        self.structural.update(symbol.name for part in numbers for symbol in arithmetic.symbols_in(part))
-        return LookupTable(places, heights, kind, outside)(x)
-
     # Names
 
     def of_name(self, name: syntax.Name, scope: Scope) -> Value:
@@ -259,9 +291,10 @@ class Values:
         constant = self.library.constant(words, scope.definition)
         if constant is not None:
             return self.picked(self._constant(*constant), parts[-1][1], scope, name)
-        for *package, word in self.library.paths(words, scope.definition):
-            if package == ["Modelica", "Constants"] and word in arithmetic.CONSTANTS:
-                return arithmetic.CONSTANTS[word]
+        if words[:-1] == ["Modelica", "Constants"] and words[-1] in arithmetic.CONSTANTS:
+            return arithmetic.CONSTANTS[words[-1]]
+        if literals := self.library.literals(name, scope.definition):
+            return [sympy.Integer(k) for k in range(1, len(literals) + 1)]
         if words == ["t"]:
             return TIME
         if words == ["Pi"]:
@@ -273,11 +306,9 @@ class Values:
         text = str(name)
         if text in ("pi", "e", "g_n"):
             return self.source.error(name.at, f"there is no {text} here; write Modelica.Constants.{text}")
-        if text.startswith("Modelica.Constants."):
-            hint = similar(text[len("Modelica.Constants.") :], arithmetic.CONSTANTS)
-            return self.source.error(name.at, f"{text} is not known{hint}")
         members = scope.instance.members if scope.instance is not None else ()
-        hint = similar(text, [*members, *(scope.locals or ()), "time"]) or "; declare it"
+        known = [*members, *(scope.locals or ()), *(f"Modelica.Constants.{e}" for e in arithmetic.CONSTANTS)]
+        hint = similar(text, [*known, "time"]) or "; declare it"
         return self.source.error(name.at, f"there is no variable or parameter {text}{hint}")
 
     # Members of components
@@ -321,32 +352,41 @@ class Values:
             return item
         if not isinstance(item, list):
             self.fail(name.at, f"{name} is no array, or has fewer sizes; remove the subscript")
-        places = self.places(subscripts[0], len(item), scope, name)
-        picked = [self.picked(item[k], subscripts[1:], scope, name) for k in places]
-        return picked if isinstance(subscripts[0], syntax.Every | syntax.Range) else picked[0]
+        where, rest = self.places(subscripts[0], len(item), scope, name), subscripts[1:]
+        if isinstance(where, Sequence):
+            return [self.picked(item[k], rest, scope, name) for k in where]
+        if isinstance(where, int):
+            return self.picked(item[where], rest, scope, name)
+        every = [self.of_member(self.picked(part, rest, scope, name), name) for part in item]
+        tests = [*(arithmetic.near(where, k) for k in range(1, len(item))), sympy.true]
+        return self.wrapped(name.at, arithmetic.chosen, tests, every)
 
-    def places(
-        self, subscript: syntax.Expression, size: int, scope: Scope, name: syntax.Expression
-    ) -> Sequence[int]:
-        """The places, from 0, of the elements of an array that a subscript selects."""
+    def places(self, subscript: syntax.Expression, size: int, scope: Scope, name: syntax.Expression) -> Any:
+        """The place, from 0, that a subscript selects, or several; or one of unknowns, which is watched."""
         if isinstance(subscript, syntax.Every):
             return range(size)
-        if isinstance(subscript, syntax.Range):
-            numbers: Sequence[int] = self.range(subscript, scope)
-        else:
-            numbers = [self.integer(subscript, scope, f"the subscript of {name}")]
+        inside = scope.inner({"end": sympy.Integer(size)})
+        value, what = self.value(subscript, inside), f"the subscript of {name}"
+        if not isinstance(value, Sequence) and arithmetic.moving_in(self.as_number(value, subscript.at)):
+            about = {"message": f"{what} leaves it", "terminal": True, "success": False}
+            self.require(subscript.at, arithmetic.near(value, 1, size), about)
+            return value
+        several = isinstance(value, Sequence)
+        numbers = [self.whole(k, subscript.at, what) for k in (value if several else [value])]
         for k in numbers:
             if not 1 <= k <= size:
                 self.fail(name.at, f"{name} has elements 1 to {size}; there is no element {k}")
-        return [k - 1 for k in numbers]
+        return [k - 1 for k in numbers] if several else numbers[0] - 1
 
-    def of_member(self, item: Any, name: syntax.Name) -> Value:
-        """The value of a member that a name refers to, or the values of a list of members."""
+    def of_member(self, item: Any, name: syntax.Expression) -> Value:
+        """The value of a member that a name refers to, or the values of a list of members; a value itself."""
         if isinstance(item, list):
             self.spend(len(item), name.at)
             return [self.of_member(element, name) for element in item]
         if isinstance(item, Instance) and item.definition is not None and item.definition.kind == "record":
             return {word: self.of_member(part, name) for word, part in item.members.items()}
+        if isinstance(item, sympy.Basic | dict):
+            return item
         if isinstance(item, Instance):
             self.fail(name.at, f"{name} is a component; write which of its variables is meant")
         return self.symbol(item)
@@ -364,7 +404,7 @@ class Values:
             is_parameter = variable.variability or variable.type == "String"
             value = self._parameter if is_parameter else self._unknown
             try:
-                self._symbols[variable] = value(variable)
+                self._symbols[variable] = self.apart(value, variable)
             finally:
                 self._waiting.discard(variable)
         return self._symbols[variable]
@@ -403,13 +443,13 @@ class Values:
             if number not in (0, 1):
                 self.fail(variable.at, f"{what} must be true or false; got {number:.10g}")
             return sympy.true if number else sympy.false
-        if variable.value is None:
+        given = variable.value or variable.attributes.get("start")  # as the language has it
+        if given is None:
             if variable.type == "Boolean" or variable.variability == "constant":
                 self.fail(variable.at, f"{variable.shown} has no value; give it one")
             self.numbers[variable] = None
             return sympy.Symbol(variable.name, real=True)
-        at = variable.value.expression.at
-        value = self.bound(variable.value)
+        at, value = given.expression.at, self.bound(given)
         if variable.type == "Boolean":
             return self.decided(value, at, what)
         value = self.as_number(value, at)
@@ -451,7 +491,7 @@ class Values:
 
 
 def scopes(
-    values: Values, indices: list[tuple[str, syntax.Expression]], scope: Scope, at: int, too_many: str
+    values: Values, indices: list[tuple[str, syntax.Expression]], scope: Scope, at: int
 ) -> list[Scope]:
     """A scope for every combination of the values of loop indices."""
     every = [scope]
@@ -463,5 +503,5 @@ def scopes(
                 values.fail(where.at, "an index needs a range, such as 1:3")
             every += [around.inner({name: k}) for k in turns]
         if len(every) > arithmetic.MOST_ELEMENTS:
-            values.fail(at, too_many)
+            values.fail(at, f"a loop of more than {arithmetic.MOST_ELEMENTS} turns")
     return every

@@ -31,7 +31,7 @@ from dae_sdc.options import (
     Sweeps,
     Times,
     Values,
-    about,
+    equations,
     takes,
 )
 from dae_sdc.registry import unknown
@@ -121,10 +121,9 @@ class EquationOptions(Parameters):
     """Options that say which equations are solved."""
 
     problem: ProblemLike = field(
-        metadata=about(
-            "name of a problem or model, FILE.mo, or FILE.py:NAME, which is run; 'dae-sdc list' shows all",
+        metadata=equations(
             "A class or instance of a problem, a model, and functions F(t, u, du) or f(t, u) are taken too.",
-            like="str, type, ProblemDAE, Model or callable",
+            "str, type, ProblemDAE, Model or callable",
         )
     )
 

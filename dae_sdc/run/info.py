@@ -19,6 +19,7 @@ from dae_sdc.arguments import checked
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.errors import InputError
 from dae_sdc.imports import launched
+from dae_sdc.options import Reading, add_options
 from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import unknown
 from dae_sdc.run.processes import mpi_library
@@ -228,6 +229,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="problem, model, sweeper, preconditioner, FILE.mo, FILE.py:NAME, which is run, or 'machine'; "
         "without it, versions",
     )
+    add_options(parser, Reading, only=("libraries", "reader"))
 
 
 def main(args: argparse.Namespace) -> int:

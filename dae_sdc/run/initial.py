@@ -28,9 +28,9 @@ from dae_sdc.options import (
     Simplification,
     Start,
     Sweeping,
-    about,
     add_options,
     count,
+    equations,
     given_options,
     names_of_options,
     option,
@@ -78,11 +78,10 @@ class InitialOptions(Ranks, Output, Guesses, SearchOptions):
 
     equations: str | Model | ProblemDAE | type[ProblemDAE] | Any = field(
         kw_only=False,
-        metadata=about(
-            "name of a model or problem, FILE.mo, or FILE.py:NAME, which is run",
+        metadata=equations(
             "A model, a problem, its class and a function that makes one are taken too. A model of the "
             "library goes before the problem of the same name.",
-            like="str, Model, ProblemDAE, type or callable",
+            "str, Model, ProblemDAE, type or callable",
         ),
     )
     u0: Any = option(

@@ -103,6 +103,8 @@ class Pivoting:
         """The sides at the end of the way, and the change of unknowns; None where it leads nowhere."""
         n, numbers = self._n, np.arange(len(sides))
         values, matrix = linear(sides)
+        if not np.isfinite(np.column_stack([values, matrix])).all():
+            return None
         rows, columns = balanced(matrix[:n])
         signs = 2.0 * sides - 1.0
         weights = sizes * np.random.default_rng(0).uniform(0.5, 1.0, len(sides))
@@ -143,6 +145,8 @@ class Pivoting:
 
 
 def _rank(matrix: Vector) -> int:
+    if not np.isfinite(matrix).all():
+        return 0  # such equations determine nothing
     singular = np.linalg.svd(matrix / np.outer(*balanced(matrix)), compute_uv=False)
     return int((singular > SINGULAR * singular[0]).sum())
 

@@ -25,8 +25,8 @@ from dae_sdc.options import (
     Output,
     Parameters,
     Start,
-    about,
     add_options,
+    equations,
     given_options,
     option,
     redeclared,
@@ -44,10 +44,9 @@ class AnyEquations(Parameters):
 
     problem: Any = field(
         kw_only=False,
-        metadata=about(
-            "name of a model or problem, FILE.mo, or FILE.py:NAME, which is run",
+        metadata=equations(
             "A model, a problem, its class and a function F(t, u, du) are taken too.",
-            like="str, Path, Model, ProblemDAE, type or callable",
+            "str, Path, Model, ProblemDAE, type or callable",
         ),
     )
 

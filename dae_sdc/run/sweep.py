@@ -30,6 +30,7 @@ from dae_sdc.options import (
     Values,
     about,
     count,
+    equations,
     option,
     redeclared,
     takes,
@@ -73,10 +74,9 @@ class SweepOptions(Numerics, Output, Values, OutputTimes, Course, Method, Ranks)
 
     problem: ProblemLike = field(
         kw_only=False,
-        metadata=about(
-            "name of a problem or model, FILE.mo, or FILE.py:NAME, which is run; 'dae-sdc list' shows all",
+        metadata=equations(
             "A class of a problem, a model, and functions F(t, u, du) or f(t, u) are taken too.",
-            like="str, type, Model or callable",
+            "str, type, Model or callable",
         ),
     )
     params: Mapping[str, Any] | None = field(

@@ -25,7 +25,7 @@ from dae_sdc.dae.memory import new_counters
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.dae.values import TIMES, needed_arguments
 from dae_sdc.errors import DAEError, InputError, require_number, words_of
-from dae_sdc.options import Parameters, about
+from dae_sdc.options import Parameters, Reading, about, add_options
 from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import nearest_file, unknown
 from dae_sdc.sharing import Recent, one_at_a_time
@@ -400,6 +400,7 @@ def add_models(parser: argparse.ArgumentParser) -> None:
         "model",
         help="name of a model, FILE.mo, FILE.py:NAME, which is run, several separated by commas, or all",
     )
+    add_options(parser, Reading, only=("libraries", "reader"))
 
 
 def models_of(args: argparse.Namespace) -> tuple[list[str], bool]:

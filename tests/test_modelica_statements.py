@@ -1,0 +1,220 @@
+"""Texts of Modelica whose solutions are known: where assertions end a run, and what statements give."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dae_sdc as ds
+from dae_sdc.errors import InputError
+from dae_sdc.modelica.reader import read_modelica_text
+from dae_sdc.run import pivoting
+
+LOW = 'function f input Real u; output Real y; algorithm assert(u < 0.5, "low"); y := u; end f; '
+HIGH = 'if u > 0.7 then assert(false, "high"); y := 1; else y := u; end if;'
+CLOCK = "Real x(start = 0, fixed = true); "
+RUNS = "equation der(x) = 1; "
+# Declarations and equations beside x, which is time; when the run ends early, and what is told then.
+ASSERTED = {
+    "in a function": (LOW, "algorithm y := f(x);", 0.5, "low"),
+    "in a branch of a function": (LOW.replace("y := u;", HIGH), "equation y = 2*f(x) - x;", 0.5, "low"),
+    "in a branch alone": (
+        f"function f input Real u; output Real y; algorithm {HIGH} end f; ",
+        "equation y = f(x);",
+        0.7,
+        "high",
+    ),
+    "where it is called": (LOW, "equation y = if x < 0.4 then f(x) else 0.4;", 1.0, ""),
+    "in an algorithm": ("", 'algorithm y := x; assert(y < 0.5, "low"); y := -1;', 0.5, "low"),
+    "in a branch of one": (
+        "",
+        'algorithm y := x; if x > 0.3 then assert(x < 0.6, "low"); end if;',
+        0.6,
+        "low",
+    ),
+    "in an if-equation": (
+        "",
+        'equation if x > 0.3 then y = 1; assert(x < 0.6, "low"); else y = 2; end if;',
+        0.6,
+        "low",
+    ),
+    "in another one": (
+        "",
+        'equation if x < 0.3 then y = 1; assert(x < 0.6, "low"); else y = 2; end if;',
+        1.0,
+        "",
+    ),
+    "of a parameter": (
+        f"{LOW}parameter Real p = 1; parameter Real q = f(p); ",
+        "equation y = q;",
+        0.0,
+        "low",
+    ),
+    "at the start": ("", 'initial equation assert(x > 0.1, "low"); equation y = x;', 0.0, "low"),
+    "at the start alone": ("", 'initial equation assert(x < 0.1, "low"); equation y = x;', 1.0, ""),
+    "at an event": (
+        f"{LOW}discrete Real z(start = 0, fixed = true); ",
+        "equation when x > 0.7 then z = f(x); end when; y = z;",
+        0.7,
+        "low",
+    ),
+    "at an event before": (
+        f"{LOW}discrete Real z(start = 0, fixed = true); ",
+        "equation when x > 0.3 then z = f(x); end when; y = z;",
+        1.0,
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ASSERTED)
+def test_what_is_asserted_of_unknowns_ends_a_run(case: str) -> None:
+    declared, written, end, message = ASSERTED[case]
+    text = f"model M {declared}{CLOCK}Real y; {RUNS}{written} end M;"
+    solution = ds.solve(read_modelica_text(text, reader="own"), rtol=1e-6)
+    assert solution.success is not bool(message) and message in solution.message
+    assert solution.t[-1] == pytest.approx(end, abs=1e-6)
+
+
+RATES = "Real a[2, 3] = {10*i + j for j in 1:3, i in 1:2}; "
+COLOURS = 'type E = enumeration(a "A", b, c); '
+# Declarations and equations beside x' = r, and the value of x at 1.
+STATEMENTS = {
+    "the last element": ("parameter Real a[3] = {1, 2, 3}; ", "r = a[end] + a[end - 1];", 5.0),
+    "elements by numbers": (
+        "parameter Real a[3] = {1, 2, 4}; Real b[2]; ",
+        "b = a[{3, 1}]; r = 2*b[1] - b[2];",
+        7.0,
+    ),
+    "an element by an unknown": (
+        "parameter Real a[3] = {1, 2, 4}; Integer k; ",
+        "k = if time < 0.25 then 1 elseif time < 0.5 then 3 else 2; r = a[k];",
+        0.25 + 1.0 + 1.0,
+    ),
+    "an element that is assigned": (
+        "function f input Integer k; output Real y; protected Real w[3]; algorithm w := {1, 2, 3}; "
+        "w[k] := 7; y := w*{1, 10, 100}; end f; Integer k; ",
+        "k = if time < 0.5 then 1 else 3; r = f(k);",
+        0.5 * 327.0 + 0.5 * 721.0,
+    ),
+    "an array of two indices": (RATES, "r = a[2, 3] + 100*size(a, 1);", 223.0),
+    "a power of a matrix": (
+        "parameter Real A[2, 2] = {{1, 2}, {3, 4}}; Real B[2, 2]; ",
+        "B = A^2; r = B[1, 2];",
+        10.0,
+    ),
+    "a record that is given": (
+        "record R Real a; Real b; end R; parameter R p = R(1, 2); R q = R(time, 3); ",
+        "r = p.b + q.b;",
+        5.0,
+    ),
+    "results of several types": (
+        "function f input Integer k; output Integer i; output Real y; output Boolean b; "
+        "algorithm i := k + 1; y := 2*k; b := k > 2; end f; Integer i; Real y; Boolean b; ",
+        "(i, y, b) = f(3); r = i + y + (if b then 100 else 0);",
+        110.0,
+    ),
+    "an enumeration": (
+        f"{COLOURS}E e; E g(start = E.b, fixed = true); parameter E p = E.b; Real h[E] = {{1, 2, 3}}; ",
+        "e = if time < 0.5 then E.a else E.c; when time > 0.25 then g = E.c; end when; r = h[3] "
+        "+ (if e == E.c then 10 else 0) + (if p == E.b then 100 else 0) + (if g == E.b then 1000 else 0);",
+        3.0 + 5.0 + 100.0 + 250.0,
+    ),
+    "the first literal": (
+        f"{COLOURS}E e; ",
+        "when time > 0.25 then e = E.c; end when; r = if e == E.a then 1 else 0;",
+        0.25,
+    ),
+    "conditions of an array": (
+        "Boolean b[2] = {time > 0.5, true}; Boolean c[2]; ",
+        "c = b and not {false, true}; r = if c[1] then 2 else 0;",
+        1.0,
+    ),
+    "the start of a parameter": ("parameter Real p(start = 3); ", "r = p;", 3.0),
+    "array(...)": ("Real a[3] = array(2*i for i in 1:3), b[2] = array(1, 5); ", "r = a[3] + b[2];", 11.0),
+    "functions of arrays": (
+        "Real S[2, 2] = symmetric({{1, 2}, {3, 4}}), O[2, 2] = outerProduct({1, 2}, {3, 4}); "
+        "Real l[3] = linspace(0, 4, 3), D[2, 2] = diagonal({5, 6}); ",
+        "r = S[2, 1] + 10*O[1, 2] + 100*l[2] + 1000*D[2, 2];",
+        6242.0,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", STATEMENTS)
+def test_what_statements_give_is_integrated(case: str) -> None:
+    declared, written, value = STATEMENTS[case]
+    text = f"model M {declared}{CLOCK}Real r; equation der(x) = r; {written} end M;"
+    solution = ds.solve(read_modelica_text(text, reader="own"), rtol=1e-8)
+    assert solution.success
+    np.testing.assert_allclose(solution["x"][-1], value, rtol=1e-7)
+
+
+@pytest.mark.parametrize("case", ["an enumeration", "the first literal", "results of several types"])
+def test_rumoca_gives_the_same(case: str) -> None:
+    declared, written, value = STATEMENTS[case]
+    text = f"model M {declared}{CLOCK}Real r; equation der(x) = r; {written} end M;".replace("h[E]", "h[3]")
+    solution = ds.solve(read_modelica_text(text, reader="rumoca"), rtol=1e-8)
+    np.testing.assert_allclose(solution["x"][-1], value, rtol=1e-7)
+
+
+def test_a_subscript_that_leaves_its_array_ends_the_run() -> None:
+    text = "model M parameter Real a[2] = {1, 2}; Integer k; Real x(start = 0, fixed = true); equation "
+    model = read_modelica_text(f"{text}k = if time < 0.5 then 1 else 3; der(x) = a[k]; end M;", reader="own")
+    solution = ds.solve(model, rtol=1e-6)
+    assert not solution.success and "the subscript of a leaves it" in solution.message
+    assert solution.t[-1] == pytest.approx(0.5, abs=1e-6)
+
+
+def test_arrays_of_other_sizes_are_no_arguments() -> None:
+    text = "model M Real x[2] = {1, time}, y = sum(cross(x, x)); end M;"
+    with pytest.raises(InputError, match="2 elements"):
+        read_modelica_text(text, reader="own")
+
+
+def test_an_assertion_that_rumoca_loses_in_a_library_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "package.mo").write_text("package Tanks end Tanks;")
+    full = 'if h > 1.5 then assert(h < 3, "full"); end if;'
+    for name, more in (("Plain", ""), ("Guarded", full)):
+        tank = f"within Tanks; model {name} Real h(start = 2); equation der(h) = -h;\n{more} end {name};"
+        (tmp_path / f"{name}.mo").write_text(tank)
+    library = tmp_path.rename(tmp_path.with_name("Tanks")).parent
+    assert read_modelica_text("model M Tanks.Plain t; end M;", libraries=[library]).names == ("t.h",)
+    with pytest.raises(InputError, match=r"Guarded.mo:2: rumoca loses assert in an if-equation"):
+        read_modelica_text("model M Tanks.Guarded t; end M;", libraries=[library])
+
+
+def test_equations_that_are_not_finite_in_a_mode_determine_nothing() -> None:
+    assert pivoting._rank(np.array([[np.inf, 0.0], [0.0, 1.0]])) == 0
+    assert pivoting._rank(np.eye(2)) == 2
+
+
+def test_a_start_of_rounding_alone_is_zero() -> None:
+    """A double root at 0, where all equations hold exactly: i sin(i) = u/10, and sin(t) is 0."""
+    text = """model M Real u0, i1(start=1), i2(start=1), i3(start=1), u1(start=1), u2(start=1), u3(start=1);
+      equation u0 = sin(time)*u1 + sin(time); u1 = 10*i1*sin(i1); u2 = u0*i2; u3 = 10*i3;
+      u1 + u3 = u0; u2 = u3; i1 = i2 + i3; end M;"""
+    start = ds.initial(read_modelica_text(text, reader="own"))
+    assert not np.any(start.u)
+
+
+def test_a_derivative_of_a_function_is_not_taken_for_the_function() -> None:
+    text = "model M function f input Real u; output Real y; algorithm y := sin(u); end f; "
+    text += "function g = der(f, u); Real x(start = 0, fixed = true); equation der(x) = g(time); end M;"
+    with pytest.raises(InputError, match="the derivative g"):
+        read_modelica_text(text, reader="rumoca")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "function f output Real y[3]; output Real z; algorithm y := {1, 2, 3}; z := 1; end f; "
+        "Real x[2], w; equation (x, w) = f();",
+        "Boolean b[2]; Real x = 1; equation b = {true, false, true};",
+    ],
+)
+def test_a_value_of_another_form_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="a value of another form"):
+        read_modelica_text(f"model M {text} end M;", reader="own")
