@@ -187,7 +187,7 @@ class Size(NamedTuple):
 MECHANISMS = {
     "slider-crank-2d": Size(23, 4, 3, 3, 2, "J2"),
     "equal-bar-slider-crank": Size(23, 4, 3, 3, 2, "T2"),
-    "slider-crank-3d": Size(42, 12, 3, 3, 2, "rod.m"),
+    "slider-crank-3d": Size(24, 7, 3, 3, 2, "rod.m"),
     "rotating-pendulum": Size(32, 9, 3, 3, 2, "hinge.d"),
     "gimbal": Size(31, 12, 2, 2, 6, "inner.J2"),
     "furuta-pendulum": Size(35, 15, 3, 3, 4, "pendulum.I3"),
