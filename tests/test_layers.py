@@ -289,7 +289,7 @@ BUDGETS = {
     "problems": 6_764,
     "dae": 8_146,
     "initial": 5_454,
-    "model": 5_911,
+    "model": 5_910,
     "control": 5_274,
     "constrained": 3_672,
     "structure": 3_139,
@@ -321,7 +321,7 @@ def test_a_room_keeps_to_its_budget_of_lines(room: str) -> None:
     assert lines_of_rooms()[room] <= BUDGETS[room], "a feature pays with what it replaces"
 
 
-LINES_OF_BENCHMARKS = 16_316
+LINES_OF_BENCHMARKS = 16_314
 """Most lines that the benchmarks and their tests may have; lowered as those of rooms are."""
 
 
