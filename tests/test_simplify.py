@@ -358,10 +358,10 @@ def test_results_go_whatever_tells_them() -> None:
 def test_what_chooses_a_start_or_is_used_is_no_result(chooses: dict[str, float]) -> None:
     m = ds.Model("chosen", interval=(0.0, 1.0))
     u, v, used = m.variables("u v used", start=[0.3, None, None])
-    result, kept = m.variable("result"), m.variable("kept", **chooses)
+    result, kept, switch = m.variable("result"), m.variable("kept", **chooses), m.variable("switch")
     m.equations(m.der(u) - v, m.der(v) + used**3, used - sympy.exp(u * v))
-    m.equations(result - sympy.exp(u), kept - u**2)
-    assert ds.simplify(m).model.names == ("u", "used", "kept")
+    m.equations(result - sympy.exp(u), kept - u**2, switch - sympy.Piecewise((1, u < 0), (u, True)))
+    assert ds.simplify(m).model.names == ("u", "used", "kept", "switch")
     assert ds.simplify(m, level="explicit").model.names == ("u",)
 
 

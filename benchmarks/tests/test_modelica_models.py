@@ -208,7 +208,7 @@ DEVICES = {
         *(34, 2, 3, 0, 4), "Main.Rotor.J Main.Rotor.R Main.Gondola.I Main.Gondola.l Main.Hinge.d g"
     ),
     "pendulum-3d-drag": Size(32, 3, 3, 1, 4, "m L g rho c_d"),
-    "ice-tank": Size(*(57, 4, 1, 1, 3), "top.c_ice top.c_water top.h_f top.UA upper.G wall_top.G cellar.T"),
+    "ice-tank": Size(*(57, 7, 1, 1, 3), "top.c_ice top.c_water top.h_f top.UA upper.G wall_top.G cellar.T"),
 }
 SIZES = MECHANISMS | DEVICES
 

@@ -265,8 +265,8 @@ class LinearElimination:
     # spoil u. If r contains derivatives, the highest ones of all unknowns have constant coefficients, before
     # and after: constant masses are not mixed with masses that depend on the position. Expressions with
     # corners or jumps (tables, choices) are neither differentiated nor put into several equations. A fixed
-    # start value of u must move to one unknown of r whose start value is free. An r that is not linear takes
-    # out no u but one that is in this equation alone, and has neither a start value nor bounds.
+    # start value of u must move to one unknown of r whose start value is free. An r that is not linear, and
+    # has no switch, takes a u out that is in this equation alone, without start value and bounds.
 
     def __init__(
         self,
@@ -385,7 +385,7 @@ class LinearElimination:
         rough = any(
             self.graph.op[node] in NOT_ANALYTIC for node in self.graph.below([candidate.expression], MOVING)
         )
-        if rough and (order or len(others) > 1):
+        if rough and (order or len(others) > 1 or not (candidate.linear or self._explicit)):
             return False
         if not order or not jets:
             return True
