@@ -568,7 +568,13 @@ def test_a_linkage_at_the_limit_of_grashof_has_a_change_point() -> None:
 
 def test_angles_on_which_nothing_depends_are_circles() -> None:
     # The ends of five bars follow from their angles, whatever they are: the product of five circles.
-    (bars,) = ds.solution_sets("five-pendula")
+    model = ds.Model("five bars")
+    angles, x, y = (model.variables([f"{name}{k}" for k in range(5)]) for name in ("angle", "x", "y"))
+    for k, angle in enumerate(angles):
+        model.equation(x[k] - sp.cos(angle) - (x[k - 1] if k else 0))
+        model.equation(y[k] - sp.sin(angle) - (y[k - 1] if k else 0))
+        model.equation(model.der(angle, 2) + sum(model.der(end, 2) for end in (*x[k:], *y[k:])))
+    (bars,) = ds.solution_sets(model)
     assert bars.decomposition is not None
     assert [(part.dimension, part.degree) for part in bars.decomposition.components] == [(5, 2**5)]
 

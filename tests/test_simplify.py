@@ -334,6 +334,51 @@ def test_what_linear_equations_would_spoil_is_left_to_trivial_ones() -> None:
     assert "x3" in found.model.names
 
 
+def test_results_go_whatever_tells_them() -> None:
+    m = ds.Model("swing", interval=(0.0, 3.0))
+    phi, w = m.variables("phi w", start=[2.0, 0.0], fixed=True)
+    x, y, vx, vy, ax, pull, energy = m.variables("x y vx vy ax pull energy")
+    m.equations(w - m.der(phi), m.der(w) + 9.81 * sympy.sin(phi))
+    m.equations(x - sympy.sin(phi), y + sympy.cos(phi), vx - m.der(x), vy - m.der(y), ax - m.der(vx))
+    m.equations(pull + ax * x + (m.der(vy) + 9.81) * y, energy - (vx**2 + vy**2) / 2 - 9.81 * y)
+    found = ds.simplify(m)
+    assert found.model.names == ("phi",) and ds.structure(found.model).index == 0
+    solution = ds.solve(m, simplify=True, rtol=1e-10)
+    angle, rate = solution.values("phi"), solution.values("w")
+    exact = {
+        **{"x": np.sin(angle), "vy": rate * np.sin(angle), "energy": 0 * angle - 9.81 * np.cos(2.0)},
+        "ax": -9.81 * np.sin(angle) * np.cos(angle) - rate**2 * np.sin(angle),
+        "pull": rate**2 + 9.81 * np.cos(angle),
+    }
+    for name, values in exact.items():
+        np.testing.assert_allclose(solution.values(name), values, atol=1e-7, err_msg=name)
+
+
+@pytest.mark.parametrize("chooses", [{"start": 0.5}, {"min": 0.0}, {"max": 2.0}])
+def test_what_chooses_a_start_or_is_used_is_no_result(chooses: dict[str, float]) -> None:
+    m = ds.Model("chosen", interval=(0.0, 1.0))
+    u, v, used = m.variables("u v used", start=[0.3, None, None])
+    result, kept, switch = m.variable("result"), m.variable("kept", **chooses), m.variable("switch")
+    m.equations(m.der(u) - v, m.der(v) + used**3, used - sympy.exp(u * v))
+    m.equations(result - sympy.exp(u), kept - u**2, switch - sympy.Piecewise((1, u < 0), (u, True)))
+    assert ds.simplify(m).model.names == ("u", "used", "kept", "switch")
+    assert ds.simplify(m, level="explicit").model.names == ("u",)
+
+
+def test_torques_of_springs_and_dampers_go_where_masses_move_too() -> None:
+    def left(torque: Any) -> tuple[str, ...]:
+        m = ds.Model("arms")
+        a, b, turn = m.variables("a b turn", start=[0.3, 0.1, None])
+        damped, heavy = 3 * (a - b) + m.der(a) - m.der(b), m.der(a, 2) - m.der(b, 2)
+        m.equations(turn - {"spring and damper": damped, "a third mass": heavy}[torque])
+        m.equations(m.der(b, 2) + sympy.cos(a - b) * m.der(a, 2) - turn)
+        m.equation(m.der(a, 2) + sympy.cos(a - b) * m.der(b, 2) + sympy.sin(a))
+        return ds.simplify(m).model.names
+
+    assert left("spring and damper") == ("a", "b")
+    assert left("a third mass") == ("a", "b", "turn")
+
+
 def test_a_model_of_constants_is_solved_as_it_is() -> None:
     model = Model("still", interval=(0.0, 1.0), dt=0.5)
     x, y = model.variables("x y", start=0.0)

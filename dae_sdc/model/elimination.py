@@ -265,20 +265,20 @@ class LinearElimination:
     # spoil u. If r contains derivatives, the highest ones of all unknowns have constant coefficients, before
     # and after: constant masses are not mixed with masses that depend on the position. Expressions with
     # corners or jumps (tables, choices) are neither differentiated nor put into several equations. A fixed
-    # start value of u must move to one unknown of r whose start value is free.
+    # start value of u must move to one unknown of r whose start value is free. An r that is not linear, and
+    # has no switch, takes a u out that is in this equation alone, without start value and bounds.
 
     def __init__(
         self,
         constants: Constants,
         roots: Mapping[int, int],
-        starts: dict[int, dict[int, Start]],
+        starts: Starts,
         explicit: bool,
         barred: Set[int] = frozenset(),
     ) -> None:
-        self.constants, self.graph, self.starts = constants, constants.graph, starts
+        self.constants, self.graph, self.starts = constants, constants.graph, starts.found
         self.roots = dict(roots)
-        self.used: list[int] = []
-        self._explicit, self._barred = explicit, barred
+        self._explicit, self._barred, self._bounds = explicit, barred, starts.bounds
         self._told: dict[int, int] = {}
         self._spans: dict[int, dict[int, int]] = {}
         self._places: dict[int, set[int]] = {}
@@ -326,14 +326,15 @@ class LinearElimination:
             self.starts.pop(candidate.unknown, None)
             for key, start in starts.items():
                 self.starts.setdefault(key[0], {})[key[1]] = start
-            for j in self._spans.pop(i):
+            left = self._spans.pop(i)
+            for j in left:
                 self._places[j].discard(i)
             del self.roots[i]
-            self.used.append(i)
             for other, root in put.items():
                 self.roots[other] = root
                 self._enter(other)
-            return list(put)
+            lone = [next(iter(self._places[j])) for j in left if len(self._places[j]) == 1]
+            return list(dict.fromkeys([*put, *lone]))
         return None
 
     def _candidates(self, i: int) -> Iterator[_Candidate]:
@@ -347,16 +348,20 @@ class LinearElimination:
                     terms = [(graph.neg(graph.div(f, divisor)), graph.variable(*key)) for f, key in over]
                     expression = sum_of(graph, terms, graph.neg(graph.div(rest, divisor)))
                     yield _Candidate(j, i, expression, divisor, True)
-        elif self._explicit:
+        else:
             slopes = graph.gradient(root)
             for j, order in spans.items():
                 node = graph.variable(j)
                 divisor = slopes.get(node, graph.zero)
-                if order or graph.mark[divisor] & MOVING or not self.constants.divides(divisor):
-                    continue
-                left = _without(graph, root, [node])
+                fits = not order and not graph.mark[divisor] & MOVING and self.constants.divides(divisor)
+                left = _without(graph, root, [node]) if fits and self._replaceable(j) else None
                 if left is not None and graph.add(graph.mul(divisor, node), left) == root:
                     yield _Candidate(j, i, graph.neg(graph.div(left, divisor)), divisor, False)
+
+    def _replaceable(self, j: int) -> bool:
+        """Whether an expression that is not linear may stand for an unknown: nothing else depends on it."""
+        chooses = j in self.starts or j in self._barred or self._bounds(j) != (None, None)
+        return self._explicit or (len(self._places[j]) == 1 and not chooses)
 
     def _fits(self, j: int, m: int) -> bool:
         """Whether the number of entries does not grow if m of them replace an unknown."""
@@ -380,7 +385,7 @@ class LinearElimination:
         rough = any(
             self.graph.op[node] in NOT_ANALYTIC for node in self.graph.below([candidate.expression], MOVING)
         )
-        if rough and (order or len(others) > 1):
+        if rough and (order or len(others) > 1 or not (candidate.linear or self._explicit)):
             return False
         if not order or not jets:
             return True
@@ -395,11 +400,9 @@ class LinearElimination:
         now = self._order(unknowns.pop(), self._places[jets[0][0]])
         return highest <= max(now, min(now + 1, HIGHEST_REQUIRED_ORDER))
 
-    def _plain(self, root: int) -> bool:
-        """Whether the highest derivatives of unknowns have constant coefficients in an equation."""
-        slopes = self.graph.slopes(root).items()
-        moving = [jet for jet, slope in slopes if self.graph.mark[slope] & MOVING]
-        return not any(0 < order >= self._order(j, self._places[j]) for j, order in moving)
+    def _highest(self, jets: Iterable[tuple[int, int]]) -> bool:
+        """Whether highest derivatives of unknowns are among some."""
+        return any(0 < order >= self._order(j, self._places[j]) for j, order in jets)
 
     def _moved(self, candidate: _Candidate) -> dict[tuple[int, int], Start] | None:
         """Start values of the unknown, moved to kept unknowns; None where a fixed one has no place."""
@@ -423,8 +426,7 @@ class LinearElimination:
         free = [key for key, other in starts.items() if other is None or (start.fixed and not other.fixed)]
         if len(free) > 1:
             return None
-        values = {key: other.value for key, other in starts.items() if other is not None}
-        at = {key: values.get(key, 0.0) for key in jets}
+        at = {key: 0.0 if other is None else other.value for key, other in starts.items()}
         nodes = [node]
         if free:
             slope = graph.slopes(node).get(free[0], graph.zero)
@@ -447,9 +449,10 @@ class LinearElimination:
                 put[i] = self._with(self.roots[i], {candidate.unknown: candidate.expression})
             except InputError:  # it divides by 0
                 return None
-            rates = any(order for _, order in self.graph.jets_of(candidate.expression))
+            rates, slopes = self.graph.jets_of(candidate.expression), self.graph.slopes(put[i]).items()
+            moving = [jet for jet, slope in slopes if self.graph.mark[slope] & MOVING]
             # An equation without unknowns repeats others or contradicts them; structural analysis reports it.
-            if (rates and not self._plain(put[i])) or not self.graph.jets_of(put[i]):
+            if (self._highest(rates) and self._highest(moving)) or not self.graph.jets_of(put[i]):
                 return None
         return put
 

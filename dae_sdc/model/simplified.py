@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -78,10 +78,7 @@ class Simplified:
     level: Level
     folded: bool
     _nodes: dict[str, int]
-    numbers: dict[str, float | None] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.numbers = self._numbers(None)
+    numbers: dict[str, float | None]
 
     def expression(self, unknown: Any) -> Any:
         """An unknown of the original model, or a derivative of it, in terms of the kept unknowns.
@@ -211,20 +208,18 @@ class Simplified:
                     continue
                 changed = True
                 del left[node]
-                if not missing:
-                    continue
-                (jet,) = missing
-                slope = graph.gradient(node).get(jets[jet], graph.zero)
-                if graph.mark[slope] & MOVING:
-                    continue
-                jet_values[jet] = 0.0
-                at_zero, rise = (
-                    float(self._number(jet[0], term, lambda *key: jet_values[key], t, numbers))
-                    for term in (node, slope)
-                )
-                del jet_values[jet]
-                if rise and np.isfinite([at_zero, rise]).all():
-                    jet_values[jet] = (value - at_zero) / rise
+                for jet in missing:
+                    slope = graph.gradient(node).get(jets[jet], graph.zero)
+                    if graph.mark[slope] & MOVING:
+                        continue
+                    jet_values[jet] = 0.0
+                    at_zero, rise = (
+                        float(self._number(jet[0], term, lambda *key: jet_values[key], t, numbers))
+                        for term in (node, slope)
+                    )
+                    del jet_values[jet]
+                    if rise and np.isfinite([at_zero, rise]).all():
+                        jet_values[jet] = (value - at_zero) / rise
         return {name_of(*jet): value for jet, value in jet_values.items()}
 
     def values(
@@ -332,17 +327,16 @@ def simplify(
     values and bounds move to it; bounds of a derivative and of a constant are dropped.
 
     Linear equations :math:`a\, u + \sum_l b_l\, v_l^{(k_l)} + c(t) = 0` follow, as long as the other
-    equations have no more entries than before, see :class:`~dae_sdc.model.elimination.LinearElimination`.
+    equations have no more entries than before, and others with u in no further equation, see
+    :class:`~dae_sdc.model.elimination.LinearElimination`.
 
     A coefficient that is 0 with the present values of the parameters counts as 0, and no equation is divided
     by a coefficient of parameters without values. The parameters stay in the equations; later values for
     which a coefficient becomes 0, or is no longer 0, are refused.
 
     No unknown is replaced by a derivative in which an equation would become nonlinear: its start value
-    selects a solution of that equation, and the start value of a highest derivative would not.
-
-    Degrees of freedom do not change. The index never rises. It can fall: if w = der(z) with a constrained z
-    is removed, so is the differentiation that it needs.
+    selects a solution of that equation, and the start value of a highest derivative would not. Degrees of
+    freedom do not change. The index never rises, and falls if a derivative of a constrained unknown is told.
     """
     if level not in LEVELS:
         raise InputError(unknown_name("level of simplification", str(level), LEVELS))
@@ -408,7 +402,7 @@ class _TrivialElimination:
         expressions: dict[int, int] = {}
         if self.level != "trivial":
             explicit = self.level == "explicit"
-            further = LinearElimination(self.constants, self.rows, self.moved.found, explicit, self.barred)
+            further = LinearElimination(self.constants, self.rows, self.moved, explicit, self.barred)
             self.rows, expressions = further.roots, further.told()
         self.nodes = [self._node(relation, expressions) for relation in final]
 
@@ -638,7 +632,9 @@ class _TrivialElimination:
         simplified.conditions = conditions
         used_up = tuple(name for i, name in enumerate(model.equation_names) if i not in rows)
         named = dict(zip(model.names, nodes, strict=True))
-        return Simplified(model, simplified, removed, used_up, conditions, self.level, self.fold, named)
+        numbers = {name: parameter.value for name, parameter in model.parameters_by_name.items()}
+        how = self.level, self.fold
+        return Simplified(model, simplified, removed, used_up, conditions, *how, named, numbers)
 
     def _node(self, relation: Relation, expressions: Mapping[int, int]) -> int:
         """Node of an unknown as an expression of kept unknowns."""

@@ -172,13 +172,18 @@ def _spatial_slider_crank(flight: Flight) -> dict[str, Any]:
     loops = [(across.dot(across) - length**2) / 2]
     motion = Motion(flight, ["crank"], q, v, kinetic, potential, forces, loops, closed)
     pull = -motion.pulls[0]
-    lift = rod / 6 * motion(ends[0][2], 2) + pull * motion(across[2]) + rod * g / 2
+    side, lift = (rod / 6 * motion(ends[0][k], 2) + pull * motion(across[k]) for k in (1, 2))
+    lift = lift + rod * g / 2
+    # The universal joint turns about z first, and then towards it
+    turns = sp.atan2(across[1], across[0]), sp.asin(across[2] / length)
     return {
         **{"crank.phi": motion(phi), "crank.w": motion(w), "crank.z": motion(phi, 2)},
+        **motion.named(("rod.phi1", "rod.w1", "rod.z1"), turns[0]),
+        **motion.named(("rod.phi2", "rod.w2", "rod.z2"), turns[1]),
         **motion.named(("slider.s", "slider.v", "slider.a"), place),
-        **{"ball1.y": motion(ends[0][1]), "ball1.az": motion(ends[0][2], 2), "rod.uz": motion(across[2])},
-        **{"rod.pull": pull, "ball2.fz": lift, "guide.fz": lift + p.slider.m * g},
-        "ball2.fx": -p.slider.m * motion(place, 2) - p.slider.d * motion(speed),
+        **{"motor.t": motion(forces[phi]), "ball.fy": side, "ball.fz": lift},
+        **{"guide.fz": lift + p.slider.m * g},
+        "ball.fx": -p.slider.m * motion(place, 2) - p.slider.d * motion(speed),
     }
 
 

@@ -32,9 +32,9 @@ model Centrifuge "rotor with a gondola on a hinge that swings out"
   Real 'Main.Gondola.theta'(unit = "rad") "angle to the vertical";
   Real 'Main.Gondola.w'(unit = "rad/s") "rate of the angle";
   Real 'Main.Gondola.alpha'(unit = "rad/s2") "acceleration of the angle";
-  Real 'Main.Gondola.x'(unit = "m", start = 4.15) "centre of mass";
+  Real 'Main.Gondola.x'(unit = "m") "centre of mass";
   Real 'Main.Gondola.y'(unit = "m") "centre of mass";
-  Real 'Main.Gondola.z'(unit = "m", start = -1.49) "centre of mass, upwards";
+  Real 'Main.Gondola.z'(unit = "m") "centre of mass, upwards";
   Real 'Main.Gondola.v_x'(unit = "m/s");
   Real 'Main.Gondola.v_y'(unit = "m/s");
   Real 'Main.Gondola.v_z'(unit = "m/s");
@@ -43,14 +43,19 @@ model Centrifuge "rotor with a gondola on a hinge that swings out"
   Real 'Main.Gondola.a_z'(unit = "m/s2");
   Real 'Main.Gondola.F_x'(unit = "N") "force of the hinge";
   Real 'Main.Gondola.F_y'(unit = "N") "force of the hinge";
-  Real 'Main.Gondola.F_z'(unit = "N", start = 2943) "force of the hinge";
+  Real 'Main.Gondola.F_z'(unit = "N") "force of the hinge";
 equation
   'Main.Motor.w_ref' = 'Main.Motor.w_max' * (1 - exp(-time / 'Main.Motor.T'));
   'Main.Motor.w' = 'Main.Rotor.w';
   'Main.Motor.e' = 'Main.Motor.w_ref' - 'Main.Motor.w';
   'Main.Motor.tau' = 'Main.Motor.k' * 'Main.Motor.e';
   'Main.Bearing.tau' = -'Main.Bearing.d' * 'Main.Rotor.w';
-  'Main.Rotor.tau' = 'Main.Motor.tau' + 'Main.Bearing.tau' - 'Main.Hinge.M_z' - 'Main.Rotor.R' * 'Main.Hinge.F_t';
+  // rotor with the gondola
+  ('Main.Rotor.J' + 'Main.Gondola.I'
+      + 'Main.Gondola.m' * ('Main.Rotor.R' + 'Main.Gondola.l' * sin('Main.Hinge.theta')) ^ 2) * 'Main.Rotor.alpha'
+    + 2 * 'Main.Gondola.m' * ('Main.Rotor.R' + 'Main.Gondola.l' * sin('Main.Hinge.theta'))
+      * 'Main.Gondola.l' * cos('Main.Hinge.theta') * 'Main.Rotor.w' * 'Main.Hinge.w'
+    = 'Main.Motor.tau' + 'Main.Bearing.tau';
   'Main.Rotor.J' * 'Main.Rotor.alpha' = 'Main.Rotor.tau';
   'Main.Rotor.w' = der('Main.Rotor.phi');
   'Main.Rotor.alpha' = der('Main.Rotor.w');
@@ -76,14 +81,16 @@ equation
   'Main.Gondola.m' * 'Main.Gondola.a_x' = 'Main.Gondola.F_x';
   'Main.Gondola.m' * 'Main.Gondola.a_y' = 'Main.Gondola.F_y';
   'Main.Gondola.m' * 'Main.Gondola.a_z' = 'Main.Gondola.F_z' - 'Main.Gondola.m' * g;
-  'Main.Gondola.I' * 'Main.Gondola.alpha' = 'Main.Hinge.tau'
-    - 'Main.Gondola.l' * cos('Main.Gondola.theta') * 'Main.Hinge.F_r'
-    - 'Main.Gondola.l' * sin('Main.Gondola.theta') * 'Main.Gondola.F_z';
+  ('Main.Gondola.I' + 'Main.Gondola.m' * 'Main.Gondola.l' ^ 2) * 'Main.Gondola.alpha'
+    - 'Main.Gondola.m' * 'Main.Gondola.l' * (
+      ('Main.Rotor.R' + 'Main.Gondola.l' * sin('Main.Hinge.theta')) * cos('Main.Hinge.theta') * 'Main.Rotor.w' ^ 2
+      - g * sin('Main.Hinge.theta'))
+    = 'Main.Hinge.tau';
   'Main.Gondola.I' * 'Main.Rotor.alpha' = 'Main.Hinge.M_z'
     - 'Main.Gondola.l' * sin('Main.Gondola.theta') * 'Main.Hinge.F_t';
   'Main.Gondola.I' * 'Main.Gondola.w' * 'Main.Rotor.w' = 'Main.Hinge.M_r'
     - 'Main.Gondola.l' * cos('Main.Gondola.theta') * 'Main.Hinge.F_t';
   annotation(
     experiment(StartTime = 0, StopTime = 10, Interval = 0.02),
-    Documentation(info = "Equations of Newton and Euler for a rotor and a gondola, and parameters, of our own; the kind of model is that of N. Mani 2010 (thesis)."));
+    Documentation(info = "Equations in coordinates of joints, torques for rotor and hinge at once from which places and forces follow, and parameters, of our own; the kind of model is that of N. Mani 2010 (thesis)."));
 end Centrifuge;

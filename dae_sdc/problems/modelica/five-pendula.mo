@@ -5,18 +5,23 @@ model FivePendula "chain of five bars that hang from each other"
   parameter Real 'bar1.m'(unit = "kg") = 1.0 "mass";
   parameter Real 'bar1.I'(unit = "kg.m2") = 0.025 "moment of inertia about the centre";
   parameter Real 'bar1.l'(unit = "m") = 0.5 "length";
+  parameter Real 'bar1.M'(unit = "kg") = 'bar1.m' / 2 + 'bar2.m' + 'bar3.m' + 'bar4.m' + 'bar5.m' "mass at its second end";
   parameter Real 'bar2.m'(unit = "kg") = 0.8 "mass";
   parameter Real 'bar2.I'(unit = "kg.m2") = 0.0128 "moment of inertia about the centre";
   parameter Real 'bar2.l'(unit = "m") = 0.4 "length";
+  parameter Real 'bar2.M'(unit = "kg") = 'bar2.m' / 2 + 'bar3.m' + 'bar4.m' + 'bar5.m' "mass at its second end";
   parameter Real 'bar3.m'(unit = "kg") = 0.6 "mass";
   parameter Real 'bar3.I'(unit = "kg.m2") = 0.0096 "moment of inertia about the centre";
   parameter Real 'bar3.l'(unit = "m") = 0.4 "length";
+  parameter Real 'bar3.M'(unit = "kg") = 'bar3.m' / 2 + 'bar4.m' + 'bar5.m' "mass at its second end";
   parameter Real 'bar4.m'(unit = "kg") = 0.5 "mass";
   parameter Real 'bar4.I'(unit = "kg.m2") = 0.0045 "moment of inertia about the centre";
   parameter Real 'bar4.l'(unit = "m") = 0.3 "length";
+  parameter Real 'bar4.M'(unit = "kg") = 'bar4.m' / 2 + 'bar5.m' "mass at its second end";
   parameter Real 'bar5.m'(unit = "kg") = 0.4 "mass";
   parameter Real 'bar5.I'(unit = "kg.m2") = 0.0036 "moment of inertia about the centre";
   parameter Real 'bar5.l'(unit = "m") = 0.3 "length";
+  parameter Real 'bar5.M'(unit = "kg") = 'bar5.m' / 2 "mass at its second end";
   Real 'support.x'(unit = "m") "place";
   Real 'support.y'(unit = "m") "height";
   Real 'support.phi'(unit = "rad") "angle";
@@ -26,8 +31,8 @@ model FivePendula "chain of five bars that hang from each other"
   Real 'bar1.phi'(unit = "rad", start = -1.071, fixed = true) "angle to the x-axis";
   Real 'bar1.w'(unit = "rad/s", start = 0.0, fixed = true) "angular velocity";
   Real 'bar1.z'(unit = "rad/s2") "angular acceleration";
-  Real 'bar1.x'(unit = "m", start = 0.12) "place of the centre";
-  Real 'bar1.y'(unit = "m", start = -0.219) "height of the centre";
+  Real 'bar1.x'(unit = "m") "place of the centre";
+  Real 'bar1.y'(unit = "m") "height of the centre";
   Real 'bar1.vx'(unit = "m/s") "velocity of the centre";
   Real 'bar1.vy'(unit = "m/s") "velocity of the centre";
   Real 'bar1.ax'(unit = "m/s2") "acceleration of the centre";
@@ -50,8 +55,8 @@ model FivePendula "chain of five bars that hang from each other"
   Real 'bar2.phi'(unit = "rad", start = -1.171, fixed = true) "angle to the x-axis";
   Real 'bar2.w'(unit = "rad/s", start = 0.0, fixed = true) "angular velocity";
   Real 'bar2.z'(unit = "rad/s2") "angular acceleration";
-  Real 'bar2.x'(unit = "m", start = 0.317) "place of the centre";
-  Real 'bar2.y'(unit = "m", start = -0.623) "height of the centre";
+  Real 'bar2.x'(unit = "m") "place of the centre";
+  Real 'bar2.y'(unit = "m") "height of the centre";
   Real 'bar2.vx'(unit = "m/s") "velocity of the centre";
   Real 'bar2.vy'(unit = "m/s") "velocity of the centre";
   Real 'bar2.ax'(unit = "m/s2") "acceleration of the centre";
@@ -74,8 +79,8 @@ model FivePendula "chain of five bars that hang from each other"
   Real 'bar3.phi'(unit = "rad", start = -1.371, fixed = true) "angle to the x-axis";
   Real 'bar3.w'(unit = "rad/s", start = 0.0, fixed = true) "angular velocity";
   Real 'bar3.z'(unit = "rad/s2") "angular acceleration";
-  Real 'bar3.x'(unit = "m", start = 0.435) "place of the centre";
-  Real 'bar3.y'(unit = "m", start = -1.003) "height of the centre";
+  Real 'bar3.x'(unit = "m") "place of the centre";
+  Real 'bar3.y'(unit = "m") "height of the centre";
   Real 'bar3.vx'(unit = "m/s") "velocity of the centre";
   Real 'bar3.vy'(unit = "m/s") "velocity of the centre";
   Real 'bar3.ax'(unit = "m/s2") "acceleration of the centre";
@@ -98,8 +103,8 @@ model FivePendula "chain of five bars that hang from each other"
   Real 'bar4.phi'(unit = "rad", start = -1.671, fixed = true) "angle to the x-axis";
   Real 'bar4.w'(unit = "rad/s", start = 0.0, fixed = true) "angular velocity";
   Real 'bar4.z'(unit = "rad/s2") "angular acceleration";
-  Real 'bar4.x'(unit = "m", start = 0.46) "place of the centre";
-  Real 'bar4.y'(unit = "m", start = -1.349) "height of the centre";
+  Real 'bar4.x'(unit = "m") "place of the centre";
+  Real 'bar4.y'(unit = "m") "height of the centre";
   Real 'bar4.vx'(unit = "m/s") "velocity of the centre";
   Real 'bar4.vy'(unit = "m/s") "velocity of the centre";
   Real 'bar4.ax'(unit = "m/s2") "acceleration of the centre";
@@ -122,8 +127,8 @@ model FivePendula "chain of five bars that hang from each other"
   Real 'bar5.phi'(unit = "rad", start = -1.871, fixed = true) "angle to the x-axis";
   Real 'bar5.w'(unit = "rad/s", start = 0.0, fixed = true) "angular velocity";
   Real 'bar5.z'(unit = "rad/s2") "angular acceleration";
-  Real 'bar5.x'(unit = "m", start = 0.4) "place of the centre";
-  Real 'bar5.y'(unit = "m", start = -1.641) "height of the centre";
+  Real 'bar5.x'(unit = "m") "place of the centre";
+  Real 'bar5.y'(unit = "m") "height of the centre";
   Real 'bar5.vx'(unit = "m/s") "velocity of the centre";
   Real 'bar5.vy'(unit = "m/s") "velocity of the centre";
   Real 'bar5.ax'(unit = "m/s2") "acceleration of the centre";
@@ -163,9 +168,17 @@ equation
   'bar1.frame_b.y' = 'bar1.y' + 'bar1.l' / 2 * sin('bar1.phi');
   'bar1.m' * 'bar1.ax' = 'bar1.frame_a.fx' + 'bar1.frame_b.fx';
   'bar1.m' * 'bar1.ay' = 'bar1.frame_a.fy' + 'bar1.frame_b.fy' - 'bar1.m' * g;
-  'bar1.I' * 'bar1.z' = 'bar1.frame_a.t' + 'bar1.frame_b.t'
-    + 'bar1.l' / 2 * cos('bar1.phi') * ('bar1.frame_b.fy' - 'bar1.frame_a.fy')
-    - 'bar1.l' / 2 * sin('bar1.phi') * ('bar1.frame_b.fx' - 'bar1.frame_a.fx');
+  ('bar1.I' + 'bar1.l' ^ 2 * ('bar1.M' - 'bar1.m' / 4)) * 'bar1.z'
+    + 'bar1.l' * ('bar1.M' * g * cos('bar1.phi')
+      + 'bar2.M' * 'bar2.l' * ('bar2.z' * cos('bar2.phi' - 'bar1.phi')
+        - 'bar2.w' ^ 2 * sin('bar2.phi' - 'bar1.phi'))
+      + 'bar3.M' * 'bar3.l' * ('bar3.z' * cos('bar3.phi' - 'bar1.phi')
+        - 'bar3.w' ^ 2 * sin('bar3.phi' - 'bar1.phi'))
+      + 'bar4.M' * 'bar4.l' * ('bar4.z' * cos('bar4.phi' - 'bar1.phi')
+        - 'bar4.w' ^ 2 * sin('bar4.phi' - 'bar1.phi'))
+      + 'bar5.M' * 'bar5.l' * ('bar5.z' * cos('bar5.phi' - 'bar1.phi')
+        - 'bar5.w' ^ 2 * sin('bar5.phi' - 'bar1.phi')))
+    = 'bar1.frame_a.t' + 'bar1.frame_b.t';
   // pin1
   'bar1.frame_a.x' = 'support.x';
   'bar1.frame_a.y' = 'support.y';
@@ -191,9 +204,17 @@ equation
   'bar2.frame_b.y' = 'bar2.y' + 'bar2.l' / 2 * sin('bar2.phi');
   'bar2.m' * 'bar2.ax' = 'bar2.frame_a.fx' + 'bar2.frame_b.fx';
   'bar2.m' * 'bar2.ay' = 'bar2.frame_a.fy' + 'bar2.frame_b.fy' - 'bar2.m' * g;
-  'bar2.I' * 'bar2.z' = 'bar2.frame_a.t' + 'bar2.frame_b.t'
-    + 'bar2.l' / 2 * cos('bar2.phi') * ('bar2.frame_b.fy' - 'bar2.frame_a.fy')
-    - 'bar2.l' / 2 * sin('bar2.phi') * ('bar2.frame_b.fx' - 'bar2.frame_a.fx');
+  ('bar2.I' + 'bar2.l' ^ 2 * ('bar2.M' - 'bar2.m' / 4)) * 'bar2.z'
+    + 'bar2.l' * ('bar2.M' * g * cos('bar2.phi')
+      + 'bar2.M' * 'bar1.l' * ('bar1.z' * cos('bar1.phi' - 'bar2.phi')
+        - 'bar1.w' ^ 2 * sin('bar1.phi' - 'bar2.phi'))
+      + 'bar3.M' * 'bar3.l' * ('bar3.z' * cos('bar3.phi' - 'bar2.phi')
+        - 'bar3.w' ^ 2 * sin('bar3.phi' - 'bar2.phi'))
+      + 'bar4.M' * 'bar4.l' * ('bar4.z' * cos('bar4.phi' - 'bar2.phi')
+        - 'bar4.w' ^ 2 * sin('bar4.phi' - 'bar2.phi'))
+      + 'bar5.M' * 'bar5.l' * ('bar5.z' * cos('bar5.phi' - 'bar2.phi')
+        - 'bar5.w' ^ 2 * sin('bar5.phi' - 'bar2.phi')))
+    = 'bar2.frame_a.t' + 'bar2.frame_b.t';
   // pin2
   'bar2.frame_a.x' = 'bar1.frame_b.x';
   'bar2.frame_a.y' = 'bar1.frame_b.y';
@@ -219,9 +240,17 @@ equation
   'bar3.frame_b.y' = 'bar3.y' + 'bar3.l' / 2 * sin('bar3.phi');
   'bar3.m' * 'bar3.ax' = 'bar3.frame_a.fx' + 'bar3.frame_b.fx';
   'bar3.m' * 'bar3.ay' = 'bar3.frame_a.fy' + 'bar3.frame_b.fy' - 'bar3.m' * g;
-  'bar3.I' * 'bar3.z' = 'bar3.frame_a.t' + 'bar3.frame_b.t'
-    + 'bar3.l' / 2 * cos('bar3.phi') * ('bar3.frame_b.fy' - 'bar3.frame_a.fy')
-    - 'bar3.l' / 2 * sin('bar3.phi') * ('bar3.frame_b.fx' - 'bar3.frame_a.fx');
+  ('bar3.I' + 'bar3.l' ^ 2 * ('bar3.M' - 'bar3.m' / 4)) * 'bar3.z'
+    + 'bar3.l' * ('bar3.M' * g * cos('bar3.phi')
+      + 'bar3.M' * 'bar1.l' * ('bar1.z' * cos('bar1.phi' - 'bar3.phi')
+        - 'bar1.w' ^ 2 * sin('bar1.phi' - 'bar3.phi'))
+      + 'bar3.M' * 'bar2.l' * ('bar2.z' * cos('bar2.phi' - 'bar3.phi')
+        - 'bar2.w' ^ 2 * sin('bar2.phi' - 'bar3.phi'))
+      + 'bar4.M' * 'bar4.l' * ('bar4.z' * cos('bar4.phi' - 'bar3.phi')
+        - 'bar4.w' ^ 2 * sin('bar4.phi' - 'bar3.phi'))
+      + 'bar5.M' * 'bar5.l' * ('bar5.z' * cos('bar5.phi' - 'bar3.phi')
+        - 'bar5.w' ^ 2 * sin('bar5.phi' - 'bar3.phi')))
+    = 'bar3.frame_a.t' + 'bar3.frame_b.t';
   // pin3
   'bar3.frame_a.x' = 'bar2.frame_b.x';
   'bar3.frame_a.y' = 'bar2.frame_b.y';
@@ -247,9 +276,17 @@ equation
   'bar4.frame_b.y' = 'bar4.y' + 'bar4.l' / 2 * sin('bar4.phi');
   'bar4.m' * 'bar4.ax' = 'bar4.frame_a.fx' + 'bar4.frame_b.fx';
   'bar4.m' * 'bar4.ay' = 'bar4.frame_a.fy' + 'bar4.frame_b.fy' - 'bar4.m' * g;
-  'bar4.I' * 'bar4.z' = 'bar4.frame_a.t' + 'bar4.frame_b.t'
-    + 'bar4.l' / 2 * cos('bar4.phi') * ('bar4.frame_b.fy' - 'bar4.frame_a.fy')
-    - 'bar4.l' / 2 * sin('bar4.phi') * ('bar4.frame_b.fx' - 'bar4.frame_a.fx');
+  ('bar4.I' + 'bar4.l' ^ 2 * ('bar4.M' - 'bar4.m' / 4)) * 'bar4.z'
+    + 'bar4.l' * ('bar4.M' * g * cos('bar4.phi')
+      + 'bar4.M' * 'bar1.l' * ('bar1.z' * cos('bar1.phi' - 'bar4.phi')
+        - 'bar1.w' ^ 2 * sin('bar1.phi' - 'bar4.phi'))
+      + 'bar4.M' * 'bar2.l' * ('bar2.z' * cos('bar2.phi' - 'bar4.phi')
+        - 'bar2.w' ^ 2 * sin('bar2.phi' - 'bar4.phi'))
+      + 'bar4.M' * 'bar3.l' * ('bar3.z' * cos('bar3.phi' - 'bar4.phi')
+        - 'bar3.w' ^ 2 * sin('bar3.phi' - 'bar4.phi'))
+      + 'bar5.M' * 'bar5.l' * ('bar5.z' * cos('bar5.phi' - 'bar4.phi')
+        - 'bar5.w' ^ 2 * sin('bar5.phi' - 'bar4.phi')))
+    = 'bar4.frame_a.t' + 'bar4.frame_b.t';
   // pin4
   'bar4.frame_a.x' = 'bar3.frame_b.x';
   'bar4.frame_a.y' = 'bar3.frame_b.y';
@@ -275,9 +312,17 @@ equation
   'bar5.frame_b.y' = 'bar5.y' + 'bar5.l' / 2 * sin('bar5.phi');
   'bar5.m' * 'bar5.ax' = 'bar5.frame_a.fx' + 'bar5.frame_b.fx';
   'bar5.m' * 'bar5.ay' = 'bar5.frame_a.fy' + 'bar5.frame_b.fy' - 'bar5.m' * g;
-  'bar5.I' * 'bar5.z' = 'bar5.frame_a.t' + 'bar5.frame_b.t'
-    + 'bar5.l' / 2 * cos('bar5.phi') * ('bar5.frame_b.fy' - 'bar5.frame_a.fy')
-    - 'bar5.l' / 2 * sin('bar5.phi') * ('bar5.frame_b.fx' - 'bar5.frame_a.fx');
+  ('bar5.I' + 'bar5.l' ^ 2 * ('bar5.M' - 'bar5.m' / 4)) * 'bar5.z'
+    + 'bar5.l' * ('bar5.M' * g * cos('bar5.phi')
+      + 'bar5.M' * 'bar1.l' * ('bar1.z' * cos('bar1.phi' - 'bar5.phi')
+        - 'bar1.w' ^ 2 * sin('bar1.phi' - 'bar5.phi'))
+      + 'bar5.M' * 'bar2.l' * ('bar2.z' * cos('bar2.phi' - 'bar5.phi')
+        - 'bar2.w' ^ 2 * sin('bar2.phi' - 'bar5.phi'))
+      + 'bar5.M' * 'bar3.l' * ('bar3.z' * cos('bar3.phi' - 'bar5.phi')
+        - 'bar3.w' ^ 2 * sin('bar3.phi' - 'bar5.phi'))
+      + 'bar5.M' * 'bar4.l' * ('bar4.z' * cos('bar4.phi' - 'bar5.phi')
+        - 'bar4.w' ^ 2 * sin('bar4.phi' - 'bar5.phi')))
+    = 'bar5.frame_a.t' + 'bar5.frame_b.t';
   // pin5
   'bar5.frame_a.x' = 'bar4.frame_b.x';
   'bar5.frame_a.y' = 'bar4.frame_b.y';
@@ -294,6 +339,6 @@ equation
   'bar5.frame_b.t' = 0;
   annotation(
     experiment(StartTime = 0, StopTime = 1, Interval = 0.01),
-    Documentation(info = "<p>Equations of our own: Newton and Euler for each bar, forces and torques at each
-      pin. Parameters of our own.</p>"));
+    Documentation(info = "<p>Equations of our own in coordinates of joints: torques for all angles at once, from
+      which places and forces follow. Parameters of our own.</p>"));
 end FivePendula;

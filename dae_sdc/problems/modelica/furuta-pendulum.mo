@@ -52,8 +52,12 @@ equation
   'arm.z' = der('arm.w');
   'arm.friction' = -'arm.d' * 'arm.w';
   'arm.J' * 'arm.z' = 'motor.t' + 'arm.friction' + 'arm.frame_b.t';
-  'arm.frame_b.t' = -r * ('hinge.f2' * cos('hinge.phi') - 'hinge.f3' * sin('hinge.phi'))
-    - 'hinge.t2' * sin('hinge.phi') - 'hinge.t3' * cos('hinge.phi');
+  // arm with the pendulum
+  ('arm.J' + 'pendulum.m' * r ^ 2 + ('pendulum.m' * a ^ 2 + 'pendulum.I') * sin('hinge.phi') ^ 2
+      + 'pendulum.I3' * cos('hinge.phi') ^ 2) * 'arm.z'
+    + 2 * ('pendulum.m' * a ^ 2 + 'pendulum.I' - 'pendulum.I3') * sin('hinge.phi') * cos('hinge.phi') * 'arm.w' * 'hinge.w'
+    + 'pendulum.m' * r * a * (cos('hinge.phi') * der('hinge.w') - sin('hinge.phi') * 'hinge.w' ^ 2)
+    = 'motor.t' + 'arm.friction';
   // hinge
   'hinge.w' = der('hinge.phi');
   'hinge.t1' = -'hinge.d' * 'hinge.w';
@@ -73,24 +77,25 @@ equation
   'pendulum.m' * 'pendulum.ax' = 'pendulum.fx';
   'pendulum.m' * 'pendulum.ay' = 'pendulum.fy';
   'pendulum.m' * 'pendulum.az' = 'pendulum.fz' - 'pendulum.m' * g;
-  'pendulum.fx' = 'hinge.f1' * cos('arm.phi') - 'hinge.f2' * cos('hinge.phi') * sin('arm.phi')
-    + 'hinge.f3' * sin('hinge.phi') * sin('arm.phi');
-  'pendulum.fy' = 'hinge.f1' * sin('arm.phi') + 'hinge.f2' * cos('hinge.phi') * cos('arm.phi')
-    - 'hinge.f3' * sin('hinge.phi') * cos('arm.phi');
-  'pendulum.fz' = 'hinge.f2' * sin('hinge.phi') + 'hinge.f3' * cos('hinge.phi');
+  'hinge.f1' = 'pendulum.fx' * cos('arm.phi') + 'pendulum.fy' * sin('arm.phi');
+  'hinge.f2' = cos('hinge.phi') * ('pendulum.fy' * cos('arm.phi') - 'pendulum.fx' * sin('arm.phi'))
+    + sin('hinge.phi') * 'pendulum.fz';
+  'hinge.f3' = cos('hinge.phi') * 'pendulum.fz'
+    - sin('hinge.phi') * ('pendulum.fy' * cos('arm.phi') - 'pendulum.fx' * sin('arm.phi'));
   'pendulum.w1' = 'hinge.w';
   'pendulum.w2' = 'arm.w' * sin('hinge.phi');
   'pendulum.w3' = 'arm.w' * cos('hinge.phi');
   'pendulum.z1' = der('pendulum.w1');
   'pendulum.z2' = der('pendulum.w2');
   'pendulum.z3' = der('pendulum.w3');
-  'pendulum.I' * 'pendulum.z1' - ('pendulum.I' - 'pendulum.I3') * 'pendulum.w2' * 'pendulum.w3'
-    = 'hinge.t1' - a * 'hinge.f2';
+  ('pendulum.m' * a ^ 2 + 'pendulum.I') * der('hinge.w') + 'pendulum.m' * a * cos('hinge.phi') * r * 'arm.z'
+    - ('pendulum.m' * a ^ 2 + 'pendulum.I' - 'pendulum.I3') * sin('hinge.phi') * cos('hinge.phi') * 'arm.w' ^ 2
+    + 'pendulum.m' * g * a * sin('hinge.phi') = 'hinge.t1';
   'pendulum.I' * 'pendulum.z2' - ('pendulum.I3' - 'pendulum.I') * 'pendulum.w3' * 'pendulum.w1'
     = 'hinge.t2' + a * 'hinge.f1';
   'pendulum.I3' * 'pendulum.z3' = 'hinge.t3';
   annotation(
     experiment(StartTime = 0, StopTime = 2, Interval = 0.02),
-    Documentation(info = "<p>Equations of our own: Newton and Euler for the pendulum, Euler for the arm.
-      Parameters of our own.</p>"));
+    Documentation(info = "<p>Equations of our own in coordinates of joints: torques for arm and hinge at once, from which
+      places and forces follow. Parameters of our own.</p>"));
 end FurutaPendulum;

@@ -53,7 +53,13 @@ equation
   'outer.w' = der('outer.phi');
   'outer.z' = der('outer.w');
   'outer.J' * 'outer.z' = 'bearing1.t' + 'outer.frame_b.t';
-  'outer.frame_b.t' = -'bearing2.t2' * sin('bearing2.phi') - 'bearing2.t3' * cos('bearing2.phi');
+  // outer ring with all that it carries
+  ('outer.J' + ('inner.J2' + 'rotor.J1') * sin('bearing2.phi') ^ 2 + 'inner.J3' * cos('bearing2.phi') ^ 2) * 'outer.z'
+    + 2 * ('inner.J2' + 'rotor.J1' - 'inner.J3') * 'outer.w' * 'bearing2.w' * sin('bearing2.phi') * cos('bearing2.phi')
+    + 'rotor.J3' * (cos('bearing2.phi') * ('outer.z' * cos('bearing2.phi') - 'outer.w' * 'bearing2.w' * sin('bearing2.phi')
+        + der('bearing3.w'))
+      - 'bearing2.w' * sin('bearing2.phi') * ('outer.w' * cos('bearing2.phi') + 'bearing3.w'))
+    = 'bearing1.t';
   // inner ring, with axes along its bearings, across, and along the rotor
   'inner.w1' = 'bearing2.w';
   'inner.w2' = 'outer.w' * sin('bearing2.phi');
@@ -62,8 +68,10 @@ equation
   'inner.z2' = der('inner.w2');
   'inner.z3' = der('inner.w3');
   'weight.t' = 'weight.T' * sin('bearing2.phi');
-  'inner.J1' * 'inner.z1' + ('inner.J3' - 'inner.J2') * 'inner.w2' * 'inner.w3'
-    = 'bearing2.t' + 'weight.t' - 'bearing3.t1';
+  ('inner.J1' + 'rotor.J1') * der('bearing2.w')
+    + sin('bearing2.phi') * 'outer.w' * (('inner.J3' - 'inner.J2' - 'rotor.J1') * 'outer.w' * cos('bearing2.phi')
+      + 'rotor.J3' * ('outer.w' * cos('bearing2.phi') + 'bearing3.w'))
+    - 'weight.T' * sin('bearing2.phi') = 'bearing2.t';
   'inner.J2' * 'inner.z2' + ('inner.J1' - 'inner.J3') * 'inner.w3' * 'inner.w1'
     = 'bearing2.t2' - 'bearing3.t2';
   'inner.J3' * 'inner.z3' + ('inner.J2' - 'inner.J1') * 'inner.w1' * 'inner.w2'
@@ -79,9 +87,10 @@ equation
     = 'bearing3.t1';
   'rotor.J1' * 'rotor.z2' + 'rotor.J1' * 'inner.w3' * 'rotor.w1' - 'rotor.J3' * 'inner.w1' * 'rotor.w3'
     = 'bearing3.t2';
-  'rotor.J3' * 'rotor.z3' = 'bearing3.t';
+  'rotor.J3' * ('outer.z' * cos('bearing2.phi') - 'outer.w' * 'bearing2.w' * sin('bearing2.phi') + der('bearing3.w'))
+    = 'bearing3.t';
   annotation(
     experiment(StartTime = 0, StopTime = 2, Interval = 0.02),
-    Documentation(info = "<p>Equations of our own: Euler for two rings and a rotor.
-      Parameters of our own.</p>"));
+    Documentation(info = "<p>Equations of our own in coordinates of joints: torques for the three bearings at once, from
+      which the other torques follow. Parameters of our own.</p>"));
 end Gimbal;

@@ -7,15 +7,19 @@ model PendulaLoop "loop of four bars that hangs from two supports"
   parameter Real 'bar1.m'(unit = "kg") = 1.0 "mass";
   parameter Real 'bar1.I'(unit = "kg.m2") = 0.025 "moment of inertia about the centre";
   parameter Real 'bar1.l'(unit = "m") = 0.5 "length";
+  parameter Real 'bar1.M'(unit = "kg") = 'bar1.m' / 2 + 'bar2.m' + 'bar3.m' "mass at its second end";
   parameter Real 'bar2.m'(unit = "kg") = 0.7 "mass";
   parameter Real 'bar2.I'(unit = "kg.m2") = 0.011 "moment of inertia about the centre";
   parameter Real 'bar2.l'(unit = "m") = 0.4 "length";
+  parameter Real 'bar2.M'(unit = "kg") = 'bar2.m' / 2 + 'bar3.m' "mass at its second end";
   parameter Real 'bar3.m'(unit = "kg") = 1.1 "mass";
   parameter Real 'bar3.I'(unit = "kg.m2") = 0.035 "moment of inertia about the centre";
   parameter Real 'bar3.l'(unit = "m") = 0.6 "length";
+  parameter Real 'bar3.M'(unit = "kg") = 'bar3.m' / 2 "mass at its second end";
   parameter Real 'bar4.m'(unit = "kg") = 1.5 "mass";
   parameter Real 'bar4.I'(unit = "kg.m2") = 0.085 "moment of inertia about the centre";
   parameter Real 'bar4.l'(unit = "m") = 0.8 "length";
+  parameter Real 'bar4.M'(unit = "kg") = 'bar4.m' / 2 "mass at its second end";
   parameter Real 'pin1.d'(unit = "N.m.s/rad") = 0.02 "friction";
   Real 'support1.x'(unit = "m") "place";
   Real 'support1.y'(unit = "m") "height";
@@ -32,8 +36,8 @@ model PendulaLoop "loop of four bars that hangs from two supports"
   Real 'bar1.phi'(unit = "rad", start = -1.2, fixed = true) "angle to the x-axis";
   Real 'bar1.w'(unit = "rad/s", start = 0.0, fixed = true) "angular velocity";
   Real 'bar1.z'(unit = "rad/s2") "angular acceleration";
-  Real 'bar1.x'(unit = "m", start = 0.091) "place of the centre";
-  Real 'bar1.y'(unit = "m", start = -0.233) "height of the centre";
+  Real 'bar1.x'(unit = "m") "place of the centre";
+  Real 'bar1.y'(unit = "m") "height of the centre";
   Real 'bar1.vx'(unit = "m/s") "velocity of the centre";
   Real 'bar1.vy'(unit = "m/s") "velocity of the centre";
   Real 'bar1.ax'(unit = "m/s2") "acceleration of the centre";
@@ -53,8 +57,8 @@ model PendulaLoop "loop of four bars that hangs from two supports"
   Real 'bar2.phi'(unit = "rad", start = -0.4, fixed = true) "angle to the x-axis";
   Real 'bar2.w'(unit = "rad/s", start = 1.0, fixed = true) "angular velocity";
   Real 'bar2.z'(unit = "rad/s2") "angular acceleration";
-  Real 'bar2.x'(unit = "m", start = 0.365) "place of the centre";
-  Real 'bar2.y'(unit = "m", start = -0.544) "height of the centre";
+  Real 'bar2.x'(unit = "m") "place of the centre";
+  Real 'bar2.y'(unit = "m") "height of the centre";
   Real 'bar2.vx'(unit = "m/s") "velocity of the centre";
   Real 'bar2.vy'(unit = "m/s") "velocity of the centre";
   Real 'bar2.ax'(unit = "m/s2") "acceleration of the centre";
@@ -74,8 +78,8 @@ model PendulaLoop "loop of four bars that hangs from two supports"
   Real 'bar3.phi'(unit = "rad", start = 0.004) "angle to the x-axis";
   Real 'bar3.w'(unit = "rad/s", start = 0.0) "angular velocity";
   Real 'bar3.z'(unit = "rad/s2") "angular acceleration";
-  Real 'bar3.x'(unit = "m", start = 0.85) "place of the centre";
-  Real 'bar3.y'(unit = "m", start = -0.621) "height of the centre";
+  Real 'bar3.x'(unit = "m") "place of the centre";
+  Real 'bar3.y'(unit = "m") "height of the centre";
   Real 'bar3.vx'(unit = "m/s") "velocity of the centre";
   Real 'bar3.vy'(unit = "m/s") "velocity of the centre";
   Real 'bar3.ax'(unit = "m/s2") "acceleration of the centre";
@@ -95,8 +99,8 @@ model PendulaLoop "loop of four bars that hangs from two supports"
   Real 'bar4.phi'(unit = "rad", start = -1.119) "angle to the x-axis";
   Real 'bar4.w'(unit = "rad/s", start = 0.0) "angular velocity";
   Real 'bar4.z'(unit = "rad/s2") "angular acceleration";
-  Real 'bar4.x'(unit = "m", start = 0.975) "place of the centre";
-  Real 'bar4.y'(unit = "m", start = -0.26) "height of the centre";
+  Real 'bar4.x'(unit = "m") "place of the centre";
+  Real 'bar4.y'(unit = "m") "height of the centre";
   Real 'bar4.vx'(unit = "m/s") "velocity of the centre";
   Real 'bar4.vy'(unit = "m/s") "velocity of the centre";
   Real 'bar4.ax'(unit = "m/s2") "acceleration of the centre";
@@ -152,9 +156,15 @@ equation
   'bar1.frame_b.y' = 'bar1.y' + 'bar1.l' / 2 * sin('bar1.phi');
   'bar1.m' * 'bar1.ax' = 'bar1.frame_a.fx' + 'bar1.frame_b.fx';
   'bar1.m' * 'bar1.ay' = 'bar1.frame_a.fy' + 'bar1.frame_b.fy' - 'bar1.m' * g;
-  'bar1.I' * 'bar1.z' = 'bar1.frame_a.t' + 'bar1.frame_b.t'
-    + 'bar1.l' / 2 * cos('bar1.phi') * ('bar1.frame_b.fy' - 'bar1.frame_a.fy')
-    - 'bar1.l' / 2 * sin('bar1.phi') * ('bar1.frame_b.fx' - 'bar1.frame_a.fx');
+  ('bar1.I' + 'bar1.l' ^ 2 * ('bar1.M' - 'bar1.m' / 4)) * 'bar1.z'
+    + 'bar1.l' * ('bar1.M' * g * cos('bar1.phi')
+      + 'bar2.M' * 'bar2.l' * ('bar2.z' * cos('bar2.phi' - 'bar1.phi')
+        - 'bar2.w' ^ 2 * sin('bar2.phi' - 'bar1.phi'))
+      + 'bar3.M' * 'bar3.l' * ('bar3.z' * cos('bar3.phi' - 'bar1.phi')
+        - 'bar3.w' ^ 2 * sin('bar3.phi' - 'bar1.phi')))
+    = 'bar1.frame_a.t' + 'bar1.frame_b.t'
+    + 'bar1.l' * (cos('bar1.phi') * 'bar3.frame_b.fy'
+      - sin('bar1.phi') * 'bar3.frame_b.fx');
   // bar2
   'bar2.w' = der('bar2.phi');
   'bar2.z' = der('bar2.w');
@@ -170,9 +180,15 @@ equation
   'bar2.frame_b.y' = 'bar2.y' + 'bar2.l' / 2 * sin('bar2.phi');
   'bar2.m' * 'bar2.ax' = 'bar2.frame_a.fx' + 'bar2.frame_b.fx';
   'bar2.m' * 'bar2.ay' = 'bar2.frame_a.fy' + 'bar2.frame_b.fy' - 'bar2.m' * g;
-  'bar2.I' * 'bar2.z' = 'bar2.frame_a.t' + 'bar2.frame_b.t'
-    + 'bar2.l' / 2 * cos('bar2.phi') * ('bar2.frame_b.fy' - 'bar2.frame_a.fy')
-    - 'bar2.l' / 2 * sin('bar2.phi') * ('bar2.frame_b.fx' - 'bar2.frame_a.fx');
+  ('bar2.I' + 'bar2.l' ^ 2 * ('bar2.M' - 'bar2.m' / 4)) * 'bar2.z'
+    + 'bar2.l' * ('bar2.M' * g * cos('bar2.phi')
+      + 'bar2.M' * 'bar1.l' * ('bar1.z' * cos('bar1.phi' - 'bar2.phi')
+        - 'bar1.w' ^ 2 * sin('bar1.phi' - 'bar2.phi'))
+      + 'bar3.M' * 'bar3.l' * ('bar3.z' * cos('bar3.phi' - 'bar2.phi')
+        - 'bar3.w' ^ 2 * sin('bar3.phi' - 'bar2.phi')))
+    = 'bar2.frame_a.t' + 'bar2.frame_b.t'
+    + 'bar2.l' * (cos('bar2.phi') * 'bar3.frame_b.fy'
+      - sin('bar2.phi') * 'bar3.frame_b.fx');
   // bar3
   'bar3.w' = der('bar3.phi');
   'bar3.z' = der('bar3.w');
@@ -188,9 +204,15 @@ equation
   'bar3.frame_b.y' = 'bar3.y' + 'bar3.l' / 2 * sin('bar3.phi');
   'bar3.m' * 'bar3.ax' = 'bar3.frame_a.fx' + 'bar3.frame_b.fx';
   'bar3.m' * 'bar3.ay' = 'bar3.frame_a.fy' + 'bar3.frame_b.fy' - 'bar3.m' * g;
-  'bar3.I' * 'bar3.z' = 'bar3.frame_a.t' + 'bar3.frame_b.t'
-    + 'bar3.l' / 2 * cos('bar3.phi') * ('bar3.frame_b.fy' - 'bar3.frame_a.fy')
-    - 'bar3.l' / 2 * sin('bar3.phi') * ('bar3.frame_b.fx' - 'bar3.frame_a.fx');
+  ('bar3.I' + 'bar3.l' ^ 2 * ('bar3.M' - 'bar3.m' / 4)) * 'bar3.z'
+    + 'bar3.l' * ('bar3.M' * g * cos('bar3.phi')
+      + 'bar3.M' * 'bar1.l' * ('bar1.z' * cos('bar1.phi' - 'bar3.phi')
+        - 'bar1.w' ^ 2 * sin('bar1.phi' - 'bar3.phi'))
+      + 'bar3.M' * 'bar2.l' * ('bar2.z' * cos('bar2.phi' - 'bar3.phi')
+        - 'bar2.w' ^ 2 * sin('bar2.phi' - 'bar3.phi')))
+    = 'bar3.frame_a.t' + 'bar3.frame_b.t'
+    + 'bar3.l' * (cos('bar3.phi') * 'bar3.frame_b.fy'
+      - sin('bar3.phi') * 'bar3.frame_b.fx');
   // bar4
   'bar4.w' = der('bar4.phi');
   'bar4.z' = der('bar4.w');
@@ -206,9 +228,11 @@ equation
   'bar4.frame_b.y' = 'bar4.y' + 'bar4.l' / 2 * sin('bar4.phi');
   'bar4.m' * 'bar4.ax' = 'bar4.frame_a.fx' + 'bar4.frame_b.fx';
   'bar4.m' * 'bar4.ay' = 'bar4.frame_a.fy' + 'bar4.frame_b.fy' - 'bar4.m' * g;
-  'bar4.I' * 'bar4.z' = 'bar4.frame_a.t' + 'bar4.frame_b.t'
-    + 'bar4.l' / 2 * cos('bar4.phi') * ('bar4.frame_b.fy' - 'bar4.frame_a.fy')
-    - 'bar4.l' / 2 * sin('bar4.phi') * ('bar4.frame_b.fx' - 'bar4.frame_a.fx');
+  ('bar4.I' + 'bar4.l' ^ 2 * ('bar4.M' - 'bar4.m' / 4)) * 'bar4.z'
+    + 'bar4.l' * ('bar4.M' * g * cos('bar4.phi'))
+    = 'bar4.frame_a.t' + 'bar4.frame_b.t'
+    + 'bar4.l' * (cos('bar4.phi') * 'bar4.frame_b.fy'
+      - sin('bar4.phi') * 'bar4.frame_b.fx');
   // pin1
   'bar1.frame_a.x' = 'support1.x';
   'bar1.frame_a.y' = 'support1.y';
@@ -240,8 +264,10 @@ equation
   'bar2.frame_b.t' = 'pin3.t';
   'bar3.frame_a.t' = -'pin3.t';
   // pin4
-  'bar3.frame_b.x' = 'bar4.frame_b.x';
-  'bar3.frame_b.y' = 'bar4.frame_b.y';
+  'support1.x' + 'bar1.l' * cos('bar1.phi') + 'bar2.l' * cos('bar2.phi') + 'bar3.l' * cos('bar3.phi')
+    = 'support2.x' + 'bar4.l' * cos('bar4.phi');
+  'support1.y' + 'bar1.l' * sin('bar1.phi') + 'bar2.l' * sin('bar2.phi') + 'bar3.l' * sin('bar3.phi')
+    = 'support2.y' + 'bar4.l' * sin('bar4.phi');
   'bar4.frame_b.fx' + 'bar3.frame_b.fx' = 0;
   'bar4.frame_b.fy' + 'bar3.frame_b.fy' = 0;
   'pin4.phi' = 'bar3.frame_b.phi' - 'bar4.frame_b.phi';
@@ -261,6 +287,6 @@ equation
   'bar4.frame_a.t' = -'pin5.t';
   annotation(
     experiment(StartTime = 0, StopTime = 1, Interval = 0.01),
-    Documentation(info = "<p>Equations of our own: Newton and Euler for each bar, forces and torques at each
-      pin. Parameters of our own.</p>"));
+    Documentation(info = "<p>Equations of our own in coordinates of joints: torques for all angles at once and forces where loops are
+      cut; places and other forces follow from them. Parameters of our own.</p>"));
 end PendulaLoop;

@@ -9,18 +9,23 @@ model PendulaTwoLoops "three pendula of bars with two bars between them: two loo
   parameter Real 'pendulum1.m'(unit = "kg") = 1.0 "mass";
   parameter Real 'pendulum1.I'(unit = "kg.m2") = 0.02 "moment of inertia about the centre";
   parameter Real 'pendulum1.l'(unit = "m") = 0.5 "length";
+  parameter Real 'pendulum1.M'(unit = "kg") = 'pendulum1.m' / 2 + 'rod1.m' "mass at its second end";
   parameter Real 'pendulum2.m'(unit = "kg") = 1.5 "mass";
   parameter Real 'pendulum2.I'(unit = "kg.m2") = 0.045 "moment of inertia about the centre";
   parameter Real 'pendulum2.l'(unit = "m") = 0.6 "length";
+  parameter Real 'pendulum2.M'(unit = "kg") = 'pendulum2.m' / 2 + 'rod2.m' "mass at its second end";
   parameter Real 'pendulum3.m'(unit = "kg") = 0.8 "mass";
   parameter Real 'pendulum3.I'(unit = "kg.m2") = 0.015 "moment of inertia about the centre";
   parameter Real 'pendulum3.l'(unit = "m") = 0.45 "length";
+  parameter Real 'pendulum3.M'(unit = "kg") = 'pendulum3.m' / 2 "mass at its second end";
   parameter Real 'rod1.m'(unit = "kg") = 0.6 "mass";
   parameter Real 'rod1.I'(unit = "kg.m2") = 0.022 "moment of inertia about the centre";
   parameter Real 'rod1.l'(unit = "m") = 0.65 "length";
+  parameter Real 'rod1.M'(unit = "kg") = 'rod1.m' / 2 "mass at its second end";
   parameter Real 'rod2.m'(unit = "kg") = 0.7 "mass";
   parameter Real 'rod2.I'(unit = "kg.m2") = 0.04 "moment of inertia about the centre";
   parameter Real 'rod2.l'(unit = "m") = 0.8 "length";
+  parameter Real 'rod2.M'(unit = "kg") = 'rod2.m' / 2 "mass at its second end";
   parameter Real 'pin2.d'(unit = "N.m.s/rad") = 0.03 "friction";
   Real 'support1.x'(unit = "m") "place";
   Real 'support1.y'(unit = "m") "height";
@@ -43,8 +48,8 @@ model PendulaTwoLoops "three pendula of bars with two bars between them: two loo
   Real 'pendulum1.phi'(unit = "rad", start = -1.9, fixed = true) "angle to the x-axis";
   Real 'pendulum1.w'(unit = "rad/s", start = 0.0, fixed = true) "angular velocity";
   Real 'pendulum1.z'(unit = "rad/s2") "angular acceleration";
-  Real 'pendulum1.x'(unit = "m", start = -0.081) "place of the centre";
-  Real 'pendulum1.y'(unit = "m", start = -0.237) "height of the centre";
+  Real 'pendulum1.x'(unit = "m") "place of the centre";
+  Real 'pendulum1.y'(unit = "m") "height of the centre";
   Real 'pendulum1.vx'(unit = "m/s") "velocity of the centre";
   Real 'pendulum1.vy'(unit = "m/s") "velocity of the centre";
   Real 'pendulum1.ax'(unit = "m/s2") "acceleration of the centre";
@@ -64,8 +69,8 @@ model PendulaTwoLoops "three pendula of bars with two bars between them: two loo
   Real 'pendulum2.phi'(unit = "rad", start = -1.931) "angle to the x-axis";
   Real 'pendulum2.w'(unit = "rad/s", start = 0.0) "angular velocity";
   Real 'pendulum2.z'(unit = "rad/s2") "angular acceleration";
-  Real 'pendulum2.x'(unit = "m", start = 0.594) "place of the centre";
-  Real 'pendulum2.y'(unit = "m", start = -0.181) "height of the centre";
+  Real 'pendulum2.x'(unit = "m") "place of the centre";
+  Real 'pendulum2.y'(unit = "m") "height of the centre";
   Real 'pendulum2.vx'(unit = "m/s") "velocity of the centre";
   Real 'pendulum2.vy'(unit = "m/s") "velocity of the centre";
   Real 'pendulum2.ax'(unit = "m/s2") "acceleration of the centre";
@@ -85,8 +90,8 @@ model PendulaTwoLoops "three pendula of bars with two bars between them: two loo
   Real 'pendulum3.phi'(unit = "rad", start = -1.608) "angle to the x-axis";
   Real 'pendulum3.w'(unit = "rad/s", start = 0.0) "angular velocity";
   Real 'pendulum3.z'(unit = "rad/s2") "angular acceleration";
-  Real 'pendulum3.x'(unit = "m", start = 1.292) "place of the centre";
-  Real 'pendulum3.y'(unit = "m", start = -0.325) "height of the centre";
+  Real 'pendulum3.x'(unit = "m") "place of the centre";
+  Real 'pendulum3.y'(unit = "m") "height of the centre";
   Real 'pendulum3.vx'(unit = "m/s") "velocity of the centre";
   Real 'pendulum3.vy'(unit = "m/s") "velocity of the centre";
   Real 'pendulum3.ax'(unit = "m/s2") "acceleration of the centre";
@@ -106,8 +111,8 @@ model PendulaTwoLoops "three pendula of bars with two bars between them: two loo
   Real 'rod1.phi'(unit = "rad", start = 0.018) "angle to the x-axis";
   Real 'rod1.w'(unit = "rad/s", start = 0.0) "angular velocity";
   Real 'rod1.z'(unit = "rad/s2") "angular acceleration";
-  Real 'rod1.x'(unit = "m", start = 0.163) "place of the centre";
-  Real 'rod1.y'(unit = "m", start = -0.467) "height of the centre";
+  Real 'rod1.x'(unit = "m") "place of the centre";
+  Real 'rod1.y'(unit = "m") "height of the centre";
   Real 'rod1.vx'(unit = "m/s") "velocity of the centre";
   Real 'rod1.vy'(unit = "m/s") "velocity of the centre";
   Real 'rod1.ax'(unit = "m/s2") "acceleration of the centre";
@@ -127,8 +132,8 @@ model PendulaTwoLoops "three pendula of bars with two bars between them: two loo
   Real 'rod2.phi'(unit = "rad", start = -0.111) "angle to the x-axis";
   Real 'rod2.w'(unit = "rad/s", start = 0.0) "angular velocity";
   Real 'rod2.z'(unit = "rad/s2") "angular acceleration";
-  Real 'rod2.x'(unit = "m", start = 0.886) "place of the centre";
-  Real 'rod2.y'(unit = "m", start = -0.506) "height of the centre";
+  Real 'rod2.x'(unit = "m") "place of the centre";
+  Real 'rod2.y'(unit = "m") "height of the centre";
   Real 'rod2.vx'(unit = "m/s") "velocity of the centre";
   Real 'rod2.vy'(unit = "m/s") "velocity of the centre";
   Real 'rod2.ax'(unit = "m/s2") "acceleration of the centre";
@@ -188,9 +193,13 @@ equation
   'pendulum1.frame_b.y' = 'pendulum1.y' + 'pendulum1.l' / 2 * sin('pendulum1.phi');
   'pendulum1.m' * 'pendulum1.ax' = 'pendulum1.frame_a.fx' + 'pendulum1.frame_b.fx';
   'pendulum1.m' * 'pendulum1.ay' = 'pendulum1.frame_a.fy' + 'pendulum1.frame_b.fy' - 'pendulum1.m' * g;
-  'pendulum1.I' * 'pendulum1.z' = 'pendulum1.frame_a.t' + 'pendulum1.frame_b.t'
-    + 'pendulum1.l' / 2 * cos('pendulum1.phi') * ('pendulum1.frame_b.fy' - 'pendulum1.frame_a.fy')
-    - 'pendulum1.l' / 2 * sin('pendulum1.phi') * ('pendulum1.frame_b.fx' - 'pendulum1.frame_a.fx');
+  ('pendulum1.I' + 'pendulum1.l' ^ 2 * ('pendulum1.M' - 'pendulum1.m' / 4)) * 'pendulum1.z'
+    + 'pendulum1.l' * ('pendulum1.M' * g * cos('pendulum1.phi')
+      + 'rod1.M' * 'rod1.l' * ('rod1.z' * cos('rod1.phi' - 'pendulum1.phi')
+        - 'rod1.w' ^ 2 * sin('rod1.phi' - 'pendulum1.phi')))
+    = 'pendulum1.frame_a.t' + 'pendulum1.frame_b.t'
+    + 'pendulum1.l' * (cos('pendulum1.phi') * 'rod1.frame_b.fy'
+      - sin('pendulum1.phi') * 'rod1.frame_b.fx');
   // pendulum2
   'pendulum2.w' = der('pendulum2.phi');
   'pendulum2.z' = der('pendulum2.w');
@@ -206,9 +215,13 @@ equation
   'pendulum2.frame_b.y' = 'pendulum2.y' + 'pendulum2.l' / 2 * sin('pendulum2.phi');
   'pendulum2.m' * 'pendulum2.ax' = 'pendulum2.frame_a.fx' + 'pendulum2.frame_b.fx';
   'pendulum2.m' * 'pendulum2.ay' = 'pendulum2.frame_a.fy' + 'pendulum2.frame_b.fy' - 'pendulum2.m' * g;
-  'pendulum2.I' * 'pendulum2.z' = 'pendulum2.frame_a.t' + 'pendulum2.frame_b.t'
-    + 'pendulum2.l' / 2 * cos('pendulum2.phi') * ('pendulum2.frame_b.fy' - 'pendulum2.frame_a.fy')
-    - 'pendulum2.l' / 2 * sin('pendulum2.phi') * ('pendulum2.frame_b.fx' - 'pendulum2.frame_a.fx');
+  ('pendulum2.I' + 'pendulum2.l' ^ 2 * ('pendulum2.M' - 'pendulum2.m' / 4)) * 'pendulum2.z'
+    + 'pendulum2.l' * ('pendulum2.M' * g * cos('pendulum2.phi')
+      + 'rod2.M' * 'rod2.l' * ('rod2.z' * cos('rod2.phi' - 'pendulum2.phi')
+        - 'rod2.w' ^ 2 * sin('rod2.phi' - 'pendulum2.phi')))
+    = 'pendulum2.frame_a.t' + 'pendulum2.frame_b.t'
+    + 'pendulum2.l' * (cos('pendulum2.phi') * ('rod2.frame_b.fy' - 'rod1.frame_b.fy')
+      - sin('pendulum2.phi') * ('rod2.frame_b.fx' - 'rod1.frame_b.fx'));
   // pendulum3
   'pendulum3.w' = der('pendulum3.phi');
   'pendulum3.z' = der('pendulum3.w');
@@ -224,9 +237,11 @@ equation
   'pendulum3.frame_b.y' = 'pendulum3.y' + 'pendulum3.l' / 2 * sin('pendulum3.phi');
   'pendulum3.m' * 'pendulum3.ax' = 'pendulum3.frame_a.fx' + 'pendulum3.frame_b.fx';
   'pendulum3.m' * 'pendulum3.ay' = 'pendulum3.frame_a.fy' + 'pendulum3.frame_b.fy' - 'pendulum3.m' * g;
-  'pendulum3.I' * 'pendulum3.z' = 'pendulum3.frame_a.t' + 'pendulum3.frame_b.t'
-    + 'pendulum3.l' / 2 * cos('pendulum3.phi') * ('pendulum3.frame_b.fy' - 'pendulum3.frame_a.fy')
-    - 'pendulum3.l' / 2 * sin('pendulum3.phi') * ('pendulum3.frame_b.fx' - 'pendulum3.frame_a.fx');
+  ('pendulum3.I' + 'pendulum3.l' ^ 2 * ('pendulum3.M' - 'pendulum3.m' / 4)) * 'pendulum3.z'
+    + 'pendulum3.l' * ('pendulum3.M' * g * cos('pendulum3.phi'))
+    = 'pendulum3.frame_a.t' + 'pendulum3.frame_b.t'
+    + 'pendulum3.l' * (cos('pendulum3.phi') * 'pendulum3.frame_b.fy'
+      - sin('pendulum3.phi') * 'pendulum3.frame_b.fx');
   // rod1
   'rod1.w' = der('rod1.phi');
   'rod1.z' = der('rod1.w');
@@ -242,9 +257,13 @@ equation
   'rod1.frame_b.y' = 'rod1.y' + 'rod1.l' / 2 * sin('rod1.phi');
   'rod1.m' * 'rod1.ax' = 'rod1.frame_a.fx' + 'rod1.frame_b.fx';
   'rod1.m' * 'rod1.ay' = 'rod1.frame_a.fy' + 'rod1.frame_b.fy' - 'rod1.m' * g;
-  'rod1.I' * 'rod1.z' = 'rod1.frame_a.t' + 'rod1.frame_b.t'
-    + 'rod1.l' / 2 * cos('rod1.phi') * ('rod1.frame_b.fy' - 'rod1.frame_a.fy')
-    - 'rod1.l' / 2 * sin('rod1.phi') * ('rod1.frame_b.fx' - 'rod1.frame_a.fx');
+  ('rod1.I' + 'rod1.l' ^ 2 * ('rod1.M' - 'rod1.m' / 4)) * 'rod1.z'
+    + 'rod1.l' * ('rod1.M' * g * cos('rod1.phi')
+      + 'rod1.M' * 'pendulum1.l' * ('pendulum1.z' * cos('pendulum1.phi' - 'rod1.phi')
+        - 'pendulum1.w' ^ 2 * sin('pendulum1.phi' - 'rod1.phi')))
+    = 'rod1.frame_a.t' + 'rod1.frame_b.t'
+    + 'rod1.l' * (cos('rod1.phi') * 'rod1.frame_b.fy'
+      - sin('rod1.phi') * 'rod1.frame_b.fx');
   // rod2
   'rod2.w' = der('rod2.phi');
   'rod2.z' = der('rod2.w');
@@ -260,9 +279,13 @@ equation
   'rod2.frame_b.y' = 'rod2.y' + 'rod2.l' / 2 * sin('rod2.phi');
   'rod2.m' * 'rod2.ax' = 'rod2.frame_a.fx' + 'rod2.frame_b.fx';
   'rod2.m' * 'rod2.ay' = 'rod2.frame_a.fy' + 'rod2.frame_b.fy' - 'rod2.m' * g;
-  'rod2.I' * 'rod2.z' = 'rod2.frame_a.t' + 'rod2.frame_b.t'
-    + 'rod2.l' / 2 * cos('rod2.phi') * ('rod2.frame_b.fy' - 'rod2.frame_a.fy')
-    - 'rod2.l' / 2 * sin('rod2.phi') * ('rod2.frame_b.fx' - 'rod2.frame_a.fx');
+  ('rod2.I' + 'rod2.l' ^ 2 * ('rod2.M' - 'rod2.m' / 4)) * 'rod2.z'
+    + 'rod2.l' * ('rod2.M' * g * cos('rod2.phi')
+      + 'rod2.M' * 'pendulum2.l' * ('pendulum2.z' * cos('pendulum2.phi' - 'rod2.phi')
+        - 'pendulum2.w' ^ 2 * sin('pendulum2.phi' - 'rod2.phi')))
+    = 'rod2.frame_a.t' + 'rod2.frame_b.t'
+    + 'rod2.l' * (cos('rod2.phi') * 'rod2.frame_b.fy'
+      - sin('rod2.phi') * 'rod2.frame_b.fx');
   // pin1
   'pendulum1.frame_a.x' = 'support1.x';
   'pendulum1.frame_a.y' = 'support1.y';
@@ -304,8 +327,10 @@ equation
   'pendulum1.frame_b.t' = 'pin4.t';
   'rod1.frame_a.t' = -'pin4.t';
   // pin5
-  'rod1.frame_b.x' = 'pendulum2.frame_b.x';
-  'rod1.frame_b.y' = 'pendulum2.frame_b.y';
+  'support1.x' + 'pendulum1.l' * cos('pendulum1.phi') + 'rod1.l' * cos('rod1.phi')
+    = 'support2.x' + 'pendulum2.l' * cos('pendulum2.phi');
+  'support1.y' + 'pendulum1.l' * sin('pendulum1.phi') + 'rod1.l' * sin('rod1.phi')
+    = 'support2.y' + 'pendulum2.l' * sin('pendulum2.phi');
   'rod2.frame_a.x' = 'pendulum2.frame_b.x';
   'rod2.frame_a.y' = 'pendulum2.frame_b.y';
   'pendulum2.frame_b.fx' + 'rod1.frame_b.fx' + 'rod2.frame_a.fx' = 0;
@@ -314,8 +339,10 @@ equation
   'rod1.frame_b.t' = 0;
   'rod2.frame_a.t' = 0;
   // pin6
-  'rod2.frame_b.x' = 'pendulum3.frame_b.x';
-  'rod2.frame_b.y' = 'pendulum3.frame_b.y';
+  'support2.x' + 'pendulum2.l' * cos('pendulum2.phi') + 'rod2.l' * cos('rod2.phi')
+    = 'support3.x' + 'pendulum3.l' * cos('pendulum3.phi');
+  'support2.y' + 'pendulum2.l' * sin('pendulum2.phi') + 'rod2.l' * sin('rod2.phi')
+    = 'support3.y' + 'pendulum3.l' * sin('pendulum3.phi');
   'pendulum3.frame_b.fx' + 'rod2.frame_b.fx' = 0;
   'pendulum3.frame_b.fy' + 'rod2.frame_b.fy' = 0;
   'pin6.phi' = 'rod2.frame_b.phi' - 'pendulum3.frame_b.phi';
@@ -325,6 +352,6 @@ equation
   'rod2.frame_b.t' = -'pin6.t';
   annotation(
     experiment(StartTime = 0, StopTime = 2, Interval = 0.02),
-    Documentation(info = "<p>Equations of our own: Newton and Euler for each bar, forces and torques at each
-      pin. Parameters of our own.</p>"));
+    Documentation(info = "<p>Equations of our own in coordinates of joints: torques for all angles at once and forces where loops are
+      cut; places and other forces follow from them. Parameters of our own.</p>"));
 end PendulaTwoLoops;

@@ -64,16 +64,16 @@ equation
   m * 'ball.ax' = 'ball.fx';
   m * 'ball.ay' = 'ball.fy';
   m * 'ball.az' = 'ball.fz' - m * g;
-  'ball.fx' = -'rod.f' * sin('hinge.phi') * cos('shaft.phi') - 'rod.side' * sin('shaft.phi')
-    + 'rod.across' * cos('hinge.phi') * cos('shaft.phi');
-  'ball.fy' = -'rod.f' * sin('hinge.phi') * sin('shaft.phi') + 'rod.side' * cos('shaft.phi')
-    + 'rod.across' * cos('hinge.phi') * sin('shaft.phi');
-  'ball.fz' = 'rod.f' * cos('hinge.phi') + 'rod.across' * sin('hinge.phi');
+  // torque of the hinge, from which places and forces follow
+  m * l ^ 2 * (der('hinge.w') - 'shaft.w' ^ 2 * sin('hinge.phi') * cos('hinge.phi'))
+    + m * g * l * sin('hinge.phi') = 'hinge.t';
+  'rod.f' = 'ball.fz' * cos('hinge.phi')
+    - sin('hinge.phi') * ('ball.fx' * cos('shaft.phi') + 'ball.fy' * sin('shaft.phi'));
+  'rod.side' = 'ball.fy' * cos('shaft.phi') - 'ball.fx' * sin('shaft.phi');
   'bearing.fx' = 'ball.fx';
   'bearing.fy' = 'ball.fy';
   'bearing.fz' = 'ball.fz';
   annotation(
     experiment(StartTime = 0, StopTime = 4, Interval = 0.04),
-    Documentation(info = "<p>Equations of our own: Newton for the ball, Euler for the shaft. Parameters of our
-      own.</p>"));
+    Documentation(info = "<p>Equations of our own in the coordinate of the hinge. Parameters of our own.</p>"));
 end RotatingPendulum;

@@ -16,8 +16,8 @@ model Triplets "three bars with two pins and springs between them, thrown into t
   Real 'bar1.phi'(unit = "rad", start = 0.4, fixed = true) "angle to the x-axis";
   Real 'bar1.w'(unit = "rad/s", start = 3.0, fixed = true) "angular velocity";
   Real 'bar1.z'(unit = "rad/s2") "angular acceleration";
-  Real 'bar1.x'(unit = "m", start = -0.484) "place of the centre";
-  Real 'bar1.y'(unit = "m", start = -0.078) "height of the centre";
+  Real 'bar1.x'(unit = "m") "place of the centre";
+  Real 'bar1.y'(unit = "m") "height of the centre";
   Real 'bar1.vx'(unit = "m/s") "velocity of the centre";
   Real 'bar1.vy'(unit = "m/s") "velocity of the centre";
   Real 'bar1.ax'(unit = "m/s2") "acceleration of the centre";
@@ -58,8 +58,8 @@ model Triplets "three bars with two pins and springs between them, thrown into t
   Real 'bar3.phi'(unit = "rad", start = -0.7, fixed = true) "angle to the x-axis";
   Real 'bar3.w'(unit = "rad/s", start = 0.0, fixed = true) "angular velocity";
   Real 'bar3.z'(unit = "rad/s2") "angular acceleration";
-  Real 'bar3.x'(unit = "m", start = 0.491) "place of the centre";
-  Real 'bar3.y'(unit = "m", start = -0.161) "height of the centre";
+  Real 'bar3.x'(unit = "m") "place of the centre";
+  Real 'bar3.y'(unit = "m") "height of the centre";
   Real 'bar3.vx'(unit = "m/s") "velocity of the centre";
   Real 'bar3.vy'(unit = "m/s") "velocity of the centre";
   Real 'bar3.ax'(unit = "m/s2") "acceleration of the centre";
@@ -98,9 +98,10 @@ equation
   'bar1.frame_b.y' = 'bar1.y' + 'bar1.l' / 2 * sin('bar1.phi');
   'bar1.m' * 'bar1.ax' = 'bar1.frame_a.fx' + 'bar1.frame_b.fx';
   'bar1.m' * 'bar1.ay' = 'bar1.frame_a.fy' + 'bar1.frame_b.fy' - 'bar1.m' * g;
-  'bar1.I' * 'bar1.z' = 'bar1.frame_a.t' + 'bar1.frame_b.t'
-    + 'bar1.l' / 2 * cos('bar1.phi') * ('bar1.frame_b.fy' - 'bar1.frame_a.fy')
-    - 'bar1.l' / 2 * sin('bar1.phi') * ('bar1.frame_b.fx' - 'bar1.frame_a.fx');
+  ('bar1.I' + 'bar1.m' * 'bar1.l' ^ 2 / 4) * 'bar1.z'
+    + 'bar1.m' * 'bar1.l' / 2 * ('bar2.ax' * sin('bar1.phi') - ('bar2.ay' + g) * cos('bar1.phi')
+      + 'bar2.l' / 2 * ('bar2.z' * cos('bar2.phi' - 'bar1.phi') - 'bar2.w' ^ 2 * sin('bar2.phi' - 'bar1.phi')))
+    = 'bar1.frame_a.t' + 'bar1.frame_b.t';
   // bar2
   'bar2.w' = der('bar2.phi');
   'bar2.z' = der('bar2.w');
@@ -114,11 +115,26 @@ equation
   'bar2.frame_b.phi' = 'bar2.phi';
   'bar2.frame_b.x' = 'bar2.x' + 'bar2.l' / 2 * cos('bar2.phi');
   'bar2.frame_b.y' = 'bar2.y' + 'bar2.l' / 2 * sin('bar2.phi');
-  'bar2.m' * 'bar2.ax' = 'bar2.frame_a.fx' + 'bar2.frame_b.fx';
-  'bar2.m' * 'bar2.ay' = 'bar2.frame_a.fy' + 'bar2.frame_b.fy' - 'bar2.m' * g;
-  'bar2.I' * 'bar2.z' = 'bar2.frame_a.t' + 'bar2.frame_b.t'
-    + 'bar2.l' / 2 * cos('bar2.phi') * ('bar2.frame_b.fy' - 'bar2.frame_a.fy')
-    - 'bar2.l' / 2 * sin('bar2.phi') * ('bar2.frame_b.fx' - 'bar2.frame_a.fx');
+  ('bar1.m' + 'bar2.m' + 'bar3.m') * 'bar2.ax'
+    = ('bar3.m' - 'bar1.m') * 'bar2.l' / 2 * ('bar2.z' * sin('bar2.phi') + 'bar2.w' ^ 2 * cos('bar2.phi'))
+    - 'bar1.m' * 'bar1.l' / 2 * ('bar1.z' * sin('bar1.phi') + 'bar1.w' ^ 2 * cos('bar1.phi'))
+    + 'bar3.m' * 'bar3.l' / 2 * ('bar3.z' * sin('bar3.phi') + 'bar3.w' ^ 2 * cos('bar3.phi'));
+  ('bar1.m' + 'bar2.m' + 'bar3.m') * ('bar2.ay' + g)
+    = ('bar3.m' - 'bar1.m') * 'bar2.l' / 2 * ('bar2.w' ^ 2 * sin('bar2.phi') - 'bar2.z' * cos('bar2.phi'))
+    - 'bar1.m' * 'bar1.l' / 2 * ('bar1.w' ^ 2 * sin('bar1.phi') - 'bar1.z' * cos('bar1.phi'))
+    + 'bar3.m' * 'bar3.l' / 2 * ('bar3.w' ^ 2 * sin('bar3.phi') - 'bar3.z' * cos('bar3.phi'));
+  // the whole, with its pins held
+  ('bar1.I' + 'bar1.m' * 'bar1.l' ^ 2 / 4) * 'bar1.z' + ('bar3.I' + 'bar3.m' * 'bar3.l' ^ 2 / 4) * 'bar3.z'
+    + ('bar2.I' + ('bar1.m' + 'bar3.m') * 'bar2.l' ^ 2 / 4) * 'bar2.z'
+    + 'bar1.m' * 'bar1.l' * 'bar2.l' / 4 * (('bar1.z' + 'bar2.z') * cos('bar2.phi' - 'bar1.phi')
+      + ('bar1.w' ^ 2 - 'bar2.w' ^ 2) * sin('bar2.phi' - 'bar1.phi'))
+    + 'bar3.m' * 'bar2.l' * 'bar3.l' / 4 * (('bar2.z' + 'bar3.z') * cos('bar3.phi' - 'bar2.phi')
+      + ('bar2.w' ^ 2 - 'bar3.w' ^ 2) * sin('bar3.phi' - 'bar2.phi'))
+    + 'bar2.ax' / 2 * ('bar1.m' * 'bar1.l' * sin('bar1.phi') + ('bar1.m' - 'bar3.m') * 'bar2.l' * sin('bar2.phi')
+      - 'bar3.m' * 'bar3.l' * sin('bar3.phi'))
+    - ('bar2.ay' + g) / 2 * ('bar1.m' * 'bar1.l' * cos('bar1.phi')
+      + ('bar1.m' - 'bar3.m') * 'bar2.l' * cos('bar2.phi') - 'bar3.m' * 'bar3.l' * cos('bar3.phi'))
+    = 'bar1.frame_a.t' + 'bar3.frame_b.t';
   // bar3
   'bar3.w' = der('bar3.phi');
   'bar3.z' = der('bar3.w');
@@ -134,9 +150,10 @@ equation
   'bar3.frame_b.y' = 'bar3.y' + 'bar3.l' / 2 * sin('bar3.phi');
   'bar3.m' * 'bar3.ax' = 'bar3.frame_a.fx' + 'bar3.frame_b.fx';
   'bar3.m' * 'bar3.ay' = 'bar3.frame_a.fy' + 'bar3.frame_b.fy' - 'bar3.m' * g;
-  'bar3.I' * 'bar3.z' = 'bar3.frame_a.t' + 'bar3.frame_b.t'
-    + 'bar3.l' / 2 * cos('bar3.phi') * ('bar3.frame_b.fy' - 'bar3.frame_a.fy')
-    - 'bar3.l' / 2 * sin('bar3.phi') * ('bar3.frame_b.fx' - 'bar3.frame_a.fx');
+  ('bar3.I' + 'bar3.m' * 'bar3.l' ^ 2 / 4) * 'bar3.z'
+    + 'bar3.m' * 'bar3.l' / 2 * (('bar2.ay' + g) * cos('bar3.phi') - 'bar2.ax' * sin('bar3.phi')
+      + 'bar2.l' / 2 * ('bar2.z' * cos('bar2.phi' - 'bar3.phi') - 'bar2.w' ^ 2 * sin('bar2.phi' - 'bar3.phi')))
+    = 'bar3.frame_a.t' + 'bar3.frame_b.t';
   // free end
   'bar1.frame_a.fx' = 0;
   'bar1.frame_a.fy' = 0;
@@ -147,7 +164,7 @@ equation
   'bar1.frame_b.fx' + 'bar2.frame_a.fx' = 0;
   'bar1.frame_b.fy' + 'bar2.frame_a.fy' = 0;
   'pin1.phi' = 'bar2.frame_a.phi' - 'bar1.frame_b.phi';
-  'pin1.w' = der('pin1.phi');
+  'pin1.w' = 'bar2.w' - 'bar1.w';
   'pin1.t' = 'pin1.c' * 'pin1.phi' + 'pin1.d' * 'pin1.w';
   'bar1.frame_b.t' = 'pin1.t';
   'bar2.frame_a.t' = -'pin1.t';
@@ -157,7 +174,7 @@ equation
   'bar2.frame_b.fx' + 'bar3.frame_a.fx' = 0;
   'bar2.frame_b.fy' + 'bar3.frame_a.fy' = 0;
   'pin2.phi' = 'bar3.frame_a.phi' - 'bar2.frame_b.phi';
-  'pin2.w' = der('pin2.phi');
+  'pin2.w' = 'bar3.w' - 'bar2.w';
   'pin2.t' = 'pin2.c' * 'pin2.phi' + 'pin2.d' * 'pin2.w';
   'bar2.frame_b.t' = 'pin2.t';
   'bar3.frame_a.t' = -'pin2.t';
@@ -167,6 +184,6 @@ equation
   'bar3.frame_b.t' = 0;
   annotation(
     experiment(StartTime = 0, StopTime = 1, Interval = 0.01),
-    Documentation(info = "<p>Equations of our own: Newton and Euler for each bar, forces and torques at each
-      pin. Parameters of our own.</p>"));
+    Documentation(info = "<p>Equations of our own in coordinates of joints: forces and torques for the place of the middle bar
+      and all angles at once; places and forces of the others follow from them. Parameters of our own.</p>"));
 end Triplets;
