@@ -249,25 +249,6 @@ def set_tangent(eq, work, t, logarithmic, out):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _missed(point):  # type: ignore[no-untyped-def]
-    """1 - patch . x in double-double arithmetic, rounded at the end."""
-    x, low, patch = point.x, point.low, point.patch
-    gap, gap_low = 1.0, 0.0
-    other, other_low = 0.0, 0.0
-    for j in range(x.size):
-        for part in range(4):
-            v = patch[j].imag if part % 2 else patch[j].real
-            u, u_low = (x[j].real, low[j].real) if part in (0, 3) else (x[j].imag, low[j].imag)
-            v = -v if part in (0, 2) or part == 3 else v
-            p, p_low = _product(v, 0.0, u, u_low)
-            if part < 2:
-                gap, gap_low = _sum(gap, gap_low, p, p_low)
-            else:
-                other, other_low = _sum(other, other_low, p, p_low)
-    return complex(gap, other)
-
-
-@inner
 def correct(eq, work, point, t, extended):  # type: ignore[no-untyped-def]
     """Take a Newton step; returns its length, infinite if the Jacobian is singular."""
     if not prepare(eq, work, point, t, extended):
@@ -276,13 +257,7 @@ def correct(eq, work, point, t, extended):  # type: ignore[no-untyped-def]
     size = x.size
     for i in range(size - 1):
         right[i] = -work.registers[eq.values[i]]
-    if extended:
-        right[size - 1] = _missed(point)
-    else:
-        miss = 1.0 + 0j
-        for j in range(size):
-            miss -= point.patch[j] * x[j]
-        right[size - 1] = miss
+    right[size - 1] = 0j  # it stays on the patch, up to a factor by round-off: the equations are homogeneous
     _substitute(work.matrix, work.pivots, right)
     for j in range(size):
         if extended:
@@ -513,6 +488,11 @@ def _returns(eq, work, point, displacement, extended):  # type: ignore[no-untype
         for j in range(size):
             trial.x[j] = x[j] + displacement / np.sqrt(size) * np.exp(1j * shift * (j + 1) ** 2)
             trial.low[j] = 0j
+        scale = 0j
+        for j in range(size):
+            scale += point.patch[j] * trial.x[j]
+        for j in range(size):
+            trial.x[j] /= scale
         for _ in range(4):
             if correct(eq, work, trial, 0j, extended) == np.inf:
                 return False
