@@ -204,12 +204,12 @@ def test_a_flat_profile_changes_nothing_at_rest() -> None:
 @pytest.mark.long
 def test_behind_a_step_the_car_is_as_before_it_but_higher() -> None:
     model = ds.MODELS["suspension"](profile=table_of_a_step(0.02, 1.0))
-    ride = ds.solve(model, t_end=4.0, rtol=1e-6)
+    ride = ds.solve(model, t_end=12.0, rtol=1e-6)
     assert ride.success
-    assert ride["heave"][-1] == pytest.approx(0.02, abs=1e-5)
+    assert ride["heave"][-1] == pytest.approx(0.02, abs=1e-6)
     for name in ride.names:
         if name.startswith("tension"):
-            assert ride[name][-1] == pytest.approx(ride[name][0], rel=1e-3)
+            assert ride[name][-1] == pytest.approx(ride[name][0], rel=1e-5)
     # Until the wheel meets the edge, 9 cm before it, nothing moves.
     early = ride.at(np.linspace(0.0, 0.09, 10))
     assert np.abs(early.values("heave")).max() < 1e-6
