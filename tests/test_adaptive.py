@@ -98,6 +98,26 @@ def test_the_error_follows_the_tolerance(name: str, method: str | None, rtol: fl
     assert error_at_end(solution, problem_of(name)) <= (40.0 if name == "hessenberg-3" else 30.0) * rtol
 
 
+@pytest.mark.parametrize("sweeper", ["radau-iia-5", None])
+def test_short_steps_are_solved_where_places_are_measured_from_rest(sweeper: str | None) -> None:
+    """The rounding of a constraint is that of its constants, 0.37 here, beside unknowns that are near 0."""
+    model = ds.Model("arm")
+    x, y, tension = model.variables("x y tension", start=0.0)
+    a, b = 0.37, -0.02
+    length = math.hypot(a, b)
+    model.equation(35.0 * model.der(x, 2) + tension * (a + x) / length - 1813.0 * a / length)
+    model.equation(35.0 * model.der(y, 2) + tension * (b + y) / length - 1813.0 * b / length + 5e4 * y)
+    model.equation(((a + x) ** 2 + (b + y) ** 2 - length**2) / (2.0 * length))
+    for variable in model.variables_by_name.values():
+        size = 1e3 if variable.name == "tension" else 1e-2
+        variable.nominal.update({0: size, 1: 10.0 * size})
+    options = {} if sweeper is None else {"sweeper": sweeper}
+    solution = ds.solve(model, rtol=1e-6, dt_max=1e-5, t_end=3e-4, u0={"y": 1e-9}, **options)
+    assert solution.success
+    assert solution["tension"] == pytest.approx(1813.0, rel=1e-4)
+    assert np.abs(solution["y"]).max() <= 1.1e-9
+
+
 def test_first_steps_are_not_so_short_that_rounding_spoils_them() -> None:
     # At index 3 an error of 1e-16 in a position is one of 1e-16 / h in a velocity.
     for rtol in (1e-9, 1e-11):

@@ -110,9 +110,10 @@ def made_from_a_record(name: str) -> bool:
 
 
 def shown_by_what_makes_it(name: str) -> bool:
-    """Whether the docstring of a class names the public function whose example shows it."""
+    """Whether the docstring of a class names what makes, extends or holds it, whose example shows it."""
     maker = re.search(
-        r"Returned by :func:`(\w+)`, whose example", inspect.getdoc(getattr(dae_sdc, name)) or ""
+        r"(?:Returned by|The base of|The part of) :\w+:`(\w+)`, whose example",
+        inspect.getdoc(getattr(dae_sdc, name)) or "",
     )
     return maker is not None and ">>> " in section(
         inspect.getdoc(getattr(dae_sdc, maker[1])) or "", "Examples"

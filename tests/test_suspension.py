@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sympy
 from scipy.linalg import expm
 from scipy.optimize import least_squares
 from scipy.spatial.transform import Rotation
@@ -185,3 +186,40 @@ def test_a_stiff_suspension_is_rigid(assumption: str) -> None:
 def test_an_unknown_assumption_is_refused() -> None:
     with pytest.raises(ds.InputError, match="quasi-static"):
         ds.MODELS["suspension"]("static")
+
+
+def table_of_a_step(height: float, place: float) -> ds.LookupTable:
+    """How high a wheel of 0.21 m is lifted that goes up on an edge: its centre is on a circle about it."""
+    before = math.sqrt(2.0 * 0.21 * height - height**2)
+    along = np.linspace(place - before, place, 13)
+    lifted = height - 0.21 + np.sqrt(0.21**2 - (along - place) ** 2)
+    return ds.LookupTable(along, np.maximum(lifted, 0.0), kind="linear", outside="hold")
+
+
+def test_a_flat_profile_changes_nothing_at_rest() -> None:
+    rest = ds.steady_state(ds.MODELS["suspension"](profile=lambda place: 0 * place))
+    assert np.abs(rest.u - rest_of("rigid").u).max() < 1e-9
+
+
+@pytest.mark.long
+def test_behind_a_step_the_car_is_as_before_it_but_higher() -> None:
+    model = ds.MODELS["suspension"](profile=table_of_a_step(0.02, 1.0))
+    ride = ds.solve(model, t_end=12.0, rtol=1e-6)
+    assert ride.success
+    assert ride["heave"][-1] == pytest.approx(0.02, abs=1e-6)
+    for name in ride.names:
+        if name.startswith("tension"):
+            assert ride[name][-1] == pytest.approx(ride[name][0], rel=1e-5)
+    # Until the wheel meets the edge, 9 cm before it, nothing moves.
+    early = ride.at(np.linspace(0.0, 0.09, 10))
+    assert np.abs(early.values("heave")).max() < 1e-6
+
+
+@pytest.mark.long
+def test_long_low_waves_are_followed() -> None:
+    """At 0.05 Hz the body is where the road is, but for the square of that over its own frequency."""
+    height, wave = 0.004, 40.0
+    profile = lambda place: height / 2 * (1 - sympy.cos(2 * sympy.pi * place / wave))  # noqa: E731
+    ride = ds.solve(ds.MODELS["suspension"](profile=profile), params={"speed": 2.0}, t_end=20.0, rtol=1e-6)
+    road = height / 2 * (1.0 - np.cos(2.0 * np.pi * 2.0 * ride.t / wave))
+    assert np.abs(ride["heave"] - road).max() < 0.01 * height

@@ -325,6 +325,8 @@ class Block(NamedTuple):
 class QuasilinearProblem(ConstraintManifold):
     """Base of the problems that give their equations by A, B, h and the constraints g.
 
+    The base of :class:`QuasiLagrangeProblem`, whose example shows it.
+
     Use :class:`QuasiFirstOrderProblem`, :class:`QuasiSecondOrderProblem`, :class:`NonholonomicProblem`,
     :class:`QuasiLagrangeProblem` or :class:`ImplicitDAE`. Methods take and return arrays; each may instead be
     a kernel with the name of the method and ``_kernel`` behind it: a class attribute, a function
@@ -365,19 +367,6 @@ class QuasilinearProblem(ConstraintManifold):
     P. J. Rabier, W. C. Rheinboldt: Theoretical and numerical analysis of differential-algebraic equations,
     Handbook of Numerical Analysis VIII, Elsevier 2002. C. W. Gear, B. Leimkuhler, G. K. Gupta: Automatic
     integration of Euler-Lagrange equations with constraints, J. Comput. Appl. Math. 12 (1985) 77.
-
-    Examples
-    --------
-    >>> class Rod(ds.QuasiLagrangeProblem):
-    ...     def A(self, t, q, v):
-    ...         return np.eye(2)
-    ...     def h(self, t, q, v):
-    ...         return [0.0, -9.81]
-    ...     def g(self, t, q):
-    ...         return [0.5 * (q @ q - 1.0)]
-    ...
-    >>> Rod(2, 1).consistent(0.0, [0.6, -0.8], [0.0, 0.0]).round(3)
-    array([ 0.6  , -0.8  ,  0.   ,  0.   ,  7.848])
     """
 
     formulations: ClassVar[tuple[str, ...]] = ("index-1",)

@@ -27,6 +27,8 @@ PARAMETERS = ("finter", "match_sweep")
 class SameUnknowns(SpaceTransfer):  # type: ignore[misc]
     """The transfer between levels with the same unknowns and equations, which differ in their nodes only.
 
+    The part of :class:`TransferDAE`, whose example shows it.
+
     A transfer between different unknowns is a class with the same constructor and ``restrict(u)`` and
     ``prolong(u)``, linear in the state ``u``: they are applied to u, to u' and to differences. It may have
     ``restrict_residual(r)``, for equations that are coarsened in another way than the unknowns; without it
@@ -44,13 +46,6 @@ class SameUnknowns(SpaceTransfer):  # type: ignore[misc]
     ------
     InputError
         If the numbers of unknowns differ.
-
-    Examples
-    --------
-    >>> levels = {"nodes": 3, "coarse_nodes": 2}
-    >>> solution = ds.solve("hessenberg-1", sweeper="semi-implicit", dt=0.1, t_end=0.2, **levels)
-    >>> solution.success
-    True
     """
 
     def __init__(self, fine_prob: ProblemDAE, coarse_prob: ProblemDAE, params: dict[str, Any]) -> None:

@@ -311,10 +311,14 @@ class FormEquations:
         machine("residuals_at")(address, times, place, slope, self.packed_parameters, out)
         return out
 
+    def residual_sizes(self, u: Vector, du: Vector, t: float) -> Vector:
+        """Sizes of the equations at a state if no terms cancelled, constants among them, shape (n,)."""
+        program = self.form.residual.sizes
+        return program.evaluate(program.arguments(t, u, du, self.kernel_parameters()))
+
     def residual_errors(self, u: MeshDAE, du: MeshDAE, t: float) -> Vector:
         """What rounding of its terms may leave of every equation at a state, shape (n,)."""
-        program = self.form.residual.sizes
-        return ROUNDING * program.evaluate(program.arguments(t, u, du, self.kernel_parameters()))
+        return ROUNDING * self.residual_sizes(u, du, t)
 
     @follows_from_residual
     def jacobian(self, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Any:

@@ -24,7 +24,7 @@ from dae_sdc.errors import DAEError, InputError, MisreadError, require_number, w
 from dae_sdc.expressions.dag import Leaf, name_and_order
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.model.model import Model, Variable
-from dae_sdc.model.problem import ROUNDING, Form, FormEquations, Shared, SwitchingEquations
+from dae_sdc.model.problem import Form, FormEquations, Shared, SwitchingEquations
 from dae_sdc.model.retargeting import Reads, Retargeting, given_by_library, parameter_names, state_of
 from dae_sdc.model.symbolic_values import (
     ExecutionPaths,
@@ -455,7 +455,7 @@ class SwitchingTracedEquations(SwitchingEquations, TracedEquations):
         read = np.asarray(self.eval_f(u, rates, t))
         if (np.abs(read - called) <= JUMP_TOLERANCE * (np.abs(read) + np.abs(called))).all():
             return
-        terms = self.residual_errors(u, rates, t) / ROUNDING
+        terms = self.residual_sizes(u, rates, t)
         wrong = np.flatnonzero(np.abs(read - called) > JUMP_TOLERANCE * terms)
         if wrong.size:
             i = wrong[0]

@@ -64,6 +64,8 @@ class SingularSet:
 class SingularPoints:
     """Points where the Jacobian of polynomials has a lower rank than at nearby solutions.
 
+    Returned by :func:`singular_points`, whose example shows it.
+
     Parameters
     ----------
     points : ndarray, shape (k, n)
@@ -80,13 +82,6 @@ class SingularPoints:
         Number of paths that were lost; some points may be missing if it is not 0.
     unfinished : str
         Why there may be more points than those found so far; empty otherwise.
-
-    Examples
-    --------
-    >>> system = ds.PolynomialSystem([[1, -1]], [[2, 0], [0, 2]])  # x^2 - y^2
-    >>> points = ds.singular_points(system)
-    >>> points.real.round(6) + 0.0, points.generic_rank
-    (array([[0., 0.]]), 1)
     """
 
     points: Complexes

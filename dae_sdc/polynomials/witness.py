@@ -243,6 +243,8 @@ def shown_number(value: complex) -> str:
 class Component:
     """An irreducible set of solutions of a polynomial system.
 
+    Returned by :func:`decompose`, whose example shows it.
+
     Parameters
     ----------
     dimension : int
@@ -262,13 +264,6 @@ class Component:
         The points, complex, in which the linear space meets the component.
     linear, offset : ndarray, shapes (dimension, n) and (dimension,)
         The linear space, linear @ x = offset.
-
-    Examples
-    --------
-    >>> system = ds.PolynomialSystem([[1, -1]], [[2, 0], [0, 2]])  # x^2 - y^2
-    >>> parts = ds.decompose(system)
-    >>> [(part.dimension, part.degree) for part in parts.components]
-    [(1, 1), (1, 1)]
     """
 
     dimension: int
@@ -332,6 +327,8 @@ class Component:
 class Decomposition:
     """All solutions of a polynomial system as a union of irreducible components.
 
+    Returned by :func:`decompose`, whose example shows it.
+
     Parameters
     ----------
     components : tuple of Component
@@ -344,13 +341,6 @@ class Decomposition:
         Number of paths to the sections, and of their steps.
     unfinished : str
         Why there may be more components than those found so far; empty otherwise.
-
-    Examples
-    --------
-    >>> system = ds.PolynomialSystem([[1, -1]], [[2, 0], [0, 2]])  # x^2 - y^2
-    >>> parts = ds.decompose(system)
-    >>> [(part.dimension, part.degree) for part in parts.components]
-    [(1, 1), (1, 1)]
     """
 
     components: tuple[Component, ...]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -86,7 +86,7 @@ def suspension_frame(model: Model, places: Mapping[str, Sequence[Any]] = PLACES)
 
 
 @MODELS.register("suspension")
-def suspension(assumption: str = "rigid") -> Model:
+def suspension(assumption: str = "rigid", profile: Callable[[Any], Any] | None = None) -> Model:
     r"""Quarter of a car on a double wishbone with push rod, rocker and shock absorber in space, index 3.
 
     The mechanism has the place and the angles q of the wheel carrier and the angle of the rocker, with the
@@ -103,13 +103,15 @@ def suspension(assumption: str = "rigid") -> Model:
     ----------
     assumption : {"rigid", "quasi-static", "dynamic"}
         What is assumed of the compliance.
+    profile : callable, optional
+        Height of the road by the place along it, such as a LookupTable; bumps like waves if not given.
 
     Raises
     ------
     InputError
         If there is no such assumption.
     """
-    from sympy import Matrix
+    from sympy import Matrix, cos, pi
 
     from dae_sdc.model.model import Model
 
@@ -118,6 +120,9 @@ def suspension(assumption: str = "rigid") -> Model:
     title = f"double wishbone, {assumption}" + " compliance" * (assumption != "rigid")
     model = Model("suspension", title=title, interval=(0.0, 2.0), dt=2e-3)
     p = {name: model.parameter(name, value, unit=unit) for name, (value, unit) in _PARAMETERS.items()}
+    along = p["speed"] * model.t
+    bumps = p["bump"] / 2 * (1 - cos(2 * pi * along / p["wave"]))
+    p["road"] += bumps if profile is None else profile(along)
     pose = model.variables(_POSE, 0.0, unit=_POSE_UNITS)
     heave = model.variable("heave", 0.0, unit="m")
     model.start(model.der(heave), 0.0)
@@ -125,7 +130,7 @@ def suspension(assumption: str = "rigid") -> Model:
     if assumption != "rigid":
         mechanism = model.variables([f"rigid.{one}" for one in _POSE], 0.0, unit=_POSE_UNITS)
     places, reaction = _mechanism(model, p, mechanism)
-    forces = _outer_forces(model, p, pose, heave)
+    forces = _outer_forces(p, pose, heave)
     inertia = _inertia(model, p, pose if assumption == "dynamic" else mechanism, heave)
     for name, a, force, pull in zip(_POSE, inertia, forces, reaction, strict=True):
         model.equation(a - force - pull, name=f"balance {name}")
@@ -174,13 +179,12 @@ def _mechanism(model: Model, p: Symbols, pose: Sequence[Any]) -> tuple[dict[str,
     return moved, Matrix([*pull, *twist])
 
 
-def _outer_forces(model: Model, p: Symbols, pose: Sequence[Any], heave: Any) -> Any:
+def _outer_forces(p: Symbols, pose: Sequence[Any], heave: Any) -> Any:
     """Force and moment of gravity, of the ground and of loads on the wheel, about its centre."""
-    from sympy import Matrix, cos, pi
+    from sympy import Matrix
 
-    road = p["road"] + p["bump"] / 2 * (1 - cos(2 * pi * p["speed"] / p["wave"] * model.t))
     down = _turn(pose[3], 0, pose[5]) * Matrix([0, 0, -_RADIUS])  # the wheel turns about its axis
-    sunk = road - heave - pose[2] - down[2] - _RADIUS
+    sunk = p["road"] - heave - pose[2] - down[2] - _RADIUS
     ground = Matrix([0, 0, (p["m_body"] + p["m_wheel"]) * p["g"] + p["k_tyre"] * sunk])
     weight = Matrix([0, 0, p["m_wheel"] * p["g"]])
     loads = Matrix([p[name] for name in ("F_x", "F_y", "F_z", "M_x", "M_y", "M_z")])

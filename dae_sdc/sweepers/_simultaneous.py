@@ -436,20 +436,19 @@ def size_of_others(a: Any, above: Any) -> Any:
 
 
 @within_compiled
-def put_noise(a: Any, time: Any, c: Any, certain: Any) -> Any:
+def put_noise(a: Any, time: Any, c: Any, certain: Any, by_sizes: Any) -> Any:
     """Write the error of unknowns by rounding of F at the last stage into ``work``, see rounding_noise."""
     n, last, spare = a.n, 8 * (a.m - 1) * a.n, a.data if a.refactorize != 0 else a.end_lu
     outside = a.refactorize != 0 and integers(a.triangles + 8 * PARTS * (a.pairs + 1))[0] == 0
-    if outside or a.linearize != 0:
-        a.time, a.step = time, c
-        return call_at(a.noise_at_end, (a.own, certain, 0)) != 0
-    mn.halves_at(a.jacobian, time, a.u + last, a.du + last, c, a.p, spare, a.end_matrix, a.entries)
     noise, terms, error = doubles(a.work), doubles(a.transformed), doubles(a.error)
-    point = a.u + last, a.du + last
-    mn.put_terms((n, a.indices, a.starts), spare, a.end_matrix, 1.0 / c, point, a.transformed)
-    for i in range(a.entries):
-        doubles(a.end_matrix)[i] += doubles(spare)[i]
-    status = factorize_at_end(a)
+    status = mn.HARDLY_REGULAR
+    if not (outside or a.linearize != 0 or by_sizes):
+        mn.halves_at(a.jacobian, time, a.u + last, a.du + last, c, a.p, spare, a.end_matrix, a.entries)
+        point = a.u + last, a.du + last
+        mn.put_terms((n, a.indices, a.starts), spare, a.end_matrix, 1.0 / c, point, a.transformed)
+        for i in range(a.entries):
+            doubles(a.end_matrix)[i] += doubles(spare)[i]
+        status = factorize_at_end(a)
     if status != mn.REGULAR:
         a.time, a.step = time, c
         return status == mn.HARDLY_REGULAR and call_at(a.noise_at_end, (a.own, certain, 0)) != 0
@@ -466,6 +465,15 @@ def put_noise(a: Any, time: Any, c: Any, certain: Any) -> Any:
     return True
 
 
+@within_compiled
+def below_noise(a: Any) -> Any:
+    """Whether changes of multipliers are below the error in ``work``, and those of others but for a part."""
+    for i in range(a.m * a.n):
+        if doubles(a.others)[i % a.n] == 0.0 and abs(doubles(a.change)[i]) > doubles(a.work)[i % a.n]:
+            return False
+    return size_of_others(a, a.work) <= a.n * a.numbers.kappa**2
+
+
 @_view.method(**mn.RARE)
 def _changes_by_rounding(a: Any, t0: Any, h: Any) -> Any:
     """Whether unknowns still change only by what rounding of F explains, beside a share of the tolerance."""
@@ -476,13 +484,11 @@ def _changes_by_rounding(a: Any, t0: Any, h: Any) -> Any:
         return False
     if not size_of_others(a, 0) <= n * max(x.kappa, ROUNDING_SHARE) ** 2:
         return False
-    if not put_noise(a, t0 + h, h * x.gamma, 1) or not size_of_others(a, a.work) <= n * x.kappa**2:
-        return False
-    for j in range(n):
-        if doubles(a.others)[j] == 0.0:
-            for i in range(a.m):
-                if abs(change[i * n + j]) > noise[j]:
-                    return False
+    time, c = t0 + h, h * x.gamma
+    if not (put_noise(a, time, c, 1, False) and below_noise(a)):
+        # Terms with unknowns near 0 are small beside constants, which the sizes of equations have too.
+        if not (put_noise(a, time, c, 1, True) and below_noise(a)):
+            return False
     for j in range(n):
         if doubles(a.others)[j] == 0.0:
             weights[j] = min(weights[j], 1.0 / noise[j])
@@ -496,7 +502,7 @@ def _beyond_rounding(a: Any) -> Any:
         return np.inf
     # It is asked once or twice for a step, before or after work is counted, and counts none.
     rhs, jacobian, factorization, total = a.counts.rhs, a.counts.jacobian, a.counts.factorization, 0.0
-    known = put_noise(a, a.called_time + a.called_step, a.called_step * a.numbers.gamma, 0)
+    known = put_noise(a, a.called_time + a.called_step, a.called_step * a.numbers.gamma, 0, False)
     a.counts.rhs, a.counts.jacobian, a.counts.factorization = rhs, jacobian, factorization
     if not known:
         return np.inf

@@ -60,6 +60,8 @@ def rounding_noise(
     except SolveError:
         return None
     terms = parts.terms(u, du)
+    if hasattr(problem, "residual_sizes"):
+        terms = np.maximum(terms, problem.residual_sizes(u, du, t))
     found = [np.abs(factors.solve(c * problem.round_off * terms * one)) for one in directions(len(u))]
     largest_of_all = np.maximum(np.max(found, axis=0), np.finfo(float).tiny)
     return np.asarray(largest_of_all * np.where(which, MULTIPLIER_AMPLIFICATION, AMPLIFICATION_OF_OTHERS))
