@@ -129,6 +129,7 @@ if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__
     from dae_sdc.run.sweep_table import Sweep as Sweep
     from dae_sdc.run.target import trace as trace
     from dae_sdc.structure.analysis import Structure as Structure
+    from dae_sdc.structure.partial import ranking as ranking
     from dae_sdc.structure.repair import Repair as Repair
     from dae_sdc.structure.signature import StructureError as StructureError
     from dae_sdc.sweepers.linear_multistep import MULTISTEP as MULTISTEP, MultistepMethod as MultistepMethod
