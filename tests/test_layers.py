@@ -284,13 +284,13 @@ def test_a_run_walks_the_stages_of_the_page_in_their_order() -> None:
 
 
 BUDGETS = {
-    "run": 13_214,
-    "sweepers": 10_943,
+    "run": 13_217,
+    "sweepers": 10_932,
     "problems": 6_764,
-    "dae": 8_146,
+    "dae": 8_148,
     "initial": 5_454,
     "model": 5_911,
-    "control": 5_274,
+    "control": 5_277,
     "constrained": 3_672,
     "structure": 3_139,
     "modelica": 4_805,

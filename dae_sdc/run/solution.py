@@ -201,7 +201,7 @@ class Solution(Tabulated):
 
     def with_corrected_events(self) -> Solution:
         """A copy with states at events and switches within steps corrected by the equations."""
-        if self.dense is None or self.equations is None:
+        if self.dense is None or self.equations is None or not (self.events or self.switches):
             return self
 
         def exact(record: EventRecord) -> EventRecord:

@@ -49,29 +49,17 @@ class StagesTogether:
         embedded = tableau.b_embedded if tableau.diagonally_implicit else None
         differences = None if embedded is None else tableau.b - embedded
         self.stages = MachineStages(problem, tableau.A, tableau.c, team, differences)
-        self._begin_run(problem, tolerance, turns)
-
-    def serve(self, problem: ProblemDAE, tolerance: Tolerance, turns: bool = False) -> bool:
-        """Begin a run of another problem, see :meth:`MachineStages.serve`."""
-        serves = self.stages.serve(problem)
-        if serves:
-            self._begin_run(problem, tolerance, turns)
-        return serves
-
-    def _begin_run(self, problem: ProblemDAE, tolerance: Tolerance, turns: bool) -> None:
-        tableau, rtol, in_turn = self.tableau, tolerance.rtol, self.stages.in_turn
-        self._coupled = CoupledStages(problem, tableau.A, tableau.c)
+        self._made_for = tolerance, turns
+        rtol, in_turn = tolerance.rtol, self.stages.in_turn
         index, factor, self.slack = collocation_goal(problem, rtol, tableau.stages, tableau.order)
         self.order, self.told = tableau.stages + 1, 1.0
         if in_turn and tableau.embedded_order is not None:
             factor, self.slack = tableau.estimate_factor(rtol, index, turns), 1.0
             # The guesses are rough in steps of any size, and iterations tell nothing of it.
             self.order, self.told = tableau.embedded_order + 1, 0.0
-            self._alone = NodeSystem(problem, problem.n), ModifiedNewton(problem, trust=False)
         self._index, self.weights = index, tolerance.weights_of(problem, factor)
         held = index == 2 and not self.weights.lets_go and tableau.stages > 3
         self.late = tolerance.weights_of(problem, HELD_AT_INDEX_2, plain=True) if held else None
-        self._seen_at, self._errors = np.nan, np.zeros(problem.n)
         self._at_end = self.stages.numbers.allowed_at_end = 1.0 / factor
         self.stages.numbers.allowed_defect = simultaneous.LARGEST_DEFECT[min(index, 2)]
         # An index that is not known may be 2: below this part of the time scale rounding makes such an error.
@@ -84,6 +72,24 @@ class StagesTogether:
         self.forgets_first = index == 2 and not tableau.explicit_first_stage
         share = newton_share(rtol, factor, index, problem.round_off, SHARE_IN_TURN if in_turn else 1.0)
         self.stages.set_tolerance(share, self.weights.rtol)
+        self._before_run = self.stages.get_run()
+        self._begin_run()
+
+    def _begin_run(self) -> None:
+        problem, tableau = self.stages.problem, self.tableau
+        self._coupled = CoupledStages(problem, tableau.A, tableau.c)
+        self._alone = NodeSystem(problem, problem.n), ModifiedNewton(problem, trust=False)
+        self._seen_at, self._errors = np.nan, np.zeros(problem.n)
+
+    def rewind(self, problem: ProblemDAE, tolerance: Tolerance, turns: bool) -> bool:
+        """Begin another run of a problem, which may have other numbers; False where these are for others."""
+        stages, (of, in_turns) = self.stages, self._made_for
+        alike = problem is stages.problem and tolerance is of and turns == in_turns
+        if alike and stages.by_kernels and stages.team is None:
+            stages.set_run(self._before_run)
+            self._begin_run()
+            return True
+        return False
 
     def step(self, u0: MeshDAE, t0: float, h: float, repeated: int) -> Outcome:
         """Solve all stages, and estimate the error; ``repeated`` counts earlier attempts."""
