@@ -582,7 +582,7 @@ def _beside_peaks(plan: Plan, solution: Solution, typical: Vector | None) -> str
     if told or rtol is None or len(solution.t) < 2:
         return ""
     t, u, sizes = solution.t, solution.u, np.abs(solution.u).max(axis=0)
-    in_peaks = np.diff(t) / (t[-1] - t[0]) @ (PEAK * np.abs(u[1:]) > sizes)
+    in_peaks = (t[1:] - t[:-1]) / (t[-1] - t[0]) @ (PEAK * np.abs(u[1:]) > sizes)
     # Values up to the tolerance are no peaks.
     is_large = sizes > (0.0 if typical is None else rtol * typical)
     rare = np.flatnonzero(is_large & (in_peaks < PART_OF_PEAKS)).tolist()

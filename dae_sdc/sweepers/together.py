@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, cast
 
 import numpy as np
@@ -72,14 +72,14 @@ class StagesTogether:
         self.forgets_first = index == 2 and not tableau.explicit_first_stage
         share = newton_share(rtol, factor, index, problem.round_off, SHARE_IN_TURN if in_turn else 1.0)
         self.stages.set_tolerance(share, self.weights.rtol)
-        self._before_run = self.stages.get_run()
-        self._begin_run()
-
-    def _begin_run(self) -> None:
-        problem, tableau = self.stages.problem, self.tableau
-        self._coupled = CoupledStages(problem, tableau.A, tableau.c)
-        self._alone = NodeSystem(problem, problem.n), ModifiedNewton(problem, trust=False)
         self._seen_at, self._errors = np.nan, np.zeros(problem.n)
+        self._before_run = self.stages.get_run()
+
+    @cached_property
+    def _slow(self) -> tuple[CoupledStages, NodeSystem, ModifiedNewton]:
+        problem, coupled = self.stages.problem, (self.tableau.A, self.tableau.c)
+        alone = NodeSystem(problem, problem.n), ModifiedNewton(problem, trust=False)
+        return CoupledStages(problem, *coupled), *alone
 
     def rewind(self, problem: ProblemDAE, tolerance: Tolerance, turns: bool) -> bool:
         """Begin another run of a problem, which may have other numbers; False where these are for others."""
@@ -87,7 +87,8 @@ class StagesTogether:
         alike = problem is stages.problem and tolerance is of and turns == in_turns
         if alike and stages.by_kernels and stages.team is None:
             stages.set_run(self._before_run)
-            self._begin_run()
+            self._seen_at, self.weights.least_factor = np.nan, 0.0
+            vars(self).pop("_slow", None)  # with matrices of the last run
             return True
         return False
 
@@ -176,7 +177,7 @@ class StagesTogether:
 
     def _solve_alone(self, t0: float, h: float) -> bool:
         """Solve a stage with a Jacobian of its own and damping; whether that succeeds."""
-        (system, newton), stages = self._alone, self.stages
+        (_, system, newton), stages = self._slow, self.stages
         system.weights, system.unit = stages.weights, self.weights.rtol
         newton.tolerance = max(SMALLEST_NODE_TOLERANCE, stages.numbers.relative)
         newton.forget()
@@ -190,9 +191,10 @@ class StagesTogether:
 
     def _solve_coupled(self, u0: MeshDAE, guess: Vector, t0: float, h: float, status: int) -> int:
         """Solve all stages with a Jacobian of their own each; SOLVED, or the status that was given."""
-        if not self._coupled.solve_step(u0, guess, t0, h):
+        coupled = self._slow[0]
+        if not coupled.solve_step(u0, guess, t0, h):
             return status
-        self.stages.du[:], self.stages.u[:] = self._coupled.du, self._coupled.u
+        self.stages.du[:], self.stages.u[:] = coupled.du, coupled.u
         # The error is estimated by a matrix, and that of iterates which diverged hides any error. Short steps
         # let errors of index 2 go, also those of another solution of the equations, which that matrix shows.
         return SOLVED if self._index > 1 or self.stages.act(simultaneous.RENEW, t0, h) else status
