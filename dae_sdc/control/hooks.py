@@ -450,10 +450,10 @@ class Steps(Sequence[dict[str, Any]]):
         *several, counts = self.arrays()
         columns, more = {}, int(start is not None)
         for name, values in zip(("t", "residual", "u", "du", *COUNTS), [*several, *counts.T], strict=True):
-            columns[name] = column = np.empty((self._used + more, *values.shape[1:]), values.dtype)
-            column[more:] = values
-            if start is not None:
-                column[0] = start.get(name, 0)
+            first = values[:0] if start is None else [start.get(name, 0)]
+            shape = np.shape(first)[1:]  # before the first step the size of the state is not known here
+            columns[name] = column = np.empty((self._used + more, *shape), values.dtype)
+            column[:more], column[more:] = first, values.reshape(-1, *shape)
         return columns
 
     def arrays(self) -> tuple[Vector, Vector, Vector, Vector, NDArray[np.int64]]:
