@@ -131,7 +131,7 @@ def once(function: Callable[P, R]) -> Callable[P, R]:
 class Recent(dict[K, R]):
     """Results by what they depend on, those used last, whose sizes together are ``most`` at most."""
 
-    def __init__(self, most: int, size: Callable[[R], int] = lambda result: 1) -> None:
+    def __init__(self, most: int, size: Callable[[R], int] | None = None) -> None:
         super().__init__()
         self.most, self.size = most, size
 
@@ -143,14 +143,14 @@ class Recent(dict[K, R]):
     def keep(self, key: K, result: R) -> R:
         """Let a result be the one used last, which is kept whatever its size."""
         self.pop(key, None)
-        others = list(self.items())
         self[key] = result
-        size = self.size(result) + sum(self.size(other) for _, other in others)
-        for oldest, other in others:
-            if size <= self.most:
-                break
+        size_of = self.size
+        over = (len(self) if size_of is None else sum(map(size_of, list(self.values())))) - self.most
+        for oldest, other in list(self.items())[:-1] if over > 0 else ():
             self.pop(oldest, None)  # another thread may have let go of it
-            size -= self.size(other)
+            over -= 1 if size_of is None else size_of(other)
+            if over <= 0:
+                break
         return result
 
 

@@ -17,6 +17,7 @@ from dae_sdc.problems.power import WSCC9BusSystem
 from dae_sdc.run import execution, target, tracing
 from dae_sdc.sharing import Recent
 from dae_sdc.sweepers import _answers
+from dae_sdc.sweepers._machine_stages import MachineStages
 
 SOLVE: Any = import_module("dae_sdc.run.solve")
 # What is kept from run to run, by the module and the name in it.
@@ -82,6 +83,38 @@ def test_a_run_begins_with_the_sizes_that_one_like_it_has_learnt(
     assert counts[0] > 1 and counts[1] == counts[3] == 1 and counts[2] > 1
     assert_same_run(runs[0], runs[1])
     assert_same_run(runs[0], runs[3])
+
+
+def test_runs_with_other_numbers_go_on_with_what_is_bound_and_give_the_same(
+    monkeypatch: pytest.MonkeyPatch, kept: list[Recent[Any, Any]]
+) -> None:
+    told = counted_calls(monkeypatch, MachineStages, "_ask_equations")
+    asked: dict[str, Any] = {"problem": "pendulum", "rtol": 1e-6}
+    for gravity in (9.0, 10.0, 9.5):
+        run = ds.solve(**asked, params={"g": gravity, "l": 1.1})
+        assert len(told) == 1
+        with monkeypatch.context() as alone:
+            for module, name in KEPT:
+                alone.setattr(module, name, Recent(getattr(module, name).most))
+            assert_same_run(run, ds.solve(**asked, params={"g": gravity, "l": 1.1}))
+        assert told.pop() and len(told) == 1
+
+
+def test_a_run_that_is_interrupted_leaves_nothing_to_the_next(
+    monkeypatch: pytest.MonkeyPatch, kept: list[Recent[Any, Any]]
+) -> None:
+    asked: dict[str, Any] = {"u0": [1.0, 0.0, 0.0], "t_end": 40.0, "rtol": 1e-4}
+    expected, take = ds.solve(reaction, **asked), MachineStages.take_steps
+
+    def interrupted(self: Any, *given: Any) -> Any:
+        take(self, *given)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as stopped, pytest.raises(KeyboardInterrupt):
+        stopped.setattr(MachineStages, "take_steps", interrupted)
+        ds.solve(reaction, **asked)
+    assert not kept[0]
+    assert_same_run(expected, ds.solve(reaction, **asked))
 
 
 def test_pivots_of_equal_matrices_are_chosen_once(

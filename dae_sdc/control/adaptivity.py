@@ -283,19 +283,21 @@ class AdaptivityDAE(StepRequests, MarkingControl):
         self._next = int(np.searchsorted(self._targets, t0, side="right"))
         self.sizes.target = self._targets[min(self._next, len(self._targets) - 1)]
         anew = t_end is None or not L.prob.run_scales.begun
-        # A run with the same numbers has kept its sizes, and of dense equations its first step.
+        # A run with the same numbers has kept its sizes, and of dense equations its first step, else 0.
         key, before, kept = self.begins
         first = None if kept is None or t_end is not None else restore(L.prob, kept)
         if anew and first is None:
             self._begin_scales(L, t0, u0)
+            if t_end is None and L.prob.sparsity is not None:  # which begin with the pivots of a first look
+                remember(L.prob, key, before, 0.0)
         if anew:
             self._begin_between(L)
-        if first is not None:
+        if first:
             L.sweep.make_ready(u0, t0)
         else:
             first = self.params.dt_first
             first = self._first_step(L, u0, t0) if first is None else first
-            if t_end is None and L.prob.sparsity is None:  # sparse ones begin with the pivots of this look
+            if t_end is None and L.prob.sparsity is None:
                 remember(L.prob, key, before, first)
         self.sizes.wanted = first
         L.params.dt = clipped(self.sizes, t0)

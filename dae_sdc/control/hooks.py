@@ -448,11 +448,13 @@ class Steps(Sequence[dict[str, Any]]):
     def columns(self, start: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """All rows as arrays by name, with the values of ``start`` in front; without ``dense``."""
         *several, counts = self.arrays()
-        columns = dict(zip(("t", "residual", "u", "du", *COUNTS), [*several, *counts.T], strict=True))
-        if start is None:
-            return {name: column.copy() for name, column in columns.items()}
-        first: dict[str, Any] = dict.fromkeys(COUNTS, 0) | dict(start)
-        return {k: np.append(first[k], x).reshape(-1, *np.shape(first[k])) for k, x in columns.items()}
+        columns, more = {}, int(start is not None)
+        for name, values in zip(("t", "residual", "u", "du", *COUNTS), [*several, *counts.T], strict=True):
+            first = values[:0] if start is None else [start.get(name, 0)]
+            shape = np.shape(first)[1:]  # before the first step the size of the state is not known here
+            columns[name] = column = np.empty((self._used + more, *shape), values.dtype)
+            column[:more], column[more:] = first, values.reshape(-1, *shape)
+        return columns
 
     def arrays(self) -> tuple[Vector, Vector, Vector, Vector, NDArray[np.int64]]:
         """Ends (K,), residuals (K,), u (K, n), u' (K, n) and counts (K, 6), as views until rows come."""

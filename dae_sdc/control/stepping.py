@@ -224,14 +224,14 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         self._find_calls()
         self._new_sweeper = dict(vars(self.MS[0].levels[0].sweep))
 
-    def renew(self, problem: Any, adaptivity: Mapping[str, Any], tolerance: Any) -> None:
-        """Be as new, for a run of another problem of the same kind with the same method."""
+    def renew(self, problem: Any, adaptivity: Mapping[str, Any]) -> None:
+        """Be as new, for a run of another problem of the same kind with the same method and tolerance."""
         level = self.MS[0].levels[0]
         level._Level__prob = problem
-        level.sweep.__dict__ = {**self._new_sweeper, "tolerance": tolerance, "_served": level.sweep._served}
+        level.sweep.__dict__ = {**self._new_sweeper, "_served": level.sweep._served}
         self.adaptivity.renew(adaptivity)
-        self.active_hooks = self.hooks[:] = [type(hook)() for hook in self.active_hooks]
-        self._find_calls()
+        for hook in self.active_hooks:
+            hook.__init__()
 
     def _find_calls(self) -> None:
         """Note the methods that hooks have of their own, and who looks at steps that could be taken ahead."""
@@ -294,9 +294,8 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         """What the first step of a run and its attempts depend on; None where others look at it."""
         if self.kind is None:
             return None
-        params, tolerance = vars(self.adaptivity.params), level.sweep.tolerance
-        asked = [params[name] for name in OF_RUN]
-        return key_of_start(level.prob, u0, t0, self.kind, *vars(tolerance).values(), *asked)
+        params = vars(self.adaptivity.params)
+        return key_of_start(level.prob, u0, t0, self.kind, *(params[name] for name in OF_RUN))
 
     def follow(self, u0: Any, t0: float, t_end: float, borders: Borders) -> list[Taken] | None:
         """Steps from a state to an end or the first border; None where not all of them are plain."""

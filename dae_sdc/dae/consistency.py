@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from functools import lru_cache, wraps
-from typing import Any, Final, NamedTuple, TypeVar
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -30,33 +30,15 @@ from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import EvaluationError, InconsistentStateError, SolveError
 from dae_sdc.sharing import Recent
 
-R = TypeVar("R")
-
 # Part of the terms of an equation by which they may differ between two states and count as the same.
 LARGEST_COEFFICIENT_CHANGE = 0.5
 # Part of a move that is the smallest one tried from 0: coefficients that differ even there jump at 0, as the
 # sign of x does, and say nothing of sizes.
 SMALLEST_PART_OF_MOVE = 2.0**-120
 REACH_HALVINGS = 7  # How often the interval of logarithms is halved in which a reach lies.
-# REMEMBERED_STARTS, LARGEST_REMEMBERED: results at starts that are remembered, and most unknowns of these.
+# REMEMBERED_STARTS, LARGEST_REMEMBERED: starts of runs that are remembered, and most unknowns of these.
 REMEMBERED_STARTS, LARGEST_REMEMBERED = 64, 1000
 _STARTS: Final[Recent[tuple[Any, ...], tuple[Any, ...]]] = Recent(REMEMBERED_STARTS)
-
-
-def once_a_start(function: Callable[..., R]) -> Callable[..., R]:
-    """Decorator for what is found at the start of a run: not again for the same compiled equations there."""
-
-    @wraps(function)
-    def call(problem: ProblemDAE, u: MeshDAE, t: float, *more: Any) -> R:
-        key, before = key_of_start(problem, u, t, function, *more), counts_of(problem)
-        if (kept := known_start(key)) is not None:
-            result: R = restore(problem, kept)
-        else:
-            result = function(problem, u, t, *more)
-            remember(problem, key, before, result)
-        return result
-
-    return call
 
 
 def key_of_start(problem: ProblemDAE, u: MeshDAE, t: float, *about: Any) -> Any:
@@ -194,7 +176,6 @@ LARGEST_GROWTH = 100.0  # Ratio of the slopes of an equation by long differences
 LARGEST_BEND = 1e-5  # Relative departure of F from a linear function up to which it counts as one.
 
 
-@once_a_start
 def begin_scales(
     problem: ProblemDAE, u0: MeshDAE, t0: float, span: float, rtol: float, atol: Any = None
 ) -> None:
@@ -470,7 +451,6 @@ def check_consistent(problem: ProblemDAE, u: MeshDAE, t: float) -> None:
         )
 
 
-@once_a_start
 def _worst(problem: ProblemDAE, u: MeshDAE, t: float) -> tuple[int, Vector, Vector, Vector]:
     """The equation that is violated most, and of all relative violations, residuals and allowed ones."""
     remains, scale = violation(problem, u, t)

@@ -49,8 +49,8 @@ class Scheme(NamedTuple):
         values, k = np.zeros((len(orders), len(theta), n)), self.first if self.without else n
         for begin in range(0, len(theta), size):
             block = slice(begin, begin + size)
-            numbers, at = np.unique(place[block], return_inverse=True)
-            data = np.array([steps[number] for number in numbers.tolist()])[at]
+            numbers = sorted(set(place[block].tolist()))
+            data = np.array([steps[number] for number in numbers])[np.searchsorted(numbers, place[block])]
             for into, order in zip(values[:, block], orders, strict=True):
                 every, others = self.weights(theta[block], order)
                 into[:, :k] = np.einsum("kr,krn->kn", every, data[:, :, :k])
@@ -276,8 +276,8 @@ class DenseOutput:
             return values
         at = np.searchsorted(self.ends, times)
         theta = (times - self._places[0][at]) / self._places[1][at]
-        numbers, place = np.unique(at, return_inverse=True)
-        polynomials = [self.polynomial(number) for number in numbers.tolist()]
+        numbers = sorted(set(at.tolist()))
+        place, polynomials = np.searchsorted(numbers, at), [self.polynomial(number) for number in numbers]
         schemes, rows = zip(*polynomials, strict=True) if polynomials else ((), ())
         for scheme in dict.fromkeys(schemes):
             chosen = np.flatnonzero(np.array([other == scheme for other in schemes])[place])

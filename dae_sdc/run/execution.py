@@ -59,7 +59,6 @@ from dae_sdc.run.processes import GRACE, RUN_ENDED, Ranks, end_job, meet, on_roo
 from dae_sdc.run.results import check_target, put_down
 from dae_sdc.run.solution import MOST_INACCURATE, Solution, about_problem, in_transients, put_down_of
 from dae_sdc.run.start import Start
-from dae_sdc.run.target import twin_of
 from dae_sdc.run.tracing import check_at_states
 from dae_sdc.sharing import Lock, Recent, TimeBar, told_before
 from dae_sdc.sweepers.direct import DirectMethod
@@ -303,8 +302,11 @@ class Execution:
             or problem.n > MOST_UNKNOWNS
         ):
             return None
-        settings = {**description["sweeper_params"], "tolerance": None}
-        return cls, type(problem), problem.index in (0, 1), self._watches, *settings.items()
+        settings = dict(description["sweeper_params"])
+        tolerance = settings.pop("tolerance")
+        atol = None if tolerance.atol is None else tolerance.atol.tobytes()
+        asked = tolerance.rtol, atol, tolerance.left_out, *settings.items()
+        return cls, type(problem), problem.index in (0, 1), self._watches, problem.likeness(), *asked
 
     def _controller(self, kind: tuple[Any, ...] | None) -> Any:
         """The controller with its hooks, which may be that of an earlier run of this kind."""
@@ -314,14 +316,13 @@ class Execution:
         if idle is not None:
             if others:
                 _IDLE.keep(kind, others)
-            problem = setup.problem
-            if problem.starts_alike and problem.kernels is not None:  # nothing of it changes in steps
-                problem = twin_of(problem)
+            problem = idle.MS[0].levels[0].prob
+            if self.problem.likeness() is not None:  # nothing else of it changes in steps
+                problem.take_numbers(self.problem)
             else:
                 with told_before():
                     problem = description["problem_class"](**description["problem_params"])
-            adaptivity = description["convergence_controllers"][AdaptivityDAE]
-            idle.renew(problem, adaptivity, description["sweeper_params"]["tolerance"])
+            idle.renew(problem, description["convergence_controllers"][AdaptivityDAE])
             idle.show_stages(False)
             return idle
         if team.nodes is not None:
@@ -528,8 +529,8 @@ class Execution:
         start, dense = self.plan.start, record.rows.dense
         first = {"t": start.t0, "residual": 0.0, "u": start.u.view(np.ndarray), "du": start.du}
         columns = record.rows.columns(first)
-        order = np.argsort(columns["t"], kind="stable")
-        if (np.diff(order) < 0).any():
+        if (columns["t"][1:] < columns["t"][:-1]).any():
+            order = np.argsort(columns["t"], kind="stable")
             columns = {name: values[order] for name, values in columns.items()}
             dense = [dense[number - 1] for number in order[1:].tolist()] if dense else dense
         per_step = {name: columns[name] for name in ("residual", *COUNTS)}
@@ -581,7 +582,7 @@ def _beside_peaks(plan: Plan, solution: Solution, typical: Vector | None) -> str
     if told or rtol is None or len(solution.t) < 2:
         return ""
     t, u, sizes = solution.t, solution.u, np.abs(solution.u).max(axis=0)
-    in_peaks = np.diff(t) / (t[-1] - t[0]) @ (PEAK * np.abs(u[1:]) > sizes)
+    in_peaks = (t[1:] - t[:-1]) / (t[-1] - t[0]) @ (PEAK * np.abs(u[1:]) > sizes)
     # Values up to the tolerance are no peaks.
     is_large = sizes > (0.0 if typical is None else rtol * typical)
     rare = np.flatnonzero(is_large & (in_peaks < PART_OF_PEAKS)).tolist()
@@ -632,7 +633,7 @@ def root_logger_kept() -> Iterator[None]:
     finally:
         with _LOCK:
             handlers, level = _RUNS.pop()
-            if not _RUNS:
+            if not _RUNS and (root.handlers, root.level) != (handlers, level):
                 root.handlers[:] = handlers
                 root.setLevel(level)
 

@@ -83,6 +83,8 @@ class Plan:
                     f"at most {MOST_TAGGED} iterations; got maxiter={most}"
                 )
             most = min(most, MOST_TAGGED)
+        if most == self.setup.description["step_params"]["maxiter"]:
+            return self
         return replace(self, setup=self.setup.with_parts(step_params={"maxiter": most}))
 
 

@@ -201,7 +201,7 @@ class Solution(Tabulated):
 
     def with_corrected_events(self) -> Solution:
         """A copy with states at events and switches within steps corrected by the equations."""
-        if self.dense is None or self.equations is None:
+        if self.dense is None or self.equations is None or not (self.events or self.switches):
             return self
 
         def exact(record: EventRecord) -> EventRecord:
@@ -623,9 +623,9 @@ def in_transients(
     u, sizes, rates = u[:, fast], sizes[fast], np.abs(du[:, fast])
     rates[~np.isfinite(rates)] = 0.0
     since = t - begins[np.searchsorted(begins, t, side="right") - 1]
-    longest = span * sizes / np.maximum(np.abs(np.diff(u, axis=0)).sum(axis=0), sizes)
+    longest = span * sizes / np.maximum(np.abs(u[1:] - u[:-1]).sum(axis=0), sizes)
     shifts = part * rtol * np.minimum(since[:, None], longest)
-    errors = np.minimum(rates * shifts, np.ptp(u, axis=0))
+    errors = np.minimum(rates * shifts, u.max(axis=0) - u.min(axis=0))
     k = int(np.argmax((errors / sizes).max(axis=1)))
     why = f"in transients as near t={t[k]:.10g}, whose time is not known better; give a smaller rtol"
     return inaccurate([names[j] for j in fast.tolist()], errors, rtol * sizes, rtol, why)

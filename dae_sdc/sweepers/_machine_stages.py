@@ -397,13 +397,11 @@ class StageEquations(StageMatrices):
         self._before: tuple[Vector, Vector] | None = None  # the stages of the step before
         self.past: Mapping[int, Vector] = {}
         self.du, self.u = np.empty((self.rows, n)), np.empty((self.rows, n))
-        self.begin_run()
+        self._tell_problem()
 
-    def begin_run(self) -> None:
-        """Forget the numbers of a run, and tell compiled code of the problem and of sizes of its unknowns."""
+    def _tell_problem(self) -> None:
+        """Tell compiled code of the problem and of sizes of its unknowns."""
         memory, scales, problem = self._memory, self.problem.run_scales, self.problem
-        for numbers in (self.numbers, self.counts, self.run):
-            ctypes.memset(ctypes.addressof(numbers), 0, ctypes.sizeof(numbers))
         self.numbers.gamma, self.numbers.implicit = self.eigen.real, 1.0 - self._memory.explicit
         self.numbers.most = own.MOST_NEWTON_ITERATIONS
         self.numbers.allowed_at_end = np.inf
@@ -429,21 +427,6 @@ class StageEquations(StageMatrices):
         # Weights that compiled code knows, by the beginning of its fields.
         self._told: dict[str, Weights] = {}
         self._advanced: int | None = None  # how Newton's method has ended in a step that was begun ahead
-
-    def serve(self, problem: ProblemDAE) -> bool:
-        """Begin a run of a problem that differs in numbers alone; False where matrices may be others."""
-        last = self.problem
-        alike = self.by_kernels and self._pattern is problem.sparsity and self.team is None
-        alike = alike and problem.solver_kernels is not None
-        names = "n_diff", "n", "index", "linear_solver", "variable_index"
-        if not alike or any(getattr(problem, name) != getattr(last, name) for name in names):
-            return False
-        if self._pattern is not None:
-            self._factors.forget()
-            self._checked = False
-        self.problem = problem
-        self.begin_run()
-        return True
 
     def set_tolerance(self, share: float, rtol: float) -> None:
         """Set the part of the tolerance that the error of Newton's method may take, and the tolerance."""

@@ -127,11 +127,11 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
                 asked = tableau.embedded and max(problem.variable_index, default=1) <= 1
                 self._turns = asked and u0 is not None and kernel_turns(problem, u0, t0)
             self.team, self._serial_remark = team_of(problem.n, tableau.stages // 2 + 1, **self._shared)
-            full, alone = self._served, self.team is None
-            if full is None or not alone or not full.serve(problem, tolerance, self._turns):
+            full = self._served
+            if full is None or not full.rewind(problem, tolerance, self._turns):
                 full = StagesTogether(problem, tableau, tolerance, self.team, turns=self._turns)
                 self._served = full
-            self._solver = FewerNodes(problem, tolerance, full, self._takes_fewer and alone)
+            self._solver = FewerNodes(problem, tolerance, full, self._takes_fewer and self.team is None)
         located = self.params.locate_switches and type(problem).switches is not ProblemDAE.switches
         self._switched = SwitchedSteps(problem, tableau.stages) if located else None
 

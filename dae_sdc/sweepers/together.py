@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, cast
 
 import numpy as np
@@ -49,29 +49,17 @@ class StagesTogether:
         embedded = tableau.b_embedded if tableau.diagonally_implicit else None
         differences = None if embedded is None else tableau.b - embedded
         self.stages = MachineStages(problem, tableau.A, tableau.c, team, differences)
-        self._begin_run(problem, tolerance, turns)
-
-    def serve(self, problem: ProblemDAE, tolerance: Tolerance, turns: bool = False) -> bool:
-        """Begin a run of another problem, see :meth:`MachineStages.serve`."""
-        serves = self.stages.serve(problem)
-        if serves:
-            self._begin_run(problem, tolerance, turns)
-        return serves
-
-    def _begin_run(self, problem: ProblemDAE, tolerance: Tolerance, turns: bool) -> None:
-        tableau, rtol, in_turn = self.tableau, tolerance.rtol, self.stages.in_turn
-        self._coupled = CoupledStages(problem, tableau.A, tableau.c)
+        self._made_for = tolerance, turns
+        rtol, in_turn = tolerance.rtol, self.stages.in_turn
         index, factor, self.slack = collocation_goal(problem, rtol, tableau.stages, tableau.order)
         self.order, self.told = tableau.stages + 1, 1.0
         if in_turn and tableau.embedded_order is not None:
             factor, self.slack = tableau.estimate_factor(rtol, index, turns), 1.0
             # The guesses are rough in steps of any size, and iterations tell nothing of it.
             self.order, self.told = tableau.embedded_order + 1, 0.0
-            self._alone = NodeSystem(problem, problem.n), ModifiedNewton(problem, trust=False)
         self._index, self.weights = index, tolerance.weights_of(problem, factor)
         held = index == 2 and not self.weights.lets_go and tableau.stages > 3
         self.late = tolerance.weights_of(problem, HELD_AT_INDEX_2, plain=True) if held else None
-        self._seen_at, self._errors = np.nan, np.zeros(problem.n)
         self._at_end = self.stages.numbers.allowed_at_end = 1.0 / factor
         self.stages.numbers.allowed_defect = simultaneous.LARGEST_DEFECT[min(index, 2)]
         # An index that is not known may be 2: below this part of the time scale rounding makes such an error.
@@ -84,6 +72,25 @@ class StagesTogether:
         self.forgets_first = index == 2 and not tableau.explicit_first_stage
         share = newton_share(rtol, factor, index, problem.round_off, SHARE_IN_TURN if in_turn else 1.0)
         self.stages.set_tolerance(share, self.weights.rtol)
+        self._seen_at, self._errors = np.nan, np.zeros(problem.n)
+        self._before_run = self.stages.get_run()
+
+    @cached_property
+    def _slow(self) -> tuple[CoupledStages, NodeSystem, ModifiedNewton]:
+        problem, coupled = self.stages.problem, (self.tableau.A, self.tableau.c)
+        alone = NodeSystem(problem, problem.n), ModifiedNewton(problem, trust=False)
+        return CoupledStages(problem, *coupled), *alone
+
+    def rewind(self, problem: ProblemDAE, tolerance: Tolerance, turns: bool) -> bool:
+        """Begin another run of a problem, which may have other numbers; False where these are for others."""
+        stages, (of, in_turns) = self.stages, self._made_for
+        alike = problem is stages.problem and tolerance is of and turns == in_turns
+        if alike and stages.by_kernels and stages.team is None:
+            stages.set_run(self._before_run)
+            self._seen_at, self.weights.least_factor = np.nan, 0.0
+            vars(self).pop("_slow", None)  # with matrices of the last run
+            return True
+        return False
 
     def step(self, u0: MeshDAE, t0: float, h: float, repeated: int) -> Outcome:
         """Solve all stages, and estimate the error; ``repeated`` counts earlier attempts."""
@@ -170,7 +177,7 @@ class StagesTogether:
 
     def _solve_alone(self, t0: float, h: float) -> bool:
         """Solve a stage with a Jacobian of its own and damping; whether that succeeds."""
-        (system, newton), stages = self._alone, self.stages
+        (_, system, newton), stages = self._slow, self.stages
         system.weights, system.unit = stages.weights, self.weights.rtol
         newton.tolerance = max(SMALLEST_NODE_TOLERANCE, stages.numbers.relative)
         newton.forget()
@@ -184,9 +191,10 @@ class StagesTogether:
 
     def _solve_coupled(self, u0: MeshDAE, guess: Vector, t0: float, h: float, status: int) -> int:
         """Solve all stages with a Jacobian of their own each; SOLVED, or the status that was given."""
-        if not self._coupled.solve_step(u0, guess, t0, h):
+        coupled = self._slow[0]
+        if not coupled.solve_step(u0, guess, t0, h):
             return status
-        self.stages.du[:], self.stages.u[:] = self._coupled.du, self._coupled.u
+        self.stages.du[:], self.stages.u[:] = coupled.du, coupled.u
         # The error is estimated by a matrix, and that of iterates which diverged hides any error. Short steps
         # let errors of index 2 go, also those of another solution of the equations, which that matrix shows.
         return SOLVED if self._index > 1 or self.stages.act(simultaneous.RENEW, t0, h) else status
