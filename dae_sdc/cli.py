@@ -188,9 +188,6 @@ def _streams() -> Iterator[None]:
             f"cannot write to standard output: {error.strerror}; files of results are kept"
         ) from error
 
-    def unheard(error: OSError) -> None:
-        """Standard error is gone: there is nowhere to report to."""
-
     with ExitStack() as stack:
         given = []
         for stream in (sys.stdout, sys.stderr):
@@ -200,7 +197,8 @@ def _streams() -> Iterator[None]:
                 stream.reconfigure(errors="backslashreplace")
             given.append(stream)
         stack.enter_context(redirect_stdout(cast(TextIO, _Stream(given[0], refused))))
-        stack.enter_context(redirect_stderr(cast(TextIO, _Stream(given[1], unheard))))
+        # Where standard error is gone, there is nowhere to report to.
+        stack.enter_context(redirect_stderr(cast(TextIO, _Stream(given[1], lambda error: None))))
         yield
 
 

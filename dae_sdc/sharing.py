@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import _thread
 import functools
 import hashlib
 import os
-import signal
 import stat
 import sys
 import tempfile
@@ -154,29 +154,30 @@ class Recent(dict[K, R]):
         return result
 
 
+LATER: Final = 0.01  # Seconds after which a dropped interrupt comes again.
+
+
 @contextmanager
-def interrupted_later() -> Iterator[None]:
-    """Raise a KeyboardInterrupt behind what is inside, where callbacks from C would lose it."""
+def interrupted_again() -> Iterator[None]:
+    """Send interrupts again that Python drops: in callbacks from C, and where an object is deleted."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before, came = signal.getsignal(signal.SIGINT), list[int]()
-    if before is not signal.default_int_handler:  # who handles it otherwise has reasons
-        yield
-        return
+    before, sent = sys.unraisablehook, list[threading.Timer]()
 
-    def note(number: int, frame: Any) -> None:
-        came.append(number)
-        if len(came) > 1:
-            raise KeyboardInterrupt
+    def hook(dropped: Any) -> None:
+        if not isinstance(dropped.exc_value, KeyboardInterrupt):
+            return before(dropped)
+        sent.append(threading.Timer(LATER, _thread.interrupt_main))
+        sent[-1].start()
 
-    signal.signal(signal.SIGINT, note)
+    sys.unraisablehook = hook
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
-        if came:
-            raise KeyboardInterrupt
+        sys.unraisablehook = before
+        for timer in sent:
+            timer.join()  # It comes here at the latest.
 
 
 # --- warnings -----------------------------------------------------------------------------------------------

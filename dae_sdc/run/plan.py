@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 from pySDC.core.controller import _Pars as ControllerParameters
+from pySDC.core.hooks import Hooks
 
+from dae_sdc.arguments import shown
 from dae_sdc.control.adaptivity import FUNCTIONS, VALUES, stops_of
 from dae_sdc.control.events import Event, LocateEvents, accurate_slopes, as_events, unknowns_looked_at
 from dae_sdc.control.invariants import Invariants, require_invariants
@@ -134,6 +136,9 @@ def _check(request: SolveOptions, setup: Setup) -> None:
     if request.singular is not None:
         require_way(request.singular, setup.problem)
         setup.require_alone(request.steps, "singular points are looked for", "singular out")
+    for hook in request.hooks:
+        if not issubclass(hook, Hooks):
+            raise InputError(f"hooks must be classes made from pySDC's Hooks; got {shown(hook)}")
     for name in request.controller_params or {}:
         known = {*vars(ControllerParameters({})), *ControllerParameters.attrs, "hook_class"}
         known = {name for name in known if name[0] != "_"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -210,9 +209,11 @@ def join(comm: Any) -> None:
     MPI.Request.Waitall(requests)
 
 
-def _leave() -> None:
+def leave() -> None:
     """Wait at the end of a process for the others; end the job where one waits for it to begin a run."""
-    MPI = sys.modules["mpi4py.MPI"]
+    MPI: Any = sys.modules.get("mpi4py.MPI")
+    if MPI is None or not MPI.Is_initialized() or MPI.Is_finalized():
+        return
     comm = MPI.COMM_WORLD
     rank, here, told = comm.Get_rank(), np.ones(1, dtype=np.int8), np.zeros(comm.Get_size(), dtype=np.int8)
     others = [other for other in range(comm.Get_size()) if other != rank]
@@ -271,4 +272,3 @@ def end_job_on_uncaught_errors() -> None:
 
     told.ends_job = True  # type: ignore[attr-defined]
     sys.excepthook = told
-    atexit.register(_leave)  # before mpi4py ends MPI, as it was loaded before

@@ -424,7 +424,7 @@ def _plain(name: str, value: Any) -> float:
 def _identity(options: SweepOptions, fixed: Mapping[str, Any]) -> dict[str, str]:
     """What tells a sweep from others, as texts: problem, options and parameters that are not swept."""
     problem = options.problem
-    name = getattr(problem, "__name__", "") if not hasattr(problem, "model_name") else ""
+    name = str(getattr(problem, "__name__", "")) if not hasattr(problem, "model_name") else ""
     title = problem.name if isinstance(problem, Model) else ""
     identity = {"problem": problem if isinstance(problem, str) else title or name or problem_name(problem)}
     if is_file(identity["problem"]):
