@@ -218,10 +218,18 @@ def filtering(action: Literal["ignore", "error"], category: type[Warning] = Warn
         yield
 
 
-def tell(message: str, stacklevel: int = 2) -> None:
+_INSIDE = os.path.dirname(__file__) + os.sep  # How names of files of the package begin.
+
+
+def tell(message: str) -> None:
     """Show a :class:`DAEWarning`, but not within :func:`told_before`."""
     if not _silent.get():
-        warnings.warn(message, DAEWarning, stacklevel=stacklevel + 1)
+        frame: Any = sys._getframe(1)
+        level, users = 2, 3
+        while frame := frame.f_back:  # up to the line of the user, behind the outermost of the package
+            level += 1
+            users = level + 1 if frame.f_code.co_filename.startswith(_INSIDE) else users
+        warnings.warn(message, DAEWarning, stacklevel=users)
 
 
 def told_before() -> AbstractContextManager[None]:
@@ -280,7 +288,7 @@ def _trusted(status: os.stat_result, directory: str | os.PathLike[str]) -> bool:
         advice = (
             "let it be yours and run chmod -R go-w on it, or set NUMBA_CACHE_DIR to a directory of your own"
         )
-        tell(f"compiled code kept in {place} is not used: {reason}; {advice}", stacklevel=4)
+        tell(f"compiled code kept in {place} is not used: {reason}; {advice}")
     return False
 
 

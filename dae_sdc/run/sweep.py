@@ -213,7 +213,7 @@ def sweep(request: SweepOptions) -> Sweep:
     failures = runs.failures()
     if failures and is_root(comm):
         more = f"; and {len(failures) - 1} more" if len(failures) > 1 else ""
-        tell(f"{len(failures)} of {len(runs)} runs failed: {failures[0]}{more}", stacklevel=4)
+        tell(f"{len(failures)} of {len(runs)} runs failed: {failures[0]}{more}")
     return runs
 
 
