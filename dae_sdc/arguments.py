@@ -48,11 +48,6 @@ class Kind:
     takes: Callable[[Any], bool]  # Whether a value is of this kind.
 
 
-def _is_number(value: Any) -> bool:
-    number = isinstance(value, Real) and not isinstance(value, bool)
-    return number and bool(value == value)  # NaN is none
-
-
 def is_integer(value: Any) -> bool:
     """Whether a value is an integer and no bool."""
     return isinstance(value, Integral) and not isinstance(value, bool)
@@ -60,7 +55,9 @@ def is_integer(value: Any) -> bool:
 
 # Kinds of the types that messages have words for.
 PLAIN: Mapping[Any, Kind] = {
-    float: Kind("a number", "numbers", _is_number),
+    float: Kind(  # NaN is none
+        *("a number", "numbers"), lambda x: isinstance(x, Real) and not isinstance(x, bool) and bool(x == x)
+    ),
     int: Kind("an integer", "integers", is_integer),
     str: Kind("a text", "texts", lambda value: isinstance(value, str)),
     bool: Kind(

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, NoReturn, TextIO, cast
 from dae_sdc.arguments import own_word
 from dae_sdc.errors import DAEError, DAEWarning, InputError, words_of
 from dae_sdc.imports import launched
-from dae_sdc.registry import docstrings
+from dae_sdc.registry import docstrings, unknown
 
 PROGRAM = "dae-sdc"
 ROOMS = ("run", "plotting")
@@ -300,9 +300,7 @@ def add_debug(parser: argparse.ArgumentParser) -> None:
 
 def _run_verb(name: str, verbs: Mapping[str, Verb], arguments: list[str]) -> int:
     if name not in verbs:
-        near = get_close_matches(name, verbs, n=1)
-        hint = f"; did you mean '{near[0]}'? Verbs" if near else "; verbs"
-        raise InputError(f"unknown verb '{name}'{hint}: {', '.join(verbs)}")
+        raise InputError(unknown("verb", name, verbs))
     verb = verbs[name]
     module = importlib.import_module(verb.module)
     from dae_sdc.options import Reading, add_options

@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread
 import functools
 import hashlib
+import inspect
 import os
 import stat
 import sys
@@ -218,18 +219,12 @@ def filtering(action: Literal["ignore", "error"], category: type[Warning] = Warn
         yield
 
 
-_INSIDE = os.path.dirname(__file__) + os.sep  # How names of files of the package begin.
-
-
 def tell(message: str) -> None:
     """Show a :class:`DAEWarning`, but not within :func:`told_before`."""
     if not _silent.get():
-        frame: Any = sys._getframe(1)
-        level, users = 2, 3
-        while frame := frame.f_back:  # up to the line of the user, behind the outermost of the package
-            level += 1
-            users = level + 1 if frame.f_code.co_filename.startswith(_INSIDE) else users
-        warnings.warn(message, DAEWarning, stacklevel=users)
+        files = [frame.filename for frame in inspect.stack(0)]
+        outermost = max(i for i, name in enumerate(files) if name.startswith(os.path.dirname(__file__)))
+        warnings.warn(message, DAEWarning, stacklevel=outermost + 2)  # the line of the user
 
 
 def told_before() -> AbstractContextManager[None]:

@@ -136,9 +136,8 @@ def _check(request: SolveOptions, setup: Setup) -> None:
     if request.singular is not None:
         require_way(request.singular, setup.problem)
         setup.require_alone(request.steps, "singular points are looked for", "singular out")
-    for hook in request.hooks:
-        if not issubclass(hook, Hooks):
-            raise InputError(f"hooks must be classes made from pySDC's Hooks; got {shown(hook)}")
+    if strange := [hook for hook in request.hooks if not issubclass(hook, Hooks)]:
+        raise InputError(f"hooks must be classes made from pySDC's Hooks; got {shown(strange[0])}")
     for name in request.controller_params or {}:
         known = {*vars(ControllerParameters({})), *ControllerParameters.attrs, "hook_class"}
         known = {name for name in known if name[0] != "_"}

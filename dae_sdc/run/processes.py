@@ -14,7 +14,7 @@ import numpy as np
 
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
-from dae_sdc.imports import by_launcher, launched
+from dae_sdc.imports import launched, launchers
 from dae_sdc.registry import require_name
 from dae_sdc.sharing import python, surroundings
 from dae_sdc.sweepers.parallel import WAYS, load_mpi, no_mpi, split_communicator
@@ -137,7 +137,7 @@ def ranks(parallel: str | None, comm: Any, num_nodes: int, steps: int | None) ->
 
 def world() -> Any:
     """The communicator COMM_WORLD of mpi4py."""
-    if "mpi4py.MPI" not in sys.modules and not by_launcher():
+    if "mpi4py.MPI" not in sys.modules and not launchers():
         _try_mpi()
     MPI = load_mpi()
     if MPI.COMM_WORLD.Get_size() == 1 and launched() > 1:
