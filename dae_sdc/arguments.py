@@ -56,7 +56,7 @@ def is_integer(value: Any) -> bool:
 # Kinds of the types that messages have words for.
 PLAIN: Mapping[Any, Kind] = {
     float: Kind(  # NaN is none
-        *("a number", "numbers"), lambda x: isinstance(x, Real) and not isinstance(x, bool) and bool(x == x)
+        *("a number", "numbers"), lambda x: not isinstance(x, bool) and isinstance(x, Real) and bool(x == x)
     ),
     int: Kind("an integer", "integers", is_integer),
     str: Kind("a text", "texts", lambda value: isinstance(value, str)),

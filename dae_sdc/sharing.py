@@ -167,10 +167,10 @@ def interrupted_again() -> Iterator[None]:
     before, sent = sys.unraisablehook, list[threading.Timer]()
 
     def hook(dropped: Any) -> None:
-        if not isinstance(dropped.exc_value, KeyboardInterrupt):
-            return before(dropped)
-        sent.append(threading.Timer(LATER, _thread.interrupt_main))
-        sent[-1].start()
+        if isinstance(dropped.exc_value, KeyboardInterrupt):
+            sent.append(threading.Timer(LATER, _thread.interrupt_main))
+            return sent[-1].start()
+        before(dropped)
 
     sys.unraisablehook = hook
     try:

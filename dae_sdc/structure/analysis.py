@@ -416,7 +416,7 @@ def _nonlinear_rows(
     nonlinear = np.zeros(c.size, dtype=bool)
     for i, root in enumerate(model.roots):
         own = block_of_row[i], c[i]  # What is leading belongs to the block, and has all derivatives.
-        nonlinear[i] = is_nonlinear(graph, root, lambda j, k, own=own: (block_of_col[j], d[j] - k) == own)
+        nonlinear[i] = is_nonlinear(graph, root, lambda j, k: (block_of_col[j], d[j] - k) == own)  # noqa: B023
     return nonlinear
 
 

@@ -80,7 +80,12 @@ FIRST, RIGHT, WRONG, ACTIONS, PLACES = (
 def judged(call: Callable[[], Any], wrong: str, belongs: bool) -> Finding:
     """What comes of a call with a function, which is to be taken where it is one of equations."""
     answers: list[Any] = []
-    finding = cases.called(lambda: answers.append(call()) or answers[0], nonsense=wrong)
+
+    def answered() -> Any:
+        answers.append(call())
+        return answers[0]
+
+    finding = cases.called(answered, nonsense=wrong)
     if finding.outcome == TOLD and belongs and not wrong:
         return replace(finding, outcome=LOST, message=f"refused: {finding.message}")
     if finding.outcome == DONE and belongs and isinstance(answers[0], ds.Solution):

@@ -27,7 +27,10 @@ def new_equations(rng: Random) -> Callable[..., Any]:
     """A function with constants that no other has, so that it is read and compiled anew."""
     a, b = rng.uniform(0.5, 2.0, 2)
     text = f"lambda t, u, du: [du[0] + {a} * u[0] * u[1], u[1] - np.cos({b} * u[0])]"
-    return cases.functions_of({"f": text[len("lambda t, u, du: ") :]}, "t, u, du")["f"]
+    equations: Callable[..., Any] = cases.functions_of({"f": text[len("lambda t, u, du: ") :]}, "t, u, du")[
+        "f"
+    ]
+    return equations
 
 
 CALLS = cases.functions_of(cases.tables()["interrupted"], "rng", ds=ds, new_equations=new_equations)
