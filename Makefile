@@ -2,6 +2,7 @@
 # make test            set up, linters, type checker, fast tests
 # make test-all        the same, and the long tests
 # make installed-test  tests of files, commands and processes again, on an installed wheel instead of this tree
+# make installed-docs  README.md and the tutorials again, in an environment with the wheel and no extra
 # make docs            set up, build the site of the documentation, check it
 # make check           linters and type checker only
 # make clean           remove what these made, except results/
@@ -12,6 +13,7 @@ PYTHON ?= $(shell for python in python3.11 python3 python; do \
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$python" && break; done)
 WORKERS ?= auto
 DEMO ?= results
+comma := ,
 
 BIN := .venv/bin
 # Half the time of an installation goes into byte-compiling all of the dependencies; Python does it for the few
@@ -24,7 +26,7 @@ INSTALLED := $(patsubst %,tests/test_%.py,package cli problem problems model ker
 	results_kept studies plotting pendulum_study checkpoint surroundings registry runge_kutta) \
 	$(patsubst %,benchmarks/tests/test_%.py,peers scaling modelica_models)
 
-.PHONY: demo docs test fast-tests test-all installed-test check clean
+.PHONY: demo docs test fast-tests test-all installed-test installed-docs check clean
 .DELETE_ON_ERROR:
 
 # $(call make-venv,directory)
@@ -44,8 +46,8 @@ endef
 	@touch $@
 
 # Empty at first: the wheel must bring all it needs.
-.venv-installed/stamp: pyproject.toml
-	$(call make-venv,.venv-installed)
+.venv-installed/stamp .venv-plain/stamp: pyproject.toml
+	$(call make-venv,$(@D))
 	@touch $@
 
 demo: .venv/stamp
@@ -86,19 +88,28 @@ test-all: test
 
 # The tree is copied before it is built, so that no leftover build directory gets into the wheel, and the tests
 # are copied before they run, so that nothing can be imported from this tree.
-installed-test: .venv-installed/stamp
+# $(call on-wheel,environment,what is installed beside the wheel with its extras,tests)
+define on-wheel
 	@set -e; work=$$(mktemp -d); trap 'rm -rf "$$work"' EXIT; \
 	mkdir "$$work/source" "$$work/tests-only"; \
 	tar -cf - --exclude __pycache__ pyproject.toml README.md LICENSE dae_sdc | tar -xf - -C "$$work/source"; \
 	cp -R conftest.py tests benchmarks docs README.md CONTRIBUTING.md LICENSE CITATION.cff CHANGELOG.md Makefile pyproject.toml "$$work/tests-only"; \
-	python="$(CURDIR)/.venv-installed/bin/python"; \
+	python="$(CURDIR)/$(1)/bin/python"; \
 	"$$python" -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir "$$work" "$$work/source"; \
 	wheel=$$(echo "$$work"/dae_sdc-*.whl); \
 	"$$python" -m pip uninstall --quiet --yes dae_sdc; \
-	"$$python" $(PIP_INSTALL) "$$wheel[mpi,test,bench,klu,certify]"; \
+	"$$python" $(PIP_INSTALL) "$$wheel"$(2); \
 	cd "$$work/tests-only"; \
-	DAE_SDC_INSTALLED=1 "$$python" -m pytest $(PARALLEL) -m "not long" $(INSTALLED)
+	DAE_SDC_INSTALLED=1 "$$python" -m pytest $(3)
+endef
+
+installed-test: .venv-installed/stamp
+	$(call on-wheel,.venv-installed,[mpi$(comma)test$(comma)bench$(comma)klu$(comma)certify],$(PARALLEL) -m "not long" $(INSTALLED))
+
+# Each page in an empty directory, as for somebody who has installed the package and nothing else.
+installed-docs: .venv-plain/stamp
+	$(call on-wheel,.venv-plain, pytest hypothesis,tests/test_documents.py -k "examples_of_a_page and (README or tutorial)")
 
 clean:
-	rm -rf .venv .venv-installed build dist docs/api docs/gallery dae_sdc.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-installed .venv-plain build dist docs/api docs/gallery dae_sdc.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find dae_sdc benchmarks tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -7,6 +7,7 @@ for is imported when the name is first used, so that importing the package costs
 
 from __future__ import annotations
 
+import atexit
 import functools
 import importlib
 import pkgutil
@@ -15,7 +16,7 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from dae_sdc.imports import defer_mpi, take_over
+from dae_sdc.imports import defer_mpi, launched, take_over
 
 if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__; _HOME is made of it
     from dae_sdc.constrained.equations import (
@@ -224,4 +225,6 @@ class _FrontDoor(ModuleType):
 sys.modules[__name__].__class__ = _FrontDoor
 
 
+if launched() > 1:  # a rank that ends before its first run is waited for as well
+    atexit.register(lambda: importlib.import_module(f"{__name__}.run.processes").leave())
 take_over(lambda file: importlib.import_module(f"{__name__}.cli").run_script(file))

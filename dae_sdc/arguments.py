@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, ParamSpec, TypeVar, Union, get_args, get
 
 from dae_sdc.errors import InputError, require_count
 from dae_sdc.registry import unknown
+from dae_sdc.sharing import interrupted_again
 
 # Largest counts that public functions take, by name of the argument; options have bounds of their own.
 MOST: Mapping[str, int] = {
@@ -47,11 +48,6 @@ class Kind:
     takes: Callable[[Any], bool]  # Whether a value is of this kind.
 
 
-def _is_number(value: Any) -> bool:
-    number = isinstance(value, Real) and not isinstance(value, bool)
-    return number and bool(value == value)  # NaN is none
-
-
 def is_integer(value: Any) -> bool:
     """Whether a value is an integer and no bool."""
     return isinstance(value, Integral) and not isinstance(value, bool)
@@ -59,7 +55,9 @@ def is_integer(value: Any) -> bool:
 
 # Kinds of the types that messages have words for.
 PLAIN: Mapping[Any, Kind] = {
-    float: Kind("a number", "numbers", _is_number),
+    float: Kind(  # NaN is none
+        *("a number", "numbers"), lambda x: not isinstance(x, bool) and isinstance(x, Real) and bool(x == x)
+    ),
     int: Kind("an integer", "integers", is_integer),
     str: Kind("a text", "texts", lambda value: isinstance(value, str)),
     bool: Kind(
@@ -205,7 +203,7 @@ def _check_types(function: Callable[..., Any], arguments: Mapping[str, Any]) -> 
         if not isinstance(parameter.annotation, str) or value is parameter.default:
             continue
         for part in value if isinstance(value, list | tuple) else (value,):
-            if hasattr(part, "filled"):
+            if _is_of_numpy(part, "ndarray") and hasattr(part, "filled"):
                 raise InputError(
                     f"{name} is a masked array, or has masked entries; give numbers, as by its method filled"
                 )
@@ -264,7 +262,8 @@ def checked() -> Callable[[Callable[P, R]], Callable[P, R]]:
             except TypeError as error:
                 raise InputError(f"{name}: {error}; it takes {', '.join(taken.named)}") from None
             _check_types(function, arguments)
-            return function(*args, **kwargs)
+            with interrupted_again():
+                return function(*args, **kwargs)
 
         return call
 

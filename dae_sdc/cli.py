@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, NoReturn, TextIO, cast
 from dae_sdc.arguments import own_word
 from dae_sdc.errors import DAEError, DAEWarning, InputError, words_of
 from dae_sdc.imports import launched
-from dae_sdc.registry import docstrings
+from dae_sdc.registry import docstrings, unknown
 
 PROGRAM = "dae-sdc"
 ROOMS = ("run", "plotting")
@@ -188,9 +188,6 @@ def _streams() -> Iterator[None]:
             f"cannot write to standard output: {error.strerror}; files of results are kept"
         ) from error
 
-    def unheard(error: OSError) -> None:
-        """Standard error is gone: there is nowhere to report to."""
-
     with ExitStack() as stack:
         given = []
         for stream in (sys.stdout, sys.stderr):
@@ -200,7 +197,8 @@ def _streams() -> Iterator[None]:
                 stream.reconfigure(errors="backslashreplace")
             given.append(stream)
         stack.enter_context(redirect_stdout(cast(TextIO, _Stream(given[0], refused))))
-        stack.enter_context(redirect_stderr(cast(TextIO, _Stream(given[1], unheard))))
+        # Where standard error is gone, there is nowhere to report to.
+        stack.enter_context(redirect_stderr(cast(TextIO, _Stream(given[1], lambda error: None))))
         yield
 
 
@@ -302,9 +300,7 @@ def add_debug(parser: argparse.ArgumentParser) -> None:
 
 def _run_verb(name: str, verbs: Mapping[str, Verb], arguments: list[str]) -> int:
     if name not in verbs:
-        near = get_close_matches(name, verbs, n=1)
-        hint = f"; did you mean '{near[0]}'? Verbs" if near else "; verbs"
-        raise InputError(f"unknown verb '{name}'{hint}: {', '.join(verbs)}")
+        raise InputError(unknown("verb", name, verbs))
     verb = verbs[name]
     module = importlib.import_module(verb.module)
     parser = Parser(

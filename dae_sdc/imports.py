@@ -146,15 +146,11 @@ LAUNCHERS = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS", "SLURM_STEP_
 
 def launched() -> int:
     """Number of processes that an MPI launcher has started, by the environment; 1 without one."""
-    return max([1, *_counts()])
+    return max([1, *launchers()])
 
 
-def by_launcher() -> bool:
-    """Whether an MPI launcher has started this process, even if it is the only one."""
-    return bool(_counts())
-
-
-def _counts() -> list[int]:
+def launchers() -> list[int]:
+    """The numbers of processes that MPI launchers have started, also of one that started this one alone."""
     counts = [os.environ.get(name, "") for name in LAUNCHERS]
     return [int(count) for count in counts if count.isdigit()]
 

@@ -108,7 +108,7 @@ def unknown(kind: str, name: str, known: Iterable[object]) -> str:
     begins = [one for one in lowered if len(asked) > 1 and one.startswith(asked)]
     near = [f"'{lowered[one]}'" for one in begins[:MOST_NEAR] or get_close_matches(asked, lowered, n=1)]
     lead = f"did you mean {' or '.join(near)}? Available" if near else "available"
-    return f"unknown {kind} '{name}'; {lead}: {brief(names, MOST_NAMES)}"
+    return f"unknown {kind} '{name}'; {f'{lead}: {brief(names, MOST_NAMES)}' if names else 'there are none'}"
 
 
 def require_name(kind: str, name: str, known: Iterable[str]) -> int:

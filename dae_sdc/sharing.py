@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import _thread
 import functools
 import hashlib
+import inspect
 import os
-import signal
 import stat
 import sys
 import tempfile
@@ -154,29 +155,30 @@ class Recent(dict[K, R]):
         return result
 
 
+LATER: Final = 0.01  # Seconds after which a dropped interrupt comes again.
+
+
 @contextmanager
-def interrupted_later() -> Iterator[None]:
-    """Raise a KeyboardInterrupt behind what is inside, where callbacks from C would lose it."""
+def interrupted_again() -> Iterator[None]:
+    """Send interrupts again that Python drops: in callbacks from C, and where an object is deleted."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before, came = signal.getsignal(signal.SIGINT), list[int]()
-    if before is not signal.default_int_handler:  # who handles it otherwise has reasons
-        yield
-        return
+    before, sent = sys.unraisablehook, list[threading.Timer]()
 
-    def note(number: int, frame: Any) -> None:
-        came.append(number)
-        if len(came) > 1:
-            raise KeyboardInterrupt
+    def hook(dropped: Any) -> None:
+        if isinstance(dropped.exc_value, KeyboardInterrupt):
+            sent.append(threading.Timer(LATER, _thread.interrupt_main))
+            return sent[-1].start()
+        before(dropped)
 
-    signal.signal(signal.SIGINT, note)
+    sys.unraisablehook = hook
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
-        if came:
-            raise KeyboardInterrupt
+        sys.unraisablehook = before
+        for timer in sent:
+            timer.join()  # It comes here at the latest.
 
 
 # --- warnings -----------------------------------------------------------------------------------------------
@@ -217,10 +219,12 @@ def filtering(action: Literal["ignore", "error"], category: type[Warning] = Warn
         yield
 
 
-def tell(message: str, stacklevel: int = 2) -> None:
+def tell(message: str) -> None:
     """Show a :class:`DAEWarning`, but not within :func:`told_before`."""
     if not _silent.get():
-        warnings.warn(message, DAEWarning, stacklevel=stacklevel + 1)
+        files = [frame.filename for frame in inspect.stack(0)]
+        outermost = max(i for i, name in enumerate(files) if name.startswith(os.path.dirname(__file__)))
+        warnings.warn(message, DAEWarning, stacklevel=outermost + 2)  # the line of the user
 
 
 def told_before() -> AbstractContextManager[None]:
@@ -279,7 +283,7 @@ def _trusted(status: os.stat_result, directory: str | os.PathLike[str]) -> bool:
         advice = (
             "let it be yours and run chmod -R go-w on it, or set NUMBA_CACHE_DIR to a directory of your own"
         )
-        tell(f"compiled code kept in {place} is not used: {reason}; {advice}", stacklevel=4)
+        tell(f"compiled code kept in {place} is not used: {reason}; {advice}")
     return False
 
 

@@ -479,8 +479,8 @@ def test_the_absolute_tolerance_is_that_of_the_nominal_sizes() -> None:
         ({"rtol": 1e-4, "atol": 0.0, "u0": [0.0, 0.0, 0.0]}, "'y1' begins at 0 and has atol 0"),
         ({"rtol": 1e-4, "dt_max": 0.0}, "dt_max must be positive"),
         ({"rtol": 1e-4, "time_limit": -1.0}, "time_limit must be positive"),
-        ({"dt": 0.1, "dt_max": 0.1}, "no effect have: dt_max"),
-        ({"dt": 0.1, "atol": 1e-4, "leave_out": ("z",)}, "no effect have: atol, leave_out"),
+        ({"dt": 0.1, "dt_max": 0.1}, "dt_max without effect"),
+        ({"dt": 0.1, "atol": 1e-4, "leave_out": ("z",)}, "atol, leave_out without effect"),
     ],
 )
 def test_what_cannot_be_used_is_refused(settings: dict[str, Any], words: str) -> None:

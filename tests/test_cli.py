@@ -189,10 +189,11 @@ def test_an_unknown_verb_lists_the_verbs_and_the_nearest(
     fake(lambda args: 0)
     assert cli.main(["fakes"]) == 2
     assert (
-        one_line(capsys.readouterr().err) == "dae-sdc: unknown verb 'fakes'; did you mean 'fake'? Verbs: fake"
+        one_line(capsys.readouterr().err)
+        == "dae-sdc: unknown verb 'fakes'; did you mean 'fake'? Available: fake"
     )
     assert cli.main(["xyz"]) == 2
-    assert one_line(capsys.readouterr().err) == "dae-sdc: unknown verb 'xyz'; verbs: fake"
+    assert one_line(capsys.readouterr().err) == "dae-sdc: unknown verb 'xyz'; available: fake"
 
 
 @pytest.mark.parametrize(

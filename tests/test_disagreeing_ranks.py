@@ -33,6 +33,8 @@ def test_ranks_whose_problems_have_other_values_are_told_so(mpirun: Launcher) ->
     [
         ("exit", "rank 1: SystemExit: 3"),
         ("leave", "rank 1 has ended, and rank 0 waits for it to begin a run"),
+        ("argument", "unknown option of solve 'nodez'"),
+        ("before", "rank 1 has ended, and rank 0 waits for it to begin a run"),
     ],
 )
 def test_a_rank_that_leaves_ends_the_others(case: str, line: str, mpirun: Launcher) -> None:

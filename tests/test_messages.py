@@ -377,3 +377,16 @@ def test_words_of_other_libraries_are_answered_with_ours_in_a_shell(
         cli.main(["solve", "simple", f"--{other.replace('_', '-')}=1"])
     flags = {"params": "--params", "dense": "--dense"}
     assert f"did you mean {flags.get(own, '--' + own.replace('_', '-'))}?" in capsys.readouterr().err
+
+
+WARNED: dict[str, Callable[[], Any]] = {
+    "convergence": lambda: ds.convergence("simple", sweeper="semi-implicit", nodes=2, maxiter=1, dt=[0.2]),
+    "sweep": lambda: ds.sweep("simple", {"alpha": [5.0, 6.0]}, rtol=1e-6, time_limit=1e-9),
+}
+
+
+@pytest.mark.parametrize("name", WARNED)
+def test_a_warning_shows_the_line_of_the_user(name: str) -> None:
+    with pytest.warns(ds.DAEWarning) as told:
+        WARNED[name]()
+    assert {warning.filename for warning in told} == {__file__}

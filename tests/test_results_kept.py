@@ -545,6 +545,24 @@ def test_what_was_computed_comes_back_from_a_full_disk(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sizes of files are limited by POSIX")
+def test_a_disk_that_is_full_at_any_byte_of_a_table_leaves_no_part_of_it(tmp_path: Path) -> None:
+    import resource
+
+    study = ds.convergence("simple", sweeper="radau-iia-5", dt=[0.1, 0.05], t_end=0.2)
+    study.save(tmp_path / "whole.npy")
+    whole, most = (tmp_path / "whole.npy").read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
+    for room in range(0, len(whole), 16):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, most[1]))
+        try:
+            with pytest.raises(ds.InputError, match=r"cannot write .*whole\.npy: "):
+                study.save(tmp_path / "whole.npy")
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, most)
+        assert (tmp_path / "whole.npy").read_bytes() == whole
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["whole.json", "whole.npy"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sizes of files are limited by POSIX")
 @pytest.mark.parametrize(
     "words",
     [

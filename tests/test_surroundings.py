@@ -523,14 +523,14 @@ def test_a_number_of_threads_without_which_numba_is_not_imported_is_told(
 
 CALLED_BACK = """
 import ctypes, signal
-from dae_sdc.sharing import interrupted_later
+from dae_sdc.sharing import interrupted_again
 
 def interrupt():
     signal.raise_signal(signal.SIGINT)
 
 callback = ctypes.CFUNCTYPE(None)(interrupt)
 try:
-    with interrupted_later():
+    with interrupted_again():
         callback()
         print("done", flush=True)
     print("lost")
@@ -566,6 +566,35 @@ try:
 except KeyboardInterrupt:
     print("ended")
 """
+
+
+DROPPED = """
+import signal
+import dae_sdc as ds
+
+class Dropping:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+calls = []
+
+def decay(t, u, du):
+    calls.append(t)
+    if len(calls) == 30:
+        Dropping()
+    return [du[0] + u[0]]
+
+try:
+    ds.solve(decay, u0=[1.0], t_end=1.0, rtol=1e-8, trace=False)
+    print("lost", len(calls))
+except KeyboardInterrupt:
+    print("ended")
+"""
+
+
+def test_an_interrupt_while_an_object_is_deleted_ends_the_run() -> None:
+    done = run("-c", DROPPED)
+    assert (done.stdout.strip(), done.stderr) == ("ended", "")
 
 
 def test_an_interrupt_while_code_is_compiled_ends_the_run() -> None:

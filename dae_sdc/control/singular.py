@@ -699,7 +699,7 @@ def impasse(problem: ProblemDAE, t: Vector, u: Vector, du: Vector) -> str:
     return (
         f"; near t={t[-1]:.6g} the equations no longer determine {names}: the "
         f"smallest singular value of their algebraic part has fallen from {before:.1g} to {value:.1g}; a "
-        f"solution ends or folds back there, or passes with an infinite slope"
+        f"solution ends, folds back or has an infinite slope there; nodes between closed diodes want a gmin"
     )
 
 

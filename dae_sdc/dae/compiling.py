@@ -42,7 +42,7 @@ from dae_sdc.dae.machine_code import CFunction, function_in
 from dae_sdc.dae.memory import INLINED
 from dae_sdc.deadline import check
 from dae_sdc.errors import InputError
-from dae_sdc.sharing import alone, cache_directory, filtering, interrupted_later, read_kept, write_kept
+from dae_sdc.sharing import alone, cache_directory, filtering, interrupted_again, read_kept, write_kept
 
 CompilationError: Final = NumbaError  # What a function raises that cannot be compiled.
 
@@ -119,7 +119,7 @@ def _switched_on() -> Iterator[None]:
     with global_compiler_lock:
         before, config.DISABLE_JIT = config.DISABLE_JIT, 0
         try:
-            with interrupted_later():  # LLVM asks for kept code by callbacks
+            with interrupted_again():  # also of those who use classes without a public function
                 yield
         except FileNotFoundError as error:  # numba makes paths relative
             raise InputError(

@@ -181,7 +181,7 @@ def _check_value(which: str, name: str, value: Any, n: int) -> None:
 def _require_method(where: str, value: Any, count: int) -> None:
     """Refuse anything but a function that takes ``count`` arguments."""
     if not callable(value) or isinstance(value, type):
-        raise InputError(f"{where} must be a function; got {shown(value)}")
+        raise InputError(f"{where} must be a function of {count} arguments; got {shown(value)}")
     try:
         signature = inspect.signature(value)
     except ValueError:  # functions in machine code may have none

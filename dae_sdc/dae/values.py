@@ -41,7 +41,8 @@ def undefined(error: Exception) -> bool:
 
 def real_numbers(values: Any) -> Vector:
     """``values`` as an array of doubles; raises TypeError with the reason where they are no real numbers."""
-    if isinstance(values, np.ma.MaskedArray) or (isinstance(values, _ROWS) and _MASKED in map(type, values)):
+    masked = isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values)
+    if masked or (isinstance(values, _ROWS) and _MASKED in map(type, values)):
         raise TypeError("masked entries have no value; fill them first")
     try:
         array = np.asarray(values)
@@ -82,13 +83,14 @@ TIMES = ("t", "time", "tau")  # Names that tell an argument to be the time.
 
 
 def needed_arguments(function: Callable[..., Any]) -> list[str] | None:
-    """Names of the arguments that a function needs; None where its signature is not known."""
+    """Names of the arguments that a function needs; None where its signature does not tell."""
     try:
         arguments = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return None
-    places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return [one.name for one in arguments if one.default is one.empty and one.kind in places]
+    if any(one.kind is one.VAR_POSITIONAL for one in arguments):
+        return None
+    return [one.name for one in arguments if one.default is one.empty and one.kind < one.VAR_POSITIONAL]
 
 
 def uncached(function: Any) -> Any:

@@ -100,7 +100,7 @@ def homotopy(actual: Any, simplified: Any) -> Any:
     Raises
     ------
     InputError
-        If there are other arguments than these two.
+        If one of them is neither an expression nor a real number.
 
     Examples
     --------
@@ -110,6 +110,8 @@ def homotopy(actual: Any, simplified: Any) -> Any:
     >>> round(ds.initial(m)["q"], 6)
     2.0
     """
+    if any(isinstance(part, complex) or not hasattr(part, "__pow__") for part in (actual, simplified)):
+        raise InputError(f"homotopy takes two expressions or real numbers; got {shown((actual, simplified))}")
     if not any(isinstance(part, sympy.Basic) for part in (actual, simplified)):
         return actual
     return Homotopy(actual, simplified)

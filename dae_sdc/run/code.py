@@ -41,9 +41,8 @@ def _of_all(values: Iterable[Any], known: set[int]) -> Iterator[str]:
 
 
 def _of_problem(problem: ProblemDAE, known: set[int]) -> Iterator[str]:
-    cls = type(problem)
     own = [value for value in vars(problem).values() if callable(value)]
-    return _of_all([getattr(cls, "untraced", cls), *own], known)
+    return _of_all([getattr(type(problem), "untraced", type(problem)), *own], known)
 
 
 def _of_class(cls: type, known: set[int]) -> Iterator[str]:

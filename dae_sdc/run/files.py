@@ -95,7 +95,8 @@ def _begin(target: Path, stack: ExitStack) -> tuple[Path, BinaryIO]:
     """A temporary file for a target, locked as long as the stack is open."""
     while True:
         name = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
-        file = open(name, "xb")
+        # For reading too: NumPy does not take it for a file of C then, which loses what a full disk refuses.
+        file = open(name, "x+b")
         stack.callback(_try, partial(name.unlink, missing_ok=True))
         with suppress(OSError):  # some file systems of networks have no locks
             _lock(file, wait=True)

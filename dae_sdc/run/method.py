@@ -98,7 +98,7 @@ def with_method(request: SolveOptions, problem: ProblemDAE, measured: bool) -> t
     if request.rtol is None:
         bounds = [name for name in ("atol", "leave_out", "dt_max") if name in request.chosen()]
         if bounds:
-            raise InputError(f"without rtol, with a fixed step size, no effect have: {', '.join(bounds)}")
+            raise InputError(f"{', '.join(bounds)} without effect on steps of a fixed size; give rtol too")
         return request, reason
     rtol = require_number("rtol", request.rtol)
     if request.sweeper is None:

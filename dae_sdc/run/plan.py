@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 from pySDC.core.controller import _Pars as ControllerParameters
+from pySDC.core.hooks import Hooks
 
+from dae_sdc.arguments import shown
 from dae_sdc.control.adaptivity import FUNCTIONS, VALUES, stops_of
 from dae_sdc.control.events import Event, LocateEvents, accurate_slopes, as_events, unknowns_looked_at
 from dae_sdc.control.invariants import Invariants, require_invariants
@@ -136,6 +138,8 @@ def _check(request: SolveOptions, setup: Setup) -> None:
     if request.singular is not None:
         require_way(request.singular, setup.problem)
         setup.require_alone(request.steps, "singular points are looked for", "singular out")
+    if strange := [hook for hook in request.hooks if not issubclass(hook, Hooks)]:
+        raise InputError(f"hooks must be classes made from pySDC's Hooks; got {shown(strange[0])}")
     for name in request.controller_params or {}:
         known = {*vars(ControllerParameters({})), *ControllerParameters.attrs, "hook_class"}
         known = {name for name in known if name[0] != "_"}
@@ -182,7 +186,7 @@ def _with_steps(request: SolveOptions, setup: Setup, begin: Start, events: Event
         return setup, {"dt": (end - start) / count, "count": count, "t_end": end, "stops": stops}
     if request.steps not in (None, 1):
         raise InputError("with rtol steps are taken one at a time; leave steps out, or give dt instead")
-    tolerance = Tolerance.checked(problem, request.rtol, request.atol, request.leave_out or ())
+    tolerance = Tolerance.checked(problem, request.rtol, request.atol, request.chosen().get("leave_out", ()))
     read = unknowns_looked_at(problem, events, begin.u, start)
     output = request.t_eval is not None or request.points is not None
     between = VALUES if output or request.dense else FUNCTIONS if events or read.any() else 0
@@ -251,8 +255,8 @@ def _with_checkpoints(plan: Plan, events: Events, fixed: Fixed) -> Plan:
     setup = _on_grid(setup, fixed)
     size = setup.problem.dt if request.dt is None else float(request.dt)
     about = {
-        **{"rtol": request.rtol, "atol": request.atol, "leave_out": tuple(request.leave_out or ())},
-        **{"t0": plan.start.t0, "t_end": plan.t_end},
+        **{"rtol": request.rtol, "atol": request.atol, "t0": plan.start.t0, "t_end": plan.t_end},
+        "leave_out": tuple(request.chosen().get("leave_out", ())),
         **{"dt": request.dt if fixed is None else size, "dt_max": request.dt_max},
         "u0": np.array(plan.start.u),
         "dense output": plan.keeps or request.t_eval is not None or request.points is not None,

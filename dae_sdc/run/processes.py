@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -15,7 +14,7 @@ import numpy as np
 
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
-from dae_sdc.imports import by_launcher, launched
+from dae_sdc.imports import launched, launchers
 from dae_sdc.registry import require_name
 from dae_sdc.sharing import python, surroundings
 from dae_sdc.sweepers.parallel import WAYS, load_mpi, no_mpi, split_communicator
@@ -138,7 +137,7 @@ def ranks(parallel: str | None, comm: Any, num_nodes: int, steps: int | None) ->
 
 def world() -> Any:
     """The communicator COMM_WORLD of mpi4py."""
-    if "mpi4py.MPI" not in sys.modules and not by_launcher():
+    if "mpi4py.MPI" not in sys.modules and not launchers():
         _try_mpi()
     MPI = load_mpi()
     if MPI.COMM_WORLD.Get_size() == 1 and launched() > 1:
@@ -210,9 +209,11 @@ def join(comm: Any) -> None:
     MPI.Request.Waitall(requests)
 
 
-def _leave() -> None:
+def leave() -> None:
     """Wait at the end of a process for the others; end the job where one waits for it to begin a run."""
-    MPI = sys.modules["mpi4py.MPI"]
+    MPI: Any = sys.modules.get("mpi4py.MPI")
+    if MPI is None or not MPI.Is_initialized() or MPI.Is_finalized():
+        return
     comm = MPI.COMM_WORLD
     rank, here, told = comm.Get_rank(), np.ones(1, dtype=np.int8), np.zeros(comm.Get_size(), dtype=np.int8)
     others = [other for other in range(comm.Get_size()) if other != rank]
@@ -271,4 +272,3 @@ def end_job_on_uncaught_errors() -> None:
 
     told.ends_job = True  # type: ignore[attr-defined]
     sys.excepthook = told
-    atexit.register(_leave)  # before mpi4py ends MPI, as it was loaded before

@@ -472,7 +472,7 @@ def put_down(result: Any, path: str | os.PathLike[str], finished: bool) -> str:
         result.save(target if finished else partial_name(target))
     except InputError as error:  # what was computed must not be lost by that
         UNWRITTEN.add(os.fspath(path))
-        tell(str(error), stacklevel=4)
+        tell(str(error))
         return str(error)
     UNWRITTEN.discard(os.fspath(path))
     with suppress(OSError):

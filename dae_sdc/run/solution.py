@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -20,12 +19,13 @@ from dae_sdc.dae.memory import COUNTERS
 from dae_sdc.dae.pointwise import Pointwise
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.dae.state import Vector
-from dae_sdc.errors import DAEWarning, InputError, ResultFileError
+from dae_sdc.errors import InputError, ResultFileError
 from dae_sdc.expressions.dag import name_and_order, name_of
 from dae_sdc.registry import unknown
 from dae_sdc.run.files import damaged, is_texts, opened, read_archive
 from dae_sdc.run.results import BESIDE, Result, Table, Tabulated, View, checksum, command_line, load, put_down
 from dae_sdc.run.unknowns import SavedUnknowns, Unknowns
+from dae_sdc.sharing import tell
 from dae_sdc.text import brief
 
 SAMPLES = ("sample_times", "samples")  # Arrays of eliminated unknowns, in the file beside a solution.
@@ -157,7 +157,7 @@ class Solution(Tabulated):
         times = self._dense().check(t)
         u, du, said = self._corrected(np.atleast_1d(times))
         for remark in filter(None, (said, _long_steps(self, np.atleast_1d(times)))):
-            warnings.warn(remark, DAEWarning, stacklevel=3)
+            tell(remark)
         return (u[0], du[0]) if times.ndim == 0 else (u, du)
 
     def _corrected(self, times: Vector, at_ends: bool = False) -> tuple[Vector, Vector, str]:

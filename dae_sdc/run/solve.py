@@ -103,12 +103,6 @@ def solve(request: SolveOptions) -> Solution:
     return solution_of(request)
 
 
-@limits_call
-def solution_of(request: SolveOptions) -> Solution:
-    """The solution for options that have been looked at, as those of many runs alike."""
-    return _with_other_ways(request)
-
-
 def solutions_of(requests: Sequence[SolveOptions]) -> list[Solution | Exception]:
     """The solutions of several runs, or the errors that end them, each as of that run alone."""
     # A stage of all runs comes before the next one: code that is still in the caches of the processor takes
@@ -137,7 +131,8 @@ def _execution(stages: tuple[SolveOptions, Equations, Start]) -> Execution | Non
     return run if run.kind is not None and stages[1].otherwise is None else None
 
 
-def _with_other_ways(request: SolveOptions) -> Solution:
+@limits_call
+def solution_of(request: SolveOptions) -> Solution:
     """The solution; in another way where a run shows that its equations were read or reduced wrongly."""
     try:
         return _solved(request)
@@ -163,7 +158,7 @@ def _with_other_ways(request: SolveOptions) -> Solution:
         other, how, why = request.changed(reduce=False), "without reduction of the index", str(error)
     except NotSimplifiedError as error:
         other, how, why = request.changed(simplify=False), "without simplification", str(error)
-    return _with_other_ways(other).with_remark(f"solved {how}: {why.partition(';')[0]}")
+    return solution_of(other).with_remark(f"solved {how}: {why.partition(';')[0]}")
 
 
 def _solved(request: SolveOptions, as_it_is: bool = False) -> Solution:

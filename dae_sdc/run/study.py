@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from dae_sdc.dae.state import Vector
-from dae_sdc.errors import DAEWarning, InputError, SolveError
+from dae_sdc.errors import InputError, SolveError
 from dae_sdc.options import add_options, given_options
 from dae_sdc.run.processes import is_root, on_root
 from dae_sdc.run.results import Result, check_target, put_down, say_written, tabulated
 from dae_sdc.run.solution import Solution
 from dae_sdc.run.solve import solve
-from dae_sdc.sharing import bar_of
+from dae_sdc.sharing import bar_of, tell
 
 
 @dataclass
@@ -41,8 +40,7 @@ class Study:
         if not solution.success:
             failure = f"{what}: {solution.message}"
             self.parameters["failures"].append(failure)
-            # The stack level of the caller of the study.
-            warnings.warn(failure, DAEWarning, stacklevel=4)
+            tell(failure)
 
     def leave_out(self, what: str, error: object) -> None:
         """Record a case that could not be run, and why."""

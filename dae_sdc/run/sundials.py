@@ -41,6 +41,7 @@ from dae_sdc.run.callbacks import (
     with_algebraic_slopes,
 )
 from dae_sdc.run.description import EquationOptions, interval_of
+from dae_sdc.run.equations import with_unknowns
 from dae_sdc.run.method import SOLVERS, first_step
 from dae_sdc.run.results import check_target, put_down
 from dae_sdc.run.solution import (
@@ -141,7 +142,7 @@ def integrate(
     if not installed():
         raise InputError(f"'{solver}' needs the package scikit-sundae: pip install 'dae_sdc[bench]'")
     if own is None:
-        target = resolve(request.problem)
+        target = with_unknowns(resolve(request.problem), request.u0, run=True)
         own, name = target.make_problem(request.params or {}), target.text
     start, end = interval_of(own, request.t0, request.t_end)
     leave_out = request.leave_out

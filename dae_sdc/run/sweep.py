@@ -213,7 +213,7 @@ def sweep(request: SweepOptions) -> Sweep:
     failures = runs.failures()
     if failures and is_root(comm):
         more = f"; and {len(failures) - 1} more" if len(failures) > 1 else ""
-        tell(f"{len(failures)} of {len(runs)} runs failed: {failures[0]}{more}", stacklevel=4)
+        tell(f"{len(failures)} of {len(runs)} runs failed: {failures[0]}{more}")
     return runs
 
 
@@ -424,7 +424,7 @@ def _plain(name: str, value: Any) -> float:
 def _identity(options: SweepOptions, fixed: Mapping[str, Any]) -> dict[str, str]:
     """What tells a sweep from others, as texts: problem, options and parameters that are not swept."""
     problem = options.problem
-    name = getattr(problem, "__name__", "") if not hasattr(problem, "model_name") else ""
+    name = str(getattr(problem, "__name__", "")) if not hasattr(problem, "model_name") else ""
     title = problem.name if isinstance(problem, Model) else ""
     identity = {"problem": problem if isinstance(problem, str) else title or name or problem_name(problem)}
     if is_file(identity["problem"]):

@@ -291,7 +291,8 @@ def _called(function: Callable[..., Any], given: dict[str, Any]) -> Any:
 def _problem_of(model: MakesProblems, params: Mapping[str, Any]) -> ProblemDAE:
     """The problem of a model, with its index by structural analysis where that succeeds."""
     if not is_model(model):
-        return model.problem(**params)
+        given: Any = model.problem(**params)
+        return given if isinstance(given, ProblemDAE) else instance_of(given, {})
     from dae_sdc.structure.analysis import structure_of
 
     equations = cast("Model", model)
@@ -345,8 +346,10 @@ def instance_of(problem: Any, params: Mapping[str, Any]) -> ProblemDAE:
 def copied(problem: ProblemDAE) -> ProblemDAE:
     """A copy of a problem for a run."""
     try:
-        texts = problem.names, problem.units, problem.equation_names  # they do not change
-        return copy.deepcopy(problem, {id(text): text for text in texts})
+        # Texts do not change, and a function is the user's, also as an object with a lock or a file.
+        function = getattr(problem, "function", None)
+        same = problem.names, problem.units, problem.equation_names, function if callable(function) else None
+        return copy.deepcopy(problem, {id(one): one for one in same})
     except Exception as error:
         raise InputError(
             f"{type(problem).__name__} cannot be copied for a run ({words_of(error)}); let "

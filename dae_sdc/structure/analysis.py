@@ -415,11 +415,8 @@ def _nonlinear_rows(
         block_of_row[block.rows] = block_of_col[block.cols] = number
     nonlinear = np.zeros(c.size, dtype=bool)
     for i, root in enumerate(model.roots):
-
-        def is_leading(j: int, k: int, i: int = i) -> bool:
-            return bool(k == d[j] - c[i] and block_of_col[j] == block_of_row[i])
-
-        nonlinear[i] = is_nonlinear(graph, root, is_leading)
+        own = block_of_row[i], c[i]  # What is leading belongs to the block, and has all derivatives.
+        nonlinear[i] = is_nonlinear(graph, root, lambda j, k: (block_of_col[j], d[j] - k) == own)  # noqa: B023
     return nonlinear
 
 

@@ -146,7 +146,7 @@ class Tolerance:
         for name in left_out:
             if name not in problem.names:
                 raise InputError(unknown("name in leave_out", name, problem.names))
-        if left_out and set(problem.names) <= set(left_out):
+        if len(left_out) and set(problem.names) <= set(left_out):
             raise InputError("leave_out has all unknowns; leave one of them for the error test")
         if given is None:
             return cls(relative, None, tuple(left_out))

@@ -86,6 +86,11 @@ def main(case: str, path: str = "") -> None:
             print(*lines, sep="\n")
     elif case == "exit":
         run(ends, trace=False, hooks=[Begun])
+    elif case == "argument":
+        run(**({"nodez": 3} if RANK else {}))
+    elif case == "before":
+        if RANK == 0:
+            run()
     elif case == "leave":
         run()
         if RANK == 0:

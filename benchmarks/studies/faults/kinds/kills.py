@@ -52,6 +52,9 @@ def torn(place: Path) -> str:
                     dict(kept)
             elif path.suffix == ".npy":
                 ds.load(path)
+            elif path.suffix == ".png":
+                if b"IEND" not in path.read_bytes()[-8:]:
+                    return f"{path.name} without its end"
             elif not any(one.with_suffix(".npy").exists() for one in (path, path.with_suffix(""))):
                 return f"{path.name} without its .npy"
         except (DAEError, OSError, ValueError, KeyError) as error:
