@@ -146,8 +146,8 @@ class TriangularStages(CountedStages):
     estimated with the matrix of the last stage.
     """
 
-    def begin_run(self) -> None:
-        super().begin_run()
+    def _tell_problem(self) -> None:
+        super()._tell_problem()
         # One matrix for each pole that differs from the others.
         self._poles, self._matrix_of = np.unique(np.diagonal(self.T).round(12), return_inverse=True)
         self.numbers.gamma = float(self.T[-1, -1])

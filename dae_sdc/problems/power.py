@@ -406,7 +406,6 @@ class WSCC9BusSystem(ReferencedProblem):
     )
     interval = (0.0, 1.0)
     dt = 0.01
-    chooses_by_sides = True
     switch_names = ("limit of valve 1",)
     residual_kernel = wscc9_residual
     stored = "wscc9"
