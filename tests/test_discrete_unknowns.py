@@ -462,7 +462,7 @@ def test_a_condition_beside_the_start_happens_at_both(condition: str) -> None:
         ("Boolean b; equation", "b is a variable of type Boolean that nothing gives a value"),
         ("Integer n; equation n = pre(n) + 1;", "the equation of n has pre"),
         ("Boolean b, c; equation when x > 1 then b = true; end when; c = edge(b);", "the equation of c has"),
-        ("Boolean b[2]; equation b = {x > 1, x > 2, true};", "2 variables get 3 values"),
+        ("Boolean b[2]; equation b = {x > 1, x > 2, true};", "variables get a value of another form"),
         ("Integer n; equation when x > 1 then for i in 1:2 loop n = i; end for; end when;", "for in a when-"),
     ],
 )  # fmt: skip
@@ -566,7 +566,6 @@ def test_a_number_that_turns_tells_each_change() -> None:
         ("Integer n(start=0); equation when edge(n) then k = 1; end when; when x > 1 then n = 1; end when;",
          "a condition is expected"),
         ("equation when x > 1 then k = 1; assert(x < 2); end when;", "assert takes a condition, a message"),
-        ("equation if x > 1 then assert(x < 2, \"l\"); else end if; k = 1;", "assert depends on an unknown"),
         ("equation assert(x < 2); k = 1;", "assert takes a condition, a message"),
         ("equation assert(2 < 1, \"never\"); k = 1;", "what is asserted does not hold: never"),
     ],

@@ -276,7 +276,7 @@ def test_a_run_walks_the_stages_of_the_page_in_their_order() -> None:
 
     sys.setprofile(watch)
     try:
-        ds.solve("simple", rtol=1e-4, t_end=0.1)
+        ds.solve("simple", rtol=1e-4, t_end=0.1037)  # which no other test has run
     finally:
         sys.setprofile(None)
     assert len(WAY_OF_A_RUN) >= 7
@@ -284,11 +284,11 @@ def test_a_run_walks_the_stages_of_the_page_in_their_order() -> None:
 
 
 BUDGETS = {
-    "run": 13_222,
+    "run": 13_223,
     "sweepers": 10_861,
     "problems": 6_765,
     "dae": 8_129,
-    "initial": 5_442,
+    "initial": 5_443,
     "model": 5_916,
     "control": 5_256,
     "constrained": 3_661,

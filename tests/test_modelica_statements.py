@@ -175,15 +175,16 @@ def test_arrays_of_other_sizes_are_no_arguments() -> None:
 
 
 def test_an_assertion_that_rumoca_loses_in_a_library_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "package.mo").write_text("package Tanks end Tanks;")
+    library = tmp_path / "Tanks"
+    library.mkdir()
+    (library / "package.mo").write_text("package Tanks end Tanks;")
     full = 'if h > 1.5 then assert(h < 3, "full"); end if;'
     for name, more in (("Plain", ""), ("Guarded", full)):
         tank = f"within Tanks; model {name} Real h(start = 2); equation der(h) = -h;\n{more} end {name};"
-        (tmp_path / f"{name}.mo").write_text(tank)
-    library = tmp_path.rename(tmp_path.with_name("Tanks")).parent
-    assert read_modelica_text("model M Tanks.Plain t; end M;", libraries=[library]).names == ("t.h",)
+        (library / f"{name}.mo").write_text(tank)
+    assert read_modelica_text("model M Tanks.Plain t; end M;", libraries=[tmp_path]).names == ("t.h",)
     with pytest.raises(InputError, match=r"Guarded.mo:2: rumoca loses assert in an if-equation"):
-        read_modelica_text("model M Tanks.Guarded t; end M;", libraries=[library])
+        read_modelica_text("model M Tanks.Guarded t; end M;", libraries=[tmp_path])
 
 
 def test_equations_that_are_not_finite_in_a_mode_determine_nothing() -> None:

@@ -111,7 +111,7 @@ def test_the_message_about_an_unknown_name_holds_the_name_and_all_known_ones(
 ) -> None:
     text = unknown("tool", name, known)
     assert text.startswith(f"unknown tool '{name}'")
-    assert text.lower().endswith("available: " + ", ".join(sorted(known)))
+    assert text.lower().endswith("available: " + ", ".join(sorted(known)) if known else "there are none")
 
 
 def test_the_message_about_an_unknown_name_does_not_list_thousands() -> None:

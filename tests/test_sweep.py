@@ -758,7 +758,7 @@ def test_memory_does_not_grow_with_the_values_of_the_runs(tmp_path: Path) -> Non
         tracemalloc.stop()
         table.finish()
         table.close()
-    assert peaks[1] < peaks[0] + 1e6
+    assert peaks[1] < peaks[0] + 2**24 + 1e6  # NumPy writes pieces of 16 MiB
 
 
 def test_ranks_share_the_runs_and_all_have_those_of_one_process(mpirun: Launcher, tmp_path: Path) -> None:

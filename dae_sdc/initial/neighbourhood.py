@@ -22,6 +22,7 @@ LATER = 0.1  # Time between the points, in units of that in which the solution c
 # Number of unknowns above which points where F = 0 are not sought, and no matrix is dense.
 MOST_DENSE_UNKNOWNS = 100
 MOST_CORRECTIONS = 4  # Steps to a point at which F = 0, before those of Newton's method alone.
+AT_REST = 100.0  # Part of other terms below which an unknown is at rest in all its equations.
 TINY = float(np.finfo(float).tiny)
 USUAL_TOLERANCE = 1e-6  # Relative tolerance of the run for which sizes are taken.
 
@@ -55,11 +56,11 @@ class Neighbourhood:
             both = (of_mass > 0.0) & (of_stiffness > 0.0)
             ratios = self.time * of_mass[both] / of_stiffness[both]
             self.natural = float(np.exp(np.log(ratios).mean())) if both.any() else self.time
-            # Sizes of unknowns at rest are those at which they are terms like others in an equation.
+            # Sizes of unknowns at rest are those at which they would be terms like others in an equation.
             rows = np.maximum(of_mass * self.time / self.natural, of_stiffness)
             entries, larger = sparse.coo_matrix(halves[1]), np.full(self.n, np.inf)
             np.minimum.at(larger, entries.col, rows[entries.row] / np.maximum(abs(entries.data), TINY))
-            self.sizes = self.sizes * np.where(np.isfinite(larger), np.maximum(larger, 1.0), 1.0)
+            self.sizes = self.sizes * np.where(np.isfinite(larger) & (larger > AT_REST), larger, 1.0)
             self.time = min(self.time, self.natural)
 
     def typical(self, jets: Sequence[tuple[int, int]]) -> Vector:

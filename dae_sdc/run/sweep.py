@@ -54,6 +54,7 @@ MOST_RUNS = 100_000
 
 COMBINATIONS = ("grid", "zip")
 
+FEWEST_POINTS = 2  # Output times of runs of which only the end is kept.
 SAMPLERS = ("sobol", "latin-hypercube", "random")  # How points of the unit cube are drawn.
 
 SAMPLES = 128  # Default number of draws from distributions.
@@ -171,9 +172,9 @@ def sweep(request: SweepOptions) -> Sweep:
     options = _identity(request, fixed)
     parameters = {"problem": options["problem"], "sweep": options, **request.told()}
     settings = request.chosen(without=(*NOT_OF_A_RUN, *(("reduce",) if reduction else ())))
-    if request.t_eval is None:
-        settings["points"] = request.points
     keeps_values = reduction is None or any(name not in OF_EACH_RUN for name in reduction)
+    if request.t_eval is None:
+        settings["points"] = request.points if keeps_values else FEWEST_POINTS
     of_runs = SolveOptions(problem=problem, dense=False, **settings)
     function = Runs(of_runs, fixed, tuple(names), keeps_values)
     home = problem if callable(problem) else type(problem)
