@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 import re
 import sys
@@ -82,15 +83,14 @@ def _of_script(path: Path, corpus: Path) -> Iterator[Case]:
     yield Case(str(path.relative_to(corpus)), "\n".join(texts), model, times, expected)
 
 
-def sample(every: list[Case], number: int, seed: int) -> list[Case]:
+def drawn(every: list[Case], number: int, seed: int) -> list[Case]:
     """So many of the models, drawn by a seed; all of them for 0."""
-    drawn = random.Random(seed)
-    return every if not 0 < number < len(every) else drawn.sample(every, number)
+    return every if not 0 < number < len(every) else random.Random(seed).sample(every, number)
 
 
 def one(asked: dict[str, Any]) -> dict[str, Any]:
     """How far a model comes, what ended it, and the largest distance from the values that are expected."""
-    answer: dict[str, Any] = {"stage": 0, "message": "", "unknowns": 0, "distance": None}
+    answer: dict[str, Any] = {"stage": 0, "message": "", "unknowns": 0, "distance": math.nan}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -60,20 +60,14 @@ def without_error(answer: dict[str, Any]) -> dict[str, Any]:
 
 # It is handed to Python as text: to start a module of this package would import the package before the clock.
 FRESH = """
-import importlib.util, json, sys, time
+import json, sys, time
 
-asked = json.load(sys.stdin)
-clock, known, answer = getattr(time, asked["clock"]), None, []
-if asked["file"]:
-    spec = importlib.util.spec_from_file_location("problems", asked["file"])
-    known = sys.modules["problems"] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(known)
+asked, clock, answer = json.load(sys.stdin), time.perf_counter, []
 marks = [clock()]
-if not known:
-    import numpy, scipy.linalg, scipy.optimize, scipy.sparse.linalg
-    marks.append(clock())
-    from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
-    marks.append(clock())
+import numpy, scipy.linalg, scipy.optimize, scipy.sparse.linalg
+marks.append(clock())
+from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
+marks.append(clock())
 import dae_sdc as ds
 marks.append(clock())
 def oscillator(t, u, du):
@@ -83,9 +77,6 @@ for name in asked["problems"]:
     target, how = name, {"rtol": asked["rtol"]} if asked["rtol"] else {}
     if name == "function":
         target, how = oscillator, {**how, "u0": [1.0, 0.0], "t_end": 1.0}
-    if known:
-        problem = known.PLAIN[name]
-        target, how = problem.function, {"u0": problem.start, "t_end": problem.t_end, "rtol": asked["rtol"]}
     times = [after - before for before, after in zip(marks, marks[1:])]
     for _ in range(2):
         begin = clock()
@@ -102,20 +93,18 @@ def in_a_fresh_process(
     problems: Sequence[str],
     cache: str | os.PathLike[str] | None,
     patience: float = PATIENCE,
-    clock: str = "perf_counter",
-    file: str = "",  # Where problems that are plain functions stand
     rtol: float | None = None,  # Tolerance; without one, steps of a fixed size
 ) -> list[list[float]]:
     """Seconds in a new process for imports, and two solves of each problem.
 
-    The imports are those of NumPy and of SciPy as far as pySDC needs them, of pySDC, and of this package; of
-    plain functions from a file the last is told alone. The problem "function" is a plain function, too.
+    The imports are those of NumPy and of SciPy as far as pySDC needs them, of pySDC, and of this package. The
+    problem "function" is a plain function.
     """
     variables = environment()
     variables.pop("PYTHONDONTWRITEBYTECODE", None)
     if cache is not None:
         variables["NUMBA_CACHE_DIR"] = os.fspath(cache)
-    asked = {"problems": list(problems), "clock": clock, "file": file, "rtol": rtol}
+    asked = {"problems": list(problems), "rtol": rtol}
     times: list[list[float]] = ask(("-c", FRESH), asked, "a fresh process", patience, variables)
     return times
 
@@ -204,8 +193,9 @@ def _end(process: subprocess.Popen[bytes], grace: float = 5.0) -> None:
     process.wait()
 
 
-def nominal_of(problem: ProblemDAE) -> Any:
-    return np.asarray(problem.nominal, dtype=np.float64)
+def nominal_of(problem: ProblemDAE) -> NDArray[np.float64]:
+    """The nominal values of all unknowns, shape (n,)."""
+    return np.broadcast_to(np.asarray(problem.nominal, dtype=np.float64), problem.n).copy()
 
 
 def largest_error(problem: ProblemDAE, found: NDArray[np.float64], exact: NDArray[np.float64]) -> float:
@@ -216,7 +206,7 @@ def largest_error(problem: ProblemDAE, found: NDArray[np.float64], exact: NDArra
 def common_sizes(problem: ProblemDAE, values: NDArray[np.float64]) -> NDArray[np.float64]:
     """The size of the largest unknown, for all of them: each in units of its nominal value."""
     # Shapes: values (n,).
-    nominal = np.broadcast_to(nominal_of(problem), values.shape)
+    nominal = nominal_of(problem)
     return np.asarray(nominal * np.abs(values / nominal).max(), dtype=np.float64)
 
 

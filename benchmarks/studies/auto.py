@@ -112,9 +112,6 @@ class _Case:
     bad=lambda result: bool(result.data["slower"].any()),
     options={
         "quick": Option("take less time for each problem"),
-        "seconds": Option(
-            "time in which a round has fewer pairs (2, or 0.4 with --quick)", check=require_positive
-        ),
         "time_limit": Option(
             "seconds after which a run is shortened (4, or 1 with --quick)", check=require_positive
         ),
@@ -127,7 +124,6 @@ def auto(
     problems: Sequence[str] | None = None,
     sizes: Sequence[int] = (4000,),
     repetitions: int | None = None,
-    seconds: float | None = None,
     time_limit: float | None = None,
     quick: bool = False,
 ) -> None:
@@ -139,14 +135,13 @@ def auto(
     again.
     """
     names = chosen("problem", problems, dict.fromkeys([*PROBLEMS, *MODELS]))
-    usual = QUICK if quick else USUAL
-    count = usual[0] if repetitions is None else repetitions
-    budget, limit = (usual[1] if seconds is None else seconds), (time_limit or usual[2])
-    rows.parameters |= {"repetitions": count, "seconds": budget, "time_limit": limit, "rtol": RTOL}
+    usual, seconds, longest = QUICK if quick else USUAL
+    count, limit = repetitions or usual, time_limit or longest
+    rows.parameters |= {"repetitions": count, "seconds": seconds, "time_limit": limit, "rtol": RTOL}
     rows.parameters["allowed"] = ALLOWED
     for name, params in rows.each(list(_cases(names, sizes)), "problem"):
         with rows.or_left_out(name):
-            rows.put(**measured(_Case(name, params, limit), count, budget))
+            rows.put(**measured(_Case(name, params, limit), count, seconds))
 
 
 def _cases(names: Sequence[str], sizes: Sequence[int]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -171,8 +171,8 @@ def _by_ida(name: str, rtol: float, values: Sequence[Mapping[str, float]]) -> ND
     for params in values:
         case = Case(OF_PEER[name](**params))
         case.equations = Equations(case.problem, case.switches)
-        atol = np.broadcast_to(rtol * nominal_of(case.problem), case.problem.n).copy()
-        ends.append(ida.integrate(ida.integrator(case.equations, False, rtol, atol), case, False).end)
+        solver = ida.integrator(case.equations, False, rtol, rtol * nominal_of(case.problem))
+        ends.append(ida.integrate(solver, case, False).end)
     return np.array(ends)
 
 

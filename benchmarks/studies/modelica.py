@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.measuring.modelica import STAGES, Case, cases, sample as draw
+from benchmarks.measuring.modelica import STAGES, cases, drawn
 from benchmarks.measuring.processes import ask, environment
 from benchmarks.study import Layout, Option, Table, require_positive, study
 from dae_sdc.errors import InputError, RemoteError
@@ -50,7 +50,7 @@ def modelica(
     folder = Path(corpus)
     if not folder.is_dir():
         raise InputError(f"{corpus} is no directory of Modelica texts")
-    for case in rows.each(drawn(folder, sample, seed), "model"):
+    for case in rows.each(drawn(list(cases(folder)), sample, seed), "model"):
         libraries = [library] if library and (not case.text or "Modelica." in case.text) else []
         asked = {**case._asdict(), "libraries": libraries, "reader": reader, "limit": time_limit}
         patience = 3 * time_limit + 30.0 + 60.0 * bool(libraries)
@@ -59,17 +59,7 @@ def modelica(
         except RemoteError as error:
             slow = "took more than" in str(error)
             answer = {"stage": 0, "unknowns": 0, "message": ("" if slow else "CRASHED ") + str(error)}
-        distance = answer.pop("distance", None)
-        rows.put(model=case.name, reader=reader or "", distance=_nan(distance), **answer)
-
-
-def _nan(value: float | None) -> float:
-    return float("nan") if value is None else value
-
-
-def drawn(folder: Path, number: int, seed: int) -> list[Case]:
-    """The models of a directory that are tried."""
-    return draw(list(cases(folder)), number, seed)
+        rows.put(model=case.name, reader=reader or "", **answer)
 
 
 @modelica.reports

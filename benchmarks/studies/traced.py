@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from statistics import median
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 
+from benchmarks.measuring.clock import clocked, in_turn
 from benchmarks.study import Layout, Table, chosen, study
 from dae_sdc.constrained.parts import PARTS
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
@@ -102,26 +102,19 @@ def _compared(name: str, repetitions: int, time_limit: float) -> dict[str, Any]:
     run: dict[str, Any] = {"rtol": RTOL, "sweeper": default_sweeper(RTOL, None)}
     run["t_end"] = first_change(name, **run)
     solve(cls, **run)
-    ways = (lambda: solve(name, **run), lambda: solve(cls, **run))
-    pairs = [tuple(map(_timed, ways)) for _ in range(repetitions)]
-    (_, first), (_, second) = pairs[-1]
-    reading = [_timed(lambda: trace_problem(cls()))[0] for _ in range(repetitions)]
-    time, called = _timed(lambda: solve(cls, trace=False, time_limit=time_limit, **run))
+    runs: dict[str, Any] = {"time": partial(solve, name, **run), "time_traced": partial(solve, cls, **run)}
+    runs["time_read"] = lambda: trace_problem(cls())
+    done = in_turn({way: partial(clocked, each) for way, each in runs.items()}, repetitions)
+    first, second = (done[way][-1][1] for way in ("time", "time_traced"))
+    spent, called = clocked(partial(solve, cls, trace=False, time_limit=time_limit, **run))
     start = own.interval[0]
     return {
         **{"problem": name, "n": own.n, "equations": second.parameters["equations"]},
         **{"steps": first.stats["steps"], "steps_traced": second.stats["steps"]},
-        **{"steps_function": called.stats["steps"], "time": median(one[0] for one, _ in pairs)},
-        **{"time_traced": median(other[0] for _, other in pairs), "time_read": median(reading)},
-        **{"time_function": time, "done": (called.t[-1] - start) / (second.t[-1] - start)},
+        **{way: median(one.wall for one, _ in several) for way, several in done.items()},
+        **{"steps_function": called.stats["steps"], "time_function": spent.wall},
+        "done": (called.t[-1] - start) / (second.t[-1] - start),
     }
-
-
-def _timed(call: Callable[[], Any]) -> tuple[float, Any]:
-    gc.collect()
-    tic = perf_counter()
-    found = call()
-    return perf_counter() - tic, found
 
 
 @traced.reports

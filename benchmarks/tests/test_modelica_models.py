@@ -141,21 +141,6 @@ def test_solutions_are_drawn(tmp_path: Path) -> None:
     assert ds.plot("linear", folder / "reissig.npy").axes
 
 
-def test_drift_on_the_torus_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    long = next(case for case in CASES if case.label == "torus-particle")
-    assert long.t_end == 200.0 * math.pi and long.settings["dt"] == 0.05
-    monkeypatch.setattr(study, "CASES", (replace(long, t_end=20.0),))
-    found = models(solutions=tmp_path)
-    assert found.data["passed"].tolist() == [1]
-    kept = load(tmp_path / "torus-particle-drift.npy")
-    largest = {
-        case: kept.data[kept.data["case"] == case]["constraint"].max()
-        for case in ("projected", "not projected")
-    }
-    assert largest["projected"] < 1e-12 < 1e-9 < largest["not projected"]
-    assert ds.plot("drift", tmp_path / "torus-particle-drift.npy").axes
-
-
 def test_what_cannot_be_used_is_refused(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
     with pytest.raises(InputError, match="cannot make the directory"):

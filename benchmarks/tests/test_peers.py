@@ -14,10 +14,11 @@ import pytest
 from scipy import sparse
 
 from benchmarks.measuring.clock import TimeLimit, limited
+from benchmarks.measuring.processes import nominal_of
 from benchmarks.measuring.races import Outcome, PeerFailure, carry_out, front, time_to
 from benchmarks.studies.peers import solvers as peer_solvers
 from benchmarks.studies.peers.solvers import Case, Peer, ScipyDae, missing
-from benchmarks.studies.peers.study import Score, equal_accuracy, peers, scale_of
+from benchmarks.studies.peers.study import Score, equal_accuracy, peers
 from benchmarks.studies.truth.generated import differences
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector
@@ -317,10 +318,10 @@ def test_scores_where_there_is_no_official_one() -> None:
 
 
 def test_scales_are_the_nominal_sizes_of_the_unknowns() -> None:
-    assert (scale_of(make_problem("simple")) == 1.0).all()
+    assert (nominal_of(make_problem("simple")) == 1.0).all()
     pump = make_problem("charge-pump")
-    assert np.array_equal(scale_of(pump), pump.nominal)
-    assert scale_of(make_problem("robertson")).max() <= 1.0
+    assert np.array_equal(nominal_of(pump), pump.nominal)
+    assert nominal_of(make_problem("robertson")).max() <= 1.0
 
 
 def test_the_test_set_is_compared_by_default() -> None:

@@ -42,7 +42,7 @@ RUNS = {
     "models": "--problems reissig,op-amp-cascade-10",
     "peers": "--problems simple,chemical-akzo-nobel --rtols 1e-4,1e-6 --sweeper semi-implicit,rattle "
     "--peer ida,scipy-radau5,casadi-idas --repetitions 1",
-    "plain": "--problems amplifier --rtols 1e-4 --accuracies 1e-3 --repetitions 1 --processes 0",
+    "plain": "--problems amplifier --rtols 1e-4 --accuracies 1e-3 --repetitions 1",
     "polynomials": "--problems katsura-5,equal-bars --repetitions 2",
     "profile": "--problems simple,transmission-line --sizes 40 --repetitions 2",
     "quasi-newton": "--ribs 2,5 --contacts 20 --repetitions 1 --problems chemical-akzo-nobel",
@@ -253,6 +253,13 @@ def shows_testset(rows: Rows, about: dict[str, Any], text: str) -> None:
     assert "short of what is required: none" in text
 
 
+def shows_compliance(rows: Rows, about: dict[str, Any], text: str) -> None:
+    frame, table = rows
+    assert (frame["way"], table["way"], about["free"], about["supported"]) == ("lu", "linear", 72, 66)
+    assert frame["error"] < 1e-10 < 1e-5 < table["error"] < 1e-3 and (rows["least"] > 0.0).all()
+    assert "138 degrees of freedom" in text and "181 (42 to 417)" in text and "40 (4 to 48)" in text
+
+
 def shows_polynomials(rows: Rows, about: dict[str, Any], text: str) -> None:
     assert text.count("2 of 2") == 2 and "32 solutions, 16 real" in text and "degrees 2 2" in text
 
@@ -319,7 +326,6 @@ def test_what_no_study_can_measure_is_refused_at_once(name: str) -> None:
         ("peers", {"sweepers": ["nothing"]}, "unknown sweeper 'nothing'"),
         ("peers", {"others": ["nothing"]}, "unknown peer 'nothing'"),
         ("plain", {"accuracies": [2.0]}, "the accuracy must lie between 0 and 1"),
-        ("plain", {"processes": -1}, "processes must be"),
         ("scaling", {"problems": ["pendulum"]}, "unknown problem of this study 'pendulum'"),
         ("scaling", {"nodes": 1}, "1 nodes are shared"),
         ("scaling", {"ranks": 5}, "4 nodes are shared by 2 to 4 ranks; got 5"),
@@ -329,6 +335,7 @@ def test_what_no_study_can_measure_is_refused_at_once(name: str) -> None:
         ("quasi-newton", {"ribs": [0]}, "number of ribs must be"),
         ("testset", {"problems": ["pendulum"]}, "problem with a reference at its end"),
         ("testset", {"problems": ["hirs"]}, "hires"),
+        ("compliance", {"ways": ["quintic"]}, "unknown way 'quintic'"),
         ("models", {"problems": ["car-axle"]}, "unknown model with a check 'car-axle'.*car-axis"),
         ("truth", {"families": ["nothing"]}, "unknown family 'nothing'"),
         ("truth", {"kinds": ["nothing"]}, "unknown kind of run 'nothing'"),

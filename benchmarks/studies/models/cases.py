@@ -66,7 +66,6 @@ class Case:
     checks: tuple[Check, ...]  # At least one
     params: Mapping[str, Any] = field(default_factory=dict)  # Arguments of the model
     settings: Mapping[str, Any] = field(default_factory=lambda: {"rtol": 1e-8})  # Arguments of solve
-    t_end: float | None = None  # End of the simulation; that of the model if not given
 
     @property
     def label(self) -> str:

@@ -6,13 +6,14 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
-from time import process_time
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.measuring import races
+from benchmarks.measuring.clock import clocked
+from benchmarks.measuring.processes import nominal_of
 from benchmarks.measuring.races import Contender, Equal, Outcome, Race
 from benchmarks.measuring.scores import scd
 from benchmarks.studies.peers.solvers import PEERS, Case, Peer, known_peers, missing, version
@@ -142,11 +143,6 @@ class Score:
         return {"error": float((error / (self.scale[self.scored] + np.abs(exact))).max()), "scd": digits}
 
 
-def scale_of(problem: ProblemDAE) -> Vector:
-    """atol / rtol of every unknown: its nominal size, for all solvers alike."""
-    return np.array(np.broadcast_to(np.asarray(problem.nominal, dtype=np.float64), (problem.n,)))
-
-
 def _race(
     rows: Table,
     name: str,
@@ -156,17 +152,17 @@ def _race(
     time_limit: float,
 ) -> Race:
     problem = make_problem(name)
-    case, scale = Case(problem), scale_of(problem)
+    case, scale = Case(problem), nominal_of(problem)  # atol / rtol, for all solvers alike
     score = Score(problem, scale)
 
     def ours(named: Mapping[str, Any], rtol: float, count: bool) -> Outcome:
         atol: Any = rtol * scale
-        tic = process_time()
-        solution = solve(name, rtol=rtol, atol=float(atol[0]) if (scale == scale[0]).all() else atol, **named)
-        time = process_time() - tic
+        atol = float(atol[0]) if (scale == scale[0]).all() else atol
+        spent, solution = clocked(lambda: solve(name, rtol=rtol, atol=atol, **named))
         if not solution.success:
             raise races.PeerFailure(solution.message)
-        return Outcome(time, solution.u[-1], **{name: float(solution.stats[name]) for name in races.COUNTS})
+        work = {name: float(solution.stats[name]) for name in races.COUNTS}
+        return Outcome(spent.processor, solution.u[-1], **work)
 
     def of_a_peer(peer: Peer, excluded: NDArray[np.bool_], rtol: float, count: bool) -> Outcome:
         return peer.run(case, rtol, weighted(rtol, scale, excluded), count)

@@ -9,20 +9,15 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
-from statistics import median
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 from scipy.integrate import solve_ivp
 
 from benchmarks.measuring.clock import clocked, stopwatch
-from benchmarks.measuring.processes import in_a_fresh_process
 from benchmarks.measuring.races import Contender, Equal, Outcome, PeerFailure, Race, equal
-from benchmarks.studies.plain import problems as plain_problems
 from benchmarks.studies.plain.problems import PLAIN, PlainProblem, Posed, Vector
 from benchmarks.study import Option, Table, chosen, require_below_one, study
-from dae_sdc.errors import require_count
 from dae_sdc.plotting.plot import Picture
 from dae_sdc.run.callbacks import MOST_INNER_STEPS
 from dae_sdc.run.results import Result, combinations_of
@@ -34,21 +29,15 @@ DEFAULT, UNTRACED, IDA, RADAU = "dae_sdc", "dae_sdc, trace=False", "ida", "scipy
 # Absolute tolerances of peers, relative to rtol times the sizes of the unknowns; the best run counts
 ATOLS = (1.0, 1e-3)
 WANTED_RATIO = 0.5  # Part of the time of the best peer that the default may take
-FIRST_RTOL = 1e-6  # Tolerance of the runs in fresh processes
 
 
 @study(
     "plain",
     "problem:U32 solver:U24 weights:U24 n:i8 index:i8 rtol[1] success:i8 time[s] runs:i8 error[1] steps rhs "
     "message:U120",
-    example="--problems ladder-10 --rtols 1e-3,1e-5 --accuracies 1e-3 --repetitions 1 --processes 1",
+    example="--problems ladder-10 --rtols 1e-3,1e-5 --accuracies 1e-3 --repetitions 1",
     picture=Picture("bench", "benchmarks.pictures:peers", "time against error of plain functions"),
     options={
-        "processes": Option(
-            "fresh processes of each problem for the time of the first call",
-            check=lambda name, value: require_count(name, value + 1),
-        ),
-        "cold": Option("start one more process of each problem without compiled code"),
         "accuracies": Option(
             "errors at which to compare, separated by commas", check=require_below_one, what="accuracy"
         ),
@@ -62,8 +51,6 @@ def plain(
     accuracies: Sequence[float] = (1e-4, 1e-6, 1e-8),
     repetitions: int = 5,
     time_limit: float = 10.0,
-    processes: int = 3,
-    cold: bool = False,
 ) -> None:
     """Solve DAEs that are plain Python functions, here and with IDA and SciPy's Radau, to equal errors.
 
@@ -76,11 +63,10 @@ def plain(
 
     Times are those of the processor, which other processes on the machine disturb less; all solve on one
     thread. All that a call does belongs to its time, also reading the equations. The runs take turns after
-    one of each that is not counted. What the first call of a process takes is measured apart, in processes
-    of their own: import, first call and second call.
+    one of each that is not counted.
     """
     names = chosen("problem of this study", problems, PLAIN)
-    rows.parameters |= {"accuracies": sorted(accuracies, reverse=True), "first": {}}
+    rows.parameters |= {"accuracies": sorted(accuracies, reverse=True)}
     rows.parameters |= {"default": DEFAULT, "like": [IDA, RADAU], "unlike": []}
     rows.parameters |= {"versions": [f"scipy {importlib.metadata.version('scipy')}"]}
     if installed():
@@ -93,7 +79,6 @@ def plain(
         race.warm_up(tolerances[0], (DEFAULT, UNTRACED))
         for rtol in tolerances:
             race.measure(rtol)
-        _first_calls(rows, name, processes, cold)
 
 
 def here(problem: PlainProblem, trace: bool | None, rtol: float, count: bool = False) -> Outcome:
@@ -155,23 +140,6 @@ def _race(rows: Table, name: str, accuracy: float, repetitions: int, time_limit:
     return Race(rows, about, contenders, score, repetitions, time_limit, accuracy)
 
 
-def first_call(name: str, cache: str | None) -> list[float]:
-    """Seconds of the processor for the import and the first two solves in a new process."""
-    how: dict[str, Any] = {"clock": "process_time", "rtol": FIRST_RTOL}
-    (times,) = in_a_fresh_process([name], cache, file=str(plain_problems.__file__), **how)
-    return times
-
-
-def _first_calls(rows: Table, name: str, processes: int, cold: bool) -> None:
-    with rows.or_left_out(f"first call of {name}"):
-        warm = [first_call(name, None) for _ in range(processes)]
-        times = {"warm": [median(column) for column in zip(*warm, strict=True)]} if warm else {}
-        if cold:
-            with TemporaryDirectory(prefix="dae_sdc-plain-") as folder:
-                times["cold"] = first_call(name, folder)
-        rows.parameters["first"][name] = times
-
-
 def equal_errors(result: Result) -> list[Equal]:
     """The times to equal errors in a result of :func:`plain`, of each solver in its best way."""
     about = result.parameters
@@ -198,9 +166,3 @@ def report(result: Result) -> Iterator[str]:
         fine = sum(ratio <= WANTED_RATIO for ratio in ratios)
         yield f"{DEFAULT} / best peer: at most {WANTED_RATIO:g} in {fine} of {len(ratios)}"
     yield "ratio: dae_sdc / best peer; 0: no peer gets there, inf: we do not"
-    if any(about["first"].values()):
-        yield f"s of the processor in a fresh process to rtol {FIRST_RTOL:g}"
-        yield f"{'problem':<12} {'cache':<5} {'import':>8} {'first':>8} {'second':>8}"
-    for name, of_cache in about["first"].items():
-        for cache, times in of_cache.items():
-            yield f"{name:<12} {cache:<5} {times[0]:>8.3f} {times[1]:>8.3f} {times[2]:>8.4f}"
