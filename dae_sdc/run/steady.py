@@ -149,7 +149,8 @@ def rest_of(equations: Equations, options: SteadyOptions) -> Steady:
         if str(name) in problem.names or lower not in problem.names:
             j = _place(problem, str(name))
             u0[j], fixed[j] = require_number(str(name), value), True
-    for name in [options.turning] if isinstance(options.turning, str) else options.turning or ():
+    angles = () if options.turning is None else options.turning
+    for name in [angles] if isinstance(angles, str) else angles:
         turning[_place(problem, name)] = True
     hidden = _hidden(with_model(equations), t) if turning.any() or du.any() else None
     problem.start_step(problem.state(u0), t)
@@ -228,7 +229,7 @@ def steady_branch(options: BranchOptions) -> Branch:
     if options.out is not None:
         check_target(options.out)
     name, first, last = _range(options.vary)
-    if options.turning or any(str(key).startswith("der(") for key in options.fixed or ()):
+    if options.turning is not None or any(str(key).startswith("der(") for key in options.fixed or ()):
         raise InputError("branches are of states at rest; leave turning and fixed derivatives out")
     equations = equations_near(options.problem, options.params, options.guess)
     ParameterOfProblem(equations.problem, name).value = first
