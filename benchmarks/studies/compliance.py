@@ -116,7 +116,8 @@ def compliance(rows: Table, *, ways: Sequence[str] = WAYS, repetitions: int = 30
         about[way] = {"time_factor": factored.processor, "time_make": compiled.processor}
         about[way] |= {"operations": function.operations, "error": _error(runs[way](), moved)}
     exact = frame.solve().function
-    places = np.random.default_rng(1).uniform(*zip(*SPANS.values(), strict=True), (PLACES, len(SPANS)))
+    low, high = np.array(list(SPANS.values())).T
+    places = np.random.default_rng(1).uniform(low, high, (PLACES, len(SPANS)))
     for way in rows.each([way for way in MAPS if way in ways], "map"):
         tabulated, surface = clocked(partial(_map, way, exact))
         errors = [_error(surface((w, h)), exact(W=w, H=h)[: len(moved)]) for w, h in places]
