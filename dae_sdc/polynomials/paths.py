@@ -45,6 +45,8 @@ LARGEST_VALUE = 1e-11  # Largest size of the polynomials, with coefficients of s
 GROWTH_TOLERANCE = 0.01
 # Mean of the first coordinate over a circle, relative to its largest value there, that counts as 0.
 VANISHING_MEAN = 1e-8
+# Largest number of legs of a path beside circles: to the endgame, to t = 0, inwards, and to tiny t.
+MOST_LEGS = 3 + CIRCLES
 SMALLEST_T = 1e-24  # Value of t to which a path is followed to tell nearby solutions apart.
 
 
@@ -68,6 +70,10 @@ class Work(NamedTuple):
     stages: Any
     trial: Any
     trial_low: Any
+    # times, places, noted: t and points behind all steps, no rows where they are not kept; and their number.
+    times: Any
+    places: Any
+    noted: Any
 
 
 # --- equations ------------------------------------------------------------------------------------------
@@ -249,25 +255,6 @@ def set_tangent(eq, work, t, logarithmic, out):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _missed(point):  # type: ignore[no-untyped-def]
-    """1 - patch . x in double-double arithmetic, rounded at the end."""
-    x, low, patch = point.x, point.low, point.patch
-    gap, gap_low = 1.0, 0.0
-    other, other_low = 0.0, 0.0
-    for j in range(x.size):
-        for part in range(4):
-            v = patch[j].imag if part % 2 else patch[j].real
-            u, u_low = (x[j].real, low[j].real) if part in (0, 3) else (x[j].imag, low[j].imag)
-            v = -v if part in (0, 2) or part == 3 else v
-            p, p_low = _product(v, 0.0, u, u_low)
-            if part < 2:
-                gap, gap_low = _sum(gap, gap_low, p, p_low)
-            else:
-                other, other_low = _sum(other, other_low, p, p_low)
-    return complex(gap, other)
-
-
-@inner
 def correct(eq, work, point, t, extended):  # type: ignore[no-untyped-def]
     """Take a Newton step; returns its length, infinite if the Jacobian is singular."""
     if not prepare(eq, work, point, t, extended):
@@ -276,13 +263,7 @@ def correct(eq, work, point, t, extended):  # type: ignore[no-untyped-def]
     size = x.size
     for i in range(size - 1):
         right[i] = -work.registers[eq.values[i]]
-    if extended:
-        right[size - 1] = _missed(point)
-    else:
-        miss = 1.0 + 0j
-        for j in range(size):
-            miss -= point.patch[j] * x[j]
-        right[size - 1] = miss
+    right[size - 1] = 0j  # it stays on the patch, up to a factor by round-off: the equations are homogeneous
     _substitute(work.matrix, work.pivots, right)
     for j in range(size):
         if extended:
@@ -303,7 +284,7 @@ class _Leg(NamedTuple):
     logarithmic: Any
     patched: Any
     first_step: Any
-    shortest_step: Any
+    shortest_step: Any  # 0 for equal steps, without a corrector.
     most_steps: Any
 
 
@@ -318,9 +299,10 @@ class _Circle(NamedTuple):
 
 
 @kept
-def follow_paths(eq, starts, which, care, ends, remainders, known, regular):  # type: ignore[no-untyped-def]
+def follow_paths(eq, starts, which, care, results, notes):  # type: ignore[no-untyped-def]
     """Follow paths from t = 1 to t = 0; returns the number of steps."""
     # Shapes: starts (p, n + 1), which (p,), ends and remainders (p, n + 1), known and regular (p,).
+    ends, remainders, known, regular = results
     count, size = starts.shape
     registers = eq.constants.size
     work = Work(
@@ -333,6 +315,7 @@ def follow_paths(eq, starts, which, care, ends, remainders, known, regular):  # 
         np.zeros((4, size), np.complex128),
         np.zeros(size, np.complex128),
         np.zeros(size, np.complex128),
+        *notes,
     )
     for k in range(registers):
         value, rest = eq.constants[k], eq.remainders[k]
@@ -350,6 +333,8 @@ def follow_paths(eq, starts, which, care, ends, remainders, known, regular):  # 
         patch = np.zeros(size, np.complex128)
         point = Point(starts[p].copy(), np.zeros(size, np.complex128), patch)
         known[p], regular[p], steps = _path(eq, work, point, care, Point(ends[p], remainders[p], patch))
+        if known[p] != UNKNOWN:
+            _note(work, Point(ends[p], remainders[p], patch), 0j)
         scale = 2.0 ** -np.round(np.log2(norm(ends[p])))  # a power of 2 rounds nothing
         for j in range(size):
             ends[p, j] *= scale
@@ -365,11 +350,19 @@ def _path(eq, work, point, care, end):  # type: ignore[no-untyped-def]
     """Follow a path from t = 1 to 0; returns the state of its end, whether it is regular, and the steps."""
     exact, game = care.displacement == 0.0, complex(ENDGAME_START, 0.0)
     set_patch(point.x, point.patch)
+    work.noted[0] = 0
+    _note(work, point, 1.0 + 0j)
+    if care.predictor_steps > 0:
+        leg = _Leg(1.0 + 0j, 0j, False, True, (1.0 + 1e-12) / care.predictor_steps, 0.0, care.predictor_steps)
+        arrived, steps = _advance(eq, work, point, care, leg)
+        _copy(point, end)
+        return (FINITE if arrived else UNKNOWN), False, steps
     leg = _Leg(1.0 + 0j, game, False, True, 0.1, SHORTEST_PATH_STEP, care.most_steps)
     arrived, steps = _advance(eq, work, point, care, leg)
     if not arrived:
         return UNKNOWN, False, steps
     _copy(point, end)
+    noted = work.noted[0]
     leg = _Leg(game, 0j, False, True, 0.1, care.shortest_step_to_end, care.most_steps_to_end)
     arrived, more = _advance(eq, work, end, care, leg)
     steps += more
@@ -379,6 +372,7 @@ def _path(eq, work, point, care, end):  # type: ignore[no-untyped-def]
             regular = _returns(eq, work, end, care.displacement, bool(0))
         if regular and (abs(end.x[0]) > VANISHING_COORDINATE or not exact):
             return FINITE, True, steps
+    work.noted[0] = noted  # the endgame goes another way from here
     known, regular, more = _endgame(eq, work, point, care, end)
     if known == FINITE and not exact:
         regular = _returns(eq, work, end, care.displacement, bool(0))
@@ -447,6 +441,7 @@ def _advance(eq, work, point, care, leg):  # type: ignore[no-untyped-def]
     slope, close, extended = work.slope, care.predictor_tolerance, care.extended
     trial = Point(work.trial, work.trial_low, point.patch)
     noise = 1e-7 * NEWTON_NOISE if extended else NEWTON_NOISE
+    equal = leg.shortest_step == 0.0
     begin = _parameter(leg.start, leg.logarithmic)
     if not prepare(eq, work, point, begin, extended):
         return False, 0
@@ -463,7 +458,11 @@ def _advance(eq, work, point, care, leg):  # type: ignore[no-untyped-def]
         ahead = leg.end if last else u + du
         error, good, allowed = np.inf, False, close
         t = _parameter(ahead, leg.logarithmic)
-        if _predict(eq, work, point, leg, u, du, ahead, extended):
+        if not _predict(eq, work, point, leg, u, du, ahead, extended):
+            pass
+        elif equal:  # the next slope needs factors here, which there are none of at singular ends
+            good = prepare(eq, work, trial, t, extended) or last
+        else:
             error = correct(eq, work, trial, t, extended)
             if leg.logarithmic:
                 widest = PREDICTOR_FACTOR * close
@@ -472,15 +471,28 @@ def _advance(eq, work, point, care, leg):  # type: ignore[no-untyped-def]
                 good = _is_on_path(eq, work, trial, t, care, leg, error, noise)
         factor = 0.8 * (0.1 * allowed / max(error, 1e-16)) ** 0.2
         if not good:
-            step = h * min(max(factor, 0.1), 0.5)
+            step = 0.0 if equal else h * min(max(factor, 0.1), 0.5)
             continue
-        step = h * min(max(factor, 0.3), 2.5)
+        step = h if equal else h * min(max(factor, 0.3), 2.5)
         way = 1.0 if last else way + h
         set_tangent(eq, work, t, leg.logarithmic, slope)
         _copy(trial, point)
         if leg.patched:
             _move_patch(point, slope)
+        if leg.patched and t != 0j:  # what comes to t = 0 may be no end
+            _note(work, point, t)
     return True, steps
+
+
+@inner
+def _note(work, point, t):  # type: ignore[no-untyped-def]
+    """Keep a point, if there are rows for it."""
+    row = work.noted[0]
+    if row < work.times.size:
+        work.times[row] = t.real
+        for j in range(point.x.size):
+            work.places[row, j] = point.x[j]
+        work.noted[0] = row + 1
 
 
 @inner
@@ -513,6 +525,11 @@ def _returns(eq, work, point, displacement, extended):  # type: ignore[no-untype
         for j in range(size):
             trial.x[j] = x[j] + displacement / np.sqrt(size) * np.exp(1j * shift * (j + 1) ** 2)
             trial.low[j] = 0j
+        scale = 0j
+        for j in range(size):
+            scale += point.patch[j] * trial.x[j]
+        for j in range(size):
+            trial.x[j] /= scale
         for _ in range(4):
             if correct(eq, work, trial, 0j, extended) == np.inf:
                 return False

@@ -286,6 +286,8 @@ class Care(NamedTuple):
     # On the straight way to t = 0 the smallest step, below which the endgame takes over, and their number.
     shortest_step_to_end: float = 1e-8
     most_steps_to_end: int = 1000
+    recorded: bool = False  # Whether the points behind all steps are kept.
+    predictor_steps: int = 0  # Number of equal steps without a corrector; 0 for steps with one.
 
 
 def norms(points: Complexes) -> Vector:
@@ -413,6 +415,17 @@ class Equations(NamedTuple):
     jacobian: Any
     values: Any
     changes: Any
+
+    def conditions(self, points: Complexes, times: Vector, which: int) -> Vector:
+        """Condition numbers of the Jacobian with the patch at points of norm 1 on the path of a number."""
+        registers = np.tile(self.constants, (len(points), 1))
+        own = np.tile(self.own[which : which + 1].ravel(), (len(points), 1))
+        known = np.column_stack([points, 1.0 - times, times, own])
+        registers[:, 2 : 2 + known.shape[1]] = known
+        for a, b, c, d in self.code:
+            registers[:, d] = registers[:, a] * registers[:, b] + registers[:, c]
+        matrices = np.concatenate([registers[:, self.jacobian], points.conj()[:, None]], axis=1)
+        return np.asarray(np.linalg.cond(matrices), dtype=np.float64)
 
 
 class _Assembler:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
 from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dae_sdc.dae.state import Vector
-from dae_sdc.deadline import check, limited, under_way
+from dae_sdc.deadline import check, limited, under_way, within
 from dae_sdc.errors import InputError, require_number
 from dae_sdc.polynomials.polynomials import INFINITE, UNKNOWN, Care, Complexes, Homotopy, Integers, norms
 from dae_sdc.polynomials.pool import run_jobs
@@ -42,6 +43,49 @@ SURELY_REGULAR = 1e-4
 FAR_AWAY = 1e-6
 
 
+# Number of a path, values of t behind its steps, shape (r,), and points there of norm 1, shape (r, n + 1).
+Trail = tuple[int, Vector, Complexes]
+
+
+@dataclass(frozen=True)
+class PathRecord:
+    """Where :func:`follow` puts the points of all paths."""
+
+    predictor_steps: int  # Number of equal steps in which paths are also followed by the predictor alone.
+    # Numbers of the homotopy and the path, whether it is corrected, t, step, condition number and variables
+    # of each point.
+    rows: list[tuple[int, int, bool, float, float, float, Complexes]] = field(default_factory=list)
+    scales: Vector | None = None  # Units of the first variables of homotopies; None where they are not known.
+
+    def add(self, homotopy: Homotopy, number: int, trails: Iterable[Trail], corrected: bool) -> None:
+        """Put down the points of the paths of a homotopy."""
+        for path, times, points in trails:
+            values = np.full((len(points), np.size(self.scales)), complex(np.nan, np.nan))  # for infinity
+            near = points[:, 0] != 0.0
+            values[near] = points[near, 1 : 1 + values.shape[1]] / points[near, :1] * self.scales
+            steps = np.append(0.0, -np.diff(times))
+            conditions = homotopy.equations.conditions(points, times, path)
+            columns = zip(times.tolist(), steps.tolist(), conditions.tolist(), values, strict=True)
+            self.rows.extend((number, path, corrected, *row) for row in columns)
+
+
+_RECORD: ContextVar[PathRecord | None] = ContextVar("_RECORD", default=None)
+
+
+def recorded(record: PathRecord) -> AbstractContextManager[None]:
+    """Put down all paths inside, where the units of the variables are known."""
+    return within(_RECORD, record)
+
+
+def in_units(scales: Vector) -> AbstractContextManager[None]:
+    """Tell the units of the first variables of homotopies inside, in units of those around it."""
+    record = _RECORD.get()
+    if record is None:
+        return nullcontext()
+    units = scales if record.scales is None else record.scales * scales
+    return within(_RECORD, replace(record, scales=units))
+
+
 class Ends(NamedTuple):
     """Ends of paths."""
 
@@ -52,6 +96,7 @@ class Ends(NamedTuple):
     # steps, retracked: number of steps of all paths together, and of paths that were followed again.
     steps: int
     retracked: int = 0
+    trails: Sequence[Trail] = ()  # The points of each path, where they are recorded.
 
     @property
     def known(self) -> Booleans:
@@ -103,12 +148,14 @@ def follow(
     ends, smallest = np.zeros_like(starts), np.zeros(count)
     state, regular = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.bool_)
     todo, retracked, steps = np.arange(count), 0, 0
+    record, trails = _RECORD.get(), dict[int, Trail]()
+    recorded = record is not None and record.scales is not None
     for number, care in enumerate(FOLLOWED[:attempts]):
         if todo.size == 0:
             break
         retracked += todo.size if number else 0
         parts = np.array_split(todo, -(-todo.size // PATHS_PER_JOB))
-        care = care._replace(displacement=0.0 if homotopy.exact else END_DISPLACEMENT)
+        care = care._replace(displacement=0.0 if homotopy.exact else END_DISPLACEMENT, recorded=recorded)
         function, jobs = partial(_follow, homotopy, care), [(starts[part], part) for part in parts]
         with meter(todo.size, "path") as bar:
 
@@ -119,10 +166,17 @@ def follow(
         for part, done in zip(parts, found, strict=True):
             ends[part], state[part], regular[part], smallest[part] = done[:4]
             steps += done.steps
+            trails |= {trail[0]: trail for trail in done.trails}
         alone = regular if homotopy.exact else regular & (smallest > SURELY_REGULAR)
         shared = _jumped(ends, np.flatnonzero(alone), SAME_EXACT_END if homotopy.exact else SAME_END)
         todo = np.union1d(np.flatnonzero(state == UNKNOWN), shared)
     state[todo] = UNKNOWN
+    if record is not None and recorded:
+        care = Care(np.inf, recorded=True, predictor_steps=record.predictor_steps)
+        job = starts, np.arange(count if record.predictor_steps else 0)
+        number = record.rows[-1][0] + 1 if record.rows else 0
+        record.add(homotopy, number, _follow(homotopy, care, job).trails, False)
+        record.add(homotopy, number, trails.values(), True)
     return Ends(ends, state, regular, smallest, steps, retracked)
 
 
@@ -169,19 +223,28 @@ def sizes(points: Complexes) -> Vector:
 
 def _follow(homotopy: Homotopy, care: Care, job: tuple[Complexes, Integers]) -> Ends:
     """The ends of the paths from some starts, with their numbers."""
-    from dae_sdc.polynomials.paths import follow_paths
+    from dae_sdc.polynomials.paths import MOST_LEGS, follow_paths
 
     starts, which = np.ascontiguousarray(job[0]), np.asarray(job[1], dtype=np.int64)
-    count, ends, remainders = len(starts), np.zeros_like(starts), np.zeros_like(starts)
+    count, ends, remainders = len(which), np.zeros_like(starts), np.zeros_like(starts)
     state, regular = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.bool_)
-    steps, first, size = 0, 0, 1
+    rows = (care.predictor_steps or MOST_LEGS * care.most_steps) + 2 if care.recorded else 0
+    places = np.zeros((rows, starts.shape[1]), dtype=np.complex128)
+    times, noted = np.zeros(rows), np.zeros(1, dtype=np.int64)
+    steps, first, size, trails = 0, 0, 1, list[Trail]()
     while first < count:  # in parts, between which the time can be looked at
         check()
         began, part = perf_counter(), slice(first, first + size)
-        results = (array[part] for array in (ends, remainders, state, regular))
-        steps += follow_paths(homotopy.equations, starts[part], which[part], care, *results)
-        first, size = first + size, size * (2 if perf_counter() - began < LONGEST_TURN else 1)
+        results = ends[part], remainders[part], state[part], regular[part]
+        notes = times, places, noted
+        steps += follow_paths(homotopy.equations, starts[part], which[part], care, results, notes)
+        if care.recorded:
+            points = places[: noted[0]]
+            trails.append((int(which[first]), times[: noted[0]].copy(), points / norms(points)[:, None]))
+        soon = not care.recorded and perf_counter() - began < LONGEST_TURN
+        first, size = first + size, size * (2 if soon else 1)
     is_known, smallest = state != UNKNOWN, np.zeros(count)
+    ends = ends[:count]
     ends[is_known] /= norms(ends[is_known])[:, None]
     smallest[regular] = homotopy.smallest(ends[regular], which[regular])
-    return Ends(ends, state, regular, smallest, int(steps))
+    return Ends(ends, state, regular, smallest, int(steps), trails=trails)

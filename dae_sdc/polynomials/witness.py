@@ -38,6 +38,7 @@ from dae_sdc.polynomials.tracking import (
     Progress,
     follow,
     groups_of,
+    in_units,
     observed,
     sizes,
 )
@@ -660,6 +661,7 @@ def decompose(
     try:
         with (
             observed(time_limit, progress),
+            in_units(scales),
             under_way("solution sets were decomposed", ", or decompose fewer equations"),
         ):
             while len(attempts) < MOST_INTERSECTIONS and all(attempt.doubts for attempt in attempts):

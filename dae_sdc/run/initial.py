@@ -41,6 +41,7 @@ from dae_sdc.options import (
 from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import unknown
 from dae_sdc.run.equations import Equations, state_near, with_model, with_unknowns
+from dae_sdc.run.paths import record_paths
 from dae_sdc.run.results import Result, check_target, put_down, say_written, tabulated
 from dae_sdc.run.simplify import simplify
 from dae_sdc.run.start import consistent_values, guesses_of
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 
 
 MOST_RESTARTS = 100_000  # Most random starts of a search.
+MOST_PREDICTOR_STEPS = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,6 +100,15 @@ class InitialOptions(Ranks, Output, Guesses, SearchOptions):
         check=up_to(MOST_RESTARTS),
     )
     all_solutions: bool = option(False, "look for all solutions of a model, block by block")
+    paths: str | None = option(
+        None,
+        "file for the paths of homotopies, see dae-sdc plot paths",
+        "See :func:`dae_sdc.run.paths.record_paths`.",
+        metavar="FILE",
+    )
+    predictor_steps: int | None = option(
+        None, "steps in which these are also followed without corrections", check=count(MOST_PREDICTOR_STEPS)
+    )
 
 
 @takes(InitialOptions)
@@ -149,13 +160,18 @@ def initial(options: InitialOptions) -> Initial:
     >>> round(start.values["y"], 12), [one.name for one in start.changed], len(start.solutions)
     (-0.8, ['y', 'lambda'], 2)
     """
-    if options.out is not None:
-        check_target(options.out)
+    for file in filter(None, (options.out, options.paths)):
+        check_target(file)
+    if options.paths is None and options.predictor_steps is not None:
+        raise InputError("predictor_steps has no effect without paths; name a file for the paths")
     several = options.comm is not None and options.comm.Get_size() > 1  # which share paths, and end together
     with unchecked(several), metering(lambda total, unit: bar_of(total, unit, options.progress)):
-        start = _consistent(options)
+        call, steps, file = partial(_consistent, options), options.predictor_steps, options.paths
+        start, paths = (call(), None) if file is None else record_paths(call, predictor_steps=steps)
     if options.out is not None:
         put_down(start_result(start), options.out, True)
+    if file is not None:
+        put_down(paths, file, True)
     return start
 
 
@@ -267,4 +283,5 @@ def main(args: argparse.Namespace) -> int:
         if args.all_solutions or not args.singular:
             print(initial(**{"progress": None, **given}))
             say_written(args.out)
+            say_written(args.paths)
     return 0
