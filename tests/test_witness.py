@@ -29,10 +29,10 @@ def decomposed(expressions: list[Any], variables: list[Any], seed: int = 0) -> D
 
 
 def shapes(parts: Decomposition) -> list[tuple[int, int, bool, int]]:
-    """Dimension, degree, multiplicity and rank of every component."""
+    """Dimension, degree, multiplicity, as True where it is 1, and rank of every component."""
     assert parts.failed == 0
     assert all(part.certified for part in parts.components)
-    return sorted((p.dimension, p.degree, p.multiplicity_one, p.rank) for p in parts.components)
+    return sorted((p.dimension, p.degree, p.multiplicity == 1, p.rank) for p in parts.components)
 
 
 def values(expression: Any, variables: list[Any], points: Any) -> Any:
@@ -94,8 +94,57 @@ def test_multiple_components_are_told_with_their_own_degree(
     parts = decomposed(expressions, variables)
     assert shapes(parts) == expected
     for line, part in zip(str(parts).splitlines(), parts.components, strict=True):
-        assert ("singular component" in line) == (not part.multiplicity_one)
-        assert ("degree of the reduced set" in line) == (not part.multiplicity_one and part.dimension > 0)
+        assert (f"singular component of multiplicity {part.multiplicity}" in line) == (part.multiplicity > 1)
+        assert ("degree of the reduced set" in line) == (part.multiplicity > 1 and part.dimension > 0)
+
+
+@pytest.mark.parametrize(
+    ("expressions", "variables", "expected"),
+    [
+        ([(x - 1) ** 3 * (x - 2)], [x], [(0, 1), (0, 3)]),
+        ([(x - 3) ** 6], [x], [(0, 6)]),
+        ([x**2 * y**3], [x, y], [(1, 2), (1, 3)]),
+        ([(x**2 + y**2 - 1) ** 3], [x, y], [(1, 3)]),
+        ([z - x, (x**2 + y**2 - 1) ** 2], [x, y, z], [(1, 2)]),
+        (
+            [x**2 * z, y * z**3],
+            [x, y, z],
+            [(1, 2), (2, 1)],
+        ),  # a double line, and z = 0, which the first has once
+        ([x**2 + y**2 - 1, x - 1], [x, y], [(0, 2)]),  # a tangent
+        ([y - x**3, y], [x, y], [(0, 3)]),  # a tangent in a point of inflection
+        ([y**2 - x**3, y], [x, y], [(0, 3)]),  # the tangent of a cusp
+        ([y**2 - x**3, x], [x, y], [(0, 2)]),  # another line through it
+        ([y**2 - x**3, x**2 - y**3], [x, y], [*[(0, 1)] * 5, (0, 4)]),  # two cusps: 9 by Bezout, 5 simple
+        ([x**2 - y**2, x**2 + y**2], [x, y], [(0, 4)]),  # 2 times 2 lines through a point
+        ([x**2, x * y], [x, y], [(1, 1)]),
+        ([x**2, x * y, y**2], [x, y], [(0, 3)]),  # the square of an ideal of two: 1, x, y
+        ([x**3, x * y, y**4], [x, y], [(0, 6)]),  # 1, x, x^2, y, y^2, y^3
+        ([x**2, y**2, z**2], [x, y, z], [(0, 8)]),
+    ],
+)
+def test_multiplicities_are_those_of_algebra(
+    expressions: list[Any], variables: list[Any], expected: list[Any]
+) -> None:
+    parts = decomposed(expressions, variables).components
+    assert sorted((part.dimension, part.multiplicity) for part in parts) == expected
+
+
+def test_multiplicities_are_the_numbers_of_paths_that_meet() -> None:
+    """In (x y - 1)^2 = 0, (x - y)^3 = 0, and the sum of them is the number of paths."""
+    squares = [sp.expand((x * y - 1) ** 2), sp.expand((x - y) ** 3)]
+    roots = ds.solve_polynomials(PolynomialSystem.from_sympy(squares, [x, y]))
+    parts = decomposed(squares, [x, y]).components
+    assert roots.multiplicity.tolist() == [part.multiplicity for part in parts] == [6, 6]
+    assert roots.paths == 12
+    assert "0 regular, 2 of multiplicity 6" in str(roots)
+
+
+def test_a_multiplicity_that_is_too_large_is_not_told() -> None:
+    many = sp.symbols("u0:6")
+    (part,) = decomposed([one**2 for one in many], list(many)).components
+    assert part.multiplicity == 0  # it is 64
+    assert "singular component: multiple at all of its points" in str(part)
 
 
 def test_six_components_of_three_dimensions() -> None:
@@ -275,7 +324,7 @@ def test_the_linkage_of_equal_bars_has_six_components_of_which_four_are_singular
     sets = [[p - s * q, n1 - t, *flat] for s in (1, -1) for t in (1, -1)]
     sets += [[p - q, P - Q, X6, n1 + n3, n2 + n4], [p + q, P + Q, n1 + n3, n2 - n4]]
     for number, equations in enumerate(sets):
-        alike = [c for c in parts.components if c.multiplicity_one == (number >= 4)]
+        alike = [c for c in parts.components if (c.multiplicity == 1) == (number >= 4)]
         residuals = [max(values(e, LINKAGE, c.witness).max() for e in equations) for c in alike]
         assert sum(residual < 1e-8 for residual in residuals) == 1
     # A point of the first: bars that fold (n4 = -n2) at p = q = 2, and one off it by its acceleration.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -66,14 +67,12 @@ def relative_ranks(system: PolynomialSystem, points: Complexes, forms: Complexes
 def ranks_of(matrices: Complexes) -> Integers:
     """Ranks of relative Jacobians."""
     values = np.linalg.svd(matrices, compute_uv=False)
-    ranks: Integers = (values > VANISHING_SINGULAR_VALUE).sum(axis=1)
-    return ranks
+    return np.asarray((values > VANISHING_SINGULAR_VALUE).sum(axis=1))
 
 
 def gaussian(random: np.random.Generator, shape: tuple[int, ...]) -> Complexes:
     """Complex numbers whose parts are normally distributed."""
-    numbers: Complexes = random.normal(size=shape) + 1j * random.normal(size=shape)
-    return numbers
+    return np.asarray(random.normal(size=shape) + 1j * random.normal(size=shape))
 
 
 def least_step(jacobians: Complexes, values: Complexes) -> Complexes:
@@ -198,8 +197,7 @@ class Roots:
         """Which solutions are real, shape (r,): by proof where there is one, otherwise up to round-off."""
         allowed = np.where(self.singular, SAME_END, REAL_TOLERANCE) * (1.0 + sizes(self.solutions))
         small = np.abs(self.solutions.imag).max(axis=1, initial=0.0) <= allowed
-        real: Booleans = self.proved_real | (small & ~self.proved_complex)
-        return real
+        return np.asarray(self.proved_real | (small & ~self.proved_complex))
 
     @property
     def real(self) -> Vector:
@@ -209,6 +207,8 @@ class Roots:
     def __str__(self) -> str:
         regular = int((~self.singular).sum())
         text = f"{len(self.solutions)} solutions, {len(self.real)} real, {regular} regular"
+        for multiplicity, count in sorted(Counter(self.multiplicity[self.singular].tolist()).items()):
+            text += f", {count} of multiplicity {multiplicity}"
         if self.uncertified_because:
             text += f"; not certified: {self.uncertified_because}"
         else:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
+from itertools import combinations_with_replacement
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +17,7 @@ from dae_sdc.polynomials.homotopy import added
 from dae_sdc.polynomials.polynomials import Complexes, Integers, PolynomialSystem, magnitudes, norms
 
 NEGLIGIBLE = 1e-10  # Coefficient of equations of size 1 up to which it is round-off.
+MOST_DERIVATIVES = 1000  # Largest number of derivatives by which multiplicities are told.
 DEPENDENT_IN_MINORS = 1e-8  # Singular value of rows of norm 1 up to which they depend on each other.
 
 
@@ -38,6 +41,30 @@ def substituted(system: PolynomialSystem, chart: Complexes) -> PolynomialSystem:
     whole = PolynomialSystem(*added(blocks))
     whole.coefficients[np.abs(whole.coefficients) <= NEGLIGIBLE] = 0.0
     return PolynomialSystem(whole.coefficients, whole.exponents)
+
+
+def local_multiplicity(system: PolynomialSystem, chart: Complexes) -> int:
+    """Multiplicity of an isolated solution y = 0 of the polynomials of x = C [1; y]; 0 if it is too large."""
+    # Derivatives up to an order that vanish on all multiples of the polynomials: as many as are independent,
+    # once a higher order brings no more. Dayton and Zeng, Proc. ISSAC 2005, 116.
+    local = substituted(system, chart)
+    multiplicity, order, unknowns = 1, 1, range(local.variables + 1)
+    while math.comb(local.variables + order, order) <= MOST_DERIVATIVES:
+        chosen = combinations_with_replacement(unknowns, order)
+        powers = np.array([np.bincount(one, minlength=len(unknowns))[1:] for one in chosen])
+        column = {tuple(one): k for k, one in enumerate(powers.tolist())}
+        rows = list[Complexes]()
+        for factor in powers[powers.sum(axis=1) < order]:
+            products = local.exponents + factor
+            low = products.sum(axis=1) <= order
+            rows.append(np.zeros((local.equations, len(powers)), dtype=np.complex128))
+            rows[-1][:, [column[tuple(one)] for one in products[low].tolist()]] = local.coefficients[:, low]
+        sizes = np.linalg.svd(np.concatenate(rows), compute_uv=False)
+        independent = len(powers) - int((sizes > DEPENDENT_IN_MINORS * sizes.max(initial=0.0)).sum())
+        if independent == multiplicity:
+            return multiplicity
+        multiplicity, order = independent, order + 1
+    return 0
 
 
 class PolynomialMatrix(NamedTuple):

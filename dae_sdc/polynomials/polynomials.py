@@ -292,8 +292,7 @@ class Care(NamedTuple):
 
 def norms(points: Complexes) -> Vector:
     """Euclidean norms of the rows, shape (p,)."""
-    found: Vector = np.linalg.norm(points, axis=1)
-    return found
+    return np.asarray(np.linalg.norm(points, axis=1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -387,8 +386,7 @@ class Homotopy:
         patch = x.conj() / magnitudes(x)  # the direction in which homogeneous equations do not change
         patch /= norms(patch)[:, None]
         matrix = np.concatenate([jacobians, patch[:, None]], axis=1)
-        found = np.asarray(np.linalg.svd(matrix, compute_uv=False)[:, -1], dtype=np.float64)
-        return found
+        return np.asarray(np.linalg.svd(matrix, compute_uv=False)[:, -1], dtype=np.float64)
 
 
 def with_forms(jacobians: Complexes, forms: Complexes, points: Complexes) -> Complexes:

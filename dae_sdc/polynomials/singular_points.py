@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -107,8 +107,7 @@ class SingularPoints:
     def is_real(self) -> Booleans:
         """Which of the points are real, shape (k,)."""
         size = 1.0 + sizes(self.points)
-        real: Booleans = np.abs(self.points.imag).max(axis=1, initial=0.0) <= REAL_TOLERANCE * size
-        return real
+        return np.asarray(np.abs(self.points.imag).max(axis=1, initial=0.0) <= REAL_TOLERANCE * size)
 
     @property
     def real(self) -> Vector:
@@ -367,7 +366,11 @@ def singular_points(
             curved = [k for k, part in enumerate(parts.components) if part.dimension and part.rank]
             with meter(len(curved), "component") as bar:
                 for number in curved:
-                    loci.append(_locus(scaled, number, parts.components[number], random, workers))
+                    about = scaled, number, parts.components[number], random, workers
+                    attempts = list[_Locus]()  # with other random numbers where paths are lost
+                    while len(attempts) < MOST_INTERSECTIONS and all(attempt.doubts for attempt in attempts):
+                        attempts.append(_Locus(*about))
+                    loci.append(min(attempts, key=lambda attempt: attempt.doubts))
                     bar.update(1)
     except TimeLimitError as error:
         if parts is None:
@@ -392,15 +395,7 @@ def singular_points(
         ranks=np.asarray(ranks, dtype=np.int64)[first],
         generic_rank=max((part.rank for part in parts.components), default=0),
         parts=tuple(sets),
-        multiple=tuple(c.dimension for c in parts.components if c.dimension and not c.multiplicity_one),
+        multiple=tuple(c.dimension for c in parts.components if c.dimension and c.multiplicity != 1),
         failed=parts.failed + sum(locus.failed for locus in loci),
         unfinished=over or parts.unfinished,
     )
-
-
-def _locus(*about: Any) -> _Locus:
-    """Where the rank is lower on a component, with random numbers for which no path is lost."""
-    attempts = list[_Locus]()
-    while len(attempts) < MOST_INTERSECTIONS and all(attempt.doubts for attempt in attempts):
-        attempts.append(_Locus(*about))
-    return min(attempts, key=lambda attempt: attempt.doubts)

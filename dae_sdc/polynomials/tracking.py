@@ -217,8 +217,7 @@ def observed(time_limit: float | None, progress: Progress) -> Iterator[None]:
 
 def sizes(points: Complexes) -> Vector:
     """Largest absolute coordinate of each point, shape (p,)."""
-    largest: Vector = np.abs(points).max(axis=1, initial=0.0)
-    return largest
+    return np.asarray(np.abs(points).max(axis=1, initial=0.0))
 
 
 def _follow(homotopy: Homotopy, care: Care, job: tuple[Complexes, Integers]) -> Ends:

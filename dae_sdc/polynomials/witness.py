@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import qr
+from scipy.linalg import null_space, qr
 
 from dae_sdc.arguments import checked
 from dae_sdc.dae.state import Vector
@@ -30,6 +30,7 @@ from dae_sdc.polynomials.homotopy import (
     stacked,
     widened,
 )
+from dae_sdc.polynomials.minors import local_multiplicity
 from dae_sdc.polynomials.polynomials import Complexes, Homotopy, Integers, PolynomialSystem, norms
 from dae_sdc.polynomials.tracking import (
     SAME_END,
@@ -249,10 +250,10 @@ class Component:
         Complex dimension: 0 for a point, 1 for a curve.
     degree : int
         Number of points in which a general linear space of complementary dimension meets the set.
-    multiplicity_one : bool
-        Whether the rank of the Jacobian at a general point is the number of variables less the dimension.
-        Otherwise the component is singular: it is a multiple solution at all of its points, as 0 is of
-        x^2 = 0, and the degree is that of the set without multiplicity.
+    multiplicity : int
+        Multiplicity of a general point among the solutions on a general linear space through it, 0 if it is
+        too large to be told. Above 1 the component is singular: it is a multiple solution at all of its
+        points, as 0 is of x^2 = 0, and the degree is that of the set without multiplicity.
     rank : int
         Rank of the Jacobian at a general point.
     certified : bool
@@ -273,7 +274,7 @@ class Component:
 
     dimension: int
     degree: int
-    multiplicity_one: bool
+    multiplicity: int
     rank: int
     certified: bool
     witness: Complexes
@@ -321,8 +322,9 @@ class Component:
         else:
             text = f"dimension {self.dimension}, degree {self.degree}"
         text += f", rank of the Jacobian {self.rank}"
-        if not self.multiplicity_one:
-            text += ", singular component: multiple at all of its points"
+        if self.multiplicity != 1:
+            number = f" of multiplicity {self.multiplicity}" if self.multiplicity else ""
+            text += f", singular component{number}: multiple at all of its points"
             text += "" if self.dimension == 0 else ", degree of the reduced set"
         return text if self.certified else text + ", not certified by the trace test"
 
@@ -582,8 +584,7 @@ def linear_span(section: Section, random: np.random.Generator) -> tuple[Complexe
 def linear_forms(random: np.random.Generator, number: int, variables: int) -> Complexes:
     """Random linear forms of norm 1 in homogeneous coordinates, shape (number, variables + 1)."""
     forms = gaussian(random, (number, variables + 1))
-    scaled: Complexes = forms / np.linalg.norm(forms, axis=1, keepdims=True)
-    return scaled
+    return np.asarray(forms / np.linalg.norm(forms, axis=1, keepdims=True))
 
 
 def with_linear(system: PolynomialSystem, forms: Complexes) -> PolynomialSystem:
@@ -673,9 +674,7 @@ def decompose(
         over = str(error)
     last = min(attempts, key=lambda attempt: (attempt.left > 0, attempt.doubts))
     components = [_component(part, scaled, scales) for part in last.sets]
-    components.sort(
-        key=lambda c: (-c.dimension, -c.degree, not c.multiplicity_one, *c.witness[0].real.round(6))
-    )
+    components.sort(key=lambda c: (-c.dimension, -c.degree, c.multiplicity != 1, *c.witness[0].real.round(6)))
     return Decomposition(tuple(components), n, last.failed, last.paths, last.steps, over * (last.left > 0))
 
 
@@ -683,10 +682,12 @@ def _component(part: _Part, scaled: PolynomialSystem, scales: Vector) -> Compone
     section, n, dimension = part.section, part.section.variables, len(part.section.slices)
     points = section.affine(section.points)
     rank = int(relative_ranks(scaled, points[:1])[0]) if dimension < n else 0
+    slopes = scaled.jacobian(points[:1])[0, scaled.degrees <= 1]
+    chart = np.column_stack([points[0], null_space(np.concatenate([section.slices[:, 1 : n + 1], slopes]))])
     return Component(
         dimension=dimension,
         degree=len(points),
-        multiplicity_one=rank == n - dimension,
+        multiplicity=1 if rank == n - dimension else local_multiplicity(scaled, chart),
         rank=rank,
         certified=part.certified,
         witness=points * scales,
