@@ -55,12 +55,13 @@ class PathRecord:
     # Numbers of the homotopy and the path, whether it is corrected, t, step, condition number and variables
     # of each point.
     rows: list[tuple[int, int, bool, float, float, float, Complexes]] = field(default_factory=list)
-    scales: Vector | None = None  # Units of the first variables of homotopies; None where they are not known.
+    # Units of the first variables of homotopies, none where they are not known.
+    scales: Vector = field(default_factory=lambda: np.ones(0))
 
     def add(self, homotopy: Homotopy, number: int, trails: Iterable[Trail], corrected: bool) -> None:
         """Put down the points of the paths of a homotopy."""
         for path, times, points in trails:
-            values = np.full((len(points), np.size(self.scales)), complex(np.nan, np.nan))  # for infinity
+            values = np.full((len(points), self.scales.size), complex(np.nan, np.nan))  # for infinity
             near = points[:, 0] != 0.0
             values[near] = points[near, 1 : 1 + values.shape[1]] / points[near, :1] * self.scales
             steps = np.append(0.0, -np.diff(times))
@@ -82,7 +83,7 @@ def in_units(scales: Vector) -> AbstractContextManager[None]:
     record = _RECORD.get()
     if record is None:
         return nullcontext()
-    units = scales if record.scales is None else record.scales * scales
+    units = record.scales * scales if record.scales.size else scales
     return within(_RECORD, replace(record, scales=units))
 
 
@@ -149,7 +150,7 @@ def follow(
     state, regular = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.bool_)
     todo, retracked, steps = np.arange(count), 0, 0
     record, trails = _RECORD.get(), dict[int, Trail]()
-    recorded = record is not None and record.scales is not None
+    recorded = record is not None and record.scales.size > 0
     for number, care in enumerate(FOLLOWED[:attempts]):
         if todo.size == 0:
             break
