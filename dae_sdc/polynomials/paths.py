@@ -45,8 +45,6 @@ LARGEST_VALUE = 1e-11  # Largest size of the polynomials, with coefficients of s
 GROWTH_TOLERANCE = 0.01
 # Mean of the first coordinate over a circle, relative to its largest value there, that counts as 0.
 VANISHING_MEAN = 1e-8
-# Largest number of legs of a path beside circles: to the endgame, to t = 0, inwards, and to tiny t.
-MOST_LEGS = 3 + CIRCLES
 SMALLEST_T = 1e-24  # Value of t to which a path is followed to tell nearby solutions apart.
 
 
@@ -70,10 +68,9 @@ class Work(NamedTuple):
     stages: Any
     trial: Any
     trial_low: Any
-    # times, places, noted: t and points behind all steps, no rows where they are not kept; and their number.
-    times: Any
-    places: Any
-    noted: Any
+    # Shape (rows, n + 2). Number of points, then t and x behind each step; None to keep none, for which numba
+    # compiles the loop as if there were no such thing.
+    track: Any
 
 
 # --- equations ------------------------------------------------------------------------------------------
@@ -284,7 +281,7 @@ class _Leg(NamedTuple):
     logarithmic: Any
     patched: Any
     first_step: Any
-    shortest_step: Any  # 0 for equal steps, without a corrector.
+    shortest_step: Any
     most_steps: Any
 
 
@@ -299,10 +296,9 @@ class _Circle(NamedTuple):
 
 
 @kept
-def follow_paths(eq, starts, which, care, results, notes):  # type: ignore[no-untyped-def]
+def follow_paths(eq, starts, which, care, ends, remainders, known, regular, track):  # type: ignore[no-untyped-def]
     """Follow paths from t = 1 to t = 0; returns the number of steps."""
     # Shapes: starts (p, n + 1), which (p,), ends and remainders (p, n + 1), known and regular (p,).
-    ends, remainders, known, regular = results
     count, size = starts.shape
     registers = eq.constants.size
     work = Work(
@@ -315,7 +311,7 @@ def follow_paths(eq, starts, which, care, results, notes):  # type: ignore[no-un
         np.zeros((4, size), np.complex128),
         np.zeros(size, np.complex128),
         np.zeros(size, np.complex128),
-        *notes,
+        track,
     )
     for k in range(registers):
         value, rest = eq.constants[k], eq.remainders[k]
@@ -333,8 +329,6 @@ def follow_paths(eq, starts, which, care, results, notes):  # type: ignore[no-un
         patch = np.zeros(size, np.complex128)
         point = Point(starts[p].copy(), np.zeros(size, np.complex128), patch)
         known[p], regular[p], steps = _path(eq, work, point, care, Point(ends[p], remainders[p], patch))
-        if known[p] != UNKNOWN:
-            _note(work, Point(ends[p], remainders[p], patch), 0j)
         scale = 2.0 ** -np.round(np.log2(norm(ends[p])))  # a power of 2 rounds nothing
         for j in range(size):
             ends[p, j] *= scale
@@ -350,19 +344,11 @@ def _path(eq, work, point, care, end):  # type: ignore[no-untyped-def]
     """Follow a path from t = 1 to 0; returns the state of its end, whether it is regular, and the steps."""
     exact, game = care.displacement == 0.0, complex(ENDGAME_START, 0.0)
     set_patch(point.x, point.patch)
-    work.noted[0] = 0
-    _note(work, point, 1.0 + 0j)
-    if care.predictor_steps > 0:
-        leg = _Leg(1.0 + 0j, 0j, False, True, (1.0 + 1e-12) / care.predictor_steps, 0.0, care.predictor_steps)
-        arrived, steps = _advance(eq, work, point, care, leg)
-        _copy(point, end)
-        return (FINITE if arrived else UNKNOWN), False, steps
     leg = _Leg(1.0 + 0j, game, False, True, 0.1, SHORTEST_PATH_STEP, care.most_steps)
     arrived, steps = _advance(eq, work, point, care, leg)
     if not arrived:
         return UNKNOWN, False, steps
     _copy(point, end)
-    noted = work.noted[0]
     leg = _Leg(game, 0j, False, True, 0.1, care.shortest_step_to_end, care.most_steps_to_end)
     arrived, more = _advance(eq, work, end, care, leg)
     steps += more
@@ -372,7 +358,6 @@ def _path(eq, work, point, care, end):  # type: ignore[no-untyped-def]
             regular = _returns(eq, work, end, care.displacement, bool(0))
         if regular and (abs(end.x[0]) > VANISHING_COORDINATE or not exact):
             return FINITE, True, steps
-    work.noted[0] = noted  # the endgame goes another way from here
     known, regular, more = _endgame(eq, work, point, care, end)
     if known == FINITE and not exact:
         regular = _returns(eq, work, end, care.displacement, bool(0))
@@ -441,7 +426,6 @@ def _advance(eq, work, point, care, leg):  # type: ignore[no-untyped-def]
     slope, close, extended = work.slope, care.predictor_tolerance, care.extended
     trial = Point(work.trial, work.trial_low, point.patch)
     noise = 1e-7 * NEWTON_NOISE if extended else NEWTON_NOISE
-    equal = leg.shortest_step == 0.0
     begin = _parameter(leg.start, leg.logarithmic)
     if not prepare(eq, work, point, begin, extended):
         return False, 0
@@ -458,11 +442,7 @@ def _advance(eq, work, point, care, leg):  # type: ignore[no-untyped-def]
         ahead = leg.end if last else u + du
         error, good, allowed = np.inf, False, close
         t = _parameter(ahead, leg.logarithmic)
-        if not _predict(eq, work, point, leg, u, du, ahead, extended):
-            pass
-        elif equal:  # the next slope needs factors here, which there are none of at singular ends
-            good = prepare(eq, work, trial, t, extended) or last
-        else:
+        if _predict(eq, work, point, leg, u, du, ahead, extended):
             error = correct(eq, work, trial, t, extended)
             if leg.logarithmic:
                 widest = PREDICTOR_FACTOR * close
@@ -471,28 +451,24 @@ def _advance(eq, work, point, care, leg):  # type: ignore[no-untyped-def]
                 good = _is_on_path(eq, work, trial, t, care, leg, error, noise)
         factor = 0.8 * (0.1 * allowed / max(error, 1e-16)) ** 0.2
         if not good:
-            step = 0.0 if equal else h * min(max(factor, 0.1), 0.5)
+            step = h * min(max(factor, 0.1), 0.5)
             continue
-        step = h if equal else h * min(max(factor, 0.3), 2.5)
+        step = h * min(max(factor, 0.3), 2.5)
         way = 1.0 if last else way + h
         set_tangent(eq, work, t, leg.logarithmic, slope)
         _copy(trial, point)
         if leg.patched:
             _move_patch(point, slope)
-        if leg.patched and t != 0j:  # what comes to t = 0 may be no end
-            _note(work, point, t)
+            _note(work.track, t, point.x)
     return True, steps
 
 
 @inner
-def _note(work, point, t):  # type: ignore[no-untyped-def]
-    """Keep a point, if there are rows for it."""
-    row = work.noted[0]
-    if row < work.times.size:
-        work.times[row] = t.real
-        for j in range(point.x.size):
-            work.places[row, j] = point.x[j]
-        work.noted[0] = row + 1
+def _note(track, t, x):  # type: ignore[no-untyped-def]
+    """Keep a point behind a step, if points are kept."""
+    if track is not None:
+        row = int(track[0, 0].real) + 1
+        track[0, 0], track[row, 0], track[row, 1:] = row, t, x
 
 
 @inner

@@ -286,8 +286,6 @@ class Care(NamedTuple):
     # On the straight way to t = 0 the smallest step, below which the endgame takes over, and their number.
     shortest_step_to_end: float = 1e-8
     most_steps_to_end: int = 1000
-    recorded: bool = False  # Whether the points behind all steps are kept.
-    predictor_steps: int = 0  # Number of equal steps without a corrector; 0 for steps with one.
 
 
 def norms(points: Complexes) -> Vector:
@@ -414,16 +412,17 @@ class Equations(NamedTuple):
     values: Any
     changes: Any
 
-    def conditions(self, points: Complexes, times: Vector, which: int) -> Vector:
-        """Condition numbers of the Jacobian with the patch at points of norm 1 on the path of a number."""
-        registers = np.tile(self.constants, (len(points), 1))
-        own = np.tile(self.own[which : which + 1].ravel(), (len(points), 1))
-        known = np.column_stack([points, 1.0 - times, times, own])
-        registers[:, 2 : 2 + known.shape[1]] = known
+    def jacobians(self, x: Complexes, t: Any, which: Integers, patches: Complexes) -> tuple[Complexes, ...]:
+        """Jacobians above the patches at points of paths, and the changes with t above 0."""
+        rows = np.ones((len(x), 1))
+        registers = rows * self.constants
+        own = self.own[which] if len(self.own) else rows[:, :0]
+        registers[:, 2 : len(self.own[:1].T) + x.shape[1] + 4] = np.hstack([x, (1.0 - t) * rows, t * rows, own])
         for a, b, c, d in self.code:
             registers[:, d] = registers[:, a] * registers[:, b] + registers[:, c]
-        matrices = np.concatenate([registers[:, self.jacobian], points.conj()[:, None]], axis=1)
-        return np.asarray(np.linalg.cond(matrices), dtype=np.float64)
+        matrices = np.concatenate([registers[:, self.jacobian], patches[:, None]], axis=1)
+        matrices[~np.isfinite(matrices).all(axis=(1, 2))] = 0.0  # of paths that were left
+        return matrices, np.hstack([registers[:, self.changes], 0.0 * rows])
 
 
 class _Assembler:

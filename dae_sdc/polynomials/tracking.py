@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import pairwise
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -43,48 +44,56 @@ SURELY_REGULAR = 1e-4
 FAR_AWAY = 1e-6
 
 
-# Number of a path, values of t behind its steps, shape (r,), and points there of norm 1, shape (r, n + 1).
-Trail = tuple[int, Vector, Complexes]
-
-
 @dataclass(frozen=True)
 class PathRecord:
-    """Where :func:`follow` puts the points of all paths."""
+    """Points of the paths of all homotopies whose first variables have units that are known."""
 
-    predictor_steps: int  # Number of equal steps in which paths are also followed by the predictor alone.
-    # Numbers of the homotopy and the path, whether it is corrected, t, step, condition number and variables
-    # of each point.
+    predictor_steps: int  # Number of equal steps in which paths are also followed without corrections.
+    units: Vector | None = None
+    # Numbers of homotopy and path, whether it is corrected, t, step, condition number, variables.
     rows: list[tuple[int, int, bool, float, float, float, Complexes]] = field(default_factory=list)
-    # Units of the first variables of homotopies, none where they are not known.
-    scales: Vector = field(default_factory=lambda: np.ones(0))
 
-    def add(self, homotopy: Homotopy, number: int, trails: Iterable[Trail], corrected: bool) -> None:
-        """Put down the points of the paths of a homotopy."""
-        for path, times, points in trails:
-            values = np.full((len(points), self.scales.size), complex(np.nan, np.nan))  # for infinity
-            near = points[:, 0] != 0.0
-            values[near] = points[near, 1 : 1 + values.shape[1]] / points[near, :1] * self.scales
-            steps = np.append(0.0, -np.diff(times))
-            conditions = homotopy.equations.conditions(points, times, path)
-            columns = zip(times.tolist(), steps.tolist(), conditions.tolist(), values, strict=True)
-            self.rows.extend((number, path, corrected, *row) for row in columns)
-
-
-_RECORD: ContextVar[PathRecord | None] = ContextVar("_RECORD", default=None)
+    def add(self, homotopy: Homotopy, starts: Complexes, tracks: Mapping[int, Complexes]) -> None:
+        """Put down the paths of a homotopy with and without corrections, t and points behind their steps."""
+        number = self.rows[-1][0] + 1 if self.rows else 0
+        alone = _without_corrections(homotopy, starts, self.predictor_steps) if self.predictor_steps else ()
+        for corrected, ways in ((False, enumerate(alone)), (True, tracks.items())):
+            for path, way in ways:
+                t, x = way[:, 0].real, way[:, 1:] / norms(way[:, 1:])[:, None]
+                values = np.full((len(t), len(self.units)), complex(np.nan, np.nan))  # at infinity
+                near = x[:, 0] != 0.0
+                values[near] = x[near, 1 : 1 + len(self.units)] / x[near, :1] * self.units
+                jacobians = homotopy.equations.jacobians(x, t[:, None], np.full(len(t), path), x.conj())[0]
+                columns = t, np.append(0.0, -np.diff(t)), np.linalg.cond(jacobians), values
+                self.rows.extend((number, path, corrected, *row) for row in zip(*columns, strict=True))
 
 
-def recorded(record: PathRecord) -> AbstractContextManager[None]:
-    """Put down all paths inside, where the units of the variables are known."""
-    return within(_RECORD, record)
+RECORD: ContextVar[PathRecord | None] = ContextVar("RECORD", default=None)
 
 
-def in_units(scales: Vector) -> AbstractContextManager[None]:
+def in_units(units: Vector | None) -> AbstractContextManager[None]:
     """Tell the units of the first variables of homotopies inside, in units of those around it."""
-    record = _RECORD.get()
-    if record is None:
+    record = RECORD.get()
+    if record is None or units is None:
         return nullcontext()
-    units = record.scales * scales if record.scales.size else scales
-    return within(_RECORD, replace(record, scales=units))
+    return within(RECORD, replace(record, units=units if record.units is None else record.units * units))
+
+
+def _without_corrections(homotopy: Homotopy, x: Complexes, steps: int) -> Complexes:
+    """For each path t and points behind equal steps of the classical Runge-Kutta method."""
+    which, times = np.arange(len(x)), np.linspace(1.0, 0.0, steps + 1)
+    way = [np.insert(x, 0, 1.0, axis=1)]
+    for t, after in pairwise(times):
+        x = x / norms(x)[:, None]
+        move, total = np.zeros_like(x), np.zeros_like(x)
+        for part, weight in ((0.0, 1.0), (0.5, 2.0), (0.5, 2.0), (1.0, 1.0)):
+            there, then = x - part / steps * move, t - part / steps
+            jacobians, changes = homotopy.equations.jacobians(there, then, which, x.conj())
+            move = -np.einsum("pij,pj->pi", np.linalg.pinv(jacobians), changes)
+            total += weight * move
+        x = x - total / (6.0 * steps)
+        way.append(np.insert(x, 0, after, axis=1))
+    return np.stack(way, axis=1)
 
 
 class Ends(NamedTuple):
@@ -97,7 +106,7 @@ class Ends(NamedTuple):
     # steps, retracked: number of steps of all paths together, and of paths that were followed again.
     steps: int
     retracked: int = 0
-    trails: Sequence[Trail] = ()  # The points of each path, where they are recorded.
+    tracks: Sequence[Complexes] = ()  # Of each path t and x behind its steps, where they are recorded.
 
     @property
     def known(self) -> Booleans:
@@ -149,15 +158,15 @@ def follow(
     ends, smallest = np.zeros_like(starts), np.zeros(count)
     state, regular = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.bool_)
     todo, retracked, steps = np.arange(count), 0, 0
-    record, trails = _RECORD.get(), dict[int, Trail]()
-    recorded = record is not None and record.scales.size > 0
+    record, tracks = RECORD.get(), dict[int, Complexes]()
+    record = None if record is None or record.units is None else record
     for number, care in enumerate(FOLLOWED[:attempts]):
         if todo.size == 0:
             break
         retracked += todo.size if number else 0
         parts = np.array_split(todo, -(-todo.size // PATHS_PER_JOB))
-        care = care._replace(displacement=0.0 if homotopy.exact else END_DISPLACEMENT, recorded=recorded)
-        function, jobs = partial(_follow, homotopy, care), [(starts[part], part) for part in parts]
+        care = care._replace(displacement=0.0 if homotopy.exact else END_DISPLACEMENT)
+        function, jobs = partial(_follow, homotopy, care, record is not None), [(starts[part], part) for part in parts]
         with meter(todo.size, "path") as bar:
 
             def arrived(number: int, _: Ends, bar: Meter = bar, parts: Sequence[Integers] = parts) -> None:
@@ -167,17 +176,13 @@ def follow(
         for part, done in zip(parts, found, strict=True):
             ends[part], state[part], regular[part], smallest[part] = done[:4]
             steps += done.steps
-            trails |= {trail[0]: trail for trail in done.trails}
+            tracks |= zip(part.tolist(), done.tracks, strict=record is not None)
         alone = regular if homotopy.exact else regular & (smallest > SURELY_REGULAR)
         shared = _jumped(ends, np.flatnonzero(alone), SAME_EXACT_END if homotopy.exact else SAME_END)
         todo = np.union1d(np.flatnonzero(state == UNKNOWN), shared)
     state[todo] = UNKNOWN
-    if record is not None and recorded:
-        care = Care(np.inf, recorded=True, predictor_steps=record.predictor_steps)
-        job = starts, np.arange(count if record.predictor_steps else 0)
-        number = record.rows[-1][0] + 1 if record.rows else 0
-        record.add(homotopy, number, _follow(homotopy, care, job).trails, False)
-        record.add(homotopy, number, trails.values(), True)
+    if record is not None:
+        record.add(homotopy, starts, tracks)
     return Ends(ends, state, regular, smallest, steps, retracked)
 
 
@@ -201,8 +206,8 @@ class _Counter:
 
 
 @contextmanager
-def observed(time_limit: float | None, progress: Progress) -> Iterator[None]:
-    """Let what is inside end after so many seconds, and tell how far it is."""
+def observed(time_limit: float | None, progress: Progress, units: Vector | None = None) -> Iterator[None]:
+    """Let what is inside, in units that are known, end after so many seconds, and tell how far it is."""
     if time_limit is not None and not require_number("time_limit", time_limit) > 0.0:
         raise InputError(f"time_limit must be positive; got {time_limit!r}")
 
@@ -212,7 +217,7 @@ def observed(time_limit: float | None, progress: Progress) -> Iterator[None]:
         bar: AbstractContextManager[Meter] = bar_of(total, unit, progress)
         return bar
 
-    with limited(time_limit), nullcontext() if progress is False else metering(made):
+    with limited(time_limit), in_units(units), nullcontext() if progress is False else metering(made):
         yield
 
 
@@ -221,30 +226,28 @@ def sizes(points: Complexes) -> Vector:
     return np.asarray(np.abs(points).max(axis=1, initial=0.0))
 
 
-def _follow(homotopy: Homotopy, care: Care, job: tuple[Complexes, Integers]) -> Ends:
+def _follow(homotopy: Homotopy, care: Care, recorded: bool, job: tuple[Complexes, Integers]) -> Ends:
     """The ends of the paths from some starts, with their numbers."""
-    from dae_sdc.polynomials.paths import MOST_LEGS, follow_paths
+    from dae_sdc.polynomials.paths import follow_paths
 
     starts, which = np.ascontiguousarray(job[0]), np.asarray(job[1], dtype=np.int64)
-    count, ends, remainders = len(which), np.zeros_like(starts), np.zeros_like(starts)
+    count, ends, remainders = len(starts), np.zeros_like(starts), np.zeros_like(starts)
     state, regular = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.bool_)
-    rows = (care.predictor_steps or MOST_LEGS * care.most_steps) + 2 if care.recorded else 0
-    places = np.zeros((rows, starts.shape[1]), dtype=np.complex128)
-    times, noted = np.zeros(rows), np.zeros(1, dtype=np.int64)
-    steps, first, size, trails = 0, 0, 1, list[Trail]()
+    steps, first, size, tracks = 0, 0, 1, list[Complexes]()
+    rows = 1 + care.most_steps + care.most_steps_to_end
+    track = np.zeros((rows, 1 + starts.shape[1]), complex) if recorded else None
     while first < count:  # in parts, between which the time can be looked at
         check()
         began, part = perf_counter(), slice(first, first + size)
-        results = ends[part], remainders[part], state[part], regular[part]
-        notes = times, places, noted
-        steps += follow_paths(homotopy.equations, starts[part], which[part], care, results, notes)
-        if care.recorded:
-            points = places[: noted[0]]
-            trails.append((int(which[first]), times[: noted[0]].copy(), points / norms(points)[:, None]))
-        soon = not care.recorded and perf_counter() - began < LONGEST_TURN
-        first, size = first + size, size * (2 if soon else 1)
+        results = (array[part] for array in (ends, remainders, state, regular))
+        steps += follow_paths(homotopy.equations, starts[part], which[part], care, *results, track)
+        if track is not None:
+            way = track[1 : int(track[0, 0].real) + 1]
+            way = np.vstack([np.append(1.0, starts[part]), way[way[:, 0] != 0.0]])
+            tracks.append(np.vstack([way, np.append(0.0, ends[part])]) if state[first] != UNKNOWN else way)
+            track[0, 0] = 0.0
+        first, size = first + size, size * (1 if recorded or perf_counter() - began > LONGEST_TURN else 2)
     is_known, smallest = state != UNKNOWN, np.zeros(count)
-    ends = ends[:count]
     ends[is_known] /= norms(ends[is_known])[:, None]
     smallest[regular] = homotopy.smallest(ends[regular], which[regular])
-    return Ends(ends, state, regular, smallest, int(steps), trails=trails)
+    return Ends(ends, state, regular, smallest, int(steps), tracks=tracks)

@@ -39,7 +39,6 @@ from dae_sdc.polynomials.tracking import (
     Progress,
     follow,
     groups_of,
-    in_units,
     observed,
     sizes,
 )
@@ -661,8 +660,7 @@ def decompose(
     attempts, over = list[_Intersection](), ""
     try:
         with (
-            observed(time_limit, progress),
-            in_units(scales),
+            observed(time_limit, progress, scales),
             under_way("solution sets were decomposed", ", or decompose fewer equations"),
         ):
             while len(attempts) < MOST_INTERSECTIONS and all(attempt.doubts for attempt in attempts):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import zip_longest
 from typing import TypeVar
 
 import numpy as np
 
 from dae_sdc.arguments import checked
+from dae_sdc.deadline import within
 from dae_sdc.errors import InputError, require_count
-from dae_sdc.polynomials.tracking import PathRecord, recorded
+from dae_sdc.polynomials.tracking import RECORD, PathRecord
 from dae_sdc.run.results import Result, tabulated
 
 T = TypeVar("T")
@@ -51,13 +53,13 @@ def record_paths(call: Callable[[], T], *, predictor_steps: int | None = None) -
     if predictor_steps is not None:
         require_count("predictor_steps", predictor_steps)
     record = PathRecord(predictor_steps or 0)
-    with recorded(record):
+    with within(RECORD, record):
         result = call()
     if not record.rows:
         raise InputError("no paths were followed: nothing in the call is polynomial; leave the record away")
-    wide = max(len(values) for *_, values in record.rows)
-    padded = [np.pad(row[-1], (0, wide - len(row[-1])), constant_values=np.nan) for row in record.rows]
+    values = zip_longest(*(row[-1] for row in record.rows), fillvalue=complex(np.nan, np.nan))
+    padded = np.array(list(values)).T
     columns = [("homotopy", "i8"), ("path", "i8"), ("corrected", "?"), ("t", "f8"), ("step", "f8")]
-    columns += [("condition", "f8"), ("re", "f8", (wide,)), ("im", "f8", (wide,))]  # type: ignore[list-item]
+    columns += [("condition", "f8"), ("re", "f8", padded.shape[1:]), ("im", "f8", padded.shape[1:])]  # type: ignore[list-item]
     rows = ((*row[:-1], x.real, x.imag) for row, x in zip(record.rows, padded, strict=True))
     return result, tabulated("paths", columns, rows, {"predictor_steps": record.predictor_steps})
