@@ -308,23 +308,21 @@ def _handles(data: Any) -> list[Line2D]:
 
 
 def paths(result: Result) -> Figure:
-    """Draw each variable along the paths of homotopies, dashed by the predictor alone; ends are points."""
+    """Draw each variable along the paths of homotopies, dashed without corrections; ends are points."""
     columns = "homotopy", "path", "corrected", "t"
     style.require_columns(result, columns, (), "paths of homotopies; run it again", ("re", "im"))
-    data, variables = result.data, result.data["re"].shape[1]
-    down, across = style.panels_of(variables)
+    data, ends = result.data, result.data[(result.data["t"] == 0.0) & result.data["corrected"]]
+    count = data["re"].shape[1]
+    down, across = style.panels_of(count)
     with style.styled():
-        alone = "" if data["corrected"].all() else ", dashed by the predictor alone"
-        figure = style.figure(1.4 + 3.6 * across, 1.6 + 3.2 * down, f"paths of homotopies{alone}")
-        for j, axes in enumerate(style.panels(figure, variables, down, across)):
+        title = "paths of homotopies, dashed without corrections"
+        figure = style.figure(1.4 + 3.6 * across, 1.6 + 3.2 * down, title)
+        for j, axes in enumerate(style.panels(figure, count, down, across)):
             for (_, path, corrected), rows in combinations_of(data, columns[:3]):
-                colour, line = style.COLOURS[int(path) % len(style.COLOURS)], style.LINES[not corrected]
-                axes.plot(rows["re"][:, j], rows["im"][:, j], linestyle=line, color=colour)
-                ends = rows[(rows["t"] == 0.0) & corrected]
-                axes.plot(ends["re"][:, j], ends["im"][:, j], "o", color=colour)
+                look = {"color": style.COLOURS[path % len(style.COLOURS)], "linestyle": style.LINES[not corrected]}
+                axes.plot(rows["re"][:, j], rows["im"][:, j], **look)
+            axes.plot(ends["re"][:, j], ends["im"][:, j], "ko")
             size = 2.0 * np.nanquantile(np.hypot(data["re"][:, j], data["im"][:, j]), 0.9) or 1.0
-            axes.set(xlabel="real part", title=f"variable {j + 1}", xlim=(-size, size), ylim=(-size, size))
-            axes.set_aspect("equal")
-            axes.xaxis.set_major_locator(MaxNLocator(5))
-        figure.axes[0].set_ylabel("imaginary part")
+            axes.set(xlim=(-size, size), ylim=(-size, size), aspect="equal", title=f"variable {j + 1}")
+            axes.set(xlabel="real part", ylabel="imaginary part")
     return figure

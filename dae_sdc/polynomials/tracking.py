@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -44,56 +43,50 @@ SURELY_REGULAR = 1e-4
 FAR_AWAY = 1e-6
 
 
-@dataclass(frozen=True)
-class PathRecord:
-    """Points of the paths of all homotopies whose first variables have units that are known."""
+# Values of variables at infinity.
+NOWHERE = complex(np.nan, np.nan)
+
+
+class PathRecord(NamedTuple):
+    """Points of paths, and the units of the first variables of homotopies, where these are known."""
 
     predictor_steps: int  # Number of equal steps in which paths are also followed without corrections.
-    units: Vector | None = None
     # Numbers of homotopy and path, whether it is corrected, t, step, condition number, variables.
-    rows: list[tuple[int, int, bool, float, float, float, Complexes]] = field(default_factory=list)
+    rows: list[tuple[Any, ...]]
+    units: Any = None
 
     def add(self, homotopy: Homotopy, starts: Complexes, tracks: Mapping[int, Complexes]) -> None:
-        """Put down the paths of a homotopy with and without corrections, t and points behind their steps."""
+        """Put down the paths of a homotopy, of which ``tracks`` are t and points behind corrected steps."""
         number = self.rows[-1][0] + 1 if self.rows else 0
         alone = _without_corrections(homotopy, starts, self.predictor_steps) if self.predictor_steps else ()
-        for corrected, ways in ((False, enumerate(alone)), (True, tracks.items())):
-            for path, way in ways:
-                t, x = way[:, 0].real, way[:, 1:] / norms(way[:, 1:])[:, None]
-                values = np.full((len(t), len(self.units)), complex(np.nan, np.nan))  # at infinity
-                near = x[:, 0] != 0.0
-                values[near] = x[near, 1 : 1 + len(self.units)] / x[near, :1] * self.units
-                jacobians = homotopy.equations.jacobians(x, t[:, None], np.full(len(t), path), x.conj())[0]
-                columns = t, np.append(0.0, -np.diff(t)), np.linalg.cond(jacobians), values
+        for corrected, ways in (False, dict(enumerate(alone))), (True, tracks):
+            for path, track in ways.items():
+                t, x = track[:, 0].real, track[:, 1:] / norms(track[:, 1:])[:, None]
+                with np.errstate(invalid="ignore"):  # at infinity
+                    values = x[:, 1 : 1 + self.units.size] / np.where(x[:, :1] == 0.0, NOWHERE, x[:, :1])
+                matrices = homotopy.equations.jacobians(x, t[:, None], np.full(t.size, path), x.conj())[0]
+                columns = t, np.append(0.0, -np.diff(t)), np.linalg.cond(matrices), values * self.units
                 self.rows.extend((number, path, corrected, *row) for row in zip(*columns, strict=True))
+
 
 
 RECORD: ContextVar[PathRecord | None] = ContextVar("RECORD", default=None)
 
 
-def in_units(units: Vector | None) -> AbstractContextManager[None]:
-    """Tell the units of the first variables of homotopies inside, in units of those around it."""
-    record = RECORD.get()
-    if record is None or units is None:
-        return nullcontext()
-    return within(RECORD, replace(record, units=units if record.units is None else record.units * units))
-
-
 def _without_corrections(homotopy: Homotopy, x: Complexes, steps: int) -> Complexes:
     """For each path t and points behind equal steps of the classical Runge-Kutta method."""
-    which, times = np.arange(len(x)), np.linspace(1.0, 0.0, steps + 1)
-    way = [np.insert(x, 0, 1.0, axis=1)]
-    for t, after in pairwise(times):
+    track = [np.insert(x, 0, 1.0, axis=1)]
+    for t in np.arange(steps, 0, -1) / steps:
         x = x / norms(x)[:, None]
         move, total = np.zeros_like(x), np.zeros_like(x)
         for part, weight in ((0.0, 1.0), (0.5, 2.0), (0.5, 2.0), (1.0, 1.0)):
-            there, then = x - part / steps * move, t - part / steps
-            jacobians, changes = homotopy.equations.jacobians(there, then, which, x.conj())
-            move = -np.einsum("pij,pj->pi", np.linalg.pinv(jacobians), changes)
-            total += weight * move
-        x = x - total / (6.0 * steps)
-        way.append(np.insert(x, 0, after, axis=1))
-    return np.stack(way, axis=1)
+            there = x + part * move, t - part / steps, np.arange(len(x)), x.conj()
+            matrices, changes = homotopy.equations.jacobians(*there)
+            move = (np.linalg.pinv(matrices) @ changes[:, :, None])[:, :, 0] / steps
+            total += weight / 6.0 * move
+        x = x + total
+        track.append(np.insert(x, 0, t - 1.0 / steps, axis=1))
+    return np.stack(track, axis=1)
 
 
 class Ends(NamedTuple):
@@ -217,7 +210,10 @@ def observed(time_limit: float | None, progress: Progress, units: Vector | None 
         bar: AbstractContextManager[Meter] = bar_of(total, unit, progress)
         return bar
 
-    with limited(time_limit), in_units(units), nullcontext() if progress is False else metering(made):
+    record = RECORD.get()
+    if record is not None and units is not None:
+        record = record._replace(units=units if record.units is None else record.units * units)
+    with limited(time_limit), within(RECORD, record), nullcontext() if progress is False else metering(made):
         yield
 
 

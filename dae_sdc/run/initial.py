@@ -55,7 +55,6 @@ if TYPE_CHECKING:
 
 
 MOST_RESTARTS = 100_000  # Most random starts of a search.
-MOST_PREDICTOR_STEPS = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,15 +99,8 @@ class InitialOptions(Ranks, Output, Guesses, SearchOptions):
         check=up_to(MOST_RESTARTS),
     )
     all_solutions: bool = option(False, "look for all solutions of a model, block by block")
-    paths: str | None = option(
-        None,
-        "file for the paths of homotopies, see dae-sdc plot paths",
-        "See :func:`dae_sdc.run.paths.record_paths`.",
-        metavar="FILE",
-    )
-    predictor_steps: int | None = option(
-        None, "steps in which these are also followed without corrections", check=count(MOST_PREDICTOR_STEPS)
-    )
+    paths: str | None = option(None, "file for the paths of homotopies, see dae-sdc plot paths", metavar="FILE")
+    predictor_steps: int | None = option(None, "steps of these without corrections", check=count(1_000_000))
 
 
 @takes(InitialOptions)
@@ -160,19 +152,20 @@ def initial(options: InitialOptions) -> Initial:
     >>> round(start.values["y"], 12), [one.name for one in start.changed], len(start.solutions)
     (-0.8, ['y', 'lambda'], 2)
     """
-    for place in (options.out, options.paths):
-        if place is not None:
-            check_target(place)
+    for file in filter(None, (options.out, options.paths)):
+        check_target(file)
     if options.paths is None and options.predictor_steps is not None:
         raise InputError("predictor_steps has no effect without paths; name a file for the paths")
     several = options.comm is not None and options.comm.Get_size() > 1  # which share paths, and end together
     with unchecked(several), metering(lambda total, unit: bar_of(total, unit, options.progress)):
-        call, steps, file = partial(_consistent, options), options.predictor_steps, options.paths
-        start, paths = (call(), None) if file is None else record_paths(call, predictor_steps=steps)
+        if options.paths is None:
+            start = _consistent(options)
+        else:
+            call = partial(_consistent, options)
+            start, paths = record_paths(call, predictor_steps=options.predictor_steps)
+            put_down(paths, options.paths, True)
     if options.out is not None:
         put_down(start_result(start), options.out, True)
-    if file is not None:
-        put_down(paths, file, True)
     return start
 
 

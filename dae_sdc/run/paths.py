@@ -11,10 +11,11 @@ import numpy as np
 from dae_sdc.arguments import checked
 from dae_sdc.deadline import within
 from dae_sdc.errors import InputError, require_count
-from dae_sdc.polynomials.tracking import RECORD, PathRecord
+from dae_sdc.polynomials.tracking import NOWHERE, RECORD, PathRecord
 from dae_sdc.run.results import Result, tabulated
 
 T = TypeVar("T")
+TYPES = {"homotopy": "i8", "path": "i8", "corrected": "?", "t": "f8", "step": "f8", "condition": "f8"}
 
 
 @checked()
@@ -24,19 +25,17 @@ def record_paths(call: Callable[[], T], *, predictor_steps: int | None = None) -
     Parameters
     ----------
     call : callable
-        What follows paths, such as :func:`~dae_sdc.polynomials.homotopy.solve_polynomials`.
+        What follows paths, such as a call of :func:`~dae_sdc.polynomials.homotopy.solve_polynomials`.
     predictor_steps : int, optional
         Number of equal Runge-Kutta steps in which each path is also followed without Newton's method.
 
     Returns
     -------
-    result : object
-        What ``call`` returns.
-    paths : Result
-        A row for each step: ``homotopy``, ``path``, whether it is ``corrected``, ``t`` from 1 to 0 behind the
-        ``step``, ``condition`` number of the Jacobian in homogeneous coordinates, and real and imaginary
-        parts ``re`` and ``im`` of the variables, NaN at infinity. Of a path that is followed again this is
-        the last way; ways around t = 0 are left out.
+    result, paths : object, Result
+        What ``call`` returns, and a row for each step: ``homotopy``, ``path``, whether it is ``corrected``,
+        ``t`` from 1 to 0 behind the ``step``, ``condition`` number of the Jacobian in homogeneous
+        coordinates, and parts ``re`` and ``im`` of the variables, NaN at infinity. Of a path that is followed
+        again this is the last way; ways around t = 0 are left out.
 
     Raises
     ------
@@ -52,14 +51,12 @@ def record_paths(call: Callable[[], T], *, predictor_steps: int | None = None) -
     """
     if predictor_steps is not None:
         require_count("predictor_steps", predictor_steps)
-    record = PathRecord(predictor_steps or 0)
+    record = PathRecord(predictor_steps or 0, [])
     with within(RECORD, record):
         result = call()
     if not record.rows:
         raise InputError("no paths were followed: nothing in the call is polynomial; leave the record away")
-    values = zip_longest(*(row[-1] for row in record.rows), fillvalue=complex(np.nan, np.nan))
-    padded = np.array(list(values)).T
-    columns = [("homotopy", "i8"), ("path", "i8"), ("corrected", "?"), ("t", "f8"), ("step", "f8")]
-    columns += [("condition", "f8"), ("re", "f8", padded.shape[1:]), ("im", "f8", padded.shape[1:])]  # type: ignore[list-item]
-    rows = ((*row[:-1], x.real, x.imag) for row, x in zip(record.rows, padded, strict=True))
+    values = np.array([*zip_longest(*(row[-1] for row in record.rows), fillvalue=NOWHERE)]).T
+    rows = ((*row[:-1], x.real, x.imag) for row, x in zip(record.rows, values, strict=True))
+    columns = [*TYPES.items(), ("re", "f8", values.shape[1:]), ("im", "f8", values.shape[1:])]
     return result, tabulated("paths", columns, rows, {"predictor_steps": record.predictor_steps})
