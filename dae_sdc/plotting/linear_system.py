@@ -315,12 +315,11 @@ def paths(result: Result) -> Figure:
     count = data["re"].shape[1]
     down, across = style.panels_of(count)
     with style.styled():
-        title = "paths of homotopies, dashed without corrections"
-        figure = style.figure(1.4 + 3.6 * across, 1.6 + 3.2 * down, title)
+        figure = style.figure(1.4 + 3.6 * across, 1.6 + 3.2 * down, "paths, dashed without corrections")
         for j, axes in enumerate(style.panels(figure, count, down, across)):
             for (_, path, corrected), rows in combinations_of(data, columns[:3]):
-                look = {"color": style.COLOURS[path % len(style.COLOURS)], "linestyle": style.LINES[not corrected]}
-                axes.plot(rows["re"][:, j], rows["im"][:, j], **look)
+                colour, line = style.COLOURS[path % len(style.COLOURS)], style.LINES[not corrected]
+                axes.plot(rows["re"][:, j], rows["im"][:, j], color=colour, linestyle=line)
             axes.plot(ends["re"][:, j], ends["im"][:, j], "ko")
             size = 2.0 * np.nanquantile(np.hypot(data["re"][:, j], data["im"][:, j]), 0.9) or 1.0
             axes.set(xlim=(-size, size), ylim=(-size, size), aspect="equal", title=f"variable {j + 1}")

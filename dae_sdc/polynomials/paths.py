@@ -68,9 +68,7 @@ class Work(NamedTuple):
     stages: Any
     trial: Any
     trial_low: Any
-    # Shape (rows, n + 2). Number of points, then t and x behind each step; None to keep none, for which numba
-    # compiles the loop as if there were no such thing.
-    track: Any
+    track: Any  # Number of rows, then t and x behind each step; None to keep none, compiled to nothing.
 
 
 # --- equations ------------------------------------------------------------------------------------------
@@ -328,7 +326,10 @@ def follow_paths(eq, starts, which, care, ends, remainders, known, regular, trac
                 work.wide[size + 4 + k, 0], work.wide[size + 4 + k, 2] = value.real, value.imag
         patch = np.zeros(size, np.complex128)
         point = Point(starts[p].copy(), np.zeros(size, np.complex128), patch)
+        _note(track, 1.0 + 0j, point.x)
         known[p], regular[p], steps = _path(eq, work, point, care, Point(ends[p], remainders[p], patch))
+        if known[p] != UNKNOWN:
+            _note(track, 0j, ends[p])
         scale = 2.0 ** -np.round(np.log2(norm(ends[p])))  # a power of 2 rounds nothing
         for j in range(size):
             ends[p, j] *= scale
@@ -459,7 +460,8 @@ def _advance(eq, work, point, care, leg):  # type: ignore[no-untyped-def]
         _copy(trial, point)
         if leg.patched:
             _move_patch(point, slope)
-            _note(work.track, t, point.x)
+            if t != 0j:  # what comes to t = 0 may be no end
+                _note(work.track, t, point.x)
     return True, steps
 
 

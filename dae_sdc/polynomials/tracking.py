@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -43,10 +43,6 @@ SURELY_REGULAR = 1e-4
 FAR_AWAY = 1e-6
 
 
-# Values of variables at infinity.
-NOWHERE = complex(np.nan, np.nan)
-
-
 class PathRecord(NamedTuple):
     """Points of paths, and the units of the first variables of homotopies, where these are known."""
 
@@ -55,38 +51,35 @@ class PathRecord(NamedTuple):
     rows: list[tuple[Any, ...]]
     units: Any = None
 
-    def add(self, homotopy: Homotopy, starts: Complexes, tracks: Mapping[int, Complexes]) -> None:
-        """Put down the paths of a homotopy, of which ``tracks`` are t and points behind corrected steps."""
-        number = self.rows[-1][0] + 1 if self.rows else 0
-        alone = _without_corrections(homotopy, starts, self.predictor_steps) if self.predictor_steps else ()
-        for corrected, ways in (False, dict(enumerate(alone))), (True, tracks):
-            for path, track in ways.items():
-                t, x = track[:, 0].real, track[:, 1:] / norms(track[:, 1:])[:, None]
-                with np.errstate(invalid="ignore"):  # at infinity
-                    values = x[:, 1 : 1 + self.units.size] / np.where(x[:, :1] == 0.0, NOWHERE, x[:, :1])
-                matrices = homotopy.equations.jacobians(x, t[:, None], np.full(t.size, path), x.conj())[0]
-                columns = t, np.append(0.0, -np.diff(t)), np.linalg.cond(matrices), values * self.units
-                self.rows.extend((number, path, corrected, *row) for row in zip(*columns, strict=True))
-
+    def add(self, homotopy: Homotopy, corrected: bool, track: Complexes) -> None:
+        """Put down paths of a homotopy, first the corrected ones: numbers of paths, t and points."""
+        number = (self.rows[-1][0] if self.rows else -1) + corrected
+        (path, t), x = track[:, :2].T.real, track[:, 2:] / norms(track[:, 2:])[:, None]
+        with np.errstate(invalid="ignore"):
+            values = x[:, 1 : 1 + self.units.size] / np.where(x[:, :1] == 0.0, np.nan, x[:, :1])
+        steps = np.where(t == 1.0, 0.0, np.append(0.0, -np.diff(t)))
+        matrices = homotopy.equations.jacobians(x, t[:, None], path.astype(int), x.conj())[0]
+        columns = zip(path, t, steps, np.linalg.cond(matrices), values * self.units, strict=True)
+        self.rows.extend((number, k, corrected, *row) for k, *row in columns)
 
 
 RECORD: ContextVar[PathRecord | None] = ContextVar("RECORD", default=None)
 
 
 def _without_corrections(homotopy: Homotopy, x: Complexes, steps: int) -> Complexes:
-    """For each path t and points behind equal steps of the classical Runge-Kutta method."""
-    track = [np.insert(x, 0, 1.0, axis=1)]
-    for t in np.arange(steps, 0, -1) / steps:
+    """Numbers of paths, t and points behind equal steps of the classical Runge-Kutta method."""
+    which = np.arange(len(x))
+    track = [np.column_stack([which, np.ones(len(x)), x])]
+    for k in range(steps):
         x = x / norms(x)[:, None]
-        move, total = np.zeros_like(x), np.zeros_like(x)
-        for part, weight in ((0.0, 1.0), (0.5, 2.0), (0.5, 2.0), (1.0, 1.0)):
-            there = x + part * move, t - part / steps, np.arange(len(x)), x.conj()
-            matrices, changes = homotopy.equations.jacobians(*there)
-            move = (np.linalg.pinv(matrices) @ changes[:, :, None])[:, :, 0] / steps
-            total += weight / 6.0 * move
-        x = x + total
-        track.append(np.insert(x, 0, t - 1.0 / steps, axis=1))
-    return np.stack(track, axis=1)
+        moves = [0.0 * x]
+        for part in (0.0, 0.5, 0.5, 1.0):
+            there = x + part * moves[-1], 1.0 - (k + part) / steps
+            matrices, changes = homotopy.equations.jacobians(*there, which, x.conj())
+            moves.append((np.linalg.pinv(matrices) @ changes)[..., 0] / steps)
+        x = x + np.average(moves[1:], axis=0, weights=(1.0, 2.0, 2.0, 1.0))
+        track.append(np.column_stack([which, np.full(len(x), 1.0 - (k + 1) / steps), x]))
+    return np.stack(track, axis=1).reshape(-1, 2 + x.shape[1])
 
 
 class Ends(NamedTuple):
@@ -99,7 +92,7 @@ class Ends(NamedTuple):
     # steps, retracked: number of steps of all paths together, and of paths that were followed again.
     steps: int
     retracked: int = 0
-    tracks: Sequence[Complexes] = ()  # Of each path t and x behind its steps, where they are recorded.
+    track: Any = None  # Numbers of paths, t and points behind their steps, where they are recorded.
 
     @property
     def known(self) -> Booleans:
@@ -151,7 +144,7 @@ def follow(
     ends, smallest = np.zeros_like(starts), np.zeros(count)
     state, regular = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.bool_)
     todo, retracked, steps = np.arange(count), 0, 0
-    record, tracks = RECORD.get(), dict[int, Complexes]()
+    record, track = RECORD.get(), np.zeros((0, 2 + starts.shape[1]))
     record = None if record is None or record.units is None else record
     for number, care in enumerate(FOLLOWED[:attempts]):
         if todo.size == 0:
@@ -159,23 +152,26 @@ def follow(
         retracked += todo.size if number else 0
         parts = np.array_split(todo, -(-todo.size // PATHS_PER_JOB))
         care = care._replace(displacement=0.0 if homotopy.exact else END_DISPLACEMENT)
-        function, jobs = partial(_follow, homotopy, care, record is not None), [(starts[part], part) for part in parts]
+        function = partial(_follow, homotopy, care, record is not None)
+        jobs = [(starts[part], part) for part in parts]
         with meter(todo.size, "path") as bar:
 
             def arrived(number: int, _: Ends, bar: Meter = bar, parts: Sequence[Integers] = parts) -> None:
                 bar.update(len(parts[number]))
 
             found = run_jobs(function, jobs, workers=workers, comm=comm, arrived=arrived)
+        track = np.vstack([track[~np.isin(track[:, 0], todo)], *(done.track for done in found)])
         for part, done in zip(parts, found, strict=True):
             ends[part], state[part], regular[part], smallest[part] = done[:4]
             steps += done.steps
-            tracks |= zip(part.tolist(), done.tracks, strict=record is not None)
         alone = regular if homotopy.exact else regular & (smallest > SURELY_REGULAR)
         shared = _jumped(ends, np.flatnonzero(alone), SAME_EXACT_END if homotopy.exact else SAME_END)
         todo = np.union1d(np.flatnonzero(state == UNKNOWN), shared)
     state[todo] = UNKNOWN
     if record is not None:
-        record.add(homotopy, starts, tracks)
+        record.add(homotopy, True, track)
+        if record.predictor_steps:
+            record.add(homotopy, False, _without_corrections(homotopy, starts, record.predictor_steps))
     return Ends(ends, state, regular, smallest, steps, retracked)
 
 
@@ -229,21 +225,19 @@ def _follow(homotopy: Homotopy, care: Care, recorded: bool, job: tuple[Complexes
     starts, which = np.ascontiguousarray(job[0]), np.asarray(job[1], dtype=np.int64)
     count, ends, remainders = len(starts), np.zeros_like(starts), np.zeros_like(starts)
     state, regular = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.bool_)
-    steps, first, size, tracks = 0, 0, 1, list[Complexes]()
-    rows = 1 + care.most_steps + care.most_steps_to_end
-    track = np.zeros((rows, 1 + starts.shape[1]), complex) if recorded else None
+    steps, first, size = 0, 0, 1
+    rows = recorded * count * (2 + care.most_steps + care.most_steps_to_end)
+    track = np.zeros((1 + rows, 1 + starts.shape[1]), complex)
+    noted = track if recorded else None
     while first < count:  # in parts, between which the time can be looked at
         check()
         began, part = perf_counter(), slice(first, first + size)
         results = (array[part] for array in (ends, remainders, state, regular))
-        steps += follow_paths(homotopy.equations, starts[part], which[part], care, *results, track)
-        if track is not None:
-            way = track[1 : int(track[0, 0].real) + 1]
-            way = np.vstack([np.append(1.0, starts[part]), way[way[:, 0] != 0.0]])
-            tracks.append(np.vstack([way, np.append(0.0, ends[part])]) if state[first] != UNKNOWN else way)
-            track[0, 0] = 0.0
-        first, size = first + size, size * (1 if recorded or perf_counter() - began > LONGEST_TURN else 2)
+        steps += follow_paths(homotopy.equations, starts[part], which[part], care, *results, noted)
+        first, size = first + size, size * (2 if perf_counter() - began < LONGEST_TURN else 1)
     is_known, smallest = state != UNKNOWN, np.zeros(count)
     ends[is_known] /= norms(ends[is_known])[:, None]
     smallest[regular] = homotopy.smallest(ends[regular], which[regular])
-    return Ends(ends, state, regular, smallest, int(steps), tracks=tracks)
+    track = track[1 : 1 + int(track[0, 0].real)]
+    track = np.column_stack([which[np.cumsum(track[:, 0] == 1.0) - 1], track])
+    return Ends(ends, state, regular, smallest, int(steps), track=track)
