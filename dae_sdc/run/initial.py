@@ -158,8 +158,9 @@ def initial(options: InitialOptions) -> Initial:
     >>> round(start.values["y"], 12), [one.name for one in start.changed], len(start.solutions)
     (-0.8, ['y', 'lambda'], 2)
     """
-    for file in filter(None, (options.out, options.paths)):
-        check_target(file)
+    for file in (options.out, options.paths):
+        if file is not None:
+            check_target(file)
     if options.paths is None and options.predictor_steps is not None:
         raise InputError("predictor_steps has no effect without paths; name a file for the paths")
     several = options.comm is not None and options.comm.Get_size() > 1  # which share paths, and end together
