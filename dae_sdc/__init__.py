@@ -121,7 +121,7 @@ if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__
         sundials as sundials,
         sweep as sweep,
     )
-    from dae_sdc.run.initial import solution_sets as solution_sets
+    from dae_sdc.run.initial import record_paths as record_paths, solution_sets as solution_sets
     from dae_sdc.run.linearize import eigenvalues as eigenvalues, linearize as linearize
     from dae_sdc.run.results import Result as Result, load as load
     from dae_sdc.run.solution import Solution as Solution

@@ -198,8 +198,8 @@ def test_paths_with_the_end_of_another_and_lost_paths_are_followed_again(
     accuracies: list[float] = []
     follow = tracking._follow
 
-    def careless(homotopy: Any, care: Any, job: Any) -> Any:
-        found = follow(homotopy, care, job)
+    def careless(homotopy: Any, care: Any, *job: Any) -> Any:
+        found = follow(homotopy, care, *job)
         if not accuracies:
             found.points[0] = 1j * found.points[1]  # the same point of projective space
             found.state[2] = tracking.UNKNOWN

@@ -24,6 +24,7 @@ from dae_sdc.initial.systems import NotPolynomialError, nearest_angle, reader_of
 from dae_sdc.jets.graph import Integers, leaf_values
 from dae_sdc.jets.scalars import Reals, many_digits
 from dae_sdc.polynomials.homotopy import solve_polynomials
+from dae_sdc.polynomials.tracking import observed
 from dae_sdc.structure.blocks import find_blocks, strong_components
 
 # Distance, in units of the sizes of values, of the points that give the usual sizes of derivatives.
@@ -401,7 +402,8 @@ class BlockSolver:
             workers = self._workers if branch.paths >= self.options.few_paths else 1
             # Scaled, so that solutions near each other are told apart even if their values are small.
             system, scales = branch.scaled
-            roots = solve_polynomials(system, seed=self._seed, workers=workers, comm=self._comm)
+            with observed(None, False, scales):
+                roots = solve_polynomials(system, seed=self._seed, workers=workers, comm=self._comm)
             solutions = roots.solutions * scales
             sizes = branch.sizes(self.given.sizes[block.cols])
             defined = branch.defined(solutions)

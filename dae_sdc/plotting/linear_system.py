@@ -1,4 +1,4 @@
-"""Pictures of a linear system and of branches of steady states.
+"""Pictures of a linear system, of branches of steady states, and of paths of homotopies.
 
 Plot: eigenvalues of eigenvalues, poles over time along a solution
     $ dae-sdc solve pendulum --rtol 1e-6 --out pendulum.npy
@@ -19,6 +19,9 @@ Plot: step of linear-system, step responses
 Plot: branch of branch, steady states over a parameter
     $ dae-sdc steady pendulum --guess x=0.1 --guess y=-1 --vary l=1:2 --out lengths.npy
     $ dae-sdc plot branch lengths.npy --show y,lambda -o branch.png
+Plot: paths of paths, homotopies of polynomials in the complex plane
+    $ dae-sdc initial slider-crank-4 --all-solutions --paths ways.npy --predictor-steps 10
+    $ dae-sdc plot paths ways.npy -o paths.png
 """
 
 from __future__ import annotations
@@ -302,3 +305,23 @@ def _handles(data: Any) -> list[Line2D]:
         if (data["special"] == kind).any():
             handles.append(Line2D([], [], linestyle="", marker=marker, color=style.COLOURS[1], label=text))
     return handles
+
+
+def paths(result: Result) -> Figure:
+    """Draw each variable along the paths of homotopies, dashed without corrections; ends are points."""
+    columns = "homotopy", "path", "corrected", "t"
+    style.require_columns(result, columns, (), "paths of homotopies; run it again", ("re", "im"))
+    data, ends = result.data, result.data[(result.data["t"] == 0.0) & result.data["corrected"]]
+    count = data["re"].shape[1]
+    down, across = style.panels_of(count)
+    with style.styled():
+        figure = style.figure(1.4 + 3.6 * across, 1.6 + 3.2 * down, "paths, dashed without corrections")
+        for j, axes in enumerate(style.panels(figure, count, down, across)):
+            for (_, path, corrected), rows in combinations_of(data, columns[:3]):
+                colour, line = style.COLOURS[path % len(style.COLOURS)], style.LINES[not corrected]
+                axes.plot(rows["re"][:, j], rows["im"][:, j], color=colour, linestyle=line)
+            axes.plot(ends["re"][:, j], ends["im"][:, j], "ko")
+            size = 2.0 * np.nanquantile(np.hypot(data["re"][:, j], data["im"][:, j]), 0.9) or 1.0
+            axes.set(xlim=(-size, size), ylim=(-size, size), aspect="equal", title=f"variable {j + 1}")
+            axes.set(xlabel="real part", ylabel="imaginary part")
+    return figure

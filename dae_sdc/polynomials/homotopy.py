@@ -358,7 +358,7 @@ def solve_polynomials(
                 f"{paths} paths from degrees {degrees.tolist()}: at most {MOST_PATHS} are followed"
             )
         homotopy = Homotopy.to(square.homogenized(), gamma, degrees=degrees, exact=square is scaled)
-        with observed(None, progress):
+        with observed(None, progress, scales):
             attempts.append(follow(homotopy, _starts(degrees), workers=workers, comm=comm))
     best = min(attempts, key=lambda ends: (~ends.known).sum())
     return _roots(system, scaled, scales, best, certify)

@@ -68,6 +68,7 @@ class Work(NamedTuple):
     stages: Any
     trial: Any
     trial_low: Any
+    track: Any  # Number of rows, then t and x behind each step; None to keep none, compiled to nothing.
 
 
 # --- equations ------------------------------------------------------------------------------------------
@@ -293,7 +294,7 @@ class _Circle(NamedTuple):
 
 
 @kept
-def follow_paths(eq, starts, which, care, ends, remainders, known, regular):  # type: ignore[no-untyped-def]
+def follow_paths(eq, starts, which, care, ends, remainders, known, regular, track):  # type: ignore[no-untyped-def]
     """Follow paths from t = 1 to t = 0; returns the number of steps."""
     # Shapes: starts (p, n + 1), which (p,), ends and remainders (p, n + 1), known and regular (p,).
     count, size = starts.shape
@@ -308,6 +309,7 @@ def follow_paths(eq, starts, which, care, ends, remainders, known, regular):  # 
         np.zeros((4, size), np.complex128),
         np.zeros(size, np.complex128),
         np.zeros(size, np.complex128),
+        track,
     )
     for k in range(registers):
         value, rest = eq.constants[k], eq.remainders[k]
@@ -324,7 +326,10 @@ def follow_paths(eq, starts, which, care, ends, remainders, known, regular):  # 
                 work.wide[size + 4 + k, 0], work.wide[size + 4 + k, 2] = value.real, value.imag
         patch = np.zeros(size, np.complex128)
         point = Point(starts[p].copy(), np.zeros(size, np.complex128), patch)
+        _note(track, 1.0 + 0j, point.x)
         known[p], regular[p], steps = _path(eq, work, point, care, Point(ends[p], remainders[p], patch))
+        if known[p] != UNKNOWN:
+            _note(track, 0j, ends[p])
         scale = 2.0 ** -np.round(np.log2(norm(ends[p])))  # a power of 2 rounds nothing
         for j in range(size):
             ends[p, j] *= scale
@@ -455,7 +460,17 @@ def _advance(eq, work, point, care, leg):  # type: ignore[no-untyped-def]
         _copy(trial, point)
         if leg.patched:
             _move_patch(point, slope)
+            if t != 0j:  # what comes to t = 0 may be no end
+                _note(work.track, t, point.x)
     return True, steps
+
+
+@inner
+def _note(track, t, x):  # type: ignore[no-untyped-def]
+    """Keep a point behind a step, if points are kept."""
+    if track is not None:
+        row = int(track[0, 0].real) + 1
+        track[0, 0], track[row, 0], track[row, 1:] = row, t, x
 
 
 @inner

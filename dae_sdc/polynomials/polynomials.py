@@ -412,6 +412,18 @@ class Equations(NamedTuple):
     values: Any
     changes: Any
 
+    def jacobians(self, x: Complexes, t: Any, which: Integers, patches: Complexes) -> tuple[Complexes, ...]:
+        """Jacobians above the patches at points of paths, and the changes with t above 0."""
+        rows = np.ones((len(x), 1))
+        own = self.own[which] if len(self.own) else rows[:, :0]
+        known = np.hstack([0.0 * rows, rows, x, (1.0 - t) * rows, t * rows, own])
+        registers = np.hstack([known, rows * self.constants[known.shape[1] :]])
+        for a, b, c, d in self.code:
+            registers[:, d] = registers[:, a] * registers[:, b] + registers[:, c]
+        matrices = np.concatenate([registers[:, self.jacobian], patches[:, None]], axis=1)
+        matrices[~np.isfinite(matrices).all(axis=(1, 2))] = 0.0  # of paths that were left
+        return matrices, np.hstack([registers[:, self.changes], 0.0 * rows])[..., None]
+
 
 class _Assembler:
     """Builds the instructions; a product that occurs twice is computed once."""

@@ -650,7 +650,7 @@ def decompose(
     attempts, over = list[_Intersection](), ""
     try:
         with (
-            observed(time_limit, progress),
+            observed(time_limit, progress, scales),
             under_way("solution sets were decomposed", ", or decompose fewer equations"),
         ):
             while len(attempts) < MOST_INTERSECTIONS and all(attempt.doubts for attempt in attempts):

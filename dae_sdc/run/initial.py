@@ -1,4 +1,4 @@
-"""Consistent initial values, from guesses and from values that are fixed.
+"""Consistent initial values, from guesses and from values that are fixed, and paths that lead to them.
 
 Example: dae-sdc initial pendulum --fixed x=0.6 --guesses y=0.5
 """
@@ -6,14 +6,18 @@ Example: dae-sdc initial pendulum --fixed x=0.6 --guesses y=0.5
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+
+from dae_sdc.arguments import checked
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
-from dae_sdc.deadline import limited, limits_call, unchecked
-from dae_sdc.errors import InputError
+from dae_sdc.deadline import limited, limits_call, unchecked, within
+from dae_sdc.errors import InputError, require_count
 from dae_sdc.initial.consistent import Initial
 from dae_sdc.initial.every import SolutionSet
 from dae_sdc.initial.given import of_names
@@ -38,6 +42,7 @@ from dae_sdc.options import (
     takes,
     up_to,
 )
+from dae_sdc.polynomials.tracking import RECORD, PathRecord
 from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import unknown
 from dae_sdc.run.equations import Equations, state_near, with_model, with_unknowns
@@ -52,6 +57,8 @@ from dae_sdc.structure.dependent import of_closed, square
 if TYPE_CHECKING:
     from dae_sdc.model.model import Model
 
+
+T = TypeVar("T")
 
 MOST_RESTARTS = 100_000  # Most random starts of a search.
 
@@ -97,6 +104,8 @@ class InitialOptions(Ranks, Output, Guesses, SearchOptions):
         check=up_to(MOST_RESTARTS),
     )
     all_solutions: bool = option(False, "look for all solutions of a model, block by block")
+    paths: str | None = option(None, "file for paths of homotopies, see dae-sdc plot paths", metavar="FILE")
+    predictor_steps: int | None = option(None, "steps of these without corrections", check=count(1_000_000))
 
 
 @takes(InitialOptions)
@@ -148,11 +157,19 @@ def initial(options: InitialOptions) -> Initial:
     >>> round(start.values["y"], 12), [one.name for one in start.changed], len(start.solutions)
     (-0.8, ['y', 'lambda'], 2)
     """
-    if options.out is not None:
-        check_target(options.out)
+    for file in (options.out, options.paths):
+        if file is not None:
+            check_target(file)
+    if options.paths is None and options.predictor_steps is not None:
+        raise InputError("predictor_steps has no effect without paths; name a file for the paths")
     several = options.comm is not None and options.comm.Get_size() > 1  # which share paths, and end together
     with unchecked(several), metering(lambda total, unit: bar_of(total, unit, options.progress)):
-        start = _consistent(options)
+        if options.paths is None:
+            start = _consistent(options)
+        else:
+            call = partial(_consistent, options)
+            start, paths = record_paths(call, predictor_steps=options.predictor_steps)
+            put_down(paths, options.paths, True)
     if options.out is not None:
         put_down(start_result(start), options.out, True)
     return start
@@ -231,6 +248,51 @@ def solution_sets(options: SetsOptions) -> tuple[SolutionSet, ...]:
     return sets_of_model(make_model(options.model, options.params), **settings)
 
 
+@checked()
+def record_paths(call: Callable[[], T], *, predictor_steps: int | None = None) -> tuple[T, Result]:
+    """What a call returns, and the paths of homotopies that it follows.
+
+    Parameters
+    ----------
+    call : callable
+        What follows paths, such as a call of :func:`~dae_sdc.polynomials.homotopy.solve_polynomials`.
+    predictor_steps : int, optional
+        Number of equal Runge-Kutta steps in which each path is also followed without Newton's method.
+
+    Returns
+    -------
+    result, paths : object, Result
+        What ``call`` returns, and a row for each step: ``homotopy``, ``path``, whether it is ``corrected``,
+        ``t`` from 1 to 0 behind the ``step``, ``condition`` number of the Jacobian in homogeneous
+        coordinates, and parts ``re`` and ``im`` of the variables, NaN at infinity. Of a path that is followed
+        again this is the last way; ways around t = 0 are left out.
+
+    Raises
+    ------
+    InputError
+        If no path is followed.
+
+    Examples
+    --------
+    >>> system = ds.PolynomialSystem([[1, -2]], [[2], [0]])  # x^2 - 2
+    >>> roots, paths = ds.record_paths(lambda: ds.solve_polynomials(system))
+    >>> np.sort(paths["re"][paths["t"] == 0, 0]).round(6)
+    array([-1.414214,  1.414214])
+    """
+    if predictor_steps is not None:
+        require_count("predictor_steps", predictor_steps)
+    record = PathRecord(predictor_steps or 0, [])
+    with within(RECORD, record):
+        result = call()
+    if not record.rows:
+        raise InputError("no paths were followed: nothing in the call is polynomial; leave the record away")
+    values = np.array([*zip_longest(*(row[-1] for row in record.rows), fillvalue=np.nan * 1j)]).T
+    rows = ((*row[:-1], x.real, x.imag) for row, x in zip(record.rows, values, strict=True))
+    names = {"homotopy": "i8", "path": "i8", "corrected": "?", "t": "f8", "step": "f8", "condition": "f8"}
+    columns = [*names.items(), ("re", "f8", values.shape[1:]), ("im", "f8", values.shape[1:])]
+    return result, tabulated("paths", columns, rows, {"predictor_steps": record.predictor_steps})
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``dae-sdc initial``."""
     add_options(parser, InitialOptions)
@@ -266,4 +328,5 @@ def main(args: argparse.Namespace) -> int:
         if args.all_solutions or not args.singular:
             print(initial(**{"progress": None, **given}))
             say_written(args.out)
+            say_written(args.paths)
     return 0
