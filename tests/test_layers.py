@@ -287,7 +287,7 @@ BUDGETS = {
     "run": 13_287,
     "sweepers": 10_861,
     "problems": 6_765,
-    "dae": 8_129,
+    "dae": 8_143,
     "initial": 5_445,
     "model": 5_916,
     "control": 5_256,

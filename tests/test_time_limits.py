@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import re
+import sys
 from collections.abc import Callable
 from itertools import count
 from typing import Any
@@ -236,3 +238,27 @@ def test_a_fold_is_named_and_a_pole_is_not(trace: bool | None) -> None:
     folded, blown = ds.solve(fold, u0={"x": 1.0, "z": 1.0}, **names), ds.solve(pole, u0=[1.0, 1.0], **names)
     assert "near t=1 the equations no longer determine 'z': the smallest singular value" in folded.message
     assert not blown.success and "no longer determine" not in blown.message
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_is_told_where_compiling_takes_more_than_two_seconds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from dae_sdc.dae import compiling
+
+    times, passes, terminal = [0.0], compiling._BetweenPasses(), Terminal()
+    monkeypatch.setattr(compiling, "perf_counter", lambda: times[-1])
+    monkeypatch.setattr(sys, "stderr", terminal)
+    # A pass of 1.2 s and, after a minute of other things, three within each other.
+    for time, call, lines in (
+        *((0.0, "start", 0), (1.2, "end", 0), (61.2, "start", 0)),
+        *((61.9, "start", 0), (62.1, "start", 1), (63.0, "end", 1), (64.0, "start", 1)),
+    ):
+        times.append(time)
+        getattr(passes, f"on_{call}")(None)
+        assert terminal.getvalue().count("\n") == lines
+    assert "compiled" in terminal.getvalue()

@@ -11,9 +11,10 @@ import inspect
 import pickle
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cache, partial
 from pathlib import Path
+from time import perf_counter
 from types import FunctionType
 from typing import Any, ClassVar, Final
 
@@ -36,6 +37,7 @@ from numba.core.sigutils import normalize_signature
 from numba.core.typed_passes import NativeLowering
 from numba.core.untyped_passes import IRProcessing
 from numba.extending import intrinsic, models, overload, overload_method, register_jitable, register_model
+from tqdm import tqdm
 
 from dae_sdc.dae.code_digest import IMPLEMENTATIONS, kept_digest, versioned
 from dae_sdc.dae.machine_code import CFunction, function_in
@@ -44,6 +46,7 @@ from dae_sdc.deadline import check
 from dae_sdc.errors import InputError
 from dae_sdc.sharing import alone, cache_directory, filtering, interrupted_again, read_kept, write_kept
 
+LONGEST_SILENCE = 2.0  # Seconds of compiling after which a process tells a terminal of it.
 CompilationError: Final = NumbaError  # What a function raises that cannot be compiled.
 
 
@@ -56,13 +59,24 @@ def files_digest(classes: tuple[type, ...]) -> str:
 
 
 class _BetweenPasses(event.Listener):  # type: ignore[misc]
-    """Looks at the time before each pass of numba's compiler, of which a function has some dozens."""
+    """Looks at the time before each pass of numba's compiler, and tells a terminal if all take long."""
+
+    _depth, _began, _seconds, _told = 0, 0.0, 0.0, False
 
     def on_start(self, event: Any) -> None:
         check()
+        self._began = self._began if self._depth else perf_counter()
+        self._depth += 1
+        if not self._told and self._seconds + perf_counter() - self._began > LONGEST_SILENCE:
+            self._told = True
+            with suppress(AttributeError, OSError, ValueError):  # of standard error that is not there
+                if sys.stderr.isatty():
+                    tqdm.write("functions are compiled, once: they are kept for later runs", file=sys.stderr)
 
     def on_end(self, event: Any) -> None:
-        pass
+        self._depth -= 1
+        if not self._depth:
+            self._seconds += perf_counter() - self._began
 
 
 event.register("numba:run_pass", _BetweenPasses())
