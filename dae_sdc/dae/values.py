@@ -103,7 +103,7 @@ def read_only(function: S, name: str) -> S:
     function = uncached(function)
     method = name.rpartition(".")[2]
     returns_row = method in ROWS
-    bundled = method in OF_TIME and function.__module__.startswith("dae_sdc.")
+    bundled = method in OF_TIME and str(function.__module__).startswith("dae_sdc.")
 
     @functools.wraps(function)
     def call(*arguments: Any, **named: Any) -> Any:

@@ -38,8 +38,9 @@ CALLS = cases.functions_of(cases.tables()["interrupted"], "rng", ds=ds, new_equa
 
 @cache
 def expected() -> bytes:
-    """A run as it is without interrupts; NumPy and matplotlib cannot be imported again behind one."""
-    importlib.import_module("matplotlib.figure")
+    """A run as it is without interrupts; these packages cannot be imported again behind one."""
+    for name in ("matplotlib.figure", "numba"):
+        importlib.import_module(name)
     return ds.solve("simple", rtol=1e-6, t_end=0.2).u.tobytes()
 
 
